@@ -1,0 +1,56 @@
+{
+  "variables": {
+    "napi_version": "6"
+  },
+  "target_defaults": {
+    "cflags": ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"],
+    "cflags_c": ["-std=c11"],
+    "xcode_settings": {
+      "GCC_SYMBOLS_PRIVATE_EXTERN": "YES",
+      "CLANG_CXX_LANGUAGE_STANDARD": "c++17",
+      "GCC_C_LANGUAGE_STANDARD": "c11"
+    },
+    "configurations": {
+      "Debug": { "defines": ["WLK_CHECKS"] }
+    }
+  },
+  "targets": [
+    {
+      "target_name": "core",
+      "type": "static_library",
+      "sources": [
+        "src/core/agent.c",
+        "src/core/check.c",
+        "src/core/hash.c",
+        "src/core/manager.c",
+        "src/core/process.c",
+        "src/core/resource.c",
+        "src/core/snapshot.c",
+        "src/core/table.c"
+      ],
+      "conditions": [
+        ["OS=='win'", { "sources": ["src/core/port_windows.c"] }, { "sources": ["src/core/port_posix.c"] }]
+      ]
+    },
+    {
+      "target_name": "web_locks",
+      "dependencies": ["core"],
+      "sources": [
+        "src/binding/addon.cc",
+        "src/binding/environment.cc",
+        "src/binding/values.cc"
+      ],
+      "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
+      "defines": [
+        "NAPI_VERSION=<(napi_version)",
+        "NAPI_DISABLE_CPP_EXCEPTIONS",
+        "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"
+      ],
+      "conditions": [
+        ["OS=='linux'", {
+          "ldflags": ["-Wl,--version-script=<(module_root_dir)/src/binding/exports.map"]
+        }]
+      ]
+    }
+  ]
+}

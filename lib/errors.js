@@ -1,0 +1,75 @@
+'use strict';
+
+/**
+ * The only file that makes errors. The names are the specification's (section 3.2.1); where it has none for a fault, the
+ * error is a plain one with a `code`.
+ */
+
+const { DOMException } = require('./realm.js');
+
+/**
+ * A failed conversion or call; message in the form browsers use.
+ * @param {string} operation what was called, such as `'request' on 'LockManager'`
+ * @param {string} problem what was given and what is wanted
+ * @returns {TypeError}
+ */
+const typeError = (operation, problem) =>
+  new TypeError(`Failed to execute ${operation}: ${problem}`);
+
+/**
+ * @param {string} message
+ * @returns {DOMException} named `NotSupportedError`
+ */
+const notSupportedError = (message) => new DOMException(message, 'NotSupportedError');
+
+/**
+ * What the released promise of a stolen lock rejects with (4.1).
+ * @param {string} name of the resource
+ * @returns {DOMException} named `AbortError`
+ */
+const stolenError = (name) =>
+  new DOMException(
+    `The lock on ${quote(name)} was stolen by a request with the 'steal' option.`,
+    'AbortError',
+  );
+
+/**
+ * The agent is gone: this thread's environment is shutting down.
+ * @returns {DOMException} named `InvalidStateError`
+ */
+const closedError = () =>
+  new DOMException('The environment of this lock manager is shutting down.', 'InvalidStateError');
+
+/**
+ * @param {string} what could not be done
+ * @returns {RangeError} with the code `ERR_WEB_LOCKS_NO_MEMORY`
+ */
+const noMemoryError = (what) =>
+  Object.assign(new RangeError(`Out of memory: ${what}.`), { code: 'ERR_WEB_LOCKS_NO_MEMORY' });
+
+/**
+ * @param {string} message
+ * @param {string} code
+ * @param {ErrorOptions} [options]
+ * @returns {Error}
+ */
+const plainError = (message, code, options) =>
+  Object.assign(new Error(message, options), { code });
+
+/**
+ * @param {string} name possibly very long
+ * @returns {string} fit for a message
+ */
+function quote(name) {
+  return JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
+}
+
+module.exports = {
+  closedError,
+  noMemoryError,
+  notSupportedError,
+  plainError,
+  quote,
+  stolenError,
+  typeError,
+};

@@ -1,0 +1,134 @@
+'use strict';
+
+/**
+ * The conversions of WebIDL that the API needs, and the shape of its interfaces. Every conversion throws a TypeError; the
+ * promise-returning methods turn that into a rejection.
+ */
+
+const { inspect } = require('node:util');
+const { typeError } = require('./errors.js');
+const { AbortSignal } = require('./realm.js');
+
+/** @typedef {import('./backend.js').LockMode} LockMode */
+
+/**
+ * @typedef {object} LockOptions what a LockOptions dictionary (3.2) is after conversion
+ * @property {boolean} ifAvailable
+ * @property {LockMode} mode
+ * @property {AbortSignal | undefined} signal
+ * @property {boolean} steal
+ */
+
+/** @type {Readonly<LockOptions>} */
+const defaultOptions = Object.freeze({
+  ifAvailable: false,
+  mode: 'exclusive',
+  signal: undefined,
+  steal: false,
+});
+
+const getAborted = /** @type {() => boolean} */ (
+  Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')?.get
+);
+
+/**
+ * @param {any} value
+ * @returns {value is AbortSignal} whether it is one, not merely inherits from one
+ */
+function isAbortSignal(value) {
+  try {
+    Reflect.apply(getAborted, value, []);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * @param {any} value
+ * @returns {string} for messages: short, and it runs no code of the value's
+ */
+function describe(value) {
+  if (typeof value === 'function') return 'a function';
+  if (typeof value === 'object' && value !== null) return 'an object';
+  return inspect(value, { maxStringLength: 40 });
+}
+
+/**
+ * DOMString.
+ * @param {any} value
+ * @param {string} operation for the message
+ * @param {string} what the argument is, for the message
+ * @returns {string}
+ */
+function toDOMString(value, operation, what) {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'symbol') {
+    throw typeError(operation, `${what} is a Symbol and cannot be converted to a string.`);
+  }
+  return `${value}`;
+}
+
+/**
+ * Callback function.
+ * @param {any} value
+ * @param {string} operation for the message
+ * @param {string} what the argument is, for the message
+ * @returns {(...args: any[]) => any}
+ */
+function toCallback(value, operation, what) {
+  if (typeof value === 'function') return value;
+  throw typeError(operation, `${what} is ${describe(value)}, not a function.`);
+}
+
+/**
+ * Enumeration LockMode.
+ * @param {any} value
+ * @param {string} operation for the message
+ * @returns {LockMode}
+ */
+function toLockMode(value, operation) {
+  const mode = toDOMString(value, operation, "The 'mode' option");
+  if (mode === 'exclusive' || mode === 'shared') return mode;
+  throw typeError(operation, `The 'mode' option is ${inspect(mode)}, not 'exclusive' or 'shared'.`);
+}
+
+/**
+ * Dictionary LockOptions: each member is read once, in lexicographical order, and converted before the next is read.
+ * @param {any} value
+ * @param {string} operation for the messages
+ * @returns {Readonly<LockOptions>}
+ */
+function toLockOptions(value, operation) {
+  if (value === undefined || value === null) return defaultOptions;
+  if (typeof value !== 'object' && typeof value !== 'function') {
+    throw typeError(operation, `The options are ${describe(value)}, not an object.`);
+  }
+  const ifAvailable = Boolean(value.ifAvailable);
+  const givenMode = value.mode;
+  const mode = givenMode === undefined ? 'exclusive' : toLockMode(givenMode, operation);
+  const signal = value.signal;
+  if (signal !== undefined && !isAbortSignal(signal)) {
+    throw typeError(operation, `The 'signal' option is ${describe(signal)}, not an AbortSignal.`);
+  }
+  const steal = Boolean(value.steal);
+  return { ifAvailable, mode, signal, steal };
+}
+
+/**
+ * Gives a class the property attributes of a WebIDL interface: enumerable members and a `Symbol.toStringTag`.
+ * @param {Function} interfaceClass
+ * @param {string[]} members names on the prototype
+ */
+function defineInterface(interfaceClass, members) {
+  const { prototype } = interfaceClass;
+  for (const member of members) Object.defineProperty(prototype, member, { enumerable: true });
+  Object.defineProperty(prototype, Symbol.toStringTag, {
+    value: interfaceClass.name,
+    writable: false,
+    enumerable: false,
+    configurable: true,
+  });
+}
+
+module.exports = { defineInterface, describe, toCallback, toDOMString, toLockOptions };

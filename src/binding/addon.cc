@@ -1,0 +1,304 @@
+/* The addon's functions, each one call of the core, and the table that exports them.
+ *
+ * lib/native.js is the only caller. Functions answer with a status number, see `constants`; the
+ * ones that can cause events (all but the two about snapshots and managers) leave them in the
+ * buffer given to `start`. */
+#include "environment.h"
+#include "values.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+/* The arguments of a call, at most `Count`; missing ones are undefined. */
+template <size_t Count> struct Call {
+  Environment *environment;
+  napi_value arguments[Count];
+
+  Call(napi_env env, napi_callback_info info)
+  {
+    size_t count = Count;
+    void *data = nullptr;
+    bool read = succeeded(
+        env, napi_get_cb_info(env, info, &count, arguments, nullptr, &data), "napi_get_cb_info");
+    environment = read ? static_cast<Environment *>(data) : nullptr;
+  }
+
+  bool open() const { return environment && environment->agent; }
+
+  bool number(size_t index, uint32_t *number) const
+  {
+    return succeeded(
+        environment->env, napi_get_value_uint32(environment->env, arguments[index], number),
+        "reading a number");
+  }
+
+  bool manager(size_t index, wlk_manager **manager) const
+  {
+    void *data = nullptr;
+    bool read = succeeded(
+        environment->env, napi_get_value_external(environment->env, arguments[index], &data),
+        "reading a manager");
+    *manager = static_cast<wlk_manager *>(data);
+    return read;
+  }
+};
+
+napi_value answer(napi_env env, int32_t status)
+{
+  napi_value value;
+  return succeeded(env, napi_create_int32(env, status, &value), "napi_create_int32") ? value
+                                                                                     : nullptr;
+}
+
+/* start(clientPrefix: string, buffer: ArrayBuffer, drain: () => void): string | status
+ * Makes the agent of this environment; answers its client id. */
+napi_value start(napi_env env, napi_callback_info info)
+{
+  Call<3> call(env, info);
+  if (!call.environment) return nullptr;
+  char prefix[64];
+  if (!succeeded(
+          env, napi_get_value_string_latin1(env, call.arguments[0], prefix, sizeof prefix, nullptr),
+          "reading the client prefix"))
+    return nullptr;
+  wlk_status status =
+      environment_start(call.environment, prefix, call.arguments[2], call.arguments[1]);
+  if (status != WLK_OK) return answer(env, status);
+  napi_value client_id;
+  const char *id = wlk_agent_client_id(call.environment->agent);
+  return succeeded(
+             env, napi_create_string_latin1(env, id, NAPI_AUTO_LENGTH, &client_id),
+             "napi_create_string_latin1")
+             ? client_id
+             : nullptr;
+}
+
+/* On the environment's thread, when the manager's External is collected or the environment ends. By
+ * then the agent's requests on it have ended: JavaScript keeps the External while it has one, and
+ * the cleanup hook comes first. */
+void close_manager(napi_env, void *data, void *)
+{
+  wlk_manager_close(static_cast<wlk_manager *>(data));
+}
+
+/* openManager(bucket: string): External | status */
+napi_value open_manager(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  CodeUnits bucket;
+  wlk_status status = bucket.Read(env, call.arguments[0]);
+  wlk_manager *manager = nullptr;
+  if (status == WLK_OK)
+    status = wlk_manager_open(call.environment->process, bucket.data(), bucket.length(), &manager);
+  if (status != WLK_OK) return answer(env, status);
+  napi_value external;
+  if (succeeded(
+          env, napi_create_external(env, manager, close_manager, nullptr, &external),
+          "napi_create_external"))
+    return external;
+  wlk_manager_close(manager);
+  return nullptr;
+}
+
+/* request(manager: External, tag: number, name: string, mode: number, option: number): status */
+napi_value request(napi_env env, napi_callback_info info)
+{
+  Call<5> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  Environment *environment = call.environment;
+  wlk_manager *manager;
+  uint32_t tag, mode, option;
+  if (!call.manager(0, &manager) || !call.number(1, &tag) || !call.number(3, &mode) ||
+      !call.number(4, &option))
+    return nullptr;
+  CodeUnits name;
+  wlk_status status = name.Read(env, call.arguments[2]);
+  if (status == WLK_OK && !environment_reserve(environment, tag)) status = WLK_NO_MEMORY;
+  if (status != WLK_OK) return answer(env, status);
+
+  wlk_request *request;
+  status = wlk_request_a_lock(
+      environment->agent, manager, name.data(), name.length(), static_cast<wlk_mode>(mode),
+      static_cast<wlk_option>(option), tag, &request, &environment->events);
+  if (status == WLK_GRANTED || status == WLK_PENDING)
+    environment_keep(environment, tag, request, status == WLK_PENDING);
+  environment_publish(environment);
+  return answer(env, status);
+}
+
+/* release(tag: number): status */
+napi_value release(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  uint32_t tag;
+  if (!call.number(0, &tag)) return nullptr;
+  Environment *environment = call.environment;
+  wlk_request *lock = environment_find(environment, tag);
+  if (!lock) return answer(env, WLK_NOT_HELD);
+  wlk_status status = wlk_release_the_lock(lock, &environment->events);
+  if (status != WLK_NOT_HELD) environment_forget(environment, tag, false);
+  environment_publish(environment);
+  return answer(env, status);
+}
+
+/* abort(tag: number): status */
+napi_value abort_request(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  uint32_t tag;
+  if (!call.number(0, &tag)) return nullptr;
+  Environment *environment = call.environment;
+  wlk_request *request = environment_find(environment, tag);
+  if (!request) return answer(env, WLK_NOT_HELD);
+  wlk_status status = wlk_abort_the_request(request, &environment->events);
+  if (status == WLK_OK) environment_forget(environment, tag, true);
+  environment_publish(environment);
+  return answer(env, status);
+}
+
+/* drain(woken: boolean): status */
+napi_value drain(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  bool woken;
+  if (!succeeded(env, napi_get_value_bool(env, call.arguments[0], &woken), "reading a boolean"))
+    return nullptr;
+  wlk_agent_take_events(call.environment->agent, woken, &call.environment->events);
+  environment_publish(call.environment);
+  return answer(env, WLK_OK);
+}
+
+/* snapshot(manager: External): { names, clientIds, locks } | status; see values.h */
+napi_value snapshot(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  wlk_manager *manager;
+  if (!call.manager(0, &manager)) return nullptr;
+  wlk_snapshot *state;
+  wlk_status status = wlk_snapshot_the_lock_state(manager, &state);
+  if (status != WLK_OK) return answer(env, status);
+  napi_value value = snapshot_value(env, state);
+  wlk_snapshot_free(state);
+  return value;
+}
+
+struct Function {
+  const char *name;
+  napi_callback callback;
+};
+
+const Function kFunctions[] = {
+    {"start", start},       {"openManager", open_manager}, {"request", request},
+    {"release", release},   {"abort", abort_request},      {"drain", drain},
+    {"snapshot", snapshot},
+};
+
+struct Constant {
+  const char *name;
+  int32_t value;
+};
+
+/* The numbers that JavaScript and the core exchange. */
+const Constant kConstants[] = {
+#define STATUS(name, message) {#name, name},
+    WLK_STATUS_LIST(STATUS)
+#undef STATUS
+        {"CLOSED", STATUS_CLOSED},
+    {"WLK_EXCLUSIVE", WLK_EXCLUSIVE},
+    {"WLK_SHARED", WLK_SHARED},
+    {"WLK_WAIT", WLK_WAIT},
+    {"WLK_IF_AVAILABLE", WLK_IF_AVAILABLE},
+    {"WLK_STEAL", WLK_STEAL},
+    {"WLK_NEWS_GRANTED", WLK_NEWS_GRANTED},
+    {"WLK_NEWS_STOLEN", WLK_NEWS_STOLEN},
+};
+
+bool define_functions(napi_env env, napi_value exports, Environment *environment)
+{
+  for (const Function &function : kFunctions) {
+    napi_value value;
+    if (!succeeded(
+            env,
+            napi_create_function(
+                env, function.name, NAPI_AUTO_LENGTH, function.callback, environment, &value),
+            "napi_create_function") ||
+        !succeeded(
+            env, napi_set_named_property(env, exports, function.name, value),
+            "napi_set_named_property"))
+      return false;
+  }
+  return true;
+}
+
+bool define_constants(napi_env env, napi_value exports)
+{
+  for (const Constant &constant : kConstants) {
+    napi_value value = answer(env, constant.value);
+    if (!value || !succeeded(
+                      env, napi_set_named_property(env, exports, constant.name, value),
+                      "napi_set_named_property"))
+      return false;
+  }
+  return true;
+}
+
+/* Throws why the lock state of this process cannot be shared. */
+void throw_cannot_join(napi_env env, wlk_status status, const wlk_process *other)
+{
+  char own_path[1024], other_path[1024], message[2400];
+  wlk_process_path(nullptr, own_path, sizeof own_path);
+  wlk_process_path(other, other_path, sizeof other_path);
+  if (status == WLK_OTHER_VERSION)
+    (void)snprintf(
+        message, sizeof message,
+        "web-locks: two copies of the package with incompatible cores are loaded into this "
+        "process: %s was loaded first, %s cannot share its locks. Install one version of "
+        "web-locks.",
+        other_path, own_path);
+  else
+    (void)snprintf(
+        message, sizeof message, "web-locks: %s (%s)", wlk_status_message(status), own_path);
+  (void)succeeded(
+      env, napi_throw_error(env, "ERR_WEB_LOCKS_INCOMPATIBLE", message), "napi_throw_error");
+}
+
+void free_environment(napi_env, void *data, void *)
+{
+  environment_free(static_cast<Environment *>(data));
+}
+
+Napi::Object Init(Napi::Env env, Napi::Object exports)
+{
+  wlk_process *process = nullptr;
+  wlk_status status = wlk_process_join(&process);
+  if (status != WLK_OK) {
+    throw_cannot_join(env, status, process);
+    return exports;
+  }
+  Environment *environment = static_cast<Environment *>(calloc(1, sizeof *environment));
+  if (!environment) {
+    (void)napi_throw_error(env, "ERR_WEB_LOCKS_NO_MEMORY", "web-locks: out of memory");
+    return exports;
+  }
+  environment->env = env;
+  environment->process = process;
+  if (!succeeded(
+          env, napi_set_instance_data(env, environment, free_environment, nullptr),
+          "napi_set_instance_data")) {
+    environment_free(environment);
+    return exports;
+  }
+  if (define_functions(env, exports, environment)) (void)define_constants(env, exports);
+  return exports;
+}
+
+} // namespace
+
+NODE_API_MODULE(NODE_GYP_MODULE_NAME, Init)

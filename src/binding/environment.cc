@@ -1,0 +1,190 @@
+#include "environment.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+bool succeeded(napi_env env, napi_status status, const char *what)
+{
+  if (status == napi_ok) return true;
+  if (status == napi_pending_exception || status == napi_closing || status == napi_cannot_run_js)
+    return false;
+  bool pending = false;
+  if (napi_is_exception_pending(env, &pending) != napi_ok || pending) return false;
+  char message[128];
+  (void)snprintf(
+      message, sizeof message, "web-locks: %s failed with Node-API status %d", what,
+      static_cast<int>(status));
+  /* Fails only where nothing can be thrown any more. */
+  (void)napi_throw_error(env, "ERR_WEB_LOCKS_NODE_API", message);
+  return false;
+}
+
+/* ---- waking ---- */
+
+/* On any thread: the core's wake function. The queue is unbounded, so the call does not block; it
+ * fails only where the environment is closing, and then the cleanup hook is about to terminate the
+ * agent. */
+static void wake_from_any_thread(void *data)
+{
+  Environment *environment = static_cast<Environment *>(data);
+  (void)napi_call_threadsafe_function(environment->wake, nullptr, napi_tsfn_nonblocking);
+}
+
+/* On the environment's thread: calls the library's drain function. `env` is null where the
+ * environment is being torn down with wake-ups still queued. */
+static void wake_up(napi_env env, napi_value drain, void *, void *)
+{
+  if (!env || !drain) return;
+  napi_value undefined;
+  if (!succeeded(env, napi_get_undefined(env, &undefined), "napi_get_undefined")) return;
+  /* The drain function does not throw. If the worker is being terminated, it does not run either.
+   */
+  (void)succeeded(
+      env, napi_call_function(env, undefined, drain, 0, nullptr, nullptr), "the wake-up");
+}
+
+/* The event loop is kept alive while requests are pending, and not by held locks. */
+static void set_pending(Environment *environment, uint32_t pending)
+{
+  bool was = environment->pending > 0, is = pending > 0;
+  environment->pending = pending;
+  if (was == is) return;
+  napi_status status = is ? napi_ref_threadsafe_function(environment->env, environment->wake)
+                          : napi_unref_threadsafe_function(environment->env, environment->wake);
+  (void)succeeded(environment->env, status, "keeping the event loop alive");
+}
+
+/* ---- life ---- */
+
+static void on_cleanup(void *data)
+{
+  Environment *environment = static_cast<Environment *>(data);
+  wlk_agent_terminate(environment->agent);
+  environment->agent = nullptr;
+  /* No other thread uses it any more; the environment, which still has it, deletes it. */
+  (void)napi_release_threadsafe_function(environment->wake, napi_tsfn_release);
+}
+
+static bool create_wake(Environment *environment, napi_value drain)
+{
+  napi_env env = environment->env;
+  napi_value name;
+  if (!succeeded(
+          env, napi_create_string_utf8(env, "web-locks", NAPI_AUTO_LENGTH, &name),
+          "napi_create_string_utf8"))
+    return false;
+  napi_status status = napi_create_threadsafe_function(
+      env, drain, nullptr, name, 0, 1, nullptr, nullptr, nullptr, wake_up, &environment->wake);
+  if (!succeeded(env, status, "napi_create_threadsafe_function")) return false;
+  return succeeded(
+      env, napi_unref_threadsafe_function(env, environment->wake),
+      "napi_unref_threadsafe_function");
+}
+
+static bool keep_buffer(Environment *environment, napi_value buffer)
+{
+  napi_env env = environment->env;
+  void *memory = nullptr;
+  size_t size = 0;
+  if (!succeeded(
+          env, napi_get_arraybuffer_info(env, buffer, &memory, &size), "napi_get_arraybuffer_info"))
+    return false;
+  if (!succeeded(
+          env, napi_create_reference(env, buffer, 1, &environment->buffer),
+          "napi_create_reference"))
+    return false;
+  /* The count takes the place of one event, so that what follows is aligned. */
+  environment->event_count = static_cast<uint32_t *>(memory);
+  environment->events.items = static_cast<wlk_event *>(memory) + 1;
+  environment->events.capacity = size / sizeof(wlk_event) - 1;
+  return true;
+}
+
+wlk_status environment_start(
+    Environment *environment, const char *client_prefix, napi_value drain, napi_value buffer)
+{
+  napi_env env = environment->env;
+  if (!keep_buffer(environment, buffer) || !create_wake(environment, drain)) return WLK_NO_MEMORY;
+  wlk_status status = wlk_agent_create(
+      environment->process, client_prefix, wake_from_any_thread, environment, &environment->agent);
+  if (status == WLK_OK) {
+    /* Hooks run in reverse order: this one before that of the thread-safe function it needs. */
+    if (succeeded(
+            env, napi_add_env_cleanup_hook(env, on_cleanup, environment),
+            "napi_add_env_cleanup_hook"))
+      return WLK_OK;
+    wlk_agent_terminate(environment->agent);
+    environment->agent = nullptr;
+    status = WLK_NO_MEMORY;
+  }
+  (void)napi_release_threadsafe_function(environment->wake, napi_tsfn_release);
+  return status;
+}
+
+void environment_free(Environment *environment)
+{
+  free(environment->requests);
+  free(environment);
+}
+
+/* ---- requests by tag ---- */
+
+static const uint32_t kLeastCapacity = 64;
+
+bool environment_reserve(Environment *environment, uint32_t tag)
+{
+  if (tag < environment->capacity) return environment->requests[tag] == nullptr;
+  uint32_t capacity = environment->capacity ? environment->capacity : kLeastCapacity;
+  while (capacity <= tag) {
+    if (capacity > UINT32_MAX / 2) return false;
+    capacity *= 2;
+  }
+  size_t size = capacity * sizeof(wlk_request *);
+  wlk_request **requests = static_cast<wlk_request **>(realloc(environment->requests, size));
+  if (!requests) return false;
+  memset(
+      requests + environment->capacity, 0,
+      (capacity - environment->capacity) * sizeof(wlk_request *));
+  environment->requests = requests;
+  environment->capacity = capacity;
+  return true;
+}
+
+void environment_keep(Environment *environment, uint32_t tag, wlk_request *request, bool pending)
+{
+  environment->requests[tag] = request;
+  environment->live++;
+  if (pending) set_pending(environment, environment->pending + 1);
+}
+
+wlk_request *environment_find(const Environment *environment, uint32_t tag)
+{
+  return tag < environment->capacity ? environment->requests[tag] : nullptr;
+}
+
+void environment_forget(Environment *environment, uint32_t tag, bool was_pending)
+{
+  environment->requests[tag] = nullptr;
+  environment->live--;
+  if (was_pending) set_pending(environment, environment->pending - 1);
+  if (environment->live > 0 || environment->capacity <= kLeastCapacity) return;
+  /* A burst is over: its memory goes back. */
+  free(environment->requests);
+  environment->requests = nullptr;
+  environment->capacity = 0;
+}
+
+void environment_publish(Environment *environment)
+{
+  const wlk_events &events = environment->events;
+  *environment->event_count = static_cast<uint32_t>(events.count);
+  if (events.count == 0) return;
+  uint32_t pending = environment->pending;
+  for (size_t i = 0; i < events.count; i++) {
+    if (events.items[i].news & WLK_NEWS_GRANTED) pending--;
+    if (events.items[i].news & WLK_NEWS_STOLEN)
+      environment_forget(environment, events.items[i].tag, false);
+  }
+  set_pending(environment, pending);
+}

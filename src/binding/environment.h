@@ -1,0 +1,74 @@
+/* One Node environment of one thread, as the core sees it: an agent, and the requests it has made,
+ * by number.
+ *
+ * Each load of the addon into a thread gets a napi_env of its own and with it an environment.
+ * JavaScript names a request by a number of its choice (its tag); the environment keeps the core's
+ * pointer under that number, so that no number, right or wrong, can make native code touch memory
+ * that is not its own.
+ *
+ * Threads: everything here runs on the environment's own thread, but for the wake-up, which any
+ * thread may cause: it uses `wake` only, and the core promises not to call it once
+ * wlk_agent_terminate returned. `wake` is released after that.
+ *
+ * Life: made by environment_start; its agent terminated by a cleanup hook of the environment, after
+ * which every call is answered with CLOSED; freed with the instance data, the last thing of a
+ * napi_env. */
+#ifndef WEB_LOCKS_ENVIRONMENT_H
+#define WEB_LOCKS_ENVIRONMENT_H
+
+#include <napi.h>
+
+extern "C" {
+#include "../core/weblocks.h"
+}
+
+/* What calls answer, beside the core's status codes. */
+enum : int32_t { STATUS_CLOSED = 100 };
+
+struct Environment {
+  napi_env env;
+  wlk_process *process;
+  wlk_agent *agent;              /* null before environment_start and after the cleanup hook */
+  napi_threadsafe_function wake; /* runs the library's drain function on this thread */
+  wlk_request **requests;        /* by tag; null where there is none */
+  uint32_t capacity;             /* of `requests` */
+  uint32_t live;                 /* requests that are there */
+  uint32_t pending;              /* of those, the ones JavaScript was not told are granted */
+  napi_ref buffer;               /* keeps the memory of `events` */
+  wlk_events events;             /* in that memory, behind its count */
+  uint32_t *event_count;         /* the first number of that memory */
+};
+
+/* Makes the agent. `wake_up` is called, on this thread, when there are events to drain.
+ * Returns WLK_OK if done, the core's status if it failed; where Node-API fails, WLK_NO_MEMORY with an
+ * exception pending. */
+wlk_status environment_start(
+    Environment *environment, const char *client_prefix, napi_value wake_up, napi_value buffer);
+
+/* Makes room for a request with this tag. False when out of memory, or if the tag is taken. */
+bool environment_reserve(Environment *environment, uint32_t tag);
+
+/* Keeps a request that WLK_GRANTED or WLK_PENDING answered. */
+void environment_keep(Environment *environment, uint32_t tag, wlk_request *request, bool pending);
+
+/* Returns the request with this tag, or null. */
+wlk_request *environment_find(const Environment *environment, uint32_t tag);
+
+/* Forgets a request that ended by a call. */
+void environment_forget(Environment *environment, uint32_t tag, bool was_pending);
+
+/* Publishes the events that the last call put into `events`: their number for JavaScript, and what
+ * they mean for `requests` and `pending`. To be called after every core call that was given
+ * `events`. */
+void environment_publish(Environment *environment);
+
+/* Frees the environment. Its agent was terminated. */
+void environment_free(Environment *environment);
+
+/* Whether a Node-API call succeeded. A call that failed with an exception pending leaves it
+ * pending. One that failed because the environment is ending (a worker is being terminated) is let
+ * through: nothing more can run there, so there is nobody to tell. Any other failure throws an
+ * Error that names `what`. */
+bool succeeded(napi_env env, napi_status status, const char *what);
+
+#endif

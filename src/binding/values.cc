@@ -1,0 +1,93 @@
+#include "values.h"
+
+#include <cstdlib>
+#include <cstring>
+
+wlk_status CodeUnits::Read(napi_env env, napi_value string)
+{
+  if (napi_get_value_string_utf16(env, string, short_, kShort, &length_) != napi_ok)
+    return WLK_NO_MEMORY;
+  if (length_ < kShort - 1) return WLK_OK;
+  /* It filled the room, so it may be longer. */
+  if (napi_get_value_string_utf16(env, string, nullptr, 0, &length_) != napi_ok)
+    return WLK_NO_MEMORY;
+  long_ = static_cast<char16_t *>(malloc((length_ + 1) * sizeof(char16_t)));
+  if (!long_) return WLK_NO_MEMORY;
+  napi_status status = napi_get_value_string_utf16(env, string, long_, length_ + 1, &length_);
+  return status == napi_ok ? WLK_OK : WLK_NO_MEMORY;
+}
+
+static bool set(napi_env env, napi_value object, const char *name, napi_value value)
+{
+  return succeeded(
+      env, napi_set_named_property(env, object, name, value), "napi_set_named_property");
+}
+
+/* Adds `string` to `array`, whose `index` it becomes, without keeping a handle. */
+template <typename MakeString>
+static bool append(napi_env env, napi_value array, size_t index, MakeString make_string)
+{
+  napi_handle_scope scope;
+  if (!succeeded(env, napi_open_handle_scope(env, &scope), "napi_open_handle_scope")) return false;
+  napi_value string;
+  bool done = succeeded(env, make_string(&string), "making a string") &&
+              succeeded(
+                  env, napi_set_element(env, array, static_cast<uint32_t>(index), string),
+                  "napi_set_element");
+  return succeeded(env, napi_close_handle_scope(env, scope), "napi_close_handle_scope") && done;
+}
+
+static bool set_names(napi_env env, napi_value object, const wlk_snapshot *snapshot)
+{
+  napi_value names;
+  if (!succeeded(
+          env, napi_create_array_with_length(env, snapshot->name_count, &names),
+          "napi_create_array_with_length"))
+    return false;
+  for (size_t i = 0; i < snapshot->name_count; i++) {
+    const wlk_name &name = snapshot->names[i];
+    const char16_t *units = reinterpret_cast<const char16_t *>(name.units);
+    if (!append(env, names, i, [&](napi_value *string) {
+          return napi_create_string_utf16(env, units, name.length, string);
+        }))
+      return false;
+  }
+  return set(env, object, "names", names);
+}
+
+static bool set_client_ids(napi_env env, napi_value object, const wlk_snapshot *snapshot)
+{
+  napi_value client_ids;
+  if (!succeeded(
+          env, napi_create_array_with_length(env, snapshot->client_count, &client_ids),
+          "napi_create_array_with_length"))
+    return false;
+  for (size_t i = 0; i < snapshot->client_count; i++) {
+    if (!append(env, client_ids, i, [&](napi_value *string) {
+          return napi_create_string_latin1(env, snapshot->client_ids[i], NAPI_AUTO_LENGTH, string);
+        }))
+      return false;
+  }
+  return set(env, object, "clientIds", client_ids);
+}
+
+static bool set_locks(napi_env env, napi_value object, const wlk_snapshot *snapshot)
+{
+  size_t size = snapshot->lock_count * sizeof *snapshot->locks;
+  void *memory = nullptr;
+  napi_value locks;
+  if (!succeeded(
+          env, napi_create_arraybuffer(env, size, &memory, &locks), "napi_create_arraybuffer"))
+    return false;
+  if (size > 0) memcpy(memory, snapshot->locks, size);
+  return set(env, object, "locks", locks);
+}
+
+napi_value snapshot_value(napi_env env, const wlk_snapshot *snapshot)
+{
+  napi_value object;
+  if (!succeeded(env, napi_create_object(env, &object), "napi_create_object")) return nullptr;
+  bool done = set_names(env, object, snapshot) && set_client_ids(env, object, snapshot) &&
+              set_locks(env, object, snapshot);
+  return done ? object : nullptr;
+}

@@ -1,0 +1,36 @@
+/* Strings and snapshots, in and out of JavaScript. */
+#ifndef WEB_LOCKS_VALUES_H
+#define WEB_LOCKS_VALUES_H
+
+#include "environment.h"
+
+/* A JavaScript string's UTF-16 code units: on the stack while short, else in memory of its own. */
+class CodeUnits {
+public:
+  CodeUnits() = default;
+  CodeUnits(const CodeUnits &) = delete;
+  CodeUnits &operator=(const CodeUnits &) = delete;
+  ~CodeUnits() { free(long_); }
+
+  /* Reads `string`. Returns WLK_OK; WLK_NO_MEMORY also where it is not a string. */
+  wlk_status Read(napi_env env, napi_value string);
+
+  const uint16_t *data() const
+  {
+    return reinterpret_cast<const uint16_t *>(long_ ? long_ : short_);
+  }
+  uint32_t length() const { return static_cast<uint32_t>(length_); }
+
+private:
+  static const size_t kShort = 256;
+  char16_t short_[kShort];
+  char16_t *long_ = nullptr;
+  size_t length_ = 0;
+};
+
+/* Makes `{ names: string[], clientIds: string[], locks: ArrayBuffer }` of a snapshot; `locks` are
+ * its wlk_lock_info as they are, 32-bit numbers. Returns null with an exception pending if that
+ * fails. */
+napi_value snapshot_value(napi_env env, const wlk_snapshot *snapshot);
+
+#endif

@@ -1,0 +1,150 @@
+#include "check.h"
+
+#if defined(WLK_CHECKS)
+
+#include "agent.h"
+#include "manager.h"
+#include "resource.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Says what is broken, if it is. */
+#define EXPECT(condition, sentence)                                                                \
+  do {                                                                                             \
+    if (!(condition)) return sentence;                                                             \
+  } while (0)
+
+struct totals {
+  size_t listed;  /* requests found in queues and held lists */
+  size_t stolen;  /* requests found with agents that are in neither */
+  size_t agented; /* requests found with agents */
+};
+
+static size_t length_of(const struct wlk_link *list)
+{
+  size_t length = 0;
+  WLK_LIST_FOR_EACH (link, list) length++;
+  return length;
+}
+
+static bool links_fit(const struct wlk_link *list)
+{
+  WLK_LIST_FOR_EACH (link, list) {
+    if (link->next->previous != link || link->previous->next != link) return false;
+  }
+  return list->next->previous == list && list->previous->next == list;
+}
+
+static const char *check_held(const struct wlk_resource *resource)
+{
+  size_t held = length_of(&resource->held);
+  WLK_LIST_FOR_EACH (link, &resource->held) {
+    const struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
+    EXPECT(lock->state == WLK_STATE_HELD, "a request in a held list is not held");
+    EXPECT(lock->resource == resource, "a lock points to another resource");
+    EXPECT(lock->mode == WLK_SHARED || held == 1, "an exclusive lock is not alone");
+  }
+  return NULL;
+}
+
+static const char *check_queue(const struct wlk_resource *resource)
+{
+  WLK_LIST_FOR_EACH (link, &resource->queue) {
+    const struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
+    EXPECT(request->state == WLK_STATE_PENDING, "a request in a queue is not pending");
+    EXPECT(request->resource == resource, "a request points to another resource");
+    EXPECT(request->news == 0, "a pending request has news");
+  }
+  if (wlk_list_is_empty(&resource->queue)) return NULL;
+  EXPECT(!wlk_list_is_empty(&resource->held), "a request waits for a lock that nobody holds");
+  const struct wlk_request *head = WLK_REQUEST_OF(resource->queue.next, by_resource);
+  const struct wlk_request *lock = WLK_REQUEST_OF(resource->held.next, by_resource);
+  EXPECT(
+      head->mode == WLK_EXCLUSIVE || lock->mode == WLK_EXCLUSIVE,
+      "the first request of a queue is grantable");
+  return NULL;
+}
+
+static const char *check_resource(const struct wlk_resource *resource)
+{
+  EXPECT(links_fit(&resource->held) && links_fit(&resource->queue), "a list is torn");
+  EXPECT(
+      !wlk_list_is_empty(&resource->held) || !wlk_list_is_empty(&resource->queue),
+      "a resource exists that nobody holds or waits for");
+  const char *broken = check_held(resource);
+  return broken ? broken : check_queue(resource);
+}
+
+static const char *check_manager(const struct wlk_manager *manager, struct totals *totals)
+{
+  size_t requests = 0, names = 0, units = 0;
+  const struct wlk_table *table = &manager->resources;
+  for (struct wlk_entry *e = wlk_table_first(table); e; e = wlk_table_after(table, e)) {
+    const struct wlk_resource *resource = WLK_ITEM(e, struct wlk_resource, entry);
+    EXPECT(resource->manager == manager, "a resource points to another manager");
+    EXPECT(wlk_table_find(table, e) == e, "a resource cannot be found by its name");
+    const char *broken = check_resource(resource);
+    if (broken) return broken;
+    requests += length_of(&resource->held) + length_of(&resource->queue);
+    units += e->length;
+    names++;
+  }
+  EXPECT(names == table->count, "a table does not count its entries");
+  EXPECT(requests == manager->requests, "a manager does not count its requests");
+  EXPECT(units == manager->name_units, "a manager does not count its names");
+  EXPECT(manager->openings > 0, "a manager exists that is not open");
+  totals->listed += requests;
+  return NULL;
+}
+
+static const char *check_agent(const struct wlk_agent *agent, struct totals *totals)
+{
+  size_t with_news = 0;
+  EXPECT(links_fit(&agent->requests) && links_fit(&agent->events), "a list is torn");
+  WLK_LIST_FOR_EACH (link, &agent->requests) {
+    const struct wlk_request *request = WLK_REQUEST_OF(link, by_agent);
+    EXPECT(request->agent == agent, "a request points to another agent");
+    bool stolen = request->state == WLK_STATE_STOLEN;
+    EXPECT(stolen == !request->resource, "a stolen lock has a resource, or another has none");
+    EXPECT(!stolen || (request->news & WLK_NEWS_STOLEN), "a stolen lock was told but not ended");
+    EXPECT((request->news == 0) == wlk_list_is_empty(&request->by_event), "news without an event");
+    totals->stolen += stolen;
+    totals->agented++;
+    with_news += request->news != 0;
+  }
+  EXPECT(with_news == length_of(&agent->events), "an event of a request of nobody");
+  EXPECT(wlk_list_is_empty(&agent->by_wake) || agent->woken, "to be woken without being marked so");
+  return NULL;
+}
+
+const char *wlk_check(struct wlk_process *process)
+{
+  if (!process->started) return NULL;
+  struct totals totals = {0, 0, 0};
+  size_t agents = 0;
+  const char *broken = NULL;
+  const struct wlk_table *table = &process->managers;
+  for (struct wlk_entry *e = wlk_table_first(table); e && !broken; e = wlk_table_after(table, e))
+    broken = check_manager(WLK_ITEM(e, struct wlk_manager, entry), &totals);
+  WLK_LIST_FOR_EACH (link, &process->agents) {
+    if (!broken) broken = check_agent(WLK_ITEM(link, struct wlk_agent, by_process), &totals);
+    agents++;
+  }
+  if (broken) return broken;
+  EXPECT(agents == process->agent_count, "the process does not count its agents");
+  EXPECT(totals.listed + totals.stolen == totals.agented, "a request is in no list, or in two");
+  return NULL;
+}
+
+void wlk_check_or_stop(struct wlk_process *process)
+{
+  const char *broken = wlk_check(process);
+  if (!broken) return;
+  (void)fprintf(stderr, "web-locks: broken invariant: %s\n", broken);
+  abort();
+}
+
+#else
+typedef int wlk_check_is_not_compiled;
+#endif

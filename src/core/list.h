@@ -1,0 +1,71 @@
+/* Intrusive, circular, doubly linked lists.
+ *
+ * A list is a `struct wlk_link` that is its own neighbour while empty. An item carries one link for
+ * each list it can be in. Every operation is O(1) and allocates nothing. An item that is in no list
+ * has a link that was initialised or removed, so `wlk_list_remove` is harmless then and
+ * `wlk_list_is_empty(&item->link)` tells whether it is in a list.
+ *
+ * Threads: the caller holds whatever guards the list. */
+#ifndef WLK_LIST_H
+#define WLK_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct wlk_link {
+  struct wlk_link *previous;
+  struct wlk_link *next;
+};
+
+#define WLK_LIST_INIT(list)                                                                        \
+  {                                                                                                \
+    &(list), &(list)                                                                               \
+  }
+
+/* The item of `type` whose member `member` is the link at `link`. */
+#define WLK_ITEM(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
+
+/* Visits each link of `list` from the front; the body must not remove `link`. */
+#define WLK_LIST_FOR_EACH(link, list)                                                              \
+  for (struct wlk_link *link = (list)->next; link != (list); link = link->next)
+
+/* Runs the body with the first link until the list is empty; the body must remove `link`. */
+#define WLK_LIST_DRAIN(link, list) for (struct wlk_link * link; (link = (list)->next) != (list);)
+
+static inline void wlk_list_init(struct wlk_link *list)
+{
+  list->previous = list;
+  list->next = list;
+}
+
+static inline bool wlk_list_is_empty(const struct wlk_link *list)
+{
+  return list->next == list;
+}
+
+static inline void wlk_list_insert(struct wlk_link *previous, struct wlk_link *link)
+{
+  link->previous = previous;
+  link->next = previous->next;
+  previous->next->previous = link;
+  previous->next = link;
+}
+
+static inline void wlk_list_append(struct wlk_link *list, struct wlk_link *link)
+{
+  wlk_list_insert(list->previous, link);
+}
+
+static inline void wlk_list_prepend(struct wlk_link *list, struct wlk_link *link)
+{
+  wlk_list_insert(list, link);
+}
+
+static inline void wlk_list_remove(struct wlk_link *link)
+{
+  link->previous->next = link->next;
+  link->next->previous = link->previous;
+  wlk_list_init(link);
+}
+
+#endif

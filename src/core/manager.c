@@ -1,0 +1,263 @@
+/* Sections 2.2, 2.6 and 4 of the specification. The specification's lock task queue, which runs one
+ * algorithm after the other, is the process's mutex: a turn is a task. Where it enqueues steps on
+ * an agent's event loop, the agent gets an event, or, if the agent is the caller, the result of the
+ * call. */
+#include "manager.h"
+
+#include "alloc.h"
+#include "hash.h"
+#include "resource.h"
+
+#include <string.h>
+
+/* ---- 2.2 lock managers ---- */
+
+static struct wlk_manager *new_manager(
+    struct wlk_process *process, const uint16_t *bucket, uint32_t length)
+{
+  struct wlk_manager *manager = wlk_alloc(sizeof *manager + length * sizeof manager->name[0]);
+  if (!manager) return NULL;
+  memset(manager, 0, sizeof *manager);
+  if (length > 0) memcpy(manager->name, bucket, length * sizeof *bucket);
+  manager->process = process;
+  manager->entry.name = manager->name;
+  manager->entry.length = length;
+  manager->entry.hash = wlk_hash(process->hash_key, bucket, length);
+  wlk_table_init(&manager->resources);
+  return manager;
+}
+
+enum wlk_status wlk_manager_open(
+    struct wlk_process *process, const uint16_t *bucket, uint32_t length,
+    struct wlk_manager **result)
+{
+  enum wlk_status status = wlk_process_start(process);
+  if (status != WLK_OK) return status;
+  struct wlk_manager *fresh = new_manager(process, bucket, length);
+  if (!fresh) return WLK_NO_MEMORY;
+
+  struct wlk_turn turn;
+  wlk_turn_begin(&turn, process, NULL);
+  struct wlk_entry *known = wlk_table_find(&process->managers, &fresh->entry);
+  if (!known) wlk_turn_insert(&turn, &process->managers, &fresh->entry);
+  struct wlk_manager *manager = known ? WLK_ITEM(known, struct wlk_manager, entry) : fresh;
+  manager->openings++;
+  wlk_turn_end(&turn);
+
+  if (manager != fresh) wlk_free(fresh);
+  *result = manager;
+  return WLK_OK;
+}
+
+void wlk_manager_close(struct wlk_manager *manager)
+{
+  struct wlk_turn turn;
+  wlk_turn_begin(&turn, manager->process, NULL);
+  bool last = --manager->openings == 0;
+  if (last) wlk_turn_remove(&turn, &manager->process->managers, &manager->entry);
+  wlk_turn_end(&turn);
+  if (!last) return;
+  /* Nobody can find the manager any more: it is this call's. */
+  if (manager->resources.chains != manager->resources.least) wlk_free(manager->resources.chains);
+  wlk_free(manager);
+}
+
+/* ---- 2.5 lock requests ---- */
+
+/* Whether a request is grantable; it may be the first of its queue, or not be in it yet. */
+static bool is_grantable(const struct wlk_request *request)
+{
+  const struct wlk_resource *resource = request->resource;
+  const struct wlk_link *queue = &resource->queue;
+  if (!wlk_list_is_empty(queue) && queue->next != &request->by_resource) return false;
+  if (wlk_list_is_empty(&resource->held)) return true;
+  /* An exclusive lock is alone, so any one of the held locks tells the mode of all. */
+  return request->mode == WLK_SHARED &&
+         WLK_REQUEST_OF(resource->held.next, by_resource)->mode == WLK_SHARED;
+}
+
+/* ---- 4.4 process the lock request queue ---- */
+
+static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_resource *resource)
+    WLK_REQUIRES(turn->process->mutex)
+{
+  WLK_LIST_DRAIN (link, &resource->queue) {
+    struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
+    if (!is_grantable(request)) return;
+    wlk_list_remove(link);
+    wlk_list_append(&resource->held, link);
+    request->state = WLK_STATE_HELD;
+    wlk_agent_tell(turn, request, WLK_NEWS_GRANTED);
+  }
+}
+
+/* ---- 4.1 request a lock ---- */
+
+static void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *resource)
+    WLK_REQUIRES(turn->process->mutex)
+{
+  WLK_LIST_DRAIN (link, &resource->held) {
+    struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
+    wlk_list_remove(link);
+    resource->manager->requests--;
+    lock->resource = NULL;
+    lock->state = WLK_STATE_STOLEN;
+    wlk_agent_tell(turn, lock, WLK_NEWS_STOLEN);
+  }
+}
+
+/* Tells a caller by its result, not by an event, that its request was granted at once. */
+static enum wlk_status answer(struct wlk_request *request)
+{
+  if (request->state == WLK_STATE_PENDING) return WLK_PENDING;
+  request->news = 0;
+  wlk_list_remove(&request->by_event);
+  return WLK_GRANTED;
+}
+
+static enum wlk_status request_a_lock(
+    struct wlk_turn *turn, struct wlk_manager *manager, struct wlk_request *request,
+    enum wlk_option option) WLK_REQUIRES(turn->process->mutex)
+{
+  struct wlk_resource *resource = wlk_resource_get(turn, manager);
+  request->resource = resource;
+  if (option == WLK_STEAL) {
+    steal_the_held_locks(turn, resource);
+    wlk_list_prepend(&resource->queue, &request->by_resource);
+  } else {
+    /* The resource is held or waited for then, so it is an old one and stays. */
+    if (option == WLK_IF_AVAILABLE && !is_grantable(request)) return WLK_NOT_AVAILABLE;
+    wlk_list_append(&resource->queue, &request->by_resource);
+  }
+  manager->requests++;
+  wlk_list_append(&request->agent->requests, &request->by_agent);
+  process_the_lock_request_queue(turn, resource);
+  return answer(request);
+}
+
+static struct wlk_request *new_request(struct wlk_agent *agent, enum wlk_mode mode, uint32_t tag)
+{
+  struct wlk_request *request = wlk_alloc(sizeof *request);
+  if (!request) return NULL;
+  wlk_list_init(&request->by_resource);
+  wlk_list_init(&request->by_agent);
+  wlk_list_init(&request->by_event);
+  request->agent = agent;
+  request->resource = NULL;
+  request->tag = tag;
+  request->mode = (uint8_t)mode;
+  request->state = WLK_STATE_PENDING;
+  request->news = 0;
+  return request;
+}
+
+enum wlk_status wlk_request_a_lock(
+    struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
+    enum wlk_mode mode, enum wlk_option option, uint32_t tag, struct wlk_request **result,
+    struct wlk_events *events)
+{
+  events->count = 0;
+  if (!wlk_resource_prepare(agent, name, length)) return WLK_NO_MEMORY;
+  struct wlk_request *request = new_request(agent, mode, tag);
+  if (!request) return WLK_NO_MEMORY;
+
+  struct wlk_turn turn;
+  wlk_turn_begin(&turn, agent->process, agent);
+  enum wlk_status status = request_a_lock(&turn, manager, request, option);
+  wlk_turn_take_events(&turn, events);
+  wlk_turn_end(&turn);
+
+  if (status == WLK_NOT_AVAILABLE)
+    wlk_free(request);
+  else
+    *result = request;
+  return status;
+}
+
+/* ---- 4.2 release the lock ---- */
+
+/* Takes a lock or a request off its resource, lets in who waits behind it, and ends it. */
+static void remove_from_resource(struct wlk_turn *turn, struct wlk_request *request)
+    WLK_REQUIRES(turn->process->mutex)
+{
+  struct wlk_resource *resource = request->resource;
+  wlk_list_remove(&request->by_resource);
+  resource->manager->requests--;
+  process_the_lock_request_queue(turn, resource);
+  wlk_resource_drop_if_unused(turn, resource);
+  wlk_request_end(turn, request);
+}
+
+enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events *events)
+{
+  struct wlk_turn turn;
+  enum wlk_status status = WLK_OK;
+  wlk_turn_begin(&turn, lock->agent->process, lock->agent);
+  if (lock->state == WLK_STATE_HELD) {
+    remove_from_resource(&turn, lock);
+  } else if (lock->state == WLK_STATE_STOLEN) {
+    wlk_request_end(&turn, lock);
+    status = WLK_STOLEN;
+  } else {
+    status = WLK_NOT_HELD;
+  }
+  wlk_turn_take_events(&turn, events);
+  wlk_turn_end(&turn);
+  return status;
+}
+
+/* ---- 4.3 abort the request ---- */
+
+enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_events *events)
+{
+  struct wlk_turn turn;
+  enum wlk_status status = WLK_OK;
+  wlk_turn_begin(&turn, request->agent->process, request->agent);
+  events->count = 0;
+  if (request->state == WLK_STATE_PENDING) {
+    remove_from_resource(&turn, request);
+    wlk_turn_take_events(&turn, events);
+  } else {
+    /* No events are taken: one could end the very request that the caller is about to release. */
+    status = request->state == WLK_STATE_HELD ? WLK_GRANTED : WLK_STOLEN;
+  }
+  wlk_turn_end(&turn);
+  return status;
+}
+
+/* ---- 2.6 termination of locks ---- */
+
+static void terminate_remaining_locks_and_requests(struct wlk_turn *turn, struct wlk_agent *agent)
+    WLK_REQUIRES(turn->process->mutex)
+{
+  struct wlk_link *next;
+  for (struct wlk_link *link = agent->requests.next; link != &agent->requests; link = next) {
+    struct wlk_request *request = WLK_REQUEST_OF(link, by_agent);
+    next = link->next; /* an abort can grant other requests of the agent, but ends none of them */
+    if (request->state == WLK_STATE_PENDING) remove_from_resource(turn, request);
+  }
+  WLK_LIST_DRAIN (link, &agent->requests) {
+    struct wlk_request *lock = WLK_REQUEST_OF(link, by_agent);
+    if (lock->state == WLK_STATE_HELD)
+      remove_from_resource(turn, lock);
+    else
+      wlk_request_end(turn, lock);
+  }
+}
+
+void wlk_agent_terminate(struct wlk_agent *agent)
+{
+  struct wlk_turn turn;
+  struct wlk_process *process = agent->process;
+  wlk_turn_begin(&turn, process, agent);
+  agent->terminating = true;
+  terminate_remaining_locks_and_requests(&turn, agent);
+  wlk_list_remove(&agent->by_wake);
+  wlk_list_remove(&agent->by_process);
+  process->agent_count--;
+  /* Nothing can tell the agent anything from here on, so the pins only become fewer. */
+  while (agent->pins > 0) wlk_condition_wait(&process->unpinned, &turn.process->mutex);
+  wlk_turn_end(&turn);
+  wlk_free(agent->spare);
+  wlk_free(agent);
+}

@@ -1,0 +1,98 @@
+/* What the core needs of the operating system: a mutex, a condition, a random seed, and a way to
+ * find the copy of this library that the process loaded first. One implementation a platform:
+ * port_posix.c, port_windows.c; this header has the only `#if` of the core.
+ *
+ * The WLK_ annotations let clang prove the locking rules (`-Wthread-safety`); other compilers do
+ * not see them. */
+#ifndef WLK_PORT_H
+#define WLK_PORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#if defined(__clang__)
+#define WLK_ANNOTATION(x) __attribute__((x))
+#else
+#define WLK_ANNOTATION(x)
+#endif
+#define WLK_CAPABILITY      WLK_ANNOTATION(capability("mutex"))
+#define WLK_ACQUIRES(mutex) WLK_ANNOTATION(acquire_capability(mutex))
+#define WLK_RELEASES(mutex) WLK_ANNOTATION(release_capability(mutex))
+#define WLK_REQUIRES(mutex) WLK_ANNOTATION(requires_capability(mutex))
+#define WLK_EXCLUDES(mutex) WLK_ANNOTATION(locks_excluded(mutex))
+#define WLK_UNCHECKED       WLK_ANNOTATION(no_thread_safety_analysis)
+
+#if defined(_WIN32)
+
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#include <windows.h>
+
+#define WLK_EXPORTED __declspec(dllexport)
+
+struct WLK_CAPABILITY wlk_mutex {
+  SRWLOCK native;
+};
+struct wlk_condition {
+  CONDITION_VARIABLE native;
+};
+#define WLK_MUTEX_INIT                                                                             \
+  {                                                                                                \
+    SRWLOCK_INIT                                                                                   \
+  }
+#define WLK_CONDITION_INIT                                                                         \
+  {                                                                                                \
+    CONDITION_VARIABLE_INIT                                                                        \
+  }
+
+#else
+
+#include <pthread.h>
+
+#define WLK_EXPORTED __attribute__((visibility("default")))
+
+struct WLK_CAPABILITY wlk_mutex {
+  pthread_mutex_t native;
+};
+struct wlk_condition {
+  pthread_cond_t native;
+};
+#define WLK_MUTEX_INIT                                                                             \
+  {                                                                                                \
+    PTHREAD_MUTEX_INITIALIZER                                                                      \
+  }
+#define WLK_CONDITION_INIT                                                                         \
+  {                                                                                                \
+    PTHREAD_COND_INITIALIZER                                                                       \
+  }
+
+#endif
+
+/* Neither can fail on a mutex that was initialised and is used as the annotations say: not
+ * recursive, unlocked by the thread that locked it. */
+void wlk_mutex_lock(struct wlk_mutex *mutex) WLK_ACQUIRES(*mutex);
+void wlk_mutex_unlock(struct wlk_mutex *mutex) WLK_RELEASES(*mutex);
+
+/* Waits for a signal with `mutex` unlocked meanwhile; may return without one, so the caller looks
+ * again. */
+void wlk_condition_wait(struct wlk_condition *condition, struct wlk_mutex *mutex)
+    WLK_REQUIRES(*mutex);
+void wlk_condition_broadcast(struct wlk_condition *condition);
+
+/* Fills `size` bytes (at most 256) with bytes that nobody can foresee; false when the system has
+ * none to give. */
+bool wlk_port_random(void *bytes, size_t size);
+
+/* Of all loaded modules (shared libraries, addons) that define `symbol`, finds the one that comes
+ * first, the same for every caller as long as the process lives, and keeps it and the caller's
+ * module from being unloaded. own     the caller's own definition of `symbol` symbol  an exported,
+ * NUL-terminated name returns the first definition (it may be `own`); NULL when the system cannot
+ * tell threads any, at the same time: the order is the dynamic loader's, under its lock */
+void *wlk_port_first_definition(void *own, const char *symbol);
+
+/* Writes the path of the module that contains `address` to `path` (UTF-8, NUL-terminated, cut to
+ * `size` bytes); an empty string when the system cannot tell. */
+void wlk_port_module_path(const void *address, char *path, size_t size);
+
+#endif

@@ -1,0 +1,67 @@
+/* See port.h. */
+#include "port.h"
+
+/* RtlGenRandom: in advapi32 since Windows XP, declared by no header under its own name. */
+BOOLEAN NTAPI SystemFunction036(PVOID buffer, ULONG length);
+
+void wlk_mutex_lock(struct wlk_mutex *mutex)
+{
+  AcquireSRWLockExclusive(&mutex->native);
+}
+
+void wlk_mutex_unlock(struct wlk_mutex *mutex)
+{
+  ReleaseSRWLockExclusive(&mutex->native);
+}
+
+void wlk_condition_wait(struct wlk_condition *condition, struct wlk_mutex *mutex)
+{
+  (void)SleepConditionVariableSRW(&condition->native, &mutex->native, INFINITE, 0);
+}
+
+void wlk_condition_broadcast(struct wlk_condition *condition)
+{
+  WakeAllConditionVariable(&condition->native);
+}
+
+bool wlk_port_random(void *bytes, size_t size)
+{
+  return SystemFunction036(bytes, (ULONG)size) != FALSE;
+}
+
+static HMODULE module_of(const void *address, DWORD flags)
+{
+  HMODULE module = NULL;
+  flags |= GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS;
+  return GetModuleHandleExW(flags, (LPCWSTR)address, &module) ? module : NULL;
+}
+
+/* A mapping named after the process holds the address of the first definition. Creating it and
+ * finding it are one atomic step of the kernel, the first writer wins the exchange, and it goes
+ * with the process. */
+void *wlk_port_first_definition(void *own, const char *symbol)
+{
+  if (!module_of(own, GET_MODULE_HANDLE_EX_FLAG_PIN)) return NULL;
+  char name[96];
+  (void)wsprintfA(name, "Local\\%.60s-%lu", symbol, GetCurrentProcessId());
+  HANDLE mapping =
+      CreateFileMappingA(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, 0, sizeof(void *), name);
+  if (!mapping) return NULL;
+  void *volatile *first = MapViewOfFile(mapping, FILE_MAP_ALL_ACCESS, 0, 0, sizeof(void *));
+  /* The mapping's handle is not closed: it is what keeps the name. */
+  if (!first) return NULL;
+  void *before = InterlockedCompareExchangePointer(first, own, NULL);
+  (void)UnmapViewOfFile((const void *)first);
+  return before ? before : own;
+}
+
+void wlk_port_module_path(const void *address, char *path, size_t size)
+{
+  WCHAR wide[MAX_PATH];
+  HMODULE module = module_of(address, GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT);
+  DWORD length = module ? GetModuleFileNameW(module, wide, MAX_PATH) : 0;
+  int written =
+      length ? WideCharToMultiByte(CP_UTF8, 0, wide, (int)length, path, (int)size - 1, NULL, NULL)
+             : 0;
+  path[written > 0 ? written : 0] = '\0';
+}

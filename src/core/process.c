@@ -1,0 +1,132 @@
+#include "process.h"
+
+#include "agent.h"
+#include "alloc.h"
+#include "check.h"
+#include "resource.h"
+
+#include <string.h>
+
+/* The state this copy brings. Only that of the copy loaded first is used. */
+WLK_EXPORTED extern struct wlk_process web_locks_process;
+struct wlk_process web_locks_process = WLK_PROCESS_INIT;
+
+const char *wlk_status_message(enum wlk_status status)
+{
+  static const char *const messages[] = {
+#define MESSAGE(name, message) [name] = message,
+      WLK_STATUS_LIST(MESSAGE)
+#undef MESSAGE
+  };
+  return messages[status];
+}
+
+enum wlk_status wlk_process_join(struct wlk_process **process)
+{
+  *process = wlk_port_first_definition(&web_locks_process, "web_locks_process");
+  if (!*process) return WLK_NO_RENDEZVOUS;
+  bool same = memcmp((*process)->magic, WLK_MAGIC, sizeof WLK_MAGIC) == 0;
+  return same && (*process)->abi == WLK_ABI ? WLK_OK : WLK_OTHER_VERSION;
+}
+
+void wlk_process_path(const struct wlk_process *process, char *path, size_t size)
+{
+  wlk_port_module_path(process ? process : &web_locks_process, path, size);
+}
+
+enum wlk_status wlk_process_start(struct wlk_process *process)
+{
+  uint64_t hash_key[2];
+  if (!wlk_port_random(hash_key, sizeof hash_key)) return WLK_NO_RANDOM;
+  wlk_mutex_lock(&process->mutex);
+  if (!process->started) {
+    memcpy(process->hash_key, hash_key, sizeof hash_key);
+    wlk_list_init(&process->agents);
+    wlk_list_init(&process->to_wake);
+    wlk_table_init(&process->managers);
+    process->started = true;
+  }
+  wlk_mutex_unlock(&process->mutex);
+  return WLK_OK;
+}
+
+void wlk_turn_begin(struct wlk_turn *turn, struct wlk_process *process, struct wlk_agent *caller)
+{
+  turn->process = process;
+  turn->caller = caller;
+  turn->resources = NULL;
+  turn->unfit = NULL;
+  wlk_list_init(&turn->requests);
+  wlk_mutex_lock(&turn->process->mutex);
+}
+
+static void note_size(struct wlk_turn *turn, struct wlk_table *table)
+    WLK_REQUIRES(turn->process->mutex)
+{
+  turn->capacity = wlk_table_wants(table);
+  turn->unfit = turn->capacity > 0 ? table : NULL;
+}
+
+void wlk_turn_insert(struct wlk_turn *turn, struct wlk_table *table, struct wlk_entry *entry)
+{
+  wlk_table_insert(table, entry);
+  note_size(turn, table);
+}
+
+void wlk_turn_remove(struct wlk_turn *turn, struct wlk_table *table, struct wlk_entry *entry)
+{
+  wlk_table_remove(table, entry);
+  note_size(turn, table);
+}
+
+/* Gives the mutex back while it calls each wake function, and has it again on return. Agents that
+ * other turns put into `to_wake` meanwhile are woken too: whoever comes first. */
+static void wake_agents(struct wlk_process *process) WLK_REQUIRES(process->mutex)
+{
+  WLK_LIST_DRAIN (link, &process->to_wake) {
+    struct wlk_agent *agent = WLK_ITEM(link, struct wlk_agent, by_wake);
+    wlk_list_remove(link);
+    agent->pins++;
+    wlk_mutex_unlock(&process->mutex);
+    agent->wake(agent->wake_data);
+    wlk_mutex_lock(&process->mutex);
+    if (--agent->pins == 0 && agent->terminating) wlk_condition_broadcast(&process->unpinned);
+  }
+}
+
+static void free_unlinked(struct wlk_turn *turn)
+{
+  WLK_LIST_DRAIN (link, &turn->requests) {
+    wlk_list_remove(link);
+    wlk_free(WLK_REQUEST_OF(link, by_agent));
+  }
+  while (turn->resources) {
+    struct wlk_entry *entry = turn->resources;
+    turn->resources = entry->next;
+    wlk_resource_recycle(turn->caller, WLK_ITEM(entry, struct wlk_resource, entry));
+  }
+}
+
+/* Without memory the table stays as it is: slower, nothing worse. */
+static void resize(struct wlk_process *process, struct wlk_table *table, size_t capacity)
+    WLK_EXCLUDES(process->mutex)
+{
+  struct wlk_entry **chains = NULL;
+  if (capacity > WLK_TABLE_LEAST) {
+    chains = wlk_alloc(capacity * sizeof(struct wlk_entry *));
+    if (!chains) return;
+  }
+  wlk_mutex_lock(&process->mutex);
+  chains = wlk_table_rehash(table, chains, capacity);
+  wlk_mutex_unlock(&process->mutex);
+  wlk_free(chains);
+}
+
+void wlk_turn_end(struct wlk_turn *turn)
+{
+  WLK_CHECK(turn->process);
+  wake_agents(turn->process);
+  wlk_mutex_unlock(&turn->process->mutex);
+  free_unlinked(turn);
+  if (turn->unfit) resize(turn->process, turn->unfit, turn->capacity);
+}

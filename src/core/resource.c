@@ -1,0 +1,72 @@
+#include "resource.h"
+
+#include "alloc.h"
+#include "hash.h"
+
+#include <string.h>
+
+/* A spare with more room than this is not kept: one long name must not occupy memory for ever. */
+enum { SPARE_UNITS_MOST = 2048, SPARE_UNITS_LEAST = 24 };
+
+static struct wlk_resource *spare_with_room(struct wlk_agent *agent, uint32_t length)
+{
+  if (agent->spare && agent->spare->capacity >= length) return agent->spare;
+  uint32_t capacity = length > SPARE_UNITS_LEAST ? length : SPARE_UNITS_LEAST;
+  struct wlk_resource *resource = wlk_alloc(sizeof *resource + capacity * sizeof resource->name[0]);
+  if (!resource) return NULL;
+  resource->capacity = capacity;
+  wlk_free(agent->spare);
+  agent->spare = resource;
+  return resource;
+}
+
+struct wlk_resource *wlk_resource_prepare(
+    struct wlk_agent *agent, const uint16_t *name, uint32_t length)
+{
+  struct wlk_resource *resource = spare_with_room(agent, length);
+  if (!resource) return NULL;
+  if (length > 0) memcpy(resource->name, name, length * sizeof *name);
+  resource->entry.next = NULL;
+  resource->entry.name = resource->name;
+  resource->entry.length = length;
+  resource->entry.hash = wlk_hash(agent->process->hash_key, name, length);
+  wlk_list_init(&resource->held);
+  wlk_list_init(&resource->queue);
+  return resource;
+}
+
+struct wlk_resource *wlk_resource_get(struct wlk_turn *turn, struct wlk_manager *manager)
+{
+  struct wlk_resource *spare = turn->caller->spare;
+  struct wlk_entry *known = wlk_table_find(&manager->resources, &spare->entry);
+  if (known) return WLK_ITEM(known, struct wlk_resource, entry);
+  turn->caller->spare = NULL;
+  spare->manager = manager;
+  wlk_turn_insert(turn, &manager->resources, &spare->entry);
+  manager->name_units += spare->entry.length;
+  return spare;
+}
+
+void wlk_resource_drop_if_unused(struct wlk_turn *turn, struct wlk_resource *resource)
+{
+  if (!wlk_list_is_empty(&resource->held) || !wlk_list_is_empty(&resource->queue)) return;
+  wlk_turn_remove(turn, &resource->manager->resources, &resource->entry);
+  resource->manager->name_units -= resource->entry.length;
+  resource->entry.next = turn->resources;
+  turn->resources = &resource->entry;
+}
+
+void wlk_resource_recycle(struct wlk_agent *agent, struct wlk_resource *resource)
+{
+  if (agent && !agent->spare && resource->capacity <= SPARE_UNITS_MOST)
+    agent->spare = resource;
+  else
+    wlk_free(resource);
+}
+
+void wlk_request_end(struct wlk_turn *turn, struct wlk_request *request)
+{
+  wlk_list_remove(&request->by_event);
+  wlk_list_remove(&request->by_agent);
+  wlk_list_append(&turn->requests, &request->by_agent);
+}

@@ -1,0 +1,61 @@
+/* A hash table from names (UTF-16 code units) to intrusive entries: resources by resource name,
+ * managers by bucket name.
+ *
+ * Names are compared code unit by code unit: lone surrogates, NUL and the empty name are names like
+ * any other. Finding, inserting and removing are O(1) on average and allocate nothing. Resizing is
+ * split so that memory is allocated and freed without the mutex: ask `wlk_table_wants`, allocate,
+ * `wlk_table_rehash`, free what it returns.
+ *
+ * Threads: the caller holds the mutex that guards the table. */
+#ifndef WLK_TABLE_H
+#define WLK_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WLK_TABLE_LEAST = 16 };
+
+/* Lock key: (m) the mutex that guards the table  (c) constant while the entry is in a table */
+struct wlk_entry {
+  struct wlk_entry *next; /* (m) in the same chain */
+  uint64_t hash;          /* (c) */
+  const uint16_t *name;   /* (c) owned by the struct the entry is part of */
+  uint32_t length;        /* (c) of the name, in code units */
+};
+
+struct wlk_table {
+  struct wlk_entry **chains;                /* (m) `least`, or an array that was allocated */
+  size_t capacity;                          /* (m) number of chains, a power of two */
+  size_t count;                             /* (m) number of entries */
+  struct wlk_entry *least[WLK_TABLE_LEAST]; /* (m) so that a small table needs no allocation */
+};
+
+/* Makes an empty table. It points into itself: it must stay where it is. */
+void wlk_table_init(struct wlk_table *table);
+
+/* Returns the entry whose hash and name are those of `key`, or NULL. */
+struct wlk_entry *wlk_table_find(const struct wlk_table *table, const struct wlk_entry *key);
+
+/* Inserts `entry`, whose name must not be in the table. It stays the caller's memory. */
+void wlk_table_insert(struct wlk_table *table, struct wlk_entry *entry);
+
+/* Removes `entry`, which must be in the table. */
+void wlk_table_remove(struct wlk_table *table, struct wlk_entry *entry);
+
+/* Returns the first entry, or the one after `entry`, in no particular order; NULL at the end. */
+struct wlk_entry *wlk_table_first(const struct wlk_table *table);
+struct wlk_entry *wlk_table_after(const struct wlk_table *table, const struct wlk_entry *entry);
+
+/* Returns the number of chains the table should have, or 0 when it is as it should be. */
+size_t wlk_table_wants(const struct wlk_table *table);
+
+/* Moves all entries to other chains.
+ *   chains   `capacity` pointers, unset, the table's from now on; not used, and may be NULL, when
+ *            `capacity` is WLK_TABLE_LEAST
+ *   capacity a power of two, at least WLK_TABLE_LEAST
+ *   returns  the array that the table used before, the caller's to free; NULL when there was none
+ *   cost     O(entries + capacity) */
+struct wlk_entry **wlk_table_rehash(
+    struct wlk_table *table, struct wlk_entry **chains, size_t capacity);
+
+#endif

@@ -1,0 +1,207 @@
+/* The lock core of web-locks: the Web Locks API, sections 2 and 4, for all threads of a process,
+ * without JavaScript.
+ *
+ * This is the one header that users of the core include.
+ *
+ *   process  all lock state of an operating system process: one mutex, the managers, the agents
+ *   manager  a lock manager (2.2): the resources of one storage bucket
+ *   agent    a thread's environment (2.4): it makes requests, holds locks and is told of events
+ *   request  a lock request (2.5) and, once granted, the lock (2.4): one record is both
+ *
+ * Caveats
+ * - An agent is used by one thread, its own. Different agents may be used at the same time.
+ * - A request belongs to its agent's thread from wlk_request_a_lock until a call or an event ends
+ *   it, as each says below.
+ * - An agent is told of what others did to its requests by events. When its first event comes, its
+ *   wake function is called, on whatever thread caused the event and without any lock of the core
+ *   held. The agent then takes its events. Between wake and take no further wake comes: a wake
+ *   carries all events.
+ * - A wake function must not block and must not call the core. It is not called after
+ *   wlk_agent_terminate returned.
+ * - Releasing, aborting and terminating allocate nothing and cannot fail for want of memory.
+ *   Resizing a table may, and is then left for later.
+ * - Nothing here ever ends the process. */
+#ifndef WLK_WEBLOCKS_H
+#define WLK_WEBLOCKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Every outcome of a call, each with the sentence that explains it. */
+#define WLK_STATUS_LIST(X)                                                                         \
+  X(WLK_OK, "done")                                                                                \
+  X(WLK_GRANTED, "the lock is held")                                                               \
+  X(WLK_PENDING, "the request waits in the lock request queue")                                    \
+  X(WLK_NOT_AVAILABLE, "the lock is not available without waiting")                                \
+  X(WLK_STOLEN, "the lock was stolen")                                                             \
+  X(WLK_NOT_HELD, "the request was not granted yet")                                               \
+  X(WLK_NO_MEMORY, "out of memory")                                                                \
+  X(WLK_NO_RANDOM, "the system gave no random bytes")                                              \
+  X(WLK_NO_RENDEZVOUS, "the dynamic loader did not tell which copy was loaded first")              \
+  X(WLK_OTHER_VERSION, "another copy with an incompatible core was loaded first")
+
+#define WLK_STATUS_NAME(name, message) name,
+enum wlk_status { WLK_STATUS_LIST(WLK_STATUS_NAME) };
+#undef WLK_STATUS_NAME
+
+/* Returns the sentence for `status`, a constant. */
+const char *wlk_status_message(enum wlk_status status);
+
+struct wlk_process;
+struct wlk_manager;
+struct wlk_agent;
+struct wlk_request;
+
+/* A mode (2.3). */
+enum wlk_mode { WLK_EXCLUSIVE, WLK_SHARED };
+
+/* How to request (3.2, LockOptions); at most one of them. */
+enum wlk_option { WLK_WAIT, WLK_IF_AVAILABLE, WLK_STEAL };
+
+/* What an event says, as bits: one event can say both. */
+enum wlk_news {
+  WLK_NEWS_GRANTED = 1, /* the request, pending so far, was granted */
+  WLK_NEWS_STOLEN =
+      2 /* the lock was stolen; with this event the request ends, its pointer is void */
+};
+
+struct wlk_event {
+  uint32_t tag;  /* what the agent called the request in wlk_request_a_lock */
+  uint32_t news; /* bits of enum wlk_news */
+};
+
+/* Where a call puts the events of the calling agent. */
+struct wlk_events {
+  struct wlk_event *items; /* in: room for `capacity` events, the caller's */
+  size_t capacity;         /* in */
+  size_t count; /* out: how many were written; if `capacity`, there may be more to take */
+};
+
+/* Called when an agent has its first event. `data` is what was given with it. */
+typedef void wlk_wake_function(void *data);
+
+/* ---- process ---- */
+
+/* Finds the lock state of this operating system process: that of the copy of the core that was
+ * loaded first, so that all copies share it. process  out: the state; on WLK_OTHER_VERSION the one
+ * that cannot be shared, only good for wlk_process_path returns  WLK_OK, WLK_NO_RENDEZVOUS,
+ * WLK_OTHER_VERSION threads  any */
+enum wlk_status wlk_process_join(struct wlk_process **process);
+
+/* Writes the path of the module whose core holds `process` to `path`, `size` bytes, UTF-8, cut if
+ * need be. With NULL: the path of the module that is asking. */
+void wlk_process_path(const struct wlk_process *process, char *path, size_t size);
+
+/* ---- agents ---- */
+
+/* Makes an agent.
+ *   prefix   beginning of its client id (2.4), ASCII, at most 40 bytes; the core appends a number
+ * so that no two agents of the process have the same wake     see above agent    out: the agent,
+ * the caller's thread's until wlk_agent_terminate returns  WLK_OK, WLK_NO_MEMORY, WLK_NO_RANDOM
+ *   threads  any; the agent belongs to the thread that uses it */
+enum wlk_status wlk_agent_create(
+    struct wlk_process *process, const char *prefix, wlk_wake_function *wake, void *data,
+    struct wlk_agent **agent);
+
+/* Returns the agent's client id, a string that lives as long as the agent. Threads: the agent's
+ * own. */
+const char *wlk_agent_client_id(const struct wlk_agent *agent);
+
+/* Takes events off the agent's event queue, oldest first.
+ *   woken    whether this is the answer to the wake function: then the next event wakes again
+ *   threads  the agent's own
+ *   cost     O(events taken) */
+void wlk_agent_take_events(struct wlk_agent *agent, bool woken, struct wlk_events *events);
+
+/* Terminates remaining locks and requests (2.6) and frees the agent. Its requests are aborted, its
+ * locks released, its events dropped; all its request pointers are void. Returns when no other
+ * thread is inside its wake function. threads  the agent's own, or any once that one is gone cost
+ * O(requests of the agent + grants) */
+void wlk_agent_terminate(struct wlk_agent *agent);
+
+/* ---- managers ---- */
+
+/* Opens the lock manager of a storage bucket (2.2); all who open the same name share it while it is
+ * open anywhere. bucket   `length` UTF-16 code units, compared code unit by code unit; may be NULL
+ * when `length` is 0 manager  out: to be closed once for each time it was opened returns  WLK_OK,
+ * WLK_NO_MEMORY, WLK_NO_RANDOM threads  any */
+enum wlk_status wlk_manager_open(
+    struct wlk_process *process, const uint16_t *bucket, uint32_t length,
+    struct wlk_manager **manager);
+
+/* Closes what wlk_manager_open returned; the last close frees it. The requests that were made
+ * through this opening must have ended. Threads: any. */
+void wlk_manager_close(struct wlk_manager *manager);
+
+/* ---- locks ---- */
+
+/* Requests a lock (4.1).
+ *   agent    whose request it is; the calling thread's
+ *   manager  open until the request ended
+ *   name     `length` UTF-16 code units; may be NULL when `length` is 0. Not kept: the core has its
+ * own copy tag      any number; events about this request carry it request  out, on WLK_GRANTED and
+ * WLK_PENDING: the request; unset otherwise events   out: events of the agent (a steal may end
+ * locks of its own) returns  WLK_GRANTED  the lock is held now; no event tells it again WLK_PENDING
+ * an event will tell WLK_NOT_AVAILABLE  with WLK_IF_AVAILABLE: not grantable; nothing was changed
+ *            WLK_NO_MEMORY  nothing was changed
+ *   cost     O(length), not more with more pending requests; a steal O(locks held on the name) */
+enum wlk_status wlk_request_a_lock(
+    struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
+    enum wlk_mode mode, enum wlk_option option, uint32_t tag, struct wlk_request **request,
+    struct wlk_events *events);
+
+/* Releases a lock (4.2) and grants what became grantable. Ends the request.
+ *   request  granted; whether the agent took the event yet does not matter, it is dropped if not
+ *   events   out: events of the request's agent, the grants this call made among them
+ *   returns  WLK_OK
+ *            WLK_STOLEN  it had been stolen before: nothing was released, but the request ended all
+ * the same WLK_NOT_HELD  it is still pending: nothing was changed, the request did not end threads
+ * the agent's own cost     O(grants) */
+enum wlk_status wlk_release_the_lock(struct wlk_request *request, struct wlk_events *events);
+
+/* Aborts a request (4.3) and grants what became grantable.
+ *   events   out: as for wlk_release_the_lock; none unless WLK_OK
+ *   returns  WLK_OK  it was pending; the request ended
+ *            WLK_GRANTED, WLK_STOLEN  the grant came first: nothing was changed,
+ * wlk_release_the_lock is to end it threads  the agent's own cost     O(grants) */
+enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_events *events);
+
+/* ---- snapshots ---- */
+
+/* One lock or request of a snapshot, in numbers. */
+struct wlk_lock_info {
+  uint32_t name;   /* index into `names` */
+  uint32_t client; /* index into `client_ids` */
+  uint32_t mode;   /* enum wlk_mode */
+  uint32_t held;   /* 1 for a lock, 0 for a pending request */
+};
+
+struct wlk_name {
+  const uint16_t *units; /* UTF-16 code units, not terminated */
+  uint32_t length;       /* of `units` */
+};
+
+/* All pointers point into the snapshot's own memory. */
+struct wlk_snapshot {
+  struct wlk_lock_info
+      *locks; /* by resource; of one resource the held ones, then the queue in its order */
+  struct wlk_name *names;  /* each resource name once */
+  const char **client_ids; /* of all agents, ASCII, NUL-terminated */
+  size_t lock_count;
+  size_t name_count;
+  size_t client_count;
+};
+
+/* Snapshots the lock state (4.5) of a manager: of all agents, at one moment.
+ *   snapshot out: to be freed with wlk_snapshot_free
+ *   returns  WLK_OK, WLK_NO_MEMORY
+ *   threads  any
+ *   cost     O(locks and requests of the manager) */
+enum wlk_status wlk_snapshot_the_lock_state(
+    struct wlk_manager *manager, struct wlk_snapshot **snapshot);
+
+/* Frees a snapshot; NULL is allowed. */
+void wlk_snapshot_free(struct wlk_snapshot *snapshot);
+
+#endif
