@@ -40,8 +40,8 @@ struct Environment {
 };
 
 /* Makes the agent. `wake_up` is called, on this thread, when there are events to drain.
- * Returns WLK_OK if done, the core's status if it failed; where Node-API fails, WLK_NO_MEMORY with an
- * exception pending. */
+ * Returns WLK_OK if done, the core's status if it failed; where Node-API fails, WLK_NO_MEMORY with
+ * an exception pending. */
 wlk_status environment_start(
     Environment *environment, const char *client_prefix, napi_value wake_up, napi_value buffer);
 

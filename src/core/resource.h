@@ -22,8 +22,7 @@ struct wlk_resource {
 enum wlk_state {
   WLK_STATE_PENDING, /* in resource->queue */
   WLK_STATE_HELD,    /* in resource->held */
-  WLK_STATE_STOLEN   /* in neither; `resource` is void. Lasts until its agent took the event or
-                        released it */
+  WLK_STATE_STOLEN /* in neither; `resource` is NULL. Until its agent took the event or released */
 };
 
 /* Lock key: (m) process->mutex  (c) constant */

@@ -62,8 +62,7 @@ enum wlk_option { WLK_WAIT, WLK_IF_AVAILABLE, WLK_STEAL };
 /* What an event says, as bits: one event can say both. */
 enum wlk_news {
   WLK_NEWS_GRANTED = 1, /* the request, pending so far, was granted */
-  WLK_NEWS_STOLEN =
-      2 /* the lock was stolen; with this event the request ends, its pointer is void */
+  WLK_NEWS_STOLEN = 2   /* the lock was stolen: with this event the request ends */
 };
 
 struct wlk_event {
@@ -75,7 +74,7 @@ struct wlk_event {
 struct wlk_events {
   struct wlk_event *items; /* in: room for `capacity` events, the caller's */
   size_t capacity;         /* in */
-  size_t count; /* out: how many were written; if `capacity`, there may be more to take */
+  size_t count;            /* out: how many were written; if `capacity`, there may be more */
 };
 
 /* Called when an agent has its first event. `data` is what was given with it. */
@@ -84,9 +83,11 @@ typedef void wlk_wake_function(void *data);
 /* ---- process ---- */
 
 /* Finds the lock state of this operating system process: that of the copy of the core that was
- * loaded first, so that all copies share it. process  out: the state; on WLK_OTHER_VERSION the one
- * that cannot be shared, only good for wlk_process_path returns  WLK_OK, WLK_NO_RENDEZVOUS,
- * WLK_OTHER_VERSION threads  any */
+ * loaded first, so that all copies share it.
+ *   process  out: the state; on WLK_OTHER_VERSION the one that cannot be shared, good for
+ *            wlk_process_path only
+ *   returns  WLK_OK, WLK_NO_RENDEZVOUS, WLK_OTHER_VERSION
+ *   threads  any */
 enum wlk_status wlk_process_join(struct wlk_process **process);
 
 /* Writes the path of the module whose core holds `process` to `path`, `size` bytes, UTF-8, cut if
@@ -96,9 +97,11 @@ void wlk_process_path(const struct wlk_process *process, char *path, size_t size
 /* ---- agents ---- */
 
 /* Makes an agent.
- *   prefix   beginning of its client id (2.4), ASCII, at most 40 bytes; the core appends a number
- * so that no two agents of the process have the same wake     see above agent    out: the agent,
- * the caller's thread's until wlk_agent_terminate returns  WLK_OK, WLK_NO_MEMORY, WLK_NO_RANDOM
+ *   prefix   beginning of its client id (2.4), ASCII, at most 40 bytes; the core appends a number so
+ *            that no two agents of the process have the same
+ *   wake     see above
+ *   agent    out: the agent, the caller's thread's until wlk_agent_terminate
+ *   returns  WLK_OK, WLK_NO_MEMORY, WLK_NO_RANDOM
  *   threads  any; the agent belongs to the thread that uses it */
 enum wlk_status wlk_agent_create(
     struct wlk_process *process, const char *prefix, wlk_wake_function *wake, void *data,
@@ -116,16 +119,19 @@ void wlk_agent_take_events(struct wlk_agent *agent, bool woken, struct wlk_event
 
 /* Terminates remaining locks and requests (2.6) and frees the agent. Its requests are aborted, its
  * locks released, its events dropped; all its request pointers are void. Returns when no other
- * thread is inside its wake function. threads  the agent's own, or any once that one is gone cost
- * O(requests of the agent + grants) */
+ * thread is inside its wake function.
+ *   threads  the agent's own
+ *   cost     O(requests of the agent + grants) */
 void wlk_agent_terminate(struct wlk_agent *agent);
 
 /* ---- managers ---- */
 
 /* Opens the lock manager of a storage bucket (2.2); all who open the same name share it while it is
- * open anywhere. bucket   `length` UTF-16 code units, compared code unit by code unit; may be NULL
- * when `length` is 0 manager  out: to be closed once for each time it was opened returns  WLK_OK,
- * WLK_NO_MEMORY, WLK_NO_RANDOM threads  any */
+ * open anywhere.
+ *   bucket   `length` UTF-16 code units, compared one by one; may be NULL when `length` is 0
+ *   manager  out: to be closed once for each time it was opened
+ *   returns  WLK_OK, WLK_NO_MEMORY, WLK_NO_RANDOM
+ *   threads  any */
 enum wlk_status wlk_manager_open(
     struct wlk_process *process, const uint16_t *bucket, uint32_t length,
     struct wlk_manager **manager);
@@ -139,32 +145,37 @@ void wlk_manager_close(struct wlk_manager *manager);
 /* Requests a lock (4.1).
  *   agent    whose request it is; the calling thread's
  *   manager  open until the request ended
- *   name     `length` UTF-16 code units; may be NULL when `length` is 0. Not kept: the core has its
- * own copy tag      any number; events about this request carry it request  out, on WLK_GRANTED and
- * WLK_PENDING: the request; unset otherwise events   out: events of the agent (a steal may end
- * locks of its own) returns  WLK_GRANTED  the lock is held now; no event tells it again WLK_PENDING
- * an event will tell WLK_NOT_AVAILABLE  with WLK_IF_AVAILABLE: not grantable; nothing was changed
+ *   name     `length` UTF-16 code units; may be NULL when `length` is 0. The core keeps its own copy
+ *   tag      any number; events about this request carry it
+ *   request  out, on WLK_GRANTED and WLK_PENDING: the request; unset otherwise
+ *   events   out: events of the agent (a steal may end locks of its own)
+ *   returns  WLK_GRANTED  the lock is held now; no event tells it again
+ *            WLK_PENDING  an event will tell
+ *            WLK_NOT_AVAILABLE  with WLK_IF_AVAILABLE: not grantable; nothing was changed
  *            WLK_NO_MEMORY  nothing was changed
- *   cost     O(length), not more with more pending requests; a steal O(locks held on the name) */
+ *   cost     O(length), whatever else is pending; a steal O(locks held on the name) */
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, struct wlk_request **request,
     struct wlk_events *events);
 
 /* Releases a lock (4.2) and grants what became grantable. Ends the request.
- *   request  granted; whether the agent took the event yet does not matter, it is dropped if not
+ *   lock     granted; whether the agent took the event yet does not matter, it is dropped if not
  *   events   out: events of the request's agent, the grants this call made among them
  *   returns  WLK_OK
- *            WLK_STOLEN  it had been stolen before: nothing was released, but the request ended all
- * the same WLK_NOT_HELD  it is still pending: nothing was changed, the request did not end threads
- * the agent's own cost     O(grants) */
-enum wlk_status wlk_release_the_lock(struct wlk_request *request, struct wlk_events *events);
+ *            WLK_STOLEN  it had been stolen before: nothing was released; the request ended too
+ *            WLK_NOT_HELD  it is still pending: nothing was changed, the request did not end
+ *   threads  the agent's own
+ *   cost     O(grants) */
+enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events *events);
 
 /* Aborts a request (4.3) and grants what became grantable.
  *   events   out: as for wlk_release_the_lock; none unless WLK_OK
  *   returns  WLK_OK  it was pending; the request ended
  *            WLK_GRANTED, WLK_STOLEN  the grant came first: nothing was changed,
- * wlk_release_the_lock is to end it threads  the agent's own cost     O(grants) */
+ *            wlk_release_the_lock is to end it
+ *   threads  the agent's own
+ *   cost     O(grants) */
 enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_events *events);
 
 /* ---- snapshots ---- */
@@ -184,10 +195,9 @@ struct wlk_name {
 
 /* All pointers point into the snapshot's own memory. */
 struct wlk_snapshot {
-  struct wlk_lock_info
-      *locks; /* by resource; of one resource the held ones, then the queue in its order */
-  struct wlk_name *names;  /* each resource name once */
-  const char **client_ids; /* of all agents, ASCII, NUL-terminated */
+  struct wlk_lock_info *locks; /* by resource: the held ones, then the queue in its order */
+  struct wlk_name *names;      /* each resource name once */
+  const char **client_ids;     /* of all agents, ASCII, NUL-terminated */
   size_t lock_count;
   size_t name_count;
   size_t client_count;
