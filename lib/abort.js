@@ -1,7 +1,8 @@
 'use strict';
 
 /**
- * AbortSignals and the requests that follow them: one listener a signal, however many requests, gone with the last one.
+ * AbortSignals and the requests that follow them: one listener a signal, however many requests,
+ * gone with the last one.
  */
 
 const { addAbortListener } = require('node:events');
@@ -20,7 +21,8 @@ const dispose = Symbol.dispose ?? Symbol.for('nodejs.dispose');
 const followings = new WeakMap();
 
 /**
- * Calls `follower.signalToAbort` with the signal's reason when it aborts, in the order in which they began to follow.
+ * Calls `follower.signalToAbort` with the signal's reason when it aborts, in the order in which
+ * they began to follow.
  * @param {AbortSignal} signal not aborted
  * @param {Follower} follower
  */

@@ -1,9 +1,11 @@
 'use strict';
 
 /**
- * Storage buckets (2.2, 6.1): each has a lock manager of its own, shared by all threads of the process.
+ * Storage buckets (2.2, 6.1): each has a lock manager of its own, shared by all threads of the
+ * process.
  *
- * The default bucket is '' in the core; opened ones have a prefix, so that no name opens the default bucket.
+ * The default bucket is '' in the core; opened ones have a prefix, so that no name opens the
+ * default bucket.
  */
 
 const { createLockManager } = require('./lock-manager.js');
@@ -13,16 +15,20 @@ const { toDOMString } = require('./webidl.js');
 
 const OPEN_BUCKET = "'openBucket'";
 
+/** @typedef {ReturnType<typeof createLockManager>} LockManager */
+
 /** The lock manager of the default bucket. */
 const locks = createLockManager(new NativeBackend(''));
 
 /**
- * Opens a storage bucket. Locks of one bucket neither block those of another nor show in its `query()`.
+ * Opens a storage bucket. Locks of one bucket neither block those of another nor show in its
+ * `query()`.
  * @param {string} name any string; threads that open the same name share the bucket
- * @returns {{ readonly name: string, readonly locks: import('./lock-manager.js').LockManager }}
+ * @returns {{ readonly name: string, readonly locks: LockManager }}
  */
 function openBucket(name) {
-  if (arguments.length < 1) throw typeError(OPEN_BUCKET, '1 argument required, but only 0 present.');
+  if (arguments.length < 1)
+    throw typeError(OPEN_BUCKET, '1 argument required, but only 0 present.');
   const bucketName = toDOMString(name, OPEN_BUCKET, 'The name');
   return Object.freeze({
     name: bucketName,

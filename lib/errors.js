@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The only file that makes errors. The names are the specification's (section 3.2.1); where it has none for a fault, the
- * error is a plain one with a `code`.
+ * The only file that makes errors. The names are the specification's (section 3.2.1); where it has
+ * none for a fault, the error is a plain one with a `code`.
  */
 
 const { DOMException } = require('./realm.js');
@@ -53,8 +53,7 @@ const noMemoryError = (what) =>
  * @param {ErrorOptions} [options]
  * @returns {Error}
  */
-const plainError = (message, code, options) =>
-  Object.assign(new Error(message, options), { code });
+const plainError = (message, code, options) => Object.assign(new Error(message, options), { code });
 
 /**
  * @param {string} name possibly very long

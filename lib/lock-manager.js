@@ -11,11 +11,11 @@ const REQUEST = "'request' on 'LockManager'";
 const QUERY = "'query' on 'LockManager'";
 
 /**
- * The lock manager of a storage bucket, as script sees it (3.2). Not constructible: `locks` is one, `openBucket` makes
- * others.
+ * The lock manager of a storage bucket, as script sees it (3.2). Not constructible: `locks` is one,
+ * `openBucket` makes others.
  *
- * Both methods report every error by a rejected promise and never throw, as WebIDL has it for operations that return a
- * promise.
+ * Both methods report every error by a rejected promise and never throw, as WebIDL has it for
+ * operations that return a promise.
  */
 class LockManager {
   /** @type {import('./backend.js').Backend} */
@@ -32,7 +32,8 @@ class LockManager {
    * Requests a lock (3.2.1): `request(name, callback)` or `request(name, options, callback)`.
    * @param {any} name the resource name
    * @param {any} optionsOrCallback
-   * @returns {Promise<any>} the released promise: settles like what the callback returned, after the lock was released
+   * @returns {Promise<any>} the released promise: settles like what the callback returned, after
+   *   the lock was released
    */
   request(name, optionsOrCallback) {
     try {

@@ -5,11 +5,11 @@ const { stolenError } = require('./errors.js');
 const { createLock } = require('./lock.js');
 
 /**
- * One lock request (2.5), from `LockManager.request` until its released promise is settled. It is what a backend calls
- * (`Requester` in backend.js) and what an abort signal calls.
+ * One lock request (2.5), from `LockManager.request` until its released promise is settled. It is
+ * what a backend calls (`Requester` in backend.js) and what an abort signal calls.
  *
- * Its callback runs in a microtask, in the async context of the `request()` call: `#serve` begins in that call and
- * continues after an `await`.
+ * Its callback runs in a microtask, in the async context of the `request()` call: `#serve` begins
+ * in that call and continues after an `await`.
  */
 class LockRequest {
   /** For the backend's use. */

@@ -8,6 +8,7 @@ const path = require('node:path');
 const { threadId } = require('node:worker_threads');
 const { closedError, noMemoryError, plainError, quote } = require('./errors.js');
 
+/** @typedef {import('./backend.js').Backend} Backend */
 /** @typedef {import('./backend.js').Requester} Requester */
 /** @typedef {import('./backend.js').LockInfo} LockInfo */
 /** @typedef {import('./backend.js').LockManagerSnapshot} LockManagerSnapshot */
@@ -15,9 +16,11 @@ const { closedError, noMemoryError, plainError, quote } = require('./errors.js')
 
 /**
  * @typedef {object} Addon the exports of src/binding/addon.cc, which describes them
- * @property {(clientPrefix: string, buffer: ArrayBuffer, drain: () => void) => string | number} start
+ * @property {(clientPrefix: string, buffer: ArrayBuffer, drain: () => void) => string | number}
+ *   start
  * @property {(bucket: string) => ManagerHandle | number} openManager
- * @property {(manager: ManagerHandle, tag: number, name: string, mode: number, option: number) => number} request
+ * @property {(manager: ManagerHandle, tag: number, name: string, mode: number, option: number) =>
+ *   number} request
  * @property {(tag: number) => number} release
  * @property {(tag: number) => number} abort
  * @property {(woken: boolean) => number} drain
@@ -38,7 +41,10 @@ const { closedError, noMemoryError, plainError, quote } = require('./errors.js')
  * @property {number} WLK_NEWS_STOLEN
  */
 
-/** @typedef {{ readonly external: unique symbol }} ManagerHandle an open lock manager; closed when collected */
+/**
+ * @typedef {{ readonly external: unique symbol }} ManagerHandle an open lock manager; closed when
+ * collected
+ */
 /** @typedef {{ names: string[], clientIds: string[], locks: ArrayBuffer }} Snapshot */
 
 const root = path.join(__dirname, '..');
@@ -91,7 +97,10 @@ class Agent {
   #requests = [];
   #firstFree = 0;
   #live = 0;
-  /** [number of events, unused, tag, news, tag, news, …], written by the addon in every call that can cause events. */
+  /**
+   * [number of events, unused, tag, news, tag, news, …], written by the addon in every call that
+   * can cause events.
+   */
   #events;
 
   constructor() {
@@ -129,7 +138,9 @@ class Agent {
     this.#firstFree = 0;
   }
 
-  /** Hands over the events that the last call of the addon left, and those there was no room for. */
+  /**
+   * Hands over the events that the last call of the addon left, and those there was no room for.
+   */
   dispatch() {
     let count = this.#events[0];
     while (count > 0) {
@@ -155,10 +166,11 @@ class Agent {
 }
 
 /**
- * The agent hangs on the addon's exports, so that there is one for each, however often this file is evaluated: a module
- * registry of a test runner evaluates it anew but gets the same addon.
+ * The agent hangs on the addon's exports, so that there is one for each, however often this file is
+ * evaluated: a module registry of a test runner evaluates it anew but gets the same addon.
  */
-const agent = (addon.agent ??= new Agent());
+addon.agent ??= new Agent();
+const { agent } = addon;
 
 /**
  * @template T
@@ -193,7 +205,7 @@ const numberOf = {
 
 /**
  * The lock manager of one storage bucket, for all threads of the process.
- * @implements {import('./backend.js').Backend}
+ * @implements {Backend}
  */
 class NativeBackend {
   #manager;

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The platform classes of this thread. Taken from an object that Node makes, not from the globals: those are missing in a
- * bare `vm` context, and a test environment may have replaced them.
+ * The platform classes of this thread. Taken from an object that Node makes, not from the globals:
+ * those are missing in a bare `vm` context, and a test environment may have replaced them.
  */
 
 const { transferableAbortController } = require('node:util');

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The conversions of WebIDL that the API needs, and the shape of its interfaces. Every conversion throws a TypeError; the
- * promise-returning methods turn that into a rejection.
+ * The conversions of WebIDL that the API needs, and the shape of its interfaces. Every conversion
+ * throws a TypeError; the promise-returning methods turn that into a rejection.
  */
 
 const { inspect } = require('node:util');
@@ -94,7 +94,8 @@ function toLockMode(value, operation) {
 }
 
 /**
- * Dictionary LockOptions: each member is read once, in lexicographical order, and converted before the next is read.
+ * Dictionary LockOptions: each member is read once, in lexicographical order, and converted before
+ * the next is read.
  * @param {any} value
  * @param {string} operation for the messages
  * @returns {Readonly<LockOptions>}
@@ -116,7 +117,8 @@ function toLockOptions(value, operation) {
 }
 
 /**
- * Gives a class the property attributes of a WebIDL interface: enumerable members and a `Symbol.toStringTag`.
+ * Gives a class the property attributes of a WebIDL interface: enumerable members and a
+ * `Symbol.toStringTag`.
  * @param {Function} interfaceClass
  * @param {string[]} members names on the prototype
  */

@@ -97,8 +97,8 @@ void wlk_process_path(const struct wlk_process *process, char *path, size_t size
 /* ---- agents ---- */
 
 /* Makes an agent.
- *   prefix   beginning of its client id (2.4), ASCII, at most 40 bytes; the core appends a number so
- *            that no two agents of the process have the same
+ *   prefix   beginning of its client id (2.4), ASCII, at most 40 bytes; the core appends a number,
+ *            so that no two agents of the process have the same
  *   wake     see above
  *   agent    out: the agent, the caller's thread's until wlk_agent_terminate
  *   returns  WLK_OK, WLK_NO_MEMORY, WLK_NO_RANDOM
@@ -145,7 +145,7 @@ void wlk_manager_close(struct wlk_manager *manager);
 /* Requests a lock (4.1).
  *   agent    whose request it is; the calling thread's
  *   manager  open until the request ended
- *   name     `length` UTF-16 code units; may be NULL when `length` is 0. The core keeps its own copy
+ *   name     `length` UTF-16 code units; may be NULL when `length` is 0. The core copies it
  *   tag      any number; events about this request carry it
  *   request  out, on WLK_GRANTED and WLK_PENDING: the request; unset otherwise
  *   events   out: events of the agent (a steal may end locks of its own)

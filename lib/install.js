@@ -1,0 +1,78 @@
+'use strict';
+
+const { Lock, LockManager, locks } = require('./index.js');
+
+/**
+ * Puts `locks`, `LockManager` and `Lock` where libraries written for browsers look:
+ * `navigator.locks` (3.1) and the globals. Replaces what is there; creates `navigator` where there
+ * is none.
+ * @param {any} [target] the global object to install on; by default this realm's
+ * @returns {() => void} undoes it; the second call does nothing
+ */
+function install(target = globalThis) {
+  /** @type {(() => void)[]} */
+  const undo = [];
+  replace(target, 'LockManager', global(LockManager), undo);
+  replace(target, 'Lock', global(Lock), undo);
+  if (!target.navigator) replace(target, 'navigator', global(createNavigator()), undo);
+  replace(homeOfLocks(target.navigator), 'locks', attribute(), undo);
+  return () => {
+    for (const restore of undo.splice(0).reverse()) restore();
+  };
+}
+
+/**
+ * @param {any} object
+ * @param {string} name
+ * @param {PropertyDescriptor} descriptor
+ * @param {(() => void)[]} undo gets the function that puts back what was there
+ */
+function replace(object, name, descriptor, undo) {
+  const before = Object.getOwnPropertyDescriptor(object, name);
+  Object.defineProperty(object, name, descriptor);
+  undo.push(() => {
+    if (before) Object.defineProperty(object, name, before);
+    else delete object[name];
+  });
+}
+
+/**
+ * The descriptor of an interface on the global object.
+ * @param {any} value
+ * @returns {PropertyDescriptor}
+ */
+const global = (value) => ({ value, writable: true, enumerable: false, configurable: true });
+
+/**
+ * The descriptor of `readonly attribute LockManager locks`.
+ * @returns {PropertyDescriptor}
+ */
+function attribute() {
+  const holder = {
+    get locks() {
+      return locks;
+    },
+  };
+  return /** @type {PropertyDescriptor} */ (Object.getOwnPropertyDescriptor(holder, 'locks'));
+}
+
+/** What there is of `navigator` on Node.js 20: an interface whose only member is `locks`. */
+const createNavigator = () =>
+  Object.create(
+    Object.create(Object.prototype, {
+      [Symbol.toStringTag]: { value: 'Navigator', configurable: true },
+    }),
+  );
+
+/**
+ * The object to define `locks` on: the prototype, as browsers do, unless the navigator has one of
+ * its own or is a plain object.
+ * @param {any} navigator
+ */
+function homeOfLocks(navigator) {
+  const prototype = Object.getPrototypeOf(navigator);
+  const plain = prototype === null || Object.getPrototypeOf(prototype) === null;
+  return plain || Object.hasOwn(navigator, 'locks') ? navigator : prototype;
+}
+
+module.exports = install;

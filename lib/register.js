@@ -1,0 +1,4 @@
+'use strict';
+
+// For `node --import web-locks/register` and `node --require web-locks/register`.
+require('./install.js')();

@@ -1,0 +1,58 @@
+'use strict';
+
+/** What most tests need: fresh names, held locks, and proofs that wait for events only. */
+
+const { randomUUID } = require('node:crypto');
+const { threadId } = require('node:worker_threads');
+
+let names = 0;
+
+/** A resource name that no other test uses. */
+const freshName = (title = 'resource') => `${title} ${threadId}.${++names} ${randomUUID()}`;
+
+/** A promise with its functions. */
+function deferred() {
+  let resolve, reject;
+  const promise = new Promise((...functions) => {
+    [resolve, reject] = functions;
+  });
+  return { promise, resolve, reject };
+}
+
+/**
+ * Requests a lock and waits until it is granted.
+ * @returns an object with the `lock`; `release()` and `fail(reason)`, which end the callback; `released`, what request()
+ *   returned. `release` resolves when the released promise has settled
+ */
+async function hold(locks, name, options = {}) {
+  const granted = deferred();
+  const waiting = deferred();
+  const released = locks.request(name, options, (lock) => {
+    granted.resolve(lock);
+    return waiting.promise;
+  });
+  released.catch(granted.reject);
+  return {
+    lock: await granted.promise,
+    released,
+    release(value) {
+      waiting.resolve(value);
+      return released.catch(() => {});
+    },
+    fail: waiting.reject,
+  };
+}
+
+/** The entries of a snapshot that concern `name`, as `{ held: [mode…], pending: [mode…] }`. */
+async function stateOf(locks, name) {
+  const { held, pending } = await locks.query();
+  const modes = (infos) => infos.filter((info) => info.name === name).map((info) => info.mode);
+  return { held: modes(held), pending: modes(pending) };
+}
+
+const FREE = { held: [], pending: [] };
+
+/** Lets everything happen that is due in this thread: microtasks, then a turn of the event loop. */
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+module.exports = { FREE, deferred, freshName, hold, stateOf, turn };

@@ -1,0 +1,101 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { Lock, LockManager, locks } = require('../../lib/index.js');
+const install = require('../../lib/install.js');
+
+/** Everything that install() may touch. */
+const snapshot = () => ({
+  Lock: Object.getOwnPropertyDescriptor(globalThis, 'Lock'),
+  LockManager: Object.getOwnPropertyDescriptor(globalThis, 'LockManager'),
+  navigator: Object.getOwnPropertyDescriptor(globalThis, 'navigator'),
+  own: globalThis.navigator && Object.getOwnPropertyDescriptor(navigator, 'locks'),
+  inherited:
+    globalThis.navigator &&
+    Object.getOwnPropertyDescriptor(Object.getPrototypeOf(navigator), 'locks'),
+});
+
+describe('3.1 Navigator mixins: web-locks/install', () => {
+  it('puts locks, LockManager and Lock where libraries look, and undoes it', () => {
+    const before = snapshot();
+    const uninstall = install();
+    try {
+      assert.equal(navigator.locks, locks);
+      assert.equal(globalThis.LockManager, LockManager);
+      assert.equal(globalThis.Lock, Lock);
+      assert.ok('locks' in navigator);
+      assert.ok(navigator.locks instanceof globalThis.LockManager);
+    } finally {
+      uninstall();
+    }
+    assert.deepEqual(snapshot(), before);
+  });
+
+  it('`locks` is a read-only, enumerable, configurable attribute', () => {
+    const uninstall = install();
+    const { own, inherited } = snapshot();
+    const { get, set, enumerable, configurable } = own ?? inherited;
+    uninstall();
+    assert.deepEqual(
+      [typeof get, set, enumerable, configurable],
+      ['function', undefined, true, true],
+    );
+  });
+
+  it('the interfaces on the global object are not enumerable', () => {
+    const uninstall = install();
+    const keys = Object.keys(globalThis);
+    uninstall();
+    assert.ok(!keys.includes('Lock') && !keys.includes('LockManager'));
+  });
+
+  it('undoing twice is harmless', () => {
+    const uninstall = install();
+    uninstall();
+    const before = snapshot();
+    uninstall();
+    assert.deepEqual(snapshot(), before);
+  });
+
+  it('installations nest', () => {
+    const before = snapshot();
+    const outer = install();
+    const inner = install();
+    inner();
+    assert.equal(navigator.locks, locks);
+    outer();
+    assert.deepEqual(snapshot(), before);
+  });
+
+  it('replaces what is there, an own property of the navigator too', () => {
+    const target = { navigator: { locks: 'theirs' }, Lock: 'theirs' };
+    const uninstall = install(target);
+    assert.equal(target.navigator.locks, locks);
+    assert.equal(target.Lock, Lock);
+    uninstall();
+    assert.deepEqual(target, { navigator: { locks: 'theirs' }, Lock: 'theirs' });
+  });
+
+  it('makes a navigator where there is none', () => {
+    const target = {};
+    const uninstall = install(target);
+    assert.equal(target.navigator.locks, locks);
+    assert.equal(String(target.navigator), '[object Navigator]');
+    uninstall();
+    assert.deepEqual(Reflect.ownKeys(target), []);
+  });
+
+  it('a library written for browsers works', async () => {
+    const uninstall = install();
+    try {
+      const library = new Function(`
+        if (!('locks' in navigator)) throw new Error('unsupported');
+        return navigator.locks.request('3.1', { mode: 'shared' }, async (lock) => lock.mode);
+      `);
+      assert.equal(await library(), 'shared');
+    } finally {
+      uninstall();
+    }
+  });
+});

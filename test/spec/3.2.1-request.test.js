@@ -1,0 +1,274 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { locks } = require('../../lib/index.js');
+const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+
+const never = () => assert.fail('the callback was called');
+
+/** Calls request() and checks that it returns a promise that rejects with `expected`. */
+async function rejects(args, expected) {
+  const promise = locks.request(...args);
+  assert.ok(promise instanceof Promise);
+  await assert.rejects(promise, expected);
+}
+
+describe('3.2.1 request(): conversions', () => {
+  it('fewer than two arguments are a TypeError', async () => {
+    await rejects([], { name: 'TypeError', message: /2 arguments required, but only 0 present/ });
+    await rejects([freshName()], { name: 'TypeError', message: /but only 1 present/ });
+  });
+
+  it('a name is converted as by String()', async () => {
+    const named = (value) => locks.request(value, (lock) => lock.name);
+    assert.equal(await named(7.5), '7.5');
+    assert.equal(await named(null), 'null');
+    assert.equal(await named(undefined), 'undefined');
+    assert.equal(await named(10n), '10');
+    assert.equal(await named(['a', 'b']), 'a,b');
+    assert.equal(await named({ toString: () => 'by toString' }), 'by toString');
+    assert.equal(await named({ [Symbol.toPrimitive]: (hint) => hint }), 'string');
+    assert.equal(await named(new String('object')), 'object');
+  });
+
+  it('a Symbol as name is a TypeError', async () => {
+    await rejects([Symbol('name'), never], TypeError);
+    await rejects([Object(Symbol('name')), never], TypeError);
+  });
+
+  it('what a conversion throws is the rejection', async () => {
+    const thrown = new Error('thrown by toString');
+    const name = {
+      toString() {
+        throw thrown;
+      },
+    };
+    await rejects([name, never], thrown);
+    await rejects(
+      [
+        freshName(),
+        {
+          get mode() {
+            throw thrown;
+          },
+        },
+        never,
+      ],
+      thrown,
+    );
+    await rejects([Object.create(null), never], TypeError);
+  });
+
+  it('a callback that is not callable is a TypeError', async () => {
+    for (const callback of [undefined, null, {}, 'callback', 7, Symbol('callback')]) {
+      await rejects([freshName(), callback], TypeError);
+      await rejects([freshName(), {}, callback], TypeError);
+    }
+  });
+
+  it('with two arguments the second is the callback, never the options', async () => {
+    await rejects([freshName(), { mode: 'shared' }], /is an object, not a function/);
+  });
+
+  it('with three arguments the second is the options, even if it is a function', async () => {
+    const options = Object.assign(never, { mode: 'shared' });
+    assert.equal(await locks.request(freshName(), options, (lock) => lock.mode), 'shared');
+  });
+
+  it('arguments after the third are ignored', async () => {
+    assert.equal(await locks.request(freshName(), {}, () => 7, never), 7);
+  });
+
+  it('undefined and null options are the defaults', async () => {
+    for (const options of [undefined, null]) {
+      assert.equal(await locks.request(freshName(), options, (lock) => lock.mode), 'exclusive');
+    }
+  });
+
+  it('options that are no object are a TypeError', async () => {
+    for (const options of [7, 'shared', true, Symbol('options'), 7n]) {
+      await rejects([freshName(), options, never], TypeError);
+    }
+  });
+
+  it('members of the options are read once each, in lexicographical order, each converted before the next', async () => {
+    const log = [];
+    const options = {
+      get steal() {
+        log.push('steal');
+        return false;
+      },
+      get signal() {
+        log.push('signal');
+        return undefined;
+      },
+      get mode() {
+        log.push('mode');
+        return {
+          toString() {
+            log.push('mode to string');
+            return 'shared';
+          },
+        };
+      },
+      get ifAvailable() {
+        log.push('ifAvailable');
+        return true;
+      },
+      get other() {
+        log.push('other');
+        return undefined;
+      },
+    };
+    await locks.request(
+      {
+        toString() {
+          log.push('name');
+          return freshName();
+        },
+      },
+      options,
+      () => {},
+    );
+    assert.deepEqual(log, ['name', 'ifAvailable', 'mode', 'mode to string', 'signal', 'steal']);
+  });
+
+  it('the arguments are converted in their order: name, options, callback', async () => {
+    await rejects([Symbol('name'), { mode: 'wrong' }, 7], /name is a Symbol/);
+    await rejects([freshName(), { mode: 'wrong' }, 7], /'wrong', not 'exclusive' or 'shared'/);
+    await rejects([freshName(), { mode: 'shared' }, 7], /callback is 7, not a function/);
+  });
+
+  it('inherited members of the options count', async () => {
+    const options = Object.create({ mode: 'shared' });
+    assert.equal(await locks.request(freshName(), options, (lock) => lock.mode), 'shared');
+  });
+
+  it('a mode that is not in the enumeration is a TypeError', async () => {
+    for (const mode of ['Shared', '', 'exclusive ', null, 0, {}, Symbol('shared')]) {
+      await rejects([freshName(), { mode }, never], TypeError);
+    }
+    const array = await locks.request(freshName(), { mode: ['shared'] }, (lock) => lock.mode);
+    assert.equal(array, 'shared', 'converted to a string first');
+  });
+
+  it('a signal that is not an AbortSignal is a TypeError', async () => {
+    const { signal } = new AbortController();
+    const alike = {
+      aborted: false,
+      reason: undefined,
+      addEventListener() {},
+      removeEventListener() {},
+    };
+    for (const wrong of [
+      null,
+      7,
+      'signal',
+      {},
+      alike,
+      new EventTarget(),
+      AbortSignal.prototype,
+      new AbortController(),
+    ]) {
+      await rejects([freshName(), { signal: wrong }, never], TypeError);
+    }
+    assert.equal(await locks.request(freshName(), { signal }, () => 7), 7);
+  });
+
+  it('ifAvailable and steal are converted as by Boolean()', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    for (const ifAvailable of [1, 'false', {}, []]) {
+      assert.equal(await locks.request(name, { ifAvailable }, (lock) => lock), null);
+    }
+    await held.release();
+    for (const falsy of [0, '', null, Number.NaN, undefined]) {
+      const options = { ifAvailable: falsy, steal: falsy, signal: new AbortController().signal };
+      assert.equal(await locks.request(freshName(), options, () => 7), 7);
+    }
+  });
+});
+
+describe('3.2.1 request(): the steps', () => {
+  const signal = new AbortController().signal;
+  const notSupported = { name: 'NotSupportedError' };
+
+  it('rejections are DOMExceptions', async () => {
+    await assert.rejects(locks.request('-', never), (error) => error instanceof DOMException);
+  });
+
+  it('step 5: a name that starts with U+002D is a NotSupportedError', async () => {
+    await rejects(['-name', never], notSupported);
+  });
+
+  it('step 6: steal with ifAvailable is a NotSupportedError', async () => {
+    await rejects([freshName(), { steal: true, ifAvailable: true }, never], notSupported);
+  });
+
+  it('step 7: steal with a mode other than exclusive is a NotSupportedError', async () => {
+    await rejects([freshName(), { steal: true, mode: 'shared' }, never], notSupported);
+  });
+
+  it('step 8: signal with steal or ifAvailable is a NotSupportedError', async () => {
+    await rejects([freshName(), { signal, steal: true }, never], notSupported);
+    await rejects([freshName(), { signal, ifAvailable: true }, never], notSupported);
+  });
+
+  it('step 9: an aborted signal rejects with its abort reason, as it is', async () => {
+    const name = freshName();
+    for (const reason of [new Error('reason'), 'a string', null, 0]) {
+      const error = await locks
+        .request(name, { signal: AbortSignal.abort(reason) }, never)
+        .then(never, (e) => e);
+      assert.equal(error, reason);
+    }
+    await rejects([name, { signal: AbortSignal.abort() }, never], { name: 'AbortError' });
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('the steps are checked in their order', async () => {
+    const aborted = AbortSignal.abort(new Error('step 9'));
+    const all = { steal: true, ifAvailable: true, mode: 'shared', signal: aborted };
+    await rejects(['-', all, never], /start with '-'/);
+    await rejects([freshName(), all, never], /'steal' and 'ifAvailable'/);
+    await rejects(
+      [freshName(), { ...all, ifAvailable: false }, never],
+      /needs the mode 'exclusive'/,
+    );
+    await rejects([freshName(), { steal: true, signal: aborted }, never], /'signal' and 'steal'/);
+    await rejects([freshName(), { signal: aborted }, never], /step 9/);
+  });
+
+  it('conversions come before the steps', async () => {
+    await rejects(['-', { signal: 7 }, never], TypeError);
+    await rejects(['-', {}, 7], TypeError);
+  });
+
+  it('a request that was rejected leaves nothing behind', async () => {
+    const before = await locks.query();
+    await rejects(['-', never], notSupported);
+    await rejects([freshName(), { steal: true, ifAvailable: true }, never], notSupported);
+    assert.deepEqual(await locks.query(), before);
+  });
+
+  it('step 12: returns a promise at once; the callback is not called inside request()', async () => {
+    let called = false;
+    const promise = locks.request(freshName(), () => {
+      called = true;
+    });
+    assert.ok(promise instanceof Promise);
+    assert.equal(called, false);
+    await promise;
+    assert.equal(called, true);
+  });
+
+  it('an immediate grant calls back in a microtask of the same turn', async () => {
+    const order = [];
+    const timer = new Promise((resolve) => setImmediate(() => resolve(order.push('next turn'))));
+    const released = locks.request(freshName(), () => order.push('callback'));
+    order.push('request returned');
+    await Promise.all([timer, released]);
+    assert.deepEqual(order, ['request returned', 'callback', 'next turn']);
+  });
+});

@@ -1,0 +1,212 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { getEventListeners } = require('node:events');
+const { describe, it } = require('node:test');
+const { locks } = require('../../lib/index.js');
+const { FREE, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+
+const never = () => assert.fail('the callback was called');
+
+describe('4.3 Abort a request', () => {
+  it('steps 6 and 7: it leaves the queue at once, those behind it move up', async () => {
+    const name = freshName();
+    const reader = await hold(locks, name, { mode: 'shared' });
+    const controller = new AbortController();
+    const writer = locks.request(name, { signal: controller.signal }, never);
+    const behind = hold(locks, name, { mode: 'shared' });
+    assert.deepEqual(await stateOf(locks, name), {
+      held: ['shared'],
+      pending: ['exclusive', 'shared'],
+    });
+    controller.abort();
+    assert.deepEqual(await stateOf(locks, name), { held: ['shared', 'shared'], pending: [] });
+    await assert.rejects(writer, { name: 'AbortError' });
+    await (await behind).release();
+    await reader.release();
+  });
+
+  it('rejects with the signal’s reason, as it is', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    for (const reason of [new TypeError('reason'), 'a string', 0, null, { plain: true }]) {
+      const controller = new AbortController();
+      const waiting = locks.request(name, { signal: controller.signal }, never);
+      controller.abort(reason);
+      assert.equal(await waiting.then(never, (error) => error), reason);
+    }
+    await held.release();
+  });
+
+  it('in the middle of the queue it leaves the order of the others', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const order = [];
+    const controller = new AbortController();
+    const all = Array.from({ length: 9 }, (_, i) => {
+      const options = i % 3 === 1 ? { signal: controller.signal } : {};
+      return locks.request(name, options, () => order.push(i));
+    });
+    controller.abort();
+    await held.release();
+    const outcomes = await Promise.allSettled(all);
+    assert.deepEqual(order, [0, 2, 3, 5, 6, 8]);
+    assert.deepEqual(outcomes.map((o) => o.status).filter((s) => s === 'rejected').length, 3);
+  });
+
+  it('right after request(), before the callback could begin, aborts although the lock was free', async () => {
+    const name = freshName();
+    const controller = new AbortController();
+    const aborted = locks.request(name, { signal: controller.signal }, never);
+    const behind = locks.request(name, () => 'behind');
+    controller.abort();
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    await assert.rejects(aborted, { name: 'AbortError' });
+    assert.equal(await behind, 'behind');
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('4.4 step 2.14.1: after the grant, before the callback, it releases the lock instead', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const controller = new AbortController();
+    // One release grants both; the callback of the first runs before that of the second.
+    const first = locks.request(name, { mode: 'shared' }, async () => {
+      const before = stateOf(locks, name);
+      controller.abort();
+      assert.deepEqual(await before, { held: ['shared', 'shared'], pending: [] });
+      assert.deepEqual(await stateOf(locks, name), { held: ['shared'], pending: [] });
+    });
+    const aborted = locks.request(name, { mode: 'shared', signal: controller.signal }, never);
+    await Promise.all([held.release(), first, assert.rejects(aborted, { name: 'AbortError' })]);
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('after the callback began the signal is ignored', async () => {
+    const name = freshName();
+    const controller = new AbortController();
+    const held = await hold(locks, name, { signal: controller.signal });
+    controller.abort();
+    await turn();
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    await held.release('result');
+    assert.equal(await held.released, 'result');
+  });
+
+  it('aborted inside the callback the signal is ignored', async () => {
+    const controller = new AbortController();
+    const result = locks.request(freshName(), { signal: controller.signal }, () => {
+      controller.abort();
+      return 'result';
+    });
+    assert.equal(await result, 'result');
+  });
+
+  it('of one request leaves other requests with other signals alone', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const [one, other] = [new AbortController(), new AbortController()];
+    const first = locks.request(name, { signal: one.signal }, never);
+    const second = locks.request(name, { signal: other.signal }, () => 'second');
+    one.abort();
+    await assert.rejects(first, { name: 'AbortError' });
+    await held.release();
+    assert.equal(await second, 'second');
+  });
+
+  it('by AbortSignal.timeout rejects with its TimeoutError', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    await assert.rejects(locks.request(name, { signal: AbortSignal.timeout(1) }, never), {
+      name: 'TimeoutError',
+    });
+    await held.release();
+  });
+
+  it('by AbortSignal.any rejects with the reason of the one that aborted', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const controller = new AbortController();
+    const signal = AbortSignal.any([controller.signal, new AbortController().signal]);
+    const waiting = locks.request(name, { signal }, never);
+    controller.abort('by one');
+    assert.equal(await waiting.then(never, (error) => error), 'by one');
+    await held.release();
+  });
+
+  it('happens even if another listener stops the propagation of the event', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const controller = new AbortController();
+    controller.signal.addEventListener('abort', (event) => event.stopImmediatePropagation());
+    const waiting = locks.request(name, { signal: controller.signal }, never);
+    controller.abort();
+    await assert.rejects(waiting, { name: 'AbortError' });
+    await held.release();
+  });
+
+  it('a stolen lock whose callback did not begin: the abort changes nothing of the thief’s', async () => {
+    const name = freshName();
+    const controller = new AbortController();
+    const robbed = locks.request(name, { signal: controller.signal }, never);
+    const thief = hold(locks, name, { steal: true });
+    controller.abort();
+    await assert.rejects(robbed, { name: 'AbortError' });
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    await (await thief).release();
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+});
+
+describe('4.3 signals and their listeners', () => {
+  const listeners = (signal) => getEventListeners(signal, 'abort').length;
+
+  it('a request leaves no listener once it is granted, aborted or refused', async () => {
+    const name = freshName();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const held = await hold(locks, name, { signal });
+    assert.equal(listeners(signal), 0, 'granted');
+    const waiting = locks.request(name, { signal }, never);
+    assert.equal(listeners(signal), 1, 'pending');
+    controller.abort();
+    assert.equal(listeners(signal), 0, 'aborted');
+    await assert.rejects(waiting);
+    await held.release();
+    const fresh = new AbortController();
+    await assert.rejects(locks.request('-', { signal: fresh.signal }, never));
+    assert.equal(listeners(fresh.signal), 0, 'refused');
+  });
+
+  it('many requests share one listener, which goes with the last of them', async () => {
+    const name = freshName();
+    const { signal } = new AbortController();
+    const held = await hold(locks, name);
+    const all = Array.from({ length: 5 }, () => locks.request(name, { signal }, () => {}));
+    assert.equal(listeners(signal), 1);
+    await held.release();
+    await Promise.all(all);
+    assert.equal(listeners(signal), 0);
+  });
+
+  it('10,000 requests on one signal give no warning, and one abort ends them all', async () => {
+    const name = freshName();
+    const warnings = [];
+    const onWarning = (warning) => warnings.push(warning);
+    process.on('warning', onWarning);
+    const held = await hold(locks, name);
+    const controller = new AbortController();
+    const all = Array.from({ length: 10_000 }, () =>
+      locks.request(name, { signal: controller.signal }, never),
+    );
+    assert.equal((await stateOf(locks, name)).pending.length, 10_000);
+    controller.abort();
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    const outcomes = await Promise.allSettled(all);
+    assert.ok(outcomes.every(({ reason }) => reason === controller.signal.reason));
+    await held.release();
+    await turn();
+    process.off('warning', onWarning);
+    assert.deepEqual(warnings, []);
+  });
+});

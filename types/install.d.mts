@@ -1,0 +1,2 @@
+import install from './install.js';
+export default install;

@@ -1,0 +1,2 @@
+/** Importing this module calls `web-locks/install`. */
+export {};
