@@ -25,8 +25,9 @@ enum wlk_status wlk_process_join(struct wlk_process **process)
 {
   *process = wlk_port_first_definition(&web_locks_process, "web_locks_process");
   if (!*process) return WLK_NO_RENDEZVOUS;
-  bool same = memcmp((*process)->magic, WLK_MAGIC, sizeof WLK_MAGIC) == 0;
-  return same && (*process)->abi == WLK_ABI ? WLK_OK : WLK_OTHER_VERSION;
+  const struct wlk_process *own = &web_locks_process;
+  bool same = memcmp((*process)->magic, own->magic, sizeof own->magic) == 0;
+  return same && (*process)->abi == own->abi ? WLK_OK : WLK_OTHER_VERSION;
 }
 
 void wlk_process_path(const struct wlk_process *process, char *path, size_t size)

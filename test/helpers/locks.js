@@ -46,7 +46,9 @@ async function hold(locks, name, options = {}) {
 /** The entries of a snapshot that concern `name`, as `{ held: [mode…], pending: [mode…] }`. */
 async function stateOf(locks, name) {
   const { held, pending } = await locks.query();
-  const modes = (infos) => infos.filter((info) => info.name === name).map((info) => info.mode);
+  // Array.from: the arrays may be those of another realm.
+  const of = (infos) => Array.from(infos).filter((info) => info.name === name);
+  const modes = (infos) => of(infos).map((info) => info.mode);
   return { held: modes(held), pending: modes(pending) };
 }
 

@@ -1,0 +1,203 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { execFile } = require('node:child_process');
+const {
+  cpSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} = require('node:fs');
+const { createRequire } = require('node:module');
+const { tmpdir } = require('node:os');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+const { promisify } = require('node:util');
+const vm = require('node:vm');
+const { locks } = require('../../lib/index.js');
+const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { RemoteAgent } = require('../helpers/remote.js');
+
+const root = path.join(__dirname, '..', '..');
+const entry = path.join(root, 'lib', 'index.js');
+const BINARY = path.join('build', 'Release', 'web_locks.node');
+
+/** Copies what the package needs at run time to a folder of its own, and returns its entry. */
+function copyPackage(t) {
+  const folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'web-locks-copy-')));
+  t.after(() => rmSync(folder, { recursive: true }));
+  cpSync(path.join(root, 'lib'), path.join(folder, 'lib'), { recursive: true });
+  cpSync(path.join(root, BINARY), path.join(folder, BINARY));
+  return { folder, entry: path.join(folder, 'lib', 'index.js') };
+}
+
+/** Evaluates the package's files anew, as test runners do, and returns the other instance. */
+function requireAnew(file, isCleared) {
+  const kept = new Map();
+  for (const key of Object.keys(require.cache).filter(isCleared)) {
+    kept.set(key, require.cache[key]);
+    delete require.cache[key];
+  }
+  const exports = require(file);
+  for (const [key, module] of kept) require.cache[key] = module;
+  return exports;
+}
+
+/** Checks that two lock managers are views of the same one. */
+async function areOne(one, other) {
+  const name = freshName();
+  const held = await hold(one, name);
+  assert.deepEqual(await stateOf(other, name), { held: ['exclusive'], pending: [] });
+  const next = hold(other, name);
+  assert.deepEqual(await stateOf(one, name), { held: ['exclusive'], pending: ['exclusive'] });
+  await held.release();
+  await (await next).release();
+  const robbed = await hold(one, name);
+  const thief = await hold(other, name, { steal: true });
+  // They are two agents, and a held lock does not keep its agent's event loop alive to hear of a steal.
+  const alive = setInterval(() => {}, 1e6);
+  await assert.rejects(robbed.released, { name: 'AbortError' });
+  clearInterval(alive);
+  await thief.release();
+  assert.deepEqual(await stateOf(one, name), FREE);
+}
+
+describe('loading the package several times: one manager per bucket and process', () => {
+  it('a cleared require cache', async () => {
+    const again = requireAnew(entry, (key) => key.startsWith(root));
+    assert.notEqual(again.locks, locks);
+    await areOne(locks, again.locks);
+  });
+
+  it('a module registry that keeps native addons', async () => {
+    const again = requireAnew(entry, (key) => key.startsWith(path.join(root, 'lib')));
+    assert.notEqual(again.locks, locks);
+    await areOne(again.locks, locks);
+  });
+
+  it('a vm context without the platform’s globals', async () => {
+    const context = vm.createContext({});
+    const registry = new Map();
+    const load = (file) => {
+      if (registry.has(file)) return registry.get(file).exports;
+      const module = { exports: {} };
+      registry.set(file, module);
+      const source = `(function (exports, require, module, __filename, __dirname) {${readFileSync(file)}\n})`;
+      const nodeRequire = createRequire(file);
+      const localRequire = (id) => {
+        const target = nodeRequire.resolve(id);
+        return target.startsWith(path.join(root, 'lib')) ? load(target) : nodeRequire(id);
+      };
+      vm.runInContext(source, context, { filename: file })(
+        module.exports,
+        localRequire,
+        module,
+        file,
+        path.dirname(file),
+      );
+      return module.exports;
+    };
+    const { locks: inContext } = load(entry);
+    await areOne(locks, inContext);
+    const { signal } = new AbortController();
+    assert.equal(await inContext.request(freshName(), { signal }, () => 7), 7);
+    await assert.rejects(
+      inContext.request('-', () => {}),
+      { name: 'NotSupportedError' },
+    );
+    await assert.rejects(
+      inContext.request(freshName(), { signal: AbortSignal.abort() }, () => {}),
+      { name: 'AbortError' },
+    );
+  });
+
+  it('two copies of the package on disk, in one thread', async (t) => {
+    const copy = require(copyPackage(t).entry);
+    assert.notEqual(copy.locks, locks);
+    await areOne(locks, copy.locks);
+    await areOne(copy.locks, locks);
+  });
+
+  it('two copies of the package on disk, in different threads', async (t) => {
+    const remote = await RemoteAgent.start(t, { entry: copyPackage(t).entry });
+    const name = freshName();
+    const there = await remote.hold(name);
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    const robbed = await hold(locks, name, { steal: true });
+    assert.equal((await there.settled).error.name, 'AbortError');
+    const waiting = await remote.request(name);
+    await robbed.release();
+    await waiting.granted;
+    const next = hold(locks, name);
+    await remote.end('terminate');
+    await (await next).release();
+  });
+
+  it('copies that only short-lived workers load', async (t) => {
+    const { entry: copied } = copyPackage(t);
+    for (let i = 0; i < 10; i++) {
+      const name = freshName();
+      const [one, other] = await Promise.all([
+        RemoteAgent.start(t, { entry: copied }),
+        RemoteAgent.start(t),
+      ]);
+      await one.hold(name);
+      const waiting = await other.request(name);
+      await one.end('terminate');
+      await waiting.granted;
+      await other.end('terminate');
+    }
+  });
+
+  it('a copy whose core is incompatible fails to load with an error that names both paths', async (t) => {
+    const { folder, entry: copied } = copyPackage(t);
+    // The core's version stands behind its magic words (struct wlk_process, src/core/process.h).
+    const binary = path.join(folder, BINARY);
+    const bytes = readFileSync(binary);
+    const at = bytes.indexOf('web-locks core\0\0', 'latin1');
+    assert.ok(at > 0);
+    bytes.writeUInt32LE(bytes.readUInt32LE(at + 16) + 1, at + 16);
+    writeFileSync(binary, bytes);
+    assert.throws(
+      () => require(copied),
+      (error) => {
+        assert.equal(error.code, 'ERR_WEB_LOCKS_INCOMPATIBLE');
+        assert.ok(error.message.includes(binary), error.message);
+        assert.ok(error.message.includes(path.join(root, BINARY)), error.message);
+        return true;
+      },
+    );
+    const name = freshName();
+    await locks.request(name, () => {});
+  });
+});
+
+describe('a binary that cannot be loaded', () => {
+  const load = (file) =>
+    promisify(execFile)(process.execPath, ['-e', `require(${JSON.stringify(file)})`]);
+
+  it('missing: require throws what was tried, for which platform, and the command that builds it', async (t) => {
+    const { folder, entry: copied } = copyPackage(t);
+    rmSync(path.join(folder, 'build'), { recursive: true });
+    await assert.rejects(load(copied), ({ stderr }) => {
+      assert.match(stderr, /ERR_WEB_LOCKS_NOT_LOADED/);
+      assert.ok(stderr.includes(`${process.platform}-${process.arch}`));
+      assert.ok(stderr.includes(path.join(folder, BINARY)));
+      assert.match(stderr, /web_locks\.node: not there/);
+      assert.match(stderr, /npm rebuild web-locks/);
+      return true;
+    });
+  });
+
+  it('damaged: require throws why the loader refused it', async (t) => {
+    const { folder, entry: copied } = copyPackage(t);
+    writeFileSync(path.join(folder, BINARY), 'not a binary');
+    await assert.rejects(load(copied), ({ stderr }) => {
+      assert.match(stderr, /ERR_WEB_LOCKS_NOT_LOADED/);
+      assert.match(stderr, /web_locks\.node: (?!not there)\S/);
+      return true;
+    });
+  });
+});
