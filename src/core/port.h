@@ -84,14 +84,14 @@ void wlk_condition_broadcast(struct wlk_condition *condition);
  * none to give. */
 bool wlk_port_random(void *bytes, size_t size);
 
-/* Of all loaded modules (shared libraries, addons) that define `symbol`, finds the one that comes
- * first, the same for every caller as long as the process lives, and keeps it and the caller's
+/* Of all loaded modules (shared libraries, addons) that share something under a name, finds what the
+ * first of them shares, the same for every caller as long as the process lives. Keeps the caller's
  * module from being unloaded.
- *   own     the caller's own definition of `symbol`
- *   symbol  an exported, NUL-terminated name
- *   returns the first definition (it may be `own`); NULL when the system cannot tell
- *   threads any, at the same time: the order is the dynamic loader's, under its lock */
-void *wlk_port_first_definition(void *own, const char *symbol);
+ *   own     what the caller's module shares; in static memory of that module
+ *   symbol  the name: the module exports a variable of this name, a `void *` that holds `own`
+ *   returns what the first shares (it may be `own`); NULL when the system cannot tell
+ *   threads any, at the same time: the order is the dynamic loader's or the kernel's */
+void *wlk_port_first_shared(void *own, const char *symbol);
 
 /* Writes the path of the module that contains `address` to `path` (UTF-8, NUL-terminated, cut to
  * `size` bytes); an empty string when the system cannot tell. */

@@ -38,14 +38,18 @@ bool wlk_port_random(void *bytes, size_t size)
 /* Node loads addons with RTLD_LOCAL, so two copies do not see each other. Each copy first puts
  * itself into the global scope and then asks that scope for the symbol. The scope is only ever
  * appended to (RTLD_NODELETE keeps what is in it) and the loader serialises both steps, so
- * whichever copy was appended first is what every copy finds, whatever the interleaving. */
-void *wlk_port_first_definition(void *own, const char *symbol)
+ * whichever copy was appended first is what every copy finds, whatever the interleaving.
+ *
+ * It also means that a copy's reference to the exported variable leads to the first copy's: `own`
+ * must come from elsewhere. */
+void *wlk_port_first_shared(void *own, const char *symbol)
 {
   Dl_info module;
   if (dladdr(own, &module) == 0) return NULL;
   /* The handle is not closed: it is the reference that keeps the module. */
   if (!dlopen(module.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL | RTLD_NODELETE)) return NULL;
-  return dlsym(RTLD_DEFAULT, symbol);
+  void **first = dlsym(RTLD_DEFAULT, symbol);
+  return first ? *first : NULL;
 }
 
 void wlk_port_module_path(const void *address, char *path, size_t size)

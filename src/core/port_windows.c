@@ -36,10 +36,10 @@ static HMODULE module_of(const void *address, DWORD flags)
   return GetModuleHandleExW(flags, (LPCWSTR)address, &module) ? module : NULL;
 }
 
-/* A mapping named after the process holds the address of the first definition. Creating it and
+/* A mapping named after the process holds what the first shares. Creating it and
  * finding it are one atomic step of the kernel, the first writer wins the exchange, and it goes
  * with the process. */
-void *wlk_port_first_definition(void *own, const char *symbol)
+void *wlk_port_first_shared(void *own, const char *symbol)
 {
   if (!module_of(own, GET_MODULE_HANDLE_EX_FLAG_PIN)) return NULL;
   char name[96];

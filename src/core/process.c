@@ -7,9 +7,11 @@
 
 #include <string.h>
 
-/* The state this copy brings. Only that of the copy loaded first is used. */
-WLK_EXPORTED extern struct wlk_process web_locks_process;
-struct wlk_process web_locks_process = WLK_PROCESS_INIT;
+/* The state this copy brings. Only that of the copy loaded first is used; it is found by the exported
+ * variable. */
+static struct wlk_process own = WLK_PROCESS_INIT;
+WLK_EXPORTED extern void *web_locks_process;
+void *web_locks_process = &own;
 
 const char *wlk_status_message(enum wlk_status status)
 {
@@ -23,16 +25,15 @@ const char *wlk_status_message(enum wlk_status status)
 
 enum wlk_status wlk_process_join(struct wlk_process **process)
 {
-  *process = wlk_port_first_definition(&web_locks_process, "web_locks_process");
+  *process = wlk_port_first_shared(&own, "web_locks_process");
   if (!*process) return WLK_NO_RENDEZVOUS;
-  const struct wlk_process *own = &web_locks_process;
-  bool same = memcmp((*process)->magic, own->magic, sizeof own->magic) == 0;
-  return same && (*process)->abi == own->abi ? WLK_OK : WLK_OTHER_VERSION;
+  bool same = memcmp((*process)->magic, own.magic, sizeof own.magic) == 0;
+  return same && (*process)->abi == own.abi ? WLK_OK : WLK_OTHER_VERSION;
 }
 
 void wlk_process_path(const struct wlk_process *process, char *path, size_t size)
 {
-  wlk_port_module_path(process ? process : &web_locks_process, path, size);
+  wlk_port_module_path(process ? process : &own, path, size);
 }
 
 enum wlk_status wlk_process_start(struct wlk_process *process)
