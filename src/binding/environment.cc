@@ -140,12 +140,11 @@ bool environment_reserve(Environment *environment, uint32_t tag)
     if (capacity > UINT32_MAX / 2) return false;
     capacity *= 2;
   }
-  size_t size = capacity * sizeof(wlk_request *);
-  wlk_request **requests = static_cast<wlk_request **>(realloc(environment->requests, size));
-  if (!requests) return false;
-  memset(
-      requests + environment->capacity, 0,
-      (capacity - environment->capacity) * sizeof(wlk_request *));
+  const size_t size = sizeof *environment->requests;
+  void *memory = realloc(environment->requests, capacity * size);
+  if (!memory) return false;
+  wlk_request **requests = static_cast<wlk_request **>(memory);
+  memset(requests + environment->capacity, 0, (capacity - environment->capacity) * size);
   environment->requests = requests;
   environment->capacity = capacity;
   return true;
@@ -165,6 +164,7 @@ wlk_request *environment_find(const Environment *environment, uint32_t tag)
 
 void environment_forget(Environment *environment, uint32_t tag, bool was_pending)
 {
+  if (!environment_find(environment, tag)) return;
   environment->requests[tag] = nullptr;
   environment->live--;
   if (was_pending) set_pending(environment, environment->pending - 1);

@@ -84,9 +84,9 @@ void wlk_condition_broadcast(struct wlk_condition *condition);
  * none to give. */
 bool wlk_port_random(void *bytes, size_t size);
 
-/* Of all loaded modules (shared libraries, addons) that share something under a name, finds what the
- * first of them shares, the same for every caller as long as the process lives. Keeps the caller's
- * module from being unloaded.
+/* Of all loaded modules (shared libraries, addons) that share something under a name, finds what
+ * the first of them shares, the same for every caller as long as the process lives. Keeps the
+ * caller's module from being unloaded.
  *   own     what the caller's module shares; in static memory of that module
  *   symbol  the name: the module exports a variable of this name, a `void *` that holds `own`
  *   returns what the first shares (it may be `own`); NULL when the system cannot tell

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-/* The state this copy brings. Only that of the copy loaded first is used; it is found by the exported
- * variable. */
+/* The state this copy brings. Only that of the copy loaded first is used; the exported variable is
+ * how others find it. */
 static struct wlk_process own = WLK_PROCESS_INIT;
 WLK_EXPORTED extern void *web_locks_process;
 void *web_locks_process = &own;
@@ -56,9 +56,9 @@ void wlk_turn_begin(struct wlk_turn *turn, struct wlk_process *process, struct w
 {
   turn->process = process;
   turn->caller = caller;
+  turn->requests = NULL;
   turn->resources = NULL;
   turn->unfit = NULL;
-  wlk_list_init(&turn->requests);
   wlk_mutex_lock(&turn->process->mutex);
 }
 
@@ -98,8 +98,9 @@ static void wake_agents(struct wlk_process *process) WLK_REQUIRES(process->mutex
 
 static void free_unlinked(struct wlk_turn *turn)
 {
-  WLK_LIST_DRAIN (link, &turn->requests) {
-    wlk_list_remove(link);
+  while (turn->requests) {
+    struct wlk_link *link = turn->requests;
+    turn->requests = link->next;
     wlk_free(WLK_REQUEST_OF(link, by_agent));
   }
   while (turn->resources) {

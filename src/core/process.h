@@ -52,7 +52,7 @@ struct wlk_process {
 struct wlk_turn {
   struct wlk_process *process;
   struct wlk_agent *caller;    /* whose thread this is; NULL if none. Its events need no wake */
-  struct wlk_link requests;    /* unlinked requests, by `by_agent`: the turn's to free */
+  struct wlk_link *requests;   /* unlinked requests, by `by_agent.next`: the turn's to free */
   struct wlk_entry *resources; /* unlinked resources, by `next`: the turn's to free */
   struct wlk_table *unfit;     /* the last table that wants resizing; NULL if none */
   size_t capacity;             /* the number of chains `unfit` wants */

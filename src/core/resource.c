@@ -68,5 +68,6 @@ void wlk_request_end(struct wlk_turn *turn, struct wlk_request *request)
 {
   wlk_list_remove(&request->by_event);
   wlk_list_remove(&request->by_agent);
-  wlk_list_append(&turn->requests, &request->by_agent);
+  request->by_agent.next = turn->requests;
+  turn->requests = &request->by_agent;
 }

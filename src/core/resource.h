@@ -28,7 +28,7 @@ enum wlk_state {
 /* Lock key: (m) process->mutex  (c) constant */
 struct wlk_request {
   struct wlk_link by_resource;   /* (m) in the resource's queue or held list, as `state` says */
-  struct wlk_link by_agent;      /* (m) in agent->requests; once ended, in the turn's list */
+  struct wlk_link by_agent;      /* (m) in agent->requests; once ended, in the turn's chain */
   struct wlk_link by_event;      /* (m) in agent->events while `news` is not 0, else alone */
   struct wlk_agent *agent;       /* (c) */
   struct wlk_resource *resource; /* (m) */

@@ -21,8 +21,8 @@ function deferred() {
 
 /**
  * Requests a lock and waits until it is granted.
- * @returns an object with the `lock`; `release()` and `fail(reason)`, which end the callback; `released`, what request()
- *   returned. `release` resolves when the released promise has settled
+ * @returns an object with the `lock`; `release()` and `fail(reason)`, which end the callback;
+ *   `released`, what request() returned. `release` resolves when the released promise has settled
  */
 async function hold(locks, name, options = {}) {
   const granted = deferred();

@@ -42,8 +42,9 @@ class RemoteAgent {
   }
 
   /**
-   * Makes a request. Resolves, once it is made, to `{ granted, settled, release, abort }`: `granted` resolves to the lock's
-   * `{ name, mode }` or null, `settled` to `{ value }` or `{ error: { name, message } }`.
+   * Makes a request. Resolves, once it is made, to `{ granted, settled, release, abort }`:
+   * `granted` resolves to the lock's `{ name, mode }` or null, `settled` to `{ value }` or `{
+   * error: { name, message } }`.
    */
   async request(name, options = {}) {
     const { number, answers } = this.#send({ command: 'request', name, options });
@@ -67,7 +68,9 @@ class RemoteAgent {
     return this.#send({ command: 'query' }).answers.settled.promise;
   }
 
-  /** How the worker ends: 'process.exit', 'throw', 'finish' or 'terminate'. Resolves when it has. */
+  /**
+   * How the worker ends: 'process.exit', 'throw', 'finish' or 'terminate'. Resolves when it has.
+   */
   async end(how) {
     if (how === 'terminate') this.worker.terminate();
     else this.worker.postMessage({ command: how });

@@ -56,7 +56,8 @@ async function areOne(one, other) {
   await (await next).release();
   const robbed = await hold(one, name);
   const thief = await hold(other, name, { steal: true });
-  // They are two agents, and a held lock does not keep its agent's event loop alive to hear of a steal.
+  // They are two agents, and a held lock does not keep its agent's event loop alive to hear of a
+  // steal.
   const alive = setInterval(() => {}, 1e6);
   await assert.rejects(robbed.released, { name: 'AbortError' });
   clearInterval(alive);

@@ -12,7 +12,10 @@ const { RemoteAgent } = require('../helpers/remote.js');
 
 const entry = JSON.stringify(require.resolve('../../lib/index.js'));
 
-/** Runs a program that has `locks`, `Worker` and `inWorker(code)`; resolves to its output when it exits with 0. */
+/**
+ * Runs a program that has `locks`, `Worker` and `inWorker(code)`; resolves to its output when it
+ * exits with 0.
+ */
 async function run(program) {
   const prelude = `
     const { locks } = require(${entry});
