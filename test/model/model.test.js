@@ -1,0 +1,228 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { randomUUID } = require('node:crypto');
+const { describe, it } = require('node:test');
+const fc = require('fast-check');
+const { LocalAgent, WorkerAgent } = require('./agents.js');
+const { LockManagerModel } = require('./model.js');
+
+/** More runs by hand: `MODEL_RUNS=100000 MODEL_SEED=1 node --test test/model/model.test.js`. */
+const RUNS = Number(process.env.MODEL_RUNS ?? 1500);
+const SEED = process.env.MODEL_SEED === undefined ? undefined : Number(process.env.MODEL_SEED);
+
+const BUCKETS = 2;
+
+/** One step. `pick` chooses among the requests it can apply to, so that every step of every sequence means something. */
+const step = (agents) =>
+  fc.oneof(
+    {
+      weight: 6,
+      arbitrary: fc.record({
+        command: fc.constant('request'),
+        agent: fc.nat(agents - 1),
+        bucket: fc.nat(BUCKETS - 1),
+        name: fc.constantFrom('a', 'b', 'c'),
+        mode: fc.constantFrom('exclusive', 'shared'),
+        disposition: fc.constantFrom('wait', 'wait', 'wait', 'wait', 'ifAvailable', 'steal'),
+      }),
+    },
+    { weight: 4, arbitrary: fc.record({ command: fc.constant('release'), pick: fc.nat() }) },
+    { weight: 2, arbitrary: fc.record({ command: fc.constant('abort'), pick: fc.nat() }) },
+    { weight: 1, arbitrary: fc.record({ command: fc.constant('end'), agent: fc.nat(agents - 1) }) },
+  );
+
+/** Runs one sequence of steps on the model and on real agents, and compares all that can be seen. */
+class Comparison {
+  #prefix = randomUUID();
+  #ids = 0;
+  /** By id, what the model told and what the agent told. */
+  expected = new Map();
+  actual = new Map();
+  /** By agent, the ids in the order in which they were granted. */
+  expectedGrants;
+  actualGrants;
+  #changed = () => {};
+
+  constructor(agents) {
+    this.agents = agents;
+    this.expectedGrants = agents.map(() => []);
+    this.actualGrants = agents.map(() => []);
+    this.clients = agents.map(() => new Set());
+    this.models = Array.from({ length: BUCKETS }, () => this.#model());
+    this.requests = new Map();
+  }
+
+  #model() {
+    return new LockManagerModel((agent, id, what) => {
+      this.expected.get(id).push(what);
+      if (what === 'granted') this.expectedGrants[agent].push(id);
+    });
+  }
+
+  /** What an agent calls. */
+  tell(agent, id, what) {
+    if (!this.actual.has(id)) return; // of an earlier run
+    this.actual.get(id).push(what);
+    if (what === 'granted') this.actualGrants[agent].push(id);
+    this.#changed();
+  }
+
+  bucket(index) {
+    return `${this.#prefix} ${index}`;
+  }
+
+  #candidates(command) {
+    return [...this.requests.values()].filter(({ id, done, signal, ended }) => {
+      const told = this.expected.get(id);
+      if (done || ended) return false;
+      return command === 'release' ? told.includes('granted') : signal;
+    });
+  }
+
+  async run(one) {
+    const done = await this[one.command](one);
+    if (done !== false) await this.#settle();
+  }
+
+  async request({ agent, bucket, name, mode, disposition }) {
+    const id = `${this.#prefix} ${++this.#ids}`;
+    const steal = disposition === 'steal';
+    const ifAvailable = disposition === 'ifAvailable';
+    const finalMode = steal ? 'exclusive' : mode;
+    this.expected.set(id, []);
+    this.actual.set(id, []);
+    const model = this.models[bucket];
+    const request = model.requestALock(agent, id, name, finalMode, ifAvailable, steal);
+    this.requests.set(id, { id, agent, bucket, request, signal: disposition === 'wait' });
+    if (this.expected.get(id).includes('unavailable')) this.#finish(id);
+    const command = { id, bucket: this.bucket(bucket), name, mode: finalMode, ifAvailable, steal };
+    await this.agents[agent].send('request', command);
+  }
+
+  async release({ pick }) {
+    const candidates = this.#candidates('release');
+    if (candidates.length === 0) return false;
+    const { id, agent, bucket, request } = candidates[pick % candidates.length];
+    const model = this.models[bucket];
+    const stolen = this.expected.get(id).includes('stolen');
+    if (!stolen) model.releaseTheLock(request);
+    this.#finish(id, stolen);
+    await this.agents[agent].send('release', { id });
+    return true;
+  }
+
+  /** The callback of a request ended: its promise settles, unless a steal did that before. */
+  #finish(id, stolen = false) {
+    this.requests.get(id).done = true;
+    if (!stolen) this.expected.get(id).push('settled');
+  }
+
+  async abort({ pick }) {
+    const candidates = this.#candidates('abort');
+    if (candidates.length === 0) return false;
+    const entry = candidates[pick % candidates.length];
+    entry.signal = false; // a signal aborts once
+    this.models[entry.bucket].signalToAbortTheRequest(entry.request);
+    entry.done = this.expected.get(entry.id).includes('aborted');
+    await this.agents[entry.agent].send('abort', { id: entry.id });
+    return true;
+  }
+
+  async end({ agent }) {
+    if (!this.restart) return false;
+    for (const entry of this.requests.values()) if (entry.agent === agent) entry.ended = true;
+    for (const model of this.models) model.terminateRemainingLocksAndRequests(agent);
+    await this.agents[agent].end();
+    // What it was told in its last moments, while it ended, is nobody's to compare.
+    for (const { id } of this.#of(agent)) this.actual.set(id, [...this.expected.get(id)]);
+    this.actualGrants[agent] = [...this.expectedGrants[agent]];
+    this.clients[agent] = new Set();
+    this.agents[agent] = await this.restart(agent);
+    return true;
+  }
+
+  #of(agent) {
+    return [...this.requests.values()].filter((entry) => entry.agent === agent);
+  }
+
+  /** Waits until every agent was told what the model told it; a lost event fails, by the time limit of the test. */
+  async #settle() {
+    const told = () =>
+      [...this.expected].every(([id, what]) => this.actual.get(id).length >= what.length);
+    while (!told()) {
+      await new Promise((resolve) => {
+        this.#changed = resolve;
+      });
+    }
+    for (const [id, what] of this.expected) {
+      // The rejection of a stolen promise and the call of its callback are not ordered.
+      assert.deepEqual([...this.actual.get(id)].sort(), [...what].sort(), id);
+    }
+    assert.deepEqual(this.actualGrants, this.expectedGrants);
+    for (const [index, model] of this.models.entries()) await this.#compareSnapshot(index, model);
+  }
+
+  async #compareSnapshot(index, model) {
+    const { held, pending } = await this.agents[0].send('query', { bucket: this.bucket(index) });
+    const expected = model.snapshotTheLockState();
+    const key = ({ name, mode }) => `${name} ${mode}`;
+    assert.deepEqual(held.map(key).sort(), expected.held.map(key).sort());
+    for (const name of ['a', 'b', 'c']) {
+      const of = (infos) => infos.filter((info) => info.name === name);
+      assert.deepEqual(of(pending).map(key), of(expected.pending).map(key));
+      for (const [i, { agent }] of of(expected.pending).entries()) {
+        this.clients[agent].add(of(pending)[i].clientId);
+        assert.equal(this.clients[agent].size, 1, 'one client id for each agent');
+      }
+    }
+  }
+
+  /** Ends what the sequence left. */
+  async finish() {
+    for (let left = true; left; ) {
+      left = false;
+      for (const command of ['abort', 'release']) {
+        while (this.#candidates(command).length > 0) {
+          await this.run({ command, pick: 0 });
+          left = true;
+        }
+      }
+    }
+    for (const model of this.models) assert.equal(model.heldLockSet.size, 0);
+  }
+}
+
+/** A property over real agents of one kind, kept alive from run to run. */
+async function compare(kind, count, runs, { canEnd }) {
+  let comparison;
+  const start = (agent) => kind.start((id, what) => comparison?.tell(agent, id, what));
+  const agents = await Promise.all(Array.from({ length: count }, (_, agent) => start(agent)));
+  const property = fc.asyncProperty(
+    fc.array(step(count), { minLength: 1, maxLength: 40 }),
+    async (steps) => {
+      comparison = new Comparison(agents);
+      if (canEnd) comparison.restart = start;
+      for (const one of steps) await comparison.run(one);
+      await comparison.finish();
+    },
+  );
+  // A held lock does not keep the event loop alive to hear of a steal by another agent of the thread.
+  const alive = setInterval(() => {}, 1e6);
+  try {
+    await fc.assert(property, { numRuns: runs, seed: SEED, endOnFailure: false });
+  } finally {
+    clearInterval(alive);
+    for (const agent of agents) await agent.end();
+  }
+}
+
+describe('the lock manager does what the specification’s algorithms, written plainly, do', () => {
+  it('with 4 agents in one thread', { timeout: 600_000 }, () =>
+    compare(LocalAgent, 4, RUNS, { canEnd: false }),
+  );
+
+  it('with 3 agents in 3 workers, which end now and then', { timeout: 600_000 }, () =>
+    compare(WorkerAgent, 3, Math.ceil(RUNS / 6), { canEnd: true }),
+  );
+});
