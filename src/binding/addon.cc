@@ -140,7 +140,7 @@ napi_value release(napi_env env, napi_callback_info info)
   wlk_request *lock = environment_find(environment, tag);
   if (!lock) return answer(env, WLK_NOT_HELD);
   wlk_status status = wlk_release_the_lock(lock, &environment->events);
-  if (status != WLK_NOT_HELD) environment_forget(environment, tag, false);
+  if (status != WLK_NOT_HELD) environment_forget(environment, tag);
   environment_publish(environment);
   return answer(env, status);
 }
@@ -156,7 +156,7 @@ napi_value abort_request(napi_env env, napi_callback_info info)
   wlk_request *request = environment_find(environment, tag);
   if (!request) return answer(env, WLK_NOT_HELD);
   wlk_status status = wlk_abort_the_request(request, &environment->events);
-  if (status == WLK_OK) environment_forget(environment, tag, true);
+  if (status == WLK_OK) environment_forget(environment, tag);
   environment_publish(environment);
   return answer(env, status);
 }

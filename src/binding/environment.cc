@@ -45,14 +45,18 @@ static void wake_up(napi_env env, napi_value drain, void *, void *)
 }
 
 /* The event loop is kept alive while requests are pending, and not by held locks. */
-static void set_pending(Environment *environment, uint32_t pending)
+static void set_pending(Environment *environment, Slot *slot, bool pending)
 {
-  bool was = environment->pending > 0, is = pending > 0;
-  environment->pending = pending;
-  if (was == is) return;
-  napi_status status = is ? napi_ref_threadsafe_function(environment->env, environment->wake)
-                          : napi_unref_threadsafe_function(environment->env, environment->wake);
-  (void)succeeded(environment->env, status, "keeping the event loop alive");
+  if (slot->pending == pending) return;
+  slot->pending = pending;
+  napi_env env = environment->env;
+  if (pending && environment->pending++ == 0)
+    (void)succeeded(
+        env, napi_ref_threadsafe_function(env, environment->wake), "napi_ref_threadsafe_function");
+  else if (!pending && --environment->pending == 0)
+    (void)succeeded(
+        env, napi_unref_threadsafe_function(env, environment->wake),
+        "napi_unref_threadsafe_function");
 }
 
 /* ---- life ---- */
@@ -124,7 +128,7 @@ wlk_status environment_start(
 
 void environment_free(Environment *environment)
 {
-  free(environment->requests);
+  free(environment->slots);
   free(environment);
 }
 
@@ -134,44 +138,43 @@ static const uint32_t kLeastCapacity = 64;
 
 bool environment_reserve(Environment *environment, uint32_t tag)
 {
-  if (tag < environment->capacity) return environment->requests[tag] == nullptr;
+  if (tag < environment->capacity) return environment->slots[tag].request == nullptr;
   uint32_t capacity = environment->capacity ? environment->capacity : kLeastCapacity;
   while (capacity <= tag) {
     if (capacity > UINT32_MAX / 2) return false;
     capacity *= 2;
   }
-  const size_t size = sizeof *environment->requests;
-  void *memory = realloc(environment->requests, capacity * size);
+  void *memory = realloc(environment->slots, capacity * sizeof(Slot));
   if (!memory) return false;
-  wlk_request **requests = static_cast<wlk_request **>(memory);
-  memset(requests + environment->capacity, 0, (capacity - environment->capacity) * size);
-  environment->requests = requests;
+  environment->slots = static_cast<Slot *>(memory);
+  memset(
+      environment->slots + environment->capacity, 0,
+      (capacity - environment->capacity) * sizeof(Slot));
   environment->capacity = capacity;
   return true;
 }
 
 void environment_keep(Environment *environment, uint32_t tag, wlk_request *request, bool pending)
 {
-  environment->requests[tag] = request;
+  environment->slots[tag].request = request;
   environment->live++;
-  if (pending) set_pending(environment, environment->pending + 1);
+  set_pending(environment, &environment->slots[tag], pending);
 }
 
 wlk_request *environment_find(const Environment *environment, uint32_t tag)
 {
-  return tag < environment->capacity ? environment->requests[tag] : nullptr;
+  return tag < environment->capacity ? environment->slots[tag].request : nullptr;
 }
 
-void environment_forget(Environment *environment, uint32_t tag, bool was_pending)
+void environment_forget(Environment *environment, uint32_t tag)
 {
   if (!environment_find(environment, tag)) return;
-  environment->requests[tag] = nullptr;
-  environment->live--;
-  if (was_pending) set_pending(environment, environment->pending - 1);
-  if (environment->live > 0 || environment->capacity <= kLeastCapacity) return;
+  set_pending(environment, &environment->slots[tag], false);
+  environment->slots[tag].request = nullptr;
+  if (--environment->live > 0 || environment->capacity <= kLeastCapacity) return;
   /* A burst is over: its memory goes back. */
-  free(environment->requests);
-  environment->requests = nullptr;
+  free(environment->slots);
+  environment->slots = nullptr;
   environment->capacity = 0;
 }
 
@@ -179,12 +182,10 @@ void environment_publish(Environment *environment)
 {
   const wlk_events &events = environment->events;
   *environment->event_count = static_cast<uint32_t>(events.count);
-  if (events.count == 0) return;
-  uint32_t pending = environment->pending;
   for (size_t i = 0; i < events.count; i++) {
-    if (events.items[i].news & WLK_NEWS_GRANTED) pending--;
-    if (events.items[i].news & WLK_NEWS_STOLEN)
-      environment_forget(environment, events.items[i].tag, false);
+    const wlk_event &event = events.items[i];
+    if (!environment_find(environment, event.tag)) continue;
+    set_pending(environment, &environment->slots[event.tag], false);
+    if (event.news & WLK_NEWS_STOLEN) environment_forget(environment, event.tag);
   }
-  set_pending(environment, pending);
 }

@@ -25,15 +25,21 @@ extern "C" {
 /* What calls answer, beside the core's status codes. */
 enum : int32_t { STATUS_CLOSED = 100 };
 
+/* A request that JavaScript knows by a tag. */
+struct Slot {
+  wlk_request *request; /* null where there is none */
+  bool pending;         /* whether JavaScript was not told yet that it is granted */
+};
+
 struct Environment {
   napi_env env;
   wlk_process *process;
   wlk_agent *agent;              /* null before environment_start and after the cleanup hook */
   napi_threadsafe_function wake; /* runs the library's drain function on this thread */
-  wlk_request **requests;        /* by tag; null where there is none */
-  uint32_t capacity;             /* of `requests` */
-  uint32_t live;                 /* requests that are there */
-  uint32_t pending;              /* of those, the ones JavaScript was not told are granted */
+  Slot *slots;                   /* by tag */
+  uint32_t capacity;             /* of `slots` */
+  uint32_t live;                 /* slots with a request */
+  uint32_t pending;              /* slots that are pending: while not 0, the event loop lives */
   napi_ref buffer;               /* keeps the memory of `events` */
   wlk_events events;             /* in that memory, behind its count */
   uint32_t *event_count;         /* the first number of that memory */
@@ -54,12 +60,11 @@ void environment_keep(Environment *environment, uint32_t tag, wlk_request *reque
 /* Returns the request with this tag, or null. */
 wlk_request *environment_find(const Environment *environment, uint32_t tag);
 
-/* Forgets a request that ended by a call. */
-void environment_forget(Environment *environment, uint32_t tag, bool was_pending);
+/* Forgets a request that ended by a call; does nothing if there is none with this tag. */
+void environment_forget(Environment *environment, uint32_t tag);
 
 /* Publishes the events that the last call put into `events`: their number for JavaScript, and what
- * they mean for `requests` and `pending`. To be called after every core call that was given
- * `events`. */
+ * they mean for `slots`. To be called after every core call that was given `events`. */
 void environment_publish(Environment *environment);
 
 /* Frees the environment. Its agent was terminated. */

@@ -20,11 +20,13 @@ async function run(program) {
   const prelude = `
     const { locks } = require(${entry});
     const { Worker, parentPort } = require('node:worker_threads');
-    const inWorker = (code) => new Worker(
+    const inWorker = (code, workerData) => new Worker(
       'const { locks } = require(' + ${JSON.stringify(entry)} + ');' +
-      'const { parentPort } = require("node:worker_threads");' + code, { eval: true });
+      'const { parentPort } = require("node:worker_threads");' + code, { eval: true, workerData });
   `;
-  const { stdout } = await promisify(execFile)(process.execPath, ['-e', prelude + program]);
+  const { stdout } = await promisify(execFile)(process.execPath, ['-e', prelude + program], {
+    timeout: 60_000, // a process that does not end fails the test instead of stopping it
+  });
   return stdout;
 }
 
@@ -84,6 +86,27 @@ describe('the event loop', () => {
       const controller = new AbortController();
       locks.request('a', { signal: controller.signal }, () => {}).catch(() => console.log('aborted'));
       controller.abort();
+    `);
+    assert.equal(out, 'aborted\n');
+  });
+
+  it('a request that was granted, and aborted before this thread heard of it, does not keep it alive', async () => {
+    const out = await run(`
+      const flags = new Int32Array(new SharedArrayBuffer(4));
+      const worker = inWorker(\`
+        const { workerData: flags } = require('node:worker_threads');
+        locks.request('a', () => {
+          parentPort.postMessage('held');
+          while (Atomics.load(flags, 0) === 0);
+        }).then(() => { Atomics.store(flags, 0, 2); Atomics.notify(flags, 0); });\`, flags);
+      worker.once('message', () => {
+        const controller = new AbortController();
+        locks.request('a', { signal: controller.signal }, () => console.log('called'))
+          .catch(() => console.log('aborted'));
+        Atomics.store(flags, 0, 1);
+        Atomics.wait(flags, 0, 1); // until the worker has released, which grants the request here
+        controller.abort();
+      });
     `);
     assert.equal(out, 'aborted\n');
   });
