@@ -1,0 +1,295 @@
+/* A libFuzzer target: bytes are operations of several agents on a few names and managers. An oracle of its own, written
+ * without the core's structures, says what every call has to answer and whom it has to tell.
+ *
+ * With -DWLK_STANDALONE it has a main() instead that runs the files it is given, for compilers without libFuzzer. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { AGENTS = 4, NAMES = 3, MANAGERS = 2, MOST = 64 };
+
+/* ---- the oracle ---- */
+
+enum place { NOWHERE, QUEUED, HOLDING, ROBBED };
+
+struct expected {
+  enum place place;
+  int agent, resource;
+  enum wlk_mode mode;
+  uint32_t news; /* not told yet */
+  struct wlk_request *request;
+};
+
+static struct expected all[MOST];
+static int queues[NAMES * MANAGERS][MOST], lengths[NAMES * MANAGERS];
+
+static void must(bool condition, const char *sentence)
+{
+  if (condition) return;
+  (void)fprintf(stderr, "the core and the oracle differ: %s\n", sentence);
+  abort();
+}
+
+static bool can_hold(int resource, enum wlk_mode mode)
+{
+  for (int i = 0; i < MOST; i++)
+    if (all[i].place == HOLDING && all[i].resource == resource &&
+        (mode == WLK_EXCLUSIVE || all[i].mode == WLK_EXCLUSIVE))
+      return false;
+  return true;
+}
+
+/* `quiet`: the request that is told by the call's result; -1 if none. */
+static void process_queue(int resource, int quiet)
+{
+  int *queue = queues[resource];
+  while (lengths[resource] > 0 && can_hold(resource, all[queue[0]].mode)) {
+    all[queue[0]].place = HOLDING;
+    if (queue[0] != quiet) all[queue[0]].news |= WLK_NEWS_GRANTED;
+    lengths[resource]--;
+    memmove(queue, queue + 1, (size_t)lengths[resource] * sizeof *queue);
+  }
+}
+
+static void unqueue(int resource, int id)
+{
+  int *queue = queues[resource], i = 0;
+  while (queue[i] != id) i++;
+  lengths[resource]--;
+  memmove(queue + i, queue + i + 1, (size_t)(lengths[resource] - i) * sizeof *queue);
+}
+
+/* ---- the core beside it ---- */
+
+static struct wlk_process process;
+static struct wlk_manager *managers[MANAGERS];
+static struct wlk_agent *agents[AGENTS];
+
+static void ignore(void *data)
+{
+  (void)data;
+}
+
+static void check_events(int agent, const struct wlk_events *events)
+{
+  for (size_t i = 0; i < events->count; i++) {
+    struct expected *e = &all[events->items[i].tag];
+    must(e->agent == agent && e->news == events->items[i].news, "an event");
+    e->news = 0;
+    if (e->place == ROBBED) e->place = NOWHERE;
+  }
+}
+
+static void check_all_told(int agent)
+{
+  for (int i = 0; i < MOST; i++)
+    must(
+        all[i].place == NOWHERE || all[i].agent != agent || all[i].news == 0,
+        "an event is missing");
+}
+
+static void do_take(int agent)
+{
+  struct wlk_event items[MOST];
+  struct wlk_events events = {items, MOST, 0};
+  wlk_agent_take_events(agents[agent], true, &events);
+  check_events(agent, &events);
+  check_all_told(agent);
+}
+
+static void do_request(int agent, int resource, enum wlk_mode mode, enum wlk_option option)
+{
+  int id = 0;
+  while (id < MOST && all[id].place != NOWHERE) id++;
+  if (id == MOST) return;
+  bool available = lengths[resource] == 0 && can_hold(resource, mode);
+  struct expected *e = &all[id];
+  enum wlk_status expected_status = WLK_NOT_AVAILABLE;
+  if (option != WLK_IF_AVAILABLE || available) {
+    int at = option == WLK_STEAL ? 0 : lengths[resource];
+    for (int i = 0; option == WLK_STEAL && i < MOST; i++)
+      if (all[i].place == HOLDING && all[i].resource == resource) {
+        all[i].place = ROBBED;
+        all[i].news |= WLK_NEWS_STOLEN;
+      }
+    *e = (struct expected){QUEUED, agent, resource, mode, 0, NULL};
+    memmove(
+        &queues[resource][at + 1], &queues[resource][at],
+        (size_t)(lengths[resource] - at) * sizeof(int));
+    queues[resource][at] = id;
+    lengths[resource]++;
+    process_queue(resource, id);
+    expected_status = e->place == HOLDING ? WLK_GRANTED : WLK_PENDING;
+  }
+  struct wlk_event items[MOST];
+  struct wlk_events events = {items, MOST, 0};
+  uint16_t name = (uint16_t)(resource % NAMES);
+  enum wlk_status status = wlk_request_a_lock(
+      agents[agent], managers[resource / NAMES], &name, 1, mode, option, (uint32_t)id, &e->request,
+      &events);
+  must(status == expected_status, "the answer to a request");
+  check_events(agent, &events);
+}
+
+/* Chooses a request that has not ended; -1 if there is none. */
+static int choose(int pick)
+{
+  for (int i = 0; i < MOST; i++)
+    if (all[(pick + i) % MOST].place != NOWHERE) return (pick + i) % MOST;
+  return -1;
+}
+
+static void do_release(int id)
+{
+  struct expected *e = &all[id];
+  struct wlk_event items[MOST];
+  struct wlk_events events = {items, MOST, 0};
+  static const enum wlk_status answers[] = {0, WLK_NOT_HELD, WLK_OK, WLK_STOLEN};
+  enum wlk_status expected_status = answers[e->place];
+  if (e->place == HOLDING) {
+    e->place = NOWHERE;
+    process_queue(e->resource, -1);
+  }
+  if (expected_status != WLK_NOT_HELD) {
+    e->place = NOWHERE;
+    e->news = 0;
+  }
+  must(wlk_release_the_lock(e->request, &events) == expected_status, "the answer to a release");
+  check_events(e->agent, &events);
+}
+
+static void do_abort(int id)
+{
+  struct expected *e = &all[id];
+  struct wlk_event items[MOST];
+  struct wlk_events events = {items, MOST, 0};
+  static const enum wlk_status answers[] = {0, WLK_OK, WLK_GRANTED, WLK_STOLEN};
+  enum wlk_status expected_status = answers[e->place];
+  if (e->place == QUEUED) {
+    unqueue(e->resource, id);
+    e->place = NOWHERE;
+    process_queue(e->resource, -1);
+  }
+  must(wlk_abort_the_request(e->request, &events) == expected_status, "the answer to an abort");
+  check_events(e->agent, &events);
+}
+
+static void do_terminate(int agent)
+{
+  for (int i = 0; i < MOST; i++)
+    if (all[i].agent == agent && all[i].place == QUEUED) {
+      unqueue(all[i].resource, i);
+      all[i].place = NOWHERE;
+      process_queue(all[i].resource, -1);
+    }
+  for (int i = 0; i < MOST; i++)
+    if (all[i].agent == agent && all[i].place != NOWHERE) {
+      bool holding = all[i].place == HOLDING;
+      all[i].place = NOWHERE;
+      if (holding) process_queue(all[i].resource, -1);
+    }
+  wlk_agent_terminate(agents[agent]);
+  if (wlk_agent_create(&process, "fuzz-", ignore, NULL, &agents[agent]) != WLK_OK) abort();
+}
+
+static void compare_snapshot(int manager)
+{
+  struct wlk_snapshot *s;
+  if (wlk_snapshot_the_lock_state(managers[manager], &s) != WLK_OK) abort();
+  size_t total = 0;
+  for (int i = 0; i < MOST; i++)
+    total +=
+        all[i].resource / NAMES == manager && (all[i].place == QUEUED || all[i].place == HOLDING);
+  must(s->lock_count == total, "the size of a snapshot");
+  int position[NAMES] = {0};
+  for (size_t i = 0; i < s->lock_count; i++) {
+    const struct wlk_lock_info *info = &s->locks[i];
+    if (info->held) continue;
+    uint16_t name = s->names[info->name].units[0];
+    int resource = manager * NAMES + name;
+    must(position[name] < lengths[resource], "the queue in a snapshot");
+    const struct expected *e = &all[queues[resource][position[name]++]];
+    must(info->mode == e->mode, "a mode in a snapshot");
+    must(
+        strcmp(s->client_ids[info->client], wlk_agent_client_id(agents[e->agent])) == 0,
+        "a client id");
+  }
+  wlk_snapshot_free(s);
+}
+
+/* ---- bytes to operations ---- */
+
+static void operate(uint8_t operation, uint8_t argument)
+{
+  int agent = argument % AGENTS, resource = argument / AGENTS % (NAMES * MANAGERS);
+  enum wlk_mode mode = argument & 0x80 ? WLK_SHARED : WLK_EXCLUSIVE;
+  int chosen = choose(argument % MOST);
+  switch (operation % 12) {
+  case 0:
+  case 1:
+  case 2:
+  case 3:
+    do_request(agent, resource, mode, WLK_WAIT);
+    break;
+  case 4:
+    do_request(agent, resource, mode, WLK_IF_AVAILABLE);
+    break;
+  case 5:
+    do_request(agent, resource, WLK_EXCLUSIVE, WLK_STEAL);
+    break;
+  case 6:
+  case 7:
+    if (chosen >= 0) do_release(chosen);
+    break;
+  case 8:
+    if (chosen >= 0) do_abort(chosen);
+    break;
+  case 9:
+    do_take(agent);
+    break;
+  case 10:
+    compare_snapshot(argument % MANAGERS);
+    break;
+  default:
+    do_terminate(agent);
+    break;
+  }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  memset(all, 0, sizeof all);
+  memset(lengths, 0, sizeof lengths);
+  process = (struct wlk_process)WLK_PROCESS_INIT;
+  for (uint16_t i = 0; i < MANAGERS; i++)
+    if (wlk_manager_open(&process, &i, 1, &managers[i]) != WLK_OK) abort();
+  for (int i = 0; i < AGENTS; i++)
+    if (wlk_agent_create(&process, "fuzz-", ignore, NULL, &agents[i]) != WLK_OK) abort();
+
+  for (size_t i = 0; i + 1 < size; i += 2) operate(data[i], data[i + 1]);
+
+  for (int i = 0; i < AGENTS; i++) do_take(i);
+  for (int i = 0; i < MANAGERS; i++) compare_snapshot(i);
+  for (int i = 0; i < AGENTS; i++) wlk_agent_terminate(agents[i]);
+  for (int i = 0; i < MANAGERS; i++) wlk_manager_close(managers[i]);
+  must(live_blocks() == 0, "memory was not given back");
+  return 0;
+}
+
+#if defined(WLK_STANDALONE)
+int main(int argc, char **argv)
+{
+  static uint8_t data[1 << 16];
+  for (int i = 1; i < argc; i++) {
+    FILE *file = fopen(argv[i], "rb");
+    if (!file) return 2;
+    size_t size = fread(data, 1, sizeof data, file);
+    (void)fclose(file);
+    (void)LLVMFuzzerTestOneInput(data, size);
+  }
+  printf("%d passed, 0 failed\n", argc - 1);
+  return argc < 2;
+}
+#endif

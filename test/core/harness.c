@@ -1,0 +1,180 @@
+#include "harness.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int passed, failed;
+static bool test_failed;
+
+void run_test(const struct test *test)
+{
+  test_failed = false;
+  test->run();
+  printf("%s - %s\n", test_failed ? "not ok" : "ok", test->title);
+  if (test_failed)
+    failed++;
+  else
+    passed++;
+}
+
+int finish_tests(void)
+{
+  printf("%d passed, %d failed\n", passed, failed);
+  return failed > 0 || passed == 0;
+}
+
+bool check_that(bool condition, const char *text, const char *file, int line)
+{
+  if (condition) return true;
+  test_failed = true;
+  printf("# %s:%d: not true: %s\n", file, line, text);
+  return false;
+}
+
+/* ---- the allocator ---- */
+
+static atomic_long blocks, until_failure;
+static atomic_bool has_failed;
+
+/* The size stands before each block, so that what is freed can be overwritten: whoever reads it notices. */
+union header {
+  size_t size;
+  max_align_t alignment;
+};
+
+void *wlk_alloc(size_t size)
+{
+  if (atomic_load(&until_failure) > 0 && atomic_fetch_sub(&until_failure, 1) == 1) {
+    atomic_store(&has_failed, true);
+    return NULL;
+  }
+  union header *block = malloc(sizeof *block + size);
+  if (!block) return NULL;
+  block->size = size;
+  memset(block + 1, 0xa5, size);
+  atomic_fetch_add(&blocks, 1);
+  return block + 1;
+}
+
+void wlk_free(void *memory)
+{
+  if (!memory) return;
+  union header *block = (union header *)memory - 1;
+  memset(memory, 0x5a, block->size);
+  atomic_fetch_sub(&blocks, 1);
+  free(block);
+}
+
+long live_blocks(void)
+{
+  return atomic_load(&blocks);
+}
+
+bool fail_allocation(long n)
+{
+  atomic_store(&until_failure, n);
+  return atomic_exchange(&has_failed, false);
+}
+
+/* ---- the core ---- */
+
+static void count_wake(void *data)
+{
+  ((struct actor *)data)->wakes++;
+}
+
+void start_actor(struct world *world, int actor)
+{
+  struct actor *it = &world->actors[actor];
+  it->wakes = 0;
+  CHECK(wlk_agent_create(&world->process, "test-", count_wake, it, &it->agent) == WLK_OK);
+}
+
+void stop_actor(struct world *world, int actor)
+{
+  wlk_agent_terminate(world->actors[actor].agent);
+  world->actors[actor].agent = NULL;
+}
+
+void begin(struct world *world)
+{
+  static const uint16_t bucket[] = {'b'};
+  memset(world, 0, sizeof *world);
+  world->process = (struct wlk_process)WLK_PROCESS_INIT;
+  CHECK(wlk_manager_open(&world->process, bucket, 1, &world->manager) == WLK_OK);
+  for (int i = 0; i < 4; i++) start_actor(world, i);
+}
+
+void end(struct world *world)
+{
+  for (int i = 0; i < 4; i++)
+    if (world->actors[i].agent) stop_actor(world, i);
+  CHECK(world->manager->requests == 0);
+  CHECK(world->manager->resources.count == 0);
+  CHECK(broken(&world->process) == NULL);
+  wlk_manager_close(world->manager);
+  CHECK(live_blocks() == 0);
+}
+
+static struct wlk_events room(struct outcome *outcome)
+{
+  return (struct wlk_events){outcome->events, sizeof outcome->events / sizeof *outcome->events, 0};
+}
+
+struct outcome ask(
+    struct world *world, int actor, const char *name, enum wlk_mode mode, enum wlk_option option,
+    uint32_t tag)
+{
+  struct outcome outcome = {0};
+  struct wlk_events events = room(&outcome);
+  uint16_t units[64];
+  uint32_t length = 0;
+  for (; name[length]; length++) units[length] = (unsigned char)name[length];
+  outcome.status = wlk_request_a_lock(
+      world->actors[actor].agent, world->manager, units, length, mode, option, tag,
+      &outcome.request, &events);
+  outcome.count = events.count;
+  return outcome;
+}
+
+struct outcome release_lock(struct wlk_request *lock)
+{
+  struct outcome outcome = {0};
+  struct wlk_events events = room(&outcome);
+  outcome.status = wlk_release_the_lock(lock, &events);
+  outcome.count = events.count;
+  return outcome;
+}
+
+struct outcome abort_request(struct wlk_request *request)
+{
+  struct outcome outcome = {0};
+  struct wlk_events events = room(&outcome);
+  outcome.status = wlk_abort_the_request(request, &events);
+  outcome.count = events.count;
+  return outcome;
+}
+
+struct outcome take(struct world *world, int actor)
+{
+  struct outcome outcome = {0};
+  struct wlk_events events = room(&outcome);
+  wlk_agent_take_events(world->actors[actor].agent, true, &events);
+  outcome.count = events.count;
+  return outcome;
+}
+
+bool is_event(const struct outcome *outcome, size_t index, uint32_t tag, uint32_t news)
+{
+  return index < outcome->count && outcome->events[index].tag == tag &&
+         outcome->events[index].news == news;
+}
+
+const char *broken(struct wlk_process *process)
+{
+  wlk_mutex_lock(&process->mutex);
+  const char *sentence = wlk_check(process);
+  wlk_mutex_unlock(&process->mutex);
+  return sentence;
+}

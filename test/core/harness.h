@@ -1,0 +1,89 @@
+/* A small harness for the C tests: named tests, checks, a failing and counting allocator, and helpers
+ * that make the core's calls short. Tests run one after the other, on one thread unless they start
+ * their own. */
+#ifndef HARNESS_H
+#define HARNESS_H
+
+#include "../../src/core/agent.h"
+#include "../../src/core/check.h"
+#include "../../src/core/manager.h"
+#include "../../src/core/process.h"
+#include "../../src/core/resource.h"
+#include "../../src/core/weblocks.h"
+
+#include <stdio.h>
+
+/* ---- tests ---- */
+
+/* Defines a test; the title is a sentence about the core. List it in the file's main(). */
+#define TEST(function, title)                                                                      \
+  static void function(void);                                                                      \
+  static const struct test function##_test = {title, function};                                    \
+  static void function(void)
+
+struct test {
+  const char *title;
+  void (*run)(void);
+};
+
+#define RUN(function) run_test(&function##_test)
+void run_test(const struct test *test);
+
+/* Prints the closing line. Returns the exit code of the program. */
+int finish_tests(void);
+
+/* Notes a failure, and goes on. */
+#define CHECK(condition) check_that(condition, #condition, __FILE__, __LINE__)
+bool check_that(bool condition, const char *text, const char *file, int line);
+
+/* ---- the allocator ---- */
+
+/* Blocks that were allocated and not freed. Any thread. */
+long live_blocks(void);
+
+/* Makes the n-th allocation from now fail, n from 1; 0: none. Returns whether one failed since the last call. */
+bool fail_allocation(long n);
+
+/* ---- the core ---- */
+
+/* An agent that counts how often it is woken. */
+struct actor {
+  struct wlk_agent *agent;
+  int wakes;
+};
+
+struct world {
+  struct wlk_process process;
+  struct wlk_manager *manager;
+  struct actor actors[4];
+};
+
+/* A process of its own, with a manager and agents; to be ended, which checks that nothing is left. */
+void begin(struct world *world);
+void end(struct world *world);
+
+void start_actor(struct world *world, int actor);
+void stop_actor(struct world *world, int actor);
+
+struct outcome {
+  enum wlk_status status;
+  struct wlk_request *request;
+  struct wlk_event events[16];
+  size_t count;
+};
+
+struct outcome ask(
+    struct world *world, int actor, const char *name, enum wlk_mode mode, enum wlk_option option,
+    uint32_t tag);
+struct outcome release_lock(struct wlk_request *lock);
+struct outcome abort_request(struct wlk_request *request);
+
+/* Takes the actor's events in answer to a wake-up. */
+struct outcome take(struct world *world, int actor);
+
+bool is_event(const struct outcome *outcome, size_t index, uint32_t tag, uint32_t news);
+
+/* What wlk_check says, under the mutex; NULL if all is well. */
+const char *broken(struct wlk_process *process);
+
+#endif
