@@ -2,19 +2,21 @@
   # Warnings are errors where GYP_DEFINES has strict=1, as in CI: not for users, whose compilers are newer.
   "variables": {
     "napi_version": "6",
+    # Every invariant of the core checked after every turn, and its allocations counted: for tests only.
+    "checks%": "0",
     "strict%": "0"
   },
   "target_defaults": {
     "cflags": ["-Wall", "-Wextra", "-fvisibility=hidden"],
-    "conditions": [["strict==1", { "cflags": ["-Werror"] }]],
+    "conditions": [
+      ["strict==1", { "cflags": ["-Werror"] }],
+      ["checks==1", { "defines": ["WLK_CHECKS"] }]
+    ],
     "cflags_c": ["-std=c11"],
     "xcode_settings": {
       "GCC_SYMBOLS_PRIVATE_EXTERN": "YES",
       "CLANG_CXX_LANGUAGE_STANDARD": "c++17",
       "GCC_C_LANGUAGE_STANDARD": "c11"
-    },
-    "configurations": {
-      "Debug": { "defines": ["WLK_CHECKS"] }
     }
   },
   "targets": [

@@ -25,6 +25,8 @@ const { closedError, noMemoryError, plainError, quote } = require('./errors.js')
  * @property {(tag: number) => number} abort
  * @property {(woken: boolean) => number} drain
  * @property {(manager: ManagerHandle) => Snapshot | number} snapshot
+ * @property {() => number} [liveBlocks] allocations of the core that are not freed; in checked
+ *   builds only
  * @property {Agent} [agent] see `agent` below
  * @property {number} CLOSED
  * @property {number} WLK_OK
@@ -48,10 +50,14 @@ const { closedError, noMemoryError, plainError, quote } = require('./errors.js')
 /** @typedef {{ names: string[], clientIds: string[], locks: ArrayBuffer }} Snapshot */
 
 const root = path.join(__dirname, '..');
-const candidates = [
-  path.join(root, 'build', 'Release', 'web_locks.node'),
-  path.join(root, 'build', 'Debug', 'web_locks.node'),
-];
+
+/** Where the binary is looked for. Naming one in the environment means that one and no other. */
+const candidates = process.env.WEB_LOCKS_BINARY
+  ? [path.resolve(process.env.WEB_LOCKS_BINARY)]
+  : [
+      path.join(root, 'build', 'Release', 'web_locks.node'),
+      path.join(root, 'build', 'Debug', 'web_locks.node'),
+    ];
 
 /**
  * @returns {Addon}
@@ -277,4 +283,7 @@ class NativeBackend {
   }
 }
 
-module.exports = { NativeBackend };
+/** For tests; undefined unless the binary is a checked build. */
+const { liveBlocks } = addon;
+
+module.exports = { NativeBackend, liveBlocks };

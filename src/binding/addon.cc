@@ -9,6 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+#if defined(WLK_CHECKS)
+extern "C" long wlk_live_blocks(void); /* src/core/check.h, which is not for C++ */
+#endif
+
 namespace {
 
 /* The arguments of a call, at most `Count`; missing ones are undefined. */
@@ -189,15 +193,30 @@ napi_value snapshot(napi_env env, napi_callback_info info)
   return value;
 }
 
+#if defined(WLK_CHECKS)
+/* liveBlocks(): number. For tests, in checked builds only. */
+napi_value live_blocks(napi_env env, napi_callback_info)
+{
+  return answer(env, static_cast<int32_t>(wlk_live_blocks()));
+}
+#endif
+
 struct Function {
   const char *name;
   napi_callback callback;
 };
 
 const Function kFunctions[] = {
-    {"start", start},       {"openManager", open_manager}, {"request", request},
-    {"release", release},   {"abort", abort_request},      {"drain", drain},
+    {"start", start},
+    {"openManager", open_manager},
+    {"request", request},
+    {"release", release},
+    {"abort", abort_request},
+    {"drain", drain},
     {"snapshot", snapshot},
+#if defined(WLK_CHECKS)
+    {"liveBlocks", live_blocks},
+#endif
 };
 
 struct Constant {

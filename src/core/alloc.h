@@ -8,8 +8,8 @@
 
 #include <stddef.h>
 
-#if defined(WLK_TESTING)
-/* Provided by the tests (test/core/harness.c). */
+#if defined(WLK_TESTING) || defined(WLK_CHECKS)
+/* Provided by the tests (test/core/harness.c), or by check.c, which counts. */
 void *wlk_alloc(size_t size);
 void wlk_free(void *memory);
 #else

@@ -3,9 +3,11 @@
 #if defined(WLK_CHECKS)
 
 #include "agent.h"
+#include "alloc.h"
 #include "manager.h"
 #include "resource.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -144,6 +146,30 @@ void wlk_check_or_stop(struct wlk_process *process)
   (void)fprintf(stderr, "web-locks: broken invariant: %s\n", broken);
   abort();
 }
+
+#if !defined(WLK_TESTING)
+
+static atomic_long live_blocks; /* atomic: the allocator is called without the mutex */
+
+void *wlk_alloc(size_t size)
+{
+  void *memory = malloc(size);
+  if (memory) (void)atomic_fetch_add(&live_blocks, 1);
+  return memory;
+}
+
+void wlk_free(void *memory)
+{
+  if (memory) (void)atomic_fetch_sub(&live_blocks, 1);
+  free(memory);
+}
+
+long wlk_live_blocks(void)
+{
+  return atomic_load(&live_blocks);
+}
+
+#endif
 
 #else
 typedef int wlk_check_is_not_compiled;

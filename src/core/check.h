@@ -14,6 +14,11 @@ const char *wlk_check(struct wlk_process *process) WLK_REQUIRES(process->mutex);
 /* Called at the end of every turn: ends the program with the sentence if an invariant is broken. */
 void wlk_check_or_stop(struct wlk_process *process) WLK_REQUIRES(process->mutex);
 
+#if !defined(WLK_TESTING)
+/* Allocations of the core, by all copies of it that were built so, that are not freed. */
+long wlk_live_blocks(void);
+#endif
+
 #define WLK_CHECK(process) wlk_check_or_stop(process)
 #else
 #define WLK_CHECK(process) ((void)0)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { THREADS = 4, NAMES = 6, MANAGERS = 2, MOST = 8, CHECKED = 4, PATIENCE_SECONDS = 60 };
+enum { THREADS = 4, NAMES = 6, MANAGERS = 2, MOST = 8, CHECKED = 4, PATIENCE_SECONDS = 20 };
 
 static struct wlk_process process = WLK_PROCESS_INIT;
 static struct wlk_manager *managers[MANAGERS];

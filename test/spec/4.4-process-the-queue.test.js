@@ -60,6 +60,15 @@ describe('4.4 Process a lock request queue', () => {
     );
   });
 
+  it('of more grants at once than that, none waits for another to be released', async () => {
+    const name = freshName();
+    const first = await hold(locks, name);
+    const waiting = Array.from({ length: 1000 }, () => hold(locks, name, { mode: 'shared' }));
+    await first.release();
+    const all = await Promise.all(waiting);
+    await Promise.all(all.map((one) => one.release()));
+  });
+
   it('step 2.14: the callback runs in the AsyncLocalStorage context of its request()', async () => {
     const name = freshName();
     const storage = new AsyncLocalStorage();

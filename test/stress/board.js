@@ -4,10 +4,11 @@
  * The board: shared memory in which all threads of a torture note what they hold, and look whether
  * somebody else holds it.
  *
- * Each thread has a slot, which the next thread gets when it ends, and a number of its own. A thread
- * that is about to be killed, or to end by itself, is marked as doomed before: what it noted then
- * counts no more, since its locks go on to others while the notes stay until the slot is cleaned. The
- * thread itself still checks that nobody took over what it holds for as long as it runs.
+ * Each thread has a slot, which the next thread gets when it ends, and a number of its own. A
+ * thread that is about to be killed, or to end by itself, is marked as doomed before: what it noted
+ * then counts no more, since its locks go on to others while the notes stay until the slot is
+ * cleaned. The thread itself still checks that nobody took over what it holds for as long as it
+ * runs.
  */
 
 /** Threads that a torture can have, one after the other. */
@@ -121,7 +122,9 @@ class Board {
     }
   }
 
-  /** Notes that `slot` is about to let go of `name`. It is a fault if somebody took over meanwhile. */
+  /**
+   * Notes that `slot` is about to let go of `name`. It is a fault if somebody took over meanwhile.
+   */
   leave(slot, name, mode) {
     if (mode === 'shared') {
       Atomics.sub(this.readers, slot * this.names + name, 1);

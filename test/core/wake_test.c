@@ -1,0 +1,152 @@
+/* Wake functions that are under way while other threads use the core. What goes wrong here hangs or reads freed memory:
+ * an alarm ends the one, a sanitizer or the poison of the harness finds the other. */
+#include "harness.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+/* A one-time signal between threads. */
+struct latch {
+  pthread_mutex_t mutex;
+  pthread_cond_t signal;
+  bool open;
+};
+
+#define LATCH_INIT                                                                                 \
+  {                                                                                                \
+    PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false                                     \
+  }
+
+static void open_latch(struct latch *latch)
+{
+  pthread_mutex_lock(&latch->mutex);
+  latch->open = true;
+  pthread_cond_broadcast(&latch->signal);
+  pthread_mutex_unlock(&latch->mutex);
+}
+
+static void await(struct latch *latch)
+{
+  pthread_mutex_lock(&latch->mutex);
+  while (!latch->open) pthread_cond_wait(&latch->signal, &latch->mutex);
+  pthread_mutex_unlock(&latch->mutex);
+}
+
+static struct latch waking = LATCH_INIT, may_return = LATCH_INIT;
+static atomic_int other_wakes;
+static atomic_bool returned;
+
+static void slow_wake(void *data)
+{
+  (void)data;
+  open_latch(&waking);
+  await(&may_return);
+  atomic_store(&returned, true);
+}
+
+static void other_wake(void *data)
+{
+  (void)data;
+  atomic_fetch_add(&other_wakes, 1);
+}
+
+static void *release(void *lock)
+{
+  (void)release_lock(lock);
+  return NULL;
+}
+
+/* Agents 0 (slow) and 1 (other) wait for a lock that a thread then releases; it is inside the slow wake function when this
+ * returns, and has yet to wake the other. */
+static pthread_t begin_waking(struct world *w, struct wlk_agent *agents[2])
+{
+  pthread_t thread;
+  waking.open = may_return.open = false;
+  atomic_store(&returned, false);
+  atomic_store(&other_wakes, 0);
+  CHECK(wlk_agent_create(&w->process, "slow-", slow_wake, NULL, &agents[0]) == WLK_OK);
+  CHECK(wlk_agent_create(&w->process, "other-", other_wake, NULL, &agents[1]) == WLK_OK);
+  struct outcome lock = ask(w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  uint16_t name = 'a';
+  for (int i = 0; i < 2; i++) {
+    struct wlk_request *request;
+    struct wlk_events none = {NULL, 0, 0};
+    CHECK(
+        wlk_request_a_lock(
+            agents[i], w->manager, &name, 1, WLK_SHARED, WLK_WAIT, 1, &request, &none) ==
+        WLK_PENDING);
+  }
+  CHECK(pthread_create(&thread, NULL, release, lock.request) == 0);
+  await(&waking);
+  return thread;
+}
+
+TEST(
+    others_go_on, "while a wake function runs, other threads use the core, and whoever comes first "
+                  "wakes the rest")
+{
+  struct world w;
+  struct wlk_agent *agents[2];
+  begin(&w);
+  pthread_t thread = begin_waking(&w, agents);
+  struct outcome lock = ask(&w, 1, "b", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  CHECK(lock.status == WLK_GRANTED && atomic_load(&other_wakes) == 1);
+  open_latch(&may_return);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(atomic_load(&other_wakes) == 1);
+  for (int i = 0; i < 2; i++) wlk_agent_terminate(agents[i]);
+  end(&w);
+}
+
+TEST(terminate_before_wake, "an agent that is terminated when it is due to be woken is not woken")
+{
+  struct world w;
+  struct wlk_agent *agents[2];
+  begin(&w);
+  pthread_t thread = begin_waking(&w, agents);
+  wlk_agent_terminate(agents[1]);
+  open_latch(&may_return);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(atomic_load(&other_wakes) == 0);
+  wlk_agent_terminate(agents[0]);
+  end(&w);
+}
+
+static void *terminate(void *agent)
+{
+  wlk_agent_terminate(agent);
+  CHECK(atomic_load(&returned));
+  return NULL;
+}
+
+TEST(terminate_during_wake, "a termination returns when the agent's wake function has")
+{
+  struct world w;
+  struct wlk_agent *agents[2];
+  pthread_t dying;
+  begin(&w);
+  pthread_t thread = begin_waking(&w, agents);
+  CHECK(pthread_create(&dying, NULL, terminate, agents[0]) == 0);
+  /* The termination takes the agent off the process, then waits for the wake function. */
+  size_t agents_left;
+  do {
+    wlk_mutex_lock(&w.process.mutex);
+    agents_left = w.process.agent_count;
+    wlk_mutex_unlock(&w.process.mutex);
+  } while (agents_left == 6);
+  open_latch(&may_return);
+  CHECK(pthread_join(dying, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  wlk_agent_terminate(agents[1]);
+  end(&w);
+}
+
+int main(void)
+{
+  (void)alarm(60);
+  RUN(others_go_on);
+  RUN(terminate_before_wake);
+  RUN(terminate_during_wake);
+  return finish_tests();
+}

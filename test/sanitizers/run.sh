@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# The JavaScript tests with the addon and the core built as a checked build under AddressSanitizer and UBSan: agent
+# teardown, late wake-ups and uses after free show, every invariant is checked after every turn of the core, and what the
+# addon itself leaks is reported.
+#
+#   run.sh [test file …]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+root=$PWD
+build=$root/build/asan
+
+# A copy of the sources, so that the ordinary build stays as it is.
+mkdir -p "$build"
+rm -rf "$build/src"
+cp -r src binding.gyp package.json "$build"
+ln -sfn "$root/node_modules" "$build/node_modules"
+flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g -O1"
+(
+  cd "$build"
+  CFLAGS="$flags" CXXFLAGS="$flags" LDFLAGS="-fsanitize=address,undefined" GYP_DEFINES=checks=1 \
+    npm exec --offline -c "node-gyp rebuild" >build.log 2>&1 || { tail -50 build.log; exit 1; }
+)
+
+# Only the allocating function and its caller are kept of each leak's stack, so that a pattern names who allocated: Node.js
+# and what it brings leaks at exit, the addon must not.
+cat >"$build/leaks.supp" <<'EOF'
+leak:bin/node
+leak:libstdc++
+leak:libc.so
+leak:ld-linux
+leak:libdl
+leak:<unknown module>
+EOF
+
+export WEB_LOCKS_BINARY=$build/build/Release/web_locks.node
+export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
+export ASAN_OPTIONS=malloc_context_size=2:detect_leaks=1:abort_on_error=1:allocator_may_return_null=1
+export LSAN_OPTIONS=suppressions=$build/leaks.supp:print_suppressions=0
+export UBSAN_OPTIONS=print_stacktrace=1
+
+if [ $# -eq 0 ]; then
+  # Not memory.test.js, which limits the address space, of which the sanitizer takes terabytes; not loading.test.js, which
+  # copies the ordinary build; not endurance, which measures resident memory.
+  set -- $(ls test/*/*.test.js | grep -vE 'package/(memory|loading)|stress/endurance')
+fi
+node --test "$@"

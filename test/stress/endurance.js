@@ -1,0 +1,105 @@
+'use strict';
+
+/**
+ * Many requests and many short-lived workers in one process; memory must not grow. By hand:
+ *
+ *   npm run endurance -- --requests 10000000 --workers 5000
+ *
+ * Prints resident memory and, if the binary counts them (a checked build, see docs/RELIABILITY.md),
+ * the core's live allocations, after each tenth.
+ */
+
+const { once } = require('node:events');
+const { parseArgs } = require('node:util');
+const v8 = require('node:v8');
+const vm = require('node:vm');
+const { Worker } = require('node:worker_threads');
+const { locks, openBucket } = require('../../lib/index.js');
+const { liveBlocks } = require('../../lib/native.js');
+
+v8.setFlagsFromString('--expose-gc');
+const gc = vm.runInNewContext('gc');
+
+/** What each worker does before it ends, each in another way. */
+const WORKER = `
+  const { locks, openBucket } = require(${JSON.stringify(require.resolve('../../lib/index.js'))});
+  const { workerData } = require('node:worker_threads');
+  const never = () => new Promise(() => {});
+  locks.request('endurance ' + workerData, never);
+  locks.request('endurance', { mode: 'shared' }, () => {});
+  openBucket('endurance ' + workerData).locks.request('a', never);
+  if (workerData % 3 === 0) locks.request('endurance ' + workerData, () => {});
+  if (workerData % 3 < 2) setImmediate(() => process.exit(0));
+`;
+
+async function requestMany(count) {
+  const batch = 1000;
+  const pending = [];
+  for (let i = 0; i < count; i++) {
+    const controller = i % 7 === 0 ? new AbortController() : undefined;
+    const options = { mode: i % 3 ? 'shared' : 'exclusive', signal: controller?.signal };
+    const manager = i % 1009 === 0 ? openBucket(`bucket ${i}`).locks : locks;
+    pending.push(
+      manager.request(`endurance ${i % 97} ${i % 13}`, options, () => {}).catch(() => {}),
+    );
+    controller?.abort();
+    if (pending.length === batch) await Promise.all(pending.splice(0));
+  }
+  await Promise.all(pending);
+}
+
+async function startMany(count, first) {
+  for (let i = 0; i < count; i += 8) {
+    const exits = Array.from({ length: Math.min(8, count - i) }, (_, j) =>
+      once(new Worker(WORKER, { eval: true, workerData: first + i + j }), 'exit'),
+    );
+    await Promise.all(exits);
+  }
+}
+
+/**
+ * Resident memory in MB after what can be collected was, and native allocations of the core, if
+ * they are counted.
+ */
+async function measure() {
+  for (let i = 0; i < 3; i++) {
+    gc();
+    await new Promise(setImmediate);
+  }
+  return { rss: process.memoryUsage().rss / 2 ** 20, blocks: liveBlocks?.() };
+}
+
+/**
+ * @param {{ requests: number, workers: number, print?: boolean }} load
+ * @returns measurements, first after a warm-up of a tenth of the load, then after each further
+ *   tenth
+ */
+async function endure({ requests, workers, print = false }) {
+  const measurements = [];
+  for (let tenth = 0; tenth < 10; tenth++) {
+    await requestMany(Math.ceil(requests / 10));
+    await startMany(Math.ceil(workers / 10), tenth * workers);
+    measurements.push(await measure());
+    if (!print) continue;
+    const { rss, blocks } = measurements.at(-1);
+    console.log(
+      `${(tenth + 1) * 10} %  ${rss.toFixed(1)} MB resident, ${blocks ?? 'uncounted'} native allocations`,
+    );
+  }
+  const { held, pending } = await locks.query();
+  return { measurements, left: held.length + pending.length };
+}
+
+if (require.main === module) {
+  const number = { type: 'string' };
+  const { values } = parseArgs({ options: { requests: number, workers: number } });
+  const { requests = 10_000_000, workers = 5000 } = values;
+  console.log(`Node.js ${process.version}, ${requests} requests, ${workers} workers`);
+  endure({ requests: Number(requests), workers: Number(workers), print: true }).then(({ left }) => {
+    console.log(
+      `${left} locks and requests left, resources: ${process.getActiveResourcesInfo().join() || 'none'}`,
+    );
+  });
+}
+
+module.exports = { endure };
