@@ -5,6 +5,7 @@
  */
 
 const path = require('node:path');
+const process = require('node:process');
 const { threadId } = require('node:worker_threads');
 const { closedError, noMemoryError, plainError, quote } = require('./errors.js');
 
