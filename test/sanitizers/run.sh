@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The JavaScript tests with the addon and the core built as a checked build under AddressSanitizer and UBSan: agent
-# teardown, late wake-ups and uses after free show, every invariant is checked after every turn of the core, and what the
-# addon itself leaks is reported.
+# The JavaScript tests with the addon and the core built as a checked build under AddressSanitizer and
+# UBSan: agent teardown, late wake-ups and uses after free show, every invariant is checked after
+# every turn of the core, and what the addon itself leaks is reported.
 #
 #   run.sh [test file …]
 set -euo pipefail
@@ -18,11 +18,11 @@ flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-fr
 (
   cd "$build"
   CFLAGS="$flags" CXXFLAGS="$flags" LDFLAGS="-fsanitize=address,undefined" GYP_DEFINES=checks=1 \
-    npm exec --offline -c "node-gyp rebuild" >build.log 2>&1 || { tail -50 build.log; exit 1; }
+    npm run install >build.log 2>&1 || { tail -50 build.log; exit 1; }
 )
 
-# Only the allocating function and its caller are kept of each leak's stack, so that a pattern names who allocated: Node.js
-# and what it brings leaks at exit, the addon must not.
+# Only the allocating function and its caller are kept of each leak's stack, so that a pattern names
+# who allocated: Node.js and what it brings leaks at exit, the addon must not.
 cat >"$build/leaks.supp" <<'EOF'
 leak:bin/node
 leak:libstdc++
@@ -39,8 +39,8 @@ export LSAN_OPTIONS=suppressions=$build/leaks.supp:print_suppressions=0
 export UBSAN_OPTIONS=print_stacktrace=1
 
 if [ $# -eq 0 ]; then
-  # Not memory.test.js, which limits the address space, of which the sanitizer takes terabytes; not loading.test.js, which
-  # copies the ordinary build; not endurance, which measures resident memory.
-  set -- $(ls test/*/*.test.js | grep -vE 'package/(memory|loading)|stress/endurance')
+  # Not memory.test.js, which limits the address space, of which the sanitizer takes terabytes; not
+  # loading.test.js, which copies the ordinary build.
+  set -- $(ls test/*/*.test.js | grep -vE 'package/(memory|loading)')
 fi
 node --test "$@"

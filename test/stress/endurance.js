@@ -58,7 +58,7 @@ async function startMany(count, first) {
 }
 
 /**
- * Resident memory in MB after what can be collected was, and native allocations of the core, if
+ * Memory in MB after what can be collected was, and native allocations of the core, if
  * they are counted.
  */
 async function measure() {
@@ -66,7 +66,8 @@ async function measure() {
     gc();
     await new Promise(setImmediate);
   }
-  return { rss: process.memoryUsage().rss / 2 ** 20, blocks: liveBlocks?.() };
+  const { rss, heapUsed } = process.memoryUsage();
+  return { rss: rss / 2 ** 20, heap: heapUsed / 2 ** 20, blocks: liveBlocks?.() };
 }
 
 /**
@@ -81,10 +82,9 @@ async function endure({ requests, workers, print = false }) {
     await startMany(Math.ceil(workers / 10), tenth * workers);
     measurements.push(await measure());
     if (!print) continue;
-    const { rss, blocks } = measurements.at(-1);
-    console.log(
-      `${(tenth + 1) * 10} %  ${rss.toFixed(1)} MB resident, ${blocks ?? 'uncounted'} native allocations`,
-    );
+    const { rss, heap, blocks } = measurements.at(-1);
+    const memory = `${rss.toFixed(1)} MB resident, ${heap.toFixed(1)} MB of heap used`;
+    console.log(`${(tenth + 1) * 10} %  ${memory}, ${blocks ?? 'uncounted'} native allocations`);
   }
   const { held, pending } = await locks.query();
   return { measurements, left: held.length + pending.length };
