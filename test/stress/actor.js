@@ -34,10 +34,11 @@ function managersOf(subject, buckets) {
 class Actor {
   #random;
 
-  constructor(board, { slot, seed, subject, buckets, names, steal, ends }) {
+  constructor(board, { slot, seed, subject, buckets, names, steal, waiting, ends }) {
     this.board = board;
     this.slot = slot;
     this.steal = steal;
+    this.waiting = waiting;
     this.ends = ends;
     this.managers = managersOf(subject, buckets);
     this.namesEach = names / this.managers.length;
@@ -74,6 +75,7 @@ class Actor {
   }
 
   #options(stealable) {
+    if (!this.waiting) return { mode: 'exclusive', ifAvailable: true };
     if (stealable && this.chance(0.05)) return { steal: true };
     const mode = this.chance(0.35) ? 'shared' : 'exclusive';
     if (this.chance(0.1)) return { mode, ifAvailable: true };

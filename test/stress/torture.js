@@ -7,10 +7,10 @@
  *   npm run torture -- --minutes 30 --workers 4 --seed 7
  *
  * Options: --minutes or --seconds, --seed, --workers (2 to 32), --names (1 to 1000), --buckets,
- * --no-kills, --no-steal,
- * --subject node (Node.js's own `worker_threads.locks`, as a control; it needs --no-kills
- * --no-steal to survive for long). The seed fixes the decisions of each thread, not how threads
- * interleave.
+ * --loops (in each thread), --no-kills, --no-steal, --no-waiting (every request says
+ * `ifAvailable`),
+ * --subject node (Node.js's own `worker_threads.locks`, as a control; it does not survive kills and
+ * steals for long). The seed fixes the decisions of each thread, not how threads interleave.
  */
 
 const path = require('node:path');
@@ -19,7 +19,6 @@ const { Worker } = require('node:worker_threads');
 const { Actor, generator } = require('./actor.js');
 const { Board } = require('./board.js');
 
-const LOOPS = 4;
 /** What a lock manager may take to call back after a grant, in turns of the thread's event loop. */
 const PATIENCE_BEATS = 100;
 const STALL_MS = 2000;
@@ -45,16 +44,16 @@ class Torture {
   }
 
   #actorData(slot) {
-    const { subject, buckets, names, steal, kills, seed } = this.options;
+    const { subject, buckets, names, steal, waiting, kills, seed } = this.options;
     const own =
       (seed ^ Math.imul(slot + 1, 0x9e3779b1) ^ Math.imul(this.#threads, 0x85ebca6b)) >>> 0;
-    return { slot, seed: own, subject, buckets, names, steal, ends: kills && slot > 0 };
+    return { slot, seed: own, subject, buckets, names, steal, waiting, ends: kills && slot > 0 };
   }
 
   async run() {
     const started = performance.now();
     for (let slot = 1; slot < this.board.slots; slot++) this.#spawn(slot);
-    const acting = this.actor.run(LOOPS);
+    const acting = this.actor.run(this.options.loops);
     const timers = [setInterval(() => this.#watch(), 200)];
     if (this.options.kills) timers.push(setInterval(() => this.#kill(), 20));
     if (this.options.verbose) timers.push(setInterval(() => this.#print(started), 10_000));
@@ -96,7 +95,11 @@ class Torture {
   #spawn(slot) {
     this.board.clean(slot, ++this.#threads);
     const worker = new Worker(path.join(__dirname, 'actor.js'), {
-      workerData: { board: this.board.shape, actor: this.#actorData(slot), loops: LOOPS },
+      workerData: {
+        board: this.board.shape,
+        actor: this.#actorData(slot),
+        loops: this.options.loops,
+      },
     });
     const life = { worker, beats: 0 };
     life.exited = new Promise((resolve) => {
@@ -209,10 +212,24 @@ const summary = (report) =>
  *   verbose
  * @returns what happened: counts by kind, faults by kind, and `failures` in words
  */
-function torture({ seconds, seed = 1, workers = 4, names = 20, buckets = 2, ...others }) {
-  const defaults = { kills: true, steal: true, subject: 'web-locks', verbose: false };
+function torture({
+  seconds,
+  seed = 1,
+  workers = 4,
+  names = 20,
+  buckets = 2,
+  loops = 4,
+  ...others
+}) {
+  const defaults = {
+    kills: true,
+    steal: true,
+    waiting: true,
+    subject: 'web-locks',
+    verbose: false,
+  };
   const usable = others.subject === 'node' ? 1 : buckets;
-  const options = { ...defaults, ...others, seconds, seed, workers, buckets: usable };
+  const options = { ...defaults, ...others, seconds, seed, workers, loops, buckets: usable };
   options.names = Math.ceil(names / usable) * usable;
   return new Torture(options).run();
 }
@@ -227,18 +244,21 @@ async function main() {
       workers: number,
       names: number,
       buckets: number,
+      loops: number,
       'no-kills': { type: 'boolean' },
       'no-steal': { type: 'boolean' },
+      'no-waiting': { type: 'boolean' },
       subject: number,
     },
   });
   const { minutes, seconds = minutes === undefined ? 60 : minutes * 60, subject, ...rest } = values;
-  const numbers = ['seed', 'workers', 'names', 'buckets'].filter((key) => key in rest);
+  const numbers = ['seed', 'workers', 'names', 'buckets', 'loops'].filter((key) => key in rest);
   const options = {
     ...Object.fromEntries(numbers.map((key) => [key, Number(rest[key])])),
     seconds: Number(seconds),
     kills: !values['no-kills'],
     steal: !values['no-steal'],
+    waiting: !values['no-waiting'],
     subject: subject ?? 'web-locks',
     verbose: true,
   };

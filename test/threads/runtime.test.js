@@ -99,8 +99,8 @@ describe('races with the runtime: a worker is terminated', () => {
     const worker = new Worker(
       `const { locks } = require(${entry});
        const { workerData } = require('node:worker_threads');
-       locks.request(workerData, () => { const all = []; for (;;) all.push(new Array(1000).fill({})); });`,
-      { eval: true, workerData: name, resourceLimits: { maxOldGenerationSizeMb: 16 } },
+       locks.request(workerData, () => { let list; for (;;) list = { list }; });`,
+      { eval: true, workerData: name, resourceLimits: { maxOldGenerationSizeMb: 32 } },
     );
     const [error] = await once(worker, 'error');
     assert.equal(error.code, 'ERR_WORKER_OUT_OF_MEMORY');
