@@ -62,6 +62,10 @@ napi_value start(napi_env env, napi_callback_info info)
 {
   Call<3> call(env, info);
   if (!call.environment) return nullptr;
+  if (call.environment->agent) {
+    (void)napi_throw_error(env, "ERR_WEB_LOCKS_STARTED", "web-locks: started already");
+    return nullptr;
+  }
   char prefix[64];
   if (!succeeded(
           env, napi_get_value_string_latin1(env, call.arguments[0], prefix, sizeof prefix, nullptr),

@@ -192,6 +192,21 @@ describe('a binary that cannot be loaded', () => {
     });
   });
 
+  it('WEB_LOCKS_BINARY names the one that is loaded, and no other is tried', async (t) => {
+    const { folder, entry: copied } = copyPackage(t);
+    rmSync(path.join(folder, 'build'), { recursive: true });
+    const run = (binary) =>
+      promisify(execFile)(process.execPath, ['-p', `require(${JSON.stringify(copied)}).locks`], {
+        env: { ...process.env, WEB_LOCKS_BINARY: binary },
+      });
+    assert.match((await run(path.join(root, BINARY))).stdout, /LockManager/);
+    await assert.rejects(run(path.join(folder, 'other.node')), ({ stderr }) => {
+      assert.ok(stderr.includes(path.join(folder, 'other.node')));
+      assert.ok(!stderr.includes(BINARY));
+      return true;
+    });
+  });
+
   it('damaged: require throws why the loader refused it', async (t) => {
     const { folder, entry: copied } = copyPackage(t);
     writeFileSync(path.join(folder, BINARY), 'not a binary');
