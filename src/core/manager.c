@@ -159,7 +159,10 @@ enum wlk_status wlk_request_a_lock(
   events->count = 0;
   if (!wlk_resource_prepare(agent, name, length)) return WLK_NO_MEMORY;
   struct wlk_request *request = new_request(agent, mode, tag);
-  if (!request) return WLK_NO_MEMORY;
+  if (!request) {
+    wlk_resource_trim_spare(agent);
+    return WLK_NO_MEMORY;
+  }
 
   struct wlk_turn turn;
   wlk_turn_begin(&turn, agent->process, agent);
@@ -167,6 +170,7 @@ enum wlk_status wlk_request_a_lock(
   wlk_turn_take_events(&turn, events);
   wlk_turn_end(&turn);
 
+  wlk_resource_trim_spare(agent);
   if (status == WLK_NOT_AVAILABLE)
     wlk_free(request);
   else

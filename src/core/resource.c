@@ -64,6 +64,13 @@ void wlk_resource_recycle(struct wlk_agent *agent, struct wlk_resource *resource
     wlk_free(resource);
 }
 
+void wlk_resource_trim_spare(struct wlk_agent *agent)
+{
+  struct wlk_resource *spare = agent->spare;
+  agent->spare = NULL;
+  if (spare) wlk_resource_recycle(agent, spare);
+}
+
 void wlk_request_end(struct wlk_turn *turn, struct wlk_request *request)
 {
   wlk_list_remove(&request->by_event);

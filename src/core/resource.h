@@ -59,6 +59,9 @@ void wlk_resource_drop_if_unused(struct wlk_turn *turn, struct wlk_resource *res
  * as agent: back. Threads: the agent's own. */
 void wlk_resource_recycle(struct wlk_agent *agent, struct wlk_resource *resource);
 
+/* Gives the agent's spare back if it is too long to be kept. Threads: the agent's own. */
+void wlk_resource_trim_spare(struct wlk_agent *agent);
+
 /* Takes a request that is in no queue and not held off its agent; the turn will free it. */
 void wlk_request_end(struct wlk_turn *turn, struct wlk_request *request)
     WLK_REQUIRES(turn->process->mutex);

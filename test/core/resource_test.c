@@ -1,0 +1,173 @@
+/* resource.c and the tables of a manager: what names cost, and that managers have names of their own
+ * (2.2). */
+#include "harness.h"
+
+#include "../../src/core/hash.h"
+
+#define EX WLK_EXCLUSIVE
+
+static struct wlk_request *hold(
+    struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length)
+{
+  struct wlk_request *lock = NULL;
+  struct wlk_events none = {NULL, 0, 0};
+  CHECK(
+      wlk_request_a_lock(agent, manager, name, length, EX, WLK_WAIT, 1, &lock, &none) ==
+      WLK_GRANTED);
+  return lock;
+}
+
+static bool is_free(
+    struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length)
+{
+  struct wlk_request *lock;
+  struct wlk_events none = {NULL, 0, 0};
+  if (wlk_request_a_lock(agent, manager, name, length, EX, WLK_IF_AVAILABLE, 1, &lock, &none) !=
+      WLK_GRANTED)
+    return false;
+  CHECK(wlk_release_the_lock(lock, &none) == WLK_OK);
+  return true;
+}
+
+TEST(same_chain, "2.1: names that share a chain of the table are told apart")
+{
+  enum { SAME = 6 };
+  uint16_t names[SAME] = {0};
+  struct wlk_request *locks[SAME];
+  struct wlk_events none = {NULL, 0, 0};
+  struct world w;
+  begin(&w);
+  for (uint32_t unit = 0, found = 0; found < SAME; unit++) {
+    uint16_t name = (uint16_t)unit;
+    if (wlk_hash(w.process.hash_key, &name, 1) % WLK_TABLE_LEAST == 0) names[found++] = name;
+  }
+  for (int i = 0; i < SAME; i++) locks[i] = hold(w.actors[0].agent, w.manager, &names[i], 1);
+  for (int i = 0; i < SAME; i += 2) CHECK(wlk_release_the_lock(locks[i], &none) == WLK_OK);
+  for (int i = 0; i < SAME; i++)
+    CHECK(is_free(w.actors[1].agent, w.manager, &names[i], 1) == (i % 2 == 0));
+  end(&w);
+}
+
+TEST(copied_name, "the core copies the name: the caller's may change")
+{
+  uint16_t name = 'a', same = 'a';
+  struct world w;
+  begin(&w);
+  (void)hold(w.actors[0].agent, w.manager, &name, 1);
+  name = 'b';
+  CHECK(is_free(w.actors[1].agent, w.manager, &name, 1));
+  CHECK(!is_free(w.actors[1].agent, w.manager, &same, 1));
+  end(&w);
+}
+
+TEST(prefixes, "2.1: a name is not its beginning")
+{
+  static const uint16_t name[] = {'a', 'b', 'c', 'd', 'e'};
+  struct world w;
+  begin(&w);
+  (void)hold(w.actors[0].agent, w.manager, name, 4);
+  for (uint32_t length = 0; length <= 5; length++)
+    CHECK(is_free(w.actors[1].agent, w.manager, name, length) == (length != 4));
+  end(&w);
+}
+
+TEST(own_names, "2.2: a name is free in one manager while it is held in another")
+{
+  uint16_t bucket = 'o', name = 'a';
+  struct wlk_manager *other;
+  struct world w;
+  begin(&w);
+  CHECK(wlk_manager_open(&w.process, &bucket, 1, &other) == WLK_OK);
+  (void)hold(w.actors[0].agent, w.manager, &name, 1);
+  CHECK(!is_free(w.actors[1].agent, w.manager, &name, 1));
+  CHECK(is_free(w.actors[1].agent, other, &name, 1));
+  wlk_manager_close(other);
+  end(&w);
+}
+
+TEST(own_queues, "2.2: a steal, a release and a termination leave the other manager's queue alone")
+{
+  uint16_t bucket = 'o', name = 'a';
+  struct wlk_manager *other;
+  struct wlk_request *waiting;
+  struct wlk_events none = {NULL, 0, 0};
+  struct world w;
+  begin(&w);
+  CHECK(wlk_manager_open(&w.process, &bucket, 1, &other) == WLK_OK);
+  struct wlk_request *lock = hold(w.actors[0].agent, other, &name, 1);
+  CHECK(
+      wlk_request_a_lock(w.actors[1].agent, other, &name, 1, EX, WLK_WAIT, 2, &waiting, &none) ==
+      WLK_PENDING);
+  (void)hold(w.actors[2].agent, w.manager, &name, 1);
+  struct outcome thief = ask(&w, 3, "a", EX, WLK_STEAL, 3);
+  CHECK(thief.status == WLK_GRANTED && release_lock(thief.request).status == WLK_OK);
+  stop_actor(&w, 2);
+  CHECK(w.actors[0].wakes == 0 && w.actors[1].wakes == 0);
+  CHECK(wlk_release_the_lock(lock, &none) == WLK_OK && w.actors[1].wakes == 1);
+  CHECK(wlk_release_the_lock(waiting, &none) == WLK_OK);
+  wlk_manager_close(other);
+  end(&w);
+}
+
+TEST(grown, "2.6: a termination that empties several managers at once leaves no memory of them")
+{
+  uint16_t bucket = 'o';
+  struct wlk_manager *other;
+  struct world w;
+  begin(&w);
+  CHECK(wlk_manager_open(&w.process, &bucket, 1, &other) == WLK_OK);
+  for (uint16_t name = 0; name < 200; name++) {
+    (void)hold(w.actors[0].agent, w.manager, &name, 1);
+    (void)hold(w.actors[0].agent, other, &name, 1);
+  }
+  CHECK(w.manager->resources.capacity >= 200 && other->resources.capacity >= 200);
+  stop_actor(&w, 0);
+  CHECK(w.manager->resources.count == 0 && other->resources.count == 0);
+  wlk_manager_close(other);
+  end(&w);
+}
+
+TEST(many_managers, "2.2: many buckets are open at once, each its own; closed, they leave nothing")
+{
+  enum { MANY = 300 };
+  static struct wlk_manager *managers[MANY];
+  struct world w;
+  begin(&w);
+  for (uint16_t i = 0; i < MANY; i++)
+    CHECK(wlk_manager_open(&w.process, (uint16_t[]){i, 0}, 2, &managers[i]) == WLK_OK);
+  CHECK(w.process.managers.count == MANY + 1);
+  for (uint16_t i = 0; i < MANY; i++) {
+    struct wlk_manager *again;
+    CHECK(wlk_manager_open(&w.process, (uint16_t[]){i, 0}, 2, &again) == WLK_OK);
+    CHECK(again == managers[i]);
+    wlk_manager_close(again);
+  }
+  for (size_t i = 0; i < MANY; i++) wlk_manager_close(managers[i]);
+  CHECK(w.process.managers.count == 1 && w.process.managers.capacity == WLK_TABLE_LEAST);
+  end(&w);
+}
+
+TEST(nameless_bucket, "2.2: the bucket without a name is one like any other")
+{
+  struct wlk_manager *one, *same;
+  struct world w;
+  begin(&w);
+  CHECK(wlk_manager_open(&w.process, NULL, 0, &one) == WLK_OK && one != w.manager);
+  CHECK(wlk_manager_open(&w.process, NULL, 0, &same) == WLK_OK && same == one);
+  wlk_manager_close(one);
+  wlk_manager_close(same);
+  end(&w);
+}
+
+int main(void)
+{
+  RUN(same_chain);
+  RUN(copied_name);
+  RUN(prefixes);
+  RUN(own_names);
+  RUN(own_queues);
+  RUN(grown);
+  RUN(many_managers);
+  RUN(nameless_bucket);
+  return finish_tests();
+}

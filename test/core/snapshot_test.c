@@ -1,0 +1,219 @@
+/* snapshot.c: section 4.5. */
+#include "harness.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define EX WLK_EXCLUSIVE
+#define SH WLK_SHARED
+
+static struct wlk_snapshot *snapshot_of(struct wlk_manager *manager)
+{
+  struct wlk_snapshot *snapshot = NULL;
+  CHECK(wlk_snapshot_the_lock_state(manager, &snapshot) == WLK_OK);
+  return snapshot;
+}
+
+/* Whether entry `index` is about `actor`'s request for the one-unit name, in that mode and state. */
+static bool is_entry(
+    const struct world *w, const struct wlk_snapshot *s, size_t index, int actor, char name,
+    enum wlk_mode mode, bool held)
+{
+  const struct wlk_lock_info *info = &s->locks[index];
+  return index < s->lock_count && s->names[info->name].length == 1 &&
+         s->names[info->name].units[0] == (uint16_t)name && info->mode == (uint32_t)mode &&
+         info->held == held &&
+         strcmp(s->client_ids[info->client], wlk_agent_client_id(w->actors[actor].agent)) == 0;
+}
+
+TEST(empty, "4.5: the snapshot of a manager without locks has the client ids of all agents only")
+{
+  struct world w;
+  begin(&w);
+  struct wlk_snapshot *s = snapshot_of(w.manager);
+  CHECK(s->lock_count == 0 && s->name_count == 0 && s->client_count == 4);
+  for (size_t i = 0; i < 4; i++)
+    CHECK(strcmp(s->client_ids[i], wlk_agent_client_id(w.actors[i].agent)) == 0);
+  wlk_snapshot_free(s);
+  end(&w);
+}
+
+TEST(
+    queue_order,
+    "4.5: pending requests are in the order in which they were made, aborted ones gone")
+{
+  struct world w;
+  begin(&w);
+  (void)ask(&w, 3, "a", EX, WLK_WAIT, 0);
+  (void)ask(&w, 2, "a", SH, WLK_WAIT, 1);
+  struct outcome gone = ask(&w, 0, "a", SH, WLK_WAIT, 2);
+  (void)ask(&w, 1, "a", EX, WLK_WAIT, 3);
+  (void)ask(&w, 0, "a", SH, WLK_WAIT, 4);
+  (void)abort_request(gone.request);
+  struct wlk_snapshot *s = snapshot_of(w.manager);
+  CHECK(s->lock_count == 4 && s->name_count == 1);
+  CHECK(is_entry(&w, s, 0, 3, 'a', EX, true) && is_entry(&w, s, 1, 2, 'a', SH, false));
+  CHECK(is_entry(&w, s, 2, 1, 'a', EX, false) && is_entry(&w, s, 3, 0, 'a', SH, false));
+  wlk_snapshot_free(s);
+  end(&w);
+}
+
+TEST(
+    after_a_steal,
+    "4.1, step 3.4: stolen locks are gone at once, the pending stay behind the thief")
+{
+  struct world w;
+  begin(&w);
+  (void)ask(&w, 0, "a", SH, WLK_WAIT, 0);
+  (void)ask(&w, 1, "a", SH, WLK_WAIT, 1);
+  (void)ask(&w, 2, "a", EX, WLK_WAIT, 2);
+  (void)ask(&w, 1, "a", SH, WLK_WAIT, 3);
+  (void)ask(&w, 3, "a", EX, WLK_STEAL, 4);
+  struct wlk_snapshot *s = snapshot_of(w.manager);
+  CHECK(s->lock_count == 3 && is_entry(&w, s, 0, 3, 'a', EX, true));
+  CHECK(is_entry(&w, s, 1, 2, 'a', EX, false) && is_entry(&w, s, 2, 1, 'a', SH, false));
+  wlk_snapshot_free(s);
+  end(&w);
+}
+
+TEST(untold, "4.4: a grant that its agent was not told of yet is a held lock")
+{
+  struct world w;
+  begin(&w);
+  struct outcome lock = ask(&w, 0, "a", EX, WLK_WAIT, 0);
+  (void)ask(&w, 1, "a", EX, WLK_WAIT, 1);
+  (void)release_lock(lock.request);
+  struct wlk_snapshot *s = snapshot_of(w.manager);
+  CHECK(s->lock_count == 1 && is_entry(&w, s, 0, 1, 'a', EX, true));
+  wlk_snapshot_free(s);
+  end(&w);
+}
+
+TEST(own_memory, "a snapshot stays as it was when locks, agents and names go")
+{
+  struct world w;
+  char id[WLK_CLIENT_ID_SIZE];
+  begin(&w);
+  struct outcome lock = ask(&w, 0, "name", SH, WLK_WAIT, 0);
+  memcpy(id, wlk_agent_client_id(w.actors[0].agent), sizeof id);
+  struct wlk_snapshot *s = snapshot_of(w.manager);
+  (void)release_lock(lock.request);
+  stop_actor(&w, 0);
+  static const uint16_t name[] = {'n', 'a', 'm', 'e'};
+  CHECK(s->lock_count == 1 && s->names[0].length == 4);
+  CHECK(memcmp(s->names[0].units, name, sizeof name) == 0);
+  CHECK(strcmp(s->client_ids[s->locks[0].client], id) == 0);
+  wlk_snapshot_free(s);
+  end(&w);
+}
+
+TEST(one_manager, "2.2, 4.5: a snapshot is of one manager")
+{
+  uint16_t bucket = 'o';
+  struct wlk_manager *first, *other;
+  struct world w;
+  begin(&w);
+  first = w.manager;
+  CHECK(wlk_manager_open(&w.process, &bucket, 1, &other) == WLK_OK);
+  (void)ask(&w, 0, "a", EX, WLK_WAIT, 0);
+  w.manager = other;
+  (void)ask(&w, 1, "b", SH, WLK_WAIT, 0);
+  struct wlk_snapshot *one = snapshot_of(first), *two = snapshot_of(other);
+  CHECK(one->lock_count == 1 && is_entry(&w, one, 0, 0, 'a', EX, true));
+  CHECK(two->lock_count == 1 && is_entry(&w, two, 0, 1, 'b', SH, true));
+  wlk_snapshot_free(one);
+  wlk_snapshot_free(two);
+  stop_actor(&w, 1);
+  wlk_manager_close(other);
+  w.manager = first;
+  end(&w);
+}
+
+TEST(every_name, "4.5: each name is there once, whatever it is: empty, with NUL, a lone surrogate")
+{
+  static const uint16_t units[] = {0, 0xd800, 0xdc00, 0};
+  struct wlk_request *request;
+  struct wlk_events none = {NULL, 0, 0};
+  struct world w;
+  begin(&w);
+  for (uint32_t length = 0; length <= 4; length++)
+    for (int actor = 0; actor < 2; actor++)
+      CHECK(
+          wlk_request_a_lock(
+              w.actors[actor].agent, w.manager, units, length, SH, WLK_WAIT, length, &request,
+              &none) == WLK_GRANTED);
+  struct wlk_snapshot *s = snapshot_of(w.manager);
+  unsigned seen = 0;
+  CHECK(s->name_count == 5 && s->lock_count == 10);
+  for (size_t i = 0; i < s->name_count; i++) {
+    CHECK(memcmp(s->names[i].units, units, s->names[i].length * sizeof *units) == 0);
+    seen |= 1u << s->names[i].length;
+  }
+  CHECK(seen == 0x1f);
+  wlk_snapshot_free(s);
+  end(&w);
+}
+
+/* ---- while the state changes ---- */
+
+enum { ROUNDS = 200, NAMES = 40 };
+
+static struct world world;
+static atomic_bool changing;
+
+/* Takes names, one by one, until all are held, then gives all back, and so on: the state grows
+ * between what a snapshot measures and what it copies. */
+static void *change(void *unused)
+{
+  (void)unused;
+  struct wlk_request *locks[NAMES];
+  for (int round = 0; round < ROUNDS; round++) {
+    for (int i = 0; i < NAMES; i++) {
+      char name[] = {'n', (char)('0' + i), 0};
+      locks[i] = ask(&world, 0, name, EX, WLK_WAIT, 0).request;
+    }
+    for (int i = 0; i < NAMES; i++) (void)release_lock(locks[i]);
+  }
+  atomic_store(&changing, false);
+  return NULL;
+}
+
+/* The names that are held are always the first or the last of all, without a gap. */
+static bool is_one_moment(const struct wlk_snapshot *s)
+{
+  bool held[NAMES] = {false};
+  if (s->lock_count != s->name_count || s->lock_count > NAMES) return false;
+  for (size_t i = 0; i < s->lock_count; i++) held[s->names[s->locks[i].name].units[1] - '0'] = true;
+  int edges = 0;
+  for (int i = 1; i < NAMES; i++) edges += held[i] != held[i - 1];
+  return edges <= 1;
+}
+
+TEST(one_moment, "4.5: a snapshot is of one moment, whatever others do meanwhile")
+{
+  pthread_t thread;
+  begin(&world);
+  atomic_store(&changing, true);
+  CHECK(pthread_create(&thread, NULL, change, NULL) == 0);
+  do {
+    struct wlk_snapshot *s = snapshot_of(world.manager);
+    CHECK(is_one_moment(s));
+    wlk_snapshot_free(s);
+  } while (atomic_load(&changing));
+  CHECK(pthread_join(thread, NULL) == 0);
+  end(&world);
+}
+
+int main(void)
+{
+  RUN(empty);
+  RUN(queue_order);
+  RUN(after_a_steal);
+  RUN(untold);
+  RUN(own_memory);
+  RUN(one_manager);
+  RUN(every_name);
+  RUN(one_moment);
+  return finish_tests();
+}
