@@ -15,7 +15,7 @@
 const THREADS = 2 ** 20;
 
 const FIELDS = ['grants', 'requests', 'aborts', 'misses', 'steals', 'robbed', 'kills', 'ends'];
-const FAULTS = ['exclusion', 'fifo', 'lost', 'crash'];
+const FAULTS = ['exclusion', 'fifo', 'lost', 'crash', 'leak'];
 
 class Board {
   /**

@@ -41,6 +41,7 @@ class Torture {
     this.board.clean(0, ++this.#threads);
     this.actor = new Actor(this.board, this.#actorData(0));
     this.failures = [];
+    this.liveBlocks = subjectOf(options).liveBlocks;
   }
 
   #actorData(slot) {
@@ -52,6 +53,9 @@ class Torture {
 
   async run() {
     const started = performance.now();
+    // The first request leaves a record with the agent for the next one: it belongs to the baseline.
+    await this.actor.managers[0].request('baseline', () => {});
+    const baseline = this.liveBlocks?.();
     for (let slot = 1; slot < this.board.slots; slot++) this.#spawn(slot);
     const acting = this.actor.run(this.options.loops);
     const timers = [setInterval(() => this.#watch(), 200)];
@@ -67,6 +71,7 @@ class Torture {
     ]);
     await Promise.race([finished, this.#deadline(10_000)]);
     await this.#checkEmpty();
+    this.#checkMemory(baseline);
     return {
       ...this.board.report(),
       failures: this.failures,
@@ -195,11 +200,21 @@ class Torture {
     }
   }
 
+  /** In a checked build (docs/RELIABILITY.md), which counts: all that the workers made is gone. */
+  #checkMemory(baseline) {
+    const blocks = this.liveBlocks?.();
+    if (blocks === baseline) return;
+    this.#fail('leak', `${baseline} native allocations before, ${blocks} after`);
+  }
+
   #print(started) {
     const seconds = ((performance.now() - started) / 1000).toFixed(0);
     console.log(`${seconds.padStart(5)} s  ${summary(this.board.report())}`);
   }
 }
+
+/** The module that counts native allocations, if it does. */
+const subjectOf = ({ subject }) => (subject === 'node' ? {} : require('../../lib/native.js'));
 
 const summary = (report) =>
   Object.entries(report)
@@ -265,7 +280,7 @@ async function main() {
   options.seed ??= Math.floor(Math.random() * 2 ** 31);
   console.log(`Node.js ${process.version}, ${JSON.stringify(options)}`);
   const report = await torture(options);
-  const faults = report.exclusion + report.fifo + report.lost + report.crash;
+  const faults = report.exclusion + report.fifo + report.lost + report.crash + report.leak;
   console.log(`${summary(report)}\n${faults === 0 ? 'passed' : 'FAILED'}`);
   process.exitCode = faults > 0 ? 1 : 0;
 }
