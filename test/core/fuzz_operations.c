@@ -193,6 +193,20 @@ static void do_terminate(int agent)
   if (wlk_agent_create(&process, "fuzz-", ignore, NULL, &agents[agent]) != WLK_OK) abort();
 }
 
+/* Whether `info` is about a lock that the oracle knows as held and that is not in `seen` yet. */
+static bool is_held(int resource, const struct wlk_lock_info *info, const char *client, bool *seen)
+{
+  for (int i = 0; i < MOST; i++) {
+    const struct expected *e = &all[i];
+    if (seen[i] || e->place != HOLDING || e->resource != resource || e->mode != info->mode ||
+        strcmp(client, wlk_agent_client_id(agents[e->agent])) != 0)
+      continue;
+    seen[i] = true;
+    return true;
+  }
+  return false;
+}
+
 static void compare_snapshot(int manager)
 {
   struct wlk_snapshot *s;
@@ -203,11 +217,15 @@ static void compare_snapshot(int manager)
         all[i].resource / NAMES == manager && (all[i].place == QUEUED || all[i].place == HOLDING);
   must(s->lock_count == total, "the size of a snapshot");
   int position[NAMES] = {0};
+  bool seen[MOST] = {false};
   for (size_t i = 0; i < s->lock_count; i++) {
     const struct wlk_lock_info *info = &s->locks[i];
-    if (info->held) continue;
     uint16_t name = s->names[info->name].units[0];
     int resource = manager * NAMES + name;
+    if (info->held) {
+      must(is_held(resource, info, s->client_ids[info->client], seen), "a lock in a snapshot");
+      continue;
+    }
     must(position[name] < lengths[resource], "the queue in a snapshot");
     const struct expected *e = &all[queues[resource][position[name]++]];
     must(info->mode == e->mode, "a mode in a snapshot");
@@ -222,7 +240,7 @@ static void compare_snapshot(int manager)
 
 static void operate(uint8_t operation, uint8_t argument)
 {
-  int agent = argument % AGENTS, resource = argument / AGENTS % (NAMES * MANAGERS);
+  int agent = argument % AGENTS, resource = (argument & 0x7f) / AGENTS % (NAMES * MANAGERS);
   enum wlk_mode mode = argument & 0x80 ? WLK_SHARED : WLK_EXCLUSIVE;
   int chosen = choose(argument % MOST);
   switch (operation % 12) {

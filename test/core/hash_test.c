@@ -3,7 +3,8 @@
 #include "harness.h"
 
 /* Each made twice, by a second implementation written from the paper of SipHash and, for the zero
- * key, by Python 3.11, whose hash of bytes is SipHash-1-3 of a key that PYTHONHASHSEED=0 makes zero:
+ * key, by Python 3.11, whose hash of bytes is SipHash-1-3 with a key that PYTHONHASHSEED=0 makes
+ * zero:
  *
  *   hash("…".encode("utf-16-le", "surrogatepass")) & (1 << 64) - 1
  *

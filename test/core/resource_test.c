@@ -1,8 +1,10 @@
-/* resource.c and the tables of a manager: what names cost, and that managers have names of their own
- * (2.2). */
+/* resource.c and the tables of a manager: what names cost, and that managers have names of their
+ * own (2.2). */
 #include "harness.h"
 
 #include "../../src/core/hash.h"
+
+#include <pthread.h>
 
 #define EX WLK_EXCLUSIVE
 
@@ -159,6 +161,95 @@ TEST(nameless_bucket, "2.2: the bucket without a name is one like any other")
   end(&w);
 }
 
+TEST(ever_longer, "2.1: a name may be longer than all before it")
+{
+  enum { LONGEST = 100 };
+  static const uint16_t name[LONGEST];
+  struct world w;
+  begin(&w);
+  for (uint32_t length = 1; length <= LONGEST; length++) {
+    /* Held and let go first, so that there is a spare that is just too small for the next. */
+    CHECK(is_free(w.actors[0].agent, w.manager, name, length));
+    (void)hold(w.actors[0].agent, w.manager, name, length);
+  }
+  for (uint32_t length = 1; length <= LONGEST; length++)
+    CHECK(!is_free(w.actors[1].agent, w.manager, name, length));
+  end(&w);
+}
+
+enum { RESIZERS = 3, NAMES_EACH = 100, ROUNDS = 50 };
+
+struct resizer {
+  struct world *world;
+  pthread_barrier_t *start;
+  int actor;
+};
+
+/* Holds names of its own, then none, over and over. */
+static void *grow_and_shrink(void *data)
+{
+  const struct resizer *it = data;
+  struct wlk_agent *agent = it->world->actors[it->actor].agent;
+  struct wlk_request *locks[NAMES_EACH];
+  struct wlk_events none = {NULL, 0, 0};
+  for (int round = 0; round < ROUNDS; round++) {
+    (void)pthread_barrier_wait(it->start);
+    for (uint16_t i = 0; i < NAMES_EACH; i++) {
+      uint16_t name[] = {(uint16_t)it->actor, i};
+      locks[i] = hold(agent, it->world->manager, name, 2);
+    }
+    for (size_t i = 0; i < NAMES_EACH; i++) CHECK(wlk_release_the_lock(locks[i], &none) == WLK_OK);
+  }
+  return NULL;
+}
+
+TEST(resized_by_all, "threads that make a table grow and shrink at the same time lose no name")
+{
+  pthread_t threads[RESIZERS];
+  struct resizer resizers[RESIZERS];
+  pthread_barrier_t start;
+  struct world w;
+  begin(&w);
+  CHECK(pthread_barrier_init(&start, NULL, RESIZERS) == 0);
+  for (int i = 0; i < RESIZERS; i++) {
+    resizers[i] = (struct resizer){&w, &start, i};
+    CHECK(pthread_create(&threads[i], NULL, grow_and_shrink, &resizers[i]) == 0);
+  }
+  for (int i = 0; i < RESIZERS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  CHECK(pthread_barrier_destroy(&start) == 0);
+  end(&w);
+}
+
+/* ---- one long name must not occupy memory for ever ---- */
+
+enum { LONG = 512 * 1024 };
+static uint16_t long_name[LONG];
+
+TEST(
+    long_known_name,
+    "an agent that asked for a long name that is held already does not keep its memory")
+{
+  struct world w;
+  begin(&w);
+  (void)hold(w.actors[0].agent, w.manager, long_name, LONG);
+  CHECK(!is_free(w.actors[1].agent, w.manager, long_name, LONG));
+  const struct wlk_resource *spare = w.actors[1].agent->spare;
+  CHECK(!spare || spare->capacity < LONG);
+  end(&w);
+}
+
+TEST(short_in_long, "a short name does not occupy the memory of a long one that was asked for")
+{
+  uint16_t name = 'a';
+  struct world w;
+  begin(&w);
+  (void)hold(w.actors[0].agent, w.manager, long_name, LONG);
+  CHECK(!is_free(w.actors[1].agent, w.manager, long_name, LONG));
+  struct wlk_request *lock = hold(w.actors[1].agent, w.manager, &name, 1);
+  CHECK(lock->resource->capacity < LONG);
+  end(&w);
+}
+
 int main(void)
 {
   RUN(same_chain);
@@ -169,5 +260,9 @@ int main(void)
   RUN(grown);
   RUN(many_managers);
   RUN(nameless_bucket);
+  RUN(ever_longer);
+  RUN(resized_by_all);
+  RUN(long_known_name);
+  RUN(short_in_long);
   return finish_tests();
 }

@@ -15,7 +15,7 @@ static struct wlk_snapshot *snapshot_of(struct wlk_manager *manager)
   return snapshot;
 }
 
-/* Whether entry `index` is about `actor`'s request for the one-unit name, in that mode and state. */
+/* Whether entry `index` is about `actor`'s request for the one-unit name, so held or pending. */
 static bool is_entry(
     const struct world *w, const struct wlk_snapshot *s, size_t index, int actor, char name,
     enum wlk_mode mode, bool held)

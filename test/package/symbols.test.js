@@ -1,0 +1,34 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { execFileSync, spawnSync } = require('node:child_process');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+
+const binary = path.join(__dirname, '..', '..', 'build', 'Release', 'web_locks.node');
+const skip = process.platform !== 'linux' || spawnSync('nm', ['--version']).error !== undefined;
+
+/** The names of the dynamic symbols that the addon needs ('U', 'w') or shows (others). */
+function symbols(option) {
+  const lines = execFileSync('nm', ['-D', option, binary], { encoding: 'utf8' }).trim().split('\n');
+  return lines.map((line) => line.trim().split(/\s+/).at(-1));
+}
+
+describe('the symbols of the addon', { skip }, () => {
+  it('none of libuv or V8 is needed: their ABI is no promise of Node-API', () => {
+    const needed = symbols('--undefined-only');
+    assert.deepEqual(
+      needed.filter((name) => /^uv_|^_ZN?K?2v8|^_ZN4node/.test(name)),
+      [],
+    );
+    assert.ok(needed.includes('napi_create_threadsafe_function'));
+  });
+
+  it('only Node.js’s entry points and the meeting point of copies are shown', () => {
+    assert.deepEqual(symbols('--defined-only').sort(), [
+      'napi_register_module_v1',
+      'node_api_module_get_api_version_v1',
+      'web_locks_process',
+    ]);
+  });
+});
