@@ -23,28 +23,12 @@
     {
       "target_name": "core",
       "type": "static_library",
-      "sources": [
-        "src/core/agent.c",
-        "src/core/check.c",
-        "src/core/hash.c",
-        "src/core/manager.c",
-        "src/core/process.c",
-        "src/core/resource.c",
-        "src/core/snapshot.c",
-        "src/core/table.c"
-      ],
-      "conditions": [
-        ["OS=='win'", { "sources": ["src/core/port_windows.c"] }, { "sources": ["src/core/port_posix.c"] }]
-      ]
+      "sources": ["src/core/all.c"]
     },
     {
       "target_name": "web_locks",
       "dependencies": ["core"],
-      "sources": [
-        "src/binding/addon.cc",
-        "src/binding/environment.cc",
-        "src/binding/values.cc"
-      ],
+      "sources": ["src/binding/all.cc"],
       "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
       "defines": [
         "NAPI_VERSION=<(napi_version)",

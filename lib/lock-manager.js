@@ -79,7 +79,7 @@ class LockManager {
   static #request(backend, name, options, callback) {
     const { ifAvailable, mode, signal, steal } = options;
     // Step 5.
-    if (name.startsWith('-')) {
+    if (name[0] === '-') {
       throw notSupportedError(`Names that start with '-' are reserved, ${quote(name)} does.`);
     }
     // Step 6.
@@ -98,9 +98,7 @@ class LockManager {
     // Step 9.
     if (signal?.aborted) throw signal.reason;
     // Steps 10 to 12.
-    return new Promise((resolve, reject) => {
-      new LockRequest(backend, name, options, callback, resolve, reject).start();
-    });
+    return new LockRequest(backend, name, options, callback).start();
   }
 }
 

@@ -4,12 +4,29 @@ const { follow, unfollow } = require('./abort.js');
 const { stolenError } = require('./errors.js');
 const { createLock } = require('./lock.js');
 
+/** A reaction to it is a microtask, and a cheaper one than `queueMicrotask` makes. */
+const settled = Promise.resolve();
+
+/** The `then` of promises, whatever somebody made of that of theirs. */
+const then = Function.prototype.call.bind(Promise.prototype.then);
+
+/** @typedef {(result?: any) => void} Settle settles a promise */
+
+// What became of a request.
+const PENDING = 0;
+const GRANTED = 1;
+const UNAVAILABLE = 2;
+const STOLEN = 3;
+/** Aborted or failed: the callback is not to be called. */
+const ENDED = 4;
+
 /**
  * One lock request (2.5), from `LockManager.request` until its released promise is settled. It is
  * what a backend calls (`Requester` in backend.js) and what an abort signal calls.
  *
- * Its callback runs in a microtask, in the async context of the `request()` call: `#serve` begins
- * in that call and continues after an `await`.
+ * Its callback runs in a microtask, in the async context of the `request()` call: there `#serve` is
+ * registered as the reaction to a promise. No more promises and closures than needed: they are most
+ * of what a request costs (docs/PERFORMANCE.md).
  */
 class LockRequest {
   /** For the backend's use. */
@@ -18,27 +35,21 @@ class LockRequest {
   #backend;
   #callback;
   #signal;
-  /** Settle the released promise; calls after the first do nothing. */
+  #state = PENDING;
+  /** Settle the released promise; calls after the first do nothing. @type {Settle | undefined} */
   #resolve;
+  /** @type {Settle | undefined} */
   #reject;
   /** Ends the wait for an answer. @type {(() => void) | undefined} */
   #proceed;
-  /** Whether the backend answered: `granted` or `unavailable`. */
-  #answered = false;
-  #granted = false;
-  #stolen = false;
-  /** Whether there is nothing to do any more: aborted, or failed. */
-  #ended = false;
 
   /**
    * @param {import('./backend.js').Backend} backend
    * @param {string} name the resource name
    * @param {import('./webidl.js').LockOptions} options valid together (3.2.1)
    * @param {(lock: any) => any} callback
-   * @param {(value: any) => void} resolve of the released promise
-   * @param {(reason: unknown) => void} reject of the released promise
    */
-  constructor(backend, name, options, callback, resolve, reject) {
+  constructor(backend, name, options, callback) {
     this.name = name;
     this.mode = options.mode;
     /** @type {import('./backend.js').Disposition} */
@@ -46,31 +57,45 @@ class LockRequest {
     this.#backend = backend;
     this.#callback = callback;
     this.#signal = options.signal;
-    this.#resolve = resolve;
-    this.#reject = reject;
   }
 
-  /** Request a lock (4.1). */
+  /**
+   * Request a lock (4.1).
+   * @returns {Promise<any>} the released promise
+   */
   start() {
+    const released = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
     if (this.#signal) follow(this.#signal, this);
     this.#backend.request(this);
-    if (!this.#ended) this.#serve();
+    if (this.#state === ENDED) return released;
+    const answered = this.#state === PENDING ? this.#answered() : settled;
+    answered.then(() => this.#serve());
+    return released;
+  }
+
+  /** @returns {Promise<void>} */
+  #answered() {
+    return new Promise((resolve) => {
+      this.#proceed = resolve;
+    });
   }
 
   // What a backend calls.
 
   granted() {
-    this.#granted = true;
-    this.#answer();
+    this.#answer(GRANTED);
   }
 
   unavailable() {
-    this.#answer();
+    this.#answer(UNAVAILABLE);
   }
 
   stolen() {
-    this.#stolen = true;
-    this.#reject(stolenError(this.name));
+    this.#state = STOLEN;
+    this.#reject?.(stolenError(this.name));
   }
 
   /** @param {unknown} error */
@@ -79,8 +104,9 @@ class LockRequest {
     this.#stopFollowing();
   }
 
-  #answer() {
-    this.#answered = true;
+  /** @param {number} state */
+  #answer(state) {
+    this.#state = state;
     this.#proceed?.();
   }
 
@@ -91,14 +117,15 @@ class LockRequest {
    * @param {unknown} reason
    */
   signalToAbort(reason) {
+    const stolen = this.#state === STOLEN;
     this.#end(reason);
-    if (!this.#stolen) this.#backend.withdraw(this);
+    if (!stolen) this.#backend.withdraw(this);
   }
 
   /** @param {unknown} reason */
   #end(reason) {
-    this.#ended = true;
-    this.#reject(reason);
+    this.#state = ENDED;
+    this.#reject?.(reason);
   }
 
   #stopFollowing() {
@@ -107,27 +134,41 @@ class LockRequest {
 
   // From the answer to the settled promise.
 
-  /** Never rejects. */
-  async #serve() {
-    if (this.#answered) await undefined;
-    else await new Promise((resolve) => (this.#proceed = () => resolve(undefined)));
-    if (this.#ended) return;
+  #serve() {
+    if (this.#state === ENDED) return;
     this.#stopFollowing();
     const callback = this.#callback;
-    let settle = this.#resolve;
-    let result;
+    const lock = this.#state === UNAVAILABLE ? null : createLock(this.name, this.mode);
     try {
-      result = await callback(this.#granted ? createLock(this.name, this.mode) : null);
+      then(
+        Promise.resolve(callback(lock)),
+        (/** @type {any} */ value) => this.#settle(this.#resolve, value),
+        (/** @type {any} */ reason) => this.#settle(this.#reject, reason),
+      );
     } catch (error) {
-      settle = this.#reject;
-      result = error;
+      this.#settle(this.#reject, error);
     }
-    // The waiting promise has settled (2.4): release the lock, then resolve the released promise.
-    if (this.#granted && !this.#stolen) {
-      const released = this.#backend.release(this);
-      if (!(typeof released === 'boolean' ? released : await released)) this.stolen();
-    }
-    settle(result);
+  }
+
+  /**
+   * The waiting promise has settled (2.4): releases the lock, then settles the released promise.
+   * @param {Settle | undefined} settle
+   * @param {any} result
+   */
+  #settle(settle, result) {
+    const released = this.#state === GRANTED ? this.#backend.release(this) : true;
+    if (typeof released === 'boolean') this.#finish(released, settle, result);
+    else released.then((late) => this.#finish(late, settle, result));
+  }
+
+  /**
+   * @param {boolean} released false if the lock turned out to have been stolen
+   * @param {Settle | undefined} settle
+   * @param {any} result
+   */
+  #finish(released, settle, result) {
+    if (!released) this.stolen();
+    settle?.(result);
   }
 }
 

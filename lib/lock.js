@@ -16,10 +16,9 @@ class Lock {
 
   constructor() {
     // Not parameters: `Lock.length` is 0.
-    const [key, name, mode] = arguments;
-    if (key !== own) throw new TypeError('Illegal constructor');
-    this.#name = name;
-    this.#mode = mode;
+    if (arguments[0] !== own) throw new TypeError('Illegal constructor');
+    this.#name = arguments[1];
+    this.#mode = arguments[2];
   }
 
   /** @returns {string} the resource name */

@@ -17,13 +17,12 @@ const { closedError, noMemoryError, plainError, quote } = require('./errors.js')
 
 /**
  * @typedef {object} Addon the exports of src/binding/addon.cc, which describes them
- * @property {(clientPrefix: string, buffer: ArrayBuffer, drain: () => void) => string | number}
+ * @property {(clientPrefix: string, exchange: ArrayBuffer, drain: () => void) => string | number}
  *   start
  * @property {(bucket: string) => ManagerHandle | number} openManager
- * @property {(manager: ManagerHandle, tag: number, name: string, mode: number, option: number) =>
- *   number} request
- * @property {(tag: number) => number} release
- * @property {(tag: number) => number} abort
+ * @property {(manager: ManagerHandle, name: string) => number} request
+ * @property {() => number} release
+ * @property {() => number} abort
  * @property {(woken: boolean) => number} drain
  * @property {(manager: ManagerHandle) => Snapshot | number} snapshot
  * @property {() => number} [liveBlocks] allocations of the core that are not freed; in checked
@@ -89,9 +88,32 @@ function load() {
 
 const addon = load();
 
+const {
+  CLOSED,
+  WLK_EXCLUSIVE,
+  WLK_GRANTED,
+  WLK_IF_AVAILABLE,
+  WLK_NEWS_GRANTED,
+  WLK_NEWS_STOLEN,
+  WLK_NO_MEMORY,
+  WLK_NOT_AVAILABLE,
+  WLK_OK,
+  WLK_PENDING,
+  WLK_SHARED,
+  WLK_STEAL,
+  WLK_WAIT,
+} = addon;
+
 /** How many events one call of the addon can hand over; there is more where that is reached. */
 const EVENT_CAPACITY = 256;
-const EVENT_BYTES = 8;
+
+// The exchange (src/binding/environment.h): 32-bit numbers that calls of the addon take and leave.
+const EVENT_COUNT = 0;
+const TAG = 1;
+const MODE = 2;
+const OPTION = 3;
+/** The first event: its tag, then its news; the next one's follow. */
+const EVENTS = 4;
 
 /** A table of tags smaller than this is kept when the last request ends. */
 const LEAST_TAGS_TO_DROP = 1024;
@@ -104,18 +126,13 @@ class Agent {
   #requests = [];
   #firstFree = 0;
   #live = 0;
-  /**
-   * [number of events, unused, tag, news, tag, news, …], written by the addon in every call that
-   * can cause events.
-   */
-  #events;
+  /** The numbers of the next call, and then the events it left. */
+  exchange = new Uint32Array(EVENTS + 2 * EVENT_CAPACITY);
 
   constructor() {
-    const buffer = new ArrayBuffer((1 + EVENT_CAPACITY) * EVENT_BYTES);
-    this.#events = new Uint32Array(buffer);
     const prefix = `node-${process.pid}-${threadId}-`;
     this.clientId = checked(
-      addon.start(prefix, buffer, () => {
+      addon.start(prefix, this.exchange.buffer, () => {
         addon.drain(true);
         this.dispatch();
       }),
@@ -149,12 +166,13 @@ class Agent {
    * Hands over the events that the last call of the addon left, and those there was no room for.
    */
   dispatch() {
-    let count = this.#events[0];
+    const { exchange } = this;
+    let count = exchange[EVENT_COUNT];
     while (count > 0) {
-      for (let i = 1; i <= count; i++) this.#tell(this.#events[2 * i], this.#events[2 * i + 1]);
+      for (let i = EVENTS; i < EVENTS + 2 * count; i += 2) this.#tell(exchange[i], exchange[i + 1]);
       if (count < EVENT_CAPACITY) return;
       addon.drain(false);
-      count = this.#events[0];
+      count = exchange[EVENT_COUNT];
     }
   }
 
@@ -164,8 +182,8 @@ class Agent {
    */
   #tell(tag, news) {
     const request = /** @type {Requester} */ (this.#requests[tag]);
-    if (news & addon.WLK_NEWS_GRANTED) request.granted();
-    if (news & addon.WLK_NEWS_STOLEN) {
+    if (news & WLK_NEWS_GRANTED) request.granted();
+    if (news & WLK_NEWS_STOLEN) {
       this.remove(tag);
       request.stolen();
     }
@@ -178,6 +196,7 @@ class Agent {
  */
 addon.agent ??= new Agent();
 const { agent } = addon;
+const { exchange } = agent;
 
 /**
  * @template T
@@ -196,19 +215,12 @@ function checked(result, doing) {
  * @returns {Error}
  */
 function errorOf(status, doing) {
-  if (status === addon.CLOSED) return closedError();
-  if (status === addon.WLK_NO_MEMORY) return noMemoryError(doing);
+  if (status === CLOSED) return closedError();
+  if (status === WLK_NO_MEMORY) return noMemoryError(doing);
   return plainError(`web-locks: ${doing} failed with status ${status}.`, 'ERR_WEB_LOCKS_CORE');
 }
 
-/** The numbers of the core for the words of the contract. */
-const numberOf = {
-  exclusive: addon.WLK_EXCLUSIVE,
-  shared: addon.WLK_SHARED,
-  wait: addon.WLK_WAIT,
-  ifAvailable: addon.WLK_IF_AVAILABLE,
-  steal: addon.WLK_STEAL,
-};
+const options = { wait: WLK_WAIT, ifAvailable: WLK_IF_AVAILABLE, steal: WLK_STEAL };
 
 /**
  * The lock manager of one storage bucket, for all threads of the process.
@@ -226,18 +238,15 @@ class NativeBackend {
   request(request) {
     const { name } = request;
     agent.add(request);
-    const status = addon.request(
-      this.#manager,
-      request.tag,
-      name,
-      numberOf[request.mode],
-      numberOf[request.disposition],
-    );
-    if (status === addon.WLK_GRANTED) {
+    exchange[TAG] = request.tag;
+    exchange[MODE] = request.mode === 'shared' ? WLK_SHARED : WLK_EXCLUSIVE;
+    exchange[OPTION] = options[request.disposition];
+    const status = addon.request(this.#manager, name);
+    if (status === WLK_GRANTED) {
       request.granted();
-    } else if (status !== addon.WLK_PENDING) {
+    } else if (status !== WLK_PENDING) {
       agent.remove(request.tag);
-      if (status === addon.WLK_NOT_AVAILABLE) request.unavailable();
+      if (status === WLK_NOT_AVAILABLE) request.unavailable();
       else request.failed(errorOf(status, `requesting the lock ${quote(name)}`));
     }
     agent.dispatch();
@@ -245,7 +254,8 @@ class NativeBackend {
 
   /** @param {Requester} request */
   withdraw(request) {
-    const pending = addon.abort(request.tag) === addon.WLK_OK;
+    exchange[TAG] = request.tag;
+    const pending = addon.abort() === WLK_OK;
     agent.dispatch();
     if (pending) agent.remove(request.tag);
     else this.release(request);
@@ -256,10 +266,11 @@ class NativeBackend {
    * @returns {boolean}
    */
   release(lock) {
-    const status = addon.release(lock.tag);
+    exchange[TAG] = lock.tag;
+    const status = addon.release();
     agent.remove(lock.tag);
     agent.dispatch();
-    return status === addon.WLK_OK;
+    return status === WLK_OK;
   }
 
   /** @returns {LockManagerSnapshot} */
@@ -275,7 +286,7 @@ class NativeBackend {
       /** @type {LockInfo} */
       const info = {
         clientId: clientIds[numbers[i + 1]],
-        mode: numbers[i + 2] === addon.WLK_SHARED ? 'shared' : 'exclusive',
+        mode: numbers[i + 2] === WLK_SHARED ? 'shared' : 'exclusive',
         name: names[numbers[i]],
       };
       (numbers[i + 3] ? state.held : state.pending).push(info);

@@ -1,8 +1,8 @@
 /* The addon's functions, each one call of the core, and the table that exports them.
  *
  * lib/native.js is the only caller. Functions answer with a status number, see `constants`; the
- * ones that can cause events (all but the two about snapshots and managers) leave them in the
- * buffer given to `start`. */
+ * ones about one request take its tag from the exchange (environment.h), and those that can cause
+ * events (all but the two about snapshots and managers) leave them there. */
 #include "environment.h"
 #include "values.h"
 
@@ -18,7 +18,7 @@ namespace {
 /* The arguments of a call, at most `Count`; missing ones are undefined. */
 template <size_t Count> struct Call {
   Environment *environment;
-  napi_value arguments[Count];
+  napi_value arguments[Count > 0 ? Count : 1];
 
   Call(napi_env env, napi_callback_info info)
   {
@@ -30,13 +30,6 @@ template <size_t Count> struct Call {
   }
 
   bool open() const { return environment && environment->agent; }
-
-  bool number(size_t index, uint32_t *number) const
-  {
-    return succeeded(
-        environment->env, napi_get_value_uint32(environment->env, arguments[index], number),
-        "reading a number");
-  }
 
   bool manager(size_t index, wlk_manager **manager) const
   {
@@ -56,7 +49,7 @@ napi_value answer(napi_env env, int32_t status)
                                                                                      : nullptr;
 }
 
-/* start(clientPrefix: string, buffer: ArrayBuffer, drain: () => void): string | status
+/* start(clientPrefix: string, exchange: ArrayBuffer, drain: () => void): string | status
  * Makes the agent of this environment; answers its client id. */
 napi_value start(napi_env env, napi_callback_info info)
 {
@@ -111,40 +104,39 @@ napi_value open_manager(napi_env env, napi_callback_info info)
   return nullptr;
 }
 
-/* request(manager: External, tag: number, name: string, mode: number, option: number): status */
+/* request(manager: External, name: string): status; the rest is in the exchange */
 napi_value request(napi_env env, napi_callback_info info)
 {
-  Call<5> call(env, info);
+  Call<2> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
   Environment *environment = call.environment;
   wlk_manager *manager;
-  uint32_t tag, mode, option;
-  if (!call.manager(0, &manager) || !call.number(1, &tag) || !call.number(3, &mode) ||
-      !call.number(4, &option))
-    return nullptr;
+  if (!call.manager(0, &manager)) return nullptr;
+  uint32_t tag = environment->exchange->tag;
+  wlk_mode mode = static_cast<wlk_mode>(environment->exchange->mode);
+  wlk_option option = static_cast<wlk_option>(environment->exchange->option);
   CodeUnits name;
-  wlk_status status = name.Read(env, call.arguments[2]);
+  wlk_status status = name.Read(env, call.arguments[1]);
   if (status == WLK_OK && !environment_reserve(environment, tag)) status = WLK_NO_MEMORY;
   if (status != WLK_OK) return answer(env, status);
 
   wlk_request *request;
   status = wlk_request_a_lock(
-      environment->agent, manager, name.data(), name.length(), static_cast<wlk_mode>(mode),
-      static_cast<wlk_option>(option), tag, &request, &environment->events);
+      environment->agent, manager, name.data(), name.length(), mode, option, tag, &request,
+      &environment->events);
   if (status == WLK_GRANTED || status == WLK_PENDING)
     environment_keep(environment, tag, request, status == WLK_PENDING);
   environment_publish(environment);
   return answer(env, status);
 }
 
-/* release(tag: number): status */
+/* release(): status */
 napi_value release(napi_env env, napi_callback_info info)
 {
-  Call<1> call(env, info);
+  Call<0> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
-  uint32_t tag;
-  if (!call.number(0, &tag)) return nullptr;
   Environment *environment = call.environment;
+  uint32_t tag = environment->exchange->tag;
   wlk_request *lock = environment_find(environment, tag);
   if (!lock) return answer(env, WLK_NOT_HELD);
   wlk_status status = wlk_release_the_lock(lock, &environment->events);
@@ -153,14 +145,13 @@ napi_value release(napi_env env, napi_callback_info info)
   return answer(env, status);
 }
 
-/* abort(tag: number): status */
+/* abort(): status */
 napi_value abort_request(napi_env env, napi_callback_info info)
 {
-  Call<1> call(env, info);
+  Call<0> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
-  uint32_t tag;
-  if (!call.number(0, &tag)) return nullptr;
   Environment *environment = call.environment;
+  uint32_t tag = environment->exchange->tag;
   wlk_request *request = environment_find(environment, tag);
   if (!request) return answer(env, WLK_NOT_HELD);
   wlk_status status = wlk_abort_the_request(request, &environment->events);

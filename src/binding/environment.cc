@@ -98,10 +98,9 @@ static bool keep_buffer(Environment *environment, napi_value buffer)
           env, napi_create_reference(env, buffer, 1, &environment->buffer),
           "napi_create_reference"))
     return false;
-  /* The count takes the place of one event, so that what follows is aligned. */
-  environment->event_count = static_cast<uint32_t *>(memory);
-  environment->events.items = static_cast<wlk_event *>(memory) + 1;
-  environment->events.capacity = size / sizeof(wlk_event) - 1;
+  environment->exchange = static_cast<Exchange *>(memory);
+  environment->events.items = environment->exchange->events;
+  environment->events.capacity = (size - sizeof(Exchange)) / sizeof(wlk_event);
   return true;
 }
 
@@ -181,7 +180,7 @@ void environment_forget(Environment *environment, uint32_t tag)
 void environment_publish(Environment *environment)
 {
   const wlk_events &events = environment->events;
-  *environment->event_count = static_cast<uint32_t>(events.count);
+  environment->exchange->event_count = static_cast<uint32_t>(events.count);
   for (size_t i = 0; i < events.count; i++) {
     const wlk_event &event = events.items[i];
     if (!environment_find(environment, event.tag)) continue;

@@ -31,6 +31,16 @@ struct Slot {
   bool pending;         /* whether JavaScript was not told yet that it is granted */
 };
 
+/* Memory that JavaScript and native code share, an ArrayBuffer of the library's: a number in there
+ * costs a call nothing, as an argument it costs a Node-API call of its own. */
+struct Exchange {
+  uint32_t event_count; /* out: how many events the call left */
+  uint32_t tag;         /* in: the request that the call is about */
+  uint32_t mode;        /* in: of a new request, enum wlk_mode */
+  uint32_t option;      /* in: of a new request, enum wlk_option */
+  wlk_event events[];   /* out */
+};
+
 struct Environment {
   napi_env env;
   wlk_process *process;
@@ -40,9 +50,9 @@ struct Environment {
   uint32_t capacity;             /* of `slots` */
   uint32_t live;                 /* slots with a request */
   uint32_t pending;              /* slots that are pending: while not 0, the event loop lives */
-  napi_ref buffer;               /* keeps the memory of `events` */
-  wlk_events events;             /* in that memory, behind its count */
-  uint32_t *event_count;         /* the first number of that memory */
+  napi_ref buffer;               /* keeps the memory of `exchange` */
+  Exchange *exchange;            /* null before environment_start */
+  wlk_events events;             /* those of `exchange` */
 };
 
 /* Makes the agent. `wake_up` is called, on this thread, when there are events to drain.

@@ -23,6 +23,7 @@ struct wlk_agent {
   uint32_t snapshot_index;            /* (m) of its client id in the snapshot being made */
   unsigned pins;                      /* (m) threads inside, or about to call, `wake` */
   struct wlk_resource *spare;         /* (t) made for the next name; NULL, or in no manager */
+  struct wlk_request *spare_request;  /* (t) made for the next request; NULL, or in no list */
 };
 
 struct wlk_request;

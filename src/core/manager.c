@@ -135,22 +135,6 @@ static enum wlk_status request_a_lock(
   return answer(request);
 }
 
-static struct wlk_request *new_request(struct wlk_agent *agent, enum wlk_mode mode, uint32_t tag)
-{
-  struct wlk_request *request = wlk_alloc(sizeof *request);
-  if (!request) return NULL;
-  wlk_list_init(&request->by_resource);
-  wlk_list_init(&request->by_agent);
-  wlk_list_init(&request->by_event);
-  request->agent = agent;
-  request->resource = NULL;
-  request->tag = tag;
-  request->mode = (uint8_t)mode;
-  request->state = WLK_STATE_PENDING;
-  request->news = 0;
-  return request;
-}
-
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, struct wlk_request **result,
@@ -158,7 +142,7 @@ enum wlk_status wlk_request_a_lock(
 {
   events->count = 0;
   if (!wlk_resource_prepare(agent, name, length)) return WLK_NO_MEMORY;
-  struct wlk_request *request = new_request(agent, mode, tag);
+  struct wlk_request *request = wlk_request_new(agent, mode, tag);
   if (!request) {
     wlk_resource_trim_spare(agent);
     return WLK_NO_MEMORY;
@@ -172,7 +156,7 @@ enum wlk_status wlk_request_a_lock(
 
   wlk_resource_trim_spare(agent);
   if (status == WLK_NOT_AVAILABLE)
-    wlk_free(request);
+    wlk_request_recycle(agent, request);
   else
     *result = request;
   return status;
@@ -263,5 +247,6 @@ void wlk_agent_terminate(struct wlk_agent *agent)
   while (agent->pins > 0) wlk_condition_wait(&process->unpinned, &turn.process->mutex);
   wlk_turn_end(&turn);
   wlk_free(agent->spare);
+  wlk_free(agent->spare_request);
   wlk_free(agent);
 }

@@ -101,7 +101,7 @@ static void free_unlinked(struct wlk_turn *turn)
   while (turn->requests) {
     struct wlk_link *link = turn->requests;
     turn->requests = link->next;
-    wlk_free(WLK_REQUEST_OF(link, by_agent));
+    wlk_request_recycle(turn->caller, WLK_REQUEST_OF(link, by_agent));
   }
   while (turn->resources) {
     struct wlk_entry *entry = turn->resources;

@@ -26,7 +26,7 @@
 /* Raise with any change to a struct of the core, to what a field means, or to what is guarded how:
  * copies of the package with the same number work on the same memory. */
 #if !defined(WLK_ABI)
-#define WLK_ABI UINT32_C(1)
+#define WLK_ABI UINT32_C(2)
 #endif
 
 /* Lock key: (m) process->mutex  (c) constant */

@@ -8,16 +8,27 @@
 /* A spare with more room than this is not kept: one long name must not occupy memory for ever. */
 enum { SPARE_UNITS_MOST = 2048, SPARE_UNITS_LEAST = 24 };
 
+/* The length of a spare's name before it has one: no string is that long. */
+#define NO_NAME UINT32_MAX
+
 static struct wlk_resource *spare_with_room(struct wlk_agent *agent, uint32_t length)
 {
   if (agent->spare && agent->spare->capacity >= length) return agent->spare;
   uint32_t capacity = length > SPARE_UNITS_LEAST ? length : SPARE_UNITS_LEAST;
   struct wlk_resource *resource = wlk_alloc(sizeof *resource + capacity * sizeof resource->name[0]);
   if (!resource) return NULL;
+  resource->entry.name = resource->name;
+  resource->entry.length = NO_NAME;
   resource->capacity = capacity;
   wlk_free(agent->spare);
   agent->spare = resource;
   return resource;
+}
+
+static bool has_name(const struct wlk_entry *entry, const uint16_t *name, uint32_t length)
+{
+  return entry->length == length &&
+         (length == 0 || memcmp(entry->name, name, length * sizeof *name) == 0);
 }
 
 struct wlk_resource *wlk_resource_prepare(
@@ -25,11 +36,14 @@ struct wlk_resource *wlk_resource_prepare(
 {
   struct wlk_resource *resource = spare_with_room(agent, length);
   if (!resource) return NULL;
-  if (length > 0) memcpy(resource->name, name, length * sizeof *name);
-  resource->entry.next = NULL;
-  resource->entry.name = resource->name;
-  resource->entry.length = length;
-  resource->entry.hash = wlk_hash(agent->process->hash_key, name, length);
+  struct wlk_entry *entry = &resource->entry;
+  /* The same name as the last time is the common case, and hashing is a fifth of a request. */
+  if (!has_name(entry, name, length)) {
+    if (length > 0) memcpy(resource->name, name, length * sizeof *name);
+    entry->length = length;
+    entry->hash = wlk_hash(agent->process->hash_key, name, length);
+  }
+  entry->next = NULL;
   wlk_list_init(&resource->held);
   wlk_list_init(&resource->queue);
   return resource;
@@ -54,6 +68,32 @@ void wlk_resource_drop_if_unused(struct wlk_turn *turn, struct wlk_resource *res
   resource->manager->name_units -= resource->entry.length;
   resource->entry.next = turn->resources;
   turn->resources = &resource->entry;
+}
+
+struct wlk_request *wlk_request_new(struct wlk_agent *agent, enum wlk_mode mode, uint32_t tag)
+{
+  struct wlk_request *request = agent->spare_request;
+  agent->spare_request = NULL;
+  if (!request) request = wlk_alloc(sizeof *request);
+  if (!request) return NULL;
+  wlk_list_init(&request->by_resource);
+  wlk_list_init(&request->by_agent);
+  wlk_list_init(&request->by_event);
+  request->agent = agent;
+  request->resource = NULL;
+  request->tag = tag;
+  request->mode = (uint8_t)mode;
+  request->state = WLK_STATE_PENDING;
+  request->news = 0;
+  return request;
+}
+
+void wlk_request_recycle(struct wlk_agent *agent, struct wlk_request *request)
+{
+  if (agent && !agent->spare_request)
+    agent->spare_request = request;
+  else
+    wlk_free(request);
 }
 
 void wlk_resource_recycle(struct wlk_agent *agent, struct wlk_resource *resource)

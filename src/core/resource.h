@@ -62,6 +62,14 @@ void wlk_resource_recycle(struct wlk_agent *agent, struct wlk_resource *resource
 /* Gives the agent's spare back if it is too long to be kept. Threads: the agent's own. */
 void wlk_resource_trim_spare(struct wlk_agent *agent);
 
+/* Makes a pending request that is in no list yet. NULL when out of memory. Threads: the agent's
+ * own, without the mutex. */
+struct wlk_request *wlk_request_new(struct wlk_agent *agent, enum wlk_mode mode, uint32_t tag);
+
+/* Gives the memory of a request that is in no list back, or keeps it for the agent's next. NULL as
+ * agent: back. Threads: the agent's own. */
+void wlk_request_recycle(struct wlk_agent *agent, struct wlk_request *request);
+
 /* Takes a request that is in no queue and not held off its agent; the turn will free it. */
 void wlk_request_end(struct wlk_turn *turn, struct wlk_request *request)
     WLK_REQUIRES(turn->process->mutex);
