@@ -23,7 +23,9 @@
     {
       "target_name": "core",
       "type": "static_library",
-      "sources": ["src/core/all.c"]
+      "sources": ["src/core/all.c"],
+      # For glibc's adaptive mutex, see port.h.
+      "defines": ["_GNU_SOURCE"]
     },
     {
       "target_name": "web_locks",

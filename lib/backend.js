@@ -21,10 +21,16 @@
  * @property {string} name the resource name
  * @property {LockMode} mode
  * @property {Disposition} disposition
+ * @property {{ label: string | undefined }} options `label`: for `details`
+ * @property {Requester[] | undefined} inside if the request rejects deadlocks: the locks that are
+ *   not released before it has ended
  * @property {number} tag for the backend's use
  * @property {() => void} granted the lock is held from now on; called at most once
  * @property {() => void} unavailable answers a request that said `ifAvailable`; ends the request
- * @property {() => void} stolen the lock, granted before, was stolen; ends the request
+ * @property {(clientId: string) => void} stolen the lock, granted before, was stolen, by whom; ends
+ *   the request
+ * @property {(cycle: LockDetails[]) => void} deadlocked the request would close this cycle; ends it
+ * @property {() => void} expired `wait` took longer than allowed; ends the request
  * @property {(error: unknown) => void} failed the request could not be made; ends the request
  */
 
@@ -38,17 +44,38 @@
 /** @typedef {{ held: LockInfo[], pending: LockInfo[] }} LockManagerSnapshot */
 
 /**
+ * What is not of the specification.
+ * @typedef {object} Details
+ * @property {string} label '' for none
+ * @property {number} pid
+ * @property {number} threadId
+ * @property {string} threadName '' for none
+ * @property {number} waited milliseconds that a pending request waits; 0 for a lock
+ * @property {number} held milliseconds that a lock is held; 0 for a pending request
+ * @property {LockDetails[]} [blockedBy] of a pending request: the locks that are held on its name
+ * @property {number} [ahead] of a pending request: how many requests are ahead of it in the queue
+ */
+/** @typedef {LockInfo & Details} LockDetails */
+
+/**
  * @typedef {object} Backend
  * @property {(request: Requester) => void} request requests a lock (4.1). Calls exactly one of
- *   `granted`, `unavailable` and `failed`, once, unless the request is withdrawn before.
+ *   `granted`, `unavailable`, `deadlocked` and `failed`, once, unless the request is withdrawn
+ *   before.
  * @property {(request: Requester) => void} withdraw ends a request that was made and whose lock
  *   nobody has used: aborts it (4.3) if it is pending, releases its lock if it was granted
  *   meanwhile. Nothing is called afterwards.
- * @property {(lock: Requester) => boolean | Promise<boolean>} release releases a lock (4.2) that
- *   was granted and of which `stolen` was not called. True once it is released; false if it turns
- *   out to have been stolen before. Nothing is called afterwards.
+ * @property {(lock: Requester) => void | Promise<void>} release releases a lock (4.2) that was
+ *   granted and of which `stolen` was not called, or calls it if the lock turns out to have been
+ *   stolen before. Nothing is called afterwards.
  * @property {() => LockManagerSnapshot | Promise<LockManagerSnapshot>} query snapshots the lock
  *   state (4.5)
+ * @property {() => DetailedSnapshot | Promise<DetailedSnapshot>} details the same with details
+ * @property {(name: string) => LockDetails[]} holders the locks held on a name, as far as known at
+ *   once
+ * @property {(request: Requester, timeout: number) => void} wait blocks the thread until a pending
+ *   request is answered, for at most `timeout` milliseconds; then it calls its `expired`
  */
+/** @typedef {{ held: LockDetails[], pending: LockDetails[] }} DetailedSnapshot */
 
 module.exports = {};

@@ -30,10 +30,21 @@ function openBucket(name) {
   if (arguments.length < 1)
     throw typeError(OPEN_BUCKET, '1 argument required, but only 0 present.');
   const bucketName = toDOMString(name, OPEN_BUCKET, 'The name');
-  return Object.freeze({
-    name: bucketName,
-    locks: createLockManager(new NativeBackend(`bucket:${bucketName}`)),
-  });
+  return Object.freeze({ name: bucketName, locks: createLockManager(openBackend(bucketName)) });
 }
 
-module.exports = { locks, openBucket };
+/** @param {string} name */
+const openBackend = (name) => new NativeBackend(`bucket:${name}`);
+
+/**
+ * @param {any} bucket a bucket's name, or what `openBucket` returned; undefined for the default one
+ * @param {string} operation for the message
+ * @returns {import('./backend.js').Backend}
+ */
+function bucketBackend(bucket, operation) {
+  if (bucket === undefined) return new NativeBackend('');
+  const name = typeof bucket === 'object' && bucket !== null ? bucket.name : bucket;
+  return openBackend(toDOMString(name, operation, 'The bucket'));
+}
+
+module.exports = { bucketBackend, locks, openBucket };

@@ -1,5 +1,17 @@
 // The CommonJS entry under ESM names, so that both give the same instances.
 import webLocks from './index.js';
 
-export const { Lock, LockManager, locks, openBucket } = webLocks;
+export const {
+  DeadlockError,
+  Lock,
+  LockError,
+  LockHandle,
+  LockManager,
+  LockStolenError,
+  LockTimeoutError,
+  Mutex,
+  RWLock,
+  locks,
+  openBucket,
+} = webLocks;
 export default webLocks;

@@ -1,8 +1,11 @@
 'use strict';
 
 const { follow, unfollow } = require('./abort.js');
-const { stolenError } = require('./errors.js');
+const { callInside, locksInside } = require('./context.js');
+const { DeadlockError, LockStolenError, LockTimeoutError } = require('./errors.js');
 const { createLock } = require('./lock.js');
+const { AbortController } = require('./realm.js');
+const { watch } = require('./watch.js');
 
 /** A reaction to it is a microtask, and a cheaper one than `queueMicrotask` makes. */
 const settled = Promise.resolve();
@@ -17,61 +20,214 @@ const PENDING = 0;
 const GRANTED = 1;
 const UNAVAILABLE = 2;
 const STOLEN = 3;
-/** Aborted or failed: the callback is not to be called. */
+/** Aborted, failed, or released. */
 const ENDED = 4;
 
 /**
- * One lock request (2.5), from `LockManager.request` until its released promise is settled. It is
- * what a backend calls (`Requester` in backend.js) and what an abort signal calls.
+ * A lock request (2.5) and, once granted, its lock (2.4), as this thread knows it. It is what a
+ * backend calls (`Requester` in backend.js), what an abort signal calls, and what a `Lock` looks at.
  *
- * Its callback runs in a microtask, in the async context of the `request()` call: there `#serve` is
- * registered as the reaction to a promise. No more promises and closures than needed: they are most
- * of what a request costs (docs/PERFORMANCE.md).
+ * Subclasses say what a grant does: call a callback, or make a handle. None of them is seen by
+ * users, so their fields are not private.
  */
 class LockRequest {
   /** For the backend's use. */
   tag = 0;
-
-  #backend;
-  #callback;
-  #signal;
-  #state = PENDING;
-  /** Settle the released promise; calls after the first do nothing. @type {Settle | undefined} */
-  #resolve;
+  state = PENDING;
+  /** Settle the promise that users got; calls after the first do nothing. @type {Settle | undefined} */
+  resolve;
   /** @type {Settle | undefined} */
-  #reject;
-  /** Ends the wait for an answer. @type {(() => void) | undefined} */
-  #proceed;
+  reject;
+  /** What happens at certain times, and who hears of it; most requests have none. */
+  watch;
+  /** That of the lock, made when asked for. @type {AbortController | undefined} */
+  #controller;
+  /** Why it was lost. @type {InstanceType<typeof LockStolenError> | undefined} */
+  #loss;
 
   /**
    * @param {import('./backend.js').Backend} backend
    * @param {string} name the resource name
    * @param {import('./webidl.js').LockOptions} options valid together (3.2.1)
-   * @param {(lock: any) => any} callback
    */
-  constructor(backend, name, options, callback) {
+  constructor(backend, name, options) {
+    this.backend = backend;
     this.name = name;
     this.mode = options.mode;
+    this.options = options;
     /** @type {import('./backend.js').Disposition} */
-    this.disposition = options.steal ? 'steal' : options.ifAvailable ? 'ifAvailable' : 'wait';
-    this.#backend = backend;
-    this.#callback = callback;
-    this.#signal = options.signal;
+    this.disposition = dispositionOf(options);
+    /** Locks that wait for this request, if it rejects deadlocks. */
+    this.inside = options.deadlock ? locksInside() : undefined;
+    this.watch = watch(this, options);
+  }
+
+  /** Request a lock (4.1). */
+  ask() {
+    if (this.options.signal) follow(this.options.signal, this);
+    this.backend.request(this);
+  }
+
+  /** What a grant, or a request that said `ifAvailable` and is not granted, does. */
+  answer() {}
+
+  // What a backend calls.
+
+  granted() {
+    this.state = GRANTED;
+    this.watch?.granted();
+    this.answer();
+  }
+
+  unavailable() {
+    if (this.options.timeout === 0) {
+      this.#end(this.#timeout());
+    } else {
+      this.state = UNAVAILABLE;
+      this.watch?.missed();
+      this.answer();
+    }
+  }
+
+  /** @param {string} thief client id */
+  stolen(thief) {
+    this.state = STOLEN;
+    this.#loss = new LockStolenError(this.name, thief);
+    this.watch?.stolen(this.#loss);
+    this.reject?.(this.#loss);
+    this.#controller?.abort(this.#loss);
+  }
+
+  /** @param {unknown} error */
+  failed(error) {
+    this.#end(error);
+  }
+
+  /** @param {import('./backend.js').LockDetails[]} cycle */
+  deadlocked(cycle) {
+    this.#end(new DeadlockError(this.name, cycle));
+  }
+
+  expired() {
+    this.#end(this.#timeout());
+  }
+
+  // Giving up.
+
+  /**
+   * Signal to abort the request (4.3). The signal is followed until the callback is invoked.
+   * @param {unknown} reason
+   */
+  signalToAbort(reason) {
+    this.#withdraw(reason, () => this.watch?.aborted(reason));
+  }
+
+  /** The time limit of the request is reached. */
+  timedOut() {
+    this.#withdraw(this.#timeout(), () => {});
   }
 
   /**
-   * Request a lock (4.1).
-   * @returns {Promise<any>} the released promise
+   * @param {unknown} reason
+   * @param {() => void} tell
    */
+  #withdraw(reason, tell) {
+    const stolen = this.state === STOLEN;
+    tell();
+    this.#end(reason);
+    if (!stolen) this.backend.withdraw(this);
+  }
+
+  #timeout() {
+    const error = new LockTimeoutError(
+      this.name,
+      this.watch?.waited() ?? 0,
+      this.backend.holders(this.name),
+    );
+    this.watch?.timedOut(error);
+    return error;
+  }
+
+  /** @param {unknown} error */
+  #end(error) {
+    this.state = ENDED;
+    this.stopFollowing();
+    this.watch?.ended(error);
+    this.reject?.(error);
+  }
+
+  stopFollowing() {
+    if (this.options.signal) unfollow(this.options.signal, this);
+  }
+
+  // The lock.
+
+  /** Whether it is held: granted, and neither released nor stolen. */
+  get held() {
+    return this.state === GRANTED;
+  }
+
+  /** @returns {AbortSignal} aborted when the lock is stolen */
+  get lossSignal() {
+    if (!this.#controller) {
+      this.#controller = new AbortController();
+      if (this.#loss) this.#controller.abort(this.#loss);
+    }
+    return this.#controller.signal;
+  }
+
+  /**
+   * Releases the lock (4.2) if it is held.
+   * @returns {Promise<void> | void}
+   */
+  release() {
+    if (this.state !== GRANTED) return;
+    this.state = ENDED;
+    return this.backend.release(this);
+  }
+}
+
+/**
+ * @param {import('./webidl.js').LockOptions} options
+ * @returns {import('./backend.js').Disposition}
+ */
+function dispositionOf(options) {
+  if (options.steal) return 'steal';
+  return options.ifAvailable || options.timeout === 0 ? 'ifAvailable' : 'wait';
+}
+
+/**
+ * A request of `LockManager.request`, until its released promise is settled.
+ *
+ * Its callback runs in a microtask, in the async context of the `request()` call: there `#serve` is
+ * registered as the reaction to a promise. No more promises and closures than needed: they are most
+ * of what a request costs (docs/PERFORMANCE.md).
+ */
+class CallbackRequest extends LockRequest {
+  #callback;
+  /** Ends the wait for an answer. @type {(() => void) | undefined} */
+  #proceed;
+
+  /**
+   * @param {import('./backend.js').Backend} backend
+   * @param {string} name
+   * @param {import('./webidl.js').LockOptions} options
+   * @param {(lock: any) => any} callback
+   */
+  constructor(backend, name, options, callback) {
+    super(backend, name, options);
+    this.#callback = callback;
+  }
+
+  /** @returns {Promise<any>} the released promise */
   start() {
     const released = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
+      this.resolve = resolve;
+      this.reject = reject;
     });
-    if (this.#signal) follow(this.#signal, this);
-    this.#backend.request(this);
-    if (this.#state === ENDED) return released;
-    const answered = this.#state === PENDING ? this.#answered() : settled;
+    this.ask();
+    if (this.state === ENDED) return released;
+    const answered = this.state === PENDING ? this.#answered() : settled;
     answered.then(() => this.#serve());
     return released;
   }
@@ -83,70 +239,23 @@ class LockRequest {
     });
   }
 
-  // What a backend calls.
-
-  granted() {
-    this.#answer(GRANTED);
-  }
-
-  unavailable() {
-    this.#answer(UNAVAILABLE);
-  }
-
-  stolen() {
-    this.#state = STOLEN;
-    this.#reject?.(stolenError(this.name));
-  }
-
-  /** @param {unknown} error */
-  failed(error) {
-    this.#end(error);
-    this.#stopFollowing();
-  }
-
-  /** @param {number} state */
-  #answer(state) {
-    this.#state = state;
+  /** @override */
+  answer() {
     this.#proceed?.();
   }
 
-  // What an abort signal calls.
-
-  /**
-   * Signal to abort the request (4.3). The signal is followed until the callback is invoked.
-   * @param {unknown} reason
-   */
-  signalToAbort(reason) {
-    const stolen = this.#state === STOLEN;
-    this.#end(reason);
-    if (!stolen) this.#backend.withdraw(this);
-  }
-
-  /** @param {unknown} reason */
-  #end(reason) {
-    this.#state = ENDED;
-    this.#reject?.(reason);
-  }
-
-  #stopFollowing() {
-    if (this.#signal) unfollow(this.#signal, this);
-  }
-
-  // From the answer to the settled promise.
-
   #serve() {
-    if (this.#state === ENDED) return;
-    this.#stopFollowing();
-    const callback = this.#callback;
-    const lock = this.#state === UNAVAILABLE ? null : createLock(this.name, this.mode);
+    if (this.state === ENDED) return;
+    this.stopFollowing();
+    const lock = this.state === UNAVAILABLE ? null : createLock(this);
     try {
       then(
-        Promise.resolve(callback(lock)),
-        (/** @type {any} */ value) => this.#settle(this.#resolve, value),
-        (/** @type {any} */ reason) => this.#settle(this.#reject, reason),
+        Promise.resolve(callInside(this, this.#callback, lock)),
+        (/** @type {any} */ value) => this.#settle(this.resolve, value, undefined),
+        (/** @type {any} */ reason) => this.#settle(this.reject, reason, reason),
       );
     } catch (error) {
-      this.#settle(this.#reject, error);
+      this.#settle(this.reject, error, error);
     }
   }
 
@@ -154,22 +263,23 @@ class LockRequest {
    * The waiting promise has settled (2.4): releases the lock, then settles the released promise.
    * @param {Settle | undefined} settle
    * @param {any} result
+   * @param {unknown} error for the watch
    */
-  #settle(settle, result) {
-    const released = this.#state === GRANTED ? this.#backend.release(this) : true;
-    if (typeof released === 'boolean') this.#finish(released, settle, result);
-    else released.then((late) => this.#finish(late, settle, result));
+  #settle(settle, result, error) {
+    const released = this.release();
+    if (released) released.then(() => this.#finish(settle, result, error));
+    else this.#finish(settle, result, error);
   }
 
   /**
-   * @param {boolean} released false if the lock turned out to have been stolen
    * @param {Settle | undefined} settle
    * @param {any} result
+   * @param {unknown} error
    */
-  #finish(released, settle, result) {
-    if (!released) this.stolen();
+  #finish(settle, result, error) {
+    this.watch?.ended(error);
     settle?.(result);
   }
 }
 
-module.exports = { LockRequest };
+module.exports = { LockRequest, CallbackRequest, UNAVAILABLE };

@@ -1,57 +1,62 @@
 'use strict';
 
 const { inspect } = require('node:util');
-const { typeError } = require('./errors.js');
+const { illegalInvocation } = require('./errors.js');
 const { defineInterface } = require('./webidl.js');
 
-/** What shows the constructor that it is called from here. */
+/** @typedef {InstanceType<typeof import('./lock-request.js').LockRequest>} LockRequest */
+
+/** What shows a constructor that it is called from this package. */
 const own = Symbol('own');
 
 /**
  * A lock that is held, given to the callback of `LockManager.request` (3.3). Not constructible.
  */
 class Lock {
-  #name;
-  #mode;
+  /** @type {LockRequest} */
+  #request;
 
   constructor() {
     // Not parameters: `Lock.length` is 0.
     if (arguments[0] !== own) throw new TypeError('Illegal constructor');
-    this.#name = arguments[1];
-    this.#mode = arguments[2];
+    this.#request = arguments[1];
   }
 
   /** @returns {string} the resource name */
   get name() {
-    if (!(#name in this)) throw illegalInvocation('name');
-    return this.#name;
+    if (!(#request in this)) throw illegalInvocation("'get name' on 'Lock'", 'Lock');
+    return this.#request.name;
   }
 
   /** @returns {import('./backend.js').LockMode} */
   get mode() {
-    if (!(#name in this)) throw illegalInvocation('mode');
-    return this.#mode;
+    if (!(#request in this)) throw illegalInvocation("'get mode' on 'Lock'", 'Lock');
+    return this.#request.mode;
+  }
+
+  /**
+   * Not of the specification.
+   * @returns {AbortSignal} aborted, with a LockStolenError as its reason, when the lock is stolen
+   */
+  get signal() {
+    if (!(#request in this)) throw illegalInvocation("'get signal' on 'Lock'", 'Lock');
+    return this.#request.lossSignal;
   }
 
   [inspect.custom](/** @type {number} */ _depth, /** @type {any} */ options) {
-    if (!(#name in this)) return this;
-    return `Lock ${inspect({ name: this.#name, mode: this.#mode }, options)}`;
+    if (!(#request in this)) return this;
+    const { name, mode } = this.#request;
+    return `${this.constructor.name} ${inspect({ name, mode }, options)}`;
   }
 }
 
-defineInterface(Lock, ['name', 'mode']);
-
-/** @param {string} member */
-function illegalInvocation(member) {
-  return typeError(`'get ${member}' on 'Lock'`, 'Illegal invocation, this is not a Lock.');
-}
+defineInterface(Lock, ['name', 'mode', 'signal']);
 
 /**
- * @param {string} name the resource name
- * @param {import('./backend.js').LockMode} mode
+ * @param {LockRequest} request granted
  * @returns {Lock}
  */
 // @ts-expect-error: the constructor reads its arguments itself
-const createLock = (name, mode) => new Lock(own, name, mode);
+const createLock = (request) => new Lock(own, request);
 
-module.exports = { Lock, createLock };
+module.exports = { Lock, createLock, own };

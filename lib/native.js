@@ -6,25 +6,35 @@
 
 const path = require('node:path');
 const process = require('node:process');
-const { threadId } = require('node:worker_threads');
+const workerThreads = require('node:worker_threads');
 const { closedError, noMemoryError, plainError, quote } = require('./errors.js');
+
+const { isMainThread, threadId } = workerThreads;
+/** Node.js 20 does not tell it. @type {string} */
+const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
 
 /** @typedef {import('./backend.js').Backend} Backend */
 /** @typedef {import('./backend.js').Requester} Requester */
 /** @typedef {import('./backend.js').LockInfo} LockInfo */
+/** @typedef {import('./backend.js').LockDetails} LockDetails */
 /** @typedef {import('./backend.js').LockManagerSnapshot} LockManagerSnapshot */
 /** @typedef {import('./backend.js').LockMode} LockMode */
 
 /**
  * @typedef {object} Addon the exports of src/binding/addon.cc, which describes them
- * @property {(clientPrefix: string, exchange: ArrayBuffer, drain: () => void) => string | number}
- *   start
+ * @property {(clientPrefix: string, threadId: number, threadName: string, exchange: ArrayBuffer,
+ *   drain: () => void) => string | number} start
  * @property {(bucket: string) => ManagerHandle | number} openManager
  * @property {(manager: ManagerHandle, name: string) => number} request
+ * @property {(manager: ManagerHandle, name: string, label: string, inside: Uint32Array | undefined)
+ *   => number | Snapshot} requestExtra
+ * @property {(timeout: number) => number} wait
+ * @property {() => void} interrupt
  * @property {() => number} release
  * @property {() => number} abort
  * @property {(woken: boolean) => number} drain
  * @property {(manager: ManagerHandle) => Snapshot | number} snapshot
+ * @property {(manager: ManagerHandle, name: string) => Snapshot | number} holders
  * @property {() => number} [liveBlocks] allocations of the core that are not freed; in checked
  *   builds only
  * @property {Agent} [agent] see `agent` below
@@ -34,6 +44,10 @@ const { closedError, noMemoryError, plainError, quote } = require('./errors.js')
  * @property {number} WLK_PENDING
  * @property {number} WLK_NOT_AVAILABLE
  * @property {number} WLK_NO_MEMORY
+ * @property {number} WLK_DEADLOCK
+ * @property {number} WLK_INTERRUPTED
+ * @property {number} WLK_STOLEN
+ * @property {number} WLK_TIMED_OUT
  * @property {number} WLK_EXCLUSIVE
  * @property {number} WLK_SHARED
  * @property {number} WLK_WAIT
@@ -47,7 +61,10 @@ const { closedError, noMemoryError, plainError, quote } = require('./errors.js')
  * @typedef {{ readonly external: unique symbol }} ManagerHandle an open lock manager; closed when
  * collected
  */
-/** @typedef {{ names: string[], clientIds: string[], locks: ArrayBuffer }} Snapshot */
+/**
+ * @typedef {{ names: string[], clientIds: string[], threadIds: number[], threadNames: string[],
+ *   locks: ArrayBuffer }} Snapshot see src/binding/values.h
+ */
 
 const root = path.join(__dirname, '..');
 
@@ -90,8 +107,10 @@ const addon = load();
 
 const {
   CLOSED,
+  WLK_DEADLOCK,
   WLK_EXCLUSIVE,
   WLK_GRANTED,
+  WLK_INTERRUPTED,
   WLK_IF_AVAILABLE,
   WLK_NEWS_GRANTED,
   WLK_NEWS_STOLEN,
@@ -101,6 +120,8 @@ const {
   WLK_PENDING,
   WLK_SHARED,
   WLK_STEAL,
+  WLK_STOLEN,
+  WLK_TIMED_OUT,
   WLK_WAIT,
 } = addon;
 
@@ -112,11 +133,17 @@ const EVENT_COUNT = 0;
 const TAG = 1;
 const MODE = 2;
 const OPTION = 3;
-/** The first event: its tag, then its news; the next one's follow. */
-const EVENTS = 4;
+/** Two numbers, if the call answers WLK_STOLEN. */
+const THIEF = 4;
+/** The first event: its tag, its news and, if it tells of a theft, two numbers; then the next one. */
+const EVENTS = 6;
+const EVENT_SIZE = 4;
 
 /** A table of tags smaller than this is kept when the last request ends. */
 const LEAST_TAGS_TO_DROP = 1024;
+
+/** @param {number} thread its id */
+const clientPrefix = (thread) => `node-${process.pid}-${thread}-`;
 
 /**
  * This thread's agent: the requests that the core knows, by tag, and the events it has for them.
@@ -127,15 +154,16 @@ class Agent {
   #firstFree = 0;
   #live = 0;
   /** The numbers of the next call, and then the events it left. */
-  exchange = new Uint32Array(EVENTS + 2 * EVENT_CAPACITY);
+  exchange = new Uint32Array(EVENTS + EVENT_SIZE * EVENT_CAPACITY);
 
   constructor() {
-    const prefix = `node-${process.pid}-${threadId}-`;
+    const drain = () => {
+      addon.drain(true);
+      this.dispatch();
+    };
+    const prefix = clientPrefix(threadId);
     this.clientId = checked(
-      addon.start(prefix, this.exchange.buffer, () => {
-        addon.drain(true);
-        this.dispatch();
-      }),
+      addon.start(prefix, threadId, threadName, this.exchange.buffer, drain),
       'starting the agent of this thread',
     );
   }
@@ -169,24 +197,31 @@ class Agent {
     const { exchange } = this;
     let count = exchange[EVENT_COUNT];
     while (count > 0) {
-      for (let i = EVENTS; i < EVENTS + 2 * count; i += 2) this.#tell(exchange[i], exchange[i + 1]);
+      for (let i = 0; i < count; i++) this.#tell(EVENTS + EVENT_SIZE * i);
       if (count < EVENT_CAPACITY) return;
       addon.drain(false);
       count = exchange[EVENT_COUNT];
     }
   }
 
-  /**
-   * @param {number} tag
-   * @param {number} news bits
-   */
-  #tell(tag, news) {
+  /** @param {number} event where in the exchange it is */
+  #tell(event) {
+    const tag = this.exchange[event];
+    const news = this.exchange[event + 1];
     const request = /** @type {Requester} */ (this.#requests[tag]);
     if (news & WLK_NEWS_GRANTED) request.granted();
     if (news & WLK_NEWS_STOLEN) {
       this.remove(tag);
-      request.stolen();
+      request.stolen(this.thief(event + 2));
     }
+  }
+
+  /**
+   * @param {number} at where in the exchange its thread and number are
+   * @returns {string} its client id
+   */
+  thief(at) {
+    return clientPrefix(this.exchange[at]) + this.exchange[at + 1];
   }
 }
 
@@ -215,7 +250,7 @@ function checked(result, doing) {
  * @returns {Error}
  */
 function errorOf(status, doing) {
-  if (status === CLOSED) return closedError();
+  if (status === CLOSED || status === WLK_INTERRUPTED) return closedError();
   if (status === WLK_NO_MEMORY) return noMemoryError(doing);
   return plainError(`web-locks: ${doing} failed with status ${status}.`, 'ERR_WEB_LOCKS_CORE');
 }
@@ -241,61 +276,206 @@ class NativeBackend {
     exchange[TAG] = request.tag;
     exchange[MODE] = request.mode === 'shared' ? WLK_SHARED : WLK_EXCLUSIVE;
     exchange[OPTION] = options[request.disposition];
-    const status = addon.request(this.#manager, name);
+    const extra = request.inside !== undefined || request.options.label !== undefined;
+    const status = extra ? this.#requestExtra(request) : addon.request(this.#manager, name);
     if (status === WLK_GRANTED) {
       request.granted();
     } else if (status !== WLK_PENDING) {
       agent.remove(request.tag);
       if (status === WLK_NOT_AVAILABLE) request.unavailable();
+      else if (typeof status !== 'number') request.deadlocked(detailsOf(status));
       else request.failed(errorOf(status, `requesting the lock ${quote(name)}`));
     }
     agent.dispatch();
   }
 
+  /**
+   * @param {Requester} request
+   * @returns {number | Snapshot} the cycle that the request would close
+   */
+  #requestExtra({ name, inside, options }) {
+    const tags = inside && Uint32Array.from(inside, (lock) => lock.tag);
+    return addon.requestExtra(this.#manager, name, options.label ?? '', tags);
+  }
+
   /** @param {Requester} request */
   withdraw(request) {
     exchange[TAG] = request.tag;
-    const pending = addon.abort() === WLK_OK;
+    if (addon.abort() === WLK_OK) agent.remove(request.tag);
+    else this.#release(request);
     agent.dispatch();
-    if (pending) agent.remove(request.tag);
-    else this.release(request);
+  }
+
+  /** @param {Requester} lock */
+  release(lock) {
+    const status = this.#release(lock);
+    if (status === WLK_STOLEN) lock.stolen(agent.thief(THIEF));
+    agent.dispatch();
   }
 
   /**
    * @param {Requester} lock
-   * @returns {boolean}
+   * @returns {number} status; the exchange has events
    */
-  release(lock) {
+  #release(lock) {
     exchange[TAG] = lock.tag;
     const status = addon.release();
     agent.remove(lock.tag);
+    return status;
+  }
+
+  /**
+   * @param {Requester} request
+   * @param {number} timeout
+   */
+  wait(request, timeout) {
+    exchange[TAG] = request.tag;
+    const status = addon.wait(timeout);
+    if (status !== WLK_GRANTED) agent.remove(request.tag);
+    if (status === WLK_GRANTED) request.granted();
+    else if (status === WLK_STOLEN) request.stolen(agent.thief(THIEF));
+    else if (status === WLK_TIMED_OUT) request.expired();
+    else if (status === WLK_DEADLOCK) request.deadlocked(this.#ownCycle(request));
+    else request.failed(errorOf(status, `waiting for the lock ${quote(request.name)}`));
     agent.dispatch();
-    return status === WLK_OK;
+  }
+
+  /**
+   * The cycle of a thread that would block for what it holds itself, or is ahead for in the queue.
+   * @param {Requester} request
+   * @returns {LockDetails[]}
+   */
+  #ownCycle({ name, mode, options }) {
+    const wanted = {
+      clientId: agent.clientId,
+      mode,
+      name,
+      label: options.label ?? '',
+      pid: process.pid,
+      threadId,
+      threadName,
+      waited: 0,
+      held: 0,
+    };
+    return [wanted, ...this.holders(name).filter((lock) => lock.threadId === threadId)];
   }
 
   /** @returns {LockManagerSnapshot} */
   query() {
-    const { names, clientIds, locks } = checked(
-      addon.snapshot(this.#manager),
-      'taking a snapshot of the lock state',
-    );
-    const numbers = new Uint32Array(locks);
+    const snapshot = this.#snapshot();
+    const { names, clientIds } = snapshot;
     /** @type {LockManagerSnapshot} */
     const state = { held: [], pending: [] };
-    for (let i = 0; i < numbers.length; i += 4) {
+    for (const { name, client, mode, held } of entriesOf(snapshot)) {
       /** @type {LockInfo} */
-      const info = {
-        clientId: clientIds[numbers[i + 1]],
-        mode: numbers[i + 2] === WLK_SHARED ? 'shared' : 'exclusive',
-        name: names[numbers[i]],
-      };
-      (numbers[i + 3] ? state.held : state.pending).push(info);
+      const info = { clientId: clientIds[client], mode, name: names[name] };
+      (held ? state.held : state.pending).push(info);
     }
     return state;
   }
+
+  /** @returns {import('./backend.js').DetailedSnapshot} */
+  details() {
+    /** @type {Map<string, LockDetails[]>} */
+    const held = new Map();
+    /** @type {Map<string, number>} */
+    const ahead = new Map();
+    /** @type {import('./backend.js').DetailedSnapshot} */
+    const state = { held: [], pending: [] };
+    // The locks of a name come before its queue.
+    for (const { isHeld, ...info } of detailsWithState(this.#snapshot())) {
+      const { name } = info;
+      if (isHeld) {
+        const locks = held.get(name);
+        if (locks) locks.push(info);
+        else held.set(name, [info]);
+        state.held.push(info);
+      } else {
+        const before = ahead.get(name) ?? 0;
+        ahead.set(name, before + 1);
+        state.pending.push({ ...info, blockedBy: held.get(name) ?? [], ahead: before });
+      }
+    }
+    return state;
+  }
+
+  #snapshot() {
+    return checked(addon.snapshot(this.#manager), 'taking a snapshot of the lock state');
+  }
+
+  /**
+   * @param {string} name
+   * @returns {LockDetails[]}
+   */
+  holders(name) {
+    return detailsOf(
+      checked(addon.holders(this.#manager, name), `asking who holds the lock ${quote(name)}`),
+    );
+  }
 }
+
+/** 32-bit numbers of an entry: struct wlk_lock_info. */
+const INFO_SIZE = 6;
+/** WLK_NO_LABEL */
+const NO_LABEL = 2 ** 32 - 1;
+
+/**
+ * The entries of a snapshot, indices as they are.
+ * @param {Snapshot} snapshot
+ */
+function entriesOf({ locks }) {
+  const numbers = new Uint32Array(locks);
+  const entries = [];
+  for (let i = 0; i < numbers.length; i += INFO_SIZE) {
+    entries.push({
+      name: numbers[i],
+      client: numbers[i + 1],
+      mode: modeOf(numbers[i + 2]),
+      held: numbers[i + 3] === 1,
+      label: numbers[i + 4],
+      age: numbers[i + 5],
+    });
+  }
+  return entries;
+}
+
+/**
+ * @param {number} mode
+ * @returns {LockMode}
+ */
+const modeOf = (mode) => (mode === WLK_SHARED ? 'shared' : 'exclusive');
+
+/**
+ * @param {Snapshot} snapshot
+ * @returns {(LockDetails & { isHeld: boolean })[]}
+ */
+function detailsWithState(snapshot) {
+  const { names, clientIds, threadIds, threadNames } = snapshot;
+  return entriesOf(snapshot).map(({ name, client, mode, held, label, age }) => ({
+    clientId: clientIds[client],
+    mode,
+    name: names[name],
+    label: label === NO_LABEL ? '' : names[label],
+    pid: process.pid,
+    threadId: threadIds[client],
+    threadName: threadNames[client],
+    waited: held ? 0 : age,
+    held: held ? age : 0,
+    isHeld: held,
+  }));
+}
+
+/**
+ * @param {Snapshot} snapshot
+ * @returns {LockDetails[]}
+ */
+const detailsOf = (snapshot) =>
+  detailsWithState(snapshot).map(({ isHeld: _, ...details }) => details);
+
+// Node.js waits for its threads when the process exits: none of them may go on blocking.
+if (isMainThread) process.once('exit', () => addon.interrupt());
 
 /** For tests; undefined unless the binary is a checked build. */
 const { liveBlocks } = addon;
 
-module.exports = { NativeBackend, liveBlocks };
+module.exports = { NativeBackend, agent, liveBlocks };

@@ -16,4 +16,7 @@ const AbortSignal = /** @type {any} */ (controller.signal.constructor);
 /** @type {typeof globalThis.DOMException} */
 const DOMException = controller.signal.reason.constructor;
 
-module.exports = { AbortSignal, DOMException };
+/** @type {typeof globalThis.AbortController} */
+const AbortController = /** @type {any} */ (controller.constructor);
+
+module.exports = { AbortController, AbortSignal, DOMException };

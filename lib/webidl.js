@@ -6,7 +6,7 @@
  */
 
 const { inspect } = require('node:util');
-const { typeError } = require('./errors.js');
+const { notSupportedError, typeError } = require('./errors.js');
 const { AbortSignal } = require('./realm.js');
 
 /** @typedef {import('./backend.js').LockMode} LockMode */
@@ -17,6 +17,10 @@ const { AbortSignal } = require('./realm.js');
  * @property {LockMode} mode
  * @property {AbortSignal | undefined} signal
  * @property {boolean} steal
+ * @property {'reject' | undefined} deadlock not of the specification, like those below
+ * @property {string | undefined} label
+ * @property {number | undefined} timeout milliseconds
+ * @property {number | undefined} warnAfter milliseconds
  */
 
 /** @type {Readonly<LockOptions>} */
@@ -25,6 +29,10 @@ const defaultOptions = Object.freeze({
   mode: 'exclusive',
   signal: undefined,
   steal: false,
+  deadlock: undefined,
+  label: undefined,
+  timeout: undefined,
+  warnAfter: undefined,
 });
 
 const getAborted = /** @type {() => boolean} */ (
@@ -113,7 +121,47 @@ function toLockOptions(value, operation) {
     throw typeError(operation, `The 'signal' option is ${describe(signal)}, not an AbortSignal.`);
   }
   const steal = Boolean(value.steal);
-  return { ifAvailable, mode, signal, steal };
+  // Extensions come after the standard's members, whose reading they must not change.
+  const givenDeadlock = value.deadlock;
+  if (givenDeadlock !== undefined && givenDeadlock !== 'reject') {
+    throw typeError(
+      operation,
+      `The 'deadlock' option is ${describe(givenDeadlock)}, not 'reject'.`,
+    );
+  }
+  const givenLabel = value.label;
+  const label =
+    givenLabel === undefined ? undefined : toDOMString(givenLabel, operation, "The 'label' option");
+  const timeout = toMilliseconds(value.timeout, operation, "The 'timeout' option");
+  const warnAfter = toMilliseconds(value.warnAfter, operation, "The 'warnAfter' option");
+  return { ifAvailable, mode, signal, steal, deadlock: givenDeadlock, label, timeout, warnAfter };
+}
+
+/**
+ * Options of the synchronous methods: those that make sense there.
+ * @param {any} value
+ * @param {string} operation for the messages
+ * @returns {Readonly<LockOptions>}
+ */
+function toSyncOptions(value, operation) {
+  const options = toLockOptions(value, operation);
+  for (const name of /** @type {const} */ (['ifAvailable', 'steal', 'signal', 'deadlock'])) {
+    if (!options[name]) continue;
+    throw notSupportedError(`The '${name}' option cannot be used with ${operation}.`);
+  }
+  return options;
+}
+
+/**
+ * @param {any} value
+ * @param {string} operation for the message
+ * @param {string} what the argument is, for the message
+ * @returns {number | undefined} not negative and finite, or undefined
+ */
+function toMilliseconds(value, operation, what) {
+  if (value === undefined) return undefined;
+  if (typeof value === 'number' && value >= 0 && value < Number.POSITIVE_INFINITY) return value;
+  throw typeError(operation, `${what} is ${describe(value)}, not a number of milliseconds.`);
 }
 
 /**
@@ -133,4 +181,14 @@ function defineInterface(interfaceClass, members) {
   });
 }
 
-module.exports = { defineInterface, describe, toCallback, toDOMString, toLockOptions };
+module.exports = {
+  defaultOptions,
+  defineInterface,
+  describe,
+  toCallback,
+  toDOMString,
+  toLockMode,
+  toLockOptions,
+  toMilliseconds,
+  toSyncOptions,
+};

@@ -49,11 +49,12 @@ napi_value answer(napi_env env, int32_t status)
                                                                                      : nullptr;
 }
 
-/* start(clientPrefix: string, exchange: ArrayBuffer, drain: () => void): string | status
+/* start(clientPrefix: string, threadId: number, threadName: string, exchange: ArrayBuffer,
+ *   drain: () => void): string | status
  * Makes the agent of this environment; answers its client id. */
 napi_value start(napi_env env, napi_callback_info info)
 {
-  Call<3> call(env, info);
+  Call<5> call(env, info);
   if (!call.environment) return nullptr;
   if (call.environment->agent) {
     (void)napi_throw_error(env, "ERR_WEB_LOCKS_STARTED", "web-locks: started already");
@@ -64,8 +65,16 @@ napi_value start(napi_env env, napi_callback_info info)
           env, napi_get_value_string_latin1(env, call.arguments[0], prefix, sizeof prefix, nullptr),
           "reading the client prefix"))
     return nullptr;
-  wlk_status status =
-      environment_start(call.environment, prefix, call.arguments[2], call.arguments[1]);
+  wlk_thread thread = {0, nullptr, 0};
+  CodeUnits name;
+  wlk_status status = name.Read(env, call.arguments[2]);
+  if (status != WLK_OK) return answer(env, status);
+  thread.name = name.data();
+  thread.name_length = name.length();
+  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[1], &thread.id), "the thread id"))
+    return nullptr;
+  status =
+      environment_start(call.environment, prefix, &thread, call.arguments[4], call.arguments[3]);
   if (status != WLK_OK) return answer(env, status);
   napi_value client_id;
   const char *id = wlk_agent_client_id(call.environment->agent);
@@ -104,30 +113,132 @@ napi_value open_manager(napi_env env, napi_callback_info info)
   return nullptr;
 }
 
+/* Answers with a snapshot's value, and frees it. */
+napi_value answer_snapshot(napi_env env, wlk_snapshot *snapshot)
+{
+  napi_value value = snapshot_value(env, snapshot);
+  wlk_snapshot_free(snapshot);
+  return value;
+}
+
+/* Requests the lock named by `name_value`; the rest is in the exchange and in `extra`. */
+napi_value request_with(
+    napi_env env, Environment *environment, wlk_manager *manager, napi_value name_value,
+    const wlk_extra *extra)
+{
+  uint32_t tag = environment->exchange->tag;
+  wlk_mode mode = static_cast<wlk_mode>(environment->exchange->mode);
+  wlk_option option = static_cast<wlk_option>(environment->exchange->option);
+  CodeUnits name;
+  wlk_status status = name.Read(env, name_value);
+  if (status == WLK_OK && !environment_reserve(environment, tag)) status = WLK_NO_MEMORY;
+  if (status != WLK_OK) return answer(env, status);
+
+  wlk_request *request;
+  wlk_snapshot *cycle = nullptr;
+  status = wlk_request_a_lock(
+      environment->agent, manager, name.data(), name.length(), mode, option, tag, extra, &request,
+      &cycle, &environment->events);
+  if (status == WLK_GRANTED || status == WLK_PENDING)
+    environment_keep(environment, tag, request, status == WLK_PENDING);
+  environment_publish(environment);
+  return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : answer(env, status);
+}
+
 /* request(manager: External, name: string): status; the rest is in the exchange */
 napi_value request(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
-  Environment *environment = call.environment;
   wlk_manager *manager;
   if (!call.manager(0, &manager)) return nullptr;
-  uint32_t tag = environment->exchange->tag;
-  wlk_mode mode = static_cast<wlk_mode>(environment->exchange->mode);
-  wlk_option option = static_cast<wlk_option>(environment->exchange->option);
-  CodeUnits name;
-  wlk_status status = name.Read(env, call.arguments[1]);
-  if (status == WLK_OK && !environment_reserve(environment, tag)) status = WLK_NO_MEMORY;
-  if (status != WLK_OK) return answer(env, status);
+  return request_with(env, call.environment, manager, call.arguments[1], nullptr);
+}
 
-  wlk_request *request;
-  status = wlk_request_a_lock(
-      environment->agent, manager, name.data(), name.length(), mode, option, tag, &request,
-      &environment->events);
-  if (status == WLK_GRANTED || status == WLK_PENDING)
-    environment_keep(environment, tag, request, status == WLK_PENDING);
+/* What `requestExtra` was given as its last argument, as requests. */
+class Inside {
+public:
+  Inside() = default;
+  Inside(const Inside &) = delete;
+  Inside &operator=(const Inside &) = delete;
+  ~Inside() { free(requests_); }
+
+  /* Finds the requests with the tags in `value`, a Uint32Array; those that ended are left out. */
+  wlk_status Read(const Environment *environment, napi_value value, wlk_extra *extra)
+  {
+    napi_typedarray_type type;
+    size_t length = 0;
+    void *data = nullptr;
+    if (napi_get_typedarray_info(
+            environment->env, value, &type, &length, &data, nullptr, nullptr) != napi_ok ||
+        type != napi_uint32_array)
+      return WLK_OK;
+    extra->reject_deadlock = true;
+    requests_ = static_cast<wlk_request **>(calloc(length + 1, sizeof *requests_));
+    if (!requests_) return WLK_NO_MEMORY;
+    const uint32_t *tags = static_cast<const uint32_t *>(data);
+    for (size_t i = 0; i < length; i++) {
+      wlk_request *lock = environment_find(environment, tags[i]);
+      if (lock) requests_[extra->inside_count++] = lock;
+    }
+    extra->inside = requests_;
+    return WLK_OK;
+  }
+
+private:
+  wlk_request **requests_ = nullptr;
+};
+
+/* requestExtra(manager: External, name: string, label: string, inside: Uint32Array | undefined):
+ *   status | snapshot
+ * As `request`; `inside`, the tags of locks, declares a request that rejects deadlocks: the answer to
+ * one that closes a cycle is that cycle. */
+napi_value request_extra(napi_env env, napi_callback_info info)
+{
+  Call<4> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  wlk_manager *manager;
+  if (!call.manager(0, &manager)) return nullptr;
+  wlk_extra extra = {nullptr, 0, false, nullptr, 0};
+  CodeUnits label;
+  Inside inside;
+  wlk_status status = label.Read(env, call.arguments[2]);
+  if (status == WLK_OK) status = inside.Read(call.environment, call.arguments[3], &extra);
+  if (status != WLK_OK) return answer(env, status);
+  extra.label = label.data();
+  extra.label_length = label.length();
+  return request_with(env, call.environment, manager, call.arguments[1], &extra);
+}
+
+/* wait(timeout: number): status
+ * Blocks the thread until the request is granted; milliseconds, Infinity for no limit. */
+napi_value wait(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  Environment *environment = call.environment;
+  double timeout;
+  if (!succeeded(env, napi_get_value_double(env, call.arguments[0], &timeout), "the timeout"))
+    return nullptr;
+  uint32_t tag = environment->exchange->tag;
+  wlk_request *request = environment_find(environment, tag);
+  if (!request) return answer(env, WLK_NOT_HELD);
+  uint64_t limit = timeout < 9e15 ? static_cast<uint64_t>(timeout) : WLK_FOREVER;
+  wlk_status status = wlk_wait_for_the_lock(request, limit, &environment->events);
+  if (status == WLK_GRANTED)
+    environment_granted(environment, tag);
+  else
+    environment_forget(environment, tag);
   environment_publish(environment);
   return answer(env, status);
+}
+
+/* interrupt(): status. Ends all waits of the process, for ever. */
+napi_value interrupt(napi_env env, napi_callback_info info)
+{
+  Call<0> call(env, info);
+  if (call.environment) wlk_process_interrupt(call.environment->process);
+  return answer(env, WLK_OK);
 }
 
 /* release(): status */
@@ -173,7 +284,7 @@ napi_value drain(napi_env env, napi_callback_info info)
   return answer(env, WLK_OK);
 }
 
-/* snapshot(manager: External): { names, clientIds, locks } | status; see values.h */
+/* snapshot(manager: External): snapshot | status; see values.h */
 napi_value snapshot(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -182,10 +293,22 @@ napi_value snapshot(napi_env env, napi_callback_info info)
   if (!call.manager(0, &manager)) return nullptr;
   wlk_snapshot *state;
   wlk_status status = wlk_snapshot_the_lock_state(manager, &state);
-  if (status != WLK_OK) return answer(env, status);
-  napi_value value = snapshot_value(env, state);
-  wlk_snapshot_free(state);
-  return value;
+  return status == WLK_OK ? answer_snapshot(env, state) : answer(env, status);
+}
+
+/* holders(manager: External, name: string): snapshot | status. The locks held on one name. */
+napi_value holders(napi_env env, napi_callback_info info)
+{
+  Call<2> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  wlk_manager *manager;
+  if (!call.manager(0, &manager)) return nullptr;
+  CodeUnits name;
+  wlk_snapshot *state = nullptr;
+  wlk_status status = name.Read(env, call.arguments[1]);
+  if (status == WLK_OK)
+    status = wlk_snapshot_the_holders(manager, name.data(), name.length(), &state);
+  return status == WLK_OK ? answer_snapshot(env, state) : answer(env, status);
 }
 
 #if defined(WLK_CHECKS)
@@ -205,10 +328,14 @@ const Function kFunctions[] = {
     {"start", start},
     {"openManager", open_manager},
     {"request", request},
+    {"requestExtra", request_extra},
+    {"wait", wait},
+    {"interrupt", interrupt},
     {"release", release},
     {"abort", abort_request},
     {"drain", drain},
     {"snapshot", snapshot},
+    {"holders", holders},
 #if defined(WLK_CHECKS)
     {"liveBlocks", live_blocks},
 #endif

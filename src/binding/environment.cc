@@ -105,12 +105,14 @@ static bool keep_buffer(Environment *environment, napi_value buffer)
 }
 
 wlk_status environment_start(
-    Environment *environment, const char *client_prefix, napi_value drain, napi_value buffer)
+    Environment *environment, const char *client_prefix, const wlk_thread *thread, napi_value drain,
+    napi_value buffer)
 {
   napi_env env = environment->env;
   if (!keep_buffer(environment, buffer) || !create_wake(environment, drain)) return WLK_NO_MEMORY;
   wlk_status status = wlk_agent_create(
-      environment->process, client_prefix, wake_from_any_thread, environment, &environment->agent);
+      environment->process, client_prefix, thread, wake_from_any_thread, environment,
+      &environment->agent);
   if (status == WLK_OK) {
     /* Hooks run in reverse order: this one before that of the thread-safe function it needs. */
     if (succeeded(
@@ -134,6 +136,7 @@ void environment_free(Environment *environment)
 /* ---- requests by tag ---- */
 
 static const uint32_t kLeastCapacity = 64;
+static const uint32_t kLeastToTrim = 1 << 17;
 
 bool environment_reserve(Environment *environment, uint32_t tag)
 {
@@ -165,6 +168,11 @@ wlk_request *environment_find(const Environment *environment, uint32_t tag)
   return tag < environment->capacity ? environment->slots[tag].request : nullptr;
 }
 
+void environment_granted(Environment *environment, uint32_t tag)
+{
+  set_pending(environment, &environment->slots[tag], false);
+}
+
 void environment_forget(Environment *environment, uint32_t tag)
 {
   if (!environment_find(environment, tag)) return;
@@ -172,15 +180,19 @@ void environment_forget(Environment *environment, uint32_t tag)
   environment->slots[tag].request = nullptr;
   if (--environment->live > 0 || environment->capacity <= kLeastCapacity) return;
   /* A burst is over: its memory goes back. */
+  bool trim = environment->capacity >= kLeastToTrim;
   free(environment->slots);
   environment->slots = nullptr;
   environment->capacity = 0;
+  if (trim) wlk_process_trim();
 }
 
 void environment_publish(Environment *environment)
 {
   const wlk_events &events = environment->events;
   environment->exchange->event_count = static_cast<uint32_t>(events.count);
+  environment->exchange->thief[0] = events.thief_thread;
+  environment->exchange->thief[1] = events.thief_number;
   for (size_t i = 0; i < events.count; i++) {
     const wlk_event &event = events.items[i];
     if (!environment_find(environment, event.tag)) continue;

@@ -38,6 +38,7 @@ struct Exchange {
   uint32_t tag;         /* in: the request that the call is about */
   uint32_t mode;        /* in: of a new request, enum wlk_mode */
   uint32_t option;      /* in: of a new request, enum wlk_option */
+  uint32_t thief[2];    /* out, if the call answers WLK_STOLEN: thread and number, see wlk_event */
   wlk_event events[];   /* out */
 };
 
@@ -59,7 +60,8 @@ struct Environment {
  * Returns WLK_OK if done, the core's status if it failed; where Node-API fails, WLK_NO_MEMORY with
  * an exception pending. */
 wlk_status environment_start(
-    Environment *environment, const char *client_prefix, napi_value wake_up, napi_value buffer);
+    Environment *environment, const char *client_prefix, const wlk_thread *thread,
+    napi_value wake_up, napi_value buffer);
 
 /* Makes room for a request with this tag. False when out of memory, or if the tag is taken. */
 bool environment_reserve(Environment *environment, uint32_t tag);
@@ -69,6 +71,9 @@ void environment_keep(Environment *environment, uint32_t tag, wlk_request *reque
 
 /* Returns the request with this tag, or null. */
 wlk_request *environment_find(const Environment *environment, uint32_t tag);
+
+/* Notes that a pending request was granted by a call. */
+void environment_granted(Environment *environment, uint32_t tag);
 
 /* Forgets a request that ended by a call; does nothing if there is none with this tag. */
 void environment_forget(Environment *environment, uint32_t tag);

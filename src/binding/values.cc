@@ -55,20 +55,39 @@ static bool set_names(napi_env env, napi_value object, const wlk_snapshot *snaps
   return set(env, object, "names", names);
 }
 
-static bool set_client_ids(napi_env env, napi_value object, const wlk_snapshot *snapshot)
+/* Sets `name` to an array of what `make` makes of each client. */
+template <typename Make>
+static bool set_of_clients(
+    napi_env env, napi_value object, const char *name, const wlk_snapshot *snapshot, Make make)
 {
-  napi_value client_ids;
+  napi_value array;
   if (!succeeded(
-          env, napi_create_array_with_length(env, snapshot->client_count, &client_ids),
+          env, napi_create_array_with_length(env, snapshot->client_count, &array),
           "napi_create_array_with_length"))
     return false;
   for (size_t i = 0; i < snapshot->client_count; i++) {
-    if (!append(env, client_ids, i, [&](napi_value *string) {
-          return napi_create_string_latin1(env, snapshot->client_ids[i], NAPI_AUTO_LENGTH, string);
-        }))
+    const wlk_client &client = snapshot->clients[i];
+    if (!append(env, array, i, [&](napi_value *value) { return make(client, value); }))
       return false;
   }
-  return set(env, object, "clientIds", client_ids);
+  return set(env, object, name, array);
+}
+
+static bool set_clients(napi_env env, napi_value object, const wlk_snapshot *snapshot)
+{
+  auto id = [env](const wlk_client &client, napi_value *value) {
+    return napi_create_string_latin1(env, client.id, NAPI_AUTO_LENGTH, value);
+  };
+  auto thread_id = [env](const wlk_client &client, napi_value *value) {
+    return napi_create_uint32(env, client.thread_id, value);
+  };
+  auto thread_name = [env](const wlk_client &client, napi_value *value) {
+    const char16_t *units = reinterpret_cast<const char16_t *>(client.thread.units);
+    return napi_create_string_utf16(env, units, client.thread.length, value);
+  };
+  return set_of_clients(env, object, "clientIds", snapshot, id) &&
+         set_of_clients(env, object, "threadIds", snapshot, thread_id) &&
+         set_of_clients(env, object, "threadNames", snapshot, thread_name);
 }
 
 static bool set_locks(napi_env env, napi_value object, const wlk_snapshot *snapshot)
@@ -87,7 +106,7 @@ napi_value snapshot_value(napi_env env, const wlk_snapshot *snapshot)
 {
   napi_value object;
   if (!succeeded(env, napi_create_object(env, &object), "napi_create_object")) return nullptr;
-  bool done = set_names(env, object, snapshot) && set_client_ids(env, object, snapshot) &&
+  bool done = set_names(env, object, snapshot) && set_clients(env, object, snapshot) &&
               set_locks(env, object, snapshot);
   return done ? object : nullptr;
 }

@@ -21,12 +21,22 @@ struct wlk_agent {
   bool woken;                         /* (m) from entering `to_wake` until it takes its events */
   bool terminating;                   /* (m) */
   uint32_t snapshot_index;            /* (m) of its client id in the snapshot being made */
-  unsigned pins;                      /* (m) threads inside, or about to call, `wake` */
-  struct wlk_resource *spare;         /* (t) made for the next name; NULL, or in no manager */
-  struct wlk_request *spare_request;  /* (t) made for the next request; NULL, or in no list */
+  uint32_t number;                    /* (c) the end of its client id */
+  uint32_t thread_id;                 /* (c) */
+  uint32_t thread_name_length;        /* (c) */
+  uint16_t thread_name[WLK_THREAD_NAME_MOST]; /* (c) */
+  struct wlk_link declared;                   /* (m) of struct wlk_declaration.by_agent */
+  struct wlk_request *awaited;       /* (m) what its thread blocks for; NULL while it does not */
+  struct wlk_condition unblocked;    /* (m) signalled when `awaited` got news, or an interrupt */
+  unsigned pins;                     /* (m) threads inside, or about to call, `wake` */
+  struct wlk_resource *spare;        /* (t) made for the next name; NULL, or in no manager */
+  struct wlk_request *spare_request; /* (t) made for the next request; NULL, or in no list */
 };
 
 struct wlk_request;
+
+/* Lets the agent's thread, which blocks, look again. */
+void wlk_agent_unblock(struct wlk_agent *agent);
 
 /* Adds `news` to what the request's agent will be told, and sees to it that the agent is woken
  * unless it is the caller. */

@@ -8,6 +8,7 @@
 
 #include "agent.c"
 #include "check.c"
+#include "deadlock.c"
 #include "hash.c"
 #include "manager.c"
 #include "process.c"

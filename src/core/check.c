@@ -68,6 +68,16 @@ static const char *check_queue(const struct wlk_resource *resource)
   return NULL;
 }
 
+static size_t label_units(const struct wlk_link *list)
+{
+  size_t units = 0;
+  WLK_LIST_FOR_EACH (link, list) {
+    const struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
+    if (request->declaration) units += request->declaration->label_length;
+  }
+  return units;
+}
+
 static const char *check_resource(const struct wlk_resource *resource)
 {
   EXPECT(links_fit(&resource->held) && links_fit(&resource->queue), "a list is torn");
@@ -89,7 +99,7 @@ static const char *check_manager(const struct wlk_manager *manager, struct total
     const char *broken = check_resource(resource);
     if (broken) return broken;
     requests += length_of(&resource->held) + length_of(&resource->queue);
-    units += e->length;
+    units += e->length + label_units(&resource->held) + label_units(&resource->queue);
     names++;
   }
   EXPECT(names == table->count, "a table does not count its entries");
@@ -100,6 +110,17 @@ static const char *check_manager(const struct wlk_manager *manager, struct total
   return NULL;
 }
 
+static bool is_declared(const struct wlk_request *request)
+{
+  return request->declaration && !wlk_list_is_empty(&request->declaration->by_agent);
+}
+
+static bool should_be_declared(const struct wlk_request *request)
+{
+  return request->declaration && request->declaration->declares &&
+         request->state == WLK_STATE_PENDING;
+}
+
 static const char *check_agent(const struct wlk_agent *agent, struct totals *totals)
 {
   size_t with_news = 0;
@@ -108,7 +129,8 @@ static const char *check_agent(const struct wlk_agent *agent, struct totals *tot
     const struct wlk_request *request = WLK_REQUEST_OF(link, by_agent);
     EXPECT(request->agent == agent, "a request points to another agent");
     bool stolen = request->state == WLK_STATE_STOLEN;
-    EXPECT(stolen == !request->resource, "a stolen lock has a resource, or another has none");
+    EXPECT(stolen || request->resource, "a request that was not stolen has no resource");
+    EXPECT(is_declared(request) == should_be_declared(request), "wrongly declared, or not");
     EXPECT(!stolen || (request->news & WLK_NEWS_STOLEN), "a stolen lock was told but not ended");
     EXPECT((request->news == 0) == wlk_list_is_empty(&request->by_event), "news without an event");
     totals->stolen += stolen;

@@ -7,6 +7,7 @@
 #include "alloc.h"
 #include "hash.h"
 #include "resource.h"
+#include "snapshot.h"
 
 #include <string.h>
 
@@ -87,11 +88,30 @@ static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_res
     wlk_list_remove(link);
     wlk_list_append(&resource->held, link);
     request->state = WLK_STATE_HELD;
+    request->since = wlk_port_now(false);
+    wlk_withdraw_declaration(request);
     wlk_agent_tell(turn, request, WLK_NEWS_GRANTED);
   }
 }
 
 /* ---- 4.1 request a lock ---- */
+
+/* Counts a request that enters its manager, or leaves it. */
+static void count_in(struct wlk_manager *manager, const struct wlk_request *request)
+{
+  manager->requests++;
+  if (!request->declaration || request->declaration->label_length == 0) return;
+  manager->labels++;
+  manager->name_units += request->declaration->label_length;
+}
+
+static void count_out(struct wlk_manager *manager, const struct wlk_request *request)
+{
+  manager->requests--;
+  if (!request->declaration || request->declaration->label_length == 0) return;
+  manager->labels--;
+  manager->name_units -= request->declaration->label_length;
+}
 
 static void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *resource)
     WLK_REQUIRES(turn->process->mutex)
@@ -99,9 +119,10 @@ static void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *res
   WLK_LIST_DRAIN (link, &resource->held) {
     struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
     wlk_list_remove(link);
-    resource->manager->requests--;
-    lock->resource = NULL;
+    count_out(resource->manager, lock);
     lock->state = WLK_STATE_STOLEN;
+    lock->thief.thread = turn->caller->thread_id;
+    lock->thief.number = turn->caller->number;
     wlk_agent_tell(turn, lock, WLK_NEWS_STOLEN);
   }
 }
@@ -109,15 +130,35 @@ static void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *res
 /* Tells a caller by its result, not by an event, that its request was granted at once. */
 static enum wlk_status answer(struct wlk_request *request)
 {
-  if (request->state == WLK_STATE_PENDING) return WLK_PENDING;
+  if (request->state == WLK_STATE_PENDING) {
+    struct wlk_declaration *declaration = request->declaration;
+    request->since = wlk_port_now(false);
+    if (declaration && declaration->declares)
+      wlk_list_append(&request->agent->declared, &declaration->by_agent);
+    return WLK_PENDING;
+  }
   request->news = 0;
   wlk_list_remove(&request->by_event);
   return WLK_GRANTED;
 }
 
+/* Whether the request, which would wait, closes a cycle; if so, and if `cycle` has room for it, it is
+ * written there. */
+static bool is_deadlock(struct wlk_turn *turn, struct wlk_request *request, struct wlk_cycle *cycle)
+    WLK_REQUIRES(turn->process->mutex)
+{
+  struct wlk_request *lock;
+  if (!request->declaration || !request->declaration->declares || is_grantable(request))
+    return false;
+  struct wlk_declaration *end = wlk_find_deadlock(turn->process, request->declaration, &lock);
+  if (!end) return false;
+  wlk_cycle_write(cycle, turn->process, end, lock);
+  return true;
+}
+
 static enum wlk_status request_a_lock(
     struct wlk_turn *turn, struct wlk_manager *manager, struct wlk_request *request,
-    enum wlk_option option) WLK_REQUIRES(turn->process->mutex)
+    enum wlk_option option, struct wlk_cycle *cycle) WLK_REQUIRES(turn->process->mutex)
 {
   struct wlk_resource *resource = wlk_resource_get(turn, manager);
   request->resource = resource;
@@ -127,9 +168,10 @@ static enum wlk_status request_a_lock(
   } else {
     /* The resource is held or waited for then, so it is an old one and stays. */
     if (option == WLK_IF_AVAILABLE && !is_grantable(request)) return WLK_NOT_AVAILABLE;
+    if (option == WLK_WAIT && is_deadlock(turn, request, cycle)) return WLK_DEADLOCK;
     wlk_list_append(&resource->queue, &request->by_resource);
   }
-  manager->requests++;
+  count_in(manager, request);
   wlk_list_append(&request->agent->requests, &request->by_agent);
   process_the_lock_request_queue(turn, resource);
   return answer(request);
@@ -137,28 +179,35 @@ static enum wlk_status request_a_lock(
 
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
-    enum wlk_mode mode, enum wlk_option option, uint32_t tag, struct wlk_request **result,
-    struct wlk_events *events)
+    enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
+    struct wlk_request **result, struct wlk_snapshot **snapshot, struct wlk_events *events)
 {
+  struct wlk_cycle cycle = WLK_CYCLE_INIT;
   events->count = 0;
   if (!wlk_resource_prepare(agent, name, length)) return WLK_NO_MEMORY;
-  struct wlk_request *request = wlk_request_new(agent, mode, tag);
+  struct wlk_request *request = wlk_request_new(agent, mode, tag, extra);
   if (!request) {
     wlk_resource_trim_spare(agent);
     return WLK_NO_MEMORY;
   }
 
-  struct wlk_turn turn;
-  wlk_turn_begin(&turn, agent->process, agent);
-  enum wlk_status status = request_a_lock(&turn, manager, request, option);
-  wlk_turn_take_events(&turn, events);
-  wlk_turn_end(&turn);
+  enum wlk_status status;
+  do {
+    struct wlk_turn turn;
+    wlk_turn_begin(&turn, agent->process, agent);
+    status = request_a_lock(&turn, manager, request, option, &cycle);
+    wlk_turn_take_events(&turn, events);
+    wlk_turn_end(&turn);
+    /* Once the room for the cycle is enough, the answer is final. Else all is asked anew: the cycle
+     * may be another one by then, or gone. */
+  } while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
 
   wlk_resource_trim_spare(agent);
-  if (status == WLK_NOT_AVAILABLE)
-    wlk_request_recycle(agent, request);
-  else
+  if (status == WLK_GRANTED || status == WLK_PENDING)
     *result = request;
+  else
+    wlk_request_recycle(agent, request);
+  wlk_cycle_finish(&cycle, status, snapshot);
   return status;
 }
 
@@ -170,10 +219,20 @@ static void remove_from_resource(struct wlk_turn *turn, struct wlk_request *requ
 {
   struct wlk_resource *resource = request->resource;
   wlk_list_remove(&request->by_resource);
-  resource->manager->requests--;
+  count_out(resource->manager, request);
   process_the_lock_request_queue(turn, resource);
   wlk_resource_drop_if_unused(turn, resource);
   wlk_request_end(turn, request);
+}
+
+static enum wlk_status end_stolen(
+    struct wlk_turn *turn, struct wlk_request *lock, struct wlk_events *events)
+    WLK_REQUIRES(turn->process->mutex)
+{
+  events->thief_thread = lock->thief.thread;
+  events->thief_number = lock->thief.number;
+  wlk_request_end(turn, lock);
+  return WLK_STOLEN;
 }
 
 enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events *events)
@@ -184,8 +243,7 @@ enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events
   if (lock->state == WLK_STATE_HELD) {
     remove_from_resource(&turn, lock);
   } else if (lock->state == WLK_STATE_STOLEN) {
-    wlk_request_end(&turn, lock);
-    status = WLK_STOLEN;
+    status = end_stolen(&turn, lock, events);
   } else {
     status = WLK_NOT_HELD;
   }
@@ -209,6 +267,66 @@ enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_ev
     /* No events are taken: one could end the very request that the caller is about to release. */
     status = request->state == WLK_STATE_HELD ? WLK_GRANTED : WLK_STOLEN;
   }
+  wlk_turn_end(&turn);
+  return status;
+}
+
+/* ---- blocking ---- */
+
+/* Whether the calling thread, if it blocks, keeps the request waiting: by a lock or a request that
+ * is ahead. */
+static bool is_blocked_by_itself(const struct wlk_request *request)
+{
+  const struct wlk_resource *resource = request->resource;
+  uint32_t thread = request->agent->thread_id;
+  WLK_LIST_FOR_EACH (link, &resource->held)
+    if (WLK_REQUEST_OF(link, by_resource)->agent->thread_id == thread) return true;
+  for (struct wlk_link *link = request->by_resource.previous; link != &resource->queue;
+       link = link->previous)
+    if (WLK_REQUEST_OF(link, by_resource)->agent->thread_id == thread) return true;
+  return false;
+}
+
+/* Blocks until the request is not pending any more; WLK_GRANTED or why it still is. */
+static enum wlk_status block(
+    struct wlk_process *process, struct wlk_request *request, uint64_t timeout)
+    WLK_REQUIRES(process->mutex)
+{
+  struct wlk_agent *agent = request->agent;
+  uint64_t now = wlk_port_now(true);
+  uint64_t end = timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
+  enum wlk_status status = WLK_GRANTED;
+  agent->awaited = request;
+  while (request->state == WLK_STATE_PENDING && status == WLK_GRANTED) {
+    if (process->interrupted)
+      status = WLK_INTERRUPTED;
+    else if (now >= end)
+      status = WLK_TIMED_OUT;
+    else
+      wlk_condition_wait_for(&agent->unblocked, &process->mutex, end - now);
+    now = wlk_port_now(true);
+  }
+  agent->awaited = NULL;
+  return request->state == WLK_STATE_PENDING ? status : WLK_GRANTED;
+}
+
+enum wlk_status wlk_wait_for_the_lock(
+    struct wlk_request *request, uint64_t timeout, struct wlk_events *events)
+{
+  struct wlk_turn turn;
+  struct wlk_process *process = request->agent->process;
+  enum wlk_status status = WLK_DEADLOCK;
+  wlk_turn_begin(&turn, process, request->agent);
+  if (request->state != WLK_STATE_PENDING || !is_blocked_by_itself(request))
+    status = block(turn.process, request, timeout);
+  if (request->state == WLK_STATE_HELD) {
+    (void)answer(request);
+  } else if (request->state == WLK_STATE_STOLEN) {
+    status = end_stolen(&turn, request, events);
+  } else {
+    remove_from_resource(&turn, request);
+  }
+  wlk_turn_take_events(&turn, events);
   wlk_turn_end(&turn);
   return status;
 }
@@ -248,5 +366,6 @@ void wlk_agent_terminate(struct wlk_agent *agent)
   wlk_turn_end(&turn);
   wlk_free(agent->spare);
   wlk_free(agent->spare_request);
+  wlk_condition_destroy(&agent->unblocked);
   wlk_free(agent);
 }

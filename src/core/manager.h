@@ -12,7 +12,8 @@ struct wlk_manager {
   struct wlk_table resources;  /* (m) of struct wlk_resource.entry: lock request queue map and held
                                   lock set in one */
   size_t requests;   /* (m) pending and held ones of all resources: the size of a snapshot */
-  size_t name_units; /* (m) code units in the names of all resources: likewise */
+  size_t labels;     /* (m) requests that have a label: likewise */
+  size_t name_units; /* (m) code units in the names of all resources and labels: likewise */
   size_t openings;   /* (m) how often it is open; it exists as long as that is not 0 */
   uint16_t name[];   /* (c) */
 };

@@ -8,7 +8,14 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+/* Milliseconds. So that no sum of times overflows. */
+#define LONGEST_WAIT (UINT64_C(1000) * 60 * 60 * 24)
 
 void wlk_mutex_lock(struct wlk_mutex *mutex) WLK_UNCHECKED
 {
@@ -30,9 +37,67 @@ void wlk_condition_broadcast(struct wlk_condition *condition)
   (void)pthread_cond_broadcast(&condition->native);
 }
 
+/* macOS has no clock attribute for conditions but a wait relative to now. */
+bool wlk_condition_init(struct wlk_condition *condition)
+{
+#if defined(__APPLE__)
+  return pthread_cond_init(&condition->native, NULL) == 0;
+#else
+  pthread_condattr_t attributes;
+  if (pthread_condattr_init(&attributes) != 0) return false;
+  bool done = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
+              pthread_cond_init(&condition->native, &attributes) == 0;
+  (void)pthread_condattr_destroy(&attributes);
+  return done;
+#endif
+}
+
+void wlk_condition_destroy(struct wlk_condition *condition)
+{
+  (void)pthread_cond_destroy(&condition->native);
+}
+
+void wlk_condition_wait_for(
+    struct wlk_condition *condition, struct wlk_mutex *mutex, uint64_t timeout)
+{
+  if (timeout > LONGEST_WAIT) timeout = LONGEST_WAIT; /* the caller looks again */
+  struct timespec time = {(time_t)(timeout / 1000), (long)(timeout % 1000) * 1000000};
+#if defined(__APPLE__)
+  (void)pthread_cond_timedwait_relative_np(&condition->native, &mutex->native, &time);
+#else
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  time.tv_sec += now.tv_sec;
+  time.tv_nsec += now.tv_nsec;
+  if (time.tv_nsec >= 1000000000) {
+    time.tv_sec++;
+    time.tv_nsec -= 1000000000;
+  }
+  (void)pthread_cond_timedwait(&condition->native, &mutex->native, &time);
+#endif
+}
+
+#if !defined(CLOCK_MONOTONIC_COARSE)
+#define CLOCK_MONOTONIC_COARSE CLOCK_MONOTONIC
+#endif
+
+uint64_t wlk_port_now(bool exact)
+{
+  struct timespec now;
+  (void)clock_gettime(exact ? CLOCK_MONOTONIC : CLOCK_MONOTONIC_COARSE, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 bool wlk_port_random(void *bytes, size_t size)
 {
   return getentropy(bytes, size) == 0;
+}
+
+void wlk_port_trim(void)
+{
+#if defined(__GLIBC__)
+  (void)malloc_trim(0);
+#endif
 }
 
 /* Node loads addons with RTLD_LOCAL, so two copies do not see each other. Each copy first puts

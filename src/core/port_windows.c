@@ -24,6 +24,30 @@ void wlk_condition_broadcast(struct wlk_condition *condition)
   WakeAllConditionVariable(&condition->native);
 }
 
+bool wlk_condition_init(struct wlk_condition *condition)
+{
+  InitializeConditionVariable(&condition->native);
+  return true;
+}
+
+void wlk_condition_destroy(struct wlk_condition *condition)
+{
+  (void)condition;
+}
+
+void wlk_condition_wait_for(
+    struct wlk_condition *condition, struct wlk_mutex *mutex, uint64_t timeout)
+{
+  DWORD time = timeout < INFINITE ? (DWORD)timeout : INFINITE - 1; /* the caller looks again */
+  (void)SleepConditionVariableSRW(&condition->native, &mutex->native, time, 0);
+}
+
+uint64_t wlk_port_now(bool exact)
+{
+  (void)exact;
+  return GetTickCount64();
+}
+
 bool wlk_port_random(void *bytes, size_t size)
 {
   return SystemFunction036(bytes, (ULONG)size) != FALSE;
@@ -35,6 +59,9 @@ static HMODULE module_of(const void *address, DWORD flags)
   flags |= GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS;
   return GetModuleHandleExW(flags, (LPCWSTR)address, &module) ? module : NULL;
 }
+
+/* The heap does it by itself. */
+void wlk_port_trim(void) {}
 
 /* A mapping named after the process holds what the first shares. Creating it and
  * finding it are one atomic step of the kernel, the first writer wins the exchange, and it goes

@@ -4,8 +4,9 @@
  * Locking. One mutex, `process->mutex`, guards everything that more than one thread can reach. It
  * is the only lock of the core: no order to keep. It is held for a bounded number of pointer
  * operations (a termination: in proportion to the agent's requests; a snapshot or a resize: to the
- * manager's); no memory is allocated or freed, no system call made and no wake function called
- * under it.
+ * manager's; a search for deadlocks: to the declared requests); no memory is allocated or freed, no
+ * system call made and no wake function called under it. The one exception: a thread that blocks in
+ * wlk_wait_for_the_lock is signalled under it.
  *
  * Waking. A grant to another agent puts that agent into `to_wake`, under the mutex. Before a turn
  * ends, it takes agents out of there one by one: pins the agent, unlocks, wakes, locks, unpins. A
@@ -37,11 +38,13 @@ struct wlk_process {
   struct wlk_mutex mutex;        /* the mutex */
   struct wlk_condition unpinned; /* (m) broadcast when a terminating agent lost its last pin */
   uint64_t hash_key[2];          /* (m) written once, before the first agent or manager; then (c) */
-  uint64_t agents_created;       /* (m) */
+  uint32_t agents_created;       /* (m) */
   struct wlk_link agents;        /* (m) of struct wlk_agent.by_process */
   size_t agent_count;            /* (m) of `agents` */
   struct wlk_link to_wake;       /* (m) of struct wlk_agent.by_wake: have an event, to be woken */
   struct wlk_table managers;     /* (m) of struct wlk_manager.entry, by bucket name */
+  bool interrupted;              /* (m) no thread may block any more */
+  uint64_t searches;             /* (m) for deadlocks, so far; see struct wlk_declaration */
 };
 
 #define WLK_MAGIC "web-locks core"

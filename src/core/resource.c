@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A spare with more room than this is not kept: one long name must not occupy memory for ever. */
-enum { SPARE_UNITS_MOST = 2048, SPARE_UNITS_LEAST = 24 };
+enum { SPARE_UNITS_MOST = 2048 };
 
 /* The length of a spare's name before it has one: no string is that long. */
 #define NO_NAME UINT32_MAX
@@ -14,7 +14,7 @@ enum { SPARE_UNITS_MOST = 2048, SPARE_UNITS_LEAST = 24 };
 static struct wlk_resource *spare_with_room(struct wlk_agent *agent, uint32_t length)
 {
   if (agent->spare && agent->spare->capacity >= length) return agent->spare;
-  uint32_t capacity = length > SPARE_UNITS_LEAST ? length : SPARE_UNITS_LEAST;
+  uint32_t capacity = (length | 3) + 1; /* a little more, for the next name */
   struct wlk_resource *resource = wlk_alloc(sizeof *resource + capacity * sizeof resource->name[0]);
   if (!resource) return NULL;
   resource->entry.name = resource->name;
@@ -70,7 +70,8 @@ void wlk_resource_drop_if_unused(struct wlk_turn *turn, struct wlk_resource *res
   turn->resources = &resource->entry;
 }
 
-struct wlk_request *wlk_request_new(struct wlk_agent *agent, enum wlk_mode mode, uint32_t tag)
+struct wlk_request *wlk_request_new(
+    struct wlk_agent *agent, enum wlk_mode mode, uint32_t tag, const struct wlk_extra *extra)
 {
   struct wlk_request *request = agent->spare_request;
   agent->spare_request = NULL;
@@ -81,15 +82,22 @@ struct wlk_request *wlk_request_new(struct wlk_agent *agent, enum wlk_mode mode,
   wlk_list_init(&request->by_event);
   request->agent = agent;
   request->resource = NULL;
+  request->declaration = NULL;
+  request->since = 0;
   request->tag = tag;
   request->mode = (uint8_t)mode;
   request->state = WLK_STATE_PENDING;
   request->news = 0;
-  return request;
+  if (!extra) return request;
+  request->declaration = wlk_declaration_new(request, extra);
+  if (request->declaration) return request;
+  wlk_request_recycle(agent, request);
+  return NULL;
 }
 
 void wlk_request_recycle(struct wlk_agent *agent, struct wlk_request *request)
 {
+  wlk_free(request->declaration);
   if (agent && !agent->spare_request)
     agent->spare_request = request;
   else
@@ -113,6 +121,8 @@ void wlk_resource_trim_spare(struct wlk_agent *agent)
 
 void wlk_request_end(struct wlk_turn *turn, struct wlk_request *request)
 {
+  wlk_withdraw_declaration(request);
+  if (!wlk_list_is_empty(&request->agent->declared)) wlk_forget_lock(request);
   wlk_list_remove(&request->by_event);
   wlk_list_remove(&request->by_agent);
   request->by_agent.next = turn->requests;

@@ -7,6 +7,7 @@
 #define WLK_RESOURCE_H
 
 #include "agent.h"
+#include "deadlock.h"
 #include "manager.h"
 
 /* Lock key: (m) process->mutex  (c) constant while it is in a manager */
@@ -22,20 +23,27 @@ struct wlk_resource {
 enum wlk_state {
   WLK_STATE_PENDING, /* in resource->queue */
   WLK_STATE_HELD,    /* in resource->held */
-  WLK_STATE_STOLEN /* in neither; `resource` is NULL. Until its agent took the event or released */
+  WLK_STATE_STOLEN   /* in neither, until its agent took the event or released */
 };
 
 /* Lock key: (m) process->mutex  (c) constant */
 struct wlk_request {
-  struct wlk_link by_resource;   /* (m) in the resource's queue or held list, as `state` says */
-  struct wlk_link by_agent;      /* (m) in agent->requests; once ended, in the turn's chain */
-  struct wlk_link by_event;      /* (m) in agent->events while `news` is not 0, else alone */
-  struct wlk_agent *agent;       /* (c) */
-  struct wlk_resource *resource; /* (m) */
-  uint32_t tag;                  /* (c) */
-  uint8_t mode;                  /* (c) enum wlk_mode */
-  uint8_t state;                 /* (m) enum wlk_state */
-  uint8_t news;                  /* (m) bits of enum wlk_news that the agent was not told yet */
+  struct wlk_link by_resource; /* (m) in the resource's queue or held list, as `state` says */
+  struct wlk_link by_agent;    /* (m) in agent->requests; once ended, in the turn's chain */
+  struct wlk_link by_event;    /* (m) in agent->events while `news` is not 0, else alone */
+  struct wlk_agent *agent;     /* (c) */
+  union {
+    struct wlk_resource *resource; /* (m) unless stolen */
+    struct {
+      uint32_t thread, number; /* (m) if stolen: of the agent that stole it */
+    } thief;
+  };
+  struct wlk_declaration *declaration; /* (c) what it said beyond the ordinary; NULL for nothing */
+  uint64_t since; /* (m) wlk_port_now() when it was made, then when it was granted */
+  uint32_t tag;   /* (c) */
+  uint8_t mode;   /* (c) enum wlk_mode */
+  uint8_t state;  /* (m) enum wlk_state */
+  uint8_t news;   /* (m) bits of enum wlk_news that the agent was not told yet */
 };
 
 #define WLK_REQUEST_OF(link, member) WLK_ITEM(link, struct wlk_request, member)
@@ -62,9 +70,10 @@ void wlk_resource_recycle(struct wlk_agent *agent, struct wlk_resource *resource
 /* Gives the agent's spare back if it is too long to be kept. Threads: the agent's own. */
 void wlk_resource_trim_spare(struct wlk_agent *agent);
 
-/* Makes a pending request that is in no list yet. NULL when out of memory. Threads: the agent's
- * own, without the mutex. */
-struct wlk_request *wlk_request_new(struct wlk_agent *agent, enum wlk_mode mode, uint32_t tag);
+/* Makes a pending request that is in no list yet. `extra` may be NULL. Returns NULL when out of
+ * memory. Threads: the agent's own, without the mutex. */
+struct wlk_request *wlk_request_new(
+    struct wlk_agent *agent, enum wlk_mode mode, uint32_t tag, const struct wlk_extra *extra);
 
 /* Gives the memory of a request that is in no list back, or keeps it for the agent's next. NULL as
  * agent: back. Threads: the agent's own. */

@@ -1,135 +1,264 @@
-/* Section 4.5: snapshot the lock state. */
+#include "snapshot.h"
+
 #include "agent.h"
 #include "alloc.h"
+#include "hash.h"
 #include "manager.h"
 #include "resource.h"
 
 #include <string.h>
 
-/* How much a snapshot needs: room for so many of each. */
-struct need {
-  size_t locks, names, clients, units;
-};
+/* ---- room ---- */
 
-static struct need need_of(const struct wlk_manager *manager)
+static bool has_room(struct wlk_writer *writer, struct wlk_room need)
 {
-  return (struct need){
-      manager->requests,
-      manager->resources.count,
-      manager->process->agent_count,
-      manager->name_units,
-  };
+  const struct wlk_room *room = &writer->room;
+  writer->need = need;
+  return writer->snapshot && room->locks >= need.locks && room->names >= need.names &&
+         room->clients >= need.clients && room->units >= need.units;
 }
-
-static bool has_room(const struct need *room, const struct need *need)
-{
-  return room->locks >= need->locks && room->names >= need->names &&
-         room->clients >= need->clients && room->units >= need->units;
-}
-
-/* What fills a snapshot, and where the next of each goes. */
-struct writer {
-  struct wlk_snapshot *snapshot;
-  uint16_t *units;
-  char (*client_ids)[WLK_CLIENT_ID_SIZE];
-};
 
 /* One block: the snapshot, then its arrays, the most aligned first. */
-static bool allocate(struct writer *writer, const struct need *room)
+static bool allocate(struct wlk_writer *writer, struct wlk_room room)
 {
   struct wlk_snapshot *snapshot = wlk_alloc(
-      sizeof *snapshot + room->names * sizeof *snapshot->names +
-      room->clients * sizeof *snapshot->client_ids + room->locks * sizeof *snapshot->locks +
-      room->units * sizeof *writer->units + room->clients * sizeof *writer->client_ids);
+      sizeof *snapshot + room.names * sizeof *snapshot->names +
+      room.clients * sizeof *snapshot->clients + room.locks * sizeof *snapshot->locks +
+      room.units * sizeof *writer->units + room.clients * WLK_CLIENT_ID_SIZE);
+  writer->snapshot = snapshot;
   if (!snapshot) return false;
   memset(snapshot, 0, sizeof *snapshot);
   snapshot->names = (struct wlk_name *)(void *)(snapshot + 1);
-  snapshot->client_ids = (const char **)(void *)(snapshot->names + room->names);
-  snapshot->locks = (struct wlk_lock_info *)(void *)(snapshot->client_ids + room->clients);
-  writer->snapshot = snapshot;
-  writer->units = (uint16_t *)(void *)(snapshot->locks + room->locks);
-  writer->client_ids = (char(*)[WLK_CLIENT_ID_SIZE])(void *)(writer->units + room->units);
+  snapshot->clients = (struct wlk_client *)(void *)(snapshot->names + room.names);
+  snapshot->locks = (struct wlk_lock_info *)(void *)(snapshot->clients + room.clients);
+  writer->units = (uint16_t *)(void *)(snapshot->locks + room.locks);
+  writer->client_ids = (char *)(writer->units + room.units);
+  writer->room = room;
   return true;
 }
 
-static void write_clients(struct writer *writer, struct wlk_process *process)
+static bool grow(struct wlk_writer *writer)
+{
+  const struct wlk_room *need = &writer->need;
+  wlk_snapshot_free(writer->snapshot);
+  return allocate(
+      writer, (struct wlk_room){
+                  need->locks + need->locks / 4,
+                  need->names + need->names / 4,
+                  need->clients + need->clients / 4,
+                  need->units + need->units / 4,
+              });
+}
+
+void wlk_snapshot_free(struct wlk_snapshot *snapshot)
+{
+  wlk_free(snapshot);
+}
+
+/* ---- writing ---- */
+
+static struct wlk_name copy_units(struct wlk_writer *writer, const uint16_t *units, uint32_t length)
+{
+  struct wlk_name copy = {writer->units, length};
+  if (length > 0) memcpy(writer->units, units, length * sizeof *units);
+  writer->units += length;
+  return copy;
+}
+
+/* Returns the index of the name. */
+static uint32_t write_name(struct wlk_writer *writer, const uint16_t *units, uint32_t length)
+{
+  struct wlk_snapshot *snapshot = writer->snapshot;
+  snapshot->names[snapshot->name_count] = copy_units(writer, units, length);
+  return (uint32_t)snapshot->name_count++;
+}
+
+static void write_clients(struct wlk_writer *writer, struct wlk_process *process)
     WLK_REQUIRES(process->mutex)
 {
   struct wlk_snapshot *snapshot = writer->snapshot;
   WLK_LIST_FOR_EACH (link, &process->agents) {
     struct wlk_agent *agent = WLK_ITEM(link, struct wlk_agent, by_process);
     agent->snapshot_index = (uint32_t)snapshot->client_count;
-    memcpy(*writer->client_ids, agent->client_id, sizeof agent->client_id);
-    snapshot->client_ids[snapshot->client_count++] = *writer->client_ids++;
+    memcpy(writer->client_ids, agent->client_id, WLK_CLIENT_ID_SIZE);
+    snapshot->clients[snapshot->client_count++] = (struct wlk_client){
+        .id = writer->client_ids,
+        .thread = copy_units(writer, agent->thread_name, agent->thread_name_length),
+        .thread_id = agent->thread_id,
+    };
+    writer->client_ids += WLK_CLIENT_ID_SIZE;
   }
 }
 
-static void write_locks(struct writer *writer, const struct wlk_link *list, bool held)
+static uint32_t age_of(const struct wlk_request *request, uint64_t now)
+{
+  uint64_t age = now > request->since ? now - request->since : 0;
+  return age < UINT32_MAX ? (uint32_t)age : UINT32_MAX;
+}
+
+static struct wlk_lock_info info_of(
+    struct wlk_writer *writer, const struct wlk_request *request, uint32_t name)
+{
+  const struct wlk_declaration *declaration = request->declaration;
+  bool labelled = declaration && declaration->label_length > 0;
+  return (struct wlk_lock_info){
+      .name = name,
+      .client = request->agent->snapshot_index,
+      .mode = request->mode,
+      .held = request->state == WLK_STATE_HELD,
+      .label = labelled ? write_name(
+                              writer, wlk_declaration_label(declaration), declaration->label_length)
+                        : WLK_NO_LABEL,
+      .age = age_of(request, wlk_port_now(false)),
+  };
+}
+
+static void write_locks(struct wlk_writer *writer, const struct wlk_link *list, uint32_t name)
 {
   struct wlk_snapshot *snapshot = writer->snapshot;
   WLK_LIST_FOR_EACH (link, list) {
-    const struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
-    snapshot->locks[snapshot->lock_count++] = (struct wlk_lock_info){
-        .name = (uint32_t)snapshot->name_count - 1,
-        .client = request->agent->snapshot_index,
-        .mode = request->mode,
-        .held = held,
-    };
+    struct wlk_lock_info info = info_of(writer, WLK_REQUEST_OF(link, by_resource), name);
+    snapshot->locks[snapshot->lock_count++] = info;
   }
 }
 
-static void write_resource(struct writer *writer, const struct wlk_resource *resource)
+static uint32_t write_resource_name(struct wlk_writer *writer, const struct wlk_resource *resource)
 {
-  struct wlk_snapshot *snapshot = writer->snapshot;
-  uint32_t length = resource->entry.length;
-  if (length > 0) memcpy(writer->units, resource->name, length * sizeof *writer->units);
-  snapshot->names[snapshot->name_count++] = (struct wlk_name){writer->units, length};
-  writer->units += length;
-  write_locks(writer, &resource->held, true);
-  write_locks(writer, &resource->queue, false);
+  return write_name(writer, resource->name, resource->entry.length);
 }
 
-static void write_all(
-    struct writer *writer, struct wlk_process *process, struct wlk_manager *manager)
-    WLK_REQUIRES(process->mutex)
+/* How much all agents need. */
+static struct wlk_room room_for_clients(const struct wlk_process *process)
+{
+  return (struct wlk_room){0, 0, process->agent_count, process->agent_count * WLK_THREAD_NAME_MOST};
+}
+
+/* ---- 4.5 snapshot the lock state ---- */
+
+static bool write_state(struct wlk_writer *writer, struct wlk_manager *manager)
+    WLK_REQUIRES(manager->process->mutex)
 {
   const struct wlk_table *table = &manager->resources;
-  write_clients(writer, process);
-  for (struct wlk_entry *e = wlk_table_first(table); e; e = wlk_table_after(table, e))
-    write_resource(writer, WLK_ITEM(e, struct wlk_resource, entry));
+  struct wlk_room need = room_for_clients(manager->process);
+  need.locks += manager->requests;
+  need.names += table->count + manager->labels;
+  need.units += manager->name_units;
+  if (!has_room(writer, need)) return false;
+  write_clients(writer, manager->process);
+  for (struct wlk_entry *e = wlk_table_first(table); e; e = wlk_table_after(table, e)) {
+    const struct wlk_resource *resource = WLK_ITEM(e, struct wlk_resource, entry);
+    uint32_t name = write_resource_name(writer, resource);
+    write_locks(writer, &resource->held, name);
+    write_locks(writer, &resource->queue, name);
+  }
+  return true;
 }
 
-/* Memory is allocated without the mutex, so the state can have outgrown it when the mutex is taken
- * again. Each round asks for a quarter more than was needed, so a further round needs the state to
- * have grown that much meanwhile. */
 enum wlk_status wlk_snapshot_the_lock_state(
     struct wlk_manager *manager, struct wlk_snapshot **result)
 {
-  struct wlk_process *process = manager->process;
-  struct writer writer = {NULL, NULL, NULL};
-  struct need room = {0, 0, 0, 0};
+  struct wlk_writer writer = {NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, NULL, NULL};
   for (;;) {
-    wlk_mutex_lock(&process->mutex);
-    struct need need = need_of(manager);
-    bool fits = writer.snapshot && has_room(&room, &need);
-    if (fits) write_all(&writer, process, manager);
-    wlk_mutex_unlock(&process->mutex);
-    if (fits) break;
-
-    wlk_snapshot_free(writer.snapshot);
-    room = (struct need){
-        need.locks + need.locks / 4,
-        need.names + need.names / 4,
-        need.clients + need.clients / 4,
-        need.units + need.units / 4,
-    };
-    if (!allocate(&writer, &room)) return WLK_NO_MEMORY;
+    wlk_mutex_lock(&manager->process->mutex);
+    bool written = write_state(&writer, manager);
+    wlk_mutex_unlock(&manager->process->mutex);
+    if (written) break;
+    if (!grow(&writer)) return WLK_NO_MEMORY;
   }
   *result = writer.snapshot;
   return WLK_OK;
 }
 
-void wlk_snapshot_free(struct wlk_snapshot *snapshot)
+/* ---- who holds one name ---- */
+
+static void add_label(struct wlk_room *need, const struct wlk_request *request)
 {
-  wlk_free(snapshot);
+  if (!request->declaration || request->declaration->label_length == 0) return;
+  need->names++;
+  need->units += request->declaration->label_length;
+}
+
+static bool write_holders(
+    struct wlk_writer *writer, struct wlk_manager *manager, const struct wlk_entry *key)
+    WLK_REQUIRES(manager->process->mutex)
+{
+  struct wlk_room need = room_for_clients(manager->process);
+  const struct wlk_entry *entry = wlk_table_find(&manager->resources, key);
+  const struct wlk_resource *resource = entry ? WLK_ITEM(entry, struct wlk_resource, entry) : NULL;
+  if (resource) {
+    need.names++;
+    need.units += key->length;
+    WLK_LIST_FOR_EACH (link, &resource->held) {
+      need.locks++;
+      add_label(&need, WLK_REQUEST_OF(link, by_resource));
+    }
+  }
+  if (!has_room(writer, need)) return false;
+  write_clients(writer, manager->process);
+  if (resource) write_locks(writer, &resource->held, write_resource_name(writer, resource));
+  return true;
+}
+
+enum wlk_status wlk_snapshot_the_holders(
+    struct wlk_manager *manager, const uint16_t *name, uint32_t length,
+    struct wlk_snapshot **result)
+{
+  struct wlk_writer writer = {NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, NULL, NULL};
+  struct wlk_entry key = {NULL, wlk_hash(manager->process->hash_key, name, length), name, length};
+  for (;;) {
+    wlk_mutex_lock(&manager->process->mutex);
+    bool written = write_holders(&writer, manager, &key);
+    wlk_mutex_unlock(&manager->process->mutex);
+    if (written) break;
+    if (!grow(&writer)) return WLK_NO_MEMORY;
+  }
+  *result = writer.snapshot;
+  return WLK_OK;
+}
+
+/* ---- the cycle of a deadlock ---- */
+
+void wlk_cycle_write(
+    struct wlk_cycle *cycle, struct wlk_process *process, struct wlk_declaration *end,
+    struct wlk_request *last)
+{
+  struct wlk_writer *writer = &cycle->writer;
+  struct wlk_room need = room_for_clients(process);
+  struct wlk_request *lock = last;
+  for (struct wlk_declaration *d = end; d; lock = d->through, d = d->waiting) {
+    need.locks += 2;
+    need.names++;
+    need.units += d->request->resource->entry.length;
+    add_label(&need, d->request);
+    add_label(&need, lock);
+  }
+  cycle->written = has_room(writer, need);
+  if (!cycle->written) return;
+
+  write_clients(writer, process);
+  struct wlk_lock_info *infos = writer->snapshot->locks;
+  size_t i = writer->snapshot->lock_count = need.locks;
+  lock = last;
+  for (struct wlk_declaration *d = end; d; lock = d->through, d = d->waiting) {
+    uint32_t name = write_resource_name(writer, d->request->resource);
+    infos[--i] = info_of(writer, lock, name);
+    infos[--i] = info_of(writer, d->request, name);
+  }
+}
+
+bool wlk_cycle_grow(struct wlk_cycle *cycle, enum wlk_status *status)
+{
+  if (cycle->written) return false;
+  if (grow(&cycle->writer)) return true;
+  *status = WLK_NO_MEMORY;
+  return false;
+}
+
+void wlk_cycle_finish(
+    struct wlk_cycle *cycle, enum wlk_status status, struct wlk_snapshot **snapshot)
+{
+  if (status == WLK_DEADLOCK)
+    *snapshot = cycle->writer.snapshot;
+  else
+    wlk_snapshot_free(cycle->writer.snapshot);
 }

@@ -36,6 +36,9 @@
   X(WLK_NOT_AVAILABLE, "the lock is not available without waiting")                                \
   X(WLK_STOLEN, "the lock was stolen")                                                             \
   X(WLK_NOT_HELD, "the request was not granted yet")                                               \
+  X(WLK_TIMED_OUT, "the lock was not granted in time")                                             \
+  X(WLK_DEADLOCK, "who asks for the lock is whom it waits for")                                    \
+  X(WLK_INTERRUPTED, "the process ends, no thread may block any more")                             \
   X(WLK_NO_MEMORY, "out of memory")                                                                \
   X(WLK_NO_RANDOM, "the system gave no random bytes")                                              \
   X(WLK_NO_RENDEZVOUS, "the dynamic loader did not tell which copy was loaded first")              \
@@ -66,8 +69,28 @@ enum wlk_news {
 };
 
 struct wlk_event {
-  uint32_t tag;  /* what the agent called the request in wlk_request_a_lock */
-  uint32_t news; /* bits of enum wlk_news */
+  uint32_t tag;          /* what the agent called the request in wlk_request_a_lock */
+  uint32_t news;         /* bits of enum wlk_news */
+  uint32_t thief_thread; /* if stolen: the thread of the agent that stole it, and that agent's */
+  uint32_t thief_number; /* number, the end of its client id */
+};
+
+/* The thread of an agent, for those who look at snapshots. */
+struct wlk_thread {
+  uint32_t id; /* any number, the same for all agents of a thread and for no other thread */
+  const uint16_t *name; /* `name_length` UTF-16 code units; cut to WLK_THREAD_NAME_MOST */
+  uint32_t name_length;
+};
+
+enum { WLK_THREAD_NAME_MOST = 64 };
+
+/* What a request can say beyond the specification. */
+struct wlk_extra {
+  const uint16_t *label; /* `label_length` UTF-16 code units for snapshots; none if that is 0 */
+  uint32_t label_length;
+  bool reject_deadlock;              /* see wlk_request_a_lock */
+  struct wlk_request *const *inside; /* granted locks of the same agent that are not released */
+  uint32_t inside_count;             /* before this request has ended */
 };
 
 /* Where a call puts the events of the calling agent. */
@@ -75,6 +98,8 @@ struct wlk_events {
   struct wlk_event *items; /* in: room for `capacity` events, the caller's */
   size_t capacity;         /* in */
   size_t count;            /* out: how many were written; if `capacity`, there may be more */
+  uint32_t thief_thread;   /* out, if the call answers WLK_STOLEN: who stole the lock, as in */
+  uint32_t thief_number;   /* wlk_event */
 };
 
 /* Called when an agent has its first event. `data` is what was given with it. */
@@ -94,18 +119,27 @@ enum wlk_status wlk_process_join(struct wlk_process **process);
  * need be. With NULL: the path of the module that is asking. */
 void wlk_process_path(const struct wlk_process *process, char *path, size_t size);
 
+/* Ends all wlk_wait_for_the_lock of the process, and every later one at once: before the process
+ * exits, which waits for its threads. Threads: any. */
+void wlk_process_interrupt(struct wlk_process *process);
+
+/* Gives memory that the core has freed back to the system, as far as the C library can. Worth its
+ * milliseconds after a burst of requests. Threads: any. */
+void wlk_process_trim(void);
+
 /* ---- agents ---- */
 
 /* Makes an agent.
  *   prefix   beginning of its client id (2.4), ASCII, at most 40 bytes; the core appends a number,
  *            so that no two agents of the process have the same
+ *   thread   the thread it is for; copied
  *   wake     see above
  *   agent    out: the agent, the caller's thread's until wlk_agent_terminate
  *   returns  WLK_OK, WLK_NO_MEMORY, WLK_NO_RANDOM
  *   threads  any; the agent belongs to the thread that uses it */
 enum wlk_status wlk_agent_create(
-    struct wlk_process *process, const char *prefix, wlk_wake_function *wake, void *data,
-    struct wlk_agent **agent);
+    struct wlk_process *process, const char *prefix, const struct wlk_thread *thread,
+    wlk_wake_function *wake, void *data, struct wlk_agent **agent);
 
 /* Returns the agent's client id, a string that lives as long as the agent. Threads: the agent's
  * own. */
@@ -142,22 +176,53 @@ void wlk_manager_close(struct wlk_manager *manager);
 
 /* ---- locks ---- */
 
+struct wlk_snapshot;
+
 /* Requests a lock (4.1).
  *   agent    whose request it is; the calling thread's
  *   manager  open until the request ended
  *   name     `length` UTF-16 code units; may be NULL when `length` is 0. The core copies it
  *   tag      any number; events about this request carry it
+ *   extra    what else it says, copied; NULL for nothing
+ *   cycle    out, on WLK_DEADLOCK: the cycle, to be freed with wlk_snapshot_free. May be NULL if
+ *            `extra` does not say `reject_deadlock`
  *   request  out, on WLK_GRANTED and WLK_PENDING: the request; unset otherwise
  *   events   out: events of the agent (a steal may end locks of its own)
  *   returns  WLK_GRANTED  the lock is held now; no event tells it again
  *            WLK_PENDING  an event will tell
  *            WLK_NOT_AVAILABLE  with WLK_IF_AVAILABLE: not grantable; nothing was changed
+ *            WLK_DEADLOCK  nothing was changed: the request would have to wait, and closes a cycle
  *            WLK_NO_MEMORY  nothing was changed
- *   cost     O(length), whatever else is pending; a steal O(locks held on the name) */
+ *   cost     O(length), whatever else is pending; a steal O(locks held on the name); with
+ *            `reject_deadlock` and waiting O(such requests that are pending)
+ *
+ * Deadlocks. A request that says `reject_deadlock` declares that the locks `inside` which it is made
+ * are not released before it has ended. While pending it waits for every lock held on its name, and
+ * each of those for the declared requests that were made inside it. If following that leads from
+ * the new request back to a lock it was made inside of, none of them can ever be granted: the new
+ * one, which closes the cycle, is not made. The snapshot `cycle` has, in turn, the request and a lock
+ * that it waits for, the request that this lock waits for and a lock that waits for, and so on; the
+ * last lock is one that the first request was made inside of. */
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
-    enum wlk_mode mode, enum wlk_option option, uint32_t tag, struct wlk_request **request,
-    struct wlk_events *events);
+    enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
+    struct wlk_request **request, struct wlk_snapshot **cycle, struct wlk_events *events);
+
+/* Blocks the calling thread until a request is granted.
+ *   request  answered with WLK_PENDING; no event about it was taken
+ *   timeout  milliseconds; WLK_FOREVER for no limit
+ *   events   out: events of the agent, none about this request
+ *   returns  WLK_GRANTED  the lock is held; no event tells it again
+ *            WLK_STOLEN  it was granted and stolen; the request ended
+ *            WLK_TIMED_OUT  the request ended
+ *            WLK_DEADLOCK  at once: the lock is held by the calling thread, or it is ahead in the
+ *            queue, and a thread that blocks releases nothing; the request ended
+ *            WLK_INTERRUPTED  wlk_process_interrupt was called; the request ended
+ *   threads  the agent's own, and only while nothing else of that thread has to go on */
+enum wlk_status wlk_wait_for_the_lock(
+    struct wlk_request *request, uint64_t timeout, struct wlk_events *events);
+
+#define WLK_FOREVER UINT64_MAX
 
 /* Releases a lock (4.2) and grants what became grantable. Ends the request.
  *   lock     granted; whether the agent took the event yet does not matter, it is dropped if not
@@ -183,21 +248,32 @@ enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_ev
 /* One lock or request of a snapshot, in numbers. */
 struct wlk_lock_info {
   uint32_t name;   /* index into `names` */
-  uint32_t client; /* index into `client_ids` */
+  uint32_t client; /* index into `clients` */
   uint32_t mode;   /* enum wlk_mode */
   uint32_t held;   /* 1 for a lock, 0 for a pending request */
+  uint32_t label;  /* index into `names`; WLK_NO_LABEL if it has none */
+  uint32_t age; /* milliseconds since it was granted or, if pending, requested; UINT32_MAX at most.
+                      As exact as the system's cheapest clock: a few milliseconds */
 };
+
+#define WLK_NO_LABEL UINT32_MAX
 
 struct wlk_name {
   const uint16_t *units; /* UTF-16 code units, not terminated */
   uint32_t length;       /* of `units` */
 };
 
+struct wlk_client {
+  const char *id;         /* client id, ASCII, NUL-terminated */
+  struct wlk_name thread; /* name of the thread */
+  uint32_t thread_id;
+};
+
 /* All pointers point into the snapshot's own memory. */
 struct wlk_snapshot {
   struct wlk_lock_info *locks; /* by resource: the held ones, then the queue in its order */
-  struct wlk_name *names;      /* each resource name once */
-  const char **client_ids;     /* of all agents, ASCII, NUL-terminated */
+  struct wlk_name *names;      /* each resource name once, and labels */
+  struct wlk_client *clients;  /* all agents */
   size_t lock_count;
   size_t name_count;
   size_t client_count;
@@ -210,6 +286,12 @@ struct wlk_snapshot {
  *   cost     O(locks and requests of the manager) */
 enum wlk_status wlk_snapshot_the_lock_state(
     struct wlk_manager *manager, struct wlk_snapshot **snapshot);
+
+/* Snapshots the locks held on one name, without the requests that wait for it; otherwise the same.
+ *   cost     O(locks held on the name + agents) */
+enum wlk_status wlk_snapshot_the_holders(
+    struct wlk_manager *manager, const uint16_t *name, uint32_t length,
+    struct wlk_snapshot **snapshot);
 
 /* Frees a snapshot; NULL is allowed. */
 void wlk_snapshot_free(struct wlk_snapshot *snapshot);

@@ -10,7 +10,7 @@
 static struct outcome take_some(struct world *w, int actor, bool woken, size_t capacity)
 {
   struct outcome outcome = {0};
-  struct wlk_events events = {outcome.events, capacity, 0};
+  struct wlk_events events = {outcome.events, capacity, 0, 0, 0};
   wlk_agent_take_events(w->actors[actor].agent, woken, &events);
   outcome.count = events.count;
   return outcome;
@@ -30,7 +30,9 @@ TEST(long_prefix, "2.4: a client id begins with at most 40 bytes of its prefix, 
   struct world w;
   struct wlk_agent *agent;
   begin(&w);
-  CHECK(wlk_agent_create(&w.process, prefix, w.actors[0].agent->wake, NULL, &agent) == WLK_OK);
+  CHECK(
+      wlk_agent_create(&w.process, prefix, &no_thread, w.actors[0].agent->wake, NULL, &agent) ==
+      WLK_OK);
   const char *id = wlk_agent_client_id(agent);
   CHECK(strncmp(id, prefix, 40) == 0 && strcmp(id + 40, "5") == 0);
   wlk_agent_terminate(agent);
@@ -97,7 +99,7 @@ TEST(left_over, "events beyond the capacity stay, in order, and a new one wakes 
 TEST(no_room, "the caller's own grants for which it has no room wait for it, without a wake-up")
 {
   struct world w;
-  struct wlk_events none = {NULL, 0, 0};
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
   begin(&w);
   struct outcome lock = ask(&w, 0, "a", EX, WLK_WAIT, 1);
   (void)ask(&w, 0, "a", EX, WLK_WAIT, 2);
@@ -116,7 +118,7 @@ TEST(dropped, "a lock that is released before its grant was told leaves no event
   struct outcome b = contend(&w, "b", 2);
   (void)release_lock(a.request);
   (void)release_lock(b.request);
-  struct wlk_events none = {NULL, 0, 0};
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
   CHECK(wlk_release_the_lock(early.request, &none) == WLK_OK);
   struct outcome events = take(&w, 1);
   CHECK(events.count == 1 && is_event(&events, 0, 2, WLK_NEWS_GRANTED));

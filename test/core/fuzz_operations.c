@@ -92,7 +92,7 @@ static void check_all_told(int agent)
 static void do_take(int agent)
 {
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0};
+  struct wlk_events events = {items, MOST, 0, 0, 0};
   wlk_agent_take_events(agents[agent], true, &events);
   check_events(agent, &events);
   check_all_told(agent);
@@ -123,11 +123,11 @@ static void do_request(int agent, int resource, enum wlk_mode mode, enum wlk_opt
     expected_status = e->place == HOLDING ? WLK_GRANTED : WLK_PENDING;
   }
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0};
+  struct wlk_events events = {items, MOST, 0, 0, 0};
   uint16_t name = (uint16_t)(resource % NAMES);
   enum wlk_status status = wlk_request_a_lock(
-      agents[agent], managers[resource / NAMES], &name, 1, mode, option, (uint32_t)id, &e->request,
-      &events);
+      agents[agent], managers[resource / NAMES], &name, 1, mode, option, (uint32_t)id, NULL,
+      &e->request, NULL, &events);
   must(status == expected_status, "the answer to a request");
   check_events(agent, &events);
 }
@@ -144,7 +144,7 @@ static void do_release(int id)
 {
   struct expected *e = &all[id];
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0};
+  struct wlk_events events = {items, MOST, 0, 0, 0};
   static const enum wlk_status answers[] = {0, WLK_NOT_HELD, WLK_OK, WLK_STOLEN};
   enum wlk_status expected_status = answers[e->place];
   if (e->place == HOLDING) {
@@ -163,7 +163,7 @@ static void do_abort(int id)
 {
   struct expected *e = &all[id];
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0};
+  struct wlk_events events = {items, MOST, 0, 0, 0};
   static const enum wlk_status answers[] = {0, WLK_OK, WLK_GRANTED, WLK_STOLEN};
   enum wlk_status expected_status = answers[e->place];
   if (e->place == QUEUED) {
@@ -190,7 +190,8 @@ static void do_terminate(int agent)
       if (holding) process_queue(all[i].resource, -1);
     }
   wlk_agent_terminate(agents[agent]);
-  if (wlk_agent_create(&process, "fuzz-", ignore, NULL, &agents[agent]) != WLK_OK) abort();
+  if (wlk_agent_create(&process, "fuzz-", &no_thread, ignore, NULL, &agents[agent]) != WLK_OK)
+    abort();
 }
 
 /* Whether `info` is about a lock that the oracle knows as held and that is not in `seen` yet. */
@@ -223,14 +224,14 @@ static void compare_snapshot(int manager)
     uint16_t name = s->names[info->name].units[0];
     int resource = manager * NAMES + name;
     if (info->held) {
-      must(is_held(resource, info, s->client_ids[info->client], seen), "a lock in a snapshot");
+      must(is_held(resource, info, s->clients[info->client].id, seen), "a lock in a snapshot");
       continue;
     }
     must(position[name] < lengths[resource], "the queue in a snapshot");
     const struct expected *e = &all[queues[resource][position[name]++]];
     must(info->mode == e->mode, "a mode in a snapshot");
     must(
-        strcmp(s->client_ids[info->client], wlk_agent_client_id(agents[e->agent])) == 0,
+        strcmp(s->clients[info->client].id, wlk_agent_client_id(agents[e->agent])) == 0,
         "a client id");
   }
   wlk_snapshot_free(s);
@@ -284,7 +285,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   for (uint16_t i = 0; i < MANAGERS; i++)
     if (wlk_manager_open(&process, &i, 1, &managers[i]) != WLK_OK) abort();
   for (int i = 0; i < AGENTS; i++)
-    if (wlk_agent_create(&process, "fuzz-", ignore, NULL, &agents[i]) != WLK_OK) abort();
+    if (wlk_agent_create(&process, "fuzz-", &no_thread, ignore, NULL, &agents[i]) != WLK_OK)
+      abort();
 
   for (size_t i = 0; i + 1 < size; i += 2) operate(data[i], data[i + 1]);
 

@@ -79,6 +79,8 @@ bool fail_allocation(long n)
 
 /* ---- the core ---- */
 
+const struct wlk_thread no_thread = {0, NULL, 0};
+
 static void count_wake(void *data)
 {
   ((struct actor *)data)->wakes++;
@@ -88,7 +90,8 @@ void start_actor(struct world *world, int actor)
 {
   struct actor *it = &world->actors[actor];
   it->wakes = 0;
-  CHECK(wlk_agent_create(&world->process, "test-", count_wake, it, &it->agent) == WLK_OK);
+  CHECK(
+      wlk_agent_create(&world->process, "test-", &no_thread, count_wake, it, &it->agent) == WLK_OK);
 }
 
 void stop_actor(struct world *world, int actor)
@@ -119,7 +122,7 @@ void end(struct world *world)
 
 static struct wlk_events room(struct outcome *outcome)
 {
-  return (struct wlk_events){outcome->events, sizeof outcome->events / sizeof *outcome->events, 0};
+  return (struct wlk_events){outcome->events, sizeof outcome->events / sizeof *outcome->events, 0, 0, 0};
 }
 
 struct outcome ask(
@@ -132,8 +135,8 @@ struct outcome ask(
   uint32_t length = 0;
   for (; name[length]; length++) units[length] = (unsigned char)name[length];
   outcome.status = wlk_request_a_lock(
-      world->actors[actor].agent, world->manager, units, length, mode, option, tag,
-      &outcome.request, &events);
+      world->actors[actor].agent, world->manager, units, length, mode, option, tag, NULL,
+      &outcome.request, NULL, &events);
   outcome.count = events.count;
   return outcome;
 }

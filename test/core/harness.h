@@ -46,6 +46,9 @@ bool fail_allocation(long n);
 
 /* ---- the core ---- */
 
+/* A thread with the id 0 and no name. */
+extern const struct wlk_thread no_thread;
+
 /* An agent that counts how often it is woken. */
 struct actor {
   struct wlk_agent *agent;

@@ -261,21 +261,21 @@ TEST(names, "2.1: names are compared by code unit")
   struct world w;
   begin(&w);
   struct wlk_request *request;
-  struct wlk_events none = {NULL, 0, 0};
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
   struct wlk_agent *agent = w.actors[0].agent;
   CHECK(
-      wlk_request_a_lock(agent, w.manager, NULL, 0, EX, WLK_WAIT, 9, &request, &none) ==
+      wlk_request_a_lock(agent, w.manager, NULL, 0, EX, WLK_WAIT, 9, NULL, &request, NULL, &none) ==
       WLK_GRANTED);
   for (size_t i = 0; i < 7; i++)
     CHECK(
         wlk_request_a_lock(
-            agent, w.manager, units[i], lengths[i], EX, WLK_WAIT, 1, &request, &none) ==
+            agent, w.manager, units[i], lengths[i], EX, WLK_WAIT, 1, NULL, &request, NULL, &none) ==
         WLK_GRANTED);
   for (size_t i = 0; i < 7; i++)
     CHECK(
         wlk_request_a_lock(
-            agent, w.manager, units[i], lengths[i], EX, WLK_IF_AVAILABLE, 1, &request, &none) ==
-        WLK_NOT_AVAILABLE);
+            agent, w.manager, units[i], lengths[i], EX, WLK_IF_AVAILABLE, 1, NULL, &request, NULL,
+            &none) == WLK_NOT_AVAILABLE);
   end(&w);
 }
 
@@ -286,15 +286,17 @@ TEST(long_names, "a name of a megabyte is a name, and its memory is given back")
   struct world w;
   begin(&w);
   struct wlk_request *request;
-  struct wlk_events none = {NULL, 0, 0};
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
   struct wlk_agent *agent = w.actors[0].agent;
   CHECK(
-      wlk_request_a_lock(agent, w.manager, name, UNITS, EX, WLK_WAIT, 1, &request, &none) ==
+      wlk_request_a_lock(
+          agent, w.manager, name, UNITS, EX, WLK_WAIT, 1, NULL, &request, NULL, &none) ==
       WLK_GRANTED);
   name[UNITS - 1] = 1;
   struct wlk_request *other;
   CHECK(
-      wlk_request_a_lock(agent, w.manager, name, UNITS, EX, WLK_WAIT, 2, &other, &none) ==
+      wlk_request_a_lock(
+          agent, w.manager, name, UNITS, EX, WLK_WAIT, 2, NULL, &other, NULL, &none) ==
       WLK_GRANTED);
   CHECK(wlk_release_the_lock(request, &none) == WLK_OK);
   CHECK(wlk_release_the_lock(other, &none) == WLK_OK);
@@ -350,7 +352,7 @@ TEST(
   static const int agents[] = {0, 1, 2, 0};
   for (size_t i = 0, seen = 0; i < s->lock_count; i++) {
     const struct wlk_lock_info *info = &s->locks[i];
-    const char *id = s->client_ids[info->client];
+    const char *id = s->clients[info->client].id;
     if (s->names[info->name].length == 2) {
       CHECK(info->held && strcmp(id, w.actors[3].agent->client_id) == 0);
       continue;

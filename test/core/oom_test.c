@@ -40,7 +40,8 @@ static void survive(scenario *run, int least)
 static bool create_agent(struct world *w)
 {
   struct wlk_agent *agent;
-  if (!succeeded(wlk_agent_create(&w->process, "", w->actors[0].agent->wake, NULL, &agent)))
+  if (!succeeded(
+          wlk_agent_create(&w->process, "", &no_thread, w->actors[0].agent->wake, NULL, &agent)))
     return false;
   wlk_agent_terminate(agent);
   return true;
@@ -65,9 +66,10 @@ static bool request_long_name(struct world *w)
 {
   static const uint16_t name[5000];
   struct wlk_request *request;
-  struct wlk_events none = {NULL, 0, 0};
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
   if (!succeeded(wlk_request_a_lock(
-          w->actors[1].agent, w->manager, name, 5000, WLK_SHARED, WLK_WAIT, 2, &request, &none)))
+          w->actors[1].agent, w->manager, name, 5000, WLK_SHARED, WLK_WAIT, 2, NULL, &request, NULL,
+          &none)))
     return false;
   return wlk_release_the_lock(request, &none) == WLK_OK;
 }

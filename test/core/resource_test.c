@@ -12,9 +12,9 @@ static struct wlk_request *hold(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length)
 {
   struct wlk_request *lock = NULL;
-  struct wlk_events none = {NULL, 0, 0};
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
   CHECK(
-      wlk_request_a_lock(agent, manager, name, length, EX, WLK_WAIT, 1, &lock, &none) ==
+      wlk_request_a_lock(agent, manager, name, length, EX, WLK_WAIT, 1, NULL, &lock, NULL, &none) ==
       WLK_GRANTED);
   return lock;
 }
@@ -23,8 +23,9 @@ static bool is_free(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length)
 {
   struct wlk_request *lock;
-  struct wlk_events none = {NULL, 0, 0};
-  if (wlk_request_a_lock(agent, manager, name, length, EX, WLK_IF_AVAILABLE, 1, &lock, &none) !=
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  if (wlk_request_a_lock(
+          agent, manager, name, length, EX, WLK_IF_AVAILABLE, 1, NULL, &lock, NULL, &none) !=
       WLK_GRANTED)
     return false;
   CHECK(wlk_release_the_lock(lock, &none) == WLK_OK);
@@ -36,7 +37,7 @@ TEST(same_chain, "2.1: names that share a chain of the table are told apart")
   enum { SAME = 6 };
   uint16_t names[SAME] = {0};
   struct wlk_request *locks[SAME];
-  struct wlk_events none = {NULL, 0, 0};
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
   struct world w;
   begin(&w);
   for (uint32_t unit = 0, found = 0; found < SAME; unit++) {
@@ -92,13 +93,14 @@ TEST(own_queues, "2.2: a steal, a release and a termination leave the other mana
   uint16_t bucket = 'o', name = 'a';
   struct wlk_manager *other;
   struct wlk_request *waiting;
-  struct wlk_events none = {NULL, 0, 0};
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
   struct world w;
   begin(&w);
   CHECK(wlk_manager_open(&w.process, &bucket, 1, &other) == WLK_OK);
   struct wlk_request *lock = hold(w.actors[0].agent, other, &name, 1);
   CHECK(
-      wlk_request_a_lock(w.actors[1].agent, other, &name, 1, EX, WLK_WAIT, 2, &waiting, &none) ==
+      wlk_request_a_lock(
+          w.actors[1].agent, other, &name, 1, EX, WLK_WAIT, 2, NULL, &waiting, NULL, &none) ==
       WLK_PENDING);
   (void)hold(w.actors[2].agent, w.manager, &name, 1);
   struct outcome thief = ask(&w, 3, "a", EX, WLK_STEAL, 3);
@@ -191,7 +193,7 @@ static void *grow_and_shrink(void *data)
   const struct resizer *it = data;
   struct wlk_agent *agent = it->world->actors[it->actor].agent;
   struct wlk_request *locks[NAMES_EACH];
-  struct wlk_events none = {NULL, 0, 0};
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
   for (int round = 0; round < ROUNDS; round++) {
     (void)pthread_barrier_wait(it->start);
     for (uint16_t i = 0; i < NAMES_EACH; i++) {

@@ -24,7 +24,7 @@ static bool is_entry(
   return index < s->lock_count && s->names[info->name].length == 1 &&
          s->names[info->name].units[0] == (uint16_t)name && info->mode == (uint32_t)mode &&
          info->held == held &&
-         strcmp(s->client_ids[info->client], wlk_agent_client_id(w->actors[actor].agent)) == 0;
+         strcmp(s->clients[info->client].id, wlk_agent_client_id(w->actors[actor].agent)) == 0;
 }
 
 TEST(empty, "4.5: the snapshot of a manager without locks has the client ids of all agents only")
@@ -34,7 +34,7 @@ TEST(empty, "4.5: the snapshot of a manager without locks has the client ids of 
   struct wlk_snapshot *s = snapshot_of(w.manager);
   CHECK(s->lock_count == 0 && s->name_count == 0 && s->client_count == 4);
   for (size_t i = 0; i < 4; i++)
-    CHECK(strcmp(s->client_ids[i], wlk_agent_client_id(w.actors[i].agent)) == 0);
+    CHECK(strcmp(s->clients[i].id, wlk_agent_client_id(w.actors[i].agent)) == 0);
   wlk_snapshot_free(s);
   end(&w);
 }
@@ -103,7 +103,7 @@ TEST(own_memory, "a snapshot stays as it was when locks, agents and names go")
   static const uint16_t name[] = {'n', 'a', 'm', 'e'};
   CHECK(s->lock_count == 1 && s->names[0].length == 4);
   CHECK(memcmp(s->names[0].units, name, sizeof name) == 0);
-  CHECK(strcmp(s->client_ids[s->locks[0].client], id) == 0);
+  CHECK(strcmp(s->clients[s->locks[0].client].id, id) == 0);
   wlk_snapshot_free(s);
   end(&w);
 }
@@ -134,15 +134,15 @@ TEST(every_name, "4.5: each name is there once, whatever it is: empty, with NUL,
 {
   static const uint16_t units[] = {0, 0xd800, 0xdc00, 0};
   struct wlk_request *request;
-  struct wlk_events none = {NULL, 0, 0};
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
   struct world w;
   begin(&w);
   for (uint32_t length = 0; length <= 4; length++)
     for (int actor = 0; actor < 2; actor++)
       CHECK(
           wlk_request_a_lock(
-              w.actors[actor].agent, w.manager, units, length, SH, WLK_WAIT, length, &request,
-              &none) == WLK_GRANTED);
+              w.actors[actor].agent, w.manager, units, length, SH, WLK_WAIT, length, NULL, &request,
+              NULL, &none) == WLK_GRANTED);
   struct wlk_snapshot *s = snapshot_of(w.manager);
   unsigned seen = 0;
   CHECK(s->name_count == 5 && s->lock_count == 10);

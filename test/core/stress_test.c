@@ -92,7 +92,7 @@ static void handle(struct thread *t, const struct wlk_events *events)
 static void request(struct thread *t, struct held *h)
 {
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0};
+  struct wlk_events events = {items, MOST, 0, 0, 0};
   uint16_t name = (uint16_t)below(t, NAMES);
   int dice = below(t, 10);
   bool steal = name >= CHECKED && dice == 0;
@@ -101,8 +101,8 @@ static void request(struct thread *t, struct held *h)
   h->mode = !steal && below(t, 3) == 0 ? WLK_SHARED : WLK_EXCLUSIVE;
   enum wlk_option option = steal ? WLK_STEAL : dice == 1 ? WLK_IF_AVAILABLE : WLK_WAIT;
   enum wlk_status status = wlk_request_a_lock(
-      t->agent, managers[h->manager], &name, 1, h->mode, option, (uint32_t)(h - t->held),
-      &h->request, &events);
+      t->agent, managers[h->manager], &name, 1, h->mode, option, (uint32_t)(h - t->held), NULL,
+      &h->request, NULL, &events);
   h->live = status == WLK_GRANTED || status == WLK_PENDING;
   if (steal) atomic_fetch_add(&thefts, 1);
   if (status == WLK_GRANTED) enter(h);
@@ -112,7 +112,7 @@ static void request(struct thread *t, struct held *h)
 static void give_back(struct thread *t, struct held *h)
 {
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0};
+  struct wlk_events events = {items, MOST, 0, 0, 0};
   if (!h->inside) {
     enum wlk_status status = wlk_abort_the_request(h->request, &events);
     if (status == WLK_OK) {
@@ -140,7 +140,7 @@ static void reincarnate(struct thread *t)
 {
   terminate(t);
   t->woken = false; /* nobody wakes it any more, or yet */
-  if (wlk_agent_create(&process, "thread-", wake, t, &t->agent) != WLK_OK) abort();
+  if (wlk_agent_create(&process, "thread-", &no_thread, wake, t, &t->agent) != WLK_OK) abort();
   atomic_fetch_add(&agents_made, 1);
 }
 
@@ -159,7 +159,7 @@ static void wait_for_news(struct thread *t)
   t->woken = false;
   pthread_mutex_unlock(&t->mutex);
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0};
+  struct wlk_events events = {items, MOST, 0, 0, 0};
   wlk_agent_take_events(t->agent, true, &events);
   handle(t, &events);
 }
@@ -227,7 +227,7 @@ TEST(
     t->random = seed + (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15) + 1;
     pthread_mutex_init(&t->mutex, NULL);
     pthread_cond_init(&t->signal, NULL);
-    CHECK(wlk_agent_create(&process, "thread-", wake, t, &t->agent) == WLK_OK);
+    CHECK(wlk_agent_create(&process, "thread-", &no_thread, wake, t, &t->agent) == WLK_OK);
     CHECK(pthread_create(&ids[i], NULL, run, t) == 0);
   }
   for (int i = 0; i < THREADS; i++) CHECK(pthread_join(ids[i], NULL) == 0);

@@ -65,17 +65,18 @@ static pthread_t begin_waking(struct world *w, struct wlk_agent *agents[2])
   waking.open = may_return.open = false;
   atomic_store(&returned, false);
   atomic_store(&other_wakes, 0);
-  CHECK(wlk_agent_create(&w->process, "slow-", slow_wake, NULL, &agents[0]) == WLK_OK);
-  CHECK(wlk_agent_create(&w->process, "other-", other_wake, NULL, &agents[1]) == WLK_OK);
+  CHECK(wlk_agent_create(&w->process, "slow-", &no_thread, slow_wake, NULL, &agents[0]) == WLK_OK);
+  CHECK(
+      wlk_agent_create(&w->process, "other-", &no_thread, other_wake, NULL, &agents[1]) == WLK_OK);
   struct outcome lock = ask(w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
   uint16_t name = 'a';
   for (int i = 0; i < 2; i++) {
     struct wlk_request *request;
-    struct wlk_events none = {NULL, 0, 0};
+    struct wlk_events none = {NULL, 0, 0, 0, 0};
     CHECK(
         wlk_request_a_lock(
-            agents[i], w->manager, &name, 1, WLK_SHARED, WLK_WAIT, 1, &request, &none) ==
-        WLK_PENDING);
+            agents[i], w->manager, &name, 1, WLK_SHARED, WLK_WAIT, 1, NULL, &request, NULL,
+            &none) == WLK_PENDING);
   }
   CHECK(pthread_create(&thread, NULL, release, lock.request) == 0);
   await(&waking);

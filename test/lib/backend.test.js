@@ -5,14 +5,14 @@ const { AsyncLocalStorage } = require('node:async_hooks');
 const { describe, it } = require('node:test');
 const { noMemoryError } = require('../../lib/errors.js');
 const { createLockManager } = require('../../lib/lock-manager.js');
-const { turn } = require('../helpers/locks.js');
+const { deferred, turn } = require('../helpers/locks.js');
 
 /** A backend that notes what it is asked, and answers when the test says so. */
 class ManualBackend {
   requests = [];
   released = [];
   withdrawn = [];
-  releaseAnswer = true;
+  releaseAnswer = () => {};
 
   request(request) {
     this.requests.push(request);
@@ -24,7 +24,7 @@ class ManualBackend {
 
   release(lock) {
     this.released.push(lock);
-    return this.releaseAnswer;
+    return this.releaseAnswer(lock);
   }
 
   query() {
@@ -95,10 +95,8 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
 
   it('waits for a release that takes its time before the released promise settles', async () => {
     const { backend, locks } = setUp();
-    let done;
-    backend.releaseAnswer = new Promise((resolve) => {
-      done = resolve;
-    });
+    const { promise, resolve: done } = deferred();
+    backend.releaseAnswer = () => promise;
     const released = locks.request('a', () => 'value');
     backend.requests[0].granted();
     let settled = false;
@@ -107,16 +105,16 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
     });
     await turn();
     assert.equal(settled, false);
-    done(true);
+    done();
     assert.equal(await released, 'value');
   });
 
   it('a release that comes after a steal rejects with an AbortError', async () => {
     const { backend, locks } = setUp();
-    backend.releaseAnswer = Promise.resolve(false);
+    backend.releaseAnswer = async (lock) => lock.stolen('thief');
     const released = locks.request('a', () => 'value');
     backend.requests[0].granted();
-    await assert.rejects(released, { name: 'AbortError' });
+    await assert.rejects(released, { name: 'AbortError', clientId: 'thief' });
   });
 
   it('an abort withdraws the request once, whatever comes after', async () => {

@@ -1,0 +1,94 @@
+'use strict';
+
+/**
+ * What is compared: each subject as `request(name, callback, options)`, which calls back with the
+ * lock and returns a promise of the result. Made in the process that measures it.
+ */
+
+/** No lock at all: what promises cost that any such API needs. */
+function floor() {
+  const settled = Promise.resolve();
+  return {
+    request: (_name, callback) =>
+      new Promise((resolve) => {
+        settled.then(() => resolve(callback()));
+      }),
+  };
+}
+
+function webLocks() {
+  const { locks } = require('..');
+  return {
+    request: (name, callback, options) =>
+      options ? locks.request(name, options, callback) : locks.request(name, callback),
+    query: () => locks.query(),
+  };
+}
+
+function nodeLocks() {
+  const { locks } = require('node:worker_threads');
+  return {
+    request: (name, callback, options) =>
+      options ? locks.request(name, options, callback) : locks.request(name, callback),
+    query: () => locks.query(),
+  };
+}
+
+function asyncMutex() {
+  const { Mutex } = require('async-mutex');
+  const mutexes = new Map();
+  return {
+    request: (name, callback) => {
+      let mutex = mutexes.get(name);
+      if (!mutex) mutexes.set(name, (mutex = new Mutex()));
+      return mutex.runExclusive(callback);
+    },
+  };
+}
+
+function asyncLock() {
+  const AsyncLock = require('async-lock');
+  const lock = new AsyncLock({ maxPending: Number.POSITIVE_INFINITY });
+  return { request: (name, callback) => lock.acquire(name, callback) };
+}
+
+function metarhia() {
+  const { locks } = require('metarhia-web-locks');
+  return { request: (name, callback) => locks.request(name, callback) };
+}
+
+/**
+ * A lock whose abort is the simplest code there is: a listener for each request, a Set as queue.
+ * Only for the works that abort.
+ */
+function listeners() {
+  const queue = new Set();
+  return {
+    request: (_name, callback, options) =>
+      new Promise((resolve, reject) => {
+        const entry = { callback, resolve };
+        queue.add(entry);
+        options?.signal?.addEventListener(
+          'abort',
+          () => {
+            queue.delete(entry);
+            reject(options.signal.reason);
+          },
+          { once: true },
+        );
+        if (queue.size === 1 && !options) resolve(callback());
+      }),
+  };
+}
+
+const subjects = {
+  floor,
+  'web-locks': webLocks,
+  node: nodeLocks,
+  'async-mutex': asyncMutex,
+  'async-lock': asyncLock,
+  metarhia,
+  listeners,
+};
+
+module.exports = { subjects };

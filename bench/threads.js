@@ -1,0 +1,87 @@
+'use strict';
+
+/**
+ * A worker of the works with several threads: posts what its peer needs to know, is told to start,
+ * posts nanoseconds for each hand-off or request.
+ */
+
+const { parentPort, workerData } = require('node:worker_threads');
+
+const { kind, index, count } = workerData;
+const callback = async () => {};
+const now = () => Number(process.hrtime.bigint());
+
+/** Each wake-up answers the other. `receive(answer)` is called once with what to do when woken. */
+function alternate(send) {
+  return new Promise((resolve) => {
+    const start = now();
+    let left = count;
+    send.onWake = () => {
+      if (left-- > 0) send();
+      if (left <= 0) resolve((now() - start) / count / 2);
+    };
+    if (index === 0) send();
+  });
+}
+
+/** `count` times `request`, and a few before the clock starts. */
+async function sequential(request) {
+  for (let i = 0; i < 5000; i++) await request();
+  const start = now();
+  for (let i = 0; i < count; i++) await request();
+  return (now() - start) / count;
+}
+
+const kinds = {
+  /** A hand-off without a lock: the bare wake-up of a thread-safe function. */
+  wake() {
+    const probe = require('./build/Release/probe.node');
+    let send;
+    const listener = probe.listen(() => send.onWake());
+    return {
+      listener,
+      run({ peer }) {
+        send = () => probe.wake(peer);
+        return alternate(send);
+      },
+    };
+  },
+
+  /** The same by messages. */
+  port: () => ({
+    run({ port }) {
+      const send = () => port.postMessage(0);
+      port.on('message', () => send.onWake());
+      return alternate(send);
+    },
+  }),
+
+  /** Both always want the lock, so each release hands it to the other thread. */
+  handOff() {
+    const { locks } = require('..');
+    return { run: async () => (await sequential(() => locks.request('resource', callback))) / 2 };
+  },
+
+  /** Each worker has a name of its own. */
+  ownNames() {
+    const { locks } = require('..');
+    return { run: () => sequential(() => locks.request(`resource-${index}`, callback)) };
+  },
+
+  /** The same without a lock: what the machine makes of that many threads. */
+  noLocks() {
+    const { request } = require('./subjects.js').subjects.floor();
+    return { run: () => sequential(() => request(`resource-${index}`, callback)) };
+  },
+
+  startUp() {
+    const start = now();
+    require('..');
+    const time = (now() - start) / 1e6;
+    return { run: async () => time };
+  },
+};
+
+const { listener, run } = kinds[kind]();
+parentPort.once('message', async (start) => parentPort.postMessage(await run(start)));
+parentPort.postMessage(listener);

@@ -1,0 +1,176 @@
+'use strict';
+
+/**
+ * Locks as objects: the class that the article "JavaScriptでロックを実装する" builds step by step, on
+ * this core, and its like for readers and writers.
+ */
+
+const { bucketBackend } = require('./buckets.js');
+const { LockError, quote } = require('./errors.js');
+const { HandleRequest } = require('./lock-handle.js');
+const { NativeBackend, agent } = require('./native.js');
+const { defaultOptions, toCallback, toDOMString, toMilliseconds } = require('./webidl.js');
+
+/** @typedef {import('./backend.js').Backend} Backend */
+/** @typedef {import('./backend.js').LockMode} LockMode */
+/** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
+
+/** @type {Backend | undefined} */
+let privateBackend;
+let privateLocks = 0;
+
+/** What both classes do, for one mode at a time. */
+class NamedLock {
+  #backend;
+  #name;
+
+  /**
+   * @param {any} name undefined for a lock that only those have who have the object
+   * @param {any} options `bucket`: a bucket's name, or what `openBucket` returned
+   * @param {string} operation for messages
+   */
+  constructor(name, options, operation) {
+    if (name === undefined) {
+      privateBackend ??= new NativeBackend('mutex');
+      this.#backend = privateBackend;
+      this.#name = `${agent.clientId} ${++privateLocks}`;
+    } else {
+      this.#backend = bucketBackend(options?.bucket, operation);
+      this.#name = toDOMString(name, operation, 'The name');
+    }
+  }
+
+  /** @returns {LockMode | null} how it is held now, by whomever */
+  get state() {
+    const [holder] = this.#backend.holders(this.#name);
+    return holder ? holder.mode : null;
+  }
+
+  /**
+   * @param {LockMode} mode
+   * @param {any} options `blocking`, `timeout`
+   * @param {string} operation for messages
+   * @returns {Promise<LockHandle>}
+   */
+  async acquire(mode, options, operation) {
+    const blocking = options?.blocking ?? true;
+    const timeout = toMilliseconds(options?.timeout, operation, "The 'timeout' option");
+    const request = new HandleRequest(this.#backend, this.#name, {
+      ...defaultOptions,
+      mode,
+      ifAvailable: !blocking,
+      timeout: blocking ? timeout : undefined,
+    });
+    const handle = await request.start();
+    if (handle) return handle;
+    throw new LockError(`The lock ${quote(this.#name)} is not available.`, this.#name);
+  }
+
+  /**
+   * @param {LockMode} mode
+   * @param {any} callback
+   * @param {any} options
+   * @param {string} operation for messages
+   * @returns {Promise<any>} what the callback returned
+   */
+  async run(mode, callback, options, operation) {
+    const call = toCallback(callback, operation, 'The callback');
+    const handle = await this.acquire(mode, options, operation);
+    try {
+      return await call();
+    } finally {
+      handle.release();
+    }
+  }
+}
+
+/** @param {LockHandle} handle */
+const releaser = (handle) => () => handle.release();
+
+/**
+ * A mutual exclusion lock. `new Mutex()` is private to those who have the object; `new Mutex(name)`
+ * is the exclusive lock of that name, shared by all threads.
+ */
+class Mutex {
+  #lock;
+
+  /**
+   * @param {string} [name] the resource name
+   * @param {{ bucket?: any }} [options]
+   */
+  constructor(name, options) {
+    this.#lock = new NamedLock(name, options, "'new Mutex'");
+  }
+
+  /** @returns {boolean} whether somebody holds it */
+  get locked() {
+    return this.#lock.state !== null;
+  }
+
+  /**
+   * @param {{ blocking?: boolean, timeout?: number }} [options] with `blocking: false` it does not
+   *   wait; `timeout` in milliseconds
+   * @returns {Promise<() => void>} the function that releases it; harmless to call twice
+   * @throws {LockError} not acquired
+   */
+  async acquire(options) {
+    return releaser(await this.#lock.acquire('exclusive', options, "'acquire' on 'Mutex'"));
+  }
+
+  /**
+   * @param {() => any} callback
+   * @param {{ blocking?: boolean, timeout?: number }} [options]
+   * @returns {Promise<any>} what the callback returned
+   * @throws {LockError} not acquired
+   */
+  runExclusive(callback, options) {
+    return this.#lock.run('exclusive', callback, options, "'runExclusive' on 'Mutex'");
+  }
+}
+
+/** A lock for readers, who share it, and writers, who do not. Otherwise as Mutex. */
+class RWLock {
+  #lock;
+
+  /**
+   * @param {string} [name] the resource name
+   * @param {{ bucket?: any }} [options]
+   */
+  constructor(name, options) {
+    this.#lock = new NamedLock(name, options, "'new RWLock'");
+  }
+
+  /** @returns {LockMode | null} how it is held */
+  get locked() {
+    return this.#lock.state;
+  }
+
+  /** @param {{ blocking?: boolean, timeout?: number }} [options] */
+  async acquireShared(options) {
+    return releaser(await this.#lock.acquire('shared', options, "'acquireShared' on 'RWLock'"));
+  }
+
+  /** @param {{ blocking?: boolean, timeout?: number }} [options] */
+  async acquireExclusive(options) {
+    const operation = "'acquireExclusive' on 'RWLock'";
+    return releaser(await this.#lock.acquire('exclusive', options, operation));
+  }
+
+  /**
+   * @param {() => any} callback
+   * @param {{ blocking?: boolean, timeout?: number }} [options]
+   */
+  runShared(callback, options) {
+    return this.#lock.run('shared', callback, options, "'runShared' on 'RWLock'");
+  }
+
+  /**
+   * @param {() => any} callback
+   * @param {{ blocking?: boolean, timeout?: number }} [options]
+   */
+  runExclusive(callback, options) {
+    return this.#lock.run('exclusive', callback, options, "'runExclusive' on 'RWLock'");
+  }
+}
+
+module.exports = { Mutex, RWLock };

@@ -1,0 +1,149 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { LockStolenError, LockTimeoutError, locks } = require('../../lib/index.js');
+const { FREE, deferred, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+
+describe('locks.requestAll', () => {
+  it('calls back with the locks in the order asked for, and releases them', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    const result = await locks.requestAll([b, { name: a, mode: 'shared' }], async (held) => {
+      assert.deepEqual(
+        held.map(({ name, mode }) => [name, mode]),
+        [
+          [b, 'exclusive'],
+          [a, 'shared'],
+        ],
+      );
+      assert.deepEqual(await stateOf(locks, a), { held: ['shared'], pending: [] });
+      return 'result';
+    });
+    assert.equal(result, 'result');
+    assert.deepEqual(await stateOf(locks, a), FREE);
+    assert.deepEqual(await stateOf(locks, b), FREE);
+  });
+
+  it('merges duplicates to the stronger mode', async () => {
+    const name = freshName();
+    const given = [{ name, mode: 'shared' }, name, { name, mode: 'shared' }];
+    await locks.requestAll(given, async (held) => {
+      assert.equal(held.length, 3);
+      assert.ok(held.every((lock) => lock === held[0]));
+      assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    });
+  });
+
+  it('takes them in the order of code units, whatever the order of the list', async () => {
+    const base = freshName();
+    const [first, second] = [`${base} B`, `${base} a`];
+    const held = await hold(locks, first);
+    const all = locks.requestAll([second, first], () => {});
+    await turn();
+    assert.deepEqual(await stateOf(locks, second), FREE);
+    await held.release();
+    await all;
+  });
+
+  it('two callers with opposite orders do not wait for each other', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    for (let i = 0; i < 100; i++) {
+      await Promise.all([locks.requestAll([a, b], turn), locks.requestAll([b, a], turn)]);
+    }
+  });
+
+  it('no names: calls back with none', async () => {
+    assert.deepEqual(await locks.requestAll([], (held) => [...held]), []);
+  });
+
+  it('ifAvailable is all or nothing', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    const held = await hold(locks, b);
+    const lockNothing = (given) => given;
+    assert.equal(await locks.requestAll([a, b], { ifAvailable: true }, lockNothing), null);
+    assert.deepEqual(await stateOf(locks, a), FREE);
+    await held.release();
+  });
+
+  it('an abort, a timeout and an error release all', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    const held = await hold(locks, b);
+    const controller = new AbortController();
+    const aborted = locks.requestAll([a, b], { signal: controller.signal }, () => {});
+    await turn();
+    controller.abort(new Error('enough'));
+    await assert.rejects(aborted, { message: 'enough' });
+    await assert.rejects(
+      locks.requestAll([a, b], { timeout: 5 }, () => {}),
+      LockTimeoutError,
+    );
+    await held.release();
+    await assert.rejects(
+      locks.requestAll([a, b], () => {
+        throw new Error('callback');
+      }),
+      { message: 'callback' },
+    );
+    assert.deepEqual(await stateOf(locks, a), FREE);
+    assert.deepEqual(await stateOf(locks, b), FREE);
+  });
+
+  it('a theft rejects at once; the others stay until the callback ends', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    const { promise, resolve } = deferred();
+    const started = deferred();
+    const all = locks.requestAll([a, b], () => {
+      started.resolve();
+      return promise;
+    });
+    await started.promise;
+    const thief = await hold(locks, a, { steal: true });
+    await assert.rejects(all, LockStolenError);
+    assert.deepEqual(await stateOf(locks, b), { held: ['exclusive'], pending: [] });
+    resolve();
+    await turn();
+    assert.deepEqual(await stateOf(locks, b), FREE);
+    await thief.release();
+  });
+
+  it('rejects what it cannot take', async () => {
+    const call = (...given) => locks.requestAll(...given);
+    await assert.rejects(
+      call('name', () => {}),
+      TypeError,
+    );
+    await assert.rejects(call(['x']), TypeError);
+    await assert.rejects(call(['x'], {}), TypeError);
+    await assert.rejects(
+      call([{ name: 'x', mode: 'both' }], () => {}),
+      TypeError,
+    );
+    await assert.rejects(
+      call(['x', '-x'], () => {}),
+      { name: 'NotSupportedError' },
+    );
+    await assert.rejects(
+      call(['x'], { steal: true }, () => {}),
+      { name: 'NotSupportedError' },
+    );
+  });
+});
+
+describe('locks.acquireAll', () => {
+  it('resolves to the locks and a release() for all', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    const all = await locks.acquireAll([b, a]);
+    assert.deepEqual(
+      all.locks.map(({ name }) => name),
+      [b, a],
+    );
+    all.release();
+    all.release();
+    assert.deepEqual(await stateOf(locks, a), FREE);
+    assert.deepEqual(await stateOf(locks, b), FREE);
+    await (await locks.acquireAll([a, b]))[Symbol.asyncDispose]();
+    const held = await hold(locks, a);
+    assert.equal(await locks.acquireAll([b, a], { ifAvailable: true }), null);
+    await held.release();
+  });
+});

@@ -1,0 +1,122 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { LockTimeoutError, locks } = require('../../lib/index.js');
+const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { RemoteAgent } = require('../helpers/remote.js');
+
+describe('the timeout option', () => {
+  it('rejects with a TimeoutError that says how long, for what, and who holds it', async () => {
+    const name = freshName('report');
+    const held = await hold(locks, name, { label: 'nightly' });
+    const error = await locks
+      .request(name, { timeout: 20 }, () => assert.fail('called'))
+      .then(assert.fail, (reason) => reason);
+    assert.ok(error instanceof LockTimeoutError && error instanceof DOMException);
+    assert.equal(error.name, 'TimeoutError');
+    assert.equal(error.lockName, name);
+    assert.ok(error.waited >= 19);
+    const [{ clientId }] = (await locks.query()).held.filter((lock) => lock.name === name);
+    assert.equal(error.holders[0].clientId, clientId);
+    assert.match(error.message, /^Waited \d+ ms for the lock "report/);
+    assert.ok(error.message.includes(clientId) && error.message.includes('nightly'));
+    await held.release();
+  });
+
+  it('takes the request out of the queue', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    await assert.rejects(locks.acquire(name, { timeout: 5 }), LockTimeoutError);
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    await held.release();
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('lets those behind it through', async () => {
+    const name = freshName();
+    const held = await hold(locks, name, { mode: 'shared' });
+    const writer = locks.request(name, { timeout: 5 }, () => assert.fail('called'));
+    const reader = locks.request(name, { mode: 'shared' }, () => 'read');
+    await assert.rejects(writer, LockTimeoutError);
+    assert.equal(await reader, 'read');
+    await held.release();
+  });
+
+  it('0 fails at once unless the lock is grantable now', async () => {
+    const name = freshName();
+    assert.equal(await locks.request(name, { timeout: 0 }, (lock) => lock.name), name);
+    const held = await hold(locks, name);
+    await assert.rejects(
+      locks.request(name, { timeout: 0 }, () => assert.fail('called')),
+      LockTimeoutError,
+    );
+    await held.release();
+  });
+
+  it('does not end a lock that was granted in time', async () => {
+    const name = freshName();
+    const handle = await locks.acquire(name, { timeout: 1 });
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    assert.equal(handle.released, false);
+    handle.release();
+  });
+
+  it('combines with signal: whichever is first', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const controller = new AbortController();
+    const aborted = locks.acquire(name, { timeout: 1e9, signal: controller.signal });
+    const timedOut = locks.acquire(name, { timeout: 5, signal: controller.signal });
+    await assert.rejects(timedOut, LockTimeoutError);
+    controller.abort(new Error('first'));
+    await assert.rejects(aborted, { message: 'first' });
+    await held.release();
+  });
+
+  it('excludes steal and ifAvailable', async () => {
+    for (const other of [{ steal: true }, { ifAvailable: true }]) {
+      await assert.rejects(
+        locks.request('x', { timeout: 1, ...other }, () => {}),
+        { name: 'NotSupportedError' },
+      );
+    }
+  });
+
+  it('rejects what is not a number of milliseconds with a TypeError', async () => {
+    for (const timeout of [Number.NaN, -1, Number.POSITIVE_INFINITY, '5', null, {}, 5n]) {
+      await assert.rejects(
+        locks.request('x', { timeout }, () => {}),
+        TypeError,
+      );
+    }
+  });
+
+  it('a limit of more than a timer can count does not fire at once', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const handle = locks.acquire(name, { timeout: 2 ** 33 });
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    await held.release();
+    (await handle).release();
+  });
+
+  it('names a holder in another thread', async (t) => {
+    const name = freshName();
+    const other = await RemoteAgent.start(t);
+    const held = await other.hold(name);
+    const error = await locks.acquire(name, { timeout: 5 }).then(assert.fail, (reason) => reason);
+    assert.equal(error.holders[0].threadId, other.worker.threadId);
+    held.release();
+  });
+
+  it('thousands of waiters time out', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const waiters = Array.from({ length: 5000 }, () => locks.acquire(name, { timeout: 20 }));
+    const settled = await Promise.allSettled(waiters);
+    assert.ok(settled.every(({ reason }) => reason instanceof LockTimeoutError));
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    await held.release();
+  });
+});
