@@ -1,0 +1,301 @@
+/* What requests can say beyond the specification, and threads that block. */
+#include "harness.h"
+
+#include <pthread.h>
+
+static const struct wlk_thread threads[] = {{1, NULL, 0}, {2, NULL, 0}};
+
+/* Asks with a label and, if `inside` is given, as one that rejects deadlocks, made inside it. */
+static struct outcome ask_extra(
+    struct world *w, int actor, char name, enum wlk_mode mode, struct wlk_request *inside,
+    struct wlk_snapshot **cycle)
+{
+  struct outcome outcome = {0};
+  struct wlk_events events = {outcome.events, 16, 0, 0, 0};
+  uint16_t unit = (unsigned char)name;
+  struct wlk_extra extra = {&unit, 1, true, &inside, inside != NULL};
+  outcome.status = wlk_request_a_lock(
+      w->actors[actor].agent, w->manager, &unit, 1, mode, WLK_WAIT, 7, &extra, &outcome.request,
+      cycle, &events);
+  outcome.count = events.count;
+  return outcome;
+}
+
+/* Replaces the agent of an actor by one in thread `thread`. */
+static void move_to_thread(struct world *w, int actor, int thread)
+{
+  stop_actor(w, actor);
+  CHECK(
+      wlk_agent_create(
+          &w->process, "t-", &threads[thread], w->actors[3].agent->wake, &w->actors[actor],
+          &w->actors[actor].agent) == WLK_OK);
+}
+
+TEST(labels, "a snapshot has labels, ages, threads; a label is counted in and out")
+{
+  struct world w;
+  struct wlk_snapshot *s;
+  begin(&w);
+  struct outcome held = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, NULL, NULL);
+  struct outcome waiting = ask(&w, 1, "a", WLK_SHARED, WLK_WAIT, 1);
+  CHECK(wlk_snapshot_the_lock_state(w.manager, &s) == WLK_OK);
+  CHECK(s->lock_count == 2 && s->name_count == 2);
+  CHECK(s->locks[0].held == 1 && s->names[s->locks[0].label].units[0] == 'a');
+  CHECK(s->locks[1].held == 0 && s->locks[1].label == WLK_NO_LABEL);
+  CHECK(s->locks[0].age < 10000 && s->locks[1].age < 10000);
+  wlk_snapshot_free(s);
+  CHECK(release_lock(held.request).status == WLK_OK);
+  CHECK(w.manager->labels == 0);
+  CHECK(release_lock(waiting.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(holders, "the holders of a name, and of one that nobody holds")
+{
+  struct world w;
+  struct wlk_snapshot *s;
+  uint16_t a = 'a', b = 'b';
+  begin(&w);
+  struct outcome one = ask(&w, 0, "a", WLK_SHARED, WLK_WAIT, 1);
+  struct outcome two = ask_extra(&w, 1, 'a', WLK_SHARED, NULL, NULL);
+  struct outcome pending = ask(&w, 2, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  CHECK(wlk_snapshot_the_holders(w.manager, &a, 1, &s) == WLK_OK);
+  CHECK(s->lock_count == 2 && s->locks[0].held && s->locks[1].held && s->locks[1].label == 1);
+  wlk_snapshot_free(s);
+  CHECK(wlk_snapshot_the_holders(w.manager, &b, 1, &s) == WLK_OK && s->lock_count == 0);
+  wlk_snapshot_free(s);
+  CHECK(fail_allocation(1) == false);
+  CHECK(wlk_snapshot_the_holders(w.manager, &a, 1, &s) == WLK_NO_MEMORY);
+  CHECK(fail_allocation(0));
+  CHECK(abort_request(pending.request).status == WLK_OK);
+  CHECK(release_lock(one.request).status == WLK_OK);
+  CHECK(release_lock(two.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(thief, "an event of a theft, and a release that finds it out, tell the thief")
+{
+  struct world w;
+  begin(&w);
+  move_to_thread(&w, 1, 1);
+  struct outcome told = ask(&w, 0, "a", WLK_SHARED, WLK_WAIT, 1);
+  struct outcome late = ask(&w, 2, "a", WLK_SHARED, WLK_WAIT, 1);
+  struct outcome thief = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_STEAL, 1);
+  struct outcome news = take(&w, 0);
+  uint32_t number = w.actors[1].agent->number;
+  CHECK(told.status == WLK_GRANTED && news.count == 1);
+  CHECK(news.events[0].thief_thread == 2 && news.events[0].thief_number == number);
+  struct wlk_events events = {NULL, 0, 0, 0, 0};
+  CHECK(wlk_release_the_lock(late.request, &events) == WLK_STOLEN);
+  CHECK(events.thief_thread == 2 && events.thief_number == number);
+  CHECK(release_lock(thief.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(cycle, "two agents, two locks: the request that closes the cycle is refused, with the cycle")
+{
+  struct world w;
+  struct wlk_snapshot *s = NULL;
+  begin(&w);
+  struct outcome a = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, NULL, NULL);
+  struct outcome b = ask_extra(&w, 1, 'b', WLK_EXCLUSIVE, NULL, NULL);
+  struct outcome first = ask_extra(&w, 0, 'b', WLK_SHARED, a.request, &s);
+  CHECK(first.status == WLK_PENDING && s == NULL);
+  struct outcome second = ask_extra(&w, 1, 'a', WLK_SHARED, b.request, &s);
+  CHECK(second.status == WLK_DEADLOCK && s && s->lock_count == 4);
+  const char *order = "aabb";
+  for (int i = 0; i < 4; i++) {
+    CHECK(s->names[s->locks[i].name].units[0] == order[i]);
+    CHECK(s->locks[i].held == (i % 2 == 1));
+    CHECK(s->names[s->locks[i].label].length == 1);
+  }
+  wlk_snapshot_free(s);
+  for (long n = 1; n <= 3; n++) {
+    CHECK(fail_allocation(n) == false);
+    s = NULL;
+    second = ask_extra(&w, 1, 'a', WLK_SHARED, b.request, &s);
+    bool failed = fail_allocation(0);
+    CHECK(second.status == (failed ? WLK_NO_MEMORY : WLK_DEADLOCK) && (s == NULL) == failed);
+    wlk_snapshot_free(s);
+  }
+  CHECK(release_lock(b.request).count == 0);
+  struct outcome granted = take(&w, 0);
+  CHECK(granted.count == 1);
+  CHECK(release_lock(first.request).status == WLK_OK && release_lock(a.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(ended_lock, "a lock that ended is forgotten by those that were made inside it")
+{
+  struct world w;
+  struct wlk_snapshot *s = NULL;
+  begin(&w);
+  struct outcome b = ask(&w, 1, "b", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome a = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome inner = ask_extra(&w, 0, 'b', WLK_EXCLUSIVE, a.request, &s);
+  CHECK(inner.status == WLK_PENDING && release_lock(a.request).status == WLK_OK);
+  /* The record of the ended lock is used for the next one. */
+  a = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome other = ask_extra(&w, 1, 'a', WLK_EXCLUSIVE, b.request, &s);
+  CHECK(other.status == WLK_PENDING && s == NULL);
+  CHECK(broken(&w.process) == NULL);
+  stop_actor(&w, 0);
+  stop_actor(&w, 1);
+  end(&w);
+}
+
+/* ---- blocking ---- */
+
+struct blocked {
+  struct world *world;
+  struct wlk_request *request;
+  uint64_t timeout;
+  enum wlk_status status;
+  struct wlk_events events;
+};
+
+static void *block_for(void *data)
+{
+  struct blocked *it = data;
+  it->status = wlk_wait_for_the_lock(it->request, it->timeout, &it->events);
+  return NULL;
+}
+
+/* Waits until the actor's thread blocks. */
+static void await_blocked(struct world *w, int actor)
+{
+  for (bool blocked = false; !blocked;) {
+    wlk_mutex_lock(&w->process.mutex);
+    blocked = w->actors[actor].agent->awaited != NULL;
+    wlk_mutex_unlock(&w->process.mutex);
+  }
+}
+
+/* Actor 1, in another thread, blocks for what actor 0 holds. */
+static pthread_t begin_blocking(struct world *w, struct blocked *it, struct outcome *held)
+{
+  pthread_t thread;
+  begin(w);
+  move_to_thread(w, 1, 1);
+  *held = ask(w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  *it = (struct blocked){
+      w,
+      ask(w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2).request,
+      WLK_FOREVER,
+      WLK_OK,
+      {NULL, 0, 0, 0, 0}};
+  CHECK(pthread_create(&thread, NULL, block_for, it) == 0);
+  await_blocked(w, 1);
+  return thread;
+}
+
+TEST(wait_granted, "a thread that blocks goes on when the lock is granted")
+{
+  struct world w;
+  struct blocked it;
+  struct outcome held;
+  pthread_t thread = begin_blocking(&w, &it, &held);
+  CHECK(release_lock(held.request).status == WLK_OK);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(it.status == WLK_GRANTED && it.request->news == 0);
+  CHECK(release_lock(it.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(wait_terminated, "a thread that blocks goes on when the holder's agent is terminated")
+{
+  struct world w;
+  struct blocked it;
+  struct outcome held;
+  pthread_t thread = begin_blocking(&w, &it, &held);
+  stop_actor(&w, 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(it.status == WLK_GRANTED && release_lock(it.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(wait_interrupted, "an interrupt ends all blocking, and later ones at once")
+{
+  struct world w;
+  struct blocked it;
+  struct outcome held;
+  pthread_t thread = begin_blocking(&w, &it, &held);
+  wlk_process_interrupt(&w.process);
+  CHECK(pthread_join(thread, NULL) == 0 && it.status == WLK_INTERRUPTED);
+  it.request = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2).request;
+  (void)block_for(&it);
+  CHECK(it.status == WLK_INTERRUPTED);
+  CHECK(release_lock(held.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(wait_timed_out, "a time limit ends the request and lets those behind it through")
+{
+  struct world w;
+  begin(&w);
+  move_to_thread(&w, 1, 1);
+  struct outcome held = ask(&w, 0, "a", WLK_SHARED, WLK_WAIT, 1);
+  struct blocked it = {
+      &w, ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2).request, 5, WLK_OK, {NULL, 0, 0, 0, 0}};
+  struct outcome reader = ask(&w, 2, "a", WLK_SHARED, WLK_WAIT, 3);
+  uint64_t start = wlk_port_now(true);
+  (void)block_for(&it);
+  CHECK(it.status == WLK_TIMED_OUT && wlk_port_now(true) - start >= 5);
+  struct outcome news = take(&w, 2);
+  CHECK(is_event(&news, 0, 3, WLK_NEWS_GRANTED));
+  CHECK(release_lock(held.request).status == WLK_OK);
+  CHECK(release_lock(reader.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(wait_for_itself, "a thread that holds the lock, or is ahead in the queue, does not block")
+{
+  struct world w;
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  begin(&w);
+  move_to_thread(&w, 1, 1);
+  struct outcome held = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome again = ask(&w, 2, "a", WLK_EXCLUSIVE, WLK_WAIT, 2);
+  CHECK(wlk_wait_for_the_lock(again.request, WLK_FOREVER, &none) == WLK_DEADLOCK);
+  struct outcome ahead = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2);
+  struct outcome behind = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2);
+  CHECK(wlk_wait_for_the_lock(behind.request, WLK_FOREVER, &none) == WLK_DEADLOCK);
+  CHECK(abort_request(ahead.request).status == WLK_OK);
+  CHECK(release_lock(held.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(wait_late, "a request that was granted, or stolen again, before it blocks")
+{
+  struct world w;
+  struct wlk_events events = {NULL, 0, 0, 0, 0};
+  begin(&w);
+  move_to_thread(&w, 1, 1);
+  struct outcome held = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome one = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2);
+  CHECK(release_lock(held.request).status == WLK_OK);
+  CHECK(wlk_wait_for_the_lock(one.request, WLK_FOREVER, &events) == WLK_GRANTED);
+  struct outcome two = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 3);
+  CHECK(release_lock(one.request).status == WLK_OK);
+  struct outcome thief = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_STEAL, 4);
+  CHECK(wlk_wait_for_the_lock(two.request, WLK_FOREVER, &events) == WLK_STOLEN);
+  CHECK(events.thief_thread == 0 && events.thief_number == w.actors[0].agent->number);
+  CHECK(release_lock(thief.request).status == WLK_OK);
+  end(&w);
+}
+
+int main(void)
+{
+  RUN(labels);
+  RUN(holders);
+  RUN(thief);
+  RUN(cycle);
+  RUN(ended_lock);
+  RUN(wait_granted);
+  RUN(wait_terminated);
+  RUN(wait_interrupted);
+  RUN(wait_timed_out);
+  RUN(wait_for_itself);
+  RUN(wait_late);
+  return finish_tests();
+}

@@ -1,0 +1,165 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { once } = require('node:events');
+const { describe, it } = require('node:test');
+const { Worker } = require('node:worker_threads');
+const { DeadlockError, locks } = require('../../lib/index.js');
+const { FREE, deferred, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+
+const REJECT = { deadlock: 'reject' };
+
+describe("deadlock: 'reject'", () => {
+  it('asking again for a lock one is inside of rejects', async () => {
+    const name = freshName();
+    await locks.request(name, { ...REJECT, label: 'outer' }, async (lock) => {
+      const error = await locks
+        .request(name, { ...REJECT, label: 'inner' }, () => assert.fail('called'))
+        .then(assert.fail, (reason) => reason);
+      assert.ok(error instanceof DeadlockError && error instanceof DOMException);
+      assert.deepEqual([error.name, error.lockName], ['DeadlockError', name]);
+      assert.deepEqual(
+        error.cycle.map((entry) => [entry.name, entry.label]),
+        [
+          [name, 'inner'],
+          [name, 'outer'],
+        ],
+      );
+      assert.match(error.message, /inner.*outer/);
+      assert.equal(lock.signal.aborted, false);
+    });
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('two callers in opposite order: the one that closes the cycle rejects, the other goes on', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    const both = deferred();
+    let inside = 0;
+    const enter = () => {
+      if (++inside === 2) both.resolve();
+      return both.promise;
+    };
+    const nest = (outer, inner) =>
+      locks.request(outer, REJECT, async () => {
+        await enter();
+        return locks.request(inner, REJECT, () => 'both');
+      });
+    const [first, second] = await Promise.allSettled([nest(a, b), nest(b, a)]);
+    assert.equal(first.value, 'both');
+    assert.ok(second.reason instanceof DeadlockError);
+    assert.deepEqual(
+      second.reason.cycle.map(({ name }) => name),
+      [a, a, b, b],
+    );
+  });
+
+  it('a cycle over several threads', async (t) => {
+    const names = [0, 1, 2].map((i) => freshName(`ring ${i}`));
+    const start = new Int32Array(new SharedArrayBuffer(4));
+    const library = JSON.stringify(require.resolve('../../lib/index.js'));
+    const workers = names.map((outer, i) => {
+      const worker = new Worker(
+        `const { parentPort, workerData: { outer, inner, start } } = require('node:worker_threads');
+         const { locks } = require(${library});
+         locks.request(outer, { deadlock: 'reject', label: 'of ' + outer }, async () => {
+           Atomics.add(start, 0, 1);
+           Atomics.notify(start, 0);
+           for (let n; (n = Atomics.load(start, 0)) < 3; ) Atomics.wait(start, 0, n);
+           return locks.request(inner, { deadlock: 'reject' }, () => 'both');
+         }).then(
+           (value) => parentPort.postMessage({ value }),
+           ({ name, cycle }) => parentPort.postMessage({ name, cycle }),
+         );`,
+        { eval: true, workerData: { outer, inner: names[(i + 1) % 3], start } },
+      );
+      t.after(() => worker.terminate());
+      return once(worker, 'message');
+    });
+    const results = (await Promise.all(workers)).map(([message]) => message);
+    const errors = results.filter(({ name }) => name === 'DeadlockError');
+    assert.equal(errors.length, 1);
+    assert.equal(results.filter(({ value }) => value === 'both').length, 2);
+    assert.equal(errors[0].cycle.length, 6);
+    assert.equal(new Set(errors[0].cycle.map(({ threadId }) => threadId)).size, 3);
+    assert.ok(errors[0].cycle.every(({ label }, i) => i % 2 === 0 || label.startsWith('of ')));
+  });
+
+  it('waiting for a lock that waits for nothing is no deadlock', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    const held = await hold(locks, b);
+    const nested = locks.request(a, REJECT, () => locks.request(b, REJECT, () => 'both'));
+    await turn();
+    await held.release();
+    assert.equal(await nested, 'both');
+  });
+
+  it('a request that does not declare is not part of a cycle', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    const controller = new AbortController();
+    const other = locks.request(a, REJECT, async () => {
+      await turn();
+      return locks.request(b, { signal: controller.signal }, () => {});
+    });
+    await locks.request(b, REJECT, async () => {
+      await turn();
+      await turn();
+      const nested = locks.request(a, REJECT, () => 'both');
+      await turn();
+      controller.abort();
+      assert.equal(await nested, 'both');
+    });
+    await assert.rejects(other, { name: 'AbortError' });
+  });
+
+  it('readers of one lock do not wait for each other, but a writer between them does', async () => {
+    const name = freshName();
+    const shared = { ...REJECT, mode: 'shared' };
+    await locks.request(name, shared, async () => {
+      assert.equal(await locks.request(name, shared, () => 'inner'), 'inner');
+      const writer = locks.request(name, () => 'writer');
+      await assert.rejects(
+        locks.request(name, shared, () => {}),
+        DeadlockError,
+      );
+      writer.catch(() => {});
+    });
+  });
+
+  it('a lock that has ended is not one that one is inside of', async () => {
+    const name = freshName();
+    const later = deferred();
+    let late;
+    await locks.request(name, REJECT, () => {
+      late = later.promise.then(() => locks.request(name, REJECT, () => 'again'));
+    });
+    const held = await hold(locks, name);
+    later.resolve();
+    await turn();
+    await held.release();
+    assert.equal(await late, 'again');
+  });
+
+  it('requestAll rejects a deadlock with what it has taken already', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    await locks.request(b, REJECT, async () => {
+      await assert.rejects(
+        locks.requestAll([a, b], REJECT, () => {}),
+        DeadlockError,
+      );
+      assert.deepEqual(await stateOf(locks, a), FREE);
+    });
+    await locks.requestAll([a, b], REJECT, () =>
+      assert.rejects(
+        locks.request(a, REJECT, () => {}),
+        DeadlockError,
+      ),
+    );
+  });
+
+  it("accepts 'reject' only", async () => {
+    await assert.rejects(
+      locks.request('x', { deadlock: 'wait' }, () => {}),
+      TypeError,
+    );
+  });
+});

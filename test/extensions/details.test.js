@@ -1,0 +1,196 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
+const { once } = require('node:events');
+const { describe, it } = require('node:test');
+const { LockStolenError, LockTimeoutError, locks } = require('../../lib/index.js');
+const { freshName, hold, turn } = require('../helpers/locks.js');
+const { RemoteAgent } = require('../helpers/remote.js');
+
+const [nodeMajor] = process.versions.node.split('.').map(Number);
+
+async function detailsOf(name) {
+  const { held, pending } = await locks.query({ details: true });
+  const of = (entries) => entries.filter((entry) => entry.name === name);
+  return { held: of(held), pending: of(pending) };
+}
+
+describe('locks.query({ details: true })', () => {
+  it('says who holds and who waits, with labels, and what blocks whom', async (t) => {
+    const name = freshName();
+    const other = await RemoteAgent.start(t, { name: 'painter' });
+    const held = await other.hold(name, { label: 'the holder' });
+    const first = locks.request(name, { label: 'first' }, () => {});
+    const second = locks.request(name, { mode: 'shared' }, () => {});
+    const state = await detailsOf(name);
+    const [holder] = state.held;
+    assert.equal(holder.label, 'the holder');
+    assert.equal(holder.pid, process.pid);
+    assert.equal(holder.threadId, other.worker.threadId);
+    if (nodeMajor >= 24) assert.equal(holder.threadName, 'painter');
+    assert.equal(holder.mode, 'exclusive');
+    assert.equal(holder.waited, 0);
+    assert.deepEqual(
+      state.pending.map(({ label, mode, ahead, held: age }) => [label, mode, ahead, age]),
+      [
+        ['first', 'exclusive', 0, 0],
+        ['', 'shared', 1, 0],
+      ],
+    );
+    assert.deepEqual(state.pending[1].blockedBy, [holder]);
+    held.release();
+    await Promise.all([first, second]);
+  });
+
+  it('says for how long', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const waiting = locks.request(name, () => {});
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const state = await detailsOf(name);
+    assert.ok(state.held[0].held >= 40 && state.held[0].held < 10_000);
+    assert.ok(state.pending[0].waited >= 40);
+    await held.release();
+    await waiting;
+  });
+
+  it('without details it is the specification’s snapshot', async () => {
+    const name = freshName();
+    const held = await hold(locks, name, { label: 'unseen' });
+    const entry = (await locks.query()).held.find((lock) => lock.name === name);
+    assert.deepEqual(Object.keys(entry), ['clientId', 'mode', 'name']);
+    await held.release();
+  });
+});
+
+describe('diagnostics channels', () => {
+  /** What is published about `name` while `work` goes on: [channel, message]. */
+  async function published(name, work) {
+    const messages = [];
+    const listeners = ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'timeout'].map(
+      (event) => {
+        const listener = (message) => {
+          if (message.name === name) messages.push([event, message]);
+        };
+        subscribe(`locks.request.${event}`, listener);
+        return [`locks.request.${event}`, listener];
+      },
+    );
+    try {
+      await work();
+      await turn();
+    } finally {
+      for (const [channel, listener] of listeners) unsubscribe(channel, listener);
+    }
+    return messages;
+  }
+  const events = (messages) => messages.map(([event]) => event);
+
+  it('start, grant and end of a request, with mode, label and times', async () => {
+    const name = freshName();
+    const messages = await published(name, () =>
+      locks.request(name, { mode: 'shared', label: 'labelled' }, turn),
+    );
+    assert.deepEqual(events(messages), ['start', 'grant', 'end']);
+    for (const [, message] of messages) {
+      assert.deepEqual([message.mode, message.label], ['shared', 'labelled']);
+      assert.ok(message.waited >= 0 && message.held >= 0);
+    }
+    assert.equal(messages[2][1].error, undefined);
+  });
+
+  it('miss', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const request = () => locks.request(name, { ifAvailable: true }, () => {});
+    assert.deepEqual(events(await published(name, request)), ['start', 'miss', 'end']);
+    await held.release();
+  });
+
+  it('abort, timeout and steal, with their errors', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const controller = new AbortController();
+    const aborted = await published(name, async () => {
+      const request = locks.acquire(name, { signal: controller.signal });
+      controller.abort();
+      await assert.rejects(request);
+    });
+    assert.deepEqual(events(aborted), ['start', 'abort', 'end']);
+    assert.equal(aborted[2][1].error, controller.signal.reason);
+    const timedOut = await published(name, () =>
+      assert.rejects(locks.acquire(name, { timeout: 1 })),
+    );
+    assert.deepEqual(events(timedOut), ['start', 'timeout', 'end']);
+    assert.ok(timedOut[1][1].error instanceof LockTimeoutError);
+    await held.release();
+    const stolen = await published(name, async () => {
+      const victim = await hold(locks, name);
+      const thief = await hold(locks, name, { steal: true });
+      await assert.rejects(victim.released);
+      await victim.release();
+      await thief.release();
+    });
+    assert.deepEqual(events(stolen).sort(), [
+      'end',
+      'end',
+      'grant',
+      'grant',
+      'start',
+      'start',
+      'steal',
+    ]);
+    const [, { error }] = stolen.find(([event]) => event === 'steal');
+    assert.ok(error instanceof LockStolenError);
+  });
+
+  it('end of a handle, and of a callback that fails', async () => {
+    const name = freshName();
+    const messages = await published(name, async () => {
+      (await locks.acquire(name)).release();
+      const fail = () => Promise.reject(new Error('callback'));
+      await assert.rejects(locks.request(name, fail));
+    });
+    assert.deepEqual(events(messages), ['start', 'grant', 'end', 'start', 'grant', 'end']);
+    assert.equal(messages[5][1].error.message, 'callback');
+  });
+});
+
+describe('warnAfter', () => {
+  it('warns once of a request that waits longer, and names who holds the lock', async () => {
+    const name = freshName('slow');
+    const held = await hold(locks, name, { label: 'the holder' });
+    const warned = once(process, 'warning');
+    const request = locks.request(name, { warnAfter: 1 }, () => {});
+    const [warning] = await warned;
+    assert.deepEqual([warning.name, warning.code], ['LockWarning', 'WEB_LOCKS_SLOW']);
+    assert.match(
+      warning.message,
+      /^Waiting for the lock "slow.* for \d+ ms\. It is held by .*the holder/,
+    );
+    await held.release();
+    await request;
+  });
+
+  it('warns of a lock that is held longer, and names who waits for it', async () => {
+    const name = freshName('slow');
+    const warned = once(process, 'warning');
+    const handle = await locks.acquire(name, { warnAfter: 1, label: 'me' });
+    const next = locks.request(name, { label: 'the next one' }, () => {});
+    const [warning] = await warned;
+    assert.match(
+      warning.message,
+      /^Holding the lock "slow.*"me".* for \d+ ms\. Waiting for it: .*the next one/,
+    );
+    handle.release();
+    await next;
+  });
+
+  it('is a number of milliseconds', async () => {
+    await assert.rejects(
+      locks.request('x', { warnAfter: '1' }, () => {}),
+      TypeError,
+    );
+  });
+});

@@ -1,0 +1,173 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { once } = require('node:events');
+const { describe, it } = require('node:test');
+const { Worker } = require('node:worker_threads');
+const { DeadlockError, LockTimeoutError, locks } = require('../../lib/index.js');
+const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { RemoteAgent } = require('../helpers/remote.js');
+
+const library = JSON.stringify(require.resolve('../../lib/index.js'));
+
+/** A worker that runs `source` with `locks`, `post` and its `workerData`. */
+function start(source, workerData, options) {
+  const code = `
+    const { parentPort, workerData } = require('node:worker_threads');
+    const { locks } = require(${library});
+    const post = (message) => parentPort.postMessage(message);
+    ${source}`;
+  return new Worker(code, { eval: true, workerData, ...options });
+}
+
+/** Resolves when somebody waits for `name`. */
+async function somebodyWaits(name) {
+  for (;;) {
+    const { pending } = await stateOf(locks, name);
+    if (pending.length > 0) return;
+    await new Promise(setImmediate);
+  }
+}
+
+describe('locks.tryAcquireSync', () => {
+  it('returns a handle, or null, at once', async () => {
+    const name = freshName();
+    const handle = locks.tryAcquireSync(name);
+    assert.equal(handle.name, name);
+    assert.equal(locks.tryAcquireSync(name), null);
+    handle.release();
+    const readers = [1, 2].map(() => locks.tryAcquireSync(name, { mode: 'shared' }));
+    assert.ok(readers.every(Boolean));
+    for (const reader of readers) reader[Symbol.dispose]();
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('throws what it cannot do', () => {
+    assert.throws(() => locks.tryAcquireSync('-x'), { name: 'NotSupportedError' });
+    assert.throws(() => locks.tryAcquireSync('x', { steal: true }), { name: 'NotSupportedError' });
+    assert.throws(() => locks.tryAcquireSync('x', { timeout: 5 }), { name: 'NotSupportedError' });
+    assert.throws(() => locks.tryAcquireSync(), TypeError);
+  });
+});
+
+describe('locks.acquireSync', () => {
+  it('returns a handle of a free lock', async () => {
+    const name = freshName();
+    const handle = locks.acquireSync(name, { timeout: 0 });
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    handle.release();
+  });
+
+  it('blocks a worker until another thread releases', async (t) => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const worker = start("locks.acquireSync(workerData).release(); post('had it')", name);
+    t.after(() => worker.terminate());
+    const message = once(worker, 'message');
+    await somebodyWaits(name);
+    await held.release();
+    assert.deepEqual(await message, ['had it']);
+  });
+
+  it('blocks the main thread until a worker releases, and the other way round', async (t) => {
+    const name = freshName();
+    const worker = start(
+      `for (let i = 0; i < 200; i++) locks.acquireSync(workerData).release();
+       post('done');`,
+      name,
+    );
+    t.after(() => worker.terminate());
+    const done = once(worker, 'message');
+    await once(worker, 'online');
+    for (let i = 0; i < 200; i++) locks.acquireSync(name, { timeout: 60_000 }).release();
+    await done;
+  });
+
+  it('needs a timeout on the main thread', () => {
+    assert.throws(() => locks.acquireSync(freshName()), TypeError);
+  });
+
+  it('throws a TimeoutError when the time is over, and leaves the queue', async (t) => {
+    const name = freshName();
+    const other = await RemoteAgent.start(t);
+    const held = await other.hold(name);
+    assert.throws(
+      () => locks.acquireSync(name, { timeout: 20 }),
+      (error) => error instanceof LockTimeoutError && error.waited >= 20,
+    );
+    assert.throws(() => locks.acquireSync(name, { timeout: 0 }), LockTimeoutError);
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    held.release();
+  });
+
+  it('throws at once where the thread itself holds the lock', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    assert.throws(() => locks.acquireSync(name, { timeout: 1e9 }), DeadlockError);
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    await held.release();
+  });
+
+  it('throws at once where a request of the thread itself is ahead', async (t) => {
+    const name = freshName();
+    const other = await RemoteAgent.start(t);
+    const held = await other.hold(name);
+    const ahead = locks.request(name, () => {});
+    assert.throws(() => locks.acquireSync(name, { timeout: 1e9 }), DeadlockError);
+    held.release();
+    await ahead;
+  });
+
+  it('keeps its place in the queue', async (t) => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const order = new Int32Array(new SharedArrayBuffer(8));
+    const worker = start(
+      `const handle = locks.acquireSync(workerData.name);
+       workerData.order[0] = Atomics.add(workerData.order, 1, 1) + 1;
+       handle.release();
+       post('done');`,
+      { name, order },
+    );
+    t.after(() => worker.terminate());
+    const done = once(worker, 'message');
+    await somebodyWaits(name);
+    const behind = locks.request(name, () => Atomics.add(order, 1, 1) + 1);
+    await held.release();
+    assert.equal(await behind, 2);
+    await done;
+    assert.equal(order[0], 1);
+  });
+
+  it('promises of the thread settle after it, not during it', async (t) => {
+    const name = freshName();
+    const other = await RemoteAgent.start(t);
+    const [one, two] = [await other.hold(name), await other.hold(`${name} two`)];
+    let granted = false;
+    const asynchronous = locks.request(`${name} two`, () => {
+      granted = true;
+    });
+    two.release();
+    one.release();
+    locks.acquireSync(name, { timeout: 60_000 }).release();
+    assert.equal(granted, false);
+    await asynchronous;
+    assert.equal(granted, true);
+  });
+
+  it('process.exit() ends the process while a worker blocks', async () => {
+    const { spawn } = require('node:child_process');
+    const script = `
+      const { Worker } = require('node:worker_threads');
+      const { locks } = require(${library});
+      locks.request('x', () => new Promise(() => {}));
+      new Worker("require('node:worker_threads'); require(" + ${JSON.stringify(library)} + ").locks.acquireSync('x')", { eval: true });
+      const look = async () => {
+        if ((await locks.query()).pending.length === 1) process.exit(7);
+        setImmediate(look);
+      };
+      look();`;
+    const child = spawn(process.execPath, ['-e', script], { stdio: 'inherit' });
+    assert.deepEqual(await once(child, 'exit'), [7, null]);
+  });
+});
