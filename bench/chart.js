@@ -1,5 +1,3 @@
-'use strict';
-
 /**
  * Draws what run.js wrote: `node bench/chart.js FILE.json > chart.svg`. One group of bars a work,
  * one bar a subject, on a logarithmic scale of the ratio to the group's first subject.

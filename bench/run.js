@@ -1,5 +1,3 @@
-'use strict';
-
 /**
  * Runs the works: `npm run bench -- [--json FILE] [--only TEXT] [--rounds N]`.
  *

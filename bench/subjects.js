@@ -1,5 +1,3 @@
-'use strict';
-
 /**
  * What is compared: each subject as `request(name, callback, options)`, which calls back with the
  * lock and returns a promise of the result. Made in the process that measures it.
@@ -39,9 +37,8 @@ function asyncMutex() {
   const mutexes = new Map();
   return {
     request: (name, callback) => {
-      let mutex = mutexes.get(name);
-      if (!mutex) mutexes.set(name, (mutex = new Mutex()));
-      return mutex.runExclusive(callback);
+      if (!mutexes.has(name)) mutexes.set(name, new Mutex());
+      return mutexes.get(name).runExclusive(callback);
     },
   };
 }

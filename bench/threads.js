@@ -1,5 +1,3 @@
-'use strict';
-
 /**
  * A worker of the works with several threads: posts what its peer needs to know, is told to start,
  * posts nanoseconds for each hand-off or request.

@@ -1,5 +1,3 @@
-'use strict';
-
 /**
  * The works. Each runs in a process of its own for one subject and returns what it measured as
  * `{ value, … }`: nanoseconds per request unless its unit says otherwise. `subjects` are those that
@@ -42,7 +40,8 @@ const ownNames = (count) => Array.from({ length: count }, (_, i) => `resource-${
 /** Few rounds of many, many rounds of few: about as long each. */
 const roundsFor = (count) => (count >= 1e6 ? 1 : count >= 1e5 ? 3 : count >= 1e4 ? 7 : 101);
 
-const burstOf = (names) => (subject) => median(roundsFor(names.length), () => burst(subject, names));
+const burstOf = (names) => (subject) =>
+  median(roundsFor(names.length), () => burst(subject, names));
 
 async function readers({ request }) {
   const modes = Array.from({ length: 10_000 }, (_, i) => (i % 100 === 99 ? 'exclusive' : 'shared'));

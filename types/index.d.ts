@@ -1,8 +1,9 @@
 /**
  * The W3C Web Locks API for all threads of a Node.js process.
  *
- * The declarations are assignable to and from those of TypeScript's DOM library, so code written
- * for browsers type-checks unchanged. References in parentheses are sections of
+ * The declarations are assignable to those of TypeScript's DOM library, and options and snapshots
+ * also from them, so code written for browsers type-checks unchanged. What is not of the
+ * specification says so. References in parentheses are sections of
  * https://www.w3.org/TR/2023/WD-web-locks-20230105/.
  */
 
@@ -10,6 +11,12 @@ declare global {
   // The platform's, from TypeScript's DOM library or from @types/node; empty where neither is
   // loaded.
   interface AbortSignal {}
+
+  // Of TypeScript's library from "ESNext.Disposable" on, and of @types/node.
+  interface SymbolConstructor {
+    readonly dispose: unique symbol;
+    readonly asyncDispose: unique symbol;
+  }
 }
 
 /**
@@ -47,6 +54,29 @@ export interface LockOptions {
    * @default false
    */
   steal?: boolean;
+
+  /**
+   * Extension. Milliseconds to wait at most; then the promise rejects with a
+   * {@link LockTimeoutError}. 0: fails at once unless the lock can be granted now. Not together with
+   * `steal` or `ifAvailable`.
+   */
+  timeout?: number;
+
+  /** Extension. What it is for; shows in `query({ details: true })`, in errors and in warnings. */
+  label?: string;
+
+  /**
+   * Extension. Milliseconds after which one process warning tells that the request still waits, or
+   * that the lock is still held, and names the other side.
+   */
+  warnAfter?: number;
+
+  /**
+   * Extension. `'reject'` declares that the locks whose callbacks this request is made inside of are
+   * not released before it has ended. If it would have to wait, and such requests of any threads
+   * close a cycle with it, it rejects with a {@link DeadlockError}.
+   */
+  deadlock?: 'reject';
 }
 
 /**
@@ -54,14 +84,54 @@ export interface LockOptions {
  * constructible.
  */
 export declare class Lock {
-  private constructor();
+  protected constructor();
 
   /** The mode it was requested with. */
   readonly mode: LockMode;
 
   /** The resource name it was requested with. */
   readonly name: string;
+
+  /** Extension. Aborted, with a {@link LockStolenError} as its reason, when the lock is stolen. */
+  readonly signal: AbortSignal;
 }
+
+/**
+ * A lock that is held until it is released: what {@link LockManager.acquire} resolves to. Not
+ * constructible. If it is collected without release, a process warning says where it was acquired,
+ * and the lock is released.
+ */
+export declare class LockHandle extends Lock {
+  private constructor();
+
+  /** Whether the lock is not held any more: released, or stolen. */
+  readonly released: boolean;
+
+  /** Releases the lock, at once. Calls after the first do nothing. */
+  release(): void;
+
+  [Symbol.dispose](): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Several locks that are held until they are released together. */
+export interface SeveralLocks {
+  /** In the order asked for. A name that was asked for twice is the same lock twice. */
+  readonly locks: readonly LockHandle[];
+  /** Releases all of them, at once. Calls after the first do nothing. */
+  release(): void;
+  [Symbol.dispose](): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** A resource name, or one with its mode; the mode of the options if it has none. */
+export type LockName = string | { name: string; mode?: LockMode };
+
+/** Options of {@link LockManager.requestAll}. */
+export type SeveralOptions = Omit<LockOptions, 'steal'>;
+
+/** Options of {@link LockManager.tryAcquireSync} and {@link LockManager.acquireSync}. */
+export type SyncOptions = Pick<LockOptions, 'mode' | 'label' | 'timeout' | 'warnAfter'>;
 
 /** A lock or a request in a {@link LockManagerSnapshot}. `query()` sets all members. */
 export interface LockInfo {
@@ -80,6 +150,69 @@ export interface LockManagerSnapshot {
   held?: LockInfo[];
   /** The requests that wait. Those of one name are in the order in which they were made. */
   pending?: LockInfo[];
+}
+
+/** A lock or a request in a {@link DetailedSnapshot}. */
+export interface LockDetails {
+  clientId: string;
+  mode: LockMode;
+  name: string;
+  /** That of the request; `''` for none. */
+  label: string;
+  pid: number;
+  threadId: number;
+  /** The worker's name; `''` for none, and on versions of Node.js that do not tell it. */
+  threadName: string;
+  /** Milliseconds that a pending request has waited; 0 for a lock. */
+  waited: number;
+  /** Milliseconds that a lock has been held; 0 for a pending request. */
+  held: number;
+}
+
+export interface PendingDetails extends LockDetails {
+  /** The locks that are held on its name. */
+  blockedBy: LockDetails[];
+  /** How many requests are ahead of it in the queue. */
+  ahead: number;
+}
+
+/** What `query({ details: true })` resolves to. */
+export interface DetailedSnapshot {
+  held: LockDetails[];
+  pending: PendingDetails[];
+}
+
+/** A lock could not be acquired, or was lost. A DOMException. */
+export declare class LockError extends Error {
+  protected constructor();
+  readonly code: number;
+  readonly lockName: string;
+}
+
+/** The lock was stolen. Its `name` is `'AbortError'`. */
+export declare class LockStolenError extends LockError {
+  private constructor();
+  /** Of the thief. */
+  readonly clientId: string;
+}
+
+/** The lock was not granted within the `timeout`. Its `name` is `'TimeoutError'`. */
+export declare class LockTimeoutError extends LockError {
+  private constructor();
+  /** Milliseconds. */
+  readonly waited: number;
+  /** Who held it. */
+  readonly holders: LockDetails[];
+}
+
+/** The request would wait for itself. Its `name` is `'DeadlockError'`. */
+export declare class DeadlockError extends LockError {
+  private constructor();
+  /**
+   * The request, a lock it waits for, the request that this lock waits for, a lock that one waits
+   * for, and so on; the first request was made inside of the last lock.
+   */
+  readonly cycle: LockDetails[];
 }
 
 /**
@@ -105,6 +238,9 @@ export declare class LockManager {
    * const { held, pending } = await locks.query();
    */
   query(): Promise<LockManagerSnapshot>;
+  /** Extension: the same with threads, times, labels and what blocks whom. */
+  query(options: { details: true }): Promise<DetailedSnapshot>;
+  query(options?: { details?: boolean }): Promise<LockManagerSnapshot>;
 
   /**
    * Requests a lock, calls `callback` when it is granted, and releases it when what `callback`
@@ -136,6 +272,110 @@ export declare class LockManager {
     options: LockOptions,
     callback: LockGrantedCallback<T>,
   ): Promise<Awaited<T>>;
+
+  /**
+   * Extension. Requests a lock that is held until its handle is released. The same queue as
+   * `request()`, the same options and errors.
+   *
+   * @returns `null` if `ifAvailable` was given and the lock is not available
+   *
+   * @example
+   * await using lock = await locks.acquire('report');
+   */
+  acquire(name: string, options?: LockOptions & { ifAvailable?: false }): Promise<LockHandle>;
+  acquire(name: string, options: LockOptions): Promise<LockHandle | null>;
+
+  /**
+   * Extension. Requests several locks and calls `callback` when it has all of them; they are taken
+   * in one order for all callers, so that two of them cannot wait for each other. `signal` and
+   * `timeout` are about the whole, `ifAvailable` is all or nothing.
+   *
+   * @param names a name that is there twice is locked once, in the stronger mode
+   * @param callback gets the locks in the order of `names`
+   *
+   * @example
+   * await locks.requestAll(['from', 'to'], async ([from, to]) => transfer());
+   */
+  requestAll<T>(
+    names: Iterable<LockName>,
+    callback: (locks: readonly LockHandle[]) => T,
+  ): Promise<Awaited<T>>;
+  requestAll<T>(
+    names: Iterable<LockName>,
+    options: SeveralOptions & { ifAvailable?: false },
+    callback: (locks: readonly LockHandle[]) => T,
+  ): Promise<Awaited<T>>;
+  requestAll<T>(
+    names: Iterable<LockName>,
+    options: SeveralOptions,
+    callback: (locks: readonly LockHandle[] | null) => T,
+  ): Promise<Awaited<T>>;
+
+  /** Extension. As `requestAll`, held until they are released. */
+  acquireAll(
+    names: Iterable<LockName>,
+    options?: SeveralOptions & { ifAvailable?: false },
+  ): Promise<SeveralLocks>;
+  acquireAll(names: Iterable<LockName>, options: SeveralOptions): Promise<SeveralLocks | null>;
+
+  /**
+   * Extension. Takes a lock if it is available now. Throws what `request()` rejects with.
+   *
+   * @returns `null` if it is not available
+   */
+  tryAcquireSync(name: string, options?: Omit<SyncOptions, 'timeout'>): LockHandle | null;
+
+  /**
+   * Extension. Takes a lock, and blocks the calling thread until it is available: nothing else runs
+   * in it meanwhile. `timeout` is required on the main thread. Throws a {@link DeadlockError} at once
+   * if the thread itself holds the lock or waits for it.
+   */
+  acquireSync(name: string, options?: SyncOptions): LockHandle;
+}
+
+/** Extension. Options of {@link Mutex} and {@link RWLock}. */
+export interface AcquireOptions {
+  /**
+   * Whether to wait. If not, and the lock is held, it rejects with a {@link LockError}.
+   * @default true
+   */
+  blocking?: boolean;
+  /** Milliseconds to wait at most; then it rejects with a {@link LockTimeoutError}. */
+  timeout?: number;
+}
+
+/** Extension. What a named {@link Mutex} or {@link RWLock} is a lock of. */
+export interface BucketOptions {
+  /** A bucket's name, or what {@link openBucket} returned; the default bucket if not given. */
+  bucket?: string | StorageBucket;
+}
+
+/**
+ * Extension. A mutual exclusion lock. Without a name it is private to those who have the object, in
+ * one thread; with a name it is the exclusive lock of that name, shared by all threads.
+ *
+ * @example
+ * const mutex = new Mutex();
+ * await mutex.runExclusive(async () => {});
+ */
+export declare class Mutex {
+  constructor(name?: string, options?: BucketOptions);
+  /** Whether somebody holds it. */
+  readonly locked: boolean;
+  /** Resolves to the function that releases it, which may be called more than once. */
+  acquire(options?: AcquireOptions): Promise<() => void>;
+  runExclusive<T>(callback: () => T, options?: AcquireOptions): Promise<Awaited<T>>;
+}
+
+/** Extension. A lock that readers share and writers do not. */
+export declare class RWLock {
+  constructor(name?: string, options?: BucketOptions);
+  /** How it is held, by whomever. */
+  readonly locked: LockMode | null;
+  acquireShared(options?: AcquireOptions): Promise<() => void>;
+  acquireExclusive(options?: AcquireOptions): Promise<() => void>;
+  runShared<T>(callback: () => T, options?: AcquireOptions): Promise<Awaited<T>>;
+  runExclusive<T>(callback: () => T, options?: AcquireOptions): Promise<Awaited<T>>;
 }
 
 /** The lock manager of the default storage bucket, the same for all threads of the process. */

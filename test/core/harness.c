@@ -122,7 +122,8 @@ void end(struct world *world)
 
 static struct wlk_events room(struct outcome *outcome)
 {
-  return (struct wlk_events){outcome->events, sizeof outcome->events / sizeof *outcome->events, 0, 0, 0};
+  return (struct wlk_events){
+      outcome->events, sizeof outcome->events / sizeof *outcome->events, 0, 0, 0};
 }
 
 struct outcome ask(

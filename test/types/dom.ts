@@ -1,9 +1,8 @@
-// The declarations are assignable to and from those of TypeScript's DOM library.
+// The declarations are assignable to those of TypeScript's DOM library, and what users pass in also
+// from them.
 
 import webLocks = require('web-locks');
 
-declare const domManager: LockManager;
-declare const domLock: Lock;
 declare const domOptions: LockOptions;
 declare const domInfo: LockInfo;
 declare const domSnapshot: LockManagerSnapshot;
@@ -26,9 +25,7 @@ export const toDom: {
   mode: LockMode;
 } = ours;
 
-export const fromDom: typeof ours = {
-  manager: domManager,
-  lock: domLock,
+export const fromDom: Omit<typeof ours, 'manager' | 'lock'> = {
   options: domOptions,
   info: domInfo,
   snapshot: domSnapshot,

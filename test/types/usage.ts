@@ -1,6 +1,20 @@
 // What users write, and what the compiler has to refuse.
 
-import { Lock, LockManager, locks, openBucket, type LockInfo } from 'web-locks';
+import {
+  DeadlockError,
+  Lock,
+  LockHandle,
+  LockManager,
+  LockStolenError,
+  LockTimeoutError,
+  Mutex,
+  RWLock,
+  locks,
+  openBucket,
+  type DetailedSnapshot,
+  type LockInfo,
+  type SeveralLocks,
+} from 'web-locks';
 import install = require('web-locks/install');
 
 /** Compiles only if both types are the same. */
@@ -29,6 +43,32 @@ export async function accepted(signal: AbortSignal): Promise<void> {
   install({});
 }
 
+export async function extensions(error: unknown): Promise<void> {
+  const handle = await locks.acquire('name', { timeout: 5, label: 'mine', warnAfter: 10 });
+  same<typeof handle, LockHandle>(true);
+  handle[Symbol.dispose]();
+  await handle[Symbol.asyncDispose]();
+  const maybe = await locks.acquire('name', { ifAvailable: true });
+  same<typeof maybe, LockHandle | null>(true);
+  const total = await locks.requestAll(['a', { name: 'b', mode: 'shared' }], (held) => held.length);
+  same<typeof total, number>(true);
+  await locks.requestAll(new Set(['a']), { ifAvailable: true }, (held) => held?.length);
+  const several = await locks.acquireAll(['a'], { deadlock: 'reject' });
+  same<typeof several, SeveralLocks>(true);
+  const now = locks.tryAcquireSync('name', { mode: 'shared' });
+  same<typeof now, LockHandle | null>(true);
+  locks.acquireSync('name', { timeout: 100 }).release();
+  const details = await locks.query({ details: true });
+  same<typeof details, DetailedSnapshot>(true);
+  const release = await new Mutex('name', { bucket: openBucket('bucket') }).acquire();
+  release();
+  const value = await new RWLock().runShared(async () => 7, { blocking: false });
+  same<typeof value, number>(true);
+  if (error instanceof LockTimeoutError) same<typeof error.waited, number>(true);
+  if (error instanceof LockStolenError) same<typeof error.clientId, string>(true);
+  if (error instanceof DeadlockError) error.cycle.map(({ threadId }) => threadId);
+}
+
 export function refused(lock: Lock): void {
   // @ts-expect-error: no callback
   locks.request('name');
@@ -38,6 +78,14 @@ export function refused(lock: Lock): void {
   locks.request('name', { mode: 'upgradable' }, () => {});
   // @ts-expect-error: not an option
   locks.request('name', { ifavailable: true }, () => {});
+  // @ts-expect-error: the only value
+  locks.request('name', { deadlock: 'wait' }, () => {});
+  // @ts-expect-error: several names cannot be stolen
+  locks.requestAll(['name'], { steal: true }, () => {});
+  // @ts-expect-error: nothing to wait for
+  locks.tryAcquireSync('name', { timeout: 5 });
+  // @ts-expect-error: not constructible
+  new LockHandle();
   // @ts-expect-error: a name is a string
   locks.request(7, () => {});
   // @ts-expect-error: not constructible

@@ -1,0 +1,20 @@
+'use strict';
+
+// A lock that is held as long as a handle says, not as long as a callback runs.
+
+const { locks } = require('web-locks');
+
+async function main() {
+  const handle = await locks.acquire('report');
+  try {
+    console.log(`holds ${handle.name}`);
+    console.log(
+      `another one, if it is free: ${await locks.acquire('report', { ifAvailable: true })}`,
+    );
+  } finally {
+    handle.release();
+  }
+  console.log(`released: ${handle.released}`);
+}
+
+main();

@@ -1,0 +1,24 @@
+'use strict';
+
+// A lock as an object: what is called first is done first.
+
+const { setTimeout: sleep } = require('node:timers/promises');
+const { LockError, Mutex } = require('web-locks');
+
+async function main() {
+  const mutex = new Mutex();
+  const done = [];
+  const work = async (x) => {
+    await sleep(Math.random() * 10);
+    done.push(x);
+  };
+  await Promise.all([0, 1, 2, 3, 4].map((x) => mutex.runExclusive(() => work(x))));
+  console.log(done.join(' '));
+
+  const release = await mutex.acquire();
+  const refused = await mutex.acquire({ blocking: false }).catch((error) => error);
+  console.log('refused:', refused instanceof LockError);
+  release();
+}
+
+main();
