@@ -68,6 +68,9 @@ class HandleRequest extends LockRequest {
   /** Has the stack of whoever asked. */
   #acquired = {};
 
+  /** @override */
+  onAnswer = () => this.#answer();
+
   /** @returns {Promise<LockHandle | null>} null if it said `ifAvailable` and it is not */
   start() {
     const acquired = new Promise((resolve, reject) => {
@@ -108,8 +111,7 @@ class HandleRequest extends LockRequest {
     Error.captureStackTrace(this.#acquired, caller);
   }
 
-  /** @override */
-  answer() {
+  #answer() {
     this.stopFollowing();
     const { resolve } = this;
     // They lead to the promise and so to the handle, which must stay collectable.

@@ -3,9 +3,10 @@
 const { isMainThread } = require('node:worker_threads');
 const { illegalInvocation, notSupportedError, quote, typeError } = require('./errors.js');
 const { HandleRequest } = require('./lock-handle.js');
-const { CallbackRequest } = require('./lock-request.js');
+const { LockRequest } = require('./lock-request.js');
 const { acquireSeveral, toSeveral, useSeveral } = require('./several.js');
 const {
+  defaultOptions,
   defineInterface,
   toCallback,
   toDOMString,
@@ -61,10 +62,10 @@ class LockManager {
       const count = arguments.length;
       needArguments(count, 2, REQUEST);
       const resourceName = toDOMString(name, REQUEST, 'The name');
-      const options = toLockOptions(count > 2 ? optionsOrCallback : undefined, REQUEST);
+      const options = count > 2 ? toLockOptions(optionsOrCallback, REQUEST) : defaultOptions;
       const callback = toCallback(arguments[count > 2 ? 2 : 1], REQUEST, 'The callback');
       checkRequest(resourceName, options);
-      return new CallbackRequest(backend, resourceName, options, callback).start();
+      return new LockRequest(backend, resourceName, options).startCallback(callback);
     } catch (error) {
       return Promise.reject(error);
     }

@@ -5,7 +5,7 @@ const { callInside, locksInside } = require('./context.js');
 const { DeadlockError, LockStolenError, LockTimeoutError } = require('./errors.js');
 const { createLock } = require('./lock.js');
 const { AbortController } = require('./realm.js');
-const { watch } = require('./watch.js');
+const { Watch, isWatched } = require('./watch.js');
 
 /** A reaction to it is a microtask, and a cheaper one than `queueMicrotask` makes. */
 const settled = Promise.resolve();
@@ -14,6 +14,7 @@ const settled = Promise.resolve();
 const then = Function.prototype.call.bind(Promise.prototype.then);
 
 /** @typedef {(result?: any) => void} Settle settles a promise */
+/** @typedef {{ error?: Error, controller?: AbortController }} Loss */
 
 // What became of a request.
 const PENDING = 0;
@@ -26,9 +27,10 @@ const ENDED = 4;
 /**
  * A lock request (2.5) and, once granted, its lock (2.4), as this thread knows it. It is what a
  * backend calls (`Requester` in backend.js), what an abort signal calls, and what a `Lock` looks at.
+ * Not seen by users.
  *
- * Subclasses say what a grant does: call a callback, or make a handle. None of them is seen by
- * users, so their fields are not private.
+ * No more promises, closures and fields than needed: they are most of what a request costs
+ * (docs/PERFORMANCE.md).
  */
 class LockRequest {
   /** For the backend's use. */
@@ -38,11 +40,9 @@ class LockRequest {
   resolve;
   /** @type {Settle | undefined} */
   reject;
-  /** What happens at certain times, and who hears of it; most requests have none. */
-  watch;
-  /** That of the lock, made when asked for. @type {AbortController | undefined} */
-  #controller;
-  /** Why it was lost. @type {InstanceType<typeof LockStolenError> | undefined} */
+  /** Called when there is an answer. @type {(() => void) | undefined} */
+  onAnswer;
+  /** Why the lock was lost, and the signal that tells it, if it was asked for. @type {Loss | undefined} */
   #loss;
 
   /**
@@ -53,13 +53,22 @@ class LockRequest {
   constructor(backend, name, options) {
     this.backend = backend;
     this.name = name;
-    this.mode = options.mode;
     this.options = options;
-    /** @type {import('./backend.js').Disposition} */
-    this.disposition = dispositionOf(options);
     /** Locks that wait for this request, if it rejects deadlocks. */
     this.inside = options.deadlock ? locksInside() : undefined;
-    this.watch = watch(this, options);
+    /** What happens at certain times, and who hears of it; most requests have none. */
+    this.watch = isWatched(options) ? new Watch(this, options) : undefined;
+  }
+
+  get mode() {
+    return this.options.mode;
+  }
+
+  /** @returns {import('./backend.js').Disposition} */
+  get disposition() {
+    const { ifAvailable, steal, timeout } = this.options;
+    if (steal) return 'steal';
+    return ifAvailable || timeout === 0 ? 'ifAvailable' : 'wait';
   }
 
   /** Request a lock (4.1). */
@@ -68,15 +77,12 @@ class LockRequest {
     this.backend.request(this);
   }
 
-  /** What a grant, or a request that said `ifAvailable` and is not granted, does. */
-  answer() {}
-
   // What a backend calls.
 
   granted() {
     this.state = GRANTED;
     this.watch?.granted();
-    this.answer();
+    this.onAnswer?.();
   }
 
   unavailable() {
@@ -85,17 +91,19 @@ class LockRequest {
     } else {
       this.state = UNAVAILABLE;
       this.watch?.missed();
-      this.answer();
+      this.onAnswer?.();
     }
   }
 
   /** @param {string} thief client id */
   stolen(thief) {
     this.state = STOLEN;
-    this.#loss = new LockStolenError(this.name, thief);
-    this.watch?.stolen(this.#loss);
-    this.reject?.(this.#loss);
-    this.#controller?.abort(this.#loss);
+    const error = new LockStolenError(this.name, thief);
+    this.watch?.stolen(error);
+    this.reject?.(error);
+    this.#loss ??= {};
+    this.#loss.error = error;
+    this.#loss.controller?.abort(error);
   }
 
   /** @param {unknown} error */
@@ -169,11 +177,13 @@ class LockRequest {
 
   /** @returns {AbortSignal} aborted when the lock is stolen */
   get lossSignal() {
-    if (!this.#controller) {
-      this.#controller = new AbortController();
-      if (this.#loss) this.#controller.abort(this.#loss);
+    this.#loss ??= {};
+    const loss = this.#loss;
+    if (!loss.controller) {
+      loss.controller = new AbortController();
+      if (loss.error) loss.controller.abort(loss.error);
     }
-    return this.#controller.signal;
+    return loss.controller.signal;
   }
 
   /**
@@ -185,42 +195,16 @@ class LockRequest {
     this.state = ENDED;
     return this.backend.release(this);
   }
-}
 
-/**
- * @param {import('./webidl.js').LockOptions} options
- * @returns {import('./backend.js').Disposition}
- */
-function dispositionOf(options) {
-  if (options.steal) return 'steal';
-  return options.ifAvailable || options.timeout === 0 ? 'ifAvailable' : 'wait';
-}
-
-/**
- * A request of `LockManager.request`, until its released promise is settled.
- *
- * Its callback runs in a microtask, in the async context of the `request()` call: there `#serve` is
- * registered as the reaction to a promise. No more promises and closures than needed: they are most
- * of what a request costs (docs/PERFORMANCE.md).
- */
-class CallbackRequest extends LockRequest {
-  #callback;
-  /** Ends the wait for an answer. @type {(() => void) | undefined} */
-  #proceed;
+  // From a callback to the released promise.
 
   /**
-   * @param {import('./backend.js').Backend} backend
-   * @param {string} name
-   * @param {import('./webidl.js').LockOptions} options
+   * Requests the lock for a callback, which runs in a microtask, in the async context of this call:
+   * here `#serve` is registered as the reaction to a promise.
    * @param {(lock: any) => any} callback
+   * @returns {Promise<any>} the released promise
    */
-  constructor(backend, name, options, callback) {
-    super(backend, name, options);
-    this.#callback = callback;
-  }
-
-  /** @returns {Promise<any>} the released promise */
-  start() {
+  startCallback(callback) {
     const released = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
@@ -228,29 +212,25 @@ class CallbackRequest extends LockRequest {
     this.ask();
     if (this.state === ENDED) return released;
     const answered = this.state === PENDING ? this.#answered() : settled;
-    answered.then(() => this.#serve());
+    answered.then(() => this.#serve(callback));
     return released;
   }
 
   /** @returns {Promise<void>} */
   #answered() {
     return new Promise((resolve) => {
-      this.#proceed = resolve;
+      this.onAnswer = resolve;
     });
   }
 
-  /** @override */
-  answer() {
-    this.#proceed?.();
-  }
-
-  #serve() {
+  /** @param {(lock: any) => any} callback */
+  #serve(callback) {
     if (this.state === ENDED) return;
     this.stopFollowing();
     const lock = this.state === UNAVAILABLE ? null : createLock(this);
     try {
       then(
-        Promise.resolve(callInside(this, this.#callback, lock)),
+        Promise.resolve(callInside(this, callback, lock)),
         (/** @type {any} */ value) => this.#settle(this.resolve, value, undefined),
         (/** @type {any} */ reason) => this.#settle(this.reject, reason, reason),
       );
@@ -282,4 +262,4 @@ class CallbackRequest extends LockRequest {
   }
 }
 
-module.exports = { LockRequest, CallbackRequest, UNAVAILABLE };
+module.exports = { LockRequest, UNAVAILABLE };

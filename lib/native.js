@@ -275,7 +275,8 @@ class NativeBackend {
     agent.add(request);
     exchange[TAG] = request.tag;
     exchange[MODE] = request.mode === 'shared' ? WLK_SHARED : WLK_EXCLUSIVE;
-    exchange[OPTION] = options[request.disposition];
+    const { disposition } = request;
+    exchange[OPTION] = disposition === 'wait' ? WLK_WAIT : options[disposition];
     const extra = request.inside !== undefined || request.options.label !== undefined;
     const status = extra ? this.#requestExtra(request) : addon.request(this.#manager, name);
     if (status === WLK_GRANTED) {

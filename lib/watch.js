@@ -152,22 +152,18 @@ function describeWaiting(waiting) {
 }
 
 /**
- * @param {LockRequest} request
  * @param {import('./webidl.js').LockOptions} options
- * @returns {Watch | undefined} undefined where there is nothing to watch
+ * @returns {boolean} whether a request with these options is to be watched
  */
-function watch(request, options) {
-  const watched =
-    options.timeout !== undefined ||
-    options.warnAfter !== undefined ||
-    start.hasSubscribers ||
-    grant.hasSubscribers ||
-    miss.hasSubscribers ||
-    end.hasSubscribers ||
-    abort.hasSubscribers ||
-    steal.hasSubscribers ||
-    timeoutChannel.hasSubscribers;
-  return watched ? new Watch(request, options) : undefined;
-}
+const isWatched = (options) =>
+  options.timeout !== undefined ||
+  options.warnAfter !== undefined ||
+  start.hasSubscribers ||
+  grant.hasSubscribers ||
+  miss.hasSubscribers ||
+  end.hasSubscribers ||
+  abort.hasSubscribers ||
+  steal.hasSubscribers ||
+  timeoutChannel.hasSubscribers;
 
-module.exports = { watch };
+module.exports = { Watch, isWatched };

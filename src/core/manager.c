@@ -177,12 +177,37 @@ static enum wlk_status request_a_lock(
   return answer(request);
 }
 
+static enum wlk_status ask(
+    struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
+    struct wlk_cycle *cycle, struct wlk_events *events)
+{
+  struct wlk_turn turn;
+  wlk_turn_begin(&turn, request->agent->process, request->agent);
+  enum wlk_status status = request_a_lock(&turn, manager, request, option, cycle);
+  wlk_turn_take_events(&turn, events);
+  wlk_turn_end(&turn);
+  return status;
+}
+
+/* Once the room for a cycle is enough, the answer is final. Until then all is asked anew: the cycle
+ * may be another one by then, or gone. */
+static enum wlk_status ask_until_told(
+    struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
+    struct wlk_snapshot **snapshot, struct wlk_events *events)
+{
+  struct wlk_cycle cycle = WLK_CYCLE_INIT;
+  enum wlk_status status;
+  do status = ask(manager, request, option, &cycle, events);
+  while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
+  wlk_cycle_finish(&cycle, status, snapshot);
+  return status;
+}
+
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
     struct wlk_request **result, struct wlk_snapshot **snapshot, struct wlk_events *events)
 {
-  struct wlk_cycle cycle = WLK_CYCLE_INIT;
   events->count = 0;
   if (!wlk_resource_prepare(agent, name, length)) return WLK_NO_MEMORY;
   struct wlk_request *request = wlk_request_new(agent, mode, tag, extra);
@@ -191,23 +216,13 @@ enum wlk_status wlk_request_a_lock(
     return WLK_NO_MEMORY;
   }
 
-  enum wlk_status status;
-  do {
-    struct wlk_turn turn;
-    wlk_turn_begin(&turn, agent->process, agent);
-    status = request_a_lock(&turn, manager, request, option, &cycle);
-    wlk_turn_take_events(&turn, events);
-    wlk_turn_end(&turn);
-    /* Once the room for the cycle is enough, the answer is final. Else all is asked anew: the cycle
-     * may be another one by then, or gone. */
-  } while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
-
+  enum wlk_status status = extra ? ask_until_told(manager, request, option, snapshot, events)
+                                 : ask(manager, request, option, NULL, events);
   wlk_resource_trim_spare(agent);
   if (status == WLK_GRANTED || status == WLK_PENDING)
     *result = request;
   else
     wlk_request_recycle(agent, request);
-  wlk_cycle_finish(&cycle, status, snapshot);
   return status;
 }
 
