@@ -130,7 +130,7 @@ async function workers(count, workerData) {
   return values;
 }
 
-const handOff = (kind) => async () => Math.max(...(await workers(2, { kind, count: 100_000 })));
+const handOff = (kind) => async () => Math.max(...(await workers(2, { kind, count: 20_000 })));
 
 /** Requests per microsecond of all threads together. */
 const threads = (kind, count) => async () => {
@@ -205,14 +205,14 @@ const works = [
     name: 'memory, pending',
     subjects: ['floor', 'web-locks'],
     unit: 'native bytes',
-    run: (subject) => memory(subject, 1_000_000, () => 'resource'),
+    run: (subject) => memory(subject, 300_000, () => 'resource'),
     rounds: 1,
   },
   {
     name: 'memory, held',
     subjects: ['floor', 'web-locks'],
     unit: 'native bytes',
-    run: (subject) => memory(subject, 1_000_000, (i) => `resource-${i}`),
+    run: (subject) => memory(subject, 300_000, (i) => `resource-${i}`),
     rounds: 1,
   },
   { name: 'start-up', subjects: ['threads'], unit: 'ms', run: startUp, rounds: 7 },

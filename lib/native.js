@@ -1,12 +1,12 @@
 'use strict';
 
 /**
- * Finds and loads the native core, and adapts it to the contract of backend.js.
+ * Loads the native core, and adapts it to the contract of backend.js.
  */
 
-const path = require('node:path');
 const process = require('node:process');
 const workerThreads = require('node:worker_threads');
+const { loadBinary } = require('./binary.js');
 const { closedError, noMemoryError, plainError, quote } = require('./errors.js');
 
 const { isMainThread, threadId } = workerThreads;
@@ -66,44 +66,8 @@ const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
  *   locks: ArrayBuffer }} Snapshot see src/binding/values.h
  */
 
-const root = path.join(__dirname, '..');
-
-/** Where the binary is looked for. Naming one in the environment means that one and no other. */
-const candidates = process.env.WEB_LOCKS_BINARY
-  ? [path.resolve(process.env.WEB_LOCKS_BINARY)]
-  : [
-      path.join(root, 'build', 'Release', 'web_locks.node'),
-      path.join(root, 'build', 'Debug', 'web_locks.node'),
-    ];
-
-/**
- * @returns {Addon}
- * @throws {Error} `ERR_WEB_LOCKS_NOT_LOADED`: what was tried, for which platform, and what to do
- */
-function load() {
-  const attempts = [];
-  for (const candidate of candidates) {
-    try {
-      return require(candidate);
-    } catch (error) {
-      const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
-      if (code === 'ERR_WEB_LOCKS_INCOMPATIBLE') throw error;
-      const missing = code === 'MODULE_NOT_FOUND';
-      attempts.push({ candidate, error, why: missing ? 'not there' : message.split('\n')[0] });
-    }
-  }
-  const tried = attempts.map(({ candidate, why }) => `\n  ${candidate}: ${why}`).join('');
-  throw plainError(
-    `web-locks: no native binary could be loaded for ${process.platform}-${process.arch}, ` +
-      `Node.js ${process.version} (Node-API ${process.versions.napi}). Tried:${tried}\n` +
-      `To build it, with a C and C++ compiler, make and Python installed, run: ` +
-      `npm rebuild web-locks (in a clone of web-locks itself: npm install)`,
-    'ERR_WEB_LOCKS_NOT_LOADED',
-    { cause: attempts[0].error },
-  );
-}
-
-const addon = load();
+/** @type {Addon} */
+const addon = loadBinary();
 
 const {
   CLOSED,
@@ -363,14 +327,18 @@ class NativeBackend {
 
   /** @returns {LockManagerSnapshot} */
   query() {
-    const snapshot = this.#snapshot();
-    const { names, clientIds } = snapshot;
+    const { names, clientIds, locks } = this.#snapshot();
+    const numbers = new Uint32Array(locks);
     /** @type {LockManagerSnapshot} */
     const state = { held: [], pending: [] };
-    for (const { name, client, mode, held } of entriesOf(snapshot)) {
+    for (let i = 0; i < numbers.length; i += INFO_SIZE) {
       /** @type {LockInfo} */
-      const info = { clientId: clientIds[client], mode, name: names[name] };
-      (held ? state.held : state.pending).push(info);
+      const info = {
+        clientId: clientIds[numbers[i + CLIENT]],
+        mode: modeOf(numbers[i + LOCK_MODE]),
+        name: names[numbers[i + NAME]],
+      };
+      (numbers[i + HELD] ? state.held : state.pending).push(info);
     }
     return state;
   }
@@ -415,30 +383,16 @@ class NativeBackend {
   }
 }
 
-/** 32-bit numbers of an entry: struct wlk_lock_info. */
+// An entry of a snapshot: struct wlk_lock_info, 32-bit numbers.
+const NAME = 0;
+const CLIENT = 1;
+const LOCK_MODE = 2;
+const HELD = 3;
+const LABEL = 4;
+const AGE = 5;
 const INFO_SIZE = 6;
 /** WLK_NO_LABEL */
 const NO_LABEL = 2 ** 32 - 1;
-
-/**
- * The entries of a snapshot, indices as they are.
- * @param {Snapshot} snapshot
- */
-function entriesOf({ locks }) {
-  const numbers = new Uint32Array(locks);
-  const entries = [];
-  for (let i = 0; i < numbers.length; i += INFO_SIZE) {
-    entries.push({
-      name: numbers[i],
-      client: numbers[i + 1],
-      mode: modeOf(numbers[i + 2]),
-      held: numbers[i + 3] === 1,
-      label: numbers[i + 4],
-      age: numbers[i + 5],
-    });
-  }
-  return entries;
-}
 
 /**
  * @param {number} mode
@@ -450,20 +404,28 @@ const modeOf = (mode) => (mode === WLK_SHARED ? 'shared' : 'exclusive');
  * @param {Snapshot} snapshot
  * @returns {(LockDetails & { isHeld: boolean })[]}
  */
-function detailsWithState(snapshot) {
-  const { names, clientIds, threadIds, threadNames } = snapshot;
-  return entriesOf(snapshot).map(({ name, client, mode, held, label, age }) => ({
-    clientId: clientIds[client],
-    mode,
-    name: names[name],
-    label: label === NO_LABEL ? '' : names[label],
-    pid: process.pid,
-    threadId: threadIds[client],
-    threadName: threadNames[client],
-    waited: held ? 0 : age,
-    held: held ? age : 0,
-    isHeld: held,
-  }));
+function detailsWithState({ names, clientIds, threadIds, threadNames, locks }) {
+  const numbers = new Uint32Array(locks);
+  const all = [];
+  for (let i = 0; i < numbers.length; i += INFO_SIZE) {
+    const client = numbers[i + CLIENT];
+    const label = numbers[i + LABEL];
+    const isHeld = numbers[i + HELD] === 1;
+    const age = numbers[i + AGE];
+    all.push({
+      clientId: clientIds[client],
+      mode: modeOf(numbers[i + LOCK_MODE]),
+      name: names[numbers[i + NAME]],
+      label: label === NO_LABEL ? '' : names[label],
+      pid: process.pid,
+      threadId: threadIds[client],
+      threadName: threadNames[client],
+      waited: isHeld ? 0 : age,
+      held: isHeld ? age : 0,
+      isHeld,
+    });
+  }
+  return all;
 }
 
 /**

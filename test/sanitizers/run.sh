@@ -18,7 +18,7 @@ flags="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-fr
 (
   cd "$build"
   CFLAGS="$flags" CXXFLAGS="$flags" LDFLAGS="-fsanitize=address,undefined" GYP_DEFINES=checks=1 \
-    npm run install >build.log 2>&1 || { tail -50 build.log; exit 1; }
+    npm run rebuild >build.log 2>&1 || { tail -50 build.log; exit 1; }
 )
 
 # Only the allocating function and its caller are kept of each leak's stack, so that a pattern names

@@ -1,0 +1,2 @@
+// What `require` makes of a native binary.
+declare module '*.node';

@@ -1,0 +1,113 @@
+'use strict';
+
+/**
+ * Finds the native binary: the one named in the environment; one that was built here; the one that
+ * the package brings for the platform.
+ */
+
+const { createRequire } = require('node:module');
+const path = require('node:path');
+const process = require('node:process');
+const { plainError } = require('./errors.js');
+
+/** Where a binary can be, from the root of the package; what was built here comes first. */
+const BUILT = ['build/Release', 'build/Debug', 'src/build/Release'];
+
+/**
+ * @param {string} place
+ * @returns {any} the exports of the binary there
+ * @throws {Error} also where none can be there
+ */
+function requireFrom(place) {
+  // Bundlers look for literal paths, and forgive those that lead nowhere inside of `try`.
+  try {
+    switch (place) {
+      case 'build/Release':
+        return require('../build/Release/web_locks.node');
+      case 'build/Debug':
+        return require('../build/Debug/web_locks.node');
+      case 'src/build/Release':
+        return require('../src/build/Release/web_locks.node');
+      case 'prebuilds/linux-x64':
+        return require('../prebuilds/linux-x64/web_locks.node');
+      case 'prebuilds/linux-x64-musl':
+        return require('../prebuilds/linux-x64-musl/web_locks.node');
+      case 'prebuilds/linux-arm64':
+        return require('../prebuilds/linux-arm64/web_locks.node');
+      case 'prebuilds/darwin-x64':
+        return require('../prebuilds/darwin-x64/web_locks.node');
+      case 'prebuilds/darwin-arm64':
+        return require('../prebuilds/darwin-arm64/web_locks.node');
+      case 'prebuilds/win32-x64':
+        return require('../prebuilds/win32-x64/web_locks.node');
+      default:
+        throw plainError('the package has no binary for this platform', 'MODULE_NOT_FOUND');
+    }
+  } catch (error) {
+    throw error instanceof Error ? error : plainError(String(error), 'ERR_WEB_LOCKS_NOT_LOADED');
+  }
+}
+
+/** @returns {string} the place of the binary that the package brings for this process */
+function prebuild() {
+  const libc = process.platform === 'linux' && usesMusl() ? '-musl' : '';
+  return `prebuilds/${process.platform}-${process.arch}${libc}`;
+}
+
+/** Asks the process itself: what the distribution's files say may be about another libc. */
+function usesMusl() {
+  const report = /** @type {any} */ (process.report);
+  const { excludeNetwork } = report;
+  report.excludeNetwork = true;
+  const { header } = report.getReport();
+  report.excludeNetwork = excludeNetwork;
+  return header.glibcVersionRuntime === undefined;
+}
+
+/** @param {string} place */
+const fileIn = (place) => path.join(__dirname, '..', place, 'web_locks.node');
+
+/** @returns {Generator<[file: string, load: () => any]>} in the order in which they are tried */
+function* candidates() {
+  const named = process.env.WEB_LOCKS_BINARY;
+  if (named) {
+    // That one and no other.
+    const file = path.resolve(named);
+    yield [file, () => createRequire(__filename)(file)];
+    return;
+  }
+  for (const place of BUILT) yield [fileIn(place), () => requireFrom(place)];
+  const place = prebuild();
+  yield [fileIn(place), () => requireFrom(place)];
+}
+
+/**
+ * @returns {any} the exports of the binary
+ * @throws {Error} `ERR_WEB_LOCKS_NOT_LOADED`: what was tried, for which platform, and what to do
+ */
+function loadBinary() {
+  const attempts = [];
+  for (const [file, load] of candidates()) {
+    try {
+      return load();
+    } catch (error) {
+      const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
+      if (code === 'ERR_WEB_LOCKS_INCOMPATIBLE') throw error;
+      const missing = code === 'MODULE_NOT_FOUND';
+      attempts.push({ file, error, why: missing ? 'not there' : message.split('\n')[0] });
+    }
+  }
+  const tried = attempts.map(({ file, why }) => `\n  ${file}: ${why}`).join('');
+  throw plainError(
+    `web-locks: no native binary could be loaded for ${process.platform}-${process.arch}, ` +
+      `Node.js ${process.version} (Node-API ${process.versions.napi}). Tried:${tried}\n` +
+      'To build it, with a C and C++ compiler, make and Python installed, run: ' +
+      'npm install --no-save node-addon-api node-gyp && ' +
+      'npx node-gyp rebuild --directory=node_modules/web-locks/src ' +
+      '(in a clone of web-locks itself: npm install)',
+    'ERR_WEB_LOCKS_NOT_LOADED',
+    { cause: attempts.at(-1)?.error },
+  );
+}
+
+module.exports = { loadBinary };

@@ -1,0 +1,9 @@
+'use strict';
+
+/** Prints a module definition file of Node-API's functions, as exported by node.exe. */
+
+const { symbols } = require('node-api-headers');
+
+const { node_api_symbols: node, js_native_api_symbols: javascript } = symbols.v6;
+const lines = ['NAME NODE.EXE', 'EXPORTS', ...[...javascript, ...node].sort()];
+process.stdout.write(`${lines.join('\n')}\n`);

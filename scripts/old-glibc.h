@@ -1,0 +1,14 @@
+/* Included before everything else for binaries that are to load with old versions of glibc: asks for
+ * the oldest version of functions that got a new one when glibc 2.34 took in libdl and libpthread.
+ * They have not changed since. */
+#if defined(__x86_64__)
+__asm__(".symver dladdr,dladdr@GLIBC_2.2.5");
+__asm__(".symver dlopen,dlopen@GLIBC_2.2.5");
+__asm__(".symver dlsym,dlsym@GLIBC_2.2.5");
+__asm__(".symver pthread_condattr_setclock,pthread_condattr_setclock@GLIBC_2.3.3");
+#elif defined(__aarch64__)
+__asm__(".symver dladdr,dladdr@GLIBC_2.17");
+__asm__(".symver dlopen,dlopen@GLIBC_2.17");
+__asm__(".symver dlsym,dlsym@GLIBC_2.17");
+__asm__(".symver pthread_condattr_setclock,pthread_condattr_setclock@GLIBC_2.17");
+#endif

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Builds the binaries of the published package into prebuilds/, one for each target, with Debian's
+# cross-compilers, and their checksums. The same inputs give the same bytes.
+#
+#   prebuild.sh              all targets
+#   prebuild.sh linux-x64    some
+#
+# Needs g++, g++-aarch64-linux-gnu, musl-tools, g++-mingw-w64-x86-64 and the packages of `npm
+# install` (node-api-headers has Node-API's headers and the list of its functions).
+set -eu
+cd "$(dirname "$0")/.."
+
+headers=node_modules/node-api-headers
+work=build/prebuild
+mkdir -p $work
+
+common="-O3 -DNDEBUG -fPIC -fvisibility=hidden -ffile-prefix-map=$PWD=. -I$headers/include"
+c_flags="-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror"
+# Exceptions and type information would need the C++ runtime's.
+cxx_flags="-std=c++17 -Wall -Wextra -fno-exceptions -fno-rtti -isystem node_modules/node-addon-api
+  -DNAPI_VERSION=6 -DNAPI_DISABLE_CPP_EXCEPTIONS -DNODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS
+  -DNODE_GYP_MODULE_NAME=web_locks -DBUILDING_NODE_EXTENSION"
+elf_flags="-shared -Wl,--build-id=none -Wl,--version-script=src/binding/exports.map
+  -Wl,-z,now -Wl,-z,relro -Wl,--as-needed"
+
+# compile TARGET C-COMPILER C++-COMPILER [FLAGS]: both translation units
+compile() {
+  local target=$1 cc=$2 cxx=$3
+  shift 3
+  # shellcheck disable=SC2086
+  $cc $common $c_flags "$@" -c src/core/all.c -o "$work/$target-core.o"
+  # shellcheck disable=SC2086
+  $cxx $common $cxx_flags "$@" -c src/binding/all.cc -o "$work/$target-binding.o"
+}
+
+# finish TARGET LINKER: strips, which the linker does because strip writes the time into binaries for
+# Windows
+finish() {
+  local target=$1
+  shift
+  mkdir -p "prebuilds/$target"
+  "$@" -s -o "prebuilds/$target/web_locks.node"
+}
+
+# glibc TARGET PREFIX: for the oldest glibc that has what is used
+glibc() {
+  compile "$1" "$2gcc" "$2g++" -include scripts/old-glibc.h
+  # shellcheck disable=SC2086
+  finish "$1" "$2g++" $elf_flags -static-libstdc++ -static-libgcc "$work/$1-core.o" \
+    "$work/$1-binding.o"
+}
+
+# musl TARGET: its compiler is for C only; the binding needs the C++ compiler, but not its library
+musl() {
+  compile "$1" musl-gcc g++
+  musl-gcc $common -c scripts/cxx-runtime.c -o "$work/$1-runtime.o"
+  # shellcheck disable=SC2086
+  finish "$1" musl-gcc $elf_flags -nostdlib "$work/$1-core.o" "$work/$1-binding.o" \
+    "$work/$1-runtime.o" -L/usr/lib/x86_64-linux-musl -lc
+}
+
+# windows TARGET PREFIX: Node-API's functions are imported from the program, node.exe
+windows() {
+  node scripts/node-api-def.js >"$work/node_api.def"
+  "$2dlltool" --input-def "$work/node_api.def" --output-lib "$work/libnode.a"
+  # The variant with POSIX threads has std::mutex, which a header of node-addon-api mentions.
+  compile "$1" "$2gcc-posix" "$2g++-posix"
+  finish "$1" "$2g++-posix" -shared -static -Wl,--no-insert-timestamp "$work/$1-core.o" \
+    "$work/$1-binding.o" -L"$work" -lnode -ladvapi32
+}
+
+build() {
+  case $1 in
+    linux-x64) glibc "$1" "" ;;
+    linux-arm64) glibc "$1" aarch64-linux-gnu- ;;
+    linux-x64-musl) musl "$1" ;;
+    win32-x64) windows "$1" x86_64-w64-mingw32- ;;
+    *)
+      echo "prebuild.sh: no such target: $1" >&2
+      exit 2
+      ;;
+  esac
+}
+
+[ $# -gt 0 ] || set -- linux-x64 linux-arm64 linux-x64-musl win32-x64
+for target; do build "$target"; done
+(cd prebuilds && find . -name '*.node' | sort | xargs sha256sum >SHA256SUMS && cat SHA256SUMS)

@@ -1,0 +1,4 @@
+{
+  "variables": { "source": "." },
+  "includes": ["web_locks.gypi"]
+}

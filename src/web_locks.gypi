@@ -1,0 +1,49 @@
+# The addon. What includes it says in `source` where the sources are: the binding.gyp of the repository,
+# which npm builds by itself, and src/binding.gyp, which the package has for those who build it.
+{
+  # Warnings are errors where GYP_DEFINES has strict=1, as in CI: not for users, whose compilers are newer.
+  "variables": {
+    "napi_version": "6",
+    # Every invariant of the core checked after every turn, and its allocations counted: for tests only.
+    "checks%": "0",
+    "strict%": "0"
+  },
+  "target_defaults": {
+    "cflags": ["-Wall", "-Wextra", "-fvisibility=hidden"],
+    "conditions": [
+      ["strict==1", { "cflags": ["-Werror"] }],
+      ["checks==1", { "defines": ["WLK_CHECKS"] }]
+    ],
+    "cflags_c": ["-std=c11"],
+    "xcode_settings": {
+      "GCC_SYMBOLS_PRIVATE_EXTERN": "YES",
+      "CLANG_CXX_LANGUAGE_STANDARD": "c++17",
+      "GCC_C_LANGUAGE_STANDARD": "c11"
+    }
+  },
+  "targets": [
+    {
+      "target_name": "core",
+      "type": "static_library",
+      "sources": ["<(source)/core/all.c"],
+      # For glibc's adaptive mutex, see port.h.
+      "defines": ["_GNU_SOURCE"]
+    },
+    {
+      "target_name": "web_locks",
+      "dependencies": ["core"],
+      "sources": ["<(source)/binding/all.cc"],
+      "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
+      "defines": [
+        "NAPI_VERSION=<(napi_version)",
+        "NAPI_DISABLE_CPP_EXCEPTIONS",
+        "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"
+      ],
+      "conditions": [
+        ["OS=='linux'", {
+          "ldflags": ["-Wl,--version-script=<(module_root_dir)/<(source)/binding/exports.map"]
+        }]
+      ]
+    }
+  ]
+}
