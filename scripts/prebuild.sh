@@ -84,4 +84,4 @@ build() {
 
 [ $# -gt 0 ] || set -- linux-x64 linux-arm64 linux-x64-musl win32-x64
 for target; do build "$target"; done
-(cd prebuilds && find . -name '*.node' | sort | xargs sha256sum >SHA256SUMS && cat SHA256SUMS)
+bash scripts/checksums.sh

