@@ -77,6 +77,7 @@ static void write_clients(struct wlk_writer *writer, struct wlk_process *process
     WLK_REQUIRES(process->mutex)
 {
   struct wlk_snapshot *snapshot = writer->snapshot;
+  writer->now = wlk_port_now(false);
   WLK_LIST_FOR_EACH (link, &process->agents) {
     struct wlk_agent *agent = WLK_ITEM(link, struct wlk_agent, by_process);
     agent->snapshot_index = (uint32_t)snapshot->client_count;
@@ -109,7 +110,7 @@ static struct wlk_lock_info info_of(
       .label = labelled ? write_name(
                               writer, wlk_declaration_label(declaration), declaration->label_length)
                         : WLK_NO_LABEL,
-      .age = age_of(request, wlk_port_now(false)),
+      .age = age_of(request, writer->now),
   };
 }
 
@@ -157,7 +158,7 @@ static bool write_state(struct wlk_writer *writer, struct wlk_manager *manager)
 enum wlk_status wlk_snapshot_the_lock_state(
     struct wlk_manager *manager, struct wlk_snapshot **result)
 {
-  struct wlk_writer writer = {NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, NULL, NULL};
+  struct wlk_writer writer = WLK_WRITER_INIT;
   for (;;) {
     wlk_mutex_lock(&manager->process->mutex);
     bool written = write_state(&writer, manager);
@@ -203,7 +204,7 @@ enum wlk_status wlk_snapshot_the_holders(
     struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     struct wlk_snapshot **result)
 {
-  struct wlk_writer writer = {NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, NULL, NULL};
+  struct wlk_writer writer = WLK_WRITER_INIT;
   struct wlk_entry key = {NULL, wlk_hash(manager->process->hash_key, name, length), name, length};
   for (;;) {
     wlk_mutex_lock(&manager->process->mutex);

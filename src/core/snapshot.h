@@ -21,7 +21,13 @@ struct wlk_writer {
   struct wlk_room need;          /* what it should have had */
   uint16_t *units;
   char *client_ids;
+  uint64_t now;
 };
+
+#define WLK_WRITER_INIT                                                                            \
+  {                                                                                                \
+    NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, NULL, NULL, 0                                                \
+  }
 
 /* ---- the cycle of a deadlock ---- */
 
@@ -32,7 +38,7 @@ struct wlk_cycle {
 
 #define WLK_CYCLE_INIT                                                                             \
   {                                                                                                \
-    {NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, NULL, NULL}, false                                          \
+    WLK_WRITER_INIT, false                                                                         \
   }
 
 /* Writes what wlk_find_deadlock found, if there is room. */

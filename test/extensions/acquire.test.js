@@ -166,3 +166,29 @@ describe('lock.signal', () => {
     stolen.release();
   });
 });
+
+describe('await using', () => {
+  let supported = true;
+  try {
+    new Function('return async () => { await using x = null; };');
+  } catch {
+    supported = false;
+  }
+
+  it('releases at the end of the block', { skip: !supported && 'no such syntax' }, async () => {
+    const name = freshName();
+    const body = `return async () => {
+      {
+        await using lock = await locks.acquire(name);
+        if (lock.released) throw new Error('released already');
+        using other = locks.tryAcquireSync(name + ' other');
+      }
+      return locks.query();
+    };`;
+    const { held } = await new Function('locks', 'name', body)(locks, name)();
+    assert.deepEqual(
+      held.filter((lock) => lock.name.startsWith(name)),
+      [],
+    );
+  });
+});
