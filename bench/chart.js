@@ -75,6 +75,7 @@ function draw() {
   const title = `Time per request, as a multiple of the first bar of each group (log scale) · Node.js ${report.node}`;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${top}" width="${WIDTH}" height="${top}"
   font-family="system-ui, sans-serif" font-size="11" fill="#1f2933">
+<title>${title}</title>
 <rect width="100%" height="100%" fill="#ffffff"/>
 ${text(20, 20, title, 'font-size="13"')}
 <line x1="${x(1).toFixed(1)}" x2="${x(1).toFixed(1)}" y1="${TOP - 6}" y2="${top - GAP}" stroke="#9aa5b1"/>
