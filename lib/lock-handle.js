@@ -27,8 +27,8 @@ const leaks = new FinalizationRegistry(
 );
 
 /**
- * A lock that is held until `release()` is called: what `acquire` resolves to. Also released when it
- * leaves the scope of a `using` or `await using` declaration, and, with a warning, when it is
+ * A lock that is held until `release()` is called: what `acquire` resolves to. Also released when
+ * it leaves the scope of a `using` or `await using` declaration, and, with a warning, when it is
  * collected. Not constructible.
  */
 class LockHandle extends Lock {

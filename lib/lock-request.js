@@ -26,8 +26,8 @@ const ENDED = 4;
 
 /**
  * A lock request (2.5) and, once granted, its lock (2.4), as this thread knows it. It is what a
- * backend calls (`Requester` in backend.js), what an abort signal calls, and what a `Lock` looks at.
- * Not seen by users.
+ * backend calls (`Requester` in backend.js), what an abort signal calls, and what a `Lock` looks
+ * at. Not seen by users.
  *
  * No more promises, closures and fields than needed: they are most of what a request costs
  * (docs/PERFORMANCE.md).
@@ -36,13 +36,13 @@ class LockRequest {
   /** For the backend's use. */
   tag = 0;
   state = PENDING;
-  /** Settle the promise that users got; calls after the first do nothing. @type {Settle | undefined} */
+  /** Settles the promise that users got, once. @type {Settle | undefined} */
   resolve;
   /** @type {Settle | undefined} */
   reject;
   /** Called when there is an answer. @type {(() => void) | undefined} */
   onAnswer;
-  /** Why the lock was lost, and the signal that tells it, if it was asked for. @type {Loss | undefined} */
+  /** Why the lock was lost, and the signal that tells it, if asked for. @type {Loss | undefined} */
   #loss;
 
   /**

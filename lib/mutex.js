@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Locks as objects: the class that the article "JavaScriptでロックを実装する" builds step by step, on
- * this core, and its like for readers and writers.
+ * Locks as objects: the class that the article "JavaScriptでロックを実装する" builds step
+ * by step, on this core, and its like for readers and writers.
  */
 
 const { bucketBackend } = require('./buckets.js');

@@ -99,7 +99,7 @@ const MODE = 2;
 const OPTION = 3;
 /** Two numbers, if the call answers WLK_STOLEN. */
 const THIEF = 4;
-/** The first event: its tag, its news and, if it tells of a theft, two numbers; then the next one. */
+/** The first event: its tag, its news and, if it tells of a theft, who; then the next one. */
 const EVENTS = 6;
 const EVENT_SIZE = 4;
 

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Several locks at once: the helper of the specification's section 5.1, for all ways in which it can
- * fail. The locks are taken one after the other in one order for everybody, so nobody waits for
+ * Several locks at once: the helper of the specification's section 5.1, for all ways in which it
+ * can fail. The locks are taken one after the other in one order for everybody, so nobody waits for
  * somebody who waits for him; whatever fails, all are released.
  */
 
@@ -96,8 +96,8 @@ async function acquireSeveral(backend, several) {
  * @param {Backend} backend
  * @param {Several} several
  * @param {(locks: readonly LockHandle[] | null) => any} callback
- * @returns {Promise<any>} settles like what the callback returned, after the locks were released; or
- *   as soon as one of them is stolen
+ * @returns {Promise<any>} settles like what the callback returned, after the locks were released;
+ *   or as soon as one of them is stolen
  */
 async function useSeveral(backend, several, callback) {
   const taken = await take(backend, several);

@@ -57,8 +57,8 @@ export interface LockOptions {
 
   /**
    * Extension. Milliseconds to wait at most; then the promise rejects with a
-   * {@link LockTimeoutError}. 0: fails at once unless the lock can be granted now. Not together with
-   * `steal` or `ifAvailable`.
+   * {@link LockTimeoutError}. 0: fails at once unless the lock can be granted now. Not together
+   * with `steal` or `ifAvailable`.
    */
   timeout?: number;
 
@@ -72,9 +72,9 @@ export interface LockOptions {
   warnAfter?: number;
 
   /**
-   * Extension. `'reject'` declares that the locks whose callbacks this request is made inside of are
-   * not released before it has ended. If it would have to wait, and such requests of any threads
-   * close a cycle with it, it rejects with a {@link DeadlockError}.
+   * Extension. `'reject'` declares that the locks whose callbacks this request is made inside of
+   * are not released before it has ended. If it would have to wait, and such requests of any
+   * threads close a cycle with it, it rejects with a {@link DeadlockError}.
    */
   deadlock?: 'reject';
 }
@@ -327,8 +327,8 @@ export declare class LockManager {
 
   /**
    * Extension. Takes a lock, and blocks the calling thread until it is available: nothing else runs
-   * in it meanwhile. `timeout` is required on the main thread. Throws a {@link DeadlockError} at once
-   * if the thread itself holds the lock or waits for it.
+   * in it meanwhile. `timeout` is required on the main thread. Throws a {@link DeadlockError} at
+   * once if the thread itself holds the lock or waits for it.
    */
   acquireSync(name: string, options?: SyncOptions): LockHandle;
 }

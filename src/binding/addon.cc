@@ -191,8 +191,8 @@ private:
 
 /* requestExtra(manager: External, name: string, label: string, inside: Uint32Array | undefined):
  *   status | snapshot
- * As `request`; `inside`, the tags of locks, declares a request that rejects deadlocks: the answer to
- * one that closes a cycle is that cycle. */
+ * As `request`; `inside`, the tags of locks, declares a request that rejects deadlocks: the answer
+ * to one that closes a cycle is that cycle. */
 napi_value request_extra(napi_env env, napi_callback_info info)
 {
   Call<4> call(env, info);

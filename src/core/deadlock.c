@@ -36,7 +36,7 @@ static bool is_inside(const struct wlk_declaration *declaration, const struct wl
   return false;
 }
 
-/* Appends the requests that `lock` waits for, and that the search has not found yet, behind `*end`. */
+/* Appends the requests that `lock` waits for, unless the search has found them, behind `*end`. */
 static void find_inside(
     struct wlk_declaration *waiting, struct wlk_request *lock, struct wlk_declaration **end)
 {

@@ -2,9 +2,9 @@
  *
  * The wait-for graph: a pending request waits for every lock held on its resource, since the queue
  * is served in order; a lock waits for every pending declared request that was made inside it. All
- * of them have to come to an end for the one that waits to go on, so each cycle is a deadlock. Only a
- * new pending request adds a way out of a lock that others wait for already: a lock that is granted
- * has no requests inside it yet. So looking for a cycle through each new request finds all.
+ * of them have to come to an end for the one that waits to go on, so each cycle is a deadlock. Only
+ * a new pending request adds a way out of a lock that others wait for already: a lock that is
+ * granted has no requests inside it yet. So looking for a cycle through each new request finds all.
  *
  * What requests that declare nothing pay for it: a look at an empty list when they end. */
 #ifndef WLK_DEADLOCK_H
@@ -36,10 +36,10 @@ struct wlk_declaration *wlk_declaration_new(
 const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration);
 
 /* Looks for a cycle that `asker`, whose request has its resource but is in no list yet, would close
- * by waiting. Returns the last request of the cycle, from which `waiting` leads back to `asker`, and
- * in `*last` the lock that this one waits for and that the asker was made inside of; NULL if there
- * is no cycle.
- *   cost O(pending declared requests of the agents involved, for each lock that is reached) */
+ * by waiting. Returns the last request of the cycle, from which `waiting` leads back to `asker`,
+ * and in `*last` the lock that this one waits for and that the asker was made inside of; NULL if
+ * there is no cycle. cost O(pending declared requests of the agents involved, for each lock that is
+ * reached) */
 struct wlk_declaration *wlk_find_deadlock(
     struct wlk_process *process, struct wlk_declaration *asker, struct wlk_request **last)
     WLK_REQUIRES(process->mutex);

@@ -142,8 +142,8 @@ static enum wlk_status answer(struct wlk_request *request)
   return WLK_GRANTED;
 }
 
-/* Whether the request, which would wait, closes a cycle; if so, and if `cycle` has room for it, it is
- * written there. */
+/* Whether the request, which would wait, closes a cycle; if so, and if `cycle` has room for it, it
+ * is written there. */
 static bool is_deadlock(struct wlk_turn *turn, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(turn->process->mutex)
 {

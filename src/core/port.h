@@ -59,9 +59,9 @@ struct WLK_CAPABILITY wlk_mutex {
 struct wlk_condition {
   pthread_cond_t native;
 };
-/* Where the C library has it: a mutex that spins a little before it sleeps. What the core does under
- * its mutex is shorter than going to sleep; two threads with names of their own get through 15 % more
- * requests (docs/PERFORMANCE.md). */
+/* Where the C library has it: a mutex that spins a little before it sleeps. What the core does
+ * under its mutex is shorter than going to sleep; two threads with names of their own get through
+ * 15 % more requests (docs/PERFORMANCE.md). */
 #if !defined(PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP)
 #define PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP PTHREAD_MUTEX_INITIALIZER
 #endif

@@ -1,9 +1,9 @@
 /* Snapshots (4.5), and the cycle that a request was refused for, which is told as one. Public part
  * in weblocks.h.
  *
- * Memory is allocated without the mutex, so what is to be written can have outgrown it when the mutex
- * is taken again. Whoever writes first looks if there is room; if not, it is asked for anew, a
- * quarter more than was needed, and all is looked at again. */
+ * Memory is allocated without the mutex, so what is to be written can have outgrown it when the
+ * mutex is taken again. Whoever writes first looks if there is room; if not, it is asked for anew,
+ * a quarter more than was needed, and all is looked at again. */
 #ifndef WLK_SNAPSHOT_H
 #define WLK_SNAPSHOT_H
 

@@ -196,13 +196,13 @@ struct wlk_snapshot;
  *   cost     O(length), whatever else is pending; a steal O(locks held on the name); with
  *            `reject_deadlock` and waiting O(such requests that are pending)
  *
- * Deadlocks. A request that says `reject_deadlock` declares that the locks `inside` which it is made
- * are not released before it has ended. While pending it waits for every lock held on its name, and
- * each of those for the declared requests that were made inside it. If following that leads from
- * the new request back to a lock it was made inside of, none of them can ever be granted: the new
- * one, which closes the cycle, is not made. The snapshot `cycle` has, in turn, the request and a lock
- * that it waits for, the request that this lock waits for and a lock that waits for, and so on; the
- * last lock is one that the first request was made inside of. */
+ * Deadlocks. A request that says `reject_deadlock` declares that the locks `inside` which it is
+ * made are not released before it has ended. While pending it waits for every lock held on its
+ * name, and each of those for the declared requests that were made inside it. If following that
+ * leads from the new request back to a lock it was made inside of, none of them can ever be
+ * granted: the new one, which closes the cycle, is not made. The snapshot `cycle` has, in turn, the
+ * request and a lock that it waits for, the request that this lock waits for and a lock that waits
+ * for, and so on; the last lock is one that the first request was made inside of. */
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
