@@ -1,10 +1,11 @@
-# The addon. What includes it says in `source` where the sources are: the binding.gyp of the repository,
+# The addon. What includes it says in `source` where the sources are: binding.gyp of the repository,
 # which npm builds by itself, and src/binding.gyp, which the package has for those who build it.
 {
-  # Warnings are errors where GYP_DEFINES has strict=1, as in CI: not for users, whose compilers are newer.
+  # Warnings are errors where GYP_DEFINES has strict=1, as in CI: not for users, whose compilers are
+  # newer.
   "variables": {
     "napi_version": "6",
-    # Every invariant of the core checked after every turn, and its allocations counted: for tests only.
+    # Every invariant of the core checked after every turn, and its allocations counted: for tests.
     "checks%": "0",
     "strict%": "0"
   },
