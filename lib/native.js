@@ -130,6 +130,8 @@ class Agent {
       addon.start(prefix, threadId, threadName, this.exchange.buffer, drain),
       'starting the agent of this thread',
     );
+    // Node.js waits for its threads when the process exits: none of them may go on blocking.
+    if (isMainThread) process.once('exit', () => addon.interrupt());
   }
 
   /**
@@ -377,9 +379,9 @@ class NativeBackend {
    * @returns {LockDetails[]}
    */
   holders(name) {
-    return detailsOf(
-      checked(addon.holders(this.#manager, name), `asking who holds the lock ${quote(name)}`),
-    );
+    const snapshot = addon.holders(this.#manager, name);
+    // Without memory nobody is known.
+    return typeof snapshot === 'number' ? [] : detailsOf(snapshot);
   }
 }
 
@@ -434,9 +436,6 @@ function detailsWithState({ names, clientIds, threadIds, threadNames, locks }) {
  */
 const detailsOf = (snapshot) =>
   detailsWithState(snapshot).map(({ isHeld: _, ...details }) => details);
-
-// Node.js waits for its threads when the process exits: none of them may go on blocking.
-if (isMainThread) process.once('exit', () => addon.interrupt());
 
 /** For tests; undefined unless the binary is a checked build. */
 const { liveBlocks } = addon;
