@@ -15,6 +15,10 @@ const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
 
 /** @typedef {import('./backend.js').Backend} Backend */
 /** @typedef {import('./backend.js').Requester} Requester */
+/**
+ * @typedef {{ request: Requester, granted: boolean, thief: string | undefined }} Event `thief`: of a
+ *   lock that was stolen
+ */
 /** @typedef {import('./backend.js').LockInfo} LockInfo */
 /** @typedef {import('./backend.js').LockDetails} LockDetails */
 /** @typedef {import('./backend.js').LockManagerSnapshot} LockManagerSnapshot */
@@ -43,6 +47,7 @@ const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
  * @property {number} WLK_GRANTED
  * @property {number} WLK_PENDING
  * @property {number} WLK_NOT_AVAILABLE
+ * @property {number} WLK_NOT_HELD
  * @property {number} WLK_NO_MEMORY
  * @property {number} WLK_DEADLOCK
  * @property {number} WLK_INTERRUPTED
@@ -80,6 +85,7 @@ const {
   WLK_NEWS_STOLEN,
   WLK_NO_MEMORY,
   WLK_NOT_AVAILABLE,
+  WLK_NOT_HELD,
   WLK_OK,
   WLK_PENDING,
   WLK_SHARED,
@@ -117,12 +123,16 @@ class Agent {
   #requests = [];
   #firstFree = 0;
   #live = 0;
+  /** Taken from the exchange and not told yet, oldest first. @type {Event[]} */
+  #events = [];
+  #dispatching = false;
   /** The numbers of the next call, and then the events it left. */
   exchange = new Uint32Array(EVENTS + EVENT_SIZE * EVENT_CAPACITY);
 
   constructor() {
     const drain = () => {
       addon.drain(true);
+      this.collect();
       this.dispatch();
     };
     const prefix = clientPrefix(threadId);
@@ -157,29 +167,62 @@ class Agent {
   }
 
   /**
-   * Hands over the events that the last call of the addon left, and those there was no room for.
+   * Takes the events that a call of the addon left, and those there was no room for. Comes right
+   * after each call: what is told of requests can run users' code, which makes further calls.
    */
-  dispatch() {
-    const { exchange } = this;
-    let count = exchange[EVENT_COUNT];
+  collect() {
+    let count = this.exchange[EVENT_COUNT];
     while (count > 0) {
-      for (let i = 0; i < count; i++) this.#tell(EVENTS + EVENT_SIZE * i);
+      for (let i = 0; i < count; i++) this.#take(EVENTS + EVENT_SIZE * i);
+      // A call that fails early leaves the number as it is.
+      this.exchange[EVENT_COUNT] = 0;
       if (count < EVENT_CAPACITY) return;
       addon.drain(false);
-      count = exchange[EVENT_COUNT];
+      count = this.exchange[EVENT_COUNT];
     }
   }
 
-  /** @param {number} event where in the exchange it is */
-  #tell(event) {
-    const tag = this.exchange[event];
-    const news = this.exchange[event + 1];
-    const request = /** @type {Requester} */ (this.#requests[tag]);
-    if (news & WLK_NEWS_GRANTED) request.granted();
-    if (news & WLK_NEWS_STOLEN) {
-      this.remove(tag);
-      request.stolen(this.thief(event + 2));
+  /** @param {number} at where in the exchange the event is */
+  #take(at) {
+    const news = this.exchange[at + 1];
+    this.#events.push({
+      request: /** @type {Requester} */ (this.#requests[this.exchange[at]]),
+      granted: (news & WLK_NEWS_GRANTED) !== 0,
+      thief: news & WLK_NEWS_STOLEN ? this.thief(at + 2) : undefined,
+    });
+  }
+
+  /** Tells requests of their events. Within itself it does nothing: the outer one goes on. */
+  dispatch() {
+    if (this.#events.length === 0 || this.#dispatching) return;
+    this.#dispatching = true;
+    try {
+      // New ones are appended meanwhile.
+      for (const event of this.#events) this.#tell(event);
+    } finally {
+      this.#events = [];
+      this.#dispatching = false;
     }
+  }
+
+  /**
+   * Users' code that an earlier event ran, or this one runs, can have ended the request.
+   * @param {Event} event
+   */
+  #tell({ request, granted, thief }) {
+    const isLive = () => this.#requests[request.tag] === request;
+    if (granted && isLive()) request.granted();
+    if (thief === undefined || !isLive()) return;
+    this.remove(request.tag);
+    request.stolen(thief);
+  }
+
+  /**
+   * @param {Requester} lock
+   * @returns {string} the client id of who stole it, where an event that tells it was not told yet
+   */
+  untoldThief(lock) {
+    return this.#events.find(({ request, thief }) => request === lock && thief)?.thief ?? '';
   }
 
   /**
@@ -245,6 +288,7 @@ class NativeBackend {
     exchange[OPTION] = disposition === 'wait' ? WLK_WAIT : options[disposition];
     const extra = request.inside !== undefined || request.options.label !== undefined;
     const status = extra ? this.#requestExtra(request) : addon.request(this.#manager, name);
+    agent.collect();
     if (status === WLK_GRANTED) {
       request.granted();
     } else if (status !== WLK_PENDING) {
@@ -268,27 +312,22 @@ class NativeBackend {
   /** @param {Requester} request */
   withdraw(request) {
     exchange[TAG] = request.tag;
-    if (addon.abort() === WLK_OK) agent.remove(request.tag);
-    else this.#release(request);
+    if (addon.abort() !== WLK_OK) addon.release();
+    agent.collect();
+    agent.remove(request.tag);
     agent.dispatch();
   }
 
   /** @param {Requester} lock */
   release(lock) {
-    const status = this.#release(lock);
-    if (status === WLK_STOLEN) lock.stolen(agent.thief(THIEF));
-    agent.dispatch();
-  }
-
-  /**
-   * @param {Requester} lock
-   * @returns {number} status; the exchange has events
-   */
-  #release(lock) {
     exchange[TAG] = lock.tag;
     const status = addon.release();
+    const thief = status === WLK_STOLEN ? agent.thief(THIEF) : '';
+    agent.collect();
     agent.remove(lock.tag);
-    return status;
+    if (status === WLK_STOLEN) lock.stolen(thief);
+    else if (status === WLK_NOT_HELD) lock.stolen(agent.untoldThief(lock));
+    agent.dispatch();
   }
 
   /**
@@ -298,9 +337,11 @@ class NativeBackend {
   wait(request, timeout) {
     exchange[TAG] = request.tag;
     const status = addon.wait(timeout);
+    const thief = status === WLK_STOLEN ? agent.thief(THIEF) : '';
+    agent.collect();
     if (status !== WLK_GRANTED) agent.remove(request.tag);
     if (status === WLK_GRANTED) request.granted();
-    else if (status === WLK_STOLEN) request.stolen(agent.thief(THIEF));
+    else if (status === WLK_STOLEN) request.stolen(thief);
     else if (status === WLK_TIMED_OUT) request.expired();
     else if (status === WLK_DEADLOCK) request.deadlocked(this.#ownCycle(request));
     else request.failed(errorOf(status, `waiting for the lock ${quote(request.name)}`));

@@ -184,7 +184,8 @@ static enum wlk_status ask(
   struct wlk_turn turn;
   wlk_turn_begin(&turn, request->agent->process, request->agent);
   enum wlk_status status = request_a_lock(&turn, manager, request, option, cycle);
-  wlk_turn_take_events(&turn, events);
+  /* A turn that is followed by another takes no events: that one's would take their place. */
+  if (status != WLK_DEADLOCK || cycle->written) wlk_turn_take_events(&turn, events);
   wlk_turn_end(&turn);
   return status;
 }

@@ -125,6 +125,24 @@ TEST(cycle, "two agents, two locks: the request that closes the cycle is refused
   end(&w);
 }
 
+TEST(refused_with_events, "a refused request brings the events of its agent like any other call")
+{
+  struct world w;
+  struct wlk_snapshot *s = NULL;
+  begin(&w);
+  struct outcome a = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, NULL, NULL);
+  struct outcome other = ask(&w, 1, "x", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome waiting = ask(&w, 0, "x", WLK_EXCLUSIVE, WLK_WAIT, 5);
+  CHECK(release_lock(other.request).status == WLK_OK);
+  struct outcome again = ask_extra(&w, 0, 'a', WLK_SHARED, a.request, &s);
+  CHECK(again.status == WLK_DEADLOCK && s && s->lock_count == 2);
+  CHECK(again.count == 1 && is_event(&again, 0, 5, WLK_NEWS_GRANTED));
+  wlk_snapshot_free(s);
+  CHECK(release_lock(waiting.request).status == WLK_OK);
+  CHECK(release_lock(a.request).status == WLK_OK);
+  end(&w);
+}
+
 TEST(ended_lock, "a lock that ended is forgotten by those that were made inside it")
 {
   struct world w;
@@ -290,6 +308,7 @@ int main(void)
   RUN(holders);
   RUN(thief);
   RUN(cycle);
+  RUN(refused_with_events);
   RUN(ended_lock);
   RUN(wait_granted);
   RUN(wait_terminated);

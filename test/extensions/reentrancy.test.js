@@ -1,0 +1,67 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
+const { describe, it } = require('node:test');
+const { LockStolenError, locks } = require('../../lib/index.js');
+const { FREE, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+
+describe('users’ code that runs while events are handed over may use locks', () => {
+  it('subscribers of a channel', async (t) => {
+    const [name, other] = [freshName(), freshName('other')];
+    let nested = 0;
+    const listener = (message) => {
+      if (message.name !== name) return;
+      nested++;
+      locks.tryAcquireSync(other)?.release();
+      locks.request(other, () => {});
+    };
+    subscribe('locks.request.grant', listener);
+    t.after(() => unsubscribe('locks.request.grant', listener));
+    const held = await hold(locks, name);
+    const readers = [1, 2, 3, 4].map((i) => locks.request(name, { mode: 'shared' }, () => i));
+    await held.release();
+    assert.deepEqual(await Promise.all(readers), [1, 2, 3, 4]);
+    assert.equal(nested, 5);
+    await turn();
+    assert.deepEqual(await stateOf(locks, other), FREE);
+  });
+
+  it('a listener of a lost lock releases another one that is lost with it', async () => {
+    const name = freshName();
+    const first = await locks.acquire(name, { mode: 'shared' });
+    const second = await hold(locks, name, { mode: 'shared' });
+    const third = await locks.acquire(name, { mode: 'shared' });
+    let successor;
+    first.signal.addEventListener('abort', () => {
+      third.release();
+      // It must not get what belongs to one of the others.
+      successor = locks.request(freshName(), () => 'successor');
+    });
+    const thief = await hold(locks, name, { steal: true });
+    await assert.rejects(second.released, LockStolenError);
+    assert.equal(await successor, 'successor');
+    assert.ok(third.released && third.signal.reason instanceof LockStolenError);
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    await thief.release();
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('a listener of an abort signal aborts another request that is granted with it', async () => {
+    const name = freshName();
+    const controllers = [new AbortController(), new AbortController()];
+    const listener = (message) => {
+      if (message.label === 'first') controllers[1].abort(new Error('by the first'));
+    };
+    subscribe('locks.request.grant', listener);
+    const held = await hold(locks, name);
+    const requests = ['first', 'second'].map((label, i) =>
+      locks.request(name, { mode: 'shared', label, signal: controllers[i].signal }, () => label),
+    );
+    await held.release();
+    assert.equal(await requests[0], 'first');
+    await assert.rejects(requests[1], { message: 'by the first' });
+    unsubscribe('locks.request.grant', listener);
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+});
