@@ -15,10 +15,7 @@ const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
 
 /** @typedef {import('./backend.js').Backend} Backend */
 /** @typedef {import('./backend.js').Requester} Requester */
-/**
- * @typedef {{ request: Requester, granted: boolean, thief: string | undefined }} Event `thief`: of a
- *   lock that was stolen
- */
+/** @typedef {{ request: Requester, granted: boolean, thief: string | undefined }} Event */
 /** @typedef {import('./backend.js').LockInfo} LockInfo */
 /** @typedef {import('./backend.js').LockDetails} LockDetails */
 /** @typedef {import('./backend.js').LockManagerSnapshot} LockManagerSnapshot */
