@@ -185,7 +185,8 @@ static enum wlk_status ask(
   wlk_turn_begin(&turn, request->agent->process, request->agent);
   enum wlk_status status = request_a_lock(&turn, manager, request, option, cycle);
   /* A turn that is followed by another takes no events: that one's would take their place. */
-  if (status != WLK_DEADLOCK || cycle->written) wlk_turn_take_events(&turn, events);
+  bool again = status == WLK_DEADLOCK && cycle && !cycle->written;
+  if (!again) wlk_turn_take_events(&turn, events);
   wlk_turn_end(&turn);
   return status;
 }
