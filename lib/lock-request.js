@@ -127,21 +127,22 @@ class LockRequest {
    * @param {unknown} reason
    */
   signalToAbort(reason) {
-    this.#withdraw(reason, () => this.watch?.aborted(reason));
+    this.watch?.aborted(reason);
+    this.#withdraw(reason);
   }
 
   /** The time limit of the request is reached. */
   timedOut() {
-    this.#withdraw(this.#timeout(), () => {});
+    this.#withdraw(this.#timeout());
   }
 
   /**
+   * What was told before can have run users' code that has ended the request.
    * @param {unknown} reason
-   * @param {() => void} tell
    */
-  #withdraw(reason, tell) {
+  #withdraw(reason) {
+    if (this.state === ENDED) return;
     const stolen = this.state === STOLEN;
-    tell();
     this.#end(reason);
     if (!stolen) this.backend.withdraw(this);
   }

@@ -47,6 +47,24 @@ describe('users’ code that runs while events are handed over may use locks', (
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
 
+  it('a subscriber aborts a request whose time is over', async (t) => {
+    const name = freshName();
+    const controller = new AbortController();
+    const held = await hold(locks, name);
+    let bystander;
+    const listener = () => {
+      controller.abort(new Error('as well'));
+      bystander = locks.acquire(name);
+    };
+    subscribe('locks.request.timeout', listener);
+    t.after(() => unsubscribe('locks.request.timeout', listener));
+    const request = locks.acquire(name, { timeout: 1, signal: controller.signal });
+    await assert.rejects(request, { message: 'as well' });
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: ['exclusive'] });
+    await held.release();
+    (await bystander).release();
+  });
+
   it('a listener of an abort signal aborts another request that is granted with it', async () => {
     const name = freshName();
     const controllers = [new AbortController(), new AbortController()];
