@@ -1,11 +1,12 @@
 'use strict';
 
 const { isMainThread } = require('node:worker_threads');
-const { illegalInvocation, notSupportedError, quote, typeError } = require('./errors.js');
+const { illegalInvocation, notSupportedError, typeError } = require('./errors.js');
 const { HandleRequest } = require('./lock-handle.js');
 const { LockRequest } = require('./lock-request.js');
 const { acquireSeveral, toSeveral, useSeveral } = require('./several.js');
 const {
+  checkName,
   defaultOptions,
   defineInterface,
   toCallback,
@@ -212,9 +213,7 @@ function needArguments(count, needed, operation) {
  */
 function checkRequest(name, { ifAvailable, mode, signal, steal, timeout }) {
   // Step 5.
-  if (name[0] === '-') {
-    throw notSupportedError(`Names that start with '-' are reserved, ${quote(name)} does.`);
-  }
+  checkName(name);
   // Step 6.
   if (steal && ifAvailable) throw exclude('steal', 'ifAvailable');
   // Step 7.

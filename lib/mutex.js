@@ -9,7 +9,13 @@ const { bucketBackend } = require('./buckets.js');
 const { LockError, quote } = require('./errors.js');
 const { HandleRequest } = require('./lock-handle.js');
 const { NativeBackend, agent } = require('./native.js');
-const { defaultOptions, toCallback, toDOMString, toMilliseconds } = require('./webidl.js');
+const {
+  checkName,
+  defaultOptions,
+  toCallback,
+  toDOMString,
+  toMilliseconds,
+} = require('./webidl.js');
 
 /** @typedef {import('./backend.js').Backend} Backend */
 /** @typedef {import('./backend.js').LockMode} LockMode */
@@ -37,6 +43,7 @@ class NamedLock {
     } else {
       this.#backend = bucketBackend(options?.bucket, operation);
       this.#name = toDOMString(name, operation, 'The name');
+      checkName(this.#name);
     }
   }
 

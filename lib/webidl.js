@@ -6,7 +6,7 @@
  */
 
 const { inspect } = require('node:util');
-const { notSupportedError, typeError } = require('./errors.js');
+const { notSupportedError, quote, typeError } = require('./errors.js');
 const { AbortSignal } = require('./realm.js');
 
 /** @typedef {import('./backend.js').LockMode} LockMode */
@@ -75,6 +75,16 @@ function toDOMString(value, operation, what) {
     throw typeError(operation, `${what} is a Symbol and cannot be converted to a string.`);
   }
   return `${value}`;
+}
+
+/**
+ * @param {string} name
+ * @throws {DOMException} if it is reserved (3.2.1, step 5)
+ */
+function checkName(name) {
+  if (name[0] === '-') {
+    throw notSupportedError(`Names that start with '-' are reserved, ${quote(name)} does.`);
+  }
 }
 
 /**
@@ -182,6 +192,7 @@ function defineInterface(interfaceClass, members) {
 }
 
 module.exports = {
+  checkName,
   defaultOptions,
   defineInterface,
   describe,

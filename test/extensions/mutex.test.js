@@ -86,6 +86,11 @@ describe('Mutex', () => {
     for (const release of releases) release();
   });
 
+  it('a reserved name is refused', () => {
+    assert.throws(() => new Mutex('-x'), { name: 'NotSupportedError' });
+    assert.throws(() => new RWLock('-x'), { name: 'NotSupportedError' });
+  });
+
   it('with a name it is the lock of that name', async () => {
     const name = freshName();
     const mutex = new Mutex(name);
