@@ -14,23 +14,15 @@ function floor() {
   };
 }
 
-function webLocks() {
-  const { locks } = require('..');
-  return {
-    request: (name, callback, options) =>
-      options ? locks.request(name, options, callback) : locks.request(name, callback),
-    query: () => locks.query(),
-  };
-}
+/** @param locks anything with the API of the specification */
+const webApi = (locks) => ({
+  request: (name, callback, options) =>
+    options ? locks.request(name, options, callback) : locks.request(name, callback),
+  query: () => locks.query(),
+});
 
-function nodeLocks() {
-  const { locks } = require('node:worker_threads');
-  return {
-    request: (name, callback, options) =>
-      options ? locks.request(name, options, callback) : locks.request(name, callback),
-    query: () => locks.query(),
-  };
-}
+const webLocks = () => webApi(require('..').locks);
+const nodeLocks = () => webApi(require('node:worker_threads').locks);
 
 function asyncMutex() {
   const { Mutex } = require('async-mutex');

@@ -6,9 +6,7 @@
  */
 
 const { addAbortListener } = require('node:events');
-
-/** Node 20 and 22 have it only as a registered symbol, and a `vm` context of theirs not at all. */
-const dispose = Symbol.dispose ?? Symbol.for('nodejs.dispose');
+const { dispose } = require('./realm.js');
 
 /**
  * @typedef {object} Follower

@@ -4,12 +4,19 @@ const process = require('node:process');
 const { quote } = require('./errors.js');
 const { Lock, own } = require('./lock.js');
 const { LockRequest, UNAVAILABLE } = require('./lock-request.js');
+const { asyncDispose, dispose } = require('./realm.js');
 
 /** @typedef {InstanceType<typeof LockRequest>} Request */
 
-/** Node 20 and 22 have them only as registered symbols, and a `vm` context of theirs not at all. */
-const dispose = Symbol.dispose ?? Symbol.for('nodejs.dispose');
-const asyncDispose = Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose');
+/**
+ * Releases a lock that is held without a callback, if it still is.
+ * @param {Request} request
+ */
+function releaseHeld(request) {
+  if (!request.held) return;
+  request.release();
+  request.watch?.ended(undefined);
+}
 
 /** Handles that nobody can release any more, because nobody has them. */
 const leaks = new FinalizationRegistry(
@@ -21,8 +28,7 @@ const leaks = new FinalizationRegistry(
         `released now. It was acquired:\n${where}`,
       { type: 'LockWarning', code: 'WEB_LOCKS_LEAK' },
     );
-    request.release();
-    request.watch?.ended(undefined);
+    releaseHeld(request);
   },
 );
 
@@ -49,9 +55,7 @@ class LockHandle extends Lock {
   /** Releases the lock, at once. Calls after the first do nothing. */
   release() {
     leaks.unregister(this.#request);
-    if (!this.#request.held) return;
-    this.#request.release();
-    this.#request.watch?.ended(undefined);
+    releaseHeld(this.#request);
   }
 
   [dispose]() {

@@ -19,4 +19,8 @@ const DOMException = controller.signal.reason.constructor;
 /** @type {typeof globalThis.AbortController} */
 const AbortController = /** @type {any} */ (controller.constructor);
 
-module.exports = { AbortController, AbortSignal, DOMException };
+/** Node 20 and 22 have them only as registered symbols, and a `vm` context of theirs not at all. */
+const dispose = Symbol.dispose ?? Symbol.for('nodejs.dispose');
+const asyncDispose = Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose');
+
+module.exports = { AbortController, AbortSignal, DOMException, asyncDispose, dispose };

@@ -9,6 +9,7 @@
 const { callInsideAll } = require('./context.js');
 const { notSupportedError, typeError } = require('./errors.js');
 const { HandleRequest } = require('./lock-handle.js');
+const { asyncDispose, dispose } = require('./realm.js');
 const { describe, toDOMString, toLockMode, toLockOptions } = require('./webidl.js');
 
 /** @typedef {import('./backend.js').Backend} Backend */
@@ -22,9 +23,6 @@ const { describe, toDOMString, toLockMode, toLockOptions } = require('./webidl.j
  * @property {Map<string, LockMode>} modes by name, the stronger mode of duplicates
  * @property {LockOptions} options
  */
-
-const asyncDispose = Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose');
-const dispose = Symbol.dispose ?? Symbol.for('nodejs.dispose');
 
 /** Locks that are held together until `release()` is called. */
 class SeveralLocks {

@@ -13,16 +13,13 @@ const { describeHolders, describeLock, quote } = require('./errors.js');
 /** @typedef {InstanceType<typeof import('./lock-request.js').LockRequest>} LockRequest */
 
 /** The names that Node.js's own implementation uses, and three more. */
-const channels = {
-  start: channel('locks.request.start'),
-  grant: channel('locks.request.grant'),
-  miss: channel('locks.request.miss'),
-  end: channel('locks.request.end'),
-  abort: channel('locks.request.abort'),
-  steal: channel('locks.request.steal'),
-  timeout: channel('locks.request.timeout'),
-};
-const { start, grant, miss, end, abort, steal, timeout: timeoutChannel } = channels;
+const start = channel('locks.request.start');
+const grant = channel('locks.request.grant');
+const miss = channel('locks.request.miss');
+const end = channel('locks.request.end');
+const abort = channel('locks.request.abort');
+const steal = channel('locks.request.steal');
+const timeoutChannel = channel('locks.request.timeout');
 
 /** The most milliseconds that a timer of Node.js can wait. */
 const LONGEST_TIMER = 2 ** 31 - 1;

@@ -71,10 +71,7 @@ static const char *check_queue(const struct wlk_resource *resource)
 static size_t label_units(const struct wlk_link *list)
 {
   size_t units = 0;
-  WLK_LIST_FOR_EACH (link, list) {
-    const struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
-    if (request->declaration) units += request->declaration->label_length;
-  }
+  WLK_LIST_FOR_EACH (link, list) units += wlk_label_length(WLK_REQUEST_OF(link, by_resource));
   return units;
 }
 

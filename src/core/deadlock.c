@@ -24,6 +24,11 @@ struct wlk_declaration *wlk_declaration_new(
   return declaration;
 }
 
+uint32_t wlk_label_length(const struct wlk_request *request)
+{
+  return request->declaration ? request->declaration->label_length : 0;
+}
+
 const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration)
 {
   return (const uint16_t *)(const void *)(declaration->inside + declaration->inside_count);

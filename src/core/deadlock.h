@@ -32,6 +32,9 @@ struct wlk_declaration {
 struct wlk_declaration *wlk_declaration_new(
     struct wlk_request *request, const struct wlk_extra *extra);
 
+/* The code units in the label of a request; 0 if it has none. */
+uint32_t wlk_label_length(const struct wlk_request *request);
+
 /* The code units of the label. */
 const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration);
 

@@ -100,17 +100,15 @@ static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_res
 static void count_in(struct wlk_manager *manager, const struct wlk_request *request)
 {
   manager->requests++;
-  if (!request->declaration || request->declaration->label_length == 0) return;
-  manager->labels++;
-  manager->name_units += request->declaration->label_length;
+  manager->labels += wlk_label_length(request) > 0;
+  manager->name_units += wlk_label_length(request);
 }
 
 static void count_out(struct wlk_manager *manager, const struct wlk_request *request)
 {
   manager->requests--;
-  if (!request->declaration || request->declaration->label_length == 0) return;
-  manager->labels--;
-  manager->name_units -= request->declaration->label_length;
+  manager->labels -= wlk_label_length(request) > 0;
+  manager->name_units -= wlk_label_length(request);
 }
 
 static void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *resource)

@@ -25,20 +25,15 @@ static struct wlk_resource *spare_with_room(struct wlk_agent *agent, uint32_t le
   return resource;
 }
 
-static bool has_name(const struct wlk_entry *entry, const uint16_t *name, uint32_t length)
-{
-  return entry->length == length &&
-         (length == 0 || memcmp(entry->name, name, length * sizeof *name) == 0);
-}
-
 struct wlk_resource *wlk_resource_prepare(
     struct wlk_agent *agent, const uint16_t *name, uint32_t length)
 {
   struct wlk_resource *resource = spare_with_room(agent, length);
   if (!resource) return NULL;
   struct wlk_entry *entry = &resource->entry;
-  /* The same name as the last time is the common case, and hashing is a fifth of a request. */
-  if (!has_name(entry, name, length)) {
+  /* The same name as the last time is the common case, and hashing is a fifth of what the
+   * core does for a request. */
+  if (!wlk_entry_has_name(entry, name, length)) {
     if (length > 0) memcpy(resource->name, name, length * sizeof *name);
     entry->length = length;
     entry->hash = wlk_hash(agent->process->hash_key, name, length);

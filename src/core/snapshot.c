@@ -100,16 +100,15 @@ static uint32_t age_of(const struct wlk_request *request, uint64_t now)
 static struct wlk_lock_info info_of(
     struct wlk_writer *writer, const struct wlk_request *request, uint32_t name)
 {
-  const struct wlk_declaration *declaration = request->declaration;
-  bool labelled = declaration && declaration->label_length > 0;
+  uint32_t label = WLK_NO_LABEL;
+  uint32_t length = wlk_label_length(request);
+  if (length > 0) label = write_name(writer, wlk_declaration_label(request->declaration), length);
   return (struct wlk_lock_info){
       .name = name,
       .client = request->agent->snapshot_index,
       .mode = request->mode,
       .held = request->state == WLK_STATE_HELD,
-      .label = labelled ? write_name(
-                              writer, wlk_declaration_label(declaration), declaration->label_length)
-                        : WLK_NO_LABEL,
+      .label = label,
       .age = age_of(request, writer->now),
   };
 }
@@ -174,9 +173,8 @@ enum wlk_status wlk_snapshot_the_lock_state(
 
 static void add_label(struct wlk_room *need, const struct wlk_request *request)
 {
-  if (!request->declaration || request->declaration->label_length == 0) return;
-  need->names++;
-  need->units += request->declaration->label_length;
+  need->names += wlk_label_length(request) > 0;
+  need->units += wlk_label_length(request);
 }
 
 static bool write_holders(

@@ -1,6 +1,5 @@
 #include "table.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 static struct wlk_entry **chain_of(const struct wlk_table *table, uint64_t hash)
@@ -15,10 +14,15 @@ void wlk_table_init(struct wlk_table *table)
   table->capacity = WLK_TABLE_LEAST;
 }
 
+bool wlk_entry_has_name(const struct wlk_entry *entry, const uint16_t *name, uint32_t length)
+{
+  return entry->length == length &&
+         (length == 0 || memcmp(entry->name, name, length * sizeof *name) == 0);
+}
+
 static bool is_same(const struct wlk_entry *a, const struct wlk_entry *b)
 {
-  return a->hash == b->hash && a->length == b->length &&
-         (a->length == 0 || memcmp(a->name, b->name, a->length * sizeof *a->name) == 0);
+  return a->hash == b->hash && wlk_entry_has_name(a, b->name, b->length);
 }
 
 struct wlk_entry *wlk_table_find(const struct wlk_table *table, const struct wlk_entry *key)

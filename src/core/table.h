@@ -10,6 +10,7 @@
 #ifndef WLK_TABLE_H
 #define WLK_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,9 @@ struct wlk_table {
 
 /* Makes an empty table. It points into itself: it must stay where it is. */
 void wlk_table_init(struct wlk_table *table);
+
+/* Whether the entry's name is this one; `name` may be NULL when `length` is 0. */
+bool wlk_entry_has_name(const struct wlk_entry *entry, const uint16_t *name, uint32_t length);
 
 /* Returns the entry whose hash and name are those of `key`, or NULL. */
 struct wlk_entry *wlk_table_find(const struct wlk_table *table, const struct wlk_entry *key);
