@@ -1,11 +1,16 @@
 'use strict';
 
-const { locks, openBucket } = require('./buckets.js');
-const { DeadlockError, LockError, LockStolenError, LockTimeoutError } = require('./errors.js');
-const { LockHandle } = require('./lock-handle.js');
-const { Lock } = require('./lock.js');
-const { LockManager } = require('./lock-manager.js');
-const { Mutex, RWLock } = require('./mutex.js');
+const { locks, openBucket } = require('./extensions/buckets.js');
+const {
+  DeadlockError,
+  LockError,
+  LockStolenError,
+  LockTimeoutError,
+} = require('./platform/errors.js');
+const { LockHandle } = require('./extensions/lock-handle.js');
+const { Lock } = require('./standard/lock.js');
+const { LockManager } = require('./standard/lock-manager.js');
+const { Mutex, RWLock } = require('./extensions/mutex.js');
 
 module.exports = {
   DeadlockError,

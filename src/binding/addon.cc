@@ -1,6 +1,6 @@
 /* The addon's functions, each one call of the core, and the table that exports them.
  *
- * lib/native.js is the only caller. Functions answer with a status number, see `constants`; the
+ * lib/backend/native.js is the only caller. Functions answer with a status number, see `constants`; the
  * ones about one request take its tag from the exchange (environment.h), and those that can cause
  * events (all but the two about snapshots and managers) leave them there. */
 #include "environment.h"

@@ -3,8 +3,8 @@
 const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { describe, it } = require('node:test');
-const { noMemoryError } = require('../../lib/errors.js');
-const { createLockManager } = require('../../lib/lock-manager.js');
+const { noMemoryError } = require('../../lib/platform/errors.js');
+const { createLockManager } = require('../../lib/standard/lock-manager.js');
 const { deferred, turn } = require('../helpers/locks.js');
 
 /** A backend that notes what it is asked, and answers when the test says so. */

@@ -15,7 +15,7 @@ const v8 = require('node:v8');
 const vm = require('node:vm');
 const { Worker } = require('node:worker_threads');
 const { locks, openBucket } = require('../../lib/index.js');
-const { liveBlocks } = require('../../lib/native.js');
+const { liveBlocks } = require('../../lib/backend/native.js');
 
 v8.setFlagsFromString('--expose-gc');
 const gc = vm.runInNewContext('gc');

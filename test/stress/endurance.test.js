@@ -10,7 +10,7 @@ describe('endurance', () => {
     // In a process of its own: what the test runner keeps would count.
     const program = `
       const { endure } = require(${JSON.stringify(require.resolve('./endurance.js'))});
-      const { liveBlocks } = require(${JSON.stringify(require.resolve('../../lib/native.js'))});
+      const { liveBlocks } = require(${JSON.stringify(require.resolve('../../lib/backend/native.js'))});
       const requests = liveBlocks ? 20_000 : 200_000; // a checked build takes its time
       endure({ requests, workers: 160 }).then((result) => console.log(JSON.stringify(result)));
     `;

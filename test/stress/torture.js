@@ -214,7 +214,8 @@ class Torture {
 }
 
 /** The module that counts native allocations, if it does. */
-const subjectOf = ({ subject }) => (subject === 'node' ? {} : require('../../lib/native.js'));
+const subjectOf = ({ subject }) =>
+  subject === 'node' ? {} : require('../../lib/backend/native.js');
 
 const summary = (report) =>
   Object.entries(report)

@@ -8,10 +8,10 @@
  * default bucket.
  */
 
-const { createLockManager } = require('./lock-manager.js');
-const { NativeBackend } = require('./native.js');
-const { typeError } = require('./errors.js');
-const { toDOMString } = require('./webidl.js');
+const { createLockManager } = require('../standard/lock-manager.js');
+const { NativeBackend } = require('../backend/native.js');
+const { typeError } = require('../platform/errors.js');
+const { toDOMString } = require('../standard/webidl.js');
 
 const OPEN_BUCKET = "'openBucket'";
 
@@ -39,7 +39,7 @@ const openBackend = (name) => new NativeBackend(`bucket:${name}`);
 /**
  * @param {any} bucket a bucket's name, or what `openBucket` returned; undefined for the default one
  * @param {string} operation for the message
- * @returns {import('./backend.js').Backend}
+ * @returns {import('../backend/contract.js').Backend}
  */
 function bucketBackend(bucket, operation) {
   if (bucket === undefined) return new NativeBackend('');

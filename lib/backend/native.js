@@ -1,25 +1,25 @@
 'use strict';
 
 /**
- * Loads the native core, and adapts it to the contract of backend.js.
+ * Loads the native core, and adapts it to the contract of contract.js.
  */
 
 const process = require('node:process');
 const workerThreads = require('node:worker_threads');
 const { loadBinary } = require('./binary.js');
-const { closedError, noMemoryError, plainError, quote } = require('./errors.js');
+const { closedError, noMemoryError, plainError, quote } = require('../platform/errors.js');
 
 const { isMainThread, threadId } = workerThreads;
 /** Node.js 20 does not tell it. @type {string} */
 const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
 
-/** @typedef {import('./backend.js').Backend} Backend */
-/** @typedef {import('./backend.js').Requester} Requester */
+/** @typedef {import('./contract.js').Backend} Backend */
+/** @typedef {import('./contract.js').Requester} Requester */
 /** @typedef {{ request: Requester, granted: boolean, thief: string | undefined }} Event */
-/** @typedef {import('./backend.js').LockInfo} LockInfo */
-/** @typedef {import('./backend.js').LockDetails} LockDetails */
-/** @typedef {import('./backend.js').LockManagerSnapshot} LockManagerSnapshot */
-/** @typedef {import('./backend.js').LockMode} LockMode */
+/** @typedef {import('./contract.js').LockInfo} LockInfo */
+/** @typedef {import('./contract.js').LockDetails} LockDetails */
+/** @typedef {import('./contract.js').LockManagerSnapshot} LockManagerSnapshot */
+/** @typedef {import('./contract.js').LockMode} LockMode */
 
 /**
  * @typedef {object} Addon the exports of src/binding/addon.cc, which describes them
@@ -383,13 +383,13 @@ class NativeBackend {
     return state;
   }
 
-  /** @returns {import('./backend.js').DetailedSnapshot} */
+  /** @returns {import('./contract.js').DetailedSnapshot} */
   details() {
     /** @type {Map<string, LockDetails[]>} */
     const held = new Map();
     /** @type {Map<string, number>} */
     const ahead = new Map();
-    /** @type {import('./backend.js').DetailedSnapshot} */
+    /** @type {import('./contract.js').DetailedSnapshot} */
     const state = { held: [], pending: [] };
     // The locks of a name come before its queue.
     for (const { isHeld, ...info } of detailsWithState(this.#snapshot())) {

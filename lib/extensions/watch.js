@@ -8,9 +8,9 @@
 
 const { channel } = require('node:diagnostics_channel');
 const process = require('node:process');
-const { describeHolders, describeLock, quote } = require('./errors.js');
+const { describeHolders, describeLock, quote } = require('../platform/errors.js');
 
-/** @typedef {InstanceType<typeof import('./lock-request.js').LockRequest>} LockRequest */
+/** @typedef {InstanceType<typeof import('../standard/lock-request.js').LockRequest>} LockRequest */
 
 /** The names that Node.js's own implementation uses, and three more. */
 const start = channel('locks.request.start');
@@ -37,7 +37,7 @@ class Watch {
 
   /**
    * @param {LockRequest} request
-   * @param {import('./webidl.js').LockOptions} options
+   * @param {import('../standard/webidl.js').LockOptions} options
    */
   constructor(request, options) {
     this.#request = request;
@@ -142,7 +142,7 @@ class Watch {
 /** @param {string | undefined} label */
 const labelOf = (label) => (label ? ` (${quote(label)})` : '');
 
-/** @param {import('./backend.js').LockDetails[]} waiting */
+/** @param {import('../backend/contract.js').LockDetails[]} waiting */
 function describeWaiting(waiting) {
   if (waiting.length === 0) return 'Nobody waits for it.';
   const more = waiting.length > 1 ? ` and ${waiting.length - 1} more` : '';
@@ -150,7 +150,7 @@ function describeWaiting(waiting) {
 }
 
 /**
- * @param {import('./webidl.js').LockOptions} options
+ * @param {import('../standard/webidl.js').LockOptions} options
  * @returns {boolean} whether a request with these options is to be watched
  */
 const isWatched = (options) =>

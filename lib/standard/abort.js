@@ -6,7 +6,7 @@
  */
 
 const { addAbortListener } = require('node:events');
-const { dispose } = require('./realm.js');
+const { dispose } = require('../platform/realm.js');
 
 /**
  * @typedef {object} Follower

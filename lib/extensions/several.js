@@ -7,15 +7,15 @@
  */
 
 const { callInsideAll } = require('./context.js');
-const { notSupportedError, typeError } = require('./errors.js');
+const { notSupportedError, typeError } = require('../platform/errors.js');
 const { HandleRequest } = require('./lock-handle.js');
-const { asyncDispose, dispose } = require('./realm.js');
-const { describe, toDOMString, toLockMode, toLockOptions } = require('./webidl.js');
+const { asyncDispose, dispose } = require('../platform/realm.js');
+const { describe, toDOMString, toLockMode, toLockOptions } = require('../standard/webidl.js');
 
-/** @typedef {import('./backend.js').Backend} Backend */
-/** @typedef {import('./backend.js').LockMode} LockMode */
+/** @typedef {import('../backend/contract.js').Backend} Backend */
+/** @typedef {import('../backend/contract.js').LockMode} LockMode */
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
-/** @typedef {import('./webidl.js').LockOptions} LockOptions */
+/** @typedef {import('../standard/webidl.js').LockOptions} LockOptions */
 
 /**
  * @typedef {object} Several what to lock, and how

@@ -7,7 +7,7 @@
 
 const { DOMException } = require('./realm.js');
 
-/** @typedef {import('./backend.js').LockDetails} LockDetails */
+/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
 /**
  * A failed conversion or call; message in the form browsers use.

@@ -8,7 +8,7 @@
 
 const { AsyncLocalStorage } = require('node:async_hooks');
 
-/** @typedef {InstanceType<typeof import('./lock-request.js').LockRequest>} LockRequest */
+/** @typedef {InstanceType<typeof import('../standard/lock-request.js').LockRequest>} LockRequest */
 /** @typedef {{ locks: LockRequest[], outer: Inside | undefined }} Inside */
 
 /** @type {AsyncLocalStorage<Inside> | undefined} */

@@ -1,11 +1,11 @@
 'use strict';
 
 const { follow, unfollow } = require('./abort.js');
-const { callInside, locksInside } = require('./context.js');
-const { DeadlockError, LockStolenError, LockTimeoutError } = require('./errors.js');
+const { callInside, locksInside } = require('../extensions/context.js');
+const { DeadlockError, LockStolenError, LockTimeoutError } = require('../platform/errors.js');
 const { createLock } = require('./lock.js');
-const { AbortController } = require('./realm.js');
-const { Watch, isWatched } = require('./watch.js');
+const { AbortController } = require('../platform/realm.js');
+const { Watch, isWatched } = require('../extensions/watch.js');
 
 /** A reaction to it is a microtask, and a cheaper one than `queueMicrotask` makes. */
 const settled = Promise.resolve();
@@ -26,7 +26,7 @@ const ENDED = 4;
 
 /**
  * A lock request (2.5) and, once granted, its lock (2.4), as this thread knows it. It is what a
- * backend calls (`Requester` in backend.js), what an abort signal calls, and what a `Lock` looks
+ * backend calls (`Requester` in contract.js), what an abort signal calls, and what a `Lock` looks
  * at. Not seen by users.
  *
  * No more promises, closures and fields than needed: they are most of what a request costs
@@ -46,7 +46,7 @@ class LockRequest {
   #loss;
 
   /**
-   * @param {import('./backend.js').Backend} backend
+   * @param {import('../backend/contract.js').Backend} backend
    * @param {string} name the resource name
    * @param {import('./webidl.js').LockOptions} options valid together (3.2.1)
    */
@@ -64,7 +64,7 @@ class LockRequest {
     return this.options.mode;
   }
 
-  /** @returns {import('./backend.js').Disposition} */
+  /** @returns {import('../backend/contract.js').Disposition} */
   get disposition() {
     const { ifAvailable, steal, timeout } = this.options;
     if (steal) return 'steal';
@@ -111,7 +111,7 @@ class LockRequest {
     this.#end(error);
   }
 
-  /** @param {import('./backend.js').LockDetails[]} cycle */
+  /** @param {import('../backend/contract.js').LockDetails[]} cycle */
   deadlocked(cycle) {
     this.#end(new DeadlockError(this.name, cycle));
   }

@@ -1,10 +1,10 @@
 'use strict';
 
 const process = require('node:process');
-const { quote } = require('./errors.js');
-const { Lock, own } = require('./lock.js');
-const { LockRequest, UNAVAILABLE } = require('./lock-request.js');
-const { asyncDispose, dispose } = require('./realm.js');
+const { quote } = require('../platform/errors.js');
+const { Lock, own } = require('../standard/lock.js');
+const { LockRequest, UNAVAILABLE } = require('../standard/lock-request.js');
+const { asyncDispose, dispose } = require('../platform/realm.js');
 
 /** @typedef {InstanceType<typeof LockRequest>} Request */
 

@@ -6,19 +6,19 @@
  */
 
 const { bucketBackend } = require('./buckets.js');
-const { LockError, quote } = require('./errors.js');
+const { LockError, quote } = require('../platform/errors.js');
 const { HandleRequest } = require('./lock-handle.js');
-const { NativeBackend, agent } = require('./native.js');
+const { NativeBackend, agent } = require('../backend/native.js');
 const {
   checkName,
   defaultOptions,
   toCallback,
   toDOMString,
   toMilliseconds,
-} = require('./webidl.js');
+} = require('../standard/webidl.js');
 
-/** @typedef {import('./backend.js').Backend} Backend */
-/** @typedef {import('./backend.js').LockMode} LockMode */
+/** @typedef {import('../backend/contract.js').Backend} Backend */
+/** @typedef {import('../backend/contract.js').LockMode} LockMode */
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
 
 /** @type {Backend | undefined} */

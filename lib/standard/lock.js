@@ -1,7 +1,7 @@
 'use strict';
 
 const { inspect } = require('node:util');
-const { illegalInvocation } = require('./errors.js');
+const { illegalInvocation } = require('../platform/errors.js');
 const { defineInterface } = require('./webidl.js');
 
 /** @typedef {InstanceType<typeof import('./lock-request.js').LockRequest>} LockRequest */
@@ -28,7 +28,7 @@ class Lock {
     return this.#request.name;
   }
 
-  /** @returns {import('./backend.js').LockMode} */
+  /** @returns {import('../backend/contract.js').LockMode} */
   get mode() {
     if (!(#request in this)) throw illegalInvocation("'get mode' on 'Lock'", 'Lock');
     return this.#request.mode;

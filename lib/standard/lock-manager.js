@@ -1,10 +1,10 @@
 'use strict';
 
 const { isMainThread } = require('node:worker_threads');
-const { illegalInvocation, notSupportedError, typeError } = require('./errors.js');
-const { HandleRequest } = require('./lock-handle.js');
+const { illegalInvocation, notSupportedError, typeError } = require('../platform/errors.js');
+const { HandleRequest } = require('../extensions/lock-handle.js');
 const { LockRequest } = require('./lock-request.js');
-const { acquireSeveral, toSeveral, useSeveral } = require('./several.js');
+const { acquireSeveral, toSeveral, useSeveral } = require('../extensions/several.js');
 const {
   checkName,
   defaultOptions,
@@ -15,9 +15,9 @@ const {
   toSyncOptions,
 } = require('./webidl.js');
 
-/** @typedef {import('./backend.js').Backend} Backend */
+/** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('./webidl.js').LockOptions} LockOptions */
-/** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
+/** @typedef {InstanceType<typeof import('../extensions/lock-handle.js').LockHandle>} LockHandle */
 
 /** What shows the constructor that it is called from here. */
 const own = Symbol('own');
@@ -131,7 +131,7 @@ class LockManager {
    * Requests several locks that are held until their handle is released.
    * @param {any} names an iterable of names or `{ name, mode }`
    * @param {any} [options]
-   * @returns {Promise<InstanceType<typeof import('./several.js').SeveralLocks> | null>}
+   * @returns {Promise<InstanceType<typeof import('../extensions/several.js').SeveralLocks> | null>}
    */
   async acquireAll(names, options) {
     const backend = LockManager.#backendOf(this, ACQUIRE_ALL);

@@ -8,7 +8,7 @@
 const { createRequire } = require('node:module');
 const path = require('node:path');
 const process = require('node:process');
-const { plainError } = require('./errors.js');
+const { plainError } = require('../platform/errors.js');
 
 /** Where a binary can be, from the root of the package; what was built here comes first. */
 const BUILT = ['build/Release', 'build/Debug', 'src/build/Release'];
@@ -23,23 +23,23 @@ function requireFrom(place) {
   try {
     switch (place) {
       case 'build/Release':
-        return require('../build/Release/web_locks.node');
+        return require('../../build/Release/web_locks.node');
       case 'build/Debug':
-        return require('../build/Debug/web_locks.node');
+        return require('../../build/Debug/web_locks.node');
       case 'src/build/Release':
-        return require('../src/build/Release/web_locks.node');
+        return require('../../src/build/Release/web_locks.node');
       case 'prebuilds/linux-x64':
-        return require('../prebuilds/linux-x64/web_locks.node');
+        return require('../../prebuilds/linux-x64/web_locks.node');
       case 'prebuilds/linux-x64-musl':
-        return require('../prebuilds/linux-x64-musl/web_locks.node');
+        return require('../../prebuilds/linux-x64-musl/web_locks.node');
       case 'prebuilds/linux-arm64':
-        return require('../prebuilds/linux-arm64/web_locks.node');
+        return require('../../prebuilds/linux-arm64/web_locks.node');
       case 'prebuilds/darwin-x64':
-        return require('../prebuilds/darwin-x64/web_locks.node');
+        return require('../../prebuilds/darwin-x64/web_locks.node');
       case 'prebuilds/darwin-arm64':
-        return require('../prebuilds/darwin-arm64/web_locks.node');
+        return require('../../prebuilds/darwin-arm64/web_locks.node');
       case 'prebuilds/win32-x64':
-        return require('../prebuilds/win32-x64/web_locks.node');
+        return require('../../prebuilds/win32-x64/web_locks.node');
       default:
         throw plainError('the package has no binary for this platform', 'MODULE_NOT_FOUND');
     }
@@ -65,7 +65,7 @@ function usesMusl() {
 }
 
 /** @param {string} place */
-const fileIn = (place) => path.join(__dirname, '..', place, 'web_locks.node');
+const fileIn = (place) => path.join(__dirname, '..', '..', place, 'web_locks.node');
 
 /** @returns {Generator<[file: string, load: () => any]>} in the order in which they are tried */
 function* candidates() {

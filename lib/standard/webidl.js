@@ -6,10 +6,10 @@
  */
 
 const { inspect } = require('node:util');
-const { notSupportedError, quote, typeError } = require('./errors.js');
-const { AbortSignal } = require('./realm.js');
+const { notSupportedError, quote, typeError } = require('../platform/errors.js');
+const { AbortSignal } = require('../platform/realm.js');
 
-/** @typedef {import('./backend.js').LockMode} LockMode */
+/** @typedef {import('../backend/contract.js').LockMode} LockMode */
 
 /**
  * @typedef {object} LockOptions what a LockOptions dictionary (3.2) is after conversion
