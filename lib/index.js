@@ -6,10 +6,10 @@ const {
   LockError,
   LockStolenError,
   LockTimeoutError,
-} = require('./platform/errors.js');
+} = require('./extensions/lock-errors.js');
 const { LockHandle } = require('./extensions/lock-handle.js');
-const { Lock } = require('./standard/lock.js');
-const { LockManager } = require('./standard/lock-manager.js');
+const { LockManager } = require('./extensions/lock-manager.js');
+const { Lock } = require('./extensions/losing.js');
 const { Mutex, RWLock } = require('./extensions/mutex.js');
 
 module.exports = {

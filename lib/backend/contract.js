@@ -5,8 +5,18 @@
  * (native.js), or a manager of any wider scope. This file has types only.
  *
  * A backend may answer during the call or at any time later; a LockManager assumes neither. It
- * calls the members of a Requester on the thread of the request, and they never throw and never run
- * users' code before they return.
+ * calls the members of a Requester on the thread of the request.
+ *
+ * State first, users afterwards. Calls of a backend, and the members of a Requester that say what
+ * happened (`granted`, `unavailable`, `stolen`, `deadlocked`, `failed`), change state only: they run no users'
+ * code. What happened is told by `answer` and `lose` of the Requester, which may run users' code,
+ * and that may make further calls of the backend, about the same request, too. A backend calls them
+ * from `tell`, or from its own events, when its state is settled. If an answer is given during
+ * `request` or `wait`, whoever called tells it himself.
+ *
+ * Any call can throw near the end of the stack. Then it has done its work or not; the caller puts
+ * the request into `unfinished` and calls `wake`, which together need no stack, and the backend
+ * calls its `finish` from the event loop.
  */
 
 /** @typedef {'exclusive' | 'shared'} LockMode a mode (2.3) */
@@ -21,18 +31,25 @@
  * @property {string} name the resource name
  * @property {LockMode} mode
  * @property {Disposition} disposition
- * @property {{ label: string | undefined }} options `label`: for `details`
- * @property {Requester[] | undefined} inside if the request rejects deadlocks: the locks that are
+ * @property {string} [label] for `details`
+ * @property {Requester[]} [inside] if the request rejects deadlocks: the locks that are
  *   not released before it has ended
- * @property {number} tag for the backend's use
+ * @property {number} tag for the backend's use; NO_TAG while the backend does not know it
  * @property {() => void} granted the lock is held from now on; called at most once
  * @property {() => void} unavailable answers a request that said `ifAvailable`; ends the request
  * @property {(clientId: string) => void} stolen the lock, granted before, was stolen, by whom; ends
  *   the request
- * @property {(cycle: LockDetails[]) => void} deadlocked the request would close this cycle; ends it
- * @property {() => void} expired `wait` took longer than allowed; ends the request
+ * @property {(cycle: LockDetails[]) => void} [deadlocked] the request would close this cycle; ends
+ *   it. Of those that say `inside`, or wait in `wait`
  * @property {(error: unknown) => void} failed the request could not be made; ends the request
+ * @property {() => void} answer tells that it was granted, is unavailable or failed, if it still is
+ * @property {(fromEvents: boolean) => void} lose tells that the lock was stolen; `fromEvents`: not
+ *   within a call of users'
+ * @property {() => void} finish does what could not be done for want of stack
  */
+
+/** The tag of a request that has none. */
+const NO_TAG = 2 ** 32 - 1;
 
 /**
  * @typedef {object} LockInfo an entry of a snapshot (4.5), members in WebIDL's order
@@ -59,23 +76,25 @@
 
 /**
  * @typedef {object} Backend
- * @property {(request: Requester) => void} request requests a lock (4.1). Calls exactly one of
- *   `granted`, `unavailable`, `deadlocked` and `failed`, once, unless the request is withdrawn
- *   before.
+ * @property {(request: Requester) => void} request requests a lock (4.1). Leads to exactly one of
+ *   `granted`, `unavailable`, `deadlocked` and `failed`, once, unless the request is withdrawn before.
  * @property {(request: Requester) => void} withdraw ends a request that was made and whose lock
  *   nobody has used: aborts it (4.3) if it is pending, releases its lock if it was granted
- *   meanwhile. Nothing is called afterwards.
+ *   meanwhile. Does nothing if it has ended. Nothing is told of it afterwards.
  * @property {(lock: Requester) => void | Promise<void>} release releases a lock (4.2) that was
  *   granted and of which `stolen` was not called, or calls it if the lock turns out to have been
- *   stolen before. Nothing is called afterwards.
+ *   stolen before.
+ * @property {() => void} tell tells what became of requests through the calls so far
+ * @property {Requester[]} unfinished requests whose `finish` is to be called
+ * @property {() => void} wake lets `finish` be called soon, from an empty stack
  * @property {() => LockManagerSnapshot | Promise<LockManagerSnapshot>} query snapshots the lock
  *   state (4.5)
  * @property {() => DetailedSnapshot | Promise<DetailedSnapshot>} details the same with details
  * @property {(name: string) => LockDetails[]} holders the locks held on a name, as far as known at
  *   once
- * @property {(request: Requester, timeout: number) => void} wait blocks the thread until a pending
- *   request is answered, for at most `timeout` milliseconds; then it calls its `expired`
+ * @property {(request: Requester, milliseconds: number) => void} wait blocks the thread until a
+ *   pending request is answered, or for so long
  */
 /** @typedef {{ held: LockDetails[], pending: LockDetails[] }} DetailedSnapshot */
 
-module.exports = {};
+module.exports = { NO_TAG };

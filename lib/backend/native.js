@@ -6,16 +6,17 @@
 
 const process = require('node:process');
 const workerThreads = require('node:worker_threads');
+const { NO_TAG } = require('./contract.js');
 const { loadBinary } = require('./binary.js');
+const { nextTick, report } = require('../platform/intrinsics.js');
 const { closedError, noMemoryError, plainError, quote } = require('../platform/errors.js');
 
-const { isMainThread, threadId } = workerThreads;
+const { threadId } = workerThreads;
 /** Node.js 20 does not tell it. @type {string} */
 const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
 
 /** @typedef {import('./contract.js').Backend} Backend */
 /** @typedef {import('./contract.js').Requester} Requester */
-/** @typedef {{ request: Requester, granted: boolean, thief: string | undefined }} Event */
 /** @typedef {import('./contract.js').LockInfo} LockInfo */
 /** @typedef {import('./contract.js').LockDetails} LockDetails */
 /** @typedef {import('./contract.js').LockManagerSnapshot} LockManagerSnapshot */
@@ -30,7 +31,7 @@ const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
  * @property {(manager: ManagerHandle, name: string, label: string, inside: Uint32Array | undefined)
  *   => number | Snapshot} requestExtra
  * @property {(timeout: number) => number} wait
- * @property {() => void} interrupt
+ * @property {() => void} wake lets the drain function be called soon; needs no stack
  * @property {() => number} release
  * @property {() => number} abort
  * @property {(woken: boolean) => number} drain
@@ -73,7 +74,6 @@ const addon = loadBinary();
 
 const {
   CLOSED,
-  WLK_DEADLOCK,
   WLK_EXCLUSIVE,
   WLK_GRANTED,
   WLK_INTERRUPTED,
@@ -82,13 +82,11 @@ const {
   WLK_NEWS_STOLEN,
   WLK_NO_MEMORY,
   WLK_NOT_AVAILABLE,
-  WLK_NOT_HELD,
   WLK_OK,
   WLK_PENDING,
   WLK_SHARED,
   WLK_STEAL,
   WLK_STOLEN,
-  WLK_TIMED_OUT,
   WLK_WAIT,
 } = addon;
 
@@ -112,6 +110,60 @@ const LEAST_TAGS_TO_DROP = 1024;
 /** @param {number} thread its id */
 const clientPrefix = (thread) => `node-${process.pid}-${thread}-`;
 
+/** @param {Requester} request */
+const tellGrant = (request) => request.answer();
+/** @param {Requester} lock */
+const tellTheftInCall = (lock) => lock.lose(false);
+/** @param {Requester} lock */
+const tellTheftFromEvents = (lock) => lock.lose(true);
+
+/** Requests of which something is to be told, in order. */
+class Untold {
+  /** @type {Requester[]} */
+  #requests = [];
+  #first = 0;
+  /** What could not be told, once. @type {Requester | undefined} */
+  #failed;
+
+  get isEmpty() {
+    return this.#first === this.#requests.length;
+  }
+
+  /** @param {Requester} request */
+  add(request) {
+    this.#requests[this.#requests.length] = request;
+  }
+
+  /** @param {(request: Requester) => void} what */
+  tellAll(what) {
+    while (!this.isEmpty) this.tellOne(what);
+  }
+
+  /**
+   * What cannot be told stays to be told again, from the event loop; but it keeps nobody else from
+   * being told.
+   * @param {(request: Requester) => void} what tells it; harmless to call again
+   */
+  tellOne(what) {
+    const request = this.#requests[this.#first];
+    if (!request) return;
+    try {
+      what(request);
+    } catch (error) {
+      if (this.#failed !== request) {
+        this.#failed = request;
+        throw error;
+      }
+      report(error);
+    }
+    this.#failed = undefined;
+    this.#first++;
+    if (!this.isEmpty) return;
+    this.#requests.length = 0;
+    this.#first = 0;
+  }
+}
+
 /**
  * This thread's agent: the requests that the core knows, by tag, and the events it has for them.
  */
@@ -120,25 +172,33 @@ class Agent {
   #requests = [];
   #firstFree = 0;
   #live = 0;
-  /** Taken from the exchange and not told yet, oldest first. @type {Event[]} */
-  #events = [];
-  #dispatching = false;
+  /** How many events of the exchange were taken. */
+  #taken = 0;
+  /** Granted, and not told yet, oldest first. */
+  #grants = new Untold();
+  /** Stolen, and not told yet, oldest first. */
+  #thefts = new Untold();
+  #telling = false;
+  /** Whether the next grant is told in a tick of its own. */
+  #ticking = false;
+  /** See contract.js. @type {Requester[]} */
+  unfinished = [];
   /** The numbers of the next call, and then the events it left. */
   exchange = new Uint32Array(EVENTS + EVENT_SIZE * EVENT_CAPACITY);
+  #names = 0;
 
   constructor() {
-    const drain = () => {
-      addon.drain(true);
-      this.collect();
-      this.dispatch();
-    };
     const prefix = clientPrefix(threadId);
+    const drain = () => this.#drain();
     this.clientId = checked(
       addon.start(prefix, threadId, threadName, this.exchange.buffer, drain),
       'starting the agent of this thread',
     );
-    // Node.js waits for its threads when the process exits: none of them may go on blocking.
-    if (isMainThread) process.once('exit', () => addon.interrupt());
+  }
+
+  /** @returns {string} a name that is nobody else's in the process */
+  uniqueName() {
+    return `${this.clientId} ${++this.#names}`;
   }
 
   /**
@@ -153,8 +213,11 @@ class Agent {
     request.tag = tag;
   }
 
-  /** @param {number} tag */
-  remove(tag) {
+  /** @param {Requester} request gives its tag back, if it has one */
+  remove(request) {
+    const { tag } = request;
+    if (tag === NO_TAG || this.#requests[tag] !== request) return;
+    request.tag = NO_TAG;
     this.#requests[tag] = this.#firstFree;
     this.#firstFree = tag;
     if (--this.#live > 0 || this.#requests.length < LEAST_TAGS_TO_DROP) return;
@@ -165,14 +228,18 @@ class Agent {
 
   /**
    * Takes the events that a call of the addon left, and those there was no room for. Comes right
-   * after each call: what is told of requests can run users' code, which makes further calls.
+   * after each call, and before one if there was no stack for it then.
    */
   collect() {
     let count = this.exchange[EVENT_COUNT];
     while (count > 0) {
-      for (let i = 0; i < count; i++) this.#take(EVENTS + EVENT_SIZE * i);
-      // A call that fails early leaves the number as it is.
+      while (this.#taken < count) {
+        this.#take(EVENTS + EVENT_SIZE * this.#taken);
+        this.#taken++;
+      }
+      this.#taken = 0;
       this.exchange[EVENT_COUNT] = 0;
+      // A call that fails early leaves the number as it is.
       if (count < EVENT_CAPACITY) return;
       addon.drain(false);
       count = this.exchange[EVENT_COUNT];
@@ -181,45 +248,15 @@ class Agent {
 
   /** @param {number} at where in the exchange the event is */
   #take(at) {
+    const request = this.#requests[this.exchange[at]];
     const news = this.exchange[at + 1];
-    this.#events.push({
-      request: /** @type {Requester} */ (this.#requests[this.exchange[at]]),
-      granted: (news & WLK_NEWS_GRANTED) !== 0,
-      thief: news & WLK_NEWS_STOLEN ? this.thief(at + 2) : undefined,
-    });
-  }
-
-  /** Tells requests of their events. Within itself it does nothing: the outer one goes on. */
-  dispatch() {
-    if (this.#events.length === 0 || this.#dispatching) return;
-    this.#dispatching = true;
-    try {
-      // New ones are appended meanwhile.
-      for (const event of this.#events) this.#tell(event);
-    } finally {
-      this.#events = [];
-      this.#dispatching = false;
+    // It ended in an earlier call whose caller ran out of stack.
+    if (typeof request !== 'object') return;
+    if (news & WLK_NEWS_GRANTED) {
+      request.granted();
+      this.#grants.add(request);
     }
-  }
-
-  /**
-   * Users' code that an earlier event ran, or this one runs, can have ended the request.
-   * @param {Event} event
-   */
-  #tell({ request, granted, thief }) {
-    const isLive = () => this.#requests[request.tag] === request;
-    if (granted && isLive()) request.granted();
-    if (thief === undefined || !isLive()) return;
-    this.remove(request.tag);
-    request.stolen(thief);
-  }
-
-  /**
-   * @param {Requester} lock
-   * @returns {string} the client id of who stole it, where an event that tells it was not told yet
-   */
-  untoldThief(lock) {
-    return this.#events.find(({ request, thief }) => request === lock && thief)?.thief ?? '';
+    if (news & WLK_NEWS_STOLEN) this.stolen(request, this.thief(at + 2));
   }
 
   /**
@@ -228,6 +265,69 @@ class Agent {
    */
   thief(at) {
     return clientPrefix(this.exchange[at]) + this.exchange[at + 1];
+  }
+
+  /**
+   * @param {Requester} request
+   * @param {string} thief
+   */
+  stolen(request, thief) {
+    request.stolen(thief);
+    this.#thefts.add(request);
+    this.remove(request);
+  }
+
+  /**
+   * Tells all thefts, and one grant; other grants each in a tick of its own (4.4: each is a task).
+   * @param {(lock: Requester) => void} [tellTheft]
+   */
+  tell(tellTheft = tellTheftInCall) {
+    if (this.#telling || (this.#thefts.isEmpty && this.#grants.isEmpty)) return;
+    this.#telling = true;
+    try {
+      this.#thefts.tellAll(tellTheft);
+      if (!this.#ticking) {
+        this.#grants.tellOne(tellGrant);
+        if (!this.#grants.isEmpty) {
+          this.#tick();
+          this.#ticking = true;
+        }
+      }
+    } catch {
+      // No stack for it: once more from the event loop.
+      addon.wake();
+    } finally {
+      this.#telling = false;
+    }
+  }
+
+  /**
+   * The microtasks of a callback run before the next one is called: those that run now come before
+   * a tick, and one tick does not follow another without the microtasks in between.
+   */
+  async #tick() {
+    await undefined;
+    nextTick(() => {
+      this.#ticking = false;
+      this.tell();
+    });
+  }
+
+  /** On an empty stack. */
+  #drain() {
+    this.collect();
+    addon.drain(true);
+    this.collect();
+    const { unfinished } = this;
+    for (let i = 0; i < unfinished.length; i++) {
+      try {
+        unfinished[i].finish();
+      } catch (error) {
+        report(error);
+      }
+    }
+    unfinished.length = 0;
+    this.tell(tellTheftFromEvents);
   }
 }
 
@@ -277,92 +377,85 @@ class NativeBackend {
 
   /** @param {Requester} request */
   request(request) {
-    const { name } = request;
+    const { name, disposition } = request;
+    agent.collect();
     agent.add(request);
     exchange[TAG] = request.tag;
     exchange[MODE] = request.mode === 'shared' ? WLK_SHARED : WLK_EXCLUSIVE;
-    const { disposition } = request;
     exchange[OPTION] = disposition === 'wait' ? WLK_WAIT : options[disposition];
-    const extra = request.inside !== undefined || request.options.label !== undefined;
+    const extra = request.inside !== undefined || request.label !== undefined;
     const status = extra ? this.#requestExtra(request) : addon.request(this.#manager, name);
     agent.collect();
     if (status === WLK_GRANTED) {
       request.granted();
     } else if (status !== WLK_PENDING) {
-      agent.remove(request.tag);
+      agent.remove(request);
       if (status === WLK_NOT_AVAILABLE) request.unavailable();
-      else if (typeof status !== 'number') request.deadlocked(detailsOf(status));
+      else if (typeof status !== 'number') request.deadlocked?.(detailsOf(status));
       else request.failed(errorOf(status, `requesting the lock ${quote(name)}`));
     }
-    agent.dispatch();
   }
 
   /**
    * @param {Requester} request
    * @returns {number | Snapshot} the cycle that the request would close
    */
-  #requestExtra({ name, inside, options }) {
+  #requestExtra({ name, inside, label }) {
     const tags = inside && Uint32Array.from(inside, (lock) => lock.tag);
-    return addon.requestExtra(this.#manager, name, options.label ?? '', tags);
+    return addon.requestExtra(this.#manager, name, label ?? '', tags);
   }
 
   /** @param {Requester} request */
   withdraw(request) {
+    if (request.tag === NO_TAG) return;
+    agent.collect();
     exchange[TAG] = request.tag;
     if (addon.abort() !== WLK_OK) addon.release();
     agent.collect();
-    agent.remove(request.tag);
-    agent.dispatch();
+    agent.remove(request);
   }
 
   /** @param {Requester} lock */
   release(lock) {
+    agent.collect();
+    if (lock.tag === NO_TAG) return;
     exchange[TAG] = lock.tag;
     const status = addon.release();
     const thief = status === WLK_STOLEN ? agent.thief(THIEF) : '';
     agent.collect();
-    agent.remove(lock.tag);
-    if (status === WLK_STOLEN) lock.stolen(thief);
-    else if (status === WLK_NOT_HELD) lock.stolen(agent.untoldThief(lock));
-    agent.dispatch();
+    if (status === WLK_STOLEN) agent.stolen(lock, thief);
+    else agent.remove(lock);
   }
+
+  tell() {
+    agent.tell();
+  }
+
+  unfinished = agent.unfinished;
+  wake = addon.wake;
 
   /**
    * @param {Requester} request
-   * @param {number} timeout
+   * @param {number} milliseconds
    */
-  wait(request, timeout) {
+  wait(request, milliseconds) {
+    agent.collect();
     exchange[TAG] = request.tag;
-    const status = addon.wait(timeout);
+    const status = addon.wait(milliseconds);
     const thief = status === WLK_STOLEN ? agent.thief(THIEF) : '';
     agent.collect();
-    if (status !== WLK_GRANTED) agent.remove(request.tag);
-    if (status === WLK_GRANTED) request.granted();
-    else if (status === WLK_STOLEN) request.stolen(thief);
-    else if (status === WLK_TIMED_OUT) request.expired();
-    else if (status === WLK_DEADLOCK) request.deadlocked(this.#ownCycle(request));
+    if (status === WLK_PENDING) return;
+    if (status === WLK_GRANTED) {
+      request.granted();
+      return;
+    }
+    if (status === WLK_STOLEN) {
+      agent.stolen(request, thief);
+      return;
+    }
+    agent.remove(request);
+    if (typeof status !== 'number') request.deadlocked?.(detailsOf(status));
     else request.failed(errorOf(status, `waiting for the lock ${quote(request.name)}`));
-    agent.dispatch();
-  }
-
-  /**
-   * The cycle of a thread that would block for what it holds itself, or is ahead for in the queue.
-   * @param {Requester} request
-   * @returns {LockDetails[]}
-   */
-  #ownCycle({ name, mode, options }) {
-    const wanted = {
-      clientId: agent.clientId,
-      mode,
-      name,
-      label: options.label ?? '',
-      pid: process.pid,
-      threadId,
-      threadName,
-      waited: 0,
-      held: 0,
-    };
-    return [wanted, ...this.holders(name).filter((lock) => lock.threadId === threadId)];
   }
 
   /** @returns {LockManagerSnapshot} */

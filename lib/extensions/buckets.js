@@ -8,7 +8,7 @@
  * default bucket.
  */
 
-const { createLockManager } = require('../standard/lock-manager.js');
+const { createLockManager } = require('./lock-manager.js');
 const { NativeBackend } = require('../backend/native.js');
 const { typeError } = require('../platform/errors.js');
 const { toDOMString } = require('../standard/webidl.js');

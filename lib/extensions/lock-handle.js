@@ -2,35 +2,43 @@
 
 const process = require('node:process');
 const { quote } = require('../platform/errors.js');
-const { Lock, own } = require('../standard/lock.js');
-const { LockRequest, UNAVAILABLE } = require('../standard/lock-request.js');
+const {
+  FinalizationRegistry,
+  Promise,
+  now,
+  report,
+  uncurry,
+} = require('../platform/intrinsics.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
+const { Lock, own } = require('../standard/lock.js');
+const { ENDED, GRANTED, PENDING, STOLEN, UNAVAILABLE } = require('../standard/lock-request.js');
+const { Request } = require('./request.js');
 
-/** @typedef {InstanceType<typeof LockRequest>} Request */
+/** How long a blocked thread stays away from JavaScript, in which the engine can end it. */
+const SLICE_MS = 50;
+
+/** @typedef {{ request: HeldRequest, where: string }} Leak */
 
 /**
- * Releases a lock that is held without a callback, if it still is.
- * @param {Request} request
+ * Handles that nobody can release any more, because nobody has them. Our own state first: what
+ * hears of it can throw.
+ * @type {FinalizationRegistry<Leak>}
  */
-function releaseHeld(request) {
+const leaks = new FinalizationRegistry(({ request, where }) => {
   if (!request.held) return;
-  request.release();
-  request.watch?.ended(undefined);
-}
-
-/** Handles that nobody can release any more, because nobody has them. */
-const leaks = new FinalizationRegistry(
-  (/** @type {{ request: Request, acquired: { stack?: string } }} */ { request, acquired }) => {
-    if (!request.held) return;
-    const where = acquired.stack?.split('\n').slice(1).join('\n');
+  request.giveBack();
+  try {
     process.emitWarning(
       `A handle of the lock ${quote(request.name)} was collected without release(); the lock is ` +
         `released now. It was acquired:\n${where}`,
       { type: 'LockWarning', code: 'WEB_LOCKS_LEAK' },
     );
-    releaseHeld(request);
-  },
-);
+  } catch (error) {
+    report(error);
+  }
+});
+const register = uncurry(FinalizationRegistry.prototype.register);
+const unregister = uncurry(FinalizationRegistry.prototype.unregister);
 
 /**
  * A lock that is held until `release()` is called: what `acquire` resolves to. Also released when
@@ -38,7 +46,7 @@ const leaks = new FinalizationRegistry(
  * collected. Not constructible.
  */
 class LockHandle extends Lock {
-  /** @type {Request} */
+  /** @type {HeldRequest} */
   #request;
 
   constructor() {
@@ -54,8 +62,8 @@ class LockHandle extends Lock {
 
   /** Releases the lock, at once. Calls after the first do nothing. */
   release() {
-    leaks.unregister(this.#request);
-    releaseHeld(this.#request);
+    unregister(leaks, this.#request);
+    this.#request.giveBack();
   }
 
   [dispose]() {
@@ -67,69 +75,174 @@ class LockHandle extends Lock {
   }
 }
 
-/** A request that is answered with a handle. */
-class HandleRequest extends LockRequest {
-  /** Has the stack of whoever asked. */
-  #acquired = {};
-
-  /** @override */
-  onAnswer = () => this.#answer();
-
-  /** @returns {Promise<LockHandle | null>} null if it said `ifAvailable` and it is not */
-  start() {
-    const acquired = new Promise((resolve, reject) => {
+/**
+ * A request for a lock that no callback holds: it is held until it is given back. Its answer is
+ * itself, or null if it said `ifAvailable` and the lock is not.
+ */
+class HeldRequest extends Request {
+  /** @returns {Promise<any>} the answer */
+  acquire() {
+    const answer = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
     });
-    this.#trace(this.start);
-    this.ask();
-    return acquired;
+    this.#attempt();
+    return answer;
   }
 
   /**
    * Does not return before there is an answer.
-   * @param {number} timeout milliseconds to wait at most; 0: not at all; Infinity: no limit
-   * @returns {LockHandle | null} null if it said `ifAvailable` and it is not
+   * @param {number} limit milliseconds to wait at most; Infinity: no limit
+   * @returns {any} the answer
    * @throws {unknown} why the lock was not granted
    */
-  startSync(timeout) {
+  acquireSync(limit) {
     /** @type {any} */
-    let handle = null;
+    let answer;
     /** @type {{ error: unknown } | undefined} */
     let failure;
-    this.resolve = (/** @type {any} */ answer) => {
-      handle = answer;
+    this.resolve = (/** @type {any} */ value) => {
+      answer = value;
     };
     this.reject = (/** @type {unknown} */ error) => {
       failure ??= { error };
     };
-    this.#trace(this.startSync);
-    this.ask();
-    if (!handle && !failure && this.state !== UNAVAILABLE) this.backend.wait(this, timeout);
+    this.#attempt(limit);
     if (failure) throw failure.error;
-    return handle;
+    return answer;
   }
 
-  /** @param {Function} caller */
-  #trace(caller) {
-    Error.captureStackTrace(this.#acquired, caller);
+  /** @param {number} [limit] how long to block at most, if it is to block */
+  #attempt(limit) {
+    try {
+      this.backend.request(this);
+      this.made();
+      if (limit !== undefined && this.state === PENDING) this.#block(limit);
+      if (this.state === GRANTED || this.state === UNAVAILABLE) this.answered();
+    } catch (error) {
+      // As in LockRequest#start.
+      this.state = ENDED;
+      const { unfinished } = this.backend;
+      unfinished[unfinished.length] = this;
+      this.backend.wake();
+      throw error;
+    }
   }
 
-  #answer() {
-    this.stopFollowing();
+  /**
+   * Blocks until there is an answer, and tells it: others may be telling something just now.
+   * @param {number} limit milliseconds
+   */
+  #block(limit) {
+    const end = now() + limit;
+    while (this.state === PENDING) {
+      const left = end - now();
+      if (left > 0) this.backend.wait(this, Math.min(left, SLICE_MS));
+      else if (this.leave()) this.failed(this.timeoutError());
+      this.observer?.blocked();
+    }
+    if (this.state === STOLEN) this.lose(false);
+    else if (this.state === ENDED) this.fail(this.error);
+    else this.observer?.granted();
+    this.backend.tell();
+  }
+
+  /** @override */
+  answered() {
     const { resolve } = this;
+    if (!resolve || this.state === STOLEN || !this.use()) return;
+    const answer = this.state === UNAVAILABLE ? null : this.value();
     // They lead to the promise and so to the handle, which must stay collectable.
     this.resolve = undefined;
     this.reject = undefined;
-    if (this.state === UNAVAILABLE) {
-      resolve?.(null);
-      return;
-    }
-    // @ts-expect-error: the constructor reads its arguments itself
-    const handle = new LockHandle(own, this);
-    leaks.register(handle, { request: this, acquired: this.#acquired }, this);
-    resolve?.(handle);
+    resolve(answer);
+    if (answer === null) this.observer?.ended();
+  }
+
+  /** @returns {any} what the promise of a granted request resolves to */
+  value() {
+    return this;
+  }
+
+  /** Releases the lock, if it still is held, and tells who gets it. */
+  giveBack() {
+    if (!this.held) return;
+    this.release();
+    this.observer?.ended();
+    this.backend.tell();
   }
 }
 
-module.exports = { HandleRequest, LockHandle };
+/** A request that is answered with a handle, which releases the lock when it is collected. */
+class HandleRequest extends HeldRequest {
+  #where = '';
+
+  /** @override */
+  acquire() {
+    this.#where = callSite(this.acquire);
+    return super.acquire();
+  }
+
+  /** @override @param {number} limit */
+  acquireSync(limit) {
+    this.#where = callSite(this.acquireSync);
+    return super.acquireSync(limit);
+  }
+
+  /** @override */
+  value() {
+    return createHandle(this, this.#where);
+  }
+}
+
+/**
+ * @param {HeldRequest} request granted
+ * @param {string} [where] it was acquired, if it is to be released when the handle is collected
+ * @returns {LockHandle}
+ */
+function createHandle(request, where) {
+  // @ts-expect-error: the constructor reads its arguments itself
+  const handle = new LockHandle(own, request);
+  if (where !== undefined) register(leaks, handle, { request, where }, request);
+  return handle;
+}
+
+/** What tells where a handle was acquired has so many lines. */
+const FRAMES = 4;
+
+/**
+ * Where a function was called, as text: what the engine keeps of a stack until it is asked for
+ * holds on to everything that was called there, also to who has the handle.
+ * @param {Function} callee
+ * @returns {string}
+ */
+function callSite(callee) {
+  const holder = { stack: '' };
+  try {
+    const { prepareStackTrace, stackTraceLimit } = Error;
+    Error.prepareStackTrace = describeFrames;
+    Error.stackTraceLimit = FRAMES;
+    try {
+      Error.captureStackTrace(holder, callee);
+      return holder.stack;
+    } finally {
+      Error.prepareStackTrace = prepareStackTrace;
+      Error.stackTraceLimit = stackTraceLimit;
+    }
+  } catch {
+    // Somebody froze Error.
+    return '';
+  }
+}
+
+/**
+ * @param {Error} _error
+ * @param {NodeJS.CallSite[]} frames
+ */
+function describeFrames(_error, frames) {
+  let text = '';
+  for (let i = 0; i < frames.length; i++) text += `${i ? '\n' : ''}    at ${frames[i]}`;
+  return text;
+}
+
+module.exports = { HandleRequest, HeldRequest, LockHandle, callSite, createHandle };

@@ -5,17 +5,15 @@
  * by step, on this core, and its like for readers and writers.
  */
 
-const { bucketBackend } = require('./buckets.js');
-const { LockError, quote } = require('../platform/errors.js');
-const { HandleRequest } = require('./lock-handle.js');
 const { NativeBackend, agent } = require('../backend/native.js');
-const {
-  checkName,
-  defaultOptions,
-  toCallback,
-  toDOMString,
-  toMilliseconds,
-} = require('../standard/webidl.js');
+const { checkName, describe, toCallback, toDOMString } = require('../standard/webidl.js');
+const { bucketBackend } = require('./buckets.js');
+const { LockError } = require('./lock-errors.js');
+const { HandleRequest } = require('./lock-handle.js');
+const { checkRequest, refuse, toOptions } = require('./options.js');
+const { Request } = require('./request.js');
+const { typeError, quote } = require('../platform/errors.js');
+const { rejected } = require('../platform/intrinsics.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('../backend/contract.js').LockMode} LockMode */
@@ -23,7 +21,6 @@ const {
 
 /** @type {Backend | undefined} */
 let privateBackend;
-let privateLocks = 0;
 
 /** What both classes do, for one mode at a time. */
 class NamedLock {
@@ -39,7 +36,7 @@ class NamedLock {
     if (name === undefined) {
       privateBackend ??= new NativeBackend('mutex');
       this.#backend = privateBackend;
-      this.#name = `${agent.clientId} ${++privateLocks}`;
+      this.#name = agent.uniqueName();
     } else {
       this.#backend = bucketBackend(options?.bucket, operation);
       this.#name = toDOMString(name, operation, 'The name');
@@ -55,22 +52,14 @@ class NamedLock {
 
   /**
    * @param {LockMode} mode
-   * @param {any} options `blocking`, `timeout`
+   * @param {any} options those of requests, and `blocking`
    * @param {string} operation for messages
    * @returns {Promise<LockHandle>}
    */
   async acquire(mode, options, operation) {
-    const blocking = options?.blocking ?? true;
-    const timeout = toMilliseconds(options?.timeout, operation, "The 'timeout' option");
-    const request = new HandleRequest(this.#backend, this.#name, {
-      ...defaultOptions,
-      mode,
-      ifAvailable: !blocking,
-      timeout: blocking ? timeout : undefined,
-    });
-    const handle = await request.start();
-    if (handle) return handle;
-    throw new LockError(`The lock ${quote(this.#name)} is not available.`, this.#name);
+    const given = toMutexOptions(mode, options, operation);
+    const handle = await new HandleRequest(this.#backend, this.#name, given).acquire();
+    return handle ?? this.#refuse();
   }
 
   /**
@@ -80,15 +69,47 @@ class NamedLock {
    * @param {string} operation for messages
    * @returns {Promise<any>} what the callback returned
    */
-  async run(mode, callback, options, operation) {
-    const call = toCallback(callback, operation, 'The callback');
-    const handle = await this.acquire(mode, options, operation);
+  run(mode, callback, options, operation) {
     try {
-      return await call();
-    } finally {
-      handle.release();
+      const call = toCallback(callback, operation, 'The callback');
+      const given = toMutexOptions(mode, options, operation);
+      const request = new Request(this.#backend, this.#name, given);
+      return request.start((lock) => (lock ? call(lock) : this.#refuse()));
+    } catch (error) {
+      return rejected(error);
     }
   }
+
+  /** @returns {never} */
+  #refuse() {
+    throw new LockError(`The lock ${quote(this.#name)} is not available.`, this.#name);
+  }
+}
+
+/**
+ * @param {LockMode} mode
+ * @param {any} value
+ * @param {string} operation for messages
+ */
+function toMutexOptions(mode, value, operation) {
+  const given = toOptions(value, operation);
+  if (value?.mode !== undefined) {
+    throw typeError(
+      operation,
+      `The 'mode' option is ${describe(value.mode)}, but the method is it.`,
+    );
+  }
+  refuse(given, ['ifAvailable', 'steal'], operation);
+  const blocking = value?.blocking ?? true;
+  const options = {
+    ...given,
+    mode,
+    ifAvailable: !blocking,
+    timeout: blocking ? given.timeout : undefined,
+    signal: blocking ? given.signal : undefined,
+  };
+  checkRequest(options);
+  return options;
 }
 
 /** @param {LockHandle} handle */
@@ -125,7 +146,7 @@ class Mutex {
   }
 
   /**
-   * @param {() => any} callback
+   * @param {(lock: any) => any} callback called with the lock, whose signal tells if it is stolen
    * @param {{ blocking?: boolean, timeout?: number }} [options]
    * @returns {Promise<any>} what the callback returned
    * @throws {LockError} not acquired
@@ -164,7 +185,7 @@ class RWLock {
   }
 
   /**
-   * @param {() => any} callback
+   * @param {(lock: any) => any} callback called with the lock, whose signal tells if it is stolen
    * @param {{ blocking?: boolean, timeout?: number }} [options]
    */
   runShared(callback, options) {
@@ -172,7 +193,7 @@ class RWLock {
   }
 
   /**
-   * @param {() => any} callback
+   * @param {(lock: any) => any} callback called with the lock, whose signal tells if it is stolen
    * @param {{ blocking?: boolean, timeout?: number }} [options]
    */
   runExclusive(callback, options) {

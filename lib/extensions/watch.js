@@ -8,9 +8,12 @@
 
 const { channel } = require('node:diagnostics_channel');
 const process = require('node:process');
-const { describeHolders, describeLock, quote } = require('../platform/errors.js');
+const { quote } = require('../platform/errors.js');
+const { clearTimeout, now, report, setTimeout, unref } = require('../platform/intrinsics.js');
+const { LockTimeoutError, describeHolders, describeLock } = require('./lock-errors.js');
 
-/** @typedef {InstanceType<typeof import('../standard/lock-request.js').LockRequest>} LockRequest */
+/** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
+/** @typedef {import('../standard/lock-request.js').Observer} Observer */
 
 /** The names that Node.js's own implementation uses, and three more. */
 const start = channel('locks.request.start');
@@ -24,49 +27,68 @@ const timeoutChannel = channel('locks.request.timeout');
 /** The most milliseconds that a timer of Node.js can wait. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
+/** @implements {Observer} */
 class Watch {
   #request;
   #options;
-  #asked = performance.now();
+  #asked;
   #granted = 0;
   #ended = false;
-  /** @type {NodeJS.Timeout | undefined} */
+  /** @type {any} */
   #timeout;
-  /** @type {NodeJS.Timeout | undefined} */
+  /** @type {any} */
   #warning;
+  /** When to warn, as `now()` tells it; 0: not any more. */
+  #warnAt = 0;
 
   /**
-   * @param {LockRequest} request
-   * @param {import('../standard/webidl.js').LockOptions} options
+   * @param {Request} request
+   * @param {number} [asked] when it was asked for, if that was not now, as `now()` tells it
    */
-  constructor(request, options) {
+  constructor(request, asked = now()) {
     this.#request = request;
-    this.#options = options;
-    if (options.timeout) this.#limit(options.timeout);
-    this.#warnLater();
-    this.#publish(start, {});
+    this.#options = request.options;
+    this.#asked = asked;
   }
 
   /** @returns {number} milliseconds from the request to the grant, or so far */
   waited() {
-    return (this.#granted || performance.now()) - this.#asked;
+    return (this.#granted || now()) - this.#asked;
+  }
+
+  /** The time of the grant, which may be told later. */
+  noteGrant() {
+    this.#granted = now();
+  }
+
+  arm() {
+    const { timeout } = this.#options;
+    if (timeout) this.#limit(timeout);
+    this.#warnLater();
+  }
+
+  disarm() {
+    clearTimeout(this.#timeout);
+  }
+
+  started() {
+    this.#publish(start, {});
   }
 
   granted() {
-    clearTimeout(this.#timeout);
-    this.#granted = performance.now();
-    if (this.#warning) this.#warnLater();
+    // One warning for the wait or for the lock, whichever first takes too long.
+    if (this.#warnAt !== 0 || !this.#warning) this.#warnLater();
     this.#publish(grant, {});
   }
 
   missed() {
+    clearTimeout(this.#warning);
     this.#publish(miss, { ifAvailable: true });
   }
 
   /** @param {Error} error */
   stolen(error) {
     this.#publish(steal, { error });
-    this.ended(error);
   }
 
   /** @param {unknown} reason */
@@ -74,12 +96,12 @@ class Watch {
     this.#publish(abort, { error: reason });
   }
 
-  /** @param {Error} error */
-  timedOut(error) {
-    this.#publish(timeoutChannel, { error });
+  /** @param {unknown} error */
+  failed(error) {
+    if (error instanceof LockTimeoutError) this.#publish(timeoutChannel, { error });
   }
 
-  /** @param {unknown} error undefined for none */
+  /** @param {unknown} [error] undefined for none */
   ended(error) {
     if (this.#ended) return;
     this.#ended = true;
@@ -100,22 +122,36 @@ class Watch {
     );
   }
 
-  /** One warning for the wait or for the lock, whichever first takes too long. */
   #warnLater() {
-    clearTimeout(this.#warning);
     const { warnAfter } = this.#options;
-    if (warnAfter === undefined) return;
-    this.#warning = setTimeout(() => this.#warn(), Math.min(warnAfter, LONGEST_TIMER));
-    this.#warning.unref();
+    if (warnAfter === undefined || this.#ended) return;
+    this.#warnAt = now() + warnAfter;
+    this.#warnWhenDue();
+  }
+
+  #warnWhenDue() {
+    clearTimeout(this.#warning);
+    const left = this.#warnAt - now();
+    if (left <= 0) {
+      this.#warn().catch(report);
+      return;
+    }
+    this.#warning = setTimeout(() => this.#warnWhenDue(), Math.min(left, LONGEST_TIMER));
+    unref(this.#warning);
+  }
+
+  /** The thread is blocked for a while: timers do not run. */
+  blocked() {
+    if (this.#warnAt !== 0 && now() >= this.#warnAt) this.#warnWhenDue();
   }
 
   async #warn() {
-    this.#warning = undefined;
+    this.#warnAt = 0;
     const { backend, name } = this.#request;
     const what = `the lock ${quote(name)}${labelOf(this.#options.label)}`;
     let message;
     if (this.#granted) {
-      const held = (performance.now() - this.#granted).toFixed(0);
+      const held = (now() - this.#granted).toFixed(0);
       const { pending } = await backend.details();
       const waiting = pending.filter((request) => request.name === name);
       message = `Holding ${what} for ${held} ms. ${describeWaiting(waiting)}`;
@@ -134,8 +170,12 @@ class Watch {
     if (!to.hasSubscribers) return;
     const { name, mode } = this.#request;
     const { label } = this.#options;
-    const held = this.#granted ? performance.now() - this.#granted : 0;
-    to.publish({ name, mode, label, waited: this.waited(), held, ...more });
+    const held = this.#granted ? now() - this.#granted : 0;
+    try {
+      to.publish({ name, mode, label, waited: this.waited(), held, ...more });
+    } catch (error) {
+      report(error);
+    }
   }
 }
 
@@ -150,7 +190,7 @@ function describeWaiting(waiting) {
 }
 
 /**
- * @param {import('../standard/webidl.js').LockOptions} options
+ * @param {import('./options.js').RequestOptions} options
  * @returns {boolean} whether a request with these options is to be watched
  */
 const isWatched = (options) =>

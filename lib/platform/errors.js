@@ -1,13 +1,12 @@
 'use strict';
 
 /**
- * The only file that makes errors. The names are the specification's (section 3.2.1); where it has
- * none for a fault, the error is a plain one with a `code`.
+ * Errors of all parts. The names are the specification's (section 3.2.1); where it has none for a
+ * fault, the error is a plain one with a `code`. Those about one lock are in
+ * extensions/lock-errors.js.
  */
 
 const { DOMException } = require('./realm.js');
-
-/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
 /**
  * A failed conversion or call; message in the form browsers use.
@@ -53,74 +52,6 @@ const noMemoryError = (what) =>
  */
 const plainError = (message, code, options) => Object.assign(new Error(message, options), { code });
 
-/** A lock could not be acquired, or was lost. The others below are kinds of it. */
-class LockError extends DOMException {
-  /**
-   * @param {string} message
-   * @param {string} lockName the resource name
-   * @param {string} [name] of the error
-   */
-  constructor(message, lockName, name = 'LockError') {
-    super(message, name);
-    this.lockName = lockName;
-  }
-}
-
-/** What the released promise of a stolen lock rejects with (4.1). */
-class LockStolenError extends LockError {
-  /**
-   * @param {string} lockName
-   * @param {string} clientId of the thief
-   */
-  constructor(lockName, clientId) {
-    super(
-      `The lock on ${quote(lockName)} was stolen by a request with the 'steal' option (client ` +
-        `${clientId}).`,
-      lockName,
-      'AbortError',
-    );
-    this.clientId = clientId;
-  }
-}
-
-/** The lock was not granted within the `timeout` of its request. */
-class LockTimeoutError extends LockError {
-  /**
-   * @param {string} lockName
-   * @param {number} waited milliseconds
-   * @param {LockDetails[]} holders of the lock
-   */
-  constructor(lockName, waited, holders) {
-    super(
-      `Waited ${waited.toFixed(0)} ms for the lock ${quote(lockName)}. ${describeHolders(holders)}`,
-      lockName,
-      'TimeoutError',
-    );
-    this.waited = waited;
-    this.holders = holders;
-  }
-}
-
-/** The request would wait for itself, over any number of locks and threads. */
-class DeadlockError extends LockError {
-  /**
-   * @param {string} lockName
-   * @param {LockDetails[]} cycle a request, a lock that it waits for, the request that this one
-   *   waits for, and so on, back to the first
-   */
-  constructor(lockName, cycle) {
-    const steps = cycle.map(
-      (entry, i) => `${i % 2 ? 'held' : 'wanted'} by ${describeLock(entry)}: ${quote(entry.name)}`,
-    );
-    super(
-      `The request for the lock ${quote(lockName)} closes a cycle: ${steps.join('; ')}.`,
-      lockName,
-      'DeadlockError',
-    );
-    this.cycle = cycle;
-  }
-}
-
 /**
  * @param {string} name possibly very long
  * @returns {string} fit for a message
@@ -129,35 +60,8 @@ function quote(name) {
   return JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
 }
 
-/**
- * @param {LockDetails} entry
- * @returns {string} who it is
- */
-function describeLock({ clientId, threadName, label }) {
-  const more = [threadName && `thread ${quote(threadName)}`, label && quote(label)];
-  const known = more.filter(Boolean).join(', ');
-  return known ? `${clientId} (${known})` : clientId;
-}
-
-/**
- * @param {LockDetails[]} holders
- * @returns {string} a sentence
- */
-function describeHolders(holders) {
-  if (holders.length === 0) return 'It is not held any more.';
-  const [first] = holders;
-  const others = holders.length > 1 ? ` and ${holders.length - 1} more` : '';
-  return `It is held by ${describeLock(first)}${others}, for ${first.held ?? 0} ms.`;
-}
-
 module.exports = {
-  DeadlockError,
-  LockError,
-  LockStolenError,
-  LockTimeoutError,
   closedError,
-  describeHolders,
-  describeLock,
   illegalInvocation,
   noMemoryError,
   notSupportedError,

@@ -2,18 +2,89 @@
 
 /**
  * AbortSignals and the requests that follow them: one listener a signal, however many requests,
- * gone with the last one.
+ * gone with the last one. The state of a signal is the platform's: its own properties and methods
+ * may be anybody's.
  */
 
 const { addAbortListener } = require('node:events');
-const { dispose } = require('../platform/realm.js');
+const { uncurry } = require('../platform/intrinsics.js');
+const { AbortSignal } = require('../platform/realm.js');
 
 /**
  * @typedef {object} Follower
  * @property {(reason: unknown) => void} signalToAbort
+ * @property {() => void} finish
+ * @property {{ unfinished: any[], wake: () => void }} backend
  */
 
-/** @typedef {{ followers: Set<Follower>, stop: () => void }} Following */
+/** @typedef {{ followers: Set<Follower>, listener: () => void }} Following */
+
+/** @param {string} member */
+const getter = (member) =>
+  uncurry(/** @type {any} */ (Object.getOwnPropertyDescriptor(AbortSignal.prototype, member)).get);
+
+/** @type {(signal: any) => boolean} throws if it is none */
+const getAborted = getter('aborted');
+/** @type {(signal: any) => unknown} */
+const getReason = getter('reason');
+
+/**
+ * @param {any} value
+ * @returns {value is AbortSignal} whether it is one, not merely inherits from one
+ */
+function isAbortSignal(value) {
+  try {
+    getAborted(value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * @param {AbortSignal} signal
+ * @returns {{ reason: unknown } | undefined} undefined if it is not aborted
+ */
+const abortedReason = (signal) => (getAborted(signal) ? { reason: getReason(signal) } : undefined);
+
+/** @type {(signal: any, type: 'abort', listener: () => void, options: object) => void} */
+const addEventListener = uncurry(AbortSignal.prototype.addEventListener);
+/** @type {(signal: any, type: 'abort', listener: () => void) => void} */
+const removeEventListener = uncurry(AbortSignal.prototype.removeEventListener);
+
+/**
+ * The options that `addAbortListener` gives to a signal. They have a symbol of Node.js's that no
+ * one else can get: a listener with it is called even if another one stops the event. The function
+ * itself would call the signal's own methods, and costs an object more.
+ */
+const listenerOptions = (() => {
+  let options = {};
+  const signal = /** @type {any} */ ({
+    aborted: false,
+    /**
+     * @param {string} _type
+     * @param {unknown} _listener
+     * @param {object} given
+     */
+    addEventListener(_type, _listener, given) {
+      options = { ...given, once: false };
+    },
+    removeEventListener() {},
+  });
+  addAbortListener(signal, () => {});
+  return options;
+})();
+
+/** Maps and sets whose methods nobody can replace. */
+const getFrom = uncurry(WeakMap.prototype.get);
+const setIn = uncurry(WeakMap.prototype.set);
+const deleteFrom = uncurry(WeakMap.prototype.delete);
+const addTo = uncurry(Set.prototype.add);
+const removeFrom = uncurry(Set.prototype.delete);
+const forEachOf = uncurry(Set.prototype.forEach);
+const sizeOf = uncurry(
+  /** @type {any} */ (Object.getOwnPropertyDescriptor(Set.prototype, 'size')).get,
+);
 
 /** @type {WeakMap<AbortSignal, Following>} */
 const followings = new WeakMap();
@@ -25,26 +96,47 @@ const followings = new WeakMap();
  * @param {Follower} follower
  */
 function follow(signal, follower) {
-  let following = followings.get(signal);
-  if (!following) {
-    following = listen(signal);
-    followings.set(signal, following);
-  }
-  following.followers.add(follower);
+  const known = getFrom(followings, signal);
+  if (known) addTo(known.followers, follower);
+  else setIn(followings, signal, listen(signal, follower));
 }
 
 /**
  * @param {AbortSignal} signal
+ * @param {Follower} first
  * @returns {Following}
  */
-function listen(signal) {
+function listen(signal, first) {
+  /** @type {Set<Follower>} */
   const followers = new Set();
-  // Unlike a plain listener, this one is called even if another stops the propagation of the event.
-  const listener = addAbortListener(signal, () => {
-    followings.delete(signal);
-    for (const follower of followers) follower.signalToAbort(signal.reason);
-  });
-  return { followers, stop: () => /** @type {any} */ (listener)[dispose]() };
+  addTo(followers, first);
+  const listener = () => {
+    // An event that somebody made up.
+    if (!getAborted(signal)) return;
+    stop(signal, listener);
+    const reason = getReason(signal);
+    forEachOf(followers, (/** @type {Follower} */ follower) => {
+      try {
+        follower.signalToAbort(reason);
+      } catch {
+        // No stack for it (LockRequest#start).
+        const { unfinished } = follower.backend;
+        unfinished[unfinished.length] = follower;
+        follower.backend.wake();
+      }
+    });
+  };
+  addEventListener(signal, 'abort', listener, listenerOptions);
+  return { followers, listener };
+}
+
+/**
+ * @param {AbortSignal} signal
+ * @param {() => void} listener
+ */
+function stop(signal, listener) {
+  deleteFrom(followings, signal);
+  removeEventListener(signal, 'abort', listener);
 }
 
 /**
@@ -53,12 +145,9 @@ function listen(signal) {
  * @param {Follower} follower
  */
 function unfollow(signal, follower) {
-  const following = followings.get(signal);
-  if (!following) return;
-  following.followers.delete(follower);
-  if (following.followers.size > 0) return;
-  followings.delete(signal);
-  following.stop();
+  const following = getFrom(followings, signal);
+  if (!following || !removeFrom(following.followers, follower)) return;
+  if (sizeOf(following.followers) === 0) stop(signal, following.listener);
 }
 
-module.exports = { follow, unfollow };
+module.exports = { abortedReason, follow, isAbortSignal, unfollow };

@@ -1,22 +1,31 @@
 'use strict';
 
-const { follow, unfollow } = require('./abort.js');
-const { callInside, locksInside } = require('../extensions/context.js');
-const { DeadlockError, LockStolenError, LockTimeoutError } = require('../platform/errors.js');
+const { NO_TAG } = require('../backend/contract.js');
+const { Promise, report } = require('../platform/intrinsics.js');
+const { AbortController, DOMException } = require('../platform/realm.js');
+const { abortedReason, follow, unfollow } = require('./abort.js');
 const { createLock } = require('./lock.js');
-const { AbortController } = require('../platform/realm.js');
-const { Watch, isWatched } = require('../extensions/watch.js');
-
-/** A reaction to it is a microtask, and a cheaper one than `queueMicrotask` makes. */
-const settled = Promise.resolve();
-
-/** The `then` of promises, whatever somebody made of that of theirs. */
-const then = Function.prototype.call.bind(Promise.prototype.then);
 
 /** @typedef {(result?: any) => void} Settle settles a promise */
 /** @typedef {{ error?: Error, controller?: AbortController }} Loss */
 
+/**
+ * What hears of the course of a request, if anything does, and may run users' code: nothing here
+ * depends on what that does.
+ * @typedef {object} Observer
+ * @property {() => void} arm the request waits: sets up what can give it up
+ * @property {() => void} disarm it was answered, or given up
+ * @property {() => void} started it was made
+ * @property {() => void} granted
+ * @property {() => void} missed the lock is not available
+ * @property {(error: Error) => void} stolen
+ * @property {(reason: unknown) => void} aborted
+ * @property {(error: unknown) => void} failed
+ * @property {(error?: unknown) => void} ended comes last, once, after any of the others
+ */
+
 // What became of a request.
+/** Not made yet, or in the queue. */
 const PENDING = 0;
 const GRANTED = 1;
 const UNAVAILABLE = 2;
@@ -29,35 +38,43 @@ const ENDED = 4;
  * backend calls (`Requester` in contract.js), what an abort signal calls, and what a `Lock` looks
  * at. Not seen by users.
  *
+ * Each way out of a state changes the state here and in the backend first, and tells users
+ * afterwards: whatever they do then, they find it changed. A callback of users' runs in a microtask
+ * of its own, so that it finds an empty stack; what users call directly can run out of stack
+ * anywhere, and then `unfinished` and `wake` see to it that nothing is left behind.
+ *
  * No more promises, closures and fields than needed: they are most of what a request costs
  * (docs/PERFORMANCE.md).
  */
 class LockRequest {
   /** For the backend's use. */
-  tag = 0;
+  tag = NO_TAG;
+  /** @type {number} */
   state = PENDING;
   /** Settles the promise that users got, once. @type {Settle | undefined} */
   resolve;
   /** @type {Settle | undefined} */
   reject;
-  /** Called when there is an answer. @type {(() => void) | undefined} */
+  /** Resolves the promise that a pending request waits for. @type {(() => void) | undefined} */
   onAnswer;
+  /** Why it failed. @type {unknown} */
+  error;
+  /** @type {string} client id */
+  #thief = '';
   /** Why the lock was lost, and the signal that tells it, if asked for. @type {Loss | undefined} */
   #loss;
+  /** @type {any} an Observer; undefined for most */
+  observer;
 
   /**
    * @param {import('../backend/contract.js').Backend} backend
    * @param {string} name the resource name
-   * @param {import('./webidl.js').LockOptions} options valid together (3.2.1)
+   * @param {any} options a LockOptions dictionary (3.2), valid together; perhaps more
    */
   constructor(backend, name, options) {
     this.backend = backend;
     this.name = name;
     this.options = options;
-    /** Locks that wait for this request, if it rejects deadlocks. */
-    this.inside = options.deadlock ? locksInside() : undefined;
-    /** What happens at certain times, and who hears of it; most requests have none. */
-    this.watch = isWatched(options) ? new Watch(this, options) : undefined;
   }
 
   get mode() {
@@ -66,58 +83,156 @@ class LockRequest {
 
   /** @returns {import('../backend/contract.js').Disposition} */
   get disposition() {
-    const { ifAvailable, steal, timeout } = this.options;
+    const { ifAvailable, steal } = this.options;
     if (steal) return 'steal';
-    return ifAvailable || timeout === 0 ? 'ifAvailable' : 'wait';
+    return ifAvailable ? 'ifAvailable' : 'wait';
   }
 
-  /** Request a lock (4.1). */
-  ask() {
-    if (this.options.signal) follow(this.options.signal, this);
-    this.backend.request(this);
-  }
-
-  // What a backend calls.
+  // What a backend calls to say what happened.
 
   granted() {
     this.state = GRANTED;
-    this.watch?.granted();
-    this.onAnswer?.();
   }
 
   unavailable() {
-    if (this.options.timeout === 0) {
-      this.#end(this.#timeout());
-    } else {
-      this.state = UNAVAILABLE;
-      this.watch?.missed();
-      this.onAnswer?.();
-    }
+    this.state = UNAVAILABLE;
   }
 
   /** @param {string} thief client id */
   stolen(thief) {
     this.state = STOLEN;
-    const error = new LockStolenError(this.name, thief);
-    this.watch?.stolen(error);
-    this.reject?.(error);
-    this.#loss ??= {};
-    this.#loss.error = error;
-    this.#loss.controller?.abort(error);
+    this.#thief = thief;
   }
 
   /** @param {unknown} error */
   failed(error) {
-    this.#end(error);
+    this.state = ENDED;
+    this.error = error;
   }
 
-  /** @param {import('../backend/contract.js').LockDetails[]} cycle */
-  deadlocked(cycle) {
-    this.#end(new DeadlockError(this.name, cycle));
+  // What a backend calls to have it told.
+
+  answer() {
+    if (this.state === ENDED) {
+      if (this.error !== undefined) this.fail(this.error);
+      return;
+    }
+    if (this.state === UNAVAILABLE) this.observer?.missed();
+    else this.observer?.granted();
+    this.answered();
   }
 
-  expired() {
-    this.#end(this.#timeout());
+  /** @param {boolean} _fromEvents told from the event loop, not within a call of users' */
+  lose(_fromEvents) {
+    const error = this.lossReason();
+    this.reject?.(error);
+    this.observer?.stolen(error);
+    this.observer?.ended(error);
+    abort(this.#loss?.controller, error);
+  }
+
+  // Request a lock (4.1).
+
+  /**
+   * Requests the lock for a callback, which runs in a microtask, in the async context of this call:
+   * `#serve`, an async function, continues there.
+   * @param {(lock: any) => any} callback
+   * @returns {Promise<any>} the released promise
+   * @throws {unknown} for want of stack; then there is no request
+   */
+  start(callback) {
+    const released = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+    try {
+      this.backend.request(this);
+      if (this.state !== ENDED) {
+        this.#serve(callback, this.state === PENDING ? this.#answer() : undefined);
+      }
+      this.made();
+    } catch (error) {
+      // Not by a call: there may be no stack for one.
+      this.state = ENDED;
+      const { unfinished } = this.backend;
+      unfinished[unfinished.length] = this;
+      this.backend.wake();
+      throw error;
+    }
+    return released;
+  }
+
+  /** Arms what can give a pending request up, then tells that there is one, and its answer. */
+  made() {
+    const { observer, options } = this;
+    if (options.signal && this.state !== ENDED) follow(options.signal, this);
+    if (this.state === PENDING) observer?.arm();
+    if (observer) {
+      const { state } = this;
+      observer.started();
+      if (state === GRANTED) observer.granted();
+      else if (state === UNAVAILABLE) observer.missed();
+    }
+    if (this.error !== undefined) this.fail(this.error);
+    this.backend.tell();
+  }
+
+  /** @returns {Promise<void>} */
+  #answer() {
+    return new Promise((resolve) => {
+      this.onAnswer = resolve;
+    });
+  }
+
+  /** Hands the answer over. */
+  answered() {
+    this.onAnswer?.();
+  }
+
+  // From the answer to the released promise.
+
+  /**
+   * @param {(lock: any) => any} callback
+   * @param {Promise<void> | undefined} answered
+   */
+  async #serve(callback, answered) {
+    await answered;
+    if (!this.use()) return;
+    const lock = this.state === UNAVAILABLE ? null : createLock(this);
+    let settle = this.resolve;
+    let result;
+    let error;
+    try {
+      result = await this.call(callback, lock);
+    } catch (reason) {
+      settle = this.reject;
+      result = error = reason;
+    }
+    // The waiting promise has settled (2.4): releases the lock, then settles the released promise.
+    const released = this.release();
+    if (released) await released;
+    settle?.(result);
+    this.observer?.ended(error);
+    this.backend.tell();
+  }
+
+  /**
+   * From here on the answer is used: the request is not given up any more (4.4, step 2.14.1).
+   * @returns {boolean} false if it was given up
+   */
+  use() {
+    if (this.state === ENDED) return false;
+    this.disarm();
+    return true;
+  }
+
+  /**
+   * @param {(lock: any) => any} callback users'
+   * @param {any} lock
+   * @returns {any} what it returned
+   */
+  call(callback, lock) {
+    return callback(lock);
   }
 
   // Giving up.
@@ -127,46 +242,53 @@ class LockRequest {
    * @param {unknown} reason
    */
   signalToAbort(reason) {
-    this.watch?.aborted(reason);
-    this.#withdraw(reason);
-  }
-
-  /** The time limit of the request is reached. */
-  timedOut() {
-    this.#withdraw(this.#timeout());
+    if (!this.leave()) return;
+    this.reject?.(reason);
+    this.observer?.aborted(reason);
+    this.observer?.ended(reason);
+    this.backend.tell();
   }
 
   /**
-   * What was told before can have run users' code that has ended the request.
-   * @param {unknown} reason
+   * Leaves the queue, or gives back a lock that nobody has used.
+   * @returns {boolean} false if there is nothing to leave
    */
-  #withdraw(reason) {
-    if (this.state === ENDED) return;
-    const stolen = this.state === STOLEN;
-    this.#end(reason);
-    if (!stolen) this.backend.withdraw(this);
-  }
-
-  #timeout() {
-    const error = new LockTimeoutError(
-      this.name,
-      this.watch?.waited() ?? 0,
-      this.backend.holders(this.name),
-    );
-    this.watch?.timedOut(error);
-    return error;
-  }
-
-  /** @param {unknown} error */
-  #end(error) {
+  leave() {
+    if (this.state !== PENDING && this.state !== GRANTED) return false;
+    this.backend.withdraw(this);
     this.state = ENDED;
-    this.stopFollowing();
-    this.watch?.ended(error);
-    this.reject?.(error);
+    this.disarm();
+    return true;
   }
 
-  stopFollowing() {
+  disarm() {
     if (this.options.signal) unfollow(this.options.signal, this);
+    this.observer?.disarm();
+  }
+
+  /**
+   * Tells why it failed.
+   * @param {unknown} error
+   */
+  fail(error) {
+    this.disarm();
+    this.reject?.(error);
+    this.observer?.failed(error);
+    this.observer?.ended(error);
+  }
+
+  /** Called from the event loop if there was no stack to give it up, or to release it. */
+  finish() {
+    const { signal } = this.options;
+    const aborted = signal && abortedReason(signal);
+    if (this.state === ENDED) {
+      this.backend.withdraw(this);
+      this.disarm();
+      this.observer?.ended(this.error);
+    } else if (aborted) {
+      this.signalToAbort(aborted.reason);
+    }
+    this.backend.tell();
   }
 
   // The lock.
@@ -180,87 +302,56 @@ class LockRequest {
   get lossSignal() {
     this.#loss ??= {};
     const loss = this.#loss;
-    if (!loss.controller) {
-      loss.controller = new AbortController();
-      if (loss.error) loss.controller.abort(loss.error);
-    }
+    loss.controller ??= new AbortController();
+    if (this.state === STOLEN) abort(loss.controller, this.lossReason());
     return loss.controller.signal;
   }
 
+  /** @returns {Error} made once */
+  lossReason() {
+    this.#loss ??= {};
+    this.#loss.error ??= this.lossError(this.#thief);
+    return this.#loss.error;
+  }
+
   /**
-   * Releases the lock (4.2) if it is held.
+   * @param {string} thief client id
+   * @returns {Error} what the released promise of a stolen lock rejects with (4.1)
+   */
+  lossError(thief) {
+    return new DOMException(`The lock was stolen by ${thief}.`, 'AbortError');
+  }
+
+  /**
+   * Releases the lock (4.2) if it is held. What that grants to others is told by the backend's
+   * `tell`.
    * @returns {Promise<void> | void}
    */
   release() {
-    if (this.state !== GRANTED) return;
+    if (this.state !== GRANTED) return undefined;
     this.state = ENDED;
-    return this.backend.release(this);
-  }
-
-  // From a callback to the released promise.
-
-  /**
-   * Requests the lock for a callback, which runs in a microtask, in the async context of this call:
-   * here `#serve` is registered as the reaction to a promise.
-   * @param {(lock: any) => any} callback
-   * @returns {Promise<any>} the released promise
-   */
-  startCallback(callback) {
-    const released = new Promise((resolve, reject) => {
-      this.resolve = resolve;
-      this.reject = reject;
-    });
-    this.ask();
-    if (this.state === ENDED) return released;
-    const answered = this.state === PENDING ? this.#answered() : settled;
-    answered.then(() => this.#serve(callback));
-    return released;
-  }
-
-  /** @returns {Promise<void>} */
-  #answered() {
-    return new Promise((resolve) => {
-      this.onAnswer = resolve;
-    });
-  }
-
-  /** @param {(lock: any) => any} callback */
-  #serve(callback) {
-    if (this.state === ENDED) return;
-    this.stopFollowing();
-    const lock = this.state === UNAVAILABLE ? null : createLock(this);
     try {
-      then(
-        Promise.resolve(callInside(this, callback, lock)),
-        (/** @type {any} */ value) => this.#settle(this.resolve, value, undefined),
-        (/** @type {any} */ reason) => this.#settle(this.reject, reason, reason),
-      );
-    } catch (error) {
-      this.#settle(this.reject, error, error);
+      return this.backend.release(this);
+    } catch {
+      // No stack for it: see `start`.
+      const { unfinished } = this.backend;
+      unfinished[unfinished.length] = this;
+      this.backend.wake();
+      return undefined;
     }
-  }
-
-  /**
-   * The waiting promise has settled (2.4): releases the lock, then settles the released promise.
-   * @param {Settle | undefined} settle
-   * @param {any} result
-   * @param {unknown} error for the watch
-   */
-  #settle(settle, result, error) {
-    const released = this.release();
-    if (released) released.then(() => this.#finish(settle, result, error));
-    else this.#finish(settle, result, error);
-  }
-
-  /**
-   * @param {Settle | undefined} settle
-   * @param {any} result
-   * @param {unknown} error
-   */
-  #finish(settle, result, error) {
-    this.watch?.ended(error);
-    settle?.(result);
   }
 }
 
-module.exports = { LockRequest, UNAVAILABLE };
+/**
+ * @param {AbortController | undefined} controller
+ * @param {Error} error
+ */
+function abort(controller, error) {
+  try {
+    controller?.abort(error);
+  } catch (failure) {
+    report(failure);
+  }
+}
+
+module.exports = { ENDED, GRANTED, LockRequest, PENDING, STOLEN, UNAVAILABLE };

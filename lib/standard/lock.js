@@ -9,6 +9,9 @@ const { defineInterface } = require('./webidl.js');
 /** What shows a constructor that it is called from this package. */
 const own = Symbol('own');
 
+/** @type {(lock: any, operation: string) => LockRequest} throws if it is no lock */
+let requestOf;
+
 /**
  * A lock that is held, given to the callback of `LockManager.request` (3.3). Not constructible.
  */
@@ -24,23 +27,26 @@ class Lock {
 
   /** @returns {string} the resource name */
   get name() {
-    if (!(#request in this)) throw illegalInvocation("'get name' on 'Lock'", 'Lock');
-    return this.#request.name;
+    return Lock.#requestOf(this, "'get name' on 'Lock'").name;
   }
 
   /** @returns {import('../backend/contract.js').LockMode} */
   get mode() {
-    if (!(#request in this)) throw illegalInvocation("'get mode' on 'Lock'", 'Lock');
-    return this.#request.mode;
+    return Lock.#requestOf(this, "'get mode' on 'Lock'").mode;
   }
 
   /**
-   * Not of the specification.
-   * @returns {AbortSignal} aborted, with a LockStolenError as its reason, when the lock is stolen
+   * @param {any} lock
+   * @param {string} operation for the message
+   * @returns {LockRequest}
    */
-  get signal() {
-    if (!(#request in this)) throw illegalInvocation("'get signal' on 'Lock'", 'Lock');
-    return this.#request.lossSignal;
+  static #requestOf(lock, operation) {
+    if (typeof lock === 'object' && lock !== null && #request in lock) return lock.#request;
+    throw illegalInvocation(operation, 'Lock');
+  }
+
+  static {
+    requestOf = Lock.#requestOf;
   }
 
   [inspect.custom](/** @type {number} */ _depth, /** @type {any} */ options) {
@@ -50,7 +56,7 @@ class Lock {
   }
 }
 
-defineInterface(Lock, ['name', 'mode', 'signal']);
+defineInterface(Lock, ['name', 'mode']);
 
 /**
  * @param {LockRequest} request granted
@@ -59,4 +65,4 @@ defineInterface(Lock, ['name', 'mode', 'signal']);
 // @ts-expect-error: the constructor reads its arguments itself
 const createLock = (request) => new Lock(own, request);
 
-module.exports = { Lock, createLock, own };
+module.exports = { Lock, createLock, own, requestOf };

@@ -7,7 +7,7 @@
 
 const { inspect } = require('node:util');
 const { notSupportedError, quote, typeError } = require('../platform/errors.js');
-const { AbortSignal } = require('../platform/realm.js');
+const { isAbortSignal } = require('./abort.js');
 
 /** @typedef {import('../backend/contract.js').LockMode} LockMode */
 
@@ -17,10 +17,6 @@ const { AbortSignal } = require('../platform/realm.js');
  * @property {LockMode} mode
  * @property {AbortSignal | undefined} signal
  * @property {boolean} steal
- * @property {'reject' | undefined} deadlock not of the specification, like those below
- * @property {string | undefined} label
- * @property {number | undefined} timeout milliseconds
- * @property {number | undefined} warnAfter milliseconds
  */
 
 /** @type {Readonly<LockOptions>} */
@@ -29,28 +25,7 @@ const defaultOptions = Object.freeze({
   mode: 'exclusive',
   signal: undefined,
   steal: false,
-  deadlock: undefined,
-  label: undefined,
-  timeout: undefined,
-  warnAfter: undefined,
 });
-
-const getAborted = /** @type {() => boolean} */ (
-  Object.getOwnPropertyDescriptor(AbortSignal.prototype, 'aborted')?.get
-);
-
-/**
- * @param {any} value
- * @returns {value is AbortSignal} whether it is one, not merely inherits from one
- */
-function isAbortSignal(value) {
-  try {
-    Reflect.apply(getAborted, value, []);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /**
  * @param {any} value
@@ -131,47 +106,18 @@ function toLockOptions(value, operation) {
     throw typeError(operation, `The 'signal' option is ${describe(signal)}, not an AbortSignal.`);
   }
   const steal = Boolean(value.steal);
-  // Extensions come after the standard's members, whose reading they must not change.
-  const givenDeadlock = value.deadlock;
-  if (givenDeadlock !== undefined && givenDeadlock !== 'reject') {
-    throw typeError(
-      operation,
-      `The 'deadlock' option is ${describe(givenDeadlock)}, not 'reject'.`,
-    );
-  }
-  const givenLabel = value.label;
-  const label =
-    givenLabel === undefined ? undefined : toDOMString(givenLabel, operation, "The 'label' option");
-  const timeout = toMilliseconds(value.timeout, operation, "The 'timeout' option");
-  const warnAfter = toMilliseconds(value.warnAfter, operation, "The 'warnAfter' option");
-  return { ifAvailable, mode, signal, steal, deadlock: givenDeadlock, label, timeout, warnAfter };
+  return { ifAvailable, mode, signal, steal };
 }
 
 /**
- * Options of the synchronous methods: those that make sense there.
- * @param {any} value
- * @param {string} operation for the messages
- * @returns {Readonly<LockOptions>}
- */
-function toSyncOptions(value, operation) {
-  const options = toLockOptions(value, operation);
-  for (const name of /** @type {const} */ (['ifAvailable', 'steal', 'signal', 'deadlock'])) {
-    if (!options[name]) continue;
-    throw notSupportedError(`The '${name}' option cannot be used with ${operation}.`);
-  }
-  return options;
-}
-
-/**
- * @param {any} value
+ * @param {number} count of arguments
+ * @param {number} needed
  * @param {string} operation for the message
- * @param {string} what the argument is, for the message
- * @returns {number | undefined} not negative and finite, or undefined
  */
-function toMilliseconds(value, operation, what) {
-  if (value === undefined) return undefined;
-  if (typeof value === 'number' && value >= 0 && value < Number.POSITIVE_INFINITY) return value;
-  throw typeError(operation, `${what} is ${describe(value)}, not a number of milliseconds.`);
+function needArguments(count, needed, operation) {
+  if (count >= needed) return;
+  const arguments_ = needed === 1 ? '1 argument' : `${needed} arguments`;
+  throw typeError(operation, `${arguments_} required, but only ${count} present.`);
 }
 
 /**
@@ -196,10 +142,9 @@ module.exports = {
   defaultOptions,
   defineInterface,
   describe,
+  needArguments,
   toCallback,
   toDOMString,
   toLockMode,
   toLockOptions,
-  toMilliseconds,
-  toSyncOptions,
 };

@@ -233,6 +233,17 @@ napi_value wait(napi_env env, napi_callback_info info)
   return answer(env, status);
 }
 
+/* wake(): undefined. Lets the drain function be called soon, from the event loop. For callers that
+ * have no stack left: it needs none of JavaScript's. */
+napi_value wake(napi_env env, napi_callback_info info)
+{
+  Call<0> call(env, info);
+  /* Fails only where the environment is closing: then nothing is left to do. */
+  if (call.open())
+    (void)napi_call_threadsafe_function(call.environment->wake, nullptr, napi_tsfn_nonblocking);
+  return nullptr;
+}
+
 /* interrupt(): status. Ends all waits of the process, for ever. */
 napi_value interrupt(napi_env env, napi_callback_info info)
 {
@@ -330,6 +341,7 @@ const Function kFunctions[] = {
     {"request", request},
     {"requestExtra", request_extra},
     {"wait", wait},
+    {"wake", wake},
     {"interrupt", interrupt},
     {"release", release},
     {"abort", abort_request},

@@ -1,0 +1,109 @@
+'use strict';
+
+/** Errors about a lock: DOMExceptions that tell more. */
+
+const { quote } = require('../platform/errors.js');
+const { DOMException } = require('../platform/realm.js');
+
+/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
+
+/** A lock could not be acquired, or was lost. The others below are kinds of it. */
+class LockError extends DOMException {
+  /**
+   * @param {string} message
+   * @param {string} lockName the resource name
+   * @param {string} [name] of the error
+   */
+  constructor(message, lockName, name = 'LockError') {
+    super(message, name);
+    this.lockName = lockName;
+  }
+}
+
+/** What the released promise of a stolen lock rejects with (4.1). */
+class LockStolenError extends LockError {
+  /**
+   * @param {string} lockName
+   * @param {string} clientId of the thief
+   */
+  constructor(lockName, clientId) {
+    super(
+      `The lock on ${quote(lockName)} was stolen by a request with the 'steal' option (client ` +
+        `${clientId}).`,
+      lockName,
+      'AbortError',
+    );
+    this.clientId = clientId;
+  }
+}
+
+// As the specification has it: a DOMException and nothing else, for those who look there.
+LockStolenError.prototype.constructor = DOMException;
+
+/** The lock was not granted within the `timeout` of its request. */
+class LockTimeoutError extends LockError {
+  /**
+   * @param {string} lockName
+   * @param {number} waited milliseconds
+   * @param {LockDetails[]} holders of the lock
+   */
+  constructor(lockName, waited, holders) {
+    super(
+      `Waited ${waited.toFixed(0)} ms for the lock ${quote(lockName)}. ${describeHolders(holders)}`,
+      lockName,
+      'TimeoutError',
+    );
+    this.waited = waited;
+    this.holders = holders;
+  }
+}
+
+/** The request would wait for itself, over any number of locks and threads. */
+class DeadlockError extends LockError {
+  /**
+   * @param {string} lockName
+   * @param {LockDetails[]} cycle a request, a lock that it waits for, the request that this one
+   *   waits for, and so on, back to the first
+   */
+  constructor(lockName, cycle) {
+    const steps = cycle.map(
+      (entry, i) => `${i % 2 ? 'held' : 'wanted'} by ${describeLock(entry)}: ${quote(entry.name)}`,
+    );
+    super(
+      `The request for the lock ${quote(lockName)} closes a cycle: ${steps.join('; ')}.`,
+      lockName,
+      'DeadlockError',
+    );
+    this.cycle = cycle;
+  }
+}
+
+/**
+ * @param {LockDetails} entry
+ * @returns {string} who it is
+ */
+function describeLock({ clientId, threadName, label }) {
+  const more = [threadName && `thread ${quote(threadName)}`, label && quote(label)];
+  const known = more.filter(Boolean).join(', ');
+  return known ? `${clientId} (${known})` : clientId;
+}
+
+/**
+ * @param {LockDetails[]} holders
+ * @returns {string} a sentence
+ */
+function describeHolders(holders) {
+  if (holders.length === 0) return 'It is not held any more.';
+  const [first] = holders;
+  const others = holders.length > 1 ? ` and ${holders.length - 1} more` : '';
+  return `It is held by ${describeLock(first)}${others}, for ${first.held ?? 0} ms.`;
+}
+
+module.exports = {
+  DeadlockError,
+  LockError,
+  LockStolenError,
+  LockTimeoutError,
+  describeHolders,
+  describeLock,
+};

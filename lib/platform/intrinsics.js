@@ -1,0 +1,78 @@
+'use strict';
+
+/**
+ * What the library needs of the language and of Node.js, taken once, when it is loaded. Whoever
+ * replaces a global later (a polyfill, zone.js, fake timers) does not change what happens to locks.
+ * Taken from where nobody replaces it, where there is such a place.
+ */
+
+const { AsyncLocalStorage } = require('node:async_hooks');
+const { performance } = require('node:perf_hooks');
+const process = require('node:process');
+const timers = require('node:timers');
+
+/**
+ * @template {(...args: any[]) => any} F
+ * @param {F} method
+ * @returns {(self: any, ...args: Parameters<F>) => ReturnType<F>} the method as a function
+ */
+const uncurry = (method) => Function.prototype.call.bind(method);
+
+/** The language's own, which the promises of async functions are of. */
+const promisePrototype = Object.getPrototypeOf((async () => {})());
+/** @type {PromiseConstructor} */
+const Promise = promisePrototype.constructor;
+
+/** @type {(promise: any, onFulfilled: any, onRejected?: any) => any} */
+const then = uncurry(promisePrototype.then);
+
+/**
+ * @param {unknown} error
+ * @returns {Promise<never>} rejected with it
+ */
+const rejected = async (error) => {
+  throw error;
+};
+
+const { clearTimeout, setTimeout } = timers;
+const { nextTick } = process;
+const now = performance.now.bind(performance);
+
+/** @type {(timer: any) => void} */
+const unref = (() => {
+  const timer = setTimeout(() => {}, 0);
+  clearTimeout(timer);
+  return uncurry(Object.getPrototypeOf(timer).unref);
+})();
+
+/**
+ * Lets the process hear of an exception that users' code threw where there is nobody to hear of it,
+ * as the platform does for listeners of events.
+ * @param {unknown} error
+ */
+function report(error) {
+  try {
+    nextTick(() => {
+      throw error;
+    });
+  } catch {
+    // At the end of the stack: it is that error again.
+  }
+}
+
+module.exports = {
+  AsyncLocalStorage,
+  FinalizationRegistry,
+  Promise,
+  WeakMap,
+  clearTimeout,
+  nextTick,
+  now,
+  promisePrototype,
+  rejected,
+  report,
+  setTimeout,
+  then,
+  uncurry,
+  unref,
+};
