@@ -55,7 +55,10 @@ void wlk_manager_close(struct wlk_manager *manager)
   struct wlk_turn turn;
   wlk_turn_begin(&turn, manager->process, NULL);
   bool last = --manager->openings == 0;
-  if (last) wlk_turn_remove(&turn, &manager->process->managers, &manager->entry);
+  if (last) {
+    wlk_turn_remove(&turn, &manager->process->managers, &manager->entry);
+    wlk_list_remove(&manager->resources.by_unfit);
+  }
   wlk_turn_end(&turn);
   if (!last) return;
   /* Nobody can find the manager any more: it is this call's. */
