@@ -37,7 +37,6 @@ enum wlk_status wlk_agent_create(
   wlk_list_init(&agent->by_wake);
   wlk_list_init(&agent->requests);
   wlk_list_init(&agent->events);
-  wlk_list_init(&agent->declared);
 
   wlk_mutex_lock(&process->mutex);
   agent->number = ++process->agents_created;

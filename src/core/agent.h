@@ -25,7 +25,6 @@ struct wlk_agent {
   uint32_t thread_id;                 /* (c) */
   uint32_t thread_name_length;        /* (c) */
   uint16_t thread_name[WLK_THREAD_NAME_MOST]; /* (c) */
-  struct wlk_link declared;                   /* (m) of struct wlk_declaration.by_agent */
   struct wlk_request *awaited;       /* (m) what its thread blocks for; NULL while it does not */
   struct wlk_condition unblocked;    /* (m) signalled when `awaited` got news, or an interrupt */
   unsigned pins;                     /* (m) threads inside, or about to call, `wake` */

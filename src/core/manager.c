@@ -129,13 +129,12 @@ static void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *res
 }
 
 /* Tells a caller by its result, not by an event, that its request was granted at once. */
-static enum wlk_status answer(struct wlk_request *request)
+static enum wlk_status answer(struct wlk_turn *turn, struct wlk_request *request)
+    WLK_REQUIRES(turn->process->mutex)
 {
   if (request->state == WLK_STATE_PENDING) {
-    struct wlk_declaration *declaration = request->declaration;
     request->since = wlk_port_now(false);
-    if (declaration && declaration->declares)
-      wlk_list_append(&request->agent->declared, &declaration->by_agent);
+    wlk_declare(turn->process, request);
     return WLK_PENDING;
   }
   request->news = 0;
@@ -175,7 +174,7 @@ static enum wlk_status request_a_lock(
   count_in(manager, request);
   wlk_list_append(&request->agent->requests, &request->by_agent);
   process_the_lock_request_queue(turn, resource);
-  return answer(request);
+  return answer(turn, request);
 }
 
 static enum wlk_status ask(
@@ -237,6 +236,7 @@ static void remove_from_resource(struct wlk_turn *turn, struct wlk_request *requ
 {
   struct wlk_resource *resource = request->resource;
   wlk_list_remove(&request->by_resource);
+  wlk_withdraw_declaration(request);
   count_out(resource->manager, request);
   process_the_lock_request_queue(turn, resource);
   wlk_resource_drop_if_unused(turn, resource);
@@ -338,7 +338,7 @@ enum wlk_status wlk_wait_for_the_lock(
   if (request->state != WLK_STATE_PENDING || !is_blocked_by_itself(request))
     status = block(turn.process, request, timeout);
   if (request->state == WLK_STATE_HELD) {
-    (void)answer(request);
+    (void)answer(&turn, request);
   } else if (request->state == WLK_STATE_STOLEN) {
     status = end_stolen(&turn, request, events);
   } else {

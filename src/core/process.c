@@ -137,8 +137,8 @@ static struct wlk_table *next_unfit(struct wlk_process *process, size_t *capacit
   return NULL;
 }
 
-/* Resizes the next table if `*room` chains are what it wants memory for; if not, says in `*room` how
- * many it wants. What is then in `*chains` is to be freed. False if no table is left. */
+/* Resizes the next table if `*room` chains are what it wants memory for; if not, says in `*room`
+ * how many it wants. What is then in `*chains` is to be freed. False if no table is left. */
 static bool resize_next(struct wlk_process *process, struct wlk_entry ***chains, size_t *room)
     WLK_EXCLUDES(process->mutex)
 {

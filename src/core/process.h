@@ -15,9 +15,9 @@
  * terminating thread holds, so this wait ends.
  *
  * Resizing. A table that wants another size is put into `unfit`, under the mutex. At its end a turn
- * resizes what is there, one table after the other. The memory for one is made without the mutex, so
- * all is looked at again when it is taken: another turn can have resized the table, or closed its
- * manager, which takes it out of `unfit`.
+ * resizes what is there, one table after the other. The memory for one is made without the mutex,
+ * so all is looked at again when it is taken: another turn can have resized the table, or closed
+ * its manager, which takes it out of `unfit`.
  *
  * Freeing. What a turn unlinks (requests, resources, an agent, a manager) belongs to that turn:
  * nobody else can reach it. The turn frees it after unlocking. */
@@ -51,6 +51,7 @@ struct wlk_process {
   struct wlk_table managers;     /* (m) of struct wlk_manager.entry, by bucket name */
   bool interrupted;              /* (m) no thread may block any more */
   uint64_t searches;             /* (m) for deadlocks, so far; see struct wlk_declaration */
+  uint64_t declared;             /* (m) requests that were pending and declared, so far */
 };
 
 #define WLK_MAGIC "web-locks core"

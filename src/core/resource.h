@@ -16,8 +16,10 @@ struct wlk_resource {
   struct wlk_manager *manager; /* (c) */
   struct wlk_link held;        /* (m) of by_resource: locks; one exclusive, or any number shared */
   struct wlk_link queue;       /* (m) of by_resource: pending requests, first come first */
-  uint32_t capacity;           /* (c) code units that fit into `name` */
-  uint16_t name[];             /* (c) */
+  struct wlk_declaration *writer; /* (m) of the first declared exclusive request in the queue, from
+                                     which by_writer leads to the others; NULL if there is none */
+  uint32_t capacity;              /* (c) code units that fit into `name` */
+  uint16_t name[];                /* (c) */
 };
 
 enum wlk_state {

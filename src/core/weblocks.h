@@ -89,8 +89,10 @@ struct wlk_extra {
   const uint16_t *label; /* `label_length` UTF-16 code units for snapshots; none if that is 0 */
   uint32_t label_length;
   bool reject_deadlock;              /* see wlk_request_a_lock */
-  struct wlk_request *const *inside; /* granted locks of the same agent that are not released */
-  uint32_t inside_count;             /* before this request has ended */
+  struct wlk_request *const *inside; /* if so: granted locks of the same agent that are not released
+                                        before this request has ended; those that did not say
+                                        `reject_deadlock` themselves count for nothing */
+  uint32_t inside_count;
 };
 
 /* Where a call puts the events of the calling agent. */
@@ -197,12 +199,14 @@ struct wlk_snapshot;
  *            `reject_deadlock` and waiting O(such requests that are pending)
  *
  * Deadlocks. A request that says `reject_deadlock` declares that the locks `inside` which it is
- * made are not released before it has ended. While pending it waits for every lock held on its
- * name, and each of those for the declared requests that were made inside it. If following that
- * leads from the new request back to a lock it was made inside of, none of them can ever be
- * granted: the new one, which closes the cycle, is not made. The snapshot `cycle` has, in turn, the
- * request and a lock that it waits for, the request that this lock waits for and a lock that waits
- * for, and so on; the last lock is one that the first request was made inside of. */
+ * made are not released before it has ended. While pending it waits for each lock held on its name
+ * whose mode and its own exclude each other, and for those that a declared request ahead of it in
+ * the queue waits for; and each of those locks waits for the declared requests that were made
+ * inside it. If following that leads from the new request back to a lock it was made inside of,
+ * none of them can ever be granted: the new one, which closes the cycle, is not made. The snapshot
+ * `cycle` has, in turn, the request and a lock that it waits for, the request that this lock waits
+ * for and a lock that waits for, and so on; the last lock is one that the first request was made
+ * inside of. */
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,

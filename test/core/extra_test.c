@@ -148,17 +148,87 @@ TEST(ended_lock, "a lock that ended is forgotten by those that were made inside 
   struct world w;
   struct wlk_snapshot *s = NULL;
   begin(&w);
-  struct outcome b = ask(&w, 1, "b", WLK_EXCLUSIVE, WLK_WAIT, 1);
-  struct outcome a = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome b = ask_extra(&w, 1, 'b', WLK_EXCLUSIVE, NULL, NULL);
+  struct outcome a = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, NULL, NULL);
   struct outcome inner = ask_extra(&w, 0, 'b', WLK_EXCLUSIVE, a.request, &s);
   CHECK(inner.status == WLK_PENDING && release_lock(a.request).status == WLK_OK);
   /* The record of the ended lock is used for the next one. */
-  a = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  a = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, NULL, NULL);
   struct outcome other = ask_extra(&w, 1, 'a', WLK_EXCLUSIVE, b.request, &s);
   CHECK(other.status == WLK_PENDING && s == NULL);
   CHECK(broken(&w.process) == NULL);
   stop_actor(&w, 0);
   stop_actor(&w, 1);
+  end(&w);
+}
+
+TEST(undeclared_outer, "a lock whose request declared nothing is none that others are inside of")
+{
+  struct world w;
+  struct wlk_snapshot *s = NULL;
+  begin(&w);
+  struct outcome a = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome inner = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, a.request, &s);
+  CHECK(inner.status == WLK_PENDING && s == NULL);
+  /* One that has a label, and so a declaration. */
+  uint16_t unit = 'b';
+  struct wlk_extra extra = {&unit, 1, false, NULL, 0};
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_request *b;
+  CHECK(
+      wlk_request_a_lock(
+          w.actors[0].agent, w.manager, &unit, 1, WLK_EXCLUSIVE, WLK_WAIT, 7, &extra, &b, NULL,
+          &none) == WLK_GRANTED);
+  CHECK(ask_extra(&w, 0, 'b', WLK_EXCLUSIVE, b, &s).status == WLK_PENDING && s == NULL);
+  end(&w);
+}
+
+TEST(undeclared_between, "shared inside shared waits behind an exclusive one that declares nothing")
+{
+  struct world w;
+  struct wlk_snapshot *s = NULL;
+  begin(&w);
+  struct outcome outer = ask_extra(&w, 0, 'a', WLK_SHARED, NULL, NULL);
+  struct outcome writer = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome inner = ask_extra(&w, 0, 'a', WLK_SHARED, outer.request, &s);
+  CHECK(inner.status == WLK_PENDING && s == NULL);
+  CHECK(abort_request(writer.request).status == WLK_OK);
+  struct outcome news = take(&w, 0);
+  CHECK(is_event(&news, 0, 7, WLK_NEWS_GRANTED));
+  end(&w);
+}
+
+TEST(declared_between, "shared inside shared is refused behind an exclusive one that declares")
+{
+  struct world w;
+  struct wlk_snapshot *s = NULL;
+  begin(&w);
+  struct outcome outer = ask_extra(&w, 0, 'a', WLK_SHARED, NULL, NULL);
+  struct outcome writers[3];
+  for (int i = 0; i < 3; i++) writers[i] = ask_extra(&w, 1, 'a', WLK_EXCLUSIVE, NULL, NULL);
+  for (int i = 0; i < 3; i++) {
+    struct outcome inner = ask_extra(&w, 0, 'a', WLK_SHARED, outer.request, &s);
+    CHECK(inner.status == WLK_DEADLOCK && s && s->lock_count == 2);
+    CHECK(s->locks[0].mode == WLK_SHARED && s->locks[1].held == 1);
+    wlk_snapshot_free(s);
+    s = NULL;
+    CHECK(abort_request(writers[i == 0 ? 1 : i == 1 ? 0 : 2].request).status == WLK_OK);
+  }
+  CHECK(ask_extra(&w, 0, 'a', WLK_SHARED, outer.request, &s).status == WLK_GRANTED);
+  end(&w);
+}
+
+TEST(declared_behind, "a declared exclusive request is waited for by those behind it only")
+{
+  struct world w;
+  struct wlk_snapshot *s = NULL;
+  begin(&w);
+  struct outcome a = ask_extra(&w, 0, 'a', WLK_SHARED, NULL, NULL);
+  struct outcome b = ask_extra(&w, 1, 'b', WLK_EXCLUSIVE, NULL, NULL);
+  (void)ask(&w, 2, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  CHECK(ask_extra(&w, 1, 'a', WLK_SHARED, b.request, &s).status == WLK_PENDING);
+  CHECK(ask_extra(&w, 2, 'a', WLK_EXCLUSIVE, NULL, &s).status == WLK_PENDING);
+  CHECK(ask_extra(&w, 0, 'b', WLK_SHARED, a.request, &s).status == WLK_PENDING);
   end(&w);
 }
 
@@ -310,6 +380,10 @@ int main(void)
   RUN(cycle);
   RUN(refused_with_events);
   RUN(ended_lock);
+  RUN(undeclared_outer);
+  RUN(undeclared_between);
+  RUN(declared_between);
+  RUN(declared_behind);
   RUN(wait_granted);
   RUN(wait_terminated);
   RUN(wait_interrupted);
