@@ -29,7 +29,7 @@
  * @property {() => void} unavailable answers a request that said `ifAvailable`; ends the request
  * @property {(clientId: string) => void} stolen the lock, granted before, was stolen, by whom; ends
  *   the request
- * @property {(cycle: LockDetails[]) => void} deadlocked the request would close this cycle; ends it
+ * @property {(cycle: CycleEntry[]) => void} deadlocked the request would close this cycle; ends it
  * @property {() => void} expired `wait` took longer than allowed; ends the request
  * @property {(error: unknown) => void} failed the request could not be made; ends the request
  */
@@ -56,6 +56,7 @@
  * @property {number} [ahead] of a pending request: how many requests are ahead of it in the queue
  */
 /** @typedef {LockInfo & Details} LockDetails */
+/** @typedef {LockDetails & { isHeld: boolean }} CycleEntry a lock, or a request */
 
 /**
  * @typedef {object} Backend

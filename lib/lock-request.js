@@ -111,7 +111,7 @@ class LockRequest {
     this.#end(error);
   }
 
-  /** @param {import('./backend.js').LockDetails[]} cycle */
+  /** @param {import('./backend.js').CycleEntry[]} cycle */
   deadlocked(cycle) {
     this.#end(new DeadlockError(this.name, cycle));
   }

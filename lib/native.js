@@ -9,7 +9,7 @@ const workerThreads = require('node:worker_threads');
 const { loadBinary } = require('./binary.js');
 const { closedError, noMemoryError, plainError, quote } = require('./errors.js');
 
-const { isMainThread, threadId } = workerThreads;
+const { threadId } = workerThreads;
 /** Node.js 20 does not tell it. @type {string} */
 const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
 
@@ -17,6 +17,7 @@ const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
 /** @typedef {import('./backend.js').Requester} Requester */
 /** @typedef {{ request: Requester, granted: boolean, thief: string | undefined }} Event */
 /** @typedef {import('./backend.js').LockInfo} LockInfo */
+/** @typedef {import('./backend.js').CycleEntry} CycleEntry */
 /** @typedef {import('./backend.js').LockDetails} LockDetails */
 /** @typedef {import('./backend.js').LockManagerSnapshot} LockManagerSnapshot */
 /** @typedef {import('./backend.js').LockMode} LockMode */
@@ -29,10 +30,10 @@ const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
  * @property {(manager: ManagerHandle, name: string) => number} request
  * @property {(manager: ManagerHandle, name: string, label: string, inside: Uint32Array | undefined)
  *   => number | Snapshot} requestExtra
- * @property {(timeout: number) => number} wait
- * @property {() => void} interrupt
+ * @property {(timeout: number) => number | Snapshot} wait
  * @property {() => number} release
  * @property {() => number} abort
+ * @property {(tag: number) => number} undo
  * @property {(woken: boolean) => number} drain
  * @property {(manager: ManagerHandle) => Snapshot | number} snapshot
  * @property {(manager: ManagerHandle, name: string) => Snapshot | number} holders
@@ -46,10 +47,7 @@ const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
  * @property {number} WLK_NOT_AVAILABLE
  * @property {number} WLK_NOT_HELD
  * @property {number} WLK_NO_MEMORY
- * @property {number} WLK_DEADLOCK
- * @property {number} WLK_INTERRUPTED
  * @property {number} WLK_STOLEN
- * @property {number} WLK_TIMED_OUT
  * @property {number} WLK_EXCLUSIVE
  * @property {number} WLK_SHARED
  * @property {number} WLK_WAIT
@@ -73,10 +71,8 @@ const addon = loadBinary();
 
 const {
   CLOSED,
-  WLK_DEADLOCK,
   WLK_EXCLUSIVE,
   WLK_GRANTED,
-  WLK_INTERRUPTED,
   WLK_IF_AVAILABLE,
   WLK_NEWS_GRANTED,
   WLK_NEWS_STOLEN,
@@ -88,7 +84,6 @@ const {
   WLK_SHARED,
   WLK_STEAL,
   WLK_STOLEN,
-  WLK_TIMED_OUT,
   WLK_WAIT,
 } = addon;
 
@@ -108,6 +103,9 @@ const EVENT_SIZE = 4;
 
 /** A table of tags smaller than this is kept when the last request ends. */
 const LEAST_TAGS_TO_DROP = 1024;
+
+/** For so long a thread blocks at most before it comes back to JavaScript, in milliseconds. */
+const SLICE = 50;
 
 /** @param {number} thread its id */
 const clientPrefix = (thread) => `node-${process.pid}-${thread}-`;
@@ -137,8 +135,6 @@ class Agent {
       addon.start(prefix, threadId, threadName, this.exchange.buffer, drain),
       'starting the agent of this thread',
     );
-    // Node.js waits for its threads when the process exits: none of them may go on blocking.
-    if (isMainThread) process.once('exit', () => addon.interrupt());
   }
 
   /**
@@ -256,7 +252,7 @@ function checked(result, doing) {
  * @returns {Error}
  */
 function errorOf(status, doing) {
-  if (status === CLOSED || status === WLK_INTERRUPTED) return closedError();
+  if (status === CLOSED) return closedError();
   if (status === WLK_NO_MEMORY) return noMemoryError(doing);
   return plainError(`web-locks: ${doing} failed with status ${status}.`, 'ERR_WEB_LOCKS_CORE');
 }
@@ -291,7 +287,7 @@ class NativeBackend {
     } else if (status !== WLK_PENDING) {
       agent.remove(request.tag);
       if (status === WLK_NOT_AVAILABLE) request.unavailable();
-      else if (typeof status !== 'number') request.deadlocked(detailsOf(status));
+      else if (typeof status !== 'number') request.deadlocked(detailsWithState(status));
       else request.failed(errorOf(status, `requesting the lock ${quote(name)}`));
     }
     agent.dispatch();
@@ -333,36 +329,34 @@ class NativeBackend {
    */
   wait(request, timeout) {
     exchange[TAG] = request.tag;
-    const status = addon.wait(timeout);
+    const status = this.#block(timeout);
     const thief = status === WLK_STOLEN ? agent.thief(THIEF) : '';
     agent.collect();
     if (status !== WLK_GRANTED) agent.remove(request.tag);
     if (status === WLK_GRANTED) request.granted();
     else if (status === WLK_STOLEN) request.stolen(thief);
-    else if (status === WLK_TIMED_OUT) request.expired();
-    else if (status === WLK_DEADLOCK) request.deadlocked(this.#ownCycle(request));
+    else if (status === WLK_PENDING) request.expired();
+    else if (typeof status !== 'number') request.deadlocked(detailsWithState(status));
     else request.failed(errorOf(status, `waiting for the lock ${quote(request.name)}`));
     agent.dispatch();
   }
 
   /**
-   * The cycle of a thread that would block for what it holds itself, or is ahead for in the queue.
-   * @param {Requester} request
-   * @returns {LockDetails[]}
+   * Blocks in slices: in between the engine can end the thread, which it does for
+   * `worker.terminate()` and when the process exits. A grant ends a slice at once.
+   * @param {number} timeout
+   * @returns {number | Snapshot} WLK_PENDING if the time is over, and the request ended
    */
-  #ownCycle({ name, mode, options }) {
-    const wanted = {
-      clientId: agent.clientId,
-      mode,
-      name,
-      label: options.label ?? '',
-      pid: process.pid,
-      threadId,
-      threadName,
-      waited: 0,
-      held: 0,
-    };
-    return [wanted, ...this.holders(name).filter((lock) => lock.threadId === threadId)];
+  #block(timeout) {
+    const end = performance.now() + timeout;
+    for (;;) {
+      const left = Math.max(Math.ceil(end - performance.now()), 0);
+      const status = addon.wait(Math.min(left, SLICE));
+      if (status !== WLK_PENDING) return status;
+      if (left > SLICE) continue;
+      // A grant can have come in between: then it counts.
+      return addon.abort() === WLK_OK ? WLK_PENDING : addon.wait(0);
+    }
   }
 
   /** @returns {LockManagerSnapshot} */
@@ -442,7 +436,7 @@ const modeOf = (mode) => (mode === WLK_SHARED ? 'shared' : 'exclusive');
 
 /**
  * @param {Snapshot} snapshot
- * @returns {(LockDetails & { isHeld: boolean })[]}
+ * @returns {CycleEntry[]}
  */
 function detailsWithState({ names, clientIds, threadIds, threadNames, locks }) {
   const numbers = new Uint32Array(locks);

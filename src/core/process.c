@@ -36,15 +36,6 @@ void wlk_process_path(const struct wlk_process *process, char *path, size_t size
   wlk_port_module_path(process ? process : &own, path, size);
 }
 
-void wlk_process_interrupt(struct wlk_process *process)
-{
-  wlk_mutex_lock(&process->mutex);
-  process->interrupted = true;
-  WLK_LIST_FOR_EACH (link, &process->agents)
-    wlk_agent_unblock(WLK_ITEM(link, struct wlk_agent, by_process));
-  wlk_mutex_unlock(&process->mutex);
-}
-
 void wlk_process_trim(void)
 {
   wlk_port_trim();

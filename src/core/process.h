@@ -49,7 +49,6 @@ struct wlk_process {
   struct wlk_link to_wake;       /* (m) of struct wlk_agent.by_wake: have an event, to be woken */
   struct wlk_link unfit;         /* (m) of struct wlk_table.by_unfit: tables to be resized */
   struct wlk_table managers;     /* (m) of struct wlk_manager.entry, by bucket name */
-  bool interrupted;              /* (m) no thread may block any more */
   uint64_t searches;             /* (m) for deadlocks, so far; see struct wlk_declaration */
   uint64_t declared;             /* (m) requests that were pending and declared, so far */
 };

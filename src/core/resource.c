@@ -84,6 +84,7 @@ struct wlk_request *wlk_request_new(
   request->mode = (uint8_t)mode;
   request->state = WLK_STATE_PENDING;
   request->news = 0;
+  request->blocked = false;
   if (!extra) return request;
   request->declaration = wlk_declaration_new(request, extra);
   if (request->declaration) return request;
