@@ -15,8 +15,8 @@
  * `request` or `wait`, whoever called tells it himself.
  *
  * Any call can throw near the end of the stack. Then it has done its work or not; the caller puts
- * the request into `unfinished` and calls `wake`, which together need no stack, and the backend
- * calls its `finish` from the event loop.
+ * the request into `unfinished` and calls `undo` with its tag, which together need no stack, and the
+ * backend calls its `finish` from the event loop.
  */
 
 /** @typedef {'exclusive' | 'shared'} LockMode a mode (2.3) */
@@ -39,7 +39,7 @@
  * @property {() => void} unavailable answers a request that said `ifAvailable`; ends the request
  * @property {(clientId: string) => void} stolen the lock, granted before, was stolen, by whom; ends
  *   the request
- * @property {(cycle: LockDetails[]) => void} [deadlocked] the request would close this cycle; ends
+ * @property {(cycle: CycleEntry[]) => void} [deadlocked] the request would close this cycle; ends
  *   it. Of those that say `inside`, or wait in `wait`
  * @property {(error: unknown) => void} failed the request could not be made; ends the request
  * @property {() => void} answer tells that it was granted, is unavailable or failed, if it still is
@@ -73,6 +73,7 @@ const NO_TAG = 2 ** 32 - 1;
  * @property {number} [ahead] of a pending request: how many requests are ahead of it in the queue
  */
 /** @typedef {LockInfo & Details} LockDetails */
+/** @typedef {LockDetails & { isHeld: boolean }} CycleEntry whether it is a lock or a request */
 
 /**
  * @typedef {object} Backend
@@ -86,7 +87,8 @@ const NO_TAG = 2 ** 32 - 1;
  *   stolen before.
  * @property {() => void} tell tells what became of requests through the calls so far
  * @property {Requester[]} unfinished requests whose `finish` is to be called
- * @property {() => void} wake lets `finish` be called soon, from an empty stack
+ * @property {(tag: number) => unknown} undo ends a request, whatever has become of it, and lets
+ *   `finish` be called soon, from an empty stack. NO_TAG: only that
  * @property {() => LockManagerSnapshot | Promise<LockManagerSnapshot>} query snapshots the lock
  *   state (4.5)
  * @property {() => DetailedSnapshot | Promise<DetailedSnapshot>} details the same with details

@@ -30,10 +30,10 @@ const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
  * @property {(manager: ManagerHandle, name: string) => number} request
  * @property {(manager: ManagerHandle, name: string, label: string, inside: Uint32Array | undefined)
  *   => number | Snapshot} requestExtra
- * @property {(timeout: number) => number} wait
- * @property {() => void} wake lets the drain function be called soon; needs no stack
+ * @property {(timeout: number) => number | Snapshot} wait
  * @property {() => number} release
  * @property {() => number} abort
+ * @property {(tag: number) => number} undo
  * @property {(woken: boolean) => number} drain
  * @property {(manager: ManagerHandle) => Snapshot | number} snapshot
  * @property {(manager: ManagerHandle, name: string) => Snapshot | number} holders
@@ -45,12 +45,8 @@ const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
  * @property {number} WLK_GRANTED
  * @property {number} WLK_PENDING
  * @property {number} WLK_NOT_AVAILABLE
- * @property {number} WLK_NOT_HELD
  * @property {number} WLK_NO_MEMORY
- * @property {number} WLK_DEADLOCK
- * @property {number} WLK_INTERRUPTED
  * @property {number} WLK_STOLEN
- * @property {number} WLK_TIMED_OUT
  * @property {number} WLK_EXCLUSIVE
  * @property {number} WLK_SHARED
  * @property {number} WLK_WAIT
@@ -76,7 +72,6 @@ const {
   CLOSED,
   WLK_EXCLUSIVE,
   WLK_GRANTED,
-  WLK_INTERRUPTED,
   WLK_IF_AVAILABLE,
   WLK_NEWS_GRANTED,
   WLK_NEWS_STOLEN,
@@ -295,7 +290,7 @@ class Agent {
       }
     } catch {
       // No stack for it: once more from the event loop.
-      addon.wake();
+      addon.undo(NO_TAG);
     } finally {
       this.#telling = false;
     }
@@ -356,7 +351,7 @@ function checked(result, doing) {
  * @returns {Error}
  */
 function errorOf(status, doing) {
-  if (status === CLOSED || status === WLK_INTERRUPTED) return closedError();
+  if (status === CLOSED) return closedError();
   if (status === WLK_NO_MEMORY) return noMemoryError(doing);
   return plainError(`web-locks: ${doing} failed with status ${status}.`, 'ERR_WEB_LOCKS_CORE');
 }
@@ -391,7 +386,7 @@ class NativeBackend {
     } else if (status !== WLK_PENDING) {
       agent.remove(request);
       if (status === WLK_NOT_AVAILABLE) request.unavailable();
-      else if (typeof status !== 'number') request.deadlocked?.(detailsOf(status));
+      else if (typeof status !== 'number') request.deadlocked?.(detailsWithState(status));
       else request.failed(errorOf(status, `requesting the lock ${quote(name)}`));
     }
   }
@@ -432,7 +427,7 @@ class NativeBackend {
   }
 
   unfinished = agent.unfinished;
-  wake = addon.wake;
+  undo = addon.undo;
 
   /**
    * @param {Requester} request
@@ -441,7 +436,7 @@ class NativeBackend {
   wait(request, milliseconds) {
     agent.collect();
     exchange[TAG] = request.tag;
-    const status = addon.wait(milliseconds);
+    const status = addon.wait(Math.ceil(milliseconds));
     const thief = status === WLK_STOLEN ? agent.thief(THIEF) : '';
     agent.collect();
     if (status === WLK_PENDING) return;
@@ -454,7 +449,7 @@ class NativeBackend {
       return;
     }
     agent.remove(request);
-    if (typeof status !== 'number') request.deadlocked?.(detailsOf(status));
+    if (typeof status !== 'number') request.deadlocked?.(detailsWithState(status));
     else request.failed(errorOf(status, `waiting for the lock ${quote(request.name)}`));
   }
 

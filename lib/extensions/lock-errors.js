@@ -5,6 +5,7 @@
 const { quote } = require('../platform/errors.js');
 const { DOMException } = require('../platform/realm.js');
 
+/** @typedef {import('../backend/contract.js').CycleEntry} CycleEntry */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
 /** A lock could not be acquired, or was lost. The others below are kinds of it. */
@@ -62,19 +63,22 @@ class LockTimeoutError extends LockError {
 class DeadlockError extends LockError {
   /**
    * @param {string} lockName
-   * @param {LockDetails[]} cycle a request, a lock that it waits for, the request that this one
-   *   waits for, and so on, back to the first
+   * @param {CycleEntry[]} cycle a request, a lock that it waits for, the request that this one
+   *   waits for, and so on, back to the first; or two requests of a thread that would block, which
+   *   the second one is ahead of
    */
   constructor(lockName, cycle) {
-    const steps = cycle.map(
-      (entry, i) => `${i % 2 ? 'held' : 'wanted'} by ${describeLock(entry)}: ${quote(entry.name)}`,
-    );
+    const steps = cycle.map((entry, i) => {
+      const what = entry.isHeld ? 'held' : i % 2 ? 'wanted before' : 'wanted';
+      return `${what} by ${describeLock(entry)}: ${quote(entry.name)}`;
+    });
     super(
       `The request for the lock ${quote(lockName)} closes a cycle: ${steps.join('; ')}.`,
       lockName,
       'DeadlockError',
     );
-    this.cycle = cycle;
+    /** @type {LockDetails[]} */
+    this.cycle = cycle.map(({ isHeld: _, ...entry }) => entry);
   }
 }
 

@@ -17,6 +17,7 @@ const { Request } = require('./request.js');
 /** How long a blocked thread stays away from JavaScript, in which the engine can end it. */
 const SLICE_MS = 50;
 
+/** @typedef {InstanceType<typeof import('../standard/lock-request.js').LockRequest>} LockRequest */
 /** @typedef {{ request: HeldRequest, where: string }} Leak */
 
 /**
@@ -121,10 +122,10 @@ class HeldRequest extends Request {
       if (this.state === GRANTED || this.state === UNAVAILABLE) this.answered();
     } catch (error) {
       // As in LockRequest#start.
-      this.state = ENDED;
+      /** @type {LockRequest} */ (this).state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
-      this.backend.wake();
+      this.backend.undo(this.tag);
       throw error;
     }
   }

@@ -44,7 +44,7 @@ class Request extends LockRequest {
     else super.unavailable();
   }
 
-  /** @param {import('../backend/contract.js').LockDetails[]} cycle */
+  /** @param {import('../backend/contract.js').CycleEntry[]} cycle */
   deadlocked(cycle) {
     this.failed(new DeadlockError(this.name, cycle));
   }

@@ -14,7 +14,8 @@ const { AbortSignal } = require('../platform/realm.js');
  * @typedef {object} Follower
  * @property {(reason: unknown) => void} signalToAbort
  * @property {() => void} finish
- * @property {{ unfinished: any[], wake: () => void }} backend
+ * @property {number} tag
+ * @property {{ unfinished: any[], undo: (tag: number) => unknown }} backend
  */
 
 /** @typedef {{ followers: Set<Follower>, listener: () => void }} Following */
@@ -122,7 +123,7 @@ function listen(signal, first) {
         // No stack for it (LockRequest#start).
         const { unfinished } = follower.backend;
         unfinished[unfinished.length] = follower;
-        follower.backend.wake();
+        follower.backend.undo(follower.tag);
       }
     });
   };

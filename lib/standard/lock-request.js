@@ -156,7 +156,7 @@ class LockRequest {
       this.state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
-      this.backend.wake();
+      this.backend.undo(this.tag);
       throw error;
     }
     return released;
@@ -336,7 +336,7 @@ class LockRequest {
       // No stack for it: see `start`.
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
-      this.backend.wake();
+      this.backend.undo(this.tag);
       return undefined;
     }
   }

@@ -1,6 +1,6 @@
 /* The addon's functions, each one call of the core, and the table that exports them.
  *
- * lib/backend/native.js is the only caller. Functions answer with a status number, see `constants`; the
+ * lib/native.js is the only caller. Functions answer with a status number, see `constants`; the
  * ones about one request take its tag from the exchange (environment.h), and those that can cause
  * events (all but the two about snapshots and managers) leave them there. */
 #include "environment.h"
@@ -138,7 +138,7 @@ napi_value request_with(
   wlk_snapshot *cycle = nullptr;
   status = wlk_request_a_lock(
       environment->agent, manager, name.data(), name.length(), mode, option, tag, extra, &request,
-      &cycle, &environment->events);
+      &cycle, environment_events(environment));
   if (status == WLK_GRANTED || status == WLK_PENDING)
     environment_keep(environment, tag, request, status == WLK_PENDING);
   environment_publish(environment);
@@ -210,46 +210,30 @@ napi_value request_extra(napi_env env, napi_callback_info info)
   return request_with(env, call.environment, manager, call.arguments[1], &extra);
 }
 
-/* wait(timeout: number): status
- * Blocks the thread until the request is granted; milliseconds, Infinity for no limit. */
+/* wait(timeout: number): status | snapshot
+ * Blocks the thread until the request is granted, for so many milliseconds: JavaScript calls it
+ * again then, if it is to. In between the engine can end the thread. The answer to a request that
+ * the thread itself is in the way of is that cycle. */
 napi_value wait(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
   Environment *environment = call.environment;
-  double timeout;
-  if (!succeeded(env, napi_get_value_double(env, call.arguments[0], &timeout), "the timeout"))
+  uint32_t timeout;
+  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[0], &timeout), "the timeout"))
     return nullptr;
   uint32_t tag = environment->exchange->tag;
   wlk_request *request = environment_find(environment, tag);
   if (!request) return answer(env, WLK_NOT_HELD);
-  uint64_t limit = timeout < 9e15 ? static_cast<uint64_t>(timeout) : WLK_FOREVER;
-  wlk_status status = wlk_wait_for_the_lock(request, limit, &environment->events);
+  wlk_snapshot *cycle = nullptr;
+  wlk_status status =
+      wlk_wait_for_the_lock(request, timeout, &cycle, environment_events(environment));
   if (status == WLK_GRANTED)
     environment_granted(environment, tag);
-  else
+  else if (status != WLK_PENDING)
     environment_forget(environment, tag);
   environment_publish(environment);
-  return answer(env, status);
-}
-
-/* wake(): undefined. Lets the drain function be called soon, from the event loop. For callers that
- * have no stack left: it needs none of JavaScript's. */
-napi_value wake(napi_env env, napi_callback_info info)
-{
-  Call<0> call(env, info);
-  /* Fails only where the environment is closing: then nothing is left to do. */
-  if (call.open())
-    (void)napi_call_threadsafe_function(call.environment->wake, nullptr, napi_tsfn_nonblocking);
-  return nullptr;
-}
-
-/* interrupt(): status. Ends all waits of the process, for ever. */
-napi_value interrupt(napi_env env, napi_callback_info info)
-{
-  Call<0> call(env, info);
-  if (call.environment) wlk_process_interrupt(call.environment->process);
-  return answer(env, WLK_OK);
+  return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : answer(env, status);
 }
 
 /* release(): status */
@@ -261,7 +245,7 @@ napi_value release(napi_env env, napi_callback_info info)
   uint32_t tag = environment->exchange->tag;
   wlk_request *lock = environment_find(environment, tag);
   if (!lock) return answer(env, WLK_NOT_HELD);
-  wlk_status status = wlk_release_the_lock(lock, &environment->events);
+  wlk_status status = wlk_release_the_lock(lock, environment_events(environment));
   if (status != WLK_NOT_HELD) environment_forget(environment, tag);
   environment_publish(environment);
   return answer(env, status);
@@ -276,10 +260,24 @@ napi_value abort_request(napi_env env, napi_callback_info info)
   uint32_t tag = environment->exchange->tag;
   wlk_request *request = environment_find(environment, tag);
   if (!request) return answer(env, WLK_NOT_HELD);
-  wlk_status status = wlk_abort_the_request(request, &environment->events);
+  wlk_status status = wlk_abort_the_request(request, environment_events(environment));
   if (status == WLK_OK) environment_forget(environment, tag);
   environment_publish(environment);
   return answer(env, status);
+}
+
+/* undo(tag: number): status
+ * Ends a request whatever it is, see environment_undo: for JavaScript whose stack was full when it
+ * was about to take note of a request. A tag of nothing is fine. */
+napi_value undo(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  uint32_t tag;
+  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[0], &tag), "reading a tag"))
+    return nullptr;
+  environment_undo(call.environment, tag);
+  return answer(env, WLK_OK);
 }
 
 /* drain(woken: boolean): status */
@@ -290,7 +288,7 @@ napi_value drain(napi_env env, napi_callback_info info)
   bool woken;
   if (!succeeded(env, napi_get_value_bool(env, call.arguments[0], &woken), "reading a boolean"))
     return nullptr;
-  wlk_agent_take_events(call.environment->agent, woken, &call.environment->events);
+  wlk_agent_take_events(call.environment->agent, woken, environment_events(call.environment));
   environment_publish(call.environment);
   return answer(env, WLK_OK);
 }
@@ -341,10 +339,9 @@ const Function kFunctions[] = {
     {"request", request},
     {"requestExtra", request_extra},
     {"wait", wait},
-    {"wake", wake},
-    {"interrupt", interrupt},
     {"release", release},
     {"abort", abort_request},
+    {"undo", undo},
     {"drain", drain},
     {"snapshot", snapshot},
     {"holders", holders},

@@ -31,11 +31,20 @@ static void wake_from_any_thread(void *data)
   (void)napi_call_threadsafe_function(environment->wake, nullptr, napi_tsfn_nonblocking);
 }
 
+/* On the environment's own thread: as if the core had woken it, once until it is. */
+static void wake_itself(Environment *environment)
+{
+  if (environment->waking) return;
+  environment->waking = true;
+  wake_from_any_thread(environment);
+}
+
 /* On the environment's thread: calls the library's drain function. `env` is null where the
  * environment is being torn down with wake-ups still queued. */
-static void wake_up(napi_env env, napi_value drain, void *, void *)
+static void wake_up(napi_env env, napi_value drain, void *context, void *)
 {
   if (!env || !drain) return;
+  static_cast<Environment *>(context)->waking = false;
   napi_value undefined;
   if (!succeeded(env, napi_get_undefined(env, &undefined), "napi_get_undefined")) return;
   /* The drain function does not throw. If the worker is being terminated, it does not run either.
@@ -70,16 +79,47 @@ static void on_cleanup(void *data)
   (void)napi_release_threadsafe_function(environment->wake, napi_tsfn_release);
 }
 
+/* hasRef(): boolean. Whether the environment keeps its event loop alive. */
+static napi_value has_ref(napi_env env, napi_callback_info info)
+{
+  void *data = nullptr;
+  napi_value value;
+  bool read = succeeded(
+      env, napi_get_cb_info(env, info, nullptr, nullptr, nullptr, &data), "napi_get_cb_info");
+  if (!read) return nullptr;
+  const Environment *environment = static_cast<Environment *>(data);
+  return succeeded(env, napi_get_boolean(env, environment->pending > 0, &value), "napi_get_boolean")
+             ? value
+             : nullptr;
+}
+
+/* Makes what shows the thread-safe function to async hooks: an object that says, as those of
+ * Node.js's own do, whether it keeps the event loop alive. */
+static bool make_resource(Environment *environment, napi_value *resource)
+{
+  napi_env env = environment->env;
+  napi_value function;
+  return succeeded(env, napi_create_object(env, resource), "napi_create_object") &&
+         succeeded(
+             env,
+             napi_create_function(env, "hasRef", NAPI_AUTO_LENGTH, has_ref, environment, &function),
+             "napi_create_function") &&
+         succeeded(
+             env, napi_set_named_property(env, *resource, "hasRef", function),
+             "napi_set_named_property");
+}
+
 static bool create_wake(Environment *environment, napi_value drain)
 {
   napi_env env = environment->env;
-  napi_value name;
+  napi_value name, resource;
+  if (!make_resource(environment, &resource)) return false;
   if (!succeeded(
           env, napi_create_string_utf8(env, "web-locks", NAPI_AUTO_LENGTH, &name),
           "napi_create_string_utf8"))
     return false;
   napi_status status = napi_create_threadsafe_function(
-      env, drain, nullptr, name, 0, 1, nullptr, nullptr, nullptr, wake_up, &environment->wake);
+      env, drain, resource, name, 0, 1, nullptr, nullptr, environment, wake_up, &environment->wake);
   if (!succeeded(env, status, "napi_create_threadsafe_function")) return false;
   return succeeded(
       env, napi_unref_threadsafe_function(env, environment->wake),
@@ -100,7 +140,7 @@ static bool keep_buffer(Environment *environment, napi_value buffer)
     return false;
   environment->exchange = static_cast<Exchange *>(memory);
   environment->events.items = environment->exchange->events;
-  environment->events.capacity = (size - sizeof(Exchange)) / sizeof(wlk_event);
+  environment->room = (size - sizeof(Exchange)) / sizeof(wlk_event);
   return true;
 }
 
@@ -187,16 +227,39 @@ void environment_forget(Environment *environment, uint32_t tag)
   if (trim) wlk_process_trim();
 }
 
+wlk_events *environment_events(Environment *environment)
+{
+  bool taken = environment->exchange->event_count == 0;
+  environment->events.capacity = taken ? environment->room : 0;
+  return &environment->events;
+}
+
 void environment_publish(Environment *environment)
 {
   const wlk_events &events = environment->events;
-  environment->exchange->event_count = static_cast<uint32_t>(events.count);
   environment->exchange->thief[0] = events.thief_thread;
   environment->exchange->thief[1] = events.thief_number;
+  if (events.capacity == 0) {
+    wake_itself(environment);
+    return;
+  }
+  environment->exchange->event_count = static_cast<uint32_t>(events.count);
   for (size_t i = 0; i < events.count; i++) {
     const wlk_event &event = events.items[i];
     if (!environment_find(environment, event.tag)) continue;
     set_pending(environment, &environment->slots[event.tag], false);
     if (event.news & WLK_NEWS_STOLEN) environment_forget(environment, event.tag);
   }
+}
+
+void environment_undo(Environment *environment, uint32_t tag)
+{
+  wlk_request *request = environment_find(environment, tag);
+  if (request) wlk_end_the_request(request);
+  environment_forget(environment, tag);
+  Exchange *exchange = environment->exchange;
+  if (exchange->event_count == 0) return;
+  for (size_t i = 0; i < exchange->event_count && i < environment->room; i++)
+    if (exchange->events[i].tag == tag) exchange->events[i].news = 0;
+  wake_itself(environment);
 }

@@ -32,9 +32,15 @@ struct Slot {
 };
 
 /* Memory that JavaScript and native code share, an ArrayBuffer of the library's: a number in there
- * costs a call nothing, as an argument it costs a Node-API call of its own. */
+ * costs a call nothing, as an argument it costs a Node-API call of its own.
+ *
+ * JavaScript takes the events of a call right after it, and then sets `event_count` to 0. It can
+ * fail to: where its stack is full, any step of it throws. So a call that finds `event_count` not 0
+ * leaves it and the events there as they are and takes no more from the core, and the environment
+ * wakes itself: `drain` is called from the event loop, where the stack is empty, until all events
+ * are handed over. */
 struct Exchange {
-  uint32_t event_count; /* out: how many events the call left */
+  uint32_t event_count; /* out: how many events the call left; in: not 0 if they were not taken */
   uint32_t tag;         /* in: the request that the call is about */
   uint32_t mode;        /* in: of a new request, enum wlk_mode */
   uint32_t option;      /* in: of a new request, enum wlk_option */
@@ -53,7 +59,9 @@ struct Environment {
   uint32_t pending;              /* slots that are pending: while not 0, the event loop lives */
   napi_ref buffer;               /* keeps the memory of `exchange` */
   Exchange *exchange;            /* null before environment_start */
-  wlk_events events;             /* those of `exchange` */
+  size_t room;                   /* how many events fit into `exchange` */
+  wlk_events events;             /* those of `exchange`, during a call */
+  bool waking;                   /* whether it has woken itself, until `drain` is called */
 };
 
 /* Makes the agent. `wake_up` is called, on this thread, when there are events to drain.
@@ -78,9 +86,17 @@ void environment_granted(Environment *environment, uint32_t tag);
 /* Forgets a request that ended by a call; does nothing if there is none with this tag. */
 void environment_forget(Environment *environment, uint32_t tag);
 
-/* Publishes the events that the last call put into `events`: their number for JavaScript, and what
- * they mean for `slots`. To be called after every core call that was given `events`. */
+/* Returns where a core call is to put its events. */
+wlk_events *environment_events(Environment *environment);
+
+/* Publishes the events that the last call put there: their number for JavaScript, and what they
+ * mean for `slots`. To be called after every core call that was given environment_events. */
 void environment_publish(Environment *environment);
+
+/* Ends the request with this tag, if there is one, whatever it is, and forgets it; events about it
+ * that JavaScript has not taken say nothing any more. Takes no events; if there are any, the
+ * environment is woken. Runs no JavaScript and throws nothing. */
+void environment_undo(Environment *environment, uint32_t tag);
 
 /* Frees the environment. Its agent was terminated. */
 void environment_free(Environment *environment);

@@ -37,7 +37,6 @@ enum wlk_status wlk_agent_create(
   wlk_list_init(&agent->by_wake);
   wlk_list_init(&agent->requests);
   wlk_list_init(&agent->events);
-  wlk_list_init(&agent->declared);
 
   wlk_mutex_lock(&process->mutex);
   agent->number = ++process->agents_created;
@@ -55,9 +54,11 @@ const char *wlk_agent_client_id(const struct wlk_agent *agent)
   return agent->client_id;
 }
 
-void wlk_agent_unblock(struct wlk_agent *agent)
+void wlk_agent_wake(struct wlk_turn *turn, struct wlk_agent *agent)
 {
-  wlk_condition_broadcast(&agent->unblocked);
+  if (agent->woken) return;
+  agent->woken = true;
+  wlk_list_append(&turn->process->to_wake, &agent->by_wake);
 }
 
 void wlk_agent_tell(struct wlk_turn *turn, struct wlk_request *request, enum wlk_news news)
@@ -65,10 +66,8 @@ void wlk_agent_tell(struct wlk_turn *turn, struct wlk_request *request, enum wlk
   struct wlk_agent *agent = request->agent;
   if (request->news == 0) wlk_list_append(&agent->events, &request->by_event);
   request->news |= (uint8_t)news;
-  if (agent->awaited == request) wlk_agent_unblock(agent);
-  if (agent == turn->caller || agent->woken) return;
-  agent->woken = true;
-  wlk_list_append(&turn->process->to_wake, &agent->by_wake);
+  if (agent->awaited == request) wlk_condition_broadcast(&agent->unblocked);
+  if (agent != turn->caller) wlk_agent_wake(turn, agent);
 }
 
 void wlk_turn_take_events(struct wlk_turn *turn, struct wlk_events *events)

@@ -25,9 +25,8 @@ struct wlk_agent {
   uint32_t thread_id;                 /* (c) */
   uint32_t thread_name_length;        /* (c) */
   uint16_t thread_name[WLK_THREAD_NAME_MOST]; /* (c) */
-  struct wlk_link declared;                   /* (m) of struct wlk_declaration.by_agent */
   struct wlk_request *awaited;       /* (m) what its thread blocks for; NULL while it does not */
-  struct wlk_condition unblocked;    /* (m) signalled when `awaited` got news, or an interrupt */
+  struct wlk_condition unblocked;    /* (m) signalled when `awaited` got news */
   unsigned pins;                     /* (m) threads inside, or about to call, `wake` */
   struct wlk_resource *spare;        /* (t) made for the next name; NULL, or in no manager */
   struct wlk_request *spare_request; /* (t) made for the next request; NULL, or in no list */
@@ -35,8 +34,9 @@ struct wlk_agent {
 
 struct wlk_request;
 
-/* Lets the agent's thread, which blocks, look again. */
-void wlk_agent_unblock(struct wlk_agent *agent);
+/* Sees to it that the agent, which has an event, is woken. */
+void wlk_agent_wake(struct wlk_turn *turn, struct wlk_agent *agent)
+    WLK_REQUIRES(turn->process->mutex);
 
 /* Adds `news` to what the request's agent will be told, and sees to it that the agent is woken
  * unless it is the caller. */

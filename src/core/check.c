@@ -75,6 +75,24 @@ static size_t label_units(const struct wlk_link *list)
   return units;
 }
 
+/* Whether `writer` leads to the declared exclusive requests of the queue in its order. */
+static const char *check_writers(const struct wlk_resource *resource)
+{
+  const struct wlk_declaration *writer = resource->writer;
+  uint64_t order = 0;
+  WLK_LIST_FOR_EACH (link, &resource->queue) {
+    const struct wlk_declaration *declaration = WLK_REQUEST_OF(link, by_resource)->declaration;
+    if (!declaration || !declaration->declares) continue;
+    EXPECT(declaration->order >= order, "the order of a queue is not that of its declarations");
+    order = declaration->order;
+    if (declaration->request->mode == WLK_SHARED) continue;
+    EXPECT(declaration == writer, "a declared exclusive request is not in its ring");
+    writer = WLK_ITEM(writer->by_writer.next, struct wlk_declaration, by_writer);
+  }
+  EXPECT(writer == resource->writer, "something else is in the ring of a resource");
+  return NULL;
+}
+
 static const char *check_resource(const struct wlk_resource *resource)
 {
   EXPECT(links_fit(&resource->held) && links_fit(&resource->queue), "a list is torn");
@@ -82,6 +100,7 @@ static const char *check_resource(const struct wlk_resource *resource)
       !wlk_list_is_empty(&resource->held) || !wlk_list_is_empty(&resource->queue),
       "a resource exists that nobody holds or waits for");
   const char *broken = check_held(resource);
+  if (!broken) broken = check_writers(resource);
   return broken ? broken : check_queue(resource);
 }
 
@@ -107,15 +126,27 @@ static const char *check_manager(const struct wlk_manager *manager, struct total
   return NULL;
 }
 
-static bool is_declared(const struct wlk_request *request)
+/* What a declaration says of a request, and its place among the requests inside each lock. */
+static const char *check_declaration(const struct wlk_request *request)
 {
-  return request->declaration && !wlk_list_is_empty(&request->declaration->by_agent);
-}
-
-static bool should_be_declared(const struct wlk_request *request)
-{
-  return request->declaration && request->declaration->declares &&
-         request->state == WLK_STATE_PENDING;
+  const struct wlk_declaration *declaration = request->declaration;
+  if (!declaration) return NULL;
+  EXPECT(declaration->request == request, "a declaration of another request");
+  EXPECT(
+      declaration->pending == (declaration->declares && request->state == WLK_STATE_PENDING),
+      "wrongly declared, or not");
+  EXPECT(links_fit(&declaration->inner), "a list is torn");
+  WLK_LIST_FOR_EACH (link, &declaration->inner) {
+    const struct wlk_nesting *nesting = WLK_ITEM(link, struct wlk_nesting, by_lock);
+    EXPECT(request->state != WLK_STATE_PENDING, "a request inside of one that is pending");
+    EXPECT(nesting->outer == declaration, "a request inside of another lock");
+    EXPECT(nesting->inner->pending, "a request inside of a lock is not pending");
+  }
+  for (uint32_t i = 0; i < declaration->nesting_count && !declaration->pending; i++)
+    EXPECT(
+        wlk_list_is_empty(&declaration->nesting[i].by_lock),
+        "a request that is not pending is inside of a lock");
+  return NULL;
 }
 
 static const char *check_agent(const struct wlk_agent *agent, struct totals *totals)
@@ -127,7 +158,8 @@ static const char *check_agent(const struct wlk_agent *agent, struct totals *tot
     EXPECT(request->agent == agent, "a request points to another agent");
     bool stolen = request->state == WLK_STATE_STOLEN;
     EXPECT(stolen || request->resource, "a request that was not stolen has no resource");
-    EXPECT(is_declared(request) == should_be_declared(request), "wrongly declared, or not");
+    const char *wrong = check_declaration(request);
+    if (wrong) return wrong;
     EXPECT(!stolen || (request->news & WLK_NEWS_STOLEN), "a stolen lock was told but not ended");
     EXPECT((request->news == 0) == wlk_list_is_empty(&request->by_event), "news without an event");
     totals->stolen += stolen;

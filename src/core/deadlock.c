@@ -5,22 +5,41 @@
 
 #include <string.h>
 
+/* Where a request is in the queue before it is there: behind all. */
+#define LAST UINT64_MAX
+
+/* Adds the locks among `locks` that declare, as what `inner` is made inside of. */
+static void set_nesting(
+    struct wlk_declaration *inner, struct wlk_request *const *locks, uint32_t count)
+{
+  for (uint32_t i = 0; i < count; i++) {
+    struct wlk_declaration *outer = locks[i]->declaration;
+    if (!outer || !outer->declares) continue;
+    struct wlk_nesting *nesting = &inner->nesting[inner->nesting_count++];
+    wlk_list_init(&nesting->by_lock);
+    nesting->inner = inner;
+    nesting->outer = outer;
+  }
+}
+
 struct wlk_declaration *wlk_declaration_new(
     struct wlk_request *request, const struct wlk_extra *extra)
 {
-  size_t inside_size = extra->inside_count * sizeof(struct wlk_request *);
+  uint32_t inside_count = extra->reject_deadlock ? extra->inside_count : 0;
   size_t label_size = extra->label_length * sizeof *extra->label;
-  struct wlk_declaration *declaration = wlk_alloc(sizeof *declaration + inside_size + label_size);
+  struct wlk_declaration *declaration =
+      wlk_alloc(sizeof *declaration + inside_count * sizeof(struct wlk_nesting) + label_size);
   if (!declaration) return NULL;
   memset(declaration, 0, sizeof *declaration);
-  wlk_list_init(&declaration->by_agent);
   declaration->request = request;
   declaration->declares = extra->reject_deadlock;
   declaration->label_length = extra->label_length;
-  declaration->inside_count = extra->inside_count;
-  if (inside_size > 0) memcpy(declaration->inside, extra->inside, inside_size);
+  declaration->order = LAST;
+  wlk_list_init(&declaration->by_writer);
+  wlk_list_init(&declaration->inner);
+  set_nesting(declaration, extra->inside, inside_count);
   if (label_size > 0)
-    memcpy(declaration->inside + declaration->inside_count, extra->label, label_size);
+    memcpy(declaration->nesting + declaration->nesting_count, extra->label, label_size);
   return declaration;
 }
 
@@ -31,26 +50,82 @@ uint32_t wlk_label_length(const struct wlk_request *request)
 
 const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration)
 {
-  return (const uint16_t *)(const void *)(declaration->inside + declaration->inside_count);
+  return (const uint16_t *)(const void *)(declaration->nesting + declaration->nesting_count);
 }
 
-static bool is_inside(const struct wlk_declaration *declaration, const struct wlk_request *lock)
+/* ---- what is pending ---- */
+
+static void append_writer(struct wlk_declaration *declaration)
 {
-  for (uint32_t i = 0; i < declaration->inside_count; i++)
-    if (declaration->inside[i] == lock) return true;
-  return false;
+  struct wlk_resource *resource = declaration->request->resource;
+  if (resource->writer)
+    wlk_list_append(&resource->writer->by_writer, &declaration->by_writer);
+  else
+    resource->writer = declaration;
 }
 
-/* Appends the requests that `lock` waits for, unless the search has found them, behind `*end`. */
+static void remove_writer(struct wlk_declaration *declaration)
+{
+  struct wlk_resource *resource = declaration->request->resource;
+  struct wlk_link *link = &declaration->by_writer;
+  if (resource->writer == declaration)
+    resource->writer =
+        wlk_list_is_empty(link) ? NULL : WLK_ITEM(link->next, struct wlk_declaration, by_writer);
+  wlk_list_remove(link);
+}
+
+void wlk_declare(struct wlk_process *process, struct wlk_request *request)
+{
+  struct wlk_declaration *declaration = request->declaration;
+  if (!declaration || !declaration->declares) return;
+  declaration->pending = true;
+  declaration->order = process->declared++;
+  if (request->mode == WLK_EXCLUSIVE) append_writer(declaration);
+  for (uint32_t i = 0; i < declaration->nesting_count; i++) {
+    struct wlk_nesting *nesting = &declaration->nesting[i];
+    wlk_list_append(&nesting->outer->inner, &nesting->by_lock);
+  }
+}
+
+void wlk_withdraw_declaration(struct wlk_request *request)
+{
+  struct wlk_declaration *declaration = request->declaration;
+  if (!declaration || !declaration->pending) return;
+  declaration->pending = false;
+  if (request->mode == WLK_EXCLUSIVE) remove_writer(declaration);
+  for (uint32_t i = 0; i < declaration->nesting_count; i++)
+    wlk_list_remove(&declaration->nesting[i].by_lock);
+}
+
+void wlk_forget_lock(struct wlk_request *lock)
+{
+  if (!lock->declaration) return;
+  WLK_LIST_DRAIN (link, &lock->declaration->inner) wlk_list_remove(link);
+}
+
+/* ---- the search ---- */
+
+/* Whether a request waits for the locks held on its resource: for one of them, and so for all. */
+static bool waits_for_holders(const struct wlk_declaration *declaration)
+{
+  const struct wlk_resource *resource = declaration->request->resource;
+  if (declaration->request->mode == WLK_EXCLUSIVE || wlk_list_is_empty(&resource->held))
+    return true;
+  return WLK_REQUEST_OF(resource->held.next, by_resource)->mode == WLK_EXCLUSIVE ||
+         (resource->writer && resource->writer->order < declaration->order);
+}
+
+/* Appends the requests that wait inside of `lock`, unless the search has found them, behind `*end`.
+ */
 static void find_inside(
-    struct wlk_declaration *waiting, struct wlk_request *lock, struct wlk_declaration **end)
+    struct wlk_declaration *waiting, struct wlk_declaration *lock, struct wlk_declaration **end)
 {
-  WLK_LIST_FOR_EACH (link, &lock->agent->declared) {
-    struct wlk_declaration *inner = WLK_ITEM(link, struct wlk_declaration, by_agent);
-    if (inner->search == (*end)->search || !is_inside(inner, lock)) continue;
-    inner->search = (*end)->search;
+  WLK_LIST_FOR_EACH (link, &lock->inner) {
+    struct wlk_declaration *inner = WLK_ITEM(link, struct wlk_nesting, by_lock)->inner;
+    if (inner->search == lock->search) continue;
+    inner->search = lock->search;
     inner->waiting = waiting;
-    inner->through = lock;
+    inner->through = lock->request;
     inner->found = NULL;
     (*end)->found = inner;
     *end = inner;
@@ -60,31 +135,23 @@ static void find_inside(
 struct wlk_declaration *wlk_find_deadlock(
     struct wlk_process *process, struct wlk_declaration *asker, struct wlk_request **last)
 {
+  if (asker->nesting_count == 0) return NULL;
+  uint64_t search = ++process->searches;
   struct wlk_declaration *end = asker;
-  asker->search = ++process->searches;
   asker->found = NULL;
   asker->waiting = NULL;
   asker->through = NULL;
+  for (uint32_t i = 0; i < asker->nesting_count; i++) asker->nesting[i].outer->goal = search;
   for (struct wlk_declaration *waiting = asker; waiting; waiting = waiting->found) {
+    if (!waits_for_holders(waiting)) continue;
     WLK_LIST_FOR_EACH (link, &waiting->request->resource->held) {
       *last = WLK_REQUEST_OF(link, by_resource);
-      if (is_inside(asker, *last)) return waiting;
-      find_inside(waiting, *last, &end);
+      struct wlk_declaration *lock = (*last)->declaration;
+      if (!lock || lock->search == search) continue;
+      if (lock->goal == search) return waiting;
+      lock->search = search;
+      find_inside(waiting, lock, &end);
     }
   }
   return NULL;
-}
-
-void wlk_withdraw_declaration(struct wlk_request *request)
-{
-  if (request->declaration) wlk_list_remove(&request->declaration->by_agent);
-}
-
-void wlk_forget_lock(struct wlk_request *lock)
-{
-  WLK_LIST_FOR_EACH (link, &lock->agent->declared) {
-    struct wlk_declaration *inner = WLK_ITEM(link, struct wlk_declaration, by_agent);
-    for (uint32_t i = 0; i < inner->inside_count; i++)
-      if (inner->inside[i] == lock) inner->inside[i] = NULL;
-  }
 }

@@ -55,7 +55,10 @@ void wlk_manager_close(struct wlk_manager *manager)
   struct wlk_turn turn;
   wlk_turn_begin(&turn, manager->process, NULL);
   bool last = --manager->openings == 0;
-  if (last) wlk_turn_remove(&turn, &manager->process->managers, &manager->entry);
+  if (last) {
+    wlk_turn_remove(&turn, &manager->process->managers, &manager->entry);
+    wlk_list_remove(&manager->resources.by_unfit);
+  }
   wlk_turn_end(&turn);
   if (!last) return;
   /* Nobody can find the manager any more: it is this call's. */
@@ -126,13 +129,12 @@ static void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *res
 }
 
 /* Tells a caller by its result, not by an event, that its request was granted at once. */
-static enum wlk_status answer(struct wlk_request *request)
+static enum wlk_status answer(struct wlk_turn *turn, struct wlk_request *request)
+    WLK_REQUIRES(turn->process->mutex)
 {
   if (request->state == WLK_STATE_PENDING) {
-    struct wlk_declaration *declaration = request->declaration;
     request->since = wlk_port_now(false);
-    if (declaration && declaration->declares)
-      wlk_list_append(&request->agent->declared, &declaration->by_agent);
+    wlk_declare(turn->process, request);
     return WLK_PENDING;
   }
   request->news = 0;
@@ -172,7 +174,7 @@ static enum wlk_status request_a_lock(
   count_in(manager, request);
   wlk_list_append(&request->agent->requests, &request->by_agent);
   process_the_lock_request_queue(turn, resource);
-  return answer(request);
+  return answer(turn, request);
 }
 
 static enum wlk_status ask(
@@ -234,6 +236,7 @@ static void remove_from_resource(struct wlk_turn *turn, struct wlk_request *requ
 {
   struct wlk_resource *resource = request->resource;
   wlk_list_remove(&request->by_resource);
+  wlk_withdraw_declaration(request);
   count_out(resource->manager, request);
   process_the_lock_request_queue(turn, resource);
   wlk_resource_drop_if_unused(turn, resource);
@@ -286,63 +289,105 @@ enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_ev
   return status;
 }
 
+/* ---- both at once ---- */
+
+void wlk_end_the_request(struct wlk_request *request)
+{
+  struct wlk_turn turn;
+  struct wlk_agent *agent = request->agent;
+  wlk_turn_begin(&turn, agent->process, agent);
+  if (request->state == WLK_STATE_STOLEN)
+    wlk_request_end(&turn, request);
+  else
+    remove_from_resource(&turn, request);
+  if (!wlk_list_is_empty(&agent->events)) wlk_agent_wake(&turn, agent);
+  wlk_turn_end(&turn);
+}
+
 /* ---- blocking ---- */
 
-/* Whether the calling thread, if it blocks, keeps the request waiting: by a lock or a request that
- * is ahead. */
-static bool is_blocked_by_itself(const struct wlk_request *request)
+/* What keeps a pending request waiting for as long as its thread blocks, since a thread that blocks
+ * ends nothing: a lock or a request of that thread, ahead of it, that excludes it or somebody's
+ * between the two. The one furthest ahead; NULL if there is none. */
+static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
   uint32_t thread = request->agent->thread_id;
-  WLK_LIST_FOR_EACH (link, &resource->held)
-    if (WLK_REQUEST_OF(link, by_resource)->agent->thread_id == thread) return true;
+  struct wlk_request *obstacle = NULL;
+  bool excludes = request->mode == WLK_EXCLUSIVE;
   for (struct wlk_link *link = request->by_resource.previous; link != &resource->queue;
-       link = link->previous)
-    if (WLK_REQUEST_OF(link, by_resource)->agent->thread_id == thread) return true;
-  return false;
+       link = link->previous) {
+    struct wlk_request *other = WLK_REQUEST_OF(link, by_resource);
+    excludes = excludes || other->mode == WLK_EXCLUSIVE;
+    if (excludes && other->agent->thread_id == thread) obstacle = other;
+  }
+  WLK_LIST_FOR_EACH (link, &resource->held) {
+    struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
+    if ((excludes || lock->mode == WLK_EXCLUSIVE) && lock->agent->thread_id == thread) return lock;
+  }
+  return obstacle;
 }
 
-/* Blocks until the request is not pending any more; WLK_GRANTED or why it still is. */
-static enum wlk_status block(
-    struct wlk_process *process, struct wlk_request *request, uint64_t timeout)
+/* Whether the thread would wait for itself; if so, and if `cycle` has room for it, it is written
+ * there. Asked once: nothing gets ahead of a request but thefts, by other threads. */
+static bool is_blocked_by_itself(
+    struct wlk_turn *turn, struct wlk_request *request, struct wlk_cycle *cycle)
+    WLK_REQUIRES(turn->process->mutex)
+{
+  if (request->state != WLK_STATE_PENDING || request->blocked) return false;
+  struct wlk_request *obstacle = find_own_obstacle(request);
+  if (!obstacle) return false;
+  wlk_cycle_write_pair(cycle, turn->process, request, obstacle);
+  return true;
+}
+
+/* Blocks until the request is not pending any more, or the time is over. */
+static void block(struct wlk_process *process, struct wlk_request *request, uint64_t timeout)
     WLK_REQUIRES(process->mutex)
 {
   struct wlk_agent *agent = request->agent;
   uint64_t now = wlk_port_now(true);
   uint64_t end = timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
-  enum wlk_status status = WLK_GRANTED;
+  request->blocked = true;
   agent->awaited = request;
-  while (request->state == WLK_STATE_PENDING && status == WLK_GRANTED) {
-    if (process->interrupted)
-      status = WLK_INTERRUPTED;
-    else if (now >= end)
-      status = WLK_TIMED_OUT;
-    else
-      wlk_condition_wait_for(&agent->unblocked, &process->mutex, end - now);
+  while (request->state == WLK_STATE_PENDING && now < end) {
+    wlk_condition_wait_for(&agent->unblocked, &process->mutex, end - now);
     now = wlk_port_now(true);
   }
   agent->awaited = NULL;
-  return request->state == WLK_STATE_PENDING ? status : WLK_GRANTED;
+}
+
+static enum wlk_status wait_for_the_lock(
+    struct wlk_turn *turn, struct wlk_request *request, uint64_t timeout, struct wlk_cycle *cycle,
+    struct wlk_events *events) WLK_REQUIRES(turn->process->mutex)
+{
+  if (is_blocked_by_itself(turn, request, cycle)) {
+    if (cycle->written) remove_from_resource(turn, request);
+    return WLK_DEADLOCK;
+  }
+  block(turn->process, request, timeout);
+  if (request->state == WLK_STATE_STOLEN) return end_stolen(turn, request, events);
+  return request->state == WLK_STATE_HELD ? answer(turn, request) : WLK_PENDING;
 }
 
 enum wlk_status wlk_wait_for_the_lock(
-    struct wlk_request *request, uint64_t timeout, struct wlk_events *events)
+    struct wlk_request *request, uint64_t timeout, struct wlk_snapshot **snapshot,
+    struct wlk_events *events)
 {
-  struct wlk_turn turn;
-  struct wlk_process *process = request->agent->process;
-  enum wlk_status status = WLK_DEADLOCK;
-  wlk_turn_begin(&turn, process, request->agent);
-  if (request->state != WLK_STATE_PENDING || !is_blocked_by_itself(request))
-    status = block(turn.process, request, timeout);
-  if (request->state == WLK_STATE_HELD) {
-    (void)answer(request);
-  } else if (request->state == WLK_STATE_STOLEN) {
-    status = end_stolen(&turn, request, events);
-  } else {
-    remove_from_resource(&turn, request);
-  }
-  wlk_turn_take_events(&turn, events);
-  wlk_turn_end(&turn);
+  struct wlk_cycle cycle = WLK_CYCLE_INIT;
+  enum wlk_status status;
+  events->count = 0;
+  do {
+    struct wlk_turn turn;
+    wlk_turn_begin(&turn, request->agent->process, request->agent);
+    status = wait_for_the_lock(&turn, request, timeout, &cycle, events);
+    /* As for a request that closes a cycle: a turn that is followed by another takes none. */
+    if (status != WLK_PENDING && (status != WLK_DEADLOCK || cycle.written))
+      wlk_turn_take_events(&turn, events);
+    wlk_turn_end(&turn);
+  } while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
+  wlk_cycle_finish(&cycle, status, snapshot);
+  if (status == WLK_NO_MEMORY) wlk_end_the_request(request);
   return status;
 }
 

@@ -36,15 +36,6 @@ void wlk_process_path(const struct wlk_process *process, char *path, size_t size
   wlk_port_module_path(process ? process : &own, path, size);
 }
 
-void wlk_process_interrupt(struct wlk_process *process)
-{
-  wlk_mutex_lock(&process->mutex);
-  process->interrupted = true;
-  WLK_LIST_FOR_EACH (link, &process->agents)
-    wlk_agent_unblock(WLK_ITEM(link, struct wlk_agent, by_process));
-  wlk_mutex_unlock(&process->mutex);
-}
-
 void wlk_process_trim(void)
 {
   wlk_port_trim();
@@ -59,6 +50,7 @@ enum wlk_status wlk_process_start(struct wlk_process *process)
     memcpy(process->hash_key, hash_key, sizeof hash_key);
     wlk_list_init(&process->agents);
     wlk_list_init(&process->to_wake);
+    wlk_list_init(&process->unfit);
     wlk_table_init(&process->managers);
     process->started = true;
   }
@@ -72,27 +64,26 @@ void wlk_turn_begin(struct wlk_turn *turn, struct wlk_process *process, struct w
   turn->caller = caller;
   turn->requests = NULL;
   turn->resources = NULL;
-  turn->unfit = NULL;
   wlk_mutex_lock(&turn->process->mutex);
 }
 
-static void note_size(struct wlk_turn *turn, struct wlk_table *table)
-    WLK_REQUIRES(turn->process->mutex)
+static void note_size(struct wlk_process *process, struct wlk_table *table)
+    WLK_REQUIRES(process->mutex)
 {
-  turn->capacity = wlk_table_wants(table);
-  turn->unfit = turn->capacity > 0 ? table : NULL;
+  if (wlk_table_wants(table) > 0 && wlk_list_is_empty(&table->by_unfit))
+    wlk_list_append(&process->unfit, &table->by_unfit);
 }
 
 void wlk_turn_insert(struct wlk_turn *turn, struct wlk_table *table, struct wlk_entry *entry)
 {
   wlk_table_insert(table, entry);
-  note_size(turn, table);
+  note_size(turn->process, table);
 }
 
 void wlk_turn_remove(struct wlk_turn *turn, struct wlk_table *table, struct wlk_entry *entry)
 {
   wlk_table_remove(table, entry);
-  note_size(turn, table);
+  note_size(turn->process, table);
 }
 
 /* Gives the mutex back while it calls each wake function, and has it again on return. Agents that
@@ -124,18 +115,47 @@ static void free_unlinked(struct wlk_turn *turn)
   }
 }
 
-/* Without memory the table stays as it is: slower, nothing worse. */
-static void resize(struct wlk_process *process, struct wlk_table *table, size_t capacity)
+/* The next table to resize, and the size it wants; NULL if all are as they should be. */
+static struct wlk_table *next_unfit(struct wlk_process *process, size_t *capacity)
+    WLK_REQUIRES(process->mutex)
+{
+  WLK_LIST_DRAIN (link, &process->unfit) {
+    struct wlk_table *table = WLK_ITEM(link, struct wlk_table, by_unfit);
+    *capacity = wlk_table_wants(table);
+    if (*capacity > 0) return table;
+    wlk_list_remove(link);
+  }
+  return NULL;
+}
+
+/* Resizes the next table if `*room` chains are what it wants memory for; if not, says in `*room`
+ * how many it wants. What is then in `*chains` is to be freed. False if no table is left. */
+static bool resize_next(struct wlk_process *process, struct wlk_entry ***chains, size_t *room)
     WLK_EXCLUDES(process->mutex)
 {
-  struct wlk_entry **chains = NULL;
-  if (capacity > WLK_TABLE_LEAST) {
-    chains = wlk_alloc(capacity * sizeof(struct wlk_entry *));
-    if (!chains) return;
-  }
+  size_t capacity = 0;
   wlk_mutex_lock(&process->mutex);
-  chains = wlk_table_rehash(table, chains, capacity);
+  struct wlk_table *table = next_unfit(process, &capacity);
+  size_t wanted = capacity > WLK_TABLE_LEAST ? capacity : 0;
+  if (table && wanted == *room) {
+    *chains = wlk_table_rehash(table, *chains, capacity);
+    wanted = 0;
+  }
+  *room = wanted;
   wlk_mutex_unlock(&process->mutex);
+  return table != NULL;
+}
+
+/* Without memory the tables stay as they are, slower, nothing worse; the next turn tries again. */
+static void resize_tables(struct wlk_process *process) WLK_EXCLUDES(process->mutex)
+{
+  struct wlk_entry **chains = NULL;
+  size_t room = 0;
+  while (resize_next(process, &chains, &room)) {
+    wlk_free(chains);
+    chains = room > 0 ? wlk_alloc(room * sizeof *chains) : NULL;
+    if (room > 0 && !chains) return;
+  }
   wlk_free(chains);
 }
 
@@ -143,7 +163,8 @@ void wlk_turn_end(struct wlk_turn *turn)
 {
   WLK_CHECK(turn->process);
   wake_agents(turn->process);
+  bool unfit = !wlk_list_is_empty(&turn->process->unfit);
   wlk_mutex_unlock(&turn->process->mutex);
   free_unlinked(turn);
-  if (turn->unfit) resize(turn->process, turn->unfit, turn->capacity);
+  if (unfit) resize_tables(turn->process);
 }

@@ -14,6 +14,11 @@
  * and whatever its wake function uses outlive every wake. The waker needs nothing that the
  * terminating thread holds, so this wait ends.
  *
+ * Resizing. A table that wants another size is put into `unfit`, under the mutex. At its end a turn
+ * resizes what is there, one table after the other. The memory for one is made without the mutex,
+ * so all is looked at again when it is taken: another turn can have resized the table, or closed
+ * its manager, which takes it out of `unfit`.
+ *
  * Freeing. What a turn unlinks (requests, resources, an agent, a manager) belongs to that turn:
  * nobody else can reach it. The turn frees it after unlocking. */
 #ifndef WLK_PROCESS_H
@@ -27,7 +32,7 @@
 /* Raise with any change to a struct of the core, to what a field means, or to what is guarded how:
  * copies of the package with the same number work on the same memory. */
 #if !defined(WLK_ABI)
-#define WLK_ABI UINT32_C(2)
+#define WLK_ABI UINT32_C(3)
 #endif
 
 /* Lock key: (m) process->mutex  (c) constant */
@@ -42,9 +47,10 @@ struct wlk_process {
   struct wlk_link agents;        /* (m) of struct wlk_agent.by_process */
   size_t agent_count;            /* (m) of `agents` */
   struct wlk_link to_wake;       /* (m) of struct wlk_agent.by_wake: have an event, to be woken */
+  struct wlk_link unfit;         /* (m) of struct wlk_table.by_unfit: tables to be resized */
   struct wlk_table managers;     /* (m) of struct wlk_manager.entry, by bucket name */
-  bool interrupted;              /* (m) no thread may block any more */
   uint64_t searches;             /* (m) for deadlocks, so far; see struct wlk_declaration */
+  uint64_t declared;             /* (m) requests that were pending and declared, so far */
 };
 
 #define WLK_MAGIC "web-locks core"
@@ -59,8 +65,6 @@ struct wlk_turn {
   struct wlk_agent *caller;    /* whose thread this is; NULL if none. Its events need no wake */
   struct wlk_link *requests;   /* unlinked requests, by `by_agent.next`: the turn's to free */
   struct wlk_entry *resources; /* unlinked resources, by `next`: the turn's to free */
-  struct wlk_table *unfit;     /* the last table that wants resizing; NULL if none */
-  size_t capacity;             /* the number of chains `unfit` wants */
 };
 
 /* Sets up what a static initialiser cannot, once. Returns WLK_OK, WLK_NO_RANDOM. */
@@ -77,7 +81,7 @@ void wlk_turn_remove(struct wlk_turn *turn, struct wlk_table *table, struct wlk_
     WLK_REQUIRES(turn->process->mutex);
 
 /* Wakes whom there is to wake, gives the mutex back, frees what the turn unlinked, resizes the
- * table that wants it. */
+ * tables that want it. */
 void wlk_turn_end(struct wlk_turn *turn) WLK_RELEASES(turn->process->mutex);
 
 #endif

@@ -41,6 +41,7 @@ struct wlk_resource *wlk_resource_prepare(
   entry->next = NULL;
   wlk_list_init(&resource->held);
   wlk_list_init(&resource->queue);
+  resource->writer = NULL;
   return resource;
 }
 
@@ -83,6 +84,7 @@ struct wlk_request *wlk_request_new(
   request->mode = (uint8_t)mode;
   request->state = WLK_STATE_PENDING;
   request->news = 0;
+  request->blocked = false;
   if (!extra) return request;
   request->declaration = wlk_declaration_new(request, extra);
   if (request->declaration) return request;
@@ -116,8 +118,7 @@ void wlk_resource_trim_spare(struct wlk_agent *agent)
 
 void wlk_request_end(struct wlk_turn *turn, struct wlk_request *request)
 {
-  wlk_withdraw_declaration(request);
-  if (!wlk_list_is_empty(&request->agent->declared)) wlk_forget_lock(request);
+  wlk_forget_lock(request);
   wlk_list_remove(&request->by_event);
   wlk_list_remove(&request->by_agent);
   request->by_agent.next = turn->requests;

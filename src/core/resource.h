@@ -16,8 +16,10 @@ struct wlk_resource {
   struct wlk_manager *manager; /* (c) */
   struct wlk_link held;        /* (m) of by_resource: locks; one exclusive, or any number shared */
   struct wlk_link queue;       /* (m) of by_resource: pending requests, first come first */
-  uint32_t capacity;           /* (c) code units that fit into `name` */
-  uint16_t name[];             /* (c) */
+  struct wlk_declaration *writer; /* (m) of the first declared exclusive request in the queue, from
+                                     which by_writer leads to the others; NULL if there is none */
+  uint32_t capacity;              /* (c) code units that fit into `name` */
+  uint16_t name[];                /* (c) */
 };
 
 enum wlk_state {
@@ -26,7 +28,7 @@ enum wlk_state {
   WLK_STATE_STOLEN   /* in neither, until its agent took the event or released */
 };
 
-/* Lock key: (m) process->mutex  (c) constant */
+/* Lock key: (m) process->mutex  (c) constant  (t) its agent's own thread */
 struct wlk_request {
   struct wlk_link by_resource; /* (m) in the resource's queue or held list, as `state` says */
   struct wlk_link by_agent;    /* (m) in agent->requests; once ended, in the turn's chain */
@@ -44,6 +46,7 @@ struct wlk_request {
   uint8_t mode;   /* (c) enum wlk_mode */
   uint8_t state;  /* (m) enum wlk_state */
   uint8_t news;   /* (m) bits of enum wlk_news that the agent was not told yet */
+  bool blocked;   /* (t) whether its agent's thread has blocked for it */
 };
 
 #define WLK_REQUEST_OF(link, member) WLK_ITEM(link, struct wlk_request, member)

@@ -217,6 +217,39 @@ enum wlk_status wlk_snapshot_the_holders(
 
 /* ---- the cycle of a deadlock ---- */
 
+static void add_pair(
+    struct wlk_room *need, const struct wlk_request *request, const struct wlk_request *other)
+{
+  need->locks += 2;
+  need->names++;
+  need->units += request->resource->entry.length;
+  add_label(need, request);
+  add_label(need, other);
+}
+
+static void write_pair(
+    struct wlk_writer *writer, struct wlk_lock_info *infos, const struct wlk_request *request,
+    const struct wlk_request *other)
+{
+  uint32_t name = write_resource_name(writer, request->resource);
+  infos[0] = info_of(writer, request, name);
+  infos[1] = info_of(writer, other, name);
+}
+
+void wlk_cycle_write_pair(
+    struct wlk_cycle *cycle, struct wlk_process *process, const struct wlk_request *request,
+    const struct wlk_request *ahead)
+{
+  struct wlk_writer *writer = &cycle->writer;
+  struct wlk_room need = room_for_clients(process);
+  add_pair(&need, request, ahead);
+  cycle->written = has_room(writer, need);
+  if (!cycle->written) return;
+  write_clients(writer, process);
+  writer->snapshot->lock_count = 2;
+  write_pair(writer, writer->snapshot->locks, request, ahead);
+}
+
 void wlk_cycle_write(
     struct wlk_cycle *cycle, struct wlk_process *process, struct wlk_declaration *end,
     struct wlk_request *last)
@@ -225,11 +258,7 @@ void wlk_cycle_write(
   struct wlk_room need = room_for_clients(process);
   struct wlk_request *lock = last;
   for (struct wlk_declaration *d = end; d; lock = d->through, d = d->waiting) {
-    need.locks += 2;
-    need.names++;
-    need.units += d->request->resource->entry.length;
-    add_label(&need, d->request);
-    add_label(&need, lock);
+    add_pair(&need, d->request, lock);
   }
   cycle->written = has_room(writer, need);
   if (!cycle->written) return;
@@ -239,9 +268,8 @@ void wlk_cycle_write(
   size_t i = writer->snapshot->lock_count = need.locks;
   lock = last;
   for (struct wlk_declaration *d = end; d; lock = d->through, d = d->waiting) {
-    uint32_t name = write_resource_name(writer, d->request->resource);
-    infos[--i] = info_of(writer, lock, name);
-    infos[--i] = info_of(writer, d->request, name);
+    i -= 2;
+    write_pair(writer, infos + i, d->request, lock);
   }
 }
 

@@ -46,6 +46,12 @@ void wlk_cycle_write(
     struct wlk_cycle *cycle, struct wlk_process *process, struct wlk_declaration *end,
     struct wlk_request *last) WLK_REQUIRES(process->mutex);
 
+/* Writes the cycle of a thread that would wait for itself, if there is room: a request, and what is
+ * ahead of it on the same resource. */
+void wlk_cycle_write_pair(
+    struct wlk_cycle *cycle, struct wlk_process *process, const struct wlk_request *request,
+    const struct wlk_request *ahead) WLK_REQUIRES(process->mutex);
+
 /* Makes room for what did not fit. True if it is to be looked for again; false if it was written,
  * or if there is no memory, which `*status` then says. Without the mutex. */
 bool wlk_cycle_grow(struct wlk_cycle *cycle, enum wlk_status *status);

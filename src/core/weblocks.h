@@ -20,7 +20,13 @@
  *   wlk_agent_terminate returned.
  * - Releasing, aborting and terminating allocate nothing and cannot fail for want of memory.
  *   Resizing a table may, and is then left for later.
- * - Nothing here ever ends the process. */
+ * - Nothing here ever ends the process.
+ *
+ * Costs are what is done under the mutex, on average over names (their tables hash), and without
+ * what any call may have to do besides: copy the events it hands over, wake agents that a call has
+ * not come to wake yet, and resize a table, which is paid for by the requests that made it grow or
+ * shrink. Where a request that says `reject_deadlock` ends or is granted, O(locks inside which it
+ * was made) is added; where a lock ends, O(such requests that are pending inside it). */
 #ifndef WLK_WEBLOCKS_H
 #define WLK_WEBLOCKS_H
 
@@ -36,9 +42,7 @@
   X(WLK_NOT_AVAILABLE, "the lock is not available without waiting")                                \
   X(WLK_STOLEN, "the lock was stolen")                                                             \
   X(WLK_NOT_HELD, "the request was not granted yet")                                               \
-  X(WLK_TIMED_OUT, "the lock was not granted in time")                                             \
   X(WLK_DEADLOCK, "who asks for the lock is whom it waits for")                                    \
-  X(WLK_INTERRUPTED, "the process ends, no thread may block any more")                             \
   X(WLK_NO_MEMORY, "out of memory")                                                                \
   X(WLK_NO_RANDOM, "the system gave no random bytes")                                              \
   X(WLK_NO_RENDEZVOUS, "the dynamic loader did not tell which copy was loaded first")              \
@@ -89,8 +93,10 @@ struct wlk_extra {
   const uint16_t *label; /* `label_length` UTF-16 code units for snapshots; none if that is 0 */
   uint32_t label_length;
   bool reject_deadlock;              /* see wlk_request_a_lock */
-  struct wlk_request *const *inside; /* granted locks of the same agent that are not released */
-  uint32_t inside_count;             /* before this request has ended */
+  struct wlk_request *const *inside; /* if so: granted locks of the same agent that are not released
+                                        before this request has ended; those that did not say
+                                        `reject_deadlock` themselves count for nothing */
+  uint32_t inside_count;
 };
 
 /* Where a call puts the events of the calling agent. */
@@ -118,10 +124,6 @@ enum wlk_status wlk_process_join(struct wlk_process **process);
 /* Writes the path of the module whose core holds `process` to `path`, `size` bytes, UTF-8, cut if
  * need be. With NULL: the path of the module that is asking. */
 void wlk_process_path(const struct wlk_process *process, char *path, size_t size);
-
-/* Ends all wlk_wait_for_the_lock of the process, and every later one at once: before the process
- * exits, which waits for its threads. Threads: any. */
-void wlk_process_interrupt(struct wlk_process *process);
 
 /* Gives memory that the core has freed back to the system, as far as the C library can. Worth its
  * milliseconds after a burst of requests. Threads: any. */
@@ -194,33 +196,43 @@ struct wlk_snapshot;
  *            WLK_DEADLOCK  nothing was changed: the request would have to wait, and closes a cycle
  *            WLK_NO_MEMORY  nothing was changed
  *   cost     O(length), whatever else is pending; a steal O(locks held on the name); with
- *            `reject_deadlock` and waiting O(such requests that are pending)
+ *            `reject_deadlock` O(locks inside which it is made) and, if it has to wait, for each
+ *            such request that the search reaches O(locks held on its name)
  *
  * Deadlocks. A request that says `reject_deadlock` declares that the locks `inside` which it is
- * made are not released before it has ended. While pending it waits for every lock held on its
- * name, and each of those for the declared requests that were made inside it. If following that
- * leads from the new request back to a lock it was made inside of, none of them can ever be
- * granted: the new one, which closes the cycle, is not made. The snapshot `cycle` has, in turn, the
- * request and a lock that it waits for, the request that this lock waits for and a lock that waits
- * for, and so on; the last lock is one that the first request was made inside of. */
+ * made are not released before it has ended. While pending it waits for each lock held on its name
+ * whose mode and its own exclude each other, and for those that a declared request ahead of it in
+ * the queue waits for; and each of those locks waits for the declared requests that were made
+ * inside it. If following that leads from the new request back to a lock it was made inside of,
+ * none of them can ever be granted: the new one, which closes the cycle, is not made. The snapshot
+ * `cycle` has, in turn, the request and a lock that it waits for, the request that this lock waits
+ * for and a lock that waits for, and so on; the last lock is one that the first request was made
+ * inside of. */
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
     struct wlk_request **request, struct wlk_snapshot **cycle, struct wlk_events *events);
 
-/* Blocks the calling thread until a request is granted.
+/* Blocks the calling thread until a request is granted, for a while: nothing but a grant and the
+ * end of the time lets it go on, so who has to hear of anything else waits in slices.
  *   request  answered with WLK_PENDING; no event about it was taken
  *   timeout  milliseconds; WLK_FOREVER for no limit
- *   events   out: events of the agent, none about this request
+ *   cycle    out, on WLK_DEADLOCK: the request, and the one lock or request that it waits for; to
+ *            be freed with wlk_snapshot_free
+ *   events   out: events of the agent, none about this request; none if WLK_PENDING
  *   returns  WLK_GRANTED  the lock is held; no event tells it again
+ *            WLK_PENDING  the time is over; nothing was changed, to be called again or aborted
  *            WLK_STOLEN  it was granted and stolen; the request ended
- *            WLK_TIMED_OUT  the request ended
- *            WLK_DEADLOCK  at once: the lock is held by the calling thread, or it is ahead in the
- *            queue, and a thread that blocks releases nothing; the request ended
- *            WLK_INTERRUPTED  wlk_process_interrupt was called; the request ended
- *   threads  the agent's own, and only while nothing else of that thread has to go on */
+ *            WLK_DEADLOCK  at once: the calling thread has a lock or a request ahead of it that it
+ *            waits for, itself or behind somebody's, and ends neither while it blocks; the request
+ *            ended
+ *            WLK_NO_MEMORY  WLK_DEADLOCK, and there is none to say so; the request ended
+ *   threads  the agent's own, and only while nothing else of that thread has to go on
+ *   cost     the first time O(locks held on the name + requests ahead); then O(1), without the time
+ *            it sleeps */
 enum wlk_status wlk_wait_for_the_lock(
-    struct wlk_request *request, uint64_t timeout, struct wlk_events *events);
+    struct wlk_request *request, uint64_t timeout, struct wlk_snapshot **cycle,
+    struct wlk_events *events);
 
 #define WLK_FOREVER UINT64_MAX
 
@@ -242,6 +254,13 @@ enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events
  *   threads  the agent's own
  *   cost     O(grants) */
 enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_events *events);
+
+/* Ends a request whatever it is, in one turn: aborts it if it is pending, releases its lock if it
+ * is held, takes note if it was stolen. Never fails. It takes no events: if the agent has any, of
+ * this call or from before, it is woken.
+ *   threads  the agent's own
+ *   cost     O(grants) */
+void wlk_end_the_request(struct wlk_request *request);
 
 /* ---- snapshots ---- */
 
@@ -283,7 +302,7 @@ struct wlk_snapshot {
  *   snapshot out: to be freed with wlk_snapshot_free
  *   returns  WLK_OK, WLK_NO_MEMORY
  *   threads  any
- *   cost     O(locks and requests of the manager) */
+ *   cost     O(locks and requests of the manager + agents) */
 enum wlk_status wlk_snapshot_the_lock_state(
     struct wlk_manager *manager, struct wlk_snapshot **snapshot);
 

@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <string.h>
 
 static const struct wlk_thread threads[] = {{1, NULL, 0}, {2, NULL, 0}};
 
@@ -148,12 +149,12 @@ TEST(ended_lock, "a lock that ended is forgotten by those that were made inside 
   struct world w;
   struct wlk_snapshot *s = NULL;
   begin(&w);
-  struct outcome b = ask(&w, 1, "b", WLK_EXCLUSIVE, WLK_WAIT, 1);
-  struct outcome a = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome b = ask_extra(&w, 1, 'b', WLK_EXCLUSIVE, NULL, NULL);
+  struct outcome a = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, NULL, NULL);
   struct outcome inner = ask_extra(&w, 0, 'b', WLK_EXCLUSIVE, a.request, &s);
   CHECK(inner.status == WLK_PENDING && release_lock(a.request).status == WLK_OK);
   /* The record of the ended lock is used for the next one. */
-  a = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  a = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, NULL, NULL);
   struct outcome other = ask_extra(&w, 1, 'a', WLK_EXCLUSIVE, b.request, &s);
   CHECK(other.status == WLK_PENDING && s == NULL);
   CHECK(broken(&w.process) == NULL);
@@ -162,20 +163,95 @@ TEST(ended_lock, "a lock that ended is forgotten by those that were made inside 
   end(&w);
 }
 
+TEST(undeclared_outer, "a lock whose request declared nothing is none that others are inside of")
+{
+  struct world w;
+  struct wlk_snapshot *s = NULL;
+  begin(&w);
+  struct outcome a = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome inner = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, a.request, &s);
+  CHECK(inner.status == WLK_PENDING && s == NULL);
+  /* One that has a label, and so a declaration. */
+  uint16_t unit = 'b';
+  struct wlk_extra extra = {&unit, 1, false, NULL, 0};
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_request *b;
+  CHECK(
+      wlk_request_a_lock(
+          w.actors[0].agent, w.manager, &unit, 1, WLK_EXCLUSIVE, WLK_WAIT, 7, &extra, &b, NULL,
+          &none) == WLK_GRANTED);
+  CHECK(ask_extra(&w, 0, 'b', WLK_EXCLUSIVE, b, &s).status == WLK_PENDING && s == NULL);
+  end(&w);
+}
+
+TEST(undeclared_between, "shared inside shared waits behind an exclusive one that declares nothing")
+{
+  struct world w;
+  struct wlk_snapshot *s = NULL;
+  begin(&w);
+  struct outcome outer = ask_extra(&w, 0, 'a', WLK_SHARED, NULL, NULL);
+  struct outcome writer = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome inner = ask_extra(&w, 0, 'a', WLK_SHARED, outer.request, &s);
+  CHECK(inner.status == WLK_PENDING && s == NULL);
+  CHECK(abort_request(writer.request).status == WLK_OK);
+  struct outcome news = take(&w, 0);
+  CHECK(is_event(&news, 0, 7, WLK_NEWS_GRANTED));
+  end(&w);
+}
+
+TEST(declared_between, "shared inside shared is refused behind an exclusive one that declares")
+{
+  struct world w;
+  struct wlk_snapshot *s = NULL;
+  begin(&w);
+  struct outcome outer = ask_extra(&w, 0, 'a', WLK_SHARED, NULL, NULL);
+  struct outcome writers[3];
+  for (int i = 0; i < 3; i++) writers[i] = ask_extra(&w, 1, 'a', WLK_EXCLUSIVE, NULL, NULL);
+  for (int i = 0; i < 3; i++) {
+    struct outcome inner = ask_extra(&w, 0, 'a', WLK_SHARED, outer.request, &s);
+    CHECK(inner.status == WLK_DEADLOCK && s && s->lock_count == 2);
+    CHECK(s->locks[0].mode == WLK_SHARED && s->locks[1].held == 1);
+    wlk_snapshot_free(s);
+    s = NULL;
+    CHECK(abort_request(writers[i == 0 ? 1 : i == 1 ? 0 : 2].request).status == WLK_OK);
+  }
+  CHECK(ask_extra(&w, 0, 'a', WLK_SHARED, outer.request, &s).status == WLK_GRANTED);
+  end(&w);
+}
+
+TEST(declared_behind, "a declared exclusive request is waited for by those behind it only")
+{
+  struct world w;
+  struct wlk_snapshot *s = NULL;
+  begin(&w);
+  struct outcome a = ask_extra(&w, 0, 'a', WLK_SHARED, NULL, NULL);
+  struct outcome b = ask_extra(&w, 1, 'b', WLK_EXCLUSIVE, NULL, NULL);
+  (void)ask(&w, 2, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  CHECK(ask_extra(&w, 1, 'a', WLK_SHARED, b.request, &s).status == WLK_PENDING);
+  CHECK(ask_extra(&w, 2, 'a', WLK_EXCLUSIVE, NULL, &s).status == WLK_PENDING);
+  CHECK(ask_extra(&w, 0, 'b', WLK_SHARED, a.request, &s).status == WLK_PENDING);
+  end(&w);
+}
+
 /* ---- blocking ---- */
 
 struct blocked {
-  struct world *world;
   struct wlk_request *request;
   uint64_t timeout;
   enum wlk_status status;
+  struct wlk_snapshot *cycle;
   struct wlk_events events;
 };
+
+static struct blocked blocked_for(struct wlk_request *request)
+{
+  return (struct blocked){request, WLK_FOREVER, WLK_OK, NULL, {NULL, 0, 0, 0, 0}};
+}
 
 static void *block_for(void *data)
 {
   struct blocked *it = data;
-  it->status = wlk_wait_for_the_lock(it->request, it->timeout, &it->events);
+  it->status = wlk_wait_for_the_lock(it->request, it->timeout, &it->cycle, &it->events);
   return NULL;
 }
 
@@ -196,12 +272,7 @@ static pthread_t begin_blocking(struct world *w, struct blocked *it, struct outc
   begin(w);
   move_to_thread(w, 1, 1);
   *held = ask(w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
-  *it = (struct blocked){
-      w,
-      ask(w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2).request,
-      WLK_FOREVER,
-      WLK_OK,
-      {NULL, 0, 0, 0, 0}};
+  *it = blocked_for(ask(w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2).request);
   CHECK(pthread_create(&thread, NULL, block_for, it) == 0);
   await_blocked(w, 1);
   return thread;
@@ -232,53 +303,121 @@ TEST(wait_terminated, "a thread that blocks goes on when the holder's agent is t
   end(&w);
 }
 
-TEST(wait_interrupted, "an interrupt ends all blocking, and later ones at once")
-{
-  struct world w;
-  struct blocked it;
-  struct outcome held;
-  pthread_t thread = begin_blocking(&w, &it, &held);
-  wlk_process_interrupt(&w.process);
-  CHECK(pthread_join(thread, NULL) == 0 && it.status == WLK_INTERRUPTED);
-  it.request = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2).request;
-  (void)block_for(&it);
-  CHECK(it.status == WLK_INTERRUPTED);
-  CHECK(release_lock(held.request).status == WLK_OK);
-  end(&w);
-}
-
-TEST(wait_timed_out, "a time limit ends the request and lets those behind it through")
+TEST(wait_over, "when the time is over the request waits on, and is granted in its turn")
 {
   struct world w;
   begin(&w);
   move_to_thread(&w, 1, 1);
   struct outcome held = ask(&w, 0, "a", WLK_SHARED, WLK_WAIT, 1);
-  struct blocked it = {
-      &w, ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2).request, 5, WLK_OK, {NULL, 0, 0, 0, 0}};
+  struct blocked it = blocked_for(ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2).request);
   struct outcome reader = ask(&w, 2, "a", WLK_SHARED, WLK_WAIT, 3);
   uint64_t start = wlk_port_now(true);
+  it.timeout = 5;
   (void)block_for(&it);
-  CHECK(it.status == WLK_TIMED_OUT && wlk_port_now(true) - start >= 5);
-  struct outcome news = take(&w, 2);
-  CHECK(is_event(&news, 0, 3, WLK_NEWS_GRANTED));
+  CHECK(it.status == WLK_PENDING && wlk_port_now(true) - start >= 5);
+  CHECK(reader.status == WLK_PENDING && take(&w, 2).count == 0);
   CHECK(release_lock(held.request).status == WLK_OK);
+  CHECK(it.request->state == WLK_STATE_HELD);
+  it.timeout = 0;
+  (void)block_for(&it);
+  CHECK(it.status == WLK_GRANTED && take(&w, 1).count == 0);
+  CHECK(release_lock(it.request).status == WLK_OK);
   CHECK(release_lock(reader.request).status == WLK_OK);
   end(&w);
 }
 
-TEST(wait_for_itself, "a thread that holds the lock, or is ahead in the queue, does not block")
+TEST(wait_without_events, "when the time is over, the events of the agent stay, and wake it")
 {
   struct world w;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
   begin(&w);
   move_to_thread(&w, 1, 1);
   struct outcome held = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome other = ask(&w, 0, "b", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  (void)ask(&w, 1, "b", WLK_EXCLUSIVE, WLK_WAIT, 5);
+  struct blocked it = blocked_for(ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2).request);
+  CHECK(release_lock(other.request).status == WLK_OK && w.actors[1].wakes == 1);
+  it.timeout = 0;
+  (void)block_for(&it);
+  CHECK(it.status == WLK_PENDING && it.events.count == 0);
+  struct outcome news = take(&w, 1);
+  CHECK(news.count == 1 && is_event(&news, 0, 5, WLK_NEWS_GRANTED));
+  CHECK(release_lock(held.request).status == WLK_OK);
+  end(&w);
+}
+
+/* One request after the other for the same name, with whose thread it is ('o' is the one that will block), how ('x' exclusive,
+ * 's' shared), and what is expected of the last when its thread, the 'o', blocks: the index of its obstacle, or -1. */
+struct queue {
+  const char *requests;
+  int obstacle;
+};
+
+static void look_for_obstacle(const struct queue *queue)
+{
+  struct world w;
+  struct outcome all[8];
+  int count = 0;
+  begin(&w);
+  move_to_thread(&w, 1, 1);
+  move_to_thread(&w, 2, 1);
+  for (size_t i = 0; i < strlen(queue->requests); i += 3, count++) {
+    const char *at = queue->requests + i;
+    enum wlk_mode mode = at[1] == 'x' ? WLK_EXCLUSIVE : WLK_SHARED;
+    /* Two agents of one thread are as one. */
+    int actor = at[0] == 'o' ? 1 + count % 2 : 0;
+    all[count] = ask(&w, actor, "a", mode, WLK_WAIT, (uint32_t)count);
+  }
+  struct blocked it = blocked_for(all[count - 1].request);
+  it.timeout = 0;
+  (void)block_for(&it);
+  if (!CHECK(it.status == (queue->obstacle < 0 ? WLK_PENDING : WLK_DEADLOCK)))
+    printf("# the requests: %s\n", queue->requests);
+  if (it.status == WLK_DEADLOCK) {
+    struct wlk_lock_info *infos = it.cycle->locks;
+    struct wlk_request *obstacle = all[queue->obstacle].request;
+    CHECK(it.cycle->lock_count == 2 && it.cycle->name_count == 1);
+    CHECK(infos[0].held == 0);
+    CHECK(infos[1].held == (obstacle->state == WLK_STATE_HELD));
+    CHECK(infos[1].mode == obstacle->mode && infos[1].name == infos[0].name);
+    CHECK(it.cycle->clients[infos[1].client].thread_id == 2);
+    wlk_snapshot_free(it.cycle);
+    CHECK(w.manager->requests == (size_t)count - 1);
+  }
+  end(&w);
+}
+
+TEST(wait_for_itself, "a thread does not block for what waits for itself, and for that only")
+{
+  static const struct queue queues[] = {
+      {"ox os", 0},           /* its own lock excludes it */
+      {"ox ox", 0},           /* the same */
+      {"os ox", 0},           /* the same */
+      {"os tx os", 0},        /* somebody's exclusive request waits for its lock */
+      {"os ts tx ts os", 0},  /* the same, with others between */
+      {"tx ox os", 1},        /* its own request would not be ended */
+      {"tx os ox", 1},        /* the same */
+      {"tx os tx os", 1},     /* its request would be granted, and the other's not */
+      {"tx ox tx ox ox", 1},  /* the one furthest ahead is told */
+      {"tx os", -1},          /* just the others' */
+      {"tx os os", -1},       /* granted together */
+      {"tx os ts os", -1},    /* the same */
+      {"ts tx os os", -1},    /* the same */
+      {"ts tx ts tx os", -1}, /* just the others' */
+  };
+  for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) look_for_obstacle(&queues[i]);
+}
+
+TEST(wait_without_memory, "a thread that would wait for itself says so, or that it has no memory")
+{
+  struct world w;
+  begin(&w);
+  struct outcome held = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
   struct outcome again = ask(&w, 2, "a", WLK_EXCLUSIVE, WLK_WAIT, 2);
-  CHECK(wlk_wait_for_the_lock(again.request, WLK_FOREVER, &none) == WLK_DEADLOCK);
-  struct outcome ahead = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2);
-  struct outcome behind = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2);
-  CHECK(wlk_wait_for_the_lock(behind.request, WLK_FOREVER, &none) == WLK_DEADLOCK);
-  CHECK(abort_request(ahead.request).status == WLK_OK);
+  struct blocked it = blocked_for(again.request);
+  (void)fail_allocation(1);
+  (void)block_for(&it);
+  CHECK(fail_allocation(0) && it.status == WLK_NO_MEMORY && it.events.count == 0);
+  CHECK(w.manager->requests == 1);
   CHECK(release_lock(held.request).status == WLK_OK);
   end(&w);
 }
@@ -292,13 +431,80 @@ TEST(wait_late, "a request that was granted, or stolen again, before it blocks")
   struct outcome held = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
   struct outcome one = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2);
   CHECK(release_lock(held.request).status == WLK_OK);
-  CHECK(wlk_wait_for_the_lock(one.request, WLK_FOREVER, &events) == WLK_GRANTED);
+  CHECK(wlk_wait_for_the_lock(one.request, WLK_FOREVER, NULL, &events) == WLK_GRANTED);
   struct outcome two = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 3);
   CHECK(release_lock(one.request).status == WLK_OK);
   struct outcome thief = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_STEAL, 4);
-  CHECK(wlk_wait_for_the_lock(two.request, WLK_FOREVER, &events) == WLK_STOLEN);
+  CHECK(wlk_wait_for_the_lock(two.request, WLK_FOREVER, NULL, &events) == WLK_STOLEN);
   CHECK(events.thief_thread == 0 && events.thief_number == w.actors[0].agent->number);
   CHECK(release_lock(thief.request).status == WLK_OK);
+  end(&w);
+}
+
+/* ---- ending whatever it is ---- */
+
+TEST(end_pending, "a pending request is ended, and those behind it are granted and told")
+{
+  struct world w;
+  begin(&w);
+  struct outcome held = ask(&w, 0, "a", WLK_SHARED, WLK_WAIT, 1);
+  struct outcome writer = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2);
+  (void)ask(&w, 1, "a", WLK_SHARED, WLK_WAIT, 3);
+  (void)ask(&w, 2, "a", WLK_SHARED, WLK_WAIT, 4);
+  wlk_end_the_request(writer.request);
+  CHECK(w.actors[1].wakes == 1 && w.actors[2].wakes == 1 && w.actors[0].wakes == 0);
+  struct outcome own = take(&w, 1), other = take(&w, 2);
+  CHECK(own.count == 1 && is_event(&own, 0, 3, WLK_NEWS_GRANTED));
+  CHECK(other.count == 1 && is_event(&other, 0, 4, WLK_NEWS_GRANTED));
+  CHECK(release_lock(held.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(end_held, "a held lock is ended, also one whose grant was not told, and its event with it")
+{
+  struct world w;
+  begin(&w);
+  struct outcome held = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome next = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2);
+  struct outcome last = ask(&w, 2, "a", WLK_EXCLUSIVE, WLK_WAIT, 3);
+  wlk_end_the_request(held.request);
+  CHECK(w.actors[0].wakes == 0 && w.actors[1].wakes == 1);
+  wlk_end_the_request(next.request);
+  CHECK(take(&w, 1).count == 0);
+  struct outcome news = take(&w, 2);
+  CHECK(is_event(&news, 0, 3, WLK_NEWS_GRANTED));
+  CHECK(release_lock(last.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(end_stolen, "a lock that was stolen is ended without harm to the thief")
+{
+  struct world w;
+  begin(&w);
+  struct outcome robbed = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome thief = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_STEAL, 2);
+  wlk_end_the_request(robbed.request);
+  CHECK(take(&w, 0).count == 0 && w.manager->requests == 1);
+  CHECK(release_lock(thief.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(end_wakes_once, "events that were left before wake the agent, once, until it takes them")
+{
+  struct world w;
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  begin(&w);
+  struct outcome one = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome two = ask(&w, 0, "b", WLK_EXCLUSIVE, WLK_WAIT, 2);
+  (void)ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 3);
+  CHECK(wlk_release_the_lock(one.request, &none) == WLK_OK && none.count == 0);
+  CHECK(w.actors[0].wakes == 0);
+  wlk_end_the_request(two.request);
+  CHECK(w.actors[0].wakes == 1);
+  struct outcome three = ask(&w, 1, "c", WLK_EXCLUSIVE, WLK_WAIT, 4);
+  CHECK(release_lock(three.request).status == WLK_OK && w.actors[0].wakes == 1);
+  struct outcome news = take(&w, 0);
+  CHECK(news.count == 1 && is_event(&news, 0, 3, WLK_NEWS_GRANTED));
   end(&w);
 }
 
@@ -310,11 +516,20 @@ int main(void)
   RUN(cycle);
   RUN(refused_with_events);
   RUN(ended_lock);
+  RUN(undeclared_outer);
+  RUN(undeclared_between);
+  RUN(declared_between);
+  RUN(declared_behind);
   RUN(wait_granted);
   RUN(wait_terminated);
-  RUN(wait_interrupted);
-  RUN(wait_timed_out);
+  RUN(wait_over);
+  RUN(wait_without_events);
   RUN(wait_for_itself);
+  RUN(wait_without_memory);
   RUN(wait_late);
+  RUN(end_pending);
+  RUN(end_held);
+  RUN(end_stolen);
+  RUN(end_wakes_once);
   return finish_tests();
 }

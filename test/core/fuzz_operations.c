@@ -175,6 +175,19 @@ static void do_abort(int id)
   check_events(e->agent, &events);
 }
 
+/* Ends a request whatever it is. Its agent hears by a wake-up of what it then has. */
+static void do_end(int id)
+{
+  struct expected *e = &all[id];
+  enum place place = e->place;
+  if (place == QUEUED) unqueue(e->resource, id);
+  e->place = NOWHERE;
+  e->news = 0;
+  if (place != ROBBED) process_queue(e->resource, -1);
+  wlk_end_the_request(e->request);
+  do_take(e->agent);
+}
+
 static void do_terminate(int agent)
 {
   for (int i = 0; i < MOST; i++)
@@ -244,7 +257,7 @@ static void operate(uint8_t operation, uint8_t argument)
   int agent = argument % AGENTS, resource = (argument & 0x7f) / AGENTS % (NAMES * MANAGERS);
   enum wlk_mode mode = argument & 0x80 ? WLK_SHARED : WLK_EXCLUSIVE;
   int chosen = choose(argument % MOST);
-  switch (operation % 12) {
+  switch (operation % 13) {
   case 0:
   case 1:
   case 2:
@@ -266,6 +279,9 @@ static void operate(uint8_t operation, uint8_t argument)
     break;
   case 9:
     do_take(agent);
+    break;
+  case 12:
+    if (chosen >= 0) do_end(chosen);
     break;
   case 10:
     compare_snapshot(argument % MANAGERS);

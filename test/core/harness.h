@@ -86,7 +86,7 @@ struct outcome take(struct world *world, int actor);
 
 bool is_event(const struct outcome *outcome, size_t index, uint32_t tag, uint32_t news);
 
-/* What wlk_check says, under the mutex; NULL if all is well. */
+/* What wlk_check says, under the mutex; NULL if all is well, or without WLK_CHECKS. */
 const char *broken(struct wlk_process *process);
 
 #endif

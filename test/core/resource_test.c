@@ -222,6 +222,54 @@ TEST(resized_by_all, "threads that make a table grow and shrink at the same time
   end(&w);
 }
 
+/* Holds `count` names on each of three managers by the first agent, the first of each by the second.
+ */
+static void hold_on_three(
+    struct world *w, struct wlk_manager *managers[3], struct wlk_request *first[3], uint16_t count)
+{
+  for (uint16_t i = 0; i < 3; i++) {
+    CHECK(wlk_manager_open(&w->process, &i, 1, &managers[i]) == WLK_OK);
+    for (uint16_t name = 1; name < count; name++)
+      (void)hold(w->actors[0].agent, managers[i], &name, 1);
+    first[i] = hold(w->actors[1].agent, managers[i], (uint16_t[]){0}, 1);
+  }
+}
+
+TEST(several_tables, "a turn that makes several tables want to shrink shrinks all of them")
+{
+  struct world w;
+  struct wlk_manager *managers[3];
+  struct wlk_request *first[3];
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  begin(&w);
+  hold_on_three(&w, managers, first, 100);
+  stop_actor(&w, 0);
+  for (int i = 0; i < 3; i++) {
+    CHECK(managers[i]->resources.count == 1);
+    CHECK(managers[i]->resources.capacity == WLK_TABLE_LEAST);
+    CHECK(wlk_release_the_lock(first[i], &none) == WLK_OK);
+    wlk_manager_close(managers[i]);
+  }
+  end(&w);
+}
+
+TEST(table_without_memory, "a table that cannot grow for want of memory does so in a later turn")
+{
+  struct world w;
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  begin(&w);
+  struct wlk_table *table = &w.manager->resources;
+  for (uint16_t name = 0; name < WLK_TABLE_LEAST; name++)
+    (void)hold(w.actors[0].agent, w.manager, &name, 1);
+  (void)fail_allocation(3); /* after those of the name and the request */
+  struct wlk_request *lock = hold(w.actors[1].agent, w.manager, (uint16_t[]){99}, 1);
+  CHECK(fail_allocation(0) && table->capacity == WLK_TABLE_LEAST);
+  wlk_agent_take_events(w.actors[2].agent, true, &none);
+  CHECK(table->capacity == 2 * 2 * WLK_TABLE_LEAST);
+  CHECK(wlk_release_the_lock(lock, &none) == WLK_OK);
+  end(&w);
+}
+
 /* ---- one long name must not occupy memory for ever ---- */
 
 enum { LONG = 512 * 1024 };
@@ -264,6 +312,8 @@ int main(void)
   RUN(nameless_bucket);
   RUN(ever_longer);
   RUN(resized_by_all);
+  RUN(several_tables);
+  RUN(table_without_memory);
   RUN(long_known_name);
   RUN(short_in_long);
   return finish_tests();

@@ -1,6 +1,7 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const { AsyncLocalStorage } = require('node:async_hooks');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
@@ -8,6 +9,9 @@ const { DeadlockError, locks } = require('../../lib/index.js');
 const { FREE, deferred, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
 
 const REJECT = { deadlock: 'reject' };
+
+/** Calls a function where no lock is held around it. */
+const outside = AsyncLocalStorage.snapshot();
 
 describe("deadlock: 'reject'", () => {
   it('asking again for a lock one is inside of rejects', async () => {
@@ -116,12 +120,26 @@ describe("deadlock: 'reject'", () => {
     const shared = { ...REJECT, mode: 'shared' };
     await locks.request(name, shared, async () => {
       assert.equal(await locks.request(name, shared, () => 'inner'), 'inner');
-      const writer = locks.request(name, () => 'writer');
+      // Not inside: called from the context that is outside of all locks.
+      const writer = outside(() => locks.request(name, REJECT, () => 'writer'));
       await assert.rejects(
         locks.request(name, shared, () => {}),
         DeadlockError,
       );
       writer.catch(() => {});
+    });
+  });
+
+  it('a writer between readers that does not declare may go away: no deadlock', async () => {
+    const name = freshName();
+    const shared = { ...REJECT, mode: 'shared' };
+    const controller = new AbortController();
+    await locks.request(name, shared, async () => {
+      const writer = locks.request(name, { signal: controller.signal }, () => {});
+      const inner = locks.request(name, shared, () => 'inner');
+      controller.abort();
+      await assert.rejects(writer, { name: 'AbortError' });
+      assert.equal(await inner, 'inner');
     });
   });
 

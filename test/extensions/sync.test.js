@@ -108,14 +108,62 @@ describe('locks.acquireSync', () => {
     await held.release();
   });
 
-  it('throws at once where a request of the thread itself is ahead', async (t) => {
+  it('throws at once where a request of the thread itself is ahead, and tells it', async (t) => {
     const name = freshName();
     const other = await RemoteAgent.start(t);
     const held = await other.hold(name);
-    const ahead = locks.request(name, () => {});
-    assert.throws(() => locks.acquireSync(name, { timeout: 1e9 }), DeadlockError);
+    const ahead = locks.request(name, { label: 'earlier' }, () => {});
+    assert.throws(
+      () => locks.acquireSync(name, { timeout: 1e9, label: 'later' }),
+      (error) =>
+        error instanceof DeadlockError &&
+        /: wanted by .*"later"\): .*; wanted before by .*"earlier"\): /.test(error.message) &&
+        error.cycle.map(({ label }) => label).join() === 'later,earlier',
+    );
     held.release();
     await ahead;
+  });
+
+  it('tells the request and one lock where the thread holds two shared ones', async () => {
+    const name = freshName();
+    const readers = ['one', 'two'].map((label) =>
+      locks.tryAcquireSync(name, { mode: 'shared', label }),
+    );
+    assert.throws(
+      () => locks.acquireSync(name, { timeout: 1e9, label: 'writer' }),
+      ({ cycle, message }) =>
+        cycle.length === 2 &&
+        cycle.every((entry) => entry.name === name && !('isHeld' in entry)) &&
+        [cycle[0].label, cycle[0].mode].join() === 'writer,exclusive' &&
+        [cycle[1].label, cycle[1].mode].join() === 'one,shared' &&
+        /: wanted by .*"writer"\): .*; held by .*"one"\): /.test(message),
+    );
+    for (const reader of readers) reader.release();
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('waits behind a shared request of the thread: they are granted together', async (t) => {
+    const name = freshName();
+    const other = await RemoteAgent.start(t);
+    const held = await other.hold(name);
+    const ahead = hold(locks, name, { mode: 'shared' });
+    held.release();
+    const reader = locks.acquireSync(name, { mode: 'shared', timeout: 60_000 });
+    await (await ahead).release();
+    reader.release();
+  });
+
+  it("throws where somebody's request waits for a shared lock of the thread", async (t) => {
+    const name = freshName();
+    const other = await RemoteAgent.start(t);
+    const reader = await hold(locks, name, { mode: 'shared' });
+    const writer = await other.request(name);
+    const options = { mode: 'shared', timeout: 1e9 };
+    assert.throws(() => locks.acquireSync(name, options), DeadlockError);
+    await reader.release();
+    await writer.granted;
+    writer.release();
+    await writer.settled;
   });
 
   it('keeps its place in the queue', async (t) => {

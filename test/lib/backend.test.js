@@ -4,7 +4,7 @@ const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { describe, it } = require('node:test');
 const { noMemoryError } = require('../../lib/platform/errors.js');
-const { createLockManager } = require('../../lib/standard/lock-manager.js');
+const { createLockManager } = require('../../lib/extensions/lock-manager.js');
 const { deferred, turn } = require('../helpers/locks.js');
 
 /** A backend that notes what it is asked, and answers when the test says so. */
@@ -13,6 +13,9 @@ class ManualBackend {
   released = [];
   withdrawn = [];
   releaseAnswer = () => {};
+  unfinished = [];
+  undo() {}
+  tell() {}
 
   request(request) {
     this.requests.push(request);
@@ -30,6 +33,12 @@ class ManualBackend {
   query() {
     return Promise.resolve({ held: [], pending: [] });
   }
+}
+
+/** Answers later: says what happened, then has it told. */
+function answer(request, what, ...details) {
+  request[what](...details);
+  request.answer();
 }
 
 function setUp() {
@@ -58,7 +67,7 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
     const storage = new AsyncLocalStorage();
     const released = storage.run('context', () => locks.request('a', () => storage.getStore()));
     await turn();
-    backend.requests[0].granted();
+    answer(backend.requests[0], 'granted');
     assert.equal(await released, 'context');
     assert.deepEqual(backend.released, backend.requests);
   });
@@ -67,7 +76,7 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
     const { backend, locks } = setUp();
     const released = locks.request('a', { ifAvailable: true }, (lock) => lock);
     await turn();
-    backend.requests[0].unavailable();
+    answer(backend.requests[0], 'unavailable');
     assert.equal(await released, null);
     assert.deepEqual(backend.released, []);
   });
@@ -78,7 +87,7 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
     const options = { signal: controller.signal };
     const released = locks.request('a', options, () => assert.fail('called'));
     const error = new Error('connection lost');
-    backend.requests[0].failed(error);
+    answer(backend.requests[0], 'failed', error);
     await assert.rejects(released, error);
     controller.abort();
     assert.deepEqual(backend.withdrawn, []);
@@ -98,7 +107,7 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
     const { promise, resolve: done } = deferred();
     backend.releaseAnswer = () => promise;
     const released = locks.request('a', () => 'value');
-    backend.requests[0].granted();
+    answer(backend.requests[0], 'granted');
     let settled = false;
     released.then(() => {
       settled = true;
@@ -111,9 +120,12 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
 
   it('a release that comes after a steal rejects with an AbortError', async () => {
     const { backend, locks } = setUp();
-    backend.releaseAnswer = async (lock) => lock.stolen('thief');
+    backend.releaseAnswer = async (lock) => {
+      lock.stolen('thief');
+      lock.lose(true);
+    };
     const released = locks.request('a', () => 'value');
-    backend.requests[0].granted();
+    answer(backend.requests[0], 'granted');
     await assert.rejects(released, { name: 'AbortError', clientId: 'thief' });
   });
 

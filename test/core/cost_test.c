@@ -1,0 +1,96 @@
+/* That costs are what weblocks.h says: with so many requests that what is not linear does not end before the alarm.
+ * Compiled without the check of every invariant after every turn. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MANY = 100000, ALARM = 30 };
+
+/* A declared request for `name`, made inside of `inside` if that is given. */
+static struct wlk_request *declare(
+    struct world *w, int actor, uint16_t name, struct wlk_request *inside, enum wlk_status expected)
+{
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_extra extra = {NULL, 0, true, &inside, inside != NULL};
+  struct wlk_request *request = NULL;
+  struct wlk_snapshot *cycle = NULL;
+  CHECK(
+      wlk_request_a_lock(
+          w->actors[actor].agent, w->manager, &name, 1, WLK_EXCLUSIVE, WLK_WAIT, 1, &extra,
+          &request, &cycle, &none) == expected);
+  return request;
+}
+
+/* Many declared requests inside one lock, that wait for a lock of another agent. */
+static void declare_many(struct world *w, struct wlk_request **requests, struct wlk_request **outer)
+{
+  *outer = declare(w, 0, 'o', NULL, WLK_GRANTED);
+  (void)declare(w, 1, 'x', NULL, WLK_GRANTED);
+  for (int i = 0; i < MANY; i++) requests[i] = declare(w, 0, 'x', *outer, WLK_PENDING);
+}
+
+static struct wlk_request *requests[MANY];
+
+TEST(ends, "many declared requests that are pending end one by one, from both ends")
+{
+  struct world w;
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_request *outer;
+  begin(&w);
+  declare_many(&w, requests, &outer);
+  for (int i = 0; i < MANY / 2; i++) {
+    CHECK(wlk_abort_the_request(requests[i], &none) == WLK_OK);
+    CHECK(wlk_abort_the_request(requests[MANY - 1 - i], &none) == WLK_OK);
+  }
+  CHECK(w.manager->requests == 2);
+  end(&w);
+}
+
+TEST(terminated, "an agent is terminated with many declared requests that are pending")
+{
+  struct world w;
+  struct wlk_request *outer;
+  begin(&w);
+  declare_many(&w, requests, &outer);
+  stop_actor(&w, 0);
+  CHECK(w.manager->requests == 1);
+  end(&w);
+}
+
+TEST(granted, "many declared requests are granted one after the other")
+{
+  struct world w;
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_request *outer;
+  begin(&w);
+  declare_many(&w, requests, &outer);
+  stop_actor(&w, 1);
+  for (int i = 0; i < MANY; i++) CHECK(wlk_release_the_lock(requests[i], &none) == WLK_OK);
+  end(&w);
+}
+
+TEST(lock_ends, "a lock ends with many declared requests inside of it, and other locks beside it")
+{
+  struct world w;
+  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_request *outer;
+  begin(&w);
+  declare_many(&w, requests, &outer);
+  CHECK(wlk_release_the_lock(outer, &none) == WLK_OK);
+  for (int i = 0; i < MANY; i++) {
+    struct wlk_request *lock = declare(&w, 0, 'o', NULL, WLK_GRANTED);
+    CHECK(wlk_release_the_lock(lock, &none) == WLK_OK);
+  }
+  end(&w);
+}
+
+int main(void)
+{
+  (void)alarm(ALARM);
+  RUN(ends);
+  RUN(terminated);
+  RUN(granted);
+  RUN(lock_ends);
+  return finish_tests();
+}

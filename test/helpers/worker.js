@@ -1,0 +1,21 @@
+'use strict';
+
+/** Workers from source, which can start others. The package is loaded in them, not here. */
+
+const { Worker } = require('node:worker_threads');
+
+const library = JSON.stringify(require.resolve('../../lib/index.js'));
+const helper = JSON.stringify(__filename);
+
+/** A worker that runs `source` with `locks`, `post`, `start` and `name`. */
+function start(source, name) {
+  const code = `
+    const { parentPort, workerData: name } = require('node:worker_threads');
+    const { locks } = require(${library});
+    const { start } = require(${helper});
+    const post = (message) => parentPort.postMessage(message);
+    ${source}`;
+  return new Worker(code, { eval: true, workerData: name });
+}
+
+module.exports = { start };
