@@ -57,16 +57,15 @@ const prelude = (before, body) => `
     load();
     ${body}
   };
-  main().then(
-    async (value) => {
-      report.value = value;
+  (async () => {
+    try {
+      report.value = await main();
       report.left = await locks.query();
       report.finished = true;
-    },
-    (error) => {
-      report.error = error?.stack ?? String(error);
-    },
-  );
+    } catch (error) {
+      report.error = (error && error.stack) || String(error);
+    }
+  })();
 `;
 
 /**
