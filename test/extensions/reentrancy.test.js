@@ -59,6 +59,7 @@ describe('users’ code that runs while events are handed over may use locks', (
     subscribe('locks.request.timeout', listener);
     t.after(() => unsubscribe('locks.request.timeout', listener));
     const request = locks.acquire(name, { timeout: 1, signal: controller.signal });
+    // It has given up already.
     await assert.rejects(request, LockTimeoutError);
     assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: ['exclusive'] });
     await held.release();

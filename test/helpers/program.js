@@ -1,0 +1,106 @@
+'use strict';
+
+/**
+ * Programs in processes of their own, for what would disturb the test runner: replaced globals,
+ * uncaught exceptions, a stack that overflows.
+ */
+
+const assert = require('node:assert/strict');
+const { execFile } = require('node:child_process');
+const path = require('node:path');
+
+const entry = JSON.stringify(path.join(__dirname, '..', '..', 'lib', 'index.js'));
+const helpers = JSON.stringify(path.join(__dirname, 'locks.js'));
+
+/** What ends a program that waits for ever; far more than one needs. */
+const LIMIT_MS = Number(process.env.PROGRAM_LIMIT ?? 60_000);
+
+/**
+ * What a program finds: the library, helpers, and `gc`. Its report is written at the exit with
+ * functions that were taken before the program could replace anything.
+ */
+const prelude = (before, body) => `
+  'use strict';
+  const { writeSync } = require('node:fs');
+  const { isMainThread, threadId, Worker, workerData, parentPort } = require('node:worker_threads');
+  const { subscribe, unsubscribe } = require('node:diagnostics_channel');
+  const { once } = require('node:events');
+  const assert = require('node:assert/strict');
+  require('node:v8').setFlagsFromString('--expose-gc');
+  const gc = require('node:vm').runInNewContext('gc');
+  const report = { finished: false, uncaught: [], warnings: [] };
+  {
+    const { stringify } = JSON;
+    process.on('uncaughtException', (error) => {
+      report.uncaught[report.uncaught.length] = String(error?.message ?? error);
+    });
+    process.on('warning', ({ name, code, message }) => {
+      if (name === 'LockWarning') report.warnings[report.warnings.length] = { code, message };
+    });
+    process.on('exit', () => {
+      writeSync(1, stringify(report));
+    });
+  }
+  const { FREE, deferred, freshName, hold, stateOf, turn } = require(${helpers});
+  const until = async (condition) => {
+    while (!(await condition())) await turn();
+  };
+  const isPending = (name) => async () => (await stateOf(locks, name)).pending.length > 0;
+  let library, locks;
+  const entry = ${entry};
+  const load = () => {
+    library = require(entry);
+    locks = library.locks;
+  };
+  const main = async () => {
+    ${before}
+    load();
+    ${body}
+  };
+  (async () => {
+    try {
+      report.value = await main();
+      report.left = await locks.query();
+      report.finished = true;
+    } catch (error) {
+      report.error = (error && error.stack) || String(error);
+    }
+  })();
+`;
+
+/**
+ * Runs the body of an async function, which finds what `prelude` says and returns something that
+ * JSON can tell. Afterwards nothing may be held or pending, and nothing else keeps it from ending.
+ * @param {string} body
+ * @param {object} [options]
+ * @param {string} [options.before] what runs before the library is loaded
+ * @param {boolean} [options.worker] runs it in a worker of the process
+ * @param {string[]} [options.args] of node
+ * @param {string[]} [options.uncaught] messages of the exceptions that must come uncaught
+ * @returns {Promise<{ value: any, warnings: { code: string, message: string }[] }>}
+ */
+async function run(body, { before = '', worker = false, args = [], uncaught = [] } = {}) {
+  const program = prelude(before, body);
+  const inWorker = `new (require('node:worker_threads').Worker)(${JSON.stringify(program)}, {
+    eval: true });`;
+  const { stdout, stderr, killed } = await start([...args, '-e', worker ? inWorker : program]);
+  assert.ok(!killed, `the program does not end: ${stdout}${stderr}`);
+  assert.match(stdout, /^\{.*\}$/s, `the program died: ${stdout}${stderr}`);
+  const report = JSON.parse(stdout);
+  if (report.error) assert.fail(report.error);
+  assert.ok(report.finished, `a promise did not settle; uncaught: ${report.uncaught}`);
+  assert.deepEqual(report.uncaught, uncaught);
+  assert.deepEqual(report.left, { held: [], pending: [] });
+  return report;
+}
+
+/** @param {string[]} args of node */
+const start = (args) =>
+  new Promise((resolve) => {
+    const limits = { timeout: LIMIT_MS, killSignal: 'SIGKILL', maxBuffer: 2 ** 26 };
+    execFile(process.execPath, args, limits, (error, stdout, stderr) =>
+      resolve({ stdout, stderr, killed: Boolean(error?.killed) }),
+    );
+  });
+
+module.exports = { run };

@@ -1,0 +1,433 @@
+'use strict';
+
+// Small things in corners where options, forms and contexts meet.
+
+const assert = require('node:assert/strict');
+const { readFileSync } = require('node:fs');
+const { createRequire } = require('node:module');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+const vm = require('node:vm');
+const { LockTimeoutError, Mutex, RWLock, locks } = require('../../lib/index.js');
+const install = require('../../lib/install.js');
+const { FREE, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+const { run } = require('../helpers/program.js');
+
+const lib = path.join(__dirname, '..', '..', 'lib');
+
+describe('warnAfter', () => {
+  it('does not warn of a wait after a miss', async () => {
+    const { warnings } = await run(`
+      const held = await hold(locks, 'x');
+      await locks.request('x', { ifAvailable: true, warnAfter: 5 }, (lock) =>
+        // This timer is later than that of the warning.
+        new Promise((resolve) => setTimeout(resolve, 20)),
+      );
+      await locks.acquire('x', { ifAvailable: true, warnAfter: 5 });
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      held.release();
+      await held.released;
+    `);
+    assert.deepEqual(warnings, []);
+  });
+
+  it('warns of a wait of acquireSync() that took longer', async () => {
+    const { warnings } = await run(`
+      const worker = new Worker(
+        \`const { parentPort, workerData } = require('node:worker_threads');
+         const { locks } = require(\${JSON.stringify(entry)});
+         locks.request('x', () => {
+           parentPort.postMessage('held');
+           return new Promise((resolve) => setTimeout(resolve, 100));
+         });\`,
+        { eval: true },
+      );
+      await once(worker, 'message');
+      locks.acquireSync('x', { timeout: 60_000, warnAfter: 5 }).release();
+      await once(worker, 'exit');
+    `);
+    assert.equal(warnings.length, 1);
+    assert.equal(warnings[0].code, 'WEB_LOCKS_SLOW');
+    assert.match(warnings[0].message, /^Wait(ed|ing) for the lock "x"/);
+  });
+
+  it('of more than a timer can count does not warn early, but then', async () => {
+    const { value } = await run(
+      `
+      const held = await hold(locks, 'x');
+      const request = locks.request('x', { warnAfter: 2 ** 32 }, () => {});
+      const counts = [];
+      for (const ms of [2 ** 31 - 1, 2 ** 31 - 1, 2 ** 31 - 1]) {
+        mock.timers.tick(ms);
+        await turn();
+        counts.push(report.warnings.length);
+      }
+      await held.release();
+      await request;
+      mock.timers.reset();
+      return counts;
+      `,
+      {
+        before: `
+          const { mock } = require('node:test');
+          mock.timers.enable({ apis: ['setTimeout'] });`,
+      },
+    );
+    assert.deepEqual(value, [0, 0, 1]);
+  });
+});
+
+describe('.end is told of a miss', () => {
+  const ends = (make) =>
+    run(`
+      const held = await hold(locks, 'x');
+      const told = [];
+      subscribe('locks.request.end', ({ ifAvailable, error }) => told.push({ ifAvailable, error }));
+      assert.equal(await ${make}, null);
+      await turn();
+      const ends = [...told];
+      held.release();
+      await held.released;
+      return ends;
+    `);
+  for (const make of [
+    "locks.request('x', { ifAvailable: true }, (lock) => lock)",
+    "locks.acquire('x', { ifAvailable: true })",
+    "locks.tryAcquireSync('x')",
+  ]) {
+    it(make, async () => {
+      const { value } = await ends(make);
+      assert.deepEqual(value, [{ ifAvailable: true }]);
+    });
+  }
+});
+
+describe('requestAll', () => {
+  for (const form of ['requestAll', 'acquireAll']) {
+    const make = (names, options) =>
+      locks[form](names, options, ...(form === 'requestAll' ? [() => assert.fail('called')] : []));
+
+    it(`${form}(): error.waited is the wait for all of them`, async () => {
+      const [a, b] = [freshName('a'), freshName('b')];
+      const [first, second] = [await hold(locks, a), await hold(locks, b)];
+      const all = make([a, b], { timeout: 60 });
+      setTimeout(() => first.release(), 40);
+      const error = await all.then(assert.fail, (reason) => reason);
+      assert.ok(error instanceof LockTimeoutError);
+      assert.equal(error.lockName, b);
+      assert.ok(error.waited >= 59, `${error.waited}`);
+      assert.match(error.message, new RegExp(`^Waited ${error.waited.toFixed(0)} ms`));
+      await second.release();
+      assert.deepEqual(await stateOf(locks, a), FREE);
+    });
+
+    it(`${form}() of no names with an aborted signal rejects with its reason`, () =>
+      assert.rejects(make([], { signal: AbortSignal.abort(new Error('enough')) }), {
+        message: 'enough',
+      }));
+  }
+});
+
+describe('install() twice, undone in the other order', () => {
+  it('the second stays while it is not undone', () => {
+    const target = { navigator: { locks: 'theirs' }, Lock: 'theirs' };
+    const [first, second] = [install(target), install(target)];
+    first();
+    assert.equal(target.navigator.locks, locks);
+    second();
+  });
+
+  it('in the end there is what was there before', () => {
+    const target = { navigator: { locks: 'theirs' }, Lock: 'theirs' };
+    const [first, second] = [install(target), install(target)];
+    first();
+    second();
+    assert.deepEqual(target, { navigator: { locks: 'theirs' }, Lock: 'theirs' });
+  });
+
+  it('of three the one in the middle first', () => {
+    const target = {};
+    const [first, second, third] = [install(target), install(target), install(target)];
+    second();
+    assert.equal(target.navigator.locks, locks);
+    third();
+    assert.equal(target.navigator.locks, locks);
+    first();
+    assert.deepEqual(Reflect.ownKeys(target), []);
+  });
+});
+
+describe('`this` in a callback is undefined', () => {
+  const forms = {
+    'locks.request': (callback) => locks.request(freshName(), callback),
+    'locks.request with a miss': async (callback) => {
+      const held = await hold(locks, freshName());
+      const { name } = held.lock;
+      await locks.request(name, { ifAvailable: true }, callback);
+      await held.release();
+    },
+    "locks.request with deadlock: 'reject'": (callback) =>
+      locks.request(freshName(), { deadlock: 'reject' }, callback),
+    'locks.requestAll': (callback) => locks.requestAll([freshName()], callback),
+    "locks.requestAll with deadlock: 'reject'": (callback) =>
+      locks.requestAll([freshName()], { deadlock: 'reject' }, callback),
+    'Mutex.runExclusive': (callback) => new Mutex().runExclusive(callback),
+    'RWLock.runShared': (callback) => new RWLock().runShared(callback),
+  };
+  for (const [title, call] of Object.entries(forms)) {
+    it(title, async () => {
+      let seen = 'not called';
+      await call(function () {
+        seen = this;
+      });
+      assert.equal(seen, undefined);
+    });
+  }
+});
+
+describe('in a vm context without the platform’s globals', () => {
+  /** Loads a fresh copy of lib into a bare context. */
+  function loadBare() {
+    const context = vm.createContext({});
+    const registry = new Map();
+    const load = (file) => {
+      if (registry.has(file)) return registry.get(file).exports;
+      const module = { exports: {} };
+      registry.set(file, module);
+      const source = `(function (exports, require, module, __filename, __dirname) {${readFileSync(file)}\n})`;
+      const nodeRequire = createRequire(file);
+      const localRequire = (id) => {
+        const target = nodeRequire.resolve(id);
+        return target.startsWith(lib) ? load(target) : nodeRequire(id);
+      };
+      const evaluate = vm.runInContext(source, context, { filename: file });
+      evaluate(module.exports, localRequire, module, file, path.dirname(file));
+      return module.exports;
+    };
+    return load(path.join(lib, 'index.js'));
+  }
+  const bare = loadBare();
+
+  it('timeout works', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    for (const timeout of [0, 5]) {
+      await assert.rejects(
+        bare.locks.request(name, { timeout }, () => {}),
+        { name: 'TimeoutError' },
+      );
+    }
+    await held.release();
+  });
+
+  it('warnAfter works', async () => {
+    const handle = await bare.locks.acquire(freshName(), { warnAfter: 1e6 });
+    handle.release();
+    assert.equal(handle.released, true);
+  });
+
+  it('requestAll and acquireAll work', async () => {
+    const names = [freshName(), freshName()];
+    assert.equal(await bare.locks.requestAll(names, { timeout: 1e6 }, (all) => all.length), 2);
+    (await bare.locks.acquireAll(names)).release();
+  });
+
+  it('subscribers of channels are told', async (t) => {
+    const { subscribe, unsubscribe } = require('node:diagnostics_channel');
+    const name = freshName();
+    const told = [];
+    const listener = (message) => message.name === name && told.push(message.waited);
+    subscribe('locks.request.grant', listener);
+    t.after(() => unsubscribe('locks.request.grant', listener));
+    await bare.locks.request(name, () => {});
+    assert.equal(typeof told[0], 'number');
+  });
+
+  it("lock.signal, a theft, mutexes and deadlock: 'reject' work", async () => {
+    const name = freshName();
+    const robbed = await hold(bare.locks, name, { deadlock: 'reject' });
+    const thief = await hold(bare.locks, name, { steal: true });
+    await assert.rejects(robbed.released, { name: 'AbortError' });
+    assert.equal(robbed.lock.signal.aborted, true);
+    await thief.release();
+    assert.equal(await new bare.Mutex(name).runExclusive(() => 7, { timeout: 1000 }), 7);
+  });
+
+  it('acquireSync, tryAcquireSync and query work', async () => {
+    const name = freshName();
+    bare.locks.acquireSync(name, { timeout: 5 }).release();
+    bare.locks.tryAcquireSync(name).release();
+    assert.deepEqual(await stateOf(bare.locks, name), FREE);
+    assert.ok((await bare.locks.query({ details: true })).held);
+  });
+});
+
+describe('two evaluations of the library over one binary', () => {
+  it('have mutexes of their own: new Mutex() is private', async () => {
+    const kept = new Map();
+    for (const key of Object.keys(require.cache).filter((file) => file.startsWith(lib))) {
+      kept.set(key, require.cache[key]);
+      delete require.cache[key];
+    }
+    const again = require('../../lib/index.js');
+    for (const [key, module] of kept) require.cache[key] = module;
+    // Both count their mutexes: several make sure that the counts meet.
+    const all = [locks, again.locks].flatMap((_, i) =>
+      Array.from({ length: 10 }, () => (i === 0 ? new Mutex() : new again.Mutex())),
+    );
+    const releases = [];
+    for (const mutex of all) {
+      assert.equal(mutex.locked, false);
+      releases.push(await mutex.acquire({ blocking: false }));
+    }
+    for (const release of releases) release();
+  });
+});
+
+describe("deadlock: 'reject' is about requests that say it, inside requests that say it", () => {
+  /** Whether a request for the lock one is inside of waits, as it has to if one of them says nothing. */
+  const waits = async (outer, inner) => {
+    const name = freshName();
+    return locks.request(name, outer, async () => {
+      const controller = new AbortController();
+      const request = locks.request(name, { ...inner, signal: controller.signal }, () => {});
+      request.catch(() => {});
+      await turn();
+      const { pending } = await stateOf(locks, name);
+      controller.abort();
+      await assert.rejects(request, {
+        name: pending.length === 1 ? 'AbortError' : 'DeadlockError',
+      });
+      return pending.length === 1;
+    });
+  };
+  const REJECT = { deadlock: 'reject' };
+
+  it('from the first one of a thread on', async () => {
+    const { value } = await run(`
+      return locks.request('x', { deadlock: 'reject' }, () =>
+        locks.request('x', { deadlock: 'reject' }, () => {}).catch(({ name }) => name),
+      );
+    `);
+    assert.equal(value, 'DeadlockError');
+  });
+
+  it('the outer one that says nothing does not count, at first', async () => {
+    const { value } = await run(`
+      return locks.request('x', () =>
+        locks.request('x', { deadlock: 'reject', timeout: 20 }, () => {}).catch(({ name }) => name),
+      );
+    `);
+    assert.equal(value, 'TimeoutError');
+  });
+
+  it('the outer one that says nothing does not count, later either', async () => {
+    await locks.request(freshName(), REJECT, () => {});
+    assert.equal(await waits({}, REJECT), true);
+  });
+
+  it('the outer one of requestAll that says nothing does not count', async () => {
+    await locks.request(freshName(), REJECT, () => {});
+    const name = freshName();
+    await locks.requestAll([name], () =>
+      assert.rejects(
+        locks.request(name, { ...REJECT, timeout: 20 }, () => {}),
+        LockTimeoutError,
+      ),
+    );
+  });
+
+  it('the inner one that says nothing waits', async () => {
+    assert.equal(await waits(REJECT, {}), true);
+  });
+
+  it('both that say it reject', async () => {
+    assert.equal(await waits(REJECT, REJECT), false);
+  });
+
+  it('one that says nothing in between changes nothing', async () => {
+    const [name, between] = [freshName(), freshName('between')];
+    await locks.request(name, REJECT, () =>
+      locks.request(between, () =>
+        assert.rejects(
+          locks.request(name, REJECT, () => {}),
+          { name: 'DeadlockError' },
+        ),
+      ),
+    );
+  });
+
+  it('what runs after the outer callback, in its context, is not inside', async () => {
+    const name = freshName();
+    let later;
+    await locks.request(name, REJECT, () => {
+      later = turn().then(() => locks.request(name, REJECT, () => 'later'));
+    });
+    assert.equal(await later, 'later');
+  });
+});
+
+describe('an error shows the line of whoever asked', () => {
+  const forms = {
+    request: (name, options) => locks.request(name, options, () => {}),
+    acquire: (name, options) => locks.acquire(name, options),
+    requestAll: (name, options) => locks.requestAll([name], options, () => {}),
+    acquireAll: (name, options) => locks.acquireAll([name], options),
+    'Mutex.acquire': (name, options) => new Mutex(name).acquire(options),
+    'Mutex.runExclusive': (name, options) => new Mutex(name).runExclusive(() => {}, options),
+    'RWLock.acquireShared': (name, options) => new RWLock(name).acquireShared(options),
+    'RWLock.runShared': (name, options) => new RWLock(name).runShared(() => {}, options),
+  };
+  for (const [title, make] of Object.entries(forms)) {
+    it(`${title}(): the time is over`, async () => {
+      const name = freshName();
+      const held = await hold(locks, name);
+      const whoAsked = () => make(name, { timeout: 5 });
+      const error = await whoAsked().then(assert.fail, (reason) => reason);
+      await held.release();
+      assert.ok(error instanceof LockTimeoutError);
+      assert.match(error.stack, /^\w+: Waited/);
+      assert.match(error.stack, /at whoAsked /);
+    });
+  }
+
+  it('acquireSync(): the time is over', () =>
+    run(`
+      const worker = new Worker(
+        'const { parentPort } = require("node:worker_threads");' +
+        'require(' + JSON.stringify(entry) + ').locks.request("x", () => {' +
+        '  parentPort.postMessage("held");' +
+        '  return new Promise((resolve) => parentPort.once("message", resolve));' +
+        '});',
+        { eval: true },
+      );
+      await once(worker, 'message');
+      const whoAsked = () => locks.acquireSync('x', { timeout: 5 });
+      assert.throws(whoAsked, (error) => /at whoAsked /.test(error.stack));
+      worker.postMessage('end');
+      await once(worker, 'exit');
+    `));
+
+  it('a deadlock', async () => {
+    const name = freshName();
+    const options = { deadlock: 'reject' };
+    await locks.request(name, options, async () => {
+      const whoAsked = () => locks.request(name, options, () => {});
+      await assert.rejects(whoAsked(), (error) => /at whoAsked /.test(error.stack));
+    });
+  });
+
+  it('a theft, of a lock that was asked for with a time limit', async () => {
+    const name = freshName();
+    let thief;
+    const whoAsked = () =>
+      locks.request(name, { timeout: 1e6 }, () => {
+        thief = hold(locks, name, { steal: true });
+        return thief;
+      });
+    const error = await whoAsked().then(assert.fail, (reason) => reason);
+    await (await thief).release();
+    assert.equal(error.name, 'AbortError');
+    assert.match(error.stack, /at whoAsked /);
+  });
+});

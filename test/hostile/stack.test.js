@@ -1,0 +1,263 @@
+'use strict';
+
+// Calls from near the end of the stack: they may fail there with a RangeError, but whatever fails,
+// nothing stays held or pending, and nobody else loses anything.
+
+const { describe, it } = require('node:test');
+const { run } = require('../helpers/program.js');
+
+const tools = `
+  // Frames of several sizes: from one frame to the next, the end is met at every place of a call.
+  const sizes = [0, 1, 3, 5, 8, 13].map((size) => {
+    const variables = Array.from({ length: size }, (_, i) => 'v' + i);
+    const declared = variables.map((name) => 'let ' + name + ' = depth;').join('');
+    const used = variables.join(', ');
+    return Function('act', 'deeper', 'depth', declared + 'return deeper(act, depth + 1, [' + used + ']);');
+  });
+
+  const FRAMES = 250;
+  const CALLS = sizes.length * FRAMES;
+  /** What calls returned and threw: near the end of the stack there is no room to look at it. */
+  const got = new Array(CALLS).fill(undefined);
+  const thrown = new Array(CALLS * 10).fill(undefined);
+  let calls = 0;
+  let throws = 0;
+
+  /** Calls act, with the number of the call, in each of the last frames before the end of the stack. */
+  const atTheEnd = (act) => {
+    for (let i = 0; i < sizes.length; i++) {
+      const last = calls + FRAMES;
+      const deeper = (act, depth) => {
+        try {
+          // Alike but for the first ones, which shift the others.
+          sizes[depth < i ? i : 0](act, deeper, depth);
+        } catch (error) {
+          thrown[throws] = error;
+          throws++;
+        }
+        if (calls >= last) return;
+        try {
+          got[calls] = act(calls);
+        } catch (error) {
+          thrown[throws] = error;
+          throws++;
+        }
+        calls++;
+      };
+      deeper(act, 0);
+    }
+    assert.equal(calls, CALLS);
+    for (const error of thrown.slice(0, throws)) {
+      if (!isOverflow(error)) throw error;
+    }
+    // The first one only shows where the stack ends.
+    assert.ok(throws > sizes.length, 'the stack did not come to its end');
+  };
+  const isOverflow = (error) => error instanceof RangeError && /call stack/.test(error.message);
+
+  const promises = [];
+  const keep = (promise) => {
+    promises[promises.length] = promise;
+    return promise;
+  };
+  /** Waits for all there are, and releases the handles among them. */
+  const settle = async () => {
+    for (const it of [...got, ...promises]) {
+      try {
+        (await it)?.release?.();
+      } catch (error) {
+        if (!isOverflow(error) && !/enough|Waited|stolen|not available/.test(error.message)) throw error;
+      }
+    }
+  };
+  process.on('unhandledRejection', () => {});
+  process.removeAllListeners('uncaughtException');
+  process.on('uncaughtException', (error) => {
+    if (!isOverflow(error)) report.uncaught.push(error.message);
+  });
+`;
+
+const programs = {
+  'request() of a free lock': `
+    const callback = () => {};
+    atTheEnd(() => locks.request('x', callback));
+  `,
+  'request() of a held lock': `
+    const held = await hold(locks, 'x');
+    const callback = () => {};
+    atTheEnd(() => locks.request('x', callback));
+    held.release();
+  `,
+  'request() with options': `
+    const held = await hold(locks, 'x');
+    const { signal } = new AbortController();
+    const options = { signal, timeout: 1e6, warnAfter: 1e6, label: 'x', deadlock: 'reject' };
+    const callback = () => {};
+    atTheEnd(() => locks.request('x', options, callback));
+    held.release();
+  `,
+  'request() with ifAvailable': `
+    const held = await hold(locks, 'x');
+    const options = { ifAvailable: true };
+    const callback = () => {};
+    atTheEnd(() => locks.request('x', options, callback));
+    held.release();
+  `,
+  'request() that steals': `
+    const options = { steal: true };
+    const callback = () => {};
+    atTheEnd(() => locks.request('x', options, callback));
+  `,
+  'acquire() of a free lock': `
+    const options = { mode: 'shared' };
+    atTheEnd(() => locks.acquire('x', options));
+  `,
+  'acquire() of a held lock, with options': `
+    const held = await hold(locks, 'x');
+    const { signal } = new AbortController();
+    const options = { signal, timeout: 1e6, warnAfter: 1e6, label: 'x' };
+    atTheEnd(() => locks.acquire('x', options));
+    held.release();
+  `,
+  'requestAll()': `
+    const names = ['x', 'y'];
+    const callback = () => {};
+    atTheEnd(() => locks.requestAll(names, callback));
+  `,
+  'acquireAll()': `
+    const names = ['x', 'y'];
+    const options = { ifAvailable: true };
+    atTheEnd(() => locks.acquireAll(names, options));
+  `,
+  'Mutex.runExclusive': `
+    const mutex = new library.Mutex('x');
+    const callback = () => {};
+    atTheEnd(() => mutex.runExclusive(callback));
+  `,
+  'tryAcquireSync()': `
+    const options = { mode: 'shared' };
+    atTheEnd(() => locks.tryAcquireSync('x', options));
+  `,
+  'acquireSync()': `
+    const options = { mode: 'shared', timeout: 1e6, warnAfter: 1e6 };
+    atTheEnd(() => locks.acquireSync('x', options));
+  `,
+  'release() of a handle': `
+    const handles = [];
+    for (let i = 0; i < CALLS; i++) handles.push(locks.tryAcquireSync('x ' + i));
+    atTheEnd((i) => handles[i].release());
+    // What failed may be tried again.
+    for (const handle of handles) handle.release();
+    assert.ok(handles.every(({ released }) => released));
+  `,
+  'release() that grants others': `
+    const handles = [];
+    for (let i = 0; i < CALLS; i++) handles.push(locks.tryAcquireSync('x ' + i));
+    const { signal } = new AbortController();
+    for (let i = 0; i < CALLS; i++) {
+      keep(locks.request('x ' + i, { mode: 'shared', warnAfter: 1e6 }, () => {}));
+      keep(locks.acquire('x ' + i, { mode: 'shared', signal }));
+    }
+    atTheEnd((i) => handles[i].release());
+    for (const handle of handles) handle.release();
+  `,
+  'a steal that robs others': `
+    const victims = [];
+    for (let i = 0; i < CALLS; i++) {
+      const victim = locks.tryAcquireSync('x ' + i);
+      victim.signal.addEventListener('abort', () => {});
+      victims.push(victim);
+    }
+    const names = victims.map(({ name }) => name);
+    const options = { steal: true };
+    const callback = () => {};
+    atTheEnd((i) => locks.request(names[i], options, callback));
+    await settle();
+    for (const victim of victims) victim.release();
+    assert.ok(victims.every(({ released }) => released));
+  `,
+  'abort() of a signal': `
+    const held = await hold(locks, 'x');
+    const controllers = Array.from({ length: CALLS }, () => new AbortController());
+    for (const { signal } of controllers) {
+      keep(locks.request('x', { signal }, () => {}));
+      keep(locks.acquire('x', { signal, timeout: 1e6 }));
+    }
+    const reason = new Error('enough');
+    atTheEnd((i) => controllers[i].abort(reason));
+    await turn();
+    // Whom the abort did not reach is granted: an AbortSignal aborts once.
+    held.release();
+  `,
+  'query()': `
+    atTheEnd(() => locks.query());
+    for (let i = 0; i < CALLS; i++) got[i]?.catch(() => {});
+    got.fill(undefined);
+  `,
+};
+
+/** Where users' code runs while the stack is near its end and the library is on it. */
+const recursions = {
+  'a subscriber that requests in every .start, until the stack ends': `
+    let depth = 0;
+    const listener = () => {
+      depth++;
+      keep(locks.request('x', { mode: 'shared' }, () => {}));
+    };
+    subscribe('locks.request.start', listener);
+    keep(locks.request('x', { mode: 'shared' }, () => {}));
+    unsubscribe('locks.request.start', listener);
+    await turn();
+    assert.ok(depth > 10);
+    report.uncaught = report.uncaught.filter((message) => !/call stack/i.test(message));
+  `,
+  'a getter of the options that requests, until the stack ends': `
+    const options = {
+      get mode() {
+        keep(locks.acquire('x', options));
+        return 'shared';
+      },
+    };
+    keep(locks.acquire('x', options));
+  `,
+  'a name whose toString requests, until the stack ends': `
+    const name = {
+      toString() {
+        keep(locks.request(name, { mode: 'shared' }, () => {}));
+        return 'x';
+      },
+    };
+    keep(locks.request(name, () => {}));
+  `,
+  'a subscriber of .end that takes and releases, until the stack ends': `
+    const listener = () => locks.tryAcquireSync('x')?.release();
+    subscribe('locks.request.end', listener);
+    locks.tryAcquireSync('x')?.release();
+    unsubscribe('locks.request.end', listener);
+    await turn();
+    report.uncaught = report.uncaught.filter((message) => !/call stack/i.test(message));
+  `,
+  'a subscriber of .end that overflows the stack, where others wait': `
+    const overflow = () => overflow();
+    subscribe('locks.request.end', overflow);
+    const handle = await locks.acquire('x');
+    for (let i = 0; i < 5; i++) keep(locks.request('x', { mode: 'shared' }, () => {}));
+    handle.release();
+    await settle();
+    report.uncaught = report.uncaught.filter((message) => !/call stack/i.test(message));
+  `,
+};
+
+for (const worker of [false, true]) {
+  const where = worker ? 'in a worker' : 'in the main thread';
+  describe(`near the end of the stack, ${where}`, () => {
+    for (const [title, body] of Object.entries(programs)) {
+      it(`${title} leaves nothing`, async () => {
+        await run(`${tools}${body}\nawait settle();`, { worker });
+      });
+    }
+    for (const [title, body] of Object.entries(recursions)) {
+      it(`${title} leaves nothing`, () => run(`${tools}${body}\nawait settle();`, { worker }));
+    }
+  });
+}

@@ -1,0 +1,593 @@
+'use strict';
+
+/**
+ * A hostile user of one thread: subscribers of every channel, listeners of abort signals, getters
+ * of options, names with a toString, thenables, timers and disposers, which at random request,
+ * release, abort, steal, take synchronously, throw, and recurse until the stack ends. After each
+ * step of a sequence, and at its end, it is checked that locks were held alone and in order, that
+ * the snapshot is what is known, that every promise settles and that nothing is left.
+ *
+ * Run by hostile.test.js in a process of its own, for the exceptions. A failure is repeated by the
+ * seed and the path that it prints: HOSTILE_SEED=… HOSTILE_PATH=… node test/model/hostile.js
+ */
+
+const assert = require('node:assert/strict');
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
+const path = require('node:path');
+const { mock } = require('node:test');
+const fc = require('fast-check');
+const { generator } = require('../stress/actor.js');
+
+const LIB = path.join(__dirname, '..', '..', 'lib');
+const BUILD = path.join(__dirname, '..', '..', 'build');
+const CHANNELS = ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'timeout'];
+
+/** Where the hostile user gets in; a sequence uses some of them. */
+const DOORS = [
+  ...CHANNELS,
+  'abort listener',
+  'loss listener',
+  'getter',
+  'toString',
+  'thenable',
+  'timer',
+  'microtask',
+  'tick',
+  'disposer',
+];
+
+/** What one can do, with how often. */
+const DEEDS = Object.entries({
+  request: 6,
+  acquire: 6,
+  requestAll: 1,
+  mutex: 1,
+  tryAcquireSync: 4,
+  acquireSync: 2,
+  release: 8,
+  abort: 4,
+  steal: 2,
+  elapse: 2,
+  fail: 1,
+  recurse: 1,
+}).flatMap(([deed, weight]) => Array(weight).fill(deed));
+
+/** What a sequence may do in all; users' code that does something each time would not end. */
+const MOST_DEEDS = 150;
+const DEEPEST = 6;
+
+class HostileError extends Error {}
+
+const isOverflow = (error) => error instanceof RangeError && /call stack/.test(error.message);
+
+/** Exceptions that users' code did not throw. */
+const foreign = [];
+process.on('uncaughtException', (error) => {
+  if (!(error instanceof HostileError) && !isOverflow(error)) foreign.push(error);
+});
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+/** Time passes only where a sequence says so. Before the library is loaded. */
+mock.timers.enable({ apis: ['setTimeout'] });
+
+/** Another load of the package: what a failed sequence left must not be the next one's. */
+function load() {
+  for (const key of Object.keys(require.cache)) {
+    if (key.startsWith(LIB) || key.startsWith(BUILD)) delete require.cache[key];
+  }
+  return require('../../lib/index.js');
+}
+
+/** A lock or request that the hostile user knows. */
+class Entry {
+  arrived = false;
+  left = false;
+  settled = false;
+
+  constructor(world, name, mode, fair) {
+    Object.assign(this, { world, name, mode, fair });
+    this.begun = world.clock++;
+    this.made = Number.POSITIVE_INFINITY;
+    world.entries.push(this);
+  }
+
+  get lost() {
+    return this.handle ? this.handle.released : Boolean(this.lock?.signal.aborted);
+  }
+
+  /** It has its lock: alone, and nobody who came later had his before. */
+  arrive({ handle, lock }) {
+    this.handle = handle;
+    this.lock = lock;
+    this.arrived = true;
+    if (this.lost) return;
+    const { world, name, mode } = this;
+    for (const other of world.entries) {
+      if (other === this || other.name !== name || !other.arrived) continue;
+      const together = mode === 'shared' && other.mode === 'shared';
+      if (!other.left && !other.lost && !together) world.fault(`two hold ${name} (${mode})`);
+      if (!together && this.fair && other.fair && other.begun > this.made) {
+        world.fault(`${name}: one who came later had it before`);
+      }
+    }
+  }
+
+  leave() {
+    this.left = true;
+  }
+}
+
+class World {
+  static count = 0;
+  clock = 0;
+  deeds = 0;
+  depth = 0;
+  entries = [];
+  controllers = [];
+  deferreds = [];
+  faults = [];
+  several = 0;
+
+  constructor(library, seed, doors) {
+    this.library = library;
+    this.locks = library.locks;
+    this.random = generator(seed);
+    this.doors = new Set(doors);
+    this.prefix = `hostile ${World.count++} `;
+    this.listeners = CHANNELS.filter((it) => this.doors.has(it)).map((it) => {
+      const listener = ({ name }) => name.startsWith(this.prefix) && this.enter(it);
+      subscribe(`locks.request.${it}`, listener);
+      return [`locks.request.${it}`, listener];
+    });
+  }
+
+  fault(message) {
+    if (this.faults.length < 5) this.faults.push(message);
+  }
+
+  below(limit) {
+    return Math.floor(this.random() * limit);
+  }
+
+  pick(list) {
+    return list[this.below(list.length)];
+  }
+
+  /** Users' code runs at one of the doors: it may do something. */
+  enter(door) {
+    if (!this.doors.has(door) || this.closing || this.random() < 0.5) return;
+    this.act(this.pick(DEEDS));
+  }
+
+  /** What is thrown there ends what the entry holds. */
+  enterOf(entry, door) {
+    try {
+      this.enter(door);
+    } catch (error) {
+      entry.leave();
+      throw error;
+    }
+  }
+
+  act(deed) {
+    if (this.deeds >= MOST_DEEDS || this.depth >= DEEPEST) return;
+    this.deeds++;
+    this.depth++;
+    try {
+      this[deed]();
+    } finally {
+      this.depth--;
+    }
+  }
+
+  // What is given to the library.
+
+  name() {
+    return this.prefix + this.pick('abc');
+  }
+
+  givenName(name) {
+    if (!this.doors.has('toString')) return name;
+    return {
+      toString: () => {
+        this.enter('toString');
+        return name;
+      },
+    };
+  }
+
+  mode() {
+    return this.random() < 0.4 ? 'shared' : 'exclusive';
+  }
+
+  options(mode, more = {}) {
+    const options = { mode, ...more };
+    if (!options.steal && !options.ifAvailable) {
+      if (this.random() < 0.4) options.signal = this.signal();
+      if (this.random() < 0.3) options.timeout = this.below(4);
+    }
+    if (this.random() < 0.2) options.label = 'label';
+    if (this.random() < 0.2) options.warnAfter = 1 + this.below(3);
+    if (this.random() < 0.2) options.deadlock = 'reject';
+    if (!this.doors.has('getter')) return options;
+    const given = {};
+    for (const [key, value] of Object.entries(options)) {
+      const get = () => {
+        this.enter('getter');
+        return value;
+      };
+      Object.defineProperty(given, key, { get, enumerable: true });
+    }
+    return given;
+  }
+
+  signal() {
+    const controller = this.random() < 0.5 ? this.pick(this.controllers) : undefined;
+    if (controller && !controller.signal.aborted) return controller.signal;
+    const fresh = new AbortController();
+    this.controllers.push(fresh);
+    fresh.signal.addEventListener('abort', () => this.enter('abort listener'));
+    return fresh.signal;
+  }
+
+  // What comes back from it.
+
+  /** @returns what the callback of an entry returns; it leaves before that settles */
+  serve(entry, lock) {
+    if (lock === null) return undefined;
+    entry.arrive({ lock });
+    lock.signal.addEventListener('abort', () => this.enter('loss listener'));
+    this.enterOf(entry, 'microtask');
+    const how = this.below(6);
+    if (how === 0) {
+      entry.leave();
+      return undefined;
+    }
+    if (how === 1) {
+      entry.leave();
+      throw new HostileError('of a callback');
+    }
+    const later = this.deferred(entry);
+    if (how > 3 || !this.doors.has('thenable')) return later.promise;
+    // A thenable calls back at once, or later, or twice, or throws as well.
+    return {
+      then: (resolve, reject) => {
+        this.enterOf(entry, 'thenable');
+        if (how === 2) {
+          entry.leave();
+          resolve('at once');
+          reject(new HostileError('of a thenable'));
+          throw new HostileError('of a thenable');
+        }
+        later.promise.then(resolve, reject);
+      },
+    };
+  }
+
+  deferred(entry) {
+    let settle;
+    const promise = new Promise((resolve) => {
+      settle = resolve;
+    });
+    const later = {
+      promise,
+      end: () => {
+        entry.leave();
+        settle();
+      },
+    };
+    this.deferreds.push(later);
+    return later;
+  }
+
+  track(entry, promise) {
+    entry.made = this.clock++;
+    entry.promise = promise;
+    promise.then(
+      () => {
+        entry.settled = true;
+      },
+      (error) => {
+        entry.settled = true;
+        entry.leave();
+        const { DeadlockError, LockError } = this.library;
+        const known = error instanceof HostileError || isOverflow(error) || error === 'aborted';
+        if (known || error instanceof LockError || error instanceof DeadlockError) return;
+        if (error?.name !== 'AbortError') foreign.push(error);
+      },
+    );
+  }
+
+  own(entry, handle) {
+    if (!handle) {
+      entry.leave();
+      return;
+    }
+    entry.arrive({ handle });
+    handle.signal.addEventListener('abort', () => this.enter('loss listener'));
+  }
+
+  // The deeds.
+
+  request(more) {
+    const mode = more?.steal ? 'exclusive' : this.mode();
+    const ifAvailable = !more && this.random() < 0.15;
+    const options = this.options(mode, more ?? (ifAvailable ? { ifAvailable } : {}));
+    const name = this.name();
+    const given = this.givenName(name);
+    const entry = new Entry(this, name, mode, !more);
+    const promise = this.locks.request(given, options, (lock) => this.serve(entry, lock));
+    this.track(entry, promise);
+  }
+
+  acquire(more) {
+    const mode = more?.steal ? 'exclusive' : this.mode();
+    const options = this.options(mode, more);
+    const name = this.name();
+    const given = this.givenName(name);
+    const entry = new Entry(this, name, mode, !more);
+    this.track(
+      entry,
+      this.locks.acquire(given, options).then((handle) => this.own(entry, handle)),
+    );
+  }
+
+  steal() {
+    if (this.random() < 0.5) this.request({ steal: true });
+    else this.acquire({ steal: true });
+  }
+
+  requestAll() {
+    const names = [...new Set([this.name(), this.name()])];
+    const options = this.random() < 0.5 ? { timeout: this.below(4) } : { signal: this.signal() };
+    const entries = names.map((name) => new Entry(this, name, 'exclusive', false));
+    this.several++;
+    const promise = this.locks.requestAll(names, options, async (all) => {
+      for (const [i, entry] of entries.entries()) entry.arrive({ handle: all[i] });
+      const leave = () => {
+        for (const entry of entries) entry.leave();
+      };
+      this.enterOf({ leave }, 'microtask');
+      await this.deferred({ leave }).promise;
+    });
+    const ended = promise.finally(() => {
+      this.several--;
+    });
+    for (const entry of entries) this.track(entry, ended);
+  }
+
+  mutex() {
+    const name = this.name();
+    const entry = new Entry(this, name, 'exclusive', false);
+    const mutex = new this.library.Mutex(name);
+    const promise = mutex.runExclusive(() => {
+      entry.arrive({});
+      return this.deferred(entry).promise;
+    });
+    this.track(entry, promise);
+  }
+
+  tryAcquireSync() {
+    this.#takeSync((name, mode) => this.locks.tryAcquireSync(name, { mode }));
+  }
+
+  acquireSync() {
+    this.#takeSync((name, mode) => this.locks.acquireSync(name, { mode, timeout: 0 }));
+  }
+
+  #takeSync(take) {
+    const [mode, name] = [this.mode(), this.name()];
+    const entry = new Entry(this, name, mode, true);
+    entry.settled = true;
+    const given = this.givenName(name);
+    let handle = null;
+    try {
+      handle = take(given, mode);
+    } catch (error) {
+      // Not granted in time, waiting for itself, or stolen by whoever hears of the grant.
+      if (!(error instanceof this.library.LockError)) throw error;
+    } finally {
+      this.own(entry, handle);
+    }
+  }
+
+  release() {
+    const open = this.entries.filter((it) => it.arrived && !it.left && it.handle);
+    if (this.random() < 0.5 && this.deferreds.length > 0) {
+      this.deferreds.splice(this.below(this.deferreds.length), 1)[0].end();
+    } else if (open.length > 0) {
+      const entry = this.pick(open);
+      entry.leave();
+      if (this.doors.has('disposer') && this.random() < 0.5) entry.handle[Symbol.dispose]();
+      else entry.handle.release();
+    }
+  }
+
+  abort() {
+    if (this.controllers.length === 0) return;
+    this.controllers.splice(this.below(this.controllers.length), 1)[0].abort('aborted');
+  }
+
+  /** Time passes, or something will happen soon. */
+  elapse() {
+    const how = this.below(3);
+    if (how === 0) setTimeout(() => this.enter('timer'), this.below(3));
+    else if (how === 1) queueMicrotask(() => this.enter('microtask'));
+    else process.nextTick(() => this.enter('tick'));
+  }
+
+  fail() {
+    throw new HostileError('of the hostile user');
+  }
+
+  /** Calls from the last frames before the stack ends, where there is no room to look at results. */
+  recurse() {
+    const { locks } = this;
+    const [mode, name] = [this.mode(), this.name()];
+    const options = this.random() < 0.5 ? { mode } : { mode, timeout: 2, signal: this.signal() };
+    const form = this.pick(['request', 'acquire', 'tryAcquireSync', 'release']);
+    const entries = Array.from({ length: 40 }, () => new Entry(this, name, mode, false));
+    const callbacks = entries.map((entry) => (lock) => this.serve(entry, lock));
+    const got = Array(40).fill(undefined);
+    const handles = this.entries.filter((it) => it.arrived && !it.left && it.handle);
+    const frames = 1 + this.below(4);
+    let calls = 0;
+    // Nobody listens meanwhile: what a listener notes could not be noted.
+    const { deeds } = this;
+    this.deeds = MOST_DEEDS;
+    const deeper = (frame) => {
+      try {
+        deeper(frame + 1);
+      } catch {
+        // The end of the stack.
+      }
+      if (calls === 40 || frame % frames > 0) return;
+      const i = calls++;
+      try {
+        if (form === 'request') got[i] = locks.request(name, options, callbacks[i]);
+        else if (form === 'acquire') got[i] = locks.acquire(name, options);
+        else if (form === 'tryAcquireSync') got[i] = locks.tryAcquireSync(name, { mode });
+        else if (i < handles.length) handles[i].handle.release();
+      } catch {
+        // As well.
+      }
+    };
+    deeper(0);
+    this.deeds = deeds;
+    for (const [i, entry] of entries.entries()) {
+      if (form === 'request' && got[i]) {
+        this.track(entry, got[i]);
+        continue;
+      }
+      if (form === 'acquire' && got[i]) {
+        this.track(
+          entry,
+          got[i].then((handle) => this.own(entry, handle)),
+        );
+        continue;
+      }
+      entry.settled = true;
+      if (form === 'tryAcquireSync') this.own(entry, got[i]);
+      else entry.leave();
+    }
+    if (form === 'release') for (const { handle } of handles) handle.release();
+    for (const entry of handles) if (entry.handle.released) entry.leave();
+  }
+
+  // The checks.
+
+  async quiet() {
+    for (let i = 0; i < 4; i++) await turn();
+    if (foreign.length > 0) this.fault(`not of users’ code: ${foreign.shift()?.stack}`);
+    assert.deepEqual(this.faults, []);
+  }
+
+  async state() {
+    const { held, pending } = await this.locks.query();
+    const key = ({ name, mode }) => `${name} ${mode}`;
+    const own = (infos) => infos.filter(({ name }) => name.startsWith(this.prefix));
+    return { held: own(held).map(key).sort(), pending: own(pending).map(key).sort() };
+  }
+
+  async compare() {
+    await this.quiet();
+    if (this.several > 0) return;
+    const key = ({ name, mode }) => `${name} ${mode}`;
+    const holds = (it) => it.arrived && !it.left && !it.lost;
+    const waits = (it) => !it.arrived && !it.left && !it.settled;
+    assert.deepEqual(await this.state(), {
+      held: this.entries.filter(holds).map(key).sort(),
+      pending: this.entries.filter(waits).map(key).sort(),
+    });
+  }
+
+  /** Lets go of everything, again and again: what comes then is let go of, too. */
+  async finish() {
+    this.closing = true;
+    for (let i = 0; i < 200; i++) {
+      for (const { end } of this.deferreds.splice(0)) end();
+      for (const entry of this.entries) {
+        if (!entry.handle || entry.left) continue;
+        entry.leave();
+        entry.handle.release();
+      }
+      tick(1);
+      await this.quiet();
+      const isOver = ({ settled, left, handle }) => settled && (left || !handle);
+      if (this.entries.every(isOver) && this.deferreds.length === 0) break;
+    }
+    const open = this.entries.filter(({ settled }) => !settled);
+    assert.deepEqual(
+      open.map(({ name, mode, arrived }) => ({ name, mode, arrived })),
+      [],
+      'every promise settles',
+    );
+    assert.deepEqual(await this.state(), { held: [], pending: [] }, 'nothing is left');
+  }
+
+  close() {
+    for (const [channel, listener] of this.listeners) unsubscribe(channel, listener);
+  }
+}
+
+/** Timers are called here: what one throws is an exception like any other, and costs no other timer. */
+function tick(ms) {
+  for (;;) {
+    try {
+      mock.timers.tick(ms);
+      return;
+    } catch (error) {
+      if (!(error instanceof HostileError) && !isOverflow(error)) foreign.push(error);
+    }
+  }
+}
+
+/** One step: a deed, and whether one waits after it until everything has happened. */
+const step = fc.record({
+  deed: fc.constantFrom(...DEEDS),
+  then: fc.constantFrom('nothing', 'nothing', 'quiet', 'tick'),
+});
+
+let library = load();
+
+const property = fc.asyncProperty(
+  fc.integer(),
+  fc.subarray(DOORS),
+  fc.array(step, { minLength: 1, maxLength: 25 }),
+  async (seed, doors, steps) => {
+    const world = new World(library, seed, doors);
+    try {
+      for (const { deed, then } of steps) {
+        try {
+          world.act(deed);
+        } catch (error) {
+          if (!(error instanceof HostileError) && !isOverflow(error)) throw error;
+        }
+        if (then === 'tick') tick(1);
+        if (then !== 'nothing') await world.compare();
+      }
+      await world.compare();
+      await world.finish();
+    } catch (error) {
+      library = load();
+      foreign.length = 0;
+      throw error;
+    } finally {
+      world.close();
+    }
+  },
+);
+
+const { HOSTILE_RUNS = 300, HOSTILE_SEED, HOSTILE_PATH } = process.env;
+const seed = HOSTILE_SEED === undefined ? Date.now() & 0x7fffffff : Number(HOSTILE_SEED);
+process.on('warning', () => {});
+
+fc.assert(property, { numRuns: Number(HOSTILE_RUNS), seed, path: HOSTILE_PATH }).then(
+  () => process.exit(0),
+  (error) => {
+    console.log(error.message, error.cause?.stack ?? '');
+    console.log(`HOSTILE_SEED=${seed} node test/model/hostile.js`);
+    process.exit(1);
+  },
+);

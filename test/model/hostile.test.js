@@ -1,0 +1,20 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { execFile } = require('node:child_process');
+const path = require('node:path');
+const { it } = require('node:test');
+
+const PROGRAM = path.join(__dirname, 'hostile.js');
+
+/** More runs by hand: `HOSTILE_RUNS=100000 HOSTILE_SEED=1 node test/model/hostile.js`. */
+it('a hostile user gets no lock that is not his, and leaves nothing', async () => {
+  const { error, output } = await new Promise((resolve) => {
+    const limits = { timeout: 600_000, killSignal: 'SIGKILL', maxBuffer: 2 ** 26 };
+    const args = ['--disable-warning=LockWarning', PROGRAM];
+    execFile(process.execPath, args, limits, (error, stdout, stderr) =>
+      resolve({ error, output: stdout + (error ? stderr.slice(-2000) : '') }),
+    );
+  });
+  assert.ok(!error, output);
+});
