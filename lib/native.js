@@ -10,8 +10,9 @@ const { loadBinary } = require('./binary.js');
 const { closedError, noMemoryError, plainError, quote } = require('./errors.js');
 
 const { isMainThread, threadId } = workerThreads;
-/** Node.js 20 does not tell it. @type {string} */
-const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
+/** Node.js 20 does not tell it; newer ones tell a word of their own of workers without a name. */
+const { threadName: toldName = '' } = /** @type {{ threadName?: string }} */ (workerThreads);
+const threadName = toldName === 'WorkerThread' ? '' : toldName;
 
 /** @typedef {import('./backend.js').Backend} Backend */
 /** @typedef {import('./backend.js').Requester} Requester */
