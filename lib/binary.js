@@ -5,6 +5,8 @@
  * the package brings for the platform.
  */
 
+const { Buffer } = require('node:buffer');
+const fs = require('node:fs');
 const { createRequire } = require('node:module');
 const path = require('node:path');
 const process = require('node:process');
@@ -54,14 +56,31 @@ function prebuild() {
   return `prebuilds/${process.platform}-${process.arch}${libc}`;
 }
 
-/** Asks the process itself: what the distribution's files say may be about another libc. */
+/**
+ * Asks the process itself: what the distribution's files say may be about another libc. The dynamic
+ * loader that its program names is of that libc. A diagnostic report says it too, where the program
+ * names none or must not be read, but takes some milliseconds.
+ */
 function usesMusl() {
+  const loader = /\/ld-(musl|linux)-[-\w]+\.so\.\d\0/.exec(startOf(process.execPath));
+  if (loader) return loader[1] === 'musl';
   const report = /** @type {any} */ (process.report);
   const { excludeNetwork } = report;
   report.excludeNetwork = true;
   const { header } = report.getReport();
   report.excludeNetwork = excludeNetwork;
   return header.glibcVersionRuntime === undefined;
+}
+
+/** @param {string} program @returns {string} its headers, and the name of its loader behind them */
+function startOf(program) {
+  const bytes = Buffer.alloc(4096);
+  try {
+    const file = fs.openSync(program, 'r');
+    fs.readSync(file, bytes);
+    fs.closeSync(file);
+  } catch {}
+  return bytes.toString('latin1');
 }
 
 /** @param {string} place */
