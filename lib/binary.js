@@ -90,8 +90,10 @@ const fileIn = (place) => path.join(__dirname, '..', place, 'web_locks.node');
 function* candidates() {
   const named = process.env.WEB_LOCKS_BINARY;
   if (named) {
-    // That one and no other.
+    // That one and no other, and the same for the threads that inherit the environment from here,
+    // wherever the process has gone meanwhile.
     const file = path.resolve(named);
+    if (file !== named) process.env.WEB_LOCKS_BINARY = file;
     yield [file, () => createRequire(__filename)(file)];
     return;
   }

@@ -277,3 +277,18 @@ describe('the binary of the package', {
     }
   });
 });
+
+describe('a relative WEB_LOCKS_BINARY', () => {
+  it('names the same file for workers after the process changed its directory', async () => {
+    const program = `
+      const { Worker } = require('node:worker_threads');
+      require(${JSON.stringify(entry)});
+      process.chdir(require('node:os').tmpdir());
+      new Worker('console.log(String(require(${JSON.stringify(entry)}).locks))', { eval: true });`;
+    const { stdout } = await promisify(execFile)(process.execPath, ['-e', program], {
+      cwd: root,
+      env: { ...process.env, WEB_LOCKS_BINARY: BINARY },
+    });
+    assert.equal(stdout, '[object LockManager]\n');
+  });
+});
