@@ -65,11 +65,15 @@ function usesMusl() {
   const loader = /\/ld-(musl|linux)-[-\w]+\.so\.\d\0/.exec(startOf(process.execPath));
   if (loader) return loader[1] === 'musl';
   const report = /** @type {any} */ (process.report);
-  const { excludeNetwork } = report;
-  report.excludeNetwork = true;
-  const { header } = report.getReport();
-  report.excludeNetwork = excludeNetwork;
-  return header.glibcVersionRuntime === undefined;
+  try {
+    const { excludeNetwork } = report;
+    report.excludeNetwork = true;
+    const { header } = report.getReport();
+    report.excludeNetwork = excludeNetwork;
+    return header.glibcVersionRuntime === undefined;
+  } catch {
+    return false; // Deno can forbid it; its programs are for glibc.
+  }
 }
 
 /** @param {string} program @returns {string} its headers, and the name of its loader behind them */
