@@ -5,6 +5,8 @@
  * the package brings for the platform.
  */
 
+const { Buffer } = require('node:buffer');
+const fs = require('node:fs');
 const { createRequire } = require('node:module');
 const path = require('node:path');
 const process = require('node:process');
@@ -54,14 +56,35 @@ function prebuild() {
   return `prebuilds/${process.platform}-${process.arch}${libc}`;
 }
 
-/** Asks the process itself: what the distribution's files say may be about another libc. */
+/**
+ * Asks the process itself: what the distribution's files say may be about another libc. The dynamic
+ * loader that its program names is of that libc. A diagnostic report says it too, where the program
+ * names none or must not be read, but takes some milliseconds.
+ */
 function usesMusl() {
+  const loader = /\/ld-(musl|linux)-[-\w]+\.so\.\d\0/.exec(startOf(process.execPath));
+  if (loader) return loader[1] === 'musl';
   const report = /** @type {any} */ (process.report);
-  const { excludeNetwork } = report;
-  report.excludeNetwork = true;
-  const { header } = report.getReport();
-  report.excludeNetwork = excludeNetwork;
-  return header.glibcVersionRuntime === undefined;
+  try {
+    const { excludeNetwork } = report;
+    report.excludeNetwork = true;
+    const { header } = report.getReport();
+    report.excludeNetwork = excludeNetwork;
+    return header.glibcVersionRuntime === undefined;
+  } catch {
+    return false; // Deno can forbid it; its programs are for glibc.
+  }
+}
+
+/** @param {string} program @returns {string} its headers, and the name of its loader behind them */
+function startOf(program) {
+  const bytes = Buffer.alloc(4096);
+  try {
+    const file = fs.openSync(program, 'r');
+    fs.readSync(file, bytes);
+    fs.closeSync(file);
+  } catch {}
+  return bytes.toString('latin1');
 }
 
 /** @param {string} place */
@@ -71,8 +94,10 @@ const fileIn = (place) => path.join(__dirname, '..', '..', place, 'web_locks.nod
 function* candidates() {
   const named = process.env.WEB_LOCKS_BINARY;
   if (named) {
-    // That one and no other.
+    // That one and no other, and the same for the threads that inherit the environment from here,
+    // wherever the process has gone meanwhile.
     const file = path.resolve(named);
+    if (file !== named) process.env.WEB_LOCKS_BINARY = file;
     yield [file, () => createRequire(__filename)(file)];
     return;
   }

@@ -12,8 +12,9 @@ const { nextTick, report } = require('../platform/intrinsics.js');
 const { closedError, noMemoryError, plainError, quote } = require('../platform/errors.js');
 
 const { threadId } = workerThreads;
-/** Node.js 20 does not tell it. @type {string} */
-const threadName = /** @type {any} */ (workerThreads).threadName ?? '';
+/** Node.js 20 does not tell it; newer ones tell a word of their own of workers without a name. */
+const { threadName: toldName = '' } = /** @type {{ threadName?: string }} */ (workerThreads);
+const threadName = toldName === 'WorkerThread' ? '' : toldName;
 
 /** @typedef {import('./contract.js').Backend} Backend */
 /** @typedef {import('./contract.js').Requester} Requester */

@@ -5,9 +5,10 @@
  * those are missing in a bare `vm` context, and a test environment may have replaced them.
  */
 
-const { transferableAbortController } = require('node:util');
+const util = require('node:util');
 
-const controller = transferableAbortController();
+// Bun does not have that function.
+const controller = util.transferableAbortController?.() ?? new globalThis.AbortController();
 controller.abort();
 
 /** @type {typeof globalThis.AbortSignal} */

@@ -43,6 +43,14 @@ describe('locks.query({ details: true })', () => {
     await Promise.all([first, second]);
   });
 
+  it('the name of a worker without one is empty', async (t) => {
+    const name = freshName();
+    const held = await (await RemoteAgent.start(t)).hold(name);
+    assert.equal((await detailsOf(name)).held[0].threadName, '');
+    held.release();
+    await held.settled;
+  });
+
   it('says for how long', async () => {
     const name = freshName();
     const held = await hold(locks, name);

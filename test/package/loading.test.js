@@ -4,9 +4,11 @@ const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
 const {
   cpSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   realpathSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } = require('node:fs');
@@ -215,5 +217,78 @@ describe('a binary that cannot be loaded', () => {
       assert.match(stderr, /web_locks\.node: (?!not there)\S/);
       return true;
     });
+  });
+});
+
+describe('the binary of the package', {
+  skip: process.platform !== 'linux' && 'Linux only',
+}, () => {
+  /** Runs a program in a copy of the package whose only binary is for `libc`: '' or '-musl'. */
+  const runWith = async (t, libc, program) => {
+    const { folder, entry: copied } = copyPackage(t);
+    const prebuild = path.join(folder, 'prebuilds', `linux-${process.arch}${libc}`);
+    mkdirSync(prebuild, { recursive: true });
+    renameSync(path.join(folder, BINARY), path.join(prebuild, 'web_locks.node'));
+    const prelude = `const entry = ${JSON.stringify(copied)};
+      const program = ${JSON.stringify(path.join(folder, 'program'))};`;
+    const { stdout } = await promisify(execFile)(process.execPath, ['-e', prelude + program]);
+    return stdout;
+  };
+  const { glibcVersionRuntime } = process.report.getReport().header;
+  const libc = glibcVersionRuntime === undefined ? '-musl' : '';
+
+  it('is chosen by the loader that this process’s program names, without a diagnostic report', async (t) => {
+    const stdout = await runWith(
+      t,
+      libc,
+      `process.report.getReport = () => { throw new Error('asked for a report'); };
+       console.log(String(require(entry).locks));`,
+    );
+    assert.equal(stdout, '[object LockManager]\n');
+  });
+
+  for (const [loader, chosen] of [
+    ['/lib/ld-musl-x86_64.so.1', '-musl'],
+    ['/lib64/ld-linux-x86-64.so.2', ''],
+    ['/nix/store/0-glibc-2.40/lib/ld-linux-aarch64.so.1', ''],
+  ]) {
+    it(`is that of linux-${process.arch}${chosen} for ${loader}`, async (t) => {
+      const stdout = await runWith(
+        t,
+        chosen,
+        `require('node:fs').writeFileSync(program, '\\x7fELF\\0${loader}\\0');
+         process.execPath = program;
+         console.log(String(require(entry).locks));`,
+      );
+      assert.equal(stdout, '[object LockManager]\n');
+    });
+  }
+
+  it('is chosen by a diagnostic report where the program names no loader, or cannot be read', async (t) => {
+    for (const program of ["''", 'program']) {
+      const stdout = await runWith(
+        t,
+        libc,
+        `require('node:fs').writeFileSync(program, 'no loader');
+         process.execPath = ${program};
+         console.log(String(require(entry).locks));`,
+      );
+      assert.equal(stdout, '[object LockManager]\n');
+    }
+  });
+});
+
+describe('a relative WEB_LOCKS_BINARY', () => {
+  it('names the same file for workers after the process changed its directory', async () => {
+    const program = `
+      const { Worker } = require('node:worker_threads');
+      require(${JSON.stringify(entry)});
+      process.chdir(require('node:os').tmpdir());
+      new Worker('console.log(String(require(${JSON.stringify(entry)}).locks))', { eval: true });`;
+    const { stdout } = await promisify(execFile)(process.execPath, ['-e', program], {
+      cwd: root,
+      env: { ...process.env, WEB_LOCKS_BINARY: BINARY },
+    });
+    assert.equal(stdout, '[object LockManager]\n');
   });
 });

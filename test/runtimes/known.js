@@ -1,0 +1,27 @@
+'use strict';
+
+/**
+ * By runtime, ends of the titles of tests that do not pass there or, in Deno, not always. The section
+ * "Bun and Deno" of docs/INSTALL.md says what it is about them.
+ */
+module.exports = {
+  bun: [
+    // Workers have no resourceLimits.
+    'while it runs out of heap with a lock in its hands',
+  ],
+  deno: [
+    // Listeners that stop the propagation of an event cannot be resisted.
+    'happens even if another listener stops the propagation of the event',
+    // There is no threadName.
+    'says who holds and who waits, with labels, and what blocks whom',
+    // terminate() does not end a thread that does not come back to its event loop.
+    'while it loads the package',
+    'inside request(), which it calls all the time',
+    'inside a callback that does not return',
+    'a worker blocked in Atomics.wait is granted, and terminated: the lock goes on',
+    // A worker's 'exit' event comes before the thread has ended; these look right after it.
+    'while locks are handed to and fro between it and this thread',
+    'its agent no longer shows in query()',
+    'hundreds of short-lived workers, several at a time, leave nothing behind',
+  ],
+};

@@ -1,0 +1,72 @@
+'use strict';
+
+/**
+ * The tests in Bun and Deno, as npm has them: `npm run test:runtimes`, after a build. Those of the
+ * specification run in the main thread and in a worker. Needs the npm registry.
+ */
+
+const { execFile } = require('node:child_process');
+const { mkdtempSync, readdirSync, rmSync } = require('node:fs');
+const { tmpdir } = require('node:os');
+const path = require('node:path');
+const { promisify } = require('node:util');
+
+const execute = promisify(execFile);
+const root = path.join(__dirname, '..', '..');
+const HARNESS = path.join(__dirname, 'harness.js');
+const RUNTIMES = [
+  { name: 'bun', version: '1.4.5', parameters: [] },
+  { name: 'deno', version: '2.9.6', parameters: ['run', '--quiet', '--allow-all'] },
+];
+
+/** The files of a folder of tests, each in the given kinds of threads. */
+const filesOf = (folder, ...threads) =>
+  readdirSync(path.join(root, 'test', folder))
+    .filter((file) => file.endsWith('.test.js') && file !== 'spec-in-a-worker.test.js')
+    .flatMap((file) => threads.map((thread) => [path.join('test', folder, file), thread]));
+
+const FILES = [
+  ...filesOf('spec', 'main', 'worker'),
+  ...filesOf('threads', 'main'),
+  ...filesOf('extensions', 'main'),
+];
+
+/** @returns {Promise<boolean>} whether all tests of the file passed */
+async function runFile(program, parameters, file, thread) {
+  const count = (output, word) => output.split(`\n${word}: `).length - 1;
+  try {
+    const { stdout } = await execute(
+      program,
+      [...parameters, HARNESS, path.join(root, file), thread],
+      // What does not end fails instead of stopping the others.
+      { cwd: root, env: { ...process.env, NO_COLOR: '1' }, timeout: 60_000 },
+    );
+    const output = `\n${stdout}`;
+    const passed = count(output, 'passed');
+    const left = count(output, 'left out');
+    console.log(`${file} (${thread}): ${passed} passed${left ? `, ${left} left out` : ''}`);
+    return passed > 0;
+  } catch (error) {
+    console.log(`${file} (${thread}): ${error.message}\n${error.stdout}`);
+    return false;
+  }
+}
+
+async function main() {
+  const folder = mkdtempSync(path.join(tmpdir(), 'web-locks-runtimes-'));
+  try {
+    const packages = RUNTIMES.map(({ name, version }) => `${name}@${version}`);
+    await execute('npm', ['install', '--no-audit', '--no-fund', '--prefix', folder, ...packages]);
+    for (const { name, version, parameters } of RUNTIMES) {
+      console.log(`\n${name} ${version}`);
+      const program = path.join(folder, 'node_modules', '.bin', name);
+      for (const [file, thread] of FILES) {
+        if (!(await runFile(program, parameters, file, thread))) process.exitCode = 1;
+      }
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+main();
