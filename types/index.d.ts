@@ -322,10 +322,7 @@ export declare class LockManager {
   ): Promise<Awaited<T>>;
 
   /** Extension. As `requestAll`, held until they are released. */
-  acquireAll(
-    names: Iterable<LockName>,
-    options?: SeveralOptions & Waiting,
-  ): Promise<SeveralLocks>;
+  acquireAll(names: Iterable<LockName>, options?: SeveralOptions & Waiting): Promise<SeveralLocks>;
   acquireAll(names: Iterable<LockName>, options: SeveralOptions): Promise<SeveralLocks | null>;
 
   /**

@@ -22,7 +22,10 @@ export const toDom: {
   mode: LockMode;
 } = ours;
 
-export const fromDom: Pick<typeof ours, 'options' | 'mode'> = { options: domOptions, mode: domMode };
+export const fromDom: Pick<typeof ours, 'options' | 'mode'> = {
+  options: domOptions,
+  mode: domMode,
+};
 
 /** A library written for browsers. */
 async function library(manager: LockManager): Promise<number> {

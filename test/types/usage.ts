@@ -65,7 +65,9 @@ export function nullOrNot(options: LockOptions, several: SeveralOptions, mode: L
   locks.request('name', kept);
   locks.requestAll(['name'], (got) => same<typeof got, readonly LockHandle[]>(true));
   locks.requestAll(['name'], { mode }, (got) => same<typeof got, readonly LockHandle[]>(true));
-  locks.requestAll(['name'], several, (got) => same<typeof got, readonly LockHandle[] | null>(true));
+  locks.requestAll(['name'], several, (got) =>
+    same<typeof got, readonly LockHandle[] | null>(true),
+  );
 }
 
 /** Options that are not given can be `undefined`, also with exactOptionalPropertyTypes. */
