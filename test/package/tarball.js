@@ -293,7 +293,7 @@ describe('installed without a compiler and without install scripts', () => {
       cwd: directory,
       env,
     });
-    assert.doesNotMatch(stdout + stderr, /prepare|node-gyp|npm info run/);
+    assert.doesNotMatch(stdout + stderr, /npm info run|> web-locks@/);
     const lock = JSON.parse(fs.readFileSync(path.join(directory, 'package-lock.json'), 'utf8'));
     assert.equal(lock.packages['node_modules/web-locks'].hasInstallScript, undefined);
     await check(directory);

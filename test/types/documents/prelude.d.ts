@@ -23,3 +23,14 @@ declare function print(): Promise<void>;
 declare function transfer(): Promise<void>;
 declare function callback(): Promise<void>;
 declare function lead(lock: { signal: AbortSignal }): Promise<void>;
+
+// Test runners; they are no packages of this repository.
+declare function afterEach(hook: () => Promise<void>): void;
+declare const vi: {
+  mock(
+    module: string,
+    factory: (original: () => Promise<typeof import('web-locks')>) => object,
+  ): void;
+};
+// biome-ignore lint/suspicious/noExplicitAny: what they are is not what is checked
+declare const expect: any, jest: any;
