@@ -2,9 +2,9 @@
  * The W3C Web Locks API for all threads of a Node.js process.
  *
  * The declarations are assignable to those of TypeScript's DOM library, and options also from them,
- * so code written for browsers type-checks unchanged. (With `exactOptionalPropertyTypes` a variable
- * of type {@link LockOptions} is not assignable to the DOM library's, which has no `undefined`.) What
- * is not of the specification says so. References in parentheses are sections of
+ * so code written for browsers type-checks unchanged. (With `exactOptionalPropertyTypes`, where the
+ * DOM library's options do not take `undefined`, ours are not assignable to them.) What is not of
+ * the specification says so. References in parentheses are sections of
  * https://www.w3.org/TR/2023/WD-web-locks-20230105/.
  */
 
