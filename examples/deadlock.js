@@ -4,6 +4,10 @@
 
 const { DeadlockError, locks } = require('web-locks');
 
+/**
+ * @param {string} outer
+ * @param {string} inner
+ */
 const nest = (outer, inner) =>
   locks.request(outer, { deadlock: 'reject' }, async () => {
     await new Promise(setImmediate);
@@ -12,9 +16,11 @@ const nest = (outer, inner) =>
 
 async function main() {
   const results = await Promise.allSettled([nest('a', 'b'), nest('b', 'a')]);
-  for (const { value, reason } of results) {
-    if (reason && !(reason instanceof DeadlockError)) throw reason;
-    console.log(value ?? `cycle: ${reason.cycle.map(({ name }) => name).join(' ')}`);
+  for (const result of results) {
+    if (result.status === 'fulfilled') console.log(result.value);
+    else if (result.reason instanceof DeadlockError) {
+      console.log(`cycle: ${result.reason.cycle.map(({ name }) => name).join(' ')}`);
+    } else throw result.reason;
   }
 }
 

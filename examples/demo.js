@@ -10,21 +10,29 @@ const { locks } = require('web-locks');
 
 const NAME = 'document';
 
+/** @typedef {{ mode: import('web-locks').LockMode, work?: number }} Actor */
+
 /**
  * One actor: requests the lock, holds it for `work` milliseconds (for ever if it has none), tells
  * what happens.
+ * @param {import('node:worker_threads').MessagePort} port
+ * @param {Actor} actor
  */
-async function actor({ mode, work }) {
-  parentPort.postMessage(`requests ${mode}`);
+async function act(port, { mode, work }) {
+  port.postMessage(`requests ${mode}`);
   await locks.request(NAME, { mode }, async () => {
-    parentPort.postMessage(`holds    ${mode}`);
+    port.postMessage(`holds    ${mode}`);
     await new Promise((resolve) => setTimeout(resolve, work ?? 2 ** 30));
   });
-  parentPort.postMessage('released');
+  port.postMessage('released');
 }
 
 async function timeline() {
   const start = performance.now();
+  /**
+   * @param {string} who
+   * @param {string} what
+   */
   const print = (who, what) => {
     const ms = (performance.now() - start).toFixed(0).padStart(5);
     console.log(`${ms} ms  ${who.padEnd(10)} ${what}`);
@@ -33,9 +41,11 @@ async function timeline() {
   /**
    * Starts an actor and waits until it has requested the lock, so that the order below is the order
    * of the queue.
+   * @param {string} name
+   * @param {Actor} actor
    */
-  const begin = async (name, actorData) => {
-    const worker = new Worker(__filename, { workerData: actorData });
+  const begin = async (name, actor) => {
+    const worker = new Worker(__filename, { workerData: actor });
     worker.on('message', (what) => print(name, what));
     await once(worker, 'message');
     return { worker, exited: once(worker, 'exit') };
@@ -53,6 +63,7 @@ async function timeline() {
   ];
 
   const { held, pending } = await locks.query();
+  /** @param {import('web-locks').LockInfo[]} infos */
   const list = (infos) =>
     infos.map((info) => `${info.mode} by thread ${info.clientId.split('-')[2]}`);
   print('main', `query(): held ${list(held).join(', ')}; pending ${list(pending).join(', ')}`);
@@ -67,4 +78,4 @@ async function timeline() {
 }
 
 if (isMainThread) timeline();
-else actor(workerData);
+else if (parentPort) act(parentPort, workerData);

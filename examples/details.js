@@ -5,7 +5,10 @@
 const { subscribe } = require('node:diagnostics_channel');
 const { locks } = require('web-locks');
 
-subscribe('locks.request.end', ({ name, label }) => console.log(`ended: ${name}, ${label}`));
+subscribe('locks.request.end', (message) => {
+  const { name, label } = /** @type {{ name: string, label: string }} */ (message);
+  console.log(`ended: ${name}, ${label}`);
+});
 
 async function main() {
   const handle = await locks.acquire('report', { label: 'nightly run' });

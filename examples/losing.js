@@ -5,6 +5,7 @@
 const { setTimeout: sleep } = require('node:timers/promises');
 const { LockStolenError, locks } = require('web-locks');
 
+/** @param {string} name */
 async function lead(name) {
   try {
     await locks.request('leader', async ({ signal }) => {

@@ -7,7 +7,9 @@ const { LockError, Mutex } = require('web-locks');
 
 async function main() {
   const mutex = new Mutex();
+  /** @type {number[]} */
   const done = [];
+  /** @param {number} x */
   const work = async (x) => {
     await sleep(Math.random() * 10);
     done.push(x);

@@ -4,8 +4,14 @@
 
 const { locks } = require('web-locks');
 
+/** @type {Record<string, number>} */
 const accounts = { alice: 100, bob: 100 };
 
+/**
+ * @param {string} from
+ * @param {string} to
+ * @param {number} amount
+ */
 const transfer = (from, to, amount) =>
   locks.requestAll([from, to], async () => {
     const [fromBalance, toBalance] = [accounts[from], accounts[to]];

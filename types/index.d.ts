@@ -1,9 +1,10 @@
 /**
  * The W3C Web Locks API for all threads of a Node.js process.
  *
- * The declarations are assignable to those of TypeScript's DOM library, and options and snapshots
- * also from them, so code written for browsers type-checks unchanged. What is not of the
- * specification says so. References in parentheses are sections of
+ * The declarations are assignable to those of TypeScript's DOM library, and options also from them,
+ * so code written for browsers type-checks unchanged. (With `exactOptionalPropertyTypes`, where the
+ * DOM library's options do not take `undefined`, ours are not assignable to them.) What is not of
+ * the specification says so. References in parentheses are sections of
  * https://www.w3.org/TR/2023/WD-web-locks-20230105/.
  */
 
@@ -32,19 +33,19 @@ export interface LockOptions {
    * Not together with `steal` or `signal`.
    * @default false
    */
-  ifAvailable?: boolean;
+  ifAvailable?: boolean | undefined;
 
   /**
    * The mode of the lock.
    * @default 'exclusive'
    */
-  mode?: LockMode;
+  mode?: LockMode | undefined;
 
   /**
    * Aborts the request while it is pending: it leaves the queue and its promise rejects with
    * `signal.reason`. Ignored once the lock is granted. Not together with `steal` or `ifAvailable`.
    */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 
   /**
    * Takes the lock away from whoever holds it, in any thread, and goes ahead of the queue. The
@@ -53,31 +54,34 @@ export interface LockOptions {
    * `signal`.
    * @default false
    */
-  steal?: boolean;
+  steal?: boolean | undefined;
 
   /**
    * Extension. Milliseconds to wait at most; then the promise rejects with a
    * {@link LockTimeoutError}. 0: fails at once unless the lock can be granted now. Not together
    * with `steal` or `ifAvailable`.
    */
-  timeout?: number;
+  timeout?: number | undefined;
 
   /** Extension. What it is for; shows in `query({ details: true })`, in errors and in warnings. */
-  label?: string;
+  label?: string | undefined;
 
   /**
    * Extension. Milliseconds after which one process warning tells that the request still waits, or
    * that the lock is still held, and names the other side.
    */
-  warnAfter?: number;
+  warnAfter?: number | undefined;
 
   /**
    * Extension. `'reject'` declares that the locks whose callbacks this request is made inside of
    * are not released before it has ended. If it would have to wait, and such requests of any
    * threads close a cycle with it, it rejects with a {@link DeadlockError}.
    */
-  deadlock?: 'reject';
+  deadlock?: 'reject' | undefined;
 }
+
+/** Options with which there is a lock where there could be `null`. */
+export type Waiting = { ifAvailable?: false | undefined };
 
 /**
  * A lock that is held (3.3). Given to the callback of {@link LockManager.request}; not
@@ -125,7 +129,7 @@ export interface SeveralLocks {
 }
 
 /** A resource name, or one with its mode; the mode of the options if it has none. */
-export type LockName = string | { name: string; mode?: LockMode };
+export type LockName = string | { name: string; mode?: LockMode | undefined };
 
 /** Options of {@link LockManager.requestAll}. */
 export type SeveralOptions = Omit<LockOptions, 'steal'>;
@@ -133,23 +137,23 @@ export type SeveralOptions = Omit<LockOptions, 'steal'>;
 /** Options of {@link LockManager.tryAcquireSync} and {@link LockManager.acquireSync}. */
 export type SyncOptions = Pick<LockOptions, 'mode' | 'label' | 'timeout' | 'warnAfter'>;
 
-/** A lock or a request in a {@link LockManagerSnapshot}. `query()` sets all members. */
+/** A lock or a request in a {@link LockManagerSnapshot}. */
 export interface LockInfo {
   /**
    * Tells which thread's it is: one string per thread and load of the package, `node-<process
    * id>-<thread id>-<number>`.
    */
-  clientId?: string;
-  mode?: LockMode;
-  name?: string;
+  clientId: string;
+  mode: LockMode;
+  name: string;
 }
 
-/** The state of a lock manager at one moment (4.5). `query()` sets all members. */
+/** The state of a lock manager at one moment (4.5). */
 export interface LockManagerSnapshot {
   /** The locks that are held, in no particular order. */
-  held?: LockInfo[];
+  held: LockInfo[];
   /** The requests that wait. Those of one name are in the order in which they were made. */
-  pending?: LockInfo[];
+  pending: LockInfo[];
 }
 
 /** A lock or a request in a {@link DetailedSnapshot}. */
@@ -217,7 +221,8 @@ export declare class DeadlockError extends LockError {
 
 /**
  * Called when the lock is granted, or with `null` if it was requested with `ifAvailable` and is not
- * available.
+ * available. Where that cannot be, {@link LockManager.request} takes callbacks of a {@link Lock} as
+ * well.
  *
  * The lock is held until what it returns settles; if that is not a promise or another thenable,
  * until it returns.
@@ -240,7 +245,7 @@ export declare class LockManager {
   query(): Promise<LockManagerSnapshot>;
   /** Extension: the same with threads, times, labels and what blocks whom. */
   query(options: { details: true }): Promise<DetailedSnapshot>;
-  query(options?: { details?: boolean }): Promise<LockManagerSnapshot>;
+  query(options?: { details?: boolean | undefined }): Promise<LockManagerSnapshot>;
 
   /**
    * Requests a lock, calls `callback` when it is granted, and releases it when what `callback`
@@ -266,7 +271,12 @@ export declare class LockManager {
    *   // Nobody else holds 'report', in any thread.
    * });
    */
-  request<T>(name: string, callback: LockGrantedCallback<T>): Promise<Awaited<T>>;
+  request<T>(name: string, callback: (lock: Lock) => T): Promise<Awaited<T>>;
+  request<T>(
+    name: string,
+    options: LockOptions & Waiting,
+    callback: (lock: Lock) => T,
+  ): Promise<Awaited<T>>;
   request<T>(
     name: string,
     options: LockOptions,
@@ -282,7 +292,7 @@ export declare class LockManager {
    * @example
    * await using lock = await locks.acquire('report');
    */
-  acquire(name: string, options?: LockOptions & { ifAvailable?: false }): Promise<LockHandle>;
+  acquire(name: string, options?: LockOptions & Waiting): Promise<LockHandle>;
   acquire(name: string, options: LockOptions): Promise<LockHandle | null>;
 
   /**
@@ -302,7 +312,7 @@ export declare class LockManager {
   ): Promise<Awaited<T>>;
   requestAll<T>(
     names: Iterable<LockName>,
-    options: SeveralOptions & { ifAvailable?: false },
+    options: SeveralOptions & Waiting,
     callback: (locks: readonly LockHandle[]) => T,
   ): Promise<Awaited<T>>;
   requestAll<T>(
@@ -312,10 +322,7 @@ export declare class LockManager {
   ): Promise<Awaited<T>>;
 
   /** Extension. As `requestAll`, held until they are released. */
-  acquireAll(
-    names: Iterable<LockName>,
-    options?: SeveralOptions & { ifAvailable?: false },
-  ): Promise<SeveralLocks>;
+  acquireAll(names: Iterable<LockName>, options?: SeveralOptions & Waiting): Promise<SeveralLocks>;
   acquireAll(names: Iterable<LockName>, options: SeveralOptions): Promise<SeveralLocks | null>;
 
   /**
@@ -339,15 +346,15 @@ export interface AcquireOptions {
    * Whether to wait. If not, and the lock is held, it rejects with a {@link LockError}.
    * @default true
    */
-  blocking?: boolean;
+  blocking?: boolean | undefined;
   /** Milliseconds to wait at most; then it rejects with a {@link LockTimeoutError}. */
-  timeout?: number;
+  timeout?: number | undefined;
 }
 
 /** Extension. What a named {@link Mutex} or {@link RWLock} is a lock of. */
 export interface BucketOptions {
   /** A bucket's name, or what {@link openBucket} returned; the default bucket if not given. */
-  bucket?: string | StorageBucket;
+  bucket?: string | StorageBucket | undefined;
 }
 
 /**
@@ -364,7 +371,11 @@ export declare class Mutex {
   readonly locked: boolean;
   /** Resolves to the function that releases it, which may be called more than once. */
   acquire(options?: AcquireOptions): Promise<() => void>;
-  runExclusive<T>(callback: () => T, options?: AcquireOptions): Promise<Awaited<T>>;
+  /**
+   * Rejects with a {@link LockStolenError} as soon as the lock is stolen; `lock.signal` tells the
+   * callback.
+   */
+  runExclusive<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
 }
 
 /** Extension. A lock that readers share and writers do not. */
@@ -374,8 +385,8 @@ export declare class RWLock {
   readonly locked: LockMode | null;
   acquireShared(options?: AcquireOptions): Promise<() => void>;
   acquireExclusive(options?: AcquireOptions): Promise<() => void>;
-  runShared<T>(callback: () => T, options?: AcquireOptions): Promise<Awaited<T>>;
-  runExclusive<T>(callback: () => T, options?: AcquireOptions): Promise<Awaited<T>>;
+  runShared<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
+  runExclusive<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
 }
 
 /** The lock manager of the default storage bucket, the same for all threads of the process. */
@@ -392,7 +403,7 @@ export interface StorageBucket {
  * Opens a storage bucket: a lock manager of its own, shared by all threads that open the same name.
  * Locks of one bucket neither block those of another nor show in its `query()`.
  *
- * @param name any string; no name gives the default bucket
+ * @param name any string; none of them opens the default bucket, whose manager is {@link locks}
  *
  * @example
  * const { locks } = openBucket('tenant-7');

@@ -118,6 +118,14 @@ function loadBinary() {
     } catch (error) {
       const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
       if (code === 'ERR_WEB_LOCKS_INCOMPATIBLE') throw error;
+      if (code === 'ERR_DLOPEN_DISABLED') {
+        throw plainError(
+          'web-locks: this process may not load native addons. Under the permission model, start ' +
+            'Node.js with --allow-addons as well; otherwise, without --no-addons.',
+          'ERR_WEB_LOCKS_NOT_LOADED',
+          { cause: error },
+        );
+      }
       const missing = code === 'MODULE_NOT_FOUND';
       attempts.push({ file, error, why: missing ? 'not there' : message.split('\n')[0] });
     }

@@ -209,6 +209,21 @@ describe('a binary that cannot be loaded', () => {
     });
   });
 
+  it('addons are not allowed: require throws which flag allows them', async () => {
+    const flags = process.allowedNodeEnvironmentFlags;
+    const permission = flags.has('--permission') ? '--permission' : '--experimental-permission';
+    const code = `require(${JSON.stringify(entry)})`;
+    for (const given of [[permission, '--allow-fs-read=*'], ['--no-addons']]) {
+      const run = promisify(execFile)(process.execPath, [...given, '-e', code]);
+      await assert.rejects(run, ({ stderr }) => {
+        assert.match(stderr, /ERR_WEB_LOCKS_NOT_LOADED/);
+        assert.match(stderr, /start Node\.js with --allow-addons/);
+        assert.doesNotMatch(stderr, /node-gyp/);
+        return true;
+      });
+    }
+  });
+
   it('damaged: require throws why the loader refused it', async (t) => {
     const { folder, entry: copied } = copyPackage(t);
     writeFileSync(path.join(folder, BINARY), 'not a binary');

@@ -119,6 +119,17 @@ async function tools(name, ...packages) {
   return path.join(directory, 'node_modules');
 }
 
+/** The fragments of a document's headings, as npm and GitHub make them. */
+function anchorsOf(file) {
+  const headings = [...fs.readFileSync(file, 'utf8').matchAll(/^#+ (.+)$/gm)];
+  return headings.map(([, heading]) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
 before(async () => {
   assert.ok(fs.existsSync(path.join(root, 'prebuilds', 'SHA256SUMS')), 'run: npm run prebuilds');
   fs.mkdirSync(bin);
@@ -159,7 +170,9 @@ describe('the tarball', () => {
 
   it('has what users need, and nothing else', () => {
     const allowed = [
-      /^(package\.json|README\.md|LICENSE|CHANGELOG\.md)$/,
+      /^(package\.json|LICENSE|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md)$/,
+      /^docs\/\w+\.(md|json|svg)$/,
+      /^examples\/\w+\.js$/,
       /^lib\/[\w-]+\.(js|mjs|d\.ts)$/,
       /^types\/[\w-]+\.d\.(ts|mts)$/,
       /^prebuilds\/(SHA256SUMS|[\w-]+\/web_locks\.node)$/,
@@ -182,11 +195,30 @@ describe('the tarball', () => {
   it('has nothing that makes a package manager build it', () => {
     assert.ok(!files.includes('binding.gyp'));
     const manifest = JSON.parse(fs.readFileSync(path.join(unpacked, 'package.json'), 'utf8'));
-    for (const script of ['preinstall', 'install', 'postinstall', 'prepare']) {
+    for (const script of ['preinstall', 'install', 'postinstall']) {
       assert.equal(manifest.scripts[script], undefined, script);
     }
-    assert.equal(manifest.gypfile, undefined);
+    assert.equal(manifest.gypfile, false);
     assert.equal(manifest.dependencies, undefined);
+  });
+
+  it('has what its documents link to', () => {
+    const dangling = [];
+    for (const document of files.filter((file) => file.endsWith('.md'))) {
+      const text = fs.readFileSync(path.join(unpacked, document), 'utf8');
+      for (const [, link] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
+        if (/^https?:/.test(link)) continue;
+        const [file, fragment] = link.split('#');
+        const target = file ? path.join(path.dirname(document), file) : document;
+        const there = fs.existsSync(path.join(unpacked, target));
+        const anchors =
+          there && fragment !== undefined ? anchorsOf(path.join(unpacked, target)) : [];
+        if (!there || (fragment !== undefined && !anchors.includes(fragment))) {
+          dangling.push(`${document}: ${link}`);
+        }
+      }
+    }
+    assert.deepEqual(dangling, []);
   });
 
   it('has the checksums of its binaries', () => {
@@ -253,6 +285,20 @@ describe('installed without a compiler and without install scripts', () => {
     await check(directory);
   });
 
+  it('runs no script where scripts are allowed', async () => {
+    const directory = folder('with-scripts', FILES);
+    const env = { ...environment(), npm_config_ignore_scripts: 'false' };
+    const parameters = ['install', '--foreground-scripts', '--loglevel=info', tarball];
+    const { stdout, stderr } = await execute(path.join(bin, 'npm'), parameters, {
+      cwd: directory,
+      env,
+    });
+    assert.doesNotMatch(stdout + stderr, /npm info run|> web-locks@/);
+    const lock = JSON.parse(fs.readFileSync(path.join(directory, 'package-lock.json'), 'utf8'));
+    assert.equal(lock.packages['node_modules/web-locks'].hasInstallScript, undefined);
+    await check(directory);
+  });
+
   it('pnpm', async () => {
     const modules = await tools('pnpm', 'pnpm@10');
     const directory = folder('with-pnpm', FILES);
@@ -288,8 +334,11 @@ describe('installed without a compiler and without install scripts', () => {
   it('with --permission and --allow-addons', async () => {
     const directory = folder('with-permission', FILES);
     await npm(directory, 'install', tarball);
-    const flags = ['--permission', '--allow-addons', '--allow-worker', '--allow-fs-read=*'];
-    assert.equal(await run(directory, nodes.get(24), [...flags, 'program.cjs']), 'excluded\n');
+    for (const [version, node] of nodes) {
+      const flag = version === 20 ? '--experimental-permission' : '--permission';
+      const flags = [flag, '--allow-addons', '--allow-worker', '--allow-fs-read=*'];
+      assert.equal(await run(directory, node, [...flags, 'program.cjs']), 'excluded\n');
+    }
   });
 
   it('the error without a binary lists each path and how to build', async () => {
@@ -310,6 +359,28 @@ describe('installed without a compiler and without install scripts', () => {
     await execute('npm', ['install', '--no-save', 'node-addon-api', 'node-gyp'], ordinary);
     const source = '--directory=node_modules/web-locks/src';
     await execute('npx', ['node-gyp', 'rebuild', source], ordinary);
+    await check(directory);
+  });
+});
+
+describe('installed with a compiler', () => {
+  it('from git: npm builds the binary', async () => {
+    const clone = path.join(work, 'clone');
+    await execute('git', ['clone', '--quiet', root, clone]);
+    const directory = folder('from-git', FILES);
+    const parameters = ['install', '--no-audit', '--no-fund', `git+file://${clone}`];
+    await execute('npm', parameters, { cwd: directory });
+    await check(directory);
+  });
+
+  it('from a clone: npm pack makes a package for this platform', async () => {
+    const clone = path.join(work, 'clone-to-pack');
+    await execute('git', ['clone', '--quiet', root, clone]);
+    await execute('npm', ['install', '--no-audit', '--no-fund'], { cwd: clone });
+    await execute('npm', ['pack'], { cwd: clone });
+    const [packed] = fs.readdirSync(clone).filter((file) => file.endsWith('.tgz'));
+    const directory = folder('from-clone', FILES);
+    await npm(directory, 'install', path.join(clone, packed));
     await check(directory);
   });
 });

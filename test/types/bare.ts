@@ -2,4 +2,4 @@
 
 import { locks } from 'web-locks';
 
-export const name: Promise<string | undefined> = locks.request('name', (lock) => lock?.name);
+export const name: Promise<string> = locks.request('name', (lock) => lock.name);

@@ -1,11 +1,9 @@
 // The declarations are assignable to those of TypeScript's DOM library, and what users pass in also
-// from them.
+// from them. Options to the DOM library's: dom-options.ts.
 
 import webLocks = require('web-locks');
 
 declare const domOptions: LockOptions;
-declare const domInfo: LockInfo;
-declare const domSnapshot: LockManagerSnapshot;
 declare const domMode: LockMode;
 declare const ours: {
   manager: webLocks.LockManager;
@@ -19,16 +17,13 @@ declare const ours: {
 export const toDom: {
   manager: LockManager;
   lock: Lock;
-  options: LockOptions;
   info: LockInfo;
   snapshot: LockManagerSnapshot;
   mode: LockMode;
 } = ours;
 
-export const fromDom: Omit<typeof ours, 'manager' | 'lock'> = {
+export const fromDom: Pick<typeof ours, 'options' | 'mode'> = {
   options: domOptions,
-  info: domInfo,
-  snapshot: domSnapshot,
   mode: domMode,
 };
 

@@ -7,3 +7,4 @@ import 'web-locks/register';
 export const manager: LockManager = locks;
 export const same: LockManager = webLocks.locks;
 export const uninstall: () => void = install();
+export const name: Promise<string> = locks.request('name', ({ name }) => name);

@@ -12,8 +12,12 @@ import {
   locks,
   openBucket,
   type DetailedSnapshot,
+  type LockGrantedCallback,
   type LockInfo,
+  type LockMode,
+  type LockOptions,
   type SeveralLocks,
+  type SeveralOptions,
 } from 'web-locks';
 import install = require('web-locks/install');
 
@@ -29,18 +33,54 @@ export async function accepted(signal: AbortSignal): Promise<void> {
   same<typeof awaited, string>(true);
   const nothing = await locks.request('name', { signal }, () => {});
   same<typeof nothing, void>(true);
-  await locks.request('name', { ifAvailable: true, steal: false }, (lock) => {
-    same<typeof lock, Lock | null>(true);
-    return lock?.name;
-  });
-  const { held = [], pending } = await locks.query();
+  const { held, pending } = await locks.query();
   same<typeof held, LockInfo[]>(true);
-  same<typeof pending, LockInfo[] | undefined>(true);
+  same<typeof pending, LockInfo[]>(true);
+  same<LockInfo['mode'], LockMode>(true);
   const bucket = openBucket('bucket');
   same<typeof bucket.locks, LockManager>(true);
   const uninstall = install();
   same<typeof uninstall, () => void>(true);
   install({});
+}
+
+/** A callback gets `null` where it can, and nowhere else. */
+export function nullOrNot(options: LockOptions, several: SeveralOptions, mode: LockMode): void {
+  const lock = (got: Lock) => got.name;
+  const lockOrNull = (got: Lock | null) => got?.name;
+  locks.request('name', (got) => same<typeof got, Lock>(true));
+  locks.request('name', { mode }, (got) => same<typeof got, Lock>(true));
+  locks.request('name', { ifAvailable: false }, (got) => same<typeof got, Lock>(true));
+  locks.request('name', { ifAvailable: undefined }, (got) => same<typeof got, Lock>(true));
+  locks.request('name', { steal: true }, lock);
+  locks.request('name', { steal: true }, lockOrNull);
+  locks.request('name', { ifAvailable: true }, (got) => same<typeof got, Lock | null>(true));
+  locks.request('name', options, (got) => same<typeof got, Lock | null>(true));
+  locks.request('name', { ...options, ifAvailable: false }, lock);
+  // @ts-expect-error: not available
+  locks.request('name', { ifAvailable: true }, lock);
+  // @ts-expect-error: perhaps not available
+  locks.request('name', options, lock);
+  const kept: LockGrantedCallback<string | undefined> = lockOrNull;
+  locks.request('name', kept);
+  locks.requestAll(['name'], (got) => same<typeof got, readonly LockHandle[]>(true));
+  locks.requestAll(['name'], { mode }, (got) => same<typeof got, readonly LockHandle[]>(true));
+  locks.requestAll(['name'], several, (got) =>
+    same<typeof got, readonly LockHandle[] | null>(true),
+  );
+}
+
+/** Options that are not given can be `undefined`, also with exactOptionalPropertyTypes. */
+export async function notGiven(given: { signal: AbortSignal | undefined }): Promise<void> {
+  const mode = undefined;
+  const common = { mode, timeout: undefined, label: undefined, warnAfter: undefined };
+  const request = { ...common, ...given, steal: undefined, deadlock: undefined };
+  await locks.request('name', request, (lock) => same<typeof lock, Lock>(true));
+  await locks.requestAll([{ name: 'name', mode }], { ...common, ...given }, () => {});
+  locks.acquireSync('name', common).release();
+  await locks.query({ details: undefined });
+  const mutex = new Mutex('name', { bucket: undefined });
+  await mutex.runExclusive(() => {}, { blocking: undefined, timeout: undefined });
 }
 
 export async function extensions(error: unknown): Promise<void> {
@@ -64,6 +104,8 @@ export async function extensions(error: unknown): Promise<void> {
   release();
   const value = await new RWLock().runShared(async () => 7, { blocking: false });
   same<typeof value, number>(true);
+  await new Mutex().runExclusive(({ signal }) => same<typeof signal, AbortSignal>(true));
+  await new RWLock().runShared((lock) => same<typeof lock, Lock>(true));
   if (error instanceof LockTimeoutError) same<typeof error.waited, number>(true);
   if (error instanceof LockStolenError) same<typeof error.clientId, string>(true);
   if (error instanceof DeadlockError) error.cycle.map(({ threadId }) => threadId);

@@ -1,0 +1,34 @@
+'use strict';
+
+/**
+ * Builds the addon. npm runs it as `prepare`: after `npm install` in a clone, before `npm pack`, and in
+ * the clone that a package manager makes of a dependency from git; never for those who install the
+ * package from the registry or from a tarball, which bring a binary.
+ *
+ * What is packed gets the binary of this platform where `require` looks for one built from source,
+ * unless those of all platforms are there (`npm run prebuilds`).
+ */
+
+const { spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+
+const root = path.join(__dirname, '..');
+const packed = path.join(root, 'src', 'build');
+const release = fs.existsSync(path.join(root, 'prebuilds', 'SHA256SUMS'));
+const built = path.join(root, 'build', 'Release', 'web_locks.node');
+
+/** Package managers put node-gyp into the path of their scripts. Its output is not npm's. */
+function build() {
+  const options = { cwd: root, stdio: ['ignore', 2, 2], shell: true };
+  const { status } = spawnSync('node-gyp configure build', options);
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+fs.rmSync(packed, { recursive: true, force: true });
+// A release is packed where nothing was built.
+if (!release || fs.existsSync(path.join(root, 'node_modules', 'node-addon-api'))) build();
+if (!release) {
+  fs.mkdirSync(path.join(packed, 'Release'), { recursive: true });
+  fs.copyFileSync(built, path.join(packed, 'Release', 'web_locks.node'));
+}

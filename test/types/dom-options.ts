@@ -1,0 +1,8 @@
+// Our options are assignable to those of the DOM library, but with `exactOptionalPropertyTypes`, where
+// the DOM library does not take `undefined`.
+
+import type webLocks = require('web-locks');
+
+declare const ours: webLocks.LockOptions;
+
+export const toDom: LockOptions = ours;
