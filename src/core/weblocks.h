@@ -22,8 +22,8 @@
  *   Resizing a table may, and is then left for later.
  * - Nothing here ever ends the process.
  *
- * Costs are what is done under the mutex, on average over names (their tables hash), and without
- * what any call may have to do besides: copy the events it hands over, wake agents that a call has
+ * Costs are on average over names (their tables hash), and without what any call may have to do
+ * besides: copy the events it hands over, wake agents that a call has
  * not come to wake yet, and resize a table, which is paid for by the requests that made it grow or
  * shrink. Where a request that says `reject_deadlock` ends or is granted, O(locks inside which it
  * was made) is added; where a lock ends, O(such requests that are pending inside it). */
