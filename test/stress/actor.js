@@ -118,7 +118,7 @@ class Actor {
 
   #rejected(error) {
     if (error === 'aborted') this.board.count('aborts');
-    else if (error === 'thrown') return;
+    else if (error === 'thrown' || Hostile.threw(error)) return;
     else if (error?.name === 'AbortError') this.board.count('robbed');
     else throw error;
   }

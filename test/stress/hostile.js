@@ -25,13 +25,18 @@ class Hostile {
     this.#actor = actor;
     for (const it of CHANNELS) subscribe(`locks.request.${it}`, () => this.enter());
     process.on('uncaughtException', (error) => {
-      if (error instanceof HostileError || isOverflow(error)) return;
+      if (Hostile.threw(error)) return;
       // Anything else is what it is without us: the end of the thread.
       process.removeAllListeners('uncaughtException');
       queueMicrotask(() => {
         throw error;
       });
     });
+  }
+
+  /** Whether an exception is users' code's, or of a stack that it let overflow. */
+  static threw(error) {
+    return error instanceof HostileError || isOverflow(error);
   }
 
   /** Users' code runs. */
