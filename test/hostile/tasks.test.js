@@ -199,11 +199,11 @@ describe('when others are told', () => {
     run(`
       const held = await hold(locks, 'x');
       let called;
-      const first = locks.request('x', { mode: 'shared' }, async () => {
-        await locks.request('x', { steal: true }, async () => {
-          // Nobody calls back beside the thief who does not know of him.
-          await turn();
-        });
+      let thief;
+      const first = locks.request('x', { mode: 'shared' }, () => {
+        // Nobody calls back beside the thief who does not know of him.
+        thief = locks.request('x', { steal: true }, turn);
+        return thief;
       });
       const second = locks.request('x', { mode: 'shared' }, (lock) => {
         called = lock.signal.aborted;
@@ -211,6 +211,7 @@ describe('when others are told', () => {
       await held.release();
       await assert.rejects(first, library.LockStolenError);
       await second.catch((error) => assert.ok(error instanceof library.LockStolenError));
+      await thief;
       assert.notEqual(called, false);
     `));
 

@@ -290,7 +290,8 @@ class World {
       },
       (error) => {
         entry.settled = true;
-        entry.leave();
+        // Where one of several was stolen, the callback goes on with the others.
+        if (!entry.arrived) entry.leave();
         const { DeadlockError, LockError } = this.library;
         const known = error instanceof HostileError || isOverflow(error) || error === 'aborted';
         if (known || error instanceof LockError || error instanceof DeadlockError) return;
@@ -361,8 +362,8 @@ class World {
     const name = this.name();
     const entry = new Entry(this, name, 'exclusive', false);
     const mutex = new this.library.Mutex(name);
-    const promise = mutex.runExclusive(() => {
-      entry.arrive({});
+    const promise = mutex.runExclusive((lock) => {
+      entry.arrive({ lock });
       return this.deferred(entry).promise;
     });
     this.track(entry, promise);

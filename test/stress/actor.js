@@ -8,6 +8,7 @@
 
 const { isMainThread, parentPort, workerData } = require('node:worker_threads');
 const { Board } = require('./board.js');
+const { Hostile } = require('./hostile.js');
 
 const tests = { immediate: () => new Promise(setImmediate), microtask: () => Promise.resolve() };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -34,7 +35,7 @@ function managersOf(subject, buckets) {
 class Actor {
   #random;
 
-  constructor(board, { slot, seed, subject, buckets, names, steal, waiting, ends }) {
+  constructor(board, { slot, seed, subject, buckets, names, steal, waiting, ends, hostile }) {
     this.board = board;
     this.slot = slot;
     this.steal = steal;
@@ -43,6 +44,7 @@ class Actor {
     this.managers = managersOf(subject, buckets);
     this.namesEach = names / this.managers.length;
     this.#random = generator(seed);
+    if (hostile) this.hostile = new Hostile(this);
   }
 
   chance(probability) {
@@ -54,7 +56,7 @@ class Actor {
   }
 
   /** Low numbers more often, so that there is contention with many names, too. */
-  #pickName() {
+  pickName() {
     const bucket = this.below(this.managers.length);
     const name = Math.floor(this.#random() ** 3 * this.namesEach);
     return { manager: this.managers[bucket], name: bucket * this.namesEach + name };
@@ -68,7 +70,7 @@ class Actor {
 
   async #loop() {
     while (!this.board.stopped) {
-      await this.#once();
+      await this.once();
       if (this.chance(0.1)) await tests.immediate();
       if (this.ends && this.chance(0.00005)) this.#endThread();
     }
@@ -85,6 +87,7 @@ class Actor {
 
   #abortSoon() {
     const controller = new AbortController();
+    this.hostile?.keep(controller);
     const abort = () => controller.abort('aborted');
     const when = this.below(5);
     if (when === 0) queueMicrotask(abort);
@@ -93,14 +96,20 @@ class Actor {
     return controller.signal;
   }
 
-  async #once() {
-    const { manager, name } = this.#pickName();
-    // One name in four is for stealing: there, who holds and in which order cannot be checked.
-    const stealable = this.steal && name % 4 === 3;
+  /** One name in four is for stealing: there, who holds and in which order cannot be checked. */
+  isStealable(name) {
+    return this.steal && name % 4 === 3;
+  }
+
+  async once() {
+    const { manager, name } = this.pickName();
+    const stealable = this.isStealable(name);
     const options = this.#options(stealable);
     const times = { begun: this.board.tick(), made: 0 };
     this.board.count('requests');
-    const released = manager.request(`name ${name}`, options, (lock) =>
+    const title = `name ${name}`;
+    const given = this.hostile?.disguise(options, title) ?? { options, name: title };
+    const released = manager.request(given.name, given.options, (lock) =>
       this.#inside(lock, name, options, times, stealable),
     );
     times.made = this.board.tick();
@@ -109,7 +118,7 @@ class Actor {
 
   #rejected(error) {
     if (error === 'aborted') this.board.count('aborts');
-    else if (error === 'thrown') return;
+    else if (error === 'thrown' || Hostile.threw(error)) return;
     else if (error?.name === 'AbortError') this.board.count('robbed');
     else throw error;
   }

@@ -8,7 +8,7 @@
  *
  * Options: --minutes or --seconds, --seed, --workers (2 to 32), --names (1 to 1000), --buckets,
  * --loops (in each thread), --no-kills, --no-steal, --no-waiting (every request says
- * `ifAvailable`),
+ * `ifAvailable`), --hostile (every other worker is a hostile user, hostile.js),
  * --subject node (Node.js's own `worker_threads.locks`, as a control; it does not survive kills and
  * steals for long). The seed fixes the decisions of each thread, not how threads interleave.
  */
@@ -45,10 +45,12 @@ class Torture {
   }
 
   #actorData(slot) {
-    const { subject, buckets, names, steal, waiting, kills, seed } = this.options;
+    const { subject, buckets, names, steal, waiting, kills, hostile, seed } = this.options;
     const own =
       (seed ^ Math.imul(slot + 1, 0x9e3779b1) ^ Math.imul(this.#threads, 0x85ebca6b)) >>> 0;
-    return { slot, seed: own, subject, buckets, names, steal, waiting, ends: kills && slot > 0 };
+    const shape = { subject, buckets, names, steal, waiting };
+    const [ends, isHostile] = [kills && slot > 0, hostile && slot % 2 === 1];
+    return { slot, seed: own, ...shape, ends, hostile: isHostile };
   }
 
   async run() {
@@ -224,8 +226,8 @@ const summary = (report) =>
     .join(', ');
 
 /**
- * @param {object} options seconds, and any of seed, workers, names, buckets, kills, steal, subject,
- *   verbose
+ * @param {object} options seconds, and any of seed, workers, names, buckets, kills, steal, hostile,
+ *   subject, verbose
  * @returns what happened: counts by kind, faults by kind, and `failures` in words
  */
 function torture({
@@ -241,6 +243,7 @@ function torture({
     kills: true,
     steal: true,
     waiting: true,
+    hostile: false,
     subject: 'web-locks',
     verbose: false,
   };
@@ -264,6 +267,7 @@ async function main() {
       'no-kills': { type: 'boolean' },
       'no-steal': { type: 'boolean' },
       'no-waiting': { type: 'boolean' },
+      hostile: { type: 'boolean' },
       subject: number,
     },
   });
@@ -275,6 +279,7 @@ async function main() {
     kills: !values['no-kills'],
     steal: !values['no-steal'],
     waiting: !values['no-waiting'],
+    hostile: Boolean(values.hostile),
     subject: subject ?? 'web-locks',
     verbose: true,
   };

@@ -14,6 +14,7 @@ const shapes = {
   '2 workers on 1 name, without steals': { workers: 2, names: 1, buckets: 1, steal: false },
   '4 workers on 20 names in 2 buckets': { workers: 4, names: 20, buckets: 2 },
   '16 workers on 400 names in 8 buckets': { workers: 16, names: 400, buckets: 8 },
+  '4 workers, two of them hostile, on 20 names': { workers: 4, names: 20, hostile: true },
 };
 
 describe('torture: workers request, abort, steal, throw, hang and are killed', () => {
