@@ -22,16 +22,36 @@ function install(target = globalThis) {
 }
 
 /**
+ * What was installed over a property, the first of all below the others, and what was there before.
+ * @typedef {{ before: PropertyDescriptor | undefined, layers: PropertyDescriptor[] }} Installed
+ */
+
+/** @type {WeakMap<object, Map<string, Installed>>} */
+const installed = new WeakMap();
+
+/**
  * @param {any} object
  * @param {string} name
  * @param {PropertyDescriptor} descriptor
- * @param {(() => void)[]} undo gets the function that puts back what was there
+ * @param {(() => void)[]} undo gets the function that takes it away again: what it was installed
+ *   over comes to light once everything above it is gone, too
  */
 function replace(object, name, descriptor, undo) {
-  const before = Object.getOwnPropertyDescriptor(object, name);
+  const properties = installed.get(object) ?? new Map();
+  installed.set(object, properties);
+  const property = properties.get(name) ?? {
+    before: Object.getOwnPropertyDescriptor(object, name),
+    layers: [],
+  };
   Object.defineProperty(object, name, descriptor);
+  properties.set(name, property);
+  property.layers.push(descriptor);
   undo.push(() => {
-    if (before) Object.defineProperty(object, name, before);
+    const { before, layers } = property;
+    layers.splice(layers.indexOf(descriptor), 1);
+    const below = layers.at(-1) ?? before;
+    if (layers.length === 0) properties.delete(name);
+    if (below) Object.defineProperty(object, name, below);
     else delete object[name];
   });
 }

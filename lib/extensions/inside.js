@@ -18,7 +18,10 @@ let storage;
  * @returns {Request[]}
  */
 function locksInside() {
-  return (storage?.getStore() ?? []).filter((lock) => lock.held);
+  /** @type {Request[]} */
+  const held = [];
+  addHeld(held, storage?.getStore() ?? []);
+  return held;
 }
 
 /**
@@ -31,7 +34,19 @@ function locksInside() {
 function callInside(locks, callback, argument) {
   storage ??= new AsyncLocalStorage();
   // Not a list of lists: a loop that goes on from callback to callback is inside of few locks.
-  return storage.run([...locks, ...locksInside()], () => callback(argument));
+  /** @type {Request[]} */
+  const inside = [];
+  addHeld(inside, locks);
+  addHeld(inside, storage.getStore() ?? []);
+  return storage.run(inside, () => callback(argument));
+}
+
+/**
+ * @param {Request[]} to
+ * @param {Request[]} from
+ */
+function addHeld(to, from) {
+  for (let i = 0; i < from.length; i++) if (from[i].held) to[to.length] = from[i];
 }
 
 module.exports = { callInside, locksInside };

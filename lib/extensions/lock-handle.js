@@ -12,6 +12,7 @@ const {
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { Lock, own } = require('../standard/lock.js');
 const { ENDED, GRANTED, PENDING, STOLEN, UNAVAILABLE } = require('../standard/lock-request.js');
+const { callSite } = require('./origin.js');
 const { Request } = require('./request.js');
 
 /** How long a blocked thread stays away from JavaScript, in which the engine can end it. */
@@ -81,13 +82,25 @@ class LockHandle extends Lock {
  * itself, or null if it said `ifAvailable` and the lock is not.
  */
 class HeldRequest extends Request {
+  /**
+   * @param {import('../backend/contract.js').Backend} backend
+   * @param {string} name the resource name
+   * @param {Readonly<import('./options.js').RequestOptions>} options valid together
+   * @param {number} [asked] see Watch
+   */
+  // biome-ignore lint/complexity/noUselessConstructor: the implicit one iterates over its arguments
+  constructor(backend, name, options, asked) {
+    super(backend, name, options, asked);
+  }
+
   /** @returns {Promise<any>} the answer */
   acquire() {
     const answer = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
     });
-    this.#attempt();
+    // Where the stack is full the constructor rejects.
+    if (this.reject) this.#attempt();
     return answer;
   }
 
@@ -176,19 +189,17 @@ class HeldRequest extends Request {
 
 /** A request that is answered with a handle, which releases the lock when it is collected. */
 class HandleRequest extends HeldRequest {
-  #where = '';
-
-  /** @override */
-  acquire() {
-    this.#where = callSite(this.acquire);
-    return super.acquire();
+  /**
+   * @param {import('../backend/contract.js').Backend} backend
+   * @param {string} name the resource name
+   * @param {Readonly<import('./options.js').RequestOptions>} options valid together
+   */
+  constructor(backend, name, options) {
+    super(backend, name, options);
+    this.#where = callSite(HandleRequest);
   }
 
-  /** @override @param {number} limit */
-  acquireSync(limit) {
-    this.#where = callSite(this.acquireSync);
-    return super.acquireSync(limit);
-  }
+  #where;
 
   /** @override */
   value() {
@@ -208,42 +219,4 @@ function createHandle(request, where) {
   return handle;
 }
 
-/** What tells where a handle was acquired has so many lines. */
-const FRAMES = 4;
-
-/**
- * Where a function was called, as text: what the engine keeps of a stack until it is asked for
- * holds on to everything that was called there, also to who has the handle.
- * @param {Function} callee
- * @returns {string}
- */
-function callSite(callee) {
-  const holder = { stack: '' };
-  try {
-    const { prepareStackTrace, stackTraceLimit } = Error;
-    Error.prepareStackTrace = describeFrames;
-    Error.stackTraceLimit = FRAMES;
-    try {
-      Error.captureStackTrace(holder, callee);
-      return holder.stack;
-    } finally {
-      Error.prepareStackTrace = prepareStackTrace;
-      Error.stackTraceLimit = stackTraceLimit;
-    }
-  } catch {
-    // Somebody froze Error.
-    return '';
-  }
-}
-
-/**
- * @param {Error} _error
- * @param {NodeJS.CallSite[]} frames
- */
-function describeFrames(_error, frames) {
-  let text = '';
-  for (let i = 0; i < frames.length; i++) text += `${i ? '\n' : ''}    at ${frames[i]}`;
-  return text;
-}
-
-module.exports = { HandleRequest, HeldRequest, LockHandle, callSite, createHandle };
+module.exports = { HandleRequest, HeldRequest, LockHandle, createHandle };

@@ -1,9 +1,9 @@
 'use strict';
 
-const { then } = require('../platform/intrinsics.js');
 const { LockRequest, PENDING } = require('../standard/lock-request.js');
 const { callInside, locksInside } = require('./inside.js');
 const { DeadlockError, LockStolenError, LockTimeoutError } = require('./lock-errors.js');
+const { inTheirStack, originOf, withOrigin } = require('./origin.js');
 const { Watch, isWatched } = require('./watch.js');
 
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
@@ -25,6 +25,8 @@ class Request extends LockRequest {
     this.inside = options.deadlock ? locksInside() : undefined;
     this.label = options.label;
     if (isWatched(options)) this.observer = new Watch(this, asked);
+    /** Where it was made, kept for an error only if a time limit may lead to one. */
+    this.origin = options.timeout === undefined ? undefined : originOf(Request);
   }
 
   /** @override @returns {import('../backend/contract.js').Disposition} */
@@ -52,24 +54,25 @@ class Request extends LockRequest {
   /** The time limit of the request is reached. */
   timedOut() {
     if (this.state !== PENDING || !this.leave()) return;
-    inTheirStack(this, () => this.fail(this.timeoutError()));
+    this.fail(this.timeoutError());
     this.backend.tell();
   }
 
   timeoutError() {
     const waited = this.observer?.waited() ?? 0;
-    return new LockTimeoutError(this.name, waited, this.backend.holders(this.name));
+    const error = new LockTimeoutError(this.name, waited, this.backend.holders(this.name));
+    return withOrigin(error, this.origin);
   }
 
   /** @override @param {boolean} fromEvents */
   lose(fromEvents) {
-    if (fromEvents && this.reject) inTheirStack(this, () => super.lose(fromEvents));
+    if (fromEvents && this.reject && !this.origin) inTheirStack(this, () => super.lose(fromEvents));
     else super.lose(fromEvents);
   }
 
   /** @override @param {string} thief client id */
   lossError(thief) {
-    return new LockStolenError(this.name, thief);
+    return withOrigin(new LockStolenError(this.name, thief), this.origin);
   }
 
   /**
@@ -78,25 +81,15 @@ class Request extends LockRequest {
    * @param {any} lock
    */
   call(callback, lock) {
-    return this.inside ? callInside([this], callback, lock) : callback(lock);
+    return this.options.deadlock ? callInside([this], callback, lock) : callback(lock);
   }
-}
 
-/**
- * Rejects the promise of a request with an error that is made where its stack has those who wait
- * for that promise: in an async function whose own promise leads to it.
- * @param {Request} request
- * @param {() => void} tell makes the error and rejects; before that nothing settles the promise
- */
-function inTheirStack({ resolve, reject }, tell) {
-  // Nothing but the engine looks at this reaction: the promise is settled by then.
-  then(inMicrotask(tell), resolve, reject);
-}
-
-/** @param {() => void} tell */
-async function inMicrotask(tell) {
-  await undefined;
-  tell();
+  /** @override */
+  use() {
+    // Of a chain of requests, each made inside of the one before, none keeps the other.
+    this.inside = undefined;
+    return super.use();
+  }
 }
 
 module.exports = { Request };

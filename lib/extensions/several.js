@@ -7,12 +7,13 @@
  */
 
 const { notSupportedError, typeError } = require('../platform/errors.js');
-const { Promise, now, then } = require('../platform/intrinsics.js');
+const { Promise, now, uncurry } = require('../platform/intrinsics.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { checkName, describe, toDOMString, toLockMode } = require('../standard/webidl.js');
 const { callInside } = require('./inside.js');
-const { HeldRequest, callSite, createHandle } = require('./lock-handle.js');
+const { HeldRequest, createHandle } = require('./lock-handle.js');
 const { checkRequest, toOptions } = require('./options.js');
+const { callSite } = require('./origin.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('../backend/contract.js').LockMode} LockMode */
@@ -21,31 +22,46 @@ const { checkRequest, toOptions } = require('./options.js');
 
 /**
  * @typedef {object} Several what to lock, and how
- * @property {string[]} asked the names in the order asked for
- * @property {Map<string, LockMode>} modes by name, the stronger mode of duplicates
+ * @property {Part[]} parts each name once, in the order in which they are taken
  * @property {Readonly<RequestOptions>} options
+ */
+
+/**
+ * @typedef {object} Part
+ * @property {string} name
+ * @property {LockMode} mode the stronger one of duplicates
+ * @property {number[]} places where it was asked for
  */
 
 /** One of several: what happens to it, happens to all. */
 class PartRequest extends HeldRequest {
-  /** @type {Group | undefined} */
-  group;
+  /**
+   * @param {Backend} backend
+   * @param {string} name the resource name
+   * @param {Readonly<RequestOptions>} options valid together
+   * @param {Group} group
+   */
+  constructor(backend, name, options, group) {
+    super(backend, name, options, group.asked);
+    this.group = group;
+  }
 
   /** @override @param {boolean} fromEvents */
   lose(fromEvents) {
     super.lose(fromEvents);
-    this.group?.lost(this.lossReason());
+    this.group.lost(this.lossReason());
   }
 }
 
 /** The locks of one call, from the first request to the release of all. */
 class Group {
-  /** @type {Map<string, PartRequest>} */
-  requests = new Map();
+  asked = now();
+  /** Granted, in the order in which they were. @type {PartRequest[]} */
+  #taken = [];
   /** The one that is waited for. @type {PartRequest | undefined} */
   #pending;
   /** Why they are not held together any more. @type {{ error: unknown } | undefined} */
-  failure;
+  #failure;
   /** Called with that. @type {(error: unknown) => void} */
   onFailure = () => {};
 
@@ -55,19 +71,15 @@ class Group {
    * @param {Several} several
    * @returns {Promise<boolean>} false if it said `ifAvailable` and one of them is not
    */
-  async take(backend, { modes, options }) {
-    const asked = now();
-    const end = asked + (options.timeout ?? 0);
+  async take(backend, { parts, options }) {
+    const end = this.asked + (options.timeout ?? 0);
     try {
-      // `sort` without a function compares code units.
-      for (const name of [...modes.keys()].sort()) {
+      for (let i = 0; i < parts.length; i++) {
         const timeout = options.timeout && Math.max(end - now(), 0);
-        const mode = /** @type {LockMode} */ (modes.get(name));
-        const part = { ...options, mode, timeout };
+        const part = { ...options, mode: parts[i].mode, timeout };
         // It may have been aborted while another one was waited for.
         checkRequest(part);
-        const request = new PartRequest(backend, name, part, asked);
-        request.inside?.push(...this.requests.values());
+        const request = new PartRequest(backend, parts[i].name, part, this);
         if (!(await this.#takeOne(request))) {
           this.release();
           return false;
@@ -85,27 +97,62 @@ class Group {
    * @returns {Promise<boolean>}
    */
   async #takeOne(request) {
-    request.group = this;
+    const { inside } = request;
+    for (let i = 0; inside && i < this.#taken.length; i++) inside[inside.length] = this.#taken[i];
     this.#pending = request;
     const taken = await request.acquire();
     this.#pending = undefined;
-    if (taken) this.requests.set(request.name, request);
+    if (taken) this.#taken[this.#taken.length] = request;
     // One of them may have been stolen since the promise was settled.
-    if (this.failure) throw this.failure.error;
+    if (this.#failure) throw this.#failure.error;
     return taken !== null;
   }
 
   /** @param {unknown} error why one of them is not held any more */
   lost(error) {
-    if (this.failure) return;
-    this.failure = { error };
+    if (this.#failure) return;
+    this.#failure = { error };
     const pending = this.#pending;
     if (pending?.leave()) pending.fail(error);
     this.onFailure(error);
   }
 
   release() {
-    for (const request of this.requests.values()) request.giveBack();
+    for (let i = 0; i < this.#taken.length; i++) this.#taken[i].giveBack();
+  }
+
+  /**
+   * Calls a callback with the locks, then releases them.
+   * @param {Several} several
+   * @param {(locks: readonly LockHandle[]) => any} callback
+   * @returns {Promise<any>} settles like what it returned, or as soon as one of them is stolen
+   */
+  use(several, callback) {
+    return new Promise((resolve, reject) => {
+      this.onFailure = reject;
+      this.#call(several, callback, resolve, reject);
+    });
+  }
+
+  /**
+   * @param {Several} several
+   * @param {(locks: readonly LockHandle[]) => any} callback
+   * @param {(value: any) => void} resolve
+   * @param {(error: any) => void} reject
+   */
+  async #call(several, callback, resolve, reject) {
+    let settle = resolve;
+    let result;
+    try {
+      const locks = this.handles(several);
+      const { deadlock } = several.options;
+      result = await (deadlock ? callInside(this.#taken, callback, locks) : callback(locks));
+    } catch (error) {
+      settle = reject;
+      result = error;
+    }
+    this.release();
+    settle(result);
   }
 
   /**
@@ -113,10 +160,15 @@ class Group {
    * @param {string} [where] see createHandle
    * @returns {LockHandle[]} in the order asked for
    */
-  handles({ asked }, where) {
-    const handles = new Map();
-    for (const [name, request] of this.requests) handles.set(name, createHandle(request, where));
-    return asked.map((name) => handles.get(name));
+  handles({ parts }, where) {
+    /** @type {LockHandle[]} */
+    const handles = [];
+    for (let i = 0; i < parts.length; i++) {
+      const handle = createHandle(this.#taken[i], where);
+      const { places } = parts[i];
+      for (let j = 0; j < places.length; j++) handles[places[j]] = handle;
+    }
+    return handles;
   }
 }
 
@@ -129,7 +181,7 @@ class SeveralLocks {
 
   /** Releases all of them, at once. Calls after the first do nothing. */
   release() {
-    for (const handle of this.locks) handle.release();
+    for (let i = 0; i < this.locks.length; i++) this.locks[i].release();
   }
 
   [dispose]() {
@@ -155,20 +207,46 @@ function toSeveral(names, givenOptions, operation) {
   if (options.steal) {
     throw notSupportedError("The 'steal' option cannot be used with several names.");
   }
+  /** @type {Part[]} */
   const asked = [];
-  const modes = new Map();
+  // The iterator is the caller's.
   for (const entry of names) {
     const named = typeof entry === 'object' && entry !== null;
     const name = toDOMString(named ? entry.name : entry, operation, 'A name');
     const given = named ? entry.mode : undefined;
     const mode = given === undefined ? options.mode : toLockMode(given, operation);
     checkName(name);
-    asked.push(name);
-    if (modes.get(name) !== 'exclusive') modes.set(name, mode);
+    asked[asked.length] = { name, mode, places: [asked.length] };
   }
   checkRequest(options);
-  return { asked, modes, options };
+  return { parts: merge(asked), options };
 }
+
+/**
+ * @param {Part[]} parts in the order asked for; becomes the result
+ * @returns {Part[]} in the order of the code units of their names, each name once
+ */
+function merge(parts) {
+  sort(parts, (one, other) => {
+    if (one.name !== other.name) return one.name < other.name ? -1 : 1;
+    return one.places[0] - other.places[0];
+  });
+  let count = 0;
+  for (let i = 0; i < parts.length; i++) {
+    const last = parts[count - 1];
+    if (last?.name === parts[i].name) {
+      last.places[last.places.length] = parts[i].places[0];
+      if (parts[i].mode === 'exclusive') last.mode = 'exclusive';
+    } else {
+      parts[count++] = parts[i];
+    }
+  }
+  parts.length = count;
+  return parts;
+}
+
+/** @type {<T>(array: T[], compare: (one: T, other: T) => number) => void} */
+const sort = uncurry(Array.prototype.sort);
 
 /**
  * @param {Backend} backend
@@ -193,28 +271,7 @@ async function acquireSeveral(backend, several, callee) {
  */
 async function useSeveral(backend, several, callback) {
   const group = new Group();
-  if (!(await group.take(backend, several))) return callback(null);
-  return new Promise((resolve, reject) => {
-    group.onFailure = reject;
-    then(use(group, several, callback), resolve, reject);
-  });
-}
-
-/**
- * @param {Group} group
- * @param {Several} several
- * @param {(locks: readonly LockHandle[]) => any} callback
- */
-async function use(group, several, callback) {
-  try {
-    const requests = [...group.requests.values()];
-    const locks = group.handles(several);
-    return await (several.options.deadlock
-      ? callInside(requests, callback, locks)
-      : callback(locks));
-  } finally {
-    group.release();
-  }
+  return (await group.take(backend, several)) ? group.use(several, callback) : callback(null);
 }
 
 module.exports = { SeveralLocks, acquireSeveral, toSeveral, useSeveral };

@@ -38,8 +38,9 @@ class Watch {
   #timeout;
   /** @type {any} */
   #warning;
-  /** When to warn, as `now()` tells it; 0: not any more. */
-  #warnAt = 0;
+  /** When to warn, as `now()` tells it; Infinity: not, or not any more. */
+  #warnAt = Number.POSITIVE_INFINITY;
+  #warned = false;
 
   /**
    * @param {Request} request
@@ -77,7 +78,7 @@ class Watch {
 
   granted() {
     // One warning for the wait or for the lock, whichever first takes too long.
-    if (this.#warnAt !== 0 || !this.#warning) this.#warnLater();
+    if (!this.#warned) this.#warnLater();
     this.#publish(grant, {});
   }
 
@@ -113,40 +114,39 @@ class Watch {
 
   /** @param {number} milliseconds */
   #limit(milliseconds) {
-    this.#timeout = setTimeout(
-      () => {
-        if (milliseconds > LONGEST_TIMER) this.#limit(milliseconds - LONGEST_TIMER);
-        else this.#request.timedOut();
-      },
-      Math.min(milliseconds, LONGEST_TIMER),
-    );
+    this.#timeout = later(milliseconds, (rest) => {
+      if (rest > 0) this.#limit(rest);
+      else this.#request.timedOut();
+    });
   }
 
   #warnLater() {
     const { warnAfter } = this.#options;
     if (warnAfter === undefined || this.#ended) return;
+    clearTimeout(this.#warning);
     this.#warnAt = now() + warnAfter;
-    this.#warnWhenDue();
+    this.#warnIn(warnAfter);
   }
 
-  #warnWhenDue() {
-    clearTimeout(this.#warning);
-    const left = this.#warnAt - now();
-    if (left <= 0) {
-      this.#warn().catch(report);
-      return;
-    }
-    this.#warning = setTimeout(() => this.#warnWhenDue(), Math.min(left, LONGEST_TIMER));
+  /** @param {number} milliseconds */
+  #warnIn(milliseconds) {
+    this.#warning = later(milliseconds, (rest) => {
+      if (rest > 0) this.#warnIn(rest);
+      else this.#warn().catch(report);
+    });
     unref(this.#warning);
   }
 
   /** The thread is blocked for a while: timers do not run. */
   blocked() {
-    if (this.#warnAt !== 0 && now() >= this.#warnAt) this.#warnWhenDue();
+    if (now() < this.#warnAt) return;
+    clearTimeout(this.#warning);
+    this.#warn().catch(report);
   }
 
   async #warn() {
-    this.#warnAt = 0;
+    this.#warned = true;
+    this.#warnAt = Number.POSITIVE_INFINITY;
     const { backend, name } = this.#request;
     const what = `the lock ${quote(name)}${labelOf(this.#options.label)}`;
     let message;
@@ -177,6 +177,17 @@ class Watch {
       report(error);
     }
   }
+}
+
+/**
+ * @param {number} milliseconds
+ * @param {(rest: number) => void} then called when they are over, or with how many are left where
+ *   they are more than a timer can wait
+ * @returns {NodeJS.Timeout}
+ */
+function later(milliseconds, then) {
+  const part = Math.min(milliseconds, LONGEST_TIMER);
+  return setTimeout(() => then(milliseconds - part), part);
 }
 
 /** @param {string | undefined} label */

@@ -28,9 +28,11 @@ const then = uncurry(promisePrototype.then);
 
 /**
  * @param {unknown} error
- * @returns {Promise<never>} rejected with it
+ * @returns {Promise<never>} rejected with it; near the end of the stack, where Node.js cannot take
+ *   note of a rejection, a moment later
  */
 const rejected = async (error) => {
+  if (error instanceof RangeError) await undefined;
   throw error;
 };
 

@@ -55,7 +55,7 @@ class LockRequest {
   resolve;
   /** @type {Settle | undefined} */
   reject;
-  /** Resolves the promise that a pending request waits for. @type {(() => void) | undefined} */
+  /** Resolves the promise that a pending request waits for. @type {((value?: any) => void) | undefined} */
   onAnswer;
   /** Why it failed. @type {unknown} */
   error;
@@ -145,18 +145,27 @@ class LockRequest {
       this.resolve = resolve;
       this.reject = reject;
     });
+    // Where the stack is full the constructor rejects.
+    if (!this.reject) return released;
+    /** @type {any} */
+    let answered;
     try {
       this.backend.request(this);
-      if (this.state !== ENDED) {
-        this.#serve(callback, this.state === PENDING ? this.#answer() : undefined);
+      if (this.state === PENDING) {
+        answered = new Promise((resolve) => {
+          this.onAnswer = resolve;
+        });
+        if (!this.onAnswer) throw answered;
       }
+      if (this.state !== ENDED) this.#serve(callback, answered);
       this.made();
     } catch (error) {
-      // Not by a call: there may be no stack for one.
+      // Not by a call of ours: there may be no stack for one.
       this.state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(this.tag);
+      if (error === answered) return answered;
       throw error;
     }
     return released;
@@ -175,13 +184,6 @@ class LockRequest {
     }
     if (this.error !== undefined) this.fail(this.error);
     this.backend.tell();
-  }
-
-  /** @returns {Promise<void>} */
-  #answer() {
-    return new Promise((resolve) => {
-      this.onAnswer = resolve;
-    });
   }
 
   /** Hands the answer over. */

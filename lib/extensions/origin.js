@@ -1,0 +1,101 @@
+'use strict';
+
+/**
+ * Who asked for a lock, in the stacks of errors and in warnings: an error that is made when a timer
+ * fires or another thread steals has no frame of users' code in its own stack.
+ */
+
+const { then } = require('../platform/intrinsics.js');
+
+/** @typedef {{ stack: string }} Origin an object with a stack that is not text yet */
+
+/**
+ * @param {Function} callee
+ * @returns {Origin} where it was called. It becomes text when it is read; until then the engine
+ *   keeps what was called there
+ */
+function originOf(callee) {
+  const origin = { stack: '' };
+  Error.captureStackTrace(origin, callee);
+  return origin;
+}
+
+/**
+ * @template {Error} E
+ * @param {E} error
+ * @param {Origin | undefined} origin
+ * @returns {E} the error, whose stack now leads there
+ */
+function withOrigin(error, origin) {
+  const stack = origin?.stack;
+  // Users' code can have its own form of stacks.
+  if (typeof stack !== 'string') return error;
+  const value = `${error.name}: ${error.message}\n${framesOf(stack)}`;
+  Object.defineProperty(error, 'stack', { value, writable: true, configurable: true });
+  return error;
+}
+
+/** @param {string} stack */
+const framesOf = (stack) => stack.slice(stack.indexOf('\n') + 1);
+
+/** What tells where a handle was acquired has so many lines. */
+const FRAMES = 4;
+
+/**
+ * As text from the start: what has it keeps nothing alive, neither what has the handle.
+ * @param {Function} callee
+ * @returns {string} where it was called
+ */
+function callSite(callee) {
+  const origin = { stack: '' };
+  try {
+    const { prepareStackTrace, stackTraceLimit } = Error;
+    Error.prepareStackTrace = describeFrames;
+    Error.stackTraceLimit = FRAMES;
+    try {
+      Error.captureStackTrace(origin, callee);
+      return origin.stack;
+    } finally {
+      Error.prepareStackTrace = prepareStackTrace;
+      Error.stackTraceLimit = stackTraceLimit;
+    }
+  } catch {
+    // Somebody froze Error.
+    return '';
+  }
+}
+
+/**
+ * @param {Error} _error
+ * @param {NodeJS.CallSite[]} frames
+ */
+function describeFrames(_error, frames) {
+  let text = '';
+  for (let i = 0; i < frames.length; i++) text += `${i ? '\n' : ''}    at ${frames[i]}`;
+  return text;
+}
+
+/**
+ * Lets a request that nobody gave a time limit reject its promise where the stack has those who
+ * wait for that promise: in an async function whose own promise leads to it. The engine finds them
+ * when an error is made, and not before.
+ * @param {{ resolve?: (value?: any) => void, reject?: (error?: any) => void }} request
+ * @param {() => void} tell makes the error and rejects; before that nothing settles the promise
+ */
+function inTheirStack({ resolve, reject }, tell) {
+  const telling = inMicrotask(tell);
+  try {
+    // Only the engine looks at this reaction: the promise is settled by then.
+    then(telling, resolve, reject);
+  } catch {
+    // Somebody changed what promises are made of: the error has no frames then.
+  }
+}
+
+/** @param {() => void} tell */
+async function inMicrotask(tell) {
+  await undefined;
+  tell();
+}
+
+module.exports = { callSite, inTheirStack, originOf, withOrigin };
