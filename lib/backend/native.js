@@ -19,6 +19,7 @@ const threadName = toldName === 'WorkerThread' ? '' : toldName;
 /** @typedef {import('./contract.js').Backend} Backend */
 /** @typedef {import('./contract.js').Requester} Requester */
 /** @typedef {import('./contract.js').LockInfo} LockInfo */
+/** @typedef {import('./contract.js').CycleEntry} CycleEntry */
 /** @typedef {import('./contract.js').LockDetails} LockDetails */
 /** @typedef {import('./contract.js').LockManagerSnapshot} LockManagerSnapshot */
 /** @typedef {import('./contract.js').LockMode} LockMode */
@@ -397,7 +398,8 @@ class NativeBackend {
    * @returns {number | Snapshot} the cycle that the request would close
    */
   #requestExtra({ name, inside, label }) {
-    const tags = inside && Uint32Array.from(inside, (lock) => lock.tag);
+    const tags = inside && new Uint32Array(inside.length);
+    for (let i = 0; tags && inside && i < tags.length; i++) tags[i] = inside[i].tag;
     return addon.requestExtra(this.#manager, name, label ?? '', tags);
   }
 
@@ -531,17 +533,18 @@ const modeOf = (mode) => (mode === WLK_SHARED ? 'shared' : 'exclusive');
 
 /**
  * @param {Snapshot} snapshot
- * @returns {(LockDetails & { isHeld: boolean })[]}
+ * @returns {CycleEntry[]}
  */
 function detailsWithState({ names, clientIds, threadIds, threadNames, locks }) {
   const numbers = new Uint32Array(locks);
+  /** @type {CycleEntry[]} */
   const all = [];
   for (let i = 0; i < numbers.length; i += INFO_SIZE) {
     const client = numbers[i + CLIENT];
     const label = numbers[i + LABEL];
     const isHeld = numbers[i + HELD] === 1;
     const age = numbers[i + AGE];
-    all.push({
+    all[all.length] = {
       clientId: clientIds[client],
       mode: modeOf(numbers[i + LOCK_MODE]),
       name: names[numbers[i + NAME]],
@@ -552,7 +555,7 @@ function detailsWithState({ names, clientIds, threadIds, threadNames, locks }) {
       waited: isHeld ? 0 : age,
       held: isHeld ? age : 0,
       isHeld,
-    });
+    };
   }
   return all;
 }
@@ -561,8 +564,16 @@ function detailsWithState({ names, clientIds, threadIds, threadNames, locks }) {
  * @param {Snapshot} snapshot
  * @returns {LockDetails[]}
  */
-const detailsOf = (snapshot) =>
-  detailsWithState(snapshot).map(({ isHeld: _, ...details }) => details);
+function detailsOf(snapshot) {
+  const entries = detailsWithState(snapshot);
+  /** @type {LockDetails[]} */
+  const all = [];
+  for (let i = 0; i < entries.length; i++) {
+    const { isHeld: _, ...details } = entries[i];
+    all[i] = details;
+  }
+  return all;
+}
 
 /** For tests; undefined unless the binary is a checked build. */
 const { liveBlocks } = addon;

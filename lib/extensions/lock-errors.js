@@ -68,17 +68,21 @@ class DeadlockError extends LockError {
    *   the second one is ahead of
    */
   constructor(lockName, cycle) {
-    const steps = cycle.map((entry, i) => {
-      const what = entry.isHeld ? 'held' : i % 2 ? 'wanted before' : 'wanted';
-      return `${what} by ${describeLock(entry)}: ${quote(entry.name)}`;
-    });
+    let steps = '';
+    /** @type {LockDetails[]} */
+    const entries = [];
+    for (let i = 0; i < cycle.length; i++) {
+      const { isHeld, ...entry } = cycle[i];
+      const what = isHeld ? 'held' : i % 2 ? 'wanted before' : 'wanted';
+      steps += `${i ? '; ' : ''}${what} by ${describeLock(entry)}: ${quote(entry.name)}`;
+      entries[i] = entry;
+    }
     super(
-      `The request for the lock ${quote(lockName)} closes a cycle: ${steps.join('; ')}.`,
+      `The request for the lock ${quote(lockName)} closes a cycle: ${steps}.`,
       lockName,
       'DeadlockError',
     );
-    /** @type {LockDetails[]} */
-    this.cycle = cycle.map(({ isHeld: _, ...entry }) => entry);
+    this.cycle = entries;
   }
 }
 
@@ -87,8 +91,8 @@ class DeadlockError extends LockError {
  * @returns {string} who it is
  */
 function describeLock({ clientId, threadName, label }) {
-  const more = [threadName && `thread ${quote(threadName)}`, label && quote(label)];
-  const known = more.filter(Boolean).join(', ');
+  const thread = threadName && `thread ${quote(threadName)}`;
+  const known = thread && label ? `${thread}, ${quote(label)}` : thread || (label && quote(label));
   return known ? `${clientId} (${known})` : clientId;
 }
 
@@ -98,7 +102,7 @@ function describeLock({ clientId, threadName, label }) {
  */
 function describeHolders(holders) {
   if (holders.length === 0) return 'It is not held any more.';
-  const [first] = holders;
+  const first = holders[0];
   const others = holders.length > 1 ? ` and ${holders.length - 1} more` : '';
   return `It is held by ${describeLock(first)}${others}, for ${first.held ?? 0} ms.`;
 }

@@ -62,7 +62,8 @@ class Extensions {
     needArguments(count, 2, REQUEST_ALL);
     const several = toSeveral(names, count > 2 ? optionsOrCallback : undefined, REQUEST_ALL);
     const callback = toCallback(arguments[count > 2 ? 2 : 1], REQUEST_ALL, 'The callback');
-    return useSeveral(backend, several, callback);
+    // `await`: a promise that is returned has its `then` called, which may be anybody's.
+    return await useSeveral(backend, several, callback);
   }
 
   /**
@@ -75,7 +76,7 @@ class Extensions {
     const backend = backendOf(this, ACQUIRE_ALL);
     needArguments(arguments.length, 1, ACQUIRE_ALL);
     const several = toSeveral(names, options, ACQUIRE_ALL);
-    return acquireSeveral(backend, several, this.acquireAll);
+    return await acquireSeveral(backend, several, Extensions.prototype.acquireAll);
   }
 
   /**

@@ -84,9 +84,9 @@ function checkRequest(options) {
  * @param {string} operation for the message
  */
 function refuse(options, names, operation) {
-  for (const name of names) {
-    if (!options[name]) continue;
-    throw notSupportedError(`The '${name}' option cannot be used with ${operation}.`);
+  for (let i = 0; i < names.length; i++) {
+    if (!options[names[i]]) continue;
+    throw notSupportedError(`The '${names[i]}' option cannot be used with ${operation}.`);
   }
 }
 

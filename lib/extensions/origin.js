@@ -7,6 +7,9 @@
 
 const { then } = require('../platform/intrinsics.js');
 
+const { captureStackTrace } = Error;
+const { defineProperty } = Object;
+
 /** @typedef {{ stack: string }} Origin an object with a stack that is not text yet */
 
 /**
@@ -16,7 +19,7 @@ const { then } = require('../platform/intrinsics.js');
  */
 function originOf(callee) {
   const origin = { stack: '' };
-  Error.captureStackTrace(origin, callee);
+  captureStackTrace(origin, callee);
   return origin;
 }
 
@@ -27,13 +30,23 @@ function originOf(callee) {
  * @returns {E} the error, whose stack now leads there
  */
 function withOrigin(error, origin) {
-  const stack = origin?.stack;
-  // Users' code can have its own form of stacks.
-  if (typeof stack !== 'string') return error;
-  const value = `${error.name}: ${error.message}\n${framesOf(stack)}`;
-  Object.defineProperty(error, 'stack', { value, writable: true, configurable: true });
+  if (!origin) return error;
+  try {
+    const { stack } = origin;
+    const value = `${error.name}: ${error.message}\n${framesOf(stack)}`;
+    defineProperty(error, 'stack', attributesOf(value));
+  } catch {
+    // Users' code can have its own form of stacks, and throw: then the error has its own.
+  }
   return error;
 }
+
+/**
+ * @param {string} value
+ * @returns {PropertyDescriptor} with nothing that somebody put into Object.prototype
+ */
+const attributesOf = (value) =>
+  /** @type {any} */ ({ __proto__: null, value, writable: true, configurable: true });
 
 /** @param {string} stack */
 const framesOf = (stack) => stack.slice(stack.indexOf('\n') + 1);
@@ -53,7 +66,7 @@ function callSite(callee) {
     Error.prepareStackTrace = describeFrames;
     Error.stackTraceLimit = FRAMES;
     try {
-      Error.captureStackTrace(origin, callee);
+      captureStackTrace(origin, callee);
       return origin.stack;
     } finally {
       Error.prepareStackTrace = prepareStackTrace;

@@ -15,6 +15,8 @@ const { HeldRequest, createHandle } = require('./lock-handle.js');
 const { checkRequest, toOptions } = require('./options.js');
 const { callSite } = require('./origin.js');
 
+const { freeze } = Object;
+
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('../backend/contract.js').LockMode} LockMode */
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
@@ -176,7 +178,7 @@ class Group {
 class SeveralLocks {
   /** @param {LockHandle[]} locks in the order asked for */
   constructor(locks) {
-    this.locks = Object.freeze(locks);
+    this.locks = freeze(locks);
   }
 
   /** Releases all of them, at once. Calls after the first do nothing. */
@@ -271,7 +273,9 @@ async function acquireSeveral(backend, several, callee) {
  */
 async function useSeveral(backend, several, callback) {
   const group = new Group();
-  return (await group.take(backend, several)) ? group.use(several, callback) : callback(null);
+  return (await group.take(backend, several))
+    ? await group.use(several, callback)
+    : await callback(null);
 }
 
 module.exports = { SeveralLocks, acquireSeveral, toSeveral, useSeveral };

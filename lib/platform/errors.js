@@ -8,6 +8,9 @@
 
 const { DOMException } = require('./realm.js');
 
+const { assign } = Object;
+const { stringify } = JSON;
+
 /**
  * A failed conversion or call; message in the form browsers use.
  * @param {string} operation what was called, such as `'request' on 'LockManager'`
@@ -42,7 +45,7 @@ const closedError = () =>
  * @returns {RangeError} with the code `ERR_WEB_LOCKS_NO_MEMORY`
  */
 const noMemoryError = (what) =>
-  Object.assign(new RangeError(`Out of memory: ${what}.`), { code: 'ERR_WEB_LOCKS_NO_MEMORY' });
+  assign(new RangeError(`Out of memory: ${what}.`), { code: 'ERR_WEB_LOCKS_NO_MEMORY' });
 
 /**
  * @param {string} message
@@ -50,14 +53,14 @@ const noMemoryError = (what) =>
  * @param {ErrorOptions} [options]
  * @returns {Error}
  */
-const plainError = (message, code, options) => Object.assign(new Error(message, options), { code });
+const plainError = (message, code, options) => assign(new Error(message, options), { code });
 
 /**
  * @param {string} name possibly very long
  * @returns {string} fit for a message
  */
 function quote(name) {
-  return JSON.stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
+  return stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
 }
 
 module.exports = {

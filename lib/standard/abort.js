@@ -37,7 +37,9 @@ function isAbortSignal(value) {
   try {
     getAborted(value);
     return true;
-  } catch {
+  } catch (error) {
+    // Near the end of the stack it is not known.
+    if (error instanceof RangeError) throw error;
     return false;
   }
 }

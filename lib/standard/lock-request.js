@@ -286,6 +286,7 @@ class LockRequest {
     if (this.state === ENDED) {
       this.backend.withdraw(this);
       this.disarm();
+      if (aborted) this.reject?.(aborted.reason);
       this.observer?.ended(this.error);
     } else if (aborted) {
       this.signalToAbort(aborted.reason);

@@ -258,7 +258,6 @@ void environment_undo(Environment *environment, uint32_t tag)
   if (request) wlk_end_the_request(request);
   environment_forget(environment, tag);
   Exchange *exchange = environment->exchange;
-  if (exchange->event_count == 0) return;
   for (size_t i = 0; i < exchange->event_count && i < environment->room; i++)
     if (exchange->events[i].tag == tag) exchange->events[i].news = 0;
   wake_itself(environment);

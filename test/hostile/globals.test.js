@@ -32,6 +32,8 @@ const uses = `
     check(inside === 0, 'it is alone');
     return 'result';
   };
+  // Not an array, whose iterator may be anybody's.
+  const names = { *[Symbol.iterator]() { yield 'y'; yield 'x'; } };
   const forms = {
     request: () => locks.request('x', alone),
     sync: () => locks.request('x', aloneAndSync),
@@ -45,9 +47,9 @@ const uses = `
         return result;
       })();
     },
-    requestAll: () => locks.requestAll(['y', 'x'], alone),
+    requestAll: () => locks.requestAll(names, alone),
     acquireAll: async () => {
-      const all = await locks.acquireAll(['y', 'x']);
+      const all = await locks.acquireAll(names);
       const result = await alone();
       all.release();
       return result;
