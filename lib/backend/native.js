@@ -285,6 +285,8 @@ class Agent {
       this.#thefts.tellAll(tellTheft);
       if (!this.#ticking) {
         this.#grants.tellOne(tellGrant);
+        // Who heard of the grant may have stolen.
+        this.#thefts.tellAll(tellTheft);
         if (!this.#grants.isEmpty) {
           this.#tick();
           this.#ticking = true;

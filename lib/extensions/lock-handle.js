@@ -100,7 +100,15 @@ class HeldRequest extends Request {
       this.reject = reject;
     });
     // Where the stack is full the constructor rejects.
-    if (this.reject) this.#attempt();
+    if (!this.reject) return answer;
+    try {
+      this.#attempt();
+    } catch (error) {
+      // Users' code had it rejected meanwhile: that is the answer.
+      if (!this.reject) return answer;
+      this.reject = undefined;
+      throw error;
+    }
     return answer;
   }
 

@@ -53,7 +53,7 @@ class LockRequest {
   state = PENDING;
   /** Settles the promise that users got, once. @type {Settle | undefined} */
   resolve;
-  /** @type {Settle | undefined} */
+  /** Gone once it was called. @type {Settle | undefined} */
   reject;
   /** Resolves the promise that a pending request waits for. @type {((value?: any) => void) | undefined} */
   onAnswer;
@@ -125,7 +125,7 @@ class LockRequest {
   /** @param {boolean} _fromEvents told from the event loop, not within a call of users' */
   lose(_fromEvents) {
     const error = this.lossReason();
-    this.reject?.(error);
+    this.refuse(error);
     this.observer?.stolen(error);
     this.observer?.ended(error);
     abort(this.#loss?.controller, error);
@@ -165,6 +165,9 @@ class LockRequest {
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(this.tag);
+      // Users' code had it rejected meanwhile: that is the answer.
+      if (!this.reject) return released;
+      this.reject = undefined;
       if (error === answered) return answered;
       throw error;
     }
@@ -213,6 +216,9 @@ class LockRequest {
     // The waiting promise has settled (2.4): releases the lock, then settles the released promise.
     const released = this.release();
     if (released) await released;
+    // They lead to the promise and what it was made inside of, which must stay collectable.
+    this.resolve = undefined;
+    this.reject = undefined;
     settle?.(result);
     this.observer?.ended(error);
     this.backend.tell();
@@ -245,7 +251,7 @@ class LockRequest {
    */
   signalToAbort(reason) {
     if (!this.leave()) return;
-    this.reject?.(reason);
+    this.refuse(reason);
     this.observer?.aborted(reason);
     this.observer?.ended(reason);
     this.backend.tell();
@@ -274,9 +280,19 @@ class LockRequest {
    */
   fail(error) {
     this.disarm();
-    this.reject?.(error);
+    this.refuse(error);
     this.observer?.failed(error);
     this.observer?.ended(error);
+  }
+
+  /**
+   * Rejects the promise that users got, unless it is settled.
+   * @param {unknown} error
+   */
+  refuse(error) {
+    const { reject } = this;
+    this.reject = undefined;
+    reject?.(error);
   }
 
   /** Called from the event loop if there was no stack to give it up, or to release it. */
@@ -286,7 +302,7 @@ class LockRequest {
     if (this.state === ENDED) {
       this.backend.withdraw(this);
       this.disarm();
-      if (aborted) this.reject?.(aborted.reason);
+      if (aborted) this.refuse(aborted.reason);
       this.observer?.ended(this.error);
     } else if (aborted) {
       this.signalToAbort(aborted.reason);
