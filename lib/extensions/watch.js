@@ -34,13 +34,19 @@ class Watch {
   #asked;
   #granted = 0;
   #ended = false;
+  /** Whether it waits, so that a time limit counts. */
+  #waits = false;
+  /** When to warn, as `now()` tells it; Infinity: not, or not any more. */
+  #warnAt = Number.POSITIVE_INFINITY;
+  #warned = false;
   /** @type {any} */
   #timeout;
   /** @type {any} */
   #warning;
-  /** When to warn, as `now()` tells it; Infinity: not, or not any more. */
-  #warnAt = Number.POSITIVE_INFINITY;
-  #warned = false;
+  /** What the timer of the warning was set for. */
+  #warningFor = Number.POSITIVE_INFINITY;
+  /** Whether timers will be set to what is wanted, in a microtask. */
+  #setting = false;
 
   /**
    * @param {Request} request
@@ -63,13 +69,14 @@ class Watch {
   }
 
   arm() {
-    const { timeout } = this.#options;
-    if (timeout) this.#limit(timeout);
+    this.#waits = true;
     this.#warnLater();
+    this.#setTimers();
   }
 
   disarm() {
-    clearTimeout(this.#timeout);
+    this.#waits = false;
+    this.#setTimers();
   }
 
   started() {
@@ -79,11 +86,13 @@ class Watch {
   granted() {
     // One warning for the wait or for the lock, whichever first takes too long.
     if (!this.#warned) this.#warnLater();
+    this.#setTimers();
     this.#publish(grant, {});
   }
 
   missed() {
-    clearTimeout(this.#warning);
+    this.#warnAt = Number.POSITIVE_INFINITY;
+    this.#setTimers();
     this.#publish(miss, { ifAvailable: true });
   }
 
@@ -106,10 +115,43 @@ class Watch {
   ended(error) {
     if (this.#ended) return;
     this.#ended = true;
-    clearTimeout(this.#timeout);
-    clearTimeout(this.#warning);
+    this.#waits = false;
+    this.#warnAt = Number.POSITIVE_INFINITY;
+    this.#setTimers();
     const { steal, ifAvailable } = this.#options;
     this.#publish(end, { steal, ifAvailable, error });
+  }
+
+  #warnLater() {
+    const { warnAfter } = this.#options;
+    if (warnAfter !== undefined && !this.#ended) this.#warnAt = now() + warnAfter;
+  }
+
+  /**
+   * Has timers set to what is wanted now. Not at once: near the end of the stack a timer could be
+   * set, or removed, by half.
+   */
+  #setTimers() {
+    const isSet = Boolean(this.#timeout) === (this.#waits && Boolean(this.#options.timeout));
+    if (this.#setting || (isSet && this.#warnAt === this.#warningFor)) return;
+    this.#setTimersSoon();
+    this.#setting = true;
+  }
+
+  async #setTimersSoon() {
+    await undefined;
+    this.#setting = false;
+    const { timeout } = this.#options;
+    if (!this.#waits) {
+      clearTimeout(this.#timeout);
+      this.#timeout = undefined;
+    } else if (timeout && !this.#timeout) {
+      this.#limit(timeout);
+    }
+    if (this.#warnAt === this.#warningFor) return;
+    clearTimeout(this.#warning);
+    this.#warningFor = this.#warnAt;
+    if (this.#warnAt < Number.POSITIVE_INFINITY) this.#warnIn(this.#warnAt - now());
   }
 
   /** @param {number} milliseconds */
@@ -118,14 +160,6 @@ class Watch {
       if (rest > 0) this.#limit(rest);
       else this.#request.timedOut();
     });
-  }
-
-  #warnLater() {
-    const { warnAfter } = this.#options;
-    if (warnAfter === undefined || this.#ended) return;
-    clearTimeout(this.#warning);
-    this.#warnAt = now() + warnAfter;
-    this.#warnIn(warnAfter);
   }
 
   /** @param {number} milliseconds */
@@ -139,14 +173,13 @@ class Watch {
 
   /** The thread is blocked for a while: timers do not run. */
   blocked() {
-    if (now() < this.#warnAt) return;
-    clearTimeout(this.#warning);
-    this.#warn().catch(report);
+    if (now() >= this.#warnAt) this.#warn().catch(report);
   }
 
   async #warn() {
     this.#warned = true;
-    this.#warnAt = Number.POSITIVE_INFINITY;
+    this.#warnAt = this.#warningFor = Number.POSITIVE_INFINITY;
+    clearTimeout(this.#warning);
     const { backend, name } = this.#request;
     const what = `the lock ${quote(name)}${labelOf(this.#options.label)}`;
     let message;

@@ -94,8 +94,8 @@ wlk_events *environment_events(Environment *environment);
 void environment_publish(Environment *environment);
 
 /* Ends the request with this tag, if there is one, whatever it is, and forgets it; events about it
- * that JavaScript has not taken say nothing any more. Takes no events; if there are any, the
- * environment is woken. Runs no JavaScript and throws nothing. */
+ * that JavaScript has not taken say nothing any more. Takes no events; the environment is woken, so
+ * that JavaScript does the rest with an empty stack. Runs no JavaScript and throws nothing. */
 void environment_undo(Environment *environment, uint32_t tag);
 
 /* Frees the environment. Its agent was terminated. */

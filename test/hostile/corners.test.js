@@ -56,6 +56,7 @@ describe('warnAfter', () => {
       `
       const held = await hold(locks, 'x');
       const request = locks.request('x', { warnAfter: 2 ** 32 }, () => {});
+      await turn();
       const counts = [];
       for (const ms of [2 ** 31 - 1, 2 ** 31 - 1, 2 ** 31 - 1]) {
         mock.timers.tick(ms);
