@@ -8,15 +8,15 @@
  * calls the members of a Requester on the thread of the request.
  *
  * State first, users afterwards. Calls of a backend, and the members of a Requester that say what
- * happened (`granted`, `unavailable`, `stolen`, `deadlocked`, `failed`), change state only: they run no users'
- * code. What happened is told by `answer` and `lose` of the Requester, which may run users' code,
+ * happened (`granted`, `unavailable`, `stolen`, `deadlocked`, `failed`), change state only: they run
+ * no users' code. What happened is told by `answer` and `lose` of the Requester, which may run users' code,
  * and that may make further calls of the backend, about the same request, too. A backend calls them
  * from `tell`, or from its own events, when its state is settled. If an answer is given during
  * `request` or `wait`, whoever called tells it himself.
  *
  * Any call can throw near the end of the stack. Then it has done its work or not; the caller puts
- * the request into `unfinished` and calls `undo` with its tag, which together need no stack, and the
- * backend calls its `finish` from the event loop.
+ * the request into `unfinished` and calls `undo` with its tag, which together need no stack, and
+ * the backend calls its `finish` from the event loop.
  */
 
 /** @typedef {'exclusive' | 'shared'} LockMode a mode (2.3) */
@@ -78,7 +78,8 @@ const NO_TAG = 2 ** 32 - 1;
 /**
  * @typedef {object} Backend
  * @property {(request: Requester) => void} request requests a lock (4.1). Leads to exactly one of
- *   `granted`, `unavailable`, `deadlocked` and `failed`, once, unless the request is withdrawn before.
+ *   `granted`, `unavailable`, `deadlocked` and `failed`, once, unless the request is withdrawn
+ *   before.
  * @property {(request: Requester) => void} withdraw ends a request that was made and whose lock
  *   nobody has used: aborts it (4.3) if it is pending, releases its lock if it was granted
  *   meanwhile. Does nothing if it has ended. Nothing is told of it afterwards.

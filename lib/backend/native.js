@@ -171,6 +171,8 @@ class Agent {
   #live = 0;
   /** How many events of the exchange were taken. */
   #taken = 0;
+  /** How many events have not been told, or not all of what they lead to. */
+  untold = 0;
   /** Granted, and not told yet, oldest first. */
   #grants = new Untold();
   /** Stolen, and not told yet, oldest first. */
@@ -252,6 +254,7 @@ class Agent {
     if (news & WLK_NEWS_GRANTED) {
       request.granted();
       this.#grants.add(request);
+      this.untold++;
     }
     if (news & WLK_NEWS_STOLEN) this.stolen(request, this.thief(at + 2));
   }
@@ -271,6 +274,7 @@ class Agent {
   stolen(request, thief) {
     request.stolen(thief);
     this.#thefts.add(request);
+    this.untold++;
     this.remove(request);
   }
 
@@ -279,7 +283,7 @@ class Agent {
    * @param {(lock: Requester) => void} [tellTheft]
    */
   tell(tellTheft = tellTheftInCall) {
-    if (this.#telling || (this.#thefts.isEmpty && this.#grants.isEmpty)) return;
+    if (this.#telling) return;
     this.#telling = true;
     try {
       this.#thefts.tellAll(tellTheft);
@@ -297,6 +301,7 @@ class Agent {
       addon.undo(NO_TAG);
     } finally {
       this.#telling = false;
+      if (this.#thefts.isEmpty && this.#grants.isEmpty) this.untold = 0;
     }
   }
 
@@ -377,14 +382,14 @@ class NativeBackend {
   /** @param {Requester} request */
   request(request) {
     const { name, disposition } = request;
-    agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
     agent.add(request);
     exchange[TAG] = request.tag;
     exchange[MODE] = request.mode === 'shared' ? WLK_SHARED : WLK_EXCLUSIVE;
     exchange[OPTION] = disposition === 'wait' ? WLK_WAIT : options[disposition];
     const extra = request.inside !== undefined || request.label !== undefined;
     const status = extra ? this.#requestExtra(request) : addon.request(this.#manager, name);
-    agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLK_GRANTED) {
       request.granted();
     } else if (status !== WLK_PENDING) {
@@ -408,27 +413,27 @@ class NativeBackend {
   /** @param {Requester} request */
   withdraw(request) {
     if (request.tag === NO_TAG) return;
-    agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
     exchange[TAG] = request.tag;
     if (addon.abort() !== WLK_OK) addon.release();
-    agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
     agent.remove(request);
   }
 
   /** @param {Requester} lock */
   release(lock) {
-    agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (lock.tag === NO_TAG) return;
     exchange[TAG] = lock.tag;
     const status = addon.release();
     const thief = status === WLK_STOLEN ? agent.thief(THIEF) : '';
-    agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLK_STOLEN) agent.stolen(lock, thief);
     else agent.remove(lock);
   }
 
   tell() {
-    agent.tell();
+    if (agent.untold > 0) agent.tell();
   }
 
   unfinished = agent.unfinished;
@@ -439,11 +444,11 @@ class NativeBackend {
    * @param {number} milliseconds
    */
   wait(request, milliseconds) {
-    agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
     exchange[TAG] = request.tag;
     const status = addon.wait(Math.ceil(milliseconds));
     const thief = status === WLK_STOLEN ? agent.thief(THIEF) : '';
-    agent.collect();
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLK_PENDING) return;
     if (status === WLK_GRANTED) {
       request.granted();

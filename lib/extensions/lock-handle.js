@@ -2,13 +2,7 @@
 
 const process = require('node:process');
 const { quote } = require('../platform/errors.js');
-const {
-  FinalizationRegistry,
-  Promise,
-  now,
-  report,
-  uncurry,
-} = require('../platform/intrinsics.js');
+const { Promise, now, report, uncurry } = require('../platform/intrinsics.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { Lock, own } = require('../standard/lock.js');
 const { ENDED, GRANTED, PENDING, STOLEN, UNAVAILABLE } = require('../standard/lock-request.js');
@@ -159,8 +153,9 @@ class HeldRequest extends Request {
     const end = now() + limit;
     while (this.state === PENDING) {
       const left = end - now();
-      if (left > 0) this.backend.wait(this, Math.min(left, SLICE_MS));
-      else if (this.leave()) this.failed(this.timeoutError());
+      this.backend.wait(this, Math.max(Math.min(left, SLICE_MS), 0));
+      // A grant that came first counts.
+      if (left <= 0 && this.state === PENDING && this.leave()) this.failed(this.timeoutError());
       this.observer?.blocked();
     }
     if (this.state === STOLEN) this.lose(false);

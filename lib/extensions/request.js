@@ -3,6 +3,7 @@
 const { LockRequest, PENDING } = require('../standard/lock-request.js');
 const { callInside, locksInside } = require('./inside.js');
 const { DeadlockError, LockStolenError, LockTimeoutError } = require('./lock-errors.js');
+const { defaultOptions } = require('./options.js');
 const { inTheirStack, originOf, withOrigin } = require('./origin.js');
 const { Watch, isWatched } = require('./watch.js');
 
@@ -21,12 +22,11 @@ class Request extends LockRequest {
    */
   constructor(backend, name, options, asked) {
     super(backend, name, options);
-    /** Locks that wait for this request, if it rejects deadlocks. */
-    this.inside = options.deadlock ? locksInside() : undefined;
-    this.label = options.label;
     if (isWatched(options)) this.observer = new Watch(this, asked);
-    /** Where it was made, kept for an error only if a time limit may lead to one. */
-    this.origin = options.timeout === undefined ? undefined : originOf(Request);
+    if (options === defaultOptions) return;
+    this.label = options.label;
+    if (options.deadlock) this.inside = locksInside();
+    if (options.timeout !== undefined) this.origin = originOf(Request);
   }
 
   /** @override @returns {import('../backend/contract.js').Disposition} */
@@ -87,9 +87,21 @@ class Request extends LockRequest {
   /** @override */
   use() {
     // Of a chain of requests, each made inside of the one before, none keeps the other.
-    this.inside = undefined;
+    if (this.inside) this.inside = undefined;
     return super.use();
   }
 }
+
+// Most requests have none of it, and no room for it.
+
+/** @type {string | undefined} */
+Request.prototype.label = undefined;
+/** Locks that wait for this request, if it rejects deadlocks. @type {Request[] | undefined} */
+Request.prototype.inside = undefined;
+/**
+ * Where it was made, kept for an error only if a time limit may lead to one.
+ * @type {import('./origin.js').Origin | undefined}
+ */
+Request.prototype.origin = undefined;
 
 module.exports = { Request };

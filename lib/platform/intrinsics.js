@@ -64,13 +64,10 @@ function report(error) {
 
 module.exports = {
   AsyncLocalStorage,
-  FinalizationRegistry,
   Promise,
-  WeakMap,
   clearTimeout,
   nextTick,
   now,
-  promisePrototype,
   rejected,
   report,
   setTimeout,

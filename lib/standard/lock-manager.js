@@ -73,7 +73,7 @@ class LockManager {
       // Step 5.
       checkName(resourceName);
       // Steps 6 to 9.
-      form.check(options);
+      if (count > 2) form.check(options);
       return new form.Request(backend, resourceName, options).start(callback);
     } catch (error) {
       return rejected(error);

@@ -7,7 +7,7 @@ const { abortedReason, follow, unfollow } = require('./abort.js');
 const { createLock } = require('./lock.js');
 
 /** @typedef {(result?: any) => void} Settle settles a promise */
-/** @typedef {{ error?: Error, controller?: AbortController }} Loss */
+/** @typedef {{ thief?: string, error?: Error, controller?: AbortController }} Loss */
 
 /**
  * What hears of the course of a request, if anything does, and may run users' code: nothing here
@@ -55,13 +55,11 @@ class LockRequest {
   resolve;
   /** Gone once it was called. @type {Settle | undefined} */
   reject;
-  /** Resolves the promise that a pending request waits for. @type {((value?: any) => void) | undefined} */
+  /** Resolves the promise that a pending request waits for. @type {Settle | undefined} */
   onAnswer;
   /** Why it failed. @type {unknown} */
   error;
-  /** @type {string} client id */
-  #thief = '';
-  /** Why the lock was lost, and the signal that tells it, if asked for. @type {Loss | undefined} */
+  /** Who stole the lock, and the signal that tells it, if asked for. @type {Loss | undefined} */
   #loss;
   /** @type {any} an Observer; undefined for most */
   observer;
@@ -101,7 +99,8 @@ class LockRequest {
   /** @param {string} thief client id */
   stolen(thief) {
     this.state = STOLEN;
-    this.#thief = thief;
+    this.#loss ??= {};
+    this.#loss.thief = thief;
   }
 
   /** @param {unknown} error */
@@ -157,6 +156,8 @@ class LockRequest {
         });
         if (!this.onAnswer) throw answered;
       }
+      // Who was robbed hears of it before the thief's callback is called.
+      if (this.options.steal) this.backend.tell();
       if (this.state !== ENDED) this.#serve(callback, answered);
       this.made();
     } catch (error) {
@@ -329,7 +330,7 @@ class LockRequest {
   /** @returns {Error} made once */
   lossReason() {
     this.#loss ??= {};
-    this.#loss.error ??= this.lossError(this.#thief);
+    this.#loss.error ??= this.lossError(this.#loss.thief ?? '');
     return this.#loss.error;
   }
 
