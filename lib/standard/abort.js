@@ -8,7 +8,7 @@
 
 const { addAbortListener } = require('node:events');
 const { uncurry } = require('../platform/intrinsics.js');
-const { AbortSignal } = require('../platform/realm.js');
+const { AbortSignal, dispose } = require('../platform/realm.js');
 
 /**
  * @typedef {object} Follower
@@ -18,7 +18,7 @@ const { AbortSignal } = require('../platform/realm.js');
  * @property {{ unfinished: any[], undo: (tag: number) => unknown }} backend
  */
 
-/** @typedef {{ followers: Set<Follower>, listener: () => void }} Following */
+/** @typedef {{ followers: Set<Follower>, listener: () => void, listening: any }} Following */
 
 /** @param {string} member */
 const getter = (member) =>
@@ -56,8 +56,8 @@ const addEventListener = uncurry(AbortSignal.prototype.addEventListener);
 const removeEventListener = uncurry(AbortSignal.prototype.removeEventListener);
 
 /**
- * The options that `addAbortListener` gives to a signal. They have a symbol of Node.js's that no
- * one else can get: a listener with it is called even if another one stops the event. The function
+ * The options that `addAbortListener` gives to a signal. In Node.js they have a symbol that nobody
+ * else can get: a listener with it is called even if another one stops the event. The function
  * itself would call the signal's own methods, and costs an object more.
  */
 const listenerOptions = (() => {
@@ -77,6 +77,9 @@ const listenerOptions = (() => {
   addAbortListener(signal, () => {});
   return options;
 })();
+
+/** Elsewhere the function has to do it in its own way. */
+const isSymbolKnown = Object.getOwnPropertySymbols(listenerOptions).length > 0;
 
 /** Maps and sets whose methods nobody can replace. */
 const getFrom = uncurry(WeakMap.prototype.get);
@@ -116,7 +119,7 @@ function listen(signal, first) {
   const listener = () => {
     // An event that somebody made up.
     if (!getAborted(signal)) return;
-    stop(signal, listener);
+    stop(signal, following);
     const reason = getReason(signal);
     forEachOf(followers, (/** @type {Follower} */ follower) => {
       try {
@@ -129,17 +132,21 @@ function listen(signal, first) {
       }
     });
   };
-  addEventListener(signal, 'abort', listener, listenerOptions);
-  return { followers, listener };
+  /** @type {Following} */
+  const following = { followers, listener, listening: undefined };
+  if (isSymbolKnown) addEventListener(signal, 'abort', listener, listenerOptions);
+  else following.listening = addAbortListener(signal, listener);
+  return following;
 }
 
 /**
  * @param {AbortSignal} signal
- * @param {() => void} listener
+ * @param {Following} following
  */
-function stop(signal, listener) {
+function stop(signal, { listener, listening }) {
   deleteFrom(followings, signal);
-  removeEventListener(signal, 'abort', listener);
+  if (isSymbolKnown) removeEventListener(signal, 'abort', listener);
+  else listening[dispose]();
 }
 
 /**
@@ -150,7 +157,7 @@ function stop(signal, listener) {
 function unfollow(signal, follower) {
   const following = getFrom(followings, signal);
   if (!following || !removeFrom(following.followers, follower)) return;
-  if (sizeOf(following.followers) === 0) stop(signal, following.listener);
+  if (sizeOf(following.followers) === 0) stop(signal, following);
 }
 
 module.exports = { abortedReason, follow, isAbortSignal, unfollow };

@@ -8,6 +8,9 @@ module.exports = {
   bun: [
     // Workers have no resourceLimits.
     'while it runs out of heap with a lock in its hands',
+    // process.exit() is over with an exit listener that throws; the status is another one.
+    'is granted although the process failed to exit while it blocked',
+    'ends the process where one of its listeners throws',
   ],
   deno: [
     // Listeners that stop the propagation of an event cannot be resisted.
@@ -22,6 +25,10 @@ module.exports = {
     // A worker's 'exit' event comes before the thread has ended; these look right after it.
     'while locks are handed to and fro between it and this thread',
     'its agent no longer shows in query()',
+    'is ended by worker.terminate(), and its request with it',
+    'ends with the worker that it is a worker of, which holds the lock',
+    // The status of a process whose exit listener throws is another one.
+    'ends the process where one of its listeners throws',
     'hundreds of short-lived workers, several at a time, leave nothing behind',
   ],
 };
