@@ -173,7 +173,7 @@ describe('the tarball', () => {
       /^(package\.json|LICENSE|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md)$/,
       /^docs\/\w+\.(md|json|svg)$/,
       /^examples\/\w+\.js$/,
-      /^lib\/[\w-]+\.(js|mjs|d\.ts)$/,
+      /^lib\/([a-z]+\/)?[\w-]+\.(js|mjs|d\.ts)$/,
       /^types\/[\w-]+\.d\.(ts|mts)$/,
       /^prebuilds\/(SHA256SUMS|[\w-]+\/web_locks\.node)$/,
       /^src\/(binding\.gyp|web_locks\.gypi)$/,
