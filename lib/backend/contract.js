@@ -9,9 +9,9 @@
  *
  * State first, users afterwards. Calls of a backend, and the members of a Requester that say what
  * happened (`granted`, `unavailable`, `stolen`, `deadlocked`, `failed`), change state only: they run
- * no users' code. What happened is told by `answer` and `lose` of the Requester, which may run users' code,
- * and that may make further calls of the backend, about the same request, too. A backend calls them
- * from `tell`, or from its own events, when its state is settled. If an answer is given during
+ * no users' code. What happened is told by `answer` and `lose` of the Requester, which may run
+ * users' code, and that may make further calls of the backend, about the same request, too. A
+ * backend calls them from `tell`, or from its own events, when its state is settled. If an answer is given during
  * `request` or `wait`, whoever called tells it himself.
  *
  * Any call can throw near the end of the stack. Then it has done its work or not; the caller puts

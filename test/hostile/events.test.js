@@ -125,13 +125,11 @@ describe('an exception while a batch of thefts is told costs the others nothing'
       );
       victims[0].signal.dispatchEvent = () => fail('of dispatchEvent');
       const heard = [1, 2].map((i) => once(victims[i].signal, 'abort'));
-      const alive = setInterval(() => {}, 1e6);
-      new Worker(
+      const thief = new Worker(
         'require(' + JSON.stringify(entry) + ').locks.request("x", { steal: true }, () => {})',
         { eval: true },
       );
-      await Promise.all(heard);
-      clearInterval(alive);
+      await Promise.all([...heard, once(thief, 'exit')]);
       report.uncaught = [];
       return victims.map(({ released }) => released);
       `,
