@@ -9,7 +9,8 @@ const workerThreads = require('node:worker_threads');
 const { NO_TAG } = require('./contract.js');
 const { loadBinary } = require('./binary.js');
 const { nextTick, report } = require('../platform/intrinsics.js');
-const { closedError, noMemoryError, plainError, quote } = require('../platform/errors.js');
+const { closedError, noMemoryError, plainError } = require('../platform/errors.js');
+const { theLock } = require('../platform/names.js');
 
 const { threadId } = workerThreads;
 /** Node.js 20 does not tell it; newer ones tell a word of their own of workers without a name. */
@@ -369,6 +370,7 @@ class NativeBackend {
 
   /** @param {string} bucket the core's name of the bucket, see buckets.js */
   constructor(bucket) {
+    this.id = `process ${bucket}`;
     this.#manager = checked(addon.openManager(bucket), 'opening a storage bucket');
   }
 
@@ -389,7 +391,7 @@ class NativeBackend {
       agent.remove(request);
       if (status === WLK_NOT_AVAILABLE) request.unavailable();
       else if (typeof status !== 'number') request.deadlocked?.(detailsWithState(status));
-      else request.failed(errorOf(status, `requesting the lock ${quote(name)}`));
+      else request.failed(errorOf(status, `requesting ${theLock(name)}`));
     }
   }
 
@@ -453,7 +455,7 @@ class NativeBackend {
     }
     agent.remove(request);
     if (typeof status !== 'number') request.deadlocked?.(detailsWithState(status));
-    else request.failed(errorOf(status, `waiting for the lock ${quote(request.name)}`));
+    else request.failed(errorOf(status, `waiting for ${theLock(request.name)}`));
   }
 
   /** @returns {LockManagerSnapshot} */

@@ -10,10 +10,11 @@ const { notSupportedError, typeError } = require('../platform/errors.js');
 const { Promise, now, uncurry } = require('../platform/intrinsics.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { checkName, describe, toDOMString, toLockMode } = require('../standard/webidl.js');
-const { callInside } = require('./inside.js');
+const { addOnce, callInside, countsInside } = require('./inside.js');
 const { HeldRequest, createHandle } = require('./lock-handle.js');
 const { checkRequest, toOptions } = require('./options.js');
 const { callSite } = require('./origin.js');
+const { outermost } = require('./outer-lock.js');
 
 const { freeze } = Object;
 
@@ -100,7 +101,8 @@ class Group {
    */
   async #takeOne(request) {
     const { inside } = request;
-    for (let i = 0; inside && i < this.#taken.length; i++) inside[inside.length] = this.#taken[i];
+    for (let i = 0; inside && i < this.#taken.length; i++)
+      addOnce(inside, outermost(this.#taken[i]));
     this.#pending = request;
     const taken = await request.acquire();
     this.#pending = undefined;
@@ -119,8 +121,15 @@ class Group {
     this.onFailure(error);
   }
 
+  /** @returns {Promise<void> | void} if one of them serves others yet */
   release() {
-    for (let i = 0; i < this.#taken.length; i++) this.#taken[i].giveBack();
+    /** @type {Promise<void> | undefined} */
+    let all;
+    for (let i = 0; i < this.#taken.length; i++) {
+      const released = this.#taken[i].giveBack();
+      if (released) all = both(all, released);
+    }
+    return all;
   }
 
   /**
@@ -147,13 +156,14 @@ class Group {
     let result;
     try {
       const locks = this.handles(several);
-      const { deadlock } = several.options;
-      result = await (deadlock ? callInside(this.#taken, callback, locks) : callback(locks));
+      const counts = countsInside(several.options);
+      result = await (counts ? callInside(this.#taken, callback, locks) : callback(locks));
     } catch (error) {
       settle = reject;
       result = error;
     }
-    this.release();
+    const released = this.release();
+    if (released) await released;
     settle(result);
   }
 
@@ -172,6 +182,15 @@ class Group {
     }
     return handles;
   }
+}
+
+/**
+ * @param {Promise<void> | undefined} one
+ * @param {Promise<void>} other
+ */
+async function both(one, other) {
+  await one;
+  await other;
 }
 
 /** Locks that are held together until `release()` is called. */

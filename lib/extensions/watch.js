@@ -2,13 +2,14 @@
 
 /**
  * What is told of a request while it goes on: to subscribers of diagnostics channels, by warnings
- * (`warnAfter`), and by its time limit (`timeout`). Most requests have nothing of this and no
- * Watch.
+ * (`warnAfter`), and by its time limits (`timeout`, `holdTimeout`). Most requests have nothing of
+ * this and no Watch.
  */
 
 const { channel } = require('node:diagnostics_channel');
 const process = require('node:process');
 const { quote } = require('../platform/errors.js');
+const { theLock } = require('../platform/names.js');
 const { clearTimeout, now, report, setTimeout, unref } = require('../platform/intrinsics.js');
 const { LockTimeoutError, describeHolders, describeLock } = require('./lock-errors.js');
 
@@ -37,6 +38,8 @@ class Watch {
   /** @type {any} */
   #timeout;
   /** @type {any} */
+  #holdTimeout;
+  /** @type {any} */
   #warning;
   /** When to warn, as `now()` tells it; Infinity: not, or not any more. */
   #warnAt = Number.POSITIVE_INFINITY;
@@ -55,6 +58,11 @@ class Watch {
   /** @returns {number} milliseconds from the request to the grant, or so far */
   waited() {
     return (this.#granted || now()) - this.#asked;
+  }
+
+  /** @returns {number} milliseconds since the grant */
+  held() {
+    return this.#granted ? now() - this.#granted : 0;
   }
 
   /** The time of the grant, which may be told later. */
@@ -77,6 +85,8 @@ class Watch {
   }
 
   granted() {
+    const { holdTimeout } = this.#options;
+    if (holdTimeout !== undefined && !this.#ended) this.#limitHold(holdTimeout);
     // One warning for the wait or for the lock, whichever first takes too long.
     if (!this.#warned) this.#warnLater();
     this.#publish(grant, {});
@@ -89,7 +99,7 @@ class Watch {
 
   /** @param {Error} error */
   stolen(error) {
-    this.#publish(steal, { error });
+    this.#publish(error instanceof LockTimeoutError ? timeoutChannel : steal, { error });
   }
 
   /** @param {unknown} reason */
@@ -107,6 +117,7 @@ class Watch {
     if (this.#ended) return;
     this.#ended = true;
     clearTimeout(this.#timeout);
+    clearTimeout(this.#holdTimeout);
     clearTimeout(this.#warning);
     const { steal, ifAvailable } = this.#options;
     this.#publish(end, { steal, ifAvailable, error });
@@ -118,6 +129,17 @@ class Watch {
       if (rest > 0) this.#limit(rest);
       else this.#request.timedOut();
     });
+  }
+
+  /** @param {number} milliseconds */
+  #limitHold(milliseconds) {
+    clearTimeout(this.#holdTimeout);
+    this.#holdTimeout = later(milliseconds, (rest) => {
+      if (rest > 0) this.#limitHold(rest);
+      else this.#request.heldTooLong().catch(report);
+    });
+    // Neither does a lock keep the event loop alive.
+    unref(this.#holdTimeout);
   }
 
   #warnLater() {
@@ -148,10 +170,10 @@ class Watch {
     this.#warned = true;
     this.#warnAt = Number.POSITIVE_INFINITY;
     const { backend, name } = this.#request;
-    const what = `the lock ${quote(name)}${labelOf(this.#options.label)}`;
+    const what = `${theLock(name)}${labelOf(this.#options.label)}`;
     let message;
     if (this.#granted) {
-      const held = (now() - this.#granted).toFixed(0);
+      const held = this.held().toFixed(0);
       const { pending } = await backend.details();
       const waiting = pending.filter((request) => request.name === name);
       message = `Holding ${what} for ${held} ms. ${describeWaiting(waiting)}`;
@@ -170,9 +192,8 @@ class Watch {
     if (!to.hasSubscribers) return;
     const { name, mode } = this.#request;
     const { label } = this.#options;
-    const held = this.#granted ? now() - this.#granted : 0;
     try {
-      to.publish({ name, mode, label, waited: this.waited(), held, ...more });
+      to.publish({ name, mode, label, waited: this.waited(), held: this.held(), ...more });
     } catch (error) {
       report(error);
     }
@@ -206,6 +227,7 @@ function describeWaiting(waiting) {
  */
 const isWatched = (options) =>
   options.timeout !== undefined ||
+  options.holdTimeout !== undefined ||
   options.warnAfter !== undefined ||
   start.hasSubscribers ||
   grant.hasSubscribers ||
