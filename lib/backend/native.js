@@ -286,6 +286,8 @@ class Agent {
       this.#thefts.tellAll(tellTheft);
       if (!this.#ticking) {
         this.#grants.tellOne(tellGrant);
+        // Who hears of it may steal.
+        this.#thefts.tellAll(tellTheft);
         if (!this.#grants.isEmpty) {
           this.#tick();
           this.#ticking = true;

@@ -84,3 +84,21 @@ describe('users’ code that runs while events are handed over may use locks', (
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
 });
+
+it('a subscriber that steals the lock whose grant it hears of: the robbed one hears of it', async (t) => {
+  const name = freshName();
+  const held = await hold(locks, name);
+  let thief;
+  const listener = (message) => {
+    if (message.name !== name) return;
+    unsubscribe('locks.request.grant', listener);
+    thief = locks.request(name, { steal: true }, () => 'thief');
+  };
+  subscribe('locks.request.grant', listener);
+  t.after(() => unsubscribe('locks.request.grant', listener));
+  const robbed = locks.acquire(name);
+  await held.release();
+  await assert.rejects(robbed, LockStolenError);
+  assert.equal(await thief, 'thief');
+  assert.deepEqual(await stateOf(locks, name), FREE);
+});
