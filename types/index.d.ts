@@ -81,14 +81,15 @@ export interface LockOptions {
 
   /**
    * Extension. Milliseconds, more than 0, to hold the lock at most. Then it is released, its
-   * `signal` is aborted and the promise rejects with a {@link LockTimeoutError}; the callback goes on
-   * without the lock. Takes effect when the thread comes to its timers.
+   * `signal` is aborted and the promise rejects with a {@link LockTimeoutError}; the callback goes
+   * on without the lock. Takes effect when the thread comes to its timers.
    */
   holdTimeout?: number | undefined;
 
   /**
-   * Extension. If the request is made inside the callback of one for the same name that says it as
-   * well, it is served by that one's lock, at once. The lock is not released before both have ended.
+   * Extension. If the request is made inside the callback of one for the same name that says it
+   * as well, it is served by that one's lock, at once. The lock is not released before both have
+   * ended.
    * An exclusive request inside a shared lock rejects with a {@link DeadlockError}.
    * @default false
    */
@@ -112,8 +113,8 @@ export declare class Lock {
   readonly name: string;
 
   /**
-   * Extension. Aborted when the lock is lost: with a {@link LockStolenError} as its reason when it is
-   * stolen, with a {@link LockTimeoutError} when the `holdTimeout` is over.
+   * Extension. Aborted when the lock is lost: with a {@link LockStolenError} as its reason when it
+   * is stolen, with a {@link LockTimeoutError} when the `holdTimeout` is over.
    */
   readonly signal: AbortSignal;
 }

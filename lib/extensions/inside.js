@@ -24,8 +24,8 @@ const rejectsDeadlocks = (options) => everywhere || options.deadlock !== undefin
 let storage;
 
 /**
- * The locks whose callbacks the caller runs inside of and whose requests reject deadlocks, innermost
- * first; those that are not held any more are left out.
+ * The locks whose callbacks the caller runs inside of and whose requests reject deadlocks,
+ * innermost first; those that are not held any more are left out.
  * @returns {Request[]}
  */
 function locksInside() {

@@ -66,8 +66,8 @@ class LockTimeoutError extends LockError {
  * @param {LockDetails[]} holders of the lock
  */
 function waitTimeoutError(lockName, waited, holders) {
-  const message =
-    `Waited ${waited.toFixed(0)} ms for ${theLock(lockName)}. ` + describeHolders(holders);
+  const heldBy = describeHolders(holders);
+  const message = `Waited ${waited.toFixed(0)} ms for ${theLock(lockName)}. ${heldBy}`;
   return new LockTimeoutError(message, lockName, { waited, held: 0, holders });
 }
 
@@ -79,8 +79,8 @@ function waitTimeoutError(lockName, waited, holders) {
  */
 function holdTimeoutError(lockName, waited, held, limit) {
   const message =
-    `${capitalized(theLock(lockName))} was held too long, for ${held.toFixed(0)} ms, and is given ` +
-    `up: its 'holdTimeout' is ${limit} ms.`;
+    `${capitalized(theLock(lockName))} was held too long, for ${held.toFixed(0)} ms, and is ` +
+    `given up: its 'holdTimeout' is ${limit} ms.`;
   return new LockTimeoutError(message, lockName, { waited, held, holders: [] });
 }
 
