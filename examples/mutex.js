@@ -21,6 +21,11 @@ async function main() {
   const refused = await mutex.acquire({ blocking: false }).catch((error) => error);
   console.log('refused:', refused instanceof LockError);
   release();
+
+  // It takes what requests take: here a time limit for the holder.
+  const slow = mutex.runExclusive(() => sleep(1000), { holdTimeout: 20 });
+  await slow.catch(({ name }) => console.log(name));
+  console.log('locked:', mutex.locked);
 }
 
 main();

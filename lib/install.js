@@ -14,7 +14,9 @@ function install(target = globalThis) {
   const undo = [];
   replace(target, 'LockManager', global(LockManager), undo);
   replace(target, 'Lock', global(Lock), undo);
-  if (!target.navigator) replace(target, 'navigator', global(createNavigator()), undo);
+  // One of ours goes when all who installed it have undone that.
+  const { navigator = createNavigator() } = target;
+  if (ours.has(navigator)) replace(target, 'navigator', global(navigator), undo);
   replace(homeOfLocks(target.navigator), 'locks', attribute(), undo);
   return () => {
     for (const restore of undo.splice(0).reverse()) restore();
@@ -77,12 +79,18 @@ function attribute() {
 }
 
 /** What there is of `navigator` on Node.js 20: an interface whose only member is `locks`. */
-const createNavigator = () =>
-  Object.create(
+function createNavigator() {
+  const navigator = Object.create(
     Object.create(Object.prototype, {
       [Symbol.toStringTag]: { value: 'Navigator', configurable: true },
     }),
   );
+  ours.add(navigator);
+  return navigator;
+}
+
+/** Navigators that were made here. @type {WeakSet<object>} */
+const ours = new WeakSet();
 
 /**
  * The object to define `locks` on: the prototype, as browsers do, unless the navigator has one of

@@ -78,6 +78,22 @@ export interface LockOptions {
    * threads close a cycle with it, it rejects with a {@link DeadlockError}.
    */
   deadlock?: 'reject' | undefined;
+
+  /**
+   * Extension. Milliseconds, more than 0, to hold the lock at most. Then it is released, its
+   * `signal` is aborted and the promise rejects with a {@link LockTimeoutError}; the callback goes
+   * on without the lock. Takes effect when the thread comes to its timers.
+   */
+  holdTimeout?: number | undefined;
+
+  /**
+   * Extension. If the request is made inside the callback of one for the same name that says it
+   * as well, it is served by that one's lock, at once. The lock is not released before both have
+   * ended.
+   * An exclusive request inside a shared lock rejects with a {@link DeadlockError}.
+   * @default false
+   */
+  reentrant?: boolean | undefined;
 }
 
 /** Options with which there is a lock where there could be `null`. */
@@ -96,7 +112,10 @@ export declare class Lock {
   /** The resource name it was requested with. */
   readonly name: string;
 
-  /** Extension. Aborted, with a {@link LockStolenError} as its reason, when the lock is stolen. */
+  /**
+   * Extension. Aborted when the lock is lost: with a {@link LockStolenError} as its reason when it
+   * is stolen, with a {@link LockTimeoutError} when the `holdTimeout` is over.
+   */
   readonly signal: AbortSignal;
 }
 
@@ -108,7 +127,7 @@ export declare class Lock {
 export declare class LockHandle extends Lock {
   private constructor();
 
-  /** Whether the lock is not held any more: released, or stolen. */
+  /** Whether the lock is not held any more: released, stolen, or held too long. */
   readonly released: boolean;
 
   /** Releases the lock, at once. Calls after the first do nothing. */
@@ -135,7 +154,10 @@ export type LockName = string | { name: string; mode?: LockMode | undefined };
 export type SeveralOptions = Omit<LockOptions, 'steal'>;
 
 /** Options of {@link LockManager.tryAcquireSync} and {@link LockManager.acquireSync}. */
-export type SyncOptions = Pick<LockOptions, 'mode' | 'label' | 'timeout' | 'warnAfter'>;
+export type SyncOptions = Pick<
+  LockOptions,
+  'mode' | 'label' | 'timeout' | 'warnAfter' | 'holdTimeout' | 'reentrant'
+>;
 
 /** A lock or a request in a {@link LockManagerSnapshot}. */
 export interface LockInfo {
@@ -200,12 +222,17 @@ export declare class LockStolenError extends LockError {
   readonly clientId: string;
 }
 
-/** The lock was not granted within the `timeout`. Its `name` is `'TimeoutError'`. */
+/**
+ * The lock was not granted within the `timeout`, or was held longer than the `holdTimeout`. Its
+ * `name` is `'TimeoutError'`.
+ */
 export declare class LockTimeoutError extends LockError {
   private constructor();
   /** Milliseconds. */
   readonly waited: number;
-  /** Who held it. */
+  /** Milliseconds that it was held; 0 if it was not granted. */
+  readonly held: number;
+  /** Who held it, if it was not granted. */
   readonly holders: LockDetails[];
 }
 
@@ -340,10 +367,18 @@ export declare class LockManager {
   acquireSync(name: string, options?: SyncOptions): LockHandle;
 }
 
-/** Extension. Options of {@link Mutex} and {@link RWLock}. */
-export interface AcquireOptions {
+/**
+ * Extension. Options of {@link Mutex} and {@link RWLock}: those of requests but `mode`,
+ * `ifAvailable` and `steal`. Others are refused.
+ */
+export interface AcquireOptions
+  extends Pick<
+    LockOptions,
+    'signal' | 'label' | 'warnAfter' | 'holdTimeout' | 'deadlock' | 'reentrant'
+  > {
   /**
-   * Whether to wait. If not, and the lock is held, it rejects with a {@link LockError}.
+   * Whether to wait. If not, and the lock is held, it rejects with a {@link LockError}. Not
+   * together with `timeout` or `signal`.
    * @default true
    */
   blocking?: boolean | undefined;
@@ -351,10 +386,24 @@ export interface AcquireOptions {
   timeout?: number | undefined;
 }
 
+/** Extension. Releases a lock. Calls after the first do nothing. */
+export interface Release {
+  (): void;
+  [Symbol.dispose](): void;
+}
+
+/** Extension. Options of a {@link Mutex} or {@link RWLock} without a name. */
+export interface PrivateOptions {
+  /** What it is for; that of requests that have none. */
+  label?: string | undefined;
+}
+
 /** Extension. What a named {@link Mutex} or {@link RWLock} is a lock of. */
-export interface BucketOptions {
+export interface NamedOptions extends PrivateOptions {
   /** A bucket's name, or what {@link openBucket} returned; the default bucket if not given. */
   bucket?: string | StorageBucket | undefined;
+  /** A lock manager. Not together with `bucket`. */
+  locks?: LockManager | undefined;
 }
 
 /**
@@ -366,25 +415,27 @@ export interface BucketOptions {
  * await mutex.runExclusive(async () => {});
  */
 export declare class Mutex {
-  constructor(name?: string, options?: BucketOptions);
+  constructor(name?: undefined, options?: PrivateOptions);
+  constructor(name: string, options?: NamedOptions);
   /** Whether somebody holds it. */
   readonly locked: boolean;
   /** Resolves to the function that releases it, which may be called more than once. */
-  acquire(options?: AcquireOptions): Promise<() => void>;
+  acquire(options?: AcquireOptions): Promise<Release>;
   /**
-   * Rejects with a {@link LockStolenError} as soon as the lock is stolen; `lock.signal` tells the
-   * callback.
+   * Rejects with a {@link LockStolenError} or a {@link LockTimeoutError} as soon as the lock is
+   * lost; `lock.signal` tells the callback.
    */
   runExclusive<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
 }
 
 /** Extension. A lock that readers share and writers do not. */
 export declare class RWLock {
-  constructor(name?: string, options?: BucketOptions);
+  constructor(name?: undefined, options?: PrivateOptions);
+  constructor(name: string, options?: NamedOptions);
   /** How it is held, by whomever. */
   readonly locked: LockMode | null;
-  acquireShared(options?: AcquireOptions): Promise<() => void>;
-  acquireExclusive(options?: AcquireOptions): Promise<() => void>;
+  acquireShared(options?: AcquireOptions): Promise<Release>;
+  acquireExclusive(options?: AcquireOptions): Promise<Release>;
   runShared<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
   runExclusive<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
 }

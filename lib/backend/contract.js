@@ -77,6 +77,7 @@ const NO_TAG = 2 ** 32 - 1;
 
 /**
  * @typedef {object} Backend
+ * @property {string} id the same for those that manage the same locks, and for no others
  * @property {(request: Requester) => void} request requests a lock (4.1). Leads to exactly one of
  *   `granted`, `unavailable`, `deadlocked` and `failed`, once, unless the request is withdrawn
  *   before.

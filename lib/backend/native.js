@@ -9,7 +9,8 @@ const workerThreads = require('node:worker_threads');
 const { NO_TAG } = require('./contract.js');
 const { loadBinary } = require('./binary.js');
 const { nextTick, report } = require('../platform/intrinsics.js');
-const { closedError, noMemoryError, plainError, quote } = require('../platform/errors.js');
+const { closedError, noMemoryError, plainError } = require('../platform/errors.js');
+const { theLock } = require('../platform/names.js');
 
 const { threadId } = workerThreads;
 /** Node.js 20 does not tell it; newer ones tell a word of their own of workers without a name. */
@@ -119,9 +120,6 @@ class Untold {
   /** @type {Requester[]} */
   #requests = [];
   #first = 0;
-  /** What could not be told, once. @type {Requester | undefined} */
-  #failed;
-
   get isEmpty() {
     return this.#first === this.#requests.length;
   }
@@ -131,29 +129,29 @@ class Untold {
     this.#requests[this.#requests.length] = request;
   }
 
-  /** @param {(request: Requester) => void} what */
-  tellAll(what) {
-    while (!this.isEmpty) this.tellOne(what);
+  /**
+   * @param {(request: Requester) => void} what
+   * @param {boolean} hasStack
+   */
+  tellAll(what, hasStack) {
+    while (!this.isEmpty) this.tellOne(what, hasStack);
   }
 
   /**
-   * What cannot be told stays to be told again, from the event loop; but it keeps nobody else from
-   * being told.
+   * What cannot be told for want of stack stays, to be told from the event loop. What cannot be told
+   * there keeps nobody else from being told.
    * @param {(request: Requester) => void} what tells it; harmless to call again
+   * @param {boolean} hasStack
    */
-  tellOne(what) {
+  tellOne(what, hasStack) {
     const request = this.#requests[this.#first];
     if (!request) return;
     try {
       what(request);
     } catch (error) {
-      if (this.#failed !== request) {
-        this.#failed = request;
-        throw error;
-      }
+      if (!hasStack) throw error;
       report(error);
     }
-    this.#failed = undefined;
     this.#first++;
     if (!this.isEmpty) return;
     this.#requests.length = 0;
@@ -280,17 +278,18 @@ class Agent {
 
   /**
    * Tells all thefts, and one grant; other grants each in a tick of its own (4.4: each is a task).
-   * @param {(lock: Requester) => void} [tellTheft]
+   * @param {boolean} hasStack called from the event loop or a tick, not within a call of users'
+   * @param {(lock: Requester) => void} tellTheft
    */
-  tell(tellTheft = tellTheftInCall) {
+  tell(hasStack = false, tellTheft = tellTheftInCall) {
     if (this.#telling) return;
     this.#telling = true;
     try {
-      this.#thefts.tellAll(tellTheft);
+      this.#thefts.tellAll(tellTheft, hasStack);
       if (!this.#ticking) {
-        this.#grants.tellOne(tellGrant);
+        this.#grants.tellOne(tellGrant, hasStack);
         // Who heard of the grant may have stolen.
-        this.#thefts.tellAll(tellTheft);
+        this.#thefts.tellAll(tellTheft, hasStack);
         if (!this.#grants.isEmpty) {
           this.#tick();
           this.#ticking = true;
@@ -313,7 +312,7 @@ class Agent {
     await undefined;
     nextTick(() => {
       this.#ticking = false;
-      this.tell();
+      this.tell(true);
     });
   }
 
@@ -331,7 +330,7 @@ class Agent {
       }
     }
     unfinished.length = 0;
-    this.tell(tellTheftFromEvents);
+    this.tell(true, tellTheftFromEvents);
   }
 }
 
@@ -376,6 +375,7 @@ class NativeBackend {
 
   /** @param {string} bucket the core's name of the bucket, see buckets.js */
   constructor(bucket) {
+    this.id = `process ${bucket}`;
     this.#manager = checked(addon.openManager(bucket), 'opening a storage bucket');
   }
 
@@ -396,7 +396,7 @@ class NativeBackend {
       agent.remove(request);
       if (status === WLK_NOT_AVAILABLE) request.unavailable();
       else if (typeof status !== 'number') request.deadlocked?.(detailsWithState(status));
-      else request.failed(errorOf(status, `requesting the lock ${quote(name)}`));
+      else request.failed(errorOf(status, `requesting ${theLock(name)}`));
     }
   }
 
@@ -460,7 +460,7 @@ class NativeBackend {
     }
     agent.remove(request);
     if (typeof status !== 'number') request.deadlocked?.(detailsWithState(status));
-    else request.failed(errorOf(status, `waiting for the lock ${quote(request.name)}`));
+    else request.failed(errorOf(status, `waiting for ${theLock(request.name)}`));
   }
 
   /** @returns {LockManagerSnapshot} */

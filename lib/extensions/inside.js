@@ -1,27 +1,67 @@
 'use strict';
 
 /**
- * Which locks a piece of code runs inside of, for requests that reject deadlocks: an async context
- * that the callbacks of such requests run in. Other requests cost and count nothing.
+ * Which locks a piece of code runs inside of, for requests that reject deadlocks and for reentrant
+ * ones: an async context that the callbacks of such requests run in. Other requests cost and count
+ * nothing.
  */
 
+const process = require('node:process');
 const { AsyncLocalStorage } = require('../platform/intrinsics.js');
+const { OuterLock, outermost } = require('./outer-lock.js');
 
+/** @typedef {import('../backend/contract.js').Backend} Backend */
+/** @typedef {import('./options.js').RequestOptions} RequestOptions */
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
+
+/** Whether each request of the process rejects deadlocks. */
+const everywhere = process.env.WEB_LOCKS_DEADLOCK === 'reject';
+
+/** @param {Readonly<RequestOptions>} options */
+const rejectsDeadlocks = (options) => everywhere || options.deadlock !== undefined;
 
 /** @type {import('node:async_hooks').AsyncLocalStorage<Request[]> | undefined} */
 let storage;
 
 /**
- * The locks whose callbacks the caller runs inside of, innermost first; those that are not held any
- * more are left out.
+ * The locks whose callbacks the caller runs inside of and whose requests reject deadlocks,
+ * innermost first; those that are not held any more are left out.
  * @returns {Request[]}
  */
 function locksInside() {
   /** @type {Request[]} */
-  const held = [];
-  addHeld(held, storage?.getStore() ?? []);
-  return held;
+  const locks = [];
+  const inside = storage?.getStore() ?? [];
+  for (let i = 0; i < inside.length; i++) {
+    if (inside[i].held && rejectsDeadlocks(inside[i].options)) addOnce(locks, outermost(inside[i]));
+  }
+  return locks;
+}
+
+/**
+ * @param {Request[]} locks
+ * @param {Request} lock
+ */
+function addOnce(locks, lock) {
+  for (let i = 0; i < locks.length; i++) if (locks[i] === lock) return;
+  locks[locks.length] = lock;
+}
+
+/**
+ * @param {Backend} backend
+ * @param {string} name the resource name
+ * @returns {Backend} what serves a reentrant request: the lock of that name that the caller runs
+ *   inside of, or the backend where there is none
+ */
+function servedBy(backend, name) {
+  const inside = storage?.getStore() ?? [];
+  for (let i = 0; i < inside.length; i++) {
+    const lock = inside[i];
+    if (lock.name !== name || !lock.options.reentrant || lock.backend.id !== backend.id) continue;
+    const outer = outermost(lock);
+    if (lock.held && outer.held) return new OuterLock(outer);
+  }
+  return backend;
 }
 
 /**
@@ -49,4 +89,10 @@ function addHeld(to, from) {
   for (let i = 0; i < from.length; i++) if (from[i].held) to[to.length] = from[i];
 }
 
-module.exports = { callInside, locksInside };
+/**
+ * @param {Readonly<RequestOptions>} options
+ * @returns {boolean} whether it counts for others that they are inside of such a request's callback
+ */
+const countsInside = (options) => rejectsDeadlocks(options) || options.reentrant;
+
+module.exports = { addOnce, callInside, countsInside, locksInside, rejectsDeadlocks, servedBy };

@@ -3,6 +3,7 @@
 /** Errors about a lock: DOMExceptions that tell more. */
 
 const { quote } = require('../platform/errors.js');
+const { quoteName, theLock } = require('../platform/names.js');
 const { DOMException } = require('../platform/realm.js');
 
 /** @typedef {import('../backend/contract.js').CycleEntry} CycleEntry */
@@ -29,7 +30,7 @@ class LockStolenError extends LockError {
    */
   constructor(lockName, clientId) {
     super(
-      `The lock on ${quote(lockName)} was stolen by a request with the 'steal' option (client ` +
+      `${capitalized(theLock(lockName))} was stolen by a request with the 'steal' option (client ` +
         `${clientId}).`,
       lockName,
       'AbortError',
@@ -41,22 +42,46 @@ class LockStolenError extends LockError {
 // As the specification has it: a DOMException and nothing else, for those who look there.
 LockStolenError.prototype.constructor = DOMException;
 
-/** The lock was not granted within the `timeout` of its request. */
+/**
+ * The lock was not granted within the `timeout` of its request, or not released within its
+ * `holdTimeout`.
+ */
 class LockTimeoutError extends LockError {
   /**
+   * @param {string} message
    * @param {string} lockName
-   * @param {number} waited milliseconds
-   * @param {LockDetails[]} holders of the lock
+   * @param {{ waited: number, held: number, holders: LockDetails[] }} details
    */
-  constructor(lockName, waited, holders) {
-    super(
-      `Waited ${waited.toFixed(0)} ms for the lock ${quote(lockName)}. ${describeHolders(holders)}`,
-      lockName,
-      'TimeoutError',
-    );
+  constructor(message, lockName, { waited, held, holders }) {
+    super(message, lockName, 'TimeoutError');
     this.waited = waited;
+    this.held = held;
     this.holders = holders;
   }
+}
+
+/**
+ * @param {string} lockName
+ * @param {number} waited milliseconds
+ * @param {LockDetails[]} holders of the lock
+ */
+function waitTimeoutError(lockName, waited, holders) {
+  const heldBy = describeHolders(holders);
+  const message = `Waited ${waited.toFixed(0)} ms for ${theLock(lockName)}. ${heldBy}`;
+  return new LockTimeoutError(message, lockName, { waited, held: 0, holders });
+}
+
+/**
+ * @param {string} lockName
+ * @param {number} waited milliseconds, before
+ * @param {number} held milliseconds
+ * @param {number} limit milliseconds
+ */
+function holdTimeoutError(lockName, waited, held, limit) {
+  const message =
+    `${capitalized(theLock(lockName))} was held too long, for ${held.toFixed(0)} ms, and is ` +
+    `given up: its 'holdTimeout' is ${limit} ms.`;
+  return new LockTimeoutError(message, lockName, { waited, held, holders: [] });
 }
 
 /** The request would wait for itself, over any number of locks and threads. */
@@ -74,17 +99,20 @@ class DeadlockError extends LockError {
     for (let i = 0; i < cycle.length; i++) {
       const { isHeld, ...entry } = cycle[i];
       const what = isHeld ? 'held' : i % 2 ? 'wanted before' : 'wanted';
-      steps += `${i ? '; ' : ''}${what} by ${describeLock(entry)}: ${quote(entry.name)}`;
+      steps += `${i ? '; ' : ''}${what} by ${describeLock(entry)}: ${quoteName(entry.name)}`;
       entries[i] = entry;
     }
     super(
-      `The request for the lock ${quote(lockName)} closes a cycle: ${steps}.`,
+      `The request for ${theLock(lockName)} closes a cycle: ${steps}.`,
       lockName,
       'DeadlockError',
     );
     this.cycle = entries;
   }
 }
+
+/** @param {string} text */
+const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
 
 /**
  * @param {LockDetails} entry
@@ -112,6 +140,9 @@ module.exports = {
   LockError,
   LockStolenError,
   LockTimeoutError,
+  capitalized,
   describeHolders,
   describeLock,
+  holdTimeoutError,
+  waitTimeoutError,
 };

@@ -1,12 +1,12 @@
 'use strict';
 
 const process = require('node:process');
-const { quote } = require('../platform/errors.js');
 const { Promise, now, report, uncurry } = require('../platform/intrinsics.js');
+const { theLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { Lock, own } = require('../standard/lock.js');
 const { ENDED, GRANTED, PENDING, STOLEN, UNAVAILABLE } = require('../standard/lock-request.js');
-const { callSite } = require('./origin.js');
+const { asText, callSite } = require('./origin.js');
 const { Request } = require('./request.js');
 
 /** How long a blocked thread stays away from JavaScript, in which the engine can end it. */
@@ -25,7 +25,7 @@ const leaks = new FinalizationRegistry(({ request, where }) => {
   request.giveBack();
   try {
     process.emitWarning(
-      `A handle of the lock ${quote(request.name)} was collected without release(); the lock is ` +
+      `A handle of ${theLock(request.name)} was collected without release(); the lock is ` +
         `released now. It was acquired:\n${where}`,
       { type: 'LockWarning', code: 'WEB_LOCKS_LEAK' },
     );
@@ -172,6 +172,7 @@ class HeldRequest extends Request {
     // They lead to the promise and so to the handle, which must stay collectable.
     this.resolve = undefined;
     this.reject = undefined;
+    if (this.origin) this.origin = asText(this.origin);
     resolve(answer);
     if (answer === null) this.observer?.ended();
   }
@@ -181,12 +182,24 @@ class HeldRequest extends Request {
     return this;
   }
 
-  /** Releases the lock, if it still is held, and tells who gets it. */
+  /**
+   * Releases the lock, if it still is held, and tells who gets it.
+   * @returns {Promise<void> | void}
+   */
   giveBack() {
-    if (!this.held) return;
-    this.release();
+    if (!this.held) return undefined;
+    const released = this.release();
+    if (released) return this.#givenBack(released);
     this.observer?.ended();
     this.backend.tell();
+    return undefined;
+  }
+
+  /** @param {Promise<void>} released */
+  async #givenBack(released) {
+    this.backend.tell();
+    await released;
+    this.observer?.ended();
   }
 }
 

@@ -72,11 +72,15 @@ class Extensions {
    * @param {any} [options]
    * @returns {Promise<InstanceType<typeof import('./several.js').SeveralLocks> | null>}
    */
-  async acquireAll(names, options) {
-    const backend = backendOf(this, ACQUIRE_ALL);
-    needArguments(arguments.length, 1, ACQUIRE_ALL);
-    const several = toSeveral(names, options, ACQUIRE_ALL);
-    return await acquireSeveral(backend, several, Extensions.prototype.acquireAll);
+  acquireAll(names, options) {
+    try {
+      const backend = backendOf(this, ACQUIRE_ALL);
+      needArguments(arguments.length, 1, ACQUIRE_ALL);
+      const several = toSeveral(names, options, ACQUIRE_ALL);
+      return acquireSeveral(backend, several, Extensions.prototype.acquireAll);
+    } catch (error) {
+      return rejected(error);
+    }
   }
 
   /**

@@ -14,7 +14,9 @@ const {
 /**
  * @typedef {object} Extension
  * @property {'reject' | undefined} deadlock
+ * @property {number | undefined} holdTimeout milliseconds
  * @property {string | undefined} label
+ * @property {boolean} reentrant
  * @property {number | undefined} timeout milliseconds
  * @property {number | undefined} warnAfter milliseconds
  */
@@ -24,7 +26,9 @@ const {
 const defaultOptions = Object.freeze({
   ...standardDefaults,
   deadlock: undefined,
+  holdTimeout: undefined,
   label: undefined,
+  reentrant: false,
   timeout: undefined,
   warnAfter: undefined,
 });
@@ -44,12 +48,26 @@ function toOptions(value, operation) {
   if (deadlock !== undefined && deadlock !== 'reject') {
     throw typeError(operation, `The 'deadlock' option is ${describe(deadlock)}, not 'reject'.`);
   }
+  const holdTimeout = toMilliseconds(value.holdTimeout, operation, "The 'holdTimeout' option");
+  if (holdTimeout === 0) throw typeError(operation, "The 'holdTimeout' option is 0.");
   const givenLabel = value.label;
   const label =
     givenLabel === undefined ? undefined : toDOMString(givenLabel, operation, "The 'label' option");
+  const reentrant = Boolean(value.reentrant);
   const timeout = toMilliseconds(value.timeout, operation, "The 'timeout' option");
   const warnAfter = toMilliseconds(value.warnAfter, operation, "The 'warnAfter' option");
-  return { ifAvailable, mode, signal, steal, deadlock, label, timeout, warnAfter };
+  return {
+    ifAvailable,
+    mode,
+    signal,
+    steal,
+    deadlock,
+    holdTimeout,
+    label,
+    reentrant,
+    timeout,
+    warnAfter,
+  };
 }
 
 /**

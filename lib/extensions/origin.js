@@ -24,6 +24,43 @@ function originOf(callee) {
 }
 
 /**
+ * @param {Origin} origin
+ * @returns {Origin | undefined} the same as text, which keeps nothing alive
+ */
+function asText(origin) {
+  try {
+    return { stack: `${origin.stack}` };
+  } catch {
+    // Users' code forms stacks, and threw.
+    return undefined;
+  }
+}
+
+/**
+ * Makes an error whose stack is long enough to reach users' code.
+ * @template {Error} E
+ * @param {() => E} make
+ * @returns {E}
+ */
+function withLongStack(make) {
+  const { stackTraceLimit } = Error;
+  try {
+    Error.stackTraceLimit = Math.max(stackTraceLimit, LONG);
+  } catch {
+    // Somebody froze Error.
+    return make();
+  }
+  try {
+    return make();
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
+}
+
+/** More frames than the library has of its own. */
+const LONG = 30;
+
+/**
  * @template {Error} E
  * @param {E} error
  * @param {Origin | undefined} origin
@@ -111,4 +148,4 @@ async function inMicrotask(tell) {
   tell();
 }
 
-module.exports = { callSite, inTheirStack, originOf, withOrigin };
+module.exports = { asText, callSite, inTheirStack, originOf, withLongStack, withOrigin };

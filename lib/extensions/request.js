@@ -1,17 +1,32 @@
 'use strict';
 
-const { LockRequest, PENDING } = require('../standard/lock-request.js');
-const { callInside, locksInside } = require('./inside.js');
-const { DeadlockError, LockStolenError, LockTimeoutError } = require('./lock-errors.js');
+const { ENDED, GRANTED, LockRequest, PENDING, STOLEN } = require('../standard/lock-request.js');
+const {
+  callInside,
+  countsInside,
+  locksInside,
+  rejectsDeadlocks,
+  servedBy,
+} = require('./inside.js');
+const {
+  DeadlockError,
+  LockStolenError,
+  holdTimeoutError,
+  waitTimeoutError,
+} = require('./lock-errors.js');
 const { defaultOptions } = require('./options.js');
-const { inTheirStack, originOf, withOrigin } = require('./origin.js');
+const { inTheirStack, originOf, withLongStack, withOrigin } = require('./origin.js');
+const { outermost } = require('./outer-lock.js');
 const { Watch, isWatched } = require('./watch.js');
 
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
 
+/** Who takes a lock away that was held too long, in place of a client id. */
+const TIME = '';
+
 /**
  * A lock request with what is not of the specification: time limits, labels, warnings and channels,
- * deadlocks, errors that tell more.
+ * deadlocks, reentrancy, errors that tell more.
  */
 class Request extends LockRequest {
   /**
@@ -21,12 +36,14 @@ class Request extends LockRequest {
    * @param {number} [asked] see Watch
    */
   constructor(backend, name, options, asked) {
-    super(backend, name, options);
+    super(options.reentrant && !options.steal ? servedBy(backend, name) : backend, name, options);
     if (isWatched(options)) this.observer = new Watch(this, asked);
+    if (rejectsDeadlocks(options)) this.inside = locksInside();
     if (options === defaultOptions) return;
     this.label = options.label;
-    if (options.deadlock) this.inside = locksInside();
-    if (options.timeout !== undefined) this.origin = originOf(Request);
+    if (isLimited(options)) this.origin = originOf(Request);
+    /** @type {InstanceType<typeof import('./outer-lock.js').Served> | undefined} */
+    this.served = undefined;
   }
 
   /** @override @returns {import('../backend/contract.js').Disposition} */
@@ -60,19 +77,68 @@ class Request extends LockRequest {
 
   timeoutError() {
     const waited = this.observer?.waited() ?? 0;
-    const error = new LockTimeoutError(this.name, waited, this.backend.holders(this.name));
+    const error = waitTimeoutError(this.name, waited, this.backend.holders(this.name));
     return withOrigin(error, this.origin);
+  }
+
+  /** The limit on holding is reached: the lock is released, and then lost as by a steal. */
+  async heldTooLong() {
+    if (this.state !== GRANTED) return;
+    const released = super.release();
+    if (released) await released;
+    // It may turn out to have been stolen before.
+    if (/** @type {number} */ (this.state) === ENDED) {
+      this.stolen(TIME);
+      this.lose(false);
+    }
+    this.backend.tell();
+  }
+
+  /** @override @param {string} thief client id */
+  stolen(thief) {
+    super.stolen(thief);
+    const { served } = this;
+    for (let i = 0; served && i < served.requests.length; i++) {
+      if (served.requests[i].held) served.requests[i].stolen(thief);
+    }
   }
 
   /** @override @param {boolean} fromEvents */
   lose(fromEvents) {
     if (fromEvents && this.reject && !this.origin) inTheirStack(this, () => super.lose(fromEvents));
     else super.lose(fromEvents);
+    if (this.served) this.#loseServed(this.served, fromEvents);
+  }
+
+  /**
+   * What this lock serves is lost with it.
+   * @param {InstanceType<typeof import('./outer-lock.js').Served>} served
+   * @param {boolean} fromEvents
+   */
+  #loseServed(served, fromEvents) {
+    const { requests } = served;
+    for (; requests.length > 0; requests.length--) {
+      const last = requests[requests.length - 1];
+      if (last.state === STOLEN) last.lose(fromEvents);
+    }
+    served.end?.();
   }
 
   /** @override @param {string} thief client id */
   lossError(thief) {
-    return withOrigin(new LockStolenError(this.name, thief), this.origin);
+    const outer = outermost(this);
+    if (outer !== this && outer.state === STOLEN) return outer.lossReason();
+    const error =
+      thief === TIME
+        ? this.#holdError()
+        : withLongStack(() => new LockStolenError(this.name, thief));
+    return withOrigin(error, this.origin);
+  }
+
+  #holdError() {
+    const { name, observer } = this;
+    const { holdTimeout = 0 } = this.options;
+    return holdTimeoutError(name, observer.waited(), observer.held(), holdTimeout);
   }
 
   /**
@@ -81,7 +147,21 @@ class Request extends LockRequest {
    * @param {any} lock
    */
   call(callback, lock) {
-    return this.options.deadlock ? callInside([this], callback, lock) : callback(lock);
+    return countsInside(this.options) ? callInside([this], callback, lock) : callback(lock);
+  }
+
+  /**
+   * Not before the requests that it serves have ended.
+   * @override
+   * @returns {Promise<void> | void}
+   */
+  release() {
+    const { served } = this;
+    if (served === undefined || served.requests.length === 0 || this.state !== GRANTED) {
+      return super.release();
+    }
+    served.isAwaited = true;
+    return served.ended;
   }
 
   /** @override */
@@ -91,6 +171,9 @@ class Request extends LockRequest {
     return super.use();
   }
 }
+
+/** @param {Readonly<RequestOptions>} options */
+const isLimited = (options) => options.timeout !== undefined || options.holdTimeout !== undefined;
 
 // Most requests have none of it, and no room for it.
 
@@ -103,5 +186,6 @@ Request.prototype.inside = undefined;
  * @type {import('./origin.js').Origin | undefined}
  */
 Request.prototype.origin = undefined;
+Request.prototype.served = undefined;
 
 module.exports = { Request };

@@ -10,10 +10,11 @@ const { notSupportedError, typeError } = require('../platform/errors.js');
 const { Promise, now, uncurry } = require('../platform/intrinsics.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { checkName, describe, toDOMString, toLockMode } = require('../standard/webidl.js');
-const { callInside } = require('./inside.js');
+const { addOnce, callInside, countsInside } = require('./inside.js');
 const { HeldRequest, createHandle } = require('./lock-handle.js');
 const { checkRequest, toOptions } = require('./options.js');
-const { callSite } = require('./origin.js');
+const { callSite, inTheirStack } = require('./origin.js');
+const { outermost } = require('./outer-lock.js');
 
 const { freeze } = Object;
 
@@ -50,8 +51,13 @@ class PartRequest extends HeldRequest {
 
   /** @override @param {boolean} fromEvents */
   lose(fromEvents) {
-    super.lose(fromEvents);
-    this.group.lost(this.lossReason());
+    const { settle } = this.group;
+    const tell = () => {
+      super.lose(false);
+      this.group.lost(this.lossReason());
+    };
+    if (fromEvents && settle && !this.origin) inTheirStack(settle, tell);
+    else tell();
   }
 }
 
@@ -64,16 +70,25 @@ class Group {
   #pending;
   /** Why they are not held together any more. @type {{ error: unknown } | undefined} */
   #failure;
-  /** Called with that. @type {(error: unknown) => void} */
-  onFailure = () => {};
+  /**
+   * Settles the promise of the call while its callback runs.
+   * @type {{ resolve: (value: any) => void, reject: (error: any) => void } | undefined}
+   */
+  settle;
 
   /**
-   * Takes the locks, all or none.
+   * Takes the locks, all or none, and hands them over in the microtask in which the last one comes:
+   * nobody steals in between.
    * @param {Backend} backend
    * @param {Several} several
-   * @returns {Promise<boolean>} false if it said `ifAvailable` and one of them is not
+   * @param {((locks: readonly LockHandle[] | null) => any) | undefined} callback undefined: they
+   *   are held until they are released
+   * @param {string} [where] see createHandle
+   * @returns {Promise<any>} what the callback returned, or the locks; null if it said `ifAvailable`
+   *   and one of them is not
    */
-  async take(backend, { parts, options }) {
+  async take(backend, several, callback, where) {
+    const { parts, options } = several;
     const end = this.asked + (options.timeout ?? 0);
     try {
       for (let i = 0; i < parts.length; i++) {
@@ -81,33 +96,33 @@ class Group {
         const part = { ...options, mode: parts[i].mode, timeout };
         // It may have been aborted while another one was waited for.
         checkRequest(part);
-        const request = new PartRequest(backend, parts[i].name, part, this);
-        if (!(await this.#takeOne(request))) {
+        const request = this.#add(new PartRequest(backend, parts[i].name, part, this));
+        const taken = await request.acquire();
+        this.#pending = undefined;
+        if (!taken) {
           this.release();
-          return false;
+          return callback ? await callback(null) : null;
         }
+        this.#taken[this.#taken.length] = request;
+        // One of them may have been stolen since the promise was settled.
+        if (this.#failure) throw this.#failure.error;
       }
     } catch (error) {
       this.release();
       throw error;
     }
-    return true;
+    if (callback) return await this.use(several, callback);
+    return new SeveralLocks(this.handles(several, where));
   }
 
-  /**
-   * @param {PartRequest} request
-   * @returns {Promise<boolean>}
-   */
-  async #takeOne(request) {
+  /** @param {PartRequest} request the next one, which is made inside of those that are held */
+  #add(request) {
     const { inside } = request;
-    for (let i = 0; inside && i < this.#taken.length; i++) inside[inside.length] = this.#taken[i];
+    for (let i = 0; inside && i < this.#taken.length; i++) {
+      addOnce(inside, outermost(this.#taken[i]));
+    }
     this.#pending = request;
-    const taken = await request.acquire();
-    this.#pending = undefined;
-    if (taken) this.#taken[this.#taken.length] = request;
-    // One of them may have been stolen since the promise was settled.
-    if (this.#failure) throw this.#failure.error;
-    return taken !== null;
+    return request;
   }
 
   /** @param {unknown} error why one of them is not held any more */
@@ -116,11 +131,18 @@ class Group {
     this.#failure = { error };
     const pending = this.#pending;
     if (pending?.leave()) pending.fail(error);
-    this.onFailure(error);
+    this.settle?.reject(error);
   }
 
+  /** @returns {Promise<void> | void} if one of them serves others yet */
   release() {
-    for (let i = 0; i < this.#taken.length; i++) this.#taken[i].giveBack();
+    /** @type {Promise<void> | undefined} */
+    let all;
+    for (let i = 0; i < this.#taken.length; i++) {
+      const released = this.#taken[i].giveBack();
+      if (released) all = both(all, released);
+    }
+    return all;
   }
 
   /**
@@ -131,7 +153,7 @@ class Group {
    */
   use(several, callback) {
     return new Promise((resolve, reject) => {
-      this.onFailure = reject;
+      this.settle = { resolve, reject };
       this.#call(several, callback, resolve, reject);
     });
   }
@@ -147,13 +169,14 @@ class Group {
     let result;
     try {
       const locks = this.handles(several);
-      const { deadlock } = several.options;
-      result = await (deadlock ? callInside(this.#taken, callback, locks) : callback(locks));
+      const counts = countsInside(several.options);
+      result = await (counts ? callInside(this.#taken, callback, locks) : callback(locks));
     } catch (error) {
       settle = reject;
       result = error;
     }
-    this.release();
+    const released = this.release();
+    if (released) await released;
     settle(result);
   }
 
@@ -172,6 +195,15 @@ class Group {
     }
     return handles;
   }
+}
+
+/**
+ * @param {Promise<void> | undefined} one
+ * @param {Promise<void>} other
+ */
+async function both(one, other) {
+  await one;
+  await other;
 }
 
 /** Locks that are held together until `release()` is called. */
@@ -214,7 +246,9 @@ function toSeveral(names, givenOptions, operation) {
   // The iterator is the caller's.
   for (const entry of names) {
     const named = typeof entry === 'object' && entry !== null;
-    const name = toDOMString(named ? entry.name : entry, operation, 'A name');
+    const givenName = named ? entry.name : entry;
+    if (named && givenName === undefined) throw typeError(operation, 'An entry has no name.');
+    const name = toDOMString(givenName, operation, 'A name');
     const given = named ? entry.mode : undefined;
     const mode = given === undefined ? options.mode : toLockMode(given, operation);
     checkName(name);
@@ -256,13 +290,8 @@ const sort = uncurry(Array.prototype.sort);
  * @param {Function} callee whose caller is told of a leak
  * @returns {Promise<SeveralLocks | null>} null if it said `ifAvailable` and one of them is not
  */
-async function acquireSeveral(backend, several, callee) {
-  const where = callSite(callee);
-  const group = new Group();
-  return (await group.take(backend, several))
-    ? new SeveralLocks(group.handles(several, where))
-    : null;
-}
+const acquireSeveral = (backend, several, callee) =>
+  new Group().take(backend, several, undefined, callSite(callee));
 
 /**
  * @param {Backend} backend
@@ -271,11 +300,6 @@ async function acquireSeveral(backend, several, callee) {
  * @returns {Promise<any>} settles like what the callback returned, after the locks were released;
  *   or as soon as one of them is stolen
  */
-async function useSeveral(backend, several, callback) {
-  const group = new Group();
-  return (await group.take(backend, several))
-    ? await group.use(several, callback)
-    : await callback(null);
-}
+const useSeveral = (backend, several, callback) => new Group().take(backend, several, callback);
 
 module.exports = { SeveralLocks, acquireSeveral, toSeveral, useSeveral };

@@ -2,13 +2,14 @@
 
 /**
  * What is told of a request while it goes on: to subscribers of diagnostics channels, by warnings
- * (`warnAfter`), and by its time limit (`timeout`). Most requests have nothing of this and no
- * Watch.
+ * (`warnAfter`), and by its time limits (`timeout`, `holdTimeout`). Most requests have nothing of
+ * this and no Watch.
  */
 
 const { channel } = require('node:diagnostics_channel');
 const process = require('node:process');
 const { quote } = require('../platform/errors.js');
+const { theLock } = require('../platform/names.js');
 const { clearTimeout, now, report, setTimeout, unref } = require('../platform/intrinsics.js');
 const { LockTimeoutError, describeHolders, describeLock } = require('./lock-errors.js');
 
@@ -32,15 +33,20 @@ class Watch {
   #request;
   #options;
   #asked;
+  #armed = 0;
   #granted = 0;
   #ended = false;
   /** Whether it waits, so that a time limit counts. */
   #waits = false;
+  /** Whether it is held, so that a limit on that counts. */
+  #holds = false;
   /** When to warn, as `now()` tells it; Infinity: not, or not any more. */
   #warnAt = Number.POSITIVE_INFINITY;
   #warned = false;
   /** @type {any} */
   #timeout;
+  /** @type {any} */
+  #holdTimeout;
   /** @type {any} */
   #warning;
   /** What the timer of the warning was set for. */
@@ -63,12 +69,18 @@ class Watch {
     return (this.#granted || now()) - this.#asked;
   }
 
+  /** @returns {number} milliseconds since the grant */
+  held() {
+    return this.#granted ? now() - this.#granted : 0;
+  }
+
   /** The time of the grant, which may be told later. */
   noteGrant() {
     this.#granted = now();
   }
 
   arm() {
+    this.#armed = now();
     this.#waits = true;
     this.#warnLater();
     this.#setTimers();
@@ -84,6 +96,7 @@ class Watch {
   }
 
   granted() {
+    this.#holds = !this.#ended;
     // One warning for the wait or for the lock, whichever first takes too long.
     if (!this.#warned) this.#warnLater();
     this.#setTimers();
@@ -98,7 +111,7 @@ class Watch {
 
   /** @param {Error} error */
   stolen(error) {
-    this.#publish(steal, { error });
+    this.#publish(error instanceof LockTimeoutError ? timeoutChannel : steal, { error });
   }
 
   /** @param {unknown} reason */
@@ -116,6 +129,7 @@ class Watch {
     if (this.#ended) return;
     this.#ended = true;
     this.#waits = false;
+    this.#holds = false;
     this.#warnAt = Number.POSITIVE_INFINITY;
     this.#setTimers();
     const { steal, ifAvailable } = this.#options;
@@ -132,8 +146,12 @@ class Watch {
    * set, or removed, by half.
    */
   #setTimers() {
-    const isSet = Boolean(this.#timeout) === (this.#waits && Boolean(this.#options.timeout));
-    if (this.#setting || (isSet && this.#warnAt === this.#warningFor)) return;
+    const { timeout, holdTimeout } = this.#options;
+    const isSet =
+      Boolean(this.#timeout) === (this.#waits && Boolean(timeout)) &&
+      Boolean(this.#holdTimeout) === (this.#holds && holdTimeout !== undefined) &&
+      this.#warnAt === this.#warningFor;
+    if (this.#setting || isSet) return;
     this.#setTimersSoon();
     this.#setting = true;
   }
@@ -141,12 +159,18 @@ class Watch {
   async #setTimersSoon() {
     await undefined;
     this.#setting = false;
-    const { timeout } = this.#options;
+    const { timeout, holdTimeout } = this.#options;
     if (!this.#waits) {
       clearTimeout(this.#timeout);
       this.#timeout = undefined;
     } else if (timeout && !this.#timeout) {
-      this.#limit(timeout);
+      this.#limit(Math.max(this.#armed + timeout - now(), 0));
+    }
+    if (!this.#holds) {
+      clearTimeout(this.#holdTimeout);
+      this.#holdTimeout = undefined;
+    } else if (holdTimeout !== undefined && !this.#holdTimeout) {
+      this.#limitHold(Math.max(this.#granted + holdTimeout - now(), 0));
     }
     if (this.#warnAt === this.#warningFor) return;
     clearTimeout(this.#warning);
@@ -160,6 +184,16 @@ class Watch {
       if (rest > 0) this.#limit(rest);
       else this.#request.timedOut();
     });
+  }
+
+  /** @param {number} milliseconds */
+  #limitHold(milliseconds) {
+    this.#holdTimeout = later(milliseconds, (rest) => {
+      if (rest > 0) this.#limitHold(rest);
+      else this.#request.heldTooLong().catch(report);
+    });
+    // Neither does a lock keep the event loop alive.
+    unref(this.#holdTimeout);
   }
 
   /** @param {number} milliseconds */
@@ -181,10 +215,10 @@ class Watch {
     this.#warnAt = this.#warningFor = Number.POSITIVE_INFINITY;
     clearTimeout(this.#warning);
     const { backend, name } = this.#request;
-    const what = `the lock ${quote(name)}${labelOf(this.#options.label)}`;
+    const what = `${theLock(name)}${labelOf(this.#options.label)}`;
     let message;
     if (this.#granted) {
-      const held = (now() - this.#granted).toFixed(0);
+      const held = this.held().toFixed(0);
       const { pending } = await backend.details();
       const waiting = pending.filter((request) => request.name === name);
       message = `Holding ${what} for ${held} ms. ${describeWaiting(waiting)}`;
@@ -203,9 +237,8 @@ class Watch {
     if (!to.hasSubscribers) return;
     const { name, mode } = this.#request;
     const { label } = this.#options;
-    const held = this.#granted ? now() - this.#granted : 0;
     try {
-      to.publish({ name, mode, label, waited: this.waited(), held, ...more });
+      to.publish({ name, mode, label, waited: this.waited(), held: this.held(), ...more });
     } catch (error) {
       report(error);
     }
@@ -239,6 +272,7 @@ function describeWaiting(waiting) {
  */
 const isWatched = (options) =>
   options.timeout !== undefined ||
+  options.holdTimeout !== undefined ||
   options.warnAfter !== undefined ||
   start.hasSubscribers ||
   grant.hasSubscribers ||

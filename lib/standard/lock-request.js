@@ -217,6 +217,11 @@ class LockRequest {
     // The waiting promise has settled (2.4): releases the lock, then settles the released promise.
     const released = this.release();
     if (released) await released;
+    // It turned out to have been stolen: that is what is told.
+    if (this.state === STOLEN) {
+      this.backend.tell();
+      return;
+    }
     // They lead to the promise and what it was made inside of, which must stay collectable.
     this.resolve = undefined;
     this.reject = undefined;

@@ -2,7 +2,15 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { LockError, Mutex, RWLock, locks, openBucket } = require('../../lib/index.js');
+const {
+  DeadlockError,
+  LockError,
+  LockTimeoutError,
+  Mutex,
+  RWLock,
+  locks,
+  openBucket,
+} = require('../../lib/index.js');
 const { freshName, hold, turn } = require('../helpers/locks.js');
 
 const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
@@ -101,6 +109,176 @@ describe('Mutex', () => {
     const bucket = openBucket('of a mutex');
     const release = await new Mutex(name, { bucket }).acquire();
     assert.equal((await bucket.locks.query()).held[0].name, name);
+    release();
+  });
+});
+
+const methods = [
+  ['Mutex', 'acquire'],
+  ['Mutex', 'runExclusive'],
+  ['RWLock', 'acquireShared'],
+  ['RWLock', 'acquireExclusive'],
+  ['RWLock', 'runShared'],
+  ['RWLock', 'runExclusive'],
+];
+
+describe('the options of Mutex and RWLock', () => {
+  for (const [kind, method] of methods) {
+    const make = (...args) => new ({ Mutex, RWLock })[kind](...args);
+    const call = (lock, options) =>
+      method.startsWith('run') ? lock[method](() => () => {}, options) : lock[method](options);
+    /** @returns what lets go of a lock that excludes all others */
+    const occupy = (lock) => (lock.acquire ?? lock.acquireExclusive).call(lock);
+
+    it(`${kind}: ${method} takes signal`, async () => {
+      const lock = make();
+      const release = await occupy(lock);
+      const controller = new AbortController();
+      const waiting = call(lock, { signal: controller.signal });
+      controller.abort(new Error('enough'));
+      await assert.rejects(waiting, { message: 'enough' });
+      release();
+      const aborted = { signal: controller.signal };
+      await assert.rejects(call(lock, aborted), { message: 'enough' });
+    });
+
+    it(`${kind}: ${method} takes label and deadlock`, async () => {
+      const lock = make(freshName());
+      const run = (lock.runExclusive ?? lock.run).bind(lock);
+      const options = { deadlock: 'reject', label: 'inner' };
+      await run(
+        async () => {
+          const error = await call(lock, options).then(assert.fail, (reason) => reason);
+          assert.ok(error instanceof DeadlockError);
+          assert.deepEqual(
+            error.cycle.map(({ label }) => label),
+            ['inner', 'outer'],
+          );
+        },
+        { deadlock: 'reject', label: 'outer' },
+      );
+    });
+
+    it(`${kind}: ${method} takes warnAfter`, async (t) => {
+      const lock = make(undefined, { label: 'cache' });
+      const release = await occupy(lock);
+      const warned = new Promise((resolve) => {
+        const listener = (warning) => resolve(warning.message);
+        process.on('warning', listener);
+        t.after(() => process.removeListener('warning', listener));
+      });
+      const waiting = call(lock, { warnAfter: 1, timeout: 1e6 });
+      assert.match(
+        await warned,
+        new RegExp(`^Waiting for the private ${kind.replace('M', 'm')} "cache" \\("cache"\\) for`),
+      );
+      release();
+      (await waiting)();
+    });
+
+    it(`${kind}: ${method} refuses what it does not take`, async () => {
+      const lock = make();
+      for (const options of [
+        { mode: 'shared' },
+        { ifAvailable: false },
+        { steal: true },
+        { timeOut: 5 },
+        { bucket: 'x' },
+      ]) {
+        const [option] = Object.keys(options);
+        const error = { name: 'TypeError', message: new RegExp(`'${method}'.*option '${option}'`) };
+        await assert.rejects(call(lock, options), error);
+      }
+      const { signal } = new AbortController();
+      for (const options of [{ timeout: 5 }, { signal }]) {
+        const refused = call(lock, { blocking: false, ...options });
+        await assert.rejects(refused, { name: 'NotSupportedError' });
+      }
+      (await call(lock, { mode: undefined, steal: undefined }))();
+    });
+  }
+
+  it('the constructors refuse what they do not take', () => {
+    for (const Class of [Mutex, RWLock]) {
+      assert.throws(() => new Class('x', { timeout: 5 }), { message: /option 'timeout'/ });
+      assert.throws(() => new Class(undefined, { bucket: 'x' }), { message: /option 'bucket'/ });
+      assert.throws(() => new Class(undefined, { locks }), { message: /option 'locks'/ });
+      const both = { locks, bucket: 'x' };
+      assert.throws(() => new Class('x', both), { name: 'NotSupportedError' });
+      assert.throws(() => new Class('x', { locks: {} }), TypeError);
+    }
+  });
+
+  it('locks: the manager whose lock it is', async () => {
+    const bucket = openBucket('of a manager');
+    const name = freshName();
+    const release = await new Mutex(name, { locks: bucket.locks, label: 'mine' }).acquire();
+    const { held } = await bucket.locks.query({ details: true });
+    assert.deepEqual([held[0].name, held[0].label], [name, 'mine']);
+    assert.equal(new RWLock(name, { locks: bucket.locks }).locked, 'exclusive');
+    assert.equal(new Mutex(name, { locks }).locked, false);
+    release();
+  });
+
+  it('a release function is disposable', async () => {
+    const mutex = new Mutex();
+    const dispose = Symbol.dispose ?? Symbol.for('nodejs.dispose');
+    const release = await mutex.acquire();
+    release[dispose]();
+    assert.equal(mutex.locked, false);
+    const next = await mutex.acquire();
+    release[dispose]();
+    assert.equal(mutex.locked, true);
+    next();
+  });
+});
+
+describe('a private lock', () => {
+  it('has a label in messages, and not its internal name', async () => {
+    for (const [lock, name] of [
+      [new Mutex(), 'a private mutex'],
+      [new Mutex(undefined, { label: 'cache' }), 'the private mutex "cache"'],
+      [new RWLock(), 'a private RWLock'],
+      [new RWLock(undefined, { label: 'two\nlines' }), 'the private RWLock "two\\nlines"'],
+    ]) {
+      const acquire = (options) => (lock.acquire ?? lock.acquireExclusive).call(lock, options);
+      const release = await acquire();
+      const messages = await Promise.all(
+        [{ blocking: false }, { timeout: 1 }].map((options) =>
+          acquire(options).then(assert.fail, ({ message }) => message),
+        ),
+      );
+      release();
+      const nested = lock.runExclusive(() => acquire({ deadlock: 'reject' }), {
+        deadlock: 'reject',
+      });
+      messages.push(await nested.then(assert.fail, ({ message }) => message));
+      assert.equal(messages[0], `${name[0].toUpperCase()}${name.slice(1)} is not available.`);
+      assert.ok(messages[1].includes(` ms for ${name}. It is held by`), messages[1]);
+      assert.ok(messages[2].startsWith(`The request for ${name} closes a cycle: `), messages[2]);
+      assert.ok(messages[2].endsWith(`: ${name}.`), messages[2]);
+    }
+  });
+
+  it('is nobody else’s, whatever module registry made it', async () => {
+    const own = Object.keys(require.cache).filter((file) => /[\\/]lib[\\/]/.test(file));
+    const first = own.map((file) => [file, require.cache[file]]);
+    for (const file of own) delete require.cache[file];
+    const second = require('../../lib/index.js');
+    for (const [file, module] of first) require.cache[file] = module;
+    assert.notEqual(second.Mutex, Mutex);
+    const mutexes = [];
+    for (let i = 0; i < 10; i++) mutexes.push(new Mutex(), new second.Mutex(), new second.RWLock());
+    const releases = [];
+    for (const mutex of mutexes) {
+      assert.ok(!mutex.locked);
+      releases.push(await (mutex.acquire ?? mutex.acquireExclusive).call(mutex));
+    }
+    for (const release of releases) release();
+    // One lock of a name, all the same.
+    const name = freshName();
+    const release = await new second.Mutex(name).acquire();
+    await assert.rejects(new Mutex(name).acquire({ timeout: 0 }), LockTimeoutError);
     release();
   });
 });

@@ -4,7 +4,7 @@ const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { describe, it } = require('node:test');
 const { LockStolenError, LockTimeoutError, locks } = require('../../lib/index.js');
-const { FREE, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+const { FREE, deferred, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
 
 describe('users’ code that runs while events are handed over may use locks', () => {
   it('subscribers of a channel', async (t) => {
@@ -83,4 +83,24 @@ describe('users’ code that runs while events are handed over may use locks', (
     unsubscribe('locks.request.grant', listener);
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
+});
+
+it('a subscriber that steals the lock whose grant it hears of: the robbed one hears of it', async (t) => {
+  const name = freshName();
+  const held = await hold(locks, name);
+  const heard = deferred();
+  let thief;
+  const listener = (message) => {
+    if (message.name !== name) return;
+    unsubscribe('locks.request.grant', listener);
+    thief = locks.request(name, { steal: true }, () => heard.promise);
+  };
+  subscribe('locks.request.grant', listener);
+  t.after(() => unsubscribe('locks.request.grant', listener));
+  const robbed = locks.acquire(name);
+  await held.release();
+  await assert.rejects(robbed, LockStolenError);
+  heard.resolve('thief');
+  assert.equal(await thief, 'thief');
+  assert.deepEqual(await stateOf(locks, name), FREE);
 });

@@ -116,7 +116,8 @@ describe('requestAll', () => {
       const error = await all.then(assert.fail, (reason) => reason);
       assert.ok(error instanceof LockTimeoutError);
       assert.equal(error.lockName, b);
-      assert.ok(error.waited >= 59, `${error.waited}`);
+      // Less if it were of the last one only; a timer may be a little early.
+      assert.ok(error.waited >= 50, `${error.waited}`);
       assert.match(error.message, new RegExp(`^Waited ${error.waited.toFixed(0)} ms`));
       await second.release();
       assert.deepEqual(await stateOf(locks, a), FREE);

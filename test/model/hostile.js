@@ -12,6 +12,7 @@
  */
 
 const assert = require('node:assert/strict');
+const { AsyncLocalStorage } = require('node:async_hooks');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const path = require('node:path');
 const { mock } = require('node:test');
@@ -58,6 +59,9 @@ const DEEPEST = 6;
 
 class HostileError extends Error {}
 
+/** Calls a function inside of no lock. */
+const outside = AsyncLocalStorage.snapshot();
+
 const isOverflow = (error) => error instanceof RangeError && /call stack/.test(error.message);
 
 /** Exceptions that users' code did not throw. */
@@ -85,8 +89,13 @@ class Entry {
   left = false;
   settled = false;
 
-  constructor(world, name, mode, fair) {
-    Object.assign(this, { world, name, mode, fair });
+  /** Made inside of it, and served by its lock. @type {Entry[]} */
+  inner = [];
+
+  /** @param {Entry} [root] whose lock serves it */
+  constructor(world, name, mode, fair, root) {
+    Object.assign(this, { world, name, mode, fair, root });
+    root?.inner.push(this);
     this.begun = world.clock++;
     this.made = Number.POSITIVE_INFINITY;
     world.entries.push(this);
@@ -94,6 +103,11 @@ class Entry {
 
   get lost() {
     return this.handle ? this.handle.released : Boolean(this.lock?.signal.aborted);
+  }
+
+  /** It has not let go of its lock, or what its lock serves has not. */
+  get uses() {
+    return (!this.left || this.inner.some((it) => it.uses)) && !this.lost;
   }
 
   /** It has its lock: alone, and nobody who came later had his before. */
@@ -105,8 +119,9 @@ class Entry {
     const { world, name, mode } = this;
     for (const other of world.entries) {
       if (other === this || other.name !== name || !other.arrived) continue;
+      if ((other.root ?? other) === (this.root ?? this)) continue;
       const together = mode === 'shared' && other.mode === 'shared';
-      if (!other.left && !other.lost && !together) world.fault(`two hold ${name} (${mode})`);
+      if (other.uses && !together) world.fault(`two hold ${name} (${mode})`);
       if (!together && this.fair && other.fair && other.begun > this.made) {
         world.fault(`${name}: one who came later had it before`);
       }
@@ -210,6 +225,7 @@ class World {
     if (this.random() < 0.2) options.label = 'label';
     if (this.random() < 0.2) options.warnAfter = 1 + this.below(3);
     if (this.random() < 0.2) options.deadlock = 'reject';
+    if (this.random() < 0.2) options.holdTimeout = 1 + this.below(3);
     if (!this.doors.has('getter')) return options;
     const given = {};
     for (const [key, value] of Object.entries(options)) {
@@ -238,6 +254,7 @@ class World {
     if (lock === null) return undefined;
     entry.arrive({ lock });
     lock.signal.addEventListener('abort', () => this.enter('loss listener'));
+    if (entry.reentrant) this.reenter(entry);
     this.enterOf(entry, 'microtask');
     const how = this.below(6);
     if (how === 0) {
@@ -263,6 +280,35 @@ class World {
         later.promise.then(resolve, reject);
       },
     };
+  }
+
+  /** Requests inside of a lock that the lock serves; some of them outlive it. */
+  reenter(entry) {
+    const { name, lock } = entry;
+    while (this.random() < 0.5 && this.deeds < MOST_DEEDS && !lock.signal.aborted) {
+      this.deeds++;
+      const mode = this.mode();
+      const options = { mode, reentrant: true };
+      if (this.random() < 0.3) options.holdTimeout = 1 + this.below(3);
+      const inner = new Entry(this, name, mode, false, entry.root ?? entry);
+      inner.reentrant = true;
+      const form = this.below(3);
+      if (form === 0) {
+        if (this.random() < 0.3) options.signal = this.signal();
+        this.track(
+          inner,
+          this.locks.request(name, options, (it) => this.serve(inner, it)),
+        );
+      } else if (form === 1) {
+        this.track(
+          inner,
+          this.locks.acquire(name, options).then((handle) => this.own(inner, handle)),
+        );
+      } else {
+        inner.settled = true;
+        this.own(inner, this.locks.tryAcquireSync(name, options));
+      }
+    }
   }
 
   deferred(entry) {
@@ -318,7 +364,11 @@ class World {
     const name = this.name();
     const given = this.givenName(name);
     const entry = new Entry(this, name, mode, !more);
-    const promise = this.locks.request(given, options, (lock) => this.serve(entry, lock));
+    const serve = (lock) => this.serve(entry, lock);
+    entry.reentrant = this.random() < 0.2;
+    const promise = entry.reentrant
+      ? outside(() => this.locks.request(given, withReentrant(options), serve))
+      : this.locks.request(given, options, serve);
     this.track(entry, promise);
   }
 
@@ -342,6 +392,7 @@ class World {
   requestAll() {
     const names = [...new Set([this.name(), this.name()])];
     const options = this.random() < 0.5 ? { timeout: this.below(4) } : { signal: this.signal() };
+    if (this.random() < 0.2) options.holdTimeout = 1 + this.below(3);
     const entries = names.map((name) => new Entry(this, name, 'exclusive', false));
     this.several++;
     const promise = this.locks.requestAll(names, options, async (all) => {
@@ -362,15 +413,20 @@ class World {
     const name = this.name();
     const entry = new Entry(this, name, 'exclusive', false);
     const mutex = new this.library.Mutex(name);
-    const promise = mutex.runExclusive((lock) => {
-      entry.arrive({ lock });
-      return this.deferred(entry).promise;
-    });
+    const holdTimeout = this.random() < 0.3 ? 1 + this.below(3) : undefined;
+    const promise = mutex.runExclusive(
+      (lock) => {
+        entry.arrive({ lock });
+        return this.deferred(entry).promise;
+      },
+      { holdTimeout },
+    );
     this.track(entry, promise);
   }
 
   tryAcquireSync() {
-    this.#takeSync((name, mode) => this.locks.tryAcquireSync(name, { mode }));
+    const holdTimeout = this.random() < 0.3 ? 1 + this.below(3) : undefined;
+    this.#takeSync((name, mode) => this.locks.tryAcquireSync(name, { mode, holdTimeout }));
   }
 
   acquireSync() {
@@ -495,8 +551,8 @@ class World {
     await this.quiet();
     if (this.several > 0) return;
     const key = ({ name, mode }) => `${name} ${mode}`;
-    const holds = (it) => it.arrived && !it.left && !it.lost;
-    const waits = (it) => !it.arrived && !it.left && !it.settled;
+    const holds = (it) => !it.root && it.arrived && it.uses;
+    const waits = (it) => !it.root && !it.arrived && !it.left && !it.settled;
     assert.deepEqual(await this.state(), {
       held: this.entries.filter(holds).map(key).sort(),
       pending: this.entries.filter(waits).map(key).sort(),
@@ -543,6 +599,9 @@ function tick(ms) {
     }
   }
 }
+
+/** Getters stay getters. */
+const withReentrant = (options) => Object.create(options, { reentrant: { value: true } });
 
 /** One step: a deed, and whether one waits after it until everything has happened. */
 const step = fc.record({

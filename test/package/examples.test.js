@@ -14,7 +14,10 @@ const expected = {
   'timeout.js': 'TimeoutError held by a long document\n',
   'losing.js': 'the first leads\nthe first lost leader\na thief leads\nthe first stops\n',
   'several.js': '{ alice: 50, bob: 150 }\n',
-  'mutex.js': '0 1 2 3 4\nrefused: true\n',
+  'hold-timeout.js':
+    'TimeoutError held at least 50 ms: true\nthe next one has it\nthe slow one stops\n',
+  'reentrant.js': '1 lock for all\n{ alice: 57, bob: 150 }\n',
+  'mutex.js': '0 1 2 3 4\nrefused: true\nTimeoutError\nlocked: false\n',
   'details.js':
     'held for: nightly run\nwaits: on demand, blocked by: nightly run\n' +
     'ended: report, nightly run\nended: report, on demand\n',

@@ -27,6 +27,35 @@ async function useAsync(...held) {
   for (const one of uses) one.next();
 }
 
+/** An inner request for each lock, which may outlive its outer one, and keeps it then. */
+async function useReentrantly(held) {
+  const inner = held.map((lock) => {
+    const mode = lock.mode === 'shared' || random(2) > 0 ? 'shared' : 'exclusive';
+    const form = random(3);
+    const options = { mode, reentrant: true, deadlock: 'reject' };
+    if (form === 0) return locks.request(lock.name, options, () => undefined);
+    if (form === 1) return locks.acquire(lock.name, options).then((handle) => handle.release());
+    return locks.acquireSync(lock.name, { mode, reentrant: true, timeout: 0 }).release();
+  });
+  await useAsync(...held);
+  if (random(2) > 0) await Promise.all(inner);
+  else for (const one of inner) one?.catch(() => {});
+  count('reentered');
+}
+
+/** Holds a lock until it is taken away: it must not be used afterwards. */
+async function holdTooLong(name) {
+  const options = { holdTimeout: 1 + random(3), timeout: 50 };
+  const handle = await locks.acquire(name, options);
+  const lost = new Promise((resolve) => {
+    handle.signal.addEventListener('abort', resolve);
+  });
+  await useAsync(handle);
+  await lost;
+  if (!handle.released || !(handle.signal.reason instanceof LockTimeoutError)) count('violations');
+  count('heldTooLong');
+}
+
 function useSync(handle) {
   const [...steps] = use(handle);
   handle.release();
@@ -48,6 +77,16 @@ const ways = [
     const several = [...new Set([name, names[random(names.length)]])];
     const options = { deadlock: 'reject', timeout: 50 };
     return locks.requestAll(several, options, (held) => useAsync(...held));
+  },
+  (name) => holdTooLong(name),
+  (name, mode) => {
+    const options = { mode, reentrant: true, deadlock: 'reject', timeout: 50 };
+    return locks.request(name, options, (lock) => useReentrantly([lock]));
+  },
+  (name) => {
+    const several = [...new Set([name, names[random(names.length)]])];
+    const options = { reentrant: true, timeout: 50 };
+    return locks.requestAll(several, options, useReentrantly);
   },
   (name, mode, depth) =>
     locks.request(name, { mode, deadlock: 'reject', label: `depth ${depth}` }, async (lock) => {

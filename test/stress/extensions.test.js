@@ -10,9 +10,9 @@ const { locks } = require('../../lib/index.js');
 /** Longer by hand: `EXTENSIONS_USES=1000000 node --test test/stress/extensions.test.js`. */
 const USES = Number(process.env.EXTENSIONS_USES ?? 5_000);
 const ACTOR = path.join(__dirname, 'extensions-actor.js');
-const COUNTERS = ['used', 'violations', 'deadlocks', 'timeouts'];
+const COUNTERS = ['used', 'violations', 'deadlocks', 'timeouts', 'reentered', 'heldTooLong'];
 
-it('handles, blocking, several names and deadlocks at once, in workers that are terminated', async () => {
+it('handles, blocking, several names, deadlocks, reentrancy and limits at once, in workers that are terminated', async () => {
   const names = ['a', 'b', 'c', 'd'].map((name) => `stress of extensions ${name}`);
   const board = new Int32Array(new SharedArrayBuffer(4 * (names.length + COUNTERS.length)));
   const counted = (counter) => Atomics.load(board, names.length + COUNTERS.indexOf(counter));
@@ -40,6 +40,8 @@ it('handles, blocking, several names and deadlocks at once, in workers that are 
   assert.deepEqual(failures, []);
   assert.equal(counted('violations'), 0);
   assert.ok(counted('deadlocks') > 0, 'no deadlock came up');
+  assert.ok(counted('reentered') > 0, 'no lock was reentered');
+  assert.ok(counted('heldTooLong') > 0, 'no lock was held too long');
   const { held, pending } = await locks.query();
   assert.deepEqual(
     [...held, ...pending].filter(({ name }) => names.includes(name)),

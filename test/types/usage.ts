@@ -79,8 +79,9 @@ export async function notGiven(given: { signal: AbortSignal | undefined }): Prom
   await locks.requestAll([{ name: 'name', mode }], { ...common, ...given }, () => {});
   locks.acquireSync('name', common).release();
   await locks.query({ details: undefined });
-  const mutex = new Mutex('name', { bucket: undefined });
-  await mutex.runExclusive(() => {}, { blocking: undefined, timeout: undefined });
+  const mutex = new Mutex('name', { bucket: undefined, locks: undefined, label: undefined });
+  const limits = { holdTimeout: undefined, reentrant: undefined };
+  await mutex.runExclusive(() => {}, { blocking: undefined, ...given, ...limits });
 }
 
 export async function extensions(error: unknown): Promise<void> {
@@ -102,11 +103,18 @@ export async function extensions(error: unknown): Promise<void> {
   same<typeof details, DetailedSnapshot>(true);
   const release = await new Mutex('name', { bucket: openBucket('bucket') }).acquire();
   release();
+  release[Symbol.dispose]();
+  await new Mutex('name', { locks, label: 'mine' }).acquire({ holdTimeout: 5, reentrant: true });
+  const { signal } = new AbortController();
+  await new RWLock(undefined, { label: 'mine' }).acquireShared({ signal, deadlock: 'reject' });
+  await locks.request('name', { holdTimeout: 5, reentrant: true }, () => {});
+  locks.tryAcquireSync('name', { holdTimeout: 5, reentrant: true })?.release();
   const value = await new RWLock().runShared(async () => 7, { blocking: false });
   same<typeof value, number>(true);
   await new Mutex().runExclusive(({ signal }) => same<typeof signal, AbortSignal>(true));
   await new RWLock().runShared((lock) => same<typeof lock, Lock>(true));
   if (error instanceof LockTimeoutError) same<typeof error.waited, number>(true);
+  if (error instanceof LockTimeoutError) same<typeof error.held, number>(true);
   if (error instanceof LockStolenError) same<typeof error.clientId, string>(true);
   if (error instanceof DeadlockError) error.cycle.map(({ threadId }) => threadId);
 }
@@ -126,6 +134,10 @@ export function refused(lock: Lock): void {
   locks.requestAll(['name'], { steal: true }, () => {});
   // @ts-expect-error: nothing to wait for
   locks.tryAcquireSync('name', { timeout: 5 });
+  // @ts-expect-error: the method is the mode
+  new Mutex().acquire({ mode: 'shared' });
+  // @ts-expect-error: a private one is of no bucket
+  new Mutex(undefined, { bucket: openBucket('bucket'), locks });
   // @ts-expect-error: not constructible
   new LockHandle();
   // @ts-expect-error: a name is a string

@@ -1,0 +1,189 @@
+'use strict';
+
+/** What locks as objects have in common: a lock of a manager, or a private one. */
+
+const { NativeBackend, agent } = require('../backend/native.js');
+const { notSupportedError, typeError } = require('../platform/errors.js');
+const { rejected } = require('../platform/intrinsics.js');
+const { privateName, theLock } = require('../platform/names.js');
+const { dispose } = require('../platform/realm.js');
+const { backendOf } = require('../standard/lock-manager.js');
+const { checkName, toCallback, toDOMString } = require('../standard/webidl.js');
+const { bucketBackend } = require('./buckets.js');
+const { LockError, capitalized } = require('./lock-errors.js');
+const { HandleRequest } = require('./lock-handle.js');
+const { checkRequest, toOptions } = require('./options.js');
+const { Request } = require('./request.js');
+
+const { keys } = Object;
+
+/** @typedef {import('../backend/contract.js').Backend} Backend */
+/** @typedef {import('./options.js').RequestOptions} RequestOptions */
+/** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
+
+/**
+ * What a method says of its requests.
+ * @typedef {object} Call
+ * @property {string} operation for messages
+ * @property {Partial<RequestOptions>} fixed options that are not the caller's
+ * @property {readonly string[]} [takes] options that this method takes and others do not
+ */
+
+/** Options of all methods. */
+const COMMON = [
+  'blocking',
+  'deadlock',
+  'holdTimeout',
+  'label',
+  'maxPending',
+  'reentrant',
+  'signal',
+  'timeout',
+  'warnAfter',
+];
+
+/** Options of constructors. */
+const OF_NAMED = ['bucket', 'label', 'locks'];
+const OF_PRIVATE = ['label'];
+
+/** @type {Backend | undefined} */
+let privateBackend;
+
+class NamedLock {
+  #backend;
+  #name;
+  /** Of requests that have none. @type {string | undefined} */
+  #label;
+
+  /**
+   * @param {string} kind what it is, for messages
+   * @param {any} name undefined for a lock that only those have who have the object
+   * @param {any} options `label`; `bucket`: a bucket's name, or what `openBucket` returned; or
+   *   `locks`, a lock manager
+   * @param {string} operation for messages
+   * @param {readonly string[]} [more] options that the caller looks at
+   */
+  constructor(kind, name, options, operation, more = []) {
+    const isPrivate = name === undefined;
+    refuseOthers(options, isPrivate ? OF_PRIVATE : OF_NAMED, more, operation);
+    const { bucket, label, locks } = options ?? {};
+    if (label !== undefined) this.#label = toDOMString(label, operation, "The 'label' option");
+    if (isPrivate) {
+      privateBackend ??= new NativeBackend('mutex');
+      this.#backend = privateBackend;
+      this.#name = privateName(kind, agent.uniqueName(), this.#label ?? '');
+      return;
+    }
+    if (locks !== undefined && bucket !== undefined) {
+      throw notSupportedError("The 'locks' and 'bucket' options cannot be used together.");
+    }
+    this.#backend =
+      locks === undefined ? bucketBackend(bucket, operation) : backendOf(locks, operation);
+    this.#name = toDOMString(name, operation, 'The name');
+    checkName(this.#name);
+  }
+
+  /** @returns {import('../backend/contract.js').LockDetails[]} who holds it now */
+  get holders() {
+    return this.#backend.holders(this.#name);
+  }
+
+  /**
+   * @param {any} options
+   * @param {Call} call
+   * @returns {Promise<Release>} the function that releases it
+   */
+  async acquire(options, call) {
+    const given = this.#toOptions(options, call);
+    const handle = await new HandleRequest(this.#backend, this.#name, given).acquire();
+    return releaser(handle ?? this.#refuse());
+  }
+
+  /**
+   * @param {any} callback
+   * @param {any} options
+   * @param {Call} call
+   * @returns {Promise<any>} what the callback returned
+   */
+  run(callback, options, call) {
+    try {
+      const run = toCallback(callback, call.operation, 'The callback');
+      const given = this.#toOptions(options, call);
+      const request = new Request(this.#backend, this.#name, given);
+      return request.start((lock) => (lock ? run(lock) : this.#refuse()));
+    } catch (error) {
+      return rejected(error);
+    }
+  }
+
+  /**
+   * @param {any} value
+   * @param {Call} call
+   * @returns {Readonly<RequestOptions>}
+   */
+  #toOptions(value, { operation, fixed, takes = [] }) {
+    const given = toOptions(value, operation);
+    refuseOthers(value, COMMON, takes, operation);
+    const ifAvailable = !(value?.blocking ?? true);
+    const { label = this.#label } = given;
+    const options = { ...given, ...fixed, label, ifAvailable };
+    if (ifAvailable) refuseToWait(options);
+    checkRequest(options);
+    return options;
+  }
+
+  /** @returns {never} */
+  #refuse() {
+    throw new LockError(`${capitalized(theLock(this.#name))} is not available.`, this.#name);
+  }
+}
+
+/**
+ * @param {Readonly<RequestOptions>} options of a request that does not wait
+ */
+function refuseToWait({ signal, timeout }) {
+  if (!signal && timeout === undefined) return;
+  throw notSupportedError(
+    `The '${signal ? 'signal' : 'timeout'}' option cannot be used without blocking.`,
+  );
+}
+
+/**
+ * @param {any} options
+ * @param {readonly string[]} taken
+ * @param {readonly string[]} more that are taken
+ * @param {string} operation for the message
+ * @throws {TypeError} an option is none of those that are taken
+ */
+function refuseOthers(options, taken, more, operation) {
+  if (options === undefined || options === null) return;
+  const names = keys(options);
+  for (let i = 0; i < names.length; i++) {
+    const option = names[i];
+    if (isOneOf(taken, option) || isOneOf(more, option) || options[option] === undefined) continue;
+    throw typeError(operation, `It does not take the option '${option}'.`);
+  }
+}
+
+/**
+ * @param {readonly string[]} list
+ * @param {string} value
+ */
+function isOneOf(list, value) {
+  for (let i = 0; i < list.length; i++) if (list[i] === value) return true;
+  return false;
+}
+
+/** @typedef {(() => void) & { [dispose](): void }} Release releases; harmless to call twice */
+
+/**
+ * @param {LockHandle} handle
+ * @returns {Release}
+ */
+function releaser(handle) {
+  const release = /** @type {Release} */ (() => handle.release());
+  release[dispose] = release;
+  return release;
+}
+
+module.exports = { NamedLock };

@@ -1,0 +1,129 @@
+'use strict';
+
+/**
+ * Reentrancy: a lock that is held serves requests that are made inside of it. It is their backend.
+ */
+
+const { threadId } = require('node:worker_threads');
+const { Promise } = require('../platform/intrinsics.js');
+
+/** @typedef {import('../backend/contract.js').Backend} Backend */
+/** @typedef {import('../backend/contract.js').CycleEntry} CycleEntry */
+/** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
+
+/** The requests that a lock serves: it is not released before they have ended. */
+class Served {
+  /** @type {Request[]} */
+  requests = [];
+  /** Whether the lock only waits for them, to be released. */
+  isAwaited = false;
+  /** Resolves `ended`. @type {((released?: any) => void) | undefined} */
+  end;
+  /** Resolves when the lock was released after all, or is lost. @type {Promise<void>} */
+  ended = new Promise((resolve) => {
+    this.end = resolve;
+  });
+}
+
+/**
+ * A lock as the backend of one request that it serves.
+ * @implements {Backend}
+ */
+class OuterLock {
+  #backend;
+  /** Where among the served ones, while it is. */
+  #place = -1;
+
+  /** @param {Request} lock held, and not served by another one */
+  constructor(lock) {
+    const { backend } = lock;
+    this.lock = lock;
+    this.#backend = backend;
+    this.id = backend.id;
+    this.unfinished = backend.unfinished;
+    this.undo = backend.undo;
+  }
+
+  /** @param {any} request a Request */
+  request(request) {
+    const { lock } = this;
+    if (lock.mode === 'shared' && request.mode === 'exclusive') {
+      // It would wait for the end of what it is inside of.
+      if (request.disposition === 'ifAvailable') request.unavailable();
+      else request.deadlocked(this.#cycle(request));
+      return;
+    }
+    const served = lock.served ?? new Served();
+    // Where the stack is full the constructor of the promise rejects.
+    if (!served.end) throw new RangeError('Maximum call stack size exceeded');
+    lock.served = served;
+    const { requests } = served;
+    this.#place = requests.length;
+    requests[this.#place] = request;
+    request.granted();
+  }
+
+  /** @returns {void | Promise<void>} */
+  withdraw() {
+    const { served } = this.lock;
+    if (!served || served.requests[this.#place]?.backend !== this) return undefined;
+    const { requests } = served;
+    const last = requests[requests.length - 1];
+    /** @type {OuterLock} */ (last.backend).#place = this.#place;
+    requests[this.#place] = last;
+    requests.length--;
+    if (requests.length > 0 || !served.isAwaited) return undefined;
+    const released = this.lock.release();
+    served.end?.(released);
+    return released;
+  }
+
+  release() {
+    return this.withdraw();
+  }
+
+  tell() {
+    this.#backend.tell();
+  }
+
+  query() {
+    return this.#backend.query();
+  }
+
+  details() {
+    return this.#backend.details();
+  }
+
+  /** @param {string} name */
+  holders(name) {
+    return this.#backend.holders(name);
+  }
+
+  /** Nobody waits for what is answered at once. */
+  wait() {}
+
+  /**
+   * @param {Request} request
+   * @returns {CycleEntry[]} it and the lock
+   */
+  #cycle({ mode, label = '' }) {
+    const { lock } = this;
+    const holders = this.#backend.holders(lock.name);
+    for (let i = 0; i < holders.length; i++) {
+      const holder = holders[i];
+      if (holder.threadId !== threadId || holder.label !== (lock.label ?? '')) continue;
+      const asked = { ...holder, mode, label, held: 0, isHeld: false };
+      return [asked, { ...holder, isHeld: true }];
+    }
+    return [];
+  }
+}
+
+/**
+ * @param {Request} request
+ * @returns {Request} the one that the backend knows: itself, or the lock that serves it
+ */
+const outermost = (request) =>
+  request.backend instanceof OuterLock ? request.backend.lock : request;
+
+module.exports = { OuterLock, Served, outermost };

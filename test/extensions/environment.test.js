@@ -1,0 +1,100 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { execFile } = require('node:child_process');
+const { describe, it } = require('node:test');
+
+const library = JSON.stringify(require.resolve('../../lib/index.js'));
+
+/** Runs a program with the variable; resolves to what it printed. */
+const run = (program, value = 'reject') =>
+  new Promise((resolve) => {
+    const env = { ...process.env, WEB_LOCKS_DEADLOCK: value };
+    const source = `
+      const { Mutex, locks, DeadlockError } = require(${library});
+      const isDeadlock = (error) => error instanceof DeadlockError;
+      const tell = (value) => require('node:fs').writeSync(1, String(value));
+      (async () => {${program}})();`;
+    execFile(process.execPath, ['-e', source], { env, timeout: 60_000 }, (error, stdout, stderr) =>
+      resolve(error ? String(error) : stdout + stderr),
+    );
+  });
+
+describe('WEB_LOCKS_DEADLOCK=reject', () => {
+  it('rejects what waits for itself, from the first request on, and prints nothing', async () => {
+    const output = await run(`
+      const nested = locks.request('a', () => locks.request('a', () => 'inner'));
+      tell(await nested.catch(isDeadlock));`);
+    assert.equal(output, 'true');
+  });
+
+  it('rejects one of a cycle', async () => {
+    const output = await run(`
+      const nest = (outer, inner) =>
+        locks.request(outer, { label: outer }, async () => {
+          await new Promise(setImmediate);
+          return locks.request(inner, () => 'both');
+        });
+      const settled = await Promise.allSettled([nest('a', 'b'), nest('b', 'a')]);
+      tell(settled.map(({ value, reason }) => value ?? isDeadlock(reason)));`);
+    assert.equal(output, 'both,true');
+  });
+
+  it('is for handles, several names, mutexes and what blocks, too', async () => {
+    const output = await run(`
+      await locks.request('a', async () => {
+        tell(await locks.acquire('a').catch(isDeadlock));
+        tell(await locks.requestAll(['a', 'b'], () => {}).catch(isDeadlock));
+        tell(await new Mutex('a').acquire().catch(isDeadlock));
+        try {
+          locks.acquireSync('a', { timeout: 1e6 });
+        } catch (error) {
+          tell(isDeadlock(error));
+        }
+      });
+      const mutex = new Mutex();
+      tell(await mutex.runExclusive(() => mutex.acquire()).catch(isDeadlock));
+      locks.acquireSync('a', { timeout: 0 }).release();`);
+    assert.equal(output, 'true'.repeat(5));
+  });
+
+  it('is for workers, too', async () => {
+    const output = await run(`
+      const program = \`
+        const { locks } = require(${library.replaceAll('"', "'")});
+        locks.request('a', () => locks.request('a', () => {})).catch(({ name }) => {
+          require('node:worker_threads').parentPort.postMessage(name);
+        });\`;
+      const { Worker } = require('node:worker_threads');
+      new Worker(program, { eval: true }).on('message', tell);`);
+    assert.equal(output, 'DeadlockError');
+  });
+
+  it('another value says nothing', async () => {
+    const program = `
+      const signal = AbortSignal.timeout(5);
+      setTimeout(() => {}, 50);
+      const nested = locks.request('a', () => locks.request('a', { signal }, () => {}));
+      tell(await nested.catch(({ name }) => name));`;
+    for (const value of ['', 'Reject', '1'])
+      assert.equal(await run(program, value), 'TimeoutError');
+  });
+});
+
+describe("without it, deadlock: 'reject' counts where both say it", () => {
+  for (const before of ['', "await locks.request('x', { deadlock: 'reject' }, () => {});"]) {
+    it(`the same ${before ? 'after such a request' : 'from the first request on'}`, async () => {
+      const output = await run(
+        `${before}
+        await locks.request('a', async () => {
+          const signal = AbortSignal.timeout(5);
+          setTimeout(() => {}, 50);
+          const inner = locks.request('a', { deadlock: 'reject', signal }, () => {});
+          tell(await inner.catch(({ name }) => name));
+        });`,
+        '',
+      );
+      assert.equal(output, 'TimeoutError');
+    });
+  }
+});

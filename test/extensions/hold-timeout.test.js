@@ -1,0 +1,191 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
+const { once } = require('node:events');
+const { describe, it } = require('node:test');
+const { LockStolenError, LockTimeoutError, Mutex, locks } = require('../../lib/index.js');
+const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { run } = require('../helpers/program.js');
+const { start } = require('../helpers/worker.js');
+
+/** Nothing else keeps the event loop alive while a lock is held. */
+const awake = setInterval(() => {}, 2 ** 30);
+require('node:test').after(() => clearInterval(awake));
+
+const lost = (signal) => signal.aborted || once(signal, 'abort');
+
+describe('the holdTimeout option', () => {
+  it('gives the lock up, rejects, aborts the signal, and lets the callback go on', async () => {
+    const name = freshName('report');
+    const end = deferred();
+    const goesOn = deferred();
+    const asked = locks.request(name, { holdTimeout: 20, label: 'mine' }, async (lock) => {
+      await lost(lock.signal);
+      goesOn.resolve(lock.signal.reason);
+      await end.promise;
+      return 'ignored';
+    });
+    const next = locks.request(name, () => 'next');
+    const error = await asked.then(assert.fail, (reason) => reason);
+    assert.ok(error instanceof LockTimeoutError && error instanceof DOMException);
+    assert.deepEqual([error.name, error.lockName], ['TimeoutError', name]);
+    assert.match(
+      error.message,
+      /^The lock "report.*" was held too long, for \d+ ms, .* is 20 ms\.$/,
+    );
+    assert.ok(error.held >= 19);
+    assert.deepEqual(error.holders, []);
+    assert.match(error.stack, /hold-timeout\.test\.js/);
+    assert.equal(await goesOn.promise, error);
+    assert.equal(await next, 'next');
+    end.resolve();
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('does nothing to what is released in time', async () => {
+    const name = freshName();
+    assert.equal(await locks.request(name, { holdTimeout: 5 }, () => 'done'), 'done');
+    const handle = await locks.acquire(name, { holdTimeout: 5 });
+    handle.release();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    assert.equal(handle.signal.aborted, false);
+  });
+
+  it('counts from the grant, not from the request', async () => {
+    const name = freshName();
+    const first = await hold(locks, name);
+    const second = locks.request(name, { holdTimeout: 1000 }, () => 'granted');
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    await first.release();
+    assert.equal(await second, 'granted');
+  });
+
+  it('gives up what a handle holds, also one that was taken synchronously', async () => {
+    const take = [
+      (name) => locks.acquire(name, { holdTimeout: 5 }),
+      (name) => locks.acquireSync(name, { holdTimeout: 5, timeout: 0 }),
+      (name) => locks.tryAcquireSync(name, { holdTimeout: 5 }),
+    ];
+    for (const one of take) {
+      const name = freshName();
+      const handle = await one(name);
+      await lost(handle.signal);
+      assert.ok(handle.signal.reason instanceof LockTimeoutError);
+      assert.equal(handle.released, true);
+      assert.deepEqual(await stateOf(locks, name), FREE);
+      handle.release();
+    }
+  });
+
+  it('rejects requestAll, whichever of its locks is held too long', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    const held = await hold(locks, b);
+    const waits = locks.requestAll([a, b], { holdTimeout: 5 }, () => assert.fail('called'));
+    await assert.rejects(waits, LockTimeoutError);
+    await held.release();
+    const handles = deferred();
+    const asked = locks.requestAll([a, b], { holdTimeout: 5 }, async (all) => {
+      await Promise.all(all.map(({ signal }) => lost(signal)));
+      handles.resolve(all);
+    });
+    await assert.rejects(asked, LockTimeoutError);
+    assert.ok((await handles.promise).every(({ released }) => released));
+    for (const name of [a, b]) assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('is for a mutex, too', async () => {
+    const mutex = new Mutex();
+    const never = new Promise(() => {});
+    await assert.rejects(
+      mutex.runExclusive(() => never, { holdTimeout: 5 }),
+      {
+        message: /^A private mutex was held too long/,
+      },
+    );
+    assert.equal(mutex.locked, false);
+  });
+
+  it('combines with steal, ifAvailable, timeout and signal', async () => {
+    const never = () => new Promise(() => {});
+    const { signal } = new AbortController();
+    for (const more of [
+      { steal: true },
+      { ifAvailable: true },
+      { timeout: 0 },
+      { timeout: 100, signal },
+      { mode: 'shared' },
+    ]) {
+      const asked = locks.request(freshName(), { holdTimeout: 2, ...more }, never);
+      await assert.rejects(asked, LockTimeoutError);
+    }
+  });
+
+  it('a lock that is stolen before is stolen', async () => {
+    const name = freshName();
+    const victim = await hold(locks, name, { holdTimeout: 1e6 });
+    await locks.request(name, { steal: true }, () => {});
+    await assert.rejects(victim.released, LockStolenError);
+  });
+
+  it('waits longer than a timer can', async () => {
+    const handle = await locks.acquire(freshName(), { holdTimeout: 2 ** 40 });
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    assert.equal(handle.released, false);
+    handle.release();
+  });
+
+  it('tells subscribers of the channels', async (t) => {
+    const name = freshName();
+    const told = [];
+    for (const channel of ['timeout', 'steal', 'end']) {
+      const listener = (message) => message.name === name && told.push([channel, message.error]);
+      subscribe(`locks.request.${channel}`, listener);
+      t.after(() => unsubscribe(`locks.request.${channel}`, listener));
+    }
+    const asked = locks.request(name, { holdTimeout: 5 }, () => new Promise(() => {}));
+    const error = await asked.then(assert.fail, (reason) => reason);
+    assert.deepEqual(told, [
+      ['timeout', error],
+      ['end', error],
+    ]);
+  });
+
+  it('lets another thread have the lock', async (t) => {
+    const name = freshName();
+    const held = await hold(locks, name, { holdTimeout: 50 });
+    const worker = start("locks.request(name, () => post('mine'));", name);
+    t.after(() => worker.terminate());
+    assert.deepEqual(await once(worker, 'message'), ['mine']);
+    await assert.rejects(held.released, LockTimeoutError);
+  });
+
+  it('takes effect when the thread comes to its timers', async () => {
+    const name = freshName();
+    const handle = await locks.acquire(name, { holdTimeout: 1 });
+    const end = performance.now() + 10;
+    while (performance.now() < end);
+    assert.equal(handle.released, false);
+    await lost(handle.signal);
+    assert.ok(handle.signal.reason.held >= 9);
+  });
+
+  it('does not keep the event loop alive', async () => {
+    await run(`
+      const worker = new Worker(\`
+        const { locks } = require(\${JSON.stringify(entry)});
+        locks.acquire('x', { holdTimeout: 1e9 }).then((handle) => { globalThis.handle = handle; });
+      \`, { eval: true });
+      await once(worker, 'exit');
+    `);
+  });
+
+  it('must be a number of milliseconds above 0', async () => {
+    for (const holdTimeout of [0, -1, NaN, Infinity, '5', null]) {
+      await assert.rejects(
+        locks.request('x', { holdTimeout }, () => {}),
+        TypeError,
+      );
+    }
+  });
+});
