@@ -59,6 +59,23 @@ class LockTimeoutError extends LockError {
   }
 }
 
+/** As many requests wait for the lock as the request's `maxPending` allows. */
+class LockQueueFullError extends LockError {
+  /**
+   * @param {string} lockName
+   * @param {number} maxPending
+   */
+  constructor(lockName, maxPending) {
+    super(
+      `The lock ${quote(lockName)} is not available, and ${maxPending} or more requests wait for ` +
+        `it already: the request's 'maxPending'.`,
+      lockName,
+      'QuotaExceededError',
+    );
+    this.maxPending = maxPending;
+  }
+}
+
 /** The request would wait for itself, over any number of locks and threads. */
 class DeadlockError extends LockError {
   /**
@@ -86,6 +103,9 @@ class DeadlockError extends LockError {
   }
 }
 
+/** @param {number | undefined} limit */
+const describeLimit = (limit) => (limit ? `the limit ${limit}` : 'no limit');
+
 /**
  * @param {LockDetails} entry
  * @returns {string} who it is
@@ -110,8 +130,10 @@ function describeHolders(holders) {
 module.exports = {
   DeadlockError,
   LockError,
+  LockQueueFullError,
   LockStolenError,
   LockTimeoutError,
   describeHolders,
+  describeLimit,
   describeLock,
 };

@@ -2,9 +2,16 @@
 
 const { LockRequest, PENDING } = require('../standard/lock-request.js');
 const { callInside, locksInside } = require('./inside.js');
-const { DeadlockError, LockStolenError, LockTimeoutError } = require('./lock-errors.js');
+const {
+  DeadlockError,
+  LockQueueFullError,
+  LockStolenError,
+  LockTimeoutError,
+  describeLimit,
+} = require('./lock-errors.js');
 const { inTheirStack, originOf, withOrigin } = require('./origin.js');
 const { Watch, isWatched } = require('./watch.js');
+const { quote } = require('../platform/errors.js');
 
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
 
@@ -13,6 +20,10 @@ const { Watch, isWatched } = require('./watch.js');
  * deadlocks, errors that tell more.
  */
 class Request extends LockRequest {
+  /** The halves of the token, as small integers. */
+  #tokenLow = 0;
+  #tokenHigh = 0;
+
   /**
    * @param {import('../backend/contract.js').Backend} backend
    * @param {string} name the resource name
@@ -34,16 +45,66 @@ class Request extends LockRequest {
     return this.options.timeout === 0 ? 'ifAvailable' : super.disposition;
   }
 
-  /** @override */
-  granted() {
+  /** Whether a backend has to look at more than the specification's options. */
+  get asksForMore() {
+    const { options } = this;
+    return (
+      this.inside !== undefined ||
+      options.label !== undefined ||
+      options.limit !== undefined ||
+      options.maxPending !== undefined
+    );
+  }
+
+  get limit() {
+    return this.options.limit;
+  }
+
+  get weight() {
+    return this.options.weight;
+  }
+
+  get maxPending() {
+    return this.options.maxPending;
+  }
+
+  /**
+   * @override
+   * @param {number} [tokenLow]
+   * @param {number} [tokenHigh]
+   */
+  granted(tokenLow = 0, tokenHigh = 0) {
     super.granted();
+    this.#tokenLow = tokenLow | 0;
+    this.#tokenHigh = tokenHigh | 0;
     this.observer?.noteGrant();
+  }
+
+  /** @returns {bigint} once granted */
+  get token() {
+    const high = this.#tokenHigh >>> 0;
+    const low = this.#tokenLow >>> 0;
+    return (BigInt(high) << 32n) | BigInt(low);
   }
 
   /** @override */
   unavailable() {
     if (this.options.timeout === 0) this.failed(this.timeoutError());
     else super.unavailable();
+  }
+
+  /** @param {number} limit that the name has; 0 for none */
+  otherLimit(limit) {
+    this.failed(
+      new TypeError(
+        `A request for the lock ${quote(this.name)} has ${describeLimit(this.limit)}, but those ` +
+          `who hold it or wait for it have ${describeLimit(limit)}.`,
+      ),
+    );
+  }
+
+  queueFull() {
+    this.failed(new LockQueueFullError(this.name, this.maxPending));
   }
 
   /** @param {import('../backend/contract.js').CycleEntry[]} cycle */
