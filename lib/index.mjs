@@ -7,10 +7,12 @@ export const {
   LockError,
   LockHandle,
   LockManager,
+  LockQueueFullError,
   LockStolenError,
   LockTimeoutError,
   Mutex,
   RWLock,
+  Semaphore,
   locks,
   openBucket,
 } = webLocks;

@@ -94,6 +94,26 @@ export interface LockOptions {
    * @default false
    */
   reentrant?: boolean | undefined;
+
+  /**
+   * Extension. How many units of the name may be held at a time, by shared locks that say so: a
+   * semaphore. A whole number from 1 to 2^31 - 1. The same for all who hold the name or wait for
+   * it: a shared request with another limit, or with none, rejects with a `TypeError`. Needs the
+   * mode `'shared'`.
+   */
+  limit?: number | undefined;
+
+  /**
+   * Extension. How many units of the `limit` it takes.
+   * @default 1
+   */
+  weight?: number | undefined;
+
+  /**
+   * Extension. If the request has to wait and so many wait for the name already, it rejects with a
+   * {@link LockQueueFullError} instead.
+   */
+  maxPending?: number | undefined;
 }
 
 /** Options with which there is a lock where there could be `null`. */
@@ -117,6 +137,13 @@ export declare class Lock {
    * is stolen, with a {@link LockTimeoutError} when the `holdTimeout` is over.
    */
   readonly signal: AbortSignal;
+
+  /**
+   * Extension. Greater than the token of any lock that was granted on the name before, by any
+   * thread, for as long as the process lives: with it a store can refuse a writer that lost its
+   * lock without knowing (fencing).
+   */
+  readonly token: bigint;
 }
 
 /**
@@ -156,7 +183,15 @@ export type SeveralOptions = Omit<LockOptions, 'steal'>;
 /** Options of {@link LockManager.tryAcquireSync} and {@link LockManager.acquireSync}. */
 export type SyncOptions = Pick<
   LockOptions,
-  'mode' | 'label' | 'timeout' | 'warnAfter' | 'holdTimeout' | 'reentrant'
+  | 'mode'
+  | 'label'
+  | 'timeout'
+  | 'warnAfter'
+  | 'holdTimeout'
+  | 'reentrant'
+  | 'limit'
+  | 'weight'
+  | 'maxPending'
 >;
 
 /** A lock or a request in a {@link LockManagerSnapshot}. */
@@ -193,6 +228,10 @@ export interface LockDetails {
   waited: number;
   /** Milliseconds that a lock has been held; 0 for a pending request. */
   held: number;
+  /** Units of the name that shared locks may hold at a time; 0 for no limit, and if exclusive. */
+  limit: number;
+  /** Units that it takes; 0 where there is no limit. */
+  weight: number;
 }
 
 export interface PendingDetails extends LockDetails {
@@ -206,6 +245,14 @@ export interface PendingDetails extends LockDetails {
 export interface DetailedSnapshot {
   held: LockDetails[];
   pending: PendingDetails[];
+}
+
+/** Extension. Options of {@link LockManager.query}. */
+export interface QueryOptions {
+  /** `true`: entries are {@link LockDetails}. */
+  details?: boolean | undefined;
+  /** Only what is on this name; any, if not given. */
+  name?: string | undefined;
 }
 
 /** A lock could not be acquired, or was lost. A DOMException. */
@@ -234,6 +281,13 @@ export declare class LockTimeoutError extends LockError {
   readonly held: number;
   /** Who held it, if it was not granted. */
   readonly holders: LockDetails[];
+}
+
+/** As many requests wait as `maxPending` allows. Its `name` is `'QuotaExceededError'`. */
+export declare class LockQueueFullError extends LockError {
+  private constructor();
+  /** That of the request. */
+  readonly maxPending: number;
 }
 
 /** The request would wait for itself. Its `name` is `'DeadlockError'`. */
@@ -270,9 +324,12 @@ export declare class LockManager {
    * const { held, pending } = await locks.query();
    */
   query(): Promise<LockManagerSnapshot>;
-  /** Extension: the same with threads, times, labels and what blocks whom. */
-  query(options: { details: true }): Promise<DetailedSnapshot>;
-  query(options?: { details?: boolean | undefined }): Promise<LockManagerSnapshot>;
+  /**
+   * Extension: the same with threads, times, labels and what blocks whom; or of one name, in time
+   * proportional to what is on that.
+   */
+  query(options: { details: true; name?: string | undefined }): Promise<DetailedSnapshot>;
+  query(options?: QueryOptions): Promise<LockManagerSnapshot>;
 
   /**
    * Requests a lock, calls `callback` when it is granted, and releases it when what `callback`
@@ -374,7 +431,7 @@ export declare class LockManager {
 export interface AcquireOptions
   extends Pick<
     LockOptions,
-    'signal' | 'label' | 'warnAfter' | 'holdTimeout' | 'deadlock' | 'reentrant'
+    'signal' | 'label' | 'warnAfter' | 'holdTimeout' | 'deadlock' | 'reentrant' | 'maxPending'
   > {
   /**
    * Whether to wait. If not, and the lock is held, it rejects with a {@link LockError}. Not
@@ -390,6 +447,7 @@ export interface AcquireOptions
 export interface Release {
   (): void;
   [Symbol.dispose](): void;
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /** Extension. Options of a {@link Mutex} or {@link RWLock} without a name. */
@@ -438,6 +496,34 @@ export declare class RWLock {
   acquireExclusive(options?: AcquireOptions): Promise<Release>;
   runShared<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
   runExclusive<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
+}
+
+/** Extension. Options of a {@link Semaphore}'s requests. */
+export type SemaphoreOptions = AcquireOptions & Pick<LockOptions, 'weight'>;
+
+/**
+ * Extension. A number of units, of which each user takes some for a while. With a number it is
+ * private to those who have the object, in one thread; with a name it is made of shared locks of
+ * that name with the limit `permits`, shared by all threads. First come, first served, also where
+ * those behind want less.
+ *
+ * @example
+ * const connections = new Semaphore(4);
+ * await connections.run(async () => {});
+ */
+export declare class Semaphore {
+  constructor(permits: number, options?: PrivateOptions);
+  constructor(name: string, options: NamedOptions & { permits: number });
+  /** Units that nobody holds. */
+  readonly available: number;
+  /** Waits for `weight` units, by default 1. */
+  acquire(options?: SemaphoreOptions): Promise<Release>;
+  /** Does not wait: `null` if there are not so many units, or if others wait. */
+  tryAcquire(
+    options?: Omit<SemaphoreOptions, 'blocking' | 'signal' | 'timeout'>,
+  ): Promise<Release | null>;
+  /** Calls `callback` when it has the units, and gives them back when what it returned settles. */
+  run<T>(callback: (lock: Lock) => T, options?: SemaphoreOptions): Promise<Awaited<T>>;
 }
 
 /** The lock manager of the default storage bucket, the same for all threads of the process. */

@@ -8,10 +8,11 @@
  * calls the members of a Requester on the thread of the request.
  *
  * State first, users afterwards. Calls of a backend, and the members of a Requester that say what
- * happened (`granted`, `unavailable`, `stolen`, `deadlocked`, `failed`), change state only: they run
- * no users' code. What happened is told by `answer` and `lose` of the Requester, which may run
- * users' code, and that may make further calls of the backend, about the same request, too. A
- * backend calls them from `tell`, or from its own events, when its state is settled. If an answer is given during
+ * happened (`granted`, `unavailable`, `stolen`, `otherLimit` …), change state only: they run no
+ * users' code. What happened is told by `answer` and `lose` of the Requester, which may run users'
+ * code, and that may make further calls of the backend, about the same request, too. A backend
+ * calls them from `tell`, or from its own events, when its state is settled. If an answer is given
+ * during
  * `request` or `wait`, whoever called tells it himself.
  *
  * Any call can throw near the end of the stack. Then it has done its work or not; the caller puts
@@ -32,15 +33,26 @@
  * @property {LockMode} mode
  * @property {Disposition} disposition
  * @property {string} [label] for `details`
+ * @property {number} [limit] of a shared request: how many units of the name may be held at a time,
+ *   1 to 2^31 - 1; undefined for no limit. Means nothing for an exclusive one
+ * @property {number} [weight] how many of them it takes, 1 to `limit`; 1 if undefined
+ * @property {number} [maxPending] it is not made if it has to wait and so many wait already
+ * @property {boolean} [asksForMore] whether it has any of `label`, `limit`, `maxPending`, `inside`
  * @property {Requester[]} [inside] if the request rejects deadlocks: the locks that are
  *   not released before it has ended
  * @property {number} tag for the backend's use; NO_TAG while the backend does not know it
- * @property {() => void} granted the lock is held from now on; called at most once
+ * @property {(tokenLow: number, tokenHigh: number) => void} granted the lock is held from now on;
+ *   called at most once. Its token, in two halves of 32 bits, is greater than that of any lock that
+ *   was granted on the name before, by whomever: also after nobody held the name, or knew it, in
+ *   between
  * @property {() => void} unavailable answers a request that said `ifAvailable`; ends the request
  * @property {(clientId: string) => void} stolen the lock, granted before, was stolen, by whom; ends
  *   the request
  * @property {(cycle: CycleEntry[]) => void} [deadlocked] the request would close this cycle; ends
  *   it. Of those that say `inside`, or wait in `wait`
+ * @property {(limit: number) => void} [otherLimit] the request is shared, and those who hold the
+ *   name or wait for it have agreed on this limit, 0 for none, and not on its own; ends the request
+ * @property {() => void} [queueFull] as many as its `maxPending` wait; ends the request
  * @property {(error: unknown) => void} failed the request could not be made; ends the request
  * @property {() => void} answer tells that it was granted, is unavailable or failed, if it still is
  * @property {(fromEvents: boolean) => void} lose tells that the lock was stolen; `fromEvents`: not
@@ -69,6 +81,9 @@ const NO_TAG = 2 ** 32 - 1;
  * @property {string} threadName '' for none
  * @property {number} waited milliseconds that a pending request waits; 0 for a lock
  * @property {number} held milliseconds that a lock is held; 0 for a pending request
+ * @property {number} limit units of the name that may be held at a time, as shared locks and
+ *   requests have it; 0 for no limit
+ * @property {number} weight units that it takes; 0 if there is no limit
  * @property {LockDetails[]} [blockedBy] of a pending request: the locks that are held on its name
  * @property {number} [ahead] of a pending request: how many requests are ahead of it in the queue
  */
@@ -79,8 +94,11 @@ const NO_TAG = 2 ** 32 - 1;
  * @typedef {object} Backend
  * @property {string} id the same for those that manage the same locks, and for no others
  * @property {(request: Requester) => void} request requests a lock (4.1). Leads to exactly one of
- *   `granted`, `unavailable`, `deadlocked` and `failed`, once, unless the request is withdrawn
- *   before.
+ *   `granted`, `unavailable`, `deadlocked`, `otherLimit`, `queueFull` and `failed`, once, unless
+ *   the request is withdrawn before. The limit of a name is set by the first shared request, and
+ *   stays until nobody holds the name or waits for it. Shared locks are held together while their
+ *   weights do not add up to more; what would fit does not overtake what does not. Whether to
+ *   refuse a request is decided before anything changes, in the turn in which it would be made.
  * @property {(request: Requester) => void} withdraw ends a request that was made and whose lock
  *   nobody has used: aborts it (4.3) if it is pending, releases its lock if it was granted
  *   meanwhile. Does nothing if it has ended. Nothing is told of it afterwards.
@@ -91,9 +109,10 @@ const NO_TAG = 2 ** 32 - 1;
  * @property {Requester[]} unfinished requests whose `finish` is to be called
  * @property {(tag: number) => unknown} undo ends a request, whatever has become of it, and lets
  *   `finish` be called soon, from an empty stack. NO_TAG: only that
- * @property {() => LockManagerSnapshot | Promise<LockManagerSnapshot>} query snapshots the lock
- *   state (4.5)
- * @property {() => DetailedSnapshot | Promise<DetailedSnapshot>} details the same with details
+ * @property {(name?: string) => LockManagerSnapshot | Promise<LockManagerSnapshot>} query snapshots
+ *   the lock state (4.5), or that of one name
+ * @property {(name?: string) => DetailedSnapshot | Promise<DetailedSnapshot>} details the same with
+ *   details
  * @property {(name: string) => LockDetails[]} holders the locks held on a name, as far as known at
  *   once
  * @property {(request: Requester, milliseconds: number) => void} wait blocks the thread until a

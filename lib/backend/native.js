@@ -39,7 +39,8 @@ const threadName = toldName === 'WorkerThread' ? '' : toldName;
  * @property {(tag: number) => number} undo
  * @property {(woken: boolean) => number} drain
  * @property {(manager: ManagerHandle) => Snapshot | number} snapshot
- * @property {(manager: ManagerHandle, name: string) => Snapshot | number} holders
+ * @property {(manager: ManagerHandle, name: string, pending: boolean) => Snapshot | number}
+ *   snapshotOf
  * @property {() => number} [liveBlocks] allocations of the core that are not freed; in checked
  *   builds only
  * @property {Agent} [agent] see `agent` below
@@ -50,6 +51,8 @@ const threadName = toldName === 'WorkerThread' ? '' : toldName;
  * @property {number} WLK_NOT_AVAILABLE
  * @property {number} WLK_NO_MEMORY
  * @property {number} WLK_STOLEN
+ * @property {number} WLK_OTHER_LIMIT
+ * @property {number} WLK_QUEUE_FULL
  * @property {number} WLK_EXCLUSIVE
  * @property {number} WLK_SHARED
  * @property {number} WLK_WAIT
@@ -81,7 +84,9 @@ const {
   WLK_NO_MEMORY,
   WLK_NOT_AVAILABLE,
   WLK_OK,
+  WLK_OTHER_LIMIT,
   WLK_PENDING,
+  WLK_QUEUE_FULL,
   WLK_SHARED,
   WLK_STEAL,
   WLK_STOLEN,
@@ -98,9 +103,17 @@ const MODE = 2;
 const OPTION = 3;
 /** Two numbers, if the call answers WLK_STOLEN. */
 const THIEF = 4;
-/** The first event: its tag, its news and, if it tells of a theft, who; then the next one. */
-const EVENTS = 6;
-const EVENT_SIZE = 4;
+/** Two halves, the lower one first, if the call answers WLK_GRANTED. */
+const TOKEN = 6;
+/** To requestExtra, and from it if it answers WLK_OTHER_LIMIT. */
+const LIMIT = 8;
+/** To requestExtra. */
+const WEIGHT = 9;
+const MAX_PENDING = 10;
+const NO_MAXIMUM = 2 ** 32 - 1;
+/** The first event: its tag, its news, who if it tells of a theft, its token; then the next one. */
+const EVENTS = 11;
+const EVENT_SIZE = 6;
 
 /** A table of tags smaller than this is kept when the last request ends. */
 const LEAST_TAGS_TO_DROP = 1024;
@@ -138,8 +151,8 @@ class Untold {
   }
 
   /**
-   * What cannot be told for want of stack stays, to be told from the event loop. What cannot be told
-   * there keeps nobody else from being told.
+   * What cannot be told for want of stack stays, to be told from the event loop. What cannot be
+   * told there keeps nobody else from being told.
    * @param {(request: Requester) => void} what tells it; harmless to call again
    * @param {boolean} hasStack
    */
@@ -250,7 +263,7 @@ class Agent {
     // It ended in an earlier call whose caller ran out of stack.
     if (typeof request !== 'object') return;
     if (news & WLK_NEWS_GRANTED) {
-      request.granted();
+      request.granted(this.exchange[at + 4], this.exchange[at + 5]);
       this.#grants.add(request);
       this.untold++;
     }
@@ -387,14 +400,17 @@ class NativeBackend {
     exchange[TAG] = request.tag;
     exchange[MODE] = request.mode === 'shared' ? WLK_SHARED : WLK_EXCLUSIVE;
     exchange[OPTION] = disposition === 'wait' ? WLK_WAIT : options[disposition];
-    const extra = request.inside !== undefined || request.label !== undefined;
-    const status = extra ? this.#requestExtra(request) : addon.request(this.#manager, name);
+    const status = request.asksForMore
+      ? this.#requestExtra(request)
+      : addon.request(this.#manager, name);
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLK_GRANTED) {
-      request.granted();
+      request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     } else if (status !== WLK_PENDING) {
       agent.remove(request);
       if (status === WLK_NOT_AVAILABLE) request.unavailable();
+      else if (status === WLK_OTHER_LIMIT) request.otherLimit?.(exchange[LIMIT]);
+      else if (status === WLK_QUEUE_FULL) request.queueFull?.();
       else if (typeof status !== 'number') request.deadlocked?.(detailsWithState(status));
       else request.failed(errorOf(status, `requesting ${theLock(name)}`));
     }
@@ -404,7 +420,10 @@ class NativeBackend {
    * @param {Requester} request
    * @returns {number | Snapshot} the cycle that the request would close
    */
-  #requestExtra({ name, inside, label }) {
+  #requestExtra({ name, inside, label, limit, weight, maxPending }) {
+    exchange[LIMIT] = limit ?? 0;
+    exchange[WEIGHT] = weight ?? 1;
+    exchange[MAX_PENDING] = maxPending ?? NO_MAXIMUM;
     const tags = inside && new Uint32Array(inside.length);
     for (let i = 0; tags && inside && i < tags.length; i++) tags[i] = inside[i].tag;
     return addon.requestExtra(this.#manager, name, label ?? '', tags);
@@ -451,7 +470,7 @@ class NativeBackend {
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLK_PENDING) return;
     if (status === WLK_GRANTED) {
-      request.granted();
+      request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
       return;
     }
     if (status === WLK_STOLEN) {
@@ -463,9 +482,12 @@ class NativeBackend {
     else request.failed(errorOf(status, `waiting for ${theLock(request.name)}`));
   }
 
-  /** @returns {LockManagerSnapshot} */
-  query() {
-    const { names, clientIds, locks } = this.#snapshot();
+  /**
+   * @param {string} [name]
+   * @returns {LockManagerSnapshot}
+   */
+  query(name) {
+    const { names, clientIds, locks } = this.#snapshot(name);
     const numbers = new Uint32Array(locks);
     /** @type {LockManagerSnapshot} */
     const state = { held: [], pending: [] };
@@ -481,8 +503,11 @@ class NativeBackend {
     return state;
   }
 
-  /** @returns {import('./contract.js').DetailedSnapshot} */
-  details() {
+  /**
+   * @param {string} [name]
+   * @returns {import('./contract.js').DetailedSnapshot}
+   */
+  details(name) {
     /** @type {Map<string, LockDetails[]>} */
     const held = new Map();
     /** @type {Map<string, number>} */
@@ -490,24 +515,29 @@ class NativeBackend {
     /** @type {import('./contract.js').DetailedSnapshot} */
     const state = { held: [], pending: [] };
     // The locks of a name come before its queue.
-    for (const { isHeld, ...info } of detailsWithState(this.#snapshot())) {
-      const { name } = info;
+    for (const { isHeld, ...info } of detailsWithState(this.#snapshot(name))) {
+      const { name: on } = info;
       if (isHeld) {
-        const locks = held.get(name);
+        const locks = held.get(on);
         if (locks) locks.push(info);
-        else held.set(name, [info]);
+        else held.set(on, [info]);
         state.held.push(info);
       } else {
-        const before = ahead.get(name) ?? 0;
-        ahead.set(name, before + 1);
-        state.pending.push({ ...info, blockedBy: held.get(name) ?? [], ahead: before });
+        const before = ahead.get(on) ?? 0;
+        ahead.set(on, before + 1);
+        state.pending.push({ ...info, blockedBy: held.get(on) ?? [], ahead: before });
       }
     }
     return state;
   }
 
-  #snapshot() {
-    return checked(addon.snapshot(this.#manager), 'taking a snapshot of the lock state');
+  /** @param {string} [name] of all that is there; undefined: everything */
+  #snapshot(name) {
+    const snapshot =
+      name === undefined
+        ? addon.snapshot(this.#manager)
+        : addon.snapshotOf(this.#manager, name, true);
+    return checked(snapshot, 'taking a snapshot of the lock state');
   }
 
   /**
@@ -515,7 +545,7 @@ class NativeBackend {
    * @returns {LockDetails[]}
    */
   holders(name) {
-    const snapshot = addon.holders(this.#manager, name);
+    const snapshot = addon.snapshotOf(this.#manager, name, false);
     // Without memory nobody is known.
     return typeof snapshot === 'number' ? [] : detailsOf(snapshot);
   }
@@ -527,8 +557,10 @@ const CLIENT = 1;
 const LOCK_MODE = 2;
 const HELD = 3;
 const LABEL = 4;
-const AGE = 5;
-const INFO_SIZE = 6;
+const LOCK_LIMIT = 5;
+const LOCK_WEIGHT = 6;
+const AGE = 7;
+const INFO_SIZE = 8;
 /** WLK_NO_LABEL */
 const NO_LABEL = 2 ** 32 - 1;
 
@@ -561,6 +593,8 @@ function detailsWithState({ names, clientIds, threadIds, threadNames, locks }) {
       threadName: threadNames[client],
       waited: isHeld ? 0 : age,
       held: isHeld ? age : 0,
+      limit: numbers[i + LOCK_LIMIT],
+      weight: numbers[i + LOCK_WEIGHT],
       isHeld,
     };
   }

@@ -84,6 +84,23 @@ function holdTimeoutError(lockName, waited, held, limit) {
   return new LockTimeoutError(message, lockName, { waited, held, holders: [] });
 }
 
+/** As many requests wait for the lock as the request's `maxPending` allows. */
+class LockQueueFullError extends LockError {
+  /**
+   * @param {string} lockName
+   * @param {number} maxPending
+   */
+  constructor(lockName, maxPending) {
+    super(
+      `${capitalized(theLock(lockName))} is not available, and ${maxPending} or more requests ` +
+        "wait for it already: the request's 'maxPending'.",
+      lockName,
+      'QuotaExceededError',
+    );
+    this.maxPending = maxPending;
+  }
+}
+
 /** The request would wait for itself, over any number of locks and threads. */
 class DeadlockError extends LockError {
   /**
@@ -113,6 +130,8 @@ class DeadlockError extends LockError {
 
 /** @param {string} text */
 const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
+/** @param {number | undefined} limit */
+const describeLimit = (limit) => (limit ? `the limit ${limit}` : 'no limit');
 
 /**
  * @param {LockDetails} entry
@@ -138,10 +157,12 @@ function describeHolders(holders) {
 module.exports = {
   DeadlockError,
   LockError,
+  LockQueueFullError,
   LockStolenError,
   LockTimeoutError,
   capitalized,
   describeHolders,
+  describeLimit,
   describeLock,
   holdTimeoutError,
   waitTimeoutError,

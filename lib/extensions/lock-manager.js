@@ -22,6 +22,7 @@ const REQUEST_ALL = on('requestAll');
 const ACQUIRE_ALL = on('acquireAll');
 const ACQUIRE_SYNC = on('acquireSync');
 const TRY_ACQUIRE_SYNC = on('tryAcquireSync');
+const QUERY = on('query');
 
 /** Options that make no sense for a call that does not return before it has the lock. */
 const NOT_SYNC = /** @type {const} */ (['ifAvailable', 'steal', 'signal', 'deadlock']);
@@ -149,8 +150,13 @@ const form = {
   toOptions,
   check: checkRequest,
   Request,
-  /** With `{ details: true }` a DetailedSnapshot. */
-  query: (backend, options) => (options?.details ? backend.details() : backend.query()),
+  /** With `{ details: true }` a DetailedSnapshot; with a `name`, of what is on that. */
+  query(backend, options) {
+    const details = options?.details;
+    const given = options?.name;
+    const name = given === undefined ? undefined : toDOMString(given, QUERY, "The 'name' option");
+    return details ? backend.details(name) : backend.query(name);
+  },
 };
 
 /** @param {Backend} backend */

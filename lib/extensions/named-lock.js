@@ -6,7 +6,7 @@ const { NativeBackend, agent } = require('../backend/native.js');
 const { notSupportedError, typeError } = require('../platform/errors.js');
 const { rejected } = require('../platform/intrinsics.js');
 const { privateName, theLock } = require('../platform/names.js');
-const { dispose } = require('../platform/realm.js');
+const { asyncDispose, dispose } = require('../platform/realm.js');
 const { backendOf } = require('../standard/lock-manager.js');
 const { checkName, toCallback, toDOMString } = require('../standard/webidl.js');
 const { bucketBackend } = require('./buckets.js');
@@ -100,6 +100,17 @@ class NamedLock {
   }
 
   /**
+   * @param {any} options
+   * @param {Call} call
+   * @returns {Promise<Release | null>} null if it is not available without waiting
+   */
+  async tryAcquire(options, call) {
+    const given = this.#toOptions(options, call, false);
+    const handle = await new HandleRequest(this.#backend, this.#name, given).acquire();
+    return handle && releaser(handle);
+  }
+
+  /**
    * @param {any} callback
    * @param {any} options
    * @param {Call} call
@@ -119,12 +130,13 @@ class NamedLock {
   /**
    * @param {any} value
    * @param {Call} call
+   * @param {boolean} [blocking]
    * @returns {Readonly<RequestOptions>}
    */
-  #toOptions(value, { operation, fixed, takes = [] }) {
+  #toOptions(value, { operation, fixed, takes = [] }, blocking = value?.blocking ?? true) {
     const given = toOptions(value, operation);
     refuseOthers(value, COMMON, takes, operation);
-    const ifAvailable = !(value?.blocking ?? true);
+    const ifAvailable = !blocking;
     const { label = this.#label } = given;
     const options = { ...given, ...fixed, label, ifAvailable };
     if (ifAvailable) refuseToWait(options);
@@ -174,7 +186,10 @@ function isOneOf(list, value) {
   return false;
 }
 
-/** @typedef {(() => void) & { [dispose](): void }} Release releases; harmless to call twice */
+/**
+ * @typedef {(() => void) & { [dispose](): void, [asyncDispose](): Promise<void> }} Release
+ *   releases; harmless to call twice
+ */
 
 /**
  * @param {LockHandle} handle
@@ -183,6 +198,7 @@ function isOneOf(list, value) {
 function releaser(handle) {
   const release = /** @type {Release} */ (() => handle.release());
   release[dispose] = release;
+  release[asyncDispose] = async () => release();
   return release;
 }
 

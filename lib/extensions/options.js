@@ -16,9 +16,12 @@ const {
  * @property {'reject' | undefined} deadlock
  * @property {number | undefined} holdTimeout milliseconds
  * @property {string | undefined} label
+ * @property {number | undefined} limit
+ * @property {number | undefined} maxPending
  * @property {boolean} reentrant
  * @property {number | undefined} timeout milliseconds
  * @property {number | undefined} warnAfter milliseconds
+ * @property {number | undefined} weight
  */
 /** @typedef {import('../standard/webidl.js').LockOptions & Extension} RequestOptions */
 
@@ -28,9 +31,12 @@ const defaultOptions = Object.freeze({
   deadlock: undefined,
   holdTimeout: undefined,
   label: undefined,
+  limit: undefined,
+  maxPending: undefined,
   reentrant: false,
   timeout: undefined,
   warnAfter: undefined,
+  weight: undefined,
 });
 
 /**
@@ -53,9 +59,12 @@ function toOptions(value, operation) {
   const givenLabel = value.label;
   const label =
     givenLabel === undefined ? undefined : toDOMString(givenLabel, operation, "The 'label' option");
+  const limit = toCount(value.limit, 1, operation, "The 'limit' option");
+  const maxPending = toCount(value.maxPending, 0, operation, "The 'maxPending' option");
   const reentrant = Boolean(value.reentrant);
   const timeout = toMilliseconds(value.timeout, operation, "The 'timeout' option");
   const warnAfter = toMilliseconds(value.warnAfter, operation, "The 'warnAfter' option");
+  const weight = toCount(value.weight, 1, operation, "The 'weight' option");
   return {
     ifAvailable,
     mode,
@@ -64,10 +73,30 @@ function toOptions(value, operation) {
     deadlock,
     holdTimeout,
     label,
+    limit,
+    maxPending,
     reentrant,
     timeout,
     warnAfter,
+    weight,
   };
+}
+
+/** The most that a count can be. */
+const MOST = 2 ** 31 - 1;
+
+/**
+ * @param {any} value
+ * @param {number} least
+ * @param {string} operation for the message
+ * @param {string} what the argument is, for the message
+ * @returns {number | undefined} a whole number from `least` to MOST, or undefined
+ */
+function toCount(value, least, operation, what) {
+  if (value === undefined) return undefined;
+  if (typeof value === 'number' && value >= least && value <= MOST && value % 1 === 0) return value;
+  const wanted = `a whole number from ${least} to 2^31 - 1`;
+  throw typeError(operation, `${what} is ${describe(value)}, not ${wanted}.`);
 }
 
 /**
@@ -88,11 +117,23 @@ function toMilliseconds(value, operation, what) {
  */
 function checkRequest(options) {
   checkOptions(options);
+  if (options.limit !== undefined || options.weight !== undefined) checkUnits(options);
   const { ifAvailable, steal, timeout } = options;
   if (timeout === undefined || !(steal || ifAvailable)) return;
   throw notSupportedError(
     `The 'timeout' and '${steal ? 'steal' : 'ifAvailable'}' options cannot be used together.`,
   );
+}
+
+/** @param {Readonly<RequestOptions>} options */
+function checkUnits({ limit, mode, weight = 1 }) {
+  if (limit === undefined) throw new TypeError("The 'weight' option needs a 'limit'.");
+  if (mode !== 'shared') throw new TypeError("The 'limit' option needs the mode 'shared'.");
+  if (weight > limit) {
+    throw new TypeError(
+      `The 'weight' option is ${weight}, which is more than the limit, ${limit}.`,
+    );
+  }
 }
 
 /**
@@ -108,4 +149,4 @@ function refuse(options, names, operation) {
   }
 }
 
-module.exports = { checkRequest, defaultOptions, refuse, toOptions };
+module.exports = { checkRequest, defaultOptions, refuse, toCount, toOptions };

@@ -60,7 +60,8 @@ class OuterLock {
     const { requests } = served;
     this.#place = requests.length;
     requests[this.#place] = request;
-    request.granted();
+    // It is the same lock.
+    request.granted(lock.tokenLow, lock.tokenHigh);
   }
 
   /** @returns {void | Promise<void>} */
@@ -86,12 +87,14 @@ class OuterLock {
     this.#backend.tell();
   }
 
-  query() {
-    return this.#backend.query();
+  /** @param {string} [name] */
+  query(name) {
+    return this.#backend.query(name);
   }
 
-  details() {
-    return this.#backend.details();
+  /** @param {string} [name] */
+  details(name) {
+    return this.#backend.details(name);
   }
 
   /** @param {string} name */

@@ -10,7 +10,9 @@ const {
 } = require('./inside.js');
 const {
   DeadlockError,
+  LockQueueFullError,
   LockStolenError,
+  describeLimit,
   holdTimeoutError,
   waitTimeoutError,
 } = require('./lock-errors.js');
@@ -18,6 +20,7 @@ const { defaultOptions } = require('./options.js');
 const { inTheirStack, originOf, withLongStack, withOrigin } = require('./origin.js');
 const { outermost } = require('./outer-lock.js');
 const { Watch, isWatched } = require('./watch.js');
+const { theLock } = require('../platform/names.js');
 
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
 
@@ -29,6 +32,10 @@ const TIME = '';
  * deadlocks, reentrancy, errors that tell more.
  */
 class Request extends LockRequest {
+  /** The halves of the token, as small integers. */
+  tokenLow = 0;
+  tokenHigh = 0;
+
   /**
    * @param {import('../backend/contract.js').Backend} backend
    * @param {string} name the resource name
@@ -51,16 +58,66 @@ class Request extends LockRequest {
     return this.options.timeout === 0 ? 'ifAvailable' : super.disposition;
   }
 
-  /** @override */
-  granted() {
+  /** Whether a backend has to look at more than the specification's options. */
+  get asksForMore() {
+    const { options } = this;
+    return (
+      this.inside !== undefined ||
+      options.label !== undefined ||
+      options.limit !== undefined ||
+      options.maxPending !== undefined
+    );
+  }
+
+  get limit() {
+    return this.options.limit;
+  }
+
+  get weight() {
+    return this.options.weight;
+  }
+
+  get maxPending() {
+    return this.options.maxPending;
+  }
+
+  /**
+   * @override
+   * @param {number} [tokenLow]
+   * @param {number} [tokenHigh]
+   */
+  granted(tokenLow = 0, tokenHigh = 0) {
     super.granted();
+    this.tokenLow = tokenLow | 0;
+    this.tokenHigh = tokenHigh | 0;
     this.observer?.noteGrant();
+  }
+
+  /** @returns {bigint} once granted */
+  get token() {
+    const high = this.tokenHigh >>> 0;
+    const low = this.tokenLow >>> 0;
+    return (BigInt(high) << 32n) | BigInt(low);
   }
 
   /** @override */
   unavailable() {
     if (this.options.timeout === 0) this.failed(this.timeoutError());
     else super.unavailable();
+  }
+
+  /** @param {number} limit that the name has; 0 for none */
+  otherLimit(limit) {
+    this.failed(
+      new TypeError(
+        `A request for ${theLock(this.name)} has ${describeLimit(this.limit)}, but those ` +
+          `who hold it or wait for it have ${describeLimit(limit)}.`,
+      ),
+    );
+  }
+
+  queueFull() {
+    this.failed(new LockQueueFullError(this.name, this.maxPending));
   }
 
   /** @param {import('../backend/contract.js').CycleEntry[]} cycle */

@@ -93,10 +93,14 @@ class Group {
     try {
       for (let i = 0; i < parts.length; i++) {
         const timeout = options.timeout && Math.max(end - now(), 0);
-        const part = { ...options, mode: parts[i].mode, timeout };
+        const { name, mode } = parts[i];
+        const shared = mode === 'shared';
+        const limit = shared ? options.limit : undefined;
+        const weight = shared ? options.weight : undefined;
+        const part = { ...options, mode, limit, weight, timeout };
         // It may have been aborted while another one was waited for.
         checkRequest(part);
-        const request = this.#add(new PartRequest(backend, parts[i].name, part, this));
+        const request = this.#add(new PartRequest(backend, name, part, this));
         const taken = await request.acquire();
         this.#pending = undefined;
         if (!taken) {

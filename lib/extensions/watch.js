@@ -219,9 +219,8 @@ class Watch {
     let message;
     if (this.#granted) {
       const held = this.held().toFixed(0);
-      const { pending } = await backend.details();
-      const waiting = pending.filter((request) => request.name === name);
-      message = `Holding ${what} for ${held} ms. ${describeWaiting(waiting)}`;
+      const { pending } = await backend.details(name);
+      message = `Holding ${what} for ${held} ms. ${describeWaiting(pending)}`;
     } else {
       const holders = describeHolders(backend.holders(name));
       message = `Waiting for ${what} for ${this.waited().toFixed(0)} ms. ${holders}`;

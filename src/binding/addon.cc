@@ -189,17 +189,27 @@ private:
   wlk_request **requests_ = nullptr;
 };
 
+/* Whatever numbers there are, they come out as the core takes them. */
+void SetCounts(const Exchange &exchange, wlk_extra *extra)
+{
+  extra->limit = exchange.limit < WLK_UNITS_MOST ? exchange.limit : WLK_UNITS_MOST;
+  extra->weight = exchange.weight < extra->limit ? exchange.weight : extra->limit;
+  if (extra->weight == 0) extra->weight = extra->limit > 0;
+  extra->bounded = exchange.max_pending != UINT32_MAX;
+  extra->max_pending = exchange.max_pending;
+}
+
 /* requestExtra(manager: External, name: string, label: string, inside: Uint32Array | undefined):
  *   status | snapshot
  * As `request`; `inside`, the tags of locks, declares a request that rejects deadlocks: the answer
- * to one that closes a cycle is that cycle. */
+ * to one that closes a cycle is that cycle. The counts are in the exchange. */
 napi_value request_extra(napi_env env, napi_callback_info info)
 {
   Call<4> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
   wlk_manager *manager;
   if (!call.manager(0, &manager)) return nullptr;
-  wlk_extra extra = {nullptr, 0, false, nullptr, 0};
+  wlk_extra extra = {};
   CodeUnits label;
   Inside inside;
   wlk_status status = label.Read(env, call.arguments[2]);
@@ -207,6 +217,7 @@ napi_value request_extra(napi_env env, napi_callback_info info)
   if (status != WLK_OK) return answer(env, status);
   extra.label = label.data();
   extra.label_length = label.length();
+  SetCounts(*call.environment->exchange, &extra);
   return request_with(env, call.environment, manager, call.arguments[1], &extra);
 }
 
@@ -305,18 +316,22 @@ napi_value snapshot(napi_env env, napi_callback_info info)
   return status == WLK_OK ? answer_snapshot(env, state) : answer(env, status);
 }
 
-/* holders(manager: External, name: string): snapshot | status. The locks held on one name. */
-napi_value holders(napi_env env, napi_callback_info info)
+/* snapshotOf(manager: External, name: string, pending: boolean): snapshot | status
+ * What is on one name: the locks held and, if asked for, the requests that wait. */
+napi_value snapshot_of(napi_env env, napi_callback_info info)
 {
-  Call<2> call(env, info);
+  Call<3> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
   wlk_manager *manager;
   if (!call.manager(0, &manager)) return nullptr;
+  bool pending;
+  if (!succeeded(env, napi_get_value_bool(env, call.arguments[2], &pending), "reading a boolean"))
+    return nullptr;
   CodeUnits name;
   wlk_snapshot *state = nullptr;
   wlk_status status = name.Read(env, call.arguments[1]);
   if (status == WLK_OK)
-    status = wlk_snapshot_the_holders(manager, name.data(), name.length(), &state);
+    status = wlk_snapshot_a_name(manager, name.data(), name.length(), pending, &state);
   return status == WLK_OK ? answer_snapshot(env, state) : answer(env, status);
 }
 
@@ -344,7 +359,7 @@ const Function kFunctions[] = {
     {"undo", undo},
     {"drain", drain},
     {"snapshot", snapshot},
-    {"holders", holders},
+    {"snapshotOf", snapshot_of},
 #if defined(WLK_CHECKS)
     {"liveBlocks", live_blocks},
 #endif

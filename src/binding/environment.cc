@@ -237,13 +237,17 @@ wlk_events *environment_events(Environment *environment)
 void environment_publish(Environment *environment)
 {
   const wlk_events &events = environment->events;
-  environment->exchange->thief[0] = events.thief_thread;
-  environment->exchange->thief[1] = events.thief_number;
+  Exchange *exchange = environment->exchange;
+  exchange->thief[0] = events.thief_thread;
+  exchange->thief[1] = events.thief_number;
+  exchange->token[0] = static_cast<uint32_t>(events.token);
+  exchange->token[1] = static_cast<uint32_t>(events.token >> 32);
+  exchange->limit = events.limit;
   if (events.capacity == 0) {
     wake_itself(environment);
     return;
   }
-  environment->exchange->event_count = static_cast<uint32_t>(events.count);
+  exchange->event_count = static_cast<uint32_t>(events.count);
   for (size_t i = 0; i < events.count; i++) {
     const wlk_event &event = events.items[i];
     if (!environment_find(environment, event.tag)) continue;

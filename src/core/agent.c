@@ -78,8 +78,13 @@ void wlk_turn_take_events(struct wlk_turn *turn, struct wlk_events *events)
     struct wlk_request *request = WLK_REQUEST_OF(queue->next, by_event);
     bool stolen = request->state == WLK_STATE_STOLEN;
     events->items[events->count++] = (struct wlk_event){
-        request->tag, request->news, stolen ? request->thief.thread : 0,
-        stolen ? request->thief.number : 0};
+        .tag = request->tag,
+        .news = request->news,
+        .thief_thread = stolen ? request->thief.thread : 0,
+        .thief_number = stolen ? request->thief.number : 0,
+        .token_low = (uint32_t)request->token,
+        .token_high = (uint32_t)(request->token >> 32),
+    };
     request->news = 0;
     wlk_list_remove(&request->by_event);
     if (stolen) wlk_request_end(turn, request);

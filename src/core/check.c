@@ -41,29 +41,53 @@ static bool links_fit(const struct wlk_link *list)
 static const char *check_held(const struct wlk_resource *resource)
 {
   size_t held = length_of(&resource->held);
+  uint64_t units = 0;
   WLK_LIST_FOR_EACH (link, &resource->held) {
     const struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
     EXPECT(lock->state == WLK_STATE_HELD, "a request in a held list is not held");
     EXPECT(lock->resource == resource, "a lock points to another resource");
     EXPECT(lock->mode == WLK_SHARED || held == 1, "an exclusive lock is not alone");
+    EXPECT(lock->token > 0, "a lock has no token");
+    units += lock->weight;
+  }
+  EXPECT(units == resource->units, "a resource does not count its units");
+  EXPECT(units <= resource->limit, "more units are held than the limit");
+  return NULL;
+}
+
+/* Whether what a request takes is what the limit of its resource allows. */
+static const char *check_weights(const struct wlk_resource *resource, const struct wlk_link *list)
+{
+  EXPECT(resource->limit <= WLK_UNITS_MOST, "a limit is out of range");
+  EXPECT(resource->limit_is_set || resource->limit == 0, "a limit that nobody has set");
+  WLK_LIST_FOR_EACH (link, list) {
+    const struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
+    bool weighs = request->mode == WLK_SHARED && resource->limit > 0;
+    EXPECT(
+        request->mode == WLK_EXCLUSIVE || resource->limit_is_set, "a shared request set no limit");
+    EXPECT((request->weight > 0) == weighs, "a request takes units, or none, unlike its name");
+    EXPECT(request->weight <= resource->limit, "a request takes more units than there are");
   }
   return NULL;
 }
 
 static const char *check_queue(const struct wlk_resource *resource)
 {
+  EXPECT(length_of(&resource->queue) == resource->pending, "a resource does not count its queue");
   WLK_LIST_FOR_EACH (link, &resource->queue) {
     const struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
     EXPECT(request->state == WLK_STATE_PENDING, "a request in a queue is not pending");
     EXPECT(request->resource == resource, "a request points to another resource");
     EXPECT(request->news == 0, "a pending request has news");
+    EXPECT(request->token == 0, "a pending request has a token");
   }
   if (wlk_list_is_empty(&resource->queue)) return NULL;
   EXPECT(!wlk_list_is_empty(&resource->held), "a request waits for a lock that nobody holds");
   const struct wlk_request *head = WLK_REQUEST_OF(resource->queue.next, by_resource);
   const struct wlk_request *lock = WLK_REQUEST_OF(resource->held.next, by_resource);
   EXPECT(
-      head->mode == WLK_EXCLUSIVE || lock->mode == WLK_EXCLUSIVE,
+      head->mode == WLK_EXCLUSIVE || lock->mode == WLK_EXCLUSIVE ||
+          (uint64_t)resource->units + head->weight > resource->limit,
       "the first request of a queue is grantable");
   return NULL;
 }
@@ -75,7 +99,8 @@ static size_t label_units(const struct wlk_link *list)
   return units;
 }
 
-/* Whether `writer` leads to the declared exclusive requests of the queue in its order. */
+/* Whether `writer` leads to the declared requests of the queue that are exclusive or have a weight,
+ * in its order. */
 static const char *check_writers(const struct wlk_resource *resource)
 {
   const struct wlk_declaration *writer = resource->writer;
@@ -85,8 +110,8 @@ static const char *check_writers(const struct wlk_resource *resource)
     if (!declaration || !declaration->declares) continue;
     EXPECT(declaration->order >= order, "the order of a queue is not that of its declarations");
     order = declaration->order;
-    if (declaration->request->mode == WLK_SHARED) continue;
-    EXPECT(declaration == writer, "a declared exclusive request is not in its ring");
+    if (declaration->request->mode == WLK_SHARED && declaration->request->weight == 0) continue;
+    EXPECT(declaration == writer, "a declared request is not in its ring");
     writer = WLK_ITEM(writer->by_writer.next, struct wlk_declaration, by_writer);
   }
   EXPECT(writer == resource->writer, "something else is in the ring of a resource");
@@ -100,6 +125,8 @@ static const char *check_resource(const struct wlk_resource *resource)
       !wlk_list_is_empty(&resource->held) || !wlk_list_is_empty(&resource->queue),
       "a resource exists that nobody holds or waits for");
   const char *broken = check_held(resource);
+  if (!broken) broken = check_weights(resource, &resource->held);
+  if (!broken) broken = check_weights(resource, &resource->queue);
   if (!broken) broken = check_writers(resource);
   return broken ? broken : check_queue(resource);
 }

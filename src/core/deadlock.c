@@ -55,9 +55,11 @@ const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration)
 
 /* ---- what is pending ---- */
 
+/* Also for those that are in no ring: nothing happens. */
 static void append_writer(struct wlk_declaration *declaration)
 {
   struct wlk_resource *resource = declaration->request->resource;
+  if (declaration->request->mode == WLK_SHARED && declaration->request->weight == 0) return;
   if (resource->writer)
     wlk_list_append(&resource->writer->by_writer, &declaration->by_writer);
   else
@@ -80,7 +82,7 @@ void wlk_declare(struct wlk_process *process, struct wlk_request *request)
   if (!declaration || !declaration->declares) return;
   declaration->pending = true;
   declaration->order = process->declared++;
-  if (request->mode == WLK_EXCLUSIVE) append_writer(declaration);
+  append_writer(declaration);
   for (uint32_t i = 0; i < declaration->nesting_count; i++) {
     struct wlk_nesting *nesting = &declaration->nesting[i];
     wlk_list_append(&nesting->outer->inner, &nesting->by_lock);
@@ -92,7 +94,7 @@ void wlk_withdraw_declaration(struct wlk_request *request)
   struct wlk_declaration *declaration = request->declaration;
   if (!declaration || !declaration->pending) return;
   declaration->pending = false;
-  if (request->mode == WLK_EXCLUSIVE) remove_writer(declaration);
+  remove_writer(declaration);
   for (uint32_t i = 0; i < declaration->nesting_count; i++)
     wlk_list_remove(&declaration->nesting[i].by_lock);
 }
@@ -105,14 +107,48 @@ void wlk_forget_lock(struct wlk_request *lock)
 
 /* ---- the search ---- */
 
-/* Whether a request waits for the locks held on its resource: for one of them, and so for all. */
-static bool waits_for_holders(const struct wlk_declaration *declaration)
+/* The most room that a request, or one ahead of it, needs: in units, ALL if it is exclusive. */
+#define ALL UINT64_MAX
+
+static uint64_t room_of(const struct wlk_request *request)
 {
-  const struct wlk_resource *resource = declaration->request->resource;
-  if (declaration->request->mode == WLK_EXCLUSIVE || wlk_list_is_empty(&resource->held))
-    return true;
-  return WLK_REQUEST_OF(resource->held.next, by_resource)->mode == WLK_EXCLUSIVE ||
-         (resource->writer && resource->writer->order < declaration->order);
+  return request->mode == WLK_EXCLUSIVE ? ALL : request->weight;
+}
+
+static uint64_t room_needed(const struct wlk_declaration *declaration)
+{
+  struct wlk_declaration *first = declaration->request->resource->writer;
+  uint64_t most = room_of(declaration->request);
+  struct wlk_declaration *ahead = first;
+  while (ahead && ahead->order < declaration->order && most != ALL) {
+    uint64_t room = room_of(ahead->request);
+    if (room > most) most = room;
+    ahead = WLK_ITEM(ahead->by_writer.next, struct wlk_declaration, by_writer);
+    if (ahead == first) break;
+  }
+  return most;
+}
+
+/* Whether a lock leaves so much room on its resource. Without a limit the numbers are 0. */
+static bool leaves_room(const struct wlk_request *lock, uint64_t room)
+{
+  return lock->mode == WLK_SHARED && room != ALL && lock->weight + room <= lock->resource->limit;
+}
+
+/* The first of the locks that a request was made inside of, on its resource, if all of them
+ * together leave it no room; else NULL. */
+static struct wlk_request *find_outer_without_room(const struct wlk_declaration *asker)
+{
+  const struct wlk_request *request = asker->request;
+  struct wlk_request *first = NULL;
+  uint64_t units = request->weight;
+  for (uint32_t i = 0; i < asker->nesting_count; i++) {
+    struct wlk_request *lock = asker->nesting[i].outer->request;
+    if (lock->state != WLK_STATE_HELD || lock->resource != request->resource) continue;
+    if (!first) first = lock;
+    units += lock->weight;
+  }
+  return units > request->resource->limit ? first : NULL;
 }
 
 /* Appends the requests that wait inside of `lock`, unless the search has found them, behind `*end`.
@@ -141,13 +177,15 @@ struct wlk_declaration *wlk_find_deadlock(
   asker->found = NULL;
   asker->waiting = NULL;
   asker->through = NULL;
+  *last = find_outer_without_room(asker);
+  if (*last) return asker;
   for (uint32_t i = 0; i < asker->nesting_count; i++) asker->nesting[i].outer->goal = search;
   for (struct wlk_declaration *waiting = asker; waiting; waiting = waiting->found) {
-    if (!waits_for_holders(waiting)) continue;
+    uint64_t room = room_needed(waiting);
     WLK_LIST_FOR_EACH (link, &waiting->request->resource->held) {
       *last = WLK_REQUEST_OF(link, by_resource);
       struct wlk_declaration *lock = (*last)->declaration;
-      if (!lock || lock->search == search) continue;
+      if (!lock || lock->search == search || leaves_room(*last, room)) continue;
       if (lock->goal == search) return waiting;
       lock->search = search;
       find_inside(waiting, lock, &end);

@@ -4,11 +4,19 @@
  * without being granted, and what a lock waits for that never declared is not known. The wait-for
  * graph:
  *
- * - A pending declared request waits for a lock held on its resource if their modes exclude each
- *   other, or if a declared request ahead of it in the queue waits for that lock. So a shared
- *   request waits for shared locks only behind a declared exclusive one: those of the queue that
- *   did not declare may be gone when it is its turn.
+ * - A pending declared request waits for a lock held on its resource if the two cannot be held
+ *   together (one is exclusive, or their weights exceed the limit), or if that is so for a declared
+ *   request ahead of it in the queue. So a shared request without a weight waits for shared locks
+ *   only behind a declared exclusive one: those of the queue that did not declare may be gone when
+ *   it is its turn.
+ * - A new request with a weight waits for the locks of its resource that it was made inside of, if
+ *   all of them together leave it no room.
  * - A lock waits for every pending declared request that was made inside it.
+ *
+ * With a limit, then, a request waits for each lock without whose end it cannot be granted. Where
+ * any one of several locks could make room, it waits for none of them: that all of them wait for
+ * each other (two hold one of two units each, and each wants one more) is not found. What is found
+ * is a deadlock.
  *
  * What waits can only go on when all that it waits for has come to an end, so each cycle is a
  * deadlock. Only a new pending request adds a way out of a lock that others wait for already: what
@@ -19,9 +27,9 @@
  * What it costs. A lock knows the requests inside it, a request the locks it is inside of: each end
  * of such a pair is found and undone in O(1), so a lock's end costs O(requests inside it), a
  * request's O(locks it was made inside of). The search visits each request and each lock it reaches
- * once, over O(1) each of the ways that lead there; a request that waits for one lock of its
- * resource waits for all, as they are of one mode, so that is O(locks held) for each request that
- * is reached. Requests that declare nothing pay nothing. */
+ * once, over O(1) each of the ways that lead there, which is O(locks held) for each request that is
+ * reached; where there is a limit, the declared requests ahead of it come in addition. Requests
+ * that declare nothing pay nothing. */
 #ifndef WLK_DEADLOCK_H
 #define WLK_DEADLOCK_H
 
@@ -46,8 +54,9 @@ struct wlk_declaration {
   bool pending;                /* (m) whether it declares and is pending */
   uint32_t label_length;       /* (c) code units; 0 for none */
   uint64_t order;              /* (m) while pending: smaller is ahead in the queue */
-  struct wlk_link by_writer;   /* (m) while pending, if exclusive: a ring of its like on its
-                                  resource, in the queue's order, see resource->writer */
+  struct wlk_link by_writer;   /* (m) while pending, if exclusive or with a weight: a ring of its
+                                  like on its resource, in the queue's order, see
+                                  resource->writer */
   struct wlk_link inner;       /* (m) of struct wlk_nesting.by_lock: what is pending inside it */
 
   /* During a search. */

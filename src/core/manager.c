@@ -75,9 +75,11 @@ static bool is_grantable(const struct wlk_request *request)
   const struct wlk_link *queue = &resource->queue;
   if (!wlk_list_is_empty(queue) && queue->next != &request->by_resource) return false;
   if (wlk_list_is_empty(&resource->held)) return true;
-  /* An exclusive lock is alone, so any one of the held locks tells the mode of all. */
+  /* An exclusive lock is alone, so any one of the held locks tells the mode of all. Without a limit
+   * all three numbers are 0. */
   return request->mode == WLK_SHARED &&
-         WLK_REQUEST_OF(resource->held.next, by_resource)->mode == WLK_SHARED;
+         WLK_REQUEST_OF(resource->held.next, by_resource)->mode == WLK_SHARED &&
+         resource->units + request->weight <= resource->limit;
 }
 
 /* ---- 4.4 process the lock request queue ---- */
@@ -90,6 +92,9 @@ static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_res
     if (!is_grantable(request)) return;
     wlk_list_remove(link);
     wlk_list_append(&resource->held, link);
+    resource->pending--;
+    resource->units += request->weight;
+    request->token = ++turn->process->grants;
     request->state = WLK_STATE_HELD;
     request->since = wlk_port_now(false);
     wlk_withdraw_declaration(request);
@@ -126,10 +131,12 @@ static void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *res
     lock->thief.number = turn->caller->number;
     wlk_agent_tell(turn, lock, WLK_NEWS_STOLEN);
   }
+  resource->units = 0;
 }
 
-/* Tells a caller by its result, not by an event, that its request was granted at once. */
-static enum wlk_status answer(struct wlk_turn *turn, struct wlk_request *request)
+/* Tells a caller by its result, not by an event, that its request was granted. */
+static enum wlk_status answer(
+    struct wlk_turn *turn, struct wlk_request *request, struct wlk_events *events)
     WLK_REQUIRES(turn->process->mutex)
 {
   if (request->state == WLK_STATE_PENDING) {
@@ -139,6 +146,7 @@ static enum wlk_status answer(struct wlk_turn *turn, struct wlk_request *request
   }
   request->news = 0;
   wlk_list_remove(&request->by_event);
+  events->token = request->token;
   return WLK_GRANTED;
 }
 
@@ -148,17 +156,45 @@ static bool is_deadlock(struct wlk_turn *turn, struct wlk_request *request, stru
     WLK_REQUIRES(turn->process->mutex)
 {
   struct wlk_request *lock;
-  if (!request->declaration || !request->declaration->declares || is_grantable(request))
-    return false;
+  if (!request->declaration || !request->declaration->declares) return false;
   struct wlk_declaration *end = wlk_find_deadlock(turn->process, request->declaration, &lock);
   if (!end) return false;
   wlk_cycle_write(cycle, turn->process, end, lock);
   return true;
 }
 
+/* Sets the limit of a name whose first shared request this is. Returns whether it did. */
+static bool set_limit(const struct wlk_request *request, uint32_t limit)
+{
+  struct wlk_resource *resource = request->resource;
+  if (request->mode == WLK_EXCLUSIVE || resource->limit_is_set) return false;
+  resource->limit = limit;
+  resource->limit_is_set = true;
+  return true;
+}
+
+static void unset_limit(struct wlk_resource *resource)
+{
+  resource->limit = 0;
+  resource->limit_is_set = false;
+}
+
+/* Why a request is not made, nothing was changed; WLK_OK if it is. The resource is held or waited
+ * for if not, so it is an old one and stays. */
+static enum wlk_status refuse(
+    struct wlk_turn *turn, struct wlk_request *request, enum wlk_option option,
+    const struct wlk_extra *extra, struct wlk_cycle *cycle) WLK_REQUIRES(turn->process->mutex)
+{
+  if (option == WLK_IF_AVAILABLE) return is_grantable(request) ? WLK_OK : WLK_NOT_AVAILABLE;
+  if (!extra || is_grantable(request)) return WLK_OK;
+  if (extra->bounded && request->resource->pending >= extra->max_pending) return WLK_QUEUE_FULL;
+  return is_deadlock(turn, request, cycle) ? WLK_DEADLOCK : WLK_OK;
+}
+
 static enum wlk_status request_a_lock(
     struct wlk_turn *turn, struct wlk_manager *manager, struct wlk_request *request,
-    enum wlk_option option, struct wlk_cycle *cycle) WLK_REQUIRES(turn->process->mutex)
+    enum wlk_option option, const struct wlk_extra *extra, struct wlk_cycle *cycle,
+    struct wlk_events *events) WLK_REQUIRES(turn->process->mutex)
 {
   struct wlk_resource *resource = wlk_resource_get(turn, manager);
   request->resource = resource;
@@ -166,24 +202,33 @@ static enum wlk_status request_a_lock(
     steal_the_held_locks(turn, resource);
     wlk_list_prepend(&resource->queue, &request->by_resource);
   } else {
-    /* The resource is held or waited for then, so it is an old one and stays. */
-    if (option == WLK_IF_AVAILABLE && !is_grantable(request)) return WLK_NOT_AVAILABLE;
-    if (option == WLK_WAIT && is_deadlock(turn, request, cycle)) return WLK_DEADLOCK;
+    uint32_t limit = extra ? extra->limit : 0;
+    bool is_first = set_limit(request, limit);
+    if (request->mode == WLK_SHARED && resource->limit != limit) {
+      events->limit = resource->limit;
+      return WLK_OTHER_LIMIT;
+    }
+    enum wlk_status refusal = refuse(turn, request, option, extra, cycle);
+    if (refusal != WLK_OK) {
+      if (is_first) unset_limit(resource);
+      return refusal;
+    }
     wlk_list_append(&resource->queue, &request->by_resource);
   }
+  resource->pending++;
   count_in(manager, request);
   wlk_list_append(&request->agent->requests, &request->by_agent);
   process_the_lock_request_queue(turn, resource);
-  return answer(turn, request);
+  return answer(turn, request, events);
 }
 
 static enum wlk_status ask(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
-    struct wlk_cycle *cycle, struct wlk_events *events)
+    const struct wlk_extra *extra, struct wlk_cycle *cycle, struct wlk_events *events)
 {
   struct wlk_turn turn;
   wlk_turn_begin(&turn, request->agent->process, request->agent);
-  enum wlk_status status = request_a_lock(&turn, manager, request, option, cycle);
+  enum wlk_status status = request_a_lock(&turn, manager, request, option, extra, cycle, events);
   /* A turn that is followed by another takes no events: that one's would take their place. */
   bool again = status == WLK_DEADLOCK && cycle && !cycle->written;
   if (!again) wlk_turn_take_events(&turn, events);
@@ -195,11 +240,11 @@ static enum wlk_status ask(
  * may be another one by then, or gone. */
 static enum wlk_status ask_until_told(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
-    struct wlk_snapshot **snapshot, struct wlk_events *events)
+    const struct wlk_extra *extra, struct wlk_snapshot **snapshot, struct wlk_events *events)
 {
   struct wlk_cycle cycle = WLK_CYCLE_INIT;
   enum wlk_status status;
-  do status = ask(manager, request, option, &cycle, events);
+  do status = ask(manager, request, option, extra, &cycle, events);
   while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
   wlk_cycle_finish(&cycle, status, snapshot);
   return status;
@@ -218,8 +263,8 @@ enum wlk_status wlk_request_a_lock(
     return WLK_NO_MEMORY;
   }
 
-  enum wlk_status status = extra ? ask_until_told(manager, request, option, snapshot, events)
-                                 : ask(manager, request, option, NULL, events);
+  enum wlk_status status = extra ? ask_until_told(manager, request, option, extra, snapshot, events)
+                                 : ask(manager, request, option, NULL, NULL, events);
   wlk_resource_trim_spare(agent);
   if (status == WLK_GRANTED || status == WLK_PENDING)
     *result = request;
@@ -236,6 +281,10 @@ static void remove_from_resource(struct wlk_turn *turn, struct wlk_request *requ
 {
   struct wlk_resource *resource = request->resource;
   wlk_list_remove(&request->by_resource);
+  if (request->state == WLK_STATE_PENDING)
+    resource->pending--;
+  else
+    resource->units -= request->weight;
   wlk_withdraw_declaration(request);
   count_out(resource->manager, request);
   process_the_lock_request_queue(turn, resource);
@@ -306,26 +355,41 @@ void wlk_end_the_request(struct wlk_request *request)
 
 /* ---- blocking ---- */
 
-/* What keeps a pending request waiting for as long as its thread blocks, since a thread that blocks
- * ends nothing: a lock or a request of that thread, ahead of it, that excludes it or somebody's
- * between the two. The one furthest ahead; NULL if there is none. */
+/* What a thread that blocks has of a resource, and will have: it ends nothing. */
+struct own_locks {
+  struct wlk_request *first; /* NULL if it has nothing */
+  bool exclusive;
+  uint64_t units;
+};
+
+static void add_own(struct own_locks *own, struct wlk_request *request)
+{
+  if (!own->first) own->first = request;
+  own->exclusive = own->exclusive || request->mode == WLK_EXCLUSIVE;
+  own->units += request->weight;
+}
+
+/* What keeps a pending request waiting for as long as its thread blocks: the lock or request of
+ * that thread that is furthest ahead, if those ahead exclude this one or somebody's in between.
+ * NULL if there is none. */
 static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
   uint32_t thread = request->agent->thread_id;
-  struct wlk_request *obstacle = NULL;
-  bool excludes = request->mode == WLK_EXCLUSIVE;
-  for (struct wlk_link *link = request->by_resource.previous; link != &resource->queue;
-       link = link->previous) {
-    struct wlk_request *other = WLK_REQUEST_OF(link, by_resource);
-    excludes = excludes || other->mode == WLK_EXCLUSIVE;
-    if (excludes && other->agent->thread_id == thread) obstacle = other;
-  }
+  struct own_locks own = {NULL, false, 0};
   WLK_LIST_FOR_EACH (link, &resource->held) {
     struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
-    if ((excludes || lock->mode == WLK_EXCLUSIVE) && lock->agent->thread_id == thread) return lock;
+    if (lock->agent->thread_id == thread) add_own(&own, lock);
   }
-  return obstacle;
+  WLK_LIST_FOR_EACH (link, &resource->queue) {
+    struct wlk_request *other = WLK_REQUEST_OF(link, by_resource);
+    bool excluded = own.exclusive || other->mode == WLK_EXCLUSIVE ||
+                    own.units + other->weight > resource->limit;
+    if (own.first && excluded) return own.first;
+    if (other == request) break;
+    if (other->agent->thread_id == thread) add_own(&own, other);
+  }
+  return NULL;
 }
 
 /* Whether the thread would wait for itself; if so, and if `cycle` has room for it, it is written
@@ -367,7 +431,7 @@ static enum wlk_status wait_for_the_lock(
   }
   block(turn->process, request, timeout);
   if (request->state == WLK_STATE_STOLEN) return end_stolen(turn, request, events);
-  return request->state == WLK_STATE_HELD ? answer(turn, request) : WLK_PENDING;
+  return request->state == WLK_STATE_HELD ? answer(turn, request, events) : WLK_PENDING;
 }
 
 enum wlk_status wlk_wait_for_the_lock(

@@ -32,7 +32,7 @@
 /* Raise with any change to a struct of the core, to what a field means, or to what is guarded how:
  * copies of the package with the same number work on the same memory. */
 #if !defined(WLK_ABI)
-#define WLK_ABI UINT32_C(3)
+#define WLK_ABI UINT32_C(4)
 #endif
 
 /* Lock key: (m) process->mutex  (c) constant */
@@ -51,6 +51,8 @@ struct wlk_process {
   struct wlk_table managers;     /* (m) of struct wlk_manager.entry, by bucket name */
   uint64_t searches;             /* (m) for deadlocks, so far; see struct wlk_declaration */
   uint64_t declared;             /* (m) requests that were pending and declared, so far */
+  uint64_t grants; /* (m) so far: the token of the last lock. Of the process and not of
+                                    each manager: those go when nobody has them open */
 };
 
 #define WLK_MAGIC "web-locks core"

@@ -42,6 +42,10 @@ struct wlk_resource *wlk_resource_prepare(
   wlk_list_init(&resource->held);
   wlk_list_init(&resource->queue);
   resource->writer = NULL;
+  resource->pending = 0;
+  resource->limit = 0;
+  resource->units = 0;
+  resource->limit_is_set = false;
   return resource;
 }
 
@@ -80,12 +84,14 @@ struct wlk_request *wlk_request_new(
   request->resource = NULL;
   request->declaration = NULL;
   request->since = 0;
+  request->token = 0;
   request->tag = tag;
+  request->weight = extra && extra->limit > 0 && mode == WLK_SHARED ? extra->weight : 0;
   request->mode = (uint8_t)mode;
   request->state = WLK_STATE_PENDING;
   request->news = 0;
   request->blocked = false;
-  if (!extra) return request;
+  if (!extra || (extra->label_length == 0 && !extra->reject_deadlock)) return request;
   request->declaration = wlk_declaration_new(request, extra);
   if (request->declaration) return request;
   wlk_request_recycle(agent, request);

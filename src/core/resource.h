@@ -16,8 +16,14 @@ struct wlk_resource {
   struct wlk_manager *manager; /* (c) */
   struct wlk_link held;        /* (m) of by_resource: locks; one exclusive, or any number shared */
   struct wlk_link queue;       /* (m) of by_resource: pending requests, first come first */
-  struct wlk_declaration *writer; /* (m) of the first declared exclusive request in the queue, from
-                                     which by_writer leads to the others; NULL if there is none */
+  struct wlk_declaration *writer; /* (m) of the first request in the queue that is declared and not
+                                     held together with just any shared lock (it is exclusive, or
+                                     has a weight), from which by_writer leads to the others; NULL
+                                     if there is none */
+  size_t pending;                 /* (m) requests in `queue` */
+  uint32_t limit;                 /* (m) how many units may be held; 0 if there is no limit */
+  uint32_t units;                 /* (m) how many are held: the weights of the shared locks */
+  bool limit_is_set;              /* (m) whether a shared request has said what the limit is */
   uint32_t capacity;              /* (c) code units that fit into `name` */
   uint16_t name[];                /* (c) */
 };
@@ -40,13 +46,15 @@ struct wlk_request {
       uint32_t thread, number; /* (m) if stolen: of the agent that stole it */
     } thief;
   };
-  struct wlk_declaration *declaration; /* (c) what it said beyond the ordinary; NULL for nothing */
-  uint64_t since; /* (m) wlk_port_now() when it was made, then when it was granted */
-  uint32_t tag;   /* (c) */
-  uint8_t mode;   /* (c) enum wlk_mode */
-  uint8_t state;  /* (m) enum wlk_state */
-  uint8_t news;   /* (m) bits of enum wlk_news that the agent was not told yet */
-  bool blocked;   /* (t) whether its agent's thread has blocked for it */
+  struct wlk_declaration *declaration; /* (c) its label, what waits for it; NULL for neither */
+  uint64_t since;  /* (m) wlk_port_now() when it was made, then when it was granted */
+  uint64_t token;  /* (m) once granted: what process->grants was then */
+  uint32_t tag;    /* (c) */
+  uint32_t weight; /* (c) units it takes; 0 if it is exclusive or has no limit */
+  uint8_t mode;    /* (c) enum wlk_mode */
+  uint8_t state;   /* (m) enum wlk_state */
+  uint8_t news;    /* (m) bits of enum wlk_news that the agent was not told yet */
+  bool blocked;    /* (t) whether its agent's thread has blocked for it */
 };
 
 #define WLK_REQUEST_OF(link, member) WLK_ITEM(link, struct wlk_request, member)

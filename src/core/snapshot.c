@@ -73,21 +73,25 @@ static uint32_t write_name(struct wlk_writer *writer, const uint16_t *units, uin
   return (uint32_t)snapshot->name_count++;
 }
 
+static void write_client(struct wlk_writer *writer, struct wlk_agent *agent)
+{
+  struct wlk_snapshot *snapshot = writer->snapshot;
+  agent->snapshot_index = (uint32_t)snapshot->client_count;
+  memcpy(writer->client_ids, agent->client_id, WLK_CLIENT_ID_SIZE);
+  snapshot->clients[snapshot->client_count++] = (struct wlk_client){
+      .id = writer->client_ids,
+      .thread = copy_units(writer, agent->thread_name, agent->thread_name_length),
+      .thread_id = agent->thread_id,
+  };
+  writer->client_ids += WLK_CLIENT_ID_SIZE;
+}
+
 static void write_clients(struct wlk_writer *writer, struct wlk_process *process)
     WLK_REQUIRES(process->mutex)
 {
-  struct wlk_snapshot *snapshot = writer->snapshot;
   writer->now = wlk_port_now(false);
   WLK_LIST_FOR_EACH (link, &process->agents) {
-    struct wlk_agent *agent = WLK_ITEM(link, struct wlk_agent, by_process);
-    agent->snapshot_index = (uint32_t)snapshot->client_count;
-    memcpy(writer->client_ids, agent->client_id, WLK_CLIENT_ID_SIZE);
-    snapshot->clients[snapshot->client_count++] = (struct wlk_client){
-        .id = writer->client_ids,
-        .thread = copy_units(writer, agent->thread_name, agent->thread_name_length),
-        .thread_id = agent->thread_id,
-    };
-    writer->client_ids += WLK_CLIENT_ID_SIZE;
+    write_client(writer, WLK_ITEM(link, struct wlk_agent, by_process));
   }
 }
 
@@ -109,6 +113,8 @@ static struct wlk_lock_info info_of(
       .mode = request->mode,
       .held = request->state == WLK_STATE_HELD,
       .label = label,
+      .limit = request->mode == WLK_SHARED ? request->resource->limit : 0,
+      .weight = request->weight,
       .age = age_of(request, writer->now),
   };
 }
@@ -169,7 +175,7 @@ enum wlk_status wlk_snapshot_the_lock_state(
   return WLK_OK;
 }
 
-/* ---- who holds one name ---- */
+/* ---- what is on one name ---- */
 
 static void add_label(struct wlk_room *need, const struct wlk_request *request)
 {
@@ -177,36 +183,63 @@ static void add_label(struct wlk_room *need, const struct wlk_request *request)
   need->units += wlk_label_length(request);
 }
 
-static bool write_holders(
-    struct wlk_writer *writer, struct wlk_manager *manager, const struct wlk_entry *key)
-    WLK_REQUIRES(manager->process->mutex)
+/* The index of a client that is not in the snapshot yet. */
+#define NOT_WRITTEN UINT32_MAX
+
+static void add_list(struct wlk_room *need, const struct wlk_link *list)
 {
-  struct wlk_room need = room_for_clients(manager->process);
-  const struct wlk_entry *entry = wlk_table_find(&manager->resources, key);
-  const struct wlk_resource *resource = entry ? WLK_ITEM(entry, struct wlk_resource, entry) : NULL;
-  if (resource) {
-    need.names++;
-    need.units += key->length;
-    WLK_LIST_FOR_EACH (link, &resource->held) {
-      need.locks++;
-      add_label(&need, WLK_REQUEST_OF(link, by_resource));
-    }
+  WLK_LIST_FOR_EACH (link, list) {
+    const struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
+    request->agent->snapshot_index = NOT_WRITTEN;
+    need->locks++;
+    need->clients++;
+    need->units += WLK_THREAD_NAME_MOST;
+    add_label(need, request);
   }
+}
+
+static void write_clients_of(struct wlk_writer *writer, const struct wlk_link *list)
+{
+  WLK_LIST_FOR_EACH (link, list) {
+    struct wlk_agent *agent = WLK_REQUEST_OF(link, by_resource)->agent;
+    if (agent->snapshot_index == NOT_WRITTEN) write_client(writer, agent);
+  }
+}
+
+static bool write_resource(
+    struct wlk_writer *writer, const struct wlk_resource *resource, bool pending)
+{
+  struct wlk_room need = {0, 1, 0, resource->entry.length};
+  add_list(&need, &resource->held);
+  if (pending) add_list(&need, &resource->queue);
   if (!has_room(writer, need)) return false;
-  write_clients(writer, manager->process);
-  if (resource) write_locks(writer, &resource->held, write_resource_name(writer, resource));
+  writer->now = wlk_port_now(false);
+  write_clients_of(writer, &resource->held);
+  if (pending) write_clients_of(writer, &resource->queue);
+  uint32_t name = write_resource_name(writer, resource);
+  write_locks(writer, &resource->held, name);
+  if (pending) write_locks(writer, &resource->queue, name);
   return true;
 }
 
-enum wlk_status wlk_snapshot_the_holders(
-    struct wlk_manager *manager, const uint16_t *name, uint32_t length,
+static bool write_name_of(
+    struct wlk_writer *writer, struct wlk_manager *manager, const struct wlk_entry *key,
+    bool pending) WLK_REQUIRES(manager->process->mutex)
+{
+  const struct wlk_entry *entry = wlk_table_find(&manager->resources, key);
+  if (!entry) return has_room(writer, (struct wlk_room){0, 0, 0, 0});
+  return write_resource(writer, WLK_ITEM(entry, struct wlk_resource, entry), pending);
+}
+
+enum wlk_status wlk_snapshot_a_name(
+    struct wlk_manager *manager, const uint16_t *name, uint32_t length, bool pending,
     struct wlk_snapshot **result)
 {
   struct wlk_writer writer = WLK_WRITER_INIT;
   struct wlk_entry key = {NULL, wlk_hash(manager->process->hash_key, name, length), name, length};
   for (;;) {
     wlk_mutex_lock(&manager->process->mutex);
-    bool written = write_holders(&writer, manager, &key);
+    bool written = write_name_of(&writer, manager, &key, pending);
     wlk_mutex_unlock(&manager->process->mutex);
     if (written) break;
     if (!grow(&writer)) return WLK_NO_MEMORY;

@@ -43,6 +43,8 @@
   X(WLK_STOLEN, "the lock was stolen")                                                             \
   X(WLK_NOT_HELD, "the request was not granted yet")                                               \
   X(WLK_DEADLOCK, "who asks for the lock is whom it waits for")                                    \
+  X(WLK_OTHER_LIMIT, "the name is in use with another limit, or with none")                        \
+  X(WLK_QUEUE_FULL, "as many requests are pending as this one puts up with")                       \
   X(WLK_NO_MEMORY, "out of memory")                                                                \
   X(WLK_NO_RANDOM, "the system gave no random bytes")                                              \
   X(WLK_NO_RENDEZVOUS, "the dynamic loader did not tell which copy was loaded first")              \
@@ -77,6 +79,8 @@ struct wlk_event {
   uint32_t news;         /* bits of enum wlk_news */
   uint32_t thief_thread; /* if stolen: the thread of the agent that stole it, and that agent's */
   uint32_t thief_number; /* number, the end of its client id */
+  uint32_t token_low;    /* if granted: the two halves of the lock's token, see wlk_events */
+  uint32_t token_high;
 };
 
 /* The thread of an agent, for those who look at snapshots. */
@@ -88,7 +92,7 @@ struct wlk_thread {
 
 enum { WLK_THREAD_NAME_MOST = 64 };
 
-/* What a request can say beyond the specification. */
+/* What a request can say beyond the specification; 0 in all fields says nothing. */
 struct wlk_extra {
   const uint16_t *label; /* `label_length` UTF-16 code units for snapshots; none if that is 0 */
   uint32_t label_length;
@@ -97,7 +101,14 @@ struct wlk_extra {
                                         before this request has ended; those that did not say
                                         `reject_deadlock` themselves count for nothing */
   uint32_t inside_count;
+  uint32_t limit;  /* of a shared request: how many units of the name may be held at a time, at most
+                      WLK_UNITS_MOST; 0 for no limit. Means nothing for an exclusive one */
+  uint32_t weight; /* if there is a limit: how many of the units it takes, from 1 to `limit` */
+  bool bounded;    /* whether it does not wait behind more than `max_pending` - 1 others */
+  uint32_t max_pending; /* if so: it is not made if it has to wait and so many wait already */
 };
+
+#define WLK_UNITS_MOST UINT32_C(0x7fffffff)
 
 /* Where a call puts the events of the calling agent. */
 struct wlk_events {
@@ -106,6 +117,9 @@ struct wlk_events {
   size_t count;            /* out: how many were written; if `capacity`, there may be more */
   uint32_t thief_thread;   /* out, if the call answers WLK_STOLEN: who stole the lock, as in */
   uint32_t thief_number;   /* wlk_event */
+  uint64_t token; /* out, if the call answers WLK_GRANTED to a request: the lock's token. It is
+                     greater than that of any lock which this process granted before */
+  uint32_t limit; /* out, if the call answers WLK_OTHER_LIMIT: the name's; 0 if it has none */
 };
 
 /* Called when an agent has its first event. `data` is what was given with it. */
@@ -194,15 +208,27 @@ struct wlk_snapshot;
  *            WLK_PENDING  an event will tell
  *            WLK_NOT_AVAILABLE  with WLK_IF_AVAILABLE: not grantable; nothing was changed
  *            WLK_DEADLOCK  nothing was changed: the request would have to wait, and closes a cycle
+ *            WLK_OTHER_LIMIT  nothing was changed: see below
+ *            WLK_QUEUE_FULL  nothing was changed: it would have to wait, and `max_pending` others
+ *            wait already
  *            WLK_NO_MEMORY  nothing was changed
  *   cost     O(length), whatever else is pending; a steal O(locks held on the name); with
  *            `reject_deadlock` O(locks inside which it is made) and, if it has to wait, for each
- *            such request that the search reaches O(locks held on its name)
+ *            such request that the search reaches O(locks held on its name) and, if that name has a
+ *            limit, O(requests with `reject_deadlock` ahead of it)
+ *
+ * Limits. The first shared request on a name that nobody holds or waits for otherwise than
+ * exclusively says what the name's limit is: its own, or none. It stays so until nobody holds the
+ * name or waits for it; meanwhile shared requests with another limit are refused. Shared locks are
+ * held together as long as their weights do not add up to more than the limit. The queue keeps its
+ * order: what would fit waits behind what does not.
  *
  * Deadlocks. A request that says `reject_deadlock` declares that the locks `inside` which it is
  * made are not released before it has ended. While pending it waits for each lock held on its name
- * whose mode and its own exclude each other, and for those that a declared request ahead of it in
- * the queue waits for; and each of those locks waits for the declared requests that were made
+ * that cannot be held together with it (one is exclusive, or their weights exceed the limit), for
+ * those locks of its name that it is made inside of if all of them together leave it no room, and
+ * for those that a declared request ahead of it in the queue waits for because it cannot be held
+ * together with them; and each of those locks waits for the declared requests that were made
  * inside it. If following that leads from the new request back to a lock it was made inside of,
  * none of them can ever be granted: the new one, which closes the cycle, is not made. The snapshot
  * `cycle` has, in turn, the request and a lock that it waits for, the request that this lock waits
@@ -271,6 +297,8 @@ struct wlk_lock_info {
   uint32_t mode;   /* enum wlk_mode */
   uint32_t held;   /* 1 for a lock, 0 for a pending request */
   uint32_t label;  /* index into `names`; WLK_NO_LABEL if it has none */
+  uint32_t limit;  /* of a shared one: the limit of its name; 0 for none */
+  uint32_t weight; /* if there is a limit: how many units it takes; else 0 */
   uint32_t age; /* milliseconds since it was granted or, if pending, requested; UINT32_MAX at most.
                       As exact as the system's cheapest clock: a few milliseconds */
 };
@@ -292,7 +320,7 @@ struct wlk_client {
 struct wlk_snapshot {
   struct wlk_lock_info *locks; /* by resource: the held ones, then the queue in its order */
   struct wlk_name *names;      /* each resource name once, and labels */
-  struct wlk_client *clients;  /* all agents */
+  struct wlk_client *clients;  /* all agents, or those that the snapshot needs */
   size_t lock_count;
   size_t name_count;
   size_t client_count;
@@ -306,10 +334,12 @@ struct wlk_snapshot {
 enum wlk_status wlk_snapshot_the_lock_state(
     struct wlk_manager *manager, struct wlk_snapshot **snapshot);
 
-/* Snapshots the locks held on one name, without the requests that wait for it; otherwise the same.
- *   cost     O(locks held on the name + agents) */
-enum wlk_status wlk_snapshot_the_holders(
-    struct wlk_manager *manager, const uint16_t *name, uint32_t length,
+/* Snapshots what is on one name; otherwise the same. Has only the agents whose locks and requests
+ * it has.
+ *   pending  whether with the requests that wait, not only the locks that are held
+ *   cost     O(length + locks held on the name + requests that it has) */
+enum wlk_status wlk_snapshot_a_name(
+    struct wlk_manager *manager, const uint16_t *name, uint32_t length, bool pending,
     struct wlk_snapshot **snapshot);
 
 /* Frees a snapshot; NULL is allowed. */

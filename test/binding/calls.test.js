@@ -11,8 +11,9 @@ const { deferred } = require('../helpers/locks.js');
 const addon = loadBinary();
 
 // The exchange, see src/binding/environment.h; with room for a few events.
-const [EVENT_COUNT, TAG, MODE, OPTION, , , EVENTS] = Array(7).keys();
-const EVENT_SIZE = 4;
+const [EVENT_COUNT, TAG, MODE, OPTION, , , TOKEN, , LIMIT, WEIGHT, MAX_PENDING, EVENTS] =
+  Array(12).keys();
+const EVENT_SIZE = 6;
 const exchange = new Uint32Array(EVENTS + 4 * EVENT_SIZE);
 
 let drain = () => {};
@@ -149,6 +150,38 @@ describe('events that were not taken', () => {
     );
     for (const tag of [2, 4]) assert.equal(release(tag), addon.WLK_OK);
     assert.ok(isEmpty());
+  });
+});
+
+describe('the counts of requestExtra', () => {
+  const askExtra = (tag, [limit, weight, maxPending]) => {
+    Object.assign(exchange, { [TAG]: tag, [MODE]: addon.WLK_SHARED, [OPTION]: addon.WLK_WAIT });
+    Object.assign(exchange, { [LIMIT]: limit, [WEIGHT]: weight, [MAX_PENDING]: maxPending });
+    return addon.requestExtra(manager, 'a', '', undefined);
+  };
+  const most = 2 ** 32 - 1;
+
+  it('may be any numbers: no weight, more than the limit, more than there can be', () => {
+    assert.equal(askExtra(1, [2, 0, most]), addon.WLK_GRANTED);
+    assert.equal(askExtra(2, [2, most, most]), addon.WLK_PENDING);
+    assert.equal(askExtra(3, [3, 1, most]), addon.WLK_OTHER_LIMIT);
+    assert.equal(exchange[LIMIT], 2);
+    assert.equal(askExtra(3, [2, 1, 1]), addon.WLK_QUEUE_FULL);
+    for (const tag of [1, 2]) assert.equal(release(tag), addon.WLK_OK);
+    take();
+    assert.equal(askExtra(1, [most, most, most]), addon.WLK_GRANTED);
+    assert.equal(release(1), addon.WLK_OK);
+    assert.ok(isEmpty());
+  });
+
+  it('come back with the token of a lock', () => {
+    ask(1, 'a');
+    const first = exchange[TOKEN];
+    ask(2, 'a');
+    release(1);
+    assert.equal(exchange[EVENTS + 4], first + 1);
+    take();
+    release(2);
   });
 });
 

@@ -10,7 +10,7 @@
 static struct outcome take_some(struct world *w, int actor, bool woken, size_t capacity)
 {
   struct outcome outcome = {0};
-  struct wlk_events events = {outcome.events, capacity, 0, 0, 0};
+  struct wlk_events events = {.items = outcome.events, .capacity = capacity};
   wlk_agent_take_events(w->actors[actor].agent, woken, &events);
   outcome.count = events.count;
   return outcome;
@@ -99,7 +99,7 @@ TEST(left_over, "events beyond the capacity stay, in order, and a new one wakes 
 TEST(no_room, "the caller's own grants for which it has no room wait for it, without a wake-up")
 {
   struct world w;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   begin(&w);
   struct outcome lock = ask(&w, 0, "a", EX, WLK_WAIT, 1);
   (void)ask(&w, 0, "a", EX, WLK_WAIT, 2);
@@ -118,7 +118,7 @@ TEST(dropped, "a lock that is released before its grant was told leaves no event
   struct outcome b = contend(&w, "b", 2);
   (void)release_lock(a.request);
   (void)release_lock(b.request);
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   CHECK(wlk_release_the_lock(early.request, &none) == WLK_OK);
   struct outcome events = take(&w, 1);
   CHECK(events.count == 1 && is_event(&events, 0, 2, WLK_NEWS_GRANTED));

@@ -11,8 +11,9 @@ enum { MANY = 100000, ALARM = 30 };
 static struct wlk_request *declare(
     struct world *w, int actor, uint16_t name, struct wlk_request *inside, enum wlk_status expected)
 {
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
-  struct wlk_extra extra = {NULL, 0, true, &inside, inside != NULL};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
+  struct wlk_extra extra = {
+      .reject_deadlock = true, .inside = &inside, .inside_count = inside != NULL};
   struct wlk_request *request = NULL;
   struct wlk_snapshot *cycle = NULL;
   CHECK(
@@ -35,7 +36,7 @@ static struct wlk_request *requests[MANY];
 TEST(ends, "many declared requests that are pending end one by one, from both ends")
 {
   struct world w;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   struct wlk_request *outer;
   begin(&w);
   declare_many(&w, requests, &outer);
@@ -61,7 +62,7 @@ TEST(terminated, "an agent is terminated with many declared requests that are pe
 TEST(granted, "many declared requests are granted one after the other")
 {
   struct world w;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   struct wlk_request *outer;
   begin(&w);
   declare_many(&w, requests, &outer);
@@ -73,7 +74,7 @@ TEST(granted, "many declared requests are granted one after the other")
 TEST(lock_ends, "a lock ends with many declared requests inside of it, and other locks beside it")
 {
   struct world w;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   struct wlk_request *outer;
   begin(&w);
   declare_many(&w, requests, &outer);

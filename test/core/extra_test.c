@@ -12,9 +12,15 @@ static struct outcome ask_extra(
     struct wlk_snapshot **cycle)
 {
   struct outcome outcome = {0};
-  struct wlk_events events = {outcome.events, 16, 0, 0, 0};
+  struct wlk_events events = {.items = outcome.events, .capacity = 16};
   uint16_t unit = (unsigned char)name;
-  struct wlk_extra extra = {&unit, 1, true, &inside, inside != NULL};
+  struct wlk_extra extra = {
+      .label = &unit,
+      .label_length = 1,
+      .reject_deadlock = true,
+      .inside = &inside,
+      .inside_count = inside != NULL,
+  };
   outcome.status = wlk_request_a_lock(
       w->actors[actor].agent, w->manager, &unit, 1, mode, WLK_WAIT, 7, &extra, &outcome.request,
       cycle, &events);
@@ -60,13 +66,13 @@ TEST(holders, "the holders of a name, and of one that nobody holds")
   struct outcome one = ask(&w, 0, "a", WLK_SHARED, WLK_WAIT, 1);
   struct outcome two = ask_extra(&w, 1, 'a', WLK_SHARED, NULL, NULL);
   struct outcome pending = ask(&w, 2, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
-  CHECK(wlk_snapshot_the_holders(w.manager, &a, 1, &s) == WLK_OK);
+  CHECK(wlk_snapshot_a_name(w.manager, &a, 1, false, &s) == WLK_OK);
   CHECK(s->lock_count == 2 && s->locks[0].held && s->locks[1].held && s->locks[1].label == 1);
   wlk_snapshot_free(s);
-  CHECK(wlk_snapshot_the_holders(w.manager, &b, 1, &s) == WLK_OK && s->lock_count == 0);
+  CHECK(wlk_snapshot_a_name(w.manager, &b, 1, false, &s) == WLK_OK && s->lock_count == 0);
   wlk_snapshot_free(s);
   CHECK(fail_allocation(1) == false);
-  CHECK(wlk_snapshot_the_holders(w.manager, &a, 1, &s) == WLK_NO_MEMORY);
+  CHECK(wlk_snapshot_a_name(w.manager, &a, 1, false, &s) == WLK_NO_MEMORY);
   CHECK(fail_allocation(0));
   CHECK(abort_request(pending.request).status == WLK_OK);
   CHECK(release_lock(one.request).status == WLK_OK);
@@ -86,7 +92,7 @@ TEST(thief, "an event of a theft, and a release that finds it out, tell the thie
   uint32_t number = w.actors[1].agent->number;
   CHECK(told.status == WLK_GRANTED && news.count == 1);
   CHECK(news.events[0].thief_thread == 2 && news.events[0].thief_number == number);
-  struct wlk_events events = {NULL, 0, 0, 0, 0};
+  struct wlk_events events = {.items = NULL, .capacity = 0};
   CHECK(wlk_release_the_lock(late.request, &events) == WLK_STOLEN);
   CHECK(events.thief_thread == 2 && events.thief_number == number);
   CHECK(release_lock(thief.request).status == WLK_OK);
@@ -173,8 +179,8 @@ TEST(undeclared_outer, "a lock whose request declared nothing is none that other
   CHECK(inner.status == WLK_PENDING && s == NULL);
   /* One that has a label, and so a declaration. */
   uint16_t unit = 'b';
-  struct wlk_extra extra = {&unit, 1, false, NULL, 0};
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_extra extra = {.label = &unit, .label_length = 1};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   struct wlk_request *b;
   CHECK(
       wlk_request_a_lock(
@@ -245,7 +251,7 @@ struct blocked {
 
 static struct blocked blocked_for(struct wlk_request *request)
 {
-  return (struct blocked){request, WLK_FOREVER, WLK_OK, NULL, {NULL, 0, 0, 0, 0}};
+  return (struct blocked){.request = request, .timeout = WLK_FOREVER};
 }
 
 static void *block_for(void *data)
@@ -425,7 +431,7 @@ TEST(wait_without_memory, "a thread that would wait for itself says so, or that 
 TEST(wait_late, "a request that was granted, or stolen again, before it blocks")
 {
   struct world w;
-  struct wlk_events events = {NULL, 0, 0, 0, 0};
+  struct wlk_events events = {.items = NULL, .capacity = 0};
   begin(&w);
   move_to_thread(&w, 1, 1);
   struct outcome held = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
@@ -492,7 +498,7 @@ TEST(end_stolen, "a lock that was stolen is ended without harm to the thief")
 TEST(end_wakes_once, "events that were left before wake the agent, once, until it takes them")
 {
   struct world w;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   begin(&w);
   struct outcome one = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
   struct outcome two = ask(&w, 0, "b", WLK_EXCLUSIVE, WLK_WAIT, 2);

@@ -17,12 +17,18 @@ struct expected {
   enum place place;
   int agent, resource;
   enum wlk_mode mode;
-  uint32_t news; /* not told yet */
+  uint32_t weight; /* 0: has no limit */
+  uint32_t news;   /* not told yet */
+  uint64_t order;  /* once granted: of the grants */
+  uint64_t token;  /* once told */
   struct wlk_request *request;
 };
 
 static struct expected all[MOST];
 static int queues[NAMES * MANAGERS][MOST], lengths[NAMES * MANAGERS];
+static bool has_limit[NAMES * MANAGERS]; /* whether somebody said what it is */
+static uint32_t limits[NAMES * MANAGERS];
+static uint64_t grants;
 
 static void must(bool condition, const char *sentence)
 {
@@ -31,21 +37,46 @@ static void must(bool condition, const char *sentence)
   abort();
 }
 
-static bool can_hold(int resource, enum wlk_mode mode)
+static bool can_hold(int resource, enum wlk_mode mode, uint32_t weight)
+{
+  uint64_t units = weight;
+  for (int i = 0; i < MOST; i++) {
+    if (all[i].place != HOLDING || all[i].resource != resource) continue;
+    if (mode == WLK_EXCLUSIVE || all[i].mode == WLK_EXCLUSIVE) return false;
+    units += all[i].weight;
+  }
+  return weight == 0 || units <= limits[resource];
+}
+
+static bool is_used(int resource)
 {
   for (int i = 0; i < MOST; i++)
-    if (all[i].place == HOLDING && all[i].resource == resource &&
-        (mode == WLK_EXCLUSIVE || all[i].mode == WLK_EXCLUSIVE))
-      return false;
-  return true;
+    if (all[i].resource == resource && (all[i].place == HOLDING || all[i].place == QUEUED))
+      return true;
+  return false;
+}
+
+/* Whether a shared request has the limit that the name has, if it has one by now. */
+static bool fits_limit(int resource, uint32_t limit)
+{
+  return !has_limit[resource] || !is_used(resource) || limits[resource] == limit;
+}
+
+static void note_limit(int resource, enum wlk_mode mode, uint32_t limit)
+{
+  if (!is_used(resource)) has_limit[resource] = false;
+  if (mode == WLK_EXCLUSIVE || has_limit[resource]) return;
+  has_limit[resource] = true;
+  limits[resource] = limit;
 }
 
 /* `quiet`: the request that is told by the call's result; -1 if none. */
 static void process_queue(int resource, int quiet)
 {
   int *queue = queues[resource];
-  while (lengths[resource] > 0 && can_hold(resource, all[queue[0]].mode)) {
+  while (lengths[resource] > 0 && can_hold(resource, all[queue[0]].mode, all[queue[0]].weight)) {
     all[queue[0]].place = HOLDING;
+    all[queue[0]].order = ++grants;
     if (queue[0] != quiet) all[queue[0]].news |= WLK_NEWS_GRANTED;
     lengths[resource]--;
     memmove(queue, queue + 1, (size_t)lengths[resource] * sizeof *queue);
@@ -71,11 +102,25 @@ static void ignore(void *data)
   (void)data;
 }
 
+/* Tokens are in the order of the grants, for each name. */
+static void check_token(struct expected *told, uint64_t token)
+{
+  told->token = token;
+  must(token > 0, "a lock without a token");
+  for (int i = 0; i < MOST; i++) {
+    const struct expected *e = &all[i];
+    if (e == told || e->resource != told->resource || e->token == 0) continue;
+    must((e->token < token) == (e->order < told->order), "the order of tokens");
+  }
+}
+
 static void check_events(int agent, const struct wlk_events *events)
 {
   for (size_t i = 0; i < events->count; i++) {
     struct expected *e = &all[events->items[i].tag];
     must(e->agent == agent && e->news == events->items[i].news, "an event");
+    uint64_t high = events->items[i].token_high;
+    if (e->news & WLK_NEWS_GRANTED) check_token(e, high << 32 | events->items[i].token_low);
     e->news = 0;
     if (e->place == ROBBED) e->place = NOWHERE;
   }
@@ -92,28 +137,56 @@ static void check_all_told(int agent)
 static void do_take(int agent)
 {
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0, 0, 0};
+  struct wlk_events events = {.items = items, .capacity = MOST};
   wlk_agent_take_events(agents[agent], true, &events);
   check_events(agent, &events);
   check_all_told(agent);
 }
 
-static void do_request(int agent, int resource, enum wlk_mode mode, enum wlk_option option)
+static enum wlk_status ask_core(
+    int id, int agent, int resource, enum wlk_mode mode, enum wlk_option option,
+    const struct wlk_extra *extra, struct wlk_events *events)
+{
+  struct wlk_snapshot *cycle;
+  uint16_t name = (uint16_t)(resource % NAMES);
+  return wlk_request_a_lock(
+      agents[agent], managers[resource / NAMES], &name, 1, mode, option, (uint32_t)id, extra,
+      &all[id].request, &cycle, events);
+}
+
+/* Why it is not to be made; WLK_OK if it is. */
+static enum wlk_status refusal(
+    int resource, enum wlk_mode mode, enum wlk_option option, const struct wlk_extra *extra,
+    uint32_t weight)
+{
+  if (option == WLK_STEAL) return WLK_OK;
+  if (mode == WLK_SHARED && !fits_limit(resource, extra ? extra->limit : 0)) return WLK_OTHER_LIMIT;
+  if (!is_used(resource)) return WLK_OK;
+  if (lengths[resource] == 0 && can_hold(resource, mode, weight)) return WLK_OK;
+  if (option == WLK_IF_AVAILABLE) return WLK_NOT_AVAILABLE;
+  bool full = extra && extra->bounded && (uint32_t)lengths[resource] >= extra->max_pending;
+  return full ? WLK_QUEUE_FULL : WLK_OK;
+}
+
+static void do_request(
+    int agent, int resource, enum wlk_mode mode, enum wlk_option option,
+    const struct wlk_extra *extra)
 {
   int id = 0;
   while (id < MOST && all[id].place != NOWHERE) id++;
   if (id == MOST) return;
-  bool available = lengths[resource] == 0 && can_hold(resource, mode);
+  uint32_t weight = extra && extra->limit > 0 && mode == WLK_SHARED ? extra->weight : 0;
   struct expected *e = &all[id];
-  enum wlk_status expected_status = WLK_NOT_AVAILABLE;
-  if (option != WLK_IF_AVAILABLE || available) {
+  enum wlk_status expected_status = refusal(resource, mode, option, extra, weight);
+  if (expected_status == WLK_OK) {
+    note_limit(resource, mode, extra ? extra->limit : 0);
     int at = option == WLK_STEAL ? 0 : lengths[resource];
     for (int i = 0; option == WLK_STEAL && i < MOST; i++)
       if (all[i].place == HOLDING && all[i].resource == resource) {
         all[i].place = ROBBED;
         all[i].news |= WLK_NEWS_STOLEN;
       }
-    *e = (struct expected){QUEUED, agent, resource, mode, 0, NULL};
+    *e = (struct expected){QUEUED, agent, resource, mode, weight, 0, 0, 0, NULL};
     memmove(
         &queues[resource][at + 1], &queues[resource][at],
         (size_t)(lengths[resource] - at) * sizeof(int));
@@ -123,12 +196,11 @@ static void do_request(int agent, int resource, enum wlk_mode mode, enum wlk_opt
     expected_status = e->place == HOLDING ? WLK_GRANTED : WLK_PENDING;
   }
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0, 0, 0};
-  uint16_t name = (uint16_t)(resource % NAMES);
-  enum wlk_status status = wlk_request_a_lock(
-      agents[agent], managers[resource / NAMES], &name, 1, mode, option, (uint32_t)id, NULL,
-      &e->request, NULL, &events);
+  struct wlk_events events = {.items = items, .capacity = MOST};
+  enum wlk_status status = ask_core(id, agent, resource, mode, option, extra, &events);
   must(status == expected_status, "the answer to a request");
+  if (status == WLK_GRANTED) check_token(e, events.token);
+  must(status != WLK_OTHER_LIMIT || events.limit == limits[resource], "the limit of an answer");
   check_events(agent, &events);
 }
 
@@ -144,7 +216,7 @@ static void do_release(int id)
 {
   struct expected *e = &all[id];
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0, 0, 0};
+  struct wlk_events events = {.items = items, .capacity = MOST};
   static const enum wlk_status answers[] = {0, WLK_NOT_HELD, WLK_OK, WLK_STOLEN};
   enum wlk_status expected_status = answers[e->place];
   if (e->place == HOLDING) {
@@ -163,7 +235,7 @@ static void do_abort(int id)
 {
   struct expected *e = &all[id];
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0, 0, 0};
+  struct wlk_events events = {.items = items, .capacity = MOST};
   static const enum wlk_status answers[] = {0, WLK_OK, WLK_GRANTED, WLK_STOLEN};
   enum wlk_status expected_status = answers[e->place];
   if (e->place == QUEUED) {
@@ -213,7 +285,7 @@ static bool is_held(int resource, const struct wlk_lock_info *info, const char *
   for (int i = 0; i < MOST; i++) {
     const struct expected *e = &all[i];
     if (seen[i] || e->place != HOLDING || e->resource != resource || e->mode != info->mode ||
-        strcmp(client, wlk_agent_client_id(agents[e->agent])) != 0)
+        e->weight != info->weight || strcmp(client, wlk_agent_client_id(agents[e->agent])) != 0)
       continue;
     seen[i] = true;
     return true;
@@ -221,14 +293,38 @@ static bool is_held(int resource, const struct wlk_lock_info *info, const char *
   return false;
 }
 
+static size_t count_on(int resource)
+{
+  size_t count = 0;
+  for (int i = 0; i < MOST; i++)
+    count += all[i].resource == resource && (all[i].place == QUEUED || all[i].place == HOLDING);
+  return count;
+}
+
+static void compare_snapshot_of(int resource, bool pending)
+{
+  struct wlk_snapshot *s;
+  uint16_t name = (uint16_t)(resource % NAMES);
+  if (wlk_snapshot_a_name(managers[resource / NAMES], &name, 1, pending, &s) != WLK_OK) abort();
+  size_t queued = (size_t)lengths[resource];
+  size_t total = count_on(resource) - (pending ? 0 : queued);
+  must(s->lock_count == total, "the size of the snapshot of a name");
+  for (size_t i = 0; pending && i < queued; i++) {
+    const struct wlk_lock_info *info = &s->locks[total - queued + i];
+    const struct expected *e = &all[queues[resource][i]];
+    const char *id = wlk_agent_client_id(agents[e->agent]);
+    must(!info->held && info->mode == e->mode, "a request in the snapshot of a name");
+    must(strcmp(s->clients[info->client].id, id) == 0, "a client in the snapshot of a name");
+  }
+  wlk_snapshot_free(s);
+}
+
 static void compare_snapshot(int manager)
 {
   struct wlk_snapshot *s;
   if (wlk_snapshot_the_lock_state(managers[manager], &s) != WLK_OK) abort();
   size_t total = 0;
-  for (int i = 0; i < MOST; i++)
-    total +=
-        all[i].resource / NAMES == manager && (all[i].place == QUEUED || all[i].place == HOLDING);
+  for (int i = 0; i < NAMES; i++) total += count_on(manager * NAMES + i);
   must(s->lock_count == total, "the size of a snapshot");
   int position[NAMES] = {0};
   bool seen[MOST] = {false};
@@ -242,7 +338,8 @@ static void compare_snapshot(int manager)
     }
     must(position[name] < lengths[resource], "the queue in a snapshot");
     const struct expected *e = &all[queues[resource][position[name]++]];
-    must(info->mode == e->mode, "a mode in a snapshot");
+    must(info->mode == e->mode && info->weight == e->weight, "a request in a snapshot");
+    must(info->weight == 0 || info->limit == limits[resource], "a limit in a snapshot");
     must(
         strcmp(s->clients[info->client].id, wlk_agent_client_id(agents[e->agent])) == 0,
         "a client id");
@@ -257,18 +354,31 @@ static void operate(uint8_t operation, uint8_t argument)
   int agent = argument % AGENTS, resource = (argument & 0x7f) / AGENTS % (NAMES * MANAGERS);
   enum wlk_mode mode = argument & 0x80 ? WLK_SHARED : WLK_EXCLUSIVE;
   int chosen = choose(argument % MOST);
-  switch (operation % 13) {
+  uint8_t more = operation / 15;
+  struct wlk_extra extra = {
+      .limit = 1 + more % 3,
+      .weight = 1 + more / 3 % (1 + more % 3),
+      .bounded = more % 2 == 1,
+      .max_pending = more / 4,
+  };
+  switch (operation % 15) {
   case 0:
   case 1:
   case 2:
   case 3:
-    do_request(agent, resource, mode, WLK_WAIT);
+    do_request(agent, resource, mode, WLK_WAIT, NULL);
+    break;
+  case 13:
+    do_request(agent, resource, mode, WLK_WAIT, &extra);
+    break;
+  case 14:
+    do_request(agent, resource, WLK_SHARED, more % 4 ? WLK_WAIT : WLK_IF_AVAILABLE, &extra);
     break;
   case 4:
-    do_request(agent, resource, mode, WLK_IF_AVAILABLE);
+    do_request(agent, resource, mode, WLK_IF_AVAILABLE, NULL);
     break;
   case 5:
-    do_request(agent, resource, WLK_EXCLUSIVE, WLK_STEAL);
+    do_request(agent, resource, WLK_EXCLUSIVE, WLK_STEAL, NULL);
     break;
   case 6:
   case 7:
@@ -285,6 +395,7 @@ static void operate(uint8_t operation, uint8_t argument)
     break;
   case 10:
     compare_snapshot(argument % MANAGERS);
+    compare_snapshot_of(resource, argument & 0x80);
     break;
   default:
     do_terminate(agent);
@@ -297,6 +408,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   memset(all, 0, sizeof all);
   memset(lengths, 0, sizeof lengths);
+  memset(has_limit, 0, sizeof has_limit);
+  grants = 0;
   process = (struct wlk_process)WLK_PROCESS_INIT;
   for (uint16_t i = 0; i < MANAGERS; i++)
     if (wlk_manager_open(&process, &i, 1, &managers[i]) != WLK_OK) abort();

@@ -123,7 +123,9 @@ void end(struct world *world)
 static struct wlk_events room(struct outcome *outcome)
 {
   return (struct wlk_events){
-      outcome->events, sizeof outcome->events / sizeof *outcome->events, 0, 0, 0};
+      .items = outcome->events,
+      .capacity = sizeof outcome->events / sizeof *outcome->events,
+  };
 }
 
 struct outcome ask(

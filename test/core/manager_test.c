@@ -261,7 +261,7 @@ TEST(names, "2.1: names are compared by code unit")
   struct world w;
   begin(&w);
   struct wlk_request *request;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   struct wlk_agent *agent = w.actors[0].agent;
   CHECK(
       wlk_request_a_lock(agent, w.manager, NULL, 0, EX, WLK_WAIT, 9, NULL, &request, NULL, &none) ==
@@ -286,7 +286,7 @@ TEST(long_names, "a name of a megabyte is a name, and its memory is given back")
   struct world w;
   begin(&w);
   struct wlk_request *request;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   struct wlk_agent *agent = w.actors[0].agent;
   CHECK(
       wlk_request_a_lock(

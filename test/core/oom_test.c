@@ -66,7 +66,7 @@ static bool request_long_name(struct world *w)
 {
   static const uint16_t name[5000];
   struct wlk_request *request;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   if (!succeeded(wlk_request_a_lock(
           w->actors[1].agent, w->manager, name, 5000, WLK_SHARED, WLK_WAIT, 2, NULL, &request, NULL,
           &none)))

@@ -12,7 +12,7 @@ static struct wlk_request *hold(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length)
 {
   struct wlk_request *lock = NULL;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   CHECK(
       wlk_request_a_lock(agent, manager, name, length, EX, WLK_WAIT, 1, NULL, &lock, NULL, &none) ==
       WLK_GRANTED);
@@ -23,7 +23,7 @@ static bool is_free(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length)
 {
   struct wlk_request *lock;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   if (wlk_request_a_lock(
           agent, manager, name, length, EX, WLK_IF_AVAILABLE, 1, NULL, &lock, NULL, &none) !=
       WLK_GRANTED)
@@ -37,7 +37,7 @@ TEST(same_chain, "2.1: names that share a chain of the table are told apart")
   enum { SAME = 6 };
   uint16_t names[SAME] = {0};
   struct wlk_request *locks[SAME];
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   struct world w;
   begin(&w);
   for (uint32_t unit = 0, found = 0; found < SAME; unit++) {
@@ -93,7 +93,7 @@ TEST(own_queues, "2.2: a steal, a release and a termination leave the other mana
   uint16_t bucket = 'o', name = 'a';
   struct wlk_manager *other;
   struct wlk_request *waiting;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   struct world w;
   begin(&w);
   CHECK(wlk_manager_open(&w.process, &bucket, 1, &other) == WLK_OK);
@@ -193,7 +193,7 @@ static void *grow_and_shrink(void *data)
   const struct resizer *it = data;
   struct wlk_agent *agent = it->world->actors[it->actor].agent;
   struct wlk_request *locks[NAMES_EACH];
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   for (int round = 0; round < ROUNDS; round++) {
     (void)pthread_barrier_wait(it->start);
     for (uint16_t i = 0; i < NAMES_EACH; i++) {
@@ -240,7 +240,7 @@ TEST(several_tables, "a turn that makes several tables want to shrink shrinks al
   struct world w;
   struct wlk_manager *managers[3];
   struct wlk_request *first[3];
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   begin(&w);
   hold_on_three(&w, managers, first, 100);
   stop_actor(&w, 0);
@@ -256,7 +256,7 @@ TEST(several_tables, "a turn that makes several tables want to shrink shrinks al
 TEST(table_without_memory, "a table that cannot grow for want of memory does so in a later turn")
 {
   struct world w;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   begin(&w);
   struct wlk_table *table = &w.manager->resources;
   for (uint16_t name = 0; name < WLK_TABLE_LEAST; name++)

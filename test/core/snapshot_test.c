@@ -134,7 +134,7 @@ TEST(every_name, "4.5: each name is there once, whatever it is: empty, with NUL,
 {
   static const uint16_t units[] = {0, 0xd800, 0xdc00, 0};
   struct wlk_request *request;
-  struct wlk_events none = {NULL, 0, 0, 0, 0};
+  struct wlk_events none = {.items = NULL, .capacity = 0};
   struct world w;
   begin(&w);
   for (uint32_t length = 0; length <= 4; length++)

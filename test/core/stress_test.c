@@ -92,7 +92,7 @@ static void handle(struct thread *t, const struct wlk_events *events)
 static void request(struct thread *t, struct held *h)
 {
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0, 0, 0};
+  struct wlk_events events = {.items = items, .capacity = MOST};
   uint16_t name = (uint16_t)below(t, NAMES);
   int dice = below(t, 10);
   bool steal = name >= CHECKED && dice == 0;
@@ -112,7 +112,7 @@ static void request(struct thread *t, struct held *h)
 static void give_back(struct thread *t, struct held *h)
 {
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0, 0, 0};
+  struct wlk_events events = {.items = items, .capacity = MOST};
   if (!h->inside) {
     enum wlk_status status = wlk_abort_the_request(h->request, &events);
     if (status == WLK_OK) {
@@ -159,7 +159,7 @@ static void wait_for_news(struct thread *t)
   t->woken = false;
   pthread_mutex_unlock(&t->mutex);
   struct wlk_event items[MOST];
-  struct wlk_events events = {items, MOST, 0, 0, 0};
+  struct wlk_events events = {.items = items, .capacity = MOST};
   wlk_agent_take_events(t->agent, true, &events);
   handle(t, &events);
 }

@@ -72,7 +72,7 @@ static pthread_t begin_waking(struct world *w, struct wlk_agent *agents[2])
   uint16_t name = 'a';
   for (int i = 0; i < 2; i++) {
     struct wlk_request *request;
-    struct wlk_events none = {NULL, 0, 0, 0, 0};
+    struct wlk_events none = {.items = NULL, .capacity = 0};
     CHECK(
         wlk_request_a_lock(
             agents[i], w->manager, &name, 1, WLK_SHARED, WLK_WAIT, 1, NULL, &request, NULL,

@@ -21,14 +21,14 @@ class Executor {
     this.tell = tell;
   }
 
-  request({ id, bucket, name, mode, ifAvailable, steal }) {
+  request({ id, bucket, name, mode, ifAvailable, steal, more }) {
     const controller = new AbortController();
     const entry = { controller };
     this.#requests.set(id, entry);
     const signal = ifAvailable || steal ? undefined : controller.signal;
     this.openBucket(bucket)
-      .locks.request(name, { mode, ifAvailable, steal, signal }, (lock) => {
-        this.tell(id, lock ? 'granted' : 'unavailable');
+      .locks.request(name, { mode, ifAvailable, steal, signal, ...more }, (lock) => {
+        this.tell(id, lock ? 'granted' : 'unavailable', lock?.token);
         if (!lock) return undefined;
         return new Promise((resolve) => {
           entry.release = resolve;
@@ -36,8 +36,14 @@ class Executor {
       })
       .then(
         () => this.tell(id, 'settled'),
-        (error) => this.tell(id, error === 'the reason' ? 'aborted' : 'stolen'),
+        (error) => this.tell(id, this.#whatOf(error)),
       );
+  }
+
+  #whatOf(error) {
+    if (error === 'the reason') return 'aborted';
+    if (error instanceof TypeError) return 'other limit';
+    return error.name === 'QuotaExceededError' ? 'queue full' : 'stolen';
   }
 
   release({ id }) {
@@ -49,7 +55,7 @@ class Executor {
   }
 
   query({ bucket }) {
-    return this.openBucket(bucket).locks.query();
+    return this.openBucket(bucket).locks.query({ details: true });
   }
 }
 
@@ -86,8 +92,8 @@ class WorkerAgent {
 
   constructor(worker, tell) {
     this.worker = worker;
-    worker.on('message', ({ answer, id, what }) => {
-      if (what) tell(id, what);
+    worker.on('message', ({ answer, id, what, token }) => {
+      if (what) tell(id, what, token);
       else this.#answers.shift()(answer);
     });
   }
@@ -104,7 +110,9 @@ class WorkerAgent {
 
 if (!isMainThread && workerData === 'agent') {
   const { openBucket } = require('../../lib/index.js');
-  const executor = new Executor(openBucket, (id, what) => parentPort.postMessage({ id, what }));
+  const executor = new Executor(openBucket, (id, what, token) =>
+    parentPort.postMessage({ id, what, token }),
+  );
   parentPort.on('message', async ({ command, data }) => {
     parentPort.postMessage({ answer: await executor[command](data) });
   });

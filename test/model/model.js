@@ -6,12 +6,19 @@
  *
  * Where the specification invokes a callback or settles a promise, the model tells the request's agent:
  * `tell(agent, request id, what)` with 'granted', 'unavailable', 'stolen' or 'aborted'.
+ *
+ * What is not of the specification: `more`, with `limit` and `weight` of a shared request and `maxPending` of any; tokens;
+ * and the answers 'other limit' and 'queue full'.
  */
 class LockManagerModel {
   /** Of lock requests that were granted. */
   heldLockSet = new Set();
   /** From resource names to arrays of lock requests. */
   lockRequestQueueMap = new Map();
+  /** From the names that somebody holds or waits for, and that were shared since, to their limits; 0 for none. */
+  limits = new Map();
+  /** The token of the last lock. */
+  token = 0;
 
   constructor(tell) {
     this.tell = tell;
@@ -29,7 +36,19 @@ class LockManagerModel {
     if (queue.length > 0 && queue[0] !== request) return false;
     const held = [...this.heldLockSet].filter((lock) => lock.name === request.name);
     if (request.mode === 'exclusive') return held.length === 0;
-    return !held.some((lock) => lock.mode === 'exclusive');
+    if (held.some((lock) => lock.mode === 'exclusive')) return false;
+    const units = held.reduce((sum, lock) => sum + lock.weight, request.weight);
+    return units === 0 || units <= request.limit;
+  }
+
+  isUsed(name) {
+    const holds = [...this.heldLockSet].some((lock) => lock.name === name);
+    return holds || this.getTheLockRequestQueue(name).length > 0;
+  }
+
+  /** Whether a shared request says of the limit what the others do. */
+  agreesOnTheLimit({ name, mode, limit }) {
+    return mode === 'exclusive' || (this.limits.get(name) ?? limit) === limit;
   }
 
   // 2.6
@@ -46,9 +65,11 @@ class LockManagerModel {
 
   // 4.1
 
-  requestALock(agent, id, name, mode, ifAvailable, steal) {
-    const request = { agent, id, name, mode };
+  requestALock(agent, id, name, mode, ifAvailable, steal, more = {}) {
+    const { limit = 0, weight = limit && 1, maxPending = Number.POSITIVE_INFINITY } = more;
+    const request = { agent, id, name, mode, limit, weight };
     const queue = this.getTheLockRequestQueue(name);
+    if (!this.isUsed(name)) this.limits.delete(name);
     if (steal) {
       for (const lock of this.heldLockSet) {
         if (lock.name !== name) continue;
@@ -57,14 +78,24 @@ class LockManagerModel {
       }
       queue.unshift(request);
     } else {
-      if (ifAvailable && !this.isGrantable(request)) {
-        this.tell(agent, id, 'unavailable');
+      const refusal = this.whyRefused(request, ifAvailable, maxPending);
+      if (refusal) {
+        this.tell(agent, id, refusal);
         return request;
       }
       queue.push(request);
+      if (mode === 'shared') this.limits.set(name, request.limit);
     }
     this.processTheLockRequestQueue(queue);
     return request;
+  }
+
+  whyRefused(request, ifAvailable, maxPending) {
+    if (!this.agreesOnTheLimit(request)) return 'other limit';
+    if (this.isGrantable(request)) return undefined;
+    if (ifAvailable) return 'unavailable';
+    const { length } = this.getTheLockRequestQueue(request.name);
+    return length >= maxPending ? 'queue full' : undefined;
   }
 
   // 4.2
@@ -97,6 +128,7 @@ class LockManagerModel {
       if (!this.isGrantable(request)) return;
       queue.shift();
       this.heldLockSet.add(request);
+      request.token = ++this.token;
       this.tell(request.agent, request.id, 'granted');
     }
   }
@@ -105,7 +137,8 @@ class LockManagerModel {
 
   /** Each entry with its agent in place of the client id. */
   snapshotTheLockState() {
-    const entry = ({ name, mode, agent }) => ({ name, mode, agent });
+    const limitOf = ({ name, mode }) => (mode === 'shared' ? this.limits.get(name) : 0);
+    const entry = (request) => ({ ...request, limit: limitOf(request) });
     const pending = [...this.lockRequestQueueMap.values()].flatMap((queue) => queue.map(entry));
     const held = [...this.heldLockSet].map(entry);
     return { held, pending };

@@ -12,6 +12,15 @@ const RUNS = Number(process.env.MODEL_RUNS ?? 1500);
 const SEED = process.env.MODEL_SEED === undefined ? undefined : Number(process.env.MODEL_SEED);
 
 const BUCKETS = 2;
+const REFUSALS = ['other limit', 'queue full'];
+
+/** What a request says beyond the specification. Names 'c' have limits, mostly the same one; others mostly none. */
+const more = fc.record({
+  limit: fc.constantFrom(3, 3, 3, 3, 3, 2),
+  weight: fc.constantFrom(undefined, 1, 2),
+  deviates: fc.constantFrom(...new Array(9).fill(false), true),
+  maxPending: fc.constantFrom(undefined, undefined, undefined, 0, 1, 2),
+});
 
 /** One step. `pick` chooses among the requests it can apply to, so that every step of every sequence means something. */
 const step = (agents) =>
@@ -25,6 +34,7 @@ const step = (agents) =>
         name: fc.constantFrom('a', 'b', 'c'),
         mode: fc.constantFrom('exclusive', 'shared'),
         disposition: fc.constantFrom('wait', 'wait', 'wait', 'wait', 'ifAvailable', 'steal'),
+        more,
       }),
     },
     { weight: 4, arbitrary: fc.record({ command: fc.constant('release'), pick: fc.nat() }) },
@@ -39,6 +49,8 @@ class Comparison {
   /** By id, what the model told and what the agent told. */
   expected = new Map();
   actual = new Map();
+  /** By id, the tokens of locks. */
+  tokens = new Map();
   /** By agent, the ids in the order in which they were granted. */
   expectedGrants;
   actualGrants;
@@ -61,9 +73,10 @@ class Comparison {
   }
 
   /** What an agent calls. */
-  tell(agent, id, what) {
+  tell(agent, id, what, token) {
     if (!this.actual.has(id)) return; // of an earlier run
     this.actual.get(id).push(what);
+    if (token !== undefined) this.tokens.set(id, token);
     if (what === 'granted') this.actualGrants[agent].push(id);
     this.#changed();
   }
@@ -85,7 +98,13 @@ class Comparison {
     if (done !== false) await this.#settle();
   }
 
-  async request({ agent, bucket, name, mode, disposition }) {
+  /** The options that make sense together. */
+  #more({ limit, weight, deviates, maxPending }, name, mode) {
+    const weighs = mode === 'shared' && (name === 'c') !== deviates;
+    return { maxPending, ...(weighs ? { limit, weight } : {}) };
+  }
+
+  async request({ agent, bucket, name, mode, disposition, more }) {
     const id = `${this.#prefix} ${++this.#ids}`;
     const steal = disposition === 'steal';
     const ifAvailable = disposition === 'ifAvailable';
@@ -93,10 +112,16 @@ class Comparison {
     this.expected.set(id, []);
     this.actual.set(id, []);
     const model = this.models[bucket];
-    const request = model.requestALock(agent, id, name, finalMode, ifAvailable, steal);
+    const options = this.#more(more, name, finalMode);
+    const request = model.requestALock(agent, id, name, finalMode, ifAvailable, steal, options);
     this.requests.set(id, { id, agent, bucket, request, signal: disposition === 'wait' });
-    if (this.expected.get(id).includes('unavailable')) this.#finish(id);
-    const command = { id, bucket: this.bucket(bucket), name, mode: finalMode, ifAvailable, steal };
+    const [answer] = this.expected.get(id);
+    if (answer === 'unavailable') this.#finish(id);
+    if (REFUSALS.includes(answer)) this.requests.get(id).done = true;
+    const command = {
+      ...{ id, bucket: this.bucket(bucket), name, mode: finalMode, ifAvailable, steal },
+      more: options,
+    };
     await this.agents[agent].send('request', command);
   }
 
@@ -160,13 +185,26 @@ class Comparison {
       assert.deepEqual([...this.actual.get(id)].sort(), [...what].sort(), id);
     }
     assert.deepEqual(this.actualGrants, this.expectedGrants);
+    this.#compareTokens();
     for (const [index, model] of this.models.entries()) await this.#compareSnapshot(index, model);
+  }
+
+  /** Of what was granted in a bucket, in the model's order: the tokens grow. */
+  #compareTokens() {
+    for (const [index] of this.models.entries()) {
+      const granted = [...this.requests.values()]
+        .filter(({ id, bucket }) => bucket === index && this.tokens.has(id))
+        .sort((one, other) => one.request.token - other.request.token);
+      for (const [i, { id }] of granted.entries()) {
+        if (i > 0) assert.ok(this.tokens.get(id) > this.tokens.get(granted[i - 1].id), 'a token');
+      }
+    }
   }
 
   async #compareSnapshot(index, model) {
     const { held, pending } = await this.agents[0].send('query', { bucket: this.bucket(index) });
     const expected = model.snapshotTheLockState();
-    const key = ({ name, mode }) => `${name} ${mode}`;
+    const key = ({ name, mode, limit, weight }) => `${name} ${mode} ${weight} of ${limit}`;
     assert.deepEqual(held.map(key).sort(), expected.held.map(key).sort());
     for (const name of ['a', 'b', 'c']) {
       const of = (infos) => infos.filter((info) => info.name === name);

@@ -22,6 +22,10 @@ const expected = {
     'held for: nightly run\nwaits: on demand, blocked by: nightly run\n' +
     'ended: report, nightly run\nended: report, on demand\n',
   'sync.js': '200 lines, in pairs: true\n',
+  'semaphore.js': 'most at a time: 4\navailable: 1\ntwo more: null\none more: true\n',
+  'fencing.js': 'the thief: saved\nthe slow writer: refused\nnew\n',
+  'back-pressure.js':
+    '1 prints, 2 wait\none: printed\ntwo: printed\nthree: printed\nfour: come back later\n',
   'deadlock.js': 'had both\ncycle: a a b b\n',
 };
 

@@ -11,6 +11,9 @@ const { Board } = require('./board.js');
 const { Hostile } = require('./hostile.js');
 
 const tests = { immediate: () => new Promise(setImmediate), microtask: () => Promise.resolve() };
+/** The units of a semaphore. */
+const LIMIT = 4;
+
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** mulberry32: a small seeded generator; returns numbers in [0, 1). */
@@ -44,6 +47,7 @@ class Actor {
     this.managers = managersOf(subject, buckets);
     this.namesEach = names / this.managers.length;
     this.#random = generator(seed);
+    this.semaphores = subject !== 'node';
     if (hostile) this.hostile = new Hostile(this);
   }
 
@@ -101,10 +105,16 @@ class Actor {
     return this.steal && name % 4 === 3;
   }
 
+  /** One name in eight is a semaphore: its shared locks have a limit and a weight. */
+  withUnits(options, name) {
+    if (!this.semaphores || name % 8 !== 2 || options.mode !== 'shared') return options;
+    return { ...options, limit: LIMIT, weight: 1 + this.below(LIMIT) };
+  }
+
   async once() {
     const { manager, name } = this.pickName();
     const stealable = this.isStealable(name);
-    const options = this.#options(stealable);
+    const options = this.withUnits(this.#options(stealable), name);
     const times = { begun: this.board.tick(), made: 0 };
     this.board.count('requests');
     const title = `name ${name}`;
@@ -130,9 +140,9 @@ class Actor {
       this.board.count('grants');
       return this.#work(() => {});
     }
-    this.board.enter(this.slot, name, lock.mode);
+    this.board.enter(this.slot, name, options);
     this.board.checkOrder(name, lock.mode, begun, made);
-    return this.#work(() => this.board.leave(this.slot, name, lock.mode));
+    return this.#work(() => this.board.leave(this.slot, name, options));
   }
 
   /** Holds the lock for a while; `leave` is called at the end. */

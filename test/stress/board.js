@@ -15,7 +15,7 @@
 const THREADS = 2 ** 20;
 
 const FIELDS = ['grants', 'requests', 'aborts', 'misses', 'steals', 'robbed', 'kills', 'ends'];
-const FAULTS = ['exclusion', 'fifo', 'lost', 'crash', 'leak'];
+const FAULTS = ['exclusion', 'units', 'fifo', 'lost', 'crash', 'leak'];
 
 class Board {
   /**
@@ -28,7 +28,7 @@ class Board {
     const sizes = {
       /** By name: the number of the thread that holds it exclusively, or 0. */
       owner: names,
-      /** By slot and name: shared locks held. */
+      /** By slot and name: shared locks held; of a semaphore, units held. */
       readers: slots * names,
       /**
        * By name: when the latest request that was granted, exclusively or shared, had not begun
@@ -103,14 +103,18 @@ class Board {
     return owner || Atomics.load(this.readers, slot * this.names + name) > 0;
   }
 
-  /** Notes that `slot` holds `name`, and looks for others who do. */
-  enter(slot, name, mode) {
+  /**
+   * Notes that `slot` holds `name`, and looks for others who do: of a semaphore, for more units than
+   * its limit.
+   */
+  enter(slot, name, { mode, weight = 1, limit }) {
     this.count('grants');
     const thread = this.#threadOf(slot);
     if (mode === 'shared') {
-      Atomics.add(this.readers, slot * this.names + name, 1);
+      Atomics.add(this.readers, slot * this.names + name, weight);
       const owner = Atomics.load(this.owner, name);
       if (owner > 0 && !this.#isDoomed(owner)) this.count('exclusion');
+      if (limit && this.#unitsHeld(name) > limit) this.count('units');
       return;
     }
     const before = Atomics.exchange(this.owner, name, thread);
@@ -122,12 +126,23 @@ class Board {
     }
   }
 
+  /** What threads hold that are not doomed. */
+  #unitsHeld(name) {
+    let units = 0;
+    for (let slot = 0; slot < this.slots; slot++) {
+      const thread = this.#threadOf(slot);
+      const held = Atomics.load(this.readers, slot * this.names + name);
+      if (!this.#isDoomed(thread)) units += held;
+    }
+    return units;
+  }
+
   /**
    * Notes that `slot` is about to let go of `name`. It is a fault if somebody took over meanwhile.
    */
-  leave(slot, name, mode) {
+  leave(slot, name, { mode, weight = 1 }) {
     if (mode === 'shared') {
-      Atomics.sub(this.readers, slot * this.names + name, 1);
+      Atomics.sub(this.readers, slot * this.names + name, weight);
       return;
     }
     const thread = this.#threadOf(slot);

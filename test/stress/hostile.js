@@ -92,19 +92,20 @@ class Hostile {
   #use(name, take) {
     const actor = this.#actor;
     const mode = actor.chance(0.3) ? 'shared' : 'exclusive';
+    const options = actor.withUnits({ mode }, name);
     const begun = actor.board.tick();
     let handle;
     try {
-      handle = take(`name ${name}`, { mode });
+      handle = take(`name ${name}`, options);
     } catch (error) {
       if (['TimeoutError', 'DeadlockError', 'AbortError'].includes(error?.name)) return;
       throw error;
     }
     if (!handle) return;
     if (!actor.isStealable(name) && !handle.released) {
-      actor.board.enter(actor.slot, name, mode);
+      actor.board.enter(actor.slot, name, options);
       actor.board.checkOrder(name, mode, begun, actor.board.tick());
-      actor.board.leave(actor.slot, name, mode);
+      actor.board.leave(actor.slot, name, options);
     }
     handle.release();
   }

@@ -286,7 +286,8 @@ async function main() {
   options.seed ??= Math.floor(Math.random() * 2 ** 31);
   console.log(`Node.js ${process.version}, ${JSON.stringify(options)}`);
   const report = await torture(options);
-  const faults = report.exclusion + report.fifo + report.lost + report.crash + report.leak;
+  const { exclusion, units, fifo, lost, crash, leak } = report;
+  const faults = exclusion + units + fifo + lost + crash + leak;
   console.log(`${summary(report)}\n${faults === 0 ? 'passed' : 'FAILED'}`);
   process.exitCode = faults > 0 ? 1 : 0;
 }

@@ -21,9 +21,9 @@ describe('torture: workers request, abort, steal, throw, hang and are killed', (
   for (const [title, shape] of Object.entries(shapes)) {
     it(title, async () => {
       const { failures, ...report } = await torture({ ...shape, seconds: 4, seed });
-      const { exclusion, fifo, lost, crash, leak } = report;
-      const faults = { exclusion, fifo, lost, crash, leak, failures };
-      const none = { exclusion: 0, fifo: 0, lost: 0, crash: 0, leak: 0, failures: [] };
+      const { exclusion, units, fifo, lost, crash, leak } = report;
+      const faults = { exclusion, units, fifo, lost, crash, leak, failures };
+      const none = { exclusion: 0, units: 0, fifo: 0, lost: 0, crash: 0, leak: 0, failures: [] };
       assert.deepEqual(faults, none, `seed ${seed}: ${JSON.stringify(report)}`);
       assert.ok(report.grants > 100 && report.kills > 0, JSON.stringify(report));
     });

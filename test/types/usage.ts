@@ -5,10 +5,12 @@ import {
   Lock,
   LockHandle,
   LockManager,
+  LockQueueFullError,
   LockStolenError,
   LockTimeoutError,
   Mutex,
   RWLock,
+  Semaphore,
   locks,
   openBucket,
   type DetailedSnapshot,
@@ -16,6 +18,7 @@ import {
   type LockInfo,
   type LockMode,
   type LockOptions,
+  type Release,
   type SeveralLocks,
   type SeveralOptions,
 } from 'web-locks';
@@ -116,10 +119,30 @@ export async function extensions(error: unknown): Promise<void> {
   if (error instanceof LockTimeoutError) same<typeof error.waited, number>(true);
   if (error instanceof LockTimeoutError) same<typeof error.held, number>(true);
   if (error instanceof LockStolenError) same<typeof error.clientId, string>(true);
+  if (error instanceof LockQueueFullError) same<typeof error.maxPending, number>(true);
   if (error instanceof DeadlockError) error.cycle.map(({ threadId }) => threadId);
 }
 
+export async function units(): Promise<bigint> {
+  const semaphore = new Semaphore('name', { permits: 2, bucket: 'bucket' });
+  const release: Release = await semaphore.acquire({ weight: 2, timeout: 5, maxPending: 3 });
+  release();
+  const tried: Release | null = await semaphore.tryAcquire({ weight: 1 });
+  tried?.();
+  const free: number = new Semaphore(3).available;
+  const name: string = await semaphore.run((lock) => lock.name, { label: 'label' });
+  const state = await locks.query({ details: true, name });
+  const weight: number = state.held[0]?.weight ?? free;
+  const options = { mode: 'shared', limit: 4, weight, maxPending: 0 } as const;
+  await locks.query({ name }).then(({ held }) => held[0]?.clientId);
+  return await locks.request(name, options, (lock) => lock.token);
+}
+
 export function refused(lock: Lock): void {
+  // @ts-expect-error: how many there are
+  new Semaphore('name');
+  // @ts-expect-error: the constructor has said it
+  new Semaphore(2).acquire({ limit: 2 });
   // @ts-expect-error: no callback
   locks.request('name');
   // @ts-expect-error: the callback is last

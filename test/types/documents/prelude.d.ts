@@ -3,14 +3,21 @@
 declare const locks: import('web-locks').LockManager;
 declare const openBucket: typeof import('web-locks').openBucket;
 declare const LockTimeoutError: typeof import('web-locks').LockTimeoutError;
+declare const LockQueueFullError: typeof import('web-locks').LockQueueFullError;
 declare const Mutex: typeof import('web-locks').Mutex;
+declare const Semaphore: typeof import('web-locks').Semaphore;
 declare const RWLock: typeof import('web-locks').RWLock;
 declare const readFile: typeof import('node:fs/promises').readFile;
 declare const writeFile: typeof import('node:fs/promises').writeFile;
 
 declare const navigator: { locks: typeof locks };
 declare const text: string;
-declare const database: { exec(statement: string): void };
+declare const database: {
+  exec(statement: string): void;
+  query(statement: string, values: unknown[]): Promise<{ rowCount: number }>;
+};
+declare function select(statement: string): Promise<object[]>;
+declare function train(): Promise<void>;
 
 /** Users' functions, of which only that they are called matters. */
 declare function parse(content: unknown): unknown;

@@ -1,0 +1,90 @@
+'use strict';
+
+/** Semaphores as objects: shared locks of one name with a limit. */
+
+const { typeError } = require('../platform/errors.js');
+const { NamedLock } = require('./named-lock.js');
+const { toCount } = require('./options.js');
+
+/** @typedef {import('./named-lock.js').Release} Release */
+
+const NEW = "'new Semaphore'";
+const on = (/** @type {string} */ method) => `'${method}' on 'Semaphore'`;
+
+const TAKES = /** @type {const} */ (['weight']);
+
+/**
+ * A number of units, of which each user takes some for a while. `new Semaphore(permits)` is private
+ * to those who have the object; `new Semaphore(name, { permits })` is made of shared locks of that
+ * name with this limit, by all threads. Whoever waits first is served first, also if he wants more
+ * than those behind him.
+ */
+class Semaphore {
+  #lock;
+  #permits;
+
+  /**
+   * @param {string | number} name the resource name, or the units of a private one
+   * @param {{ permits?: number, bucket?: any, locks?: any, label?: string }} [options] the units of
+   *   a named one; and as for Mutex
+   */
+  constructor(name, options) {
+    const isPrivate = typeof name === 'number';
+    const given = isPrivate ? name : options?.permits;
+    const permits = toCount(given, 1, NEW, 'The number of permits');
+    if (permits === undefined) throw typeError(NEW, 'The number of permits is missing.');
+    const more = isPrivate ? [] : ['permits'];
+    const resourceName = isPrivate ? undefined : String(name);
+    this.#lock = new NamedLock('semaphore', resourceName, options, NEW, more);
+    this.#permits = permits;
+  }
+
+  /** @returns {number} units that nobody holds; those who wait may be before you */
+  get available() {
+    const { holders } = this.#lock;
+    let units = this.#permits;
+    for (let i = 0; i < holders.length; i++) {
+      if (holders[i].mode === 'exclusive') return 0;
+      units -= holders[i].weight;
+    }
+    return units;
+  }
+
+  /**
+   * @param {any} [options] `weight`: how many units, by default 1; and those of Mutex
+   * @returns {Promise<Release>} the function that gives them back; harmless to call twice
+   * @throws {import('./lock-errors.js').LockError} not acquired
+   */
+  acquire(options) {
+    return this.#lock.acquire(options, this.#call('acquire'));
+  }
+
+  /**
+   * Does not wait.
+   * @param {any} [options] `weight`; and those of Mutex but what is about waiting
+   * @returns {Promise<Release | null>} null if there are not so many units, or others wait
+   */
+  tryAcquire(options) {
+    return this.#lock.tryAcquire(options, this.#call('tryAcquire'));
+  }
+
+  /**
+   * @param {(lock: any) => any} callback called with the lock, whose signal tells if it is lost
+   * @param {any} [options] as for `acquire`
+   * @returns {Promise<any>} what the callback returned, after the units were given back
+   * @throws {import('./lock-errors.js').LockError} not acquired
+   */
+  run(callback, options) {
+    return this.#lock.run(callback, options, this.#call('run'));
+  }
+
+  /**
+   * @param {string} method
+   * @returns {import('./named-lock.js').Call}
+   */
+  #call(method) {
+    return { operation: on(method), fixed: { mode: 'shared', limit: this.#permits }, takes: TAKES };
+  }
+}
+
+module.exports = { Semaphore };

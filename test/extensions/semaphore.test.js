@@ -1,0 +1,338 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { LockStolenError, Semaphore, locks, openBucket } = require('../../lib/index.js');
+const { FREE, deferred, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+
+const shared = (limit, weight) => ({ mode: 'shared', limit, weight });
+
+describe('the options limit and weight', () => {
+  it('hold as many units at a time as the limit says', async () => {
+    const name = freshName();
+    const heavy = await hold(locks, name, shared(3, 2));
+    const light = await hold(locks, name, shared(3));
+    const waiting = hold(locks, name, shared(3));
+    await turn();
+    assert.equal((await stateOf(locks, name)).pending.length, 1);
+    await light.release();
+    const last = await waiting;
+    await heavy.release();
+    await last.release();
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('let no light request overtake a heavy one', async () => {
+    const name = freshName();
+    const order = [];
+    const first = await hold(locks, name, shared(3));
+    const heavy = locks.request(name, shared(3, 3), () => order.push('heavy'));
+    const light = locks.request(name, shared(3), () => order.push('light'));
+    await turn();
+    assert.deepEqual(order, []);
+    await first.release();
+    await Promise.all([heavy, light]);
+    assert.deepEqual(order, ['heavy', 'light']);
+  });
+
+  it('let an exclusive request wait for all, and all wait for it', async () => {
+    const name = freshName();
+    const one = await hold(locks, name, shared(2));
+    const writer = hold(locks, name);
+    const behind = hold(locks, name, shared(2));
+    await turn();
+    assert.deepEqual(await stateOf(locks, name), {
+      held: ['shared'],
+      pending: ['exclusive', 'shared'],
+    });
+    await one.release();
+    await (await writer).release();
+    await (await behind).release();
+  });
+
+  for (const [title, other, what] of [
+    ['another limit', shared(3), /limit 3.*limit 2/],
+    ['none', { mode: 'shared' }, /no limit.*limit 2/],
+  ]) {
+    it(`reject a shared request with ${title}, in words that have both`, async () => {
+      const name = freshName();
+      const held = await hold(locks, name, shared(2));
+      const isIt = (error) => error instanceof TypeError && what.test(error.message);
+      await assert.rejects(
+        locks.request(name, other, () => {}),
+        isIt,
+      );
+      await assert.rejects(
+        locks.request(name, { ...other, ifAvailable: true }, () => {}),
+        isIt,
+      );
+      assert.throws(() => locks.tryAcquireSync(name, other), isIt);
+      await held.release();
+      await locks.request(name, other, () => {});
+    });
+  }
+
+  it('reject with the limit that a name has not', async () => {
+    const name = freshName();
+    const held = await hold(locks, name, { mode: 'shared' });
+    const request = locks.request(name, shared(2), () => {});
+    await assert.rejects(request, { name: 'TypeError', message: /limit 2.*have no limit/ });
+    await held.release();
+  });
+
+  it('keep the limit of the name while an exclusive request waits', async () => {
+    const name = freshName();
+    const held = await hold(locks, name, shared(2));
+    const writer = hold(locks, name);
+    await held.release();
+    const { release } = await writer;
+    await assert.rejects(
+      locks.request(name, shared(3), () => {}),
+      TypeError,
+    );
+    await release();
+    await locks.request(name, shared(3), () => {});
+  });
+
+  for (const value of [0, -1, 1.5, 2 ** 31, Number.NaN, Number.POSITIVE_INFINITY, '2', null, 2n]) {
+    for (const option of ['limit', 'weight']) {
+      it(`reject a ${option} of ${typeof value} ${String(value)} with a TypeError`, async () => {
+        const options = { ...shared(5), [option]: value };
+        await assert.rejects(
+          locks.request(freshName(), options, () => {}),
+          { name: 'TypeError', message: new RegExp(`The '${option}' option`) },
+        );
+      });
+    }
+  }
+
+  it('take the greatest numbers there are', async () => {
+    const most = 2 ** 31 - 1;
+    const name = freshName();
+    const held = await hold(locks, name, shared(most, most));
+    assert.equal(locks.tryAcquireSync(name, shared(most)), null);
+    await held.release();
+  });
+
+  for (const [title, options] of [
+    ['a weight above the limit', shared(2, 3)],
+    ['a weight without a limit', { mode: 'shared', weight: 1 }],
+    ['a limit without the mode shared', { limit: 2 }],
+    ['a limit with steal', { steal: true, limit: 2 }],
+  ]) {
+    it(`reject ${title} with a TypeError`, async () => {
+      await assert.rejects(
+        locks.request(freshName(), options, () => {}),
+        TypeError,
+      );
+    });
+  }
+
+  it('lose all units to a thief', async () => {
+    const name = freshName();
+    const robbed = [await hold(locks, name, shared(3, 2)), await hold(locks, name, shared(3))];
+    const thief = await hold(locks, name, { steal: true });
+    for (const { released } of robbed) await assert.rejects(released, LockStolenError);
+    await thief.release();
+    await (await hold(locks, name, shared(3, 3))).release();
+  });
+
+  it('show in query({ details: true })', async () => {
+    const name = freshName();
+    const held = await hold(locks, name, shared(3, 2));
+    const waiting = hold(locks, name, shared(3, 2));
+    const writer = hold(locks, name);
+    const state = await locks.query({ details: true, name });
+    const units = ({ limit, weight }) => ({ limit, weight });
+    assert.deepEqual(state.held.map(units), [{ limit: 3, weight: 2 }]);
+    assert.deepEqual(state.pending.map(units), [
+      { limit: 3, weight: 2 },
+      { limit: 0, weight: 0 },
+    ]);
+    await held.release();
+    await (await waiting).release();
+    await (await writer).release();
+  });
+
+  it('go with acquireSync and tryAcquireSync', () => {
+    const name = freshName();
+    const one = locks.acquireSync(name, { ...shared(2), timeout: 10 });
+    const two = locks.tryAcquireSync(name, shared(2));
+    assert.equal(locks.tryAcquireSync(name, shared(2)), null);
+    assert.throws(() => locks.acquireSync(name, { ...shared(2), timeout: 10 }), {
+      name: 'DeadlockError',
+    });
+    one.release();
+    two.release();
+  });
+
+  it('go with acquireAll, for the shared ones', async () => {
+    const names = [freshName('a'), freshName('b')].sort();
+    const list = [names[0], { name: names[1], mode: 'exclusive' }];
+    const several = await locks.acquireAll(list, shared(2));
+    const { held } = await locks.query({ details: true });
+    const of = (name) => held.find((lock) => lock.name === name);
+    assert.deepEqual([of(names[0]).limit, of(names[1]).limit], [2, 0]);
+    several.release();
+  });
+
+  it('are a deadlock for a request inside of a lock that leaves it no room', async () => {
+    const name = freshName();
+    const options = { ...shared(3, 2), deadlock: 'reject' };
+    await locks.request(name, options, async () => {
+      await assert.rejects(
+        locks.request(name, options, () => {}),
+        { name: 'DeadlockError' },
+      );
+      await locks.request(name, { ...options, weight: 1 }, () => {});
+    });
+  });
+});
+
+describe('class Semaphore', () => {
+  it('runs as many callbacks at a time as it has permits', async () => {
+    const semaphore = new Semaphore(2);
+    let running = 0;
+    let most = 0;
+    const work = async () => {
+      most = Math.max(most, ++running);
+      await turn();
+      running--;
+    };
+    await Promise.all(Array.from({ length: 7 }, () => semaphore.run(work)));
+    assert.equal(most, 2);
+    assert.equal(semaphore.available, 2);
+  });
+
+  it('passes the lock to the callback of run, and its result on', async () => {
+    const semaphore = new Semaphore(2);
+    const result = await semaphore.run(
+      (lock) => [lock.mode, typeof lock.token, semaphore.available],
+      { weight: 2 },
+    );
+    assert.deepEqual(result, ['shared', 'bigint', 0]);
+    await assert.rejects(
+      semaphore.run(() => Promise.reject(new Error('mine'))),
+      /mine/,
+    );
+    await assert.rejects(semaphore.run('no function'), TypeError);
+  });
+
+  it('acquires units, and gives them back once', async () => {
+    const semaphore = new Semaphore(3);
+    const release = await semaphore.acquire({ weight: 2 });
+    assert.equal(semaphore.available, 1);
+    assert.equal(await semaphore.tryAcquire({ weight: 2 }), null);
+    const other = await semaphore.tryAcquire();
+    release();
+    release();
+    assert.equal(semaphore.available, 2);
+    other();
+    assert.equal(semaphore.available, 3);
+  });
+
+  it('returns release functions that are disposable', async () => {
+    const dispose = Symbol.dispose ?? Symbol.for('nodejs.dispose');
+    const asyncDispose = Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose');
+    const semaphore = new Semaphore(2);
+    const one = await semaphore.acquire();
+    const two = await semaphore.acquire();
+    one[dispose]();
+    assert.equal(semaphore.available, 1);
+    await two[asyncDispose]();
+    assert.equal(semaphore.available, 2);
+  });
+
+  it('does not let tryAcquire overtake who waits', async () => {
+    const semaphore = new Semaphore(2);
+    const release = await semaphore.acquire();
+    const heavy = semaphore.acquire({ weight: 2 });
+    assert.equal(semaphore.available, 1);
+    assert.equal(await semaphore.tryAcquire(), null);
+    release();
+    (await heavy)();
+  });
+
+  it('is private without a name', async () => {
+    const [one, other] = [new Semaphore(1), new Semaphore(1)];
+    const release = await one.acquire();
+    assert.equal(other.available, 1);
+    const { held } = await locks.query();
+    assert.ok(held.every(({ mode }) => mode !== 'shared'));
+    release();
+  });
+
+  it('with a name is made of the shared locks of that name', async () => {
+    const name = freshName();
+    const semaphore = new Semaphore(name, { permits: 2 });
+    const other = new Semaphore(name, { permits: 2 });
+    const release = await semaphore.acquire();
+    assert.equal(other.available, 1);
+    const lock = await locks.acquire(name, shared(2));
+    assert.equal(semaphore.available, 0);
+    lock.release();
+    release();
+    const writer = await locks.acquire(name);
+    assert.equal(semaphore.available, 0);
+    writer.release();
+  });
+
+  it('is in the bucket that is given', async () => {
+    const bucket = openBucket(freshName());
+    const semaphore = new Semaphore('x', { permits: 1, bucket });
+    const release = await semaphore.acquire();
+    assert.equal((await bucket.locks.query()).held.length, 1);
+    release();
+  });
+
+  it('of a name rejects with a TypeError where another has other permits', async () => {
+    const name = freshName();
+    const release = await new Semaphore(name, { permits: 2 }).acquire();
+    await assert.rejects(new Semaphore(name, { permits: 3 }).acquire(), TypeError);
+    release();
+  });
+
+  it('takes the options of requests', async () => {
+    const semaphore = new Semaphore(1);
+    const held = deferred();
+    const running = semaphore.run(() => held.promise);
+    await assert.rejects(semaphore.acquire({ timeout: 1 }), { name: 'TimeoutError' });
+    await assert.rejects(semaphore.acquire({ maxPending: 0 }), { name: 'QuotaExceededError' });
+    const controller = new AbortController();
+    const waiting = semaphore.acquire({ signal: controller.signal });
+    controller.abort('reason');
+    await assert.rejects(waiting, (reason) => reason === 'reason');
+    held.resolve();
+    await running;
+  });
+
+  for (const [title, options] of [
+    ['mode', { mode: 'shared' }],
+    ['limit', { limit: 1 }],
+    ['ifAvailable', { ifAvailable: true }],
+    ['steal', { steal: true }],
+  ]) {
+    it(`refuses the option ${title}`, async () => {
+      const semaphore = new Semaphore(1);
+      await assert.rejects(semaphore.acquire(options), TypeError);
+      await assert.rejects(
+        semaphore.run(() => {}, options),
+        TypeError,
+      );
+    });
+  }
+
+  for (const given of [[], [0], [1.5], [2 ** 31], ['x'], ['x', { permits: 0 }], [undefined]]) {
+    it(`throws a TypeError for new Semaphore(${given.map((one) => JSON.stringify(one))})`, () => {
+      assert.throws(() => new Semaphore(...given), TypeError);
+    });
+  }
+
+  it('rejects a weight above the permits with a TypeError', async () => {
+    await assert.rejects(new Semaphore(2).acquire({ weight: 3 }), TypeError);
+  });
+
+  it('of a reserved name throws a NotSupportedError', () => {
+    assert.throws(() => new Semaphore('-x', { permits: 1 }), { name: 'NotSupportedError' });
+  });
+});
