@@ -43,9 +43,10 @@ it('a callback whose thread hears of the theft only when it releases rejects', (
     );
     await once(worker, 'message');
     const outcome = once(worker, 'message');
+    const exited = once(worker, 'exit');
     await locks.request('x', { steal: true }, () => Atomics.store(shared, 0, 1));
     assert.deepEqual(await outcome, ['AbortError']);
-    await once(worker, 'exit');
+    await exited;
   `));
 
 it('a theft near the end of the stack is told, however many there are', () =>
