@@ -107,7 +107,9 @@ class Entry {
 
   /** It has not let go of its lock, or what its lock serves has not. */
   get uses() {
-    return (!this.left || this.inner.some((it) => it.uses)) && !this.lost;
+    // What was not served yet may be refused: exclusive inside of shared.
+    const holds = this.arrived && !this.left;
+    return (holds || this.inner.some((it) => it.uses)) && !this.lost;
   }
 
   /** It has its lock: alone, and nobody who came later had his before. */

@@ -172,7 +172,7 @@ describe('the tarball', () => {
     const allowed = [
       /^(package\.json|LICENSE|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md)$/,
       /^docs\/\w+\.(md|json|svg)$/,
-      /^examples\/\w+\.js$/,
+      /^examples\/[\w-]+\.js$/,
       /^lib\/([a-z]+\/)?[\w-]+\.(js|mjs|d\.ts)$/,
       /^types\/[\w-]+\.d\.(ts|mts)$/,
       /^prebuilds\/(SHA256SUMS|[\w-]+\/web_locks\.node)$/,
