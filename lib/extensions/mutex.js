@@ -18,6 +18,7 @@ const { NamedLock } = require('./named-lock.js');
  * @property {AbortSignal} [signal]
  * @property {string} [label]
  * @property {number} [warnAfter]
+ * @property {number} [maxPending]
  * @property {'reject'} [deadlock]
  * @property {boolean} [reentrant]
  */

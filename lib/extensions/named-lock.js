@@ -8,7 +8,7 @@ const { rejected } = require('../platform/intrinsics.js');
 const { privateName, theLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { backendOf } = require('../standard/lock-manager.js');
-const { checkName, toCallback, toDOMString } = require('../standard/webidl.js');
+const { checkName, describe, toCallback, toDOMString } = require('../standard/webidl.js');
 const { bucketBackend } = require('./buckets.js');
 const { LockError, capitalized } = require('./lock-errors.js');
 const { HandleRequest } = require('./lock-handle.js');
@@ -65,6 +65,12 @@ class NamedLock {
    */
   constructor(kind, name, options, operation, more = []) {
     const isPrivate = name === undefined;
+    if (typeof name === 'object') {
+      throw typeError(operation, `The name is ${describe(name)}, not a string.`);
+    }
+    if (options !== undefined && options !== null && typeof options !== 'object') {
+      throw typeError(operation, `The options are ${describe(options)}, not an object.`);
+    }
     refuseOthers(options, isPrivate ? OF_PRIVATE : OF_NAMED, more, operation);
     const { bucket, label, locks } = options ?? {};
     if (label !== undefined) this.#label = toDOMString(label, operation, "The 'label' option");

@@ -34,8 +34,8 @@ class Semaphore {
     const permits = toCount(given, 1, NEW, 'The number of permits');
     if (permits === undefined) throw typeError(NEW, 'The number of permits is missing.');
     const more = isPrivate ? [] : ['permits'];
-    const resourceName = isPrivate ? undefined : String(name);
-    this.#lock = new NamedLock('semaphore', resourceName, options, NEW, more);
+    if (name === undefined) throw typeError(NEW, 'The name is missing.');
+    this.#lock = new NamedLock('semaphore', isPrivate ? undefined : name, options, NEW, more);
     this.#permits = permits;
   }
 
@@ -47,7 +47,8 @@ class Semaphore {
       if (holders[i].mode === 'exclusive') return 0;
       units -= holders[i].weight;
     }
-    return units;
+    // A lock that has another limit may be more than these.
+    return Math.max(units, 0);
   }
 
   /**

@@ -251,7 +251,8 @@ class Watch {
  * @returns {NodeJS.Timeout}
  */
 function later(milliseconds, then) {
-  const part = Math.min(milliseconds, LONGEST_TIMER);
+  // A timer leaves fractions away, and would be early.
+  const part = Math.min(Math.ceil(milliseconds), LONGEST_TIMER);
   return setTimeout(() => then(milliseconds - part), part);
 }
 

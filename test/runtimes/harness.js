@@ -15,6 +15,7 @@ const runtime = globalThis.Bun ? 'bun' : globalThis.Deno ? 'deno' : 'node';
 
 const tests = [];
 const suites = [];
+const atTheEnd = [];
 
 /** What the tests use of `node:test`. */
 const shim = {
@@ -28,6 +29,7 @@ const shim = {
     if (second && first.skip) return;
     tests.push({ title: [...suites, title].join(' > '), run: second ?? first });
   },
+  after: (hook) => atTheEnd.push(hook),
 };
 
 /** What the files that are run get in place of what Bun and Deno have. */
@@ -64,6 +66,7 @@ async function runFile(file, print) {
       print(`FAILED: ${title}\n${error?.stack ?? error}\n${error?.cause?.stack ?? ''}`);
     }
   }
+  for (const hook of atTheEnd) await hook();
   return failed;
 }
 
