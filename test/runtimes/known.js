@@ -12,10 +12,10 @@ module.exports = {
     'is granted although the process failed to exit while it blocked',
     'ends the process where one of its listeners throws',
     // process.exit() while a worker blocks was seen not to end the process, 4 times in 12.
-    // It runs a program that asks for `gc`, which Bun's contexts do not have.
-    'the holdTimeout option > does not keep the event loop alive',
     'ends the process where the main thread has not loaded the package',
     'ends the process where its listeners were removed',
+    // It runs a program that asks for `gc`, which Bun's contexts do not have.
+    'the holdTimeout option > does not keep the event loop alive',
   ],
   deno: [
     // Listeners that stop the propagation of an event cannot be resisted.
