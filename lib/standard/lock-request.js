@@ -181,10 +181,10 @@ class LockRequest {
     if (options.signal && this.state !== ENDED) follow(options.signal, this);
     if (this.state === PENDING) observer?.arm();
     if (observer) {
-      const { state } = this;
       observer.started();
-      if (state === GRANTED) observer.granted();
-      else if (state === UNAVAILABLE) observer.missed();
+      // Who hears of it may have had it given up.
+      if (this.state === GRANTED) observer.granted();
+      else if (this.state === UNAVAILABLE) observer.missed();
     }
     if (this.error !== undefined) this.fail(this.error);
     this.backend.tell();

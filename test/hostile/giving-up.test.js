@@ -300,3 +300,17 @@ describe('a request that fails before it was made', () => {
     assert.deepEqual(value, HELD);
   });
 });
+
+it('a subscriber of .start that aborts hears of no grant after the end', () =>
+  run(`
+    const controller = new AbortController();
+    const told = [];
+    subscribe('locks.request.start', () => controller.abort(new Error('enough')));
+    subscribe('locks.request.grant', () => told.push('grant'));
+    subscribe('locks.request.end', () => told.push('end'));
+    await assert.rejects(
+      locks.request('x', { signal: controller.signal }, () => assert.fail('called')),
+      { message: 'enough' },
+    );
+    assert.deepEqual(told, ['end']);
+  `));
