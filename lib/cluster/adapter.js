@@ -1,0 +1,225 @@
+'use strict';
+
+/**
+ * The contract between the cluster backend and an engine: a server that all machines reach, and
+ * that holds the lock state. Whoever has written an Adapter for his engine has locks on it. This
+ * file has types, and the few answers; docs/ADAPTERS.md says how to write one.
+ *
+ * Sessions. All that a manager holds and waits for belongs to its session, a lease: the server
+ * forgets a session, with its locks and requests, when it was not renewed for `ttl` milliseconds.
+ * The clock is the server's in everything that an adapter answers; it never sends a time.
+ *
+ * Names. The state of a name is one queue. A request enters at its end, a thief at its head, but
+ * behind the thieves that were granted; a prefix of it is *held*: a lock is granted when it comes
+ * to stand in that prefix. Exclusive: alone. Shared: with others, as long as their weights do not
+ * add up to more than the name's limit (0: none). What would fit does not overtake what does not.
+ * The first shared request sets the limit of a name; it stays until nobody holds the name or waits
+ * for it. Names are UTF-16 code units, lone surrogates among them, of any length, and different
+ * if one code unit is. Requests of a session that has expired count for nothing, wherever they
+ * stand: nothing is refused or made to wait on their account longer than until the next `sweep`,
+ * and `ifAvailable` not even that.
+ *
+ * Tokens. A grant gets a number, greater than that of any grant of the name before: after restarts,
+ * fail-overs and lost data, too. 1 to 2^63 - 1.
+ *
+ * Quarantine. After anything that may have lost what the server knew of grants (a promotion, a
+ * restart without the data) it grants nothing for one `ttl`: requests queue, a thief at the
+ * head, `ifAvailable` is UNAVAILABLE. Meanwhile those who held something have lost it by their own
+ * clocks.
+ *
+ * Marks. A name can be marked as done for a time, in the step that ends a lock of it. A mark is no
+ * part of the queue: it outlives locks, sessions and thefts, and nobody is kept waiting by it. It
+ * is gone when its time is over, by the server's clock, or with the data.
+ *
+ * References. A request has a number, its `ref`, that no other request of the same manager has, in
+ * none of its sessions. An operation that comes again answers the same: a request whose `ref` the
+ * session has is answered by what it is now, granted or queued, and an end of what is not there is
+ * an end. What comes by a connection that was replaced (`hello`) changes nothing any more.
+ */
+
+/** @typedef {import('../backend/contract.js').LockMode} LockMode */
+
+/**
+ * Who a session is, for `query` and for those who look into the server.
+ * @typedef {object} SessionInfo
+ * @property {string} clientId nobody else's in the cluster; the same in all sessions of a manager
+ * @property {string} host the machine's name
+ * @property {number} pid
+ * @property {number} threadId
+ * @property {string} threadName '' for none
+ * @property {string} version of this library
+ */
+
+/**
+ * Requests a lock. In a group, a few that are made at once: no other operation comes between
+ * them, on any of their names. Members of a group follow one another in one step, and are all of
+ * one kind and of different names. With `ifAvailable` the group gets all its locks or none: if one
+ * cannot be had, that one says why, the others are UNAVAILABLE, and nothing has changed.
+ * @typedef {object} RequestOp
+ * @property {'request' | 'ifAvailable' | 'steal'} kind to wait; or not to; or to take the locks
+ *   that are held on the name away from whoever holds them (those stop being held, and their
+ *   sessions are told: `stolen`)
+ * @property {number} ref 1 to 2^53 - 1; grows from one request to the next
+ * @property {string} name
+ * @property {LockMode} mode
+ * @property {number} limit of a shared request: how many units of the name may be held at a time,
+ *   1 to 2^31 - 1; 0 for no limit, and for an exclusive one
+ * @property {number} weight how many of them it takes, 1 to `limit`; 0 without a limit
+ * @property {number} maxPending of a `request`: QUEUE_FULL if it had to wait and so many wait on
+ *   the name already; -1 for any number
+ * @property {string} label for `query`; '' for none
+ * @property {number} group 0 for none; the same number within a group, in a step
+ */
+
+/**
+ * Releases a lock, or takes a request back: this `ref` is gone, whatever it was.
+ * @typedef {object} EndOp
+ * @property {'end'} kind
+ * @property {number} ref
+ * @property {string | undefined} name undefined, rarely, where only the `ref` is known: the server
+ *   told it by `renew`
+ * @property {number} keep milliseconds for which the name is marked, if the session holds the lock,
+ *   which is exclusive; 0 for no mark
+ */
+
+/** @typedef {RequestOp | EndOp} Op */
+
+/**
+ * What became of an operation. To requests: GRANTED, QUEUED (a `request`; a `steal` in a
+ * quarantine), UNAVAILABLE (an `ifAvailable`), OTHER_LIMIT (shared, and the name has another limit,
+ * which `limit` tells; not of a `steal`), QUEUE_FULL, FAILED (this one cannot be done; nothing was
+ * changed; `error` tells why). To ends: ENDED, or FAILED never. NOT_MARKED, to an end with `keep`
+ * whose lock was not held; if it comes again, and the mark that it has set is there: ENDED.
+ * @typedef {{ code: Code, token: bigint, limit: number, error: unknown }} Answer
+ */
+
+/**
+ * @typedef {'granted' | 'queued' | 'unavailable' | 'otherLimit' | 'queueFull' | 'failed' | 'ended'
+ *   | 'notMarked'} Code
+ */
+
+/** @type {(code: Code) => Readonly<Answer>} */
+const plain = (code) => Object.freeze({ code, token: 0n, limit: 0, error: undefined });
+
+const QUEUED = plain('queued');
+const UNAVAILABLE = plain('unavailable');
+const QUEUE_FULL = plain('queueFull');
+const ENDED = plain('ended');
+const NOT_MARKED = plain('notMarked');
+
+/** @type {(token: bigint) => Answer} */
+const granted = (token) => ({ code: 'granted', token, limit: 0, error: undefined });
+/** @type {(limit: number) => Answer} */
+const otherLimit = (limit) => ({ code: 'otherLimit', token: 0n, limit, error: undefined });
+/** @type {(error: unknown) => Answer} */
+const failed = (error) => ({ code: 'failed', token: 0n, limit: 0, error });
+
+/**
+ * @typedef {object} Renewal
+ * @property {boolean} alive false: the server does not have the session, or its lease has run out;
+ *   the rest means nothing then
+ * @property {Map<number, bigint>} mine all locks and requests of the session, by `ref`: the
+ *   token, 0n if it waits. As of one instant, not before this renewal was sent, and not before the
+ *   lease was extended
+ * @property {Map<number, string>} [stolen] locks of the session that were stolen, by `ref`: the
+ *   client id of the thief. For engines that remember it; without it, a theft whose `stolen` got
+ *   lost is told as a lock lost
+ * @property {number} nextExpiryIn milliseconds until the next lease of another session runs out, as
+ *   far as it is ahead of this session's requests (more are allowed); Infinity for none
+ * @property {number} grantsIn milliseconds until the quarantine is over; 0 if there is none
+ */
+
+/**
+ * A lock or a request, for `query`.
+ * @typedef {object} Entry
+ * @property {string} name
+ * @property {LockMode} mode
+ * @property {bigint} token 0n: it waits
+ * @property {string} clientId
+ * @property {string} host
+ * @property {number} pid
+ * @property {number} threadId
+ * @property {string} threadName
+ * @property {string} label
+ * @property {number} waited milliseconds: until the grant, or so far
+ * @property {number} held milliseconds since the grant; 0 if it waits
+ * @property {number} limit 0 for none
+ * @property {number} weight 0 without a limit
+ */
+
+/**
+ * What an adapter tells of its own accord, at any time; these calls do not throw, and may be made
+ * in a call of the adapter's. They are hints: what gets lost is found by the next `renew`. What
+ * they say of a `ref` must have been true of it. The session sets them before its first call.
+ * @typedef {object} AdapterEvents
+ * @property {(ref: number, token: bigint) => void} granted a request that waited is granted
+ * @property {(ref: number, thief: string) => void} stolen a lock was stolen, by that client id
+ * @property {() => void} changed something else may have changed, or hints may have got lost: the
+ *   session renews, and so compares, at once
+ * @property {(error: unknown) => void} down the connection is gone: steps and renewals cannot be
+ *   answered, or hints not heard, any more. The session calls `hello`. Not of a connection that
+ *   `open` or `hello` has replaced, or is making
+ */
+
+/**
+ * An engine. Its calls do not throw; their promises may reject with anything, which `classify`
+ * understands. A call that is never answered is given up by the session, which then says `hello`,
+ * or `open`. All calls but `open`, `close`, `query` and `dispose` are about the session that `open`
+ * returned last.
+ *
+ * At a time there is at most one `step` under way, at most one `renew`, at most one `sweep`; those
+ * `marked` and `query` come in any combination. Nothing of an adapter keeps the event loop alive:
+ * the session does so while somebody waits for something.
+ *
+ * @typedef {object} Adapter
+ * @property {string} id the same for those that manage the same locks (server, bucket), and for no
+ *   others; does not have to tell two servers apart
+ * @property {AdapterEvents} events set by the session
+ * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean }} can
+ *   whether it knows `limit` and `maxPending`; groups; `keep` and `marked`
+ * @property {(info: SessionInfo, ttl: number) => Promise<{ session: string, ttl: number }>} open
+ *   connects if it has to, and starts a new session, of which steps can be made at once and hints
+ *   are heard. Its lease lasts from a time not before the call. `ttl`: milliseconds wanted, and
+ *   those that the server keeps to. May be called again while it is under way: the later one
+ *   counts, and whatever the earlier ones have made ends by itself. `close` of the session before
+ *   may be under way
+ * @property {() => Promise<void>} hello replaces the connection, for the same session: the one
+ *   there is does nothing any more, at the server neither, and what it was asked need not settle.
+ *   Then hints are heard, and not those that came before. May be called again while it is under
+ *   way. If the session is dead it rejects so
+ * @property {(ops: Op[]) => Promise<Answer[]>} step does all operations in their order, as one:
+ *   nobody sees some of them done and some not. At least one; at most 100, unless a group has more.
+ *   Whoever is granted something by it is told (`granted`), in the order of the grants; the
+ *   session itself by the answers, if the operation is among these, and by hints, if not. Does
+ *   nothing, and rejects, if the session is dead
+ * @property {() => Promise<Renewal>} renew extends the lease to `ttl` from now. Says
+ *   `alive: false`, or rejects so, if it has run out: a dead session does not come back
+ * @property {() => Promise<void>} sweep ends the sessions whose lease has run out, and grants what
+ *   can be granted by that, or by the end of a quarantine
+ * @property {(session: string) => Promise<void>} close ends a session, with its locks and requests,
+ *   if it is there, and grants what can be granted then
+ * @property {(name?: string) => Promise<Entry[]>} query all locks and requests of sessions that are
+ *   alive, or those of one name; those of a name in the order of its queue, as of one instant
+ * @property {(name: string) => Promise<boolean>} [marked] whether a name is marked, as of an
+ *   instant after the call
+ * @property {() => Promise<void>} dispose nothing is called after it: gives back connections and
+ *   timers, calls no events any more. Does not reject
+ * @property {(error: any) => 'dead' | 'retry' | 'fatal'} classify what a rejection means: `dead`,
+ *   the session is not there any more; `retry`, it may go well another time, by another connection;
+ *   `fatal`, it never will, and the user has to change something. Does not throw; what it does not
+ *   know is `retry`
+ * @property {(client: any, lock: { ref: number, name: string, token: bigint }) => Promise<boolean>}
+ *   [guard] of engines that have transactions: makes it certain that the lock is still held when
+ *   the transaction commits that the user has begun on his `client`; false if it is not held now
+ */
+
+module.exports = {
+  ENDED,
+  NOT_MARKED,
+  QUEUED,
+  QUEUE_FULL,
+  UNAVAILABLE,
+  failed,
+  granted,
+  otherLimit,
+};

@@ -1,0 +1,386 @@
+'use strict';
+
+/**
+ * The backend of a cluster's lock manager: what contract.js of the backends asks for, by a session
+ * with an engine. It keeps requests and places together, and tells users what the session has made
+ * known, after its state is complete.
+ *
+ * Threads: one; each has a backend of its own. Errors: as in contract.js; those of the session are
+ * the `cause` of what requests and locks end with.
+ */
+
+const { randomBytes } = require('node:crypto');
+const { channel } = require('node:diagnostics_channel');
+const process = require('node:process');
+const { NO_TAG } = require('../backend/contract.js');
+const { notSupportedError } = require('../platform/errors.js');
+const { report } = require('../platform/intrinsics.js');
+const { hostname } = require('../platform/machine.js');
+const { threadId, threadName } = require('../platform/thread.js');
+const { closeAtExit, doNotCloseAtExit } = require('./exit.js');
+const { HELD, Place } = require('./place.js');
+const { Session } = require('./session.js');
+const { toDetails, toHolders, toSnapshot } = require('./snapshot.js');
+const { Telling } = require('./telling.js');
+const { version } = require('../../package.json');
+
+/** @typedef {import('./adapter.js').Adapter} Adapter */
+/** @typedef {import('./adapter.js').Answer} Answer */
+/** @typedef {import('./adapter.js').SessionInfo} SessionInfo */
+/** @typedef {import('../backend/contract.js').Backend} Backend */
+/** @typedef {import('../backend/contract.js').Requester} Requester */
+/** @typedef {InstanceType<typeof import('./place.js').Place>} RequestPlace */
+/** @typedef {import('./session.js').Reason} Reason */
+/** @typedef {import('./session.js').State} State */
+
+/** @typedef {{ state: State, reason?: Reason, cause?: unknown }} Change of a session */
+
+/** The longest time that an error about a wait is kept back for those who hold the lock. */
+const LOOK = 1000;
+
+/** What has become of a session: `{ id, state, reason, cause }`. */
+const sessions = channel('locks.session');
+
+const KINDS = /** @type {const} */ ({
+  wait: 'request',
+  ifAvailable: 'ifAvailable',
+  steal: 'steal',
+});
+
+const { asIntN } = BigInt;
+
+/** @implements {Backend} */
+class ClusterBackend {
+  findsDeadlocks = false;
+  /** @type {Requester[]} */
+  unfinished = [];
+  #adapter;
+  #info;
+  #session;
+  #label;
+  #onChange;
+  #telling = new Telling();
+  /** By tag. @type {Map<number, RequestPlace>} */
+  #places = new Map();
+  #tags = 0;
+  #groups = 0;
+
+  /**
+   * @param {Adapter} adapter this backend's alone
+   * @param {object} options
+   * @param {number} options.ttl milliseconds that a lease lasts
+   * @param {string} [options.label] of requests that have none
+   * @param {(change: Change) => void} [options.onChange] is told what becomes of the session
+   * @param {Partial<SessionInfo>} [options.info] for tests
+   * @param {import('./clock.js').Clock} [options.clock] for tests
+   * @param {Partial<import('./session.js').Rules>} [options.rules] for tests
+   */
+  constructor(adapter, { ttl, label = '', onChange = () => {}, info, clock, rules }) {
+    this.id = adapter.id;
+    this.#info = { ...thisThread(), ...info };
+    this.#adapter = adapter;
+    this.#label = label;
+    this.#onChange = onChange;
+    if (adapter.can.groups) this.requestAll = this.#requestAll;
+    if (adapter.guard) this.guard = this.#guard;
+    if (adapter.can.marks) this.marked = this.#marked;
+    this.#session = new Session(
+      { adapter, ttl, clock, rules, info: this.#info },
+      {
+        granted: (place) => this.#granted(place),
+        refused: (place, answer) => this.#refused(place, answer),
+        stolen: (place, thief) => this.#lost(place, (lock) => lock.stolen(thief)),
+        lost: (place, reason, cause) =>
+          this.#lost(place, (lock) => lock.lost(reason, asError(cause))),
+        failed: (place, error) => this.#failed(place, error),
+        changed: (state, reason, cause) => this.#changed({ state, reason, cause }),
+        settled: () => this.#settled(),
+      },
+    );
+    this.#session.start();
+    closeAtExit(this);
+  }
+
+  get ready() {
+    return this.#session.ready;
+  }
+
+  get state() {
+    return this.#session.state;
+  }
+
+  // What a LockManager calls.
+
+  /** @param {Requester} request */
+  request(request) {
+    if (!this.#refuse(request)) this.#session.ask([this.#place(request, 0)]);
+  }
+
+  /** @type {((requests: Requester[]) => void) | undefined} */
+  requestAll;
+
+  /** @param {Requester[]} requests */
+  #requestAll(requests) {
+    const asked = requests.filter((request) => !this.#refuse(request));
+    const group = asked.length > 1 ? ++this.#groups : 0;
+    if (asked.length > 0) this.#session.ask(asked.map((request) => this.#place(request, group)));
+  }
+
+  /**
+   * @param {Requester} request
+   * @returns {boolean} whether it is answered: it cannot be made
+   */
+  #refuse(request) {
+    const { error } = this.#session;
+    if (error !== undefined) {
+      request.failed(error);
+      return true;
+    }
+    const isLimited = request.limit !== undefined || request.maxPending !== undefined;
+    if (!isLimited || this.#adapter.can.limits) return false;
+    request.failed(notSupportedError("'limit' and 'maxPending' cannot be used with this engine."));
+    return true;
+  }
+
+  /**
+   * @param {Requester} request gets a tag
+   * @param {number} group 0 for none
+   */
+  #place(request, group) {
+    const limit = request.mode === 'shared' ? (request.limit ?? 0) : 0;
+    const place = new Place(request, {
+      kind: KINDS[request.disposition],
+      ref: 0,
+      name: request.name,
+      mode: request.mode,
+      limit,
+      weight: limit > 0 ? (request.weight ?? 1) : 0,
+      maxPending: request.maxPending ?? -1,
+      label: request.label ?? this.#label,
+      group,
+    });
+    if (++this.#tags === NO_TAG) this.#tags++;
+    request.tag = this.#tags;
+    this.#places.set(request.tag, place);
+    return place;
+  }
+
+  /** @param {Requester} request */
+  withdraw(request) {
+    return this.#end(request);
+  }
+
+  /** @param {Requester} lock */
+  release(lock) {
+    return this.#end(lock);
+  }
+
+  /**
+   * @param {Requester} request
+   * @returns {Promise<void> | undefined}
+   */
+  #end(request) {
+    const place = this.#placeOf(request);
+    if (!place) return undefined;
+    const ended = this.#session.end(place, request.keep);
+    this.#forget(request);
+    return ended;
+  }
+
+  tell() {
+    this.#telling.tell(false);
+    if (this.unfinished.length > 0) this.undo();
+  }
+
+  /**
+   * `finish` ends what is not ended. Anything that happens later has it called too, should there be
+   * no stack even for this.
+   */
+  undo = () => {
+    this.#finishSoon();
+  };
+
+  async #finishSoon() {
+    await undefined;
+    const { unfinished } = this;
+    for (let i = 0; i < unfinished.length; i++) {
+      try {
+        unfinished[i].finish();
+      } catch (error) {
+        report(error);
+      }
+    }
+    unfinished.length = 0;
+  }
+
+  /** @param {string} [name] */
+  async query(name) {
+    return toSnapshot(await this.#session.query(name));
+  }
+
+  /** @param {string} [name] */
+  async details(name) {
+    return toDetails(await this.#session.query(name));
+  }
+
+  /** @param {string} name */
+  async holders(name) {
+    const entries = await this.#session.lookAt(name, LOOK);
+    return entries && toHolders(entries);
+  }
+
+  /**
+   * @param {Requester} request
+   * @param {boolean} isHeld
+   * @returns {import('../backend/contract.js').CycleEntry}
+   */
+  entryOf({ name, mode, label = this.#label, limit = 0, weight = 1 }, isHeld) {
+    const { clientId, host, pid, threadId, threadName } = this.#info;
+    return {
+      clientId,
+      host,
+      pid,
+      threadId,
+      threadName,
+      name,
+      mode,
+      label,
+      waited: 0,
+      held: 0,
+      limit,
+      weight: limit > 0 ? weight : 0,
+      token: 0n,
+      isHeld,
+    };
+  }
+
+  /**
+   * If it is not, it is lost by this call.
+   * @param {Requester} lock
+   */
+  holds(lock) {
+    return this.remaining(lock) > 0;
+  }
+
+  /** @param {Requester} lock */
+  remaining(lock) {
+    return this.#placeOf(lock)?.state === HELD ? this.#session.remaining() : 0;
+  }
+
+  /** @type {((lock: Requester, client: any) => Promise<void>) | undefined} */
+  guard;
+
+  /**
+   * @param {Requester} lock
+   * @param {any} client see `lock.guard`
+   */
+  async #guard(lock, client) {
+    const place = this.#placeOf(lock);
+    if (place?.state === HELD && this.#adapter.guard) {
+      const { ref, name } = place.op;
+      const { token } = place;
+      if (await this.#adapter.guard(client, { ref, name, token })) return;
+      // Somebody else has it, or will have: this one is told at once.
+      this.#session.isMissing(place);
+    }
+    throw lock.lossReason();
+  }
+
+  /** @type {((lock: Requester) => Promise<boolean>) | undefined} */
+  marked;
+
+  /** @param {Requester} lock */
+  async #marked(lock) {
+    const place = this.#placeOf(lock);
+    return place?.state === HELD && (await this.#session.isMarked(place));
+  }
+
+  close() {
+    const closed = this.#session.close();
+    doNotCloseAtExit(this);
+    this.#telling.tell(false);
+    return closed;
+  }
+
+  // What the session tells.
+
+  /** @param {RequestPlace} place */
+  #granted({ owner, token }) {
+    owner.granted(Number(asIntN(32, token)) >>> 0, Number(asIntN(32, token >> 32n)) >>> 0);
+    this.#telling.answer(owner);
+  }
+
+  /**
+   * @param {RequestPlace} place
+   * @param {Answer} answer
+   */
+  #refused({ owner }, { code, limit, error }) {
+    this.#forget(owner);
+    if (code === 'unavailable') owner.unavailable();
+    else if (code === 'otherLimit') owner.otherLimit?.(limit);
+    else if (code === 'queueFull') owner.queueFull?.();
+    else owner.failed(error);
+    this.#telling.answer(owner);
+  }
+
+  /**
+   * @param {RequestPlace} place
+   * @param {(lock: Requester) => void} how
+   */
+  #lost({ owner }, how) {
+    this.#forget(owner);
+    how(owner);
+    this.#telling.loss(owner);
+  }
+
+  /**
+   * @param {RequestPlace} place
+   * @param {unknown} error
+   */
+  #failed({ owner }, error) {
+    this.#forget(owner);
+    owner.failed(error);
+    this.#telling.answer(owner);
+  }
+
+  /** @param {Change} change */
+  #changed(change) {
+    this.#telling.change(() => {
+      if (sessions.hasSubscribers) sessions.publish({ id: this.id, ...change });
+    });
+    this.#telling.change(() => this.#onChange(change));
+  }
+
+  #settled() {
+    this.#telling.tell(true);
+    if (this.unfinished.length > 0) this.undo();
+  }
+
+  /** @param {Requester} request */
+  #placeOf({ tag }) {
+    return this.#places.get(tag);
+  }
+
+  /** @param {Requester} request */
+  #forget(request) {
+    this.#places.delete(request.tag);
+    request.tag = NO_TAG;
+  }
+}
+
+/** @param {unknown} cause */
+const asError = (cause) => (cause instanceof Error ? cause : undefined);
+
+/** @returns {SessionInfo} */
+function thisThread() {
+  return {
+    clientId: `node-${process.pid}-${threadId}-${randomBytes(8).toString('hex')}`,
+    host: hostname(),
+    pid: process.pid,
+    threadId,
+    threadName,
+    version,
+  };
+}
+
+module.exports = { ClusterBackend };

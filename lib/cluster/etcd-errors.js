@@ -1,0 +1,159 @@
+'use strict';
+
+/**
+ * What can go wrong between us and etcd: errors with a `code`, whose messages say what to do, and
+ * which of them another attempt can help.
+ */
+
+const { plainError } = require('../platform/errors.js');
+
+/**
+ * By code: what a rejection means. What is not here is `retry`.
+ * @type {Record<string, 'dead' | 'retry' | 'fatal'>}
+ */
+const MEANING = {
+  ERR_WEB_LOCKS_SESSION_DEAD: 'dead',
+  ERR_WEB_LOCKS_RIGHTS: 'fatal',
+  ERR_WEB_LOCKS_SERVER: 'fatal',
+};
+
+/** @param {any} error */
+const classify = (error) => MEANING[error?.code] ?? 'retry';
+
+const deadError = () =>
+  plainError('The session has expired at the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
+
+const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
+
+const newLeaderError = () =>
+  plainError('etcd has another leader since. It is asked again.', UNREACHABLE);
+
+const noWatchError = () =>
+  plainError(
+    'etcd answers, but a watch is not heard. What is between here and there (a proxy, a load ' +
+      'balancer, the `fetch` option) has to pass on each part of a response as it comes: turn ' +
+      'its buffering off.',
+    'ERR_WEB_LOCKS_NO_WATCH',
+  );
+
+/**
+ * @param {string} endpoint
+ * @param {any} cause of `fetch`
+ */
+const unreachableError = (endpoint, cause) => {
+  const reason = cause?.cause?.message || cause?.message || cause;
+  return plainError(`etcd at ${endpoint} cannot be reached: ${reason}`, UNREACHABLE, { cause });
+};
+
+const UNREACHABLE = 'ERR_WEB_LOCKS_UNREACHABLE';
+
+/** @param {string} name */
+const longNameError = (name) =>
+  plainError(
+    `A name of ${name.length} code units, or a label, is more than a request to etcd may have.`,
+    'ERR_WEB_LOCKS_TOO_LARGE',
+  );
+
+/** Of gRPC: what a gateway gives as `code`. */
+const INVALID_ARGUMENT = 3;
+const NOT_FOUND = 5;
+const PERMISSION_DENIED = 7;
+const UNIMPLEMENTED = 12;
+const UNAUTHENTICATED = 16;
+
+/**
+ * @typedef {object} Refusal what etcd said
+ * @property {number} status of HTTP
+ * @property {number} code of gRPC; 0 for none
+ * @property {string} message
+ */
+
+/**
+ * @param {number} status
+ * @param {string} text of the response
+ * @returns {Refusal}
+ */
+function refusalOf(status, text) {
+  try {
+    const body = JSON.parse(text);
+    // In a stream the error is an object.
+    const { code, grpc_code: grpcCode, message, error } = body.error?.message ? body.error : body;
+    return { status, code: Number(code ?? grpcCode ?? 0), message: String(message ?? error) };
+  } catch {
+    return { status, code: 0, message: text.trim().slice(0, 200) || `HTTP status ${status}` };
+  }
+}
+
+/**
+ * @param {Refusal} refusal
+ * @returns {boolean} whether a new token helps
+ */
+const isTokenOver = ({ code, message }) =>
+  code === UNAUTHENTICATED || /invalid auth token|auth store is old/.test(message);
+
+/**
+ * In their order: what matches first counts.
+ * @type {[(refusal: Refusal) => boolean, string, string][]}
+ */
+const REFUSALS = [
+  [
+    ({ code, message }) => code === NOT_FOUND && message.includes('lease'),
+    'ERR_WEB_LOCKS_SESSION_DEAD',
+    'The session has expired at the server',
+  ],
+  [
+    ({ code, message }) =>
+      code === PERMISSION_DENIED ||
+      /authentication failed|user name|auth token|root user/.test(message),
+    'ERR_WEB_LOCKS_RIGHTS',
+    'etcd refuses the user. Give openBucket the option `auth` with `user` and `password`, of a ' +
+      'user whose role may read and write all keys that begin with `web-locks/`',
+  ],
+  [
+    ({ status, code }) => status === 404 || code === UNIMPLEMENTED,
+    'ERR_WEB_LOCKS_SERVER',
+    'There is no JSON gateway of etcd 3.4 or newer at this endpoint. Give the URL for clients, ' +
+      'such as http://host:2379, and do not start etcd with --enable-grpc-gateway=false',
+  ],
+  [
+    ({ message }) => message.includes('too many operations'),
+    'ERR_WEB_LOCKS_TOO_MANY',
+    'These are too many names for one transaction. Ask for fewer at once, or start etcd with ' +
+      'a greater --max-txn-ops',
+  ],
+  [
+    ({ code, message }) => code === INVALID_ARGUMENT && message.includes('too large'),
+    'ERR_WEB_LOCKS_TOO_LARGE',
+    'This is more than a request to etcd may have',
+  ],
+  [
+    ({ message }) => message.includes('space exceeded'),
+    'ERR_WEB_LOCKS_SPACE',
+    'etcd has no space left. Start it with --auto-compaction-retention=5m, compact and ' +
+      'defragment it, and disarm its alarm',
+  ],
+];
+
+/**
+ * @param {string} endpoint
+ * @param {Refusal} refusal
+ */
+function refusedError(endpoint, refusal) {
+  for (const [matches, code, message] of REFUSALS) {
+    if (matches(refusal)) return plainError(`${message}. (${endpoint}: ${refusal.message})`, code);
+  }
+  return plainError(`etcd at ${endpoint} does not answer: ${refusal.message}`, UNREACHABLE);
+}
+
+module.exports = {
+  classify,
+  deadError,
+  isTokenOver,
+  longNameError,
+  newLeaderError,
+  noWatchError,
+  refusalOf,
+  refusedError,
+  staleError,
+  unreachableError,
+};

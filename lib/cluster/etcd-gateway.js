@@ -1,0 +1,278 @@
+'use strict';
+
+/**
+ * Calls of etcd's JSON gateway, by `fetch`: Node's own, as it was when this was loaded, or the
+ * user's, which sees to TLS, client certificates, proxies. A gateway has several endpoints, of
+ * which the next one is taken for each connection; a connection stays with its endpoint.
+ *
+ * Sockets of Node's `fetch` (and undici's) do not keep the event loop alive for our calls. With
+ * another `fetch` a watch does, until the bucket is closed.
+ *
+ * Threads: one. Errors: what is rejected with is of etcd-errors.js.
+ */
+
+const { channel } = require('node:diagnostics_channel');
+const { AbortController } = require('../platform/realm.js');
+const {
+  isTokenOver,
+  refusalOf,
+  refusedError,
+  staleError,
+  unreachableError,
+} = require('./etcd-errors.js');
+const { version } = require('../../package.json');
+
+/** @typedef {(url: string, options: any) => Promise<any>} Fetch */
+/** @typedef {{ user: string, password: string }} Auth */
+
+const ownFetch = /** @type {Fetch | undefined} */ (globalThis.fetch);
+const { TextDecoder } = globalThis;
+
+const AGENT = `web-locks/${version}`;
+
+let isUnrefing = false;
+/** undici tells which socket it is about to use for a request. */
+function unrefOurSockets() {
+  if (isUnrefing) return;
+  isUnrefing = true;
+  channel('undici:client:sendHeaders').subscribe((/** @type {any} */ { request, socket }) => {
+    if (String(request?.headers).includes(AGENT)) socket?.unref?.();
+  });
+}
+
+class Gateway {
+  /** What to say of where it is. */
+  endpoint;
+  #endpoints;
+  #next = 0;
+  #auth;
+  #fetch;
+  /** The token of the user, if there is one. @type {string | undefined} */
+  #token;
+
+  /**
+   * @param {object} options
+   * @param {string[]} options.endpoints
+   * @param {Auth} [options.auth]
+   * @param {Fetch} [options.fetch]
+   * @throws {TypeError} there is no `fetch`
+   */
+  constructor({ endpoints, auth, fetch = ownFetch }) {
+    if (typeof fetch !== 'function') {
+      throw new TypeError("There is no global fetch, and the 'fetch' option is not a function.");
+    }
+    this.#endpoints = endpoints;
+    this.#auth = auth;
+    this.#fetch = fetch;
+    this.endpoint = endpoints[0];
+    unrefOurSockets();
+  }
+
+  get size() {
+    return this.#endpoints.length;
+  }
+
+  /** @returns {Link} to the next endpoint */
+  connect() {
+    this.endpoint = this.#endpoints[this.#next % this.#endpoints.length];
+    this.#next++;
+    return new Link(this, this.endpoint);
+  }
+
+  /**
+   * @param {number} offset
+   * @returns {Link} to an endpoint: 0, that of the last connection; 1, the one after it
+   */
+  link(offset) {
+    const at = this.#endpoints.indexOf(this.endpoint) + offset;
+    return new Link(this, this.#endpoints[at % this.#endpoints.length]);
+  }
+
+  /**
+   * @param {Link} link
+   * @param {string} path
+   * @param {object} body
+   * @param {AbortSignal} signal
+   * @returns {Promise<any>} a response that is one
+   */
+  async post(link, path, body, signal) {
+    for (let isAgain = false; ; isAgain = true) {
+      const headers = { ...(await this.#headers(link, signal)) };
+      const response = await this.#send(link, path, body, headers, signal);
+      if (response.status === 200) return response;
+      const refusal = refusalOf(response.status, await read(link, response));
+      if (!this.#auth || isAgain || !isTokenOver(refusal)) {
+        throw refusedError(link.endpoint, refusal);
+      }
+      if (this.#token === headers.authorization) this.#token = undefined;
+    }
+  }
+
+  /**
+   * @param {Link} link
+   * @param {string} path
+   * @param {object} body
+   * @param {Record<string, string>} headers
+   * @param {AbortSignal} signal
+   */
+  async #send(link, path, body, headers, signal) {
+    if (link.isDropped) throw staleError();
+    try {
+      return await this.#fetch(`${link.endpoint}/v3/${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'user-agent': AGENT, ...headers },
+        body: JSON.stringify(body),
+        signal,
+      });
+    } catch (error) {
+      throw unreachableError(link.endpoint, error);
+    }
+  }
+
+  /**
+   * @param {Link} link
+   * @param {AbortSignal} signal
+   * @returns {Promise<Record<string, string>>}
+   */
+  async #headers(link, signal) {
+    if (!this.#auth) return {};
+    this.#token ??= await this.#authenticate(link, this.#auth, signal);
+    return this.#token ? { authorization: this.#token } : {};
+  }
+
+  /**
+   * @param {Link} link
+   * @param {Auth} auth
+   * @param {AbortSignal} signal
+   * @returns {Promise<string>} '' if etcd wants none
+   */
+  async #authenticate(link, { user, password }, signal) {
+    const body = { name: user, password };
+    const response = await this.#send(link, 'auth/authenticate', body, {}, signal);
+    const text = await read(link, response);
+    if (response.status === 200) return String(jsonOf(text)?.token ?? '');
+    const refusal = refusalOf(response.status, text);
+    if (refusal.message.includes('authentication is not enabled')) return '';
+    throw refusedError(link.endpoint, refusal);
+  }
+}
+
+/** A connection: calls at one endpoint, until it is dropped. */
+class Link {
+  #gateway;
+  /** Of the calls under way. @type {Set<AbortController>} */
+  #aborts = new Set();
+  isDropped = false;
+
+  /**
+   * @param {Gateway} gateway
+   * @param {string} endpoint
+   */
+  constructor(gateway, endpoint) {
+    this.#gateway = gateway;
+    this.endpoint = endpoint;
+  }
+
+  /**
+   * @param {string} path
+   * @param {object} body
+   * @returns {Promise<any>} the answer, of a call that has one
+   */
+  async call(path, body) {
+    const abort = this.#begin();
+    try {
+      const response = await this.#gateway.post(this, path, body, abort.signal);
+      const text = await read(this, response);
+      const answer = jsonOf(text);
+      const { error, result } = answer ?? {};
+      if (!answer || error) throw refusedError(this.endpoint, refusalOf(response.status, text));
+      return result ?? answer;
+    } finally {
+      this.#aborts.delete(abort);
+    }
+  }
+
+  /** A signal for each call: one for all would keep what each of them has left there. */
+  #begin() {
+    const abort = new AbortController();
+    this.#aborts.add(abort);
+    return abort;
+  }
+
+  /**
+   * @param {object} body
+   * @param {(result: any) => void} hear is called with each part of the answer
+   * @param {(error: unknown) => void} end is called when there will be no more, unless it was
+   *   dropped
+   * @returns {Promise<void>} settles when there is an answer
+   */
+  async watch(body, hear, end) {
+    const abort = this.#begin();
+    const response = await this.#gateway.post(this, 'watch', body, abort.signal);
+    this.#listen(response, hear, end);
+  }
+
+  /**
+   * @param {any} response
+   * @param {(result: any) => void} hear
+   * @param {(error: unknown) => void} end
+   */
+  async #listen(response, hear, end) {
+    /** @type {unknown} */
+    let reason = 'the watch has ended';
+    try {
+      const decoder = new TextDecoder();
+      let rest = '';
+      for await (const chunk of response.body) {
+        const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+        rest = String(lines.pop());
+        for (const line of lines) if (line && !this.isDropped) this.#hearLine(line, hear);
+      }
+    } catch (error) {
+      reason = error;
+    }
+    if (!this.isDropped) end(unreachableError(this.endpoint, reason));
+  }
+
+  /**
+   * @param {string} line
+   * @param {(result: any) => void} hear
+   */
+  #hearLine(line, hear) {
+    const { error, result } = JSON.parse(line);
+    if (!result) throw new Error(error?.message ?? line);
+    hear(result);
+  }
+
+  /** Nothing that was asked is answered any more. */
+  drop() {
+    if (this.isDropped) return;
+    this.isDropped = true;
+    for (const abort of this.#aborts) abort.abort();
+    this.#aborts.clear();
+  }
+}
+
+/**
+ * @param {Link} link
+ * @param {any} response
+ * @returns {Promise<string>}
+ */
+async function read(link, response) {
+  try {
+    return await response.text();
+  } catch (error) {
+    throw unreachableError(link.endpoint, error);
+  }
+}
+
+/** @param {string} text */
+function jsonOf(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+module.exports = { Gateway, Link };

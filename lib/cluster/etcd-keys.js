@@ -1,0 +1,157 @@
+'use strict';
+
+/**
+ * The keys of a bucket in etcd, and what is in them. All begin with `web-locks/1/<bucket>/`, and
+ * are bound to the lease of a session, so that etcd ends all that a session has at one revision.
+ *
+ *   s/<lease>                                a session: who it is. Its version counts connections
+ *   m/<lease>                                written to see it come by the watch
+ *   q/<name>/a/<lease>-<ref>                 a thief
+ *   q/<name>/b/<lease>-<ref>                 an exclusive request
+ *   q/<name>/c/<limit>/<lease>-<ref>         a shared one
+ *
+ * What is marked as done is `web-locks/1-done/<bucket>/<name>`, which nobody watches, bound to a
+ * lease of its own. In the value is who has marked it.
+ *
+ * Numbers have their full width, so that keys are in the order of numbers; 1 is the version of all
+ * this. In names and buckets what is not a letter, a digit, `_`, `.` or `-` is `%` and the code
+ * unit; what is long is `#` and its SHA-256, and the name is in the value.
+ */
+
+const { createHash } = require('node:crypto');
+
+/** @typedef {import('./adapter.js').RequestOp} RequestOp */
+
+/**
+ * @typedef {object} RequestKey
+ * @property {'a' | 'b' | 'c'} kind
+ * @property {number} limit
+ * @property {string} lease
+ * @property {number} ref
+ * @property {string | undefined} name undefined: see the value
+ */
+
+const ROOT = 'web-locks/1/';
+const DONE = 'web-locks/1-done/';
+/** The most code units of a name that a key has. */
+const LONG = 512;
+
+/** @param {string} text any code units */
+function encode(text) {
+  const plain = text.replace(
+    /[^A-Za-z0-9_.-]/g,
+    (unit) => `%${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  if (plain.length <= LONG) return plain;
+  return `#${createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('hex')}`;
+}
+
+/** @param {string} part of a key, not of a long name */
+const decode = (part) =>
+  part.replace(/%([0-9a-f]{4})/g, (_, digits) => String.fromCharCode(Number.parseInt(digits, 16)));
+
+/** @param {string} key @returns {string} the first key that does not begin with it */
+const after = (key) => key.slice(0, -1) + String.fromCharCode(key.charCodeAt(key.length - 1) + 1);
+
+/** @param {string} text of ASCII, as keys are */
+const base64 = (text) => Buffer.from(text, 'latin1').toString('base64');
+/** @param {unknown} value */
+const base64Json = (value) => Buffer.from(JSON.stringify(value)).toString('base64');
+/** @param {string} key */
+const textOf = (key) => Buffer.from(key, 'base64').toString('latin1');
+/** @param {string} value */
+const valueOf = (value) => JSON.parse(Buffer.from(value, 'base64').toString());
+
+/** @param {number} limit */
+const tenDigits = (limit) => String(limit).padStart(10, '0');
+
+class Keys {
+  /** @param {string} bucket */
+  constructor(bucket) {
+    const part = encode(bucket);
+    this.prefix = `${ROOT}${part}/`;
+    this.donePrefix = `${DONE}${part}/`;
+  }
+
+  /** @param {string} name */
+  done(name) {
+    return this.donePrefix + encode(name);
+  }
+
+  /** @param {string} lease */
+  session(lease) {
+    return `${this.prefix}s/${lease}`;
+  }
+
+  /** @param {string} lease */
+  mark(lease) {
+    return `${this.prefix}m/${lease}`;
+  }
+
+  /** @param {string} name @returns {string} what the keys of its requests begin with */
+  queue(name) {
+    return `${this.prefix}q/${encode(name)}/`;
+  }
+
+  /**
+   * @param {string} name
+   * @param {number} limit
+   */
+  shared(name, limit) {
+    return `${this.queue(name)}c/${tenDigits(limit)}/`;
+  }
+
+  /**
+   * @param {RequestOp} op
+   * @param {string} lease
+   */
+  request({ kind, mode, name, limit, ref }, lease) {
+    const own = `${lease}-${String(ref).padStart(16, '0')}`;
+    if (kind === 'steal') return `${this.queue(name)}a/${own}`;
+    return mode === 'shared' ? this.shared(name, limit) + own : `${this.queue(name)}b/${own}`;
+  }
+
+  /**
+   * @param {string} key of this bucket
+   * @returns {{ type: string, lease: string, request?: RequestKey }}
+   */
+  parse(key) {
+    const [type, ...parts] = key.slice(this.prefix.length).split('/');
+    if (type !== 'q') return { type, lease: parts[0] };
+    const [lease, ref] = String(parts.at(-1)).split('-');
+    const [name, kind] = parts;
+    return {
+      type,
+      lease,
+      request: {
+        kind: /** @type {any} */ (kind),
+        limit: kind === 'c' ? Number(parts[2]) : 0,
+        lease,
+        ref: Number(ref),
+        name: name[0] === '#' ? undefined : decode(name),
+      },
+    };
+  }
+
+  /** @param {RequestOp} op */
+  value({ name, weight, label }) {
+    const isLong = encode(name)[0] === '#';
+    return base64Json({ weight, label, name: isLong ? name : undefined });
+  }
+}
+
+/**
+ * @param {string} lease of a session, as in keys
+ * @param {number} ref
+ * @returns {string} the lease of the mark that the end of its request sets, as etcd has it: always
+ *   the same, so that there is one, however often it is asked for
+ */
+function doneLease(lease, ref) {
+  const hash = createHash('sha256').update(`${lease}-${ref}`).digest();
+  return String(BigInt.asUintN(62, hash.readBigUInt64LE()) + 1n);
+}
+
+/** @param {string} lease etcd's number @returns {string} as it is in keys */
+const leaseKey = (lease) => BigInt(lease).toString(16).padStart(16, '0');
+
+module.exports = { Keys, after, base64, base64Json, doneLease, leaseKey, textOf, valueOf };

@@ -1,0 +1,215 @@
+'use strict';
+
+/**
+ * What can go wrong between us and PostgreSQL: errors with a `code`, whose messages say what to do,
+ * and which of them another attempt can help.
+ */
+
+const { plainError, quote } = require('../platform/errors.js');
+const { theLock } = require('../platform/names.js');
+
+/** Another attempt may go well, perhaps at another server. */
+const RETRY = 'retry';
+/** The user has to change something. */
+const FATAL = 'fatal';
+/** The session is gone. */
+const DEAD = 'dead';
+
+/**
+ * By code: what a rejection means. What is not here is `retry`.
+ * @type {Record<string, 'dead' | 'retry' | 'fatal'>}
+ */
+const MEANING = {
+  ERR_WEB_LOCKS_SESSION_DEAD: DEAD,
+  ERR_WEB_LOCKS_NO_NOTIFY: FATAL,
+  ERR_WEB_LOCKS_RIGHTS: FATAL,
+  ERR_WEB_LOCKS_DATABASE: FATAL,
+  ERR_WEB_LOCKS_SCHEMA: FATAL,
+  ERR_WEB_LOCKS_ISOLATION: FATAL,
+  ERR_WEB_LOCKS_POOL_ENDED: FATAL,
+  ERR_WEB_LOCKS_SERVER: FATAL,
+};
+
+/** @param {any} error */
+const classify = (error) => MEANING[error?.code] ?? RETRY;
+
+const deadError = () =>
+  plainError('The session has expired at the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
+
+const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
+
+const POOLER =
+  'a pooler such as pgbouncer, in transaction or statement mode, is between it and PostgreSQL';
+const DIRECTLY =
+  'Give `openBucket` the option `listen`: a pg Pool that connects to the server directly, or ' +
+  'through a pooler in session mode.';
+
+const noNotifyError = () =>
+  plainError(
+    `No NOTIFY arrives through this pool: ${POOLER}. ${DIRECTLY} One of its clients is used, for ` +
+      'all that this bucket does.',
+    'ERR_WEB_LOCKS_NO_NOTIFY',
+  );
+
+/** @param {any} pool */
+const exhaustedError = (pool) =>
+  plainError(
+    `All ${pool.options?.max ?? ''} clients of the pool are in use, and a bucket needs one for ` +
+      'itself. Raise `max`, or release clients sooner.',
+    'ERR_WEB_LOCKS_POOL_EXHAUSTED',
+  );
+
+const smallPoolError = () =>
+  Object.assign(
+    new TypeError(
+      'The pool has a `max` of less than 2. A bucket keeps one client to itself, so that nothing ' +
+        'would be left for you: raise `max`, or give a pool of its own as `listen`.',
+    ),
+    { code: 'ERR_WEB_LOCKS_POOL_TOO_SMALL' },
+  );
+
+const endedPoolError = () =>
+  plainError('The pool was ended. Close a bucket before its pool.', 'ERR_WEB_LOCKS_POOL_ENDED');
+
+const standbyError = () =>
+  plainError(
+    'The server is a standby, which cannot keep locks. Connect to the primary.',
+    'ERR_WEB_LOCKS_STANDBY',
+  );
+
+const notReplicatedError = () =>
+  plainError(
+    'The server answered without having waited for its synchronous standby, so the answer may be ' +
+      'lost in a promotion. It is asked again.',
+    'ERR_WEB_LOCKS_NOT_REPLICATED',
+  );
+
+/**
+ * @param {string} schema
+ * @param {string} problem
+ */
+const schemaError = (schema, problem) =>
+  plainError(
+    `The schema "${schema}" ${problem}. All who share locks need the same: update, or take ` +
+      'another name by the option `schema`.',
+    'ERR_WEB_LOCKS_SCHEMA',
+  );
+
+/** @param {string} version */
+const oldServerError = (version) =>
+  plainError(`PostgreSQL ${version} is too old: 13 or newer is needed.`, 'ERR_WEB_LOCKS_SERVER');
+
+const BUSY = 'ERR_WEB_LOCKS_BUSY';
+
+/**
+ * @param {any} error
+ * @returns {boolean} whether a statement waited for a name for too long
+ */
+const isBusy = (error) => error?.code === BUSY && error.cause?.code === '55P03';
+
+/** @param {string} text */
+const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
+
+/**
+ * @param {any} error of a statement that waited
+ * @param {{ pid: number, application: string, seconds: number, name: string }} guard what it waits
+ *   for
+ */
+const guardedError = (error, { pid, application, seconds, name }) =>
+  plainError(
+    `${capitalized(theLock(name))} is guarded by a transaction that is open for ${seconds} s, of ` +
+      `the server process ${pid}${application && ` (${quote(application)})`}. Nobody else gets ` +
+      'it before that ends: commit it, or end it by pg_terminate_backend.',
+    BUSY,
+    { cause: error.cause },
+  );
+
+const REFUSED = {
+  code: 'ERR_WEB_LOCKS_RIGHTS',
+  message: 'The server refuses the login. Look at the user, the password, and pg_hba.conf.',
+};
+const NO_DATABASE = {
+  code: 'ERR_WEB_LOCKS_DATABASE',
+  message: 'There is no such database at this server. Create it, or name another one.',
+};
+
+/** Of a client of pg, and of pgbouncer: those have no codes that tell. @type {[RegExp, any][]} */
+const BY_TEXT = [
+  [/^SASL: .*password must be/, REFUSED],
+  [/^(no such database|bouncer config error)/, NO_DATABASE],
+];
+
+/** @type {Record<string, (schema: string) => { code: string, message: string }>} */
+const BY_STATE = {
+  // insufficient_privilege
+  42501: (schema) => ({
+    code: 'ERR_WEB_LOCKS_RIGHTS',
+    message:
+      `The database user may not use, or not create, the schema "${schema}". Let an ` +
+      'administrator run the SQL and the GRANTs of docs/CLUSTER.md.',
+  }),
+  // invalid_password, invalid_authorization_specification
+  '28P01': () => REFUSED,
+  28000: () => REFUSED,
+  // invalid_catalog_name
+  '3D000': () => NO_DATABASE,
+  WL001: () => ({
+    code: 'ERR_WEB_LOCKS_ISOLATION',
+    message: `Transactions are not READ COMMITTED, and cannot be: ${POOLER}. ${DIRECTLY}`,
+  }),
+  // read_only_sql_transaction: a primary that was demoted, or a role that is read only
+  25006: () => ({
+    code: 'ERR_WEB_LOCKS_STANDBY',
+    message: 'The server is read only, so it cannot keep locks. Connect to the primary.',
+  }),
+  53300: () => ({
+    code: 'ERR_WEB_LOCKS_UNREACHABLE',
+    message: 'The server has no connection left: raise max_connections, or lower `max` of pools.',
+  }),
+  // lock_not_available, query_canceled
+  '55P03': () => ({
+    code: BUSY,
+    message: 'A name is locked at the server for long: is a `guard` open in a long transaction?',
+  }),
+  57014: () => ({ code: BUSY, message: 'The statement was cancelled.' }),
+};
+
+/**
+ * @param {any} error of pg
+ * @param {string} schema
+ * @returns {Error} with a code of ours, and the error as `cause`
+ */
+function explain(error, schema) {
+  if (String(error?.code).startsWith('ERR_WEB_LOCKS_')) return error;
+  const text = String(error?.message);
+  const known = BY_STATE[error?.code]?.(schema) ?? BY_TEXT.find(([is]) => is.test(text))?.[1];
+  if (known) {
+    const { code, message } = known;
+    return plainError(`${message} (${error.message})`, code, { cause: error });
+  }
+  const isOfServer = typeof error?.severity === 'string' && !/^(57P|08)/.test(error.code);
+  return plainError(
+    isOfServer
+      ? `PostgreSQL refuses: ${error.message}`
+      : `PostgreSQL cannot be reached: ${error?.message ?? error}`,
+    isOfServer ? 'ERR_WEB_LOCKS_POSTGRES' : 'ERR_WEB_LOCKS_UNREACHABLE',
+    { cause: error },
+  );
+}
+
+module.exports = {
+  classify,
+  deadError,
+  endedPoolError,
+  exhaustedError,
+  explain,
+  guardedError,
+  isBusy,
+  noNotifyError,
+  notReplicatedError,
+  oldServerError,
+  schemaError,
+  smallPoolError,
+  staleError,
+  standbyError,
+};

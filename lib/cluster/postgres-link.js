@@ -1,0 +1,332 @@
+'use strict';
+
+/**
+ * A connection to PostgreSQL for one session: one client of the user's pool, kept. It listens on
+ * the session's channel, and all statements of the session go through it, so that an answer proves
+ * that notifications come, too, and a pool whose clients are all in use costs no lease.
+ *
+ * What fails on the connection is told once, by `onDown`; what comes after `drop` is not told.
+ */
+
+const {
+  endedPoolError,
+  exhaustedError,
+  explain,
+  noNotifyError,
+  notReplicatedError,
+  oldServerError,
+  standbyError,
+} = require('./postgres-errors.js');
+
+/**
+ * How long a notification that is to show whether any arrive may come after an answer that it has
+ * to come before, in milliseconds.
+ */
+const PROBE_MS = 2_000;
+/** How long the pool may take to give a client, while all are in use, in milliseconds. */
+const PATIENCE_MS = 5_000;
+
+/** After so long another client is asked for, in milliseconds. */
+const LATE_MS = 1_000;
+/** As long as so few have not come. */
+const MOST = 3;
+
+/** Of a warning: a cancelled wait for the synchronous standby has it. */
+const WARNING = '01000';
+
+/** Values as the server writes them: users may have other parsers in pg. */
+const RAW = { getTypeParser: () => (/** @type {string} */ value) => value };
+
+/** @param {string | { name?: string, text: string, values?: unknown[] }} query */
+const raw = (query) =>
+  typeof query === 'string' ? { text: query, types: RAW } : { ...query, types: RAW };
+
+/**
+ * What is used of a Pool of pg.
+ * @typedef {object} Pool
+ * @property {() => Promise<any>} connect
+ * @property {(query: any) => Promise<any>} query
+ * @property {{ max?: number }} [options]
+ * @property {number} [idleCount]
+ * @property {number} [totalCount]
+ * @property {boolean} [ending]
+ * @property {boolean} [ended]
+ */
+
+class Link {
+  #client;
+  #schema;
+  #isDown = false;
+  /** Called with each notification. @type {(payload: string) => void} */
+  onNotification = () => {};
+  /** Called once, with an error. @type {(error: unknown) => void} */
+  onDown = () => {};
+  /** Rejects the statements that are not answered. @type {Set<(error: unknown) => void>} */
+  #waiting = new Set();
+  /** Settles when the last statement has: a client of pg is given one at a time. */
+  #last = /** @type {Promise<unknown>} */ (Promise.resolve());
+
+  /**
+   * @param {any} client of the pool
+   * @param {string} schema for messages
+   */
+  constructor(client, schema) {
+    this.#client = client;
+    this.#schema = schema;
+    client.unref?.();
+    client.on('error', this.#fail);
+    client.on('end', this.#fail);
+    client.on('notification', this.#hear);
+    client.on('notice', this.#notice);
+  }
+
+  /**
+   * Makes it one that hears what is told to the session.
+   * @param {Pool} pool of its client
+   * @param {string} session
+   * @param {number} ttl milliseconds
+   * @param {string} then a statement that is run last
+   * @returns {Promise<any>} the statement's result
+   */
+  async open(pool, session, ttl, then) {
+    const listen = `LISTEN wl_${session}`;
+    const { isPooled } = await this.#examine();
+    if (isPooled) {
+      await this.run(listen);
+      await this.#probe(pool, session, Math.min(PROBE_MS, ttl / 4));
+    }
+    // One message, one transaction: not of the kind that is the default afterwards.
+    const begin = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE';
+    const results = await this.run([begin, settings(ttl), listen, then].join(';'));
+    return results.at(-1);
+  }
+
+  /** Whether it is a primary that is new enough; whether somebody is in between. */
+  async #examine() {
+    const { rows } = await this.run(
+      `SELECT pg_backend_pid() AS pid, pg_is_in_recovery() AS standby,
+        current_setting('server_version_num') AS number,
+        current_setting('server_version') AS version`,
+    );
+    const [{ number, pid, standby, version }] = rows;
+    if (Number(number) < 130_000) throw oldServerError(version);
+    if (standby === 't') throw standbyError();
+    return { isPooled: Number(pid) !== this.#client.processID };
+  }
+
+  /**
+   * Rejects if nothing arrives that another client tells the session.
+   * @param {Pool} pool
+   * @param {string} session
+   * @param {number} patience milliseconds
+   */
+  async #probe(pool, session, patience) {
+    /** @type {NodeJS.Timeout | undefined} */
+    let timer;
+    const before = this.onNotification;
+    /** @type {Promise<unknown>} */
+    const heard = new Promise((resolve) => {
+      this.onNotification = resolve;
+    });
+    try {
+      await within(pool, pool.query(`NOTIFY wl_${session}, 'probe'`));
+      await this.run('SELECT');
+      const late = new Promise((_, reject) => {
+        timer = setTimeout(() => reject(noNotifyError()), patience);
+      });
+      await Promise.race([heard, late]);
+    } catch (error) {
+      throw explain(error, this.#schema);
+    } finally {
+      clearTimeout(timer);
+      this.onNotification = before;
+    }
+  }
+
+  get isDown() {
+    return this.#isDown;
+  }
+
+  /**
+   * Runs a statement, or a few without values. Meanwhile the event loop is kept alive.
+   * @param {string | { name?: string, text: string, values?: unknown[] }} query
+   * @returns {Promise<any>} rejects with an error of ours; also when the connection ends, or the
+   *   server did not wait for its standby
+   */
+  async run(query) {
+    /** @type {(error: unknown) => void} */
+    let reject = () => {};
+    const failed = new Promise((_, no) => {
+      reject = no;
+    });
+    if (this.#waiting.size === 0) this.#client.ref?.();
+    this.#waiting.add(reject);
+    try {
+      return await Promise.race([this.#next(query), failed]);
+    } catch (error) {
+      throw explain(error, this.#schema);
+    } finally {
+      this.#waiting.delete(reject);
+      if (this.#waiting.size === 0 && !this.#isDown) this.#client.unref?.();
+      failed.catch(() => {});
+    }
+  }
+
+  /**
+   * @param {Parameters<Link['run']>[0]} query
+   * @returns {Promise<any>} of the client, after what was asked before
+   */
+  #next(query) {
+    const answer = this.#last.then(() => !this.#isDown && this.#client.query(raw(query)));
+    this.#last = answer.catch(() => {});
+    return answer;
+  }
+
+  /** Ends the connection, without a word; what is under way rejects. */
+  drop() {
+    this.onDown = () => {};
+    this.onNotification = () => {};
+    this.#fail();
+  }
+
+  /** @param {unknown} [error] */
+  #fail = (error) => {
+    if (this.#isDown) return;
+    this.#isDown = true;
+    const why = explain(error ?? new Error('the connection ended'), this.#schema);
+    for (const reject of this.#waiting) reject(why);
+    const client = this.#client;
+    client.removeListener('notification', this.#hear);
+    client.removeListener('notice', this.#notice);
+    // A client of pg that is given back with an error is ended; its stream may never say so.
+    client.release(why);
+    client.connection?.stream?.destroy?.();
+    this.onDown(why);
+  };
+
+  /** @param {{ payload: string }} message */
+  #hear = ({ payload }) => this.onNotification(payload);
+
+  /** @param {{ code: string }} notice */
+  #notice = (notice) => {
+    if (notice.code === WARNING && this.#waiting.size > 0) this.#fail(notReplicatedError());
+  };
+}
+
+/**
+ * Each statement needs them; a client that is kept has them to itself.
+ * @param {number} ttl milliseconds
+ */
+const settings = (ttl) => `
+  SET default_transaction_isolation TO 'read committed';
+  SET default_transaction_read_only TO off;
+  SET statement_timeout TO 0;
+  SET lock_timeout TO ${Math.ceil(ttl / 4)};
+  SET client_min_messages TO warning;
+  SET enable_seqscan TO off;
+  SET jit TO off;
+  SELECT set_config('synchronous_commit', 'on', false)
+    WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
+
+/**
+ * @param {Pool} pool
+ * @param {Promise<any>} promise of something that needs a client of the pool
+ * @returns {Promise<any>} as that one; rejects if all clients stay in use
+ */
+async function within(pool, promise) {
+  /** @type {NodeJS.Timeout | undefined} */
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => {
+      const { idleCount, options, totalCount } = pool;
+      if (idleCount === 0 && Number(totalCount) >= Number(options?.max))
+        reject(exhaustedError(pool));
+    }, PATIENCE_MS);
+    timer.unref();
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+    promise.catch(() => {});
+  }
+}
+
+/**
+ * Clients of a pool, one after another: of a server that does not answer only a few are asked
+ * for, so that it does not use up the pool.
+ */
+class Source {
+  #pool;
+  #schema;
+  /** Who wants the client that is under way. @type {((client: any) => void) | undefined} */
+  #wanted;
+  /** @type {{ promise: Promise<any>, since: number } | undefined} */
+  #pending;
+  /** Clients that were asked for and have not come. */
+  #count = 0;
+  #turn = 0;
+
+  /**
+   * @param {Pool} pool
+   * @param {string} schema
+   */
+  constructor(pool, schema) {
+    this.#pool = pool;
+    this.#schema = schema;
+  }
+
+  /**
+   * @returns {Promise<any>} a client. An earlier call that has none yet gets none
+   */
+  async take() {
+    const pool = this.#pool;
+    if (pool.ending || pool.ended) throw endedPoolError();
+    this.cancel();
+    const turn = this.#turn;
+    try {
+      return await within(pool, this.#ask());
+    } catch (error) {
+      if (turn === this.#turn) this.cancel();
+      throw explain(error, this.#schema);
+    }
+  }
+
+  /** Nobody wants the client that is under way any more. */
+  cancel() {
+    this.#turn++;
+    this.#wanted = undefined;
+  }
+
+  /** @returns {Promise<any>} */
+  #ask() {
+    const now = performance.now();
+    const isLate = this.#pending && now - this.#pending.since > LATE_MS && this.#count < MOST;
+    if (!this.#pending || isLate) this.#connect(now);
+    const { promise } = /** @type {{ promise: Promise<any> }} */ (this.#pending);
+    return new Promise((resolve, reject) => {
+      this.#wanted = resolve;
+      promise.catch(reject);
+    });
+  }
+
+  /** @param {number} since */
+  #connect(since) {
+    const pending = { promise: this.#pool.connect(), since };
+    this.#pending = pending;
+    this.#count++;
+    const done = () => {
+      this.#count--;
+      if (this.#pending === pending) this.#pending = undefined;
+    };
+    pending.promise.then((client) => {
+      done();
+      const wanted = this.#wanted;
+      this.#wanted = undefined;
+      if (wanted) wanted(client);
+      else client.release();
+    }, done);
+  }
+}
+
+module.exports = { Link, Source, raw };

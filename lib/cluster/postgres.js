@@ -1,0 +1,501 @@
+'use strict';
+
+/**
+ * The adapter of PostgreSQL (adapter.js): calls of the functions of sql/postgres.sql, by a client
+ * of the user's pg Pool that it keeps for itself (postgres-link.js).
+ *
+ * A step is one statement, and so one transaction. It is told of grants and thefts by NOTIFY in the
+ * transaction that made them. The schema is made on first use.
+ */
+
+const { createHash, randomBytes } = require('node:crypto');
+const { readFileSync } = require('node:fs');
+const path = require('node:path');
+
+const {
+  ENDED,
+  NOT_MARKED,
+  QUEUED,
+  QUEUE_FULL,
+  UNAVAILABLE,
+  granted,
+  otherLimit,
+} = require('./adapter.js');
+const { Link, Source, raw } = require('./postgres-link.js');
+const {
+  classify,
+  deadError,
+  explain,
+  guardedError,
+  isBusy,
+  schemaError,
+  smallPoolError,
+  staleError,
+} = require('./postgres-errors.js');
+
+/** @typedef {import('./adapter.js').Adapter} Adapter */
+/** @typedef {import('./adapter.js').Op} Op */
+/** @typedef {InstanceType<typeof Link>} OpenLink */
+/** @typedef {import('./postgres-link.js').Pool} Pool */
+
+/** Of the schema. Another one that changes what it means has another number. */
+const VERSION = 2;
+
+/** @type {Record<Op['kind'], number>} */
+const KINDS = { request: 0, ifAvailable: 1, steal: 2, end: 3 };
+
+/** PostgreSQL's names of errors: of a schema, a table, a function that is not there. */
+const NOT_THERE = ['3F000', '42P01', '42883'];
+
+/**
+ * @param {string} text UTF-16 code units
+ * @returns {Buffer} the same, little endian; lone surrogates, too
+ */
+const bytes = (text) => Buffer.from(text, 'utf16le');
+/** @param {string} hex of bytea: `\\x` and hexadecimal digits */
+const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');
+/**
+ * @param {string | null} array of numbers: `{1,2}`
+ * @returns {string[]}
+ */
+const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1, -1).split(','));
+
+/** @type {import('./adapter.js').AdapterEvents} */
+const noEvents = { granted() {}, stolen() {}, changed() {}, down() {} };
+
+/** @implements {Adapter} */
+class PostgresAdapter {
+  /** @type {string} */
+  id;
+  can = Object.freeze({ limits: true, groups: true, marks: true });
+  /** @type {import('./adapter.js').AdapterEvents} */
+  events = noEvents;
+  classify = classify;
+
+  #pool;
+  #schema;
+  #durability;
+  #bucket;
+  /** @type {Map<string, Buffer>} keys by name, of names that were used last */
+  #keys = new Map();
+  /** The connection there is. @type {OpenLink | undefined} */
+  #link;
+  /** One that is not ready yet. @type {OpenLink | undefined} */
+  #making;
+  #source;
+  /** Its number in the session. */
+  #number = 0;
+  /** The session that `open` started last; '' for none. */
+  #session = '';
+  #ttl = 0;
+  /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
+  #turn = 0;
+  #isPrepared = false;
+
+  /**
+   * @param {string} bucket
+   * @param {object} options
+   * @param {Pool} options.pool
+   * @param {Pool} [options.listen] one to take the client from instead
+   * @param {string} [options.schema]
+   * @param {'logged' | 'unlogged'} [options.durability] undefined: as the schema is; a new one:
+   *   'logged'
+   */
+  constructor(bucket, { pool, listen, schema = 'web_locks', durability }) {
+    checkPool(pool, 'pool');
+    if (listen !== undefined) checkPool(listen, 'listen');
+    else if (Number(pool.options?.max) < 2) throw smallPoolError();
+    if (typeof schema !== 'string' || !/^[a-z_][a-z0-9_]{0,62}$/.test(schema)) {
+      throw new TypeError("The 'schema' option is not a name of lower-case letters, digits and _.");
+    }
+    if (durability !== undefined && durability !== 'logged' && durability !== 'unlogged') {
+      throw new TypeError("The 'durability' option is neither 'logged' nor 'unlogged'.");
+    }
+    this.#pool = listen ?? pool;
+    this.#source = new Source(this.#pool, schema);
+    this.#schema = schema;
+    this.#durability = durability;
+    this.#bucket = bytes(bucket);
+    this.id = `postgres ${schema} ${bucket}`;
+  }
+
+  /**
+   * @param {import('./adapter.js').SessionInfo} info
+   * @param {number} ttl milliseconds
+   */
+  async open(info, ttl) {
+    const session = newSession();
+    const turn = this.#replace();
+    const link = await this.#connect(turn);
+    try {
+      await link.open(this.#pool, session, ttl, 'SELECT');
+      if (!this.#isPrepared) await this.#prepare(link);
+      const { rows } = await link.run({
+        text: `SELECT ${this.#schema}.open($1, $2, $3, $4) AS ttl`,
+        values: [session, this.#bucket, JSON.stringify(info), ttl],
+      });
+      const given = Number(rows[0].ttl);
+      this.#keep(turn, link, session, 1, given);
+      return { session, ttl: given };
+    } catch (error) {
+      link.drop();
+      throw error;
+    }
+  }
+
+  async hello() {
+    const session = this.#session;
+    const turn = this.#replace();
+    const link = await this.#connect(turn);
+    try {
+      const statement = `SELECT ${this.#schema}.hello(${session}) AS number`;
+      const { rows } = await link.open(this.#pool, session, this.#ttl, statement);
+      if (rows[0].number === null) throw deadError();
+      this.#keep(turn, link, session, Number(rows[0].number), this.#ttl);
+    } catch (error) {
+      link.drop();
+      throw error;
+    }
+  }
+
+  /** @param {Op[]} ops */
+  async step(ops) {
+    const { rows } = await this.#runStep(ops);
+    const codes = listOf(rows[0].codes);
+    if (codes[0] === '-2') throw deadError();
+    if (codes[0] === '-5') throw staleError();
+    return codes.map(answerOf);
+  }
+
+  /** @param {Op[]} ops */
+  async #runStep(ops) {
+    try {
+      return await this.#run({
+        name: `${this.#schema}.step`,
+        text: `SELECT ${this.#schema}.step($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13) AS codes`,
+        values: this.#valuesOf(ops),
+      });
+    } catch (error) {
+      throw isBusy(error) ? await this.#whoGuards(error, ops) : error;
+    }
+  }
+
+  /**
+   * @param {unknown} error of a step that waited for a name for too long
+   * @param {Op[]} ops its own
+   * @returns {Promise<unknown>} one that tells whose transaction guards the lock, if that is known
+   */
+  async #whoGuards(error, ops) {
+    const names = ops.flatMap(({ name }) => (name === undefined ? [] : [name]));
+    const keys = names.map((name) => `'\\x${this.#keyOf(name).toString('hex')}'`);
+    try {
+      const { rows } = await this.#anyhow(
+        `SELECT name, pid, application_name AS application,
+          extract(epoch FROM clock_timestamp() - xact_start)::int AS seconds
+        FROM ${this.#schema}.request r JOIN pg_stat_activity ON backend_xid = r.xmax
+        WHERE key IN (${keys}) AND token IS NOT NULL ORDER BY xact_start LIMIT 1`,
+      );
+      const [guard] = rows;
+      return guard ? guardedError(error, { ...guard, name: text(guard.name) }) : error;
+    } catch {
+      return error;
+    }
+  }
+
+  /** @param {Op[]} ops */
+  #valuesOf(ops) {
+    const requests = /** @type {any[]} */ (ops);
+    /** @param {(op: any) => unknown} f */
+    const each = (f) => requests.map(f);
+    return [
+      this.#session,
+      this.#number,
+      each((op) => KINDS[/** @type {Op['kind']} */ (op.kind)]),
+      each((op) => op.ref),
+      each((op) => (op.name === undefined ? null : this.#keyOf(op.name))),
+      each((op) => (op.kind === 'end' ? NOTHING : bytes(op.name))),
+      each((op) => op.mode === 'shared'),
+      each((op) => op.limit ?? 0),
+      each((op) => op.weight ?? 0),
+      each((op) => op.maxPending ?? -1),
+      each((op) => (op.label ? bytes(op.label) : NOTHING)),
+      each((op) => op.group ?? 0),
+      each((op) => op.keep ?? 0),
+    ];
+  }
+
+  async renew() {
+    const { rows } = await this.#run({
+      name: `${this.#schema}.renew`,
+      text: `SELECT * FROM ${this.#schema}.renew($1, $2)`,
+      values: [this.#session, this.#number],
+    });
+    const { alive, refs, tokens, next_expiry_in: nextExpiryIn, grants_in: grantsIn } = rows[0];
+    const ofToken = listOf(tokens);
+    return {
+      alive: alive === 't',
+      mine: new Map(listOf(refs).map((ref, i) => [Number(ref), BigInt(ofToken[i])])),
+      nextExpiryIn: nextExpiryIn === null ? Number.POSITIVE_INFINITY : Number(nextExpiryIn),
+      grantsIn: Number(grantsIn),
+    };
+  }
+
+  async sweep() {
+    const query = { text: `SELECT ${this.#schema}.sweep($1) AS more`, values: [this.#session] };
+    while ((await this.#run(query)).rows[0].more === 't');
+  }
+
+  /** @param {string} session */
+  async close(session) {
+    const statement = `SELECT ${this.#schema}.close(${BigInt(session)}) AS more`;
+    for (;;) {
+      const { rows } = await this.#anyhow(statement);
+      if (rows[0].more !== 't') return;
+    }
+  }
+
+  /** @param {string} [name] */
+  async query(name) {
+    const key = name === undefined ? '' : `AND key = '\\x${this.#keyOf(name).toString('hex')}'`;
+    // A lock whose session has expired is still held while a transaction guards it.
+    const isGuarded =
+      'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = r.xmax)';
+    const { rows } = await this.#anyhow(
+      `SELECT r.name, shared, token, label, lim, weight, info,
+        extract(epoch FROM coalesce(granted, clock_timestamp()) - asked)::float8 * 1000 AS waited,
+        extract(epoch FROM clock_timestamp() - granted)::float8 * 1000 AS held
+      FROM ${this.#schema}.request r JOIN ${this.#schema}.session s ON s.id = r.session
+      WHERE bucket = '\\x${this.#bucket.toString('hex')}' ${key}
+        AND (expires > clock_timestamp() OR ${isGuarded})
+      ORDER BY key, ticket`,
+    );
+    return rows.map(entryOf);
+  }
+
+  /** @param {string} name */
+  async marked(name) {
+    const { rows } = await this.#anyhow(
+      `SELECT EXISTS (SELECT FROM ${this.#schema}.mark
+        WHERE key = '\\x${this.#keyOf(name).toString('hex')}' AND until > clock_timestamp()) AS is`,
+    );
+    return rows[0].is === 't';
+  }
+
+  async dispose() {
+    this.events = noEvents;
+    this.#replace();
+  }
+
+  /**
+   * @param {any} client of the user, in a transaction
+   * @param {{ ref: number, token: bigint }} lock
+   */
+  async guard(client, { ref, token }) {
+    checkClient(client);
+    // Without values, so that it is one message, whose time is that of its own transaction.
+    const { rows } = await client.query(
+      raw(`SELECT now() <> statement_timestamp() AS inside, (
+        SELECT token FROM ${this.#schema}.request
+        WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}
+        FOR KEY SHARE) AS token`),
+    );
+    if (rows[0].inside !== 't') {
+      throw new TypeError('lock.guard() needs a client that is in a transaction: BEGIN first.');
+    }
+    return rows[0].token !== null;
+  }
+
+  /** Ends the connection there is, or is being made. Returns the turn that begins. */
+  #replace() {
+    this.#link?.drop();
+    this.#link = undefined;
+    this.#making?.drop();
+    this.#making = undefined;
+    this.#source.cancel();
+    return ++this.#turn;
+  }
+
+  /** @param {number} turn */
+  async #connect(turn) {
+    const link = new Link(await this.#source.take(), this.#schema);
+    if (turn !== this.#turn) {
+      link.drop();
+      throw staleError();
+    }
+    this.#making = link;
+    link.onNotification = (payload) => {
+      if (turn === this.#turn) this.#hear(payload);
+    };
+    return link;
+  }
+
+  /**
+   * @param {number} turn
+   * @param {OpenLink} link
+   * @param {string} session
+   * @param {number} number
+   * @param {number} ttl
+   */
+  #keep(turn, link, session, number, ttl) {
+    if (turn !== this.#turn) throw staleError();
+    this.#making = undefined;
+    this.#link = link;
+    this.#session = session;
+    this.#number = number;
+    this.#ttl = ttl;
+    link.onDown = (error) => {
+      if (turn !== this.#turn) return;
+      this.#link = undefined;
+      this.events.down(error);
+    };
+  }
+
+  /** @param {string} payload of a notification: `g ref token` or `s ref thief` */
+  #hear(payload) {
+    const space = payload.indexOf(' ', 2);
+    const ref = Number(payload.slice(2, space));
+    const what = payload.slice(space + 1);
+    if (payload[0] === 'g') this.events.granted(ref, BigInt(what));
+    else if (payload[0] === 's') this.events.stolen(ref, what);
+  }
+
+  /** @param {Parameters<OpenLink['run']>[0]} query */
+  async #run(query) {
+    if (!this.#link) throw explain(new Error('there is no connection'), this.#schema);
+    return this.#link.run(query);
+  }
+
+  /**
+   * By the connection there is, or another client of the pool.
+   * @param {string} statement without values
+   */
+  async #anyhow(statement) {
+    if (this.#link) return this.#link.run(statement);
+    try {
+      const transaction = `BEGIN ISOLATION LEVEL READ COMMITTED; ${statement}; COMMIT`;
+      return (await this.#pool.query(raw(transaction)))[1];
+    } catch (error) {
+      throw explain(error, this.#schema);
+    }
+  }
+
+  /**
+   * Makes the schema, if it is not there.
+   * @param {OpenLink} link
+   */
+  async #prepare(link) {
+    const look = `SELECT version, durability FROM ${this.#schema}.lasting`;
+    let found;
+    try {
+      found = await link.run(look);
+    } catch (/** @type {any} */ error) {
+      if (!NOT_THERE.includes(error.cause?.code)) throw error;
+      await link.run(scriptOf(this.#schema, this.#durability ?? 'logged'));
+      found = await link.run(look);
+    }
+    const { durability, version } = found.rows[0];
+    if (Number(version) !== VERSION) {
+      throw schemaError(
+        this.#schema,
+        `is of version ${version}, and this web-locks needs ${VERSION}`,
+      );
+    }
+    if (this.#durability !== undefined && durability !== this.#durability) {
+      throw schemaError(this.#schema, `was made '${durability}', not '${this.#durability}'`);
+    }
+    this.#isPrepared = true;
+  }
+
+  /**
+   * @param {string} name
+   * @returns {Buffer} SHA-256 of bucket and name
+   */
+  #keyOf(name) {
+    const known = this.#keys.get(name);
+    if (known) return known;
+    const key = createHash('sha256')
+      .update(createHash('sha256').update(this.#bucket).digest())
+      .update(bytes(name))
+      .digest();
+    if (this.#keys.size >= 1_000) this.#keys.clear();
+    this.#keys.set(name, key);
+    return key;
+  }
+}
+
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * @param {any} pool
+ * @param {string} option
+ */
+function checkPool(pool, option) {
+  const isClient = pool && 'processID' in Object(pool);
+  if (!isClient && typeof pool?.connect === 'function' && typeof pool.query === 'function') return;
+  throw new TypeError(`The '${option}' option is not a Pool of pg.`);
+}
+
+/** @param {any} client that was given to `lock.guard` */
+function checkClient(client) {
+  if (typeof client?.query !== 'function') {
+    throw new TypeError('lock.guard() needs a client of pg, in a transaction: lock.guard(client).');
+  }
+  if ('totalCount' in client) {
+    throw new TypeError(
+      'lock.guard() was given a Pool, whose queries are made by any of its clients. Take one of ' +
+        'them, `const client = await pool.connect()`, and give that, after its BEGIN.',
+    );
+  }
+}
+
+/** @returns {string} a number of 63 bits that nobody else has */
+const newSession = () => String(BigInt.asUintN(63, randomBytes(8).readBigUInt64LE()));
+
+/** @param {string} code of sql/postgres.sql, `step` */
+function answerOf(code) {
+  if (code[0] !== '-') return code === '0' ? QUEUED : granted(BigInt(code));
+  if (code === '-4') return ENDED;
+  if (code === '-6') return NOT_MARKED;
+  if (code === '-1') return UNAVAILABLE;
+  if (code === '-3') return QUEUE_FULL;
+  return otherLimit(-10 - Number(code));
+}
+
+/**
+ * @param {any} row
+ * @returns {import('./adapter.js').Entry}
+ */
+function entryOf({ held, info, label, lim, name, shared, token, waited, weight }) {
+  const { clientId, host, pid, threadId, threadName } = JSON.parse(info);
+  const limit = shared === 't' ? Number(lim) : 0;
+  return {
+    name: text(name),
+    mode: shared === 't' ? 'shared' : 'exclusive',
+    token: BigInt(token ?? 0),
+    clientId,
+    host,
+    pid,
+    threadId,
+    threadName,
+    label: text(label),
+    waited: Number(waited),
+    held: Number(held ?? 0),
+    limit,
+    weight: limit > 0 ? Number(weight) : 0,
+  };
+}
+
+/**
+ * @param {string} schema
+ * @param {'logged' | 'unlogged'} durability
+ * @returns {string} sql/postgres.sql for it
+ */
+function scriptOf(schema, durability) {
+  const script = readFileSync(path.join(__dirname, 'sql', 'postgres.sql'), 'utf8');
+  return script
+    .replaceAll('web_locks', schema)
+    .replaceAll('/*unlogged*/', durability === 'unlogged' ? 'UNLOGGED' : '')
+    .replaceAll("'logged'/*durability*/", `'${durability}'`);
+}
+
+module.exports = { PostgresAdapter, scriptOf };

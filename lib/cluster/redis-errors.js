@@ -1,0 +1,145 @@
+'use strict';
+
+/**
+ * What can go wrong between us and Redis: errors with a `code`, whose messages say what to do, and
+ * which of them another attempt can help.
+ */
+
+const { plainError } = require('../platform/errors.js');
+
+/**
+ * By code: what a rejection means. What is not here is `retry`.
+ * @type {Record<string, 'dead' | 'retry' | 'fatal'>}
+ */
+const MEANING = {
+  ERR_WEB_LOCKS_SESSION_DEAD: 'dead',
+  ERR_WEB_LOCKS_RIGHTS: 'fatal',
+  ERR_WEB_LOCKS_SERVER: 'fatal',
+  ERR_WEB_LOCKS_EVICTION: 'fatal',
+  ERR_WEB_LOCKS_NO_RUN_ID: 'fatal',
+  ERR_WEB_LOCKS_STRICT: 'fatal',
+  ERR_WEB_LOCKS_BUCKET: 'fatal',
+  ERR_WEB_LOCKS_CLUSTER: 'fatal',
+};
+
+/** @param {any} error */
+const classify = (error) => MEANING[error?.code] ?? 'retry';
+
+const deadError = () =>
+  plainError('The session has expired at the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
+
+const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
+
+const deafError = () =>
+  plainError(
+    'What is published on the channel of this session does not arrive. It is subscribed anew.',
+    'ERR_WEB_LOCKS_NO_NEWS',
+  );
+
+/** @param {string} version */
+const oldServerError = (version) =>
+  plainError(
+    `Redis ${version} is too old: 6.2 or newer is needed, or Valkey.`,
+    'ERR_WEB_LOCKS_SERVER',
+  );
+
+/** @param {string} policy */
+const evictionError = (policy) =>
+  plainError(
+    `The server has maxmemory-policy ${policy}: it forgets locks when its memory is full. Set it ` +
+      'to noeviction, or to one of volatile-*, or use another server for locks.',
+    'ERR_WEB_LOCKS_EVICTION',
+  );
+
+const noRunIdError = () =>
+  plainError(
+    'The server does not tell its run_id, so a restart or a fail-over cannot be noticed, and two ' +
+      "may have a lock after one. If that is no matter, give the option failover: 'ignore'.",
+    'ERR_WEB_LOCKS_NO_RUN_ID',
+  );
+
+/** @param {string} problem */
+const strictError = (problem) =>
+  plainError(
+    `The option 'strict' cannot be kept: ${problem} See docs/CLUSTER.md ("An old primary").`,
+    'ERR_WEB_LOCKS_STRICT',
+  );
+
+/**
+ * @param {string} what 'version' or 'shards'
+ * @param {string} theirs
+ * @param {string} ours
+ */
+const bucketError = (what, theirs, ours) =>
+  plainError(
+    what === 'shards'
+      ? `The bucket was made with ${theirs} shards, not ${ours}. All who open it need the same ` +
+          'number: give that, or another name.'
+      : `The bucket is of version ${theirs}, and this web-locks needs ${ours}. All who share ` +
+          'locks need the same: update, or give another name.',
+    'ERR_WEB_LOCKS_BUCKET',
+  );
+
+/** By what the server says: code, and what to do. @type {[RegExp, string, string][]} */
+const BY_TEXT = [
+  [
+    /\b(NOPERM|ACL)\b|can't run this command or subcommand|No permissions/,
+    'ERR_WEB_LOCKS_RIGHTS',
+    'The user of the client may not do what locks need: give him the keys and channels "{wl:*", ' +
+      'and the commands of docs/CLUSTER.md ("Rights").',
+  ],
+  [
+    /^(NOAUTH|WRONGPASS)|invalid (username|password)|without any password/,
+    'ERR_WEB_LOCKS_RIGHTS',
+    'The server refuses the login.',
+  ],
+  [
+    /\bREADONLY\b|read only replica|\bMASTERDOWN\b/,
+    'ERR_WEB_LOCKS_STANDBY',
+    'The server is a replica, which cannot keep locks. Connect to the primary, or by Sentinel.',
+  ],
+  [
+    /\bNOREPLICAS\b/,
+    'ERR_WEB_LOCKS_NOT_REPLICATED',
+    'Too few replicas are attached, so the server refuses. It is asked again.',
+  ],
+  [/\bOOM\b/, 'ERR_WEB_LOCKS_OUT_OF_MEMORY', 'The memory of the server is full: raise maxmemory.'],
+  [
+    /^(MOVED|ASK) /,
+    'ERR_WEB_LOCKS_CLUSTER',
+    'The server is one of a cluster: give a cluster client, createCluster() or new Cluster().',
+  ],
+  [/^(BUSY|MISCONF)\b/, 'ERR_WEB_LOCKS_BUSY', 'The server refuses for now. It is asked again.'],
+  [/^(LOADING|CLUSTERDOWN|TRYAGAIN)\b/, 'ERR_WEB_LOCKS_UNREACHABLE', 'The server is not ready.'],
+];
+
+/** What replies begin with that are errors. */
+const REPLY = /^[A-Z]{2,}\b/;
+
+/**
+ * @param {any} error of the client
+ * @returns {Error} with a code of ours, and the error as `cause`
+ */
+function explain(error) {
+  if (String(error?.code).startsWith('ERR_WEB_LOCKS_')) return error;
+  const text = String(error?.message ?? error);
+  for (const [pattern, code, message] of BY_TEXT) {
+    if (pattern.test(text)) return plainError(`${message} (${text})`, code, { cause: error });
+  }
+  return REPLY.test(text) && error?.syscall === undefined
+    ? plainError(`Redis refuses: ${text}`, 'ERR_WEB_LOCKS_REDIS', { cause: error })
+    : plainError(`Redis cannot be reached: ${text}`, 'ERR_WEB_LOCKS_UNREACHABLE', { cause: error });
+}
+
+module.exports = {
+  bucketError,
+  classify,
+  deadError,
+  deafError,
+  evictionError,
+  explain,
+  noRunIdError,
+  oldServerError,
+  staleError,
+  strictError,
+};

@@ -1,0 +1,263 @@
+'use strict';
+
+/**
+ * Connections to Redis for one session, made from the user's client by `duplicate()`, which is not
+ * used for anything else: it may be one of node-redis or of ioredis, to one server, by Sentinel
+ * (ioredis), or to a cluster. Two connections to a server, one for commands and one that hears what
+ * is published; to a cluster one client, which sees to that itself.
+ *
+ * They do not reconnect: what fails is told once, by `onDown`, and a new link is made. A client of
+ * a cluster does so by itself, so there a failure shows in commands, and in news that do not
+ * arrive.
+ */
+
+const { explain } = require('./redis-errors.js');
+
+/**
+ * What is used of the user's client: that it can be duplicated.
+ * @typedef {object} Client
+ * @property {(...options: any[]) => any} duplicate
+ */
+
+/** @typedef {'ioredis' | 'ioredis cluster' | 'node-redis' | 'node-redis cluster'} Kind */
+
+const isFunction = (/** @type {unknown} */ value) => typeof value === 'function';
+
+/**
+ * @param {any} client
+ * @returns {Kind | undefined} undefined: it is none that is known
+ */
+function kindOf(client) {
+  if (!isFunction(client?.duplicate)) return undefined;
+  if (isFunction(client.call)) return client.isCluster ? 'ioredis cluster' : 'ioredis';
+  if (!isFunction(client.sendCommand) || !isFunction(client.connect)) return undefined;
+  if ('masters' in client && 'slots' in client) return 'node-redis cluster';
+  return isFunction(client.withTypeMapping) && isFunction(client.unref) ? 'node-redis' : undefined;
+}
+
+/** How a duplicate is made, and what it is asked by. */
+const KINDS = {
+  ioredis: {
+    isCluster: false,
+    duplicate: (/** @type {any} */ client) => client.duplicate(IOREDIS),
+    connect: async (/** @type {any} */ client) => {
+      await client.connect();
+      client.stream?.unref?.();
+    },
+    call: (/** @type {any} */ client, /** @type {string[]} */ args) =>
+      client.call(args[0], ...args.slice(1)),
+    subscribe: subscribeIoredis,
+    drop: (/** @type {any} */ client) => client.disconnect(),
+  },
+
+  'ioredis cluster': {
+    isCluster: true,
+    duplicate: (/** @type {any} */ client) =>
+      client.duplicate([], {
+        lazyConnect: true,
+        enableAutoPipelining: false,
+        keyPrefix: '',
+        clusterRetryStrategy: null,
+        redisOptions: { ...client.options?.redisOptions, keyPrefix: '' },
+      }),
+    connect: async (/** @type {any} */ client) => {
+      await client.connect();
+      for (const node of client.nodes('all')) {
+        node.stream?.unref?.();
+        node.on?.('connect', () => node.stream?.unref?.());
+      }
+    },
+    call: (/** @type {any} */ client, /** @type {string[]} */ args) =>
+      client.call(args[0], args.slice(1)),
+    subscribe: subscribeIoredis,
+    drop: (/** @type {any} */ client) => client.disconnect(),
+  },
+
+  'node-redis': {
+    isCluster: false,
+    duplicate: (/** @type {any} */ client) =>
+      client.duplicate({
+        socket: { ...client.options?.socket, reconnectStrategy: false },
+        disableOfflineQueue: false,
+        pingInterval: undefined,
+      }),
+    connect: async (/** @type {any} */ client) => {
+      await client.connect();
+      client.unref();
+    },
+    call: (/** @type {any} */ client, /** @type {string[]} */ args) =>
+      client.sendCommand(args, PLAIN),
+    subscribe: (
+      /** @type {any} */ client,
+      /** @type {string} */ channel,
+      /** @type {Hear} */ hear,
+    ) => client.subscribe(channel, hear),
+    drop: (/** @type {any} */ client) => client.destroy(),
+  },
+
+  'node-redis cluster': {
+    isCluster: true,
+    duplicate: (/** @type {any} */ client) => client.duplicate(),
+    connect: async (/** @type {any} */ client) => {
+      await client.connect();
+    },
+    call: (
+      /** @type {any} */ client,
+      /** @type {string[]} */ args,
+      /** @type {string | undefined} */ key,
+    ) => client.sendCommand(key, false, args, PLAIN),
+    subscribe: (
+      /** @type {any} */ client,
+      /** @type {string} */ channel,
+      /** @type {Hear} */ hear,
+    ) => client.subscribe(channel, hear),
+    drop: (/** @type {any} */ client) => client.destroy(),
+  },
+};
+
+/** Options that users may have otherwise, and that would come in our way. */
+const IOREDIS = {
+  lazyConnect: true,
+  retryStrategy: null,
+  reconnectOnError: null,
+  enableOfflineQueue: true,
+  enableAutoPipelining: false,
+  autoResubscribe: false,
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: null,
+  keyPrefix: '',
+};
+
+/** Replies as strings: users may have another mapping. */
+const PLAIN = { typeMapping: {} };
+
+/** @typedef {(message: string) => void} Hear */
+
+/**
+ * @param {any} client
+ * @param {string} channel
+ * @param {Hear} hear
+ */
+async function subscribeIoredis(client, channel, hear) {
+  client.on('message', (/** @type {string} */ of, /** @type {string} */ message) => {
+    if (of === channel) hear(message);
+  });
+  await client.subscribe(channel);
+}
+
+class Link {
+  #kind;
+  /** For commands. */
+  #client;
+  /** For what is published; the same one to a cluster. */
+  #ear;
+  #isDown = false;
+  /** Rejects what is not answered. @type {Set<(error: unknown) => void>} */
+  #waiting = new Set();
+  /** @type {unknown} */
+  #lastError;
+  /** Called once, with an error. @type {(error: unknown) => void} */
+  onDown = () => {};
+
+  /**
+   * @param {Client} client of the user
+   * @param {Kind} kind of it
+   */
+  constructor(client, kind) {
+    this.#kind = KINDS[kind];
+    this.#client = this.#duplicate(client);
+    this.#ear = this.#kind.isCluster ? this.#client : this.#duplicate(client);
+  }
+
+  /** @param {Client} client */
+  #duplicate(client) {
+    const made = this.#kind.duplicate(client);
+    made.on('error', (/** @type {unknown} */ error) => {
+      this.#lastError = error;
+      // An ioredis says `end` afterwards; a node-redis does not always.
+      if (made.isOpen === false && !this.#kind.isCluster) this.#fail();
+    });
+    made.on('end', () => this.#fail());
+    return made;
+  }
+
+  get isDown() {
+    return this.#isDown;
+  }
+
+  /**
+   * @param {Map<string, Hear>} channels that are listened to, and who is told
+   * @returns {Promise<void>} when that is so; rejects with an error of ours
+   */
+  async open(channels) {
+    await this.#guarded(async () => {
+      const clients = this.#ear === this.#client ? [this.#client] : [this.#client, this.#ear];
+      await Promise.all(clients.map((client) => this.#kind.connect(client)));
+      for (const [channel, hear] of channels) {
+        await this.#kind.subscribe(this.#ear, channel, (message) => {
+          if (!this.#isDown) hear(message);
+        });
+      }
+    });
+  }
+
+  /**
+   * @param {string[]} args a command
+   * @param {string} [key] of those that it is about, in a cluster
+   * @returns {Promise<any>} the reply; rejects with an error of ours, also when the connection ends
+   */
+  call(args, key) {
+    return this.#guarded(() => this.#kind.call(this.#client, args, key));
+  }
+
+  /**
+   * @template T
+   * @param {() => Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  async #guarded(work) {
+    if (this.#isDown) throw this.#why();
+    /** @type {(error: unknown) => void} */
+    let reject = () => {};
+    /** @type {Promise<never>} */
+    const failed = new Promise((_, no) => {
+      reject = no;
+    });
+    this.#waiting.add(reject);
+    try {
+      return await Promise.race([work(), failed]);
+    } catch (error) {
+      throw explain(error);
+    } finally {
+      this.#waiting.delete(reject);
+      failed.catch(() => {});
+    }
+  }
+
+  #why() {
+    return explain(this.#lastError ?? new Error('the connection ended'));
+  }
+
+  /** Ends the connections, without a word; what is under way rejects. */
+  drop() {
+    this.onDown = () => {};
+    this.#fail();
+  }
+
+  #fail() {
+    if (this.#isDown) return;
+    this.#isDown = true;
+    const why = this.#why();
+    for (const reject of this.#waiting) reject(why);
+    for (const client of new Set([this.#client, this.#ear])) {
+      try {
+        this.#kind.drop(client);
+      } catch {
+        // It has ended.
+      }
+    }
+    this.onDown(why);
+  }
+}
+
+module.exports = { Link, kindOf };

@@ -1,0 +1,550 @@
+'use strict';
+
+/**
+ * The adapter of Redis and Valkey (adapter.js): calls of the script lua/redis.lua, by connections
+ * of its own that are made from the user's client (redis-link.js).
+ *
+ * A step is one run of the script, and so atomic; it publishes grants and thefts on the channel of
+ * the session whose they are. Each renewal publishes something on the caller's own: if that does
+ * not arrive, news do not, and the session is told that the connection is down.
+ *
+ * Shards. All keys of a bucket have one hash tag, so they are in one slot of a cluster. With
+ * `shards` there are as many tags, each a bucket by itself with a session in it; a name is in one
+ * of them.
+ */
+
+const { createHash, randomBytes } = require('node:crypto');
+const { readFileSync } = require('node:fs');
+const path = require('node:path');
+const { performance } = require('node:perf_hooks');
+
+const {
+  ENDED,
+  NOT_MARKED,
+  QUEUED,
+  QUEUE_FULL,
+  UNAVAILABLE,
+  granted,
+  otherLimit,
+} = require('./adapter.js');
+const { Link, kindOf } = require('./redis-link.js');
+const {
+  bucketError,
+  classify,
+  deadError,
+  deafError,
+  evictionError,
+  explain,
+  noRunIdError,
+  oldServerError,
+  staleError,
+  strictError,
+} = require('./redis-errors.js');
+
+/** @typedef {import('./adapter.js').Adapter} Adapter */
+/** @typedef {import('./adapter.js').Op} Op */
+/** @typedef {InstanceType<typeof Link>} OpenLink */
+/** @typedef {import('./redis-link.js').Client} Client */
+
+const SCRIPT = readFileSync(path.join(__dirname, 'lua', 'redis.lua'), 'utf8');
+const SHA = createHash('sha1').update(SCRIPT).digest('hex');
+
+/** Of the keys. Another one that changes what they mean has another number. */
+const VERSION = '1';
+
+/** @type {Record<Op['kind'], string>} */
+const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', end: 'x' };
+const END = ['0', '-1', '""', '0'];
+
+/** Texts that are as they are in a key, and of which those who look there see something. */
+const READABLE = /^[\w.:/ -]{1,128}$/;
+
+/**
+ * @param {string} text UTF-16 code units, lone surrogates among them
+ * @returns {string} of ASCII, without braces; another one for another text
+ */
+const keyOf = (text) =>
+  READABLE.test(text)
+    ? text
+    : `=${createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url')}`;
+
+/** @type {import('./adapter.js').AdapterEvents} */
+const noEvents = { granted() {}, stolen() {}, changed() {}, down() {} };
+
+/** @implements {Adapter} */
+class RedisAdapter {
+  /** @type {string} */
+  id;
+  can;
+  /** @type {import('./adapter.js').AdapterEvents} */
+  events = noEvents;
+  classify = classify;
+
+  #client;
+  #kind;
+  /** What the keys of each shard begin with. @type {string[]} */
+  #prefixes;
+  #strict;
+  #ignoresFailover;
+  /** The connection there is. @type {OpenLink | undefined} */
+  #link;
+  /** One that is not ready yet. @type {OpenLink | undefined} */
+  #making;
+  /** Its number in the session, in each shard. @type {string[]} */
+  #numbers = [];
+  /** The session that `open` started last; '' for none. */
+  #session = '';
+  #ttl = 0;
+  /** How long a quarantine has to be, how many replicas have to be there. */
+  #needs = ['0', '0'];
+  /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
+  #turn = 0;
+  /** What the last renewal has published to be heard here; when; what each shard was heard to. */
+  #echo = 0;
+  #echoed = 0;
+  /** @type {number[]} */
+  #heard = [];
+
+  /**
+   * @param {string} bucket
+   * @param {object} options
+   * @param {Client} options.client of node-redis or ioredis
+   * @param {number} [options.shards]
+   * @param {boolean} [options.strict]
+   * @param {'ignore'} [options.failover]
+   */
+  constructor(bucket, { client, shards = 1, strict = false, failover }) {
+    const kind = kindOf(client);
+    if (kind === undefined) {
+      throw new TypeError("The 'client' option is not a client of node-redis or ioredis.");
+    }
+    if (!Number.isInteger(shards) || shards < 1 || shards > 64) {
+      throw new TypeError("The 'shards' option is not a whole number from 1 to 64.");
+    }
+    if (typeof strict !== 'boolean') throw new TypeError("The 'strict' option is not a boolean.");
+    if (failover !== undefined && failover !== 'ignore') {
+      throw new TypeError("The 'failover' option is not 'ignore'.");
+    }
+    if (strict && kind.endsWith('cluster')) {
+      throw new TypeError("The 'strict' option is not for clusters.");
+    }
+    this.#client = client;
+    this.#kind = kind;
+    this.#strict = strict;
+    this.#ignoresFailover = failover === 'ignore';
+    const key = keyOf(bucket);
+    this.#prefixes = Array.from({ length: shards }, (_, i) => `{wl:${key}${i > 0 ? `#${i}` : ''}}`);
+    this.can = Object.freeze({ limits: true, groups: shards === 1, marks: true });
+    this.id = `redis ${bucket}`;
+  }
+
+  /**
+   * @param {import('./adapter.js').SessionInfo} info
+   * @param {number} ttl milliseconds
+   */
+  async open(info, ttl) {
+    const session = randomBytes(12).toString('hex');
+    const turn = this.#replace();
+    const link = this.#connect();
+    try {
+      await link.open(this.#channels(turn, session));
+      const needs = await this.#examine(link, ttl);
+      const shards = String(this.#prefixes.length);
+      const common = [session, '1', ...needs];
+      const own = [String(Math.ceil(ttl)), JSON.stringify(info), info.clientId, VERSION, shards];
+      await this.#each(async (prefix) => {
+        const [what, theirs] = await run(link, prefix, ['open', ...common, ...own]);
+        if (what !== 'open') throw bucketError(what, theirs, what === 'shards' ? shards : VERSION);
+      });
+      const numbers = this.#prefixes.map(() => '1');
+      this.#keep(turn, link, { session, numbers, ttl, needs });
+      return { session, ttl };
+    } catch (error) {
+      link.drop();
+      throw explain(error);
+    }
+  }
+
+  async hello() {
+    const session = this.#session;
+    const turn = this.#replace();
+    const link = this.#connect();
+    try {
+      await link.open(this.#channels(turn, session));
+      const needs = await this.#examine(link, this.#ttl);
+      const numbers = await this.#each(async (prefix) => {
+        const [number] = await run(link, prefix, ['hello', session, '0', ...needs]);
+        if (number === '-2') throw deadError();
+        return number;
+      });
+      this.#keep(turn, link, { session, numbers, ttl: this.#ttl, needs });
+    } catch (error) {
+      link.drop();
+      throw explain(error);
+    }
+  }
+
+  /** @param {Op[]} ops */
+  async step(ops) {
+    /** @type {import('./adapter.js').Answer[]} */
+    const answers = Array(ops.length).fill(ENDED);
+    await this.#each(async (_, shard) => {
+      const own = [...ops.keys()].filter((i) => this.#isOf(ops[i], shard));
+      if (own.length === 0) return;
+      const codes = await this.#run(
+        shard,
+        'step',
+        own.flatMap((i) => argumentsOf(ops[i])),
+      );
+      for (const [n, i] of own.entries()) answers[i] = answerOf(codes[n]);
+    });
+    return answers;
+  }
+
+  async renew() {
+    this.#checkEcho();
+    const echo = this.#echo + 1;
+    const replies = await this.#each((_, shard) => this.#run(shard, 'renew', [`e ${echo}`]));
+    this.#echo = echo;
+    this.#echoed = performance.now();
+    /** @type {Map<number, bigint>} */
+    const mine = new Map();
+    let nextExpiryIn = Number.POSITIVE_INFINITY;
+    let grantsIn = 0;
+    for (const [, next, grants, ...refs] of replies) {
+      if (next !== '-1') nextExpiryIn = Math.min(nextExpiryIn, Number(next));
+      if (grants !== '0') grantsIn = Math.min(grantsIn || Number(grants), Number(grants));
+      for (let i = 0; i < refs.length; i += 2) mine.set(Number(refs[i]), BigInt(refs[i + 1]));
+    }
+    return { alive: true, mine, nextExpiryIn, grantsIn };
+  }
+
+  /** What was published by the last renewal has to have arrived, if that was long ago. */
+  #checkEcho() {
+    const isLate = performance.now() - this.#echoed > this.#ttl / 6;
+    if (!isLate || this.#heard.every((echo) => echo >= this.#echo)) return;
+    const link = this.#link;
+    this.#link = undefined;
+    link?.drop();
+    throw deafError();
+  }
+
+  async sweep() {
+    await this.#each(async (_, shard) => {
+      while ((await this.#run(shard, 'sweep', []))[0] === '1');
+    });
+  }
+
+  /** @param {string} session */
+  async close(session) {
+    await this.#anyhow(async (link) => {
+      await this.#each(async (prefix) => {
+        const args = ['close', session, '0', ...this.#needs];
+        while ((await run(link, prefix, args))[0] === '1');
+      });
+    });
+  }
+
+  /** @param {string} [name] */
+  async query(name) {
+    const key = name === undefined ? '' : keyOf(name);
+    return this.#anyhow(async (link) => {
+      const all = await this.#each(async (prefix, shard) => {
+        if (name !== undefined && this.#shardOf(key) !== shard) return [];
+        return entriesOf(await run(link, prefix, ['query', '', '0', ...this.#needs, key]));
+      });
+      return all.flat();
+    });
+  }
+
+  /** @param {string} name */
+  async marked(name) {
+    const key = keyOf(name);
+    const prefix = this.#prefixes[this.#shardOf(key)];
+    return this.#anyhow(async (link) => {
+      const [is] = await run(link, prefix, ['marked', '', '0', ...this.#needs, key]);
+      return is === '1';
+    });
+  }
+
+  async dispose() {
+    this.events = noEvents;
+    this.#replace();
+  }
+
+  /** Ends the connection there is, or is being made. Returns the turn that begins. */
+  #replace() {
+    this.#link?.drop();
+    this.#link = undefined;
+    this.#making?.drop();
+    this.#making = undefined;
+    return ++this.#turn;
+  }
+
+  #connect() {
+    const link = new Link(this.#client, this.#kind);
+    this.#making = link;
+    return link;
+  }
+
+  /**
+   * @param {number} turn
+   * @param {string} session
+   * @returns {Map<string, (message: string) => void>} its channels, and who hears what is told
+   *   there
+   */
+  #channels(turn, session) {
+    return new Map(
+      this.#prefixes.map((prefix, shard) => [
+        `${prefix}:c:${session}`,
+        (message) => {
+          if (turn === this.#turn) this.#hear(message, shard);
+        },
+      ]),
+    );
+  }
+
+  /**
+   * Rejects if the server is not fit for locks.
+   * @param {OpenLink} link
+   * @param {number} ttl milliseconds
+   * @returns {Promise<string[]>} how long a quarantine has to be, in milliseconds; how many
+   *   replicas have to be there
+   */
+  async #examine(link, ttl) {
+    let pause = Math.ceil(ttl);
+    let strict = 0;
+    await this.#each(async (prefix) => {
+      const [server, memory, replication] = await run(link, prefix, ['examine']);
+      const version = field(server, 'redis_version');
+      const [major, minor] = version.split('.').map(Number);
+      if (major < 6 || (major === 6 && minor < 2)) throw oldServerError(version);
+      const policy = field(memory, 'maxmemory_policy');
+      if (policy.startsWith('allkeys-')) throw evictionError(policy);
+      if (!this.#ignoresFailover && !field(server, 'run_id')) throw noRunIdError();
+      if (!this.#strict) return;
+      const { lag, replicas } = await examineReplicas(link, replication);
+      pause += (lag + 1) * 1_000;
+      strict = replicas;
+    });
+    return [String(pause), String(strict)];
+  }
+
+  /**
+   * @param {number} turn
+   * @param {OpenLink} link
+   * @param {{ session: string, numbers: string[], ttl: number, needs: string[] }} state
+   */
+  #keep(turn, link, { session, numbers, ttl, needs }) {
+    if (turn !== this.#turn) throw staleError();
+    this.#making = undefined;
+    this.#link = link;
+    this.#session = session;
+    this.#numbers = numbers;
+    this.#ttl = ttl;
+    this.#needs = needs;
+    this.#heard = this.#prefixes.map(() => this.#echo);
+    link.onDown = (error) => {
+      if (turn !== this.#turn) return;
+      this.#link = undefined;
+      this.events.down(error);
+    };
+  }
+
+  /**
+   * @param {string} message `g ref token`, `s ref thief` or `e number`
+   * @param {number} shard
+   */
+  #hear(message, shard) {
+    if (message[0] === 'e') {
+      this.#heard[shard] = Number(message.slice(2));
+      return;
+    }
+    const space = message.indexOf(' ', 2);
+    const ref = Number(message.slice(2, space));
+    const what = message.slice(space + 1);
+    if (message[0] === 'g') this.events.granted(ref, BigInt(what));
+    else if (message[0] === 's') this.events.stolen(ref, what);
+  }
+
+  /** @param {string} key of a name */
+  #shardOf(key) {
+    const count = this.#prefixes.length;
+    return count === 1 ? 0 : createHash('sha256').update(key).digest().readUInt32LE() % count;
+  }
+
+  /**
+   * @param {Op} op
+   * @param {number} shard
+   */
+  #isOf(op, shard) {
+    // Of which only the ref is known: it may be in any.
+    return op.name === undefined || this.#shardOf(keyOf(op.name)) === shard;
+  }
+
+  /**
+   * @template T
+   * @param {(prefix: string, shard: number) => Promise<T>} work
+   * @returns {Promise<T[]>} of all shards
+   */
+  #each(work) {
+    return Promise.all(this.#prefixes.map(work));
+  }
+
+  /**
+   * Something that the session does, by the connection there is.
+   * @param {number} shard
+   * @param {string} command
+   * @param {string[]} args
+   * @returns {Promise<string[]>}
+   */
+  async #run(shard, command, args) {
+    if (!this.#link) throw explain(new Error('there is no connection'));
+    const common = [command, this.#session, this.#numbers[shard], ...this.#needs];
+    const reply = await run(this.#link, this.#prefixes[shard], [...common, ...args]);
+    if (reply[0] === '-2') throw deadError();
+    if (reply[0] === '-5') throw staleError();
+    return reply;
+  }
+
+  /**
+   * By the connection there is, or, if there is none or it ends meanwhile, by another one.
+   * @template T
+   * @param {(link: OpenLink) => Promise<T>} work may be done twice
+   * @returns {Promise<T>}
+   */
+  async #anyhow(work) {
+    const current = this.#link;
+    if (current) {
+      try {
+        return await work(current);
+      } catch (error) {
+        if (!current.isDown) throw error;
+      }
+    }
+    const link = new Link(this.#client, this.#kind);
+    try {
+      await link.open(new Map());
+      return await work(link);
+    } finally {
+      link.drop();
+    }
+  }
+}
+
+/**
+ * Runs the script.
+ * @param {OpenLink} link
+ * @param {string} prefix
+ * @param {string[]} args
+ * @returns {Promise<any>}
+ */
+async function run(link, prefix, args) {
+  const rest = ['1', prefix, ...args];
+  try {
+    return await link.call(['EVALSHA', SHA, ...rest], prefix);
+  } catch (/** @type {any} */ error) {
+    if (!/NOSCRIPT/.test(error.message)) throw error;
+    return link.call(['EVAL', SCRIPT, ...rest], prefix);
+  }
+}
+
+/**
+ * @param {string} info of INFO
+ * @param {string} name
+ * @returns {string} '' for none
+ */
+const field = (info, name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
+
+/**
+ * Whether a primary that was split off stops by itself: it does if it needs each replica that can
+ * be promoted.
+ * @param {OpenLink} link
+ * @param {string} replication of INFO
+ * @returns {Promise<{ lag: number, replicas: number }>} the seconds after which it does; their
+ *   number
+ */
+async function examineReplicas(link, replication) {
+  /** @param {string} name */
+  const setting = async (name) => {
+    const reply = await link.call(['CONFIG', 'GET', name]);
+    return Number(Array.isArray(reply) ? reply[1] : Object.values(reply)[0]);
+  };
+  const replicas = await setting('min-replicas-to-write');
+  const lag = await setting('min-replicas-max-lag');
+  const attached = Number(field(replication, 'connected_slaves'));
+  if (!(replicas >= 1 && lag >= 1)) {
+    throw strictError('min-replicas-to-write and min-replicas-max-lag are to be 1 or more.');
+  }
+  if (attached > replicas) {
+    throw strictError(
+      `${attached} replicas are attached, each of which can be promoted, and ` +
+        `min-replicas-to-write is ${replicas}: set it to ${attached}.`,
+    );
+  }
+  return { lag, replicas };
+}
+
+/** @param {Op} op */
+function argumentsOf(op) {
+  const key = op.name === undefined ? '' : keyOf(op.name);
+  if (op.kind === 'end')
+    return ['x', String(op.ref), key, '', 'x', String(Math.ceil(op.keep)), ...END];
+  return [
+    KINDS[op.kind],
+    String(op.ref),
+    key,
+    // Lone surrogates are escaped in it.
+    JSON.stringify(op.name),
+    op.mode === 'shared' ? 's' : 'x',
+    String(op.limit),
+    String(op.weight),
+    String(op.maxPending),
+    JSON.stringify(op.label),
+    String(op.group),
+  ];
+}
+
+/** @param {string} code of lua/redis.lua, `step` */
+function answerOf(code) {
+  if (code[0] !== '-') return code === '0' ? QUEUED : granted(BigInt(code));
+  if (code === '-4') return ENDED;
+  if (code === '-6') return NOT_MARKED;
+  if (code === '-1') return UNAVAILABLE;
+  if (code === '-3') return QUEUE_FULL;
+  return otherLimit(-10 - Number(code));
+}
+
+/**
+ * @param {string[]} reply of lua/redis.lua, `query`
+ * @returns {import('./adapter.js').Entry[]}
+ */
+function entriesOf([now, ...rest]) {
+  const entries = [];
+  for (let i = 0; i < rest.length; i += 4) {
+    const [name, limitText, info, row] = rest.slice(i, i + 4);
+    const [mode, weight, token, asked, since] = row.split(' ', 5);
+    const label = row.slice([mode, weight, token, asked, since].join(' ').length + 1);
+    const { clientId, host, pid, threadId, threadName } = JSON.parse(info);
+    const isHeld = token !== '0';
+    const limit = mode === 's' ? Number(limitText) : 0;
+    entries.push({
+      name: JSON.parse(name),
+      mode: /** @type {import('./adapter.js').LockMode} */ (mode === 's' ? 'shared' : 'exclusive'),
+      token: BigInt(token),
+      clientId,
+      host,
+      pid,
+      threadId,
+      threadName,
+      label: JSON.parse(label),
+      waited: Number(isHeld ? since : now) - Number(asked),
+      held: isHeld ? Number(now) - Number(since) : 0,
+      limit,
+      weight: limit > 0 ? Number(weight) : 0,
+    });
+  }
+  return entries;
+}
+
+module.exports = { RedisAdapter };

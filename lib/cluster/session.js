@@ -1,0 +1,1013 @@
+'use strict';
+
+/**
+ * A manager's session with an engine: the state machine that makes places in queues, and locks, of
+ * a server that may be slow, gone, replaced or forgetful, and a process that may be stopped at any
+ * time.
+ *
+ *   new ─▶ opening ─▶ open ◀─▶ suspect          any ─▶ closed
+ *             ▲         │          │
+ *             └─ lost ◀─┴──────────┘
+ *
+ * The lease. The server keeps the session for `ttl` from when it answers a renewal; here it counts
+ * from when that renewal was sent, and for 0.9 of it. So what is held here ends before the server
+ * grants it to anybody else, as long as clocks agree about how long a second is to 10 %. The end is
+ * looked for before anything that happens, so a grant that comes too late is none.
+ *
+ * Lost. Locks are lost; what waits is asked for again, in its order, in the next session. A request
+ * has another `ref` there, so nothing that is said of the old one is taken for news of the new one.
+ *
+ * Suspect. While the connection is away locks are held until the lease ends. A new one says
+ * `hello`, renews, compares what the server has with what is known here, and sends what was not
+ * answered once more.
+ *
+ * The listener is told of changes of state first (`granted`, `lost` and so on: it runs no users'
+ * code then), and by `settled` that they are complete.
+ *
+ * Threads: one. Errors: none is thrown; what goes wrong ends requests, or the session.
+ */
+
+const { bucketClosedError } = require('../platform/errors.js');
+const { Promise, then } = require('../platform/intrinsics.js');
+const { Agenda } = require('./agenda.js');
+const { Calls } = require('./calls.js');
+const { systemClock } = require('./clock.js');
+const { tellsWhy, unreachableError } = require('./errors.js');
+const { KeepAlive } = require('./keep-alive.js');
+const { Lease } = require('./lease.js');
+const { Outbox } = require('./outbox.js');
+const { ASKED, ENDING, GONE, HELD, WAITING } = require('./place.js');
+const { Places } = require('./places.js');
+const { within } = require('./within.js');
+
+/** @typedef {import('./adapter.js').Adapter} Adapter */
+/** @typedef {import('./adapter.js').Answer} Answer */
+/** @typedef {import('./adapter.js').Entry} Entry */
+/** @typedef {import('./adapter.js').Op} Op */
+/** @typedef {import('./adapter.js').Renewal} Renewal */
+/** @typedef {import('./adapter.js').RequestOp} RequestOp */
+/** @typedef {import('./adapter.js').SessionInfo} SessionInfo */
+/** @typedef {import('./calls.js').Call} Call */
+/** @typedef {import('./calls.js').Silence} Silence */
+/** @typedef {import('./clock.js').Clock} Clock */
+/** @typedef {import('./lease.js').Times} Times */
+/** @typedef {InstanceType<typeof import('./place.js').Place>} Place */
+
+/** @typedef {'new' | 'opening' | 'open' | 'suspect' | 'lost' | 'closed'} State */
+/**
+ * @typedef {'expired' | 'unreachable' | 'failover' | 'closed'} Reason why locks were lost: the
+ *   lease ended while this process stood still, or while the server was away; the server does not
+ *   know of it any more; the bucket was closed
+ */
+
+/**
+ * @typedef {object} Listener
+ * @property {(place: Place) => void} granted
+ * @property {(place: Place, answer: Answer) => void} refused its request was answered otherwise
+ * @property {(place: Place, thief: string) => void} stolen
+ * @property {(place: Place, reason: Reason, cause: unknown) => void} lost also after `end`, if that
+ *   was to mark the name and has not, or it cannot be known
+ * @property {(place: Place, error: unknown) => void} failed its request cannot be made
+ * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
+ * @property {() => void} settled
+ */
+
+/**
+ * @typedef {object} Rules for tests that take one away, to see that it matters
+ * @property {number} margin of the `ttl`, in which a lock is held here
+ * @property {boolean} compares
+ */
+
+/** @type {Rules} */
+const RULES = Object.freeze({ margin: 0.9, compares: true });
+
+/**
+ * @typedef {'deadline' | 'patience' | Step | Silence} Item of the agenda; a silence is that of a
+ *   call that is not answered
+ * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} Step of a connection, or to it
+ */
+
+/** @type {Step[]} */
+const STEPS = ['renew', 'sweep', 'look', 'reconnect', 'open'];
+
+// Milliseconds to the next attempt to connect: they double, from and to.
+const FIRST_RETRY = 50;
+const LAST_RETRY = 2000;
+class Session {
+  /** @type {State} */
+  state = 'new';
+  /** @type {Promise<void>} */
+  #ready = Promise.resolve();
+  /** @type {() => void} */
+  #isReady = () => {};
+  /** @type {(error: unknown) => void} */
+  #isNotReady = () => {};
+  #readyIsAwaited = false;
+  #wasOpen = false;
+  /** Until when `ready` waits. */
+  #readyBy = 0;
+
+  #adapter;
+  #listener;
+  #clock;
+  #rules;
+  /** @type {SessionInfo} */
+  #info;
+  #ttl;
+  /** The id of the session; '' for none. */
+  #session = '';
+  /** The `open` that is under way. @type {Promise<{ session: string } | undefined> | undefined} */
+  #opening;
+  #lease;
+  /** Attempts to connect that failed, in a row. */
+  #attempts = 0;
+  /** Of the adapter. @type {unknown} */
+  #lastError;
+  #lastErrorAt = 0;
+
+  #places = new Places();
+  /** Ended since the last renewal was sent. @type {Set<number>} */
+  #ended = new Set();
+
+  #outbox = new Outbox();
+  #agenda;
+  #calls;
+  #renewAgain = false;
+  #lastSweep = Number.NEGATIVE_INFINITY;
+  /** Whether the last renewal told of a quarantine. */
+  #isQuarantined = false;
+  /** Whether what dead sessions have left is swept away even if nothing waits for it. */
+  #tidies = true;
+  #pumping = false;
+  #keepAlive;
+  /** Called at the next change of state. @type {(() => void)[]} */
+  #onChange = [];
+  /** Why it is closed, for requests that come later. @type {unknown} */
+  #error;
+  /** @type {Promise<void> | undefined} */
+  #closed;
+
+  /**
+   * @param {object} options
+   * @param {Adapter} options.adapter nobody else's
+   * @param {SessionInfo} options.info
+   * @param {number} options.ttl milliseconds
+   * @param {Clock} [options.clock]
+   * @param {Partial<Rules>} [options.rules]
+   * @param {Listener} listener
+   */
+  constructor({ adapter, info, ttl, clock = systemClock, rules }, listener) {
+    this.#adapter = adapter;
+    this.#info = info;
+    this.#ttl = ttl;
+    this.#clock = clock;
+    this.#rules = { ...RULES, ...rules };
+    this.#lease = new Lease(clock, this.#rules.margin);
+    this.#listener = listener;
+    this.#agenda = new Agenda(clock, (/** @type {Item[]} */ due) => this.#isDue(due));
+    this.#calls = new Calls(
+      clock,
+      this.#agenda,
+      (work) => this.#turn(work),
+      (call, error) => this.#isRejected(call, error),
+    );
+    this.#keepAlive = new KeepAlive(clock, () => this.#places.unheld > 0 || this.#readyIsAwaited);
+    adapter.events = {
+      granted: (ref, token) => this.#turn(() => this.#hintGranted(ref, token)),
+      stolen: (ref, thief) => this.#turn(() => this.#hintStolen(ref, thief)),
+      changed: () => this.#turn(() => this.#renewSoon()),
+      down: (error) => this.#turn(() => this.state === 'open' && this.#isDown(error)),
+    };
+  }
+
+  // What the backend calls.
+
+  /** Opens it. To be called once. */
+  start() {
+    this.#awaitReady();
+    this.#open();
+    this.#keepAlive.look();
+  }
+
+  /**
+   * @returns {Promise<void>} settles when the session was open for the first time, or will not be
+   *   in time: in a `ttl` from the start, and from now if it has rejected before
+   */
+  get ready() {
+    if (!this.#wasOpen && !this.#readyIsAwaited && this.state !== 'closed') {
+      this.#awaitReady();
+      this.#keepAlive.look();
+    }
+    return this.#ready;
+  }
+
+  #awaitReady() {
+    this.#readyIsAwaited = true;
+    this.#readyBy = this.#now() + this.#ttl;
+    this.#agenda.setBy('patience', this.#readyBy);
+    this.#ready = new Promise((resolve, reject) => {
+      this.#isReady = /** @type {() => void} */ (resolve);
+      this.#isNotReady = reject;
+    });
+    // Whoever does not ask is not told.
+    then(this.#ready, undefined, () => {});
+  }
+
+  /** Why requests fail; undefined while they do not. */
+  get error() {
+    return this.#error;
+  }
+
+  /**
+   * Makes requests. Not if there is an `error`.
+   * @param {Place[]} places new ones; several: a group
+   */
+  ask(places) {
+    for (const place of places) {
+      place.asked = this.#now();
+      this.#places.enter(place);
+      if (place.op.kind !== 'request') this.#agenda.setBy('patience', place.asked + this.#ttl);
+    }
+    this.#outbox.add(places.map(({ op }) => op));
+    this.#pumpSoon();
+    this.#keepAlive.look();
+  }
+
+  /**
+   * Ends a request, or releases its lock.
+   * @param {Place} place
+   * @param {number} [keep] milliseconds for which its name is marked then; if it is not, its lock
+   *   is lost
+   * @returns {Promise<void> | undefined} settles when the server has done so, or it does not matter
+   *   any more; never rejects
+   */
+  end(place, keep = 0) {
+    if (place.state === GONE) return undefined;
+    if (place.state === ENDING) return place.ended;
+    if (place.state === ASKED && this.#outbox.remove(place.op)) {
+      this.#places.leave(place);
+      this.#keepAlive.look();
+      return undefined;
+    }
+    this.#places.move(place, ENDING);
+    place.keep = keep;
+    const { ref, name } = place.op;
+    this.#outbox.add([{ kind: 'end', ref, name, keep }]);
+    this.#pumpSoon();
+    this.#keepAlive.look();
+    return place.ended;
+  }
+
+  /**
+   * @returns {number} milliseconds that what is held is still held without a renewal. If none are
+   *   left, it is lost by this call, and that is told soon
+   */
+  remaining() {
+    if (!this.#hasLease) return 0;
+    const rest = this.#lease.rest();
+    if (rest > 0) return rest;
+    this.#expire();
+    this.#settleSoon();
+    return 0;
+  }
+
+  async #settleSoon() {
+    await undefined;
+    this.#turn(() => {});
+  }
+
+  /**
+   * The server does not have a lock any more, as somebody found by other ways.
+   * @param {Place} place
+   */
+  isMissing(place) {
+    this.#turn(() => {
+      if (place.state !== HELD) return;
+      this.#places.leave(place);
+      this.#listener.lost(place, 'failover', undefined);
+    });
+  }
+
+  /**
+   * @param {string} [name]
+   * @returns {Promise<Entry[]>} what there is after all that was asked so far; rejects if the
+   *   server does not tell within a `ttl`
+   */
+  query(name) {
+    return this.#keepAlive.during(() => this.#query(name));
+  }
+
+  /**
+   * @param {string} name
+   * @param {number} milliseconds
+   * @returns {Promise<Entry[] | undefined>} what there is; undefined if it is not known in that
+   *   time. Never rejects
+   */
+  async lookAt(name, milliseconds) {
+    if (this.state !== 'open') return undefined;
+    try {
+      return await this.#keepAlive.during(() =>
+        this.#within(this.#adapter.query(name), milliseconds),
+      );
+    } catch {
+      return undefined;
+    }
+  }
+
+  /**
+   * @param {Place} place held
+   * @returns {Promise<boolean>} whether its name is marked; false, too, if it is not held any more;
+   *   rejects if the server cannot tell
+   */
+  isMarked(place) {
+    return this.#keepAlive.during(() => this.#isMarked(place));
+  }
+
+  /**
+   * Gives everything back, and ends for good. What is told by it is told by the caller, before
+   * this settles.
+   * @returns {Promise<void>} never rejects
+   */
+  close() {
+    // Why it was never open may be what one wants to know then.
+    const cause = this.#wasOpen ? undefined : this.#why;
+    this.#closed ??= this.#stop('closed', bucketClosedError(cause), undefined);
+    return this.#closed;
+  }
+
+  // Clocks.
+
+  #now() {
+    return this.#clock.monotonic();
+  }
+
+  get #hasLease() {
+    return this.state === 'open' || this.state === 'suspect';
+  }
+
+  /** @param {Times} times when what was answered was sent */
+  #extend(times) {
+    this.#agenda.set('deadline', this.#lease.extend(times, this.#ttl));
+  }
+
+  /** @param {Item[]} due */
+  #isDue(due) {
+    for (const item of due) this.#turn(() => this.#do(item));
+  }
+
+  /** @param {Item} item */
+  #do(item) {
+    if (item === 'renew') this.#renew();
+    else if (item === 'sweep' || item === 'look') this.#sweep();
+    else if (item === 'reconnect') this.#reconnect();
+    else if (item === 'open') this.#open();
+    else if (item === 'patience') this.#losePatience();
+    else if (item === 'no open') this.#openLater(this.#timeout('It is not opened'));
+    // The deadline is looked at before anything is done. It was set again if there is more time.
+    else if (item !== 'deadline') this.#isDown(this.#timeout('A call is not answered'));
+    else if (this.#hasLease)
+      this.#agenda.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
+  }
+
+  /** @param {string} what */
+  #timeout(what) {
+    return unreachableError(what, this.#why);
+  }
+
+  /**
+   * All that happens by itself, and not by a call of users', happens in a turn.
+   * @param {() => void} work
+   */
+  #turn(work) {
+    if (this.state === 'closed') return;
+    if (this.#hasLease) {
+      const rest = this.#lease.rest();
+      if (rest <= 0) this.#expire();
+      // The machine may have slept: by the wall clock the end is nearer than the timer has it.
+      else this.#agenda.setBy('deadline', this.#now() + rest);
+    }
+    work();
+    this.#pump();
+    this.#keepAlive.look();
+    this.#listener.settled();
+  }
+
+  // Calls of the adapter.
+
+  /** What was asked is not listened to any more. */
+  #hangUp() {
+    this.#calls.hangUp();
+    this.#renewAgain = false;
+    for (const step of STEPS) this.#agenda.clear(step);
+  }
+
+  /**
+   * @param {Call} call
+   * @param {unknown} error
+   */
+  #isRejected(call, error) {
+    const kind = this.#adapter.classify(error);
+    if (kind === 'fatal') this.#fail(error);
+    else if (call === 'open') this.#openLater(error);
+    else if (kind === 'dead') this.#lose('failover', error);
+    else this.#isDown(error);
+  }
+
+  /** @param {unknown} error why it is not open */
+  #note(error) {
+    if (!tellsWhy(error)) return;
+    this.#lastError = error;
+    this.#lastErrorAt = this.#now();
+  }
+
+  /** Why the server does not answer; undefined if that is not known. */
+  get #why() {
+    const isRecent = this.#now() - this.#lastErrorAt <= Math.max(this.#ttl, 2 * LAST_RETRY);
+    return isRecent ? this.#lastError : undefined;
+  }
+
+  /** @returns {number} milliseconds */
+  #retryIn() {
+    const milliseconds = Math.min(FIRST_RETRY * 2 ** this.#attempts++, LAST_RETRY);
+    return milliseconds * (0.5 + this.#clock.random());
+  }
+
+  /**
+   * @param {State} state
+   * @param {Reason} [reason]
+   * @param {unknown} [cause]
+   */
+  #become(state, reason, cause) {
+    this.state = state;
+    this.#listener.changed(state, reason, cause);
+    const waiting = this.#onChange;
+    this.#onChange = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  // From one session to the next.
+
+  #open() {
+    this.#hangUp();
+    const times = this.#lease.times();
+    if (this.state !== 'opening') this.#become('opening');
+    const opening = this.#openOne();
+    this.#opening = opening;
+    this.#calls.make(
+      'open',
+      this.#ttl,
+      () => opening,
+      ({ session, ttl }) => {
+        this.#opening = undefined;
+        this.#opened(session, ttl, times);
+      },
+    );
+  }
+
+  async #openOne() {
+    return await this.#adapter.open(this.#info, this.#ttl);
+  }
+
+  /**
+   * @param {string} session
+   * @param {number} ttl
+   * @param {Times} times
+   */
+  #opened(session, ttl, times) {
+    this.#session = session;
+    this.#ttl = ttl;
+    this.#ended.clear();
+    this.#extend(times);
+    if (this.#lease.rest() <= 0) {
+      this.#closeOld();
+      this.#openLater(this.#timeout('It was opened too late'));
+      return;
+    }
+    this.#agenda.set('renew', times.sent + ttl / 3);
+    this.#become('open');
+    this.#wasOpen = true;
+    this.#readyIsAwaited = false;
+    this.#isReady();
+  }
+
+  /** @param {unknown} error why it could not be opened now */
+  #openLater(error) {
+    this.#note(error);
+    this.#hangUp();
+    this.#agenda.clear('deadline');
+    this.#agenda.set('open', this.#now() + this.#retryIn());
+  }
+
+  /** The session that there was is ended at the server, if that can be done. */
+  #closeOld() {
+    const old = this.#session;
+    this.#session = '';
+    if (old) this.#closeAtServer(old);
+  }
+
+  /** @param {string} session */
+  async #closeAtServer(session) {
+    try {
+      await this.#adapter.close(session);
+    } catch {
+      // It ends by itself.
+    }
+  }
+
+  #expire() {
+    if (this.state === 'suspect') this.#lose('unreachable', this.#why);
+    else this.#lose('expired', undefined);
+  }
+
+  /**
+   * The session is over: tells who holds something, and goes on with a new one.
+   * @param {Reason} reason
+   * @param {unknown} cause
+   */
+  #lose(reason, cause) {
+    const places = this.#places.all();
+    this.#hangUp();
+    this.#agenda.clear('deadline');
+    this.#outbox.clear();
+    /** @type {Place[]} */
+    const pending = [];
+    for (const place of places) {
+      const { state } = place;
+      this.#places.leave(place);
+      if (state === HELD || place.keep > 0) this.#listener.lost(place, reason, cause);
+      else if (state !== ENDING) pending.push(place);
+    }
+    for (const group of grouped(pending)) this.#askAgain(group);
+    this.#become('lost', reason, cause);
+    this.#closeOld();
+    // A session that never came as far as its first renewal is not followed by the next at once.
+    if (this.#attempts++ === 0) this.#open();
+    else this.#openLater(cause);
+  }
+
+  /**
+   * @param {Place[]} places one, or several of a group, that are on no list
+   */
+  #askAgain(places) {
+    for (const place of places) {
+      place.thief = '';
+      place.op = { ...place.op, ref: 0 };
+      this.#places.enter(place);
+    }
+    this.#outbox.add(places.map(({ op }) => op));
+  }
+
+  // While it is open.
+
+  /** @param {unknown} error */
+  #isDown(error) {
+    if (!this.#hasLease) return;
+    this.#note(error);
+    this.#hangUp();
+    if (this.state === 'open') this.#become('suspect', undefined, error);
+    this.#agenda.set('reconnect', this.#now() + this.#retryIn());
+  }
+
+  #reconnect() {
+    if (this.state !== 'suspect') return;
+    this.#hangUp();
+    this.#calls.make(
+      'hello',
+      this.#ttl / 4,
+      () => this.#adapter.hello(),
+      () => this.#renew(),
+    );
+  }
+
+  #renewSoon() {
+    if (this.state === 'open') this.#renew();
+  }
+
+  #renew() {
+    if (!this.#hasLease) return;
+    if (this.#calls.has('renew')) {
+      this.#renewAgain = true;
+      return;
+    }
+    const times = this.#lease.times();
+    const news = this.#places.news;
+    this.#ended.clear();
+    this.#agenda.set('renew', times.sent + this.#ttl / 3);
+    this.#calls.make(
+      'renew',
+      this.#ttl / 6,
+      () => this.#adapter.renew(),
+      (renewal) => this.#renewed(renewal, times, news),
+    );
+  }
+
+  /**
+   * @param {Renewal} renewal
+   * @param {Times} times
+   * @param {number} news that there were of places when it was sent
+   */
+  #renewed(renewal, times, news) {
+    if (!renewal.alive) {
+      this.#lose('failover', undefined);
+      return;
+    }
+    this.#extend(times);
+    this.#attempts = 0;
+    if (this.#rules.compares) this.#compare(renewal, news);
+    if (this.state === 'suspect') {
+      this.#become('open');
+      this.#lookSoon();
+    }
+    this.#planSweep(renewal);
+    if (this.#renewAgain) {
+      this.#renewAgain = false;
+      this.#renew();
+    }
+  }
+
+  /**
+   * What the server has against what is known here; what came up while it was asked is left out.
+   * @param {Renewal} renewal
+   * @param {number} news
+   */
+  #compare({ mine, stolen }, news) {
+    for (const place of this.#places.all()) {
+      const { ref } = place.op;
+      const token = mine.get(ref);
+      if (place.news > news) continue;
+      if (place.state === HELD && !token) {
+        const thief = stolen?.get(ref);
+        this.#places.leave(place);
+        if (thief) this.#listener.stolen(place, thief);
+        else this.#listener.lost(place, 'failover', undefined);
+        // It is in the queue again: not for anybody.
+        if (token === 0n) this.#forget(ref, place.op.name);
+      } else if (place.state === WAITING && token) {
+        this.#grant(place, token);
+      } else if (place.state === WAITING && token === undefined) {
+        this.#places.leave(place);
+        this.#askAgain([place]);
+      }
+    }
+    for (const ref of mine.keys()) {
+      if (!this.#places.get(ref) && !this.#ended.has(ref)) this.#forget(ref, undefined);
+    }
+  }
+
+  /**
+   * @param {number} ref of nobody here
+   * @param {string | undefined} name
+   */
+  #forget(ref, name) {
+    this.#ended.add(ref);
+    this.#outbox.add([{ kind: 'end', ref, name, keep: 0 }]);
+  }
+
+  /**
+   * When a lease of somebody ahead can have run out, or the quarantine is over: nobody tells that.
+   * @param {Renewal} renewal
+   */
+  #planSweep({ nextExpiryIn, grantsIn }) {
+    if (this.#tidies) this.#agenda.set('sweep', this.#now());
+    if (this.#tidies || this.#places.waiting === 0) return;
+    const isOver = this.#isQuarantined && grantsIn <= 0;
+    this.#isQuarantined = grantsIn > 0;
+    const grants = isOver || grantsIn > 0 ? grantsIn : Number.POSITIVE_INFINITY;
+    const rest = Math.min(nextExpiryIn, grants);
+    if (rest === Number.POSITIVE_INFINITY) return;
+    // What cannot be swept yet is not tried all the time.
+    const earliest = this.#lastSweep + this.#ttl / 20;
+    this.#agenda.set('sweep', Math.max(this.#now() + Math.max(rest, 0) + 1, earliest));
+  }
+
+  /** How long those ahead have to live, and whether there was a quarantine, is not known yet. */
+  #lookSoon() {
+    this.#agenda.setBy('look', this.#now() + this.#ttl / 10);
+  }
+
+  #sweep() {
+    if (this.state !== 'open' || this.#calls.has('sweep')) return;
+    if (this.#places.waiting === 0 && !this.#tidies) return;
+    this.#tidies = false;
+    this.#agenda.clear('look');
+    this.#lastSweep = this.#now();
+    this.#calls.make(
+      'sweep',
+      this.#ttl / 3,
+      () => this.#adapter.sweep(),
+      () => this.#renew(),
+    );
+  }
+
+  // The outbox.
+
+  /** What is asked in one go makes one step. */
+  async #pumpSoon() {
+    if (this.#pumping) return;
+    this.#pumping = true;
+    await undefined;
+    this.#pumping = false;
+    this.#pump();
+  }
+
+  #pump() {
+    if (this.state !== 'open' || this.#calls.has('step')) return;
+    const ops = this.#outbox.next();
+    if (ops.length === 0) return;
+    this.#calls.make(
+      'step',
+      this.#ttl / 3,
+      () => this.#adapter.step(ops),
+      (answers) => this.#stepped(ops, answers),
+    );
+  }
+
+  /**
+   * @param {Op[]} ops
+   * @param {Answer[]} answers
+   */
+  #stepped(ops, answers) {
+    for (let i = 0; i < ops.length; i++) {
+      const op = ops[i];
+      const place = this.#places.get(op.ref);
+      if (op.kind === 'end') {
+        this.#ended.add(op.ref);
+        if (place) this.#places.leave(place);
+        if (place && answers[i].code === 'notMarked') this.#isNotMarked(place);
+      } else if (place?.state === ASKED) {
+        this.#answer(place, answers[i]);
+      }
+    }
+    this.#outbox.answered();
+  }
+
+  /** @param {Place} place whose lock was not held any more when it ended */
+  #isNotMarked(place) {
+    const { thief, thiefConnection } = place;
+    if (thief && thiefConnection === this.#calls.connection) this.#listener.stolen(place, thief);
+    else this.#listener.lost(place, 'failover', undefined);
+  }
+
+  /**
+   * @param {Place} place
+   * @param {Answer} answer
+   */
+  #answer(place, answer) {
+    if (answer.code === 'granted') {
+      this.#grant(place, answer.token);
+    } else if (answer.code === 'queued') {
+      this.#places.move(place, WAITING);
+      this.#lookSoon();
+    } else {
+      this.#ended.add(place.op.ref);
+      this.#places.leave(place);
+      this.#listener.refused(place, answer);
+    }
+  }
+
+  /**
+   * @param {Place} place
+   * @param {bigint} token
+   */
+  #grant(place, token) {
+    place.token = token;
+    this.#places.move(place, HELD);
+    if (place.op.kind === 'steal') this.#robOurselves(place);
+    this.#listener.granted(place);
+    // It was stolen before the answer came.
+    if (place.thief && place.thiefConnection === this.#calls.connection) {
+      this.#rob(place, place.thief);
+    }
+  }
+
+  /** @param {Place} thief what it has stolen from this manager is known before it is told */
+  #robOurselves(thief) {
+    for (const place of this.#places.all()) {
+      if (place.state !== HELD || place.op.name !== thief.op.name) continue;
+      if (place.token < thief.token) this.#rob(place, this.#info.clientId);
+    }
+  }
+
+  /**
+   * @param {Place} place
+   * @param {string} thief
+   */
+  #rob(place, thief) {
+    this.#ended.add(place.op.ref);
+    this.#places.leave(place);
+    this.#listener.stolen(place, thief);
+  }
+
+  /**
+   * @param {number} ref
+   * @param {bigint} token
+   */
+  #hintGranted(ref, token) {
+    const place = this.#places.get(ref);
+    if (place && (place.state === ASKED || place.state === WAITING)) this.#grant(place, token);
+  }
+
+  /**
+   * @param {number} ref
+   * @param {string} thief
+   */
+  #hintStolen(ref, thief) {
+    const place = this.#places.get(ref);
+    if (place?.state === HELD) {
+      this.#rob(place, thief);
+    } else if (place?.state === ASKED || place?.state === ENDING) {
+      place.thief = thief;
+      place.thiefConnection = this.#calls.connection;
+    } else if (place?.state === WAITING) {
+      // That it was granted was not heard: nobody has lost anything.
+      this.#places.leave(place);
+      this.#askAgain([place]);
+    }
+  }
+
+  /** Those who do not want to wait do not wait for the server for ever. */
+  #losePatience() {
+    const now = this.#now();
+    let next = Number.POSITIVE_INFINITY;
+    if (this.#readyIsAwaited && this.#readyBy > now) {
+      next = this.#readyBy;
+    } else if (this.#readyIsAwaited) {
+      this.#readyIsAwaited = false;
+      this.#isNotReady(this.#timeout('The bucket could not be opened in time'));
+    }
+    for (const place of this.#places.all()) {
+      if (place.op.kind === 'request' || place.state !== ASKED) continue;
+      const end = place.asked + this.#ttl;
+      if (end > now) {
+        next = Math.min(next, end);
+        continue;
+      }
+      this.end(place);
+      this.#listener.failed(place, this.#timeout('The request was not made'));
+    }
+    if (next < Number.POSITIVE_INFINITY) this.#agenda.set('patience', next);
+  }
+
+  // Questions.
+
+  /**
+   * @template T
+   * @param {Promise<T>} promise
+   * @param {number} milliseconds
+   * @returns {Promise<T>} rejects if that takes longer
+   */
+  #within(promise, milliseconds) {
+    const late = () => this.#timeout('A question is not answered');
+    return within(this.#clock, promise, milliseconds, late);
+  }
+
+  /**
+   * Asked after what was asked before, and before what is asked later.
+   * @param {string} [name]
+   */
+  async #query(name) {
+    const end = this.#now() + this.#ttl;
+    /** @type {Promise<Entry[]> | undefined} */
+    let answer;
+    const turn = new Promise((/** @type {(_?: any) => void} */ resolve) => {
+      this.#outbox.mark(() => {
+        if (this.state === 'open') answer = this.#ask(name);
+        resolve();
+      });
+    });
+    await this.#within(turn, this.#ttl);
+    for (;;) {
+      if (this.#error) throw this.#error;
+      const rest = end - this.#now();
+      if (this.state === 'open') {
+        try {
+          return await this.#within(answer ?? this.#ask(name), rest);
+        } catch (error) {
+          if (this.#now() >= end || this.#adapter.classify(error) === 'fatal') throw error;
+          this.#turn(() => this.#isDown(error));
+        }
+      } else {
+        await this.#within(this.#change(), rest);
+      }
+      answer = undefined;
+    }
+  }
+
+  /** @returns {Promise<void>} resolves at the next change of state */
+  #change() {
+    return new Promise((resolve) => {
+      this.#onChange.push(resolve);
+    });
+  }
+
+  /** @param {Place} place */
+  async #isMarked(place) {
+    const { name } = place.op;
+    const marked = /** @type {NonNullable<Adapter['marked']>} */ (this.#adapter.marked);
+    while (place.state === HELD) {
+      if (this.state !== 'open') {
+        await this.#change();
+        continue;
+      }
+      const connection = this.#calls.connection;
+      try {
+        return await this.#within(marked.call(this.#adapter, name), this.#ttl / 3);
+      } catch (error) {
+        if (this.#adapter.classify(error) === 'fatal') throw error;
+        this.#turn(() => connection === this.#calls.connection && this.#isDown(error));
+      }
+    }
+    return false;
+  }
+
+  /**
+   * @param {string} [name]
+   * @returns {Promise<Entry[]>} whose rejection is looked at later
+   */
+  #ask(name) {
+    const answer = this.#adapter.query(name);
+    then(answer, undefined, () => {});
+    return answer;
+  }
+
+  // The end.
+
+  /** @param {unknown} error that no other attempt would be without */
+  #fail(error) {
+    this.#closed ??= this.#stop('unreachable', error, error);
+  }
+
+  /**
+   * @param {Reason} reason for locks
+   * @param {unknown} error for requests
+   * @param {unknown} cause
+   */
+  async #stop(reason, error, cause) {
+    const session = this.#session;
+    const opening = this.#opening;
+    const patience = Math.max(this.#hasLease ? this.#lease.rest() : 0, this.#ttl / 3);
+    const places = this.#places.all();
+    // Who asks later is told this, and not what went wrong before.
+    if (!this.#wasOpen && !this.#readyIsAwaited) this.#awaitReady();
+    this.#hangUp();
+    this.#agenda.clearAll();
+    this.#session = '';
+    this.#error = error;
+    /** @type {Place[]} */
+    const ending = [];
+    for (const place of places) {
+      if (place.state === ENDING && place.keep === 0) {
+        ending.push(place);
+        continue;
+      }
+      const { state } = place;
+      this.#places.leave(place);
+      if (state === HELD || state === ENDING) this.#listener.lost(place, reason, cause);
+      else this.#listener.failed(place, error);
+    }
+    this.#become('closed', reason, cause);
+    this.#readyIsAwaited = false;
+    this.#isNotReady(error);
+    this.#outbox.clear();
+    await this.#keepAlive.during(() => this.#giveBack(session, opening, patience));
+    for (const place of ending) this.#places.leave(place);
+    this.#keepAlive.look();
+  }
+
+  /**
+   * @param {string} session '' for none
+   * @param {Promise<{ session: string } | undefined> | undefined} opening
+   * @param {number} patience milliseconds
+   */
+  async #giveBack(session, opening, patience) {
+    try {
+      const opened = opening && (await this.#within(opening, patience));
+      const last = opened?.session || session;
+      if (last) await this.#within(this.#adapter.close(last), patience);
+    } catch {
+      // It ends by itself.
+    }
+    try {
+      await this.#adapter.dispose();
+    } catch {
+      // Neither can anybody else do anything about it.
+    }
+  }
+}
+
+/**
+ * @param {Place[]} places
+ * @returns {Place[][]} those of a group together
+ */
+function grouped(places) {
+  /** @type {Place[][]} */
+  const groups = [];
+  for (const place of places) {
+    const last = groups.at(-1);
+    if (last && place.op.group !== 0 && last[0].op.group === place.op.group) last.push(place);
+    else groups.push([place]);
+  }
+  return groups;
+}
+
+module.exports = { Session };

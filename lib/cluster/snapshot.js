@@ -1,0 +1,73 @@
+'use strict';
+
+/** What `query` gives, from what an adapter tells. */
+
+/** @typedef {import('./adapter.js').Entry} Entry */
+/** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
+/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
+/** @typedef {import('../backend/contract.js').LockManagerSnapshot} LockManagerSnapshot */
+
+/**
+ * @param {Entry[]} entries
+ * @returns {LockManagerSnapshot}
+ */
+function toSnapshot(entries) {
+  /** @type {LockManagerSnapshot} */
+  const state = { held: [], pending: [] };
+  for (const { clientId, mode, name, token } of entries) {
+    (token ? state.held : state.pending).push({ clientId, mode, name });
+  }
+  return state;
+}
+
+/**
+ * @param {Entry[]} entries those of a name in the order of its queue
+ * @returns {DetailedSnapshot}
+ */
+function toDetails(entries) {
+  /** @type {Map<string, { held: LockDetails[], ahead: number }>} */
+  const names = new Map();
+  /** @type {DetailedSnapshot} */
+  const state = { held: [], pending: [] };
+  for (const entry of entries) {
+    const { name } = entry;
+    const known = names.get(name) ?? { held: [], ahead: 0 };
+    names.set(name, known);
+    const details = detailsOf(entry);
+    if (entry.token) {
+      known.held.push(details);
+      state.held.push(details);
+    } else {
+      state.pending.push({ ...details, blockedBy: known.held, ahead: known.ahead++ });
+    }
+  }
+  return state;
+}
+
+/**
+ * @param {Entry[]} entries
+ * @returns {LockDetails[]} those that are held
+ */
+const toHolders = (entries) => entries.filter(({ token }) => token).map(detailsOf);
+
+/**
+ * @param {Entry} entry
+ * @returns {LockDetails}
+ */
+const detailsOf = (entry) => ({
+  clientId: entry.clientId,
+  mode: entry.mode,
+  name: entry.name,
+  label: entry.label,
+  host: entry.host,
+  pid: entry.pid,
+  threadId: entry.threadId,
+  threadName: entry.threadName,
+  waited: entry.token ? 0 : Math.floor(entry.waited),
+  held: entry.token ? Math.floor(entry.held) : 0,
+  limit: entry.limit,
+  weight: entry.weight,
+  token: entry.token,
+});
+
+module.exports = { toDetails, toHolders, toSnapshot };

@@ -1,0 +1,41 @@
+'use strict';
+
+const { Promise } = require('../platform/intrinsics.js');
+
+/** @typedef {import('./clock.js').Clock} Clock */
+
+/**
+ * @template T
+ * @param {Clock} clock
+ * @param {Promise<T>} promise
+ * @param {number} milliseconds
+ * @param {() => unknown} late makes the error
+ * @returns {Promise<T>} rejects if that takes longer; does not keep the event loop alive
+ */
+function within(clock, promise, milliseconds, late) {
+  return new Promise((resolve, reject) => {
+    const timer = clock.setTimeout(() => reject(late()), Math.max(Math.ceil(milliseconds), 0));
+    clock.unref(timer);
+    follow(promise, resolve, reject, () => clock.clearTimeout(timer));
+  });
+}
+
+/**
+ * @template T
+ * @param {Promise<T>} promise
+ * @param {(value: T) => void} resolve
+ * @param {(error: unknown) => void} reject
+ * @param {() => void} done comes first
+ */
+async function follow(promise, resolve, reject, done) {
+  try {
+    const value = await promise;
+    done();
+    resolve(value);
+  } catch (error) {
+    done();
+    reject(error);
+  }
+}
+
+module.exports = { within };
