@@ -1,0 +1,53 @@
+'use strict';
+
+/** Puts what overlaps in time into lanes: a heap of lanes by when they are free. */
+class Lanes {
+  /**
+   * @type {{ lane: number, end: number }[]} each not after those at twice its index, and one more
+   */
+  #heap = [];
+
+  /**
+   * @param {number} from not before that of the last call
+   * @param {number} to
+   * @returns {number} a lane, from 0, that is free for that time
+   */
+  take(from, to) {
+    const heap = this.#heap;
+    if (heap.length > 0 && heap[0].end < from) {
+      const { lane } = heap[0];
+      this.#sink({ lane, end: to });
+      return lane;
+    }
+    const lane = heap.length;
+    this.#rise({ lane, end: to });
+    return lane;
+  }
+
+  /** @param {{ lane: number, end: number }} entry in the place of the first */
+  #sink(entry) {
+    const heap = this.#heap;
+    let at = 0;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child + 1 < heap.length && heap[child + 1].end < heap[child].end) child++;
+      if (child >= heap.length || heap[child].end >= entry.end) break;
+      heap[at] = heap[child];
+      at = child;
+    }
+    heap[at] = entry;
+  }
+
+  /** @param {{ lane: number, end: number }} entry a further one */
+  #rise(entry) {
+    const heap = this.#heap;
+    let at = heap.length;
+    while (at > 0 && heap[(at - 1) >> 1].end > entry.end) {
+      heap[at] = heap[(at - 1) >> 1];
+      at = (at - 1) >> 1;
+    }
+    heap[at] = entry;
+  }
+}
+
+module.exports = { Lanes };

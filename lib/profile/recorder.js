@@ -1,0 +1,142 @@
+'use strict';
+
+/**
+ * Records the requests of this thread, which the diagnostics channels tell of, in a ring: when one
+ * is made, when it is granted if it had to wait, and when it ends. So the ring knows what is
+ * pending and what is held also if the thread never comes to an end of it.
+ *
+ * Times are those of the messages: milliseconds of a clock that all threads have in common. They
+ * are noted after the grant and before the release, so a recorded hold is inside of the real one,
+ * and two of an exclusive lock never overlap. But who was robbed holds until he hears of it.
+ */
+
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
+const { END, GRANT, START } = require('./ring.js');
+const { callSite } = require('./site.js');
+
+/** What became of a request; a number in the ring. */
+const OUTCOMES = /** @type {const} */ ([
+  'failed',
+  'granted',
+  'not available',
+  'aborted',
+  'timed out',
+  'held too long',
+  'stolen',
+  'lost',
+]);
+/** @typedef {typeof OUTCOMES[number] | 'pending' | 'held'} Outcome */
+
+/** Names and labels are cut to so many code units. */
+const LONGEST = 1000;
+
+/** @typedef {{ number: number, waits: boolean, outcome: number }} Live a request that goes on */
+
+class Recorder {
+  #ring;
+  #sites;
+  #count = 0;
+  /** By the `id` of their messages. @type {Map<symbol, Live>} */
+  #live = new Map();
+  /** @type {Record<string, (message: any) => void>} */
+  #listeners;
+
+  /**
+   * @param {InstanceType<typeof import('./ring.js').Ring>} ring this thread writes alone
+   * @param {boolean} sites whether to find out where requests are made
+   */
+  constructor(ring, sites) {
+    this.#ring = ring;
+    this.#sites = sites;
+    const become = (/** @type {Outcome} */ outcome) => (/** @type {any} */ message) =>
+      this.#become(message, outcome);
+    this.#listeners = {
+      start: (message) => this.#start(message),
+      grant: (message) => this.#grant(message),
+      miss: become('not available'),
+      abort: become('aborted'),
+      steal: become('stolen'),
+      lost: become('lost'),
+      timeout: (message) => this.#become(message, message.held ? 'held too long' : 'timed out'),
+      end: (message) => this.#end(message),
+    };
+    for (const event in this.#listeners) {
+      subscribe(`locks.request.${event}`, this.#listeners[event]);
+    }
+  }
+
+  stop() {
+    for (const event in this.#listeners) {
+      unsubscribe(`locks.request.${event}`, this.#listeners[event]);
+    }
+    this.#live.clear();
+  }
+
+  /**
+   * @param {number} kind
+   * @param {number[]} numbers
+   * @param {string} [text]
+   */
+  #write(kind, numbers, text) {
+    if (this.#ring.stopped) this.stop();
+    else this.#ring.write(kind, numbers, text);
+  }
+
+  /** @param {any} message */
+  #start({ id, name, mode, label, manager, asked, waited, pending }) {
+    // Node.js's own locks tell theirs in the same channels.
+    if (asked === undefined) return;
+    const number = ++this.#count;
+    this.#live.set(id, { number, waits: pending, outcome: OUTCOMES.indexOf('failed') });
+    const theName = cut(name);
+    const theLabel = label === undefined ? '' : cut(label);
+    const theManager = cut(manager);
+    const site = this.#sites ? cut(callSite()) : '';
+    const flags = (mode === 'shared' ? 1 : 0) | (pending ? 2 : 0);
+    const labelLength = label === undefined ? -1 : theLabel.length;
+    this.#write(
+      START,
+      [
+        number,
+        asked,
+        asked + waited,
+        flags,
+        theName.length,
+        labelLength,
+        theManager.length,
+        site.length,
+      ],
+      theName + theLabel + theManager + site,
+    );
+  }
+
+  /** @param {any} message */
+  #grant({ id, asked, waited }) {
+    const live = this.#live.get(id);
+    if (!live) return;
+    live.outcome = OUTCOMES.indexOf('granted');
+    if (live.waits) this.#write(GRANT, [live.number, asked + waited]);
+  }
+
+  /**
+   * @param {any} message
+   * @param {Outcome} outcome
+   */
+  #become({ id }, outcome) {
+    const live = this.#live.get(id);
+    if (live) live.outcome = OUTCOMES.indexOf(/** @type {any} */ (outcome));
+  }
+
+  /** @param {any} message */
+  #end({ id, waited, held }) {
+    const live = this.#live.get(id);
+    if (!live) return;
+    this.#live.delete(id);
+    this.#write(END, [live.number, live.outcome, waited, held]);
+  }
+}
+
+/** @param {string} text */
+const cut = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
+
+module.exports = { OUTCOMES, Recorder };

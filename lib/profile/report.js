@@ -1,0 +1,128 @@
+'use strict';
+
+/**
+ * Makes a page of a profile: one file that needs nothing else, and loads nothing.
+ *
+ * All that users chose (names, labels, call sites) is data in the page, never markup: it is JSON
+ * without a `<`, which the page's script puts into text nodes. The page's own policy lets no other
+ * script and no other style be.
+ */
+
+const { createHash } = require('node:crypto');
+const fs = require('node:fs');
+const path = require('node:path');
+
+class NotAProfile extends Error {}
+
+/**
+ * @param {string} name
+ * @returns {string} a part of the page
+ */
+const part = (name) => fs.readFileSync(path.join(__dirname, 'page', name), 'utf8');
+
+/**
+ * @param {string} file a profile
+ * @param {string} output where to write the page
+ * @returns {{ requests: number, dropped: number }} what is in it
+ * @throws {NotAProfile | NodeJS.ErrnoException} the latter if a file cannot be read or written
+ */
+function report(file, output) {
+  const data = dataOf(file, parse(file));
+  fs.writeFileSync(output, pageOf(data));
+  return { requests: data.asked.length, dropped: data.about.dropped };
+}
+
+/** @param {string} file @returns {any} */
+function parse(file) {
+  const text = fs.readFileSync(file, 'utf8');
+  let trace;
+  try {
+    trace = JSON.parse(text);
+  } catch (cause) {
+    throw new NotAProfile(`${file} ${whatIsWrong(text)}.`, { cause });
+  }
+  if (trace?.otherData?.producer === 'web-locks' && Array.isArray(trace.traceEvents)) return trace;
+  throw new NotAProfile(`${file} is not a profile of web-locks.`);
+}
+
+/** @param {string} text that is not JSON */
+function whatIsWrong(text) {
+  if (text.trim() === '') return 'is empty';
+  // Its program was killed while it wrote it.
+  const isCut = /^\s*\{/.test(text) && !/\]\s*\}\s*$/.test(text.slice(-100));
+  return isCut ? 'is not JSON: it ends too early' : 'is not JSON';
+}
+
+/** Gives each value a number. */
+class Table {
+  /** @type {Map<string, number>} */
+  #numbers = new Map();
+  /** @type {any[]} */
+  values = [];
+
+  /**
+   * @param {any} value
+   * @param {string} [key] what the same values have in common
+   */
+  numberOf(value, key = String(value)) {
+    let number = this.#numbers.get(key);
+    if (number === undefined) {
+      number = this.values.push(value) - 1;
+      this.#numbers.set(key, number);
+    }
+    return number;
+  }
+}
+
+/**
+ * @param {string} file
+ * @param {{ otherData: any, traceEvents: any[] }} trace
+ * @returns {any} what page.js reads: columns, an entry for each request;
+ *   times in microseconds
+ */
+function dataOf(file, { otherData, traceEvents }) {
+  const names = new Table();
+  const texts = new Table();
+  const outcomes = new Table();
+  const requests = traceEvents.filter(({ cat, ph }) => cat === 'request' && ph === 'X');
+  requests.sort((a, b) => a.ts - b.ts);
+  const indexOf = new Map(requests.map(({ args }, index) => [args.id, index]));
+  /** @param {(request: any) => any} value */
+  const column = (value) => requests.map(value);
+  const micro = (/** @type {number} */ milliseconds) => Math.round(milliseconds * 1e3);
+  return {
+    about: { ...otherData, file: path.basename(file) },
+    name: column(({ name, args }) => names.numberOf(name, `${args.manager}\n${args.lock}`)),
+    label: column(({ args }) => texts.numberOf(args.label ?? '')),
+    site: column(({ args }) => texts.numberOf(args.site)),
+    thread: column(({ args }) => args.thread),
+    outcome: column(({ args }) => outcomes.numberOf(args.outcome)),
+    shared: column(({ args }) => Number(args.mode === 'shared')),
+    contended: column(({ args }) => Number(args.contended)),
+    asked: column(({ ts }) => Math.round(ts)),
+    waited: column(({ args }) => micro(args.waited)),
+    held: column(({ args }) => micro(args.held)),
+    blockers: column(({ args }) =>
+      args.blockers
+        .map((/** @type {any} */ { id }) => indexOf.get(id))
+        .filter((/** @type {any} */ index) => index !== undefined),
+    ),
+    names: names.values,
+    texts: texts.values,
+    outcomes: outcomes.values,
+  };
+}
+
+/** @param {object} data @returns {string} HTML */
+function pageOf(data) {
+  const style = part('page.css');
+  const script = part('page.js');
+  const hash = (/** @type {string} */ text) =>
+    `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+  const policy = `default-src 'none'; style-src ${hash(style)}; script-src ${hash(script)}`;
+  /** @type {Record<string, string>} */
+  const parts = { policy, style, script, data: JSON.stringify(data).replaceAll('<', '\\u003c') };
+  return part('page.template').replace(/\{\{(\w+)\}\}/g, (_, name) => parts[name]);
+}
+
+module.exports = { NotAProfile, report };

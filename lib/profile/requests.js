@@ -1,0 +1,138 @@
+'use strict';
+
+/**
+ * What the rings of all threads tell together: the requests, and who blocked whom.
+ *
+ * Those that blocked a request are the ones that held the name when it began to wait. A thread
+ * hears of a grant a moment after it: if nobody had heard of his yet, it is the one that heard of
+ * it next, of those that asked before. And it notes a release a moment before that: if nobody else
+ * comes into question it is the one that noted the last release.
+ */
+
+const { OUTCOMES } = require('./recorder.js');
+const { END, GRANT, START, entriesOf, textOf } = require('./ring.js');
+
+/**
+ * @typedef {object} Recorded
+ * @property {number} id in the file
+ * @property {{ id: number, name?: string }} thread
+ * @property {string} name
+ * @property {string} manager which of the lock managers
+ * @property {'exclusive' | 'shared'} mode
+ * @property {string | undefined} label
+ * @property {string} site where it was made, or ''
+ * @property {boolean} contended whether it had to wait
+ * @property {number} asked milliseconds, as the two below
+ * @property {number} granted Infinity: never
+ * @property {number} ended
+ * @property {import('./recorder.js').Outcome} outcome
+ * @property {Recorded[]} blockers who held the name when it began to wait
+ */
+
+/** So many of those that blocked a request are told. */
+const MOST = 10;
+
+/**
+ * @param {{ thread: { id: number, name?: string }, words: Float64Array, end: number }[]} parts what
+ *   each thread recorded, and when that ended
+ * @returns {Recorded[]} in the order in which they were made
+ */
+function requestsOf(parts) {
+  const all = parts.flatMap(readPart);
+  all.sort((a, b) => a.asked - b.asked);
+  for (let i = 0; i < all.length; i++) all[i].id = i + 1;
+  /** @type {Map<string, Recorded[]>} */
+  const byName = new Map();
+  for (const request of all) {
+    const key = JSON.stringify([request.manager, request.name]);
+    const same = byName.get(key);
+    if (same) same.push(request);
+    else byName.set(key, [request]);
+  }
+  for (const requests of byName.values()) findBlockers(requests);
+  return all;
+}
+
+/** @param {{ thread: { id: number, name?: string }, words: Float64Array, end: number }} part */
+function readPart({ thread, words, end }) {
+  /** @type {Map<number, Recorded>} */
+  const requests = new Map();
+  for (const { kind, numbers } of entriesOf(words)) {
+    if (kind === START) requests.set(numbers[0], { ...startOf(numbers), thread, ended: end });
+    const request = requests.get(numbers[0]);
+    if (!request) continue;
+    if (kind === GRANT) {
+      request.granted = numbers[1];
+      request.outcome = 'held';
+    } else if (kind === END) {
+      const [, outcome, waited, held] = numbers;
+      request.outcome = OUTCOMES[outcome];
+      request.granted = held > 0 ? request.asked + waited : Number.POSITIVE_INFINITY;
+      request.ended = request.asked + waited + held;
+    }
+  }
+  return [...requests.values()];
+}
+
+/**
+ * @param {Float64Array} numbers of the entry
+ * @returns {Omit<Recorded, 'thread' | 'ended'>}
+ */
+function startOf(numbers) {
+  const [, asked, answered, flags, ...lengths] = numbers.subarray(0, 8);
+  const [name = '', label, manager = '', site = ''] = textOf(numbers, 8, lengths);
+  const contended = Boolean(flags & 2);
+  return {
+    id: 0,
+    name,
+    manager,
+    mode: flags & 1 ? 'shared' : 'exclusive',
+    label,
+    site,
+    contended,
+    asked,
+    // If it turns out that it was not available, its end says so.
+    granted: contended ? Number.POSITIVE_INFINITY : answered,
+    outcome: contended ? 'pending' : 'held',
+    blockers: [],
+  };
+}
+
+/** @param {Recorded[]} requests of one name, in the order in which they were made */
+function findBlockers(requests) {
+  const byGrant = requests.filter(({ granted }) => granted < Number.POSITIVE_INFINITY);
+  byGrant.sort((a, b) => a.granted - b.granted);
+  let next = 0;
+  /** @type {Recorded[]} */
+  let holders = [];
+  /** @type {Recorded | undefined} the last that released */
+  let last;
+  const holds = (/** @type {Recorded} */ holder, /** @type {number} */ time) => {
+    if (holder.ended > time) return true;
+    if (!last || holder.ended >= last.ended) last = holder;
+    return false;
+  };
+  for (const request of requests) {
+    if (!request.contended) continue;
+    const { asked } = request;
+    while (byGrant[next]?.granted <= asked) holders.push(byGrant[next++]);
+    holders = holders.filter((holder) => holds(holder, asked));
+    const blocker = holders.length > 0 ? undefined : (nextOf(byGrant, next, request) ?? last);
+    request.blockers = blocker ? [blocker] : holders.slice(0, MOST);
+  }
+}
+
+/**
+ * @param {Recorded[]} byGrant
+ * @param {number} from
+ * @param {Recorded} request
+ * @returns {Recorded | undefined} the one that heard of its grant first of those that asked before
+ */
+function nextOf(byGrant, from, request) {
+  for (let i = from; i < byGrant.length && byGrant[i] !== request; i++) {
+    if (byGrant[i].asked <= request.asked) return byGrant[i];
+  }
+  return undefined;
+}
+
+module.exports = { requestsOf };

@@ -1,0 +1,169 @@
+'use strict';
+
+/**
+ * What one thread records: a ring of entries in shared memory, so that another thread can read it
+ * whatever became of the one that writes, also when it was terminated in the middle of a write.
+ *
+ * At any moment the entries from TAIL to HEAD are whole. The writer moves TAIL away from what it
+ * will overwrite, writes, and then moves HEAD. A reader stops the writer first: so at most one
+ * write is under way while it copies, and if TAIL moved meanwhile it copies once more.
+ *
+ * An entry is a row of 64-bit floats: its length, its kind, numbers, and then text of 16-bit code
+ * units. It never wraps: where it does not fit before the end, a 0 says that the next one is at the
+ * start.
+ */
+
+/** Indices of the header, 32-bit integers. */
+const HEAD = 0;
+const TAIL = 1;
+const DROPPED = 2;
+const STOPPED = 3;
+const HEADER_BYTES = 16;
+
+/** The kinds of entries. */
+const START = 1;
+const GRANT = 2;
+const END = 3;
+
+/** The least size of a ring, in bytes: many times that of the longest entry. */
+const LEAST = 2 ** 16;
+
+class Ring {
+  /** @param {SharedArrayBuffer} shared */
+  constructor(shared) {
+    this.shared = shared;
+    this.header = new Int32Array(shared, 0, HEADER_BYTES / 4);
+    this.words = new Float64Array(shared, HEADER_BYTES);
+    this.bytes = Buffer.from(shared, HEADER_BYTES);
+  }
+
+  /**
+   * @param {number} size bytes, as `isSize` wants it
+   * @returns {Ring}
+   */
+  static create(size) {
+    return new Ring(new SharedArrayBuffer(HEADER_BYTES + size));
+  }
+
+  /** @returns {boolean} whether nothing is to be written any more */
+  get stopped() {
+    return Atomics.load(this.header, STOPPED) === 1;
+  }
+
+  stop() {
+    Atomics.store(this.header, STOPPED, 1);
+  }
+
+  /**
+   * For the one thread that writes.
+   * @param {number} kind
+   * @param {number[]} numbers
+   * @param {string} [text] much shorter than the ring
+   */
+  write(kind, numbers, text = '') {
+    const textAt = 2 + numbers.length;
+    const length = textAt + Math.ceil(text.length / 4);
+    const { words } = this;
+    const at = this.#claim(length);
+    words[at] = length;
+    words[at + 1] = kind;
+    for (let i = 0; i < numbers.length; i++) words[at + 2 + i] = numbers[i];
+    if (text) this.bytes.write(text, (at + textAt) * 8, 'utf16le');
+    Atomics.store(this.header, HEAD, at + length);
+  }
+
+  /**
+   * @param {number} length
+   * @returns {number} where so many words are free, with one behind them
+   */
+  #claim(length) {
+    const { header, words } = this;
+    const head = header[HEAD];
+    if (head + length < words.length) {
+      while (header[TAIL] > head && header[TAIL] <= head + length) this.#drop();
+      return head;
+    }
+    while (header[TAIL] > head) this.#drop();
+    words[head] = 0;
+    while (header[TAIL] !== head && header[TAIL] <= length) this.#drop();
+    return 0;
+  }
+
+  /** Drops the oldest entry. */
+  #drop() {
+    const { header, words } = this;
+    const tail = header[TAIL];
+    if (words[tail + 1] === START && words[tail] !== 0) Atomics.add(header, DROPPED, 1);
+    Atomics.store(header, TAIL, words[tail] === 0 ? 0 : tail + words[tail]);
+  }
+
+  /**
+   * For another thread, after `stop`; or for the writer.
+   * @returns {{ words: Float64Array, dropped: number }} a copy of the entries, oldest first, one
+   *   after the other, and how many starts are not among them any more
+   */
+  read() {
+    const { header } = this;
+    for (;;) {
+      const tail = Atomics.load(header, TAIL);
+      const words = this.#copy(tail, Atomics.load(header, HEAD));
+      const dropped = Atomics.load(header, DROPPED);
+      if (Atomics.load(header, TAIL) === tail) return { words, dropped };
+    }
+  }
+
+  /**
+   * @param {number} tail
+   * @param {number} head
+   */
+  #copy(tail, head) {
+    if (tail <= head) return this.words.slice(tail, head);
+    // Up to the 0 that says that the next one is at the start.
+    let end = tail;
+    while (this.words[end] > 0 && end < this.words.length) end += this.words[end];
+    const copy = new Float64Array(end - tail + head);
+    copy.set(this.words.subarray(tail, end));
+    copy.set(this.words.subarray(0, head), end - tail);
+    return copy;
+  }
+}
+
+/**
+ * @typedef {object} Entry
+ * @property {number} kind
+ * @property {Float64Array} numbers then the text; `textOf` reads it
+ */
+
+/**
+ * @param {Float64Array} words as `read` returned them
+ * @returns {Generator<Entry>}
+ */
+function* entriesOf(words) {
+  // Comes to an end whatever the words are: it may run while the process exits.
+  for (let at = 0; words[at] > 0; at += words[at]) {
+    yield { kind: words[at + 1], numbers: words.subarray(at + 2, at + words[at]) };
+  }
+}
+
+/**
+ * @param {Float64Array} numbers of an entry
+ * @param {number} from how many of them come before the text
+ * @param {number[]} lengths of its parts, in code units; -1: there is none
+ * @returns {(string | undefined)[]} the parts
+ */
+function textOf({ buffer, byteOffset }, from, lengths) {
+  const bytes = Buffer.from(buffer);
+  let at = byteOffset + from * 8;
+  return lengths.map((length) => {
+    if (length < 0) return undefined;
+    const text = bytes.toString('utf16le', at, at + length * 2);
+    at += length * 2;
+    return text;
+  });
+}
+
+/** @param {unknown} size */
+const isSize = (size) =>
+  typeof size === 'number' && size % 8 === 0 && size >= LEAST && size <= 2 ** 30;
+
+module.exports = { END, GRANT, LEAST, Ring, START, entriesOf, isSize, textOf };
