@@ -1,14 +1,24 @@
 /* Included before everything else for binaries that are to load with old versions of glibc: asks for
  * the oldest version of functions that got a new one when glibc 2.34 took in libdl and libpthread.
- * They have not changed since. */
+ * They have not changed since. See also old-glibc.c. */
 #if defined(__x86_64__)
 __asm__(".symver dladdr,dladdr@GLIBC_2.2.5");
 __asm__(".symver dlopen,dlopen@GLIBC_2.2.5");
 __asm__(".symver dlsym,dlsym@GLIBC_2.2.5");
 __asm__(".symver pthread_condattr_setclock,pthread_condattr_setclock@GLIBC_2.3.3");
+__asm__(".symver pthread_attr_setstacksize,pthread_attr_setstacksize@GLIBC_2.2.5");
+__asm__(".symver pthread_create,pthread_create@GLIBC_2.2.5");
+__asm__(".symver pthread_join,pthread_join@GLIBC_2.2.5");
+__asm__(".symver pthread_mutex_trylock,pthread_mutex_trylock@GLIBC_2.2.5");
+__asm__(".symver pthread_sigmask,pthread_sigmask@GLIBC_2.2.5");
 #elif defined(__aarch64__)
 __asm__(".symver dladdr,dladdr@GLIBC_2.17");
 __asm__(".symver dlopen,dlopen@GLIBC_2.17");
 __asm__(".symver dlsym,dlsym@GLIBC_2.17");
 __asm__(".symver pthread_condattr_setclock,pthread_condattr_setclock@GLIBC_2.17");
+__asm__(".symver pthread_attr_setstacksize,pthread_attr_setstacksize@GLIBC_2.17");
+__asm__(".symver pthread_create,pthread_create@GLIBC_2.17");
+__asm__(".symver pthread_join,pthread_join@GLIBC_2.17");
+__asm__(".symver pthread_mutex_trylock,pthread_mutex_trylock@GLIBC_2.17");
+__asm__(".symver pthread_sigmask,pthread_sigmask@GLIBC_2.17");
 #endif

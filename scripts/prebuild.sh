@@ -23,12 +23,14 @@ cxx_flags="-std=c++17 -Wall -Wextra -fno-exceptions -fno-rtti -isystem node_modu
 elf_flags="-shared -Wl,--build-id=none -Wl,--version-script=src/binding/exports.map
   -Wl,-z,now -Wl,-z,relro -Wl,--as-needed"
 
-# compile TARGET C-COMPILER C++-COMPILER [FLAGS]: both translation units
+# compile TARGET C-COMPILER C++-COMPILER [FLAGS]: all three translation units
 compile() {
   local target=$1 cc=$2 cxx=$3
   shift 3
   # shellcheck disable=SC2086
   $cc $common $c_flags "$@" -c src/core/all.c -o "$work/$target-core.o"
+  # shellcheck disable=SC2086
+  $cc $common $c_flags "$@" -c src/host/all.c -o "$work/$target-host.o"
   # shellcheck disable=SC2086
   $cxx $common $cxx_flags "$@" -c src/binding/all.cc -o "$work/$target-binding.o"
 }
@@ -46,8 +48,10 @@ finish() {
 glibc() {
   compile "$1" "$2gcc" "$2g++" -include scripts/old-glibc.h
   # shellcheck disable=SC2086
+  "$2gcc" $common -std=c11 -c scripts/old-glibc.c -o "$work/$1-old.o"
+  # shellcheck disable=SC2086
   finish "$1" "$2g++" $elf_flags -static-libstdc++ -static-libgcc "$work/$1-core.o" \
-    "$work/$1-binding.o"
+    "$work/$1-host.o" "$work/$1-binding.o" "$work/$1-old.o"
 }
 
 # musl TARGET: its compiler is for C only; the binding needs the C++ compiler, but not its library
@@ -55,8 +59,8 @@ musl() {
   compile "$1" musl-gcc g++
   musl-gcc $common -c scripts/cxx-runtime.c -o "$work/$1-runtime.o"
   # shellcheck disable=SC2086
-  finish "$1" musl-gcc $elf_flags -nostdlib "$work/$1-core.o" "$work/$1-binding.o" \
-    "$work/$1-runtime.o" -L/usr/lib/x86_64-linux-musl -lc
+  finish "$1" musl-gcc $elf_flags -nostdlib "$work/$1-core.o" "$work/$1-host.o" \
+    "$work/$1-binding.o" "$work/$1-runtime.o" -L/usr/lib/x86_64-linux-musl -lc
 }
 
 # windows TARGET PREFIX: Node-API's functions are imported from the program, node.exe
@@ -66,7 +70,7 @@ windows() {
   # The variant with POSIX threads has std::mutex, which a header of node-addon-api mentions.
   compile "$1" "$2gcc-posix" "$2g++-posix"
   finish "$1" "$2g++-posix" -shared -static -Wl,--no-insert-timestamp "$work/$1-core.o" \
-    "$work/$1-binding.o" -L"$work" -lnode -ladvapi32
+    "$work/$1-host.o" "$work/$1-binding.o" -L"$work" -lnode -ladvapi32
 }
 
 build() {

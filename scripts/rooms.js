@@ -1,62 +1,162 @@
 'use strict';
 
 /**
- * Checks that imports in lib/ go down and not in circles: the entries at its top may use all rooms,
- * a room itself and those below it (docs/ARCHITECTURE.md, "The rooms"). Types do not count.
+ * Checks that imports and includes go down and not in circles (docs/ARCHITECTURE.md, "The rooms" and
+ * "The core"): a file may use those of its own storey and of those below it, and of other houses what
+ * `uses` names. Types do not count. A C module is its header and its source together.
+ *
+ * With an argument: checks the sources below that folder instead, for the test.
  */
 
 const fs = require('node:fs');
 const path = require('node:path');
 
-const LIB = path.join(__dirname, '..', 'lib');
-/** From the top to the bottom. */
-const ROOMS = ['', 'extensions', 'standard', 'backend', 'platform'];
+/**
+ * From the top to the bottom; an entry is a file without its extension, or `*` for all others of
+ * its folder.
+ */
+const HOUSES = {
+  lib: {
+    storeys: [
+      ['cli/main'],
+      ['cli/run', 'cli/query', 'cli/steal', 'cli/report'],
+      ['cli/places'],
+      ['cli/*'],
+      ['*'],
+      ['profile/*'],
+      ['extensions/*'],
+      ['standard/*'],
+      ['cluster/*'],
+      ['backend/*'],
+      ['platform/*'],
+    ],
+  },
+  'src/binding': {
+    storeys: [
+      ['all'],
+      ['addon'],
+      ['host_requests'],
+      ['host'],
+      ['requests', 'snapshots'],
+      ['calls'],
+      ['values'],
+      ['environment'],
+    ],
+    uses: ['src/core/weblocks', 'src/host/host'],
+  },
+  'src/core': {
+    storeys: [
+      ['all'],
+      ['manager'],
+      ['deadlock', 'snapshot', 'resource', 'mark'],
+      ['turn'],
+      ['check'],
+      ['agent', 'store'],
+      ['process', 'declaration'],
+      ['records'],
+      ['table', 'hash', 'pool'],
+      ['list', 'alloc', 'port', 'port_posix', 'port_windows', 'weblocks'],
+    ],
+  },
+  'src/host': {
+    storeys: [
+      ['all'],
+      ['calls', 'bucket'],
+      ['helper'],
+      ['errand', 'opening'],
+      ['turn'],
+      ['bell', 'later'],
+      ['news'],
+      ['records'],
+      ['port_linux', 'port_other'],
+      ['port_host'],
+      ['arena', 'members', 'rebuild', 'verify', 'view'],
+      ['requests'],
+      ['names'],
+      ['lists', 'pool'],
+      ['store'],
+      ['cells'],
+      ['segment', 'host'],
+    ],
+    uses: ['table', 'hash', 'list', 'alloc', 'port', 'weblocks'].map(
+      (module) => `src/core/${module}`,
+    ),
+  },
+};
 
-/** @returns {string[]} the files in a room, from lib/ */
-const filesIn = (room) =>
-  fs
-    .readdirSync(path.join(LIB, room))
-    .filter((name) => /\.m?js$/.test(name))
-    .map((name) => path.join(room, name));
-
-/** @returns {string[]} the files of lib/ that a file imports */
-function importsOf(file) {
-  const source = fs.readFileSync(path.join(LIB, file), 'utf8');
-  const found = source.matchAll(/(?:\brequire\(|\bfrom )'(\.[^']+\.js)'/g);
-  return [...found].map(([, name]) => path.join(path.dirname(file), name));
-}
-
-const roomOf = (file) => ROOMS.indexOf(file.includes(path.sep) ? path.dirname(file) : '');
-
-const imports = new Map(
-  ROOMS.flatMap(filesIn).map((file) => [
-    file,
-    importsOf(file).filter((to) => !to.startsWith('..')),
-  ]),
-);
+const root = process.argv[2] ?? path.join(__dirname, '..');
 const faults = [];
 
-for (const [file, all] of imports) {
-  for (const to of all) {
-    if (!imports.has(to)) faults.push(`${file} imports ${to}, which is in no room`);
-    else if (roomOf(to) < roomOf(file)) faults.push(`${file} imports ${to}, which is above it`);
+/** @returns {string[]} the source files directly in a folder, from the root */
+function filesIn(folder) {
+  const full = path.join(root, folder);
+  if (!fs.existsSync(full)) return [];
+  return fs
+    .readdirSync(full)
+    .filter((name) => /\.(?:m?js|[ch]|cc)$/.test(name))
+    .map((name) => path.posix.join(folder, name));
+}
+
+/** @returns {string} what a file is a part of: itself, or its C module */
+const moduleOf = (file) => file.replace(/\.(?:[ch]|cc)$/, '');
+
+/** @returns {string[]} the files of ours that a file imports or includes */
+function importsOf(file) {
+  const source = fs.readFileSync(path.join(root, file), 'utf8');
+  const found = file.endsWith('js')
+    ? source.matchAll(/(?:\brequire\(|\bfrom )'(\.[^']+\.js)'/g)
+    : source.matchAll(/^\s*#\s*include\s+"([^"]+)"/gm);
+  return [...found]
+    .map(([, name]) => path.posix.join(path.posix.dirname(file), name))
+    .filter((name) => /^(?:lib|src)\//.test(name));
+}
+
+/** Of each module: its house, its storey, and the modules it uses. */
+const modules = new Map();
+
+for (const [house, { storeys }] of Object.entries(HOUSES)) {
+  const folders = new Set([
+    house,
+    ...storeys.flat().map((entry) => path.posix.join(house, path.posix.dirname(entry))),
+  ]);
+  for (const file of [...folders].flatMap(filesIn)) {
+    const module = moduleOf(file);
+    const name = path.posix.relative(house, module);
+    const any = path.posix.join(path.posix.dirname(name), '*');
+    let storey = storeys.findIndex((entries) => entries.includes(name));
+    if (storey < 0) storey = storeys.findIndex((entries) => entries.includes(any));
+    if (storey < 0) faults.push(`${file} is in no storey of ${house}`);
+    const known = modules.get(module) ?? { house, storey, uses: new Set() };
+    for (const to of importsOf(file)) if (moduleOf(to) !== module) known.uses.add(moduleOf(to));
+    modules.set(module, known);
+  }
+}
+
+for (const [module, { house, storey, uses }] of modules) {
+  for (const to of uses) {
+    const target = modules.get(to);
+    if (!target) faults.push(`${module} uses ${to}, which is in no house`);
+    else if (target.house !== house) {
+      if (!HOUSES[house].uses?.includes(to))
+        faults.push(`${module} uses ${to}, which is not for ${house}`);
+    } else if (target.storey < storey) faults.push(`${module} uses ${to}, which is above it`);
   }
 }
 
 const done = new Set();
 
-/** @param {string[]} way of files, each imported by the one before */
+/** @param {string[]} way of modules, each used by the one before */
 function follow(way) {
-  const file = way.at(-1);
-  if (way.indexOf(file) < way.length - 1) {
-    faults.push(`a circle: ${way.slice(way.indexOf(file)).join(' → ')}`);
+  const module = way.at(-1);
+  if (way.indexOf(module) < way.length - 1) {
+    faults.push(`a circle: ${way.slice(way.indexOf(module)).join(' → ')}`);
     return;
   }
-  if (done.has(file)) return;
-  for (const to of imports.get(file) ?? []) follow([...way, to]);
-  done.add(file);
+  if (done.has(module)) return;
+  for (const to of modules.get(module)?.uses ?? []) follow([...way, to]);
+  done.add(module);
 }
-for (const file of imports.keys()) follow([file]);
+for (const module of modules.keys()) follow([module]);
 
 for (const fault of faults) console.error(fault);
 process.exitCode = faults.length > 0 ? 1 : 0;

@@ -31,8 +31,15 @@
       "defines": ["_GNU_SOURCE"]
     },
     {
+      # The host scope; where there is none, stubs that say so.
+      "target_name": "host",
+      "type": "static_library",
+      "sources": ["<(source)/host/all.c"],
+      "defines": ["_GNU_SOURCE"]
+    },
+    {
       "target_name": "web_locks",
-      "dependencies": ["core"],
+      "dependencies": ["host", "core"],
       "sources": ["<(source)/binding/all.cc"],
       "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
       "defines": [

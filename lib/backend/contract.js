@@ -12,8 +12,7 @@
  * users' code. What happened is told by `answer` and `lose` of the Requester, which may run users'
  * code, and that may make further calls of the backend, about the same request, too. A backend
  * calls them from `tell`, or from its own events, when its state is settled. If an answer is given
- * during
- * `request` or `wait`, whoever called tells it himself.
+ * during `request`, `requestAll` or `wait`, whoever called tells it himself.
  *
  * Any call can throw near the end of the stack. Then it has done its work or not; the caller puts
  * the request into `unfinished` and calls `undo` with its tag, which together need no stack, and
@@ -38,8 +37,11 @@
  * @property {number} [weight] how many of them it takes, 1 to `limit`; 1 if undefined
  * @property {number} [maxPending] it is not made if it has to wait and so many wait already
  * @property {boolean} [asksForMore] whether it has any of `label`, `limit`, `maxPending`, `inside`
+ * @property {number} [keep] milliseconds, more than 0: `release` marks its name for so long. Set
+ *   before that is called, and after `marked` was asked; undefined for no mark
  * @property {Requester[]} [inside] if the request rejects deadlocks: the locks that are
  *   not released before it has ended
+ * @property {Backend} backend that it was made of
  * @property {number} tag for the backend's use; NO_TAG while the backend does not know it
  * @property {(tokenLow: number, tokenHigh: number) => void} granted the lock is held from now on;
  *   called at most once. Its token, in two halves of 32 bits, is greater than that of any lock that
@@ -48,6 +50,9 @@
  * @property {() => void} unavailable answers a request that said `ifAvailable`; ends the request
  * @property {(clientId: string) => void} stolen the lock, granted before, was stolen, by whom; ends
  *   the request
+ * @property {(reason: LossReason, cause?: Error) => void} lost the lock, granted before, is not
+ *   held any more, for another reason; ends the request. Says nothing of one that was
+ *   released meanwhile, but if it has `keep`: then that its name was not marked
  * @property {(cycle: CycleEntry[]) => void} [deadlocked] the request would close this cycle; ends
  *   it. Of those that say `inside`, or wait in `wait`
  * @property {(limit: number) => void} [otherLimit] the request is shared, and those who hold the
@@ -55,9 +60,18 @@
  * @property {() => void} [queueFull] as many as its `maxPending` wait; ends the request
  * @property {(error: unknown) => void} failed the request could not be made; ends the request
  * @property {() => void} answer tells that it was granted, is unavailable or failed, if it still is
- * @property {(fromEvents: boolean) => void} lose tells that the lock was stolen; `fromEvents`: not
- *   within a call of users'
+ * @property {(fromEvents: boolean) => void} lose tells that the lock was stolen or lost;
+ *   `fromEvents`: not within a call of users'
+ * @property {() => Error} lossReason why it was stolen or lost
  * @property {() => void} finish does what could not be done for want of stack
+ */
+
+/**
+ * Why a lock was lost otherwise than by a theft: its lease ran out while nobody answered
+ * ('unreachable') or because it was not renewed in time ('expired'); a server that took over does
+ * not know it ('failover'); its bucket was closed ('closed'); what keeps its state is gone
+ * ('destroyed').
+ * @typedef {'expired' | 'unreachable' | 'failover' | 'closed' | 'destroyed'} LossReason
  */
 
 /** The tag of a request that has none. */
@@ -76,6 +90,7 @@ const NO_TAG = 2 ** 32 - 1;
  * What is not of the specification.
  * @typedef {object} Details
  * @property {string} label '' for none
+ * @property {string} host name of the machine
  * @property {number} pid
  * @property {number} threadId
  * @property {string} threadName '' for none
@@ -84,6 +99,7 @@ const NO_TAG = 2 ** 32 - 1;
  * @property {number} limit units of the name that may be held at a time, as shared locks and
  *   requests have it; 0 for no limit
  * @property {number} weight units that it takes; 0 if there is no limit
+ * @property {bigint} token of a lock; 0n for a pending request
  * @property {LockDetails[]} [blockedBy] of a pending request: the locks that are held on its name
  * @property {number} [ahead] of a pending request: how many requests are ahead of it in the queue
  */
@@ -99,12 +115,24 @@ const NO_TAG = 2 ** 32 - 1;
  *   stays until nobody holds the name or waits for it. Shared locks are held together while their
  *   weights do not add up to more; what would fit does not overtake what does not. Whether to
  *   refuse a request is decided before anything changes, in the turn in which it would be made.
- * @property {(request: Requester) => void} withdraw ends a request that was made and whose lock
- *   nobody has used: aborts it (4.3) if it is pending, releases its lock if it was granted
- *   meanwhile. Does nothing if it has ended. Nothing is told of it afterwards.
+ * @property {(request: Requester) => void | Promise<void>} withdraw ends a request that was made
+ *   and whose lock nobody has used: aborts it (4.3) if it is pending, releases its lock if it was
+ *   granted meanwhile. Does nothing if it has ended. Nothing is told of it afterwards. What it
+ *   returns is not looked at.
  * @property {(lock: Requester) => void | Promise<void>} release releases a lock (4.2) that was
- *   granted and of which `stolen` was not called, or calls it if the lock turns out to have been
- *   stolen before.
+ *   granted and of which neither `stolen` nor `lost` was called, or calls it if the lock turns out
+ *   to have been stolen before. A promise never rejects. If it has `keep`, its name is marked in
+ *   the same step, for so long by the clock of whatever keeps the lock state; if it turns out not
+ *   to be held any more, or nobody can tell whether it was marked, `stolen` or `lost` is called.
+ * @property {(lock: Requester) => boolean | Promise<boolean>} [marked] whether the name of an
+ *   exclusive lock that is held is marked: nobody else can mark it meanwhile. Neither a theft nor
+ *   other locks take a mark away. If the lock turns out to be lost, `stolen` or `lost` is called,
+ *   and the answer means nothing. Rejects if it cannot tell. If it is missing, nothing can be
+ *   marked
+ * @property {(requests: Requester[]) => void} [requestAll] requests several locks in one step, in
+ *   which all take their places in their queues: so no two such steps wait for each other. Each is
+ *   answered as by `request`; with `ifAvailable` all are granted or none. If it is missing, locks
+ *   are requested one after the other.
  * @property {() => void} tell tells what became of requests through the calls so far
  * @property {Requester[]} unfinished requests whose `finish` is to be called
  * @property {(tag: number) => unknown} undo ends a request, whatever has become of it, and lets
@@ -113,10 +141,26 @@ const NO_TAG = 2 ** 32 - 1;
  *   the lock state (4.5), or that of one name
  * @property {(name?: string) => DetailedSnapshot | Promise<DetailedSnapshot>} details the same with
  *   details
- * @property {(name: string) => LockDetails[]} holders the locks held on a name, as far as known at
- *   once
- * @property {(request: Requester, milliseconds: number) => void} wait blocks the thread until a
- *   pending request is answered, or for so long
+ * @property {(name: string) => LockDetails[] | Promise<LockDetails[] | undefined>} holders the
+ *   locks held on a name, as far as known at once, or soon: a promise never rejects, takes a second
+ *   at most, and is of undefined where that is not known
+ * @property {(request: Requester, isHeld: boolean) => CycleEntry} [entryOf] what is known at once
+ *   of a request of this thread, for errors. To be there where `holders` is a promise
+ * @property {(request: Requester, milliseconds: number) => void} [wait] blocks the thread until a
+ *   pending request is answered, or for so long. If it is missing, nothing can be done without
+ *   returning to the event loop
+ * @property {boolean} [findsDeadlocks] whether it looks at `inside`
+ * @property {(lock: Requester) => boolean} [holds] whether a lock that was granted, and neither
+ *   released nor lost, is held at this moment, by the clock; if not, it is `lost` by this call, and
+ *   told later. If it is missing, it is held
+ * @property {(lock: Requester) => number} [remaining] milliseconds that it is held at least, by
+ *   the clock. If it is missing, there is no limit
+ * @property {(lock: Requester, client: any) => Promise<void>} [guard] see `lock.guard`
+ * @property {Promise<void>} [ready] resolves when it is open, rejects with why it could not be
+ *   opened; after that another one, of another attempt. If it is missing, it is open
+ * @property {() => Promise<void>} close gives back what is held through it, which is lost then, has
+ *   pending requests failed with an InvalidStateError, and later ones too; resolves when all this
+ *   is done. Never rejects
  */
 /** @typedef {{ held: LockDetails[], pending: LockDetails[] }} DetailedSnapshot */
 

@@ -11,7 +11,9 @@
 const { createLockManager } = require('./lock-manager.js');
 const { NativeBackend } = require('../backend/native.js');
 const { typeError } = require('../platform/errors.js');
-const { toDOMString } = require('../standard/webidl.js');
+const { backendOf } = require('../standard/lock-manager.js');
+const { needArguments, toDOMString } = require('../standard/webidl.js');
+const { Bucket } = require('./bucket.js');
 
 const OPEN_BUCKET = "'openBucket'";
 
@@ -24,13 +26,27 @@ const locks = createLockManager(new NativeBackend(''));
  * Opens a storage bucket. Locks of one bucket neither block those of another nor show in its
  * `query()`.
  * @param {string} name any string; threads that open the same name share the bucket
- * @returns {{ readonly name: string, readonly locks: LockManager }}
+ * @returns {InstanceType<typeof Bucket>}
  */
 function openBucket(name) {
-  if (arguments.length < 1)
-    throw typeError(OPEN_BUCKET, '1 argument required, but only 0 present.');
+  needArguments(arguments.length, 1, OPEN_BUCKET);
   const bucketName = toDOMString(name, OPEN_BUCKET, 'The name');
-  return Object.freeze({ name: bucketName, locks: createLockManager(openBackend(bucketName)) });
+  refuseOptions(arguments[1]);
+  return new Bucket(bucketName, openBackend(bucketName));
+}
+
+/**
+ * Options are of the wider scopes: who gives some has taken the wrong entry, and would have locks
+ * of the process only.
+ * @param {unknown} options
+ */
+function refuseOptions(options) {
+  if (typeof options !== 'object' || options === null) return;
+  throw typeError(
+    OPEN_BUCKET,
+    "It takes a name only. The options 'directory', 'pool', 'client' and 'endpoints' are of " +
+      'web-locks/host, /postgres, /redis and /etcd.',
+  );
 }
 
 /** @param {string} name */
@@ -43,8 +59,9 @@ const openBackend = (name) => new NativeBackend(`bucket:${name}`);
  */
 function bucketBackend(bucket, operation) {
   if (bucket === undefined) return new NativeBackend('');
-  const name = typeof bucket === 'object' && bucket !== null ? bucket.name : bucket;
-  return openBackend(toDOMString(name, operation, 'The bucket'));
+  // Not by its name: it may be one of another scope, and it can be closed.
+  if (typeof bucket === 'object' && bucket !== null) return backendOf(bucket.locks, operation);
+  return openBackend(toDOMString(bucket, operation, 'The bucket'));
 }
 
 module.exports = { bucketBackend, locks, openBucket };

@@ -1,22 +1,57 @@
 'use strict';
 
-/** `lock.token`, attached to the locks of the specification. */
+/**
+ * What guards a store behind a lock, attached to the locks of the specification: `lock.token`,
+ * `lock.held`, `lock.remaining`, `lock.guard`.
+ */
 
 const { Lock, requestOf } = require('../standard/lock.js');
+const { guard } = require('./outer-lock.js');
+
+/**
+ * @param {any} lock
+ * @param {string} what for the message
+ * @returns {InstanceType<typeof import('./request.js').Request>}
+ */
+const of = (lock, what) => /** @type {any} */ (requestOf(lock, `'${what}' on 'Lock'`));
 
 class Extension {
   /**
    * @returns {bigint} greater than the token of any lock that was granted on the name before, for
-   *   as long as the process lives
+   *   as long as the lock manager's scope remembers
    */
   get token() {
-    return /** @type {any} */ (requestOf(this, "'get token' on 'Lock'")).token;
+    return of(this, 'get token').token;
+  }
+
+  /** @returns {boolean} whether it is held at this moment */
+  get held() {
+    return of(this, 'get held').holds;
+  }
+
+  /**
+   * @returns {number} milliseconds that it is held at least, if nobody renews it; Infinity where
+   *   locks have no lease, 0 if it is not held
+   */
+  get remaining() {
+    return of(this, 'get remaining').remaining;
+  }
+
+  /**
+   * Sees to it that the lock is still held when a transaction of the user's commits, where the lock
+   * manager can: in PostgreSQL.
+   * @param {any} client in whose transaction
+   * @returns {Promise<void>} rejects if the lock is not held any more
+   */
+  async guard(client) {
+    const request = of(this, 'guard');
+    await guard(request.backend, request, client);
   }
 }
 
-Object.defineProperty(Lock.prototype, 'token', {
-  ...Object.getOwnPropertyDescriptor(Extension.prototype, 'token'),
-  enumerable: true,
-});
+for (const name of ['token', 'held', 'remaining', 'guard']) {
+  const attributes = Object.getOwnPropertyDescriptor(Extension.prototype, name);
+  Object.defineProperty(Lock.prototype, name, { ...attributes, enumerable: true });
+}
 
 module.exports = { Lock };

@@ -42,6 +42,34 @@ class LockStolenError extends LockError {
 // As the specification has it: a DOMException and nothing else, for those who look there.
 LockStolenError.prototype.constructor = DOMException;
 
+/** What is said of a lock that was lost, by LossReason. @type {Record<string, string>} */
+const LOSSES = {
+  expired: 'its lease was not renewed in time',
+  unreachable: 'the server did not answer until its lease had run out',
+  failover: 'the server that took over does not know it',
+  closed: 'its bucket was closed',
+  destroyed: 'what keeps its state is gone',
+  released: 'it was released',
+};
+
+/** The lock was lost, but not to a thief: others may hold it from now on. */
+class LockLostError extends LockError {
+  /**
+   * @param {string} lockName
+   * @param {string} reason a LossReason
+   * @param {bigint} token that the lock had
+   * @param {Error} [cause]
+   */
+  constructor(lockName, reason, token, cause) {
+    const why = cause ? `${LOSSES[reason]} (${cause.message.replace(/\.$/, '')})` : LOSSES[reason];
+    const what = reason === 'released' ? 'is not held any more' : 'was lost';
+    super(`${capitalized(theLock(lockName))} ${what}: ${why}.`, lockName, 'AbortError');
+    this.reason = reason;
+    this.token = token;
+    if (cause) this.cause = cause;
+  }
+}
+
 /**
  * The lock was not granted within the `timeout` of its request, or not released within its
  * `holdTimeout`.
@@ -63,12 +91,12 @@ class LockTimeoutError extends LockError {
 /**
  * @param {string} lockName
  * @param {number} waited milliseconds
- * @param {LockDetails[]} holders of the lock
+ * @param {LockDetails[]} [holders] of the lock; undefined: not known
  */
 function waitTimeoutError(lockName, waited, holders) {
   const heldBy = describeHolders(holders);
   const message = `Waited ${waited.toFixed(0)} ms for ${theLock(lockName)}. ${heldBy}`;
-  return new LockTimeoutError(message, lockName, { waited, held: 0, holders });
+  return new LockTimeoutError(message, lockName, { waited, held: 0, holders: holders ?? [] });
 }
 
 /**
@@ -143,11 +171,15 @@ function describeLock({ clientId, threadName, label }) {
   return known ? `${clientId} (${known})` : clientId;
 }
 
+/** How the message of a time limit ends if it is not known who holds the lock. */
+const UNKNOWN_HOLDERS = 'Who holds it is not known.';
+
 /**
- * @param {LockDetails[]} holders
+ * @param {LockDetails[] | undefined} holders
  * @returns {string} a sentence
  */
 function describeHolders(holders) {
+  if (!holders) return UNKNOWN_HOLDERS;
   if (holders.length === 0) return 'It is not held any more.';
   const first = holders[0];
   const others = holders.length > 1 ? ` and ${holders.length - 1} more` : '';
@@ -157,9 +189,11 @@ function describeHolders(holders) {
 module.exports = {
   DeadlockError,
   LockError,
+  LockLostError,
   LockQueueFullError,
   LockStolenError,
   LockTimeoutError,
+  UNKNOWN_HOLDERS,
   capitalized,
   describeHolders,
   describeLimit,

@@ -5,15 +5,36 @@ const { Promise, now, report, uncurry } = require('../platform/intrinsics.js');
 const { theLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { Lock, own } = require('../standard/lock.js');
-const { ENDED, GRANTED, PENDING, STOLEN, UNAVAILABLE } = require('../standard/lock-request.js');
+const { ENDED, GRANTED, PENDING, LOST, UNAVAILABLE } = require('../standard/lock-request.js');
 const { asText, callSite } = require('./origin.js');
 const { Request } = require('./request.js');
 
 /** How long a blocked thread stays away from JavaScript, in which the engine can end it. */
 const SLICE_MS = 50;
 
+/**
+ * How long at least the answer to a request is waited for that does not wait for the lock itself:
+ * it comes at once, unless a process stands still that is just changing the locks of a machine.
+ */
+const ANSWER_MS = 1000;
+
+/** What is said where the place is not known. */
+const LATER = 'Of those that are acquired from now on, or with `warnAfter`, it is told where.';
+
 /** @typedef {InstanceType<typeof import('../standard/lock-request.js').LockRequest>} LockRequest */
-/** @typedef {{ request: HeldRequest, where: string }} Leak */
+/** @typedef {{ request: HeldRequest, where: string }} Leak `where` is '' if that is not known */
+
+/** Whether a handle was collected of which that was not known. */
+let isLooking = false;
+
+/**
+ * Where handles are acquired. To know that costs several times what all else of a handle does, so
+ * it is known if the request is followed anyhow, or once there was a leak in this thread.
+ * @param {Function} callee
+ * @param {boolean} isFollowed
+ * @returns {string} '' if it is not known
+ */
+const siteOfHandle = (callee, isFollowed) => (isFollowed || isLooking ? callSite(callee) : '');
 
 /**
  * Handles that nobody can release any more, because nobody has them. Our own state first: what
@@ -23,10 +44,12 @@ const SLICE_MS = 50;
 const leaks = new FinalizationRegistry(({ request, where }) => {
   if (!request.held) return;
   request.giveBack();
+  if (where === '') isLooking = true;
+  const site = where === '' ? ` ${LATER}` : ` It was acquired:\n${where}`;
   try {
     process.emitWarning(
       `A handle of ${theLock(request.name)} was collected without release(); the lock is ` +
-        `released now. It was acquired:\n${where}`,
+        `released now.${site}`,
       { type: 'LockWarning', code: 'WEB_LOCKS_LEAK' },
     );
   } catch (error) {
@@ -51,15 +74,20 @@ class LockHandle extends Lock {
     this.#request = arguments[1];
   }
 
-  /** @returns {boolean} whether the lock is not held any more: released, or stolen */
+  /** @returns {boolean} whether the lock is not held any more: released, or lost */
   get released() {
-    return !this.#request.held;
+    return !this.#request.holds;
   }
 
-  /** Releases the lock, at once. Calls after the first do nothing. */
+  /**
+   * Releases the lock, at once. Calls after the first do nothing.
+   * @returns {void | Promise<void>} a promise, which never rejects, where that takes longer
+   */
   release() {
+    // First: where there is no stack for it, the lock is still released when this is collected.
+    const released = this.#request.giveBack();
     unregister(leaks, this.#request);
-    this.#request.giveBack();
+    return released;
   }
 
   [dispose]() {
@@ -67,7 +95,7 @@ class LockHandle extends Lock {
   }
 
   async [asyncDispose]() {
-    this.release();
+    await this.release();
   }
 }
 
@@ -87,12 +115,24 @@ class HeldRequest extends Request {
     super(backend, name, options, asked);
   }
 
-  /** @returns {Promise<any>} the answer */
-  acquire() {
-    const answer = new Promise((resolve, reject) => {
+  #blocks = false;
+
+  /** @override */
+  get blocks() {
+    return this.#blocks;
+  }
+
+  /** @returns {Promise<any>} the answer, once there is one */
+  promise() {
+    return new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
     });
+  }
+
+  /** @returns {Promise<any>} the answer */
+  acquire() {
+    const answer = this.promise();
     // Where the stack is full the constructor rejects.
     if (!this.reject) return answer;
     try {
@@ -123,6 +163,7 @@ class HeldRequest extends Request {
     this.reject = (/** @type {unknown} */ error) => {
       failure ??= { error };
     };
+    this.#blocks = true;
     this.#attempt(limit);
     if (failure) throw failure.error;
     return answer;
@@ -134,7 +175,7 @@ class HeldRequest extends Request {
       this.backend.request(this);
       this.made();
       if (limit !== undefined && this.state === PENDING) this.#block(limit);
-      if (this.state === GRANTED || this.state === UNAVAILABLE) this.answered();
+      this.answerNow();
     } catch (error) {
       // As in LockRequest#start.
       /** @type {LockRequest} */ (this).state = ENDED;
@@ -145,21 +186,27 @@ class HeldRequest extends Request {
     }
   }
 
+  /** Hands the answer over if there is one already. */
+  answerNow() {
+    if (this.state === GRANTED || this.state === UNAVAILABLE) this.answered();
+  }
+
   /**
    * Blocks until there is an answer, and tells it: others may be telling something just now.
    * @param {number} limit milliseconds
    */
   #block(limit) {
-    const end = now() + limit;
+    const end = now() + (this.disposition === 'wait' ? limit : Math.max(limit, ANSWER_MS));
     while (this.state === PENDING) {
       const left = end - now();
-      this.backend.wait(this, Math.max(Math.min(left, SLICE_MS), 0));
+      this.backend.wait?.(this, Math.max(Math.min(left, SLICE_MS), 0));
       // A grant that came first counts.
-      if (left <= 0 && this.state === PENDING && this.leave()) this.failed(this.timeoutError());
+      if (left <= 0 && this.state === PENDING) this.timedOutInCall();
       this.observer?.blocked();
     }
-    if (this.state === STOLEN) this.lose(false);
+    if (this.state === LOST) this.lose(false);
     else if (this.state === ENDED) this.fail(this.error);
+    else if (this.state === UNAVAILABLE) this.observer?.missed();
     else this.observer?.granted();
     this.backend.tell();
   }
@@ -167,7 +214,7 @@ class HeldRequest extends Request {
   /** @override */
   answered() {
     const { resolve } = this;
-    if (!resolve || this.state === STOLEN || !this.use()) return;
+    if (!resolve || this.state === LOST || !this.use()) return;
     const answer = this.state === UNAVAILABLE ? null : this.value();
     // They lead to the promise and so to the handle, which must stay collectable.
     this.resolve = undefined;
@@ -212,7 +259,7 @@ class HandleRequest extends HeldRequest {
    */
   constructor(backend, name, options) {
     super(backend, name, options);
-    this.#where = callSite(HandleRequest);
+    this.#where = siteOfHandle(HandleRequest, this.observer !== undefined);
   }
 
   #where;
@@ -225,7 +272,8 @@ class HandleRequest extends HeldRequest {
 
 /**
  * @param {HeldRequest} request granted
- * @param {string} [where] it was acquired, if it is to be released when the handle is collected
+ * @param {string} [where] it was acquired (siteOfHandle), if it is to be released when the handle
+ *   is collected
  * @returns {LockHandle}
  */
 function createHandle(request, where) {
@@ -235,4 +283,4 @@ function createHandle(request, where) {
   return handle;
 }
 
-module.exports = { HandleRequest, HeldRequest, LockHandle, createHandle };
+module.exports = { HandleRequest, HeldRequest, LockHandle, createHandle, siteOfHandle };

@@ -3,13 +3,15 @@
 /** What lock managers can do beyond the specification, attached to those of the specification. */
 
 const { isMainThread } = require('node:worker_threads');
-const { typeError } = require('../platform/errors.js');
+const { notSupportedError, typeError } = require('../platform/errors.js');
 const { rejected } = require('../platform/intrinsics.js');
 const standard = require('../standard/lock-manager.js');
 const { LockManager, backendOf } = standard;
 const { checkName, needArguments, toCallback, toDOMString } = require('../standard/webidl.js');
+const { elect, leaderOf } = require('./election.js');
 const { HandleRequest } = require('./lock-handle.js');
-const { checkRequest, refuse, toOptions } = require('./options.js');
+const { Once, toKeep } = require('./once.js');
+const { checkRequest, defaultOptions, refuse, toOptions } = require('./options.js');
 const { Request } = require('./request.js');
 const { acquireSeveral, toSeveral, useSeveral } = require('./several.js');
 
@@ -23,9 +25,31 @@ const ACQUIRE_ALL = on('acquireAll');
 const ACQUIRE_SYNC = on('acquireSync');
 const TRY_ACQUIRE_SYNC = on('tryAcquireSync');
 const QUERY = on('query');
+const ELECT = on('elect');
+const LEADER = on('leader');
+const ONCE = on('once');
 
 /** Options that make no sense for a call that does not return before it has the lock. */
 const NOT_SYNC = /** @type {const} */ (['ifAvailable', 'steal', 'signal', 'deadlock']);
+
+/** Options that make no sense for who stands until he is elected, and leads until he resigns. */
+const NOT_ELECT = /** @type {const} */ ([
+  'ifAvailable',
+  'steal',
+  'timeout',
+  'holdTimeout',
+  'reentrant',
+  'limit',
+]);
+
+/** Options that make no sense for who runs alone, and asks whether it is to be done at all. */
+const NOT_ONCE = /** @type {const} */ ([
+  'ifAvailable',
+  'steal',
+  'holdTimeout',
+  'reentrant',
+  'limit',
+]);
 
 /** The methods, for LockManager.prototype. */
 class Extensions {
@@ -91,7 +115,7 @@ class Extensions {
    * @returns {LockHandle | null} null if it is not available
    */
   tryAcquireSync(name, options) {
-    const backend = backendOf(this, TRY_ACQUIRE_SYNC);
+    const backend = blockingBackendOf(this, TRY_ACQUIRE_SYNC);
     needArguments(arguments.length, 1, TRY_ACQUIRE_SYNC);
     const resourceName = toName(name, TRY_ACQUIRE_SYNC);
     const given = toSyncOptions(options, TRY_ACQUIRE_SYNC);
@@ -109,7 +133,7 @@ class Extensions {
    * @returns {LockHandle}
    */
   acquireSync(name, options) {
-    const backend = backendOf(this, ACQUIRE_SYNC);
+    const backend = blockingBackendOf(this, ACQUIRE_SYNC);
     needArguments(arguments.length, 1, ACQUIRE_SYNC);
     const resourceName = toName(name, ACQUIRE_SYNC);
     const given = toSyncOptions(options, ACQUIRE_SYNC);
@@ -121,6 +145,84 @@ class Extensions {
     const { timeout = Number.POSITIVE_INFINITY } = given;
     return new HandleRequest(backend, resourceName, given).acquireSync(timeout);
   }
+
+  /**
+   * Stands for the leadership of a name, and leads until the callback returns: `elect(name,
+   * callback)` or `elect(name, options, callback)`. Whoever loses it stands again.
+   * @param {any} name the resource name
+   * @param {any} optionsOrCallback `signal`, `label`, `warnAfter`
+   * @returns {Promise<any>} settles like what the callback returned while it led
+   */
+  elect(name, optionsOrCallback) {
+    try {
+      const backend = backendOf(this, ELECT);
+      const count = arguments.length;
+      needArguments(count, 2, ELECT);
+      const resourceName = toName(name, ELECT);
+      const given = toOptions(count > 2 ? optionsOrCallback : undefined, ELECT);
+      const callback = toCallback(arguments[count > 2 ? 2 : 1], ELECT, 'The callback');
+      checkName(resourceName);
+      refuse(given, NOT_ELECT, ELECT);
+      if (given.mode !== 'exclusive') throw notSupportedError('Leadership is not shared.');
+      checkRequest(given);
+      return elect(backend, resourceName, given, callback);
+    } catch (error) {
+      return rejected(error);
+    }
+  }
+
+  /**
+   * Runs a function, unless somebody has for this name, not longer ago than that one's `keep`.
+   * @param {any} name the resource name
+   * @param {any} options `keep`, `signal`, `label`, `timeout`, `warnAfter`
+   * @param {any} callback called with the lock
+   * @returns {Promise<{ ran: boolean, value: any }>} what it returned, if it ran
+   */
+  once(name, options, callback) {
+    try {
+      const backend = backendOf(this, ONCE);
+      needArguments(arguments.length, 3, ONCE);
+      const resourceName = toName(name, ONCE);
+      const given = toOptions(options, ONCE);
+      const keep = toKeep(options, ONCE);
+      const run = toCallback(callback, ONCE, 'The callback');
+      checkName(resourceName);
+      refuse(given, NOT_ONCE, ONCE);
+      if (given.mode !== 'exclusive') throw notSupportedError('What runs once runs alone.');
+      checkRequest(given);
+      if (!backend.marked) {
+        throw notSupportedError(`Failed to execute ${ONCE}: its locks cannot be marked as done.`);
+      }
+      return new Once(backend, resourceName, given, keep).start(run);
+    } catch (error) {
+      return rejected(error);
+    }
+  }
+
+  /**
+   * @param {any} name the resource name
+   * @returns {Promise<import('../backend/contract.js').LockDetails | null>} who leads
+   */
+  leader(name) {
+    try {
+      const backend = backendOf(this, LEADER);
+      needArguments(arguments.length, 1, LEADER);
+      return leaderOf(backend, toName(name, LEADER));
+    } catch (error) {
+      return rejected(error);
+    }
+  }
+}
+
+/**
+ * @param {any} value
+ * @param {string} operation for the messages
+ * @returns {Backend} one that can do something without returning to the event loop
+ */
+function blockingBackendOf(value, operation) {
+  const backend = backendOf(value, operation);
+  if (backend.wait) return backend;
+  throw notSupportedError(`Failed to execute ${operation}: its locks are not on this machine.`);
 }
 
 /**
@@ -148,6 +250,7 @@ for (const method of methods) {
 /** @type {import('../standard/lock-manager.js').Form} */
 const form = {
   toOptions,
+  defaultOptions,
   check: checkRequest,
   Request,
   /** With `{ details: true }` a DetailedSnapshot; with a `name`, of what is on that. */

@@ -30,6 +30,8 @@ const { NamedLock } = require('./named-lock.js');
  */
 const call = (operation, mode) => ({ operation, fixed: { mode } });
 
+/** For messages. */
+const LOCKED = "'locked'";
 const ACQUIRE = call("'acquire' on 'Mutex'", 'exclusive');
 const RUN = call("'runExclusive' on 'Mutex'", 'exclusive');
 const ACQUIRE_SHARED = call("'acquireShared' on 'RWLock'", 'shared');
@@ -54,7 +56,7 @@ class Mutex {
 
   /** @returns {boolean} whether somebody holds it */
   get locked() {
-    return this.#lock.holders.length > 0;
+    return this.#lock.holders(LOCKED).length > 0;
   }
 
   /**
@@ -92,7 +94,7 @@ class RWLock {
 
   /** @returns {LockMode | null} how it is held, by whomever */
   get locked() {
-    return this.#lock.holders[0]?.mode ?? null;
+    return this.#lock.holders(LOCKED)[0]?.mode ?? null;
   }
 
   /** @param {AcquireOptions} [options] */

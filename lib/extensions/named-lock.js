@@ -8,14 +8,14 @@ const { rejected } = require('../platform/intrinsics.js');
 const { privateName, theLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { backendOf } = require('../standard/lock-manager.js');
-const { checkName, describe, toCallback, toDOMString } = require('../standard/webidl.js');
+const { checkName, describe, takeOnly, toCallback, toDOMString } = require('../standard/webidl.js');
 const { bucketBackend } = require('./buckets.js');
 const { LockError, capitalized } = require('./lock-errors.js');
 const { HandleRequest } = require('./lock-handle.js');
 const { checkRequest, toOptions } = require('./options.js');
 const { Request } = require('./request.js');
 
-const { keys } = Object;
+const { isArray } = Array;
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
@@ -71,7 +71,7 @@ class NamedLock {
     if (options !== undefined && options !== null && typeof options !== 'object') {
       throw typeError(operation, `The options are ${describe(options)}, not an object.`);
     }
-    refuseOthers(options, isPrivate ? OF_PRIVATE : OF_NAMED, more, operation);
+    takeOnly(options, isPrivate ? OF_PRIVATE : OF_NAMED, operation, more);
     const { bucket, label, locks } = options ?? {};
     if (label !== undefined) this.#label = toDOMString(label, operation, "The 'label' option");
     if (isPrivate) {
@@ -89,9 +89,14 @@ class NamedLock {
     checkName(this.#name);
   }
 
-  /** @returns {import('../backend/contract.js').LockDetails[]} who holds it now */
-  get holders() {
-    return this.#backend.holders(this.#name);
+  /**
+   * @param {string} asking what for, for the message
+   * @returns {import('../backend/contract.js').LockDetails[]} who holds it now
+   */
+  holders(asking) {
+    const holders = this.#backend.holders(this.#name);
+    if (isArray(holders)) return holders;
+    throw notSupportedError(`${asking} is not known at once with this lock manager: see query().`);
   }
 
   /**
@@ -141,7 +146,7 @@ class NamedLock {
    */
   #toOptions(value, { operation, fixed, takes = [] }, blocking = value?.blocking ?? true) {
     const given = toOptions(value, operation);
-    refuseOthers(value, COMMON, takes, operation);
+    takeOnly(value, COMMON, operation, takes);
     const ifAvailable = !blocking;
     const { label = this.#label } = given;
     const options = { ...given, ...fixed, label, ifAvailable };
@@ -167,34 +172,12 @@ function refuseToWait({ signal, timeout }) {
 }
 
 /**
- * @param {any} options
- * @param {readonly string[]} taken
- * @param {readonly string[]} more that are taken
- * @param {string} operation for the message
- * @throws {TypeError} an option is none of those that are taken
+ * @callback ReleaseCall
+ * @returns {void | Promise<void>} see LockHandle
  */
-function refuseOthers(options, taken, more, operation) {
-  if (options === undefined || options === null) return;
-  const names = keys(options);
-  for (let i = 0; i < names.length; i++) {
-    const option = names[i];
-    if (isOneOf(taken, option) || isOneOf(more, option) || options[option] === undefined) continue;
-    throw typeError(operation, `It does not take the option '${option}'.`);
-  }
-}
-
 /**
- * @param {readonly string[]} list
- * @param {string} value
- */
-function isOneOf(list, value) {
-  for (let i = 0; i < list.length; i++) if (list[i] === value) return true;
-  return false;
-}
-
-/**
- * @typedef {(() => void) & { [dispose](): void, [asyncDispose](): Promise<void> }} Release
- *   releases; harmless to call twice
+ * @typedef {ReleaseCall & { [dispose](): void, [asyncDispose](): Promise<void> }} Release releases;
+ *   harmless to call twice
  */
 
 /**
@@ -204,7 +187,7 @@ function isOneOf(list, value) {
 function releaser(handle) {
   const release = /** @type {Release} */ (() => handle.release());
   release[dispose] = release;
-  release[asyncDispose] = async () => release();
+  release[asyncDispose] = async () => await release();
   return release;
 }
 

@@ -55,7 +55,9 @@ function toOptions(value, operation) {
     throw typeError(operation, `The 'deadlock' option is ${describe(deadlock)}, not 'reject'.`);
   }
   const holdTimeout = toMilliseconds(value.holdTimeout, operation, "The 'holdTimeout' option");
-  if (holdTimeout === 0) throw typeError(operation, "The 'holdTimeout' option is 0.");
+  if (holdTimeout === 0) {
+    throw typeError(operation, "The 'holdTimeout' option is 0: milliseconds, more than 0.");
+  }
   const givenLabel = value.label;
   const label =
     givenLabel === undefined ? undefined : toDOMString(givenLabel, operation, "The 'label' option");

@@ -6,6 +6,7 @@
  */
 
 const { then } = require('../platform/intrinsics.js');
+const { describeStack } = require('../platform/stack.js');
 
 const { captureStackTrace } = Error;
 const { defineProperty } = Object;
@@ -96,24 +97,7 @@ const FRAMES = 4;
  * @param {Function} callee
  * @returns {string} where it was called
  */
-function callSite(callee) {
-  const origin = { stack: '' };
-  try {
-    const { prepareStackTrace, stackTraceLimit } = Error;
-    Error.prepareStackTrace = describeFrames;
-    Error.stackTraceLimit = FRAMES;
-    try {
-      captureStackTrace(origin, callee);
-      return origin.stack;
-    } finally {
-      Error.prepareStackTrace = prepareStackTrace;
-      Error.stackTraceLimit = stackTraceLimit;
-    }
-  } catch {
-    // Somebody froze Error.
-    return '';
-  }
-}
+const callSite = (callee) => describeStack(callee, FRAMES, describeFrames);
 
 /**
  * @param {Error} _error

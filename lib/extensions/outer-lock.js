@@ -5,11 +5,14 @@
  */
 
 const { threadId } = require('node:worker_threads');
+const { notSupportedError } = require('../platform/errors.js');
 const { Promise } = require('../platform/intrinsics.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('../backend/contract.js').CycleEntry} CycleEntry */
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
+
+const { isArray } = Array;
 
 /** The requests that a lock serves: it is not released before they have ended. */
 class Served {
@@ -40,6 +43,7 @@ class OuterLock {
     this.lock = lock;
     this.#backend = backend;
     this.id = backend.id;
+    this.findsDeadlocks = backend.findsDeadlocks;
     this.unfinished = backend.unfinished;
     this.undo = backend.undo;
   }
@@ -67,10 +71,10 @@ class OuterLock {
   /** @returns {void | Promise<void>} */
   withdraw() {
     const { served } = this.lock;
-    if (!served || served.requests[this.#place]?.backend !== this) return undefined;
+    if (!served || !this.#isOf(served.requests[this.#place])) return undefined;
     const { requests } = served;
     const last = requests[requests.length - 1];
-    /** @type {OuterLock} */ (last.backend).#place = this.#place;
+    /** @type {OuterLock} */ (/** @type {any} */ (last.backend)).#place = this.#place;
     requests[this.#place] = last;
     requests.length--;
     if (requests.length > 0 || !served.isAwaited) return undefined;
@@ -81,6 +85,11 @@ class OuterLock {
 
   release() {
     return this.withdraw();
+  }
+
+  /** @param {Request | undefined} request */
+  #isOf(request) {
+    return /** @type {any} */ (request?.backend) === this;
   }
 
   tell() {
@@ -105,13 +114,36 @@ class OuterLock {
   /** Nobody waits for what is answered at once. */
   wait() {}
 
+  holds() {
+    return this.#backend.holds?.(this.lock) ?? true;
+  }
+
+  remaining() {
+    return this.#backend.remaining?.(this.lock) ?? Number.POSITIVE_INFINITY;
+  }
+
+  /**
+   * @param {any} _lock
+   * @param {any} client
+   */
+  guard(_lock, client) {
+    return guard(this.#backend, this.lock, client);
+  }
+
+  /** It is the bucket that is closed. */
+  async close() {}
+
   /**
    * @param {Request} request
    * @returns {CycleEntry[]} it and the lock
    */
-  #cycle({ mode, label = '' }) {
+  #cycle(request) {
     const { lock } = this;
-    const holders = this.#backend.holders(lock.name);
+    const backend = this.#backend;
+    if (backend.entryOf) return [backend.entryOf(request, false), backend.entryOf(lock, true)];
+    const { mode, label = '' } = request;
+    const found = backend.holders(lock.name);
+    const holders = isArray(found) ? found : [];
     for (let i = 0; i < holders.length; i++) {
       const holder = holders[i];
       if (holder.threadId !== threadId || holder.label !== (lock.label ?? '')) continue;
@@ -123,10 +155,21 @@ class OuterLock {
 }
 
 /**
+ * @param {Backend} backend
+ * @param {Request} lock
+ * @param {any} client see `lock.guard`
+ * @returns {Promise<void>}
+ */
+async function guard(backend, lock, client) {
+  if (!backend.guard) throw notSupportedError("'guard' cannot be used with this lock manager.");
+  await backend.guard(lock, client);
+}
+
+/**
  * @param {Request} request
  * @returns {Request} the one that the backend knows: itself, or the lock that serves it
  */
 const outermost = (request) =>
   request.backend instanceof OuterLock ? request.backend.lock : request;
 
-module.exports = { OuterLock, Served, outermost };
+module.exports = { OuterLock, Served, guard, outermost };

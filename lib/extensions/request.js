@@ -1,6 +1,14 @@
 'use strict';
 
-const { ENDED, GRANTED, LockRequest, PENDING, STOLEN } = require('../standard/lock-request.js');
+const {
+  ENDED,
+  GRANTED,
+  LOST,
+  LockRequest,
+  PENDING,
+  initialize,
+  setDefaults,
+} = require('../standard/lock-request.js');
 const {
   callInside,
   countsInside,
@@ -10,6 +18,7 @@ const {
 } = require('./inside.js');
 const {
   DeadlockError,
+  LockLostError,
   LockQueueFullError,
   LockStolenError,
   describeLimit,
@@ -20,38 +29,45 @@ const { defaultOptions } = require('./options.js');
 const { inTheirStack, originOf, withLongStack, withOrigin } = require('./origin.js');
 const { outermost } = require('./outer-lock.js');
 const { Watch, isWatched } = require('./watch.js');
+const { notSupportedError } = require('../platform/errors.js');
 const { theLock } = require('../platform/names.js');
+const { tokenOf } = require('../platform/numbers.js');
 
+const { isArray } = Array;
+
+/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
 
-/** Who takes a lock away that was held too long, in place of a client id. */
-const TIME = '';
+const NO_DEADLOCKS = "The 'deadlock' option cannot be used with this lock manager.";
+
+/** Why a lock is lost that was held too long. */
+const TIME = 'time';
 
 /**
  * A lock request with what is not of the specification: time limits, labels, warnings and channels,
  * deadlocks, reentrancy, errors that tell more.
  */
-class Request extends LockRequest {
+class ExtendedRequest extends LockRequest {
   /** The halves of the token, as small integers. */
   tokenLow = 0;
   tokenHigh = 0;
 
+  // Only those have these that need them.
+
+  /** @type {string | undefined} */
+  label;
   /**
-   * @param {import('../backend/contract.js').Backend} backend
-   * @param {string} name the resource name
-   * @param {Readonly<RequestOptions>} options valid together
-   * @param {number} [asked] see Watch
+   * Locks that wait for this request, if it rejects deadlocks.
+   * @type {ExtendedRequest[] | undefined}
    */
-  constructor(backend, name, options, asked) {
-    super(options.reentrant && !options.steal ? servedBy(backend, name) : backend, name, options);
-    if (isWatched(options)) this.observer = new Watch(this, asked);
-    if (rejectsDeadlocks(options)) this.inside = locksInside();
-    if (options === defaultOptions) return;
-    this.label = options.label;
-    if (isLimited(options)) this.origin = originOf(Request);
-    /** @type {InstanceType<typeof import('./outer-lock.js').Served> | undefined} */
-    this.served = undefined;
-  }
+  inside;
+  /**
+   * Where it was made, kept for an error only if a time limit may lead to one.
+   * @type {import('./origin.js').Origin | undefined}
+   */
+  origin;
+  /** @type {InstanceType<typeof import('./outer-lock.js').Served> | undefined} */
+  served;
 
   /** @override @returns {import('../backend/contract.js').Disposition} */
   get disposition() {
@@ -95,15 +111,24 @@ class Request extends LockRequest {
 
   /** @returns {bigint} once granted */
   get token() {
-    const high = this.tokenHigh >>> 0;
-    const low = this.tokenLow >>> 0;
-    return (BigInt(high) << 32n) | BigInt(low);
+    return tokenOf(this.tokenLow, this.tokenHigh);
+  }
+
+  /** @returns {boolean} whether its thread does not return before it is answered */
+  get blocks() {
+    return false;
   }
 
   /** @override */
   unavailable() {
-    if (this.options.timeout === 0) this.failed(this.timeoutError());
-    else super.unavailable();
+    if (this.options.timeout !== 0) {
+      super.unavailable();
+      return;
+    }
+    const holders = this.backend.holders(this.name);
+    if (isArray(holders)) this.failed(this.timeoutError(holders));
+    else if (this.blocks) this.failed(this.timeoutError(undefined));
+    else this.failLater(holders);
   }
 
   /** @param {number} limit that the name has; 0 for none */
@@ -125,46 +150,91 @@ class Request extends LockRequest {
     this.failed(new DeadlockError(this.name, cycle));
   }
 
+  /** @override */
+  leave() {
+    if (this.state === GRANTED) this.observer?.noteRelease();
+    return super.leave();
+  }
+
   /** The time limit of the request is reached. */
   timedOut() {
     if (this.state !== PENDING || !this.leave()) return;
-    this.fail(this.timeoutError());
+    const holders = this.backend.holders(this.name);
+    if (!isArray(holders)) {
+      this.failLater(holders);
+      return;
+    }
+    this.fail(this.timeoutError(holders));
     this.backend.tell();
   }
 
-  timeoutError() {
-    const waited = this.observer?.waited() ?? 0;
-    const error = waitTimeoutError(this.name, waited, this.backend.holders(this.name));
+  /** The time limit of a request whose thread blocks is reached. */
+  timedOutInCall() {
+    if (!this.leave()) return;
+    const holders = this.backend.holders(this.name);
+    this.failed(this.timeoutError(isArray(holders) ? holders : undefined));
+  }
+
+  /**
+   * @param {Promise<LockDetails[] | undefined>} holders who has the lock that this request, which
+   *   has ended, did not get in time
+   */
+  async failLater(holders) {
+    this.state = ENDED;
+    this.fail(this.timeoutError(await holders));
+    this.backend.tell();
+  }
+
+  /** @param {LockDetails[] | undefined} holders undefined: not known */
+  timeoutError(holders) {
+    const error = waitTimeoutError(this.name, this.observer?.waited() ?? 0, holders);
     return withOrigin(error, this.origin);
   }
 
   /** The limit on holding is reached: the lock is released, and then lost as by a steal. */
   async heldTooLong() {
     if (this.state !== GRANTED) return;
+    this.observer?.noteRelease();
     const released = super.release();
     if (released) await released;
     // It may turn out to have been stolen before.
     if (/** @type {number} */ (this.state) === ENDED) {
-      this.stolen(TIME);
+      this.beLost(undefined, TIME);
       this.lose(false);
     }
     this.backend.tell();
   }
 
-  /** @override @param {string} thief client id */
-  stolen(thief) {
-    super.stolen(thief);
+  /**
+   * @override
+   * @param {string} [thief] client id
+   * @param {string} [reason]
+   * @param {Error} [cause]
+   */
+  beLost(thief, reason, cause) {
+    super.beLost(thief, reason, cause);
     const { served } = this;
     for (let i = 0; served && i < served.requests.length; i++) {
-      if (served.requests[i].held) served.requests[i].stolen(thief);
+      if (served.requests[i].held) served.requests[i].beLost(thief, reason, cause);
     }
+  }
+
+  /** Whether the lock is held at this moment, by the clock too. */
+  get holds() {
+    return this.held && (this.backend.holds?.(this) ?? true);
+  }
+
+  /** @returns {number} milliseconds that it is held at least; 0 if it is not held */
+  get remaining() {
+    if (!this.holds) return 0;
+    return this.backend.remaining?.(this) ?? Number.POSITIVE_INFINITY;
   }
 
   /** @override @param {boolean} fromEvents */
   lose(fromEvents) {
     if (fromEvents && this.reject && !this.origin) inTheirStack(this, () => super.lose(fromEvents));
     else super.lose(fromEvents);
-    if (this.served) this.#loseServed(this.served, fromEvents);
+    if (this.served) this.loseServed(this.served, fromEvents);
   }
 
   /**
@@ -172,27 +242,29 @@ class Request extends LockRequest {
    * @param {InstanceType<typeof import('./outer-lock.js').Served>} served
    * @param {boolean} fromEvents
    */
-  #loseServed(served, fromEvents) {
+  loseServed(served, fromEvents) {
     const { requests } = served;
     for (; requests.length > 0; requests.length--) {
       const last = requests[requests.length - 1];
-      if (last.state === STOLEN) last.lose(fromEvents);
+      if (last.state === LOST) last.lose(fromEvents);
     }
     served.end?.();
   }
 
-  /** @override @param {string} thief client id */
-  lossError(thief) {
+  /** @override @param {import('../standard/lock-request.js').Loss} loss */
+  lossError({ thief, reason = 'released', cause }) {
     const outer = outermost(this);
-    if (outer !== this && outer.state === STOLEN) return outer.lossReason();
-    const error =
-      thief === TIME
-        ? this.#holdError()
-        : withLongStack(() => new LockStolenError(this.name, thief));
+    if (outer !== this && outer.state === LOST) return outer.lossReason();
+    if (reason === TIME) return withOrigin(this.holdError(), this.origin);
+    const error = withLongStack(() =>
+      thief === undefined
+        ? new LockLostError(this.name, reason, this.token, cause)
+        : new LockStolenError(this.name, thief),
+    );
     return withOrigin(error, this.origin);
   }
 
-  #holdError() {
+  holdError() {
     const { name, observer } = this;
     const { holdTimeout = 0 } = this.options;
     return holdTimeoutError(name, observer.waited(), observer.held(), holdTimeout);
@@ -215,6 +287,7 @@ class Request extends LockRequest {
   release() {
     const { served } = this;
     if (served === undefined || served.requests.length === 0 || this.state !== GRANTED) {
+      if (this.state === GRANTED) this.observer?.noteRelease();
       return super.release();
     }
     served.isAwaited = true;
@@ -232,17 +305,43 @@ class Request extends LockRequest {
 /** @param {Readonly<RequestOptions>} options */
 const isLimited = (options) => options.timeout !== undefined || options.holdTimeout !== undefined;
 
-// Most requests have none of it, and no room for it.
+setDefaults(ExtendedRequest);
 
-/** @type {string | undefined} */
-Request.prototype.label = undefined;
-/** Locks that wait for this request, if it rejects deadlocks. @type {Request[] | undefined} */
-Request.prototype.inside = undefined;
 /**
- * Where it was made, kept for an error only if a time limit may lead to one.
- * @type {import('./origin.js').Origin | undefined}
+ * The constructor, see `initialize`.
+ * @this {any}
+ * @param {import('../backend/contract.js').Backend} backend
+ * @param {string} name the resource name
+ * @param {Readonly<RequestOptions>} options valid together
+ * @param {number} [asked] see Watch
  */
-Request.prototype.origin = undefined;
-Request.prototype.served = undefined;
+function makeRequest(backend, name, options, asked) {
+  initialize(this, backend, name, options);
+  this.tokenLow = 0;
+  this.tokenHigh = 0;
+  if (options.reentrant && !options.steal) this.backend = servedBy(backend, name);
+  if (isWatched(options)) this.observer = new Watch(this, asked);
+  if (rejectsDeadlocks(options)) declare(this);
+  if (options === defaultOptions) return;
+  this.label = options.label;
+  if (isLimited(options)) this.origin = originOf(Request);
+}
+
+/** @param {ExtendedRequest} request */
+function declare(request) {
+  if (request.backend.findsDeadlocks) request.inside = locksInside();
+  else if (request.options.deadlock) throw notSupportedError(NO_DEADLOCKS);
+}
+
+/**
+ * @type {new (
+ *   backend: import('../backend/contract.js').Backend,
+ *   name: string,
+ *   options: Readonly<RequestOptions>,
+ *   asked?: number,
+ * ) => ExtendedRequest}
+ */
+const Request = /** @type {any} */ (makeRequest);
+/** @type {any} */ (Request).prototype = ExtendedRequest.prototype;
 
 module.exports = { Request };

@@ -41,7 +41,7 @@ class Semaphore {
 
   /** @returns {number} units that nobody holds; those who wait may be before you */
   get available() {
-    const { holders } = this.#lock;
+    const holders = this.#lock.holders("'available'");
     let units = this.#permits;
     for (let i = 0; i < holders.length; i++) {
       if (holders[i].mode === 'exclusive') return 0;

@@ -7,14 +7,15 @@
  */
 
 const { notSupportedError, typeError } = require('../platform/errors.js');
-const { Promise, now, uncurry } = require('../platform/intrinsics.js');
+const { Promise, threadsNow: now, uncurry } = require('../platform/intrinsics.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { checkName, describe, toDOMString, toLockMode } = require('../standard/webidl.js');
 const { addOnce, callInside, countsInside } = require('./inside.js');
-const { HeldRequest, createHandle } = require('./lock-handle.js');
+const { HeldRequest, createHandle, siteOfHandle } = require('./lock-handle.js');
 const { checkRequest, toOptions } = require('./options.js');
-const { callSite, inTheirStack } = require('./origin.js');
+const { inTheirStack } = require('./origin.js');
 const { outermost } = require('./outer-lock.js');
+const { isWatched } = require('./watch.js');
 
 const { freeze } = Object;
 
@@ -64,10 +65,10 @@ class PartRequest extends HeldRequest {
 /** The locks of one call, from the first request to the release of all. */
 class Group {
   asked = now();
-  /** Granted, in the order in which they were. @type {PartRequest[]} */
+  /** Granted; when all are, in the order of the parts. @type {PartRequest[]} */
   #taken = [];
-  /** The one that is waited for. @type {PartRequest | undefined} */
-  #pending;
+  /** Those that are waited for. @type {PartRequest[]} */
+  #pending = [];
   /** Why they are not held together any more. @type {{ error: unknown } | undefined} */
   #failure;
   /**
@@ -91,32 +92,77 @@ class Group {
     const { parts, options } = several;
     const end = this.asked + (options.timeout ?? 0);
     try {
-      for (let i = 0; i < parts.length; i++) {
-        const timeout = options.timeout && Math.max(end - now(), 0);
-        const { name, mode } = parts[i];
-        const shared = mode === 'shared';
-        const limit = shared ? options.limit : undefined;
-        const weight = shared ? options.weight : undefined;
-        const part = { ...options, mode, limit, weight, timeout };
-        // It may have been aborted while another one was waited for.
-        checkRequest(part);
-        const request = this.#add(new PartRequest(backend, name, part, this));
-        const taken = await request.acquire();
-        this.#pending = undefined;
-        if (!taken) {
-          this.release();
-          return callback ? await callback(null) : null;
+      let available = true;
+      if (backend.requestAll && !options.reentrant) {
+        available = await this.#takeTogether(backend, several);
+      } else {
+        for (let i = 0; i < parts.length && available; i++) {
+          const timeout = options.timeout && Math.max(end - now(), 0);
+          const part = partOptions(parts[i], { ...options, timeout });
+          // It may have been aborted while another one was waited for.
+          checkRequest(part);
+          const request = this.#add(new PartRequest(backend, parts[i].name, part, this));
+          available = (await request.acquire()) !== null;
+          this.#pending.length = 0;
+          if (available) this.#taken[this.#taken.length] = request;
         }
-        this.#taken[this.#taken.length] = request;
-        // One of them may have been stolen since the promise was settled.
-        if (this.#failure) throw this.#failure.error;
+      }
+      // One of them may have been lost since the promise was settled.
+      if (this.#failure) throw this.#failure.error;
+      if (!available) {
+        const released = this.release();
+        if (released) await released;
+        return callback ? await callback(null) : null;
       }
     } catch (error) {
-      this.release();
+      const released = this.release();
+      if (released) await released;
       throw error;
     }
     if (callback) return await this.use(several, callback);
     return new SeveralLocks(this.handles(several, where));
+  }
+
+  /**
+   * In one step of the backend.
+   * @param {Backend} backend
+   * @param {Several} several
+   * @returns {Promise<boolean>} false if they said `ifAvailable` and one of them is not
+   */
+  async #takeTogether(backend, { parts, options }) {
+    /** @type {PartRequest[]} */
+    const requests = [];
+    /** @type {Promise<boolean>[]} */
+    const answers = [];
+    for (let i = 0; i < parts.length; i++) {
+      const part = partOptions(parts[i], options);
+      requests[i] = new PartRequest(backend, parts[i].name, part, this);
+      answers[i] = this.#answerOf(requests[i]);
+      this.#pending[i] = requests[i];
+    }
+    backend.requestAll?.(requests);
+    for (let i = 0; i < requests.length; i++) requests[i].made();
+    for (let i = 0; i < requests.length; i++) requests[i].answerNow();
+    let all = true;
+    for (let i = 0; i < answers.length; i++) if (!(await answers[i])) all = false;
+    this.#pending.length = 0;
+    if (all) this.#taken = requests;
+    return all;
+  }
+
+  /**
+   * @param {PartRequest} request not made yet
+   * @returns {Promise<boolean>} whether it was granted. Does not reject: if it fails, all fail
+   */
+  async #answerOf(request) {
+    try {
+      if (!(await request.promise())) return false;
+      this.#taken[this.#taken.length] = request;
+      return true;
+    } catch (error) {
+      this.lost(error);
+      return false;
+    }
   }
 
   /** @param {PartRequest} request the next one, which is made inside of those that are held */
@@ -125,16 +171,17 @@ class Group {
     for (let i = 0; inside && i < this.#taken.length; i++) {
       addOnce(inside, outermost(this.#taken[i]));
     }
-    this.#pending = request;
+    this.#pending[0] = request;
     return request;
   }
 
-  /** @param {unknown} error why one of them is not held any more */
+  /** @param {unknown} error why one of them is not held any more, or will not be */
   lost(error) {
     if (this.#failure) return;
     this.#failure = { error };
-    const pending = this.#pending;
-    if (pending?.leave()) pending.fail(error);
+    for (let i = 0; i < this.#pending.length; i++) {
+      if (this.#pending[i].leave()) this.#pending[i].fail(error);
+    }
     this.settle?.reject(error);
   }
 
@@ -202,6 +249,18 @@ class Group {
 }
 
 /**
+ * @param {Part} part
+ * @param {Readonly<RequestOptions>} options of all of them
+ * @returns {Readonly<RequestOptions>} of its request
+ */
+function partOptions({ mode }, options) {
+  const shared = mode === 'shared';
+  const limit = shared ? options.limit : undefined;
+  const weight = shared ? options.weight : undefined;
+  return { ...options, mode, limit, weight };
+}
+
+/**
  * @param {Promise<void> | undefined} one
  * @param {Promise<void>} other
  */
@@ -217,9 +276,18 @@ class SeveralLocks {
     this.locks = freeze(locks);
   }
 
-  /** Releases all of them, at once. Calls after the first do nothing. */
+  /**
+   * Releases all of them, at once. Calls after the first do nothing.
+   * @returns {void | Promise<void>} as for a LockHandle
+   */
   release() {
-    for (let i = 0; i < this.locks.length; i++) this.locks[i].release();
+    /** @type {Promise<void> | undefined} */
+    let all;
+    for (let i = 0; i < this.locks.length; i++) {
+      const released = this.locks[i].release();
+      if (released) all = both(all, released);
+    }
+    return all;
   }
 
   [dispose]() {
@@ -227,7 +295,7 @@ class SeveralLocks {
   }
 
   async [asyncDispose]() {
-    this.release();
+    await this.release();
   }
 }
 
@@ -294,8 +362,10 @@ const sort = uncurry(Array.prototype.sort);
  * @param {Function} callee whose caller is told of a leak
  * @returns {Promise<SeveralLocks | null>} null if it said `ifAvailable` and one of them is not
  */
-const acquireSeveral = (backend, several, callee) =>
-  new Group().take(backend, several, undefined, callSite(callee));
+function acquireSeveral(backend, several, callee) {
+  const where = siteOfHandle(callee, isWatched(several.options));
+  return new Group().take(backend, several, undefined, where);
+}
 
 /**
  * @param {Backend} backend

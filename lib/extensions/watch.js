@@ -8,15 +8,23 @@
 
 const { channel } = require('node:diagnostics_channel');
 const process = require('node:process');
+const { PENDING } = require('../standard/lock-request.js');
 const { quote } = require('../platform/errors.js');
 const { theLock } = require('../platform/names.js');
-const { clearTimeout, now, report, setTimeout, unref } = require('../platform/intrinsics.js');
-const { LockTimeoutError, describeHolders, describeLock } = require('./lock-errors.js');
+const intrinsics = require('../platform/intrinsics.js');
+const {
+  LockLostError,
+  LockTimeoutError,
+  describeHolders,
+  describeLock,
+} = require('./lock-errors.js');
+
+const { clearTimeout, report, setTimeout, threadsNow: now, unref } = intrinsics;
 
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 /** @typedef {import('../standard/lock-request.js').Observer} Observer */
 
-/** The names that Node.js's own implementation uses, and three more. */
+/** The names that Node.js's own implementation uses, and four more. */
 const start = channel('locks.request.start');
 const grant = channel('locks.request.grant');
 const miss = channel('locks.request.miss');
@@ -24,23 +32,27 @@ const end = channel('locks.request.end');
 const abort = channel('locks.request.abort');
 const steal = channel('locks.request.steal');
 const timeoutChannel = channel('locks.request.timeout');
+const lost = channel('locks.request.lost');
 
 /** The most milliseconds that a timer of Node.js can wait. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** @implements {Observer} */
 class Watch {
+  /** The same in all messages of the request, and in no others of the thread. */
+  #id = Symbol('lock request');
   #request;
   #options;
   #asked;
   #armed = 0;
   #granted = 0;
+  #released = 0;
   #ended = false;
   /** Whether it waits, so that a time limit counts. */
   #waits = false;
   /** Whether it is held, so that a limit on that counts. */
   #holds = false;
-  /** When to warn, as `now()` tells it; Infinity: not, or not any more. */
+  /** When to warn, as `threadsNow()` tells it; Infinity: not, or not any more. */
   #warnAt = Number.POSITIVE_INFINITY;
   #warned = false;
   /** @type {any} */
@@ -56,7 +68,7 @@ class Watch {
 
   /**
    * @param {Request} request
-   * @param {number} [asked] when it was asked for, if that was not now, as `now()` tells it
+   * @param {number} [asked] when it was asked for, if that was not now, as `threadsNow()` tells it
    */
   constructor(request, asked = now()) {
     this.#request = request;
@@ -69,14 +81,19 @@ class Watch {
     return (this.#granted || now()) - this.#asked;
   }
 
-  /** @returns {number} milliseconds since the grant */
+  /** @returns {number} milliseconds from the grant to the release, or so far */
   held() {
-    return this.#granted ? now() - this.#granted : 0;
+    return this.#granted ? (this.#released || now()) - this.#granted : 0;
   }
 
   /** The time of the grant, which may be told later. */
   noteGrant() {
     this.#granted = now();
+  }
+
+  /** Before it is released: who gets the lock then may be faster than what is told of this one. */
+  noteRelease() {
+    this.#released = now();
   }
 
   arm() {
@@ -92,7 +109,7 @@ class Watch {
   }
 
   started() {
-    this.#publish(start, {});
+    this.#publish(start, { pending: this.#request.state === PENDING });
   }
 
   granted() {
@@ -110,8 +127,11 @@ class Watch {
   }
 
   /** @param {Error} error */
-  stolen(error) {
-    this.#publish(error instanceof LockTimeoutError ? timeoutChannel : steal, { error });
+  lost(error) {
+    let to = steal;
+    if (error instanceof LockTimeoutError) to = timeoutChannel;
+    else if (error instanceof LockLostError) to = lost;
+    this.#publish(to, { error });
   }
 
   /** @param {unknown} reason */
@@ -175,7 +195,7 @@ class Watch {
     if (this.#warnAt === this.#warningFor) return;
     clearTimeout(this.#warning);
     this.#warningFor = this.#warnAt;
-    if (this.#warnAt < Number.POSITIVE_INFINITY) this.#warnIn(this.#warnAt - now());
+    if (this.#warnAt < Number.POSITIVE_INFINITY) this.#warnIn(Math.max(this.#warnAt - now(), 0));
   }
 
   /** @param {number} milliseconds */
@@ -222,7 +242,7 @@ class Watch {
       const { pending } = await backend.details(name);
       message = `Holding ${what} for ${held} ms. ${describeWaiting(pending)}`;
     } else {
-      const holders = describeHolders(backend.holders(name));
+      const holders = describeHolders(await backend.holders(name));
       message = `Waiting for ${what} for ${this.waited().toFixed(0)} ms. ${holders}`;
     }
     process.emitWarning(message, { type: 'LockWarning', code: 'WEB_LOCKS_SLOW' });
@@ -234,10 +254,23 @@ class Watch {
    */
   #publish(to, more) {
     if (!to.hasSubscribers) return;
-    const { name, mode } = this.#request;
+    const { name, mode, backend } = this.#request;
     const { label } = this.#options;
+    const asked = this.#asked;
+    const waited = this.waited();
+    const held = this.held();
     try {
-      to.publish({ name, mode, label, waited: this.waited(), held: this.held(), ...more });
+      to.publish({
+        id: this.#id,
+        name,
+        mode,
+        label,
+        manager: backend.id,
+        asked,
+        waited,
+        held,
+        ...more,
+      });
     } catch (error) {
       report(error);
     }
@@ -280,6 +313,7 @@ const isWatched = (options) =>
   end.hasSubscribers ||
   abort.hasSubscribers ||
   steal.hasSubscribers ||
-  timeoutChannel.hasSubscribers;
+  timeoutChannel.hasSubscribers ||
+  lost.hasSubscribers;
 
 module.exports = { Watch, isWatched };

@@ -41,6 +41,16 @@ const closedError = () =>
   new DOMException('The environment of this lock manager is shutting down.', 'InvalidStateError');
 
 /**
+ * @param {unknown} [cause] why it could not be opened before
+ * @returns {DOMException} named `InvalidStateError`
+ */
+function bucketClosedError(cause) {
+  const message = 'The storage bucket of this lock manager was closed.';
+  const error = new DOMException(message, 'InvalidStateError');
+  return cause === undefined ? error : assign(error, { cause });
+}
+
+/**
  * @param {string} what could not be done
  * @returns {RangeError} with the code `ERR_WEB_LOCKS_NO_MEMORY`
  */
@@ -64,6 +74,7 @@ function quote(name) {
 }
 
 module.exports = {
+  bucketClosedError,
   closedError,
   illegalInvocation,
   noMemoryError,

@@ -26,6 +26,22 @@ const Promise = promisePrototype.constructor;
 /** @type {(promise: any, onFulfilled: any, onRejected?: any) => any} */
 const then = uncurry(promisePrototype.then);
 
+const { species } = Symbol;
+
+/**
+ * @returns {boolean} whether `then` makes promises of the language's own: it asks for their
+ *   constructor where anybody can have put another one
+ */
+const arePromisesOurs = () => {
+  try {
+    return (
+      promisePrototype.constructor === Promise && /** @type {any} */ (Promise)[species] === Promise
+    );
+  } catch {
+    return false;
+  }
+};
+
 /**
  * @param {unknown} error
  * @returns {Promise<never>} rejected with it; near the end of the stack, where Node.js cannot take
@@ -39,6 +55,15 @@ const rejected = async (error) => {
 const { clearTimeout, setTimeout } = timers;
 const { nextTick } = process;
 const now = performance.now.bind(performance);
+
+const toNumber = Number;
+const { bigint: hrtime } = process.hrtime;
+
+/**
+ * @returns {number} milliseconds of the monotonic clock that all threads of the process have in
+ *   common: `now()` begins with each of them
+ */
+const threadsNow = () => toNumber(hrtime()) / 1e6;
 
 /** @type {(timer: any) => void} */
 const unref = (() => {
@@ -65,6 +90,7 @@ function report(error) {
 module.exports = {
   AsyncLocalStorage,
   Promise,
+  arePromisesOurs,
   clearTimeout,
   nextTick,
   now,
@@ -72,6 +98,7 @@ module.exports = {
   report,
   setTimeout,
   then,
+  threadsNow,
   uncurry,
   unref,
 };

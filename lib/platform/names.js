@@ -34,4 +34,4 @@ const quoteName = (name) => describePrivate(name) ?? quote(name);
 /** @param {string} name */
 const theLock = (name) => describePrivate(name) ?? `the lock ${quote(name)}`;
 
-module.exports = { privateName, quoteName, theLock };
+module.exports = { describePrivate, privateName, quoteName, theLock };

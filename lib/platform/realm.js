@@ -9,10 +9,18 @@ const util = require('node:util');
 
 // Bun does not have that function.
 const controller = util.transferableAbortController?.() ?? new globalThis.AbortController();
+/** @type {typeof globalThis.Event} */
+let Event;
+controller.signal.addEventListener('abort', (event) => {
+  Event = /** @type {any} */ (event.constructor);
+});
 controller.abort();
 
 /** @type {typeof globalThis.AbortSignal} */
 const AbortSignal = /** @type {any} */ (controller.signal.constructor);
+
+/** @type {typeof globalThis.EventTarget} */
+const EventTarget = Object.getPrototypeOf(AbortSignal);
 
 /** @type {typeof globalThis.DOMException} */
 const DOMException = controller.signal.reason.constructor;
@@ -24,4 +32,13 @@ const AbortController = /** @type {any} */ (controller.constructor);
 const dispose = Symbol.dispose ?? Symbol.for('nodejs.dispose');
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose');
 
-module.exports = { AbortController, AbortSignal, DOMException, asyncDispose, dispose };
+module.exports = {
+  AbortController,
+  AbortSignal,
+  DOMException,
+  // @ts-ignore: it was set by the abort
+  Event,
+  EventTarget,
+  asyncDispose,
+  dispose,
+};

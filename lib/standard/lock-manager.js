@@ -19,6 +19,7 @@ const {
  * What requests are here: the specification's, or those that can do more.
  * @typedef {object} Form
  * @property {(value: any, operation: string) => any} toOptions converts a LockOptions dictionary
+ * @property {any} defaultOptions what it makes of undefined
  * @property {(options: any) => void} check throws where options do not fit together
  * @property {new (backend: Backend, name: string, options: any) => LockRequest} Request
  * @property {(backend: Backend, options: any) => any} query
@@ -68,7 +69,7 @@ class LockManager {
       const count = arguments.length;
       needArguments(count, 2, REQUEST);
       const resourceName = toDOMString(name, REQUEST, 'The name');
-      const options = form.toOptions(count > 2 ? optionsOrCallback : undefined, REQUEST);
+      const options = count > 2 ? form.toOptions(optionsOrCallback, REQUEST) : form.defaultOptions;
       const callback = toCallback(arguments[count > 2 ? 2 : 1], REQUEST, 'The callback');
       // Step 5.
       checkName(resourceName);

@@ -1,13 +1,22 @@
 'use strict';
 
 const { NO_TAG } = require('../backend/contract.js');
-const { Promise, report } = require('../platform/intrinsics.js');
+const { Promise, arePromisesOurs, report, then } = require('../platform/intrinsics.js');
 const { AbortController, DOMException } = require('../platform/realm.js');
 const { abortedReason, follow, unfollow } = require('./abort.js');
 const { createLock } = require('./lock.js');
 
 /** @typedef {(result?: any) => void} Settle settles a promise */
-/** @typedef {{ thief?: string, error?: Error, controller?: AbortController }} Loss */
+/**
+ * How a lock was lost, by a thief or for a reason; the error and the signal that tell it, if asked
+ * for.
+ * @typedef {object} Loss
+ * @property {string} [thief] client id
+ * @property {string} [reason]
+ * @property {Error} [cause]
+ * @property {Error} [error]
+ * @property {AbortController} [controller]
+ */
 
 /**
  * What hears of the course of a request, if anything does, and may run users' code: nothing here
@@ -18,7 +27,7 @@ const { createLock } = require('./lock.js');
  * @property {() => void} started it was made
  * @property {() => void} granted
  * @property {() => void} missed the lock is not available
- * @property {(error: Error) => void} stolen
+ * @property {(error: Error) => void} lost
  * @property {(reason: unknown) => void} aborted
  * @property {(error: unknown) => void} failed
  * @property {(error?: unknown) => void} ended comes last, once, after any of the others
@@ -29,7 +38,8 @@ const { createLock } = require('./lock.js');
 const PENDING = 0;
 const GRANTED = 1;
 const UNAVAILABLE = 2;
-const STOLEN = 3;
+/** Stolen, or lost otherwise. */
+const LOST = 3;
 /** Aborted, failed, or released. */
 const ENDED = 4;
 
@@ -51,20 +61,36 @@ class LockRequest {
   tag = NO_TAG;
   /** @type {number} */
   state = PENDING;
-  /** Settles the promise that users got, once. @type {Settle | undefined} */
+  /**
+   * Has the promise that users got ask for its outcome, by being called with this request; from
+   * then on, settles that promise, once.
+   * @type {Settle | undefined}
+   */
   resolve;
-  /** Gone once it was called. @type {Settle | undefined} */
+  /** From then on, and gone once it was called. @type {Settle | undefined} */
   reject;
-  /** Resolves the promise that a pending request waits for. @type {Settle | undefined} */
-  onAnswer;
+  /** Users', until that promise has asked. @type {((lock: any) => any) | undefined} */
+  callback;
+  /**
+   * What makes it a thenable. Its own, so that a promise that is resolved with it asks nobody else.
+   * @type {((resolve: Settle, reject: Settle) => void) | undefined}
+   */
+  // biome-ignore lint/suspicious/noThenProperty: it is to be one
+  then;
+
+  // Only those have these that need them.
+
   /** Why it failed. @type {unknown} */
   error;
-  /** Who stole the lock, and the signal that tells it, if asked for. @type {Loss | undefined} */
-  #loss;
-  /** @type {any} an Observer; undefined for most */
+  /** Why the promise is rejected that has not asked yet. @type {{ error: unknown } | undefined} */
+  refusal;
+  /** @type {Loss | undefined} */
+  loss;
+  /** @type {any} an Observer */
   observer;
 
   /**
+   * Makes the one that has the defaults: see `initialize`.
    * @param {import('../backend/contract.js').Backend} backend
    * @param {string} name the resource name
    * @param {any} options a LockOptions dictionary (3.2), valid together; perhaps more
@@ -98,9 +124,29 @@ class LockRequest {
 
   /** @param {string} thief client id */
   stolen(thief) {
-    this.state = STOLEN;
-    this.#loss ??= {};
-    this.#loss.thief = thief;
+    this.beLost(thief);
+  }
+
+  /**
+   * @param {string} reason
+   * @param {Error} [cause]
+   */
+  lost(reason, cause) {
+    // It may have been granted without this thread's knowledge.
+    if (this.state === GRANTED || this.state === PENDING) this.beLost(undefined, reason, cause);
+  }
+
+  /**
+   * @param {string} [thief] client id
+   * @param {string} [reason]
+   * @param {Error} [cause]
+   */
+  beLost(thief, reason, cause) {
+    this.state = LOST;
+    this.loss ??= {};
+    this.loss.thief = thief;
+    this.loss.reason = reason;
+    this.loss.cause = cause;
   }
 
   /** @param {unknown} error */
@@ -124,41 +170,36 @@ class LockRequest {
   /** @param {boolean} _fromEvents told from the event loop, not within a call of users' */
   lose(_fromEvents) {
     const error = this.lossReason();
+    this.disarm();
     this.refuse(error);
-    this.observer?.stolen(error);
+    this.observer?.lost(error);
     this.observer?.ended(error);
-    abort(this.#loss?.controller, error);
+    abort(this.loss?.controller, error);
   }
 
   // Request a lock (4.1).
 
   /**
-   * Requests the lock for a callback, which runs in a microtask, in the async context of this call:
-   * `#serve`, an async function, continues there.
+   * Requests the lock for a callback, which runs in a microtask, in the async context of this call.
    * @param {(lock: any) => any} callback
    * @returns {Promise<any>} the released promise
    * @throws {unknown} for want of stack; then there is no request
    */
   start(callback) {
-    const released = new Promise((resolve, reject) => {
+    const answered = new Promise((resolve) => {
       this.resolve = resolve;
-      this.reject = reject;
     });
     // Where the stack is full the constructor rejects.
-    if (!this.reject) return released;
-    /** @type {any} */
-    let answered;
+    if (!this.resolve) return answered;
+    let released = answered;
     try {
+      this.callback = callback;
       this.backend.request(this);
-      if (this.state === PENDING) {
-        answered = new Promise((resolve) => {
-          this.onAnswer = resolve;
-        });
-        if (!this.onAnswer) throw answered;
-      }
+      if (this.state === PENDING) released = releasedAfter(answered);
+      else toOutcome(this);
       // Who was robbed hears of it before the thief's callback is called.
       if (this.options.steal) this.backend.tell();
-      if (this.state !== ENDED) this.#serve(callback, answered);
+      if (this.then) this.answered();
       this.made();
     } catch (error) {
       // Not by a call of ours: there may be no stack for one.
@@ -167,9 +208,8 @@ class LockRequest {
       unfinished[unfinished.length] = this;
       this.backend.undo(this.tag);
       // Users' code had it rejected meanwhile: that is the answer.
-      if (!this.reject) return released;
-      this.reject = undefined;
-      if (error === answered) return answered;
+      if (this.refusal) return released;
+      this.callback = undefined;
       throw error;
     }
     return released;
@@ -190,45 +230,12 @@ class LockRequest {
     this.backend.tell();
   }
 
-  /** Hands the answer over. */
+  /** Has the answer heard; harmless to call again. */
   answered() {
-    this.onAnswer?.();
+    if (this.callback) this.resolve?.(this);
   }
 
   // From the answer to the released promise.
-
-  /**
-   * @param {(lock: any) => any} callback
-   * @param {Promise<void> | undefined} answered
-   */
-  async #serve(callback, answered) {
-    await answered;
-    if (!this.use()) return;
-    const lock = this.state === UNAVAILABLE ? null : createLock(this);
-    let settle = this.resolve;
-    let result;
-    let error;
-    try {
-      result = await this.call(callback, lock);
-    } catch (reason) {
-      settle = this.reject;
-      result = error = reason;
-    }
-    // The waiting promise has settled (2.4): releases the lock, then settles the released promise.
-    const released = this.release();
-    if (released) await released;
-    // It turned out to have been stolen: that is what is told.
-    if (this.state === STOLEN) {
-      this.backend.tell();
-      return;
-    }
-    // They lead to the promise and what it was made inside of, which must stay collectable.
-    this.resolve = undefined;
-    this.reject = undefined;
-    settle?.(result);
-    this.observer?.ended(error);
-    this.backend.tell();
-  }
 
   /**
    * From here on the answer is used: the request is not given up any more (4.4, step 2.14.1).
@@ -296,6 +303,11 @@ class LockRequest {
    * @param {unknown} error
    */
   refuse(error) {
+    if (this.callback) {
+      if (!this.refusal) this.refusal = { error };
+      this.answered();
+      return;
+    }
     const { reject } = this;
     this.reject = undefined;
     reject?.(error);
@@ -318,33 +330,34 @@ class LockRequest {
 
   // The lock.
 
-  /** Whether it is held: granted, and neither released nor stolen. */
+  /** Whether it is held: granted, and neither released nor lost. */
   get held() {
     return this.state === GRANTED;
   }
 
-  /** @returns {AbortSignal} aborted when the lock is stolen */
+  /** @returns {AbortSignal} aborted when the lock is lost */
   get lossSignal() {
-    this.#loss ??= {};
-    const loss = this.#loss;
+    this.loss ??= {};
+    const loss = this.loss;
     loss.controller ??= new AbortController();
-    if (this.state === STOLEN) abort(loss.controller, this.lossReason());
+    if (this.state === LOST) abort(loss.controller, this.lossReason());
     return loss.controller.signal;
   }
 
   /** @returns {Error} made once */
   lossReason() {
-    this.#loss ??= {};
-    this.#loss.error ??= this.lossError(this.#loss.thief ?? '');
-    return this.#loss.error;
+    this.loss ??= {};
+    this.loss.error ??= this.lossError(this.loss);
+    return this.loss.error;
   }
 
   /**
-   * @param {string} thief client id
-   * @returns {Error} what the released promise of a stolen lock rejects with (4.1)
+   * @param {Loss} loss
+   * @returns {Error} what the released promise of a lost lock rejects with (4.1)
    */
-  lossError(thief) {
-    return new DOMException(`The lock was stolen by ${thief}.`, 'AbortError');
+  lossError({ thief, reason }) {
+    const how = reason === undefined ? `stolen by ${thief}` : `lost: ${reason}`;
+    return new DOMException(`The lock was ${how}.`, 'AbortError');
   }
 
   /**
@@ -354,6 +367,8 @@ class LockRequest {
    */
   release() {
     if (this.state !== GRANTED) return undefined;
+    lookAtTheClock(this);
+    if (/** @type {number} */ (this.state) !== GRANTED) return undefined;
     this.state = ENDED;
     try {
       return this.backend.release(this);
@@ -368,6 +383,128 @@ class LockRequest {
 }
 
 /**
+ * Puts the defaults of the fields of a class of requests into its prototype: for those that most
+ * requests do not have, and so that nobody's setter is in the way of the others.
+ * @param {new (backend: any, name: string, options: any) => LockRequest} RequestClass
+ */
+function setDefaults(RequestClass) {
+  Object.assign(RequestClass.prototype, new RequestClass(undefined, '', undefined));
+}
+
+/**
+ * What the constructor of a request does. Not `super()`, which the engine does not inline: it would
+ * be a twentieth of a request.
+ * @param {any} request
+ * @param {import('../backend/contract.js').Backend} backend
+ * @param {string} name the resource name
+ * @param {any} options valid together
+ */
+function initialize(request, backend, name, options) {
+  request.tag = NO_TAG;
+  request.state = PENDING;
+  request.resolve = undefined;
+  request.reject = undefined;
+  request.callback = undefined;
+  request.backend = backend;
+  request.name = name;
+  request.options = options;
+  // biome-ignore lint/suspicious/noThenProperty: it is to be one
+  request.then = undefined;
+}
+
+/**
+ * Its lease may have ended, and nobody was told yet: the backend makes it lost by this.
+ * @param {LockRequest} request
+ */
+function lookAtTheClock(request) {
+  try {
+    request.backend.holds?.(request);
+  } catch {
+    // No stack for it: it is released.
+  }
+}
+
+/**
+ * The released promise of a pending request: asks for its outcome in a reaction of another one,
+ * which keeps the async context, as an async function does that waits, and is much smaller.
+ * @param {Promise<any>} answered
+ * @returns {Promise<any>}
+ */
+const releasedAfter = (answered) =>
+  arePromisesOurs() ? then(answered, toOutcome) : outcomeOf(answered);
+
+/**
+ * @param {LockRequest} request
+ * @returns {LockRequest} as a thenable
+ */
+function toOutcome(request) {
+  // biome-ignore lint/suspicious/noThenProperty: it is to be one
+  request.then = hear;
+  return request;
+}
+
+/**
+ * Somebody changed what promises are made of, but not what async functions use.
+ * @param {Promise<any>} answered
+ * @returns {Promise<any>}
+ */
+async function outcomeOf(answered) {
+  return await /** @type {any} */ (toOutcome(await answered));
+}
+
+/**
+ * What makes a request a thenable, so that its outcome becomes that of the released promise. The
+ * engine calls it in a microtask of its own. So what settles that promise is made when there is an
+ * answer, and is no part of what waits.
+ * @this {LockRequest}
+ * @param {Settle} resolve
+ * @param {Settle} reject
+ */
+function hear(resolve, reject) {
+  const { callback, refusal } = this;
+  // It could not be made, and nobody has its promise.
+  if (!callback) return;
+  this.callback = undefined;
+  this.resolve = resolve;
+  this.reject = reject;
+  if (refusal) this.refuse(refusal.error);
+  serve(this, callback);
+}
+
+/**
+ * From the answer to the released promise.
+ * @param {LockRequest} request
+ * @param {(lock: any) => any} callback
+ */
+async function serve(request, callback) {
+  if (!request.use()) return;
+  const lock = request.state === UNAVAILABLE ? null : createLock(request);
+  let settle = request.resolve;
+  let result;
+  let error;
+  try {
+    result = await request.call(callback, lock);
+  } catch (reason) {
+    settle = request.reject;
+    result = error = reason;
+  }
+  // The waiting promise has settled (2.4): releases the lock, then settles the released promise.
+  const released = request.release();
+  if (released) await released;
+  // It turned out to have been lost: that is what is told.
+  if (request.state === LOST) {
+    request.backend.tell();
+    return;
+  }
+  // They lead to the promise and what it was made inside of, which must stay collectable.
+  request.resolve = undefined;
+  request.reject = undefined;
+  settle?.(result);
+  request.observer?.ended(error);
+  request.backend.tell();
+}
+
+/**
  * @param {AbortController | undefined} controller
  * @param {Error} error
  */
@@ -379,4 +516,13 @@ function abort(controller, error) {
   }
 }
 
-module.exports = { ENDED, GRANTED, LockRequest, PENDING, STOLEN, UNAVAILABLE };
+module.exports = {
+  ENDED,
+  GRANTED,
+  LockRequest,
+  PENDING,
+  LOST,
+  UNAVAILABLE,
+  initialize,
+  setDefaults,
+};

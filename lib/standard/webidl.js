@@ -9,6 +9,8 @@ const { inspect } = require('node:util');
 const { notSupportedError, quote, typeError } = require('../platform/errors.js');
 const { isAbortSignal } = require('./abort.js');
 
+const { keys } = Object;
+
 /** @typedef {import('../backend/contract.js').LockMode} LockMode */
 
 /**
@@ -137,12 +139,40 @@ function defineInterface(interfaceClass, members) {
   });
 }
 
+/**
+ * What is misspelt is not left out without a word.
+ * @param {any} options an object, null or undefined
+ * @param {readonly string[]} names of those that there are
+ * @param {string} operation for the message
+ * @param {readonly string[]} [more] names
+ * @throws {TypeError} an option is none of them
+ */
+function takeOnly(options, names, operation, more = []) {
+  if (options === undefined || options === null) return;
+  const given = keys(options);
+  for (let i = 0; i < given.length; i++) {
+    const name = given[i];
+    if (isOneOf(names, name) || isOneOf(more, name) || options[name] === undefined) continue;
+    throw typeError(operation, `It does not take the option '${name}'.`);
+  }
+}
+
+/**
+ * @param {readonly string[]} list
+ * @param {string} value
+ */
+function isOneOf(list, value) {
+  for (let i = 0; i < list.length; i++) if (list[i] === value) return true;
+  return false;
+}
+
 module.exports = {
   checkName,
   defaultOptions,
   defineInterface,
   describe,
   needArguments,
+  takeOnly,
   toCallback,
   toDOMString,
   toLockMode,

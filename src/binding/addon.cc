@@ -1,9 +1,6 @@
-/* The addon's functions, each one call of the core, and the table that exports them.
- *
- * lib/native.js is the only caller. Functions answer with a status number, see `constants`; the
- * ones about one request take its tag from the exchange (environment.h), and those that can cause
- * events (all but the two about snapshots and managers) leave them there. */
-#include "environment.h"
+/* The addon: what it exports, the life of an environment and of managers, its events. */
+#include "calls.h"
+#include "host.h"
 #include "values.h"
 
 #include <cstdio>
@@ -13,41 +10,27 @@
 extern "C" long wlk_live_blocks(void); /* src/core/check.h, which is not for C++ */
 #endif
 
-namespace {
-
-/* The arguments of a call, at most `Count`; missing ones are undefined. */
-template <size_t Count> struct Call {
-  Environment *environment;
-  napi_value arguments[Count > 0 ? Count : 1];
-
-  Call(napi_env env, napi_callback_info info)
-  {
-    size_t count = Count;
-    void *data = nullptr;
-    bool read = succeeded(
-        env, napi_get_cb_info(env, info, &count, arguments, nullptr, &data), "napi_get_cb_info");
-    environment = read ? static_cast<Environment *>(data) : nullptr;
-  }
-
-  bool open() const { return environment && environment->agent; }
-
-  bool manager(size_t index, wlk_manager **manager) const
-  {
-    void *data = nullptr;
-    bool read = succeeded(
-        environment->env, napi_get_value_external(environment->env, arguments[index], &data),
-        "reading a manager");
-    *manager = static_cast<wlk_manager *>(data);
-    return read;
-  }
-};
-
 napi_value answer(napi_env env, int32_t status)
 {
   napi_value value;
   return succeeded(env, napi_create_int32(env, status, &value), "napi_create_int32") ? value
                                                                                      : nullptr;
 }
+
+napi_value leave(Environment *environment, int32_t status)
+{
+  environment->exchange->status = static_cast<uint32_t>(status);
+  return nullptr;
+}
+
+Environment *environment_of(napi_env env)
+{
+  void *data = nullptr;
+  bool read = succeeded(env, napi_get_instance_data(env, &data), "napi_get_instance_data");
+  return read ? static_cast<Environment *>(data) : nullptr;
+}
+
+namespace {
 
 /* start(clientPrefix: string, threadId: number, threadName: string, exchange: ArrayBuffer,
  *   drain: () => void): string | status
@@ -113,184 +96,6 @@ napi_value open_manager(napi_env env, napi_callback_info info)
   return nullptr;
 }
 
-/* Answers with a snapshot's value, and frees it. */
-napi_value answer_snapshot(napi_env env, wlk_snapshot *snapshot)
-{
-  napi_value value = snapshot_value(env, snapshot);
-  wlk_snapshot_free(snapshot);
-  return value;
-}
-
-/* Requests the lock named by `name_value`; the rest is in the exchange and in `extra`. */
-napi_value request_with(
-    napi_env env, Environment *environment, wlk_manager *manager, napi_value name_value,
-    const wlk_extra *extra)
-{
-  uint32_t tag = environment->exchange->tag;
-  wlk_mode mode = static_cast<wlk_mode>(environment->exchange->mode);
-  wlk_option option = static_cast<wlk_option>(environment->exchange->option);
-  CodeUnits name;
-  wlk_status status = name.Read(env, name_value);
-  if (status == WLK_OK && !environment_reserve(environment, tag)) status = WLK_NO_MEMORY;
-  if (status != WLK_OK) return answer(env, status);
-
-  wlk_request *request;
-  wlk_snapshot *cycle = nullptr;
-  status = wlk_request_a_lock(
-      environment->agent, manager, name.data(), name.length(), mode, option, tag, extra, &request,
-      &cycle, environment_events(environment));
-  if (status == WLK_GRANTED || status == WLK_PENDING)
-    environment_keep(environment, tag, request, status == WLK_PENDING);
-  environment_publish(environment);
-  return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : answer(env, status);
-}
-
-/* request(manager: External, name: string): status; the rest is in the exchange */
-napi_value request(napi_env env, napi_callback_info info)
-{
-  Call<2> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  wlk_manager *manager;
-  if (!call.manager(0, &manager)) return nullptr;
-  return request_with(env, call.environment, manager, call.arguments[1], nullptr);
-}
-
-/* What `requestExtra` was given as its last argument, as requests. */
-class Inside {
-public:
-  Inside() = default;
-  Inside(const Inside &) = delete;
-  Inside &operator=(const Inside &) = delete;
-  ~Inside() { free(requests_); }
-
-  /* Finds the requests with the tags in `value`, a Uint32Array; those that ended are left out. */
-  wlk_status Read(const Environment *environment, napi_value value, wlk_extra *extra)
-  {
-    napi_typedarray_type type;
-    size_t length = 0;
-    void *data = nullptr;
-    if (napi_get_typedarray_info(
-            environment->env, value, &type, &length, &data, nullptr, nullptr) != napi_ok ||
-        type != napi_uint32_array)
-      return WLK_OK;
-    extra->reject_deadlock = true;
-    requests_ = static_cast<wlk_request **>(calloc(length + 1, sizeof *requests_));
-    if (!requests_) return WLK_NO_MEMORY;
-    const uint32_t *tags = static_cast<const uint32_t *>(data);
-    for (size_t i = 0; i < length; i++) {
-      wlk_request *lock = environment_find(environment, tags[i]);
-      if (lock) requests_[extra->inside_count++] = lock;
-    }
-    extra->inside = requests_;
-    return WLK_OK;
-  }
-
-private:
-  wlk_request **requests_ = nullptr;
-};
-
-/* Whatever numbers there are, they come out as the core takes them. */
-void SetCounts(const Exchange &exchange, wlk_extra *extra)
-{
-  extra->limit = exchange.limit < WLK_UNITS_MOST ? exchange.limit : WLK_UNITS_MOST;
-  extra->weight = exchange.weight < extra->limit ? exchange.weight : extra->limit;
-  if (extra->weight == 0) extra->weight = extra->limit > 0;
-  extra->bounded = exchange.max_pending != UINT32_MAX;
-  extra->max_pending = exchange.max_pending;
-}
-
-/* requestExtra(manager: External, name: string, label: string, inside: Uint32Array | undefined):
- *   status | snapshot
- * As `request`; `inside`, the tags of locks, declares a request that rejects deadlocks: the answer
- * to one that closes a cycle is that cycle. The counts are in the exchange. */
-napi_value request_extra(napi_env env, napi_callback_info info)
-{
-  Call<4> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  wlk_manager *manager;
-  if (!call.manager(0, &manager)) return nullptr;
-  wlk_extra extra = {};
-  CodeUnits label;
-  Inside inside;
-  wlk_status status = label.Read(env, call.arguments[2]);
-  if (status == WLK_OK) status = inside.Read(call.environment, call.arguments[3], &extra);
-  if (status != WLK_OK) return answer(env, status);
-  extra.label = label.data();
-  extra.label_length = label.length();
-  SetCounts(*call.environment->exchange, &extra);
-  return request_with(env, call.environment, manager, call.arguments[1], &extra);
-}
-
-/* wait(timeout: number): status | snapshot
- * Blocks the thread until the request is granted, for so many milliseconds: JavaScript calls it
- * again then, if it is to. In between the engine can end the thread. The answer to a request that
- * the thread itself is in the way of is that cycle. */
-napi_value wait(napi_env env, napi_callback_info info)
-{
-  Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  Environment *environment = call.environment;
-  uint32_t timeout;
-  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[0], &timeout), "the timeout"))
-    return nullptr;
-  uint32_t tag = environment->exchange->tag;
-  wlk_request *request = environment_find(environment, tag);
-  if (!request) return answer(env, WLK_NOT_HELD);
-  wlk_snapshot *cycle = nullptr;
-  wlk_status status =
-      wlk_wait_for_the_lock(request, timeout, &cycle, environment_events(environment));
-  if (status == WLK_GRANTED)
-    environment_granted(environment, tag);
-  else if (status != WLK_PENDING)
-    environment_forget(environment, tag);
-  environment_publish(environment);
-  return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : answer(env, status);
-}
-
-/* release(): status */
-napi_value release(napi_env env, napi_callback_info info)
-{
-  Call<0> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  Environment *environment = call.environment;
-  uint32_t tag = environment->exchange->tag;
-  wlk_request *lock = environment_find(environment, tag);
-  if (!lock) return answer(env, WLK_NOT_HELD);
-  wlk_status status = wlk_release_the_lock(lock, environment_events(environment));
-  if (status != WLK_NOT_HELD) environment_forget(environment, tag);
-  environment_publish(environment);
-  return answer(env, status);
-}
-
-/* abort(): status */
-napi_value abort_request(napi_env env, napi_callback_info info)
-{
-  Call<0> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  Environment *environment = call.environment;
-  uint32_t tag = environment->exchange->tag;
-  wlk_request *request = environment_find(environment, tag);
-  if (!request) return answer(env, WLK_NOT_HELD);
-  wlk_status status = wlk_abort_the_request(request, environment_events(environment));
-  if (status == WLK_OK) environment_forget(environment, tag);
-  environment_publish(environment);
-  return answer(env, status);
-}
-
-/* undo(tag: number): status
- * Ends a request whatever it is, see environment_undo: for JavaScript whose stack was full when it
- * was about to take note of a request. A tag of nothing is fine. */
-napi_value undo(napi_env env, napi_callback_info info)
-{
-  Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  uint32_t tag;
-  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[0], &tag), "reading a tag"))
-    return nullptr;
-  environment_undo(call.environment, tag);
-  return answer(env, WLK_OK);
-}
-
 /* drain(woken: boolean): status */
 napi_value drain(napi_env env, napi_callback_info info)
 {
@@ -301,44 +106,17 @@ napi_value drain(napi_env env, napi_callback_info info)
     return nullptr;
   wlk_agent_take_events(call.environment->agent, woken, environment_events(call.environment));
   environment_publish(call.environment);
+  if (call.environment->hosts) host_take_events(call.environment);
   return answer(env, WLK_OK);
 }
 
-/* snapshot(manager: External): snapshot | status; see values.h */
-napi_value snapshot(napi_env env, napi_callback_info info)
-{
-  Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  wlk_manager *manager;
-  if (!call.manager(0, &manager)) return nullptr;
-  wlk_snapshot *state;
-  wlk_status status = wlk_snapshot_the_lock_state(manager, &state);
-  return status == WLK_OK ? answer_snapshot(env, state) : answer(env, status);
-}
-
-/* snapshotOf(manager: External, name: string, pending: boolean): snapshot | status
- * What is on one name: the locks held and, if asked for, the requests that wait. */
-napi_value snapshot_of(napi_env env, napi_callback_info info)
-{
-  Call<3> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  wlk_manager *manager;
-  if (!call.manager(0, &manager)) return nullptr;
-  bool pending;
-  if (!succeeded(env, napi_get_value_bool(env, call.arguments[2], &pending), "reading a boolean"))
-    return nullptr;
-  CodeUnits name;
-  wlk_snapshot *state = nullptr;
-  wlk_status status = name.Read(env, call.arguments[1]);
-  if (status == WLK_OK)
-    status = wlk_snapshot_a_name(manager, name.data(), name.length(), pending, &state);
-  return status == WLK_OK ? answer_snapshot(env, state) : answer(env, status);
-}
-
 #if defined(WLK_CHECKS)
-/* liveBlocks(): number. For tests, in checked builds only. */
-napi_value live_blocks(napi_env env, napi_callback_info)
+/* liveBlocks(): number. For tests, in checked builds only. What this thread keeps for its next
+ * requests is given back before. */
+napi_value live_blocks(napi_env env, napi_callback_info info)
 {
+  Call<0> call(env, info);
+  if (call.open()) wlk_agent_trim(call.environment->agent);
   return answer(env, static_cast<int32_t>(wlk_live_blocks()));
 }
 #endif
@@ -351,15 +129,30 @@ struct Function {
 const Function kFunctions[] = {
     {"start", start},
     {"openManager", open_manager},
-    {"request", request},
-    {"requestExtra", request_extra},
-    {"wait", wait},
-    {"release", release},
-    {"abort", abort_request},
-    {"undo", undo},
+    {"request", call_request},
+    {"requestExtra", call_request_extra},
+    {"wait", call_wait},
+    {"release", call_release},
+    {"isMarked", call_is_marked},
+    {"releaseAndMark", call_release_and_mark},
+    {"abort", call_abort},
+    {"undo", call_undo},
     {"drain", drain},
-    {"snapshot", snapshot},
-    {"snapshotOf", snapshot_of},
+    {"snapshot", call_snapshot},
+    {"snapshotOf", call_snapshot_of},
+    {"hostOpen", call_host_open},
+    {"hostClose", call_host_close},
+    {"hostClientId", call_host_client_id},
+    {"hostFailure", call_host_failure},
+    {"hostReady", call_host_ready},
+    {"hostRequest", call_host_request},
+    {"hostRequestExtra", call_host_request_extra},
+    {"hostWait", call_host_wait},
+    {"hostRelease", call_host_release},
+    {"hostAbort", call_host_abort},
+    {"hostEnd", call_host_end},
+    {"hostSnapshot", call_host_snapshot},
+    {"hostTakeSnapshot", call_host_take_snapshot},
 #if defined(WLK_CHECKS)
     {"liveBlocks", live_blocks},
 #endif
@@ -373,7 +166,7 @@ struct Constant {
 /* The numbers that JavaScript and the core exchange. */
 const Constant kConstants[] = {
 #define STATUS(name, message) {#name, name},
-    WLK_STATUS_LIST(STATUS)
+    WLK_STATUS_LIST(STATUS) WLH_STATUS_LIST(STATUS)
 #undef STATUS
         {"CLOSED", STATUS_CLOSED},
     {"WLK_EXCLUSIVE", WLK_EXCLUSIVE},
@@ -383,6 +176,15 @@ const Constant kConstants[] = {
     {"WLK_STEAL", WLK_STEAL},
     {"WLK_NEWS_GRANTED", WLK_NEWS_GRANTED},
     {"WLK_NEWS_STOLEN", WLK_NEWS_STOLEN},
+    {"WLH_NEWS_NOT_AVAILABLE", WLH_NEWS_NOT_AVAILABLE},
+    {"WLH_NEWS_OTHER_LIMIT", WLH_NEWS_OTHER_LIMIT},
+    {"WLH_NEWS_QUEUE_FULL", WLH_NEWS_QUEUE_FULL},
+    {"WLH_NEWS_FAILED", WLH_NEWS_FAILED},
+    {"WLH_NEWS_LOST", WLH_NEWS_LOST},
+    {"WLH_NEWS_RELEASED", WLH_NEWS_RELEASED},
+    {"WLH_NEWS_SNAPSHOT", WLH_NEWS_SNAPSHOT},
+    {"WLH_NEWS_READY", WLH_NEWS_READY},
+    {"NEWS_OF_HOST", NEWS_OF_HOST},
 };
 
 bool define_functions(napi_env env, napi_value exports, Environment *environment)

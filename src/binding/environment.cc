@@ -22,13 +22,17 @@ bool succeeded(napi_env env, napi_status status, const char *what)
 
 /* ---- waking ---- */
 
-/* On any thread: the core's wake function. The queue is unbounded, so the call does not block; it
- * fails only where the environment is closing, and then the cleanup hook is about to terminate the
- * agent. */
+/* The queue is unbounded, so the call does not block; it fails only where the environment is
+ * closing, and then the cleanup hook is about to terminate the agents. */
+void environment_wake(Environment *environment)
+{
+  (void)napi_call_threadsafe_function(environment->wake, nullptr, napi_tsfn_nonblocking);
+}
+
+/* On any thread: the core's wake function. */
 static void wake_from_any_thread(void *data)
 {
-  Environment *environment = static_cast<Environment *>(data);
-  (void)napi_call_threadsafe_function(environment->wake, nullptr, napi_tsfn_nonblocking);
+  environment_wake(static_cast<Environment *>(data));
 }
 
 /* On the environment's own thread: as if the core had woken it, once until it is. */
@@ -36,7 +40,7 @@ static void wake_itself(Environment *environment)
 {
   if (environment->waking) return;
   environment->waking = true;
-  wake_from_any_thread(environment);
+  environment_wake(environment);
 }
 
 /* On the environment's thread: calls the library's drain function. `env` is null where the
@@ -54,7 +58,7 @@ static void wake_up(napi_env env, napi_value drain, void *context, void *)
 }
 
 /* The event loop is kept alive while requests are pending, and not by held locks. */
-static void set_pending(Environment *environment, Slot *slot, bool pending)
+static inline void set_pending(Environment *environment, Slot *slot, bool pending)
 {
   if (slot->pending == pending) return;
   slot->pending = pending;
@@ -68,11 +72,17 @@ static void set_pending(Environment *environment, Slot *slot, bool pending)
         "napi_unref_threadsafe_function");
 }
 
+void environment_set_pending(Environment *environment, Slot *slot, bool pending)
+{
+  set_pending(environment, slot, pending);
+}
+
 /* ---- life ---- */
 
 static void on_cleanup(void *data)
 {
   Environment *environment = static_cast<Environment *>(data);
+  if (environment->end_hosts) environment->end_hosts(environment);
   wlk_agent_terminate(environment->agent);
   environment->agent = nullptr;
   /* No other thread uses it any more; the environment, which still has it, deletes it. */
@@ -180,7 +190,7 @@ static const uint32_t kLeastToTrim = 1 << 17;
 
 bool environment_reserve(Environment *environment, uint32_t tag)
 {
-  if (tag < environment->capacity) return environment->slots[tag].request == nullptr;
+  if (tag < environment->capacity) return !environment->slots[tag].thing;
   uint32_t capacity = environment->capacity ? environment->capacity : kLeastCapacity;
   while (capacity <= tag) {
     if (capacity > UINT32_MAX / 2) return false;
@@ -198,14 +208,22 @@ bool environment_reserve(Environment *environment, uint32_t tag)
 
 void environment_keep(Environment *environment, uint32_t tag, wlk_request *request, bool pending)
 {
-  environment->slots[tag].request = request;
+  environment->slots[tag].thing = request;
+  environment->slots[tag].kind = SLOT_CORE;
   environment->live++;
   set_pending(environment, &environment->slots[tag], pending);
 }
 
 wlk_request *environment_find(const Environment *environment, uint32_t tag)
 {
-  return tag < environment->capacity ? environment->slots[tag].request : nullptr;
+  if (tag >= environment->capacity || environment->slots[tag].kind != SLOT_CORE) return nullptr;
+  return static_cast<wlk_request *>(environment->slots[tag].thing);
+}
+
+HostRequest *environment_find_host(const Environment *environment, uint32_t tag)
+{
+  if (tag >= environment->capacity || environment->slots[tag].kind != SLOT_HOST) return nullptr;
+  return static_cast<HostRequest *>(environment->slots[tag].thing);
 }
 
 void environment_granted(Environment *environment, uint32_t tag)
@@ -215,9 +233,9 @@ void environment_granted(Environment *environment, uint32_t tag)
 
 void environment_forget(Environment *environment, uint32_t tag)
 {
-  if (!environment_find(environment, tag)) return;
+  if (tag >= environment->capacity || !environment->slots[tag].thing) return;
   set_pending(environment, &environment->slots[tag], false);
-  environment->slots[tag].request = nullptr;
+  environment->slots[tag].thing = nullptr;
   if (--environment->live > 0 || environment->capacity <= kLeastCapacity) return;
   /* A burst is over: its memory goes back. */
   bool trim = environment->capacity >= kLeastToTrim;
@@ -234,7 +252,7 @@ wlk_events *environment_events(Environment *environment)
   return &environment->events;
 }
 
-void environment_publish(Environment *environment)
+static inline bool publish_answer(Environment *environment)
 {
   const wlk_events &events = environment->events;
   Exchange *exchange = environment->exchange;
@@ -245,9 +263,21 @@ void environment_publish(Environment *environment)
   exchange->limit = events.limit;
   if (events.capacity == 0) {
     wake_itself(environment);
-    return;
+    return false;
   }
   exchange->event_count = static_cast<uint32_t>(events.count);
+  return true;
+}
+
+bool environment_publish_answer(Environment *environment)
+{
+  return publish_answer(environment);
+}
+
+void environment_publish(Environment *environment)
+{
+  if (!publish_answer(environment)) return;
+  const wlk_events &events = environment->events;
   for (size_t i = 0; i < events.count; i++) {
     const wlk_event &event = events.items[i];
     if (!environment_find(environment, event.tag)) continue;
@@ -259,7 +289,10 @@ void environment_publish(Environment *environment)
 void environment_undo(Environment *environment, uint32_t tag)
 {
   wlk_request *request = environment_find(environment, tag);
-  if (request) wlk_end_the_request(request);
+  if (request)
+    wlk_end_the_request(request);
+  else if (HostRequest *of_host = environment_find_host(environment, tag))
+    wlh_end(of_host);
   environment_forget(environment, tag);
   Exchange *exchange = environment->exchange;
   for (size_t i = 0; i < exchange->event_count && i < environment->room; i++)

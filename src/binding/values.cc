@@ -102,11 +102,20 @@ static bool set_locks(napi_env env, napi_value object, const wlk_snapshot *snaps
   return set(env, object, "locks", locks);
 }
 
-napi_value snapshot_value(napi_env env, const wlk_snapshot *snapshot)
+static bool set_pids(
+    napi_env env, napi_value object, const wlk_snapshot *snapshot, const uint32_t *pids)
+{
+  return set_of_clients(
+      env, object, "pids", snapshot, [&](const wlk_client &client, napi_value *value) {
+        return napi_create_uint32(env, pids[&client - snapshot->clients], value);
+      });
+}
+
+napi_value snapshot_value(napi_env env, const wlk_snapshot *snapshot, const uint32_t *pids)
 {
   napi_value object;
   if (!succeeded(env, napi_create_object(env, &object), "napi_create_object")) return nullptr;
   bool done = set_names(env, object, snapshot) && set_clients(env, object, snapshot) &&
-              set_locks(env, object, snapshot);
+              set_locks(env, object, snapshot) && (!pids || set_pids(env, object, snapshot, pids));
   return done ? object : nullptr;
 }

@@ -29,8 +29,10 @@ private:
 };
 
 /* Makes `{ names: string[], clientIds: string[], threadIds: number[], threadNames: string[], locks:
- * ArrayBuffer }` of a snapshot; `locks` are its wlk_lock_info as they are, 32-bit numbers. Returns
- * null with an exception pending if that fails. */
-napi_value snapshot_value(napi_env env, const wlk_snapshot *snapshot);
+ * ArrayBuffer }` of a snapshot; `locks` are its wlk_lock_info as they are, 32-bit numbers. With
+ * `pids`, one for each client, also `pids: number[]`. Returns null with an exception pending if
+ * that fails. */
+napi_value snapshot_value(
+    napi_env env, const wlk_snapshot *snapshot, const uint32_t *pids = nullptr);
 
 #endif

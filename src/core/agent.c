@@ -1,8 +1,8 @@
 #include "agent.h"
 
 #include "alloc.h"
-#include "manager.h"
-#include "resource.h"
+#include "process.h"
+#include "store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ enum wlk_status wlk_agent_create(
   struct wlk_agent *agent = wlk_alloc(sizeof *agent);
   if (!agent) return WLK_NO_MEMORY;
   memset(agent, 0, sizeof *agent);
-  if (!wlk_condition_init(&agent->unblocked)) {
+  if (!wlk_condition_init(&agent->changed)) {
     wlk_free(agent);
     return WLK_NO_MEMORY;
   }
@@ -34,7 +34,9 @@ enum wlk_status wlk_agent_create(
   agent->process = process;
   agent->wake = wake;
   agent->wake_data = data;
-  wlk_list_init(&agent->by_wake);
+  agent->mutex = (struct wlk_mutex)WLK_MUTEX_INIT;
+  atomic_init(&agent->has_events, false);
+  wlk_store_init(agent);
   wlk_list_init(&agent->requests);
   wlk_list_init(&agent->events);
 
@@ -54,48 +56,131 @@ const char *wlk_agent_client_id(const struct wlk_agent *agent)
   return agent->client_id;
 }
 
-void wlk_agent_wake(struct wlk_turn *turn, struct wlk_agent *agent)
+/* ---- telling ---- */
+
+static void append_event(struct wlk_agent *agent, struct wlk_request *request, uint8_t news)
+    WLK_REQUIRES(agent->mutex)
 {
-  if (agent->woken) return;
-  agent->woken = true;
-  wlk_list_append(&turn->process->to_wake, &agent->by_wake);
+  if (request->news == 0) wlk_list_append(&agent->events, &request->by_event);
+  request->news |= news;
+  atomic_store_explicit(&agent->has_events, true, memory_order_relaxed);
 }
 
-void wlk_agent_tell(struct wlk_turn *turn, struct wlk_request *request, enum wlk_news news)
+static bool pin_to_wake(struct wlk_agent *agent) WLK_REQUIRES(agent->mutex)
+{
+  if (agent->woken) return false;
+  agent->woken = true;
+  agent->pins++;
+  return true;
+}
+
+bool wlk_agent_tell(struct wlk_request *request, enum wlk_news news, bool wake)
 {
   struct wlk_agent *agent = request->agent;
-  if (request->news == 0) wlk_list_append(&agent->events, &request->by_event);
-  request->news |= (uint8_t)news;
-  if (agent->awaited == request) wlk_condition_broadcast(&agent->unblocked);
-  if (agent != turn->caller) wlk_agent_wake(turn, agent);
+  wlk_mutex_lock(&agent->mutex);
+  append_event(agent, request, (uint8_t)news);
+  if (request->awaited) wlk_condition_broadcast(&agent->changed);
+  bool pinned = wake && pin_to_wake(agent);
+  /* From here on the request, and an agent that is not pinned, may be gone. */
+  wlk_mutex_unlock(&agent->mutex);
+  return pinned;
 }
 
-void wlk_turn_take_events(struct wlk_turn *turn, struct wlk_events *events)
+void wlk_agent_keep(struct wlk_agent *agent, struct wlk_link *granted)
 {
-  struct wlk_link *queue = &turn->caller->events;
-  events->count = 0;
-  while (!wlk_list_is_empty(queue) && events->count < events->capacity) {
-    struct wlk_request *request = WLK_REQUEST_OF(queue->next, by_event);
-    bool stolen = request->state == WLK_STATE_STOLEN;
-    events->items[events->count++] = (struct wlk_event){
-        .tag = request->tag,
-        .news = request->news,
-        .thief_thread = stolen ? request->thief.thread : 0,
-        .thief_number = stolen ? request->thief.number : 0,
-        .token_low = (uint32_t)request->token,
-        .token_high = (uint32_t)(request->token >> 32),
-    };
-    request->news = 0;
-    wlk_list_remove(&request->by_event);
-    if (stolen) wlk_request_end(turn, request);
+  wlk_mutex_lock(&agent->mutex);
+  WLK_LIST_DRAIN (link, granted) {
+    wlk_list_remove(link);
+    append_event(agent, WLK_REQUEST_OF(link, by_event), WLK_NEWS_GRANTED);
   }
+  wlk_mutex_unlock(&agent->mutex);
 }
 
-void wlk_agent_take_events(struct wlk_agent *agent, bool woken, struct wlk_events *events)
+bool wlk_agent_pin(struct wlk_agent *agent)
 {
-  struct wlk_turn turn;
-  wlk_turn_begin(&turn, agent->process, agent);
+  wlk_mutex_lock(&agent->mutex);
+  bool pinned = !wlk_list_is_empty(&agent->events) && pin_to_wake(agent);
+  wlk_mutex_unlock(&agent->mutex);
+  return pinned;
+}
+
+void wlk_agent_wake(struct wlk_agent *agent)
+{
+  agent->wake(agent->wake_data);
+  wlk_mutex_lock(&agent->mutex);
+  if (--agent->pins == 0 && agent->terminating) wlk_condition_broadcast(&agent->changed);
+  wlk_mutex_unlock(&agent->mutex);
+}
+
+/* ---- taking ---- */
+
+void wlk_event_write(struct wlk_events *events, const struct wlk_request *request, uint8_t news)
+{
+  bool stolen = news & WLK_NEWS_STOLEN;
+  events->items[events->count++] = (struct wlk_event){
+      .tag = request->tag,
+      .news = news,
+      .thief_thread = stolen ? request->thief.thread : 0,
+      .thief_number = stolen ? request->thief.number : 0,
+      .token_low = (uint32_t)request->token,
+      .token_high = (uint32_t)(request->token >> 32),
+  };
+}
+
+static void remove_event(struct wlk_agent *agent, struct wlk_request *request)
+    WLK_REQUIRES(agent->mutex)
+{
+  request->news = 0;
+  wlk_list_remove(&request->by_event);
+  bool more = !wlk_list_is_empty(&agent->events);
+  atomic_store_explicit(&agent->has_events, more, memory_order_relaxed);
+}
+
+void wlk_agent_drain(
+    struct wlk_agent *agent, bool woken, struct wlk_events *events, struct wlk_link **stolen)
+{
+  *stolen = NULL;
+  wlk_mutex_lock(&agent->mutex);
   if (woken) agent->woken = false;
-  wlk_turn_take_events(&turn, events);
-  wlk_turn_end(&turn);
+  while (!wlk_list_is_empty(&agent->events) && events->count < events->capacity) {
+    struct wlk_request *request = WLK_REQUEST_OF(agent->events.next, by_event);
+    /* Not `state`: a thief may be about to tell, and has to find the request. */
+    uint8_t news = request->news;
+    wlk_event_write(events, request, news);
+    remove_event(agent, request);
+    if (!(news & WLK_NEWS_STOLEN)) continue;
+    request->by_event.next = *stolen;
+    *stolen = &request->by_event;
+  }
+  wlk_mutex_unlock(&agent->mutex);
+}
+
+void wlk_agent_drop_event(struct wlk_request *request)
+{
+  if (request->news == 0) return;
+  struct wlk_agent *agent = request->agent;
+  wlk_mutex_lock(&agent->mutex);
+  remove_event(agent, request);
+  wlk_mutex_unlock(&agent->mutex);
+}
+
+/* ---- the end ---- */
+
+void wlk_agent_free(struct wlk_agent *agent)
+{
+  struct wlk_process *process = agent->process;
+  wlk_mutex_lock(&process->mutex);
+  wlk_list_remove(&agent->by_process);
+  process->agent_count--;
+  wlk_mutex_unlock(&process->mutex);
+
+  wlk_mutex_lock(&agent->mutex);
+  agent->terminating = true;
+  /* Nobody has a request of it to tell it of, so the pins only become fewer. */
+  while (agent->pins > 0) wlk_condition_wait(&agent->changed, &agent->mutex);
+  wlk_mutex_unlock(&agent->mutex);
+
+  wlk_store_clear(agent);
+  wlk_condition_destroy(&agent->changed);
+  wlk_free(agent);
 }

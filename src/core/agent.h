@@ -1,51 +1,47 @@
-/* Agents: who requests and holds, and how they are told. Public part in weblocks.h. */
+/* Agents: who requests and holds, and how they are told by others. Public part in weblocks.h.
+ *
+ * An agent's mutex guards its events. It is taken last of all, under the mutex of a shard or alone,
+ * and its own thread takes it only if there are events. */
 #ifndef WLK_AGENT_H
 #define WLK_AGENT_H
 
-#include "process.h"
+#include "records.h"
 
-enum { WLK_CLIENT_ID_SIZE = 64 };
+/* Adds `news` to what the request's agent will be told. If `wake`, and nobody is about to wake it,
+ * the caller has to: the agent is pinned until wlk_agent_wake.
+ *   returns whether the caller has to
+ *   threads any, with the mutex of the request's shard */
+bool wlk_agent_tell(struct wlk_request *request, enum wlk_news news, bool wake);
 
-struct wlk_resource;
+/* Calls the wake function of an agent that wlk_agent_tell or wlk_agent_pin pinned for it, and
+ * unpins it. Threads: any, without any mutex. */
+void wlk_agent_wake(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
-/* Lock key: (m) process->mutex  (c) constant  (t) the agent's own thread */
-struct wlk_agent {
-  struct wlk_process *process;        /* (c) */
-  char client_id[WLK_CLIENT_ID_SIZE]; /* (c) */
-  wlk_wake_function *wake;            /* (c) */
-  void *wake_data;                    /* (c) */
-  struct wlk_link by_process;         /* (m) in process->agents */
-  struct wlk_link by_wake;            /* (m) in process->to_wake, or alone */
-  struct wlk_link requests;           /* (m) of by_agent: every request that has not ended */
-  struct wlk_link events;             /* (m) of by_event: requests with news, oldest first */
-  bool woken;                         /* (m) from entering `to_wake` until it takes its events */
-  bool terminating;                   /* (m) */
-  uint32_t snapshot_index;            /* (m) of its client id in the snapshot being made */
-  uint32_t number;                    /* (c) the end of its client id */
-  uint32_t thread_id;                 /* (c) */
-  uint32_t thread_name_length;        /* (c) */
-  uint16_t thread_name[WLK_THREAD_NAME_MOST]; /* (c) */
-  struct wlk_request *awaited;       /* (m) what its thread blocks for; NULL while it does not */
-  struct wlk_condition unblocked;    /* (m) signalled when `awaited` got news */
-  unsigned pins;                     /* (m) threads inside, or about to call, `wake` */
-  struct wlk_resource *spare;        /* (t) made for the next name; NULL, or in no manager */
-  struct wlk_request *spare_request; /* (t) made for the next request; NULL, or in no list */
-};
+/* Whether the caller has to wake its own agent so that it takes what events it has; pins it.
+ * Threads: the agent's own. */
+bool wlk_agent_pin(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
-struct wlk_request;
+/* Appends events that say that a request was granted: all of a list of by_event. Wakes nobody.
+ * Threads: the agent's own, with the mutex of the requests' shard. */
+void wlk_agent_keep(struct wlk_agent *agent, struct wlk_link *granted) WLK_EXCLUDES(agent->mutex);
 
-/* Sees to it that the agent, which has an event, is woken. */
-void wlk_agent_wake(struct wlk_turn *turn, struct wlk_agent *agent)
-    WLK_REQUIRES(turn->process->mutex);
+/* Takes events off the agent's event queue, behind the `events->count` that are there.
+ *   woken    whether the next one is to wake the agent again
+ *   stolen   out: the requests that end with their event, chained by `by_event.next`
+ *   threads  the agent's own */
+void wlk_agent_drain(
+    struct wlk_agent *agent, bool woken, struct wlk_events *events, struct wlk_link **stolen)
+    WLK_EXCLUDES(agent->mutex);
 
-/* Adds `news` to what the request's agent will be told, and sees to it that the agent is woken
- * unless it is the caller. */
-void wlk_agent_tell(struct wlk_turn *turn, struct wlk_request *request, enum wlk_news news)
-    WLK_REQUIRES(turn->process->mutex);
+/* Drops the event of a request that ends. Threads: the agent's own, with the mutex of the request's
+ * shard. */
+void wlk_agent_drop_event(struct wlk_request *request);
 
-/* Moves events of the calling agent to `events`; a request whose event says that it was stolen ends
- * with it. */
-void wlk_turn_take_events(struct wlk_turn *turn, struct wlk_events *events)
-    WLK_REQUIRES(turn->process->mutex);
+/* Writes an event. */
+void wlk_event_write(struct wlk_events *events, const struct wlk_request *request, uint8_t news);
+
+/* Takes the agent off the process and frees it, when no thread is about to wake it any more. It has
+ * no requests. Threads: the agent's own. */
+void wlk_agent_free(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
 #endif

@@ -6,12 +6,24 @@
 #include "port_posix.c" /* first: it asks the system's headers for more than C11 */
 #endif
 
-#include "agent.c"
-#include "check.c"
-#include "deadlock.c"
+/* The rest from the bottom to the top. */
 #include "hash.c"
-#include "manager.c"
+#include "pool.c"
+#include "table.c"
+
+#include "declaration.c"
 #include "process.c"
+
+#include "agent.c"
+#include "store.c"
+
+#include "check.c"
+
+#include "turn.c"
+
+#include "deadlock.c"
+#include "mark.c"
 #include "resource.c"
 #include "snapshot.c"
-#include "table.c"
+
+#include "manager.c"

@@ -1,7 +1,7 @@
 /* Every allocation of the core goes through here, so that tests can make the n-th one fail and
  * count what is alive.
  *
- * Threads: both functions may be called on any thread at the same time, with or without the mutex;
+ * Threads: both functions may be called on any thread at the same time, with or without a mutex;
  * the core calls them without. */
 #ifndef WLK_ALLOC_H
 #define WLK_ALLOC_H

@@ -2,10 +2,7 @@
 
 #if defined(WLK_CHECKS)
 
-#include "agent.h"
 #include "alloc.h"
-#include "manager.h"
-#include "resource.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -131,13 +128,30 @@ static const char *check_resource(const struct wlk_resource *resource)
   return broken ? broken : check_queue(resource);
 }
 
-static const char *check_manager(const struct wlk_manager *manager, struct totals *totals)
+static const char *check_marks(const struct wlk_part *part, uint8_t shard)
+{
+  size_t count = 0;
+  EXPECT(links_fit(&part->marks_by_look), "a list is torn");
+  WLK_LIST_FOR_EACH (link, &part->marks_by_look) {
+    const struct wlk_mark *mark = WLK_ITEM(link, struct wlk_mark, by_look);
+    EXPECT(wlk_shard_of(mark->entry.hash) == shard, "a mark is in another shard");
+    EXPECT(
+        wlk_table_find(&part->marks, &mark->entry) == &mark->entry,
+        "a mark cannot be found by its name");
+    count++;
+  }
+  EXPECT(count == part->marks.count, "a table does not count its marks");
+  return NULL;
+}
+
+static const char *check_part(const struct wlk_part *part, uint8_t shard, struct totals *totals)
 {
   size_t requests = 0, names = 0, units = 0;
-  const struct wlk_table *table = &manager->resources;
+  const struct wlk_table *table = &part->resources;
   for (struct wlk_entry *e = wlk_table_first(table); e; e = wlk_table_after(table, e)) {
     const struct wlk_resource *resource = WLK_ITEM(e, struct wlk_resource, entry);
-    EXPECT(resource->manager == manager, "a resource points to another manager");
+    EXPECT(resource->part == part, "a resource points to another manager");
+    EXPECT(wlk_shard_of(e->hash) == shard, "a resource is in another shard");
     EXPECT(wlk_table_find(table, e) == e, "a resource cannot be found by its name");
     const char *broken = check_resource(resource);
     if (broken) return broken;
@@ -146,11 +160,10 @@ static const char *check_manager(const struct wlk_manager *manager, struct total
     names++;
   }
   EXPECT(names == table->count, "a table does not count its entries");
-  EXPECT(requests == manager->requests, "a manager does not count its requests");
-  EXPECT(units == manager->name_units, "a manager does not count its names");
-  EXPECT(manager->openings > 0, "a manager exists that is not open");
+  EXPECT(requests == part->requests, "a manager does not count its requests");
+  EXPECT(units == part->name_units, "a manager does not count its names");
   totals->listed += requests;
-  return NULL;
+  return check_marks(part, shard);
 }
 
 /* What a declaration says of a request, and its place among the requests inside each lock. */
@@ -194,8 +207,23 @@ static const char *check_agent(const struct wlk_agent *agent, struct totals *tot
     with_news += request->news != 0;
   }
   EXPECT(with_news == length_of(&agent->events), "an event of a request of nobody");
-  EXPECT(wlk_list_is_empty(&agent->by_wake) || agent->woken, "to be woken without being marked so");
+  EXPECT(atomic_load(&agent->has_events) == (with_news > 0), "events that nobody knows of");
+  EXPECT(agent->pins == 0 || agent->woken, "to be woken without being marked so");
   return NULL;
+}
+
+/* Of all managers, what is in one shard. */
+static const char *check_shard(
+    const struct wlk_process *process, uint8_t shard, struct totals *totals)
+{
+  const char *broken = NULL;
+  const struct wlk_table *table = &process->managers;
+  for (struct wlk_entry *e = wlk_table_first(table); e && !broken; e = wlk_table_after(table, e)) {
+    const struct wlk_manager *manager = WLK_ITEM(e, struct wlk_manager, entry);
+    EXPECT(manager->openings > 0, "a manager exists that is not open");
+    broken = check_part(&manager->parts[shard], shard, totals);
+  }
+  return broken;
 }
 
 const char *wlk_check(struct wlk_process *process)
@@ -204,9 +232,7 @@ const char *wlk_check(struct wlk_process *process)
   struct totals totals = {0, 0, 0};
   size_t agents = 0;
   const char *broken = NULL;
-  const struct wlk_table *table = &process->managers;
-  for (struct wlk_entry *e = wlk_table_first(table); e && !broken; e = wlk_table_after(table, e))
-    broken = check_manager(WLK_ITEM(e, struct wlk_manager, entry), &totals);
+  for (uint8_t i = 0; i < WLK_SHARDS && !broken; i++) broken = check_shard(process, i, &totals);
   WLK_LIST_FOR_EACH (link, &process->agents) {
     if (!broken) broken = check_agent(WLK_ITEM(link, struct wlk_agent, by_process), &totals);
     agents++;
@@ -217,9 +243,18 @@ const char *wlk_check(struct wlk_process *process)
   return NULL;
 }
 
-void wlk_check_or_stop(struct wlk_process *process)
+static const char *check_one(struct wlk_process *process, uint8_t shard, bool whole) WLK_UNCHECKED
 {
-  const char *broken = wlk_check(process);
+  struct totals totals = {0, 0, 0};
+  if (!whole) wlk_mutex_lock(&process->mutex);
+  const char *broken = check_shard(process, shard, &totals);
+  if (!whole) wlk_mutex_unlock(&process->mutex);
+  return broken;
+}
+
+void wlk_check_or_stop(struct wlk_process *process, const struct wlk_shard *shard, bool whole)
+{
+  const char *broken = check_one(process, (uint8_t)(shard - process->shards), whole);
   if (!broken) return;
   (void)fprintf(stderr, "web-locks: broken invariant: %s\n", broken);
   abort();

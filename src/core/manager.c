@@ -1,13 +1,18 @@
 /* Sections 2.2, 2.6 and 4 of the specification. The specification's lock task queue, which runs one
- * algorithm after the other, is the process's mutex: a turn is a task. Where it enqueues steps on
- * an agent's event loop, the agent gets an event, or, if the agent is the caller, the result of the
- * call. */
-#include "manager.h"
-
+ * algorithm after the other, is the mutex of a name's shard: a turn is a task. Where it enqueues
+ * steps on an agent's event loop, the agent gets an event, or, if the agent is the caller, the
+ * result of the call. */
+#include "agent.h"
 #include "alloc.h"
+#include "deadlock.h"
+#include "declaration.h"
 #include "hash.h"
+#include "mark.h"
+#include "process.h"
 #include "resource.h"
 #include "snapshot.h"
+#include "store.h"
+#include "turn.h"
 
 #include <string.h>
 
@@ -24,7 +29,11 @@ static struct wlk_manager *new_manager(
   manager->entry.name = manager->name;
   manager->entry.length = length;
   manager->entry.hash = wlk_hash(process->hash_key, bucket, length);
-  wlk_table_init(&manager->resources);
+  for (int i = 0; i < WLK_SHARDS; i++) {
+    wlk_table_init(&manager->parts[i].resources);
+    wlk_table_init(&manager->parts[i].marks);
+    wlk_list_init(&manager->parts[i].marks_by_look);
+  }
   return manager;
 }
 
@@ -37,14 +46,14 @@ enum wlk_status wlk_manager_open(
   struct wlk_manager *fresh = new_manager(process, bucket, length);
   if (!fresh) return WLK_NO_MEMORY;
 
-  struct wlk_turn turn;
-  wlk_turn_begin(&turn, process, NULL);
+  wlk_mutex_lock(&process->mutex);
   struct wlk_entry *known = wlk_table_find(&process->managers, &fresh->entry);
-  if (!known) wlk_turn_insert(&turn, &process->managers, &fresh->entry);
+  if (!known) wlk_table_insert(&process->managers, &fresh->entry);
   struct wlk_manager *manager = known ? WLK_ITEM(known, struct wlk_manager, entry) : fresh;
   manager->openings++;
-  wlk_turn_end(&turn);
+  wlk_mutex_unlock(&process->mutex);
 
+  wlk_table_fit(&process->managers, &process->mutex);
   if (manager != fresh) wlk_free(fresh);
   *result = manager;
   return WLK_OK;
@@ -52,18 +61,20 @@ enum wlk_status wlk_manager_open(
 
 void wlk_manager_close(struct wlk_manager *manager)
 {
-  struct wlk_turn turn;
-  wlk_turn_begin(&turn, manager->process, NULL);
+  struct wlk_process *process = manager->process;
+  wlk_mutex_lock(&process->mutex);
   bool last = --manager->openings == 0;
-  if (last) {
-    wlk_turn_remove(&turn, &manager->process->managers, &manager->entry);
-    wlk_list_remove(&manager->resources.by_unfit);
-  }
-  wlk_turn_end(&turn);
+  if (last) wlk_table_remove(&process->managers, &manager->entry);
+  wlk_mutex_unlock(&process->mutex);
   if (!last) return;
   /* Nobody can find the manager any more: it is this call's. */
-  if (manager->resources.chains != manager->resources.least) wlk_free(manager->resources.chains);
+  for (int i = 0; i < WLK_SHARDS; i++) {
+    const struct wlk_table *table = &manager->parts[i].resources;
+    if (table->chains != table->least) wlk_free(table->chains);
+  }
+  wlk_marks_clear(manager);
   wlk_free(manager);
+  wlk_table_fit(&process->managers, &process->mutex);
 }
 
 /* ---- 2.5 lock requests ---- */
@@ -82,81 +93,96 @@ static bool is_grantable(const struct wlk_request *request)
          resource->units + request->weight <= resource->limit;
 }
 
+/* What is declared is the process's. */
+static void declare(struct wlk_turn *turn, struct wlk_request *request)
+    WLK_REQUIRES(turn->shard->mutex)
+{
+  if (!wlk_declares(request)) return;
+  wlk_turn_lock_process(turn);
+  wlk_declare(turn->process, request);
+  wlk_turn_unlock_process(turn);
+}
+
+static void withdraw_declaration(struct wlk_turn *turn, struct wlk_request *request)
+    WLK_REQUIRES(turn->shard->mutex)
+{
+  if (!wlk_declares(request)) return;
+  wlk_turn_lock_process(turn);
+  wlk_withdraw_declaration(turn->process, request);
+  wlk_turn_unlock_process(turn);
+}
+
 /* ---- 4.4 process the lock request queue ---- */
 
+/* Makes a lock of a request that is grantable and in no list. */
+static void grant(struct wlk_turn *turn, struct wlk_request *request)
+    WLK_REQUIRES(turn->shard->mutex)
+{
+  struct wlk_resource *resource = request->resource;
+  wlk_list_append(&resource->held, &request->by_resource);
+  resource->units += request->weight;
+  request->token = ++turn->shard->grants;
+  request->state = WLK_STATE_HELD;
+}
+
 static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_resource *resource)
-    WLK_REQUIRES(turn->process->mutex)
+    WLK_REQUIRES(turn->shard->mutex)
 {
   WLK_LIST_DRAIN (link, &resource->queue) {
     struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
     if (!is_grantable(request)) return;
     wlk_list_remove(link);
-    wlk_list_append(&resource->held, link);
     resource->pending--;
-    resource->units += request->weight;
-    request->token = ++turn->process->grants;
-    request->state = WLK_STATE_HELD;
+    grant(turn, request);
     request->since = wlk_port_now(false);
-    wlk_withdraw_declaration(request);
-    wlk_agent_tell(turn, request, WLK_NEWS_GRANTED);
+    withdraw_declaration(turn, request);
+    wlk_turn_tell(turn, request, WLK_NEWS_GRANTED);
   }
 }
 
 /* ---- 4.1 request a lock ---- */
 
 /* Counts a request that enters its manager, or leaves it. */
-static void count_in(struct wlk_manager *manager, const struct wlk_request *request)
+static void count_in(struct wlk_part *part, const struct wlk_request *request)
 {
-  manager->requests++;
-  manager->labels += wlk_label_length(request) > 0;
-  manager->name_units += wlk_label_length(request);
+  part->requests++;
+  part->labels += wlk_label_length(request) > 0;
+  part->name_units += wlk_label_length(request);
 }
 
-static void count_out(struct wlk_manager *manager, const struct wlk_request *request)
+static void count_out(struct wlk_part *part, const struct wlk_request *request)
 {
-  manager->requests--;
-  manager->labels -= wlk_label_length(request) > 0;
-  manager->name_units -= wlk_label_length(request);
+  part->requests--;
+  part->labels -= wlk_label_length(request) > 0;
+  part->name_units -= wlk_label_length(request);
 }
 
-static void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *resource)
-    WLK_REQUIRES(turn->process->mutex)
+static WLK_RARE void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *resource)
+    WLK_REQUIRES(turn->shard->mutex)
 {
   WLK_LIST_DRAIN (link, &resource->held) {
     struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
     wlk_list_remove(link);
-    count_out(resource->manager, lock);
+    count_out(resource->part, lock);
     lock->state = WLK_STATE_STOLEN;
     lock->thief.thread = turn->caller->thread_id;
     lock->thief.number = turn->caller->number;
-    wlk_agent_tell(turn, lock, WLK_NEWS_STOLEN);
+    wlk_turn_tell(turn, lock, WLK_NEWS_STOLEN);
   }
   resource->units = 0;
 }
 
-/* Tells a caller by its result, not by an event, that its request was granted. */
-static enum wlk_status answer(
-    struct wlk_turn *turn, struct wlk_request *request, struct wlk_events *events)
-    WLK_REQUIRES(turn->process->mutex)
-{
-  if (request->state == WLK_STATE_PENDING) {
-    request->since = wlk_port_now(false);
-    wlk_declare(turn->process, request);
-    return WLK_PENDING;
-  }
-  request->news = 0;
-  wlk_list_remove(&request->by_event);
-  events->token = request->token;
-  return WLK_GRANTED;
-}
-
 /* Whether the request, which would wait, closes a cycle; if so, and if `cycle` has room for it, it
  * is written there. */
-static bool is_deadlock(struct wlk_turn *turn, struct wlk_request *request, struct wlk_cycle *cycle)
-    WLK_REQUIRES(turn->process->mutex)
+static WLK_RARE bool is_deadlock(
+    struct wlk_turn *turn, struct wlk_request *request, struct wlk_cycle *cycle)
+    WLK_REQUIRES(turn->shard->mutex)
 {
   struct wlk_request *lock;
-  if (!request->declaration || !request->declaration->declares) return false;
+  if (!wlk_declares(request)) return false;
+  if (request->declaration->nesting_count == 0) return false;
+  if (!turn->whole) return true; /* perhaps; it takes a turn with everything to know */
+  wlk_turn_is_whole(turn);
   struct wlk_declaration *end = wlk_find_deadlock(turn->process, request->declaration, &lock);
   if (!end) return false;
   wlk_cycle_write(cycle, turn->process, end, lock);
@@ -179,28 +205,40 @@ static void unset_limit(struct wlk_resource *resource)
   resource->limit_is_set = false;
 }
 
-/* Why a request is not made, nothing was changed; WLK_OK if it is. The resource is held or waited
- * for if not, so it is an old one and stays. */
-static enum wlk_status refuse(
+/* Why a request that would have to wait is not made, nothing was changed; WLK_OK if it is. */
+static enum wlk_status refuse_to_wait(
     struct wlk_turn *turn, struct wlk_request *request, enum wlk_option option,
-    const struct wlk_extra *extra, struct wlk_cycle *cycle) WLK_REQUIRES(turn->process->mutex)
+    const struct wlk_extra *extra, struct wlk_cycle *cycle) WLK_REQUIRES(turn->shard->mutex)
 {
-  if (option == WLK_IF_AVAILABLE) return is_grantable(request) ? WLK_OK : WLK_NOT_AVAILABLE;
-  if (!extra || is_grantable(request)) return WLK_OK;
+  if (option == WLK_IF_AVAILABLE) return WLK_NOT_AVAILABLE;
+  if (!extra) return WLK_OK;
   if (extra->bounded && request->resource->pending >= extra->max_pending) return WLK_QUEUE_FULL;
   return is_deadlock(turn, request, cycle) ? WLK_DEADLOCK : WLK_OK;
 }
 
+/* Appends a request to its queue. */
+static void enqueue(struct wlk_turn *turn, struct wlk_request *request)
+    WLK_REQUIRES(turn->shard->mutex)
+{
+  wlk_list_append(&request->resource->queue, &request->by_resource);
+  request->resource->pending++;
+  declare(turn, request);
+}
+
+/* The specification enqueues each request and processes the queue. The head of a queue is never
+ * grantable between turns, so of all that are in it then only the new one can be granted: it is, or
+ * it is enqueued. A thief is first in the queue of what nobody holds any more. Where nothing is
+ * changed, the resource is held or waited for: it is an old one and stays. */
 static enum wlk_status request_a_lock(
     struct wlk_turn *turn, struct wlk_manager *manager, struct wlk_request *request,
     enum wlk_option option, const struct wlk_extra *extra, struct wlk_cycle *cycle,
-    struct wlk_events *events) WLK_REQUIRES(turn->process->mutex)
+    struct wlk_events *events) WLK_REQUIRES(turn->shard->mutex)
 {
   struct wlk_resource *resource = wlk_resource_get(turn, manager);
   request->resource = resource;
+  bool grantable = true;
   if (option == WLK_STEAL) {
     steal_the_held_locks(turn, resource);
-    wlk_list_prepend(&resource->queue, &request->by_resource);
   } else {
     uint32_t limit = extra ? extra->limit : 0;
     bool is_first = set_limit(request, limit);
@@ -208,43 +246,68 @@ static enum wlk_status request_a_lock(
       events->limit = resource->limit;
       return WLK_OTHER_LIMIT;
     }
-    enum wlk_status refusal = refuse(turn, request, option, extra, cycle);
+    grantable = is_grantable(request);
+    enum wlk_status refusal =
+        grantable ? WLK_OK : refuse_to_wait(turn, request, option, extra, cycle);
     if (refusal != WLK_OK) {
       if (is_first) unset_limit(resource);
       return refusal;
     }
-    wlk_list_append(&resource->queue, &request->by_resource);
   }
-  resource->pending++;
-  count_in(manager, request);
+  count_in(resource->part, request);
   wlk_list_append(&request->agent->requests, &request->by_agent);
-  process_the_lock_request_queue(turn, resource);
-  return answer(turn, request, events);
+  if (!grantable) {
+    enqueue(turn, request);
+    return WLK_PENDING;
+  }
+  grant(turn, request);
+  if (option == WLK_STEAL) process_the_lock_request_queue(turn, resource);
+  events->token = request->token;
+  return WLK_GRANTED;
+}
+
+/* Ends the turn of a request. One that is followed by another takes no events: that one's would
+ * take their place. */
+static void end_asking(struct wlk_turn *turn, bool again, struct wlk_events *events)
+    WLK_RELEASES(turn->shard->mutex)
+{
+  if (!again) wlk_turn_take_events(turn, events);
+  wlk_turn_end(turn);
 }
 
 static enum wlk_status ask(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
-    const struct wlk_extra *extra, struct wlk_cycle *cycle, struct wlk_events *events)
+    const struct wlk_extra *extra, struct wlk_events *events)
 {
   struct wlk_turn turn;
-  wlk_turn_begin(&turn, request->agent->process, request->agent);
-  enum wlk_status status = request_a_lock(&turn, manager, request, option, extra, cycle, events);
-  /* A turn that is followed by another takes no events: that one's would take their place. */
-  bool again = status == WLK_DEADLOCK && cycle && !cycle->written;
-  if (!again) wlk_turn_take_events(&turn, events);
-  wlk_turn_end(&turn);
+  wlk_turn_begin(&turn, request->agent, request->shard);
+  enum wlk_status status = request_a_lock(&turn, manager, request, option, extra, NULL, events);
+  end_asking(&turn, status == WLK_DEADLOCK, events);
   return status;
 }
 
-/* Once the room for a cycle is enough, the answer is final. Until then all is asked anew: the cycle
- * may be another one by then, or gone. */
+static enum wlk_status ask_with_everything(
+    struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
+    const struct wlk_extra *extra, struct wlk_cycle *cycle, struct wlk_events *events)
+{
+  struct wlk_turn turn;
+  wlk_turn_begin_whole(&turn, request->agent, request->shard);
+  enum wlk_status status = request_a_lock(&turn, manager, request, option, extra, cycle, events);
+  end_asking(&turn, status == WLK_DEADLOCK && !cycle->written, events);
+  return status;
+}
+
+/* A request that would wait and rejects deadlocks looks for one. Once the room for a cycle is
+ * enough, the answer is final. Until then all is asked anew: the cycle may be another one by then,
+ * or gone. */
 static enum wlk_status ask_until_told(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_snapshot **snapshot, struct wlk_events *events)
 {
+  enum wlk_status status = ask(manager, request, option, extra, events);
+  if (status != WLK_DEADLOCK) return status;
   struct wlk_cycle cycle = WLK_CYCLE_INIT;
-  enum wlk_status status;
-  do status = ask(manager, request, option, extra, &cycle, events);
+  do status = ask_with_everything(manager, request, option, extra, &cycle, events);
   while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
   wlk_cycle_finish(&cycle, status, snapshot);
   return status;
@@ -263,13 +326,12 @@ enum wlk_status wlk_request_a_lock(
     return WLK_NO_MEMORY;
   }
 
-  enum wlk_status status = extra ? ask_until_told(manager, request, option, extra, snapshot, events)
-                                 : ask(manager, request, option, NULL, NULL, events);
+  enum wlk_status status = ask_until_told(manager, request, option, extra, snapshot, events);
   wlk_resource_trim_spare(agent);
   if (status == WLK_GRANTED || status == WLK_PENDING)
     *result = request;
   else
-    wlk_request_recycle(agent, request);
+    wlk_request_recycle(request);
   return status;
 }
 
@@ -277,7 +339,7 @@ enum wlk_status wlk_request_a_lock(
 
 /* Takes a lock or a request off its resource, lets in who waits behind it, and ends it. */
 static void remove_from_resource(struct wlk_turn *turn, struct wlk_request *request)
-    WLK_REQUIRES(turn->process->mutex)
+    WLK_REQUIRES(turn->shard->mutex)
 {
   struct wlk_resource *resource = request->resource;
   wlk_list_remove(&request->by_resource);
@@ -285,29 +347,31 @@ static void remove_from_resource(struct wlk_turn *turn, struct wlk_request *requ
     resource->pending--;
   else
     resource->units -= request->weight;
-  wlk_withdraw_declaration(request);
-  count_out(resource->manager, request);
+  withdraw_declaration(turn, request);
+  count_out(resource->part, request);
   process_the_lock_request_queue(turn, resource);
   wlk_resource_drop_if_unused(turn, resource);
-  wlk_request_end(turn, request);
+  wlk_turn_end_request(turn, request);
 }
 
-static enum wlk_status end_stolen(
+static WLK_RARE enum wlk_status end_stolen(
     struct wlk_turn *turn, struct wlk_request *lock, struct wlk_events *events)
-    WLK_REQUIRES(turn->process->mutex)
+    WLK_REQUIRES(turn->shard->mutex)
 {
   events->thief_thread = lock->thief.thread;
   events->thief_number = lock->thief.number;
-  wlk_request_end(turn, lock);
+  wlk_turn_end_request(turn, lock);
   return WLK_STOLEN;
 }
 
-enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events *events)
+/* `keep`: how long its name is marked, 0 for not. */
+static enum wlk_status release(struct wlk_request *lock, uint64_t keep, struct wlk_events *events)
 {
   struct wlk_turn turn;
   enum wlk_status status = WLK_OK;
-  wlk_turn_begin(&turn, lock->agent->process, lock->agent);
+  wlk_turn_begin(&turn, lock->agent, lock->shard);
   if (lock->state == WLK_STATE_HELD) {
+    if (keep > 0 && !wlk_mark_set(lock, keep)) status = WLK_NO_MEMORY;
     remove_from_resource(&turn, lock);
   } else if (lock->state == WLK_STATE_STOLEN) {
     status = end_stolen(&turn, lock, events);
@@ -319,13 +383,60 @@ enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events
   return status;
 }
 
+enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events *events)
+{
+  return release(lock, 0, events);
+}
+
+/* ---- marks ---- */
+
+/* `unused` as in wlk_mark_prepare. */
+static enum wlk_status look_for_the_mark(
+    struct wlk_request *lock, struct wlk_entry **unused, uint32_t *length,
+    struct wlk_events *events)
+{
+  struct wlk_turn turn;
+  enum wlk_status status = WLK_NOT_HELD;
+  wlk_turn_begin(&turn, lock->agent, lock->shard);
+  if (lock->state == WLK_STATE_HELD) {
+    *length = lock->resource->entry.length;
+    status = wlk_mark_prepare(&turn, lock, unused);
+  } else if (lock->state == WLK_STATE_STOLEN) {
+    status = end_stolen(&turn, lock, events);
+  }
+  wlk_turn_end(&turn);
+  return status;
+}
+
+/* The resource of a lock that somebody may steal can be looked at in a turn only: the first one
+ * tells how much memory a mark takes. */
+enum wlk_status wlk_is_marked(struct wlk_request *lock, struct wlk_events *events)
+{
+  struct wlk_entry *unused = NULL;
+  uint32_t length = 0;
+  events->count = 0;
+  enum wlk_status status = look_for_the_mark(lock, &unused, &length, events);
+  if (status != WLK_NO_MEMORY) return status;
+  unused = wlk_mark_new(length);
+  if (!unused) return WLK_NO_MEMORY;
+  status = look_for_the_mark(lock, &unused, &length, events);
+  wlk_marks_free(unused);
+  return status;
+}
+
+enum wlk_status wlk_release_and_mark(
+    struct wlk_request *lock, uint64_t keep, struct wlk_events *events)
+{
+  return release(lock, keep, events);
+}
+
 /* ---- 4.3 abort the request ---- */
 
 enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_events *events)
 {
   struct wlk_turn turn;
   enum wlk_status status = WLK_OK;
-  wlk_turn_begin(&turn, request->agent->process, request->agent);
+  wlk_turn_begin(&turn, request->agent, request->shard);
   events->count = 0;
   if (request->state == WLK_STATE_PENDING) {
     remove_from_resource(&turn, request);
@@ -343,13 +454,12 @@ enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_ev
 void wlk_end_the_request(struct wlk_request *request)
 {
   struct wlk_turn turn;
-  struct wlk_agent *agent = request->agent;
-  wlk_turn_begin(&turn, agent->process, agent);
+  wlk_turn_begin(&turn, request->agent, request->shard);
   if (request->state == WLK_STATE_STOLEN)
-    wlk_request_end(&turn, request);
+    wlk_turn_end_request(&turn, request);
   else
     remove_from_resource(&turn, request);
-  if (!wlk_list_is_empty(&agent->events)) wlk_agent_wake(&turn, agent);
+  wlk_turn_leave_events(&turn);
   wlk_turn_end(&turn);
 }
 
@@ -396,42 +506,66 @@ static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
  * there. Asked once: nothing gets ahead of a request but thefts, by other threads. */
 static bool is_blocked_by_itself(
     struct wlk_turn *turn, struct wlk_request *request, struct wlk_cycle *cycle)
-    WLK_REQUIRES(turn->process->mutex)
+    WLK_REQUIRES(turn->shard->mutex)
 {
-  if (request->state != WLK_STATE_PENDING || request->blocked) return false;
+  if (request->state != WLK_STATE_PENDING) return false;
   struct wlk_request *obstacle = find_own_obstacle(request);
   if (!obstacle) return false;
+  wlk_turn_is_whole(turn);
   wlk_cycle_write_pair(cycle, turn->process, request, obstacle);
   return true;
 }
 
-/* Blocks until the request is not pending any more, or the time is over. */
-static void block(struct wlk_process *process, struct wlk_request *request, uint64_t timeout)
-    WLK_REQUIRES(process->mutex)
+/* Ends the request if its thread would wait for itself; says so, if there is memory. */
+static enum wlk_status refuse_to_block(
+    struct wlk_request *request, struct wlk_cycle *cycle, struct wlk_events *events)
 {
-  struct wlk_agent *agent = request->agent;
+  struct wlk_turn turn;
+  enum wlk_status status = WLK_OK;
+  wlk_turn_begin_whole(&turn, request->agent, request->shard);
+  if (is_blocked_by_itself(&turn, request, cycle)) {
+    status = WLK_DEADLOCK;
+    if (cycle->written) {
+      remove_from_resource(&turn, request);
+      wlk_turn_take_events(&turn, events);
+    }
+  }
+  wlk_turn_end(&turn);
+  return status;
+}
+
+/* Blocks until the request is not pending any more, or the time is over. */
+static void block(struct wlk_turn *turn, struct wlk_request *request, uint64_t timeout)
+    WLK_REQUIRES(turn->shard->mutex)
+{
   uint64_t now = wlk_port_now(true);
   uint64_t end = timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
-  request->blocked = true;
-  agent->awaited = request;
+  request->awaited = true;
   while (request->state == WLK_STATE_PENDING && now < end) {
-    wlk_condition_wait_for(&agent->unblocked, &process->mutex, end - now);
+    wlk_condition_wait_for(&request->agent->changed, &turn->shard->mutex, end - now);
     now = wlk_port_now(true);
   }
-  agent->awaited = NULL;
+  request->awaited = false;
 }
 
 static enum wlk_status wait_for_the_lock(
-    struct wlk_turn *turn, struct wlk_request *request, uint64_t timeout, struct wlk_cycle *cycle,
-    struct wlk_events *events) WLK_REQUIRES(turn->process->mutex)
+    struct wlk_request *request, uint64_t timeout, struct wlk_events *events)
 {
-  if (is_blocked_by_itself(turn, request, cycle)) {
-    if (cycle->written) remove_from_resource(turn, request);
-    return WLK_DEADLOCK;
+  struct wlk_turn turn;
+  enum wlk_status status = WLK_PENDING;
+  wlk_turn_begin(&turn, request->agent, request->shard);
+  block(&turn, request, timeout);
+  if (request->state == WLK_STATE_STOLEN) {
+    status = end_stolen(&turn, request, events);
+  } else if (request->state == WLK_STATE_HELD) {
+    /* The caller is told by its result, not by the event. */
+    wlk_agent_drop_event(request);
+    events->token = request->token;
+    status = WLK_GRANTED;
   }
-  block(turn->process, request, timeout);
-  if (request->state == WLK_STATE_STOLEN) return end_stolen(turn, request, events);
-  return request->state == WLK_STATE_HELD ? answer(turn, request, events) : WLK_PENDING;
+  if (status != WLK_PENDING) wlk_turn_take_events(&turn, events);
+  wlk_turn_end(&turn);
+  return status;
 }
 
 enum wlk_status wlk_wait_for_the_lock(
@@ -439,57 +573,48 @@ enum wlk_status wlk_wait_for_the_lock(
     struct wlk_events *events)
 {
   struct wlk_cycle cycle = WLK_CYCLE_INIT;
-  enum wlk_status status;
+  enum wlk_status status = WLK_OK;
   events->count = 0;
-  do {
-    struct wlk_turn turn;
-    wlk_turn_begin(&turn, request->agent->process, request->agent);
-    status = wait_for_the_lock(&turn, request, timeout, &cycle, events);
-    /* As for a request that closes a cycle: a turn that is followed by another takes none. */
-    if (status != WLK_PENDING && (status != WLK_DEADLOCK || cycle.written))
-      wlk_turn_take_events(&turn, events);
-    wlk_turn_end(&turn);
-  } while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
-  wlk_cycle_finish(&cycle, status, snapshot);
+  if (!request->blocked) {
+    do status = refuse_to_block(request, &cycle, events);
+    while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
+    wlk_cycle_finish(&cycle, status, snapshot);
+  }
   if (status == WLK_NO_MEMORY) wlk_end_the_request(request);
-  return status;
+  if (status != WLK_OK) return status;
+  request->blocked = true;
+  return wait_for_the_lock(request, timeout, events);
 }
 
 /* ---- 2.6 termination of locks ---- */
 
-static void terminate_remaining_locks_and_requests(struct wlk_turn *turn, struct wlk_agent *agent)
-    WLK_REQUIRES(turn->process->mutex)
+/* A turn for each: between two of them others see that some have ended. */
+static void end_in_a_turn(struct wlk_request *request, bool only_if_pending)
+{
+  struct wlk_turn turn;
+  wlk_turn_begin(&turn, request->agent, request->shard);
+  bool pending = request->state == WLK_STATE_PENDING;
+  if (request->state == WLK_STATE_STOLEN && !only_if_pending)
+    wlk_turn_end_request(&turn, request);
+  else if (pending || !only_if_pending)
+    remove_from_resource(&turn, request);
+  /* What this granted to the agent itself ends like its other locks: nobody is told. */
+  WLK_LIST_DRAIN (link, &turn.granted) wlk_list_remove(link);
+  wlk_turn_end(&turn);
+}
+
+static void terminate_remaining_locks_and_requests(struct wlk_agent *agent)
 {
   struct wlk_link *next;
   for (struct wlk_link *link = agent->requests.next; link != &agent->requests; link = next) {
-    struct wlk_request *request = WLK_REQUEST_OF(link, by_agent);
     next = link->next; /* an abort can grant other requests of the agent, but ends none of them */
-    if (request->state == WLK_STATE_PENDING) remove_from_resource(turn, request);
+    end_in_a_turn(WLK_REQUEST_OF(link, by_agent), true);
   }
-  WLK_LIST_DRAIN (link, &agent->requests) {
-    struct wlk_request *lock = WLK_REQUEST_OF(link, by_agent);
-    if (lock->state == WLK_STATE_HELD)
-      remove_from_resource(turn, lock);
-    else
-      wlk_request_end(turn, lock);
-  }
+  WLK_LIST_DRAIN (link, &agent->requests) end_in_a_turn(WLK_REQUEST_OF(link, by_agent), false);
 }
 
 void wlk_agent_terminate(struct wlk_agent *agent)
 {
-  struct wlk_turn turn;
-  struct wlk_process *process = agent->process;
-  wlk_turn_begin(&turn, process, agent);
-  agent->terminating = true;
-  terminate_remaining_locks_and_requests(&turn, agent);
-  wlk_list_remove(&agent->by_wake);
-  wlk_list_remove(&agent->by_process);
-  process->agent_count--;
-  /* Nothing can tell the agent anything from here on, so the pins only become fewer. */
-  while (agent->pins > 0) wlk_condition_wait(&process->unpinned, &turn.process->mutex);
-  wlk_turn_end(&turn);
-  wlk_free(agent->spare);
-  wlk_free(agent->spare_request);
-  wlk_condition_destroy(&agent->unblocked);
-  wlk_free(agent);
+  terminate_remaining_locks_and_requests(agent);
+  wlk_agent_free(agent);
 }

@@ -21,7 +21,15 @@
 #define WLK_RELEASES(mutex) WLK_ANNOTATION(release_capability(mutex))
 #define WLK_REQUIRES(mutex) WLK_ANNOTATION(requires_capability(mutex))
 #define WLK_EXCLUDES(mutex) WLK_ANNOTATION(locks_excluded(mutex))
+#define WLK_ASSERTS(mutex)  WLK_ANNOTATION(assert_capability(mutex))
 #define WLK_UNCHECKED       WLK_ANNOTATION(no_thread_safety_analysis)
+
+/* What most turns do not do, and is not to be compiled into those that do not. */
+#if defined(__GNUC__)
+#define WLK_RARE __attribute__((noinline, cold))
+#else
+#define WLK_RARE
+#endif
 
 #if defined(_WIN32)
 
@@ -60,8 +68,7 @@ struct wlk_condition {
   pthread_cond_t native;
 };
 /* Where the C library has it: a mutex that spins a little before it sleeps. What the core does
- * under its mutex is shorter than going to sleep; two threads with names of their own get through
- * 15 % more requests (docs/PERFORMANCE.md). */
+ * under its mutexes is shorter than going to sleep. */
 #if !defined(PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP)
 #define PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP PTHREAD_MUTEX_INITIALIZER
 #endif

@@ -1,10 +1,9 @@
 #include "snapshot.h"
 
-#include "agent.h"
 #include "alloc.h"
+#include "declaration.h"
 #include "hash.h"
-#include "manager.h"
-#include "resource.h"
+#include "turn.h"
 
 #include <string.h>
 
@@ -104,6 +103,7 @@ static uint32_t age_of(const struct wlk_request *request, uint64_t now)
 static struct wlk_lock_info info_of(
     struct wlk_writer *writer, const struct wlk_request *request, uint32_t name)
 {
+  bool held = request->state == WLK_STATE_HELD;
   uint32_t label = WLK_NO_LABEL;
   uint32_t length = wlk_label_length(request);
   if (length > 0) label = write_name(writer, wlk_declaration_label(request->declaration), length);
@@ -111,11 +111,13 @@ static struct wlk_lock_info info_of(
       .name = name,
       .client = request->agent->snapshot_index,
       .mode = request->mode,
-      .held = request->state == WLK_STATE_HELD,
+      .held = held,
       .label = label,
       .limit = request->mode == WLK_SHARED ? request->resource->limit : 0,
       .weight = request->weight,
       .age = age_of(request, writer->now),
+      .token_low = held ? (uint32_t)request->token : 0,
+      .token_high = held ? (uint32_t)(request->token >> 32) : 0,
   };
 }
 
@@ -141,22 +143,33 @@ static struct wlk_room room_for_clients(const struct wlk_process *process)
 
 /* ---- 4.5 snapshot the lock state ---- */
 
-static bool write_state(struct wlk_writer *writer, struct wlk_manager *manager)
-    WLK_REQUIRES(manager->process->mutex)
+static void add_part(struct wlk_room *need, const struct wlk_part *part)
 {
-  const struct wlk_table *table = &manager->resources;
-  struct wlk_room need = room_for_clients(manager->process);
-  need.locks += manager->requests;
-  need.names += table->count + manager->labels;
-  need.units += manager->name_units;
-  if (!has_room(writer, need)) return false;
-  write_clients(writer, manager->process);
+  need->locks += part->requests;
+  need->names += part->resources.count + part->labels;
+  need->units += part->name_units;
+}
+
+static void write_part(struct wlk_writer *writer, const struct wlk_part *part)
+{
+  const struct wlk_table *table = &part->resources;
   for (struct wlk_entry *e = wlk_table_first(table); e; e = wlk_table_after(table, e)) {
     const struct wlk_resource *resource = WLK_ITEM(e, struct wlk_resource, entry);
     uint32_t name = write_resource_name(writer, resource);
     write_locks(writer, &resource->held, name);
     write_locks(writer, &resource->queue, name);
   }
+}
+
+/* With the mutexes of all shards, too. */
+static bool write_state(struct wlk_writer *writer, struct wlk_manager *manager)
+    WLK_REQUIRES(manager->process->mutex)
+{
+  struct wlk_room need = room_for_clients(manager->process);
+  for (int i = 0; i < WLK_SHARDS; i++) add_part(&need, &manager->parts[i]);
+  if (!has_room(writer, need)) return false;
+  write_clients(writer, manager->process);
+  for (int i = 0; i < WLK_SHARDS; i++) write_part(writer, &manager->parts[i]);
   return true;
 }
 
@@ -165,9 +178,9 @@ enum wlk_status wlk_snapshot_the_lock_state(
 {
   struct wlk_writer writer = WLK_WRITER_INIT;
   for (;;) {
-    wlk_mutex_lock(&manager->process->mutex);
+    wlk_lock_everything(manager->process);
     bool written = write_state(&writer, manager);
-    wlk_mutex_unlock(&manager->process->mutex);
+    wlk_unlock_everything(manager->process);
     if (written) break;
     if (!grow(&writer)) return WLK_NO_MEMORY;
   }
@@ -222,11 +235,13 @@ static bool write_resource(
   return true;
 }
 
+/* With the mutex of the name's shard, too. */
 static bool write_name_of(
     struct wlk_writer *writer, struct wlk_manager *manager, const struct wlk_entry *key,
     bool pending) WLK_REQUIRES(manager->process->mutex)
 {
-  const struct wlk_entry *entry = wlk_table_find(&manager->resources, key);
+  const struct wlk_part *part = &manager->parts[wlk_shard_of(key->hash)];
+  const struct wlk_entry *entry = wlk_table_find(&part->resources, key);
   if (!entry) return has_room(writer, (struct wlk_room){0, 0, 0, 0});
   return write_resource(writer, WLK_ITEM(entry, struct wlk_resource, entry), pending);
 }
@@ -236,11 +251,15 @@ enum wlk_status wlk_snapshot_a_name(
     struct wlk_snapshot **result)
 {
   struct wlk_writer writer = WLK_WRITER_INIT;
-  struct wlk_entry key = {NULL, wlk_hash(manager->process->hash_key, name, length), name, length};
+  struct wlk_process *process = manager->process;
+  struct wlk_entry key = {NULL, wlk_hash(process->hash_key, name, length), name, length};
+  struct wlk_mutex *mutex = &process->shards[wlk_shard_of(key.hash)].mutex;
   for (;;) {
-    wlk_mutex_lock(&manager->process->mutex);
+    wlk_mutex_lock(mutex);
+    wlk_mutex_lock(&manager->process->mutex); /* agents have the index of their client id */
     bool written = write_name_of(&writer, manager, &key, pending);
     wlk_mutex_unlock(&manager->process->mutex);
+    wlk_mutex_unlock(mutex);
     if (written) break;
     if (!grow(&writer)) return WLK_NO_MEMORY;
   }

@@ -1,13 +1,13 @@
 /* Snapshots (4.5), and the cycle that a request was refused for, which is told as one. Public part
  * in weblocks.h.
  *
- * Memory is allocated without the mutex, so what is to be written can have outgrown it when the
- * mutex is taken again. Whoever writes first looks if there is room; if not, it is asked for anew,
- * a quarter more than was needed, and all is looked at again. */
+ * Memory is allocated without a mutex, so what is to be written can have outgrown it when the
+ * mutexes are taken again. Whoever writes first looks if there is room; if not, it is asked for
+ * anew, a quarter more than was needed, and all is looked at again. */
 #ifndef WLK_SNAPSHOT_H
 #define WLK_SNAPSHOT_H
 
-#include "deadlock.h"
+#include "records.h"
 
 /* Room for so many of each. */
 struct wlk_room {
@@ -53,7 +53,7 @@ void wlk_cycle_write_pair(
     const struct wlk_request *ahead) WLK_REQUIRES(process->mutex);
 
 /* Makes room for what did not fit. True if it is to be looked for again; false if it was written,
- * or if there is no memory, which `*status` then says. Without the mutex. */
+ * or if there is no memory, which `*status` then says. Without a mutex. */
 bool wlk_cycle_grow(struct wlk_cycle *cycle, enum wlk_status *status);
 
 /* Hands the cycle over if `status` is WLK_DEADLOCK; frees it if not. */

@@ -10,7 +10,6 @@ static struct wlk_entry **chain_of(const struct wlk_table *table, uint64_t hash)
 void wlk_table_init(struct wlk_table *table)
 {
   memset(table, 0, sizeof *table);
-  wlk_list_init(&table->by_unfit);
   table->chains = table->least;
   table->capacity = WLK_TABLE_LEAST;
 }

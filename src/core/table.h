@@ -10,13 +10,11 @@
 #ifndef WLK_TABLE_H
 #define WLK_TABLE_H
 
-#include "list.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WLK_TABLE_LEAST = 16 };
+enum { WLK_TABLE_LEAST = 8 };
 
 /* Lock key: (m) the mutex that guards the table  (c) constant while the entry is in a table */
 struct wlk_entry {
@@ -27,10 +25,9 @@ struct wlk_entry {
 };
 
 struct wlk_table {
-  struct wlk_link by_unfit;  /* (m) the user's: in a list of tables to be resized, or alone */
-  struct wlk_entry **chains; /* (m) `least`, or an array that was allocated */
-  size_t capacity;           /* (m) number of chains, a power of two */
-  size_t count;              /* (m) number of entries */
+  struct wlk_entry **chains;                /* (m) `least`, or an array that was allocated */
+  size_t capacity;                          /* (m) number of chains, a power of two */
+  size_t count;                             /* (m) number of entries */
   struct wlk_entry *least[WLK_TABLE_LEAST]; /* (m) so that a small table needs no allocation */
 };
 

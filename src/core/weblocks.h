@@ -3,7 +3,7 @@
  *
  * This is the one header that users of the core include.
  *
- *   process  all lock state of an operating system process: one mutex, the managers, the agents
+ *   process  all lock state of an operating system process: the managers, the agents
  *   manager  a lock manager (2.2): the resources of one storage bucket
  *   agent    a thread's environment (2.4): it makes requests, holds locks and is told of events
  *   request  a lock request (2.5) and, once granted, the lock (2.4): one record is both
@@ -45,6 +45,7 @@
   X(WLK_DEADLOCK, "who asks for the lock is whom it waits for")                                    \
   X(WLK_OTHER_LIMIT, "the name is in use with another limit, or with none")                        \
   X(WLK_QUEUE_FULL, "as many requests are pending as this one puts up with")                       \
+  X(WLK_MARKED, "the name of the lock is marked")                                                  \
   X(WLK_NO_MEMORY, "out of memory")                                                                \
   X(WLK_NO_RANDOM, "the system gave no random bytes")                                              \
   X(WLK_NO_RENDEZVOUS, "the dynamic loader did not tell which copy was loaded first")              \
@@ -118,7 +119,7 @@ struct wlk_events {
   uint32_t thief_thread;   /* out, if the call answers WLK_STOLEN: who stole the lock, as in */
   uint32_t thief_number;   /* wlk_event */
   uint64_t token; /* out, if the call answers WLK_GRANTED to a request: the lock's token. It is
-                     greater than that of any lock which this process granted before */
+                     greater than that of any lock which was granted on the name before */
   uint32_t limit; /* out, if the call answers WLK_OTHER_LIMIT: the name's; 0 if it has none */
 };
 
@@ -167,9 +168,12 @@ const char *wlk_agent_client_id(const struct wlk_agent *agent);
  *   cost     O(events taken) */
 void wlk_agent_take_events(struct wlk_agent *agent, bool woken, struct wlk_events *events);
 
+/* Gives back the memory that the agent keeps for its next requests. Threads: the agent's own. */
+void wlk_agent_trim(struct wlk_agent *agent);
+
 /* Terminates remaining locks and requests (2.6) and frees the agent. Its requests are aborted, its
  * locks released, its events dropped; all its request pointers are void. Returns when no other
- * thread is inside its wake function.
+ * thread is inside its wake function, or about to call it.
  *   threads  the agent's own
  *   cost     O(requests of the agent + grants) */
 void wlk_agent_terminate(struct wlk_agent *agent);
@@ -272,6 +276,26 @@ enum wlk_status wlk_wait_for_the_lock(
  *   cost     O(grants) */
 enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events *events);
 
+/* Asks whether the name of a lock is marked: wlk_release_and_mark has marked it in this manager,
+ * and that is not over. If it is not, makes the memory for a mark by this lock.
+ *   lock     granted, exclusive
+ *   events   out: who stole it, if WLK_STOLEN; no events
+ *   returns  WLK_MARKED
+ *            WLK_OK  it is not marked; wlk_release_and_mark may be called
+ *            WLK_STOLEN  it had been stolen; the request ended
+ *            WLK_NOT_HELD, WLK_NO_MEMORY  nothing was changed
+ *   threads  the agent's own
+ *   cost     O(length of the name) */
+enum wlk_status wlk_is_marked(struct wlk_request *lock, struct wlk_events *events);
+
+/* As wlk_release_the_lock; in the same turn the name is marked for `keep` milliseconds, or until
+ * nobody has the manager open any more. A theft does not take a mark away, and later locks do not.
+ *   lock     also: wlk_is_marked has answered WLK_OK
+ *   returns  as wlk_release_the_lock; WLK_STOLEN, WLK_NOT_HELD: nothing was marked
+ *            WLK_NO_MEMORY  wlk_is_marked was not asked: released, and not marked */
+enum wlk_status wlk_release_and_mark(
+    struct wlk_request *lock, uint64_t keep, struct wlk_events *events);
+
 /* Aborts a request (4.3) and grants what became grantable.
  *   events   out: as for wlk_release_the_lock; none unless WLK_OK
  *   returns  WLK_OK  it was pending; the request ended
@@ -301,6 +325,8 @@ struct wlk_lock_info {
   uint32_t weight; /* if there is a limit: how many units it takes; else 0 */
   uint32_t age; /* milliseconds since it was granted or, if pending, requested; UINT32_MAX at most.
                       As exact as the system's cheapest clock: a few milliseconds */
+  uint32_t token_low; /* of a lock: the two halves of its token; else 0 */
+  uint32_t token_high;
 };
 
 #define WLK_NO_LABEL UINT32_MAX

@@ -1,0 +1,527 @@
+'use strict';
+
+/**
+ * Adapts the host scope, the locks of all processes of a machine, to the contract of contract.js.
+ *
+ * Most calls are answered at once, as in native.js. Where others are just changing the shared
+ * tables, or the file is not open yet, the addon does what was called later, in the order of the
+ * calls, and tells by an event.
+ */
+
+const {
+  EVENT_COUNT,
+  LIMIT,
+  MAX_PENDING,
+  MODE,
+  NO_MAXIMUM,
+  OPTION,
+  TAG,
+  THIEF,
+  TOKEN,
+  WEIGHT,
+  addon,
+} = require('./addon.js');
+const { agent, exchange, threadName } = require('./agent.js');
+const { NO_TAG } = require('./contract.js');
+const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js');
+const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
+const { bucketClosedError } = require('../platform/errors.js');
+const { Promise, clearTimeout, setTimeout, then } = require('../platform/intrinsics.js');
+const { hostname } = require('../platform/machine.js');
+const { theLock } = require('../platform/names.js');
+const process = require('node:process');
+const { threadId } = require('node:worker_threads');
+const { version } = require('../../package.json');
+
+/** @typedef {import('./addon.js').ManagerHandle} ManagerHandle */
+/** @typedef {import('./addon.js').Snapshot} Snapshot */
+/** @typedef {import('./contract.js').Backend} Backend */
+/** @typedef {import('./contract.js').CycleEntry} CycleEntry */
+/** @typedef {import('./contract.js').LockDetails} LockDetails */
+/** @typedef {import('./contract.js').LockManagerSnapshot} LockManagerSnapshot */
+/** @typedef {import('./contract.js').Requester} Requester */
+
+const {
+  WLH_DEADLOCK,
+  WLH_FULL,
+  WLH_GRANTED,
+  WLH_LOST,
+  WLH_NEWS_FAILED,
+  WLH_NEWS_LOST,
+  WLH_NEWS_NOT_AVAILABLE,
+  WLH_NEWS_OTHER_LIMIT,
+  WLH_NEWS_QUEUE_FULL,
+  WLH_NEWS_READY,
+  WLH_NEWS_SNAPSHOT,
+  WLH_NOT_AVAILABLE,
+  WLH_OK,
+  WLH_OTHER_LIMIT,
+  WLH_PENDING,
+  WLH_QUEUE_FULL,
+  WLH_STOLEN,
+  WLK_EXCLUSIVE,
+  WLK_IF_AVAILABLE,
+  WLK_NEWS_GRANTED,
+  WLK_NEWS_STOLEN,
+  WLK_SHARED,
+  WLK_STEAL,
+  WLK_WAIT,
+} = addon;
+
+const options = { wait: WLK_WAIT, ifAvailable: WLK_IF_AVAILABLE, steal: WLK_STEAL };
+
+/** How long it is looked who holds a lock, for a message. */
+const HOLDERS_MS = 1000;
+/** What others are shown of the version of this package. */
+const VERSION_LENGTH = 15;
+
+/**
+ * @param {number} member
+ * @param {number} number
+ * @returns {string} a client id, as wlh_agent_client_id has it
+ */
+const clientOf = (member, number) => `${member.toString(16).padStart(8, '0')}-${number}`;
+
+/** Something that is told by an event, with a tag, and is no request. */
+class Errand {
+  tag = NO_TAG;
+  /** Ends the waiting for it, with what the event says. @type {(status: number) => void} */
+  told = () => {};
+  /** @type {Promise<number>} */
+  done = new Promise((resolve) => {
+    this.told = resolve;
+  });
+
+  /** @param {HostBackend} backend */
+  constructor(backend) {
+    this.backend = backend;
+  }
+}
+
+/**
+ * The lock manager of one storage bucket, for all processes of the machine. Nothing is opened
+ * before it is used.
+ * @implements {Backend}
+ */
+class HostBackend {
+  #bucket;
+  #directory;
+  /** @type {ManagerHandle | undefined} */
+  #opened;
+  /**
+   * Locks that are being released, and what tells when they are.
+   * @type {Map<Requester, () => void>}
+   */
+  #releases = new Map();
+
+  /**
+   * @param {string} bucket its name for all processes
+   * @param {string} directory an absolute path; '' for the default
+   */
+  constructor(bucket, directory) {
+    this.id = `host ${directory}\n${bucket}`;
+    /** @type {Error | undefined} */
+    this.closed = undefined;
+    this.#bucket = bucket;
+    this.#directory = directory;
+  }
+
+  /** @returns {ManagerHandle} */
+  get #opening() {
+    if (this.#opened) return this.#opened;
+    const shown = version.slice(0, VERSION_LENGTH);
+    const opened = addon.hostOpen(this.#bucket, shown, threadId, threadName, this.#directory);
+    if (typeof opened === 'number') throw this.#error(opened, 'opening a storage bucket');
+    this.#opened = opened;
+    return opened;
+  }
+
+  /**
+   * @param {number} status
+   * @param {string} doing for the message
+   */
+  #error(status, doing) {
+    return hostError(status, addon.hostFailure(this.#opened), doing);
+  }
+
+  /** @returns {Promise<void>} */
+  get ready() {
+    return this.#ready();
+  }
+
+  async #ready() {
+    const doing = 'opening a storage bucket';
+    const errand = this.#start(() => addon.hostReady(this.#opening), doing);
+    if (!errand) return;
+    const status = await errand.done;
+    if (this.closed) throw this.closed;
+    agent.remove(/** @type {any} */ (errand));
+    if (status !== WLH_OK) throw this.#error(status, doing);
+  }
+
+  /**
+   * @param {() => number} call the tag is in the exchange
+   * @param {string} doing for the message
+   * @returns {Errand | undefined} to be removed when it is told; undefined if it is done
+   */
+  #start(call, doing) {
+    if (this.closed) throw this.closed;
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    const errand = new Errand(this);
+    agent.add(/** @type {any} */ (errand));
+    exchange[TAG] = errand.tag;
+    let status = -1;
+    try {
+      status = call();
+    } finally {
+      if (status !== WLH_PENDING) agent.remove(/** @type {any} */ (errand));
+    }
+    if (status === WLH_OK) return undefined;
+    if (status !== WLH_PENDING) throw this.#error(status, doing);
+    return errand;
+  }
+
+  /** @param {Requester} request */
+  request(request) {
+    if (this.closed) {
+      request.failed(this.closed);
+      return;
+    }
+    const { name, disposition } = request;
+    let opening = this.#opened;
+    if (!opening) {
+      try {
+        opening = this.#opening;
+      } catch (error) {
+        request.failed(error);
+        return;
+      }
+    }
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    agent.add(request);
+    exchange[TAG] = request.tag;
+    exchange[MODE] = request.mode === 'shared' ? WLK_SHARED : WLK_EXCLUSIVE;
+    exchange[OPTION] = disposition === 'wait' ? WLK_WAIT : options[disposition];
+    const status = request.asksForMore
+      ? this.#requestExtra(opening, request)
+      : addon.hostRequest(opening, name);
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (status === WLH_GRANTED) {
+      request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
+    } else if (status !== WLH_PENDING) {
+      agent.remove(request);
+      this.#refuse(request, status, exchange[LIMIT]);
+    }
+  }
+
+  /**
+   * @param {ManagerHandle} opening
+   * @param {Requester} request
+   */
+  #requestExtra(opening, { name, label, limit, weight, maxPending }) {
+    exchange[LIMIT] = limit ?? 0;
+    exchange[WEIGHT] = weight ?? 1;
+    exchange[MAX_PENDING] = maxPending ?? NO_MAXIMUM;
+    return addon.hostRequestExtra(opening, name, label ?? '');
+  }
+
+  /**
+   * @param {Requester} request ended otherwise than by a grant
+   * @param {number} status
+   * @param {number} limit that the name has
+   */
+  #refuse(request, status, limit) {
+    if (status === WLH_NOT_AVAILABLE) request.unavailable();
+    else if (status === WLH_OTHER_LIMIT) request.otherLimit?.(limit);
+    else if (status === WLH_QUEUE_FULL) request.queueFull?.();
+    else request.failed(this.#requestError(status, request.name));
+  }
+
+  /**
+   * @param {number} status
+   * @param {string} name
+   */
+  #requestError(status, name) {
+    const doing = `requesting ${theLock(name)}`;
+    if (status === WLH_FULL && name.length > LONGEST_NAME) {
+      return nameTooLongError(name, doing);
+    }
+    return this.#error(status, doing);
+  }
+
+  /**
+   * Takes an event, see agent.js.
+   * @param {Requester} request
+   * @param {number} at
+   */
+  takeNews(request, at) {
+    const news = exchange[at + 1];
+    const number = exchange[at + 4];
+    if (news & WLK_NEWS_GRANTED) {
+      request.granted(number, exchange[at + 5]);
+      agent.answered(request);
+    }
+    if (news & WLK_NEWS_STOLEN) {
+      agent.stolen(request, clientOf(exchange[at + 2], exchange[at + 3]));
+    } else if (news & WLH_NEWS_LOST) {
+      agent.lost(request, 'destroyed', this.#lossError());
+    } else if ((news & WLK_NEWS_GRANTED) === 0) {
+      agent.remove(request);
+      if (this.#tellReleased(request)) return;
+      this.#refuse(request, refusalOf(news, number), number);
+      agent.answered(request);
+    }
+    this.#tellReleased(request);
+  }
+
+  /** @param {Requester} lock that may be being released */
+  #tellReleased(lock) {
+    const told = this.#releases.get(lock);
+    if (!told) return false;
+    this.#releases.delete(lock);
+    told();
+    return true;
+  }
+
+  #lossError() {
+    return this.#error(WLH_LOST, 'sharing locks with other processes');
+  }
+
+  /** @param {Requester} request */
+  withdraw(request) {
+    if (request.tag === NO_TAG) return;
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (request.tag === NO_TAG) return;
+    exchange[TAG] = request.tag;
+    addon.hostEnd();
+    agent.remove(request);
+  }
+
+  /**
+   * @param {Requester} lock
+   * @returns {void | Promise<void>}
+   */
+  release(lock) {
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (lock.tag === NO_TAG) return undefined;
+    exchange[TAG] = lock.tag;
+    const status = addon.hostRelease();
+    const thief = status === WLH_STOLEN ? clientOf(exchange[THIEF], exchange[THIEF + 1]) : '';
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (status === WLH_STOLEN) agent.stolen(lock, thief);
+    else if (status === WLH_PENDING) return this.#released(lock);
+    else agent.remove(lock);
+    return undefined;
+  }
+
+  /**
+   * @param {Requester} lock
+   * @returns {Promise<void>} resolves when the event came
+   */
+  #released(lock) {
+    return new Promise((resolve) => {
+      this.#releases.set(lock, () => resolve(undefined));
+    });
+  }
+
+  tell() {
+    if (agent.untold > 0) agent.tell();
+  }
+
+  unfinished = agent.unfinished;
+  undo = addon.undo;
+
+  async close() {
+    if (this.closed) return;
+    this.closed = bucketClosedError();
+    if (!this.#opened) return;
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    // First what is pending, so that none of it is granted by the end of a lock.
+    const requests = agent.requestsOf(this);
+    for (let i = 0; i < requests.length; i++) this.#endPending(requests[i], this.closed);
+    const locks = agent.requestsOf(this);
+    for (let i = 0; i < locks.length; i++) this.#endLock(locks[i]);
+    addon.hostClose(this.#opened);
+    this.tell();
+  }
+
+  /**
+   * Ends what is no lock that is held.
+   * @param {Requester | Errand} request
+   * @param {Error} error if it is pending
+   */
+  #endPending(request, error) {
+    if (request.tag === NO_TAG) return;
+    exchange[TAG] = request.tag;
+    if (request instanceof Errand || this.#releases.has(request)) {
+      addon.hostEnd();
+      agent.remove(/** @type {Requester} */ (request));
+      if (request instanceof Errand) request.told(WLH_OK);
+      else this.#tellReleased(request);
+      return;
+    }
+    const status = addon.hostAbort();
+    const thief = clientOf(exchange[THIEF], exchange[THIEF + 1]);
+    const limit = exchange[LIMIT];
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (status === WLH_GRANTED) return;
+    if (status === WLH_STOLEN) {
+      agent.stolen(request, thief);
+      return;
+    }
+    agent.remove(request);
+    if (status === WLH_OK) request.failed(error);
+    else this.#refuse(request, status, limit);
+    agent.answered(request);
+  }
+
+  /** @param {Requester} lock */
+  #endLock(lock) {
+    if (lock.tag === NO_TAG) return;
+    exchange[TAG] = lock.tag;
+    const status = addon.hostRelease();
+    const thief = clientOf(exchange[THIEF], exchange[THIEF + 1]);
+    if (status === WLH_PENDING) addon.hostEnd();
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (status === WLH_STOLEN) agent.stolen(lock, thief);
+    else if (status === WLH_LOST) agent.lost(lock, 'destroyed', this.#lossError());
+    else agent.lost(lock, 'closed');
+  }
+
+  /**
+   * @param {Requester} request
+   * @param {number} milliseconds
+   */
+  wait(request, milliseconds) {
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (request.tag === NO_TAG) return;
+    exchange[TAG] = request.tag;
+    const status = addon.hostWait(Math.ceil(milliseconds));
+    const thief = status === WLH_STOLEN ? clientOf(exchange[THIEF], exchange[THIEF + 1]) : '';
+    const limit = exchange[LIMIT];
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (status === WLH_PENDING) return;
+    if (status === WLH_GRANTED) {
+      request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
+      return;
+    }
+    if (status === WLH_STOLEN) {
+      agent.stolen(request, thief);
+      return;
+    }
+    agent.remove(request);
+    if (status === WLH_DEADLOCK) request.deadlocked?.(this.#ownCycle(request));
+    else this.#refuse(request, status, limit);
+  }
+
+  /**
+   * @param {Requester} request of a thread that is in its own way
+   * @returns {CycleEntry[]} it, and what else this thread has on the name
+   */
+  #ownCycle(request) {
+    const cycle = [this.entryOf(request, false)];
+    const requests = agent.requestsOf(this);
+    for (let i = 0; i < requests.length && cycle.length < 2; i++) {
+      const other = requests[i];
+      if (other.name !== request.name || other === request) continue;
+      cycle[1] = this.entryOf(other, Boolean(/** @type {any} */ (other).held));
+    }
+    return cycle;
+  }
+
+  /**
+   * @param {Requester} request
+   * @param {boolean} isHeld
+   * @returns {CycleEntry}
+   */
+  entryOf({ name, mode, label = '', limit = 0, weight = 1 }, isHeld) {
+    const clientId = addon.hostClientId(this.#opening);
+    const units = limit > 0 ? weight : 0;
+    const who = { clientId, host: hostname(), pid: process.pid, threadId, threadName };
+    return {
+      ...who,
+      name,
+      mode,
+      label,
+      waited: 0,
+      held: 0,
+      limit,
+      weight: units,
+      token: 0n,
+      isHeld,
+    };
+  }
+
+  /**
+   * @param {string} [name]
+   * @returns {Promise<LockManagerSnapshot>}
+   */
+  async query(name) {
+    return stateOf(await this.#snapshot(name, true));
+  }
+
+  /**
+   * @param {string} [name]
+   * @returns {Promise<import('./contract.js').DetailedSnapshot>}
+   */
+  async details(name) {
+    return detailedStateOf(await this.#snapshot(name, true));
+  }
+
+  /**
+   * @param {string} name
+   * @returns {Promise<LockDetails[]>}
+   */
+  holders(name) {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => resolve([]), HOLDERS_MS);
+      /** @param {LockDetails[]} holders */
+      const tell = (holders) => {
+        clearTimeout(timer);
+        resolve(holders);
+      };
+      const asked = this.#snapshot(name, false);
+      then(
+        asked,
+        (/** @type {Snapshot} */ snapshot) => tell(detailsOf(snapshot)),
+        () => tell([]),
+      );
+    });
+  }
+
+  /**
+   * @param {string | undefined} name of all that is there; undefined: everything
+   * @param {boolean} pending whether with the requests that wait
+   * @returns {Promise<Snapshot>}
+   */
+  async #snapshot(name, pending) {
+    const doing = 'taking a snapshot of the lock state';
+    const errand = this.#start(() => addon.hostSnapshot(this.#opening, name, pending), doing);
+    await errand?.done;
+    if (this.closed) throw this.closed;
+    exchange[TAG] = errand?.tag ?? NO_TAG;
+    const snapshot = addon.hostTakeSnapshot(this.#opening);
+    agent.remove(/** @type {any} */ (errand));
+    if (typeof snapshot === 'number') throw this.#error(snapshot, doing);
+    return snapshot;
+  }
+}
+
+/**
+ * @param {number} news
+ * @param {number} number what the event has with it
+ * @returns {number} the status that a call would have answered
+ */
+function refusalOf(news, number) {
+  if (news & WLH_NEWS_NOT_AVAILABLE) return WLH_NOT_AVAILABLE;
+  if (news & WLH_NEWS_OTHER_LIMIT) return WLH_OTHER_LIMIT;
+  if (news & WLH_NEWS_QUEUE_FULL) return WLH_QUEUE_FULL;
+  return news & WLH_NEWS_FAILED ? number : WLH_LOST;
+}
+
+agent.takeHostNews = (request, at) => {
+  if (exchange[at + 1] & (WLH_NEWS_SNAPSHOT | WLH_NEWS_READY)) request.told(exchange[at + 4]);
+  else request.backend.takeNews(request, at);
+};
+
+module.exports = { HostBackend };

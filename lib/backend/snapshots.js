@@ -1,0 +1,136 @@
+'use strict';
+
+/** Reads what the native core says of its lock state. */
+
+const process = require('node:process');
+const { addon } = require('./addon.js');
+const { hostname } = require('../platform/machine.js');
+const { tokenOf } = require('../platform/numbers.js');
+
+/** @typedef {import('./addon.js').Snapshot} Snapshot */
+/** @typedef {import('./contract.js').CycleEntry} CycleEntry */
+/** @typedef {import('./contract.js').LockDetails} LockDetails */
+/** @typedef {import('./contract.js').LockInfo} LockInfo */
+/** @typedef {import('./contract.js').LockManagerSnapshot} LockManagerSnapshot */
+/** @typedef {import('./contract.js').LockMode} LockMode */
+
+const { WLK_SHARED } = addon;
+
+// An entry of a snapshot: struct wlk_lock_info, 32-bit numbers.
+const NAME = 0;
+const CLIENT = 1;
+const LOCK_MODE = 2;
+const HELD = 3;
+const LABEL = 4;
+const LOCK_LIMIT = 5;
+const LOCK_WEIGHT = 6;
+const AGE = 7;
+/** Two halves, the lower one first. */
+const LOCK_TOKEN = 8;
+const INFO_SIZE = 10;
+/** WLK_NO_LABEL */
+const NO_LABEL = 2 ** 32 - 1;
+
+/**
+ * @param {number} mode
+ * @returns {LockMode}
+ */
+const modeOf = (mode) => (mode === WLK_SHARED ? 'shared' : 'exclusive');
+
+/**
+ * @param {Snapshot} snapshot
+ * @returns {CycleEntry[]}
+ */
+function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pids }) {
+  const numbers = new Uint32Array(locks);
+  /** @type {CycleEntry[]} */
+  const all = [];
+  for (let i = 0; i < numbers.length; i += INFO_SIZE) {
+    const client = numbers[i + CLIENT];
+    const label = numbers[i + LABEL];
+    const isHeld = numbers[i + HELD] === 1;
+    const age = numbers[i + AGE];
+    all[all.length] = {
+      clientId: clientIds[client],
+      mode: modeOf(numbers[i + LOCK_MODE]),
+      name: names[numbers[i + NAME]],
+      label: label === NO_LABEL ? '' : names[label],
+      host: hostname(),
+      pid: pids ? pids[client] : process.pid,
+      threadId: threadIds[client],
+      threadName: threadNames[client],
+      waited: isHeld ? 0 : age,
+      held: isHeld ? age : 0,
+      limit: numbers[i + LOCK_LIMIT],
+      weight: numbers[i + LOCK_WEIGHT],
+      token: tokenOf(numbers[i + LOCK_TOKEN], numbers[i + LOCK_TOKEN + 1]),
+      isHeld,
+    };
+  }
+  return all;
+}
+
+/**
+ * @param {Snapshot} snapshot
+ * @returns {LockDetails[]}
+ */
+function detailsOf(snapshot) {
+  const entries = detailsWithState(snapshot);
+  /** @type {LockDetails[]} */
+  const all = [];
+  for (let i = 0; i < entries.length; i++) {
+    const { isHeld: _, ...details } = entries[i];
+    all[i] = details;
+  }
+  return all;
+}
+
+/**
+ * @param {Snapshot} snapshot
+ * @returns {LockManagerSnapshot}
+ */
+function stateOf({ names, clientIds, locks }) {
+  const numbers = new Uint32Array(locks);
+  /** @type {LockManagerSnapshot} */
+  const state = { held: [], pending: [] };
+  for (let i = 0; i < numbers.length; i += INFO_SIZE) {
+    /** @type {LockInfo} */
+    const info = {
+      clientId: clientIds[numbers[i + CLIENT]],
+      mode: modeOf(numbers[i + LOCK_MODE]),
+      name: names[numbers[i + NAME]],
+    };
+    (numbers[i + HELD] ? state.held : state.pending).push(info);
+  }
+  return state;
+}
+
+/**
+ * @param {Snapshot} snapshot
+ * @returns {import('./contract.js').DetailedSnapshot}
+ */
+function detailedStateOf(snapshot) {
+  /** @type {Map<string, LockDetails[]>} */
+  const held = new Map();
+  /** @type {Map<string, number>} */
+  const ahead = new Map();
+  /** @type {import('./contract.js').DetailedSnapshot} */
+  const state = { held: [], pending: [] };
+  // The locks of a name come before its queue.
+  for (const { isHeld, ...info } of detailsWithState(snapshot)) {
+    const { name: on } = info;
+    if (isHeld) {
+      const locks = held.get(on);
+      if (locks) locks.push(info);
+      else held.set(on, [info]);
+      state.held.push(info);
+    } else {
+      const before = ahead.get(on) ?? 0;
+      ahead.set(on, before + 1);
+      state.pending.push({ ...info, blockedBy: held.get(on) ?? [], ahead: before });
+    }
+  }
+  return state;
+}
+
+module.exports = { detailedStateOf, detailsOf, detailsWithState, stateOf };

@@ -1,0 +1,61 @@
+'use strict';
+
+const { Promise, then } = require('../platform/intrinsics.js');
+const { asyncDispose } = require('../platform/realm.js');
+const { createLockManager } = require('./lock-manager.js');
+
+/** @typedef {import('../backend/contract.js').Backend} Backend */
+
+/**
+ * A storage bucket that was opened (2.2, 6.1): a lock manager, in whatever scope its backend has.
+ * Others who opened the same one are not touched by what is done here.
+ */
+class Bucket {
+  #backend;
+  /** @type {Promise<void> | undefined} */
+  #ready;
+  /** @type {Promise<void> | undefined} */
+  #closed;
+
+  /**
+   * @param {string} name
+   * @param {Backend} backend this bucket's alone
+   */
+  constructor(name, backend) {
+    this.name = name;
+    this.locks = createLockManager(backend);
+    this.#backend = backend;
+    Object.freeze(this);
+  }
+
+  /**
+   * @returns {Promise<void>} resolves when it is open, rejects with why it could not be opened;
+   *   then who asks again has it tried again. Requests wait for that by themselves
+   */
+  get ready() {
+    if (this.#ready) return this.#ready;
+    const ready = this.#backend.ready ?? Promise.resolve();
+    this.#ready = ready;
+    // Who does not look at it is told by his requests.
+    then(ready, undefined, () => {
+      this.#ready = undefined;
+    });
+    return ready;
+  }
+
+  /**
+   * Gives back what is held through this bucket: those locks are lost. What is pending, and later
+   * requests, fail with an `InvalidStateError`.
+   * @returns {Promise<void>} resolves when that is done
+   */
+  close() {
+    this.#closed ??= this.#backend.close();
+    return this.#closed;
+  }
+
+  [asyncDispose]() {
+    return this.close();
+  }
+}
+
+module.exports = { Bucket };

@@ -1,0 +1,110 @@
+'use strict';
+
+/**
+ * What `openBucket` of an engine returns: a bucket that also tells what becomes of its session, by
+ * `state`, and by the events `suspect`, `lost` and `open`.
+ */
+
+const { ClusterBackend } = require('../cluster/backend.js');
+const { TTL } = require('../cluster/ttl.js');
+const { Event, EventTarget, asyncDispose } = require('../platform/realm.js');
+const { Bucket } = require('./bucket.js');
+const { typeError } = require('../platform/errors.js');
+const { needArguments, takeOnly, toDOMString } = require('../standard/webidl.js');
+
+const { assign } = Object;
+
+/** @typedef {import('../cluster/adapter.js').Adapter} Adapter */
+/** @typedef {InstanceType<typeof ClusterBucket>} ClusterBucketType */
+
+const OPEN_BUCKET = "'openBucket'";
+
+const TOLD = ['suspect', 'lost', 'open'];
+
+/**
+ * A storage bucket on an engine.
+ *
+ * - `suspect`: the server does not answer; locks are held until their lease ends. `event.cause`
+ *   tells why.
+ * - `lost`: all locks were lost; `event.reason` (see LockLostError) and `event.cause` tell why.
+ *   What waits is asked for again as soon as there is a new session.
+ * - `open`: there is a session, or it is renewed again.
+ */
+class ClusterBucket extends EventTarget {
+  #bucket;
+  #backend;
+
+  /**
+   * @param {string} name
+   * @param {Adapter} adapter this bucket's alone
+   * @param {object} options
+   * @param {number} options.ttl milliseconds that a lease lasts
+   * @param {string} [options.label] of requests that have none
+   */
+  constructor(name, adapter, { ttl, label }) {
+    super();
+    this.#backend = new ClusterBackend(adapter, {
+      ttl,
+      label,
+      onChange: ({ state, reason, cause }) => {
+        if (!TOLD.includes(state)) return;
+        this.dispatchEvent(assign(new Event(state), { reason, cause }));
+      },
+    });
+    this.#bucket = new Bucket(name, this.#backend);
+  }
+
+  get name() {
+    return this.#bucket.name;
+  }
+
+  get locks() {
+    return this.#bucket.locks;
+  }
+
+  /** @returns {Promise<void>} see Bucket; rejects also if it was not open within a `ttl` */
+  get ready() {
+    return this.#bucket.ready;
+  }
+
+  /** @returns {import('../cluster/session.js').State} of its session */
+  get state() {
+    return this.#backend.state;
+  }
+
+  /** @returns {Promise<void>} see Bucket */
+  close() {
+    return this.#bucket.close();
+  }
+
+  [asyncDispose]() {
+    return this.close();
+  }
+}
+
+/**
+ * What `openBucket(name, options)` of every engine does.
+ * @param {number} count of its arguments
+ * @param {any} givenName
+ * @param {any} givenOptions
+ * @param {readonly string[]} names of the engine's own options, besides `ttl` and `label`
+ * @param {(name: string, options: any) => Adapter} adapterOf
+ * @returns {ClusterBucket}
+ * @throws {TypeError} options that cannot be right
+ */
+function openClusterBucket(count, givenName, givenOptions, names, adapterOf) {
+  needArguments(count, 2, OPEN_BUCKET);
+  const name = toDOMString(givenName, OPEN_BUCKET, 'The name');
+  takeOnly(givenOptions, [...names, 'ttl', 'label'], OPEN_BUCKET);
+  const options = Object(givenOptions);
+  const { ttl = TTL.usual, label } = options;
+  if (typeof ttl !== 'number' || !(ttl >= TTL.least && ttl <= TTL.most)) {
+    throw typeError(OPEN_BUCKET, `The 'ttl' option is not from ${TTL.least} to ${TTL.most}.`);
+  }
+  return new ClusterBucket(name, adapterOf(name, options), {
+    ttl,
+    label: label === undefined ? undefined : toDOMString(label, OPEN_BUCKET, "The 'label' option"),
+  });
+}
+
+module.exports = { ClusterBucket, OPEN_BUCKET, openClusterBucket };

@@ -1,0 +1,59 @@
+'use strict';
+
+/**
+ * Mutex, RWLock and Semaphore of the entry of a wider scope: one with a name is of that scope, not
+ * of the process, if nothing else is said.
+ */
+
+const { typeError } = require('../platform/errors.js');
+const { Mutex, RWLock } = require('./mutex.js');
+const { Semaphore } = require('./semaphore.js');
+
+const { defineProperty } = Object;
+
+/** @typedef {typeof import('./lock-manager.js').LockManager} LockManager */
+
+/**
+ * @typedef {object} Scope
+ * @property {InstanceType<LockManager>} [locks] of the default bucket, if there is one
+ * @property {(name: string) => { locks: any }} [openBucket] if a bucket is opened by its name alone
+ */
+
+/**
+ * @param {Scope} scope
+ * @returns {{ Mutex: typeof Mutex, RWLock: typeof RWLock, Semaphore: typeof Semaphore }}
+ */
+function scopedLocks({ locks, openBucket }) {
+  /**
+   * @param {any} name
+   * @param {any} options
+   * @param {string} kind for the message
+   */
+  const within = (name, options, kind) => {
+    if (typeof name !== 'string') return options;
+    const bucket = options?.bucket;
+    if (typeof bucket === 'string' && openBucket) {
+      return { ...options, bucket: openBucket(bucket) };
+    }
+    if (typeof bucket === 'object' || options?.locks !== undefined) return options;
+    if (locks && bucket === undefined) return { ...options, locks };
+    throw typeError(
+      `'new ${kind}'`,
+      "It needs the option 'locks', a lock manager, or 'bucket', what openBucket returned: here " +
+        'nothing is shared by a name alone.',
+    );
+  };
+  /** @param {any} Base @returns {any} */
+  const scoped = (Base) => {
+    const Scoped = class extends Base {
+      /** @param {any} [name] @param {any} [options] */
+      constructor(name, options) {
+        super(name, within(name, options, Base.name));
+      }
+    };
+    return defineProperty(Scoped, 'name', { value: Base.name, configurable: true });
+  };
+  return { Mutex: scoped(Mutex), RWLock: scoped(RWLock), Semaphore: scoped(Semaphore) };
+}
+
+module.exports = { scopedLocks };

@@ -1,0 +1,67 @@
+'use strict';
+
+/**
+ * `web-locks/profile`: who waited for whom. Preloaded, it profiles the program from its start to
+ * its end:
+ *
+ *   node --import web-locks/profile app.js
+ *
+ * WEB_LOCKS_PROFILE names the file, WEB_LOCKS_PROFILE_SIZE the bytes for each thread; with
+ * WEB_LOCKS_PROFILE_SITES=0 it costs less and knows no call sites. Imported by code it does nothing
+ * before `startProfile()`.
+ */
+
+const path = require('node:path');
+const process = require('node:process');
+const { isMainThread } = require('node:worker_threads');
+const { SIZES, isProfileSize, startProfile } = require('./profile/profile.js');
+
+/** @returns {boolean} whether the command line or NODE_OPTIONS has this module loaded */
+function isPreloaded() {
+  const words = [...process.execArgv, ...(process.env.NODE_OPTIONS ?? '').split(/\s+/)];
+  return words.some((word, i) => {
+    const joined = /^--(?:import|require)=(.*)$/.exec(word);
+    if (joined) return isThis(joined[1]);
+    return /^(?:--import|--require|-r)$/.test(words[i - 1]) && isThis(word);
+  });
+}
+
+/** @param {string} specifier */
+const isThis = (specifier) =>
+  specifier === 'web-locks/profile' ||
+  path.resolve(specifier.replace(/^file:\/\//, '')).replace(/\.mjs$/, '.js') === __filename;
+
+/**
+ * A signal that would have ended the process ends it after the profile was written.
+ * @param {NodeJS.Signals} signal
+ * @param {{ end: () => void }} profile
+ */
+function stopOn(signal, profile) {
+  const listener = () => {
+    // The program has its own way to end, and gets to its 'exit'.
+    if (process.listenerCount(signal) > 1) return;
+    profile.end();
+    process.off(signal, listener);
+    process.kill(process.pid, signal);
+  };
+  process.on(signal, listener);
+}
+
+if (isPreloaded()) {
+  const { env } = process;
+  const size = env.WEB_LOCKS_PROFILE_SIZE ? Number(env.WEB_LOCKS_PROFILE_SIZE) : undefined;
+  if (size !== undefined && !isProfileSize(size)) {
+    throw new RangeError(`WEB_LOCKS_PROFILE_SIZE is not ${SIZES}.`);
+  }
+  const profile = startProfile({
+    file: env.WEB_LOCKS_PROFILE || undefined,
+    size,
+    sites: env.WEB_LOCKS_PROFILE_SITES !== '0',
+  });
+  if (isMainThread) {
+    stopOn('SIGINT', profile);
+    stopOn('SIGTERM', profile);
+  }
+}
+
+module.exports = { startProfile };

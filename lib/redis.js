@@ -1,0 +1,47 @@
+'use strict';
+
+/**
+ * `web-locks/redis`: what every entry has, with an `openBucket` whose locks are shared by all who
+ * reach a Redis or a Valkey (docs/CLUSTER.md). It has no `locks`: those would be of some other
+ * scope.
+ */
+
+const { RedisAdapter } = require('./cluster/redis.js');
+const { openClusterBucket } = require('./extensions/cluster-bucket.js');
+const { scopedLocks } = require('./extensions/scoped.js');
+const shared = require('./shared.js');
+
+/** @typedef {import('./extensions/cluster-bucket.js').ClusterBucketType} ClusterBucket */
+
+const OPTIONS = ['client', 'shards', 'strict', 'failover'];
+
+/**
+ * Opens a storage bucket in a Redis. Returns at once; what cannot be opened is told by `ready`, and
+ * by the requests.
+ * @param {string} name any string; all who open the same name at the same server share the bucket
+ * @param {object} options
+ * @param {import('./cluster/redis-link.js').Client} options.client of node-redis or ioredis, also
+ *   to a cluster; it is only duplicated
+ * @param {number} [options.ttl] milliseconds after which a process that is gone has lost its locks,
+ *   2,000 to 3,600,000; by default 10,000. The same for all who open the bucket
+ * @param {number} [options.shards] in how many slots of a cluster the names are, 1 to 64; by
+ *   default 1. The same for all who open the bucket
+ * @param {boolean} [options.strict] refuses a server that would go on when it is split off
+ * @param {'ignore'} [options.failover] takes a server that does not tell its run_id
+ * @param {string} [options.label] for `details`, of requests that have none
+ * @returns {ClusterBucket}
+ * @throws {TypeError} options that cannot be right
+ */
+function openBucket(name, options) {
+  return openClusterBucket(
+    arguments.length,
+    name,
+    options,
+    OPTIONS,
+    (bucket, { client, shards, strict, failover }) => {
+      return new RedisAdapter(bucket, { client, shards, strict, failover });
+    },
+  );
+}
+
+module.exports = { ...shared, ...scopedLocks({}), openBucket };

@@ -1,0 +1,35 @@
+'use strict';
+
+/**
+ * What every entry has: all but `locks` and `openBucket`, which are of one scope each.
+ */
+
+const {
+  DeadlockError,
+  LockError,
+  LockLostError,
+  LockQueueFullError,
+  LockStolenError,
+  LockTimeoutError,
+} = require('./extensions/lock-errors.js');
+const { LockHandle } = require('./extensions/lock-handle.js');
+const { LockManager } = require('./extensions/lock-manager.js');
+const { Lock } = require('./extensions/losing.js');
+const { Mutex, RWLock } = require('./extensions/mutex.js');
+const { Semaphore } = require('./extensions/semaphore.js');
+require('./extensions/fencing.js');
+
+module.exports = {
+  DeadlockError,
+  Lock,
+  LockError,
+  LockHandle,
+  LockLostError,
+  LockManager,
+  LockQueueFullError,
+  LockStolenError,
+  LockTimeoutError,
+  Mutex,
+  RWLock,
+  Semaphore,
+};

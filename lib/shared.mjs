@@ -1,0 +1,17 @@
+// What every entry has, under ESM names, so that both give the same instances.
+import shared from './shared.js';
+
+export const {
+  DeadlockError,
+  Lock,
+  LockError,
+  LockHandle,
+  LockLostError,
+  LockManager,
+  LockQueueFullError,
+  LockStolenError,
+  LockTimeoutError,
+  Mutex,
+  RWLock,
+  Semaphore,
+} = shared;

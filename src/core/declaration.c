@@ -1,0 +1,102 @@
+#include "declaration.h"
+
+#include "alloc.h"
+
+#include <string.h>
+
+/* Where a request is in the queue before it is there: behind all. */
+#define LAST UINT64_MAX
+
+/* Adds the locks among `locks` that declare, as what `inner` is made inside of. */
+static void set_nesting(
+    struct wlk_declaration *inner, struct wlk_request *const *locks, uint32_t count)
+{
+  for (uint32_t i = 0; i < count; i++) {
+    struct wlk_declaration *outer = locks[i]->declaration;
+    if (!outer || !outer->declares) continue;
+    struct wlk_nesting *nesting = &inner->nesting[inner->nesting_count++];
+    wlk_list_init(&nesting->by_lock);
+    nesting->inner = inner;
+    nesting->outer = outer;
+  }
+}
+
+struct wlk_declaration *wlk_declaration_new(
+    struct wlk_request *request, const struct wlk_extra *extra)
+{
+  uint32_t inside_count = extra->reject_deadlock ? extra->inside_count : 0;
+  size_t label_size = extra->label_length * sizeof *extra->label;
+  struct wlk_declaration *declaration =
+      wlk_alloc(sizeof *declaration + inside_count * sizeof(struct wlk_nesting) + label_size);
+  if (!declaration) return NULL;
+  memset(declaration, 0, sizeof *declaration);
+  declaration->request = request;
+  declaration->declares = extra->reject_deadlock;
+  declaration->label_length = extra->label_length;
+  declaration->order = LAST;
+  wlk_list_init(&declaration->by_writer);
+  wlk_list_init(&declaration->inner);
+  set_nesting(declaration, extra->inside, inside_count);
+  if (label_size > 0)
+    memcpy(declaration->nesting + declaration->nesting_count, extra->label, label_size);
+  return declaration;
+}
+
+const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration)
+{
+  return (const uint16_t *)(const void *)(declaration->nesting + declaration->nesting_count);
+}
+
+/* ---- what is pending ---- */
+
+/* Also for those that are in no ring: nothing happens. */
+static void append_writer(struct wlk_declaration *declaration)
+{
+  struct wlk_resource *resource = declaration->request->resource;
+  if (declaration->request->mode == WLK_SHARED && declaration->request->weight == 0) return;
+  if (resource->writer)
+    wlk_list_append(&resource->writer->by_writer, &declaration->by_writer);
+  else
+    resource->writer = declaration;
+}
+
+static void remove_writer(struct wlk_declaration *declaration)
+{
+  struct wlk_resource *resource = declaration->request->resource;
+  struct wlk_link *link = &declaration->by_writer;
+  if (resource->writer == declaration)
+    resource->writer =
+        wlk_list_is_empty(link) ? NULL : WLK_ITEM(link->next, struct wlk_declaration, by_writer);
+  wlk_list_remove(link);
+}
+
+void wlk_declare(struct wlk_process *process, struct wlk_request *request)
+{
+  struct wlk_declaration *declaration = request->declaration;
+  if (!declaration || !declaration->declares) return;
+  declaration->pending = true;
+  declaration->order = process->declared++;
+  append_writer(declaration);
+  for (uint32_t i = 0; i < declaration->nesting_count; i++) {
+    struct wlk_nesting *nesting = &declaration->nesting[i];
+    wlk_list_append(&nesting->outer->inner, &nesting->by_lock);
+  }
+}
+
+void wlk_withdraw_declaration(struct wlk_process *process, struct wlk_request *request)
+{
+  (void)process;
+  struct wlk_declaration *declaration = request->declaration;
+  if (!declaration || !declaration->pending) return;
+  declaration->pending = false;
+  remove_writer(declaration);
+  for (uint32_t i = 0; i < declaration->nesting_count; i++)
+    wlk_list_remove(&declaration->nesting[i].by_lock);
+}
+
+void wlk_forget_lock(struct wlk_process *process, struct wlk_request *lock)
+{
+  (void)process;
+  if (!lock->declaration) return;
+  WLK_LIST_DRAIN (link, &lock->declaration->inner) wlk_list_remove(link);
+}

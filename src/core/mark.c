@@ -1,0 +1,111 @@
+#include "mark.h"
+
+#include "alloc.h"
+
+#include <string.h>
+
+struct wlk_entry *wlk_mark_new(uint32_t length)
+{
+  struct wlk_mark *mark = wlk_alloc(sizeof *mark + length * sizeof mark->name[0]);
+  if (!mark) return NULL;
+  mark->entry.next = NULL;
+  mark->entry.name = mark->name;
+  mark->until = 0;
+  mark->token = 0;
+  return &mark->entry;
+}
+
+static struct wlk_mark *find(const struct wlk_resource *resource)
+{
+  struct wlk_entry *entry = wlk_table_find(&resource->part->marks, &resource->entry);
+  return entry ? WLK_ITEM(entry, struct wlk_mark, entry) : NULL;
+}
+
+/* Whether the lock that the mark was made for last is held. */
+static bool can_be_set(const struct wlk_part *part, const struct wlk_mark *mark)
+{
+  const struct wlk_entry *entry = wlk_table_find(&part->resources, &mark->entry);
+  if (!entry) return false;
+  const struct wlk_resource *resource = WLK_ITEM(entry, struct wlk_resource, entry);
+  return !wlk_list_is_empty(&resource->held) &&
+         WLK_REQUEST_OF(resource->held.next, by_resource)->token == mark->token;
+}
+
+/* Looks at the mark that was not looked at for longest. */
+static void drop_if_over(
+    struct wlk_turn *turn, struct wlk_part *part, uint64_t now, struct wlk_entry **unused)
+    WLK_REQUIRES(turn->shard->mutex)
+{
+  if (wlk_list_is_empty(&part->marks_by_look)) return;
+  struct wlk_mark *mark = WLK_ITEM(part->marks_by_look.next, struct wlk_mark, by_look);
+  wlk_list_remove(&mark->by_look);
+  if (mark->until > now || can_be_set(part, mark)) {
+    wlk_list_append(&part->marks_by_look, &mark->by_look);
+    return;
+  }
+  wlk_turn_remove(turn, &part->marks, &mark->entry);
+  mark->entry.next = *unused;
+  *unused = &mark->entry;
+}
+
+static struct wlk_mark *insert(
+    struct wlk_turn *turn, const struct wlk_resource *resource, struct wlk_entry *entry)
+    WLK_REQUIRES(turn->shard->mutex)
+{
+  struct wlk_mark *mark = WLK_ITEM(entry, struct wlk_mark, entry);
+  uint32_t length = resource->entry.length;
+  if (length > 0) memcpy(mark->name, resource->name, length * sizeof mark->name[0]);
+  mark->entry.length = length;
+  mark->entry.hash = resource->entry.hash;
+  wlk_turn_insert(turn, &resource->part->marks, &mark->entry);
+  wlk_list_append(&resource->part->marks_by_look, &mark->by_look);
+  return mark;
+}
+
+enum wlk_status wlk_mark_prepare(
+    struct wlk_turn *turn, const struct wlk_request *lock, struct wlk_entry **unused)
+{
+  const struct wlk_resource *resource = lock->resource;
+  uint64_t now = wlk_port_now(true);
+  struct wlk_mark *mark = find(resource);
+  if (!mark) {
+    struct wlk_entry *fresh = *unused;
+    if (!fresh) return WLK_NO_MEMORY;
+    *unused = NULL;
+    for (int i = 0; i < 2; i++) drop_if_over(turn, resource->part, now, unused);
+    mark = insert(turn, resource, fresh);
+  }
+  if (mark->until > now) return WLK_MARKED;
+  mark->token = lock->token;
+  return WLK_OK;
+}
+
+bool wlk_mark_set(const struct wlk_request *lock, uint64_t keep)
+{
+  struct wlk_mark *mark = find(lock->resource);
+  if (!mark || mark->token != lock->token) return false;
+  uint64_t now = wlk_port_now(true);
+  mark->until = keep > UINT64_MAX - now ? UINT64_MAX : now + keep;
+  return true;
+}
+
+void wlk_marks_free(struct wlk_entry *marks)
+{
+  while (marks) {
+    struct wlk_mark *mark = WLK_ITEM(marks, struct wlk_mark, entry);
+    marks = marks->next;
+    wlk_free(mark);
+  }
+}
+
+void wlk_marks_clear(struct wlk_manager *manager)
+{
+  for (int i = 0; i < WLK_SHARDS; i++) {
+    struct wlk_part *part = &manager->parts[i];
+    WLK_LIST_DRAIN (link, &part->marks_by_look) {
+      wlk_list_remove(link);
+      wlk_free(WLK_ITEM(link, struct wlk_mark, by_look));
+    }
+    if (part->marks.chains != part->marks.least) wlk_free(part->marks.chains);
+  }
+}

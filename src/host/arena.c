@@ -1,0 +1,117 @@
+/* The segment as a whole: how it is made, seen and enlarged. */
+#include "names.h"
+#include "pool.h"
+#include "requests.h"
+
+#include <string.h>
+
+/* ---- making ---- */
+
+/* The token never goes back while the machine is up, whoever formatted the segment. A damaged one
+ * is not believed. */
+static uint64_t last_token(const struct wlh_header *header, uint64_t boot)
+{
+  return header->boot == boot && header->token < WLH_COUNT_MOST / 2 ? header->token : 0;
+}
+
+static void format_member(struct wlh_member *member)
+{
+  uint64_t gen = member->gen;
+  memset(member, 0, sizeof *member);
+  member->gen = gen;
+}
+
+void wlh_cells_format(
+    struct wlh_segment *segment, uint32_t ncells, uint64_t boot, const uint64_t hash_key[2])
+{
+  struct wlh_header *header = &segment->header;
+  uint64_t token = last_token(header, boot);
+  header->layout = WLH_LAYOUT;
+  header->incompat = 0;
+  header->compat = 0;
+  header->boot = boot;
+  header->ncells = ncells;
+  header->nmembers = WLH_MEMBERS;
+  header->joins = 0;
+  header->high = 1;
+  header->ticket = 1;
+  header->hash_key[0] = hash_key[0];
+  header->hash_key[1] = hash_key[1];
+  header->free = 0;
+  header->nfree = ncells - 1;
+  header->rebuilds = 0;
+  header->token = token;
+  memset(header->zeros, 0, sizeof header->zeros);
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) format_member(&segment->members[i]);
+  memset(segment->cells, 0, (size_t)(wlh_segment_bytes(ncells) - WLH_BYTES_BEFORE_CELLS));
+  for (size_t i = 0; i < WLH_MEMBERS / 64; i++) atomic_store(&header->owed[i], 0);
+  atomic_store(&header->word, 0);
+  atomic_store(&header->poisoned, 0);
+}
+
+/* ---- seeing ---- */
+
+void wlh_cells_attach(
+    struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes, uint32_t member,
+    bool (*alive)(void *data, uint32_t member), void *data)
+{
+  memset(arena, 0, sizeof *arena);
+  arena->segment = segment;
+  arena->bytes = bytes;
+  arena->member = member;
+  arena->alive = alive;
+  arena->data = data;
+}
+
+static bool is_count_of_cells(uint32_t ncells)
+{
+  bool is_power = (ncells & (ncells - 1)) == 0;
+  return is_power && ncells >= WLH_CELLS_LEAST && ncells <= WLH_CELLS_MOST;
+}
+
+enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now)
+{
+  struct wlh_header *header = wlh_header_of(arena);
+  arena->now = now;
+  if (atomic_load(&header->poisoned) != 0) arena->poisoned = true;
+  uint32_t ncells = header->ncells;
+  if (ncells != arena->ncells && !arena->poisoned) {
+    if (!is_count_of_cells(ncells) || ncells < arena->ncells || header->nmembers != WLH_MEMBERS)
+      wlh_damage(arena);
+    else if (arena->bytes < wlh_segment_bytes(ncells))
+      return WLH_CELLS_GREW;
+    else
+      arena->ncells = ncells;
+  }
+  const struct wlh_member *member = wlh_member_at(arena, arena->member);
+  bool expelled = arena->id != 0 && (member->state != 1 || member->id != arena->id);
+  return wlh_answer(arena, expelled ? WLH_CELLS_LOST : WLH_CELLS_OK);
+}
+
+uint32_t wlh_cells_free(const struct wlh_arena *arena)
+{
+  return wlh_header_of(arena)->nfree;
+}
+
+/* ---- enlarging ---- */
+
+/* The cells that come are where the buckets were, and behind. */
+static void double_cells(struct wlh_arena *arena)
+{
+  uint32_t ncells = arena->ncells * 2;
+  for (uint32_t i = arena->ncells; i < ncells; i++) {
+    uint32_t *kind = &arena->segment->cells[i].kind;
+    if (*kind != WLH_KIND_FREE) WLH_PUT(*kind, WLH_KIND_FREE);
+  }
+  wlh_commit(&wlh_header_of(arena)->ncells, ncells);
+  arena->ncells = ncells;
+}
+
+enum wlh_cells_status wlh_cells_grow(struct wlh_arena *arena, uint32_t ncells)
+{
+  if (arena->poisoned) return WLH_CELLS_POISONED;
+  if (ncells <= arena->ncells || ncells > WLH_CELLS_MOST) return WLH_CELLS_OK;
+  while (arena->ncells < ncells && arena->bytes >= wlh_segment_bytes(arena->ncells * 2))
+    double_cells(arena);
+  return wlh_cells_rebuild(arena);
+}

@@ -1,0 +1,187 @@
+/* See errand.h. */
+#include "errand.h"
+
+#include "news.h"
+#include "turn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void wlh_errand_fail(struct wlh_item *item, enum wlh_status status)
+{
+  wlh_errand_of(item)->status = status;
+}
+
+/* ---- from a view to a snapshot ---- */
+
+enum { CLIENT_ID_ROOM = 24 };
+
+/* Where the parts of a snapshot are in its one block of memory. */
+struct parts {
+  size_t locks, names, clients, tokens, pids, ids, units, size;
+};
+
+static size_t part(size_t *at, size_t count, size_t size)
+{
+  size_t begin = (*at + 7) & ~(size_t)7;
+  *at = begin + count * size;
+  return begin;
+}
+
+static struct parts measure(const struct wlh_view *view)
+{
+  struct parts parts;
+  size_t entries = view->entry_count;
+  size_t clients = view->client_count;
+  size_t at = sizeof(struct wlh_snapshot);
+  parts.locks = part(&at, entries, sizeof(struct wlk_lock_info));
+  parts.names = part(&at, 2 * entries, sizeof(struct wlk_name));
+  parts.clients = part(&at, clients, sizeof(struct wlk_client));
+  parts.tokens = part(&at, entries, sizeof(uint64_t));
+  parts.pids = part(&at, clients, sizeof(uint32_t));
+  parts.ids = part(&at, clients, CLIENT_ID_ROOM);
+  parts.units = part(&at, view->unit_count, sizeof(uint16_t));
+  parts.size = at;
+  return parts;
+}
+
+static uint32_t age_of(uint64_t since, uint64_t now)
+{
+  uint64_t age = now > since ? now - since : 0;
+  return age < UINT32_MAX ? (uint32_t)age : UINT32_MAX;
+}
+
+static void add_locks(
+    const struct wlh_view *view, const uint16_t *units, struct wlh_snapshot *snapshot, uint64_t now)
+{
+  struct wlk_snapshot *base = &snapshot->base;
+  for (uint32_t i = 0; i < view->entry_count; i++) {
+    const struct wlh_entry *entry = &view->entries[i];
+    /* Entries of a name follow each other, and have the same range. */
+    bool same = i > 0 && entry[-1].name == entry->name && entry[-1].name_units == entry->name_units;
+    uint32_t name = same ? base->locks[i - 1].name : (uint32_t)base->name_count++;
+    base->names[name] = (struct wlk_name){units + entry->name, entry->name_units};
+    uint32_t label = WLK_NO_LABEL;
+    if (entry->label_units > 0) {
+      label = (uint32_t)base->name_count++;
+      base->names[label] = (struct wlk_name){units + entry->label, entry->label_units};
+    }
+    base->locks[i] = (struct wlk_lock_info){
+        name,
+        entry->client,
+        entry->mode,
+        entry->held,
+        label,
+        entry->limit,
+        entry->weight,
+        age_of(entry->since, now),
+        (uint32_t)entry->token,
+        (uint32_t)(entry->token >> 32)};
+    snapshot->tokens[i] = entry->token;
+  }
+}
+
+static struct wlh_snapshot *make_snapshot(const struct wlh_view *view)
+{
+  struct parts parts = measure(view);
+  char *memory = calloc(1, parts.size);
+  if (!memory) return NULL;
+  struct wlh_snapshot *snapshot = (struct wlh_snapshot *)(void *)memory;
+  struct wlk_snapshot *base = &snapshot->base;
+  uint16_t *units = (uint16_t *)(void *)(memory + parts.units);
+  if (view->unit_count > 0) memcpy(units, view->units, view->unit_count * sizeof *units);
+  base->locks = (struct wlk_lock_info *)(void *)(memory + parts.locks);
+  base->names = (struct wlk_name *)(void *)(memory + parts.names);
+  base->clients = (struct wlk_client *)(void *)(memory + parts.clients);
+  snapshot->tokens = (uint64_t *)(void *)(memory + parts.tokens);
+  snapshot->pids = (uint32_t *)(void *)(memory + parts.pids);
+  base->lock_count = view->entry_count;
+  base->client_count = view->client_count;
+  for (uint32_t i = 0; i < view->client_count; i++) {
+    const struct wlh_client *client = &view->clients[i];
+    char *id = memory + parts.ids + (size_t)i * CLIENT_ID_ROOM;
+    (void)snprintf(id, CLIENT_ID_ROOM, "%08x-%u", (unsigned)(uint32_t)client->id, client->number);
+    base->clients[i] =
+        (struct wlk_client){id, {units + client->name, client->name_units}, client->thread};
+    snapshot->pids[i] = client->pid;
+  }
+  add_locks(view, units, snapshot, wlk_port_now(false));
+  return snapshot;
+}
+
+/* ---- on the helper ---- */
+
+static bool grow_part(void **items, uint32_t *capacity, uint32_t count, size_t size)
+{
+  if (count <= *capacity) return true;
+  uint32_t wanted = count + count / 4 + 16;
+  void *grown = realloc(*items, wanted * size);
+  if (!grown) return false;
+  *items = grown;
+  *capacity = wanted;
+  return true;
+}
+
+static bool grow_view(struct wlh_view *view)
+{
+  void *entries = view->entries;
+  void *clients = view->clients;
+  void *units = view->units;
+  bool grown = grow_part(&entries, &view->entry_capacity, view->entry_count, sizeof *view->entries);
+  view->entries = entries;
+  grown = grown &&
+          grow_part(&clients, &view->client_capacity, view->client_count, sizeof *view->clients);
+  view->clients = clients;
+  grown = grown && grow_part(&units, &view->unit_capacity, view->unit_count, sizeof *view->units);
+  view->units = units;
+  return grown;
+}
+
+static enum wlh_cells_status look_at_tables(struct wlh_bucket *bucket, struct wlh_errand *errand)
+{
+  enum wlh_cells_status status = wlh_cells_bury(&bucket->arena);
+  if (status != WLH_CELLS_OK) return status;
+  if (!errand->name) return wlh_cells_snapshot(&bucket->arena, &bucket->view);
+  return wlh_cells_snapshot_of(
+      &bucket->arena, errand->name, errand->units, errand->pending, &bucket->view);
+}
+
+/* Returns WLH_OK, NO_MEMORY, LOST. */
+static enum wlh_status take_snapshot(struct wlh_bucket *bucket, struct wlh_errand *errand)
+{
+  enum wlh_cells_status status;
+  do {
+    if (wlh_turn_wait(bucket) != WLH_IN) return WLH_LOST;
+    status = look_at_tables(bucket, errand);
+    wlh_turn_leave(bucket);
+    if (status == WLH_CELLS_FULL && !grow_view(&bucket->view)) return WLH_NO_MEMORY;
+  } while (status == WLH_CELLS_FULL);
+  if (status != WLH_CELLS_OK || wlh_is_lost(bucket)) return WLH_LOST;
+  errand->answer = make_snapshot(&bucket->view);
+  return errand->answer ? WLH_OK : WLH_NO_MEMORY;
+}
+
+void wlh_errand_do(struct wlh_bucket *bucket)
+{
+  struct wlh_item *item = NULL;
+  wlk_mutex_lock(&bucket->qmu);
+  if (!wlk_list_is_empty(&bucket->put_off)) {
+    item = WLK_ITEM(bucket->put_off.next, struct wlh_item, by_put_off);
+    if (item->op == WLH_OP_READY || item->op == WLH_OP_SNAPSHOT) {
+      wlh_take_off(bucket, item);
+    } else {
+      item = NULL;
+    }
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+  if (!item) return;
+  /* Its agent cannot take it away: errands are freed with mu only, until they were told. */
+  struct wlh_errand *errand = wlh_errand_of(item);
+  bool snapshot = item->op == WLH_OP_SNAPSHOT;
+  enum wlh_status status = snapshot ? take_snapshot(bucket, errand) : WLH_OK;
+  wlk_mutex_lock(&bucket->qmu);
+  errand->status = status;
+  wlh_tell(bucket, item, snapshot ? WLH_NEWS_SNAPSHOT : WLH_NEWS_READY, (uint32_t)status, 0);
+  wlk_mutex_unlock(&bucket->qmu);
+}

@@ -1,0 +1,437 @@
+/* See helper.h. */
+#include "helper.h"
+
+#include "bell.h"
+#include "errand.h"
+#include "news.h"
+#include "opening.h"
+#include "turn.h"
+
+#include <string.h>
+
+#define SHORTEST UINT64_C(50000)
+#define LONGEST  UINT64_C(100000000)
+
+enum { ACCEPTED = WLH_MEMBERS + WLH_MEMBERS / 2, AT_ONCE = 4096 };
+
+/* What the helper waits for: the places of `items` in wait_for_something. */
+enum {
+  ALARM,
+  DATAGRAM,
+  STREAM,
+  WATCH,
+  MEMBERS,
+  OTHERS = MEMBERS + WLH_MEMBERS,
+  ITEMS = OTHERS + ACCEPTED
+};
+
+/* ---- watching ---- */
+
+/* Forgets the number first: a forked child closes those it finds, see in_child. */
+static void close_descriptor(int *place)
+{
+  int descriptor = *place;
+  *place = -1;
+  wlh_port_shut(descriptor);
+}
+
+static void close_watch(struct wlh_watch *watch)
+{
+  close_descriptor(&watch->descriptor);
+}
+
+static void look_soon(struct wlh_watch *watch, uint64_t now)
+{
+  watch->look_at = now;
+  watch->since = now;
+}
+
+/* A dying process closes its sockets before its lock, by what its memory takes to be freed. We look
+ * again after an eighth of the time that this has taken so far, so we are late by no more. */
+static void look_later(struct wlh_watch *watch, uint64_t now)
+{
+  uint64_t interval = (now - watch->since) / 8;
+  if (interval < SHORTEST) interval = SHORTEST;
+  if (interval > LONGEST) interval = LONGEST;
+  watch->look_at = now + interval;
+}
+
+static bool is_set(const uint64_t *bits, uint32_t i)
+{
+  return (bits[i / 64] >> (i % 64)) & 1;
+}
+
+/* Looks whether those live of whom it is doubted. Inside. */
+static void look(struct wlh_bucket *bucket, uint64_t now)
+{
+  bool dead = false;
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    struct wlh_watch *watch = &bucket->watches[i];
+    if (is_set(bucket->suspects, i)) look_soon(watch, now);
+    if (watch->look_at == 0 || watch->look_at > now) continue;
+    watch->look_at = 0;
+    if (i == bucket->arena.member || !wlh_cells_is_member(&bucket->arena, i)) continue;
+    if (!wlh_port_alive(&bucket->port, i))
+      dead = true;
+    else
+      look_later(watch, now);
+  }
+  for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) bucket->suspects[i] = 0;
+  if (dead) (void)wlh_cells_bury(&bucket->arena);
+}
+
+/* Notes who is a member, if we have to watch them: a bit for each. Inside. */
+static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
+{
+  bool waits = wlh_cells_pending(&bucket->arena) > 0;
+  bucket->watching = waits;
+  bucket->joins = bucket->arena.segment->header.joins;
+  for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) members[i] = 0;
+  for (uint32_t i = 0; i < WLH_MEMBERS && waits; i++) {
+    if (i == bucket->arena.member || !wlh_cells_is_member(&bucket->arena, i)) continue;
+    members[i / 64] |= UINT64_C(1) << (i % 64);
+  }
+  return waits;
+}
+
+/* Connects to the members. Outside: who cannot be connected to is looked at soon. */
+static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, uint64_t now)
+{
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    struct wlh_watch *watch = &bucket->watches[i];
+    if (!is_set(members, i)) {
+      watch->look_at = 0; /* nobody needs to know */
+      continue;
+    }
+    if (watch->descriptor >= 0) continue;
+    if (wlh_port_connect(&bucket->port, i, &watch->descriptor) == WLH_SENT) {
+      watch->look_at = 0;
+    } else if (watch->look_at == 0) {
+      look_soon(watch, now + SHORTEST);
+    }
+  }
+}
+
+/* ---- a turn ---- */
+
+/* Notes why there is no room, for those who ask by wlh_bucket_failure. With mu. */
+static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  if (error == 0) {
+    (void)wlh_fail(
+        &bucket->failure, WLH_FULL,
+        "%s/bucket has as many cells as there can be, %u. Hold and request fewer locks at a time, "
+        "or use several buckets.",
+        bucket->port.path, (unsigned)WLH_CELLS_MOST);
+  } else {
+    (void)wlh_fail(
+        &bucket->failure, WLH_FULL, "%s/bucket: no room for %llu bytes: %s%s", bucket->port.path,
+        (unsigned long long)bytes, strerror(error), wlh_port_remedy(error));
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+/* Has the file hold what the first operation needs, and the tables use it. */
+static void make_room(struct wlh_bucket *bucket)
+{
+  uint32_t ncells = bucket->arena.ncells;
+  uint32_t wanted = ncells;
+  uint32_t missing = bucket->needed;
+  do {
+    wanted *= 2;
+  } while (wanted < WLH_CELLS_MOST && wanted - ncells < missing);
+  uint64_t bytes = wlh_segment_bytes(wanted);
+  int error = wanted > WLH_CELLS_MOST ? 0 : wlh_port_grow(&bucket->port, bytes);
+  bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
+  if (bucket->no_room) note_no_room(bucket, bytes, error);
+  if (bucket->no_room || wlh_turn_wait(bucket) != WLH_IN) return;
+  bucket->arena.bytes = wlh_port_size(&bucket->port);
+  (void)wlh_cells_grow(&bucket->arena, wanted);
+  wlh_turn_leave(bucket);
+}
+
+/* Does all there is to do. With mu. Returns whether we are still in it. */
+static bool work(struct wlh_bucket *bucket, bool *waits)
+{
+  uint64_t members[WLH_MEMBERS / 64];
+  enum wlh_done done;
+  bucket->no_room = false;
+  do {
+    if (wlh_turn_wait(bucket) != WLH_IN) return false;
+    look(bucket, wlh_port_time());
+    done = wlh_do_put_off(bucket, AT_ONCE);
+    *waits = find_members(bucket, members);
+    wlh_turn_leave(bucket);
+    wlh_empty_trash(bucket);
+    if (wlh_is_lost(bucket)) return false;
+    if (done == WLH_NEEDS_ROOM) make_room(bucket);
+    if (done == WLH_NEEDS_HELPER) wlh_errand_do(bucket);
+  } while (done != WLH_DONE_ALL && !wlh_is_lost(bucket));
+  watch_members(bucket, members, wlh_port_time());
+  return true;
+}
+
+/* Tries again to send what could not be sent. With mu. */
+static void pay_debts(struct wlh_bucket *bucket, uint64_t now)
+{
+  if (wlh_bell_pay_debts(bucket)) {
+    bucket->debt_at = 0;
+    return;
+  }
+  if (bucket->debt_at == 0)
+    bucket->debt_interval = SHORTEST;
+  else if (now < bucket->debt_at)
+    return;
+  else if (bucket->debt_interval < LONGEST)
+    bucket->debt_interval *= 2;
+  bucket->debt_at = now + bucket->debt_interval;
+}
+
+/* ---- waiting ---- */
+
+static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64_t now)
+{
+  uint64_t until = WLH_PORT_FOREVER;
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    uint64_t at = bucket->watches[i].look_at;
+    if (at != 0 && at < until) until = at;
+  }
+  if (bucket->debt_at != 0 && bucket->debt_at < until) until = bucket->debt_at;
+  /* Where nothing tells us that our sockets were deleted, we look ourselves. */
+  if (waits && bucket->port.watch < 0 && until > now + LONGEST) until = now + LONGEST;
+  if (until == WLH_PORT_FOREVER) return until;
+  return until > now ? until - now : 0;
+}
+
+static void accept_others(struct wlh_bucket *bucket)
+{
+  for (uint32_t i = 0; i < ACCEPTED; i++) {
+    if (bucket->accepted[i] >= 0) continue;
+    bucket->accepted[i] = wlh_port_accept(&bucket->port, &bucket->deaf);
+    if (bucket->accepted[i] < 0) return;
+  }
+  bucket->deaf = true;
+}
+
+/* Looks whether the file is the one that others find, and our sockets, too. */
+static void mend_files(struct wlh_bucket *bucket)
+{
+  uint64_t bytes = wlh_segment_bytes(bucket->arena.ncells);
+  if (bucket->port.watch >= 0) wlh_port_watched(&bucket->port);
+  const char *harm = wlh_port_harm(&bucket->port, bytes);
+  if (harm) {
+    wlh_set_lost(bucket, harm);
+  } else if (!wlh_port_bound(&bucket->port, bucket->arena.member)) {
+    (void)wlh_port_bind(&bucket->port, bucket->arena.member);
+    wlh_port_watch(&bucket->port, bucket->arena.member);
+  }
+}
+
+static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
+{
+  items[ALARM] = (struct wlh_wait_item){bucket->alarm, true, false, false};
+  items[DATAGRAM] = (struct wlh_wait_item){bucket->port.datagram, true, false, false};
+  items[STREAM] =
+      (struct wlh_wait_item){bucket->deaf ? -1 : bucket->port.stream, true, false, false};
+  items[WATCH] = (struct wlh_wait_item){bucket->port.watch, true, false, false};
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    int descriptor = bucket->watches[i].descriptor;
+    items[MEMBERS + i] = (struct wlh_wait_item){descriptor, false, false, false};
+  }
+  for (uint32_t i = 0; i < ACCEPTED; i++) {
+    items[OTHERS + i] = (struct wlh_wait_item){bucket->accepted[i], false, false, false};
+  }
+}
+
+/* Takes what came. Only the helper changes these descriptors. */
+static void take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *items)
+{
+  uint64_t now = wlh_port_time();
+  if (items[ALARM].ready) wlh_port_poked(bucket->alarm);
+  if (items[DATAGRAM].ready) wlh_port_receive(&bucket->port);
+  if (items[STREAM].ready) accept_others(bucket);
+  bool closed = items[DATAGRAM].hung_up || items[STREAM].hung_up || items[WATCH].hung_up;
+  if (items[WATCH].ready || closed || bucket->port.watch < 0) mend_files(bucket);
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    if (!items[MEMBERS + i].hung_up) continue;
+    close_watch(&bucket->watches[i]);
+    look_soon(&bucket->watches[i], now);
+  }
+  for (uint32_t i = 0; i < ACCEPTED; i++) {
+    if (!items[OTHERS + i].hung_up) continue;
+    close_descriptor(&bucket->accepted[i]);
+    bucket->deaf = false;
+  }
+}
+
+/* Serves the bucket until it is lost or to be left. With mu, but while it waits. */
+static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
+{
+  struct wlh_wait_item items[ITEMS];
+  bool waits = false;
+  for (;;) {
+    bool in = !wlh_is_lost(bucket) && !wlh_is_stopping(bucket) && work(bucket, &waits);
+    if (!in && (wlh_is_lost(bucket) || wlh_is_stopping(bucket))) return;
+    uint64_t now = wlh_port_time();
+    pay_debts(bucket, now);
+    uint64_t time = time_to_wait(bucket, waits, now);
+    fill_items(bucket, items);
+    wlk_mutex_unlock(&bucket->mu);
+    wlh_wake_agents(bucket);
+    wlh_port_wait(items, ITEMS, time);
+    wlk_mutex_lock(&bucket->mu);
+    take_items(bucket, items);
+  }
+}
+
+/* ---- the beginning and the end of a life ---- */
+
+static void begin_life(struct wlh_bucket *bucket)
+{
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    bucket->watches[i].descriptor = -1;
+    bucket->watches[i].look_at = 0;
+  }
+  for (uint32_t i = 0; i < ACCEPTED; i++) bucket->accepted[i] = -1;
+  bucket->deaf = false;
+  bucket->debt_at = 0;
+  bucket->watching = false;
+}
+
+static void end_life(struct wlh_bucket *bucket)
+{
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) close_watch(&bucket->watches[i]);
+  for (uint32_t i = 0; i < ACCEPTED; i++) close_descriptor(&bucket->accepted[i]);
+}
+
+/* Fails what was put off, if it is a question. With mu and qmu. */
+static void fail(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
+    WLK_REQUIRES(bucket->qmu)
+{
+  enum wlh_op op = item->op;
+  if (op == WLH_OP_TERMINATE || op == WLH_OP_RELEASE || op == WLH_OP_END) return;
+  wlh_take_off(bucket, item);
+  item->op = WLH_OP_NONE;
+  if (op == WLH_OP_REQUEST) {
+    wlh_request_of(item)->state = WLH_ENDED;
+    wlh_tell(bucket, item, WLH_NEWS_FAILED, (uint32_t)status, 0);
+  } else if (op == WLH_OP_READY || op == WLH_OP_SNAPSHOT) {
+    uint32_t news = op == WLH_OP_READY ? WLH_NEWS_READY : WLH_NEWS_SNAPSHOT;
+    wlh_errand_fail(item, status);
+    wlh_tell(bucket, item, news, (uint32_t)status, 0);
+  }
+}
+
+/* Fails what was asked for: the file cannot be opened. */
+static void fail_all(struct wlh_bucket *bucket, enum wlh_status status)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  struct wlk_link *next;
+  for (struct wlk_link *link = bucket->put_off.next; link != &bucket->put_off; link = next) {
+    next = link->next;
+    fail(bucket, WLK_ITEM(link, struct wlh_item, by_put_off), status);
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+/* Tells an agent that its request is lost, or its lock. With mu and qmu. */
+static void lose(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUIRES(bucket->qmu)
+{
+  wlh_forget_cell(bucket, request);
+  if (request->state == WLH_ASKING || request->state == WLH_ENDED) return;
+  bool waited = request->state == WLH_WAITING;
+  wlh_take_off(bucket, &request->item);
+  request->item.op = WLH_OP_NONE;
+  request->state = WLH_ENDED;
+  if (request->item.gone) {
+    wlh_trash(bucket, request);
+  } else if (!(request->item.event.news & WLK_NEWS_STOLEN)) {
+    /* Of a lock the token stays, as its grant may be news, too. */
+    uint32_t low = waited ? (uint32_t)WLH_LOST : request->item.event.token_low;
+    wlh_tell(
+        bucket, &request->item, waited ? WLH_NEWS_FAILED : WLH_NEWS_LOST, low,
+        request->item.event.token_high);
+  }
+}
+
+static void lose_all(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  WLK_LIST_FOR_EACH (by_bucket, &bucket->agents) {
+    struct wlh_agent *agent = WLK_ITEM(by_bucket, struct wlh_agent, by_bucket);
+    agent->cell = 0;
+    struct wlk_link *next;
+    for (struct wlk_link *link = agent->requests.next; link != &agent->requests; link = next) {
+      next = link->next;
+      lose(bucket, WLK_ITEM(link, struct wlh_request, by_agent));
+    }
+  }
+  const char *why = __atomic_load_n(&bucket->lost_why, __ATOMIC_RELAXED);
+  (void)wlh_fail(
+      &bucket->failure, WLH_LOST, "%s/bucket %s", bucket->port.path, why ? why : "was truncated");
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+/* Returns a descriptor that is to be closed when nobody waits for us. */
+static int live(struct wlh_bucket *bucket)
+{
+  int slow = -1;
+  struct wlh_failure failure = {WLH_OK, ""};
+  wlk_mutex_lock(&bucket->mu);
+  begin_life(bucket);
+  enum wlh_status status = wlh_member_open(bucket, &failure);
+  if (status == WLH_OK) {
+    serve(bucket);
+    end_life(bucket);
+    if (wlh_is_lost(bucket)) lose_all(bucket);
+    slow = wlh_member_close(bucket);
+  } else {
+    wlk_mutex_lock(&bucket->qmu);
+    bucket->failure = failure;
+    wlk_mutex_unlock(&bucket->qmu);
+    fail_all(bucket, status);
+  }
+  wlh_do_without_tables(bucket);
+  wlh_empty_trash(bucket);
+  wlk_mutex_unlock(&bucket->mu);
+  wlh_wake_agents(bucket);
+  return slow;
+}
+
+static void run(void *data)
+{
+  struct wlh_bucket *bucket = data;
+  for (bool done = false; !done;) {
+    int slow = live(bucket);
+    wlk_mutex_lock(&bucket->qmu);
+    done = wlh_is_stopping(bucket) || wlk_list_is_empty(&bucket->put_off);
+    if (done) {
+      bucket->running = false;
+      wlk_condition_broadcast(&bucket->ended);
+    }
+    wlk_mutex_unlock(&bucket->qmu); /* if done, the bucket may be gone from here on */
+    wlh_port_shut(slow);
+  }
+}
+
+/* ---- from other threads ---- */
+
+bool wlh_helper_start(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  if (!bucket->running) bucket->running = wlh_port_start(run, bucket) == 0;
+  bool running = bucket->running;
+  wlk_mutex_unlock(&bucket->qmu);
+  if (running) wlh_alarm(bucket);
+  return running;
+}
+
+void wlh_helper_stop(struct wlh_bucket *bucket)
+{
+  __atomic_store_n(&bucket->stop, 1, __ATOMIC_RELEASE);
+  wlh_alarm(bucket);
+  wlk_mutex_lock(&bucket->qmu);
+  while (bucket->running) wlk_condition_wait(&bucket->ended, &bucket->qmu);
+  wlk_mutex_unlock(&bucket->qmu);
+}

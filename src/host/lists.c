@@ -1,0 +1,85 @@
+#include "lists.h"
+
+static struct wlh_link *link_of(struct wlh_arena *arena, enum wlh_place place, uint32_t request)
+{
+  return &wlh_request_at(arena, request)->links[place];
+}
+
+void wlh_list_add(
+    struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request)
+{
+  uint32_t last = list->tail;
+  struct wlh_link *link = link_of(arena, place, request);
+  if (last != 0 && !wlh_expect_request(arena, last)) return;
+  WLH_PUT(link->next, 0);
+  WLH_PUT(link->prev, last);
+  if (last != 0)
+    WLH_PUT(link_of(arena, place, last)->next, request);
+  else
+    WLH_PUT(list->head, request);
+  WLH_PUT(list->tail, request);
+}
+
+void wlh_list_drop(
+    struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request)
+{
+  struct wlh_link link = *link_of(arena, place, request);
+  if (link.next != 0 && !wlh_expect_request(arena, link.next)) return;
+  if (link.prev != 0 && !wlh_expect_request(arena, link.prev)) return;
+  if (link.prev != 0)
+    WLH_PUT(link_of(arena, place, link.prev)->next, link.next);
+  else
+    WLH_PUT(list->head, link.next);
+  if (link.next != 0)
+    WLH_PUT(link_of(arena, place, link.next)->prev, link.prev);
+  else
+    WLH_PUT(list->tail, link.prev);
+}
+
+/* ---- sorting ---- */
+
+static uint32_t *next_of(struct wlh_arena *arena, uint32_t request)
+{
+  return &link_of(arena, WLH_BY_RESOURCE, request)->next;
+}
+
+static bool comes_first(struct wlh_arena *arena, uint32_t a, uint32_t b)
+{
+  return wlh_request_at(arena, a)->ticket <= wlh_request_at(arena, b)->ticket;
+}
+
+/* Of two sorted chains one; of equal tickets, those of `a` first. */
+static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b)
+{
+  uint32_t first = 0, last = 0;
+  while (a != 0 || b != 0) {
+    bool from_a = b == 0 || (a != 0 && comes_first(arena, a, b));
+    uint32_t *source = from_a ? &a : &b;
+    uint32_t request = *source;
+    *source = *next_of(arena, request);
+    if (last == 0)
+      first = request;
+    else
+      WLH_PUT(*next_of(arena, last), request);
+    last = request;
+  }
+  return first;
+}
+
+uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain)
+{
+  uint32_t bins[32] = {0}; /* bins[i] has none, or a sorted chain of 2^i */
+  while (chain != 0) {
+    uint32_t one = chain;
+    chain = *next_of(arena, one);
+    WLH_PUT(*next_of(arena, one), 0);
+    unsigned i = 0;
+    for (; i < 31 && bins[i] != 0; i++) {
+      one = merge(arena, bins[i], one);
+      bins[i] = 0;
+    }
+    bins[i] = one;
+  }
+  for (unsigned i = 0; i < 32; i++) chain = merge(arena, bins[i], chain);
+  return chain;
+}

@@ -1,0 +1,29 @@
+/* Lists of requests in a segment. All of it is derived: after a death the lists are made anew. */
+#ifndef WLH_LISTS_H
+#define WLH_LISTS_H
+
+#include "store.h"
+
+/* Puts a request, which is in no list of this place, at the end. Cost: O(1). */
+void wlh_list_add(
+    struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request);
+
+/* Takes a request out of the list that it is in. Cost: O(1). */
+void wlh_list_drop(
+    struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request);
+
+/* The request behind `request`; 0 if it is the last. */
+static inline uint32_t wlh_list_next(
+    const struct wlh_arena *arena, enum wlh_place place, uint32_t request)
+{
+  return wlh_request_at(arena, request)->links[place].next;
+}
+
+/* Sorts a chain of requests by ticket.
+ *   chain    the first request; each leads to the next by `links[WLH_BY_RESOURCE].next`, which has
+ *            no cycle
+ *   returns  the first of the sorted chain
+ *   cost     O(n log n), no memory */
+uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain);
+
+#endif

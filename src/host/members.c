@@ -1,0 +1,133 @@
+/* Members and their agents, and the mail of members. */
+#include "lists.h"
+#include "pool.h"
+#include "requests.h"
+
+/* ---- members ---- */
+
+enum wlh_cells_status wlh_cells_bury(struct wlh_arena *arena)
+{
+  for (uint32_t i = 0; i < WLH_MEMBERS && !arena->poisoned; i++)
+    if (wlh_cells_is_member(arena, i) && !wlh_lives(arena, i)) return wlh_cells_rebuild(arena);
+  return wlh_answer(arena, WLH_CELLS_OK);
+}
+
+static void write_version(struct wlh_member *member, const char *version)
+{
+  bool ended = false;
+  for (size_t i = 0; i < sizeof member->version; i++) {
+    ended = ended || i + 1 == sizeof member->version || version[i] == '\0';
+    WLH_PUT(member->version[i], ended ? '\0' : version[i]);
+  }
+}
+
+/* Has all who wait look whom they have to watch. */
+static void ring_all_who_wait(struct wlh_arena *arena)
+{
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++)
+    if (i != arena->member && wlh_cells_is_member(arena, i) &&
+        wlh_member_at(arena, i)->npending > 0)
+      arena->rung[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+enum wlh_cells_status wlh_cells_join(
+    struct wlh_arena *arena, uint64_t id, uint32_t pid, const char *version)
+{
+  struct wlh_header *header = wlh_header_of(arena);
+  struct wlh_member *member = wlh_member_at(arena, arena->member);
+  /* A predecessor is dead: we have its byte. */
+  enum wlh_cells_status status =
+      member->state == 0 ? wlh_cells_bury(arena) : wlh_cells_leave(arena);
+  if (status != WLH_CELLS_OK) return status;
+  WLH_PUT(member->id, id);
+  WLH_PUT(member->pid, pid);
+  WLH_PUT(member->since, arena->now);
+  write_version(member, version);
+  wlh_commit(&member->state, 1);
+  arena->id = id;
+  WLH_PUT(header->joins, header->joins + 1);
+  ring_all_who_wait(arena);
+  return wlh_answer(arena, WLH_CELLS_OK);
+}
+
+enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena)
+{
+  if (arena->poisoned) return WLH_CELLS_POISONED;
+  arena->id = 0;
+  wlh_commit(&wlh_member_at(arena, arena->member)->state, 0);
+  return wlh_cells_rebuild(arena);
+}
+
+uint32_t wlh_cells_pending(const struct wlh_arena *arena)
+{
+  return wlh_member_at(arena, arena->member)->npending;
+}
+
+bool wlh_cells_is_member(const struct wlh_arena *arena, uint32_t member)
+{
+  return wlh_member_at(arena, member)->state == 1;
+}
+
+/* ---- agents ---- */
+
+enum wlh_cells_status wlh_cells_add_agent(
+    struct wlh_arena *arena, uint32_t thread, uint32_t number, const uint16_t *name, uint32_t units,
+    uint32_t *agent)
+{
+  if (arena->poisoned) return WLH_CELLS_POISONED;
+  if (!wlh_cells_is_member(arena, arena->member)) return WLH_CELLS_LOST;
+  if (units > WLH_THREAD_NAME_UNITS) units = WLH_THREAD_NAME_UNITS;
+  if (wlh_header_of(arena)->nfree < 1 + wlh_text_cells(units)) return WLH_CELLS_FULL;
+  uint32_t text = wlh_text_put(arena, name, units);
+  *agent = wlh_pool_take(arena);
+  struct wlh_agent_cell *cell = wlh_agent_at(arena, *agent);
+  WLH_PUT(cell->member, arena->member);
+  WLH_PUT(cell->thread, thread);
+  WLH_PUT(cell->number, number);
+  WLH_PUT(cell->name, text);
+  WLH_PUT(cell->units, units);
+  WLH_PUT(cell->requests, (struct wlh_list){0});
+  wlh_commit_kind(arena, *agent, WLH_KIND_AGENT);
+  return wlh_answer(arena, WLH_CELLS_OK);
+}
+
+/* ---- mail ---- */
+
+/* Reads and marks one: the request is told by this, whatever comes of the letter. */
+static void take_one(struct wlh_arena *arena, uint32_t request, struct wlh_letter *letter)
+{
+  const struct wlh_request_cell *cell = wlh_request_at(arena, request);
+  bool broken = cell->kind == WLH_KIND_NEWS_BROKEN;
+  *letter = (struct wlh_letter){
+      .cookie = cell->cookie,
+      .request = request,
+      .agent = wlh_agent_at(arena, cell->agent)->number,
+      .news = broken ? WLH_TOLD_STOLEN : WLH_TOLD_GRANTED,
+      .token = cell->token,
+  };
+  if (broken) {
+    if (cell->untold != 0) letter->news |= WLH_TOLD_GRANTED;
+    letter->thief = cell->thief;
+  }
+  wlh_unmail(arena, request);
+  if (broken)
+    wlh_end_broken(arena, request);
+  else
+    wlh_commit_kind(arena, request, WLH_KIND_HELD);
+}
+
+uint32_t wlh_cells_take_mail(struct wlh_arena *arena, struct wlh_letter *letters, uint32_t capacity)
+{
+  uint32_t count = 0, request;
+  const struct wlh_member *member = wlh_member_at(arena, arena->member);
+  while (count < capacity && !arena->poisoned && (request = member->mail.head) != 0) {
+    if (!wlh_expect_request(arena, request)) break;
+    const struct wlh_request_cell *cell = wlh_request_at(arena, request);
+    if (cell->member != arena->member || !wlh_is_news(cell->kind)) {
+      wlh_damage(arena);
+      break;
+    }
+    take_one(arena, request, &letters[count++]);
+  }
+  return count;
+}

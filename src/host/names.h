@@ -1,0 +1,39 @@
+/* The names of a segment: RESOURCE cells in a hash table of chains. */
+#ifndef WLH_NAMES_H
+#define WLH_NAMES_H
+
+#include "store.h"
+
+/* Returns the hash that the table goes by. */
+uint32_t wlh_name_hash(const struct wlh_arena *arena, const uint16_t *name, uint32_t units);
+
+/* Finds a name; `units` at most WLH_NAME_MOST.
+ *   returns  its RESOURCE cell; 0 if there is none */
+uint32_t wlh_name_find(
+    struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash);
+
+/* How many cells a name needs. */
+uint32_t wlh_name_cells(uint32_t units);
+
+/* Adds a name that is not there. There are enough free cells. */
+uint32_t wlh_name_add(struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash);
+
+/* Removes a name that nobody holds or waits for. */
+void wlh_name_remove(struct wlh_arena *arena, uint32_t resource);
+
+/* Copies the name, `units` code units of it, to `to`. */
+void wlh_name_copy(struct wlh_arena *arena, uint32_t resource, uint16_t *to, uint32_t units);
+
+/* Whether two RESOURCE cells have the same name. */
+bool wlh_name_is_same(
+    const struct wlh_arena *arena, const struct wlh_resource_cell *a,
+    const struct wlh_resource_cell *b);
+
+/* For a rebuild: puts a RESOURCE cell, whose text is KEPT by this, into its bucket. The same name
+ * twice is damage. */
+void wlh_name_restore(struct wlh_arena *arena, uint32_t resource);
+
+/* For a rebuild: empties all buckets. */
+void wlh_names_clear(struct wlh_arena *arena);
+
+#endif

@@ -1,0 +1,47 @@
+/* See news.h. */
+#include "news.h"
+
+static void note_event(struct wlh_bucket *bucket, struct wlh_item *item, uint32_t news)
+{
+  struct wlh_agent *agent = item->agent;
+  item->event.news |= news;
+  if (wlk_list_is_empty(&item->by_event)) wlk_list_append(&agent->events, &item->by_event);
+  if (agent->awaited == item) {
+    wlk_condition_broadcast(&agent->unblocked);
+  } else if (!agent->woken && agent != bucket->caller) {
+    agent->woken = true;
+    wlk_list_append(&bucket->to_wake, &agent->by_wake);
+  }
+}
+
+void wlh_tell(
+    struct wlh_bucket *bucket, struct wlh_item *item, uint32_t news, uint32_t low, uint32_t high)
+{
+  if (item->gone || item->agent->terminating) return;
+  item->event.token_low = low;
+  item->event.token_high = high;
+  note_event(bucket, item, news);
+}
+
+void wlh_tell_theft(struct wlh_bucket *bucket, struct wlh_item *item, const struct wlh_thief *thief)
+{
+  if (item->gone || item->agent->terminating) return;
+  item->event.thief_thread = (uint32_t)thief->id;
+  item->event.thief_number = thief->number;
+  note_event(bucket, item, WLK_NEWS_STOLEN);
+}
+
+void wlh_wake_agents(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  WLK_LIST_DRAIN (link, &bucket->to_wake) {
+    struct wlh_agent *agent = WLK_ITEM(link, struct wlh_agent, by_wake);
+    wlk_list_remove(link);
+    agent->pins++;
+    wlk_mutex_unlock(&bucket->qmu);
+    agent->wake(agent->wake_data);
+    wlk_mutex_lock(&bucket->qmu);
+    if (--agent->pins == 0 && agent->terminating) wlk_condition_broadcast(&agent->unblocked);
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+}

@@ -1,0 +1,269 @@
+/* See opening.h. */
+#include "opening.h"
+
+#include "turn.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { CELLS_AT_FIRST = 256, OPEN_ROUNDS = 100 };
+
+#define BY_CELL_BYTES (WLH_CELLS_MOST * sizeof(struct wlh_request *))
+#define GENERATIONS   ((UINT64_C(1) << 48) - 1)
+
+static struct wlh_header *header_of(struct wlh_bucket *bucket)
+{
+  return &((struct wlh_segment *)bucket->port.map)->header;
+}
+
+static bool alive(void *data, uint32_t member)
+{
+  struct wlh_bucket *bucket = data;
+  return wlh_port_alive(&bucket->port, member);
+}
+
+/* Why a segment cannot be joined. */
+enum verdict { GOOD, FORMATLESS, FOREIGN_LAYOUT, POISONED, RETIRED };
+
+static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot)
+{
+  uint64_t size = wlh_port_size(&bucket->port);
+  struct wlh_header *header = header_of(bucket);
+  if (size < wlh_segment_bytes(WLH_CELLS_LEAST)) return FORMATLESS;
+  if (atomic_load(&header->magic) != WLH_MAGIC || header->boot != boot) return FORMATLESS;
+  if (header->layout != WLH_LAYOUT || header->incompat != 0) return FOREIGN_LAYOUT;
+  uint32_t ncells = header->ncells;
+  bool possible = ncells >= WLH_CELLS_LEAST && ncells <= WLH_CELLS_MOST &&
+                  (ncells & (ncells - 1)) == 0 && header->nmembers == WLH_MEMBERS;
+  if (!possible || size < wlh_segment_bytes(ncells)) return POISONED;
+  if (atomic_load(&header->poisoned)) return POISONED;
+  return atomic_load(&header->retired) ? RETIRED : GOOD;
+}
+
+/* Says whose the segment is that we cannot use. */
+static enum wlh_status say_why(
+    struct wlh_bucket *bucket, enum verdict verdict, struct wlh_failure *failure)
+{
+  struct wlh_segment *segment = bucket->port.map;
+  if (verdict != FOREIGN_LAYOUT) {
+    return wlh_fail(
+        failure, WLH_LOST,
+        "%s/bucket is damaged, and others still have it open: requests fail until they have closed "
+        "it or ended, and then it is made anew. fuser -v shows who they are.",
+        bucket->port.path);
+  }
+  uint32_t pid = 0;
+  char version[sizeof segment->members[0].version + 1] = "";
+  for (uint32_t i = 0; i < WLH_MEMBERS && pid == 0; i++) {
+    if (!wlh_port_alive(&bucket->port, i)) continue;
+    pid = segment->members[i].pid;
+    memcpy(version, segment->members[i].version, sizeof version - 1);
+  }
+  for (char *c = version; *c; c++) {
+    if (*c < ' ' || *c > '~') *c = '?';
+  }
+  if (pid == 0) { /* it is just opening it */
+    return wlh_fail(
+        failure, WLH_VERSION,
+        "%s/bucket is in use by another version of the package, which cannot share it with this "
+        "one, %s",
+        bucket->port.path, bucket->version);
+  }
+  return wlh_fail(
+      failure, WLH_VERSION,
+      "%s/bucket is in use by process %u with version %s of the package, which cannot share it "
+      "with this one, %s",
+      bucket->port.path, pid, version, bucket->version);
+}
+
+/* With the gate: makes the segment anew if nobody is a member. */
+static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
+{
+  struct wlh_header *header = header_of(bucket);
+  bool touch = wlh_port_size(&bucket->port) >= sizeof *header;
+  uint64_t key[2];
+  if (touch) atomic_store(&header->retired, 1);
+  atomic_thread_fence(memory_order_seq_cst);
+  if (wlh_port_any_alive(&bucket->port)) {
+    if (touch) atomic_store(&header->retired, 0);
+    enum verdict verdict = judge(bucket, boot);
+    return verdict == GOOD ? WLH_OK : say_why(bucket, verdict, failure);
+  }
+  if (touch) atomic_store(&header->magic, 0);
+  int error = wlh_port_grow(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
+  if (error != 0) {
+    return wlh_fail(
+        failure, WLH_FULL, "%s/bucket: no room for %u bytes: %s%s", bucket->port.path,
+        (unsigned)wlh_segment_bytes(CELLS_AT_FIRST), strerror(error), wlh_port_remedy(error));
+  }
+  if (!wlk_port_random(key, sizeof key)) {
+    return wlh_fail(failure, WLH_UNSUPPORTED, "the system gave no random bytes");
+  }
+  wlh_cells_format(bucket->port.map, CELLS_AT_FIRST, boot, key);
+  atomic_store(&header->retired, 0);
+  atomic_store(&header->magic, WLH_MAGIC);
+  return WLH_OK;
+}
+
+static enum wlh_status pass_gate(
+    struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
+{
+  /* Who is stopped at the gate must not keep us from closing, so this does not block. */
+  for (uint64_t sleep = 50000; !wlh_port_gate(&bucket->port);) {
+    if (wlh_is_stopping(bucket)) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
+    wlh_port_sleep(sleep);
+    if (sleep < 5000000) sleep *= 2;
+  }
+  enum wlh_status status = judge(bucket, boot) == GOOD ? WLH_OK : format(bucket, boot, failure);
+  wlh_port_leave_gate(&bucket->port);
+  return status;
+}
+
+/* Takes the byte lock of a number, one that is free of a predecessor's locks first. */
+static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
+{
+  struct wlh_segment *segment = bucket->port.map;
+  for (int pass = 0; pass < 2; pass++) {
+    for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+      if ((segment->members[i].state != 0) != (pass == 1)) continue;
+      if (!wlh_port_take(&bucket->port, i)) continue;
+      *member = i;
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Finds a good segment, or makes one, and takes a number in it. */
+static enum wlh_status find_number(
+    struct wlh_bucket *bucket, uint32_t *member, struct wlh_failure *failure)
+{
+  uint64_t boot = wlh_port_boot();
+  if (boot == 0) {
+    return wlh_fail(
+        failure, wlh_port_status_of(errno), "cannot read /proc/sys/kernel/random/boot_id: %s%s",
+        strerror(errno), wlh_port_status_of(errno) == WLH_FULL ? wlh_port_remedy(errno) : "");
+  }
+  for (int round = 0; round < OPEN_ROUNDS; round++) {
+    if (judge(bucket, boot) == GOOD) {
+      if (!take_number(bucket, member)) {
+        return wlh_fail(
+            failure, WLH_FULL,
+            "%s/bucket has %d members already: more processes cannot have it open. Let some of "
+            "them end or close it, or use several buckets.",
+            bucket->port.path, WLH_MEMBERS);
+      }
+      /* Either who formats sees our byte, or we see that he is about to. */
+      atomic_thread_fence(memory_order_seq_cst);
+      if (judge(bucket, boot) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;
+      wlh_port_drop(&bucket->port, *member);
+    }
+    enum wlh_status status = pass_gate(bucket, boot, failure);
+    if (status != WLH_OK) return status;
+    if (wlh_is_lost(bucket)) break;
+  }
+  return wlh_fail(failure, WLH_LOST, "%s/bucket changes while it is opened", bucket->port.path);
+}
+
+/* Enters as the new member. */
+static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct wlh_failure *failure)
+{
+  struct wlh_segment *segment = bucket->port.map;
+  uint64_t generation = (segment->members[member].gen + 1) & GENERATIONS;
+  segment->members[member].gen = generation;
+  bucket->me = generation << 16 | (member + 1);
+  wlh_cells_attach(&bucket->arena, segment, wlh_port_size(&bucket->port), member, alive, bucket);
+  int error = wlh_port_bind(&bucket->port, member);
+  if (error != 0) {
+    return wlh_fail(
+        failure, wlh_port_status_of(error),
+        "%s: a Unix socket cannot be bound here, or does not work: %s%s", bucket->port.path,
+        strerror(error), wlh_port_remedy(error));
+  }
+  enum wlh_way way = wlh_turn_wait(bucket);
+  if (way == WLH_SHUT) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
+  if (way == WLH_IN) {
+    (void)wlh_cells_join(&bucket->arena, bucket->id, wlh_port_pid(), bucket->version);
+    wlh_turn_leave(bucket);
+  }
+  if (!wlh_is_lost(bucket)) return WLH_OK;
+  return wlh_fail(failure, WLH_LOST, "%s/bucket was lost while it was opened", bucket->port.path);
+}
+
+/* Maps the file, and makes what else is there only while it is open. */
+static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failure)
+{
+  int error = wlh_port_map(&bucket->port, (size_t)wlh_segment_bytes(WLH_CELLS_MOST), &bucket->lost);
+  if (error == ENOBUFS) {
+    return wlh_fail(
+        failure, WLH_FULL,
+        "%s/bucket: too many buckets are open in this process. Close those that are not in use.",
+        bucket->port.path);
+  }
+  if (error != 0) {
+    return wlh_fail(
+        failure, wlh_port_status_of(error), "%s/bucket cannot be mapped: %s%s", bucket->port.path,
+        strerror(error), wlh_port_remedy(error));
+  }
+  bucket->by_cell = wlh_port_zeros(BY_CELL_BYTES);
+  if (!bucket->by_cell) return wlh_fail(failure, WLH_NO_MEMORY, "out of memory");
+  int alarm = wlh_port_alarm();
+  if (alarm < 0) {
+    return wlh_fail(
+        failure, wlh_port_status_of(errno), "%s: cannot make an eventfd: %s%s", bucket->port.path,
+        strerror(errno), wlh_port_remedy(errno));
+  }
+  wlk_mutex_lock(&bucket->qmu);
+  __atomic_store_n(&bucket->alarm, alarm, __ATOMIC_RELAXED);
+  wlk_mutex_unlock(&bucket->qmu);
+  return WLH_OK;
+}
+
+/* Closes all that is there only while the file is open. */
+static void close_all(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  int alarm = bucket->alarm;
+  __atomic_store_n(&bucket->alarm, -1, __ATOMIC_RELAXED);
+  wlk_mutex_unlock(&bucket->qmu);
+  wlh_port_shut(alarm);
+  wlh_port_free_zeros((void *)bucket->by_cell, BY_CELL_BYTES);
+  bucket->by_cell = NULL;
+  wlh_port_close(&bucket->port);
+}
+
+enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *failure)
+{
+  uint32_t member = 0;
+  __atomic_store_n(&bucket->lost_why, NULL, __ATOMIC_RELAXED);
+  __atomic_store_n(&bucket->lost, 0, __ATOMIC_RELEASE);
+  enum wlh_status status =
+      wlh_port_open(&bucket->port, bucket->directory, bucket->standard, bucket->name, failure);
+  if (status == WLH_OK) status = map(bucket, failure);
+  if (status == WLH_OK) status = find_number(bucket, &member, failure);
+  if (status == WLH_OK) status = join(bucket, member, failure);
+  if (status != WLH_OK) {
+    close_all(bucket);
+    return status;
+  }
+  wlh_port_watch(&bucket->port, member);
+  /* It may have been deleted before we watched. */
+  const char *harm = wlh_port_harm(&bucket->port, 0);
+  if (harm) wlh_set_lost(bucket, harm);
+  bucket->open = true;
+  return WLH_OK;
+}
+
+int wlh_member_close(struct wlh_bucket *bucket)
+{
+  if (!wlh_is_lost(bucket) && wlh_turn_wait(bucket) == WLH_IN) {
+    wlh_port_unbind(&bucket->port, bucket->arena.member);
+    (void)wlh_cells_leave(&bucket->arena);
+    wlh_turn_leave(bucket);
+  }
+  bucket->open = false;
+  int watch = bucket->port.watch;
+  bucket->port.watch = -1;
+  close_all(bucket);
+  return watch;
+}

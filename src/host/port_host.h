@@ -1,0 +1,202 @@
+/* What the host scope needs of the operating system: the files of a bucket, proof of life, mapped
+ * memory, wake-ups, news of death, and what can happen to them. One implementation a platform:
+ * port_linux.c; port_other.c, which answers WLH_UNSUPPORTED.
+ *
+ * Nothing here blocks but wlh_port_wait and wlh_port_sleep. */
+#ifndef WLH_PORT_HOST_H
+#define WLH_PORT_HOST_H
+
+#include "../core/port.h"
+#include "host.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Members of a bucket: numbers from 0. */
+enum { WLH_PORT_MEMBERS = 256, WLH_PATH_SIZE = 1024, WLH_FAILURE_SIZE = 1900 };
+
+/* A failure: a status, and a sentence that names the path and the cause, without a full stop. If it
+ * says what to do, too, it has one at its end. */
+struct wlh_failure {
+  enum wlh_status status;
+  char text[WLH_FAILURE_SIZE];
+};
+
+/* Sets `failure` as printf does, and returns `status`. */
+enum wlh_status wlh_fail(
+    struct wlh_failure *failure, enum wlh_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Says what to do about the system's `error`: a sentence behind ". ", a constant, or "". */
+const char *wlh_port_remedy(int error);
+
+/* What a failure for the system's `error` is: WLH_FULL if something is short that there may be more
+ * of later (room, descriptors, memory), else WLH_UNSUPPORTED. */
+enum wlh_status wlh_port_status_of(int error);
+
+/* The files of one bucket, as one member of it has them. Where a field is a descriptor, it is -1
+ * while there is none. */
+struct wlh_port {
+  char path[WLH_PATH_SIZE]; /* of the bucket's directory */
+  int base;                 /* the directory of all buckets */
+  int directory;            /* that of this bucket, with a shared flock */
+  int file;                 /* the segment, and the byte locks */
+  int copy;                 /* a duplicate of `file`, against a stray close() of it */
+  int stream;               /* listener: its hang-up is the news of our death */
+  int datagram;             /* wake-ups come and go through it */
+  int watch;                /* tells of deletion; -1 also if the system gives none */
+  uint64_t device;          /* of `file`, noted when it was opened */
+  uint64_t inode;
+  bool group; /* whether members of the directory's group may take part */
+  void *map;  /* `map_size` bytes of addresses; NULL if not mapped */
+  size_t map_size;
+  int guard; /* slot in the table of the SIGBUS handler; -1 for none */
+};
+
+/* Makes `port` an empty one: nothing is open. */
+void wlh_port_init(struct wlh_port *port);
+
+/* Writes the directory that holds for `directory` (NULL: WEB_LOCKS_DIRECTORY, else the platform's)
+ * to `path`, WLH_PATH_SIZE bytes.
+ *   standard out: whether it is the platform's
+ *   returns  WLH_OK, or WLH_UNSUPPORTED: the path is too long or not absolute, or this platform has
+ *            no host scope */
+enum wlh_status wlh_port_directory(
+    const char *directory, char *path, bool *standard, struct wlh_failure *failure);
+
+/* Opens the files of a bucket, without a look at what is in them; makes them if need be.
+ *   base      from wlh_port_directory
+ *   standard  whether it is the default directory: then it must be ours alone
+ *   bucket    name of the bucket's directory in it
+ *   returns   WLH_OK, or with nothing left open WLH_UNSUPPORTED or WLH_FULL */
+enum wlh_status wlh_port_open(
+    struct wlh_port *port, const char *base, bool standard, const char *bucket,
+    struct wlh_failure *failure);
+
+/* Closes all that is open. Locks of ours are dropped by it. */
+void wlh_port_close(struct wlh_port *port);
+
+/* Closes the descriptors, in a child that has them by fork; async-signal-safe. */
+void wlh_port_forget(struct wlh_port *port);
+
+/* Looks whether the file is what the path leads to, and has at least `size` bytes. Returns NULL, or
+ * what happened to it: the end of a sentence, a constant. */
+const char *wlh_port_harm(struct wlh_port *port, uint64_t size);
+
+/* ---- proof of life: byte locks ---- */
+
+/* Takes the gate, false if somebody has it; and gives it back. */
+bool wlh_port_gate(struct wlh_port *port);
+void wlh_port_leave_gate(struct wlh_port *port);
+
+/* Takes the lock of a member; false if somebody has it. */
+bool wlh_port_take(struct wlh_port *port, uint32_t member);
+void wlh_port_drop(struct wlh_port *port, uint32_t member);
+
+/* Whether another open description holds the lock of this member, or that of any. One call that
+ * needs no descriptor; on any error the answer is yes. */
+bool wlh_port_alive(struct wlh_port *port, uint32_t member);
+bool wlh_port_any_alive(struct wlh_port *port);
+
+/* ---- memory ---- */
+
+/* Size of the file in bytes; 0 if the system fails. */
+uint64_t wlh_port_size(struct wlh_port *port);
+
+/* Has the file hold at least `size` bytes, with room for all of them.
+ *   returns  0, or the system's error */
+int wlh_port_grow(struct wlh_port *port, uint64_t size);
+
+/* Maps `size` bytes of addresses, whatever the file has, not inherited by a child.
+ *   lost    set to 1 by the SIGBUS handler, which then has mapped zeros there
+ *   returns 0, or the system's error; ENOBUFS: as many are mapped as a process can have */
+int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
+
+/* Gives `size` bytes of zeros, of which only those take memory that are written; NULL when out of
+ * memory. And takes them back; NULL is allowed. */
+void *wlh_port_zeros(size_t size);
+void wlh_port_free_zeros(void *zeros, size_t size);
+
+/* A number of this boot of the machine; 0, and errno, if the system does not tell. */
+uint64_t wlh_port_boot(void);
+
+/* ---- wake-ups and news of death ---- */
+
+/* Binds the sockets of a member, and sends itself a wake-up to see that it comes.
+ *   returns  0, or the system's error */
+int wlh_port_bind(struct wlh_port *port, uint32_t member);
+
+/* Whether the sockets of this member can be found by their paths. */
+bool wlh_port_bound(struct wlh_port *port, uint32_t member);
+
+/* Removes the sockets' paths. */
+void wlh_port_unbind(struct wlh_port *port, uint32_t member);
+
+enum wlh_sent { WLH_SENT, WLH_NOBODY, WLH_NOT_NOW };
+
+/* Sends a wake-up to a member. Does not block. */
+enum wlh_sent wlh_port_send(struct wlh_port *port, uint32_t member);
+
+/* Takes all wake-ups that have come. */
+void wlh_port_receive(struct wlh_port *port);
+
+/* Connects to a member, whose death then hangs up.
+ *   descriptor  out, if WLH_SENT: to be closed */
+enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor);
+
+/* Accepts a connection; -1 if there is none or no descriptor is left, which `full` tells. */
+int wlh_port_accept(struct wlh_port *port, bool *full);
+
+/* Has `watch` become readable when something happens to our files. To be called again after each
+ * wlh_port_watched, which takes what it said. */
+void wlh_port_watch(struct wlh_port *port, uint32_t member);
+void wlh_port_watched(struct wlh_port *port);
+
+/* ---- threads ---- */
+
+/* A descriptor that wlh_port_poke makes readable and wlh_port_poked takes; -1, and errno, if there
+ * is none. */
+int wlh_port_alarm(void);
+void wlh_port_poke(int alarm);
+void wlh_port_poked(int alarm);
+void wlh_port_shut(int descriptor);
+
+/* What to wait for. */
+struct wlh_wait_item {
+  int descriptor; /* -1: ignored */
+  bool reads;     /* in: whether to wait for something to read, too */
+  bool ready;     /* out: something to read, or hung up */
+  bool hung_up;   /* out */
+};
+
+#define WLH_PORT_FOREVER UINT64_MAX
+
+/* Waits until one of `count` items (at most WLH_PORT_WAIT_MOST) is ready, or for so many ns. */
+enum { WLH_PORT_WAIT_MOST = 1024 };
+void wlh_port_wait(struct wlh_wait_item *items, size_t count, uint64_t nanoseconds);
+
+/* Sleeps. */
+void wlh_port_sleep(uint64_t nanoseconds);
+
+/* Nanoseconds of the exact monotonic clock, which all processes of the machine have in common. */
+uint64_t wlh_port_time(void);
+
+/* Takes `mutex` if it is free. */
+bool wlh_port_try(struct wlk_mutex *mutex) WLK_ANNOTATION(try_acquire_capability(true, *mutex));
+
+/* Makes mutexes and conditions usable again in a forked child, where they were left as they were.
+ */
+void wlh_port_renew(struct wlk_mutex *mutex);
+
+/* Starts a thread on which no signal is handled, and which nobody waits for. 0, or the system's
+ * error. */
+int wlh_port_start(void (*run)(void *), void *data);
+
+/* Has `child` called in every child that is forked from now on; false when out of memory. */
+bool wlh_port_at_fork(void (*child)(void));
+
+/* The process, in its own namespace; to show. */
+uint32_t wlh_port_pid(void);
+
+#endif

@@ -1,0 +1,204 @@
+/* The tables, made anew from the truth. Dying anywhere in here leaves a state that this accepts
+ * again: cells only become FREE that mean nothing, or change between TEXT and KEPT. */
+#include "lists.h"
+#include "names.h"
+#include "pool.h"
+#include "requests.h"
+
+/* ---- 1. members ---- */
+
+static void rebuild_members(struct wlh_arena *arena)
+{
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    struct wlh_member *member = wlh_member_at(arena, i);
+    bool is_in = member->state == 1 && wlh_lives(arena, i);
+    if (!is_in && member->state != 0) wlh_commit(&member->state, 0);
+    WLH_PUT(member->mail, (struct wlh_list){0});
+    WLH_PUT(member->npending, 0);
+  }
+}
+
+/* ---- 2. cells ---- */
+
+/* Whether what a living member asked for can be. */
+static bool is_sound(const struct wlh_arena *arena, const struct wlh_request_cell *cell)
+{
+  bool is_agent = cell->agent < arena->ncells &&
+                  wlh_kind_of(arena, cell->agent) == WLH_KIND_AGENT &&
+                  wlh_agent_at(arena, cell->agent)->member == cell->member;
+  bool is_resource =
+      cell->kind == WLH_KIND_NEWS_BROKEN ||
+      (cell->resource < arena->ncells && wlh_kind_of(arena, cell->resource) == WLH_KIND_RESOURCE);
+  return is_agent && is_resource && cell->mode <= WLH_SHARED &&
+         cell->label_units <= WLH_LABEL_MOST && cell->ticket < WLH_COUNT_MOST &&
+         cell->token < WLH_COUNT_MOST;
+}
+
+static void clear_resource(struct wlh_resource_cell *cell)
+{
+  WLH_PUT(cell->chain, 0);
+  WLH_PUT(cell->queue, (struct wlh_list){0});
+  WLH_PUT(cell->held, (struct wlh_list){0});
+  WLH_PUT(cell->pending, 0);
+  WLH_PUT(cell->weight, 0);
+}
+
+static bool is_of_member(const struct wlh_arena *arena, uint32_t member)
+{
+  return member < WLH_MEMBERS && wlh_cells_is_member(arena, member);
+}
+
+/* Clears what is derived in one cell, frees it if its member is gone, and puts it on the chain if
+ * it is a request. */
+static void rebuild_cell(struct wlh_arena *arena, uint32_t i, uint32_t *chain)
+{
+  union wlh_cell *cell = wlh_cell_at(arena, i);
+  if (cell->kind == WLH_KIND_KEPT) wlh_commit_kind(arena, i, WLH_KIND_TEXT);
+  if (cell->kind == WLH_KIND_RESOURCE) clear_resource(&cell->resource);
+  if (cell->kind > WLH_KIND_KEPT) wlh_damage(arena);
+  if (cell->kind == WLH_KIND_AGENT) {
+    WLH_PUT(cell->agent.requests, (struct wlh_list){0});
+    if (!is_of_member(arena, cell->agent.member)) wlh_commit_kind(arena, i, WLH_KIND_FREE);
+  }
+  if (!wlh_is_request(cell->kind)) return;
+  if (!is_of_member(arena, cell->request.member)) {
+    wlh_commit_kind(arena, i, WLH_KIND_FREE);
+  } else if (is_sound(arena, &cell->request)) {
+    WLH_PUT(cell->request.links[WLH_BY_RESOURCE].next, *chain);
+    *chain = i;
+  } else {
+    wlh_damage(arena);
+  }
+}
+
+static uint32_t rebuild_cells(struct wlh_arena *arena)
+{
+  struct wlh_header *header = wlh_header_of(arena);
+  uint32_t chain = 0, top = arena->ncells;
+  while (top > 1 && wlh_kind_of(arena, top - 1) == WLH_KIND_FREE) top--;
+  WLH_PUT(header->high, top);
+  if (wlh_kind_of(arena, 0) != WLH_KIND_FREE) wlh_damage(arena);
+  for (uint32_t i = 1; i < top && !arena->poisoned; i++) rebuild_cell(arena, i, &chain);
+  return chain;
+}
+
+/* ---- 3. requests ---- */
+
+/* Whether the weight of a request is one that the limit of its name admits. */
+static bool is_weight(const struct wlh_resource_cell *resource, const struct wlh_request_cell *cell)
+{
+  if (cell->mode == WLH_EXCLUSIVE) return cell->weight == 0;
+  if (resource->limit == WLH_LIMIT_UNSET) return false;
+  if (resource->limit == WLH_LIMIT_NONE) return cell->weight == 0;
+  return cell->weight > 0 && cell->weight <= resource->limit;
+}
+
+static void enter_resource(struct wlh_arena *arena, uint32_t request)
+{
+  const struct wlh_request_cell *cell = wlh_request_at(arena, request);
+  struct wlh_resource_cell *resource = wlh_resource_at(arena, cell->resource);
+  bool held = wlh_is_held(cell->kind);
+  if (!is_weight(resource, cell)) wlh_damage(arena);
+  if (held && !wlh_fits(arena, resource, cell->mode, cell->weight)) wlh_damage(arena);
+  uint32_t before = resource->held.tail;
+  uint64_t token = before != 0 ? wlh_request_at(arena, before)->token : 0;
+  if (held && cell->token <= token) wlh_damage(arena);
+  if (arena->poisoned) return;
+  wlh_list_add(arena, held ? &resource->held : &resource->queue, WLH_BY_RESOURCE, request);
+  if (held) {
+    WLH_PUT(resource->weight, resource->weight + cell->weight);
+  } else {
+    struct wlh_member *member = wlh_member_at(arena, cell->member);
+    WLH_PUT(resource->pending, resource->pending + 1);
+    WLH_PUT(member->npending, member->npending + 1);
+  }
+}
+
+static void rebuild_request(struct wlh_arena *arena, uint32_t request)
+{
+  struct wlh_header *header = wlh_header_of(arena);
+  const struct wlh_request_cell *cell = wlh_request_at(arena, request);
+  if (cell->ticket >= header->ticket) wlh_raise(&header->ticket, cell->ticket + 1);
+  if (cell->kind != WLH_KIND_PENDING && cell->token > header->token)
+    wlh_raise(&header->token, cell->token);
+  wlh_text_keep(arena, cell->label, cell->label_units);
+  if (cell->kind != WLH_KIND_NEWS_BROKEN) enter_resource(arena, request);
+  if (wlh_is_news(cell->kind)) wlh_mail(arena, request);
+  wlh_list_add(arena, &wlh_agent_at(arena, cell->agent)->requests, WLH_BY_AGENT, request);
+}
+
+static void rebuild_requests(struct wlh_arena *arena, uint32_t chain)
+{
+  uint32_t request = wlh_chain_sort(arena, chain);
+  while (request != 0 && !arena->poisoned) {
+    uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);
+    if (next != 0 && wlh_request_at(arena, next)->ticket == wlh_request_at(arena, request)->ticket)
+      wlh_damage(arena);
+    rebuild_request(arena, request);
+    request = next;
+  }
+}
+
+/* ---- 4. names and agents ---- */
+
+static void rebuild_names(struct wlh_arena *arena)
+{
+  uint32_t top = wlh_header_of(arena)->high;
+  for (uint32_t i = 1; i < top && !arena->poisoned; i++) {
+    const union wlh_cell *cell = wlh_cell_at(arena, i);
+    if (cell->kind == WLH_KIND_AGENT && cell->agent.units > WLH_THREAD_NAME_UNITS)
+      wlh_damage(arena);
+    else if (cell->kind == WLH_KIND_AGENT)
+      wlh_text_keep(arena, cell->agent.name, cell->agent.units);
+    if (cell->kind != WLH_KIND_RESOURCE) continue;
+    if (cell->resource.queue.head == 0 && cell->resource.held.head == 0)
+      wlh_commit_kind(arena, i, WLH_KIND_FREE);
+    else
+      wlh_name_restore(arena, i);
+  }
+}
+
+/* ---- 5. free cells ---- */
+
+/* From the top, so that the lowest are taken first. */
+static void rebuild_free(struct wlh_arena *arena)
+{
+  struct wlh_header *header = wlh_header_of(arena);
+  uint32_t top = header->high;
+  WLH_PUT(header->free, 0);
+  WLH_PUT(header->nfree, arena->ncells - top);
+  for (uint32_t i = top; i-- > 1;) {
+    uint32_t kind = wlh_kind_of(arena, i);
+    if (kind == WLH_KIND_TEXT)
+      wlh_pool_give(arena, i);
+    else if (kind == WLH_KIND_FREE)
+      wlh_pool_list(arena, i);
+    else if (kind == WLH_KIND_KEPT)
+      wlh_commit_kind(arena, i, WLH_KIND_TEXT);
+  }
+}
+
+/* ---- 6. queues ---- */
+
+static void settle_queues(struct wlh_arena *arena)
+{
+  uint32_t top = wlh_header_of(arena)->high;
+  for (uint32_t i = 1; i < top && !arena->poisoned; i++)
+    if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) wlh_process_queue(arena, i);
+}
+
+/* Damage ends it after the part that found it: the rest would only be of what is lost. */
+enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena)
+{
+  struct wlh_header *header = wlh_header_of(arena);
+  if (arena->poisoned) return WLH_CELLS_POISONED;
+  rebuild_members(arena);
+  wlh_names_clear(arena);
+  uint32_t chain = rebuild_cells(arena);
+  if (!arena->poisoned) rebuild_requests(arena, chain);
+  if (!arena->poisoned) rebuild_names(arena);
+  if (!arena->poisoned) rebuild_free(arena);
+  if (!arena->poisoned) settle_queues(arena);
+  WLH_PUT(header->rebuilds, header->rebuilds + 1);
+  return wlh_answer(arena, WLH_CELLS_OK);
+}

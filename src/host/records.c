@@ -1,0 +1,87 @@
+/* See records.h. */
+#include "records.h"
+
+#include <stdlib.h>
+
+bool wlh_is_over(struct wlh_bucket *bucket, enum wlh_cells_status status)
+{
+  if (status == WLH_CELLS_POISONED) wlh_set_lost(bucket, "is damaged");
+  if (status == WLH_CELLS_LOST) wlh_set_lost(bucket, "has this process for dead");
+  return wlh_is_lost(bucket);
+}
+
+void wlh_alarm(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  if (bucket->alarm >= 0) wlh_port_poke(bucket->alarm);
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+/* ---- memory ---- */
+
+static void free_record(struct wlh_request *request)
+{
+  if (!request) return;
+  free(request->text);
+  free(request);
+}
+
+void wlh_snapshot_free(struct wlh_snapshot *snapshot)
+{
+  free(snapshot);
+}
+
+static void free_errand(struct wlh_errand *errand)
+{
+  wlk_list_remove(&errand->item.by_event);
+  wlh_snapshot_free(errand->answer);
+  free(errand->name);
+  free(errand);
+}
+
+void wlh_errand_free(struct wlh_errand *errand)
+{
+  wlk_list_remove(&errand->by_agent);
+  free_errand(errand);
+}
+
+/* Ends what is left of a terminated agent, outside of the tables. */
+static void free_agent(struct wlh_agent *agent)
+{
+  WLK_LIST_DRAIN (link, &agent->errands) {
+    struct wlh_errand *errand = WLK_ITEM(link, struct wlh_errand, by_agent);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed was taken out of the list */
+    wlk_list_remove(link);
+    free_errand(errand);
+  }
+  wlk_condition_destroy(&agent->unblocked);
+  free_record(agent->spare);
+  free(agent);
+}
+
+void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request)
+{
+  if (request->cell && bucket->by_cell) bucket->by_cell[request->cell] = NULL;
+  request->cell = 0;
+}
+
+void wlh_trash(struct wlh_bucket *bucket, struct wlh_request *request)
+{
+  wlk_list_remove(&request->by_agent);
+  wlk_list_remove(&request->item.by_event);
+  wlk_list_append(&bucket->trash, &request->by_trash);
+}
+
+void wlh_empty_trash(struct wlh_bucket *bucket)
+{
+  WLK_LIST_DRAIN (link, &bucket->trash) {
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed was taken out of the list */
+    wlk_list_remove(link);
+    free_record(WLK_ITEM(link, struct wlh_request, by_trash));
+  }
+  WLK_LIST_DRAIN (link, &bucket->dead_agents) {
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed was taken out of the list */
+    wlk_list_remove(link);
+    free_agent(WLK_ITEM(link, struct wlh_agent, by_bucket));
+  }
+}

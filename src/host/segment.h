@@ -1,0 +1,271 @@
+/* The shared segment of a bucket: what all processes agree on. Nothing but layout is here.
+ *
+ * A segment is a header, WLH_MEMBERS members, `ncells` cells and, behind them, `ncells` bucket
+ * heads. Fixed widths, native byte order. It is mapped once at its largest size; the file has
+ * wlh_segment_bytes(ncells) bytes of it, and only grows.
+ *
+ * Three things tell who may touch a field, in brackets after it:
+ *   (i)  inside: who holds the mutex, `word`
+ *   (b)  who holds the byte lock of this member
+ *   (g)  who holds the gate; nobody is a member then, and a formatter is alone
+ *   (a)  atomic, by whom the comment says
+ *
+ * Truth and what is derived from it. A process can die between any two instructions. Whoever comes
+ * next believes nothing but the truth: the `kind` of each cell and all fields that are not marked
+ * with a star. One aligned 32-bit store of `kind` is the commit of every step: fields first, then
+ * `kind`. Fields with a star (lists, chains, counts) may be written in any order, and are made anew
+ * after a death (wlh_cells_rebuild).
+ *
+ * The layout changes only with WLH_LAYOUT; additions use the space that is zero. Those who know
+ * another layout must see that the file is in use, by whom, and which tokens were given: so the
+ * header up to `retired`, its `token`, a member's `pid` and `version`, and the byte locks are the
+ * same in every layout. */
+#ifndef WLH_SEGMENT_H
+#define WLH_SEGMENT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WLH_MAGIC UINT32_C(0x4b4c5757) /* "WWLK" where bytes are little-endian */
+/* Tests build another layout. */
+#if !defined(WLH_LAYOUT)
+#define WLH_LAYOUT UINT32_C(1)
+#endif
+
+enum {
+  WLH_MEMBERS = 256,        /* numbers of members are 0 to 255 */
+  WLH_CELLS_LEAST = 64,     /* `ncells` is a power of two from here */
+  WLH_CELLS_MOST = 1 << 20, /* to here. Cell 0 is never used: 0 means none */
+  WLH_CELL_BYTES = 128,
+  WLH_NAME_INLINE = 38,      /* code units of a name that fit into its RESOURCE cell */
+  WLH_TEXT_UNITS = 60,       /* code units in a TEXT cell */
+  WLH_NAME_MOST = 32768,     /* code units of a name: 64 KiB */
+  WLH_LABEL_MOST = 4096,     /* of a label; what is longer is cut */
+  WLH_THREAD_NAME_UNITS = 64 /* of the name of a thread; what is longer is cut */
+};
+
+/* Tickets and tokens stay below; a larger one is damage. */
+#define WLH_COUNT_MOST (UINT64_C(1) << 62)
+
+/* What a cell is. The values are part of the layout. */
+enum wlh_kind {
+  WLH_KIND_FREE = 0,
+  WLH_KIND_TEXT = 1,
+  WLH_KIND_RESOURCE = 2,
+  WLH_KIND_AGENT = 3,
+  WLH_KIND_PENDING = 4,     /* a request that waits */
+  WLH_KIND_NEWS_HELD = 5,   /* a lock; its process was not told yet */
+  WLH_KIND_HELD = 6,        /* a lock */
+  WLH_KIND_NEWS_BROKEN = 7, /* was a lock until it was stolen; its process was not told yet */
+  WLH_KIND_KEPT = 8         /* a TEXT that is in use, as a rebuild notes meanwhile */
+};
+
+/* Modes, as enum wlk_mode. */
+enum { WLH_EXCLUSIVE = 0, WLH_SHARED = 1 };
+
+/* A list of requests, by their cells; 0 for none. */
+struct wlh_list {
+  uint32_t head, tail;
+};
+
+struct wlh_link {
+  uint32_t next, prev;
+};
+
+/* Where a request can be in a list: in the queue or among the locks of its resource; in the mailbox
+ * of its member, if NEWS_; in the list of its agent, by ticket. */
+enum wlh_place { WLH_BY_RESOURCE, WLH_BY_MAIL, WLH_BY_AGENT };
+
+/* Who stole a lock. */
+struct wlh_thief {
+  uint64_t id;     /* of the member */
+  uint32_t pid;    /* of the member */
+  uint32_t thread; /* of the agent */
+  uint32_t number; /* of the agent */
+  uint32_t zero;
+};
+
+/* A lock request (2.5) and, once granted, the lock (2.4). What is looked at most is in the first
+ * cache line. */
+struct wlh_request_cell {
+  uint32_t kind;            /* (i) PENDING, NEWS_HELD, HELD, NEWS_BROKEN */
+  uint32_t resource;        /* (i) RESOURCE cell; means nothing once broken */
+  uint32_t agent;           /* (i) AGENT cell whose request it is */
+  uint16_t member;          /* (i) the agent's */
+  uint8_t mode;             /* (i) WLH_EXCLUSIVE, WLH_SHARED */
+  uint8_t untold;           /* (i) if broken: 1 if its process was not told of the grant either */
+  uint64_t ticket;          /* (i) grows with each request: the order of the queue */
+  struct wlh_link links[3]; /* (i) * neighbours in the lists of enum wlh_place */
+  uint32_t weight;          /* (i) units it takes; 0 if it is exclusive or the name has no limit */
+  uint32_t label;           /* (i) first TEXT cell of its label; 0 for none */
+  uint32_t label_units;     /* (i) code units in the label */
+  uint32_t zero;
+  uint64_t token;  /* (i) if held: greater than that of any lock granted before */
+  uint64_t cookie; /* (i) what its process calls it */
+  uint64_t since;  /* (i) when it was granted or, if pending, made: milliseconds of a clock that all
+                      processes have in common */
+  struct wlh_thief thief; /* (i) if broken: who stole it; written before the commit */
+  uint32_t zeros[4];
+};
+
+/* What a resource name has: the lock request queue and its part of the held lock set. */
+struct wlh_resource_cell {
+  uint32_t kind;         /* (i) RESOURCE */
+  uint32_t hash;         /* (i) * of the name */
+  uint32_t units;        /* (i) code units in the name */
+  uint32_t text;         /* (i) first TEXT cell, of what does not fit into `name`; 0 for none */
+  uint32_t limit;        /* (i) WLH_LIMIT_UNSET until a shared request has said what it is, then
+                      WLH_LIMIT_NONE or how many units may be held. One store, before the commit of
+                      the request that said it */
+  uint32_t chain;        /* (i) * next RESOURCE cell in the bucket */
+  struct wlh_list queue; /* (i) * requests that wait, first come first */
+  struct wlh_list held;  /* (i) * locks, in the order of their grants */
+  uint32_t pending;      /* (i) * requests in the queue */
+  uint32_t weight;       /* (i) * sum of the weights of the locks; at most `limit` */
+  uint32_t zero;
+  uint16_t name[WLH_NAME_INLINE]; /* (i) UTF-16 code units */
+};
+
+#define WLH_LIMIT_UNSET UINT32_C(0)
+#define WLH_LIMIT_NONE  UINT32_MAX
+
+/* A part of a name, a label or the name of a thread; all but the last are full. */
+struct wlh_text_cell {
+  uint32_t kind;                 /* (i) TEXT, KEPT */
+  uint32_t next;                 /* (i) next TEXT cell; 0 in the last */
+  uint16_t text[WLH_TEXT_UNITS]; /* (i) UTF-16 code units */
+};
+
+/* An agent: a thread's environment (2.4) at this bucket. */
+struct wlh_agent_cell {
+  uint32_t kind;            /* (i) AGENT */
+  uint32_t member;          /* (i) its process */
+  uint32_t thread;          /* (i) a number, the same for all agents of a thread of a process */
+  uint32_t number;          /* (i) of the process's agents, in the order in which they were made */
+  uint32_t name;            /* (i) first TEXT cell of its thread's name; 0 for none */
+  uint32_t units;           /* (i) code units in that */
+  struct wlh_list requests; /* (i) * by ticket */
+  uint32_t mark;            /* (i) * means something only within one snapshot */
+  uint32_t zeros[23];
+};
+
+union wlh_cell {
+  uint32_t kind; /* (i) enum wlh_kind: the commit */
+  struct {
+    uint32_t kind, next; /* (i) * next: in the free list; while rebuilding in lists of requests */
+  } free;
+  struct wlh_request_cell request;
+  struct wlh_resource_cell resource;
+  struct wlh_text_cell text;
+  struct wlh_agent_cell agent;
+};
+
+/* A process that has the bucket open. */
+struct wlh_member {
+  uint64_t gen;         /* (b) how many lives this number had */
+  uint64_t id;          /* (i) random: tells this life from others in client ids */
+  uint32_t state;       /* (i) 1: is a member. The commit of joining and of leaving */
+  uint32_t pid;         /* (i) to show, never to decide */
+  struct wlh_list mail; /* (i) * NEWS_ requests of the process, oldest first */
+  uint32_t npending;    /* (i) * its requests that wait */
+  _Atomic uint32_t
+      bell;         /* (a) count << 2 | 0 quiet, 1 owed, 2 sent: by whoever rings, see turn.h */
+  char version[16]; /* (i) of its package, ASCII, zeros behind */
+  uint64_t since;   /* (i) when it joined: milliseconds, as in requests */
+};
+
+struct wlh_header {
+  _Atomic uint32_t magic;    /* (g) WLH_MAGIC; 0 while being formatted, last of all */
+  uint32_t layout;           /* (g) WLH_LAYOUT */
+  uint32_t incompat;         /* (g) bits; who does not know one stays out */
+  uint32_t compat;           /* (g) bits that others may ignore */
+  uint64_t boot;             /* (g) hash of the boot id: of another boot it is garbage */
+  _Atomic uint32_t retired;  /* (a) by who holds the gate: about to be formatted */
+  _Atomic uint32_t poisoned; /* (a) 1: damaged, never 0 again; set inside, read by all */
+  uint32_t ncells;           /* (i) the commit of growth */
+  uint32_t nmembers;         /* (g) WLH_MEMBERS */
+  uint32_t joins;            /* (i) how often somebody joined, to show */
+  uint32_t high;             /* (i) * all cells from here are FREE */
+  uint64_t ticket;           /* (i) next ticket or less: raised before the commit */
+  uint64_t hash_key[2];      /* (g) SipHash key of this segment */
+  uint32_t free;             /* (i) * first cell of the free list */
+  uint32_t nfree;            /* (i) * cells in it */
+  uint64_t rebuilds;         /* (i) how often the tables were rebuilt, to show */
+  uint64_t token; /* (i) the last token or more: raised before the commit. Never goes back, not even
+                     by formatting, until the machine boots */
+  uint64_t zeros[4];
+  _Atomic uint64_t word; /* (a) the mutex: 0 free, else generation << 16 | member + 1; see turn.h */
+  uint64_t line2[7];
+  _Atomic uint64_t owed[4]; /* (a) bit i: the bell of member i is owed; see turn.h */
+  uint64_t line3[4];
+};
+
+struct wlh_segment {
+  struct wlh_header header;
+  struct wlh_member members[WLH_MEMBERS];
+  union wlh_cell cells[]; /* `ncells`; behind them `ncells` uint32_t *: heads of the buckets */
+};
+
+#define WLH_BYTES_BEFORE_CELLS (256 + 64 * WLH_MEMBERS)
+
+/* How many bytes a segment of `ncells` cells has. */
+static inline uint64_t wlh_segment_bytes(uint32_t ncells)
+{
+  return WLH_BYTES_BEFORE_CELLS + (uint64_t)ncells * (WLH_CELL_BYTES + sizeof(uint32_t));
+}
+
+/* ---- the layout, once more ---- */
+
+#define WLH_AT(type, field, offset)                                                                \
+  _Static_assert(offsetof(struct type, field) == (offset), "the layout of " #type "." #field)
+
+_Static_assert(sizeof(union wlh_cell) == WLH_CELL_BYTES, "the size of a cell");
+_Static_assert(sizeof(struct wlh_request_cell) == WLH_CELL_BYTES, "the size of a request");
+_Static_assert(sizeof(struct wlh_resource_cell) == WLH_CELL_BYTES, "the size of a resource");
+_Static_assert(sizeof(struct wlh_text_cell) == WLH_CELL_BYTES, "the size of a text");
+_Static_assert(sizeof(struct wlh_agent_cell) == WLH_CELL_BYTES, "the size of an agent");
+_Static_assert(sizeof(struct wlh_member) == 64, "the size of a member");
+_Static_assert(sizeof(struct wlh_header) == 256, "the size of the header");
+WLH_AT(wlh_segment, members, 256);
+WLH_AT(wlh_segment, cells, WLH_BYTES_BEFORE_CELLS);
+
+WLH_AT(wlh_header, magic, 0);
+WLH_AT(wlh_header, layout, 4);
+WLH_AT(wlh_header, incompat, 8);
+WLH_AT(wlh_header, compat, 12);
+WLH_AT(wlh_header, boot, 16);
+WLH_AT(wlh_header, retired, 24);
+WLH_AT(wlh_header, poisoned, 28);
+WLH_AT(wlh_header, ncells, 32);
+WLH_AT(wlh_header, nmembers, 36);
+WLH_AT(wlh_header, joins, 40);
+WLH_AT(wlh_header, high, 44);
+WLH_AT(wlh_header, ticket, 48);
+WLH_AT(wlh_header, hash_key, 56);
+WLH_AT(wlh_header, free, 72);
+WLH_AT(wlh_header, nfree, 76);
+WLH_AT(wlh_header, rebuilds, 80);
+WLH_AT(wlh_header, token, 88);
+WLH_AT(wlh_header, word, 128);
+WLH_AT(wlh_header, owed, 192);
+
+WLH_AT(wlh_member, gen, 0);
+WLH_AT(wlh_member, id, 8);
+WLH_AT(wlh_member, state, 16);
+WLH_AT(wlh_member, pid, 20);
+WLH_AT(wlh_member, mail, 24);
+WLH_AT(wlh_member, npending, 32);
+WLH_AT(wlh_member, bell, 36);
+WLH_AT(wlh_member, version, 40);
+WLH_AT(wlh_member, since, 56);
+
+WLH_AT(wlh_request_cell, ticket, 16);
+WLH_AT(wlh_request_cell, links, 24);
+WLH_AT(wlh_request_cell, weight, 48);
+WLH_AT(wlh_request_cell, token, 64);
+WLH_AT(wlh_request_cell, thief, 88);
+WLH_AT(wlh_resource_cell, name, 52);
+WLH_AT(wlh_text_cell, text, 8);
+
+#endif

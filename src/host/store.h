@@ -1,0 +1,143 @@
+/* How the modules of the host scope read and write a segment.
+ *
+ * Every store to the segment goes through here, so that a test can stop at each (WLH_STEPS), and
+ * every index is masked, so that whatever is in a segment leads into it. Cell 0 is where what went
+ * wrong ends up: it is in the segment, means none, and its kind is never written. */
+#ifndef WLH_STORE_H
+#define WLH_STORE_H
+
+#include "cells.h"
+
+/* Called before each store of a test build, with where it goes. */
+#if defined(WLH_STEPS)
+void wlh_step(volatile void *place, size_t size);
+void wlh_step_commit(void);
+#define WLH_STEP(place)   wlh_step(&(place), sizeof(place))
+#define WLH_STEP_COMMIT() wlh_step_commit()
+#else
+#define WLH_STEP(place)   ((void)0)
+#define WLH_STEP_COMMIT() ((void)0)
+#endif
+
+/* Stores a field. Stores between two commits may become visible in any order. */
+#define WLH_PUT(place, value) (WLH_STEP(place), (void)((place) = (value)))
+
+/* Stores a 32-bit word after all that was stored before, and before all that comes. The dead have
+ * executed a prefix of their instructions and the living look after them through the kernel, so the
+ * compiler is all that has to be told. */
+static inline void wlh_commit(uint32_t *place, uint32_t value)
+{
+  WLH_STEP(*place);
+  atomic_signal_fence(memory_order_seq_cst);
+  *(volatile uint32_t *)place = value;
+  atomic_signal_fence(memory_order_seq_cst);
+  WLH_STEP_COMMIT();
+}
+
+/* Raises one of the header's counts, in one store on every machine. */
+static inline void wlh_raise(uint64_t *count, uint64_t value)
+{
+  WLH_STEP(*count);
+  __atomic_store_n(count, value, __ATOMIC_RELAXED);
+  atomic_signal_fence(memory_order_seq_cst);
+  WLH_STEP_COMMIT();
+}
+
+/* Notes damage, for all and for ever. */
+static inline void wlh_damage(struct wlh_arena *arena)
+{
+  arena->poisoned = true;
+  atomic_store(&arena->segment->header.poisoned, 1);
+}
+
+static inline struct wlh_header *wlh_header_of(const struct wlh_arena *arena)
+{
+  return &arena->segment->header;
+}
+
+static inline struct wlh_member *wlh_member_at(const struct wlh_arena *arena, uint32_t member)
+{
+  return &arena->segment->members[member & (WLH_MEMBERS - 1)];
+}
+
+static inline union wlh_cell *wlh_cell_at(const struct wlh_arena *arena, uint32_t cell)
+{
+  return &arena->segment->cells[cell & (arena->ncells - 1)];
+}
+
+static inline uint32_t wlh_kind_of(const struct wlh_arena *arena, uint32_t cell)
+{
+  return wlh_cell_at(arena, cell)->kind;
+}
+
+static inline struct wlh_request_cell *wlh_request_at(const struct wlh_arena *arena, uint32_t cell)
+{
+  return &wlh_cell_at(arena, cell)->request;
+}
+
+static inline struct wlh_resource_cell *wlh_resource_at(
+    const struct wlh_arena *arena, uint32_t cell)
+{
+  return &wlh_cell_at(arena, cell)->resource;
+}
+
+static inline struct wlh_agent_cell *wlh_agent_at(const struct wlh_arena *arena, uint32_t cell)
+{
+  return &wlh_cell_at(arena, cell)->agent;
+}
+
+/* The head of the bucket that names with `hash` are in. */
+static inline uint32_t *wlh_bucket_at(const struct wlh_arena *arena, uint32_t hash)
+{
+  uint32_t *heads = (uint32_t *)(void *)&arena->segment->cells[arena->ncells];
+  return &heads[hash & (arena->ncells - 1)];
+}
+
+static inline bool wlh_is_held(uint32_t kind)
+{
+  return kind == WLH_KIND_HELD || kind == WLH_KIND_NEWS_HELD;
+}
+
+static inline bool wlh_is_news(uint32_t kind)
+{
+  return kind == WLH_KIND_NEWS_HELD || kind == WLH_KIND_NEWS_BROKEN;
+}
+
+static inline bool wlh_is_request(uint32_t kind)
+{
+  return kind >= WLH_KIND_PENDING && kind <= WLH_KIND_NEWS_BROKEN;
+}
+
+/* Makes a cell what it is to be: the commit. */
+static inline void wlh_commit_kind(struct wlh_arena *arena, uint32_t cell, enum wlh_kind kind)
+{
+  if ((cell & (arena->ncells - 1)) == 0)
+    wlh_damage(arena);
+  else
+    wlh_commit(&wlh_cell_at(arena, cell)->kind, kind);
+}
+
+/* Whether `cell` can be followed: it is in the segment, and of `kind`; else there is damage. */
+static inline bool wlh_expect(struct wlh_arena *arena, uint32_t cell, enum wlh_kind kind)
+{
+  bool is = cell > 0 && cell < arena->ncells && wlh_kind_of(arena, cell) == kind;
+  if (!is) wlh_damage(arena);
+  return is;
+}
+
+/* As wlh_expect, for any kind of request. */
+static inline bool wlh_expect_request(struct wlh_arena *arena, uint32_t cell)
+{
+  bool is = cell > 0 && cell < arena->ncells && wlh_is_request(wlh_kind_of(arena, cell));
+  if (!is) wlh_damage(arena);
+  return is;
+}
+
+/* What a function that changed something answers: `status`, unless there was damage. */
+static inline enum wlh_cells_status wlh_answer(
+    const struct wlh_arena *arena, enum wlh_cells_status status)
+{
+  return arena->poisoned ? WLH_CELLS_POISONED : status;
+}
+
+#endif

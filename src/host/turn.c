@@ -1,0 +1,217 @@
+/* See turn.h. */
+#include "turn.h"
+
+#include "bell.h"
+#include "news.h"
+
+enum {
+  TRIES = 48,           /* of an event loop, with a pause each */
+  BURST = 64,           /* of the helper, at the beginning of each round */
+  ROUNDS = 20,          /* of the helper, before it sleeps longer */
+  LETTERS = 32,         /* that are taken at once */
+  PUT_OFF_AT_ONCE = 256 /* operations that an event loop does for others of the process */
+};
+
+#define SHORT_SLEEP  UINT64_C(50000)
+#define LONG_SLEEP   UINT64_C(5000000)
+#define LEAVE_WITHIN UINT64_C(2000000)
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+  __asm__ volatile("yield");
+#endif
+}
+
+/* ---- the mutex ---- */
+
+static bool swap_word(struct wlh_bucket *bucket, uint64_t from)
+{
+  return atomic_compare_exchange_strong_explicit(
+      &bucket->arena.segment->header.word, &from, bucket->me, memory_order_acquire,
+      memory_order_relaxed);
+}
+
+static bool try_word(struct wlh_bucket *bucket, int tries)
+{
+  _Atomic uint64_t *word = &bucket->arena.segment->header.word;
+  for (int i = 0; i < tries; i++) {
+    if (atomic_load_explicit(word, memory_order_relaxed) == 0 && swap_word(bucket, 0)) return true;
+    relax();
+  }
+  return false;
+}
+
+static void leave_word(struct wlh_bucket *bucket)
+{
+  atomic_store_explicit(&bucket->arena.segment->header.word, 0, memory_order_release);
+}
+
+/* Begins a turn in the tables. False if they are lost. */
+static bool begin(struct wlh_bucket *bucket)
+{
+  uint64_t now = wlk_port_now(false);
+  enum wlh_cells_status status = wlh_cells_begin(&bucket->arena, now);
+  if (status == WLH_CELLS_GREW) {
+    bucket->arena.bytes = wlh_port_size(&bucket->port);
+    status = wlh_cells_begin(&bucket->arena, now);
+  }
+  if (status == WLH_CELLS_GREW) wlh_set_lost(bucket, "was truncated");
+  return !wlh_is_over(bucket, status);
+}
+
+/* Whether the owner of a word is dead. */
+static bool is_dead(struct wlh_bucket *bucket, uint64_t owner)
+{
+  uint64_t member = (owner & 0xffff) - 1;
+  if (member >= WLH_MEMBERS || member == bucket->arena.member) return true;
+  return !wlh_port_alive(&bucket->port, (uint32_t)member);
+}
+
+static uint64_t next_sleep(unsigned round)
+{
+  uint64_t sleep = SHORT_SLEEP;
+  for (unsigned i = ROUNDS; i < round && sleep < LONG_SLEEP; i++) sleep *= 2;
+  return sleep < LONG_SLEEP ? sleep : LONG_SLEEP;
+}
+
+static enum wlh_way wait_for_word(struct wlh_bucket *bucket, bool *torn)
+{
+  uint64_t stop_at = 0;
+  *torn = false;
+  for (unsigned round = 0;; round++) {
+    if (wlh_is_lost(bucket)) return WLH_TORN;
+    if (try_word(bucket, BURST)) return WLH_IN;
+    uint64_t owner = atomic_load(&bucket->arena.segment->header.word);
+    if (owner != 0 && is_dead(bucket, owner) && swap_word(bucket, owner)) {
+      *torn = true;
+      return WLH_IN;
+    }
+    if (wlh_is_stopping(bucket)) {
+      uint64_t now = wlh_port_time();
+      if (stop_at == 0) stop_at = now + LEAVE_WITHIN;
+      if (now >= stop_at) return WLH_SHUT;
+    }
+    const char *harm = round > ROUNDS ? wlh_port_harm(&bucket->port, 0) : NULL;
+    if (harm) wlh_set_lost(bucket, harm);
+    wlh_port_sleep(next_sleep(round));
+  }
+}
+
+enum wlh_way wlh_turn_wait(struct wlh_bucket *bucket)
+{
+  bool torn;
+  enum wlh_way way = wait_for_word(bucket, &torn);
+  if (way != WLH_IN) return way;
+  bool good = begin(bucket);
+  if (good && torn) good = !wlh_is_over(bucket, wlh_cells_rebuild(&bucket->arena));
+  if (good) return WLH_IN;
+  leave_word(bucket);
+  return WLH_TORN;
+}
+
+bool wlh_turn_try(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCHECKED
+{
+  bool mine = false;
+  for (int i = 0; i < TRIES && !mine; i++) {
+    mine = wlh_port_try(&bucket->mu);
+    if (!mine) relax();
+  }
+  if (!mine) return false;
+  if (!bucket->open || wlh_is_lost(bucket) || !try_word(bucket, TRIES)) {
+    wlk_mutex_unlock(&bucket->mu);
+    return false;
+  }
+  bucket->caller = caller;
+  bool done = begin(bucket) && (__atomic_load_n(&bucket->put_off_count, __ATOMIC_RELAXED) == 0 ||
+                                wlh_do_put_off(bucket, PUT_OFF_AT_ONCE) == WLH_DONE_ALL);
+  if (!done) wlh_turn_end(bucket);
+  return done;
+}
+
+/* ---- mail ---- */
+
+static void deliver(struct wlh_bucket *bucket, const struct wlh_letter *letter)
+{
+  struct wlh_request *request =
+      letter->request < WLH_CELLS_MOST ? bucket->by_cell[letter->request] : NULL;
+  if (!request || request->cookie != letter->cookie) return;
+  bool stolen = (letter->news & WLH_TOLD_STOLEN) != 0;
+  if (stolen) wlh_forget_cell(bucket, request);
+  wlk_mutex_lock(&bucket->qmu);
+  if (letter->news & WLH_TOLD_GRANTED) {
+    if (request->state == WLH_WAITING) request->state = WLH_HELD;
+    wlh_tell(
+        bucket, &request->item, WLK_NEWS_GRANTED, (uint32_t)letter->token,
+        (uint32_t)(letter->token >> 32));
+  }
+  /* Of a release that was put off, too, this is the answer. */
+  if (stolen) {
+    if (request->state != WLH_ENDING) request->state = WLH_ENDED;
+    wlh_tell_theft(bucket, &request->item, &letter->thief);
+  }
+  wlk_mutex_unlock(&bucket->qmu); /* from here on it may be gone */
+}
+
+static void take_mail(struct wlh_bucket *bucket)
+{
+  struct wlh_letter letters[LETTERS];
+  uint32_t count;
+  uint32_t taken = 0;
+  /* There are less letters than cells, whatever others write meanwhile. */
+  do {
+    count = wlh_cells_take_mail(&bucket->arena, letters, LETTERS);
+    for (uint32_t i = 0; i < count; i++) deliver(bucket, &letters[i]);
+    taken += count;
+  } while (count == LETTERS && taken < bucket->arena.ncells);
+  if (count < LETTERS) wlh_bell_hush(bucket);
+}
+
+void wlh_turn_leave(struct wlh_bucket *bucket)
+{
+  uint64_t owed[WLH_MEMBERS / 64];
+  take_mail(bucket);
+  uint32_t own = bucket->arena.member;
+  bool look = (bucket->arena.rung[own / 64] >> (own % 64)) & 1;
+  (void)wlh_is_over(bucket, bucket->arena.poisoned ? WLH_CELLS_POISONED : WLH_CELLS_OK);
+  /* A newcomer rings those who wait; who begins to wait later has to look for it. */
+  bool seen = bucket->watching && bucket->joins == bucket->arena.segment->header.joins;
+  bool watch = (look || !seen) && wlh_cells_pending(&bucket->arena) > 0;
+  bool any = wlh_bell_ring(bucket, owed);
+  /* Victims do not watch their thief, so he does not leave before they are told. */
+  if (any && bucket->stealing) wlh_bell_pay(bucket, owed);
+  bucket->stealing = false;
+  leave_word(bucket);
+  if (any) wlh_bell_pay(bucket, owed);
+  if (watch) wlh_alarm(bucket);
+  bucket->caller = NULL;
+}
+
+/* Has the caller woken by the events of its turn, as it does not take them now. */
+static void wake_caller(struct wlh_bucket *bucket, struct wlh_agent *caller)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  if (!wlk_list_is_empty(&caller->events) && !caller->woken) {
+    caller->woken = true;
+    wlk_list_append(&bucket->to_wake, &caller->by_wake);
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+void wlh_turn_end(struct wlh_bucket *bucket)
+{
+  struct wlh_agent *caller = bucket->caller;
+  wlh_turn_leave(bucket);
+  if (caller) wake_caller(bucket, caller);
+  wlh_turn_unlock(bucket, true);
+}
+
+void wlh_turn_unlock(struct wlh_bucket *bucket, bool wakes) WLK_UNCHECKED
+{
+  wlh_empty_trash(bucket);
+  if (wlh_is_lost(bucket)) wlh_alarm(bucket);
+  wlk_mutex_unlock(&bucket->mu);
+  if (wakes) wlh_wake_agents(bucket);
+}

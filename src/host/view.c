@@ -1,0 +1,154 @@
+/* Snapshots of the lock state (4.5). */
+#include "lists.h"
+#include "names.h"
+#include "pool.h"
+#include "requests.h"
+
+/* A snapshot under way. */
+struct viewing {
+  struct wlh_arena *arena;
+  struct wlh_view *view;
+  uint32_t steps; /* requests that were looked at: more than there are cells is damage */
+};
+
+/* Makes room for a text. Returns where it is to be written; NULL if it does not fit. */
+static uint16_t *reserve(struct wlh_view *view, uint32_t units, uint32_t *at)
+{
+  *at = view->unit_count;
+  if (units > UINT32_MAX - view->unit_count) return NULL;
+  view->unit_count += units;
+  return view->unit_count <= view->unit_capacity && units > 0 ? view->units + *at : NULL;
+}
+
+static void add_text(
+    struct viewing *viewing, uint32_t first, uint32_t units, uint32_t *at, uint32_t *length)
+{
+  uint16_t *to = reserve(viewing->view, units, at);
+  if (to) wlh_text_copy(viewing->arena, first, to, units);
+  *length = units;
+}
+
+/* ---- clients ---- */
+
+/* What an agent is marked with is where it is in this snapshot, if that says so, too. Without room
+ * it is counted once for each entry, which may be more than needed. */
+static uint32_t add_client(struct viewing *viewing, uint32_t agent)
+{
+  struct wlh_view *view = viewing->view;
+  struct wlh_agent_cell *cell = wlh_agent_at(viewing->arena, agent);
+  uint32_t known = cell->mark;
+  if (known < view->client_count && known < view->client_capacity &&
+      view->clients[known].agent == agent)
+    return known;
+  uint32_t index = view->client_count++;
+  if (index >= view->client_capacity) return index;
+  const struct wlh_member *member = wlh_member_at(viewing->arena, cell->member);
+  struct wlh_client client = {
+      .id = member->id,
+      .member = cell->member & (WLH_MEMBERS - 1),
+      .pid = member->pid,
+      .thread = cell->thread,
+      .number = cell->number,
+      .agent = agent,
+  };
+  uint32_t units = cell->units < WLH_THREAD_NAME_UNITS ? cell->units : WLH_THREAD_NAME_UNITS;
+  add_text(viewing, cell->name, units, &client.name, &client.name_units);
+  view->clients[index] = client;
+  WLH_PUT(cell->mark, index);
+  return index;
+}
+
+/* ---- entries ---- */
+
+static struct wlh_entry entry_of(struct viewing *viewing, uint32_t request, uint32_t limit)
+{
+  const struct wlh_request_cell *cell = wlh_request_at(viewing->arena, request);
+  bool held = wlh_is_held(cell->kind);
+  return (struct wlh_entry){
+      .client = add_client(viewing, cell->agent),
+      .mode = cell->mode & 1,
+      .held = held,
+      .limit = cell->weight > 0 ? wlh_limit_number(limit) : 0,
+      .weight = cell->weight,
+      .since = cell->since,
+      .token = held ? cell->token : 0,
+      .request = request,
+  };
+}
+
+static void add_entry(struct viewing *viewing, uint32_t request, const struct wlh_entry *name)
+{
+  struct wlh_view *view = viewing->view;
+  const struct wlh_request_cell *cell = wlh_request_at(viewing->arena, request);
+  uint32_t limit = wlh_resource_at(viewing->arena, cell->resource)->limit;
+  struct wlh_entry entry = entry_of(viewing, request, limit);
+  uint32_t units = cell->label_units < WLH_LABEL_MOST ? cell->label_units : WLH_LABEL_MOST;
+  entry.name = name->name;
+  entry.name_units = name->name_units;
+  add_text(viewing, cell->label, units, &entry.label, &entry.label_units);
+  if (view->entry_count < view->entry_capacity) view->entries[view->entry_count] = entry;
+  view->entry_count++;
+}
+
+static void add_list(struct viewing *viewing, uint32_t request, const struct wlh_entry *name)
+{
+  struct wlh_arena *arena = viewing->arena;
+  for (; request != 0; request = wlh_list_next(arena, WLH_BY_RESOURCE, request)) {
+    if (++viewing->steps > arena->ncells) wlh_damage(arena);
+    if (arena->poisoned || !wlh_expect_request(arena, request)) return;
+    add_entry(viewing, request, name);
+  }
+}
+
+static void add_resource(struct viewing *viewing, uint32_t resource, bool pending)
+{
+  struct wlh_arena *arena = viewing->arena;
+  const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
+  struct wlh_entry name = {.name_units = cell->units};
+  if (cell->units > WLH_NAME_MOST) {
+    wlh_damage(arena);
+    return;
+  }
+  uint16_t *to = reserve(viewing->view, cell->units, &name.name);
+  if (to) wlh_name_copy(arena, resource, to, cell->units);
+  add_list(viewing, cell->held.head, &name);
+  if (pending) add_list(viewing, cell->queue.head, &name);
+}
+
+/* ---- snapshots ---- */
+
+static struct viewing begin_view(struct wlh_arena *arena, struct wlh_view *view)
+{
+  view->entry_count = view->client_count = view->unit_count = 0;
+  return (struct viewing){arena, view, 0};
+}
+
+static enum wlh_cells_status end_view(const struct viewing *viewing)
+{
+  const struct wlh_view *view = viewing->view;
+  bool fits = view->entry_count <= view->entry_capacity &&
+              view->client_count <= view->client_capacity &&
+              view->unit_count <= view->unit_capacity;
+  return wlh_answer(viewing->arena, fits ? WLH_CELLS_OK : WLH_CELLS_FULL);
+}
+
+enum wlh_cells_status wlh_cells_snapshot(struct wlh_arena *arena, struct wlh_view *view)
+{
+  struct viewing viewing = begin_view(arena, view);
+  uint32_t high = wlh_header_of(arena)->high;
+  for (uint32_t i = 1; i < high && i < arena->ncells && !arena->poisoned; i++)
+    if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) add_resource(&viewing, i, true);
+  return end_view(&viewing);
+}
+
+enum wlh_cells_status wlh_cells_snapshot_of(
+    struct wlh_arena *arena, const uint16_t *name, uint32_t units, bool pending,
+    struct wlh_view *view)
+{
+  struct viewing viewing = begin_view(arena, view);
+  if (units <= WLH_NAME_MOST && !arena->poisoned) {
+    uint32_t resource = wlh_name_find(arena, name, units, wlh_name_hash(arena, name, units));
+    if (resource != 0) add_resource(&viewing, resource, pending);
+  }
+  return end_view(&viewing);
+}

@@ -1,0 +1,3 @@
+export * from './etcd.js';
+import * as webLocks from './etcd.js';
+export default webLocks;

@@ -1,0 +1,3 @@
+export * from './postgres.js';
+import * as webLocks from './postgres.js';
+export default webLocks;

@@ -1,0 +1,3 @@
+export * from './profile.js';
+import * as profile from './profile.js';
+export default profile;

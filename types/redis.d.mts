@@ -1,0 +1,3 @@
+export * from './redis.js';
+import * as webLocks from './redis.js';
+export default webLocks;

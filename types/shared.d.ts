@@ -1,0 +1,656 @@
+/**
+ * What is the same whatever shares the locks: all of web-locks but `locks` and `openBucket`.
+ *
+ * The declarations are assignable to those of TypeScript's DOM library, and options also from them,
+ * so code written for browsers type-checks unchanged. (With `exactOptionalPropertyTypes`, where the
+ * DOM library's options do not take `undefined`, ours are not assignable to them.) What is not of
+ * the specification says so. References in parentheses are sections of
+ * https://www.w3.org/TR/2023/WD-web-locks-20230105/.
+ */
+
+declare global {
+  // The platform's, from TypeScript's DOM library or from @types/node; empty where neither is
+  // loaded.
+  interface AbortSignal {}
+
+  // Of TypeScript's library from "ESNext.Disposable" on, and of @types/node.
+  interface SymbolConstructor {
+    readonly dispose: unique symbol;
+    readonly asyncDispose: unique symbol;
+  }
+}
+
+/**
+ * How a lock is held (2.3). An `'exclusive'` lock is held alone; `'shared'` locks of a name can be
+ * held together.
+ */
+export type LockMode = 'exclusive' | 'shared';
+
+/** Options of {@link LockManager.request} (3.2). */
+export interface LockOptions {
+  /**
+   * If the lock cannot be granted at once, the callback is called with `null` instead of waiting.
+   * Not together with `steal` or `signal`.
+   * @default false
+   */
+  ifAvailable?: boolean | undefined;
+
+  /**
+   * The mode of the lock.
+   * @default 'exclusive'
+   */
+  mode?: LockMode | undefined;
+
+  /**
+   * Aborts the request while it is pending: it leaves the queue and its promise rejects with
+   * `signal.reason`. Ignored once the lock is granted. Not together with `steal` or `ifAvailable`.
+   */
+  signal?: AbortSignal | undefined;
+
+  /**
+   * Takes the lock away from whoever holds it, in any thread, and goes ahead of the queue. The
+   * promises of the robbed requests reject with an `AbortError`; their callbacks go on running
+   * without the lock. For recovery only. Exclusive mode only; not together with `ifAvailable` or
+   * `signal`.
+   * @default false
+   */
+  steal?: boolean | undefined;
+
+  /**
+   * Extension. Milliseconds to wait at most; then the promise rejects with a
+   * {@link LockTimeoutError}. 0: fails at once unless the lock can be granted now. Not together
+   * with `steal` or `ifAvailable`.
+   */
+  timeout?: number | undefined;
+
+  /** Extension. What it is for; shows in `query({ details: true })`, in errors and in warnings. */
+  label?: string | undefined;
+
+  /**
+   * Extension. Milliseconds after which one process warning tells that the request still waits, or
+   * that the lock is still held, and names the other side.
+   */
+  warnAfter?: number | undefined;
+
+  /**
+   * Extension. `'reject'` declares that the locks whose callbacks this request is made inside of
+   * are not released before it has ended. If it would have to wait, and such requests of any
+   * threads close a cycle with it, it rejects with a {@link DeadlockError}.
+   */
+  deadlock?: 'reject' | undefined;
+
+  /**
+   * Extension. Milliseconds, more than 0, to hold the lock at most. Then it is released, its
+   * `signal` is aborted and the promise rejects with a {@link LockTimeoutError}; the callback goes
+   * on without the lock. Takes effect when the thread comes to its timers.
+   */
+  holdTimeout?: number | undefined;
+
+  /**
+   * Extension. If the request is made inside the callback of one for the same name that says it
+   * as well, it is served by that one's lock, at once. The lock is not released before both have
+   * ended.
+   * An exclusive request inside a shared lock rejects with a {@link DeadlockError}.
+   * @default false
+   */
+  reentrant?: boolean | undefined;
+
+  /**
+   * Extension. How many units of the name may be held at a time, by shared locks that say so: a
+   * semaphore. A whole number from 1 to 2^31 - 1. The same for all who hold the name or wait for
+   * it: a shared request with another limit, or with none, rejects with a `TypeError`. Needs the
+   * mode `'shared'`.
+   */
+  limit?: number | undefined;
+
+  /**
+   * Extension. How many units of the `limit` it takes.
+   * @default 1
+   */
+  weight?: number | undefined;
+
+  /**
+   * Extension. If the request has to wait and so many wait for the name already, it rejects with a
+   * {@link LockQueueFullError} instead.
+   */
+  maxPending?: number | undefined;
+}
+
+/** Options with which there is a lock where there could be `null`. */
+export type Waiting = { ifAvailable?: false | undefined };
+
+/**
+ * A lock that is held (3.3). Given to the callback of {@link LockManager.request}; not
+ * constructible.
+ */
+export declare class Lock {
+  protected constructor();
+
+  /** The mode it was requested with. */
+  readonly mode: LockMode;
+
+  /** The resource name it was requested with. */
+  readonly name: string;
+
+  /**
+   * Extension. Aborted when the lock is lost: with a {@link LockStolenError} as its reason when it
+   * is stolen, with a {@link LockTimeoutError} when the `holdTimeout` is over, with a
+   * {@link LockLostError} when it was lost otherwise.
+   */
+  readonly signal: AbortSignal;
+
+  /** Extension. Whether it is held at this moment. */
+  readonly held: boolean;
+
+  /**
+   * Extension. Milliseconds that it is held at least, if nobody renews it; `Infinity` where locks
+   * have no lease, 0 if it is not held.
+   */
+  readonly remaining: number;
+
+  /**
+   * Extension, for lock managers of a database. Sees to it that the lock is still held when the
+   * transaction of `client` commits; rejects with a {@link LockLostError} if it is not held any
+   * more, and with a `NotSupportedError` where the lock manager cannot.
+   */
+  guard(client: unknown): Promise<void>;
+
+  /**
+   * Extension. Greater than the token of any lock that was granted on the name before, by any
+   * thread, for as long as the process lives: with it a store can refuse a writer that lost its
+   * lock without knowing (fencing).
+   */
+  readonly token: bigint;
+}
+
+/**
+ * A lock that is held until it is released: what {@link LockManager.acquire} resolves to. Not
+ * constructible. If it is collected without release, the lock is released with a process warning,
+ * which says where it was acquired if `warnAfter` was given or there was such a warning before.
+ */
+export declare class LockHandle extends Lock {
+  private constructor();
+
+  /** Whether the lock is not held any more: released, or lost. */
+  readonly released: boolean;
+
+  /**
+   * Releases the lock, at once. Calls after the first do nothing. Where it takes longer than the
+   * call, returns a promise that resolves when it is done.
+   */
+  release(): void | Promise<void>;
+
+  [Symbol.dispose](): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Several locks that are held until they are released together. */
+export interface SeveralLocks {
+  /** In the order asked for. A name that was asked for twice is the same lock twice. */
+  readonly locks: readonly LockHandle[];
+  /** Releases all of them, at once, as {@link LockHandle.release}. */
+  release(): void | Promise<void>;
+  [Symbol.dispose](): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** A resource name, or one with its mode; the mode of the options if it has none. */
+export type LockName = string | { name: string; mode?: LockMode | undefined };
+
+/** Options of {@link LockManager.requestAll}. */
+export type SeveralOptions = Omit<LockOptions, 'steal'>;
+
+/** Options of {@link LockManager.tryAcquireSync} and {@link LockManager.acquireSync}. */
+export type SyncOptions = Pick<
+  LockOptions,
+  | 'mode'
+  | 'label'
+  | 'timeout'
+  | 'warnAfter'
+  | 'holdTimeout'
+  | 'reentrant'
+  | 'limit'
+  | 'weight'
+  | 'maxPending'
+>;
+
+/** A lock or a request in a {@link LockManagerSnapshot}. */
+export interface LockInfo {
+  /**
+   * Tells which thread's it is: one string per thread and load of the package, `node-<process
+   * id>-<thread id>-<number>`.
+   */
+  clientId: string;
+  mode: LockMode;
+  name: string;
+}
+
+/** The state of a lock manager at one moment (4.5). */
+export interface LockManagerSnapshot {
+  /** The locks that are held, in no particular order. */
+  held: LockInfo[];
+  /** The requests that wait. Those of one name are in the order in which they were made. */
+  pending: LockInfo[];
+}
+
+/** A lock or a request in a {@link DetailedSnapshot}. */
+export interface LockDetails {
+  clientId: string;
+  mode: LockMode;
+  name: string;
+  /** That of the request; `''` for none. */
+  label: string;
+  /** The machine's name. */
+  host: string;
+  pid: number;
+  threadId: number;
+  /** The worker's name; `''` for none, and on versions of Node.js that do not tell it. */
+  threadName: string;
+  /** Milliseconds that a pending request has waited; 0 for a lock. */
+  waited: number;
+  /** Milliseconds that a lock has been held; 0 for a pending request. */
+  held: number;
+  /** Units of the name that shared locks may hold at a time; 0 for no limit, and if exclusive. */
+  limit: number;
+  /** Units that it takes; 0 where there is no limit. */
+  weight: number;
+  /** Of a lock; `0n` for a pending request. */
+  token: bigint;
+}
+
+export interface PendingDetails extends LockDetails {
+  /** The locks that are held on its name. */
+  blockedBy: LockDetails[];
+  /** How many requests are ahead of it in the queue. */
+  ahead: number;
+}
+
+/** What `query({ details: true })` resolves to. */
+export interface DetailedSnapshot {
+  held: LockDetails[];
+  pending: PendingDetails[];
+}
+
+/** Extension. Options of {@link LockManager.query}. */
+export interface QueryOptions {
+  /** `true`: entries are {@link LockDetails}. */
+  details?: boolean | undefined;
+  /** Only what is on this name; any, if not given. */
+  name?: string | undefined;
+}
+
+/** A lock could not be acquired, or was lost. A DOMException. */
+export declare class LockError extends Error {
+  protected constructor();
+  readonly code: number;
+  readonly lockName: string;
+}
+
+/** The lock was stolen. Its `name` is `'AbortError'`. */
+export declare class LockStolenError extends LockError {
+  private constructor();
+  /** Of the thief. */
+  readonly clientId: string;
+}
+
+/** The lock was lost, but not to a thief. Its `name` is `'AbortError'`. */
+export declare class LockLostError extends LockError {
+  private constructor();
+  /**
+   * - `'closed'`: its bucket was closed;
+   * - `'destroyed'`: what keeps its state, a file, is gone;
+   * - `'expired'`: its lease was not renewed in time;
+   * - `'unreachable'`: the server did not answer until its lease had run out;
+   * - `'failover'`: the server that took over does not know it;
+   * - `'released'`: it was not lost, but is not held any more: of {@link Lock.guard}.
+   */
+  readonly reason: 'closed' | 'destroyed' | 'expired' | 'unreachable' | 'failover' | 'released';
+  /** That of the lock. */
+  readonly token: bigint;
+}
+
+/**
+ * The lock was not granted within the `timeout`, or was held longer than the `holdTimeout`. Its
+ * `name` is `'TimeoutError'`.
+ */
+export declare class LockTimeoutError extends LockError {
+  private constructor();
+  /** Milliseconds. */
+  readonly waited: number;
+  /** Milliseconds that it was held; 0 if it was not granted. */
+  readonly held: number;
+  /** Who held it, if it was not granted. */
+  readonly holders: LockDetails[];
+}
+
+/** As many requests wait as `maxPending` allows. Its `name` is `'QuotaExceededError'`. */
+export declare class LockQueueFullError extends LockError {
+  private constructor();
+  /** That of the request. */
+  readonly maxPending: number;
+}
+
+/** The request would wait for itself. Its `name` is `'DeadlockError'`. */
+export declare class DeadlockError extends LockError {
+  private constructor();
+  /**
+   * The request, a lock it waits for, the request that this lock waits for, a lock that one waits
+   * for, and so on; the first request was made inside of the last lock.
+   */
+  readonly cycle: LockDetails[];
+}
+
+/**
+ * Called when the lock is granted, or with `null` if it was requested with `ifAvailable` and is not
+ * available. Where that cannot be, {@link LockManager.request} takes callbacks of a {@link Lock} as
+ * well.
+ *
+ * The lock is held until what it returns settles; if that is not a promise or another thenable,
+ * until it returns.
+ */
+export type LockGrantedCallback<T> = (lock: Lock | null) => T;
+
+/**
+ * The lock manager of a storage bucket, shared by all threads of the process (3.2). Not
+ * constructible: see {@link locks} and {@link openBucket}.
+ */
+export declare class LockManager {
+  private constructor();
+
+  /**
+   * Tells which locks are held and which requests wait, of all threads.
+   *
+   * @example
+   * const { held, pending } = await locks.query();
+   */
+  query(): Promise<LockManagerSnapshot>;
+  /**
+   * Extension: the same with threads, times, labels and what blocks whom; or of one name, in time
+   * proportional to what is on that.
+   */
+  query(options: { details: true; name?: string | undefined }): Promise<DetailedSnapshot>;
+  query(options?: QueryOptions): Promise<LockManagerSnapshot>;
+
+  /**
+   * Requests a lock, calls `callback` when it is granted, and releases it when what `callback`
+   * returned has settled.
+   *
+   * Requests of a name are granted in the order in which they were made. A pending request keeps
+   * the event loop of its thread alive, a held lock does not. A lock also ends with its thread,
+   * however that ends, and by a request with `steal`.
+   *
+   * Never throws: all errors reject the promise.
+   * - `TypeError`: an argument or an option has the wrong type.
+   * - `NotSupportedError`: the name starts with `-`, or the options exclude each other.
+   * - the reason of `signal`, by default an `AbortError`: the request was aborted.
+   * - `AbortError`: the lock was stolen.
+   * - `InvalidStateError`: the thread's environment is shutting down.
+   * - `RangeError` with the code `ERR_WEB_LOCKS_NO_MEMORY`: out of memory.
+   *
+   * @param name any string that does not start with `-`; compared by UTF-16 code units
+   * @returns settles like what `callback` returned, after the lock was released
+   *
+   * @example
+   * await locks.request('report', async (lock) => {
+   *   // Nobody else holds 'report', in any thread.
+   * });
+   */
+  request<T>(name: string, callback: (lock: Lock) => T): Promise<Awaited<T>>;
+  request<T>(
+    name: string,
+    options: LockOptions & Waiting,
+    callback: (lock: Lock) => T,
+  ): Promise<Awaited<T>>;
+  request<T>(
+    name: string,
+    options: LockOptions,
+    callback: LockGrantedCallback<T>,
+  ): Promise<Awaited<T>>;
+
+  /**
+   * Extension. Requests a lock that is held until its handle is released. The same queue as
+   * `request()`, the same options and errors.
+   *
+   * @returns `null` if `ifAvailable` was given and the lock is not available
+   *
+   * @example
+   * await using lock = await locks.acquire('report');
+   */
+  acquire(name: string, options?: LockOptions & Waiting): Promise<LockHandle>;
+  acquire(name: string, options: LockOptions): Promise<LockHandle | null>;
+
+  /**
+   * Extension. Requests several locks and calls `callback` when it has all of them; they are taken
+   * in one order for all callers, so that two of them cannot wait for each other. `signal` and
+   * `timeout` are about the whole, `ifAvailable` is all or nothing.
+   *
+   * @param names a name that is there twice is locked once, in the stronger mode
+   * @param callback gets the locks in the order of `names`
+   *
+   * @example
+   * await locks.requestAll(['from', 'to'], async ([from, to]) => transfer());
+   */
+  requestAll<T>(
+    names: Iterable<LockName>,
+    callback: (locks: readonly LockHandle[]) => T,
+  ): Promise<Awaited<T>>;
+  requestAll<T>(
+    names: Iterable<LockName>,
+    options: SeveralOptions & Waiting,
+    callback: (locks: readonly LockHandle[]) => T,
+  ): Promise<Awaited<T>>;
+  requestAll<T>(
+    names: Iterable<LockName>,
+    options: SeveralOptions,
+    callback: (locks: readonly LockHandle[] | null) => T,
+  ): Promise<Awaited<T>>;
+
+  /** Extension. As `requestAll`, held until they are released. */
+  acquireAll(names: Iterable<LockName>, options?: SeveralOptions & Waiting): Promise<SeveralLocks>;
+  acquireAll(names: Iterable<LockName>, options: SeveralOptions): Promise<SeveralLocks | null>;
+
+  /**
+   * Extension. Takes a lock if it is available now. Throws what `request()` rejects with.
+   *
+   * @returns `null` if it is not available
+   */
+  tryAcquireSync(name: string, options?: Omit<SyncOptions, 'timeout'>): LockHandle | null;
+
+  /**
+   * Extension. Takes a lock, and blocks the calling thread until it is available: nothing else runs
+   * in it meanwhile. `timeout` is required on the main thread. Throws a {@link DeadlockError} at
+   * once if the thread itself holds the lock or waits for it.
+   */
+  acquireSync(name: string, options?: SyncOptions): LockHandle;
+
+  /**
+   * Extension. Leader election: waits until it holds the lock `name`, and calls `callback`; resigns
+   * when what that returned has settled. If it loses the lock before, `leader.signal` is aborted,
+   * and when the callback has ended, it stands again, after a pause of 50 to 100 ms that doubles
+   * with each loss up to 10 s. `signal` ends the wait, and is heard by `leader.signal`.
+   *
+   * @returns settles like what `callback` returned while it led
+   *
+   * @example
+   * await locks.elect('scheduler', async (leader) => schedule({ signal: leader.signal }));
+   */
+  elect<T>(name: string, callback: (leader: Leader) => T): Promise<Awaited<T>>;
+  elect<T>(
+    name: string,
+    options: ElectOptions,
+    callback: (leader: Leader) => T,
+  ): Promise<Awaited<T>>;
+
+  /**
+   * Extension. Run once: of all who ask for `name` within `keep` milliseconds after one has
+   * succeeded, nobody else runs `callback`; those who ask meanwhile wait for the one who runs. The
+   * mark is written in the step that releases the lock, and only if `callback` has succeeded: it
+   * runs at least once, and again if the process dies between its end and the release. Rejects with
+   * what it rejects with, or with the loss of the lock.
+   *
+   * @example
+   * await locks.once('report 2026-11', { keep: 86_400_000 }, (lock) => send(lock.signal));
+   */
+  once<T>(
+    name: string,
+    options: OnceOptions,
+    callback: (lock: Lock) => T,
+  ): Promise<OnceResult<Awaited<T>>>;
+
+  /** Extension. Who leads: the holder of the lock `name`, `null` if there is none. */
+  leader(name: string): Promise<LockDetails | null>;
+}
+
+/** Extension. Options of {@link LockManager.elect}. */
+export type ElectOptions = Pick<
+  LockOptions,
+  'signal' | 'label' | 'warnAfter' | 'deadlock' | 'maxPending'
+>;
+
+/** Extension. Options of {@link LockManager.once}. */
+export interface OnceOptions
+  extends Pick<
+    LockOptions,
+    'signal' | 'label' | 'timeout' | 'warnAfter' | 'deadlock' | 'maxPending'
+  > {
+  /** Milliseconds for which nobody runs again: more than 0, at most 100 years. */
+  keep: number;
+}
+
+/** Extension. What {@link LockManager.once} resolves to: whether the callback ran, what it gave. */
+export type OnceResult<T> = { ran: true; value: T } | { ran: false; value: undefined };
+
+/** Extension. A term of office: what the callback of {@link LockManager.elect} gets. */
+export interface Leader {
+  readonly name: string;
+  /** Greater than that of any leader before. */
+  readonly token: bigint;
+  /** Aborted when leadership is lost, or when the signal of the election is aborted. */
+  readonly signal: AbortSignal;
+  /** Whether it leads at this moment. */
+  readonly held: boolean;
+}
+
+/**
+ * Extension. Options of {@link Mutex} and {@link RWLock}: those of requests but `mode`,
+ * `ifAvailable` and `steal`. Others are refused.
+ */
+export interface AcquireOptions
+  extends Pick<
+    LockOptions,
+    'signal' | 'label' | 'warnAfter' | 'holdTimeout' | 'deadlock' | 'reentrant' | 'maxPending'
+  > {
+  /**
+   * Whether to wait. If not, and the lock is held, it rejects with a {@link LockError}. Not
+   * together with `timeout` or `signal`.
+   * @default true
+   */
+  blocking?: boolean | undefined;
+  /** Milliseconds to wait at most; then it rejects with a {@link LockTimeoutError}. */
+  timeout?: number | undefined;
+}
+
+/** Extension. Releases a lock. Calls after the first do nothing. */
+export interface Release {
+  (): void | Promise<void>;
+  [Symbol.dispose](): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Extension. Options of a {@link Mutex} or {@link RWLock} without a name. */
+export interface PrivateOptions {
+  /** What it is for; that of requests that have none. */
+  label?: string | undefined;
+}
+
+/** Extension. What a named {@link Mutex} or {@link RWLock} is a lock of. */
+export interface NamedOptions extends PrivateOptions {
+  /**
+   * The name of a bucket of this process, or what any `openBucket` returned; the default bucket of
+   * this process if not given.
+   */
+  bucket?: string | StorageBucket | undefined;
+  /** A lock manager. Not together with `bucket`. */
+  locks?: LockManager | undefined;
+}
+
+/**
+ * Extension. A mutual exclusion lock. Without a name it is private to those who have the object, in
+ * one thread; with a name it is the exclusive lock of that name, shared by all threads.
+ *
+ * @example
+ * const mutex = new Mutex();
+ * await mutex.runExclusive(async () => {});
+ */
+export declare class Mutex {
+  constructor(name?: undefined, options?: PrivateOptions);
+  constructor(name: string, options?: NamedOptions);
+  /** Whether somebody holds it. */
+  readonly locked: boolean;
+  /** Resolves to the function that releases it, which may be called more than once. */
+  acquire(options?: AcquireOptions): Promise<Release>;
+  /**
+   * Rejects with a {@link LockStolenError} or a {@link LockTimeoutError} as soon as the lock is
+   * lost; `lock.signal` tells the callback.
+   */
+  runExclusive<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
+}
+
+/** Extension. A lock that readers share and writers do not. */
+export declare class RWLock {
+  constructor(name?: undefined, options?: PrivateOptions);
+  constructor(name: string, options?: NamedOptions);
+  /** How it is held, by whomever. */
+  readonly locked: LockMode | null;
+  acquireShared(options?: AcquireOptions): Promise<Release>;
+  acquireExclusive(options?: AcquireOptions): Promise<Release>;
+  runShared<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
+  runExclusive<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
+}
+
+/** Extension. Options of a {@link Semaphore}'s requests. */
+export type SemaphoreOptions = AcquireOptions & Pick<LockOptions, 'weight'>;
+
+/**
+ * Extension. A number of units, of which each user takes some for a while. With a number it is
+ * private to those who have the object, in one thread; with a name it is made of shared locks of
+ * that name with the limit `permits`, shared by all threads. First come, first served, also where
+ * those behind want less.
+ *
+ * @example
+ * const connections = new Semaphore(4);
+ * await connections.run(async () => {});
+ */
+export declare class Semaphore {
+  constructor(permits: number, options?: PrivateOptions);
+  constructor(name: string, options: NamedOptions & { permits: number });
+  /** Units that nobody holds. */
+  readonly available: number;
+  /** Waits for `weight` units, by default 1. */
+  acquire(options?: SemaphoreOptions): Promise<Release>;
+  /** Does not wait: `null` if there are not so many units, or if others wait. */
+  tryAcquire(
+    options?: Omit<SemaphoreOptions, 'blocking' | 'signal' | 'timeout'>,
+  ): Promise<Release | null>;
+  /** Calls `callback` when it has the units, and gives them back when what it returned settles. */
+  run<T>(callback: (lock: Lock) => T, options?: SemaphoreOptions): Promise<Awaited<T>>;
+}
+
+/** A storage bucket (2.2, 6.1). */
+export interface StorageBucket {
+  readonly name: string;
+  /** The bucket's lock manager. */
+  readonly locks: LockManager;
+  /**
+   * Resolves when it is open, rejects with why it could not be opened. After that it is another
+   * promise, of another attempt. Requests wait for that by themselves.
+   */
+  readonly ready: Promise<void>;
+  /**
+   * Gives back what is held through this bucket: those locks are lost, with a
+   * {@link LockLostError}. What is pending, and later requests, reject with an
+   * `InvalidStateError`. Others who opened the same bucket go on.
+   */
+  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
