@@ -1,0 +1,355 @@
+'use strict';
+
+/**
+ * What may be said on the command line: the commands and their options, as tables that the help is
+ * made from, too. What cannot be right is a Failure with the status of a wrong usage.
+ */
+
+const { parseArgs } = require('node:util');
+const { TTL } = require('../cluster/ttl.js');
+const { Failure, STATUS } = require('./status.js');
+
+/**
+ * @typedef {object} Option
+ * @property {string} [short] one letter
+ * @property {string} [value] what stands after it; none for a switch
+ * @property {string} help
+ * @property {(text: string, option: string) => any} [read] its value
+ */
+
+/** @typedef {Record<string, any>} Values by the name of the option */
+
+/**
+ * @typedef {object} Command
+ * @property {string} usage
+ * @property {string} summary
+ * @property {string} details
+ * @property {string} [takes] what is expected before the options, such as the name of a lock
+ * @property {boolean} [takesCommand] whether a command is expected after `--`
+ * @property {Record<string, Option>} options
+ * @property {(values: Values) => void} [check] what is wrong together
+ */
+
+/** @param {string} message */
+const usageError = (message) => new Failure(STATUS.usage, message);
+
+/** Of timers. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+/**
+ * @param {string} text
+ * @param {string} option
+ * @returns {number} milliseconds
+ */
+function seconds(text, option) {
+  if (!/^(\d+\.?\d*|\.\d+)$/.test(text)) {
+    throw usageError(`--${option} takes seconds, such as 10 or 0.5, not '${text}'.`);
+  }
+  const milliseconds = Number(text) * 1000;
+  if (milliseconds > LONGEST_MS) {
+    throw usageError(`--${option} takes at most ${Math.floor(LONGEST_MS / 1000)} seconds.`);
+  }
+  return milliseconds;
+}
+
+/**
+ * @param {string} text
+ * @param {string} option
+ * @returns {number} milliseconds of a lease
+ */
+function lease(text, option) {
+  const milliseconds = seconds(text, option);
+  if (milliseconds >= TTL.least && milliseconds <= TTL.most) return milliseconds;
+  const range = `${TTL.least / 1000} to ${TTL.most / 1000} seconds`;
+  throw usageError(`--${option} takes ${range}, not '${text}'.`);
+}
+
+/**
+ * @param {number} least
+ * @param {number} most
+ * @returns {(text: string, option: string) => number}
+ */
+const wholeNumber = (least, most) => (text, option) => {
+  const number = Number(text);
+  if (!/^\d+$/.test(text) || number < least || number > most) {
+    const range = `a whole number from ${least} to ${most}`;
+    throw usageError(`--${option} takes ${range}, not '${text}'.`);
+  }
+  return number;
+};
+
+const MOST_UNITS = 2 ** 31 - 1;
+const units = wholeNumber(1, MOST_UNITS);
+
+/** Where the locks are. @type {Record<string, Option>} */
+const PLACE = {
+  bucket: { short: 'b', value: 'NAME', help: 'the storage bucket, a set of locks of its own' },
+  directory: {
+    short: 'd',
+    value: 'PATH',
+    help: 'where the files of the locks of this machine are',
+  },
+  at: {
+    value: 'URL',
+    help:
+      'locks of many machines: postgres://…, redis://…, rediss://…, etcd+http://… or ' +
+      'etcd+https://…; by default $WEB_LOCKS_AT',
+  },
+  ttl: {
+    value: 'SECONDS',
+    read: lease,
+    help: 'with --at: the length of the lease, 2 to 3600, 10 if not given',
+  },
+};
+
+/** @type {Record<string, Option>} */
+const HELP = { help: { short: 'h', help: 'prints this' } };
+
+/** @type {Option} */
+const LABEL = { short: 'l', value: 'TEXT', help: 'what `query` shows; by default the command' };
+
+const LOCK_NAME = 'the name of the lock';
+
+/** @type {Record<string, Command>} */
+const COMMANDS = {
+  run: {
+    usage: 'run NAME [options] -- COMMAND [ARGUMENT…]',
+    summary: 'runs a command while it holds a lock',
+    details:
+      'Waits for the lock NAME, first come, first served, runs COMMAND while it is held, and ' +
+      'ends as COMMAND ends. COMMAND has WEB_LOCKS_NAME and WEB_LOCKS_TOKEN in its environment.',
+    takes: LOCK_NAME,
+    takesCommand: true,
+    options: {
+      shared: { short: 's', help: 'holds it together with others who say --shared' },
+      limit: {
+        value: 'N',
+        read: units,
+        help: 'a semaphore: at most N units at a time; implies --shared',
+      },
+      weight: {
+        value: 'N',
+        read: units,
+        help: 'how many units of the limit it takes, 1 if not given',
+      },
+      timeout: {
+        short: 'w',
+        value: 'SECONDS',
+        read: seconds,
+        help: 'waits no longer than that; with --at, also for the server',
+      },
+      'if-available': { short: 'n', help: 'does not wait' },
+      steal: { help: 'takes the lock from whoever holds it' },
+      'conflict-exit-code': {
+        short: 'E',
+        value: 'N',
+        read: wholeNumber(0, 255),
+        help: 'the exit status if it did not get the lock, 1 if not given',
+      },
+      'kill-after': {
+        value: 'SECONDS',
+        read: seconds,
+        help: 'from SIGTERM to SIGKILL if the lock was lost, 5 if not given',
+      },
+      label: LABEL,
+      quiet: { short: 'q', help: 'does not say that it did not get the lock' },
+      ...PLACE,
+      ...HELP,
+    },
+    check: checkRun,
+  },
+  query: {
+    usage: 'query [options]',
+    summary: 'shows who holds and who waits',
+    details:
+      'Prints a table of the locks that are held, and of the requests that wait for them in the ' +
+      'order of their queue.',
+    options: {
+      name: { value: 'NAME', help: 'only the lock of that name' },
+      json: { short: 'j', help: 'prints one line of JSON' },
+      watch: { short: 'w', help: 'goes on, and shows changes; in a terminal until q or Ctrl-C' },
+      ...PLACE,
+      ...HELP,
+    },
+  },
+  steal: {
+    usage: 'steal NAME [options]',
+    summary: 'takes a lock from those who hold it',
+    details:
+      'Says who holds the lock NAME, asks, takes it from them, and gives it to the next who ' +
+      'waits. For recovery from a holder that hangs.',
+    takes: LOCK_NAME,
+    options: {
+      yes: { short: 'y', help: 'does not ask' },
+      label: { ...LABEL, help: 'what `query` shows of the thief' },
+      ...PLACE,
+      ...HELP,
+    },
+  },
+  report: {
+    usage: 'report FILE [options]',
+    summary: 'makes a page of a profile',
+    details:
+      'Makes a page of FILE, a profile of who waited for whom that was recorded with ' +
+      '`node --import web-locks/profile`. The page is one file that loads nothing.',
+    takes: 'the file',
+    options: {
+      output: {
+        short: 'o',
+        value: 'PAGE',
+        help: 'the page; by default FILE with .html in place of .json',
+      },
+      ...HELP,
+    },
+    check: checkReport,
+  },
+};
+
+/** What excludes what, of `run`. */
+const EXCLUSIONS = [
+  ['if-available', 'timeout'],
+  ['if-available', 'steal'],
+  ['steal', 'timeout'],
+  ['steal', 'shared'],
+  ['steal', 'limit'],
+];
+
+/** @param {Values} values */
+function checkRun(values) {
+  for (const [one, other] of EXCLUSIONS) {
+    if (values[one] !== undefined && values[other] !== undefined) {
+      throw usageError(`--${one} and --${other} exclude each other.`);
+    }
+  }
+  if (values.weight !== undefined && values.limit === undefined) {
+    throw usageError('--weight needs --limit.');
+  }
+  if (values.weight > values.limit) throw usageError('--weight is above --limit.');
+}
+
+/** @param {Values} values */
+function checkReport({ output }) {
+  if (output === '') throw usageError('--output takes a path.');
+}
+
+/** @param {Values} values */
+function checkPlace({ directory, at, ttl }) {
+  if (directory !== undefined && at !== undefined) {
+    throw usageError('--directory and --at exclude each other.');
+  }
+  if (directory === '') throw usageError('--directory takes a path.');
+  if (ttl !== undefined && at === undefined) throw usageError('--ttl needs --at.');
+}
+
+/**
+ * @typedef {object} Request
+ * @property {string} command of COMMANDS, or `help` or `version`
+ * @property {string} [of] what help is wanted for
+ * @property {string} [name] of the lock, or of a file
+ * @property {string[]} words the command to run
+ * @property {Values} values
+ */
+
+/**
+ * @param {string[]} argv without the program
+ * @param {NodeJS.ProcessEnv} env
+ * @returns {Request}
+ * @throws {Failure}
+ */
+function read(argv, env) {
+  const [first, ...rest] = argv;
+  if (first === undefined) throw usageError('a command is missing.');
+  const none = { words: [], values: {} };
+  if (first === '--version' || first === '-V') return { command: 'version', ...none };
+  if (first === '--help' || first === '-h') return { command: 'help', ...none };
+  if (first === 'help' && (rest.length === 0 || Object.hasOwn(COMMANDS, rest[0]))) {
+    return { command: 'help', of: rest[0], ...none };
+  }
+  if (!Object.hasOwn(COMMANDS, first)) {
+    throw usageError(`there is no ${first.startsWith('-') ? 'option' : 'command'} '${first}'.`);
+  }
+  return readCommand(first, rest, env);
+}
+
+/**
+ * @param {string} command
+ * @param {string[]} argv after it
+ * @param {NodeJS.ProcessEnv} env
+ * @returns {Request}
+ */
+function readCommand(command, argv, env) {
+  const { takes, takesCommand, options, check } = COMMANDS[command];
+  const end = takesCommand ? argv.indexOf('--') : -1;
+  const own = end < 0 ? argv : argv.slice(0, end);
+  const words = end < 0 ? [] : argv.slice(end + 1);
+  const { values, positionals } = parse(own, options);
+  if (values.help) return { command: 'help', of: command, words: [], values };
+  const [name, tooMuch] = takes ? positionals : [undefined, positionals[0]];
+  if (takes) checkFirst(takes, name);
+  if (tooMuch !== undefined) {
+    const hint = takesCommand ? ' The command comes after --.' : '';
+    throw usageError(`'${tooMuch}' is too much.${hint}`);
+  }
+  if (takesCommand && words.length === 0) throw usageError('-- and a command are missing.');
+  // Not "else": with a directory the locks are those of this machine.
+  const at = options.at && env.WEB_LOCKS_AT;
+  if (values.directory === undefined && at) values.at ??= at;
+  check?.(values);
+  checkPlace(values);
+  return { command, name, words, values };
+}
+
+/**
+ * @param {string} takes what is expected
+ * @param {string | undefined} given
+ */
+function checkFirst(takes, given) {
+  const isLock = takes === LOCK_NAME;
+  // A lock may have the empty name.
+  if (given === undefined || (given === '' && !isLock)) throw usageError(`${takes} is missing.`);
+  if (isLock && given.startsWith('-')) throw usageError(`${takes} cannot begin with -.`);
+}
+
+/**
+ * @param {string[]} argv
+ * @param {Record<string, Option>} options
+ * @returns {{ values: Values, positionals: string[] }}
+ */
+function parse(argv, options) {
+  /** @type {NonNullable<import('node:util').ParseArgsConfig['options']>} */
+  const config = {};
+  for (const [name, { short, value }] of Object.entries(options)) {
+    config[name] = { type: value ? 'string' : 'boolean', ...(short && { short }) };
+  }
+  let parsed;
+  try {
+    parsed = parseArgs({ args: argv, options: config, allowPositionals: true });
+  } catch (error) {
+    const { message } = /** @type {Error} */ (error);
+    if (/is ambiguous/.test(message)) checkValues(argv, options);
+    throw usageError(`${message.split(/\. |\n/)[0].replace(/\.$/, '')}.`);
+  }
+  /** @type {Values} */
+  const values = { ...parsed.values };
+  for (const [name, { read: readValue }] of Object.entries(options)) {
+    if (readValue && values[name] !== undefined) values[name] = readValue(values[name], name);
+  }
+  return { values, positionals: parsed.positionals };
+}
+
+/**
+ * A value that begins with - is taken for an option: says so, unless it would be wrong anyhow.
+ * @param {string[]} argv
+ * @param {Record<string, Option>} options
+ */
+function checkValues(argv, options) {
+  for (const [name, { short, value, read: readValue }] of Object.entries(options)) {
+    const at = argv.findIndex((word) => word === `--${name}` || word === `-${short}`);
+    const given = argv[at + 1];
+    if (!value || at < 0 || !given?.startsWith('-')) continue;
+    readValue?.(given, name);
+    throw usageError(`'${given}' looks like an option. If it is the ${value}: --${name}=${given}`);
+  }
+}
+
+module.exports = { COMMANDS, read };

@@ -1,0 +1,141 @@
+'use strict';
+
+/**
+ * Opens the bucket of an engine that a URL names. The engine's client library is the user's: it is
+ * looked for from the current folder, as a module there would find it.
+ */
+
+const { createRequire } = require('node:module');
+const path = require('node:path');
+const { Failure, STATUS } = require('./status.js');
+
+/**
+ * @typedef {object} Settings
+ * @property {string} bucket
+ * @property {number} [ttl] milliseconds
+ *
+ * @typedef {{ locks: any, ready: Promise<void>, close(): Promise<void> }} EngineBucket
+ *
+ * @typedef {object} Opened
+ * @property {EngineBucket} bucket
+ * @property {() => unknown} end of the client, after the bucket was closed
+ */
+
+/** @type {Record<string, (url: string, settings: Settings) => Opened>} by the scheme of the URL */
+const ENGINES = {
+  postgres: openPostgres,
+  postgresql: openPostgres,
+  redis: openRedis,
+  rediss: openRedis,
+  'etcd+http': openEtcd,
+  'etcd+https': openEtcd,
+};
+
+/**
+ * @param {string} url
+ * @param {Settings} settings
+ * @returns {Opened}
+ * @throws {Failure}
+ */
+function openEngine(url, settings) {
+  const scheme = /^([a-z+]+):\/\//i.exec(url)?.[1].toLowerCase() ?? '';
+  if (!Object.hasOwn(ENGINES, scheme)) {
+    const known = Object.keys(ENGINES).map((one) => `${one}://`);
+    throw new Failure(STATUS.usage, `--at takes a URL that begins with ${known.join(', ')}.`);
+  }
+  try {
+    return ENGINES[scheme](url, settings);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    // Not the URL: it may have a password.
+    throw new Failure(STATUS.usage, `--at: ${error.message}.`.replace(/\.+$/, '.'));
+  }
+}
+
+/**
+ * Of this package. A name that is put together, so that bundlers and checks do not look for it.
+ * @param {string} name
+ * @returns {{ openBucket(name: string, options: object): EngineBucket }}
+ */
+function entry(name) {
+  try {
+    return require(path.join(__dirname, '..', `${name}.js`));
+  } catch (error) {
+    if (/** @type {any} */ (error).code !== 'MODULE_NOT_FOUND') throw error;
+    throw new Failure(STATUS.unavailable, `this version of web-locks has no ${name}.`);
+  }
+}
+
+/**
+ * @param {string[]} names of packages, any of which will do
+ * @returns {{ name: string, module: any }} the first that is there
+ * @throws {Failure}
+ */
+function client(...names) {
+  const folder = process.cwd();
+  const from = createRequire(path.join(folder, 'web-locks'));
+  for (const name of names) {
+    try {
+      from.resolve(name);
+    } catch {
+      continue;
+    }
+    return { name, module: from(name) };
+  }
+  const which = names.join(' or ');
+  throw new Failure(
+    STATUS.unavailable,
+    `--at needs the package ${which}, which is not found from ${folder}.`,
+    `Install it there: npm install ${names[0]}`,
+  );
+}
+
+/**
+ * @param {string} url
+ * @param {Settings} settings
+ * @returns {Opened}
+ */
+function openPostgres(url, { bucket, ttl }) {
+  const { Client, Pool } = client('pg').module;
+  // A Pool looks at it later.
+  new Client({ connectionString: url });
+  const pool = new Pool({ connectionString: url, max: 2 });
+  // The bucket is told by its own connection; one that nobody uses is nobody's loss.
+  pool.on('error', () => {});
+  return {
+    bucket: entry('postgres').openBucket(bucket, { pool, ttl }),
+    end: () => pool.end(),
+  };
+}
+
+/**
+ * @param {string} url
+ * @param {Settings} settings
+ * @returns {Opened} the bucket duplicates the client, which is never connected itself
+ */
+function openRedis(url, { bucket, ttl }) {
+  const { openBucket } = entry('redis');
+  const { name, module } = client('redis', 'ioredis');
+  const one =
+    name === 'redis' ? module.createClient({ url }) : new module.Redis(url, { lazyConnect: true });
+  one.on('error', () => {});
+  return { bucket: openBucket(bucket, { client: one, ttl }), end() {} };
+}
+
+/**
+ * @param {string} url etcd+http://user:password@host:port,host:port
+ * @param {Settings} settings
+ * @returns {Opened}
+ */
+function openEtcd(url, { bucket, ttl }) {
+  const [, scheme, user, hosts] = /^etcd\+(https?):\/\/(?:([^@/]*)@)?([^/]*)\/?$/i.exec(url) ?? [];
+  if (!hosts) throw new Failure(STATUS.usage, '--at takes etcd+http://HOST:PORT[,HOST:PORT…].');
+  const [name, ...password] = (user ?? '').split(':');
+  const auth = user
+    ? { user: decodeURIComponent(name), password: decodeURIComponent(password.join(':')) }
+    : undefined;
+  const endpoints = hosts.split(',').map((host) => `${scheme.toLowerCase()}://${host}`);
+  return { bucket: entry('etcd').openBucket(bucket, { endpoints, auth, ttl }), end() {} };
+}
+
+module.exports = { openEngine };

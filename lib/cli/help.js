@@ -1,0 +1,85 @@
+'use strict';
+
+/** The help, from the tables of arguments.js; no line is longer than 80 columns. */
+
+const { COMMANDS } = require('./arguments.js');
+
+/** @typedef {import('./arguments.js').Option} Option */
+
+const COLUMNS = 80;
+const INDENT = 2;
+/** Where the texts of options begin. */
+const TEXT = 30;
+
+/**
+ * @param {string} text
+ * @param {number} from the column of all lines but the first, which begins there already
+ */
+function wrap(text, from) {
+  let column = from;
+  let result = '';
+  for (const word of text.split(' ')) {
+    if (column > from && column + word.length > COLUMNS - 1) {
+      result = `${result.trimEnd()}\n${' '.repeat(from)}`;
+      column = from;
+    }
+    result += `${word} `;
+    column += word.length + 1;
+  }
+  return result.trimEnd();
+}
+
+/**
+ * @param {string} left
+ * @param {string} right
+ */
+function line(left, right, from = TEXT) {
+  const start = ' '.repeat(INDENT) + left;
+  const gap = start.length < from - 1 ? ' '.repeat(from - start.length) : `\n${' '.repeat(from)}`;
+  return start + gap + wrap(right, from);
+}
+
+/**
+ * @param {string} name
+ * @param {Option} option
+ */
+function describeOption(name, { short, value, help }) {
+  const long = value ? `--${name} ${value}` : `--${name}`;
+  return line(short ? `-${short}, ${long}` : `    ${long}`, help);
+}
+
+/** @returns {string} of all commands */
+function overview() {
+  const commands = Object.entries(COMMANDS).map(([name, { summary }]) => line(name, summary, 10));
+  return [
+    'Usage: web-locks COMMAND …',
+    '',
+    wrap('Locks between the processes of a machine, or between machines.', 0),
+    '',
+    'Commands:',
+    ...commands,
+    '',
+    'web-locks COMMAND --help tells more; web-locks --version prints the version.',
+    '',
+  ].join('\n');
+}
+
+/**
+ * @param {string} [command]
+ * @returns {string}
+ */
+function help(command) {
+  if (command === undefined) return overview();
+  const { usage, details, options } = COMMANDS[command];
+  return [
+    `Usage: web-locks ${usage}`,
+    '',
+    wrap(details, 0),
+    '',
+    'Options:',
+    ...Object.entries(options).map(([name, option]) => describeOption(name, option)),
+    '',
+  ].join('\n');
+}
+
+module.exports = { help };

@@ -1,0 +1,99 @@
+'use strict';
+
+/** The command line `web-locks` (docs/CLI.md): reads it, does it, ends the process. */
+
+const { read } = require('./arguments.js');
+const { help } = require('./help.js');
+const { allIsWritten, print } = require('./output.js');
+const { dieOf } = require('./signals.js');
+const { Failure, STATUS, say } = require('./status.js');
+const { version } = require('../../package.json');
+
+/** @typedef {import('./status.js').Ending} Ending */
+/** @typedef {import('./arguments.js').Request} Request */
+
+/**
+ * What does a command; loaded when it is needed: the help works without the addon.
+ * @type {Record<string, () => (request: Request) => Promise<Ending>>}
+ */
+const DOERS = {
+  run: () => require('./run.js').run,
+  query: () => require('./query.js').query,
+  steal: () => require('./steal.js').steal,
+  report: () => require('./report.js').report,
+};
+
+/**
+ * @param {Request} request
+ * @returns {Promise<Ending>}
+ */
+async function perform(request) {
+  if (request.command === 'version') return answer(`${version}\n`);
+  if (request.command === 'help') return answer(help(request.of));
+  return DOERS[request.command]()(request);
+}
+
+/**
+ * @param {string} text
+ * @returns {Promise<Ending>}
+ */
+async function answer(text) {
+  await print(text);
+  return { status: STATUS.ok };
+}
+
+/**
+ * @param {unknown} error
+ * @param {string | undefined} command
+ * @returns {Ending}
+ */
+function report(error, command) {
+  if (error instanceof Failure) {
+    say(error.message);
+    if (error.hint) process.stderr.write(`${error.hint}\n`);
+    if (error.status === STATUS.usage && !error.hint) {
+      process.stderr.write(`See: web-locks ${command ? `${command} ` : ''}--help\n`);
+    }
+    return { status: error.status };
+  }
+  const { code, message, stack } = /** @type {any} */ (error);
+  if (String(code).startsWith('ERR_WEB_LOCKS_')) {
+    say(message.replace(/^web-locks: /, ''));
+    return { status: STATUS.unavailable };
+  }
+  say(`an error of this program: ${stack ?? error}`);
+  return { status: STATUS.internal };
+}
+
+/**
+ * Ends the process when what it has said is written; a connection that does not end does not keep
+ * it.
+ * @param {Ending} ending
+ */
+async function leave(ending) {
+  await allIsWritten();
+  if (ending.signal) dieOf(ending.signal);
+  else process.exit(ending.status);
+}
+
+/** @param {string[]} argv without the program */
+async function main(argv) {
+  /** @type {Request | undefined} */
+  let request;
+  /** @type {Ending} */
+  let ending;
+  // Nobody reads it, perhaps of a terminal that has gone: what is under way still has to be ended.
+  process.stderr.on('error', () => {});
+  try {
+    request = read(argv, process.env);
+    ending = await perform(request);
+  } catch (error) {
+    ending = report(
+      error,
+      request?.command ?? (Object.hasOwn(DOERS, argv[0]) ? argv[0] : undefined),
+    );
+  }
+  await leave(ending);
+}
+
+module.exports = { main };

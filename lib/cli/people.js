@@ -1,0 +1,76 @@
+'use strict';
+
+/** How names, times and holders are shown to people, whatever others have put into them. */
+
+/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
+
+/** What a terminal would obey, or would not show: controls, formats, surrogates, odd spaces. */
+const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
+const AMBIGUOUS = /^$|^[\s"]|\s$|\\/u;
+
+/** @param {string} character */
+const escaped = (character) =>
+  ({ '\n': '\\n', '\r': '\\r', '\t': '\\t' })[character] ??
+  `\\u{${/** @type {number} */ (character.codePointAt(0)).toString(16)}}`;
+
+/**
+ * @param {string} text
+ * @returns {string} on one line, quoted if it could be mistaken otherwise
+ */
+function shown(text) {
+  const safe = text.replace(UNSEEN, '');
+  if (safe === text && !AMBIGUOUS.test(text)) return text;
+  return quoted(text);
+}
+
+/**
+ * @param {string} text
+ * @returns {string} on one line, in quotation marks
+ */
+const quoted = (text) => `"${text.replace(/["\\]/g, '\\$&').replace(UNSEEN, escaped)}"`;
+
+/**
+ * Up to so many milliseconds: the unit, its length, the unit below it.
+ * @type {[number, string, number, string][]}
+ */
+const UNITS = [
+  [3_600_000, 'm', 60_000, 's'],
+  [86_400_000, 'h', 3_600_000, 'm'],
+  [Infinity, 'd', 86_400_000, 'h'],
+];
+const LENGTHS = { s: 1000, m: 60_000, h: 3_600_000 };
+
+/**
+ * @param {number} milliseconds
+ * @returns {string} such as 0.3s, 12s, 3m 5s, 2h 0m, 4d 7h
+ */
+function duration(milliseconds) {
+  if (milliseconds < 9950) return `${(milliseconds / 1000).toFixed(1)}s`;
+  if (milliseconds < 60_000) return `${Math.floor(milliseconds / 1000)}s`;
+  const [, big, length, small] = /** @type {(typeof UNITS)[0]} */ (
+    UNITS.find(([limit]) => milliseconds < limit)
+  );
+  const rest = Math.floor((milliseconds % length) / LENGTHS[/** @type {'s'} */ (small)]);
+  return `${Math.floor(milliseconds / length)}${big} ${rest}${small}`;
+}
+
+/**
+ * @param {LockDetails} details
+ * @returns {string} who it is, and since when
+ */
+function describeHolder({ pid, host, label, held, waited }) {
+  const what = label === '' ? '' : ` (${quoted(label)})`;
+  return `process ${pid}${what} on ${shown(host)}, for ${duration(held || waited)}`;
+}
+
+/**
+ * @param {LockDetails[]} holders
+ * @returns {string} a sentence
+ */
+function describeHolders(holders) {
+  if (holders.length === 0) return 'Nobody holds it any more.';
+  const more = holders.length > 1 ? `, and ${holders.length - 1} more` : '';
+  return `It is held by ${describeHolder(holders[0])}${more}.`;
+}
+
+module.exports = { describeHolder, describeHolders, duration, quoted, shown };

@@ -1,0 +1,182 @@
+'use strict';
+
+/** Where the locks are: of this machine, or at an engine. */
+
+const path = require('node:path');
+const { setTimeout: sleep } = require('node:timers/promises');
+const { HostBackend } = require('../backend/host.js');
+const { LONGEST_NAME } = require('../backend/host-errors.js');
+const { Bucket } = require('../extensions/bucket.js');
+const { TTL } = require('../cluster/ttl.js');
+const { openBucket } = require('../host.js');
+const { openEngine } = require('./engines.js');
+const { Failure, STATUS } = require('./status.js');
+
+/** Milliseconds. */
+const CLOSING_MS = 3000;
+
+/** The bucket at an engine if none is named. */
+const USUAL_BUCKET = 'default';
+
+/** What the library says of it is for programs. */
+const POOLER =
+  'there is a pooler such as pgbouncer, in transaction or statement mode, through which nobody ' +
+  'hears that it is his turn.';
+
+/** Of `within`. */
+const LATE = Symbol('late');
+
+/** An open bucket. What fails here is a Failure that says the locks cannot be reached. */
+class Place {
+  #bucket;
+  #end;
+  #wasReached = false;
+  #ttl;
+  /** @type {Promise<void> | undefined} */
+  #closed;
+
+  /** @param {import('./arguments.js').Values} values of the command line */
+  constructor(values) {
+    const { bucket, end } = open(values);
+    this.#bucket = bucket;
+    this.#end = end;
+    this.#ttl = values.ttl ?? TTL.usual;
+    /** Its lock manager. @type {any} */
+    this.locks = bucket.locks;
+  }
+
+  /**
+   * Waits until it is open.
+   * @param {number} [patience] milliseconds; without it as long as the library waits
+   */
+  async ready(patience) {
+    try {
+      const answer = await within(this.#bucket.ready, patience);
+      if (answer === LATE) throw await this.#notReached(Number(patience));
+      this.#wasReached = true;
+    } catch (/** @type {any} */ error) {
+      if (error?.code === 'ERR_WEB_LOCKS_UNREACHABLE') throw noAnswer(this.#ttl, error.cause);
+      throw unreachable(error);
+    }
+  }
+
+  /**
+   * @param {number} patience milliseconds that are over
+   * @returns {Promise<InstanceType<typeof Failure>>}
+   */
+  async #notReached(patience) {
+    const { ready } = this.#bucket;
+    this.close();
+    // That one tells why it was not open.
+    const closed = await within(
+      ready.catch((/** @type {any} */ error) => error),
+      CLOSING_MS,
+    );
+    return noAnswer(patience, closed === LATE ? undefined : closed?.cause);
+  }
+
+  /** Gives back what is held, and ends the connection. May be called again. */
+  close() {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  /** A server that does not answer, or a client that cannot end, does not keep the program. */
+  async #close() {
+    const closed = (async () => {
+      await this.#bucket.close();
+      await this.#end();
+    })();
+    // Where nothing was reached there is nothing to give back.
+    if (this.#wasReached) await within(closed, CLOSING_MS).catch(() => {});
+    else closed.catch(() => {});
+  }
+}
+
+/**
+ * @template T
+ * @param {Promise<T>} promise
+ * @param {number} [patience] milliseconds; without it any
+ * @returns {Promise<T | typeof LATE>} LATE if it has not settled by then
+ */
+async function within(promise, patience) {
+  if (patience === undefined) return promise;
+  const over = new AbortController();
+  const late = sleep(patience, LATE, { signal: over.signal });
+  late.catch(() => {});
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    over.abort();
+  }
+}
+
+/**
+ * @param {number} patience milliseconds that are over
+ * @param {unknown} [cause]
+ */
+function noAnswer(patience, cause) {
+  const why = cause === undefined ? '.' : `: ${messageOf(cause)}`;
+  const message = `the locks could not be reached in ${patience / 1000} s${why}`;
+  return new Failure(STATUS.unavailable, message);
+}
+
+/**
+ * @param {import('./arguments.js').Values} values
+ * @returns {{ bucket: any, end: () => unknown }}
+ */
+function open({ bucket, directory, at, ttl }) {
+  try {
+    if (at) return openEngine(at, { bucket: bucket ?? USUAL_BUCKET, ttl });
+    return { bucket: openHost(bucket, directory), end() {} };
+  } catch (error) {
+    if (error instanceof Failure) throw error;
+    throw unreachable(error);
+  }
+}
+
+/**
+ * @param {string | undefined} name undefined: the default bucket, the one of `locks`
+ * @param {string | undefined} directory
+ */
+function openHost(name, directory) {
+  if (name !== undefined) return openBucket(name, { directory });
+  return new Bucket(
+    '',
+    new HostBackend('', directory === undefined ? '' : path.resolve(directory)),
+  );
+}
+
+/** @param {unknown} error */
+const messageOf = (error) => String(/** @type {any} */ (error)?.message ?? error);
+
+/**
+ * @param {unknown} error of a request, a query, or `ready`
+ * @returns {InstanceType<typeof Failure>} a wrong usage if that is what the library says of it
+ */
+function unreachable(error) {
+  if (error instanceof Failure) return error;
+  if (/** @type {any} */ (error)?.code === 'ERR_WEB_LOCKS_NO_NOTIFY') {
+    return new Failure(STATUS.unavailable, POOLER, 'Give the URL of the server itself.');
+  }
+  const message = messageOf(error).replace(/^web-locks: /, '');
+  const { cause } = /** @type {any} */ (error);
+  const reason = cause ? messageOf(cause) || String(cause.code) : '';
+  const why = message.includes(reason) ? '' : ` (${reason})`;
+  const status = error instanceof TypeError ? STATUS.usage : STATUS.unavailable;
+  return new Failure(status, message + why);
+}
+
+/**
+ * @param {string} name of a lock that is to be requested
+ * @param {import('./arguments.js').Values} values
+ * @throws {Failure} if it cannot have such a name
+ */
+function checkName(name, { at }) {
+  if (at || name.length <= LONGEST_NAME) return;
+  const have = `${name.length} characters (UTF-16 code units)`;
+  const message = `the name of the lock has ${have}, and may have ${LONGEST_NAME}.`;
+  throw new Failure(STATUS.usage, message);
+}
+
+module.exports = { LATE, Place, checkName, messageOf, noAnswer, unreachable, within };

@@ -1,0 +1,116 @@
+'use strict';
+
+/**
+ * A terminal as a screen that is painted again when something has changed, and is as before when it
+ * is closed, however the program ends (but by SIGKILL).
+ */
+
+const ENTER = '\x1b[?1049h\x1b[?25l';
+const LEAVE = '\x1b[?25h\x1b[?1049l';
+const HOME = '\x1b[H';
+const CLEAR_LINE = '\x1b[K';
+const CLEAR_BELOW = '\x1b[J';
+const CTRL_C = '\x03';
+const CTRL_D = '\x04';
+const ENDING_KEYS = ['q', 'Q', CTRL_C, CTRL_D];
+/** @type {NodeJS.Signals[]} */
+const ENDING_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
+
+class Screen {
+  #input;
+  #output;
+  #paint;
+  #isOpen = true;
+  #end = /** @type {(signal?: NodeJS.Signals) => void} */ (() => {});
+  /** What it shows; undefined if that is not known. @type {string | undefined} */
+  #shown;
+  /** Resolves when it is to end: to a signal, or, if a key said so, to undefined. */
+  ended;
+
+  /**
+   * @param {NodeJS.ReadStream} input keys are read from it if it is a terminal
+   * @param {NodeJS.WriteStream} output a terminal
+   * @param {() => void} paint is called when what it shows may be gone, or is of another size
+   */
+  constructor(input, output, paint) {
+    this.#input = input;
+    this.#output = output;
+    this.#paint = paint;
+    /** @type {Promise<NodeJS.Signals | undefined>} */
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+    for (const signal of ENDING_SIGNALS) process.on(signal, this.#end);
+    if (input.isTTY) this.#listen();
+    process.on('SIGCONT', this.#resume);
+    process.on('exit', this.#leave);
+    output.on('resize', this.#repaint);
+    output.write(ENTER);
+  }
+
+  #listen() {
+    this.#input.setRawMode(true);
+    this.#input.on('data', (keys) => {
+      if ([...String(keys)].some((key) => ENDING_KEYS.includes(key))) this.#end();
+    });
+    this.#input.on('end', () => this.#end());
+  }
+
+  /** The size is of its lines and columns. */
+  get size() {
+    const { columns = 80, rows = 24 } = this.#output;
+    return { columns, rows };
+  }
+
+  /**
+   * Nothing is written if it shows these already.
+   * @param {string[]} lines no wider than it is; those that it has no room for are counted
+   */
+  show(lines) {
+    if (!this.#isOpen) return;
+    const { columns, rows } = this.size;
+    const room =
+      lines.length <= rows
+        ? lines
+        : [...lines.slice(0, rows - 1), `… and ${lines.length - rows + 1} more`.slice(0, columns)];
+    const frame = HOME + room.map((line) => line + CLEAR_LINE).join('\r\n') + CLEAR_BELOW;
+    if (frame === this.#shown) return;
+    this.#shown = frame;
+    this.#output.write(frame);
+  }
+
+  #repaint = () => {
+    this.#shown = undefined;
+    this.#paint();
+  };
+
+  /** After a stop, from outside: a shell has set the terminal for itself meanwhile. */
+  #resume = () => {
+    if (this.#input.isTTY) {
+      this.#input.setRawMode(false);
+      this.#input.setRawMode(true);
+    }
+    this.#output.write(ENTER);
+    this.#repaint();
+  };
+
+  #leave = () => {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#output.write(LEAVE);
+    if (this.#input.isTTY) this.#input.setRawMode(false);
+  };
+
+  /** Gives the terminal back. */
+  close() {
+    this.#leave();
+    process.off('exit', this.#leave);
+    process.off('SIGCONT', this.#resume);
+    for (const signal of ENDING_SIGNALS) process.off(signal, this.#end);
+    this.#output.off('resize', this.#repaint);
+    this.#input.pause();
+    this.#input.removeAllListeners('data');
+  }
+}
+
+module.exports = { Screen };

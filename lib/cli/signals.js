@@ -1,0 +1,99 @@
+'use strict';
+
+/**
+ * The signals of `run`: before there is a command they end the program, then they are the
+ * command's.
+ */
+
+const fs = require('node:fs');
+const { constants } = require('node:os');
+
+/** @type {NodeJS.Signals[]} */
+const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
+/** @type {NodeJS.Signals[]} those that a terminal sends to all of its foreground */
+const OF_TERMINAL = ['SIGINT', 'SIGQUIT'];
+/** @type {NodeJS.Signals[]} those of a command that crashed: the core of this one tells nothing */
+const OF_CORES = [
+  'SIGQUIT',
+  'SIGILL',
+  'SIGTRAP',
+  'SIGABRT',
+  'SIGBUS',
+  'SIGFPE',
+  'SIGSEGV',
+  'SIGXCPU',
+  'SIGXFSZ',
+  'SIGSYS',
+];
+
+/**
+ * Whether this process is in the foreground of a terminal. Its command is then, too, and what the
+ * keyboard sends comes to both of them.
+ */
+function isInForeground() {
+  try {
+    const stat = fs.readFileSync('/proc/self/stat', 'utf8');
+    // After the name, which may contain anything: state, parent, group, session, terminal, and
+    // the group in its foreground.
+    const [, , group, , terminal, foreground] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return terminal !== '0' && group === foreground;
+  } catch {
+    return process.stdin.isTTY === true;
+  }
+}
+
+class Signals {
+  /** @type {import('node:child_process').ChildProcess | undefined} */
+  #child;
+  /** @type {NodeJS.Signals | undefined} */
+  #first;
+  #give = /** @type {(signal: NodeJS.Signals) => void} */ (() => {});
+  /** Resolves to the signal that came before there was a command. */
+  came = /** @type {Promise<NodeJS.Signals>} */ (
+    new Promise((resolve) => {
+      this.#give = resolve;
+    })
+  );
+
+  constructor() {
+    for (const signal of FORWARDED) process.on(signal, this.#take);
+  }
+
+  #take = (/** @type {NodeJS.Signals} */ signal) => {
+    if (this.#child) {
+      if (!(OF_TERMINAL.includes(signal) && isInForeground())) this.#child.kill(signal);
+    } else if (this.#first) {
+      // Giving up takes too long.
+      dieOf(signal);
+    } else {
+      this.#first = signal;
+      this.#give(signal);
+    }
+  };
+
+  /** @returns {boolean} whether a signal came before there was a command */
+  get haveCome() {
+    return this.#first !== undefined;
+  }
+
+  /** @param {import('node:child_process').ChildProcess} child that has them until it ends */
+  forwardTo(child) {
+    this.#child = child;
+    child.once('exit', () => {
+      this.#child = undefined;
+    });
+  }
+}
+
+/**
+ * Ends this process by a signal, as if it had not been caught; with the status that shells make of
+ * it if a signal does not end it (the first process of a container), or if it would leave a core.
+ * @param {NodeJS.Signals} signal
+ */
+function dieOf(signal) {
+  process.removeAllListeners(signal);
+  if (!OF_CORES.includes(signal)) process.kill(process.pid, signal);
+  process.exit(128 + constants.signals[signal]);
+}
+
+module.exports = { Signals, dieOf };

@@ -1,0 +1,102 @@
+'use strict';
+
+/**
+ * `web-locks steal`: takes a lock from those who hold it, after it has said who that is and
+ * somebody has agreed; gives it to the next at once.
+ */
+
+const { createInterface } = require('node:readline');
+const { describeHolder, quoted } = require('./people.js');
+const { print } = require('./output.js');
+const { Place, checkName, unreachable } = require('./places.js');
+const { Failure, STATUS, say } = require('./status.js');
+
+/** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
+/** @typedef {import('./status.js').Ending} Ending */
+/** @typedef {import('./arguments.js').Request} Request */
+
+/**
+ * @param {Request} request
+ * @returns {Promise<Ending>}
+ */
+async function steal({ name = '', values }) {
+  if (!values.yes && !process.stdin.isTTY) {
+    const message = 'it asks before it steals, and there is no terminal to ask at.';
+    throw new Failure(STATUS.usage, message, 'With --yes it does not ask.');
+  }
+  checkName(name, values);
+  const place = new Place(values);
+  try {
+    await place.ready();
+    return { status: await rob(place, name, values) };
+  } catch (error) {
+    throw unreachable(error);
+  } finally {
+    await place.close();
+  }
+}
+
+/**
+ * @param {InstanceType<typeof Place>} place
+ * @param {string} name
+ * @param {import('./arguments.js').Values} values
+ * @returns {Promise<number>} the exit status
+ */
+async function rob({ locks }, name, { yes, label = 'web-locks steal' }) {
+  /** @returns {Promise<DetailedSnapshot>} */
+  const look = () => locks.query({ details: true, name });
+  let state = await look();
+  const agreed = yes;
+  for (;;) {
+    if (state.held.length === 0) {
+      say(`nobody holds the lock ${quoted(name)}.`);
+      return STATUS.ok;
+    }
+    tell(name, state);
+    if (agreed) break;
+    if (!(await isAgreed())) return STATUS.conflict;
+    // Others may hold it by now, whom nobody was asked about.
+    const before = state;
+    state = await look();
+    if (identity(state) === identity(before)) break;
+    say('that has changed meanwhile.');
+  }
+  await locks.request(name, { steal: true, label }, () => {});
+  await print(state.held.map((holder) => `robbed ${describeHolder(holder)}\n`).join(''));
+  return STATUS.ok;
+}
+
+/** @param {DetailedSnapshot} state */
+const identity = ({ held }) =>
+  held
+    .map(({ clientId, token }) => `${clientId} ${token}`)
+    .sort()
+    .join('\n');
+
+/**
+ * @param {string} name
+ * @param {DetailedSnapshot} state
+ */
+function tell(name, { held, pending }) {
+  say(`the lock ${quoted(name)} is held by`);
+  for (const holder of held) process.stderr.write(`  ${describeHolder(holder)}\n`);
+  if (pending.length > 0) process.stderr.write(`and waited for by ${pending.length}.\n`);
+}
+
+/** @returns {Promise<boolean>} what the terminal says; no, if it says nothing */
+async function isAgreed() {
+  process.stderr.write('Take it from them? [y/N] ');
+  const lines = createInterface({ input: process.stdin, terminal: false });
+  try {
+    const answer = await new Promise((resolve) => {
+      lines.once('line', resolve);
+      lines.once('close', () => resolve(''));
+    });
+    return /^\s*y(es)?\s*$/i.test(answer);
+  } finally {
+    lines.close();
+    process.stdin.pause();
+  }
+}
+
+module.exports = { steal };
