@@ -11,8 +11,8 @@ const { deferred } = require('../helpers/locks.js');
 const addon = loadBinary();
 
 // The exchange, see src/binding/environment.h; with room for a few events.
-const [EVENT_COUNT, TAG, MODE, OPTION, , , TOKEN, , LIMIT, WEIGHT, MAX_PENDING, EVENTS] =
-  Array(12).keys();
+const [EVENT_COUNT, TAG, MODE, OPTION, , , TOKEN, , LIMIT, WEIGHT, MAX_PENDING, STATUS, EVENTS] =
+  Array(13).keys();
 const EVENT_SIZE = 6;
 const exchange = new Uint32Array(EVENTS + 4 * EVENT_SIZE);
 
@@ -35,12 +35,14 @@ function ask(tag, name, mode = addon.WLK_EXCLUSIVE) {
   exchange[TAG] = tag;
   exchange[MODE] = mode;
   exchange[OPTION] = addon.WLK_WAIT;
-  return addon.request(manager, name);
+  addon.request(manager, name);
+  return exchange[STATUS];
 }
 
 function release(tag) {
   exchange[TAG] = tag;
-  return addon.release();
+  addon.release();
+  return exchange[STATUS];
 }
 
 /** Takes the events of the last call: each its tag and its news. */
@@ -157,7 +159,8 @@ describe('the counts of requestExtra', () => {
   const askExtra = (tag, [limit, weight, maxPending]) => {
     Object.assign(exchange, { [TAG]: tag, [MODE]: addon.WLK_SHARED, [OPTION]: addon.WLK_WAIT });
     Object.assign(exchange, { [LIMIT]: limit, [WEIGHT]: weight, [MAX_PENDING]: maxPending });
-    return addon.requestExtra(manager, 'a', '', undefined);
+    addon.requestExtra(manager, 'a', '', undefined);
+    return exchange[STATUS];
   };
   const most = 2 ** 32 - 1;
 

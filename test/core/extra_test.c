@@ -52,7 +52,7 @@ TEST(labels, "a snapshot has labels, ages, threads; a label is counted in and ou
   CHECK(s->locks[0].age < 10000 && s->locks[1].age < 10000);
   wlk_snapshot_free(s);
   CHECK(release_lock(held.request).status == WLK_OK);
-  CHECK(w.manager->labels == 0);
+  for (int i = 0; i < WLK_SHARDS; i++) CHECK(w.manager->parts[i].labels == 0);
   CHECK(release_lock(waiting.request).status == WLK_OK);
   end(&w);
 }
@@ -261,13 +261,13 @@ static void *block_for(void *data)
   return NULL;
 }
 
-/* Waits until the actor's thread blocks. */
-static void await_blocked(struct world *w, int actor)
+/* Waits until a thread blocks for the request. */
+static void await_blocked(struct world *w, const struct wlk_request *request)
 {
   for (bool blocked = false; !blocked;) {
-    wlk_mutex_lock(&w->process.mutex);
-    blocked = w->actors[actor].agent->awaited != NULL;
-    wlk_mutex_unlock(&w->process.mutex);
+    wlk_mutex_lock(&w->process.shards[request->shard].mutex);
+    blocked = request->awaited;
+    wlk_mutex_unlock(&w->process.shards[request->shard].mutex);
   }
 }
 
@@ -280,7 +280,7 @@ static pthread_t begin_blocking(struct world *w, struct blocked *it, struct outc
   *held = ask(w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
   *it = blocked_for(ask(w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2).request);
   CHECK(pthread_create(&thread, NULL, block_for, it) == 0);
-  await_blocked(w, 1);
+  await_blocked(w, it->request);
   return thread;
 }
 
@@ -387,7 +387,7 @@ static void look_for_obstacle(const struct queue *queue)
     CHECK(infos[1].mode == obstacle->mode && infos[1].name == infos[0].name);
     CHECK(it.cycle->clients[infos[1].client].thread_id == 2);
     wlk_snapshot_free(it.cycle);
-    CHECK(w.manager->requests == (size_t)count - 1);
+    CHECK(request_count(w.manager) == (size_t)count - 1);
   }
   end(&w);
 }
@@ -423,7 +423,7 @@ TEST(wait_without_memory, "a thread that would wait for itself says so, or that 
   (void)fail_allocation(1);
   (void)block_for(&it);
   CHECK(fail_allocation(0) && it.status == WLK_NO_MEMORY && it.events.count == 0);
-  CHECK(w.manager->requests == 1);
+  CHECK(request_count(w.manager) == 1);
   CHECK(release_lock(held.request).status == WLK_OK);
   end(&w);
 }
@@ -490,7 +490,7 @@ TEST(end_stolen, "a lock that was stolen is ended without harm to the thief")
   struct outcome robbed = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
   struct outcome thief = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_STEAL, 2);
   wlk_end_the_request(robbed.request);
-  CHECK(take(&w, 0).count == 0 && w.manager->requests == 1);
+  CHECK(take(&w, 0).count == 0 && request_count(w.manager) == 1);
   CHECK(release_lock(thief.request).status == WLK_OK);
   end(&w);
 }

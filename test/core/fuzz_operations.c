@@ -417,7 +417,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (wlk_agent_create(&process, "fuzz-", &no_thread, ignore, NULL, &agents[i]) != WLK_OK)
       abort();
 
-  for (size_t i = 0; i + 1 < size; i += 2) operate(data[i], data[i + 1]);
+  for (size_t i = 0; i + 1 < size; i += 2) {
+    operate(data[i], data[i + 1]);
+    const char *sentence = broken(&process);
+    must(!sentence, sentence);
+  }
 
   for (int i = 0; i < AGENTS; i++) do_take(i);
   for (int i = 0; i < MANAGERS; i++) compare_snapshot(i);

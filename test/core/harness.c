@@ -113,8 +113,8 @@ void end(struct world *world)
 {
   for (int i = 0; i < 4; i++)
     if (world->actors[i].agent) stop_actor(world, i);
-  CHECK(world->manager->requests == 0);
-  CHECK(world->manager->resources.count == 0);
+  CHECK(request_count(world->manager) == 0);
+  CHECK(name_count(world->manager) == 0);
   CHECK(broken(&world->process) == NULL);
   wlk_manager_close(world->manager);
   CHECK(live_blocks() == 0);
@@ -177,13 +177,31 @@ bool is_event(const struct outcome *outcome, size_t index, uint32_t tag, uint32_
          outcome->events[index].news == news;
 }
 
+size_t request_count(const struct wlk_manager *manager)
+{
+  size_t count = 0;
+  for (int i = 0; i < WLK_SHARDS; i++) count += manager->parts[i].requests;
+  return count;
+}
+
+size_t name_count(const struct wlk_manager *manager)
+{
+  size_t count = 0;
+  for (int i = 0; i < WLK_SHARDS; i++) count += manager->parts[i].resources.count;
+  return count;
+}
+
+size_t chain_count(const struct wlk_manager *manager)
+{
+  size_t count = 0;
+  for (int i = 0; i < WLK_SHARDS; i++) count += manager->parts[i].resources.capacity;
+  return count;
+}
+
 const char *broken(struct wlk_process *process)
 {
 #if defined(WLK_CHECKS)
-  wlk_mutex_lock(&process->mutex);
-  const char *sentence = wlk_check(process);
-  wlk_mutex_unlock(&process->mutex);
-  return sentence;
+  return wlk_check(process);
 #else
   (void)process;
   return NULL;

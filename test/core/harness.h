@@ -6,9 +6,8 @@
 
 #include "../../src/core/agent.h"
 #include "../../src/core/check.h"
-#include "../../src/core/manager.h"
-#include "../../src/core/process.h"
-#include "../../src/core/resource.h"
+#include "../../src/core/records.h"
+#include "../../src/core/turn.h"
 #include "../../src/core/weblocks.h"
 
 #include <stdio.h>
@@ -86,7 +85,16 @@ struct outcome take(struct world *world, int actor);
 
 bool is_event(const struct outcome *outcome, size_t index, uint32_t tag, uint32_t news);
 
-/* What wlk_check says, under the mutex; NULL if all is well, or without WLK_CHECKS. */
+/* Of all shards of a manager. */
+size_t request_count(const struct wlk_manager *manager);
+size_t name_count(const struct wlk_manager *manager);
+
+/* The chains of its tables, and how many they are at least. */
+size_t chain_count(const struct wlk_manager *manager);
+enum { LEAST_CHAINS = WLK_SHARDS * WLK_TABLE_LEAST };
+
+/* What wlk_check says, where no other thread uses the process; NULL if all is well, or without
+ * WLK_CHECKS. */
 const char *broken(struct wlk_process *process);
 
 #endif

@@ -232,7 +232,7 @@ TEST(
     struct outcome events = take(&w, i);
     CHECK(w.actors[i].wakes == 1 && is_event(&events, 0, (uint32_t)i + 5, WLK_NEWS_GRANTED));
   }
-  CHECK(w.manager->requests == 4);
+  CHECK(request_count(w.manager) == 4);
   end(&w);
 }
 

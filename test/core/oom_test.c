@@ -18,12 +18,12 @@ static void survive(scenario *run, int least)
   long before = live_blocks();
   int failures = 0;
   for (long n = 1;; n++) {
-    size_t requests = w.manager->requests, agents = w.process.agent_count;
+    size_t requests = request_count(w.manager), agents = w.process.agent_count;
     (void)fail_allocation(n);
     bool done = run(&w);
     bool failed = fail_allocation(0);
     CHECK(broken(&w.process) == NULL);
-    CHECK(w.manager->requests == requests && w.process.agent_count == agents);
+    CHECK(request_count(w.manager) == requests && w.process.agent_count == agents);
     if (!failed) {
       CHECK(done);
       break;
@@ -148,6 +148,27 @@ TEST(stealing, "a steal without memory robs nobody")
   end(&w);
 }
 
+TEST(marks, "asking for a mark without memory says so, and a release that marks needs none")
+{
+  struct world w;
+  struct wlk_events events = {0};
+  begin(&w);
+  for (int i = 0; i < 1000; i++) {
+    char name[] = {(char)('A' + i % 50), (char)('A' + i / 50), 0};
+    struct outcome lock = ask(&w, 0, name, WLK_EXCLUSIVE, WLK_WAIT, 1);
+    long before = live_blocks();
+    (void)fail_allocation(1);
+    CHECK(wlk_is_marked(lock.request, &events) == WLK_NO_MEMORY);
+    CHECK(fail_allocation(0) && live_blocks() == before && broken(&w.process) == NULL);
+    (void)fail_allocation(2); /* the table's, where it grows: it stays small */
+    CHECK(wlk_is_marked(lock.request, &events) == WLK_OK);
+    (void)fail_allocation(1);
+    CHECK(wlk_release_and_mark(lock.request, WLK_FOREVER, &events) == WLK_OK);
+    CHECK(!fail_allocation(0) && broken(&w.process) == NULL);
+  }
+  end(&w);
+}
+
 /* Nothing that gives back may fail: with every allocation failing, it must work all the same. */
 TEST(giving_back, "releasing, aborting and terminating need no memory")
 {
@@ -176,6 +197,7 @@ int main(void)
   RUN(snapshots);
   RUN(growth);
   RUN(stealing);
+  RUN(marks);
   RUN(giving_back);
   return finish_tests();
 }

@@ -42,7 +42,8 @@ TEST(same_chain, "2.1: names that share a chain of the table are told apart")
   begin(&w);
   for (uint32_t unit = 0, found = 0; found < SAME; unit++) {
     uint16_t name = (uint16_t)unit;
-    if (wlk_hash(w.process.hash_key, &name, 1) % WLK_TABLE_LEAST == 0) names[found++] = name;
+    uint64_t hash = wlk_hash(w.process.hash_key, &name, 1);
+    if (hash % WLK_TABLE_LEAST == 0 && wlk_shard_of(hash) == 0) names[found++] = name;
   }
   for (int i = 0; i < SAME; i++) locks[i] = hold(w.actors[0].agent, w.manager, &names[i], 1);
   for (int i = 0; i < SAME; i += 2) CHECK(wlk_release_the_lock(locks[i], &none) == WLK_OK);
@@ -120,13 +121,13 @@ TEST(grown, "2.6: a termination that empties several managers at once leaves no 
   struct world w;
   begin(&w);
   CHECK(wlk_manager_open(&w.process, &bucket, 1, &other) == WLK_OK);
-  for (uint16_t name = 0; name < 200; name++) {
+  for (uint16_t name = 0; name < 1000; name++) {
     (void)hold(w.actors[0].agent, w.manager, &name, 1);
     (void)hold(w.actors[0].agent, other, &name, 1);
   }
-  CHECK(w.manager->resources.capacity >= 200 && other->resources.capacity >= 200);
+  CHECK(chain_count(w.manager) >= 1000 && chain_count(other) >= 1000);
   stop_actor(&w, 0);
-  CHECK(w.manager->resources.count == 0 && other->resources.count == 0);
+  CHECK(name_count(w.manager) == 0 && name_count(other) == 0);
   wlk_manager_close(other);
   end(&w);
 }
@@ -235,18 +236,18 @@ static void hold_on_three(
   }
 }
 
-TEST(several_tables, "a turn that makes several tables want to shrink shrinks all of them")
+TEST(several_tables, "a termination that makes several tables want to shrink shrinks all of them")
 {
   struct world w;
   struct wlk_manager *managers[3];
   struct wlk_request *first[3];
   struct wlk_events none = {.items = NULL, .capacity = 0};
   begin(&w);
-  hold_on_three(&w, managers, first, 100);
+  hold_on_three(&w, managers, first, 1000);
   stop_actor(&w, 0);
   for (int i = 0; i < 3; i++) {
-    CHECK(managers[i]->resources.count == 1);
-    CHECK(managers[i]->resources.capacity == WLK_TABLE_LEAST);
+    CHECK(name_count(managers[i]) == 1);
+    CHECK(chain_count(managers[i]) == LEAST_CHAINS);
     CHECK(wlk_release_the_lock(first[i], &none) == WLK_OK);
     wlk_manager_close(managers[i]);
   }
@@ -255,18 +256,21 @@ TEST(several_tables, "a turn that makes several tables want to shrink shrinks al
 
 TEST(table_without_memory, "a table that cannot grow for want of memory does so in a later turn")
 {
+  enum { SAME = WLK_TABLE_LEAST + 2 };
+  uint16_t names[SAME] = {0};
   struct world w;
-  struct wlk_events none = {.items = NULL, .capacity = 0};
   begin(&w);
-  struct wlk_table *table = &w.manager->resources;
-  for (uint16_t name = 0; name < WLK_TABLE_LEAST; name++)
-    (void)hold(w.actors[0].agent, w.manager, &name, 1);
-  (void)fail_allocation(3); /* after those of the name and the request */
-  struct wlk_request *lock = hold(w.actors[1].agent, w.manager, (uint16_t[]){99}, 1);
+  const struct wlk_table *table = &w.manager->parts[0].resources;
+  for (uint32_t unit = 0, found = 0; found < SAME; unit++) {
+    uint16_t name = (uint16_t)unit;
+    if (wlk_shard_of(wlk_hash(w.process.hash_key, &name, 1)) == 0) names[found++] = name;
+  }
+  for (int i = 0; i < WLK_TABLE_LEAST; i++) (void)hold(w.actors[0].agent, w.manager, &names[i], 1);
+  (void)fail_allocation(1); /* those of the name and the request are there */
+  (void)hold(w.actors[0].agent, w.manager, &names[WLK_TABLE_LEAST], 1);
   CHECK(fail_allocation(0) && table->capacity == WLK_TABLE_LEAST);
-  wlk_agent_take_events(w.actors[2].agent, true, &none);
-  CHECK(table->capacity == 2 * 2 * WLK_TABLE_LEAST);
-  CHECK(wlk_release_the_lock(lock, &none) == WLK_OK);
+  (void)hold(w.actors[0].agent, w.manager, &names[WLK_TABLE_LEAST + 1], 1);
+  CHECK(table->capacity > WLK_TABLE_LEAST);
   end(&w);
 }
 

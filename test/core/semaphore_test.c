@@ -207,7 +207,7 @@ TEST(termination, "a thread that ends gives its units back")
   end(&w);
 }
 
-TEST(tokens, "each grant has a greater token than all before, however it is told")
+TEST(tokens, "each grant has a greater token than all of the name before, however it is told")
 {
   struct world w;
   struct wlk_events told;
@@ -250,7 +250,7 @@ TEST(large_tokens, "a token has more than 32 bits, in answers and in events")
   struct world w;
   struct wlk_events told;
   begin(&w);
-  w.process.grants = UINT64_C(0xfffffffe);
+  for (int i = 0; i < WLK_SHARDS; i++) w.process.shards[i].grants = UINT64_C(0xfffffffe);
   struct outcome one = ask_units(&w, 0, 3, WLK_WAIT, &told);
   CHECK(told.token == UINT64_C(0xffffffff));
   struct outcome two = take_units(&w, 1, 3);

@@ -234,7 +234,7 @@ TEST(
   CHECK(atomic_load(&violations) == 0);
   CHECK(process.agent_count == 0);
   for (int i = 0; i < MANAGERS; i++) {
-    CHECK(managers[i]->requests == 0 && managers[i]->resources.count == 0);
+    CHECK(request_count(managers[i]) == 0 && name_count(managers[i]) == 0);
     wlk_manager_close(managers[i]);
   }
   CHECK(live_blocks() == 0);

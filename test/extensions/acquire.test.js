@@ -5,8 +5,8 @@ const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { setFlagsFromString } = require('node:v8');
 const { runInNewContext } = require('node:vm');
-const { Lock, LockHandle, LockStolenError, locks } = require('../../lib/index.js');
-const { FREE, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+const { Lock, LockHandle, LockStolenError, locks, turn } = require('../helpers/scope.js');
+const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 setFlagsFromString('--expose-gc');
@@ -89,11 +89,12 @@ describe('locks.acquire', () => {
     await thief.release();
   });
 
-  it('a handle that is collected warns once, says where it was acquired, and releases', async () => {
+  /** The warning about a handle that `forgetful` acquires, once it is collected and released. */
+  async function leak(options) {
     const name = freshName();
     const warned = once(process, 'warning');
     await (async function forgetful() {
-      await locks.acquire(name);
+      await locks.acquire(name, options);
     })();
     const next = locks.request(name, () => 'next');
     const collecting = setInterval(gc, 10);
@@ -103,7 +104,16 @@ describe('locks.acquire', () => {
     assert.equal(warning.name, 'LockWarning');
     assert.equal(warning.code, 'WEB_LOCKS_LEAK');
     assert.ok(warning.message.includes(name.slice(0, 20)));
-    assert.match(warning.message, /forgetful/);
+    return warning.message;
+  }
+
+  it('a handle with `warnAfter` that is collected warns, says where it was acquired, and releases', async () => {
+    assert.match(await leak({ warnAfter: 1e6 }), /forgetful/);
+  });
+
+  it('a plain handle has its place told once another one was collected', async () => {
+    assert.doesNotMatch(await leak(), /forgetful/);
+    assert.match(await leak(), /forgetful/);
   });
 
   it('waits for a lock of another thread', async (t) => {
@@ -181,7 +191,7 @@ describe('await using', () => {
       {
         await using lock = await locks.acquire(name);
         if (lock.released) throw new Error('released already');
-        using other = locks.tryAcquireSync(name + ' other');
+        using other = await locks.acquire(name + ' other');
       }
       return locks.query();
     };`;

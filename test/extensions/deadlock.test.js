@@ -5,15 +5,15 @@ const { AsyncLocalStorage } = require('node:async_hooks');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
-const { DeadlockError, locks } = require('../../lib/index.js');
-const { FREE, deferred, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+const { DeadlockError, locks, turn, needs } = require('../helpers/scope.js');
+const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
 
 const REJECT = { deadlock: 'reject' };
 
 /** Calls a function where no lock is held around it. */
 const outside = AsyncLocalStorage.snapshot();
 
-describe("deadlock: 'reject'", () => {
+describe("deadlock: 'reject'", needs('deadlock'), () => {
   it('asking again for a lock one is inside of rejects', async () => {
     const name = freshName();
     await locks.request(name, { ...REJECT, label: 'outer' }, async (lock) => {
@@ -60,7 +60,7 @@ describe("deadlock: 'reject'", () => {
   it('a cycle over several threads', async (t) => {
     const names = [0, 1, 2].map((i) => freshName(`ring ${i}`));
     const start = new Int32Array(new SharedArrayBuffer(4));
-    const library = JSON.stringify(require.resolve('../../lib/index.js'));
+    const library = JSON.stringify(require.resolve('../fixtures/library.js'));
     const workers = names.map((outer, i) => {
       const worker = new Worker(
         `const { parentPort, workerData: { outer, inner, start } } = require('node:worker_threads');

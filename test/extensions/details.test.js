@@ -4,8 +4,15 @@ const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
-const { LockStolenError, LockTimeoutError, locks } = require('../../lib/index.js');
-const { freshName, hold, turn } = require('../helpers/locks.js');
+const {
+  LockStolenError,
+  LockTimeoutError,
+  locks,
+  needs,
+  turn,
+  SOON,
+} = require('../helpers/scope.js');
+const { freshName, hold } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 const [nodeMajor] = process.versions.node.split('.').map(Number);
@@ -26,9 +33,10 @@ describe('locks.query({ details: true })', () => {
     const state = await detailsOf(name);
     const [holder] = state.held;
     assert.equal(holder.label, 'the holder');
-    assert.equal(holder.pid, process.pid);
-    assert.equal(holder.threadId, other.worker.threadId);
-    if (nodeMajor >= 24) assert.equal(holder.threadName, 'painter');
+    assert.equal(holder.pid, other.pid);
+    assert.equal(holder.threadId, other.threadId);
+    const { worker } = other; // else it is no thread of its own, and has no name
+    if (worker && nodeMajor >= 24) assert.equal(holder.threadName, 'painter');
     assert.equal(holder.mode, 'exclusive');
     assert.equal(holder.waited, 0);
     assert.deepEqual(
@@ -95,6 +103,32 @@ describe('diagnostics channels', () => {
   }
   const events = (messages) => messages.map(([event]) => event);
 
+  it(
+    'all of a request have its id and manager, and start says whether it waits',
+    needs('entry', 'atOnce'),
+    async () => {
+      const name = freshName();
+      const messages = await published(name, async () => {
+        const held = await hold(locks, name);
+        const waiting = locks.request(name, () => {});
+        await held.release();
+        await waiting;
+      });
+      const of = (id) => messages.filter(([, message]) => message.id === id);
+      const ids = [...new Set(messages.map(([, { id }]) => id))];
+      assert.equal(ids.length, 2);
+      assert.deepEqual(ids.map(of).map(events), [
+        ['start', 'grant', 'end'],
+        ['start', 'grant', 'end'],
+      ]);
+      assert.deepEqual(
+        ids.map((id) => of(id)[0][1].pending),
+        [false, true],
+      );
+      assert.deepEqual([...new Set(messages.map(([, { manager }]) => manager))], ['process ']);
+    },
+  );
+
   it('start, grant and end of a request, with mode, label and times', async () => {
     const name = freshName();
     const messages = await published(name, () =>
@@ -156,7 +190,7 @@ describe('diagnostics channels', () => {
   it('end of a handle, and of a callback that fails', async () => {
     const name = freshName();
     const messages = await published(name, async () => {
-      (await locks.acquire(name)).release();
+      await (await locks.acquire(name)).release();
       const fail = () => Promise.reject(new Error('callback'));
       await assert.rejects(locks.request(name, fail));
     });
@@ -184,7 +218,7 @@ describe('warnAfter', () => {
   it('warns of a lock that is held longer, and names who waits for it', async () => {
     const name = freshName('slow');
     const warned = once(process, 'warning');
-    const handle = await locks.acquire(name, { warnAfter: 1, label: 'me' });
+    const handle = await locks.acquire(name, { warnAfter: SOON, label: 'me' });
     const next = locks.request(name, { label: 'the next one' }, () => {});
     const [warning] = await warned;
     assert.match(
@@ -193,6 +227,19 @@ describe('warnAfter', () => {
     );
     handle.release();
     await next;
+  });
+
+  it('that is over before its timer is set warns of the lock, and of no timer', async () => {
+    const warned = once(process, 'warning');
+    // Neither a lock nor a warning keeps the event loop alive.
+    const alive = setInterval(() => {}, 1_000);
+    const asked = locks.acquire(freshName(), { warnAfter: 1 });
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
+    const handle = await asked;
+    const [warning] = await warned;
+    clearInterval(alive);
+    handle.release();
+    assert.equal(warning.name, 'LockWarning');
   });
 
   it('is a number of milliseconds', async () => {

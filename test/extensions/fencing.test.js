@@ -2,8 +2,8 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { Lock, locks, openBucket } = require('../../lib/index.js');
-const { freshName, hold, turn } = require('../helpers/locks.js');
+const { Lock, locks, openBucket, turn, needs } = require('../helpers/scope.js');
+const { freshName, hold } = require('../helpers/locks.js');
 
 const tokenOf = (name, options) => locks.request(name, { ...options }, (lock) => lock.token);
 
@@ -38,7 +38,18 @@ describe('lock.token', () => {
     await thief.release();
   });
 
-  it('is that of handles, too, however they were acquired', async () => {
+  it('is that of handles, too', async () => {
+    const name = freshName();
+    const one = await locks.acquire(name);
+    const { token } = one;
+    one.release();
+    const two = await locks.acquire(name);
+    assert.ok(two.token > token);
+    two.release();
+    assert.ok(two.token > token);
+  });
+
+  it('is that of handles that were acquired synchronously', needs('sync'), async () => {
     const name = freshName();
     const one = await locks.acquire(name);
     const { token } = one;

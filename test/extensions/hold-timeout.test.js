@@ -4,7 +4,7 @@ const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
-const { LockStolenError, LockTimeoutError, Mutex, locks } = require('../../lib/index.js');
+const { LockStolenError, LockTimeoutError, Mutex, locks, needs } = require('../helpers/scope.js');
 const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
 const { start } = require('../helpers/worker.js');
@@ -61,22 +61,21 @@ describe('the holdTimeout option', () => {
     assert.equal(await second, 'granted');
   });
 
-  it('gives up what a handle holds, also one that was taken synchronously', async () => {
-    const take = [
-      (name) => locks.acquire(name, { holdTimeout: 5 }),
-      (name) => locks.acquireSync(name, { holdTimeout: 5, timeout: 0 }),
-      (name) => locks.tryAcquireSync(name, { holdTimeout: 5 }),
-    ];
-    for (const one of take) {
+  for (const [method, needed, acquire] of [
+    ['acquire', [], (name) => locks.acquire(name, { holdTimeout: 5 })],
+    ['acquireSync', ['sync'], (name) => locks.acquireSync(name, { holdTimeout: 5, timeout: 0 })],
+    ['tryAcquireSync', ['sync'], (name) => locks.tryAcquireSync(name, { holdTimeout: 5 })],
+  ]) {
+    it(`gives up what a handle of ${method} holds`, needs(...needed), async () => {
       const name = freshName();
-      const handle = await one(name);
+      const handle = await acquire(name);
       await lost(handle.signal);
       assert.ok(handle.signal.reason instanceof LockTimeoutError);
       assert.equal(handle.released, true);
       assert.deepEqual(await stateOf(locks, name), FREE);
       handle.release();
-    }
-  });
+    });
+  }
 
   it('rejects requestAll, whichever of its locks is held too long', async () => {
     const [a, b] = [freshName('a'), freshName('b')];
@@ -151,7 +150,7 @@ describe('the holdTimeout option', () => {
     ]);
   });
 
-  it('lets another thread have the lock', async (t) => {
+  it('lets another thread have the lock', needs('threads'), async (t) => {
     const name = freshName();
     const held = await hold(locks, name, { holdTimeout: 50 });
     const worker = start("locks.request(name, () => post('mine'));", name);
@@ -170,7 +169,7 @@ describe('the holdTimeout option', () => {
     assert.ok(handle.signal.reason.held >= 9);
   });
 
-  it('does not keep the event loop alive', async () => {
+  it('does not keep the event loop alive', needs('entry'), async () => {
     await run(`
       const worker = new Worker(\`
         const { locks } = require(\${JSON.stringify(entry)});

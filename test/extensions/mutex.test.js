@@ -10,8 +10,10 @@ const {
   RWLock,
   locks,
   openBucket,
-} = require('../../lib/index.js');
-const { freshName, hold, turn } = require('../helpers/locks.js');
+  turn,
+  needs,
+} = require('../helpers/scope.js');
+const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
 
 const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -99,7 +101,20 @@ describe('Mutex', () => {
     assert.throws(() => new RWLock('-x'), { name: 'NotSupportedError' });
   });
 
-  it('with a name it is the lock of that name', async () => {
+  it('with a name it waits for who holds the lock of that name', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const waiting = new Mutex(name).acquire();
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: ['exclusive'] });
+    (await new Mutex(name, { bucket: 'other' }).acquire())();
+    await held.release();
+    const release = await waiting;
+    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
+    await release();
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('with a name it is the lock of that name', needs('state'), async () => {
     const name = freshName();
     const mutex = new Mutex(name);
     const held = await hold(locks, name);
@@ -142,7 +157,7 @@ describe('the options of Mutex and RWLock', () => {
       await assert.rejects(call(lock, aborted), { message: 'enough' });
     });
 
-    it(`${kind}: ${method} takes label and deadlock`, async () => {
+    it(`${kind}: ${method} takes label and deadlock`, needs('deadlock'), async () => {
       const lock = make(freshName());
       const run = (lock.runExclusive ?? lock.run).bind(lock);
       const options = { deadlock: 'reject', label: 'inner' };
@@ -209,7 +224,7 @@ describe('the options of Mutex and RWLock', () => {
     }
   });
 
-  it('locks: the manager whose lock it is', async () => {
+  it('locks: the manager whose lock it is', needs('state'), async () => {
     const bucket = openBucket('of a manager');
     const name = freshName();
     const release = await new Mutex(name, { locks: bucket.locks, label: 'mine' }).acquire();
@@ -260,7 +275,7 @@ describe('a private lock', () => {
     }
   });
 
-  it('is nobody else’s, whatever module registry made it', async () => {
+  it('is nobody else’s, whatever module registry made it', needs('entry'), async () => {
     const own = Object.keys(require.cache).filter((file) => /[\\/]lib[\\/]/.test(file));
     const first = own.map((file) => [file, require.cache[file]]);
     for (const file of own) delete require.cache[file];

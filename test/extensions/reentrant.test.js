@@ -11,8 +11,10 @@ const {
   RWLock,
   locks,
   openBucket,
-} = require('../../lib/index.js');
-const { FREE, deferred, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+  turn,
+  needs,
+} = require('../helpers/scope.js');
+const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 const R = { reentrant: true };
@@ -78,14 +80,6 @@ describe('reentrant: true', () => {
         .request(name, { ...R, label: 'inner' }, () => assert.fail('called'))
         .then(assert.fail, (reason) => reason);
       assert.ok(error instanceof DeadlockError);
-      assert.deepEqual(
-        error.cycle.map(({ mode, label }) => [mode, label]),
-        [
-          ['exclusive', 'inner'],
-          ['shared', 'outer'],
-        ],
-      );
-      assert.throws(() => locks.acquireSync(name, { ...R, timeout: 10 }), DeadlockError);
       const asked = locks.request(name, { ...R, ifAvailable: true }, (lock) => lock);
       assert.equal(await asked, null);
       await assert.rejects(
@@ -94,6 +88,30 @@ describe('reentrant: true', () => {
       );
     });
     assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('exclusive inside shared tells who waits for whom', async () => {
+    const name = freshName();
+    const outer = { ...SHARED, label: 'outer' };
+    await locks.request(name, outer, async () => {
+      const error = await locks
+        .request(name, { ...R, label: 'inner' }, () => assert.fail('called'))
+        .then(assert.fail, (reason) => reason);
+      assert.deepEqual(
+        error.cycle.map(({ mode, label }) => [mode, label]),
+        [
+          ['exclusive', 'inner'],
+          ['shared', 'outer'],
+        ],
+      );
+    });
+  });
+
+  it('exclusive inside shared throws, if it would block', needs('sync'), async () => {
+    const name = freshName();
+    await locks.request(name, SHARED, () => {
+      assert.throws(() => locks.acquireSync(name, { ...R, timeout: 10 }), DeadlockError);
+    });
   });
 
   it('an inner one that outlives the outer keeps the lock, and the outer promise waits', async () => {
@@ -136,22 +154,31 @@ describe('reentrant: true', () => {
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
 
-  it('an inner handle keeps the lock until it is released', async () => {
-    const name = freshName();
-    const got = deferred();
-    const outer = locks.request(name, R, async () => {
-      got.resolve([await locks.acquire(name, R), locks.acquireSync(name, { ...R, timeout: 0 })]);
-    });
-    const [first, second] = await got.promise;
-    first.release();
-    first.release();
-    await turn();
-    assert.deepEqual(await stateOf(locks, name), HELD);
-    assert.deepEqual([first.released, second.released], [true, false]);
-    second.release();
-    await outer;
-    assert.deepEqual(await stateOf(locks, name), FREE);
-  });
+  for (const [title, needed, acquire] of [
+    ['', [], (name) => locks.acquire(name, R)],
+    [' that blocks', ['sync'], (name) => locks.acquireSync(name, { ...R, timeout: 0 })],
+  ]) {
+    it(
+      `an inner handle${title} keeps the lock until it is released`,
+      needs(...needed),
+      async () => {
+        const name = freshName();
+        const got = deferred();
+        const outer = locks.request(name, R, async () => {
+          got.resolve([await locks.acquire(name, R), await acquire(name)]);
+        });
+        const [first, second] = await got.promise;
+        first.release();
+        first.release();
+        await turn();
+        assert.deepEqual(await stateOf(locks, name), HELD);
+        assert.deepEqual([first.released, second.released], [true, false]);
+        second.release();
+        await outer;
+        assert.deepEqual(await stateOf(locks, name), FREE);
+      },
+    );
+  }
 
   it('a steal takes it from inner ones, too', async () => {
     const name = freshName();
@@ -163,9 +190,9 @@ describe('reentrant: true', () => {
       ready.resolve(await inner[1]);
     });
     const handle = await ready.promise;
+    const all = [outer, inner[0]].map((one) => assert.rejects(one, LockStolenError));
     const thief = await hold(locks, name, { steal: true });
-    await assert.rejects(outer, LockStolenError);
-    await assert.rejects(inner[0], LockStolenError);
+    await Promise.all(all);
     assert.equal(handle.released, true);
     assert.ok(handle.signal.reason instanceof LockStolenError);
     assert.deepEqual(await stateOf(locks, name), HELD);
@@ -265,29 +292,38 @@ describe('reentrant: true', () => {
     assert.equal(await late, 'in the queue');
   });
 
-  it('requestAll: each of the names that one is inside of, and each that is taken', async () => {
-    const [a, b] = [freshName('a'), freshName('b')];
-    const end = deferred();
-    let inner;
-    const all = locks.request(b, R, () =>
-      locks.requestAll([a, b], { ...R, deadlock: 'reject' }, async (held) => {
-        assert.deepEqual(
-          held.map(({ name }) => name),
-          [a, b],
+  for (const [title, more, needed] of [
+    ['', {}, []],
+    [", with deadlock: 'reject'", { deadlock: 'reject' }, ['deadlock']],
+  ]) {
+    it(
+      `requestAll: each of the names that one is inside of, and each that is taken${title}`,
+      needs(...needed),
+      async () => {
+        const [a, b] = [freshName('a'), freshName('b')];
+        const end = deferred();
+        let inner;
+        const all = locks.request(b, R, () =>
+          locks.requestAll([a, b], { ...R, ...more }, async (held) => {
+            assert.deepEqual(
+              held.map(({ name }) => name),
+              [a, b],
+            );
+            assert.equal(await locks.request(a, R, () => 'a'), 'a');
+            inner = locks.request(a, R, () => end.promise);
+            return 'all';
+          }),
         );
-        assert.equal(await locks.request(a, R, () => 'a'), 'a');
-        inner = locks.request(a, R, () => end.promise);
-        return 'all';
-      }),
+        await turn();
+        await turn();
+        for (const name of [a, b]) assert.deepEqual(await stateOf(locks, name), HELD);
+        end.resolve();
+        assert.equal(await all, 'all');
+        await inner;
+        for (const name of [a, b]) assert.deepEqual(await stateOf(locks, name), FREE);
+      },
     );
-    await turn();
-    await turn();
-    for (const name of [a, b]) assert.deepEqual(await stateOf(locks, name), HELD);
-    end.resolve();
-    assert.equal(await all, 'all');
-    await inner;
-    for (const name of [a, b]) assert.deepEqual(await stateOf(locks, name), FREE);
-  });
+  }
 
   it('the same name of another bucket is another lock; of the same bucket, the same', async () => {
     const name = freshName();
@@ -317,27 +353,31 @@ describe('reentrant: true', () => {
     );
   });
 
-  it("with deadlock: 'reject' an inner one is no deadlock, and its cycle is the outer one's", async () => {
-    const [a, b] = [freshName('a'), freshName('b')];
-    const both = { ...R, deadlock: 'reject' };
-    const ready = deferred();
-    const entered = deferred();
-    const other = locks.request(b, both, async () => {
-      await entered.promise;
-      const asked = locks.request(a, both, () => 'other');
-      ready.resolve();
-      return asked;
-    });
-    await locks.request(a, both, () =>
-      locks.request(a, both, async () => {
-        entered.resolve();
-        await ready.promise;
-        await assert.rejects(
-          locks.request(b, both, () => {}),
-          DeadlockError,
-        );
-      }),
-    );
-    assert.equal(await other, 'other');
-  });
+  it(
+    "with deadlock: 'reject' an inner one is no deadlock, and its cycle is the outer one's",
+    needs('deadlock'),
+    async () => {
+      const [a, b] = [freshName('a'), freshName('b')];
+      const both = { ...R, deadlock: 'reject' };
+      const ready = deferred();
+      const entered = deferred();
+      const other = locks.request(b, both, async () => {
+        await entered.promise;
+        const asked = locks.request(a, both, () => 'other');
+        ready.resolve();
+        return asked;
+      });
+      await locks.request(a, both, () =>
+        locks.request(a, both, async () => {
+          entered.resolve();
+          await ready.promise;
+          await assert.rejects(
+            locks.request(b, both, () => {}),
+            DeadlockError,
+          );
+        }),
+      );
+      assert.equal(await other, 'other');
+    },
+  );
 });

@@ -2,8 +2,15 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { LockStolenError, Semaphore, locks, openBucket } = require('../../lib/index.js');
-const { FREE, deferred, freshName, hold, stateOf, turn } = require('../helpers/locks.js');
+const {
+  LockStolenError,
+  Semaphore,
+  locks,
+  openBucket,
+  turn,
+  needs,
+} = require('../helpers/scope.js');
+const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
 
 const shared = (limit, weight) => ({ mode: 'shared', limit, weight });
 
@@ -66,9 +73,16 @@ describe('the options limit and weight', () => {
         locks.request(name, { ...other, ifAvailable: true }, () => {}),
         isIt,
       );
-      assert.throws(() => locks.tryAcquireSync(name, other), isIt);
       await held.release();
       await locks.request(name, other, () => {});
+    });
+
+    it(`throw for tryAcquireSync of a shared lock with ${title}`, needs('sync'), async () => {
+      const name = freshName();
+      const held = await hold(locks, name, shared(2));
+      const isIt = (error) => error instanceof TypeError && what.test(error.message);
+      assert.throws(() => locks.tryAcquireSync(name, other), isIt);
+      await held.release();
     });
   }
 
@@ -80,19 +94,23 @@ describe('the options limit and weight', () => {
     await held.release();
   });
 
-  it('keep the limit of the name while an exclusive request waits', async () => {
-    const name = freshName();
-    const held = await hold(locks, name, shared(2));
-    const writer = hold(locks, name);
-    await held.release();
-    const { release } = await writer;
-    await assert.rejects(
-      locks.request(name, shared(3), () => {}),
-      TypeError,
-    );
-    await release();
-    await locks.request(name, shared(3), () => {});
-  });
+  it(
+    'keep the limit of the name while an exclusive request waits',
+    needs('keptLimit'),
+    async () => {
+      const name = freshName();
+      const held = await hold(locks, name, shared(2));
+      const writer = hold(locks, name);
+      await held.release();
+      const { release } = await writer;
+      await assert.rejects(
+        locks.request(name, shared(3), () => {}),
+        TypeError,
+      );
+      await release();
+      await locks.request(name, shared(3), () => {});
+    },
+  );
 
   for (const value of [0, -1, 1.5, 2 ** 31, Number.NaN, Number.POSITIVE_INFINITY, '2', null, 2n]) {
     for (const option of ['limit', 'weight']) {
@@ -110,7 +128,8 @@ describe('the options limit and weight', () => {
     const most = 2 ** 31 - 1;
     const name = freshName();
     const held = await hold(locks, name, shared(most, most));
-    assert.equal(locks.tryAcquireSync(name, shared(most)), null);
+    const other = { ...shared(most), ifAvailable: true };
+    assert.equal(await locks.acquire(name, other), null);
     await held.release();
   });
 
@@ -154,7 +173,7 @@ describe('the options limit and weight', () => {
     await (await writer).release();
   });
 
-  it('go with acquireSync and tryAcquireSync', () => {
+  it('go with acquireSync and tryAcquireSync', needs('sync'), () => {
     const name = freshName();
     const one = locks.acquireSync(name, { ...shared(2), timeout: 10 });
     const two = locks.tryAcquireSync(name, shared(2));
@@ -176,17 +195,21 @@ describe('the options limit and weight', () => {
     several.release();
   });
 
-  it('are a deadlock for a request inside of a lock that leaves it no room', async () => {
-    const name = freshName();
-    const options = { ...shared(3, 2), deadlock: 'reject' };
-    await locks.request(name, options, async () => {
-      await assert.rejects(
-        locks.request(name, options, () => {}),
-        { name: 'DeadlockError' },
-      );
-      await locks.request(name, { ...options, weight: 1 }, () => {});
-    });
-  });
+  it(
+    'are a deadlock for a request inside of a lock that leaves it no room',
+    needs('deadlock'),
+    async () => {
+      const name = freshName();
+      const options = { ...shared(3, 2), deadlock: 'reject' };
+      await locks.request(name, options, async () => {
+        await assert.rejects(
+          locks.request(name, options, () => {}),
+          { name: 'DeadlockError' },
+        );
+        await locks.request(name, { ...options, weight: 1 }, () => {});
+      });
+    },
+  );
 });
 
 describe('class Semaphore', () => {
@@ -262,7 +285,7 @@ describe('class Semaphore', () => {
     release();
   });
 
-  it('with a name is made of the shared locks of that name', async () => {
+  it('with a name is made of the shared locks of that name', needs('state'), async () => {
     const name = freshName();
     const semaphore = new Semaphore(name, { permits: 2 });
     const other = new Semaphore(name, { permits: 2 });

@@ -4,11 +4,11 @@ const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
-const { DeadlockError, LockTimeoutError, locks } = require('../../lib/index.js');
+const { DeadlockError, LockTimeoutError, locks, needs } = require('../helpers/scope.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
-const library = JSON.stringify(require.resolve('../../lib/index.js'));
+const library = JSON.stringify(require.resolve('../fixtures/library.js'));
 
 /** A worker that runs `source` with `locks`, `post` and its `workerData`. */
 function start(source, workerData, options) {
@@ -29,7 +29,7 @@ async function somebodyWaits(name) {
   }
 }
 
-describe('locks.tryAcquireSync', () => {
+describe('locks.tryAcquireSync', needs('sync'), () => {
   it('returns a handle, or null, at once', async () => {
     const name = freshName();
     const handle = locks.tryAcquireSync(name);
@@ -50,7 +50,7 @@ describe('locks.tryAcquireSync', () => {
   });
 });
 
-describe('locks.acquireSync', () => {
+describe('locks.acquireSync', needs('sync'), () => {
   it('returns a handle of a free lock', async () => {
     const name = freshName();
     const handle = locks.acquireSync(name, { timeout: 0 });
@@ -124,23 +124,27 @@ describe('locks.acquireSync', () => {
     await ahead;
   });
 
-  it('tells the request and one lock where the thread holds two shared ones', async () => {
-    const name = freshName();
-    const readers = ['one', 'two'].map((label) =>
-      locks.tryAcquireSync(name, { mode: 'shared', label }),
-    );
-    assert.throws(
-      () => locks.acquireSync(name, { timeout: 1e9, label: 'writer' }),
-      ({ cycle, message }) =>
-        cycle.length === 2 &&
-        cycle.every((entry) => entry.name === name && !('isHeld' in entry)) &&
-        [cycle[0].label, cycle[0].mode].join() === 'writer,exclusive' &&
-        [cycle[1].label, cycle[1].mode].join() === 'one,shared' &&
-        /: wanted by .*"writer"\): .*; held by .*"one"\): /.test(message),
-    );
-    for (const reader of readers) reader.release();
-    assert.deepEqual(await stateOf(locks, name), FREE);
-  });
+  it(
+    'tells the request and one lock where the thread holds two shared ones',
+    needs('firstOfSeveral'),
+    async () => {
+      const name = freshName();
+      const readers = ['one', 'two'].map((label) =>
+        locks.tryAcquireSync(name, { mode: 'shared', label }),
+      );
+      assert.throws(
+        () => locks.acquireSync(name, { timeout: 1e9, label: 'writer' }),
+        ({ cycle, message }) =>
+          cycle.length === 2 &&
+          cycle.every((entry) => entry.name === name && !('isHeld' in entry)) &&
+          [cycle[0].label, cycle[0].mode].join() === 'writer,exclusive' &&
+          [cycle[1].label, cycle[1].mode].join() === 'one,shared' &&
+          /: wanted by .*"writer"\): .*; held by .*"one"\): /.test(message),
+      );
+      for (const reader of readers) reader.release();
+      assert.deepEqual(await stateOf(locks, name), FREE);
+    },
+  );
 
   it('waits behind a shared request of the thread: they are granted together', async (t) => {
     const name = freshName();

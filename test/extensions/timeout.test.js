@@ -2,7 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { LockTimeoutError, locks } = require('../../lib/index.js');
+const { LockTimeoutError, MANY, SOON, locks } = require('../helpers/scope.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
@@ -56,8 +56,8 @@ describe('the timeout option', () => {
 
   it('does not end a lock that was granted in time', async () => {
     const name = freshName();
-    const handle = await locks.acquire(name, { timeout: 1 });
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    const handle = await locks.acquire(name, { timeout: SOON });
+    await new Promise((resolve) => setTimeout(resolve, SOON + 9));
     assert.equal(handle.released, false);
     handle.release();
   });
@@ -106,14 +106,14 @@ describe('the timeout option', () => {
     const other = await RemoteAgent.start(t);
     const held = await other.hold(name);
     const error = await locks.acquire(name, { timeout: 5 }).then(assert.fail, (reason) => reason);
-    assert.equal(error.holders[0].threadId, other.worker.threadId);
+    assert.equal(error.holders[0].threadId, other.threadId);
     held.release();
   });
 
   it('thousands of waiters time out', async () => {
     const name = freshName();
     const held = await hold(locks, name);
-    const waiters = Array.from({ length: 5000 }, () => locks.acquire(name, { timeout: 20 }));
+    const waiters = Array.from({ length: MANY / 2 }, () => locks.acquire(name, { timeout: 20 }));
     const settled = await Promise.allSettled(waiters);
     assert.ok(settled.every(({ reason }) => reason instanceof LockTimeoutError));
     assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });

@@ -1,32 +1,96 @@
 'use strict';
 
-/** Drives an agent in another thread (test/fixtures/agent.js) as if it were here. */
+/**
+ * Drives another agent as if it were here: one in a worker, one in a process (test/fixtures/agent.js
+ * in both), or a session of its own in this thread, as the scope of the test has it
+ * (test/conformance/scopes.js).
+ */
 
+const { fork } = require('node:child_process');
 const { once } = require('node:events');
 const path = require('node:path');
-const { Worker } = require('node:worker_threads');
+const { Worker, threadId } = require('node:worker_threads');
+const { PROCESS, SESSION, WORKER, agents, scope } = require('../conformance/scopes.js');
 const { deferred } = require('./locks.js');
+const { serve } = require('./serve.js');
 
 const FIXTURE = path.join(__dirname, '..', 'fixtures', 'agent.js');
+
+/**
+ * What each kind of agent is made of: `post` sends it a message, `end` ends it; `exited` and
+ * `failed` are promises; `pid`, `threadId`.
+ */
+const starters = {
+  async [WORKER](receive, { entry, bucket, ...options }) {
+    const worker = new Worker(FIXTURE, { workerData: { entry, bucket }, ...options });
+    // Not by `once`: that rejects if there is an error before.
+    const exited = new Promise((resolve) => worker.once('exit', resolve));
+    const failed = new Promise((resolve) => worker.once('error', resolve));
+    await once(worker, 'message');
+    worker.on('message', receive);
+    return {
+      worker,
+      exited,
+      failed,
+      pid: process.pid,
+      threadId: worker.threadId,
+      post: (message) => worker.postMessage(message),
+      end: () => worker.terminate(),
+    };
+  },
+
+  async [PROCESS](receive) {
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+    const child = fork(FIXTURE, { serialization: 'advanced', env });
+    const exited = once(child, 'exit');
+    await once(child, 'message');
+    child.on('message', receive);
+    return {
+      exited,
+      failed: new Promise(() => {}),
+      pid: child.pid,
+      threadId: 0,
+      // It may have died, which is what its tests are about.
+      post: (message) => child.send(message, () => {}),
+      end: () => child.kill('SIGKILL'),
+    };
+  },
+
+  async [SESSION](receive) {
+    const bucket = scope.openBucket(process.env.WEB_LOCKS_TEST_BUCKET);
+    await bucket.ready;
+    const commands = serve(bucket.locks, receive);
+    const exited = deferred();
+    const end = () => bucket.close().then(exited.resolve);
+    return {
+      exited: exited.promise,
+      failed: new Promise(() => {}),
+      pid: process.pid,
+      threadId,
+      post: (message) => commands[message.command](message),
+      end,
+    };
+  },
+};
 
 class RemoteAgent {
   #answers = new Map();
   #numbers = 0;
+  #port;
 
-  /** Starts a worker and waits until it has loaded the package. */
-  static async start(t, { entry, bucket, ...options } = {}) {
-    const worker = new Worker(FIXTURE, { workerData: { entry, bucket }, ...options });
-    const agent = new RemoteAgent(worker);
-    t?.after(() => worker.terminate());
-    await once(worker, 'message');
-    worker.on('message', (message) => agent.#receive(message));
-    return agent;
-  }
-
-  constructor(worker) {
-    this.worker = worker;
-    this.exited = new Promise((resolve) => worker.once('exit', resolve));
-    this.failed = new Promise((resolve) => worker.once('error', resolve));
+  /**
+   * Starts an agent and waits until it has loaded the package.
+   * @param t the test at whose end it ends
+   * @param options those of a worker; `bucket`: its name, `entry`: another copy of the package to
+   *   load, in the scope `process`
+   */
+  static async start(t, options = {}) {
+    const agent = new RemoteAgent();
+    const port = await starters[agents]((message) => agent.#receive(message), options);
+    t?.after(() => port.end());
+    agent.#port = port;
+    const { worker, exited, failed, pid, threadId } = port;
+    return Object.assign(agent, { worker, exited, failed, pid, threadId });
   }
 
   #receive({ number, event, value }) {
@@ -37,7 +101,7 @@ class RemoteAgent {
     const number = ++this.#numbers;
     const answers = { requested: deferred(), granted: deferred(), settled: deferred() };
     this.#answers.set(number, answers);
-    this.worker.postMessage({ number, ...command });
+    this.#port.post({ number, ...command });
     return { number, answers };
   }
 
@@ -52,8 +116,8 @@ class RemoteAgent {
     return {
       granted: answers.granted.promise,
       settled: answers.settled.promise,
-      release: () => this.worker.postMessage({ command: 'release', number }),
-      abort: (reason) => this.worker.postMessage({ command: 'abort', number, reason }),
+      release: () => this.#port.post({ command: 'release', number }),
+      abort: (reason) => this.#port.post({ command: 'abort', number, reason }),
     };
   }
 
@@ -69,11 +133,11 @@ class RemoteAgent {
   }
 
   /**
-   * How the worker ends: 'process.exit', 'throw', 'finish' or 'terminate'. Resolves when it has.
+   * How the agent ends: 'process.exit', 'throw', 'finish' or 'terminate'. Resolves when it has.
    */
   async end(how) {
-    if (how === 'terminate') this.worker.terminate();
-    else this.worker.postMessage({ command: how });
+    if (how === 'terminate') this.#port.end();
+    else this.#port.post({ command: how });
     await this.exited;
   }
 }

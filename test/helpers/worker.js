@@ -4,7 +4,7 @@
 
 const { Worker } = require('node:worker_threads');
 
-const library = JSON.stringify(require.resolve('../../lib/index.js'));
+const library = JSON.stringify(require.resolve('../fixtures/library.js'));
 const helper = JSON.stringify(__filename);
 
 /** A worker that runs `source` with `locks`, `post`, `start` and `name`. */

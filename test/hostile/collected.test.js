@@ -81,7 +81,7 @@ describe('a handle that nobody has is released', () => {
   it('also if Error.prepareStackTrace throws', async () => {
     const { value } = await run(`${tools}
       Error.prepareStackTrace = () => { throw new Error('of prepareStackTrace'); };
-      await (async () => { await locks.acquire('x').catch(() => {}); })();
+      await (async () => { await locks.acquire('x', { warnAfter: 1e6 }).catch(() => {}); })();
       const next = locks.request('x', () => 'next');
       const collecting = setInterval(gc, 5);
       const value = await next;
@@ -96,7 +96,7 @@ describe('a handle that nobody has is released', () => {
     const { value, warnings } = await run(`${tools}
       class Owner {
         async open() {
-          this.lock = await locks.acquire('x');
+          this.lock = await locks.acquire('x', { warnAfter: 1e6 });
         }
       }
       await new Owner().open();
@@ -116,7 +116,7 @@ describe('a handle that nobody has is released', () => {
     const { value, warnings } = await run(`${tools}
       class Owner {
         open() {
-          this.lock = locks.tryAcquireSync('x');
+          this.lock = locks.tryAcquireSync('x', { warnAfter: 1e6 });
         }
       }
       new Owner().open();

@@ -223,6 +223,14 @@ const replaced = {
         get: () => undefined,
       });
     }`,
+  'Object.prototype by setters of what requests have': `
+    for (const name of ['tag', 'backend', 'loss', 'refusal', 'served', 'tokenLow', 'tokenHigh']) {
+      Object.defineProperty(Object.prototype, name, {
+        configurable: true,
+        set: ${throwing('the setter')},
+        get: ${throwing('the getter')},
+      });
+    }`,
   'Function.prototype.call and bind': `
     for (const name of ['call', 'bind']) {
       Function.prototype[name] = ${throwing('Function.prototype')};

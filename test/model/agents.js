@@ -1,16 +1,34 @@
 'use strict';
 
 /**
- * Agents of the real lock manager, for comparing with the model. Both kinds have the same functions: `request`, `release`,
- * `abort`, `query` and `end`; each resolves when it has been carried out. What the agent is told comes by `tell(id, what)`.
+ * Agents of the real lock manager, for comparing with the model, in the scope of the test
+ * (test/conformance/scopes.js). All kinds have the same functions: `send`, of `request`, `release`, `abort` and `query`, and
+ * `end`; each resolves when it has been carried out. What the agent is told comes by `tell(id, what)`.
  */
 
+const { fork } = require('node:child_process');
 const { once } = require('node:events');
 const path = require('node:path');
 const { Worker, isMainThread, parentPort, workerData } = require('node:worker_threads');
+const { chosen, scope } = require('../conformance/scopes.js');
 
 const LIB = path.join(__dirname, '..', '..', 'lib');
 const BUILD = path.join(__dirname, '..', '..', 'build');
+
+/** Opens each bucket once, and closes them all: a wider scope has something open for each. */
+class Buckets {
+  #opened = new Map();
+
+  open = (name) => {
+    const bucket = this.#opened.get(name) ?? scope.openBucket(name);
+    this.#opened.set(name, bucket);
+    return bucket;
+  };
+
+  close() {
+    return Promise.all([...this.#opened.values()].map((bucket) => bucket.close()));
+  }
+}
 
 /** Carries commands out on a LockManager of this thread. */
 class Executor {
@@ -21,9 +39,18 @@ class Executor {
     this.tell = tell;
   }
 
+  /** Resolves when others find the command carried out. */
+  async run(command, data) {
+    const answer = await this[command](data);
+    if (!scope.lacks.atOnce) return answer;
+    const bucket = data.bucket ?? this.#requests.get(data.id).bucket;
+    await this.openBucket(bucket).locks.query();
+    return answer;
+  }
+
   request({ id, bucket, name, mode, ifAvailable, steal, more }) {
     const controller = new AbortController();
-    const entry = { controller };
+    const entry = { controller, bucket };
     this.#requests.set(id, entry);
     const signal = ifAvailable || steal ? undefined : controller.signal;
     this.openBucket(bucket)
@@ -43,7 +70,8 @@ class Executor {
   #whatOf(error) {
     if (error === 'the reason') return 'aborted';
     if (error instanceof TypeError) return 'other limit';
-    return error.name === 'QuotaExceededError' ? 'queue full' : 'stolen';
+    if (error.name === 'QuotaExceededError') return 'queue full';
+    return error.name === 'AbortError' ? 'stolen' : String(error);
   }
 
   release({ id }) {
@@ -74,49 +102,111 @@ class LocalAgent {
   }
 
   async send(command, data) {
-    return this.executor[command](data);
+    return this.executor.run(command, data);
   }
 
   async end() {}
 }
 
-/** An agent in a worker. */
-class WorkerAgent {
-  #answers = [];
+/** Sessions of its own in this thread. */
+class SessionAgent {
+  #buckets = new Buckets();
+  #executor;
+  #hasEnded = false;
 
-  static async start(tell) {
-    const worker = new Worker(__filename, { workerData: 'agent' });
-    await once(worker, 'message');
-    return new WorkerAgent(worker, tell);
+  static start(tell) {
+    return new SessionAgent(tell);
   }
 
-  constructor(worker, tell) {
-    this.worker = worker;
-    worker.on('message', ({ answer, id, what, token }) => {
+  constructor(tell) {
+    this.#executor = new Executor(this.#buckets.open, (...told) => {
+      if (!this.#hasEnded) tell(...told);
+    });
+  }
+
+  async send(command, data) {
+    return this.#executor.run(command, data);
+  }
+
+  async end() {
+    this.#hasEnded = true;
+    await this.#buckets.close();
+  }
+}
+
+/** An agent that is reached by messages. */
+class DistantAgent {
+  #answers = [];
+
+  constructor(other, tell) {
+    this.other = other;
+    other.on('message', ({ answer, id, what, token }) => {
       if (what) tell(id, what, token);
       else this.#answers.shift()(answer);
     });
   }
 
   send(command, data) {
-    this.worker.postMessage({ command, data });
+    this.post({ command, data });
     return new Promise((resolve) => this.#answers.push(resolve));
+  }
+}
+
+/** An agent in a worker. */
+class WorkerAgent extends DistantAgent {
+  static async start(tell) {
+    const worker = new Worker(__filename, { workerData: 'agent' });
+    await once(worker, 'message');
+    return new WorkerAgent(worker, tell);
+  }
+
+  post(message) {
+    this.other.postMessage(message);
   }
 
   async end() {
-    await this.worker.terminate();
+    await this.other.terminate();
   }
 }
 
-if (!isMainThread && workerData === 'agent') {
-  const { openBucket } = require('../../lib/index.js');
-  const executor = new Executor(openBucket, (id, what, token) =>
-    parentPort.postMessage({ id, what, token }),
-  );
-  parentPort.on('message', async ({ command, data }) => {
-    parentPort.postMessage({ answer: await executor[command](data) });
-  });
-  parentPort.postMessage('ready');
+/** An agent in a process. */
+class ProcessAgent extends DistantAgent {
+  static async start(tell) {
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+    const child = fork(__filename, ['agent'], { serialization: 'advanced', env });
+    await once(child, 'message');
+    return new ProcessAgent(child, tell);
+  }
+
+  post(message) {
+    this.other.send(message);
+  }
+
+  async end() {
+    this.other.kill('SIGKILL');
+    await once(this.other, 'exit');
+  }
 }
 
-module.exports = { LocalAgent, WorkerAgent };
+/**
+ * Carries out what a DistantAgent asks for.
+ * @param port what its messages come from
+ * @param post sends one to it
+ */
+function serve(port, post) {
+  const openBucket = chosen === 'process' ? scope.openBucket : new Buckets().open;
+  const executor = new Executor(openBucket, (id, what, token) => post({ id, what, token }));
+  port.on('message', async ({ command, data }) => {
+    post({ answer: await executor.run(command, data) });
+  });
+  post('ready');
+}
+
+if (!isMainThread && workerData === 'agent') {
+  serve(parentPort, (message) => parentPort.postMessage(message));
+} else if (require.main === module) {
+  process.on('disconnect', () => process.exit(0));
+  serve(process, (message) => process.send(message, () => {}));
+}
+
+module.exports = { LocalAgent, ProcessAgent, SessionAgent, WorkerAgent };

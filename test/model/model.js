@@ -17,6 +17,8 @@ class LockManagerModel {
   lockRequestQueueMap = new Map();
   /** From the names that somebody holds or waits for, and that were shared since, to their limits; 0 for none. */
   limits = new Map();
+  /** Whether a name keeps its limit while only exclusive requests are left. */
+  keepsLimits = true;
   /** The token of the last lock. */
   token = 0;
 
@@ -46,6 +48,11 @@ class LockManagerModel {
     return holds || this.getTheLockRequestQueue(name).length > 0;
   }
 
+  isShared(name) {
+    const all = [...this.heldLockSet, ...this.getTheLockRequestQueue(name)];
+    return all.some((one) => one.name === name && one.mode === 'shared');
+  }
+
   /** Whether a shared request says of the limit what the others do. */
   agreesOnTheLimit({ name, mode, limit }) {
     return mode === 'exclusive' || (this.limits.get(name) ?? limit) === limit;
@@ -69,7 +76,8 @@ class LockManagerModel {
     const { limit = 0, weight = limit && 1, maxPending = Number.POSITIVE_INFINITY } = more;
     const request = { agent, id, name, mode, limit, weight };
     const queue = this.getTheLockRequestQueue(name);
-    if (!this.isUsed(name)) this.limits.delete(name);
+    const isLimited = this.keepsLimits ? this.isUsed(name) : this.isShared(name);
+    if (!isLimited) this.limits.delete(name);
     if (steal) {
       for (const lock of this.heldLockSet) {
         if (lock.name !== name) continue;

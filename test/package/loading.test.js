@@ -156,7 +156,7 @@ describe('loading the package several times: one manager per bucket and process'
 
   it('a copy whose core is incompatible fails to load with an error that names both paths', async (t) => {
     const { folder, entry: copied } = copyPackage(t);
-    // The core's version stands behind its magic words (struct wlk_process, src/core/process.h).
+    // The core's version stands behind its magic words (struct wlk_process, src/core/records.h).
     const binary = path.join(folder, BINARY);
     const bytes = readFileSync(binary);
     const at = bytes.indexOf('web-locks core\0\0', 'latin1');

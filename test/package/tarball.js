@@ -109,6 +109,26 @@ async function check(directory, node = process.execPath, parameters = []) {
   }
 }
 
+/** Programs that load every entry, and lock for the whole machine; print what came of it. */
+function entryPrograms() {
+  const { exports } = require('../../package.json');
+  const entries = Object.keys(exports).filter((entry) => entry !== './package.json');
+  const names = JSON.stringify(entries.map((entry) => `web-locks${entry.slice(1)}`));
+  const body = (load) => `
+(async () => {
+  for (const name of ${names}) await ${load}(name);
+  const { openBucket } = await ${load}('web-locks/host');
+  const directory = fs.mkdtempSync('host-');
+  const bucket = openBucket('test', { directory });
+  console.log(await bucket.locks.request('a', ({ name }) => 'granted ' + name));
+  await bucket.close();
+})();`;
+  return {
+    'entries.cjs': `const fs = require('node:fs');${body('require')}`,
+    'entries.mjs': `import fs from 'node:fs';const load = (name) => import(name);${body('load')}`,
+  };
+}
+
 const npm = (directory, ...parameters) =>
   run(directory, path.join(bin, 'npm'), parameters, { timeout: 120_000 });
 
@@ -171,13 +191,17 @@ describe('the tarball', () => {
   it('has what users need, and nothing else', () => {
     const allowed = [
       /^(package\.json|LICENSE|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md)$/,
-      /^docs\/\w+\.(md|json|svg)$/,
+      /^bin\/web-locks\.js$/,
+      /^man\/web-locks\.1$/,
+      /^docs\/[\w-]+\.(md|json|svg|png)$/,
       /^examples\/[\w-]+\.js$/,
       /^lib\/([a-z]+\/)?[\w-]+\.(js|mjs|d\.ts)$/,
+      /^lib\/cluster\/[a-z]+\/[\w-]+\.(sql|lua)$/,
+      /^lib\/profile\/page\/page\.(js|css|template)$/,
       /^types\/[\w-]+\.d\.(ts|mts)$/,
       /^prebuilds\/(SHA256SUMS|[\w-]+\/web_locks\.node)$/,
       /^src\/(binding\.gyp|web_locks\.gypi)$/,
-      /^src\/(core|binding)\/\w+\.(c|h|cc|map)$/,
+      /^src\/(core|host|binding)\/\w+\.(c|h|cc|map)$/,
     ];
     assert.deepEqual(
       files.filter((file) => !allowed.some((pattern) => pattern.test(file))),
@@ -241,7 +265,7 @@ describe('the tarball', () => {
       const needed = [...stdout.matchAll(/NEEDED +(\S+)/g)].map(([, name]) => name);
       const libc = target.endsWith('musl')
         ? /^libc\.so$/
-        : /^(libc\.so\.6|ld-linux-aarch64\.so\.1)$/;
+        : /^(libc\.so\.6|ld-linux-(aarch64\.so\.1|x86-64\.so\.2))$/;
       assert.deepEqual(
         needed.filter((name) => !libc.test(name)),
         [],
@@ -283,6 +307,17 @@ describe('installed without a compiler and without install scripts', () => {
     fs.rmSync(path.join(directory, 'node_modules'), { recursive: true });
     await npm(directory, 'ci');
     await check(directory);
+  });
+
+  it('every entry loads, and the locks of the machine work, on each Node.js', async () => {
+    const programs = entryPrograms();
+    const directory = folder('with-entries', programs);
+    await npm(directory, 'install', tarball);
+    for (const node of nodes.values()) {
+      for (const file of Object.keys(programs)) {
+        assert.equal(await run(directory, node, [file]), 'granted a\n', file);
+      }
+    }
   });
 
   it('runs no script where scripts are allowed', async () => {

@@ -30,6 +30,7 @@ module.exports = {
     // A worker's 'exit' event comes before the thread has ended; these look right after it.
     'while locks are handed to and fro between it and this thread',
     'its agent no longer shows in query()',
+    'its pending requests vanish and those behind them move up',
     'is ended by worker.terminate(), and its request with it',
     'ends with the worker that it is a worker of, which holds the lock',
     'ends with the worker that it is a worker of, when that calls process.exit()',

@@ -2,7 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { locks } = require('../../lib/index.js');
+const { locks } = require('../helpers/scope.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
 
 describe('2.3 Modes and scheduling', () => {

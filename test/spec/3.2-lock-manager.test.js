@@ -5,8 +5,7 @@ const { describe, it } = require('node:test');
 const { inspect } = require('node:util');
 const webLocks = require('../../lib/index.js');
 const { freshName } = require('../helpers/locks.js');
-
-const { Lock, LockManager, locks } = webLocks;
+const { Lock, LockManager, locks, needs } = require('../helpers/scope.js');
 
 const descriptor = (object, name) => Object.getOwnPropertyDescriptor(object, name);
 
@@ -124,7 +123,7 @@ describe('3.3 Lock class', () => {
   });
 });
 
-describe('the entries', () => {
+describe('the entries', needs('entry'), () => {
   it('CommonJS and ESM give the same instances', async () => {
     const esm = await import('../../lib/index.mjs');
     assert.equal(esm.locks, locks);

@@ -2,7 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { locks } = require('../../lib/index.js');
+const { locks, needs } = require('../helpers/scope.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
 
 const never = () => assert.fail('the callback was called');
@@ -263,7 +263,7 @@ describe('3.2.1 request(): the steps', () => {
     assert.equal(called, true);
   });
 
-  it('an immediate grant calls back in a microtask of the same turn', async () => {
+  it('an immediate grant calls back in a microtask of the same turn', needs('turns'), async () => {
     const order = [];
     const timer = new Promise((resolve) => setImmediate(() => resolve(order.push('next turn'))));
     const released = locks.request(freshName(), () => order.push('callback'));

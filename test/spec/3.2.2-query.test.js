@@ -2,8 +2,8 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { locks } = require('../../lib/index.js');
-const { freshName, hold } = require('../helpers/locks.js');
+const { clientId: pattern, locks } = require('../helpers/scope.js');
+const { deferred, freshName, hold } = require('../helpers/locks.js');
 
 const ofName = ({ held, pending }, name) => ({
   held: held.filter((info) => info.name === name),
@@ -34,7 +34,7 @@ describe('3.2.2 query() and 4.5 Snapshot the lock state', () => {
     const ids = new Set(ofName(await locks.query(), name).held.map((info) => info.clientId));
     assert.equal(ids.size, 1);
     const { threadId } = require('node:worker_threads');
-    assert.match([...ids][0], new RegExp(`^node-${process.pid}-${threadId}-\\d+$`));
+    assert.match([...ids][0], new RegExp(`^${pattern(process.pid, threadId)}$`));
     await Promise.all(locked.map((one) => one.release()));
   });
 
@@ -85,12 +85,13 @@ describe('3.2.2 query() and 4.5 Snapshot the lock state', () => {
   it('shows many names and many requests', async () => {
     const title = freshName();
     const released = [];
+    const end = deferred();
     for (let i = 0; i < 2000; i++) {
-      released.push(
-        locks.request(`${title} ${i % 500}`, { mode: 'shared' }, () => new Promise(setImmediate)),
-      );
+      const name = `${title} ${i % 500}`;
+      released.push(locks.request(name, { mode: 'shared' }, () => end.promise));
     }
     const { held } = await locks.query();
+    end.resolve();
     const counts = new Map();
     for (const { name } of held) counts.set(name, (counts.get(name) ?? 0) + 1);
     for (let i = 0; i < 500; i++) assert.equal(counts.get(`${title} ${i}`), 4);

@@ -3,7 +3,7 @@
 const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { describe, it } = require('node:test');
-const { locks } = require('../../lib/index.js');
+const { locks } = require('../helpers/scope.js');
 const { freshName, hold, stateOf } = require('../helpers/locks.js');
 
 describe('4.4 Process a lock request queue', () => {

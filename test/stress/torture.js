@@ -146,7 +146,10 @@ class Torture {
    * and was not told.
    */
   async #watch() {
-    const snapshots = await Promise.all(this.actor.managers.map((manager) => manager.query()));
+    // Node.js's own does not know the option, and gives its locks no tokens.
+    const snapshots = await Promise.all(
+      this.actor.managers.map((manager) => manager.query({ details: true })),
+    );
     if (this.board.stopped) return;
     this.#watchStall(snapshots.some(({ pending }) => pending.length > 0));
     const seen = new Map();
@@ -154,13 +157,14 @@ class Torture {
     this.#suspects = seen;
   }
 
-  #suspect({ name: title, clientId }, seen) {
+  #suspect({ name: title, clientId, token }, seen) {
     const name = Number(title.split(' ')[1]);
     const slot = this.#slotOf(clientId);
     if (slot === undefined || (this.options.steal && name % 4 === 3)) return;
     if (this.board.isInside(slot, name) || this.board.isDoomed(slot)) return;
     const beat = Atomics.load(this.board.heartbeat, slot);
-    const key = `${title} ${clientId}`;
+    // The token: of a name that many want, its thread may just have been granted the next lock.
+    const key = `${title} ${clientId} ${token}`;
     const since = this.#suspects.get(key) ?? { beat };
     seen.set(key, since);
     if (beat - since.beat < PATIENCE_BEATS) return;

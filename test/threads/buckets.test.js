@@ -2,7 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { LockManager, locks, openBucket } = require('../../lib/index.js');
+const { LockLostError, LockManager, locks, openBucket } = require('../../lib/index.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
@@ -11,6 +11,7 @@ describe('2.2, 6.1 Storage buckets', () => {
     const name = freshName('bucket');
     const bucket = openBucket(name);
     assert.deepEqual(Object.keys(bucket), ['name', 'locks']);
+    assert.ok(Object.isFrozen(bucket));
     assert.equal(bucket.name, name);
     assert.ok(bucket.locks instanceof LockManager);
     assert.notEqual(bucket.locks, locks);
@@ -20,6 +21,16 @@ describe('2.2, 6.1 Storage buckets', () => {
     assert.equal(openBucket(7).name, '7');
     assert.throws(() => openBucket(Symbol('bucket')), TypeError);
     assert.throws(() => openBucket(), TypeError);
+  });
+
+  it('options are a TypeError that says of which entries they are', () => {
+    for (const options of [{ directory: '/tmp' }, { pool: {} }, {}]) {
+      assert.throws(() => openBucket('shop', options), /takes a name only.*web-locks\/host/);
+    }
+    assert.deepEqual(
+      ['a', 'b'].map(openBucket).map(({ name }) => name),
+      ['a', 'b'],
+    );
   });
 
   it('locks of one bucket neither block nor show in another', async () => {
@@ -80,5 +91,85 @@ describe('2.2, 6.1 Storage buckets', () => {
     });
     await held.release();
     assert.deepEqual(await stateOf(openBucket(bucket).locks, name), FREE);
+  });
+
+  it('ready resolves', async () => {
+    assert.equal(await openBucket(freshName('bucket')).ready, undefined);
+  });
+
+  describe('close()', () => {
+    const INVALID = { name: 'InvalidStateError' };
+
+    it('gives back what is held: it is lost, and others get it', async () => {
+      const name = freshName('bucket');
+      const [bucket, other] = [openBucket(name), openBucket(name)];
+      const held = await hold(bucket.locks, 'a');
+      const handle = await bucket.locks.acquire('b');
+      const next = hold(other.locks, 'a');
+      await bucket.close();
+      const lost = { name: 'AbortError', reason: 'closed', lockName: 'a' };
+      await assert.rejects(held.released, lost);
+      assert.ok(held.lock.signal.reason instanceof LockLostError);
+      assert.equal(held.lock.held, false);
+      assert.equal(handle.released, true);
+      await (await next).release();
+      assert.deepEqual(await stateOf(other.locks, 'b'), FREE);
+      handle.release();
+      held.fail(new Error('too late'));
+    });
+
+    it('what is pending, and later requests, reject with an InvalidStateError', async () => {
+      const name = freshName('bucket');
+      const [bucket, other] = [openBucket(name), openBucket(name)];
+      const held = await hold(other.locks, 'a');
+      const pending = bucket.locks.request('a', () => assert.fail('called'));
+      await Promise.all([bucket.close(), assert.rejects(pending, INVALID)]);
+      await assert.rejects(
+        bucket.locks.request('a', () => {}),
+        INVALID,
+      );
+      await assert.rejects(bucket.locks.acquire('a'), INVALID);
+      await assert.rejects(bucket.locks.query(), INVALID);
+      assert.throws(() => bucket.locks.acquireSync('a', { timeout: 1 }), INVALID);
+      assert.deepEqual(await stateOf(other.locks, 'a'), { held: ['exclusive'], pending: [] });
+      await held.release();
+    });
+
+    it('what waits for a lock of the same bucket is pending, too', async () => {
+      const bucket = openBucket(freshName('bucket'));
+      const held = await hold(bucket.locks, 'a');
+      const pending = bucket.locks.request('a', () => assert.fail('called'));
+      const lost = assert.rejects(held.released, { reason: 'closed' });
+      await Promise.all([bucket.close(), lost, assert.rejects(pending, INVALID)]);
+    });
+
+    it('can be called twice, from a callback too, and by await using', async () => {
+      const bucket = openBucket(freshName('bucket'));
+      const released = bucket.locks.request('a', () => bucket.close());
+      await assert.rejects(released, { reason: 'closed' });
+      await bucket.close();
+      await bucket[Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose')]();
+    });
+
+    it('a granted request that nobody was told of yet is lost', async () => {
+      const bucket = openBucket(freshName('bucket'));
+      const released = bucket.locks.request('a', (lock) => lock.held);
+      const closed = bucket.close();
+      await assert.rejects(released, { reason: 'closed' });
+      await closed;
+    });
+
+    it('locks that a reentrant one serves are lost with it', async () => {
+      const bucket = openBucket(freshName('bucket'));
+      const inner = [];
+      const reentrant = { reentrant: true };
+      const released = bucket.locks.request('a', reentrant, async () => {
+        const served = bucket.locks.request('a', reentrant, () => new Promise(() => {}));
+        inner.push(assert.rejects(served, { reason: 'closed' }));
+        await bucket.close();
+      });
+      await assert.rejects(released, { reason: 'closed' });
+      await Promise.all(inner);
+    });
   });
 });

@@ -8,3 +8,62 @@ export const manager: LockManager = locks;
 export const same: LockManager = webLocks.locks;
 export const uninstall: () => void = install();
 export const name: Promise<string> = locks.request('name', ({ name }) => name);
+
+// @ts-expect-error: there is none that all who reach a server share
+import { locks as none } from 'web-locks/postgres';
+import postgres, { type ClusterBucket, Mutex, openBucket } from 'web-locks/postgres';
+
+declare const pool: { connect(): Promise<object>; query(text: string): Promise<object> };
+export const bucket: ClusterBucket = openBucket('shop', { pool, ttl: 5_000, durability: 'logged' });
+export const mutex = new Mutex('name', { locks: bucket.locks });
+export const guarded: Promise<void> = bucket.locks.request('a', async (lock) => {
+  await lock.guard(await pool.connect());
+});
+bucket.addEventListener('lost', ({ cause, reason }) => [reason, cause]);
+export const nothing = none;
+export const other: LockManager = postgres.openBucket('shop', { pool, listen: pool }).locks;
+// @ts-expect-error: it needs a pool
+openBucket('shop', {});
+
+// Of all processes of the machine.
+
+import hostLocks, { openBucket as openHostBucket } from 'web-locks/host';
+
+export const hostManager: LockManager = openHostBucket('bucket', { directory: '/dev/shm/a' }).locks;
+export const hostDefault: LockManager = hostLocks.locks;
+export const hostMutex: webLocks.Mutex = new hostLocks.Mutex('name', { locks: hostManager });
+// @ts-expect-error: not a number
+openHostBucket('bucket', { directory: 7 });
+
+// In Redis, by each of its clients.
+
+import { Redis } from 'ioredis';
+import { createClient, createCluster } from 'redis';
+import redisLocks, { openBucket as openRedisBucket } from 'web-locks/redis';
+
+export const byIoredis: LockManager = openRedisBucket('shop', { client: new Redis() }).locks;
+export const byNodeRedis: ClusterBucket = redisLocks.openBucket('shop', {
+  client: createClient(),
+  ttl: 5_000,
+  strict: true,
+});
+export const inCluster: ClusterBucket = openRedisBucket('shop', {
+  client: createCluster({ rootNodes: [] }),
+  shards: 4,
+  failover: 'ignore',
+});
+// @ts-expect-error: no client
+openRedisBucket('shop', {});
+
+// In etcd.
+
+import etcdLocks, { openBucket as openEtcdBucket } from 'web-locks/etcd';
+
+export const inEtcd: ClusterBucket = openEtcdBucket('shop', {
+  endpoints: ['https://etcd-1:2379', 'https://etcd-2:2379'],
+  auth: { user: 'shop', password: 'secret' },
+  fetch: (url, options) => fetch(url, options),
+});
+export const byUrl: LockManager = etcdLocks.openBucket('shop', { endpoints: 'http://etcd' }).locks;
+// @ts-expect-error: it needs endpoints
+openEtcdBucket('shop', {});

@@ -19,6 +19,7 @@ import {
   type LockMode,
   type LockOptions,
   type Release,
+  type OnceResult,
   type SeveralLocks,
   type SeveralOptions,
 } from 'web-locks';
@@ -99,6 +100,10 @@ export async function extensions(error: unknown): Promise<void> {
   await locks.requestAll(new Set(['a']), { ifAvailable: true }, (held) => held?.length);
   const several = await locks.acquireAll(['a'], { deadlock: 'reject' });
   same<typeof several, SeveralLocks>(true);
+  const once = await locks.once('name', { keep: 5, timeout: 5 }, async (lock) => lock.token);
+  same<typeof once, OnceResult<bigint>>(true);
+  if (once.ran) same<typeof once.value, bigint>(true);
+  else same<typeof once.value, undefined>(true);
   const now = locks.tryAcquireSync('name', { mode: 'shared' });
   same<typeof now, LockHandle | null>(true);
   locks.acquireSync('name', { timeout: 100 }).release();
@@ -153,6 +158,10 @@ export function refused(lock: Lock): void {
   locks.request('name', { ifavailable: true }, () => {});
   // @ts-expect-error: the only value
   locks.request('name', { deadlock: 'wait' }, () => {});
+  // @ts-expect-error: for how long
+  locks.once('name', {}, () => {});
+  // @ts-expect-error: who runs once runs alone
+  locks.once('name', { keep: 5, mode: 'shared' }, () => {});
   // @ts-expect-error: several names cannot be stolen
   locks.requestAll(['name'], { steal: true }, () => {});
   // @ts-expect-error: nothing to wait for

@@ -10,6 +10,10 @@ declare const RWLock: typeof import('web-locks').RWLock;
 declare const readFile: typeof import('node:fs/promises').readFile;
 declare const writeFile: typeof import('node:fs/promises').writeFile;
 
+// docs/CLUSTER.md
+declare const pool: InstanceType<typeof import('pg').Pool>;
+declare const shop: import('web-locks/postgres').ClusterBucket;
+
 declare const navigator: { locks: typeof locks };
 declare const text: string;
 declare const database: {

@@ -1,0 +1,299 @@
+'use strict';
+
+/** `--at`: the locks of an engine. */
+
+const assert = require('node:assert/strict');
+const { once } = require('node:events');
+const { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } = require('node:fs');
+const { createServer } = require('node:net');
+const { tmpdir } = require('node:os');
+const path = require('node:path');
+const { after, before, describe, it } = require('node:test');
+const servers = require('../cluster/servers.js');
+const { pendingOn } = require('../helpers/process.js');
+const { root, run, skip, start } = require('./command.js');
+
+const { lacks, startPgbouncer, startPostgres, stopAll } = servers;
+const UNTIL_LINE = ['--', 'sh', '-c', 'echo runs; read line; echo ends'];
+
+after(stopAll);
+
+/** An empty folder, from which no package is found. */
+function emptyFolder(t) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'web-locks-cli-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+describe('--at', { skip, timeout: 120_000 }, () => {
+  it('is a URL of an engine', async (t) => {
+    for (const url of ['mysql://host', 'postgres', 'etcd+http://', 'etcd+http://host/path']) {
+      const { code, stderr } = await run(t, ['query', '--at', url]);
+      assert.equal(code, 64);
+      assert.match(stderr, /^web-locks: --at takes /);
+    }
+  });
+
+  it('says which package it needs, and how to install it', async (t) => {
+    const cwd = emptyFolder(t);
+    const args = ['run', 'a', '--at', 'postgres://localhost', '--', 'echo', 'runs'];
+    const { code, stdout, stderr } = await run(t, args, { cwd });
+    assert.deepEqual({ code, stdout }, { code: 69, stdout: '' });
+    assert.equal(
+      stderr,
+      `web-locks: --at needs the package pg, which is not found from ${cwd}.\n` +
+        'Install it there: npm install pg\n',
+    );
+  });
+
+  it('looks for the package from the current folder', async (t) => {
+    const cwd = emptyFolder(t);
+    mkdirSync(path.join(cwd, 'node_modules', 'pg'), { recursive: true });
+    const index = path.join(cwd, 'node_modules', 'pg', 'index.js');
+    writeFileSync(index, "console.error('the pg of the folder'); process.exit(42);");
+    const { code } = await run(t, ['query', '--at', 'postgres://localhost'], { cwd });
+    assert.equal(code, 42);
+  });
+
+  it('is refused if the client library cannot read it', async (t) => {
+    for (const url of ['redis://host:99999', 'postgres://host:port/db']) {
+      const { code, stderr } = await run(t, ['query', '--at', url]);
+      assert.equal(code, 64);
+      assert.match(stderr, /^web-locks: --at: Invalid URL\.\nSee/);
+    }
+  });
+
+  const NOBODY = 'postgres://nobody@127.0.0.1:1/none';
+
+  it('says that the server cannot be reached, and why, once', async (t) => {
+    const args = ['run', 'a', '--at', NOBODY, '--ttl', '2', '--', 'echo', 'runs'];
+    const { code, stdout, stderr } = await run(t, args);
+    assert.deepEqual({ code, stdout }, { code: 69, stdout: '' });
+    assert.equal(
+      stderr,
+      'web-locks: the locks could not be reached in 2 s: PostgreSQL cannot be reached: ' +
+        'connect ECONNREFUSED 127.0.0.1:1\n',
+    );
+  });
+
+  it('--timeout is for the server, too, and says what is wrong with it', async (t) => {
+    const args = ['run', 'a', '--at', NOBODY, '--ttl', '3600', '-w', '1.5', '--', 'echo', 'runs'];
+    const { code, stdout, stderr } = await run(t, args);
+    assert.deepEqual({ code, stdout }, { code: 69, stdout: '' });
+    assert.match(
+      stderr,
+      /^web-locks: the locks could not be reached in 1\.5 s: .*ECONNREFUSED.*\n$/,
+    );
+  });
+
+  /** A server that takes connections, and says nothing. */
+  async function silentServer(t) {
+    const server = createServer().listen(0, '127.0.0.1');
+    const sockets = new Set();
+    server.on('connection', (socket) => {
+      sockets.add(socket);
+      socket.on('error', () => {});
+    });
+    await once(server, 'listening');
+    t.after(() => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    });
+    return `127.0.0.1:${server.address().port}`;
+  }
+
+  it('a server that says nothing is given up by --timeout and by -n', async (t) => {
+    const host = await silentServer(t);
+    await Promise.all(
+      ['postgres', 'redis', 'etcd+http'].flatMap((scheme) =>
+        [
+          [1, '-w', '1'],
+          [10, '-n', '-E', '0'],
+        ].map(async ([seconds, ...how]) => {
+          const at = ['--at', `${scheme}://${host}`, '--ttl', '3600'];
+          const { code, stdout, stderr } = await run(t, ['run', 'a', ...at, ...how, '--', 'true']);
+          assert.deepEqual({ code, stdout }, { code: 69, stdout: '' }, scheme);
+          assert.equal(stderr, `web-locks: the locks could not be reached in ${seconds} s.\n`);
+        }),
+      ),
+    );
+  });
+
+  it('can be given up while the server does not answer', async (t) => {
+    const command = start(t, ['run', 'a', '--at', NOBODY, '--ttl', '3600', ...UNTIL_LINE], {
+      env: { NODE_DEBUG: 'net' },
+    });
+    await command.says(/NET/, 'stderr');
+    command.kill('SIGTERM');
+    assert.equal((await command.ended).signal, 'SIGTERM');
+  });
+});
+
+/** What is the same at every engine; `at` tells the URL, `openBucket` opens `default` there. */
+function conform(at, openBucket) {
+  it('runs exclude each other, and programs that use the bucket', async (t) => {
+    const bucket = await openBucket(t);
+    const env = { WEB_LOCKS_AT: at() };
+    const first = start(t, ['run', 'a', ...UNTIL_LINE], { env });
+    await first.says(/runs/);
+    const second = start(t, ['run', 'a', '--bucket', 'default', '--at', at(), ...UNTIL_LINE]);
+    await pendingOn(bucket.locks, 'a');
+    const { code, stderr } = await run(t, ['run', 'a', '-n', '--', 'true'], { env });
+    assert.equal(code, 1);
+    assert.match(stderr, new RegExp(`held by process ${first.pid} \\("sh"\\)`));
+    first.type('\n');
+    await second.says(/runs/);
+    second.type('\n');
+    assert.equal((await second.ended).code, 0);
+    assert.equal((await first.ended).code, 0);
+    await bucket.locks.request('a', { ifAvailable: true }, assert.ok);
+  });
+
+  it('query shows who holds and who waits', async (t) => {
+    const env = { WEB_LOCKS_AT: at() };
+    const bucket = await openBucket(t);
+    const command = start(t, ['run', 'b', '--label', 'mine', ...UNTIL_LINE], { env });
+    await command.says(/runs/);
+    bucket.locks.request('b', { label: 'next' }, () => {}).catch(() => {});
+    await pendingOn(bucket.locks, 'b');
+    const { stdout } = await run(t, ['query', '--name', 'b', '--json'], { env });
+    const { held, pending } = JSON.parse(stdout);
+    assert.deepEqual([held[0].label, held[0].pid], ['mine', command.pid]);
+    assert.match(held[0].token, /^\d+$/);
+    assert.deepEqual([pending[0].label, pending[0].pid], ['next', process.pid]);
+  });
+
+  it('a stolen lock ends the command', async (t) => {
+    const env = { WEB_LOCKS_AT: at() };
+    const command = start(t, ['run', 'c', ...UNTIL_LINE], { env });
+    await command.says(/runs/);
+    const thief = await run(t, ['steal', 'c', '--yes'], { env });
+    assert.equal(thief.code, 0);
+    assert.match(thief.stdout, new RegExp(`^robbed process ${command.pid} `));
+    const { code, stderr } = await command.ended;
+    assert.equal(code, 75);
+    assert.match(stderr, /was stolen/);
+  });
+
+  it('a signal while it waits ends it, and its place in the queue', async (t) => {
+    const env = { WEB_LOCKS_AT: at() };
+    const bucket = await openBucket(t);
+    await bucket.locks.request('d', async () => {
+      const command = start(t, ['run', 'd', ...UNTIL_LINE], { env });
+      await pendingOn(bucket.locks, 'd');
+      command.kill('SIGTERM');
+      assert.equal((await command.ended).signal, 'SIGTERM');
+      assert.equal((await bucket.locks.query({ name: 'd' })).pending.length, 0);
+    });
+  });
+}
+
+describe('--at postgres://…', { skip: skip || lacks.postgres, timeout: 120_000 }, () => {
+  let server;
+  before(async () => {
+    server = await startPostgres();
+  });
+  const at = () => `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  conform(at, async (t) => {
+    const { Pool } = require('pg');
+    const pool = new Pool({ connectionString: at() });
+    const bucket = require('../../lib/postgres.js').openBucket('default', { pool });
+    t.after(async () => {
+      await bucket.close();
+      await pool.end();
+    });
+    return bucket;
+  });
+
+  it('a pooler in between is refused, with what to do', { skip: lacks.pgbouncer }, async (t) => {
+    const { port } = await startPgbouncer(server, 'transaction');
+    const args = ['query', '--at', `postgres://postgres@127.0.0.1:${port}/postgres`];
+    const { code, stderr } = await run(t, args);
+    assert.equal(code, 69);
+    assert.match(
+      stderr,
+      /^web-locks: there is a pooler .*\nGive the URL of the server itself\.\n$/,
+    );
+  });
+
+  it('a database that there is not is told once', async (t) => {
+    const args = ['query', '--at', at().replace(/postgres$/, 'nowhere')];
+    const { code, stderr } = await run(t, args);
+    assert.equal(code, 69);
+    assert.match(stderr, /^web-locks: There is no such database.* \(database "nowhere" [^(]*\)\n$/);
+  });
+
+  it('who does not wait is told if the server stops to answer', async (t) => {
+    const folder = emptyFolder(t);
+    const [hook, go] = [path.join(folder, 'hook.js'), path.join(folder, 'go')];
+    // When the bucket is open it waits until the server stands still.
+    writeFileSync(
+      hook,
+      `const fs = require('node:fs');
+      require('node:diagnostics_channel').subscribe('locks.session', ({ state }) => {
+        if (state !== 'open') return;
+        fs.writeSync(1, 'open');
+        while (!fs.existsSync(${JSON.stringify(go)}));
+      });`,
+    );
+    const args = ['run', 'a', '--at', at(), '--ttl', '3600', '-n', '--', 'echo', 'runs'];
+    const command = start(t, args, { env: { NODE_OPTIONS: `--require ${hook}` } });
+    await command.says(/open/);
+    server.signal('SIGSTOP');
+    t.after(() => server.signal('SIGCONT'));
+    writeFileSync(go, '');
+    const { code, stdout, stderr } = await command.ended;
+    assert.deepEqual({ code, stdout }, { code: 69, stdout: 'open' });
+    assert.equal(stderr, 'web-locks: the locks could not be reached in 10 s.\n');
+  });
+
+  it('a command whose server has gone is ended when the lease is over', async (t) => {
+    const args = ['run', 'a', '--bucket', 'other', '--at', at(), '--ttl', '2', ...UNTIL_LINE];
+    const command = start(t, args);
+    await command.says(/runs/);
+    await server.stop();
+    t.after(() => server.start());
+    const { code, stderr } = await command.ended;
+    assert.equal(code, 75);
+    assert.match(stderr, /was lost: the server did not answer/);
+  });
+});
+
+/** Why an engine cannot be tried: its entry is not there, or its server, or a client. */
+function without(engine, starter, ...clients) {
+  if (skip) return skip;
+  if (!existsSync(path.join(root, 'lib', `${engine}.js`))) return `there is no web-locks/${engine}`;
+  if (!servers[starter] || lacks[engine]) return `${engine} is not installed`;
+  const found = clients.some((name) => existsSync(path.join(root, 'node_modules', name)));
+  return found || clients.length === 0 ? false : `none of ${clients} is installed`;
+}
+
+const noRedis = without('redis', 'startRedis', 'redis', 'ioredis');
+describe('--at redis://…', { skip: noRedis, timeout: 120_000 }, () => {
+  let server;
+  before(async () => {
+    server = await servers.startRedis();
+  });
+  const at = () => `redis://127.0.0.1:${server.port}`;
+  conform(at, async (t) => {
+    const client = require('redis').createClient({ url: at() });
+    const bucket = require('../../lib/redis.js').openBucket('default', { client });
+    t.after(() => bucket.close());
+    return bucket;
+  });
+});
+
+const noEtcd = without('etcd', 'startEtcd');
+describe('--at etcd+http://…', { skip: noEtcd, timeout: 120_000 }, () => {
+  let server;
+  before(async () => {
+    server = await servers.startEtcd();
+  });
+  const at = () => `etcd+${server.endpoint ?? `http://127.0.0.1:${server.port}`}`;
+  conform(at, async (t) => {
+    const endpoints = [at().slice('etcd+'.length)];
+    const bucket = require('../../lib/etcd.js').openBucket('default', { endpoints });
+    t.after(() => bucket.close());
+    return bucket;
+  });
+});

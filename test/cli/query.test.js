@@ -1,0 +1,232 @@
+'use strict';
+
+/** `web-locks query`. */
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { hold } = require('../helpers/locks.js');
+const { freshBucket, pendingOn } = require('../helpers/process.js');
+const { PROGRAM, noTerminal, run, skip, start, startInTerminal } = require('./command.js');
+
+/** A fresh bucket, and the options that name it. */
+function setUp(t) {
+  const { locks, where } = freshBucket(t);
+  return { locks, at: ['--directory', where.directory, '--bucket', where.bucket] };
+}
+
+/** The cells of a table, by lines. */
+const cells = (text) =>
+  text
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.split(/ {2,}/));
+const TITLES = ['NAME', 'STATE', 'MODE', 'FOR', 'PID', 'HOST', 'LABEL', 'TOKEN'];
+
+describe('web-locks query', { skip, timeout: 120_000 }, () => {
+  it('shows who holds and who waits, in the order of the queue', async (t) => {
+    const { locks, at } = setUp(t);
+    const { lock } = await hold(locks, 'b', { label: 'first' });
+    await hold(locks, 'a', { mode: 'shared', limit: 4, weight: 2 });
+    for (const label of ['second', 'third']) {
+      locks.request('b', { label }, () => {}).catch(() => {});
+    }
+    const { code, stdout, stderr } = await run(t, ['query', ...at]);
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+    const [titles, ...rows] = cells(stdout);
+    assert.deepEqual(titles, TITLES);
+    const pid = String(process.pid);
+    const seen = rows.map(([name, state, mode, , whose, , label, token]) => {
+      assert.equal(whose, pid);
+      return [name, state, mode, label, token];
+    });
+    assert.deepEqual(seen, [
+      ['a', 'held', 'shared 2/4', '-', seen[0][4]],
+      ['b', 'held', 'exclusive', 'first', String(lock.token)],
+      ['b', 'waits', 'exclusive', 'second', '-'],
+      ['b', 'waits', 'exclusive', 'third', '-'],
+    ]);
+  });
+
+  it('says so if there is nothing', async (t) => {
+    const { at } = setUp(t);
+    const { code, stdout } = await run(t, ['query', ...at]);
+    assert.deepEqual([code, stdout], [0, 'No locks are held, and nobody waits.\n']);
+  });
+
+  it('--name shows one name', async (t) => {
+    const { locks, at } = setUp(t);
+    await hold(locks, 'a');
+    await hold(locks, '');
+    const { stdout } = await run(t, ['query', '--name', '', ...at]);
+    assert.deepEqual(
+      cells(stdout).map(([name]) => name),
+      ['NAME', '""'],
+    );
+  });
+
+  it('--json prints a line of JSON with everything', async (t) => {
+    const { locks, at } = setUp(t);
+    const before = Date.now();
+    const { lock } = await hold(locks, 'a\n"', { label: 'x' });
+    locks.request('a\n"', () => {}).catch(() => {});
+    const { stdout } = await run(t, ['query', '--json', ...at]);
+    assert.match(stdout, /^[^\n]*\n$/);
+    const { held, pending } = JSON.parse(stdout);
+    assert.equal(held.length, 1);
+    const [{ name, label, pid, token, since, mode }] = held;
+    assert.deepEqual(
+      { name, label, pid, token, mode },
+      {
+        name: 'a\n"',
+        label: 'x',
+        pid: process.pid,
+        token: String(lock.token),
+        mode: 'exclusive',
+      },
+    );
+    // Both clocks are as exact as some milliseconds.
+    assert.ok(Math.abs(Date.parse(since) - before) < 60_000);
+    assert.deepEqual(
+      pending.map((request) => [request.name, request.ahead, request.token]),
+      [['a\n"', 0, null]],
+    );
+  });
+
+  it('prints more than a pipe takes at once before it ends', async (t) => {
+    const { locks, at } = setUp(t);
+    const label = 'x'.repeat(10_000);
+    for (let i = 0; i < 100; i++) await hold(locks, `n${i}`, { label });
+    const { code, stdout } = await run(t, ['query', '--json', ...at]);
+    assert.equal(code, 0);
+    assert.equal(JSON.parse(stdout).held.length, 100);
+  });
+
+  it('shows nothing that a terminal would obey, and no line that is not one', async (t) => {
+    const { locks, at } = setUp(t);
+    const label = 'a\nb\r\t\x1b[31m\x07\u202e\x9b "q" \\ \ud800';
+    await hold(locks, 'a', { label });
+    const { stdout } = await run(t, ['query', ...at]);
+    assert.equal(cells(stdout).length, 2);
+    const expected = '"a\\nb\\r\\t\\u{1b}[31m\\u{7}\\u{202e}\\u{9b} \\"q\\" \\\\ \\u{d800}"';
+    assert.ok(stdout.includes(expected), stdout);
+    await hold(locks, '\x1b[2J');
+    const { stdout: more } = await run(t, ['query', '--name', '\x1b[2J', ...at]);
+    assert.match(more, /^"\\u\{1b\}\[2J" /m);
+  });
+
+  it('--watch prints the table after each change in a pipe, between empty lines', async (t) => {
+    const { locks, at } = setUp(t);
+    const watcher = start(t, ['query', '--watch', ...at]);
+    await watcher.says(/^No locks are held, and nobody waits\.\n/);
+    const lock = await hold(locks, 'a');
+    await watcher.says(/\n\nNAME .*\na +held .*\n/);
+    await lock.release();
+    await watcher.says(/\n\nNo locks/);
+    assert.equal(watcher.stdout.split('\n\n').length, 3);
+    assert.ok(!watcher.stdout.includes('\x1b'));
+    watcher.kill('SIGTERM');
+    assert.equal((await watcher.ended).signal, 'SIGTERM');
+  });
+
+  it('--watch --json prints a line after each change', async (t) => {
+    const { locks, at } = setUp(t);
+    const watcher = start(t, ['query', '--watch', '--json', ...at]);
+    await watcher.says(/^.*\n/);
+    await hold(locks, 'a');
+    await watcher.says(/^.*\n.*\n/);
+    const states = watcher.stdout.trimEnd().split('\n').map(JSON.parse);
+    assert.deepEqual(
+      states.map(({ held }) => held.length),
+      [0, 1],
+    );
+  });
+
+  it('--watch ends quietly when nobody reads any more', async (t) => {
+    const { locks, at } = setUp(t);
+    const watcher = start(t, ['query', '--watch', ...at]);
+    await watcher.says(/No locks/);
+    watcher.child.stdout.destroy();
+    await hold(locks, 'a');
+    const { code, stderr } = await watcher.ended;
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+  });
+});
+
+/** What a terminal does at the beginning and at the end of `--watch`. */
+const ENTER = '\x1b[?1049h\x1b[?25l';
+const LEAVE = '\x1b[?25h\x1b[?1049l';
+
+describe('web-locks query, in a terminal', { skip: noTerminal, timeout: 60_000 }, () => {
+  it('is coloured, but not with NO_COLOR', async (t) => {
+    const { locks, at } = setUp(t);
+    await hold(locks, 'a');
+    const colored = await startInTerminal(t, ['query', ...at]).ended;
+    assert.ok(colored.stdout.startsWith('\x1b[1mNAME'), colored.stdout);
+    const plain = await startInTerminal(t, ['query', ...at], { env: { NO_COLOR: '1' } }).ended;
+    assert.ok(plain.stdout.startsWith('NAME'), plain.stdout);
+    assert.ok(!plain.stdout.includes('\x1b'), plain.stdout);
+  });
+
+  it('is as narrow as the terminal', async (t) => {
+    const { locks, at } = setUp(t);
+    await hold(locks, 'n'.repeat(100), { label: '名'.repeat(100) });
+    const env = { NO_COLOR: '1' };
+    const wide = await startInTerminal(t, ['query', ...at], { columns: 90, env }).ended;
+    const [titles, row] = cells(wide.stdout);
+    assert.deepEqual(titles.at(-1).trim(), 'TOKEN');
+    assert.match(row[0], /^n+…$/);
+    assert.match(row.join(' '), /名+…/u);
+    const narrow = await startInTerminal(t, ['query', ...at], { columns: 20, env }).ended;
+    for (const line of narrow.stdout.trimEnd().split('\r\n')) assert.ok(line.length <= 20, line);
+  });
+
+  for (const [title, keys] of [
+    ['q', 'q'],
+    ['Ctrl-C', '\x03'],
+  ]) {
+    it(`--watch is painted after changes, and ${title} gives the terminal back`, async (t) => {
+      const { locks, at } = setUp(t);
+      const script = 'stty -g; "$@"; echo "ended $?"; stty -g';
+      const program = ['sh', '-c', script, 'sh', process.execPath, PROGRAM, 'query', '--watch'];
+      const watcher = startInTerminal(t, [], { program: [...program, ...at] });
+      await watcher.says(/No locks/);
+      const lock = await hold(locks, 'a', { label: 'painted' });
+      await watcher.says(/painted/);
+      locks.request('a', { label: 'queue' }, () => {}).catch(() => {});
+      await pendingOn(locks, 'a');
+      await watcher.says(/waits.*queue/);
+      await lock.release();
+      await watcher.says(/queue[\s\S]*No locks/);
+      watcher.type(keys);
+      const { stdout } = await watcher.ended;
+      assert.ok(stdout.includes(ENTER));
+      assert.ok(stdout.includes(`${LEAVE}ended 0`), JSON.stringify(stdout));
+      const lines = stdout.trimEnd().split('\r\n');
+      assert.equal(lines.at(-1), lines[0]);
+    });
+  }
+
+  it('--watch gives the terminal back when it is ended by a signal', async (t) => {
+    const { at } = setUp(t);
+    const script = 'stty -g; "$@" & echo "pid $!."; wait $!; echo "ended $?"; stty -g';
+    const program = ['sh', '-c', script, 'sh', process.execPath, PROGRAM, 'query', '--watch'];
+    const watcher = startInTerminal(t, [], { program: [...program, ...at] });
+    const [, pid] = await watcher.says(/pid (\d+)\./);
+    await watcher.says(/No locks/);
+    process.kill(Number(pid), 'SIGTERM');
+    const { stdout } = await watcher.ended;
+    assert.match(stdout, /ended 143/);
+    assert.ok(stdout.includes(LEAVE));
+    const lines = stdout.trimEnd().split('\r\n');
+    assert.equal(lines.at(-1), lines[0]);
+  });
+
+  it('--watch says how many lines it has no room for', async (t) => {
+    const { locks, at } = setUp(t);
+    for (let i = 0; i < 10; i++) await hold(locks, `n${i}`);
+    const watcher = startInTerminal(t, ['query', '--watch', ...at], { rows: 5 });
+    await watcher.says(/… and 7 more/);
+    watcher.type('q');
+    assert.equal((await watcher.ended).code, 0);
+  });
+});

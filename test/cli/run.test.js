@@ -1,0 +1,368 @@
+'use strict';
+
+/** `web-locks run`. */
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { hold } = require('../helpers/locks.js');
+const { freshBucket, pendingOn } = require('../helpers/process.js');
+const { noTerminal, run, skip, start, startInTerminal } = require('./command.js');
+
+/** A command that says that it runs, and ends when it is told to by a line. */
+const UNTIL_LINE = ['--', 'sh', '-c', 'echo runs; read line; echo ends'];
+
+/** A fresh bucket, and the options that name it. */
+function setUp(t) {
+  const { locks, where } = freshBucket(t);
+  return { locks, at: ['--directory', where.directory, '--bucket', where.bucket] };
+}
+
+describe('web-locks run', { skip, timeout: 120_000 }, () => {
+  it('ends with the status of the command, whose output is its own', async (t) => {
+    const { at } = setUp(t);
+    const script = 'echo out; echo err >&2; exit 7';
+    const { code, stdout, stderr } = await run(t, ['run', 'a', ...at, '--', 'sh', '-c', script]);
+    assert.deepEqual({ code, stdout, stderr }, { code: 7, stdout: 'out\n', stderr: 'err\n' });
+  });
+
+  it('gives the command its arguments as they are, and the standard input', async (t) => {
+    const { at } = setUp(t);
+    const script = 'process.stdin.pipe(process.stdout); console.log(process.argv.slice(1));';
+    const args = ['--', process.execPath, '-e', script, '--', 'a b', '\'"$HOME\n', '', '--shared'];
+    const command = start(t, ['run', 'a', ...at, ...args]);
+    command.child.stdin.end('input');
+    const { stdout } = await command.ended;
+    assert.equal(stdout, `[ 'a b', \`'"$HOME\\n\`, '', '--shared' ]\ninput`);
+  });
+
+  for (const name of ['', 'a\nb', `'"\\ $x`, 'ä€𝄞', ' ']) {
+    it(`locks the name ${JSON.stringify(name)}`, async (t) => {
+      const { locks, at } = setUp(t);
+      const script = 'printf %s "$WEB_LOCKS_NAME"; read line';
+      const command = start(t, ['run', name, ...at, '--', 'sh', '-c', script]);
+      if (name === '') await pendingOnHolder(locks, name);
+      else await command.says(/[\s\S]/);
+      const { held } = await locks.query();
+      assert.deepEqual(
+        held.map((lock) => lock.name),
+        [name],
+      );
+      command.child.stdin.end();
+      assert.equal((await command.ended).stdout, name);
+    });
+  }
+
+  it('tells the command the token of the lock, which grows', async (t) => {
+    const { locks, at } = setUp(t);
+    const args = ['run', 'a', ...at, '--', 'sh', '-c', 'echo $WEB_LOCKS_TOKEN'];
+    const before = await locks.request('a', ({ token }) => token);
+    const token = BigInt((await run(t, args)).stdout);
+    assert.ok(token > before);
+    assert.ok(BigInt((await run(t, args)).stdout) > token);
+  });
+
+  it('waits until another one has ended', async (t) => {
+    const { locks, at } = setUp(t);
+    const first = start(t, ['run', 'a', ...at, ...UNTIL_LINE]);
+    await first.says(/runs/);
+    const second = start(t, ['run', 'a', ...at, ...UNTIL_LINE]);
+    await pendingOn(locks, 'a');
+    assert.equal(second.stdout, '');
+    first.type('\n');
+    await second.says(/runs/);
+    assert.match(first.stdout, /ends/);
+    second.type('\n');
+    assert.equal((await second.ended).code, 0);
+    assert.equal((await first.ended).code, 0);
+  });
+
+  it('excludes programs that use the default bucket of the same directory', async (t) => {
+    const { at } = setUp(t);
+    const directory = at[1];
+    const entry = require.resolve('../../lib/host.js');
+    const script = `require(${JSON.stringify(entry)}).locks.query().then(({ held }) =>
+      console.log(held.length, held[0].name))`;
+    const env = { WEB_LOCKS_DIRECTORY: directory };
+    const args = ['run', 'a', '--directory', directory, '--', process.execPath, '-e', script];
+    assert.equal((await run(t, args, { env })).stdout, '1 a\n');
+  });
+
+  it('is labelled by its command, or as it says', async (t) => {
+    const { locks, at } = setUp(t);
+    for (const [more, label] of [
+      [[], 'sh'],
+      [['--label', 'nightly'], 'nightly'],
+    ]) {
+      const command = start(t, ['run', 'a', ...at, ...more, ...UNTIL_LINE]);
+      await command.says(/runs/);
+      assert.equal((await locks.leader('a')).label, label);
+      command.type('\n');
+      await command.ended;
+    }
+  });
+
+  it('--shared runs together with other shared ones, not with an exclusive one', async (t) => {
+    const { locks, at } = setUp(t);
+    const both = [1, 2].map(() => start(t, ['run', 'a', '--shared', ...at, ...UNTIL_LINE]));
+    for (const command of both) await command.says(/runs/);
+    const writer = start(t, ['run', 'a', ...at, ...UNTIL_LINE]);
+    await pendingOn(locks, 'a');
+    for (const command of both) command.type('\n');
+    await writer.says(/runs/);
+    writer.type('\n');
+    assert.equal((await writer.ended).code, 0);
+  });
+
+  it('--limit lets so many units run at a time', async (t) => {
+    const { locks, at } = setUp(t);
+    const options = ['--limit', '3', ...at];
+    const heavy = start(t, ['run', 'a', '--weight', '2', ...options, ...UNTIL_LINE]);
+    await heavy.says(/runs/);
+    const light = start(t, ['run', 'a', ...options, ...UNTIL_LINE]);
+    await light.says(/runs/);
+    const third = start(t, ['run', 'a', ...options, ...UNTIL_LINE]);
+    await pendingOn(locks, 'a');
+    light.type('\n');
+    await third.says(/runs/);
+    assert.equal(heavy.hasClosed, false);
+  });
+
+  it('--limit says so if the name has another limit', async (t) => {
+    const { locks, at } = setUp(t);
+    await hold(locks, 'a', { mode: 'shared', limit: 2 });
+    const { code, stderr } = await run(t, ['run', 'a', '--limit', '3', ...at, '--', 'true']);
+    assert.equal(code, 64);
+    assert.match(stderr, /limit/);
+  });
+
+  it('--timeout ends the wait, with a status of its own and who holds the lock', async (t) => {
+    const { locks, at } = setUp(t);
+    await hold(locks, 'a', { label: 'the\ntest' });
+    const { code, stdout, stderr } = await run(t, [
+      'run',
+      'a',
+      '--timeout',
+      '0.05',
+      ...at,
+      '--',
+      'echo',
+      'runs',
+    ]);
+    assert.equal(code, 1);
+    assert.equal(stdout, '');
+    assert.match(stderr, /^web-locks: waited 0\.05 s for the lock "a"\. It is held by process /);
+    assert.ok(stderr.includes(`${process.pid} ("the\\ntest") on `), stderr);
+    assert.equal((await locks.query()).pending.length, 0);
+  });
+
+  it('--if-available does not wait', async (t) => {
+    const { locks, at } = setUp(t);
+    const lock = await hold(locks, 'a');
+    const args = ['run', 'a', '-n', ...at, '--', 'echo', 'runs'];
+    const refused = await run(t, args);
+    assert.equal(refused.code, 1);
+    assert.equal(refused.stdout, '');
+    assert.match(refused.stderr, /^web-locks: the lock "a" is not available\. It is held by /);
+    await lock.release();
+    assert.deepEqual(await run(t, args), { code: 0, signal: null, stdout: 'runs\n', stderr: '' });
+  });
+
+  it('a name that is too long is a wrong usage', async (t) => {
+    const { at } = setUp(t);
+    const name = 'n'.repeat(32_769);
+    for (const args of [
+      ['run', name, ...at, '--', 'echo', 'runs'],
+      ['steal', name, '--yes', ...at],
+    ]) {
+      const { code, stdout, stderr } = await run(t, args);
+      assert.deepEqual({ code, stdout }, { code: 64, stdout: '' });
+      assert.match(
+        stderr,
+        /^web-locks: the name of the lock has 32769 characters .* 32768\.\nSee: /,
+      );
+    }
+  });
+
+  it('-E is the status if it did not get the lock, and -q says nothing of it', async (t) => {
+    const { locks, at } = setUp(t);
+    await hold(locks, 'a');
+    for (const how of [['-n'], ['-w', '0']]) {
+      const args = ['run', 'a', ...how, '-q', '-E', '42', ...at, '--', 'true'];
+      const { code, stdout, stderr } = await run(t, args);
+      assert.deepEqual({ code, stdout, stderr }, { code: 42, stdout: '', stderr: '' });
+    }
+  });
+
+  it('--steal takes the lock; who had it is told to end, and says that it was lost', async (t) => {
+    const { at } = setUp(t);
+    const script = "trap 'echo told; exit 0' TERM; echo runs; while :; do read line; done";
+    const first = start(t, ['run', 'a', ...at, '--', 'sh', '-c', script]);
+    await first.says(/runs/);
+    const second = start(t, ['run', 'a', '--steal', ...at, ...UNTIL_LINE]);
+    await second.says(/runs/);
+    await first.says(/told/);
+    const { code, stderr } = await first.ended;
+    assert.equal(code, 75);
+    assert.match(stderr, /The lock "a" was stolen .* The command is told to end\./);
+    second.type('\n');
+    assert.equal((await second.ended).code, 0);
+  });
+
+  it('a command that does not end when its lock is lost is killed', async (t) => {
+    const { locks, at } = setUp(t);
+    const script = "trap '' TERM; echo runs; while :; do read line; done";
+    const args = ['run', 'a', '--kill-after', '0.05', ...at, '--', 'sh', '-c', script];
+    const command = start(t, args);
+    await command.says(/runs/);
+    await locks.request('a', { steal: true }, () => {});
+    assert.equal((await command.ended).code, 75);
+  });
+
+  it('a lost lock ends the command though nobody reads why', async (t) => {
+    const { locks, at } = setUp(t);
+    const command = start(t, ['run', 'a', ...at, '--', 'sh', '-c', 'echo runs; exec sleep 1000']);
+    await command.says(/runs/);
+    command.child.stderr.destroy();
+    await locks.request('a', { steal: true }, () => {});
+    assert.equal((await command.ended).code, 75);
+  });
+
+  it('forwards signals to the command', async (t) => {
+    const { at } = setUp(t);
+    const signals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
+    const script = `
+      for (const signal of ${JSON.stringify(signals)}) process.on(signal, console.log);
+      process.stdin.resume().on('end', () => process.exit(9));
+      console.log('runs');`;
+    const command = start(t, ['run', 'a', ...at, '--', process.execPath, '-e', script]);
+    await command.says(/runs/);
+    for (const signal of signals) {
+      command.kill(signal);
+      await command.says(new RegExp(`${signal} `));
+    }
+    command.child.stdin.end();
+    assert.equal((await command.ended).code, 9);
+  });
+
+  it('ends by the signal that ended the command', async (t) => {
+    const { locks, at } = setUp(t);
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGUSR1', 'SIGKILL', 'SIGALRM']) {
+      const script = `kill -${signal.slice(3)} $$`;
+      const ending = await run(t, ['run', 'a', ...at, '--', 'sh', '-c', script]);
+      assert.deepEqual([ending.signal, ending.code], [signal, null]);
+    }
+    assert.equal((await locks.query()).held.length, 0);
+  });
+
+  it('ends with 128 and the number of a signal that leaves a core', async (t) => {
+    const { at } = setUp(t);
+    const script = 'ulimit -c 0; kill -SEGV $$';
+    const { code } = await run(t, ['run', 'a', ...at, '--', 'sh', '-c', script]);
+    assert.equal(code, 139);
+  });
+
+  it('a signal while it waits ends it, and its place in the queue', async (t) => {
+    const { locks, at } = setUp(t);
+    await hold(locks, 'a');
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2']) {
+      const command = start(t, ['run', 'a', ...at, '--', 'echo', 'runs']);
+      await pendingOn(locks, 'a');
+      command.kill(signal);
+      const ending = await command.ended;
+      assert.deepEqual([ending.signal, ending.stdout, ending.stderr], [signal, '', '']);
+      assert.equal((await locks.query()).pending.length, 0);
+    }
+  });
+
+  it('if it is killed the lock goes to the next, though the command lives', async (t) => {
+    const { locks, at } = setUp(t);
+    const script = 'echo runs; read line; echo still here';
+    const command = start(t, ['run', 'a', ...at, '--', 'sh', '-c', script]);
+    await command.says(/runs/);
+    command.kill('SIGKILL');
+    await locks.request('a', () => {});
+    command.type('\n');
+    const { signal, stdout } = await command.ended;
+    assert.equal(signal, 'SIGKILL');
+    assert.match(stdout, /still here/);
+  });
+
+  it('a command that is not there, or cannot be executed, has a status of its own', async (t) => {
+    const { locks, at } = setUp(t);
+    const missing = await run(t, ['run', 'a', ...at, '--', './no such\x1b']);
+    assert.equal(missing.code, 127);
+    assert.equal(missing.stderr, 'web-locks: the command "./no such\\u{1b}" is not found.\n');
+    const text = await run(t, ['run', 'a', ...at, '--', __filename]);
+    assert.equal(text.code, 126);
+    assert.match(text.stderr, /cannot be executed \(EACCES\)/);
+    assert.equal((await locks.query()).held.length, 0);
+  });
+
+  it('says why there are no locks', async (t) => {
+    const args = ['run', 'a', '--directory', '/proc', '--', 'echo', 'runs'];
+    const { code, stdout, stderr } = await run(t, args);
+    assert.deepEqual({ code, stdout }, { code: 69, stdout: '' });
+    assert.match(stderr, /^web-locks: opening a storage bucket failed: /);
+  });
+});
+
+describe('web-locks run, in a terminal', { skip: noTerminal, timeout: 60_000 }, () => {
+  it('what the keyboard sends comes to the command', async (t) => {
+    const { at } = setUp(t);
+    const script = "trap 'echo interrupted; exit 5' INT; echo runs; while :; do read line; done";
+    const command = startInTerminal(t, ['run', 'a', ...at, '--', 'sh', '-c', script]);
+    await command.says(/runs/);
+    command.type('\x03');
+    await command.says(/interrupted/);
+    assert.equal((await command.ended).code, 5);
+  });
+
+  it('what the keyboard sends is not forwarded: it would come twice', async (t) => {
+    const { at } = setUp(t);
+    const script = `
+      process.on('SIGINT', () => console.log('interrupted'));
+      process.on('SIGUSR2', () => console.log('came later'));
+      process.on('SIGTERM', () => process.exit(0));
+      setInterval(() => {}, 1e6);
+      console.log('runs ' + process.ppid + '.');`;
+    // In a session of its own, it has nothing from the terminal.
+    const args = ['run', 'a', ...at, '--', 'setsid', process.execPath, '-e', script];
+    const command = startInTerminal(t, args);
+    const [, pid] = await command.says(/runs (\d+)\./);
+    command.type('\x03');
+    // The terminal shows it after it has sent the signal.
+    await command.says(/\^C/);
+    // What is forwarded after the interrupt: when it is heard, that was, too, or is before SIGTERM.
+    process.kill(Number(pid), 'SIGUSR2');
+    await command.says(/came later/);
+    process.kill(Number(pid), 'SIGTERM');
+    const { code, stdout } = await command.ended;
+    assert.equal(code, 0);
+    assert.doesNotMatch(stdout, /interrupted/);
+  });
+
+  it('the command has the terminal', async (t) => {
+    const { at } = setUp(t);
+    const args = ['run', 'a', ...at, '--', 'sh', '-c', 'test -t 0 && test -t 1 && tty'];
+    const { code, stdout } = await startInTerminal(t, args).ended;
+    assert.equal(code, 0);
+    assert.match(stdout, /^\/dev\/pts\//);
+  });
+
+  it('Ctrl-C while it waits ends it by that signal', async (t) => {
+    const { locks, at } = setUp(t);
+    await hold(locks, 'a');
+    const command = startInTerminal(t, ['run', 'a', ...at, '--', 'echo', 'runs']);
+    await pendingOn(locks, 'a');
+    command.type('\x03');
+    assert.equal((await command.ended).code, 130);
+  });
+});
+
+/** Waits until somebody holds a name: each query is an event. */
+async function pendingOnHolder(locks, name) {
+  for (;;) {
+    const { held } = await locks.query({ name });
+    if (held.length > 0) return;
+  }
+}

@@ -1,0 +1,55 @@
+'use strict';
+
+/** The screen of `query --watch`, on streams that are no terminal. */
+
+const assert = require('node:assert/strict');
+const { PassThrough } = require('node:stream');
+const { beforeEach, describe, it } = require('node:test');
+const { Screen } = require('../../lib/cli/screen.js');
+
+describe('a screen', () => {
+  let output;
+  let painted;
+  let screen;
+
+  /** What was written since it was asked last: one read is one chunk from Node.js 26 on. */
+  const written = () => {
+    let text = '';
+    for (let chunk; (chunk = output.read()) !== null; ) text += chunk;
+    return text;
+  };
+
+  beforeEach(() => {
+    output = new PassThrough();
+    painted = 0;
+    const paint = () => {
+      painted++;
+      screen.show(['one', 'two']);
+    };
+    screen = new Screen(new PassThrough(), output, paint);
+    screen.show(['one', 'two']);
+    assert.match(written(), /one.*\r\ntwo/);
+  });
+
+  it('is not written to if it shows that already', () => {
+    screen.show(['one', 'two']);
+    assert.equal(written(), '');
+    screen.show(['one', 'three']);
+    assert.match(written(), /one.*\r\nthree/);
+    screen.close();
+  });
+
+  it('is painted anew when its size has changed', () => {
+    output.emit('resize');
+    assert.equal(painted, 1);
+    assert.match(written(), /one.*\r\ntwo/);
+    screen.close();
+  });
+
+  it('is painted anew when the program goes on after a stop', () => {
+    process.emit('SIGCONT');
+    assert.equal(painted, 1);
+    assert.match(written(), /one.*\r\ntwo/);
+    screen.close();
+  });
+});

@@ -1,0 +1,115 @@
+'use strict';
+
+/** `web-locks steal`. */
+
+const assert = require('node:assert/strict');
+const { spawnSync } = require('node:child_process');
+const { describe, it } = require('node:test');
+const { hold } = require('../helpers/locks.js');
+const { freshBucket } = require('../helpers/process.js');
+const { PROGRAM, noTerminal, run, skip, startInTerminal } = require('./command.js');
+
+/** A fresh bucket, and the options that name it. */
+function setUp(t) {
+  const { locks, where } = freshBucket(t);
+  return { locks, at: ['--directory', where.directory, '--bucket', where.bucket] };
+}
+
+describe('web-locks steal', { skip, timeout: 60_000 }, () => {
+  it('takes the lock from all who hold it, names them, and gives it to the next', async (t) => {
+    const { locks, at } = setUp(t);
+    const robbed = [];
+    for (const label of ['one', 'two']) {
+      robbed.push(await hold(locks, 'a', { mode: 'shared', label }));
+    }
+    const next = locks.request('a', () => 'granted');
+    const { code, stdout, stderr } = await run(t, ['steal', 'a', '--yes', ...at]);
+    assert.equal(code, 0);
+    assert.match(stderr, /^web-locks: the lock "a" is held by\n/);
+    assert.match(stderr, /waited for by 1\.\n$/);
+    assert.match(
+      stdout,
+      new RegExp(`^robbed process ${process.pid} \\("one"\\) on .*\nrobbed .*two`),
+    );
+    for (const { lock } of robbed) assert.equal(lock.held, false);
+    assert.equal(await next, 'granted');
+  });
+
+  it('says all, to a reader who is slow', async (t) => {
+    const { locks, at } = setUp(t);
+    const label = 'x'.repeat(4000);
+    for (let i = 0; i < 100; i++) await hold(locks, 'a', { mode: 'shared', label });
+    const script = '"$@" 2>&1 >/dev/null | { read first; while read -r line; do echo line; done; }';
+    const { status, stdout } = spawnSync(
+      'sh',
+      ['-c', script, 'sh', process.execPath, PROGRAM, 'steal', 'a', '--yes', ...at],
+      { encoding: 'utf8' },
+    );
+    assert.equal(status, 0);
+    assert.equal(stdout.split('\n').length - 1, 100);
+  });
+
+  it('does nothing if nobody holds it', async (t) => {
+    const { at } = setUp(t);
+    const { code, stdout, stderr } = await run(t, ['steal', 'a', '-y', ...at]);
+    assert.deepEqual(
+      { code, stdout, stderr },
+      { code: 0, stdout: '', stderr: 'web-locks: nobody holds the lock "a".\n' },
+    );
+  });
+
+  it('refuses without a terminal and without --yes', async (t) => {
+    const { locks, at } = setUp(t);
+    const { lock } = await hold(locks, 'a');
+    const { code, stderr } = await run(t, ['steal', 'a', ...at]);
+    assert.equal(code, 64);
+    assert.match(stderr, /no terminal to ask at\.\nWith --yes it does not ask\.\n$/);
+    assert.equal(lock.held, true);
+  });
+});
+
+describe('web-locks steal, in a terminal', { skip: noTerminal, timeout: 60_000 }, () => {
+  it('asks, and steals if the answer is yes', async (t) => {
+    const { locks, at } = setUp(t);
+    const { lock } = await hold(locks, 'a', { label: 'whom' });
+    const thief = startInTerminal(t, ['steal', 'a', ...at]);
+    await thief.says(/\("whom"\)[\s\S]*Take it from them\? \[y\/N\] $/);
+    assert.equal(lock.held, true);
+    thief.type('y\r');
+    const { code, stdout } = await thief.ended;
+    assert.equal(code, 0);
+    assert.match(stdout, /robbed process/);
+    assert.equal(lock.held, false);
+  });
+
+  for (const [title, keys] of [
+    ['no', 'n\r'],
+    ['an empty line', '\r'],
+    ['the end of the input', '\x04'],
+  ]) {
+    it(`does not steal if the answer is ${title}`, async (t) => {
+      const { locks, at } = setUp(t);
+      const { lock } = await hold(locks, 'a');
+      const thief = startInTerminal(t, ['steal', 'a', ...at]);
+      await thief.says(/\[y\/N\] $/);
+      thief.type(keys);
+      assert.equal((await thief.ended).code, 1);
+      assert.equal(lock.held, true);
+    });
+  }
+
+  it('asks again if somebody else holds it by then', async (t) => {
+    const { locks, at } = setUp(t);
+    const first = await hold(locks, 'a');
+    const thief = startInTerminal(t, ['steal', 'a', ...at]);
+    await thief.says(/\[y\/N\] $/);
+    await first.release();
+    const { lock } = await hold(locks, 'a', { label: 'another' });
+    thief.type('y\r');
+    await thief.says(/has changed meanwhile[\s\S]*another[\s\S]*\[y\/N\] $/);
+    assert.equal(lock.held, true);
+    thief.type('n\r');
+    assert.equal((await thief.ended).code, 1);
+    assert.equal(lock.held, true);
+  });
+});

@@ -1,0 +1,155 @@
+'use strict';
+
+/** Wrong usages, the help, the manual page. */
+
+const assert = require('node:assert/strict');
+const { execFileSync, spawnSync } = require('node:child_process');
+const { existsSync, readFileSync } = require('node:fs');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+const { COMMANDS } = require('../../lib/cli/arguments.js');
+const { PROGRAM, root } = require('./command.js');
+
+const MANUAL = path.join(root, 'man', 'web-locks.1');
+
+/** Runs `web-locks`; nothing of this needs a lock. */
+function run(args, env = {}) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [PROGRAM, ...args], {
+    encoding: 'utf8',
+    env: { ...process.env, WEB_LOCKS_AT: '', WEB_LOCKS_BINARY: '/none', ...env },
+  });
+  return { code: status, stdout, stderr };
+}
+
+const WRONG = [
+  [[], /a command is missing/],
+  [['walk'], /there is no command 'walk'/],
+  [['--walk'], /there is no option '--walk'/],
+  [['toString'], /there is no command 'toString'/],
+  [['run'], /the name of the lock is missing/],
+  [['run', '--', 'true'], /the name of the lock is missing/],
+  [['run', 'a'], /-- and a command are missing/],
+  [['run', 'a', '--'], /-- and a command are missing/],
+  [['run', 'a', 'true', '--', 'true'], /'true' is too much\. The command comes after --/],
+  [['run', 'a', '--walk', '--', 'true'], /Unknown option '--walk'/],
+  [['run', 'a', '--timeout', '--', 'true'], /--timeout <value>' argument missing/],
+  [['run', 'a', '--shared=1', '--', 'true'], /does not take an argument/],
+  [['run', 'a', '--timeout', '1s', '--', 'true'], /--timeout takes seconds, .* not '1s'/],
+  [['run', 'a', '--timeout=-1', '--', 'true'], /--timeout takes seconds/],
+  [['run', 'a', '--timeout', '-1', '--', 'true'], /--timeout takes seconds, .* not '-1'/],
+  [['run', 'a', '-w', '-1', '--', 'true'], /--timeout takes seconds, .* not '-1'/],
+  [['run', 'a', '-l', '-x', '--', 'true'], /'-x' looks like an option.*: --label=-x/],
+  [['run', 'a', '--at', 'redis://x', '--ttl', '1', '--', 'true'], /--ttl takes 2 to 3600 seconds/],
+  [['run', 'a', '--at', 'redis://x', '--ttl', '3601', '--', 'true'], /--ttl takes 2 to 3600 sec/],
+  [['run', 'a', '-w', '9999999', '--', 'true'], /--timeout takes at most 2147483 seconds/],
+  [['run', 'a', '--limit', '0', '--', 'true'], /--limit takes a whole number from 1/],
+  [['run', 'a', '--limit', '2147483648', '--', 'true'], /--limit takes a whole number from 1/],
+  [['run', 'a', '-E', '256', '--', 'true'], /takes a whole number from 0 to 255/],
+  [['run', 'a', '--weight', '2', '--', 'true'], /--weight needs --limit/],
+  [['run', 'a', '--weight', '2', '--limit', '1', '--', 'true'], /--weight is above --limit/],
+  [['run', 'a', '-n', '-w', '1', '--', 'true'], /--if-available and --timeout exclude/],
+  [['run', 'a', '--steal', '-s', '--', 'true'], /--steal and --shared exclude/],
+  [['run', 'a', '-d', '/x', '--at', 'redis://x', '--', 'true'], /--directory and --at exclude/],
+  [['run', 'a', '--ttl', '3', '--', 'true'], /--ttl needs --at/],
+  [['query', 'a'], /'a' is too much/],
+  [['query', '--directory', ''], /--directory takes a path/],
+  [['steal'], /the name of the lock is missing/],
+  [['steal', 'a', 'b'], /'b' is too much/],
+  [['steal', '--', '-a'], /cannot begin with -/],
+  [['report'], /the file is missing/],
+  [['report', ''], /the file is missing/],
+  [['report', 'a.json', 'b'], /'b' is too much/],
+  [['report', 'a.json', '-o', ''], /--output takes a path/],
+  [['report', 'a.json', '--at', 'redis://x'], /Unknown option '--at'/],
+];
+
+describe('the command line', () => {
+  for (const [args, pattern] of WRONG) {
+    it(`is wrong: web-locks ${args.join(' ')}`, () => {
+      const { code, stdout, stderr } = run(args);
+      assert.deepEqual({ code, stdout }, { code: 64, stdout: '' });
+      assert.match(stderr, pattern);
+      assert.match(stderr, /^web-locks: .*\nSee: web-locks ((run|query|steal|report) )?--help\n$/);
+    });
+  }
+
+  it('--version prints the version', () => {
+    const { version } = require('../../package.json');
+    assert.deepEqual(run(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' });
+  });
+
+  it('--help names the commands, and each tells its options, in 80 columns', () => {
+    const { code, stdout } = run(['--help']);
+    assert.equal(code, 0);
+    for (const [command, { options }] of Object.entries(COMMANDS)) {
+      assert.match(stdout, new RegExp(`^  ${command} `, 'm'));
+      const help = run([command, '--help']);
+      assert.equal(help.code, 0);
+      assert.equal(run(['help', command]).stdout, help.stdout);
+      for (const option of Object.keys(options))
+        assert.match(help.stdout, RegExp(`--${option}\\b`));
+      for (const line of help.stdout.split('\n')) assert.ok(line.length <= 80, line);
+    }
+  });
+
+  /** Runs the help with its stdout somewhere. */
+  const helpTo = (where) =>
+    spawnSync(
+      'bash',
+      ['-c', `set -o pipefail; "$0" "$1" --help ${where}`, process.execPath, PROGRAM],
+      {
+        encoding: 'utf8',
+      },
+    );
+  const noShell = spawnSync('bash', ['-c', ':']).error ? 'bash is not installed' : false;
+  const noFull = noShell || (existsSync('/dev/full') ? false : 'there is no /dev/full');
+
+  it('ends quietly when nobody reads what it prints', { skip: noShell }, () => {
+    const { status, stderr } = helpTo('| exec 0<&-');
+    assert.deepEqual({ status, stderr }, { status: 0, stderr: '' });
+  });
+
+  it('says that what it prints cannot be written, and ends with 66', { skip: noFull }, () => {
+    const { status, stderr } = helpTo('> /dev/full');
+    assert.match(stderr, /^web-locks: what it prints cannot be written: ENOSPC.*\n$/);
+    assert.equal(status, 66);
+  });
+
+  it('says that the addon is missing', () => {
+    const { code, stderr } = run(['query'], { WEB_LOCKS_BINARY: '/none' });
+    assert.equal(code, 69);
+    assert.match(stderr, /^web-locks: /);
+  });
+});
+
+describe('the documents of the command line', () => {
+  for (const [title, file] of [
+    ['the manual page', MANUAL],
+    ['docs/CLI.md', path.join(root, 'docs', 'CLI.md')],
+  ]) {
+    it(`${title} has every option`, () => {
+      const text = readFileSync(file, 'utf8').replaceAll('\\-', '-');
+      for (const [command, { options }] of Object.entries(COMMANDS)) {
+        for (const option of Object.keys(options)) {
+          assert.ok(text.includes(`--${option}`), `${command} --${option}`);
+        }
+      }
+    });
+  }
+
+  const lacks = (tool) => spawnSync(tool, ['--version']).error && `${tool} is not installed`;
+
+  it('mandoc finds nothing wrong with the manual page', { skip: lacks('mandoc') }, () => {
+    const args = ['-Tlint', '-Wwarning', MANUAL];
+    const { stdout, stderr } = spawnSync('mandoc', args, { encoding: 'utf8' });
+    // The page is of every version, and has no date.
+    const found = (stdout + stderr).split('\n').filter((line) => !line.includes('missing date'));
+    assert.deepEqual(found, ['']);
+  });
+
+  it('man shows the manual page', { skip: lacks('man') }, () => {
+    const env = { ...process.env, MANWIDTH: '80', LC_ALL: 'C.UTF-8' };
+    const text = execFileSync('man', ['--warnings', '-l', MANUAL], { encoding: 'utf8', env });
+    assert.match(text, /--conflict-exit-code/);
+  });
+});

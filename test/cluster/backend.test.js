@@ -1,0 +1,260 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { test } = require('node:test');
+const { Cluster } = require('./setup.js');
+
+test('a lock is granted, held and released', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  assert.equal(held.lock.held, true);
+  assert.equal(held.lock.token, 1n);
+  await cluster.release(held, 'value');
+  assert.equal(held.value, 'value');
+  assert.equal(held.lock.held, false);
+  await cluster.close();
+  assert.deepEqual(cluster.server.left, { sessions: 0, rows: 0 });
+});
+
+test('who waits is granted when the lock is released, first come, first served', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const first = await cluster.hold(one, 'a');
+  const second = cluster.request(two, 'a');
+  await cluster.world.advance(10);
+  const third = cluster.request(one, 'a');
+  await cluster.world.advance(10);
+  assert.equal(second.lock, undefined);
+  await cluster.release(first);
+  await cluster.world.until(() => second.lock);
+  assert.equal(third.lock, undefined);
+  await cluster.release(second);
+  await cluster.world.until(() => third.lock);
+  assert.ok(third.lock.token > second.lock.token);
+  await cluster.close();
+});
+
+test('what is asked in one go makes one step, and what comes meanwhile the next', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const steps = [];
+  const { step } = client.adapter;
+  client.adapter.step = function (ops) {
+    steps.push(ops.length);
+    return step.call(this, ops);
+  };
+  const first = [1, 2, 3].map((i) => cluster.request(client, `a${i}`));
+  await cluster.world.advance(0.5);
+  const later = Array.from({ length: 150 }, (_, i) => cluster.request(client, `b${i}`));
+  await cluster.world.until(() => later.every(({ lock }) => lock));
+  assert.deepEqual(steps, [3, 100, 50]);
+  assert.ok(first.every(({ lock }) => lock));
+  await cluster.close();
+});
+
+test('shared locks are held together, and an exclusive one waits for all', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const shared = { mode: 'shared' };
+  const readers = [await cluster.hold(one, 'a', shared), await cluster.hold(two, 'a', shared)];
+  const writer = cluster.request(one, 'a');
+  await cluster.world.advance(10);
+  const late = cluster.request(two, 'a', shared);
+  await cluster.release(readers[0]);
+  assert.equal(writer.lock, undefined);
+  await cluster.release(readers[1]);
+  await cluster.world.until(() => writer.lock);
+  assert.equal(late.lock, undefined);
+  await cluster.close();
+});
+
+test('ifAvailable gives null at once', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  await cluster.hold(one, 'a');
+  let given;
+  two.locks.request('a', { ifAvailable: true }, (lock) => {
+    given = lock;
+  });
+  await cluster.world.until(() => given !== undefined);
+  assert.equal(given, null);
+  await cluster.close();
+});
+
+test('a theft is told to the robbed, with the thief', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client({ name: 'thief' })];
+  const robbed = await cluster.hold(one, 'a');
+  const thief = await cluster.hold(two, 'a', { steal: true });
+  await cluster.world.until(() => robbed.isSettled);
+  assert.equal(robbed.error.name, 'AbortError');
+  assert.equal(robbed.error.clientId, 'thief');
+  assert.equal(robbed.lock.signal.aborted, true);
+  assert.equal(thief.lock.held, true);
+  await cluster.close();
+});
+
+test('a thief of the same manager is told after the robbed', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client({ name: 'both' });
+  const order = [];
+  const robbed = await cluster.hold(client, 'a');
+  robbed.lock.signal.addEventListener('abort', () => order.push('robbed'));
+  const stolen = client.locks.request('a', { steal: true }, () => {
+    order.push('thief');
+  });
+  stolen.catch(() => {});
+  await cluster.world.until(() => order.length === 2);
+  assert.deepEqual(order, ['robbed', 'thief']);
+  assert.equal(robbed.error.clientId, 'both');
+  await cluster.close();
+});
+
+test('a limit lets as many in as there are units, in their order', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const units = (weight) => ({ mode: 'shared', limit: 3, weight });
+  const first = await cluster.hold(one, 'a', units(2));
+  const big = cluster.request(two, 'a', units(2));
+  await cluster.world.advance(10);
+  const small = cluster.request(one, 'a', units(1));
+  await cluster.world.advance(10);
+  assert.equal(big.lock, undefined);
+  assert.equal(small.lock, undefined);
+  await cluster.release(first);
+  await cluster.world.until(() => big.lock && small.lock);
+  await cluster.close();
+});
+
+test('a request with another limit is refused, with the limit there is', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  await cluster.hold(one, 'a', { mode: 'shared', limit: 3 });
+  const other = cluster.request(two, 'a', { mode: 'shared', limit: 4 });
+  await cluster.world.until(() => other.isSettled);
+  assert.equal(other.error.name, 'TypeError');
+  assert.match(other.error.message, /the limit 3/);
+  await cluster.close();
+});
+
+test('a request is refused when as many wait as its maxPending', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  await cluster.hold(one, 'a');
+  cluster.request(one, 'a').promise.catch(() => {});
+  await cluster.world.advance(10);
+  const refused = cluster.request(two, 'a', { maxPending: 1 });
+  await cluster.world.until(() => refused.isSettled);
+  assert.equal(refused.error.name, 'QuotaExceededError');
+  await cluster.close();
+});
+
+test('requestAll is one step, all or none if they have to be available', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const held = await cluster.hold(one, 'b');
+  let given;
+  two.locks.requestAll(['a', 'b'], { ifAvailable: true }, (locks) => {
+    given = locks;
+  });
+  await cluster.world.until(() => given !== undefined);
+  assert.equal(given, null);
+  assert.deepEqual(
+    cluster.server.log.map(({ name }) => name),
+    ['b'],
+  );
+  let both;
+  two.locks.requestAll(['a', 'b'], (locks) => {
+    both = locks.map(({ held }) => held);
+  });
+  await cluster.world.advance(10);
+  await cluster.release(held);
+  await cluster.world.until(() => both);
+  assert.deepEqual(both, [true, true]);
+  await cluster.close();
+});
+
+test('an aborted request leaves the queue', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const held = await cluster.hold(one, 'a');
+  const controller = new AbortController();
+  const aborted = cluster.request(two, 'a', { signal: controller.signal });
+  await cluster.world.advance(10);
+  const next = cluster.request(one, 'a');
+  await cluster.world.advance(10);
+  controller.abort(new Error('why'));
+  await cluster.world.until(() => aborted.isSettled);
+  assert.equal(aborted.error.message, 'why');
+  await cluster.release(held);
+  await cluster.world.until(() => next.lock);
+  await cluster.close();
+});
+
+test('query tells what is held and who waits, with all that was asked before', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client({ name: 'one' }), await cluster.client({ name: 'two' })];
+  await cluster.hold(one, 'a', { label: 'the holder' });
+  cluster.request(two, 'a');
+  let snapshot;
+  let details;
+  two.locks.query().then((value) => {
+    snapshot = value;
+  });
+  two.locks.query({ details: true, name: 'a' }).then((value) => {
+    details = value;
+  });
+  await cluster.world.until(() => snapshot && details);
+  assert.deepEqual(snapshot, {
+    held: [{ clientId: 'one', mode: 'exclusive', name: 'a' }],
+    pending: [{ clientId: 'two', mode: 'exclusive', name: 'a' }],
+  });
+  const [waiting] = details.pending;
+  assert.equal(waiting.ahead, 0);
+  assert.equal(waiting.blockedBy[0].label, 'the holder');
+  assert.equal(waiting.blockedBy[0].token, 1n);
+  assert.equal(waiting.pid, process.pid);
+  await cluster.close();
+});
+
+test('close gives back what is held, and rejects what waits and what comes later', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const held = await cluster.hold(one, 'a');
+  const other = await cluster.hold(two, 'b');
+  const pending = cluster.request(one, 'b');
+  await cluster.world.advance(10);
+  const closed = one.backend.close();
+  assert.equal(held.lock.held, false);
+  assert.equal(held.lock.signal.aborted, true);
+  const late = cluster.request(one, 'a');
+  let isClosed = false;
+  closed.then(() => {
+    isClosed = true;
+  });
+  await cluster.world.until(() => isClosed && late.isSettled);
+  assert.equal(held.error.reason, 'closed');
+  assert.equal(pending.error.name, 'InvalidStateError');
+  assert.equal(late.error.name, 'InvalidStateError');
+  assert.equal(other.lock.held, true);
+  assert.equal(one.machine.timers, 0);
+  assert.deepEqual(cluster.server.left, { sessions: 1, rows: 1 });
+  await cluster.close();
+});
+
+test('a pending request keeps the event loop alive, a held lock does not', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  await cluster.world.advance(10);
+  assert.equal(one.machine.refs, 0);
+  const held = await cluster.hold(one, 'a');
+  assert.equal(one.machine.refs, 0);
+  const pending = cluster.request(two, 'a');
+  await cluster.world.advance(10);
+  assert.equal(two.machine.refs, 1);
+  held.release();
+  await cluster.world.until(() => pending.lock);
+  assert.equal(two.machine.refs, 0);
+  await cluster.close();
+});

@@ -1,0 +1,330 @@
+'use strict';
+
+/**
+ * Judges a history of requests, whatever engine it is of. What must hold is said in the functions
+ * below, each of which returns what is wrong, in words.
+ *
+ * A history is an array of events in any order, with times of one clock in milliseconds:
+ *
+ *   call     { id, client, name, mode, kind, limit, weight, keep } a request was made; `kind` is
+ *            'wait', 'ifAvailable' or 'steal'; with `keep`, in milliseconds, by `locks.once`
+ *   ticket   { id, ticket } its place in the queue, where the engine tells; the last one counts
+ *   granted  { id, token } its callback was called
+ *   unheld   { id } `lock.held` was seen to be false
+ *   told     { id, reason } its signal was aborted: 'stolen', or a reason of LockLostError
+ *   ended    { id } its callback has ended: the lock is about to be released
+ *   settled  { id, error, ran } its promise has settled; `ran`: by `locks.once`, unless it failed
+ *   aborted  { id } it was aborted by its caller
+ *   stopped  { client }, resumed { client }, killed { client } a process
+ *   fault    {} something went wrong: a cut, a stop, a restart, or the end of it
+ *   forgot   {} the server has lost its data, with the marks
+ *   write    { id, name, token } somebody wrote to a store that refuses older tokens
+ */
+
+const START = 'granted';
+
+/** Events to requests with all their times; Infinity for what did not happen. */
+function requestsOf(events) {
+  const requests = new Map();
+  for (const event of [...events].sort((a, b) => a.time - b.time)) {
+    if (event.type === 'call') requests.set(event.id, { ...event, called: event.time });
+    const request = requests.get(event.id);
+    if (!request || event.type === 'call' || event.type === 'write') continue;
+    request[event.type] ??= event.time;
+    if (event.type === START) request.token = event.token;
+    if (event.type === 'ticket') request.number = event.ticket;
+    if (event.type === 'told') request.reason ??= event.reason;
+    if (event.type === 'settled') Object.assign(request, { error: event.error, ran: event.ran });
+  }
+  return [...requests.values()];
+}
+
+const or = (time, other = Number.POSITIVE_INFINITY) => time ?? other;
+
+/** When processes stood still: what they held then, nobody could use. */
+function stopsOf(events) {
+  const stops = new Map();
+  for (const { type, client, time } of [...events].sort((a, b) => a.time - b.time)) {
+    const of = stops.get(client) ?? [];
+    if (type === 'stopped' || type === 'killed') {
+      stops.set(client, [...of, { from: time, to: Number.POSITIVE_INFINITY }]);
+    }
+    if (type === 'resumed' && of.length > 0) of.at(-1).to = time;
+  }
+  return stops;
+}
+
+/** A steal is outside of the rules: what was held when it was called counts no longer. */
+function robbedAt(request, ofName) {
+  const thefts = ofName.filter((other) => other.kind === 'steal' && other.token > request.token);
+  return Math.min(...thefts.map(({ called }) => called));
+}
+
+/** When a lock could be used: `{ request, from, to }`. */
+function usesOf(request, stops, ofName) {
+  const { granted, unheld, told, ended, settled } = request;
+  let from = granted;
+  const end = Math.min(or(unheld), or(told), or(ended), or(settled), robbedAt(request, ofName));
+  const uses = [];
+  for (const stop of stops.get(request.client) ?? []) {
+    if (stop.to <= from || stop.from >= end) continue;
+    if (stop.from > from) uses.push({ request, from, to: stop.from });
+    from = Math.max(from, stop.to);
+  }
+  if (from < end) uses.push({ request, from, to: end });
+  return uses;
+}
+
+const describe = ({ id, client, mode, token }) => `${client}'s ${mode} ${id} (token ${token})`;
+
+/** Exclusive locks are alone, shared ones within their limit. */
+function overlaps(requests, stops) {
+  const faults = [];
+  const uses = requests.flatMap((request) => usesOf(request, stops, requests));
+  uses.sort((a, b) => a.from - b.from);
+  let active = [];
+  for (const use of uses) {
+    active = active.filter(({ to }) => to > use.from);
+    const { mode, limit, name } = use.request;
+    for (const { request } of active) {
+      if (mode === 'shared' && request.mode === 'shared') continue;
+      faults.push(
+        `${name}: ${describe(request)} is held when ${describe(use.request)} is granted at ${use.from}`,
+      );
+    }
+    active.push(use);
+    const units = active.reduce((sum, { request }) => sum + (request.weight ?? 0), 0);
+    if (mode === 'shared' && limit > 0 && units > limit) {
+      faults.push(`${name}: ${units} of ${limit} units are held at ${use.from}`);
+    }
+  }
+  return faults;
+}
+
+const greater = (one, other) => (one && one.token > other.token ? one : other);
+
+/**
+ * A lock that was granted after another had ended has a greater token; no two have the same. A theft
+ * may be heard of before the grant of what was stolen.
+ */
+function tokens(requests) {
+  const faults = [];
+  const known = requests.filter((request) => robbedAt(request, requests) > request.granted);
+  const all = known.map((request) => {
+    const end = Math.min(or(request.told), or(request.ended), or(request.settled));
+    return { request, end };
+  });
+  const byEnd = [...all].sort((a, b) => a.end - b.end);
+  const byGrant = [...all].sort((a, b) => a.request.granted - b.request.granted);
+  let i = 0;
+  let lastOfAll;
+  let lastExclusive;
+  for (const { request } of byGrant) {
+    for (; i < byEnd.length && byEnd[i].end < request.granted; i++) {
+      const ended = byEnd[i].request;
+      lastOfAll = greater(lastOfAll, ended);
+      if (ended.mode === 'exclusive') lastExclusive = greater(lastExclusive, ended);
+    }
+    // Shared locks that are granted together may be heard of one after the other.
+    const last = request.mode === 'exclusive' ? lastOfAll : lastExclusive;
+    if (last && last.token >= request.token) {
+      faults.push(`${request.name}: ${describe(request)} comes after ${describe(last)}`);
+    }
+  }
+  const seen = new Set();
+  for (const { token, mode, ...request } of requests) {
+    if (mode === 'exclusive' && seen.has(token)) {
+      faults.push(`${request.name}: the token ${token} comes twice`);
+    }
+    seen.add(token);
+  }
+  return faults;
+}
+
+/** First come, first served: grants are in the order of tickets, thefts apart. */
+function order(requests) {
+  const known = requests.filter(({ number, kind }) => number !== undefined && kind !== 'steal');
+  known.sort((a, b) => a.number - b.number);
+  const faults = [];
+  for (let i = 1; i < known.length; i++) {
+    if (known[i].token > known[i - 1].token) continue;
+    faults.push(`${known[i].name}: ${describe(known[i])} overtook ${describe(known[i - 1])}`);
+  }
+  return faults;
+}
+
+/** Who ran to an end keeps others from running, by the server's clock, and nobody else does. */
+function runs(requests, events) {
+  const faults = [];
+  const forgot = events.filter(({ type }) => type === 'forgot').map(({ time }) => time);
+  const all = requests.filter(({ keep }) => keep !== undefined);
+  const over = all.filter(({ ended }) => ended !== undefined);
+  // A server whose restart begins the time of a mark anew.
+  const outlast = events.some(({ type }) => type === 'marks outlast');
+  for (const done of over.filter(({ ran }) => ran)) {
+    for (const again of all) {
+      const isTooEarly = again.granted > done.ended && again.granted < done.ended + 0.9 * done.keep;
+      const isForgotten = forgot.some((time) => time > done.ended && time < again.granted);
+      if (!isTooEarly || isForgotten) continue;
+      faults.push(`${done.name}: ${describe(again)} runs, though ${describe(done)} has run`);
+    }
+  }
+  for (const none of all.filter(({ ran }) => ran === false)) {
+    const why = over.find(
+      ({ ended, settled, keep }) =>
+        ended <= none.settled && (outlast || or(settled) + 1.1 * keep >= none.called),
+    );
+    if (!why) faults.push(`${none.name}: ${none.id} does not run, and nobody has`);
+  }
+  return faults;
+}
+
+/** Nobody is robbed but by a thief that had not done with it when the lock was asked for. */
+function thefts(requests, all) {
+  const faults = [];
+  for (const robbed of requests) {
+    if (robbed.reason !== 'stolen') continue;
+    const thief = all.find(
+      ({ kind, name, called, ended, settled }) =>
+        kind === 'steal' &&
+        name === robbed.name &&
+        called <= robbed.told &&
+        Math.min(or(ended), or(settled)) >= robbed.called,
+    );
+    if (!thief) faults.push(`${robbed.name}: ${describe(robbed)} was stolen by nobody`);
+  }
+  return faults;
+}
+
+/** Every request settles, and who waits is served soon after the last fault. */
+function served(requests, events, within) {
+  const faults = [];
+  const killed = new Set(events.filter(({ type }) => type === 'killed').map((e) => e.client));
+  const lastFault = Math.max(
+    0,
+    ...events.filter(({ type }) => type === 'fault').map((e) => e.time),
+  );
+  for (const { id, client, name, called, granted, settled, aborted } of requests) {
+    if (killed.has(client)) continue;
+    if (settled === undefined) faults.push(`${name}: ${client}'s ${id} never settles`);
+    const end = Math.min(or(granted), or(settled), or(aborted));
+    const ahead = requests.filter(
+      (other) => other.name === name && other.granted < end && or(other.ended) > called,
+    );
+    const begin = Math.max(
+      called,
+      lastFault,
+      ...ahead.map(({ ended = 0 }) => Math.min(ended, end)),
+    );
+    if (end - begin > within) faults.push(`${name}: ${client}'s ${id} waits ${end - begin} ms`);
+  }
+  return faults;
+}
+
+/** A store that refuses older tokens refuses nobody who was not told that he lost his lock. */
+function fencing(events, requests) {
+  const faults = [];
+  const last = new Map();
+  const byId = new Map(requests.map((request) => [request.id, request]));
+  const writes = events.filter(({ type }) => type === 'write').sort((a, b) => a.time - b.time);
+  for (const { id, name, token, time } of writes) {
+    // Those who share a lock have their tokens at the same time.
+    if (byId.get(id)?.mode !== 'exclusive') continue;
+    const before = last.get(name) ?? 0n;
+    if (token >= before) last.set(name, token);
+    else if (or(byId.get(id)?.told) > time) {
+      faults.push(`${name}: ${id} writes with token ${token} after ${before}, and was not told`);
+    }
+  }
+  return faults;
+}
+
+/**
+ * @param events the history
+ * @param within milliseconds in which who waits is served, after the last fault and when nobody has
+ *   the lock; undefined: not looked at
+ * @param left what is left in the end, by what it is: numbers that must be 0
+ * @returns what is wrong, in words; nothing if it is empty
+ */
+function check(events, { within, left = {} } = {}) {
+  const all = requestsOf(events);
+  const stops = stopsOf(events);
+  const faults = [];
+  for (const one of new Set(all.map(({ name }) => name))) {
+    const requests = all.filter(({ name }) => name === one);
+    const granted = requests.filter((request) => request.granted !== undefined);
+    faults.push(...overlaps(granted, stops), ...tokens(granted), ...order(granted));
+    faults.push(...thefts(granted, requests), ...runs(requests, events));
+  }
+  faults.push(...fencing(events, all));
+  if (within !== undefined) faults.push(...served(all, events, within));
+  for (const [what, count] of Object.entries(left)) {
+    if (count !== 0) faults.push(`${count} ${what} left`);
+  }
+  return faults;
+}
+
+/**
+ * Records requests. `now` tells the time, `emit` takes the events.
+ */
+class Recorder {
+  #now;
+  #emit;
+  #numbers = 0;
+
+  constructor(now, emit) {
+    this.#now = now;
+    this.#emit = emit;
+  }
+
+  record(type, more) {
+    this.#emit({ type, time: this.#now(), ...more });
+  }
+
+  /**
+   * Makes a request and records what becomes of it.
+   * @param client name of who makes it
+   * @param locks his lock manager
+   * @param options as for `request`; with `keep` as for `once`
+   * @param use called with the lock, its id and a promise that settles when it is lost; the lock is
+   *   released when it has settled
+   * @returns a promise that settles, and never rejects, when the request has
+   */
+  async request(client, locks, name, options, use) {
+    const { mode = 'exclusive', limit = 0, weight, signal, keep } = options;
+    const kind = options.steal ? 'steal' : options.ifAvailable ? 'ifAvailable' : 'wait';
+    const id = `${client} ${++this.#numbers}`;
+    const units = mode === 'shared' && limit > 0 ? (weight ?? 1) : 0;
+    this.record('call', { id, client, name, mode, kind, limit, weight: units, keep });
+    signal?.addEventListener('abort', () => this.record('aborted', { id }));
+    const method = keep === undefined ? 'request' : 'once';
+    let error;
+    let ran;
+    try {
+      const answer = await locks[method](name, options, async (lock) => {
+        if (!lock) return;
+        this.record('granted', { id, token: lock.token });
+        const lost = new Promise((resolve) => {
+          const tell = () => {
+            const { reason } = lock.signal;
+            this.record('told', { id, reason: reason.reason ?? (reason.clientId && 'stolen') });
+            resolve();
+          };
+          if (lock.signal.aborted) tell();
+          else lock.signal.addEventListener('abort', tell);
+        });
+        try {
+          await use(lock, id, lost);
+        } finally {
+          this.record('ended', { id });
+        }
+      });
+      if (keep !== undefined) ran = answer.ran;
+    } catch (reason) {
+      error = `${reason?.name}: ${reason?.message}`;
+    }
+    this.record('settled', { id, error, ran });
+  }
+}
+
+module.exports = { Recorder, check };

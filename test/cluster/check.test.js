@@ -1,0 +1,124 @@
+'use strict';
+
+/** The judge of histories sees what is wrong. */
+
+const assert = require('node:assert/strict');
+const { test } = require('node:test');
+const { check } = require('./check.js');
+
+const request = (id, called, granted, ended, token, more = {}) => [
+  {
+    type: 'call',
+    id,
+    client: id,
+    name: 'a',
+    mode: 'exclusive',
+    kind: 'wait',
+    time: called,
+    ...more,
+  },
+  { type: 'granted', id, token, time: granted },
+  { type: 'ended', id, time: ended },
+  { type: 'settled', id, time: ended },
+];
+const told = (id, time, reason) => ({ type: 'told', id, time, reason });
+const shared = (weight, limit) => ({ mode: 'shared', weight, limit });
+
+const finds = (faults, pattern) => {
+  assert.equal(faults.length, 1, faults.join('\n'));
+  assert.match(faults[0], pattern);
+};
+
+test('a history in which all is well is passed', () => {
+  const events = [...request('x', 0, 1, 5, 1n), ...request('y', 2, 6, 9, 2n)];
+  assert.deepEqual(check(events, { within: 10, left: { rows: 0 } }), []);
+});
+
+test('two exclusive locks at a time are found', () => {
+  finds(check([...request('x', 0, 1, 5, 1n), ...request('y', 2, 4, 9, 2n)]), /is held when/);
+});
+
+test('a loser that is told after the next is granted is found', () => {
+  const events = [...request('x', 0, 1, 50, 1n), ...request('y', 2, 11, 20, 2n)];
+  assert.deepEqual(check([...events, told('x', 10, 'expired')]), []);
+  finds(check([...events, told('x', 12, 'expired')]), /is held when/);
+});
+
+test('who runs again too early, and who does not run though nobody has, are found', () => {
+  const once = (id, called, ended, token, ran, more = {}) => [
+    ...request(id, called, called + 1, ended, token, { keep: 100 })
+      .filter(({ type }) => ran || type === 'call' || type === 'settled')
+      .map((event) => (event.type === 'settled' ? { ...event, ran, ...more } : event)),
+  ];
+  const first = once('x', 0, 5, 1n, true);
+  assert.deepEqual(check([...first, ...once('y', 6, 8, 2n, false)]), []);
+  assert.deepEqual(check([...first, ...once('y', 106, 108, 2n, true)]), []);
+  finds(check([...first, ...once('y', 90, 95, 2n, true)]), /runs, though/);
+  const forgot = { type: 'forgot', time: 50 };
+  assert.deepEqual(check([...first, forgot, ...once('y', 90, 95, 2n, true)]), []);
+  finds(check([...first, ...once('y', 120, 125, 2n, false)]), /does not run, and nobody has/);
+});
+
+test('a lock of a process that stands still is not held meanwhile', () => {
+  const events = [...request('x', 0, 1, 50, 1n), ...request('y', 2, 11, 20, 2n)];
+  const stop = [
+    { type: 'stopped', client: 'x', time: 5 },
+    { type: 'resumed', client: 'x', time: 15 },
+  ];
+  const unheld = { type: 'unheld', id: 'x', time: 15 };
+  assert.deepEqual(check([...events, ...stop, unheld]), []);
+  finds(check([...events, ...stop, told('x', 16, 'expired')]), /is held when/);
+});
+
+test('more units than the limit are found', () => {
+  const both = (limit) => [
+    ...request('x', 0, 1, 5, 1n, shared(2, limit)),
+    ...request('y', 0, 2, 5, 2n, shared(2, limit)),
+  ];
+  assert.deepEqual(check(both(4)), []);
+  finds(check(both(3)), /4 of 3 units/);
+});
+
+test('a token that does not grow is found', () => {
+  finds(check([...request('x', 0, 1, 2, 7n), ...request('y', 0, 3, 4, 6n)]), /comes after/);
+});
+
+test('who overtakes is found', () => {
+  const events = [
+    ...request('x', 0, 1, 2, 1n),
+    ...request('y', 0, 3, 4, 2n),
+    { type: 'ticket', id: 'x', ticket: 2, time: 0 },
+    { type: 'ticket', id: 'y', ticket: 1, time: 0 },
+  ];
+  finds(check(events), /overtook/);
+});
+
+test('a theft without a thief is found', () => {
+  const events = [...request('x', 0, 1, 9, 1n), told('x', 5, 'stolen')];
+  finds(check(events), /by nobody/);
+  const thief = request('y', 4, 5, 6, 2n, { kind: 'steal' });
+  assert.deepEqual(check([...events, ...thief]), []);
+});
+
+test('who never settles, and who waits too long, is found', () => {
+  const [call] = request('x', 0, 1, 2, 1n);
+  const faults = check([call], { within: 10 });
+  assert.match(faults[0], /never settles/);
+  const late = [...request('x', 0, 50, 51, 1n), { type: 'fault', time: 20 }];
+  assert.deepEqual(check(late, { within: 30 }), []);
+  finds(check(late, { within: 29 }), /waits 30 ms/);
+});
+
+test('who is refused by a store, and was not told, is found', () => {
+  const events = [
+    ...request('x', 0, 1, 9, 1n),
+    ...request('y', 0, 10, 19, 2n),
+    { type: 'write', id: 'y', name: 'a', token: 2n, time: 11 },
+    { type: 'write', id: 'x', name: 'a', token: 1n, time: 12 },
+  ];
+  finds(check(events), /was not told/);
+});
+
+test('what is left is found', () => {
+  finds(check([], { left: { rows: 2, timers: 0 } }), /2 rows left/);
+});

@@ -1,0 +1,481 @@
+'use strict';
+
+/**
+ * The contract of adapters (lib/cluster/adapter.js), as tests that each engine has at a real server,
+ * and what they are made of.
+ */
+
+const assert = require('node:assert/strict');
+const { afterEach, test } = require('node:test');
+
+const { FaultyProxy } = require('./proxy.js');
+
+const TTL = 2_000;
+
+let last = 0;
+const fresh = (what = 'name') => `${what} ${++last}`;
+
+/** @type {Set<any>} */
+const adapters = new Set();
+
+/** An open session of an adapter, and what it was told. */
+async function clientOf(adapter, ttl = TTL) {
+  adapters.add(adapter);
+  const told = [];
+  let wake = () => {};
+  const tell = (event) => {
+    told.push(event);
+    wake();
+  };
+  adapter.events = {
+    granted: (ref, token) => tell({ granted: ref, token }),
+    stolen: (ref, thief) => tell({ stolen: ref, thief }),
+    changed: () => tell({ changed: true }),
+    down: (error) => tell({ down: error.code }),
+  };
+  const clientId = `client ${++last}`;
+  const { session } = await adapter.open(
+    { clientId, host: 'host', pid: 1, threadId: 2, threadName: 'thread', version: '0' },
+    ttl,
+  );
+  const answers = async (...ops) => (await adapter.step(ops)).map(plain);
+  const next = async () => {
+    while (told.length === 0) {
+      await new Promise((resolve) => {
+        wake = resolve;
+      });
+    }
+    return told.shift();
+  };
+  return { adapter, answers, clientId, next, session, told };
+}
+
+const plain = ({ code, limit }) => (code === 'otherLimit' ? `${code} ${limit}` : code);
+
+let lastRef = 0;
+const request = (name, options = {}) => ({
+  kind: 'request',
+  ref: ++lastRef,
+  name,
+  mode: 'exclusive',
+  limit: 0,
+  weight: 0,
+  maxPending: -1,
+  label: '',
+  group: 0,
+  ...options,
+});
+const shared = (name, options = {}) => request(name, { mode: 'shared', ...options });
+const units = (name, limit, weight, options = {}) => shared(name, { limit, weight, ...options });
+const end = ({ ref, name }) => ({ kind: 'end', ref, name, keep: 0 });
+const done = ({ ref, name }, keep = 3_600_000) => ({ kind: 'end', ref, name, keep });
+const isAlive = ({ alive }) => (alive ? 'alive' : 'dead');
+const classOf =
+  ({ adapter }) =>
+  (error) =>
+    adapter.classify(error);
+const rejectsWith = (promise, code) => assert.rejects(promise, { code });
+
+/**
+ * @typedef {object} Engine
+ * @property {(options?: any, ttl?: number) => Promise<any>} client a `clientOf` an adapter; options
+ *   are of the engine, but for `bucket`
+ * @property {any} alone options of a client that meets no other's sessions
+ * @property {(session: string) => Promise<unknown>} expire makes a lease run out, as time would
+ * @property {(session: string) => Promise<number>} left how much the server has of a session
+ * @property {() => number} port of the server
+ * @property {(port: number) => any} through options of a client that connects to a port
+ * @property {number} [stride] bytes between one cut and the next, where calls have many
+ * @property {boolean} [keepsNoLimit] a limit goes with the last shared request, not with the queue
+ * @property {number} [shortestKeep] milliseconds of a mark that is not over before its step is done
+ * @property {boolean} [tellsOfDead] that a lease has run out is told, and not for `renew` to foresee
+ */
+
+/**
+ * The tests; to be called in a `describe`.
+ * @param {Engine} engine
+ */
+function contract(engine) {
+  const { client, shortestKeep = 1e-3 } = engine;
+
+  test('a request of a free name is granted, the next waits and is told of its grant', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [mine, other] = [request(name), request(name)];
+    const [{ token }] = await a.adapter.step([mine]);
+    assert.deepEqual(await b.answers(other), ['queued']);
+    assert.deepEqual(await a.answers(end(mine)), ['ended']);
+    const event = await b.next();
+    assert.equal(event.granted, other.ref);
+    assert.ok(event.token > token);
+  });
+
+  test('an operation that comes again answers the same', async () => {
+    const a = await client();
+    const name = fresh();
+    const [held, waiting, thief] = [request(name), request(name), request(name, { kind: 'steal' })];
+    const [first] = await a.adapter.step([held]);
+    assert.deepEqual(await a.adapter.step([held]), [first]);
+    assert.deepEqual(await a.answers(waiting, waiting), ['queued', 'queued']);
+    const [stolen] = await a.adapter.step([thief]);
+    assert.deepEqual(await a.adapter.step([thief]), [stolen]);
+    assert.deepEqual(await a.answers(end(thief), end(thief)), ['ended', 'ended']);
+    const { mine } = await a.adapter.renew();
+    assert.deepEqual([...mine.keys()], [waiting.ref]);
+  });
+
+  test('an end of which only the ref is known grants the next', async () => {
+    const a = await client();
+    const name = fresh();
+    const [held, waiting] = [request(name), request(name)];
+    await a.answers(held, waiting);
+    await a.answers({ kind: 'end', ref: held.ref, name: undefined, keep: 0 });
+    assert.equal((await a.next()).granted, waiting.ref);
+  });
+
+  test('an end with keep marks the name, for all sessions of the bucket', async () => {
+    const [a, b] = [await client(), await client()];
+    const elsewhere = await client({ bucket: 'elsewhere' });
+    const name = fresh('\ud800');
+    const held = request(name);
+    await a.answers(held);
+    assert.equal(await b.adapter.marked(name), false);
+    assert.deepEqual(await a.answers(done(held), done(held)), ['ended', 'ended']);
+    assert.deepEqual(await a.answers(done(held)), ['ended']);
+    assert.equal(await b.adapter.marked(name), true);
+    assert.equal(await b.adapter.marked(`${name}!`), false);
+    assert.equal(await elsewhere.adapter.marked(name), false);
+    const next = request(name);
+    assert.deepEqual(await b.answers(next, end(next)), ['granted', 'ended']);
+    await a.adapter.close(a.session);
+    assert.equal(await b.adapter.marked(name), true);
+  });
+
+  test('an end with keep marks nothing if the lock is not held, and says so', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [held, thief] = [request(name), request(name, { kind: 'steal' })];
+    const waiting = request(name);
+    await a.answers(held);
+    await b.answers(thief);
+    assert.deepEqual(await a.answers(waiting), ['queued']);
+    assert.deepEqual(await a.answers(done(waiting)), ['notMarked']);
+    assert.deepEqual(await a.answers(done(held), done(held)), ['notMarked', 'notMarked']);
+    assert.equal(await a.adapter.marked(name), false);
+    assert.deepEqual(await b.answers(done(thief)), ['ended']);
+    assert.deepEqual(await a.answers(done(held)), ['notMarked']);
+    assert.equal(await a.adapter.marked(name), true);
+    assert.deepEqual(await b.answers(request(name, { kind: 'steal' })), ['granted']);
+    assert.equal(await a.adapter.marked(name), true);
+  });
+
+  test('a mark is over by the clock of the server, and can be set again', async () => {
+    const a = await client({}, 60_000);
+    const name = fresh();
+    const [first, second] = [request(name), request(name)];
+    await a.answers(first);
+    await a.answers(done(first, 1));
+    // The server says when it is over.
+    while (await a.adapter.marked(name));
+    await a.answers(second);
+    assert.deepEqual(await a.answers(done(second)), ['ended']);
+    assert.equal(await a.adapter.marked(name), true);
+  });
+
+  test('marks that are set and dropped by many at a time are waited for in no circle', async () => {
+    const all = await Promise.all(Array.from({ length: 6 }, () => client({}, 60_000)));
+    const names = Array.from({ length: 8 }, () => fresh());
+    for (let round = 0; round < 4; round++) {
+      await Promise.all(
+        all.map(async ({ answers }, i) => {
+          const mine = names.map((name) => request(name, { kind: 'ifAvailable' }));
+          const locks = (i % 2 ? mine : mine.reverse()).flatMap((op) => [
+            op,
+            done(op, shortestKeep),
+          ]);
+          await answers(...locks);
+        }),
+      );
+    }
+  });
+
+  test('shared locks are held together, and do not overtake an exclusive request', async () => {
+    const a = await client();
+    const name = fresh();
+    const [r1, r2, w, r3] = [shared(name), shared(name), request(name), shared(name)];
+    assert.deepEqual(await a.answers(r1, r2, w, r3), ['granted', 'granted', 'queued', 'queued']);
+    await a.answers(end(r1));
+    assert.deepEqual(await a.answers(end(r2)), ['ended']);
+    assert.equal((await a.next()).granted, w.ref);
+    await a.answers(end(w));
+    assert.equal((await a.next()).granted, r3.ref);
+  });
+
+  test('an exclusive request that is taken back lets those behind it in', async () => {
+    const a = await client();
+    const name = fresh();
+    const [r1, w, r2] = [shared(name), request(name), shared(name)];
+    await a.answers(r1, w, r2);
+    await a.answers(end(w));
+    assert.equal((await a.next()).granted, r2.ref);
+  });
+
+  test('weights are held up to the limit, in the order of the queue', async () => {
+    const a = await client();
+    const name = fresh();
+    const [one, two, three, four] = [3, 2, 1, 1].map((weight) => units(name, 4, weight));
+    const answers = await a.answers(one, two, three, four);
+    assert.deepEqual(answers, ['granted', 'queued', 'queued', 'queued']);
+    await a.answers(end(one));
+    const granted = [await a.next(), await a.next(), await a.next()];
+    assert.deepEqual(
+      granted.map((event) => event.granted),
+      [two.ref, three.ref, four.ref],
+    );
+  });
+
+  test('one unit that is free goes to a request that comes later', async () => {
+    const a = await client();
+    const name = fresh();
+    assert.deepEqual(await a.answers(units(name, 4, 3), units(name, 4, 1)), ['granted', 'granted']);
+    assert.deepEqual(await a.answers(units(name, 4, 1)), ['queued']);
+  });
+
+  test('another limit is refused until nobody holds the name or waits for it', async () => {
+    const a = await client();
+    const name = fresh();
+    const [w, u] = [request(name), units(name, 4, 1)];
+    assert.deepEqual(await a.answers(w, u), ['granted', 'queued']);
+    assert.deepEqual(await a.answers(shared(name)), ['otherLimit 4']);
+    assert.deepEqual(await a.answers(units(name, 5, 1, { kind: 'ifAvailable' })), ['otherLimit 4']);
+    if (!engine.keepsNoLimit) {
+      await a.answers(end(u));
+      assert.deepEqual(await a.answers(units(name, 5, 1)), ['otherLimit 4']);
+    }
+    await a.answers(end(u), end(w));
+    assert.deepEqual(await a.answers(units(name, 5, 1)), ['granted']);
+  });
+
+  test('the limit of a dead session counts for nothing', async () => {
+    const [dead, a] = [await client(), await client()];
+    const name = fresh();
+    await dead.answers(units(name, 4, 1));
+    await engine.expire(dead.session);
+    assert.deepEqual(await a.answers(units(name, 5, 1)), ['granted']);
+  });
+
+  test('a request is refused if as many wait as it allows', async () => {
+    const a = await client();
+    const name = fresh();
+    assert.deepEqual(await a.answers(request(name, { maxPending: 0 })), ['granted']);
+    assert.deepEqual(await a.answers(request(name, { maxPending: 0 })), ['queueFull']);
+    assert.deepEqual(await a.answers(request(name, { maxPending: 1 })), ['queued']);
+    assert.deepEqual(await a.answers(request(name, { maxPending: 1 })), ['queueFull']);
+  });
+
+  test('ifAvailable does not wait, and does not fail because of the dead', async () => {
+    const [dead, a] = [await client(), await client()];
+    const name = fresh();
+    await dead.answers(request(name), request(name));
+    const attempt = request(name, { kind: 'ifAvailable' });
+    assert.deepEqual(await a.answers(attempt), ['unavailable']);
+    await engine.expire(dead.session);
+    assert.deepEqual(await a.answers(attempt), ['granted']);
+  });
+
+  test('a group that does not wait gets all or none', async () => {
+    const [a, b] = [await client(), await client()];
+    const [x, y, z] = [fresh(), fresh(), fresh()];
+    const taken = request(y);
+    await b.answers(taken);
+    const group = [x, y, z].map((name) => request(name, { kind: 'ifAvailable', group: 1 }));
+    assert.deepEqual(await a.answers(...group), ['unavailable', 'unavailable', 'unavailable']);
+    assert.deepEqual([...(await a.adapter.renew()).mine], []);
+    await b.answers(end(taken));
+    assert.deepEqual(await a.answers(...group), ['granted', 'granted', 'granted']);
+  });
+
+  test('of a group that does not wait only the one that fails says why', async () => {
+    const a = await client();
+    const [x, y, z] = [fresh(), fresh(), fresh()];
+    await a.answers(units(y, 4, 1));
+    const group = [x, y, z].map((name) => units(name, 5, 1, { kind: 'ifAvailable', group: 1 }));
+    assert.deepEqual(await a.answers(...group), ['unavailable', 'otherLimit 4', 'unavailable']);
+  });
+
+  test('groups on the same names in other orders do not wait in a circle', async () => {
+    const [a, b] = [await client(), await client()];
+    const names = Array.from({ length: 20 }, () => fresh());
+    for (let round = 0; round < 4; round++) {
+      const one = names.map((name) => request(name, { group: 1 }));
+      const two = names.toReversed().map((name) => request(name, { group: 1 }));
+      const [first, second] = await Promise.all([a.answers(...one), b.answers(...two)]);
+      assert.equal(new Set(first).size, 1);
+      assert.equal(new Set(second).size, 1);
+      assert.notEqual(first[0], second[0]);
+      await Promise.all([a.answers(...one.map(end)), b.answers(...two.map(end))]);
+    }
+  });
+
+  test('a thief is granted at once, and the robbed are told by whom', async () => {
+    const [a, b, thief] = [await client(), await client(), await client()];
+    const name = fresh();
+    const [r1, waiting, r2] = [shared(name), request(name), shared(name)];
+    await a.answers(r1, waiting);
+    assert.deepEqual(await b.answers(r2), ['queued']);
+    const theft = request(name, { kind: 'steal' });
+    assert.deepEqual(await thief.answers(theft), ['granted']);
+    assert.deepEqual(await a.next(), { stolen: r1.ref, thief: thief.clientId });
+    await a.answers(end(r1));
+    await thief.answers(end(theft));
+    assert.equal((await a.next()).granted, waiting.ref);
+  });
+
+  test('names of any length and with lone surrogates are different names', async () => {
+    const a = await client({ bucket: 'odd' });
+    const odd = [
+      '',
+      '\ud800',
+      '\udc00',
+      '\0',
+      'a\0',
+      'x'.repeat(100_000),
+      `${'x'.repeat(99_999)}y`,
+    ];
+    const requests = odd.map((name) => request(name, { label: name.slice(0, 5) }));
+    assert.ok((await a.answers(...requests)).every((code) => code === 'granted'));
+    const all = await a.adapter.query();
+    assert.deepEqual(new Set(all.map(({ name }) => name)), new Set(odd));
+    const [{ label, clientId, held }] = await a.adapter.query('\ud800');
+    assert.deepEqual({ label, clientId }, { label: '\ud800', clientId: a.clientId });
+    assert.ok(held > 0);
+    await a.answers(...requests.map(end));
+  });
+
+  test('buckets do not see each other', async () => {
+    const [a, b] = [await client(), await client({ bucket: 'other' })];
+    const name = fresh();
+    await a.answers(request(name));
+    assert.deepEqual(await b.answers(request(name)), ['granted']);
+    assert.equal((await b.adapter.query(name)).length, 1);
+  });
+
+  test('a session that is dead stays dead, and its locks go on', async () => {
+    const [dead, a] = [await client(), await client()];
+    const name = fresh();
+    const mine = request(name);
+    await dead.answers(request(name));
+    await a.answers(mine);
+    await engine.expire(dead.session);
+    await a.adapter.sweep();
+    assert.equal((await a.next()).granted, mine.ref);
+    assert.equal(await dead.adapter.renew().then(isAlive, classOf(dead)), 'dead');
+    await rejectsWith(dead.adapter.step([request(name)]), 'ERR_WEB_LOCKS_SESSION_DEAD');
+    await rejectsWith(dead.adapter.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
+    assert.equal(dead.adapter.classify({ code: 'ERR_WEB_LOCKS_SESSION_DEAD' }), 'dead');
+    assert.equal(await engine.left(dead.session), 0);
+  });
+
+  test('what is behind the dead is granted by whoever ends next', async () => {
+    const [dead, a] = [await client(), await client()];
+    const name = fresh();
+    const [held, behind] = [request(name), request(name)];
+    await a.answers(held);
+    await dead.answers(request(name));
+    await a.answers(behind);
+    await engine.expire(dead.session);
+    await a.answers(end(held));
+    assert.equal((await a.next()).granted, behind.ref);
+  });
+
+  const isTold = engine.tellsOfDead && 'that is told';
+  test('renew tells when the next lease runs out', { skip: isTold }, async () => {
+    const [a] = [await client(engine.alone)];
+    assert.equal((await a.adapter.renew()).nextExpiryIn, Number.POSITIVE_INFINITY);
+    await client(engine.alone);
+    const { nextExpiryIn } = await a.adapter.renew();
+    assert.ok(nextExpiryIn > 0 && nextExpiryIn <= TTL, String(nextExpiryIn));
+  });
+
+  test('close ends more than a step can name, and grants what becomes free', async () => {
+    const [a, b] = [await client(), await client()];
+    const names = Array.from({ length: 250 }, () => fresh());
+    for (let i = 0; i < 250; i += 50) {
+      await a.answers(...names.slice(i, i + 50).map((name) => request(name)));
+    }
+    const waiting = request(names[249]);
+    await b.answers(waiting);
+    await a.adapter.close(a.session);
+    assert.equal((await b.next()).granted, waiting.ref);
+    assert.equal(await engine.left(a.session), 0);
+  });
+
+  test('after hello the same session hears its grants', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [held, waiting] = [request(name), request(name)];
+    await a.answers(held);
+    await b.answers(waiting);
+    await b.adapter.hello();
+    await a.answers(end(held));
+    assert.equal((await b.next()).granted, waiting.ref);
+  });
+
+  test('a connection that ends after any number of bytes leaves a step done or not', async () => {
+    const proxy = await FaultyProxy.open(engine.port());
+    const a = await client(engine.through(proxy.port), 60_000);
+    const stride = Number(process.env.CLUSTER_STRIDE ?? engine.stride ?? 23);
+    for (const direction of ['up', 'down']) {
+      for (let bytes = 1; ; bytes += stride) {
+        const op = request('cut');
+        proxy.cutAfter(bytes, direction);
+        let isCut = false;
+        const ask = async (ops) => {
+          for (;;) {
+            try {
+              return await a.adapter.step(ops);
+            } catch (error) {
+              assert.equal(a.adapter.classify(error), 'retry');
+              isCut = true;
+              await a.adapter.hello();
+            }
+          }
+        };
+        const [{ code, token }] = await ask([op]);
+        assert.equal(code, 'granted');
+        const { mine } = await a.adapter.renew().catch(async () => {
+          isCut = true;
+          await a.adapter.hello();
+          return a.adapter.renew();
+        });
+        assert.deepEqual([...mine], [[op.ref, token]]);
+        await ask([end(op)]);
+        proxy.cutAfter(Number.POSITIVE_INFINITY, direction);
+        if (!isCut) break;
+      }
+    }
+    await proxy.close();
+  });
+}
+
+/** Ends the sessions of a test; to be called in a `describe`. */
+function disposeAfterEach() {
+  afterEach(async () => {
+    for (const adapter of adapters) await adapter.dispose();
+    adapters.clear();
+  });
+}
+
+module.exports = {
+  TTL,
+  clientOf,
+  contract,
+  disposeAfterEach,
+  done,
+  end,
+  fresh,
+  rejectsWith,
+  request,
+  shared,
+  units,
+};

@@ -1,0 +1,32 @@
+'use strict';
+
+/**
+ * How a process of the tests (actor.js) gets an adapter, by engine: `{ adapter, end }`, of which
+ * `end` gives back what is not the adapter's.
+ */
+
+const engines = {
+  postgres({ bucket, config, durability }) {
+    const pg = require('pg');
+    const { PostgresAdapter } = require('../../lib/cluster/postgres.js');
+    const pool = new pg.Pool({ ...config, max: 3 });
+    pool.on('error', () => {});
+    return {
+      adapter: new PostgresAdapter(bucket, { pool, durability }),
+      end: () => pool.end(),
+    };
+  },
+
+  redis({ bucket, config: { kind, port }, strict }) {
+    const { clients } = require('./redis-clients.js');
+    const { RedisAdapter } = require('../../lib/cluster/redis.js');
+    return { adapter: new RedisAdapter(bucket, { client: clients[kind](port), strict }) };
+  },
+
+  etcd({ bucket, config: { endpoints } }) {
+    const { EtcdAdapter } = require('../../lib/cluster/etcd.js');
+    return { adapter: new EtcdAdapter(bucket, { endpoints }) };
+  },
+};
+
+module.exports = { engines };

@@ -1,0 +1,257 @@
+'use strict';
+
+/** The adapter of etcd against the contract, at a real server. */
+
+const assert = require('node:assert/strict');
+const { after, before, describe, test } = require('node:test');
+
+const { EtcdAdapter } = require('../../lib/cluster/etcd.js');
+const { TTL, clientOf, contract, disposeAfterEach, done, end } = require('./contract.js');
+const { fresh, rejectsWith, request, shared } = require('./contract.js');
+const { lacks, startEtcd, stopAll } = require('./servers.js');
+
+/** @type {Awaited<ReturnType<typeof startEtcd>>} */
+let server;
+
+const at = (port) => ({ endpoints: [`http://127.0.0.1:${port}`] });
+
+const adapterOf = ({ bucket = 'bucket', ...options } = {}) =>
+  new EtcdAdapter(bucket, { endpoints: server.endpoints, ...options });
+const client = (options = {}, ttl = TTL) => clientOf(adapterOf(options), ttl);
+
+/** What makes a lease run out, as time would. */
+const expire = (session) => server.call('lease/revoke', { ID: session });
+
+/** How many keys there are of a session. */
+const left = async (session) =>
+  (await server.call('lease/timetolive', { ID: session, keys: true })).keys?.length ?? 0;
+
+const base64 = (text) => Buffer.from(text).toString('base64');
+
+describe('etcd', { skip: lacks.etcd, timeout: 120_000 }, () => {
+  // Answers of an open session do not keep a process alive, this does.
+  const alive = setInterval(() => {}, 60_000);
+
+  before(async () => {
+    server = await startEtcd();
+  });
+
+  disposeAfterEach();
+
+  after(async () => {
+    clearInterval(alive);
+    await stopAll();
+  });
+
+  contract({
+    client,
+    alone: { bucket: 'alone' },
+    expire,
+    left,
+    port: () => server.members[0].port,
+    through: at,
+    stride: 97,
+    keepsNoLimit: true,
+    // Its lease is granted before the step.
+    shortestKeep: 60_000,
+    tellsOfDead: true,
+  });
+
+  test('what an old connection, or an old lease, still says changes nothing', async () => {
+    const sent = [];
+    const spy = (url, options) => {
+      if (url.endsWith('/kv/txn')) sent.push(JSON.parse(options.body));
+      return fetch(url, options);
+    };
+    const a = await client({ fetch: spy });
+    const op = request(fresh());
+    await a.answers(op);
+    const [late] = sent;
+    await a.answers(end(op));
+    assert.equal((await server.call('kv/txn', late)).succeeded, true, 'it comes late');
+    assert.deepEqual([...(await a.adapter.renew()).mine.keys()], [op.ref]);
+    await a.answers(end(op));
+    await a.adapter.hello();
+    assert.ok(!(await server.call('kv/txn', late)).succeeded);
+    await expire(a.session);
+    assert.ok(!(await server.call('kv/txn', late)).succeeded);
+    assert.equal(await left(a.session), 0);
+  });
+
+  test('the leases of all marks of a step are asked for at once', async () => {
+    let grants = 0;
+    let allHaveCome;
+    const all = new Promise((resolve) => {
+      allHaveCome = resolve;
+    });
+    const together = async (url, options) => {
+      if (url.endsWith('/lease/grant') && JSON.parse(options.body).ID) {
+        if (++grants === 3) allHaveCome();
+        await all;
+      }
+      return fetch(url, options);
+    };
+    const a = await client({ fetch: together }, 60_000);
+    const ops = Array.from({ length: 3 }, () => request(fresh()));
+    await a.answers(...ops);
+    assert.deepEqual(await a.answers(...ops.map((op) => done(op))), ['ended', 'ended', 'ended']);
+  });
+
+  test('who steals while the holder changes takes the lock from the new one', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [held, next] = [request(name), request(name)];
+    await a.answers(held);
+    await b.answers(next);
+    let isFirst = true;
+    /** Before the theft comes to the server, the holder is another one. */
+    const late = async (url, options) => {
+      if (isFirst && url.endsWith('/kv/txn')) {
+        isFirst = false;
+        await a.answers(end(held));
+        await b.next();
+      }
+      return fetch(url, options);
+    };
+    const thief = await client({ fetch: late });
+    assert.deepEqual(await thief.answers(request(name, { kind: 'steal' })), ['granted']);
+    assert.deepEqual(await b.next(), { stolen: next.ref, thief: thief.clientId });
+    assert.equal((await thief.adapter.query(name)).length, 1);
+  });
+
+  test('two limits at the same time: one of them is refused', async () => {
+    const name = fresh();
+    const clients = await Promise.all([4, 5].map((limit) => client().then((c) => [c, limit])));
+    const answers = await Promise.all(
+      clients.map(([one, limit]) => one.answers(shared(name, { limit, weight: 1 }))),
+    );
+    const all = answers.flat().toSorted();
+    assert.equal(all[0], 'granted');
+    assert.match(all[1], /^otherLimit [45]$/);
+  });
+
+  test('tokens grow from holder to holder, also for a thief and those after him', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [first, waiting] = [request(name), request(name)];
+    const theft = request(name, { kind: 'steal' });
+    const tokens = [(await a.adapter.step([first]))[0].token];
+    await a.answers(waiting);
+    tokens.push((await b.adapter.step([theft]))[0].token);
+    await b.answers(end(theft));
+    await a.next();
+    tokens.push((await a.next()).token);
+    assert.ok(tokens[0] < tokens[1] && tokens[1] < tokens[2], String(tokens));
+    const seen = (await b.adapter.query(name)).map(({ token }) => token);
+    assert.deepEqual(seen, [tokens[2]]);
+  });
+
+  test('a session that comes later sees the same queue', async () => {
+    const a = await client();
+    const name = fresh();
+    const units = (weight) => shared(name, { limit: 3, weight });
+    await a.answers(units(2), units(2), units(1));
+    const [b] = [await client()];
+    const all = await b.adapter.query(name);
+    assert.deepEqual(
+      all.map(({ token, weight }) => [token > 0n, weight]),
+      [
+        [true, 2],
+        [false, 2],
+        [false, 1],
+      ],
+    );
+  });
+
+  test('a group of more than a transaction may have fails, and nothing else does', async () => {
+    const a = await client();
+    const group = Array.from({ length: 200 }, () => request(fresh(), { group: 1 }));
+    const single = request(fresh());
+    const answers = await a.adapter.step([...group, single]);
+    assert.deepEqual(new Set(answers.slice(0, -1).map(({ code }) => code)), new Set(['failed']));
+    assert.equal(answers[0].error.code, 'ERR_WEB_LOCKS_TOO_MANY');
+    assert.equal(answers.at(-1).code, 'granted');
+    assert.deepEqual([...(await a.adapter.renew()).mine.keys()], [single.ref]);
+  });
+
+  test('a name that is too long fails alone', async () => {
+    const a = await client();
+    const answers = await a.adapter.step([request('x'.repeat(1_200_000)), request(fresh())]);
+    assert.equal(answers[0].error.code, 'ERR_WEB_LOCKS_TOO_LARGE');
+    assert.equal(answers[1].code, 'granted');
+  });
+
+  test('an endpoint that is away is followed by the next one', async () => {
+    const [url] = server.endpoints;
+    const a = adapterOf({ endpoints: ['http://127.0.0.1:1', url] });
+    await rejectsWith(clientOf(a), 'ERR_WEB_LOCKS_UNREACHABLE');
+    const b = await clientOf(a);
+    assert.deepEqual(await b.answers(request(fresh())), ['granted']);
+  });
+
+  test('a renewal by a leader that was replaced meanwhile is none', async () => {
+    const old = async (url, options) => {
+      const response = await fetch(url, options);
+      if (!url.endsWith('/keepalive')) return response;
+      const answer = await response.json();
+      answer.result.header.raft_term = '1';
+      return new Response(JSON.stringify(answer));
+    };
+    const a = await client({ fetch: old });
+    await assert.rejects(a.adapter.renew(), (error) => {
+      assert.match(error.message, /another leader/);
+      assert.equal(a.adapter.classify(error), 'retry');
+      return true;
+    });
+  });
+
+  test('a watch that is not passed on is told', async () => {
+    const held = async (url, options) =>
+      url.endsWith('/watch') ? new Promise(() => {}) : fetch(url, options);
+    await rejectsWith(client({ fetch: held }), 'ERR_WEB_LOCKS_NO_WATCH');
+  });
+
+  test('what is no JSON gateway of etcd is told, and is not tried again', async () => {
+    const other = async () => new Response('Not Found', { status: 404 });
+    const adapter = adapterOf({ fetch: other });
+    await assert.rejects(clientOf(adapter), (error) => {
+      assert.equal(error.code, 'ERR_WEB_LOCKS_SERVER');
+      assert.equal(adapter.classify(error), 'fatal');
+      return true;
+    });
+  });
+
+  test('user and password are needed where etcd wants them, and a token that is over is renewed', async () => {
+    const own = await startEtcd();
+    const { endpoints } = own;
+    const range = { key: base64('web-locks/'), range_end: base64('web-locks0') };
+    await own.call('auth/user/add', { name: 'root', password: 'r' });
+    await own.call('auth/role/add', { name: 'root' });
+    await own.call('auth/user/grant', { user: 'root', role: 'root' });
+    await own.call('auth/user/add', { name: 'shop', password: 's' });
+    await own.call('auth/role/add', { name: 'locks' });
+    const perm = { permType: 'READWRITE', ...range };
+    await own.call('auth/role/grant', { name: 'locks', perm });
+    await own.call('auth/user/grant', { user: 'shop', role: 'locks' });
+    await own.call('auth/enable');
+    await rejectsWith(client({ endpoints }), 'ERR_WEB_LOCKS_RIGHTS');
+    const wrong = { user: 'shop', password: 'x' };
+    await rejectsWith(client({ endpoints, auth: wrong }), 'ERR_WEB_LOCKS_RIGHTS');
+    const tokens = new Set();
+    /** The server does not know the first token any more. */
+    const forget = (url, options) => {
+      const { authorization } = options.headers;
+      if (authorization) tokens.add(authorization);
+      const isFirst = authorization && tokens.size === 1 && url.endsWith('/txn');
+      if (!isFirst) return fetch(url, options);
+      const headers = { ...options.headers, authorization: 'over' };
+      return fetch(url, { ...options, headers });
+    };
+    const a = await client({ endpoints, auth: { user: 'shop', password: 's' }, fetch: forget });
+    const op = request(fresh());
+    assert.deepEqual(await a.answers(op), ['granted']);
+    assert.equal(tokens.size, 2);
+    assert.deepEqual(await a.answers(end(op)), ['ended']);
+    await a.adapter.close(a.session);
+  });
+});

@@ -1,0 +1,151 @@
+'use strict';
+
+/** Several processes with locks in etcd, and what goes wrong then: see faults.js. */
+
+const assert = require('node:assert/strict');
+const { describe, test } = require('node:test');
+
+const { TTL, WITHIN, faults, judge, leftInTheEnd, stageOf, timeOf, wait } = require('./faults.js');
+const { FaultyProxy } = require('./proxy.js');
+const { lacks, startEtcd } = require('./servers.js');
+
+const base64 = (text) => Buffer.from(text).toString('base64');
+
+/**
+ * What is left at a server: of a bucket that was used nothing but marks. Leases of those who were
+ * killed end by themselves, in up to two `ttl`s.
+ */
+const left = (server) =>
+  leftInTheEnd(async () => {
+    const range = {
+      key: base64('web-locks/1/'),
+      range_end: base64('web-locks/10'),
+      count_only: true,
+    };
+    const { count } = await server.call('kv/range', range);
+    return { keys: Number(count ?? 0) };
+  });
+
+const urlOf = (port) => `http://127.0.0.1:${port}`;
+
+const engine = {
+  name: 'etcd',
+  marksOutlast: true,
+  stride: 149,
+  start: () => startEtcd(),
+  configOf: (port) => ({ endpoints: [urlOf(port)] }),
+  left,
+};
+
+const reasonsOf = (stage) =>
+  stage.events.filter(({ type }) => type === 'told').map(({ reason }) => reason);
+
+/** Has etcd forget all revisions but the last. */
+async function compact(server) {
+  const { header } = await server.call('kv/put', { key: base64('other'), value: '' });
+  await server.call('kv/compaction', { revision: header.revision, physical: true });
+}
+
+describe('etcd, by several processes', { skip: lacks.etcd, timeout: 900_000 }, () => {
+  faults(engine);
+
+  test('what happened in a cut is found, also when etcd has forgotten it', async () => {
+    const own = await engine.start();
+    const proxy = await FaultyProxy.open(own.port);
+    const stage = stageOf(engine, own.port, { ttl: 3 * TTL });
+    const config = engine.configOf(proxy.port);
+    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor({ config })]);
+    const thief = await stage.actor();
+    for (let round = 0; round < 3; round++) {
+      const held = holder.request('name');
+      await held.granted();
+      const mine = waiter.request('mine');
+      await mine.granted();
+      const next = waiter.request('name', {}, 10);
+      await next.asked();
+      stage.fault();
+      proxy.refuse();
+      held.release();
+      await Promise.all([
+        held.settled(),
+        thief.request('mine', { steal: true }, 0).settled(),
+        compact(own),
+      ]);
+      proxy.heal();
+      stage.fault();
+      await Promise.all([next.settled(), mine.settled()]);
+    }
+    await stage.close();
+    await proxy.close();
+    assert.equal(reasonsOf(stage).length, 3);
+    stage.events = stage.events.filter(({ type }) => type !== 'write');
+    judge(stage, { left: await left(own) });
+    await own.stop();
+  });
+
+  describe('of three members', () => {
+    /** A process at a member, which has the others, too. */
+    const configOf = ({ endpoints }, first) => ({
+      endpoints: [...endpoints.slice(first), ...endpoints.slice(0, first)],
+    });
+
+    for (const how of ['ends', 'stands still']) {
+      for (const who of ['that it is connected to', 'that leads']) {
+        test(`the member ${who} ${how}: nobody loses a lock`, async () => {
+          const own = await startEtcd(3);
+          const leader = own.members.indexOf(await own.leader());
+          const first = who === 'that leads' ? leader : (leader + 1) % 3;
+          const config = configOf(own, first);
+          const stage = stageOf(engine, own.port, { ttl: 5 * TTL, config });
+          const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+          const held = holder.request('name');
+          await held.granted();
+          const next = waiter.request('name', {}, 10);
+          await next.asked();
+          stage.fault();
+          const member = own.members[first];
+          if (how === 'ends') await own.stop('SIGKILL', member);
+          else own.signal('SIGSTOP', member);
+          await wait(2 * TTL);
+          held.release();
+          await Promise.all([held.settled(), next.settled()]);
+          if (how === 'ends') await own.start(member);
+          else own.signal('SIGCONT', member);
+          stage.fault();
+          await holder.request('name', {}, 10).settled();
+          await stage.close();
+          assert.deepEqual(reasonsOf(stage), []);
+          judge(stage, { within: 5 * TTL + WITHIN, left: await left(own) });
+          await own.stop();
+        });
+      }
+    }
+
+    test('without a quorum locks are lost, and nothing is granted before that', async () => {
+      const own = await startEtcd(3);
+      const stage = stageOf(engine, own.port, { config: configOf(own, 0) });
+      const [holder, waiter] = await Promise.all([
+        stage.actor(),
+        stage.actor({ config: configOf(own, 2) }),
+      ]);
+      const held = holder.request('name');
+      await held.granted();
+      const next = waiter.request('name', {}, 10);
+      await next.asked();
+      stage.fault();
+      const two = own.members.slice(0, 2);
+      for (const member of two) own.signal('SIGSTOP', member);
+      await wait(6_000);
+      assert.equal(next.known.granted, undefined);
+      for (const member of two) own.signal('SIGCONT', member);
+      stage.fault();
+      await Promise.all([held.settled(), next.settled()]);
+      assert.ok(timeOf(stage, 'told', holder) < timeOf(stage, 'granted', waiter), 'told before');
+      await stage.close();
+      // Sessions whose opening was not answered end by themselves.
+      while ((await left(own)).keys > 0);
+      judge(stage, { within: 3 * WITHIN });
+      await own.stop();
+    });
+  });
+});

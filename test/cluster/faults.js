@@ -1,0 +1,449 @@
+'use strict';
+
+/**
+ * Several processes that share the locks of an engine, to whom happens what happens to processes,
+ * servers and networks. The history is judged (check.js). CLUSTER_SECONDS=600 makes the random one
+ * longer, CLUSTER_STRIDE=1 cuts after every single byte, CLUSTER_SEED repeats it.
+ */
+
+const assert = require('node:assert/strict');
+const { inspect } = require('node:util');
+const { after, afterEach, before, test } = require('node:test');
+
+const { Stage, now } = require('./actors.js');
+const { check } = require('./check.js');
+const { FaultyProxy } = require('./proxy.js');
+const { stopAll } = require('./servers.js');
+
+const TTL = 2_000;
+/** By when who waits is served after the last fault. */
+const WITHIN = 2 * TTL + 2_000;
+
+const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/**
+ * @typedef {object} FaultyEngine
+ * @property {string} name of engines.js
+ * @property {(options?: { isDurable?: boolean }) => Promise<any>} start a server: `port`, `crash`,
+ *   `start`, `signal`, `stop`; durable: a crash loses nothing
+ * @property {boolean} [forgets] whether a crash loses data, if it is not durable
+ * @property {(port: number) => any} configOf what its processes connect by
+ * @property {(server: any, stage: any) => Promise<Record<string, number>>} left what is left at a
+ *   server, at least of a stage
+ * @property {boolean} [marksOutlast] whether marks may last longer than asked, after a restart
+ * @property {number} [seconds] that the random one takes; 15
+ */
+
+const stages = [];
+let buckets = 0;
+
+/**
+ * Processes on a server; each has a bucket name of its own.
+ * @param {FaultyEngine} engine
+ * @param {number} port
+ */
+function stageOf(engine, port, options = {}) {
+  const { name, configOf } = engine;
+  const bucket = `bucket ${++buckets}`;
+  const stage = new Stage({ engine: name, ttl: TTL, bucket, config: configOf(port), ...options });
+  stages.push(stage);
+  if (engine.marksOutlast) stage.note('marks outlast');
+  return stage;
+}
+
+const judge = (stage, more = {}) =>
+  assert.deepEqual(check(stage.events, { within: WITHIN, ...more }), []);
+
+/**
+ * What is left at a server, which may hear of the end of a process a while later.
+ * @param {() => Promise<Record<string, number>>} look
+ */
+async function leftInTheEnd(look) {
+  const end = now() + WITHIN;
+  for (;;) {
+    const left = await look();
+    if (Object.values(left).every((count) => count === 0) || now() > end) return left;
+    await wait(50);
+  }
+}
+
+const timeOf = (stage, type, client) =>
+  stage.events.find((event) => event.type === type && event.id?.startsWith(client.name))?.time;
+
+/**
+ * The tests; to be called in a `describe`.
+ * @param {FaultyEngine} engine
+ */
+function faults(engine) {
+  let server;
+
+  before(async () => {
+    server = await engine.start();
+  });
+
+  afterEach(() => {
+    for (const stage of stages) stage.kill();
+  });
+
+  after(stopAll);
+
+  test('locks pass from process to process in their order, and nothing is left', async () => {
+    const stage = stageOf(engine, server.port);
+    const actors = await Promise.all([stage.actor(), stage.actor(), stage.actor()]);
+    const all = [];
+    for (let round = 0; round < 20; round++) {
+      for (const actor of actors) {
+        all.push(actor.request('name', round % 3 ? {} : { mode: 'shared' }, 1));
+        all.push(actor.request('units', { mode: 'shared', limit: 2 }, 1));
+      }
+    }
+    for (const request of all) await request.settled();
+    await stage.close();
+    judge(stage, { left: await engine.left(server, stage) });
+  });
+
+  test('the locks of a process that is killed go on when its lease has run out', async () => {
+    const stage = stageOf(engine, server.port);
+    const [holder, waiter, next] = await Promise.all([stage.actor(), stage.actor(), stage.actor()]);
+    await holder.request('name').granted();
+    const behind = waiter.request('name');
+    await behind.asked();
+    const last = next.request('name', {}, 10);
+    await waiter.kill();
+    await holder.kill();
+    await last.settled();
+    assert.equal(behind.known.granted, undefined);
+    await stage.close();
+    judge(stage, { left: await engine.left(server, stage) });
+  });
+
+  test('a process that stood still for longer than its lease has lost its lock', async () => {
+    const stage = stageOf(engine, server.port);
+    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+    const held = holder.request('name');
+    await held.granted();
+    holder.stop();
+    const next = waiter.request('name', {}, TTL);
+    await next.granted();
+    await wait(TTL / 2);
+    holder.resume();
+    await held.settled();
+    const told = stage.events.find(({ id, type }) => type === 'told' && id.startsWith(holder.name));
+    assert.equal(told.reason, 'expired', inspect(holder.states));
+    await next.settled();
+    await stage.close();
+    judge(stage, { left: await engine.left(server, stage) });
+  });
+
+  test('of several processes one runs once, again if it was killed or cut off meanwhile', async () => {
+    const proxy = await FaultyProxy.open(server.port);
+    const stage = stageOf(engine, server.port);
+    const killed = await stage.actor();
+    const cut = await stage.actor({ config: engine.configOf(proxy.port) });
+    const others = await Promise.all([stage.actor(), stage.actor()]);
+    const job = (actor, duration) => actor.request('job', { keep: 3_600_000 }, duration);
+    await job(killed).granted();
+    const second = job(cut);
+    await second.asked();
+    const rest = others.map((actor) => job(actor, 10));
+    await killed.kill();
+    await second.granted();
+    stage.fault();
+    proxy.stall();
+    await Promise.all([second.settled(), ...rest.map((request) => request.settled())]);
+    proxy.heal();
+    stage.fault();
+    await job(cut, 10).settled();
+    await stage.close();
+    await proxy.close();
+    const settled = stage.events.filter(({ type }) => type === 'settled');
+    assert.deepEqual(settled.map(({ ran, error }) => ran ?? /^\w+/.exec(error)[0]).sort(), [
+      'AbortError',
+      false,
+      false,
+      true,
+    ]);
+    judge(stage, { left: await engine.left(server, stage) });
+  });
+
+  test('a release that marks survives a cut after any number of bytes', async () => {
+    const proxy = await FaultyProxy.open(server.port);
+    const stage = stageOf(engine, proxy.port);
+    const actor = await stage.actor();
+    const stride = Number(process.env.CLUSTER_STRIDE ?? 61);
+    let jobs = 0;
+    const run = async () => {
+      const name = `job ${++jobs}`;
+      for (let i = 0; i < 2; i++) await actor.request(name, { keep: 3_600_000 }, 0).settled();
+    };
+    for (const direction of ['up', 'down']) {
+      const { [direction]: begin } = proxy.bytes;
+      await run();
+      const length = proxy.bytes[direction] - begin;
+      for (let bytes = 1; bytes <= length; bytes += stride) {
+        stage.fault();
+        proxy.cutAfter(bytes, direction);
+        await run();
+      }
+      proxy.cutAfter(Number.POSITIVE_INFINITY, direction);
+    }
+    await stage.close();
+    await proxy.close();
+    const settled = stage.events.filter(({ type }) => type === 'settled');
+    assert.deepEqual(
+      settled.map(({ ran }) => ran),
+      settled.map((_, i) => i % 2 === 0),
+    );
+    judge(stage, { left: await engine.left(server, stage) });
+  });
+
+  test('a thief takes the lock of a process that stands still', async () => {
+    const stage = stageOf(engine, server.port);
+    const [holder, thief] = await Promise.all([stage.actor(), stage.actor()]);
+    const held = holder.request('name');
+    await held.granted();
+    holder.stop();
+    await thief.request('name', { steal: true }, 10).settled();
+    holder.resume();
+    await held.settled();
+    assert.equal(stage.events.find(({ type }) => type === 'told').reason, 'stolen');
+    await stage.close();
+    // A theft is told after the thief has the lock: until then only the token tells.
+    stage.events = stage.events.filter(({ type }) => type !== 'write');
+    judge(stage, { left: await engine.left(server, stage) });
+  });
+
+  for (const [what, drops] of Object.entries({
+    'both directions': {},
+    'what it says': { down: false },
+    'what it hears': { up: false },
+  })) {
+    test(`who is cut off is told before the next is granted: ${what}`, async () => {
+      const proxy = await FaultyProxy.open(server.port);
+      const stage = stageOf(engine, server.port);
+      const config = engine.configOf(proxy.port);
+      const [holder, waiter] = await Promise.all([stage.actor({ config }), stage.actor()]);
+      const held = holder.request('name');
+      await held.granted();
+      stage.fault();
+      proxy.stall(drops);
+      const next = waiter.request('name', {}, TTL);
+      await next.granted();
+      assert.ok(timeOf(stage, 'told', holder) < timeOf(stage, 'granted', waiter), 'told before');
+      const again = holder.request('name', {}, 10);
+      proxy.heal();
+      stage.fault();
+      await Promise.all([again.settled(), next.settled()]);
+      await stage.close();
+      await proxy.close();
+      judge(stage, { left: await engine.left(server, stage) });
+    });
+  }
+
+  test('a lease that is believed in for too long is noticed by this test', async () => {
+    const proxy = await FaultyProxy.open(server.port);
+    const stage = stageOf(engine, server.port);
+    const config = engine.configOf(proxy.port);
+    const rules = { margin: 1.6 };
+    const [holder, waiter] = await Promise.all([stage.actor({ config, rules }), stage.actor()]);
+    await holder.request('name').granted();
+    proxy.stall();
+    const next = waiter.request('name');
+    await next.granted();
+    await holder.until(() => holder.states.some(({ state }) => state === 'lost'));
+    next.release();
+    proxy.heal();
+    await next.settled();
+    await stage.close();
+    await proxy.close();
+    assert.match(check(stage.events).join(), /is held when/);
+  });
+
+  test('cuts cost nobody his lock, and answers that are late neither', async () => {
+    const proxy = await FaultyProxy.open(server.port);
+    const stage = stageOf(engine, proxy.port, { ttl: 3 * TTL });
+    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+    const held = holder.request('name');
+    await held.granted();
+    const next = waiter.request('name', {}, 10);
+    for (let round = 0; round < 5; round++) {
+      await wait(100);
+      stage.fault();
+      proxy.cut();
+    }
+    proxy.delay(100);
+    await wait(2 * TTL);
+    held.release();
+    await Promise.all([held.settled(), next.settled()]);
+    proxy.heal();
+    await stage.close();
+    await proxy.close();
+    assert.equal(
+      stage.events.find(({ type }) => type === 'told'),
+      undefined,
+    );
+    judge(stage, { left: await engine.left(server, stage) });
+  });
+
+  test('a request and a release survive a cut after any number of bytes', async () => {
+    const proxy = await FaultyProxy.open(server.port);
+    const stage = stageOf(engine, proxy.port);
+    const actor = await stage.actor();
+    const stride = Number(process.env.CLUSTER_STRIDE ?? engine.stride ?? 41);
+    for (const direction of ['up', 'down']) {
+      const { [direction]: begin } = proxy.bytes;
+      await actor.request('name', {}, 0).settled();
+      const length = proxy.bytes[direction] - begin;
+      for (let bytes = 1; bytes <= length; bytes += stride) {
+        stage.fault();
+        proxy.cutAfter(bytes, direction);
+        await actor.request('name', {}, 0).settled();
+      }
+      proxy.cutAfter(Number.POSITIVE_INFINITY, direction);
+    }
+    await stage.close();
+    await proxy.close();
+    assert.equal(stage.events.filter(({ error }) => error).length, 0);
+    judge(stage, { left: await engine.left(server, stage) });
+  });
+
+  test('a server that crashes and comes back costs nobody his lock', async () => {
+    const own = await engine.start({ isDurable: true });
+    const stage = stageOf(engine, own.port, { ttl: 3 * TTL });
+    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+    const held = holder.request('name');
+    await held.granted();
+    const next = waiter.request('name', {}, 10);
+    stage.fault();
+    await own.crash();
+    await own.start();
+    stage.fault();
+    held.release();
+    await Promise.all([held.settled(), next.settled()]);
+    await stage.close();
+    assert.equal(
+      stage.events.find(({ type }) => type === 'told'),
+      undefined,
+    );
+    // It may grant nothing for one lease.
+    judge(stage, { within: WITHIN + 3 * TTL, left: await engine.left(own, stage) });
+    await own.stop();
+  });
+
+  test('a server that is away, or stands still, for longer than a lease loses locks', async () => {
+    const own = await engine.start();
+    const stage = stageOf(engine, own.port);
+    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+    for (const away of ['crash', 'stop']) {
+      const held = holder.request('name');
+      await held.granted();
+      const next = waiter.request('name', {}, TTL);
+      stage.fault();
+      if (away === 'crash') await own.crash();
+      else own.signal('SIGSTOP');
+      await held.settled();
+      await wait(TTL / 2);
+      if (away === 'crash') await own.start();
+      else own.signal('SIGCONT');
+      stage.fault();
+      await next.settled();
+    }
+    await stage.close();
+    // The next one may lose it, too, if the machine is too busy for its renewals.
+    const told = stage.events.filter(({ type }) => type === 'told');
+    const ofHolder = told.filter(({ id }) => id.startsWith(holder.name));
+    assert.deepEqual(
+      ofHolder.map(({ reason }) => reason),
+      ['unreachable', 'unreachable'],
+    );
+    judge(stage, { left: await engine.left(own, stage) });
+    await own.stop();
+  });
+
+  test('whatever happens, one holds a lock, and everybody is served', async (context) => {
+    const seconds = Number(process.env.CLUSTER_SECONDS ?? engine.seconds ?? 15);
+    const random = generator(Number(process.env.CLUSTER_SEED ?? Date.now() % 1e9));
+    context.diagnostic(`CLUSTER_SEED=${random.seed}`);
+    const own = await engine.start();
+    const stage = stageOf(engine, own.port);
+    const proxies = [];
+    const start = async () => {
+      const proxy = await FaultyProxy.open(own.port);
+      proxies.push(proxy);
+      const actor = await stage.actor({ config: engine.configOf(proxy.port) });
+      return { actor, proxy };
+    };
+    const clients = await Promise.all(Array.from({ length: 4 }, start));
+    const pick = (list) => list[Math.floor(random() * list.length)];
+    const requests = [];
+    const ask = () => {
+      const { actor } = pick(clients);
+      const options = pick([{}, {}, { mode: 'shared' }, { ifAvailable: true }]);
+      const limited = { mode: 'shared', limit: 3, weight: 1 + Math.floor(random() * 3) };
+      const duration = random() < 0.05 ? 2 * TTL * random() : 30 * random();
+      const what = pick(['a', 'b', 'units', 'job']);
+      const given = { units: limited, job: { keep: 300 } }[what] ?? options;
+      requests.push({ actor, request: actor.request(what, given, duration) });
+    };
+    const faults = [
+      ({ proxy }) => proxy.cut(),
+      async ({ proxy }) => {
+        proxy.stall(pick([{}, { up: false }, { down: false }]));
+        await wait(2 * TTL * random());
+        proxy.heal();
+      },
+      async ({ proxy }) => {
+        proxy.delay(TTL * random());
+        await wait(TTL * random());
+        proxy.heal();
+      },
+      async ({ actor }) => {
+        actor.stop();
+        await wait(2 * TTL * random());
+        actor.resume();
+      },
+      async (client) => {
+        clients.splice(clients.indexOf(client), 1);
+        await client.actor.kill();
+        clients.push(await start());
+      },
+      async () => {
+        await own.crash();
+        if (engine.forgets) stage.note('forgot');
+        await wait(TTL * random());
+        await own.start();
+      },
+    ];
+    const until = now() + seconds * 1_000;
+    while (now() < until) {
+      const asking = setInterval(ask, 25);
+      await wait(500 * random());
+      stage.fault();
+      await pick(faults)(pick(clients));
+      stage.fault();
+      clearInterval(asking);
+    }
+    for (const { actor, request } of requests) {
+      if (!actor.isEnded) await request.settled();
+    }
+    await stage.close();
+    for (const proxy of proxies) await proxy.close();
+    const grants = stage.events.filter(({ type }) => type === 'granted').length;
+    context.diagnostic(`${grants} grants`);
+    judge(stage, { within: 2 * WITHIN });
+    await own.stop();
+  });
+}
+
+/** Numbers from 0 to 1 that a seed makes. */
+function generator(seed) {
+  let state = seed;
+  const next = () => {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+    return state / 2 ** 31;
+  };
+  next.seed = seed;
+  return next;
+}
+
+module.exports = { TTL, WITHIN, faults, judge, leftInTheEnd, stageOf, timeOf, wait };

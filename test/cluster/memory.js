@@ -1,0 +1,525 @@
+'use strict';
+
+/**
+ * An engine in memory, for tests and as an example of an adapter (docs/ADAPTERS.md): a server with
+ * a clock of its own, which can be stopped and restarted, with its data and without, and an adapter
+ * that talks to it by a link that can delay, drop, repeat, stall and be cut.
+ */
+
+const {
+  ENDED,
+  NOT_MARKED,
+  QUEUED,
+  QUEUE_FULL,
+  UNAVAILABLE,
+  granted,
+  otherLimit,
+} = require('../../lib/cluster/adapter.js');
+
+const fault = (message, code) => Object.assign(new Error(message), { code });
+const dead = () => fault('The session has expired.', 'DEAD');
+const stale = () => fault('The connection was replaced.', 'STALE');
+const cut = () => fault('The connection was cut.', 'CUT');
+
+/** What the server knows, and what it does. Calls are atomic, and throw `dead`, `stale`. */
+class MemoryServer {
+  #rules;
+  #sessions = new Map();
+  #names = new Map();
+  /** Names that are marked: `{ until, session, ref }`. */
+  #marks = new Map();
+  #numbers = 0;
+  #tokens = 0n;
+  #grantsFrom = 0;
+  #ttl;
+  #hints = [];
+  /** Every grant there ever was: `{ name, ref, clientId, ticket, token }`. */
+  log = [];
+  isDown = false;
+
+  /**
+   * @param machine that it runs on
+   * @param rules for tests that take one away: `quarantine`, `connections`
+   */
+  constructor(machine, { ttl = 10_000, quarantine = true, connections = true } = {}) {
+    this.machine = machine;
+    this.#ttl = ttl;
+    this.#rules = { quarantine, connections };
+  }
+
+  #now() {
+    return this.machine.monotonic();
+  }
+
+  /** Restarts: connections are gone; without the data sessions and locks, too. */
+  restart({ data = true } = {}) {
+    for (const { link } of this.#sessions.values()) link?.cut();
+    if (data) return;
+    this.#sessions.clear();
+    this.#names.clear();
+    this.#marks.clear();
+    this.#tokens += 1_000_000n;
+    if (this.#rules.quarantine) this.#grantsFrom = this.#now() + this.#ttl;
+  }
+
+  /** A replica takes over that has not got the last grants: it has them as requests, or not. */
+  failOver(isMissing) {
+    for (const { link } of this.#sessions.values()) link?.cut();
+    this.#tokens += 1_000_000n;
+    if (this.#rules.quarantine) this.#grantsFrom = this.#now() + this.#ttl;
+    for (const [name, queue] of this.#names) {
+      queue.rows = queue.rows.filter((row) => row.token === 0n || !isMissing(row));
+      if (queue.rows.length === 0) this.#names.delete(name);
+    }
+  }
+
+  open(info, ttl, link) {
+    this.#ttl = ttl;
+    const id = `s${++this.#numbers}`;
+    this.#sessions.set(id, { id, info, link, connection: 1, expires: this.#now() + ttl });
+    return { session: id, ttl };
+  }
+
+  hello(id, link) {
+    const session = this.#alive(id);
+    session.link = link;
+    return ++session.connection;
+  }
+
+  #isAlive(id) {
+    const session = this.#sessions.get(id);
+    return session !== undefined && session.expires > this.#now();
+  }
+
+  #alive(id, connection) {
+    if (!this.#isAlive(id)) throw dead();
+    const session = this.#sessions.get(id);
+    const isStale = connection !== undefined && session.connection !== connection;
+    if (isStale && this.#rules.connections) throw stale();
+    return session;
+  }
+
+  get #isQuarantined() {
+    return this.#now() < this.#grantsFrom;
+  }
+
+  step(id, connection, ops) {
+    const session = this.#alive(id, connection);
+    const answers = [];
+    for (let i = 0; i < ops.length; i++) {
+      const { group, kind } = ops[i];
+      let count = 1;
+      while (group && ops[i + count]?.group === group) count++;
+      const part = ops.slice(i, i + count);
+      const refusals = kind === 'ifAvailable' && this.#refuseAll(session, part);
+      answers.push(...(refusals || part.map((op) => this.#do(session, op))));
+      i += count - 1;
+    }
+    const asked = new Set(ops.filter(({ kind }) => kind !== 'end').map(({ ref }) => ref));
+    // What the answers tell is not told by a hint.
+    const isAnswered = ({ to, ref, token }) =>
+      to === id && asked.has(ref) && answers.some((answer) => token && answer.token === token);
+    this.#send((hint) => !isAnswered(hint));
+    return answers;
+  }
+
+  /** Answers if one of a group is not available; undefined if all are. */
+  #refuseAll(session, ops) {
+    for (const { name } of ops) this.#bury(name);
+    const refusals = ops.map((op) => this.#refuse(session, op));
+    if (refusals.every((answer) => answer === undefined)) return undefined;
+    return refusals.map((answer) => answer ?? UNAVAILABLE);
+  }
+
+  #find(id, { kind, name, ref }) {
+    const rows = this.#names.get(name)?.rows ?? [];
+    // Most are new, and come after the last one; thieves do not.
+    const last = rows.at(-1);
+    if (kind !== 'steal' && last?.session === id && last.ref < ref) return undefined;
+    return rows.find((row) => row.session === id && row.ref === ref);
+  }
+
+  #do(session, op) {
+    if (op.kind === 'end') return this.#end(session, op);
+    this.#bury(op.name);
+    const known = this.#find(session.id, op);
+    if (known) return known.token ? granted(known.token) : QUEUED;
+    const refusal = this.#refuse(session, op);
+    if (refusal) return refusal;
+    const queue = this.#names.get(op.name) ?? { rows: [], limit: undefined };
+    this.#names.set(op.name, queue);
+    const row = {
+      ...op,
+      session: session.id,
+      clientId: session.info.clientId,
+      ticket: ++this.#numbers,
+      token: 0n,
+      asked: this.#now(),
+      granted: 0,
+    };
+    if (op.kind === 'steal') this.#rob(queue, row);
+    else queue.rows.push(row);
+    if (op.mode === 'shared') queue.limit ??= op.limit;
+    this.#process(op.name);
+    return row.token ? granted(row.token) : QUEUED;
+  }
+
+  #rob(queue, thief) {
+    const held = queue.rows.filter(({ token }) => token);
+    for (const { session, ref } of held) this.#hint(session, { ref, thief: thief.clientId });
+    queue.rows = [thief, ...queue.rows.filter(({ token }) => !token)];
+  }
+
+  #refuse(session, op) {
+    const { kind, mode, limit, maxPending } = op;
+    const queue = this.#names.get(op.name);
+    if (kind === 'steal' || this.#find(session.id, op)) return undefined;
+    const isOther = mode === 'shared' && (queue?.limit ?? limit) !== limit;
+    if (isOther) return otherLimit(queue.limit);
+    if (this.#fits(queue?.rows ?? [], op)) return undefined;
+    if (kind === 'ifAvailable') return UNAVAILABLE;
+    if (maxPending < 0) return undefined;
+    const pending = (queue?.rows ?? []).filter(({ token }) => !token).length;
+    return pending >= maxPending ? QUEUE_FULL : undefined;
+  }
+
+  /** Whether a request is granted behind these rows. */
+  #fits(rows, { mode, limit, weight }) {
+    if (this.#isQuarantined) return false;
+    if (rows.length === 0) return true;
+    if (!rows.at(-1).token) return false;
+    const areShared = rows.every((row) => row.token && row.mode === 'shared');
+    if (!areShared || mode !== 'shared') return false;
+    return limit === 0 || rows.reduce((sum, row) => sum + row.weight, weight) <= limit;
+  }
+
+  #end(session, { ref, name, keep }) {
+    if (keep > 0 && !this.#mark(session, ref, name, keep)) return NOT_MARKED;
+    const names = name === undefined ? [...this.#names.keys()] : [name];
+    for (const one of names)
+      this.#remove(one, (row) => row.session === session.id && row.ref === ref);
+    return ENDED;
+  }
+
+  /** Whether it is marked now by who holds the lock, or was by the same operation before. */
+  #mark({ id }, ref, name, keep) {
+    const rows = this.#names.get(name)?.rows ?? [];
+    if (rows.some((row) => row.token && row.session === id && row.ref === ref)) {
+      this.#marks.set(name, { until: this.#now() + keep, session: id, ref });
+    }
+    const mark = this.#marks.get(name);
+    return mark?.session === id && mark.ref === ref;
+  }
+
+  #remove(name, isGone) {
+    const queue = this.#names.get(name);
+    const rows = queue?.rows.filter((row) => !isGone(row));
+    if (!rows || rows.length === queue.rows.length) return;
+    queue.rows = rows;
+    this.#process(name);
+  }
+
+  get #hasDead() {
+    for (const id of this.#sessions.keys()) if (!this.#isAlive(id)) return true;
+    return false;
+  }
+
+  /** Those who are dead do not count. */
+  #bury(name) {
+    if (!this.#hasDead) return;
+    this.#remove(name, (row) => !this.#isAlive(row.session));
+  }
+
+  /** @param hasDead whether there may be rows of those who are dead */
+  #process(name, hasDead = this.#hasDead) {
+    const queue = this.#names.get(name);
+    if (hasDead) queue.rows = queue.rows.filter((row) => this.#isAlive(row.session));
+    if (queue.rows.length === 0) this.#names.delete(name);
+    for (let i = 0; i < queue.rows.length; i++) {
+      const row = queue.rows[i];
+      if (row.token) continue;
+      if (!this.#fits(queue.rows.slice(0, i), row)) return;
+      row.token = ++this.#tokens;
+      row.granted = this.#now();
+      const { clientId, ref, ticket, token, session } = row;
+      this.log.push({ name, clientId, ref, ticket, token });
+      this.#hint(session, { ref, token });
+    }
+  }
+
+  #hint(session, hint) {
+    this.#hints.push({ to: session, ...hint });
+  }
+
+  #send(isWanted = () => true) {
+    const hints = this.#hints.filter(isWanted);
+    this.#hints = [];
+    for (const { to, ...hint } of hints) this.#sessions.get(to)?.link?.push(hint);
+  }
+
+  marked(name) {
+    const now = this.#now();
+    for (const [one, { until }] of this.#marks) if (until <= now) this.#marks.delete(one);
+    return this.#marks.has(name);
+  }
+
+  renew(id, connection) {
+    if (!this.#isAlive(id)) {
+      return { alive: false, mine: new Map(), nextExpiryIn: Number.POSITIVE_INFINITY, grantsIn: 0 };
+    }
+    const session = this.#alive(id, connection);
+    session.expires = this.#now() + this.#ttl;
+    const mine = new Map();
+    for (const { rows } of this.#names.values()) {
+      for (const row of rows) if (row.session === id) mine.set(row.ref, row.token);
+    }
+    const others = [...this.#sessions.values()].filter((other) => other !== session);
+    const nextExpiryIn = Math.min(...others.map(({ expires }) => expires)) - this.#now();
+    return {
+      alive: true,
+      mine,
+      nextExpiryIn,
+      grantsIn: Math.max(this.#grantsFrom - this.#now(), 0),
+    };
+  }
+
+  sweep() {
+    for (const id of [...this.#sessions.keys()]) if (!this.#isAlive(id)) this.#sessions.delete(id);
+    for (const name of [...this.#names.keys()]) this.#process(name, true);
+    this.#send();
+  }
+
+  close(id) {
+    this.#sessions.delete(id);
+    this.sweep();
+  }
+
+  query(name) {
+    const now = this.#now();
+    const entries = [];
+    for (const [one, { rows }] of this.#names) {
+      if (name !== undefined && one !== name) continue;
+      for (const { mode, token, label, limit, weight, asked, granted: since, session } of rows) {
+        if (!this.#isAlive(session)) continue;
+        const { version: _, ...info } = this.#sessions.get(session).info;
+        const waited = (token ? since : now) - asked;
+        const held = token ? now - since : 0;
+        entries.push({ name: one, mode, token, label, limit, weight, waited, held, ...info });
+      }
+    }
+    return entries;
+  }
+
+  /** What is left: nothing, if all is given back. */
+  get left() {
+    const rows = [...this.#names.values()].reduce((sum, queue) => sum + queue.rows.length, 0);
+    return { sessions: [...this.#sessions.keys()].filter((id) => this.#isAlive(id)).length, rows };
+  }
+}
+
+/**
+ * A connection. What is sent in one direction arrives in order. A cut one may still deliver what
+ * was on its way to the server.
+ */
+class Link {
+  #network;
+  #isOpen = true;
+  #arrival = 0;
+  #replies = 0;
+  /** Rejects what is not answered. */
+  #waiting = new Set();
+  onHint = () => {};
+  onDown = () => {};
+
+  constructor(network) {
+    this.#network = network;
+  }
+
+  /** Calls the server; the promise settles with its answer. */
+  call(work) {
+    const { server, world } = this.#network;
+    return new Promise((resolve, reject) => {
+      if (!this.#isOpen || this.#network.isCut) {
+        reject(cut());
+        return;
+      }
+      this.#waiting.add(reject);
+      const deliver = () => {
+        if (server.isDown) return;
+        const reply = answerOf(work);
+        this.#deliver(() => {
+          if (!this.#waiting.delete(reject)) return;
+          if (reply.error) reject(reply.error);
+          else resolve(reply.value);
+        });
+      };
+      const fate = this.#network.fate('call');
+      this.#arrival = Math.max(this.#arrival, world.now + fate.delay);
+      const wait = this.#arrival - world.now;
+      if (!fate.isLost) world.after(wait, () => server.machine.run(deliver));
+      if (fate.isTwice) world.after(wait, () => server.machine.run(deliver));
+    });
+  }
+
+  push(hint) {
+    this.#deliver(() => this.onHint(hint));
+  }
+
+  /** From the server to the process. */
+  #deliver(arrive) {
+    const { machine, world } = this.#network;
+    const { delay, isLost } = this.#network.fate('reply');
+    if (isLost) return;
+    this.#replies = Math.max(this.#replies, world.now + delay);
+    world.after(this.#replies - world.now, () => {
+      machine.run(() => {
+        if (this.#isOpen) arrive();
+      });
+    });
+  }
+
+  /** Nothing comes back any more. */
+  close() {
+    this.#isOpen = false;
+    this.#waiting.clear();
+    this.#network.links.delete(this);
+  }
+
+  cut() {
+    if (!this.#isOpen) return;
+    const waiting = [...this.#waiting];
+    this.close();
+    this.#network.machine.run(() => {
+      for (const reject of waiting) reject(cut());
+      this.onDown(cut());
+    });
+  }
+}
+
+function answerOf(work) {
+  try {
+    return { value: work() };
+  } catch (error) {
+    return { error };
+  }
+}
+
+/** A process's way to the server, and its faults. */
+class Network {
+  links = new Set();
+  /** Nothing can be sent. */
+  isCut = false;
+  /** What is sent is lost, and nobody is told; by direction. */
+  drops = { call: false, reply: false };
+  /** Milliseconds, each way. */
+  delay = 1;
+  /** Each call arrives twice. */
+  isTwice = false;
+  /** Says what happens to a message: `{ delay, isLost, isTwice }`. */
+  fate = (direction) => ({
+    delay: this.delay,
+    isLost: this.drops[direction],
+    isTwice: this.isTwice,
+  });
+
+  constructor(world, machine, server) {
+    this.world = world;
+    this.machine = machine;
+    this.server = server;
+  }
+
+  connect() {
+    const link = new Link(this);
+    this.links.add(link);
+    return link;
+  }
+
+  cut() {
+    for (const link of [...this.links]) link.cut();
+  }
+}
+
+class MemoryAdapter {
+  id = 'memory';
+  can = { limits: true, groups: true, marks: true };
+  events;
+  #network;
+  #server;
+  #session = '';
+  #connection = 1;
+  #link;
+
+  constructor(network) {
+    this.#network = network;
+    this.#server = network.server;
+  }
+
+  #connect() {
+    this.#link?.close();
+    const link = this.#network.connect();
+    this.#link = link;
+    link.onHint = ({ ref, token, thief }) => {
+      if (token) this.events.granted(ref, token);
+      else this.events.stolen(ref, thief);
+    };
+    return link;
+  }
+
+  async open(info, ttl) {
+    const link = this.#connect();
+    const opened = await link.call(() => this.#server.open(info, ttl, link));
+    if (link !== this.#link) throw cut();
+    this.#session = opened.session;
+    this.#connection = 1;
+    link.onDown = (error) => this.events.down(error);
+    return opened;
+  }
+
+  async hello() {
+    const link = this.#connect();
+    const session = this.#session;
+    const connection = await link.call(() => this.#server.hello(session, link));
+    if (link !== this.#link) throw cut();
+    this.#connection = connection;
+    link.onDown = (error) => this.events.down(error);
+  }
+
+  step(ops) {
+    const session = this.#session;
+    const connection = this.#connection;
+    return this.#link.call(() => this.#server.step(session, connection, ops));
+  }
+
+  renew() {
+    const session = this.#session;
+    const connection = this.#connection;
+    return this.#link.call(() => this.#server.renew(session, connection));
+  }
+
+  sweep() {
+    return this.#link.call(() => this.#server.sweep());
+  }
+
+  close(session) {
+    return this.#link.call(() => this.#server.close(session));
+  }
+
+  query(name) {
+    return this.#link.call(() => this.#server.query(name));
+  }
+
+  marked(name) {
+    return this.#link.call(() => this.#server.marked(name));
+  }
+
+  async dispose() {
+    this.#link?.close();
+  }
+
+  classify({ code }) {
+    if (code === 'DEAD') return 'dead';
+    return code === 'FATAL' ? 'fatal' : 'retry';
+  }
+}
+
+module.exports = { MemoryAdapter, MemoryServer, Network };

@@ -1,0 +1,215 @@
+'use strict';
+
+/** Run once, by the session: what becomes of the mark, whatever happens to the server. */
+
+const assert = require('node:assert/strict');
+const { test } = require('node:test');
+const { deferred } = require('../helpers/locks.js');
+const { Cluster, TTL } = require('./setup.js');
+
+const HOUR = 3_600_000;
+const NOT_RUN = { ran: false, value: undefined };
+
+/** Asks, and does not wait: `{ lock, value, error, isSettled, end }`. */
+function once(client, name, options = {}) {
+  const ended = deferred();
+  const asked = { lock: undefined, isSettled: false, end: ended.resolve };
+  client.locks
+    .once(name, { keep: HOUR, ...options }, (lock) => {
+      asked.lock = lock;
+      return ended.promise;
+    })
+    .then(
+      (value) => Object.assign(asked, { isSettled: true, value }),
+      (error) => Object.assign(asked, { isSettled: true, error }),
+    );
+  return asked;
+}
+
+const settled = (cluster, asked) => cluster.world.until(() => asked.isSettled);
+
+/** Asks, and runs. */
+async function running(cluster, client, options) {
+  const asked = once(client, 'a', options);
+  await cluster.world.until(() => asked.lock);
+  return asked;
+}
+
+/** What somebody who asks now finds. */
+async function isMarked(cluster, client) {
+  const asked = once(client, 'a', { keep: 1 });
+  asked.end();
+  await settled(cluster, asked);
+  assert.equal(asked.error, undefined);
+  return !asked.value.ran;
+}
+
+test('of all who ask one runs, the others wait for it and do not', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const first = await running(cluster, one);
+  const others = [once(two, 'a'), once(one, 'a')];
+  await cluster.world.advance(100);
+  assert.ok(others.every(({ isSettled }) => !isSettled));
+  first.end('value');
+  await settled(cluster, first);
+  for (const other of others) {
+    await settled(cluster, other);
+    assert.deepEqual([other.value, other.lock], [NOT_RUN, undefined]);
+  }
+  assert.deepEqual(first.value, { ran: true, value: 'value' });
+  await cluster.close();
+  assert.deepEqual(cluster.server.left, { sessions: 0, rows: 0 });
+});
+
+test('the mark is over when the clock of the server says so', async () => {
+  const cluster = new Cluster({ clock: { rate: 1.05 } });
+  const [one, two] = [await cluster.client(), await cluster.client({ clock: { rate: 0.95 } })];
+  const first = await running(cluster, one, { keep: HOUR });
+  first.end();
+  await settled(cluster, first);
+  await cluster.world.advance(HOUR / 1.05 - 1000);
+  assert.equal(await isMarked(cluster, two), true);
+  await cluster.world.advance(1000);
+  assert.equal(await isMarked(cluster, two), false);
+  await cluster.close();
+});
+
+test('a lock that is lost while the function runs marks nothing, and it rejects', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const first = await running(cluster, one);
+  const second = once(two, 'a');
+  one.network.isCut = true;
+  one.network.cut();
+  await settled(cluster, first);
+  assert.equal(first.error.reason, 'unreachable');
+  await cluster.world.until(() => second.lock);
+  first.end('too late');
+  one.network.isCut = false;
+  second.end();
+  await settled(cluster, second);
+  assert.equal(second.value.ran, true);
+  await cluster.close();
+});
+
+test('a release whose reply is lost is made again, and has marked the name', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const first = await running(cluster, one);
+  one.network.drops.reply = true;
+  first.end('value');
+  await cluster.world.advance(100);
+  assert.equal(await isMarked(cluster, two), true);
+  one.network.cut();
+  one.network.drops.reply = false;
+  await settled(cluster, first);
+  assert.deepEqual(first.value, { ran: true, value: 'value' });
+  await cluster.close();
+});
+
+test('a release that is never answered rejects: nobody knows whether it has marked', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const first = await running(cluster, client);
+  client.network.drops.call = true;
+  first.end('value');
+  await settled(cluster, first);
+  assert.equal(first.error.name, 'AbortError');
+  assert.equal(first.error.reason, 'unreachable');
+  client.network.drops.call = false;
+  await cluster.world.until(() => client.backend.state === 'open');
+  assert.equal(await isMarked(cluster, client), false);
+  await cluster.close();
+});
+
+test('a theft that is not heard of before the release is found by it', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client({ name: 'thief' })];
+  const first = await running(cluster, one);
+  one.network.delay = 500;
+  const thief = await cluster.hold(two, 'a', { steal: true });
+  first.end('value');
+  await settled(cluster, first);
+  assert.equal(first.error.clientId, 'thief');
+  await cluster.release(thief);
+  assert.equal(await isMarked(cluster, two), false);
+  await cluster.close();
+});
+
+test('who cannot ask for the mark waits for the server, and runs then', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const { marked } = client.adapter;
+  let asked = 0;
+  client.adapter.marked = function (name) {
+    if (++asked === 1) client.network.cut();
+    return marked.call(this, name);
+  };
+  const first = await running(cluster, client);
+  assert.equal(asked, 2);
+  first.end();
+  await settled(cluster, first);
+  assert.equal(first.value.ran, true);
+  await cluster.close();
+});
+
+test('who loses the lock before the answer does not run', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  client.adapter.marked = () => new Promise(() => {});
+  const first = once(client, 'a');
+  const { hello } = client.adapter;
+  client.adapter.hello = () => new Promise(() => {});
+  await settled(cluster, first);
+  assert.equal(first.error.reason, 'unreachable');
+  await cluster.world.advance(TTL);
+  assert.equal(first.lock, undefined);
+  client.adapter.hello = hello;
+  await cluster.close();
+});
+
+test('a server that has lost its data has lost the mark', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const first = await running(cluster, client);
+  first.end();
+  await settled(cluster, first);
+  cluster.server.restart({ data: true });
+  assert.equal(await isMarked(cluster, client), true);
+  cluster.server.restart({ data: false });
+  assert.equal(await isMarked(cluster, client), false);
+  await cluster.close();
+});
+
+test('closing the bucket while it is released rejects', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const first = await running(cluster, client);
+  first.end();
+  await cluster.world.advance(0.5);
+  await cluster.close();
+  assert.equal(first.error.reason, 'closed');
+});
+
+test('a function that fails marks nothing', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const first = await running(cluster, client);
+  first.end(Promise.reject(new Error('mine')));
+  await settled(cluster, first);
+  assert.equal(first.error.message, 'mine');
+  assert.equal(await isMarked(cluster, client), false);
+  await cluster.close();
+});
+
+test('an engine without marks says so', async () => {
+  const cluster = new Cluster();
+  const wrap = (adapter) => Object.assign(adapter, { can: { limits: true, groups: true } });
+  const client = await cluster.client({ wrap });
+  await assert.rejects(
+    client.locks.once('a', { keep: 1 }, () => {}),
+    { name: 'NotSupportedError' },
+  );
+  await cluster.close();
+});

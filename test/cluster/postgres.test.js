@@ -1,0 +1,106 @@
+'use strict';
+
+/** Several processes with locks in PostgreSQL, and what goes wrong then: see faults.js. */
+
+const assert = require('node:assert/strict');
+const { inspect } = require('node:util');
+const { describe, test } = require('node:test');
+
+const pg = require('pg');
+
+const { now } = require('./actors.js');
+const { TTL, WITHIN, faults, judge, leftInTheEnd, stageOf, timeOf, wait } = require('./faults.js');
+const { FaultyProxy } = require('./proxy.js');
+const { lacks, startPostgres, startStandby } = require('./servers.js');
+
+/** How many rows of a server are left. */
+async function rowsLeft({ config }) {
+  const client = new pg.Client(config);
+  await client.connect();
+  const count = `SELECT
+    (SELECT count(*)::int FROM web_locks.session) AS sessions,
+    (SELECT count(*)::int FROM web_locks.request) AS requests,
+    (SELECT count(*)::int FROM pg_stat_activity WHERE query LIKE '%web_locks%'
+      AND pid <> pg_backend_pid() AND backend_type = 'client backend') AS connections`;
+  const left = await leftInTheEnd(async () => (await client.query(count)).rows[0]);
+  await client.end();
+  return left;
+}
+
+const engine = {
+  name: 'postgres',
+  start: () => startPostgres(),
+  configOf: (port) => ({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' }),
+  left: rowsLeft,
+};
+
+describe('PostgreSQL, by several processes', { skip: lacks.postgres, timeout: 900_000 }, () => {
+  faults(engine);
+
+  test('unlogged locks are lost by a crash, and nothing is granted too early', async () => {
+    const own = await startPostgres();
+    const stage = stageOf(engine, own.port, { durability: 'unlogged' });
+    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+    const held = holder.request('name');
+    await held.granted();
+    const next = waiter.request('name', {}, TTL);
+    stage.fault();
+    await own.crash();
+    await own.start();
+    stage.fault();
+    const from = now();
+    await next.granted();
+    assert.ok(timeOf(stage, 'granted', waiter) - from > TTL / 2, 'a quarantine');
+    await Promise.all([held.settled(), next.settled()]);
+    await stage.close();
+    judge(stage, { left: await rowsLeft(own) });
+    await own.stop();
+  });
+
+  for (const isMissing of [false, true]) {
+    const what = isMissing ? 'that missed the last grant' : 'that has all';
+    test(`a standby ${what} is promoted: one holder, tokens grow`, async () => {
+      const primary = await startPostgres();
+      const replication = await FaultyProxy.open(primary.port);
+      const standby = await startStandby(replication);
+      const proxy = await FaultyProxy.open(primary.port);
+      // The lease outlasts the promotion, also on a loaded machine.
+      const stage = stageOf(engine, proxy.port, { ttl: 5 * TTL });
+      const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+      const early = holder.request('early', {}, 0);
+      await early.settled();
+      // The standby has the schema and the sessions.
+      const client = new pg.Client(standby.config);
+      await client.connect();
+      const behind = `SELECT FROM web_locks.session HAVING count(*) < 2`;
+      while ((await client.query(behind).catch(() => ({ rows: [1] }))).rows.length > 0);
+      await client.end();
+      stage.fault();
+      if (isMissing) replication.stall();
+      const held = holder.request('name');
+      await held.granted();
+      const next = waiter.request('name', {}, TTL);
+      await next.asked();
+      proxy.refuse();
+      await primary.stop('SIGQUIT');
+      await standby.promote();
+      proxy.retarget(standby.port);
+      proxy.heal();
+      stage.fault();
+      if (isMissing) {
+        await held.settled();
+        const { reason } = stage.events.find(({ type }) => type === 'told');
+        assert.equal(reason, 'failover', inspect(holder.states));
+      } else {
+        await wait(TTL);
+        held.release();
+      }
+      await Promise.all([held.settled(), next.settled()]);
+      await stage.close();
+      judge(stage, { within: 3 * WITHIN, left: await rowsLeft(standby) });
+      await proxy.close();
+      await replication.close();
+      await standby.stop();
+    });
+  }
+});

@@ -1,0 +1,146 @@
+'use strict';
+
+/**
+ * A TCP proxy in front of a server, which does what networks do: cuts connections (RST), drops what
+ * is sent while connections stay open, in one direction or both, delays, and ends a connection
+ * after a number of bytes.
+ */
+
+const { once } = require('node:events');
+const net = require('node:net');
+
+/**
+ * Node.js 20 loses the handle of a socket that is reset after its end was sent, and then does not end
+ * itself: it turns in the clean-up of its environment.
+ * @param {import('node:net').Socket} socket
+ */
+function reset(socket) {
+  if (socket.writableEnded) socket.destroy();
+  else socket.resetAndDestroy();
+}
+
+class FaultyProxy {
+  #server;
+  #port;
+  /** The connections: the sockets of client and server. @type {Set<[net.Socket, net.Socket]>} */
+  #pairs = new Set();
+  /** Which directions are dropped. */
+  #drops = { up: false, down: false };
+  #delay = 0;
+  #refuses = false;
+  /** Bytes until the connections are cut, by direction. */
+  #left = { up: Number.POSITIVE_INFINITY, down: Number.POSITIVE_INFINITY };
+  /** Bytes that went through, by direction. */
+  bytes = { up: 0, down: 0 };
+
+  /**
+   * @param {number} port of the server
+   * @returns {Promise<FaultyProxy>}
+   */
+  static async open(port) {
+    const proxy = new FaultyProxy(port);
+    proxy.#server.listen(0, '127.0.0.1');
+    await once(proxy.#server, 'listening');
+    proxy.#server.unref();
+    return proxy;
+  }
+
+  /** @param {number} port */
+  constructor(port) {
+    this.#port = port;
+    this.#server = net.createServer((client) => this.#accept(client));
+  }
+
+  get port() {
+    return this.#server.address().port;
+  }
+
+  /** Where new connections go. @param {number} port */
+  retarget(port) {
+    this.#port = port;
+  }
+
+  #accept(client) {
+    if (this.#refuses) {
+      reset(client);
+      return;
+    }
+    const server = net.connect(this.#port, '127.0.0.1');
+    const pair = [client, server];
+    this.#pairs.add(pair);
+    const close = () => {
+      this.#pairs.delete(pair);
+      client.destroy();
+      server.destroy();
+    };
+    for (const socket of pair) socket.setNoDelay(true).on('error', close).on('close', close);
+    client.on('data', (chunk) => this.#pass('up', chunk, server, pair));
+    server.on('data', (chunk) => this.#pass('down', chunk, client, pair));
+  }
+
+  #pass(direction, chunk, to, pair) {
+    if (this.#drops[direction]) return;
+    if (this.#delay > 0) setTimeout(() => this.#write(direction, chunk, to, pair), this.#delay);
+    else this.#write(direction, chunk, to, pair);
+  }
+
+  #write(direction, chunk, to, pair) {
+    const left = this.#left[direction];
+    const part = chunk.length > left ? chunk.subarray(0, left) : chunk;
+    this.#left[direction] -= part.length;
+    this.bytes[direction] += part.length;
+    if (this.#left[direction] > 0) {
+      to.write(part);
+      return;
+    }
+    this.#left[direction] = Number.POSITIVE_INFINITY;
+    // What was let through arrives: an end, not a reset, on that side.
+    to.end(part);
+    reset(to === pair[0] ? pair[1] : pair[0]);
+    this.#pairs.delete(pair);
+  }
+
+  /** Resets all connections; new ones are let through. */
+  cut() {
+    for (const pair of this.#pairs) for (const socket of pair) reset(socket);
+    this.#pairs.clear();
+  }
+
+  /** Cuts the connection on which these many more bytes went in a direction. */
+  cutAfter(bytes, direction) {
+    this.#left[direction] = bytes;
+  }
+
+  /** From now on what is sent is dropped; connections stay open. */
+  stall({ up = true, down = true } = {}) {
+    this.#drops = { up, down };
+  }
+
+  /** @param {number} milliseconds by which all is late from now on */
+  delay(milliseconds) {
+    this.#delay = milliseconds;
+  }
+
+  /** Lets all through again; what was dropped is lost, so connections are cut. */
+  heal() {
+    this.#drops = { up: false, down: false };
+    this.#delay = 0;
+    this.#refuses = false;
+    this.#left = { up: Number.POSITIVE_INFINITY, down: Number.POSITIVE_INFINITY };
+    this.cut();
+  }
+
+  /** Cuts all, and lets nobody connect. */
+  refuse() {
+    this.#refuses = true;
+    this.cut();
+  }
+
+  async close() {
+    this.cut();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+}
+
+module.exports = { FaultyProxy };

@@ -1,0 +1,558 @@
+'use strict';
+
+/** The adapter of Redis against the contract, at a real server, with clients of all kinds. */
+
+const assert = require('node:assert/strict');
+const { after, before, describe, test } = require('node:test');
+
+const { RedisAdapter } = require('../../lib/cluster/redis.js');
+const {
+  TTL,
+  clientOf,
+  contract,
+  disposeAfterEach,
+  done,
+  end,
+  fresh,
+  rejectsWith,
+  request,
+  shared,
+} = require('./contract.js');
+const { FaultyProxy } = require('./proxy.js');
+const { clients, clusterClients } = require('./redis-clients.js');
+const { lacks, startRedis, stopAll } = require('./servers.js');
+
+/** @type {Awaited<ReturnType<typeof startRedis>>} */
+let server;
+const any = clients.ioredis;
+
+/** What makes an adapter of a kind of client, and a session of it. */
+const clientBy =
+  (make) =>
+  ({ bucket = 'bucket', port = server.port, login, ...options } = {}, ttl = TTL) =>
+    clientOf(new RedisAdapter(bucket, { client: make(port, login), ...options }), ttl);
+const client = clientBy(any);
+
+const P = '{wl:bucket}';
+/** Makes a lease run out, as time would. */
+const expire = async (session, prefix = P) => {
+  const [seconds] = await server.call('TIME');
+  await server.call('ZADD', `${prefix}:s`, String(Number(seconds) * 1_000 - 1_000), session);
+};
+/** How much there is of a session. */
+const left = async (session) => {
+  const [keys] = await server.call('EXISTS', `${P}:i:${session}`, `${P}:o:${session}`);
+  const [rank] = await server.call('ZRANK', `${P}:s`, session);
+  return Number(keys) + (rank === '' ? 0 : 1);
+};
+const setUp = (bucket, ...fields) => server.call('HSET', `{wl:${bucket}}:m`, ...fields);
+const sessionsOf = (bucket) => server.call('ZRANGE', `{wl:${bucket}}:s`, '0', '-1');
+
+describe('Redis', { skip: lacks.redis, timeout: 300_000 }, () => {
+  // Answers of an open session do not keep a process alive, this does.
+  const alive = setInterval(() => {}, 60_000);
+
+  before(async () => {
+    server = await startRedis();
+  });
+
+  disposeAfterEach();
+
+  after(async () => {
+    clearInterval(alive);
+    await stopAll();
+  });
+
+  test('marks that are over do not add up', async () => {
+    const bucket = 'over';
+    const a = await client({ bucket });
+    for (let i = 0; i < 50; i++) {
+      const held = request(fresh());
+      await a.answers(held);
+      await a.answers(done(held, 1));
+      while (await a.adapter.marked(held.name));
+    }
+    for (const key of ['k', 'w']) {
+      const [count] = await server.call(key === 'k' ? 'ZCARD' : 'HLEN', `{wl:${bucket}}:${key}`);
+      assert.ok(Number(count) <= 2, count);
+    }
+  });
+
+  for (const [kind, make] of Object.entries(clients)) {
+    describe(`by ${kind}`, () => {
+      contract({
+        client: clientBy(make),
+        alone: { bucket: `alone ${kind}` },
+        expire,
+        left,
+        port: () => server.port,
+        through: (port) => ({ port }),
+      });
+
+      test('nothing of it keeps a process alive', async () => {
+        const { execFile } = require('node:child_process');
+        const program = `
+          const { clients } = require('./test/cluster/redis-clients.js');
+          const { RedisAdapter } = require('./lib/cluster/redis.js');
+          const client = clients['${kind}'](${server.port});
+          new RedisAdapter('idle', { client }).open({ clientId: 'a' }, 5000).then(() => {
+            process.stdout.write('open');
+          });
+          setTimeout(() => {}, 500)`;
+        const output = await new Promise((resolve, reject) => {
+          execFile(process.execPath, ['-e', program], { timeout: 30_000 }, (error, stdout) =>
+            error ? reject(error) : resolve(stdout),
+          );
+        });
+        assert.equal(output, 'open');
+      });
+
+      test('a wrong password is told', async () => {
+        await server.call('ACL', 'SETUSER', 'known', 'on', '>secret', '~*', '&*', '+@all');
+        const login = { username: 'known', password: 'wrong' };
+        await rejectsWith(clientBy(make)({ login }), 'ERR_WEB_LOCKS_RIGHTS');
+      });
+    });
+  }
+
+  test('what an old connection still says changes nothing', async () => {
+    const a = await client();
+    const script = require('node:fs').readFileSync(
+      require.resolve('../../lib/cluster/lua/redis.lua'),
+      'utf8',
+    );
+    const op = ['r', '900000', 'key', '"name"', 'x', '0', '0', '-1', '""', '0'];
+    const late = ['EVAL', script, '1', P, 'step', a.session, '1', String(TTL), '0', ...op];
+    await a.adapter.hello();
+    assert.deepEqual(await server.call(...late), ['-5']);
+    assert.equal((await a.adapter.renew()).mine.size, 0);
+  });
+
+  test('tokens grow over users of a name, thefts, and data that are lost', async () => {
+    const tokens = [];
+    for (let round = 0; round < 2; round++) {
+      const a = await client({ bucket: 'tokens' });
+      for (const kind of ['request', 'ifAvailable', 'steal']) {
+        const op = request('name', { kind });
+        tokens.push((await a.adapter.step([op]))[0].token);
+        await a.answers(end(op));
+      }
+      await a.adapter.dispose();
+      const keys = await server.call('KEYS', '{wl:tokens}*');
+      await server.call('DEL', ...keys);
+    }
+    const sorted = tokens.toSorted((a, b) => (a < b ? -1 : 1));
+    assert.deepEqual(tokens, sorted);
+    assert.equal(new Set(tokens).size, 6);
+  });
+
+  test('a bucket that was closed leaves one key', async () => {
+    const a = await client({ bucket: 'closed' });
+    const ops = [request('a'), request('a'), shared('b'), request('c', { kind: 'steal' })];
+    await a.answers(...ops);
+    await a.adapter.close(a.session);
+    assert.deepEqual(await server.call('KEYS', '{wl:closed}*'), ['{wl:closed}:m']);
+  });
+
+  test('a session whose connection ends meanwhile is closed by another one', async () => {
+    const proxy = await FaultyProxy.open(server.port);
+    const a = await client({ port: proxy.port });
+    proxy.cutAfter(1, 'up');
+    await a.adapter.close(a.session);
+    assert.equal(await left(a.session), 0);
+    await proxy.close();
+  });
+
+  test('a script that the server has forgotten is sent again', async () => {
+    const a = await client();
+    await server.call('SCRIPT', 'FLUSH');
+    assert.deepEqual(await a.answers(request(fresh())), ['granted']);
+  });
+
+  test('a hundred dead before it do not make a request wait', async () => {
+    const [dead, a] = [await client(), await client()];
+    const name = fresh();
+    for (let i = 0; i < 3; i++) {
+      await dead.answers(...Array.from({ length: 60 }, () => request(name)));
+    }
+    const op = request(name);
+    await a.answers(op);
+    await expire(dead.session);
+    await a.adapter.sweep();
+    assert.equal((await a.next()).granted, op.ref);
+  });
+
+  describe('shards', () => {
+    test('names are in several slots, each of which has what belongs to it', async () => {
+      const options = { bucket: 'shards', shards: 4 };
+      const [a, b] = [await client(options), await client(options)];
+      const names = Array.from({ length: 40 }, () => fresh());
+      const [one, two] = [names.map((name) => request(name)), names.map((name) => request(name))];
+      assert.deepEqual(new Set(await a.answers(...one)), new Set(['granted']));
+      assert.deepEqual(new Set(await b.answers(...two)), new Set(['queued']));
+      assert.equal((await a.adapter.renew()).mine.size, 40);
+      assert.equal((await a.adapter.query()).length, 80);
+      assert.equal((await a.adapter.query(names[7])).length, 2);
+      const ends = one.map(({ ref }) => ({ kind: 'end', ref, name: undefined }));
+      assert.deepEqual(new Set(await a.answers(...ends)), new Set(['ended']));
+      const told = [];
+      while (told.length < 40) told.push((await b.next()).granted);
+      assert.deepEqual(
+        told.toSorted((x, y) => x - y),
+        two.map(({ ref }) => ref),
+      );
+      const tags = (await server.call('KEYS', '{wl:shards*:s')).length;
+      assert.equal(tags, 4);
+    });
+
+    test('another number of them is refused', async () => {
+      await client({ bucket: 'other number', shards: 2 });
+      await assert.rejects(client({ bucket: 'other number' }), {
+        code: 'ERR_WEB_LOCKS_BUCKET',
+        message: /2 shards/,
+      });
+    });
+
+    test('they have no groups', () => {
+      const given = { client: any(server.port), shards: 2 };
+      assert.equal(new RedisAdapter('', given).can.groups, false);
+    });
+  });
+
+  describe('the clock of the server', () => {
+    /** As if it had been set ahead by so much. */
+    const jump = async (bucket, milliseconds) => {
+      const [renewed] = await server.call('HGET', `{wl:${bucket}}:m`, 'renewed');
+      await setUp(bucket, 'renewed', String(Number(renewed) - milliseconds));
+      for (const session of await sessionsOf(bucket)) {
+        await server.call('ZINCRBY', `{wl:${bucket}}:s`, String(-milliseconds), session);
+      }
+    };
+    const HOUR = 3_600_000;
+
+    test('a jump ahead costs nobody his lease who can renew', async () => {
+      const bucket = 'ahead';
+      const [a, b] = [await client({ bucket }), await client({ bucket })];
+      const name = fresh();
+      await a.answers(request(name));
+      await jump(bucket, HOUR);
+      assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['unavailable']);
+      assert.equal((await b.adapter.renew()).alive, true);
+      assert.equal((await a.adapter.renew()).alive, true);
+    });
+
+    test('a second jump does not keep the dead alive', async () => {
+      const bucket = 'twice';
+      const [a, b] = [await client({ bucket }), await client({ bucket })];
+      const name = fresh();
+      await a.answers(request(name));
+      await jump(bucket, HOUR);
+      await b.adapter.renew();
+      await jump(bucket, HOUR);
+      await b.adapter.renew();
+      assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
+    });
+
+    test('a jump back makes no lease longer', async () => {
+      const bucket = 'back';
+      const [a, b] = [await client({ bucket }), await client({ bucket })];
+      await a.answers(request('name'));
+      await jump(bucket, -HOUR);
+      const { nextExpiryIn } = await b.adapter.renew();
+      assert.ok(nextExpiryIn <= TTL, String(nextExpiryIn));
+    });
+
+    test('a jump back makes no quarantine longer', async () => {
+      const bucket = 'back in quarantine';
+      const a = await client({ bucket });
+      const [seconds] = await server.call('TIME');
+      await setUp(bucket, 'from', String(Number(seconds) * 1_000 + HOUR));
+      assert.ok((await a.adapter.renew()).grantsIn <= TTL);
+    });
+  });
+
+  describe('quarantine', () => {
+    const over = (bucket) => setUp(bucket, 'from', '0');
+
+    test('after another life of the server nothing is granted for one ttl', async () => {
+      const bucket = 'another life';
+      const a = await client({ bucket });
+      const [mine, waiting] = [request('held'), request('held')];
+      const [{ token }] = await a.adapter.step([mine]);
+      await setUp(bucket, 'run', 'another');
+      const b = await client({ bucket });
+      const { grantsIn } = await b.adapter.renew();
+      assert.ok(grantsIn > TTL / 2 && grantsIn <= TTL, String(grantsIn));
+      assert.deepEqual(await b.answers(request('free', { kind: 'ifAvailable' })), ['unavailable']);
+      assert.deepEqual(await b.answers(request('free')), ['queued']);
+      assert.deepEqual(await b.answers(waiting), ['queued']);
+      assert.deepEqual(await a.answers(end(mine)), ['ended']);
+      const theft = request('held', { kind: 'steal' });
+      assert.deepEqual(await b.answers(theft), ['queued']);
+      await over(bucket);
+      // It is over now, and not long ago.
+      const [seconds] = await server.call('TIME');
+      await setUp(bucket, 'from', String(Number(seconds) * 1_000 - 1_000));
+      await b.adapter.sweep();
+      const events = [await b.next(), await b.next()];
+      assert.ok(events.some((event) => event.granted === theft.ref));
+      for (const event of events) assert.ok(event.token > token, 'the token has grown');
+    });
+
+    test('who is still known can renew', async () => {
+      const bucket = 'known';
+      const a = await client({ bucket });
+      const op = request('name');
+      const [{ token }] = await a.adapter.step([op]);
+      await setUp(bucket, 'run', 'another');
+      assert.deepEqual([...(await a.adapter.renew()).mine], [[op.ref, token]]);
+    });
+
+    test('data that are lost while somebody is there are noticed by him', async () => {
+      const bucket = 'flushed';
+      const a = await client({ bucket });
+      await a.answers(request('name'));
+      await server.call('DEL', ...(await server.call('KEYS', '{wl:flushed}*')));
+      await rejectsWith(a.adapter.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
+      const b = await client({ bucket });
+      assert.ok((await b.adapter.renew()).grantsIn > 0);
+    });
+
+    for (const [appendonly, what] of [
+      ['no', 'without its data'],
+      ['yes', 'with its data'],
+    ]) {
+      test(`a server that starts again ${what} grants nothing at first`, async () => {
+        const own = await startRedis({ settings: ['--appendonly', appendonly] });
+        const { port } = own;
+        const a = await client({ port }, 30_000);
+        await over('bucket');
+        await own.call('HSET', `${P}:m`, 'from', '0');
+        const op = request('name');
+        const [{ token }] = await a.adapter.step([op]);
+        assert.ok(token);
+        await own.crash();
+        await a.next();
+        await own.start();
+        if (appendonly === 'yes') {
+          await a.adapter.hello();
+          assert.deepEqual([...(await a.adapter.renew()).mine], [[op.ref, token]]);
+        } else {
+          await rejectsWith(a.adapter.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
+        }
+        const b = await client({ port });
+        const again = request('free');
+        assert.deepEqual(await b.answers(again), ['queued']);
+        await own.call('HSET', `${P}:m`, 'from', '0', 'pause', '9000000000000');
+        await b.adapter.sweep();
+        assert.ok((await b.next()).token > token);
+        await own.stop();
+      });
+    }
+
+    test('a replica is refused, and grants nothing at first when it is promoted', async () => {
+      const primary = await startRedis();
+      const replica = await startRedis({ primary });
+      // So long that its age is no reason for a quarantine.
+      await replica.until(/uptime_in_seconds:([4-9]|\d\d)/);
+      const a = await client({ port: primary.port });
+      await a.answers(request('name'));
+      await rejectsWith(client({ port: replica.port }), 'ERR_WEB_LOCKS_STANDBY');
+      await primary.crash();
+      await replica.promote();
+      const b = await client({ port: replica.port });
+      assert.ok((await b.adapter.renew()).grantsIn > 0);
+      // Of a bucket that it never heard of it may have missed everything.
+      const c = await client({ port: replica.port, bucket: 'unheard of' });
+      assert.ok((await c.adapter.renew()).grantsIn > 0);
+      await replica.stop();
+    });
+  });
+
+  describe('strict', () => {
+    test('is refused where a primary that is split off would go on', async () => {
+      const primary = await startRedis();
+      const { port } = primary;
+      const strict = { port, strict: true };
+      await rejectsWith(client(strict), 'ERR_WEB_LOCKS_STRICT');
+      await primary.call('CONFIG', 'SET', 'min-replicas-to-write', '1');
+      await rejectsWith(client(strict), 'ERR_WEB_LOCKS_NOT_REPLICATED');
+      const first = await startRedis({ primary });
+      await primary.until(/min_slaves_good_slaves:1/);
+      const a = await client(strict);
+      assert.deepEqual((await a.adapter.renew()).mine.size, 0);
+      const [pause] = await primary.call('HGET', `${P}:m`, 'pause');
+      assert.equal(Number(pause), TTL + 11_000);
+      const second = await startRedis({ primary });
+      await primary.until(/connected_slaves:2/);
+      await assert.rejects(client(strict), {
+        code: 'ERR_WEB_LOCKS_STRICT',
+        message: /set it to 2/,
+      });
+      for (const one of [second, first, primary]) await one.stop();
+    });
+
+    test('a primary whose replica is gone renews no lease', async () => {
+      const settings = ['--min-replicas-to-write', '1', '--min-replicas-max-lag', '1'];
+      const primary = await startRedis({ settings });
+      const replica = await startRedis({ primary });
+      await primary.until(/min_slaves_good_slaves:1/);
+      const a = await client({ port: primary.port, strict: true });
+      await replica.stop();
+      await primary.until(/min_slaves_good_slaves:0/);
+      await rejectsWith(a.adapter.renew(), 'ERR_WEB_LOCKS_NOT_REPLICATED');
+      // Also if somebody takes the setting back.
+      await primary.call('CONFIG', 'SET', 'min-replicas-to-write', '0');
+      await rejectsWith(a.adapter.renew(), 'ERR_WEB_LOCKS_NOT_REPLICATED');
+      await primary.stop();
+    });
+  });
+
+  describe('being told', () => {
+    test('a wake connection that is cut is told, and replaced', async () => {
+      const a = await client();
+      await server.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+      assert.ok('down' in (await a.next()));
+      const [b, name] = [await client(), fresh()];
+      const [one, two] = [request(name), request(name)];
+      await b.answers(one);
+      await a.adapter.hello();
+      await a.answers(two);
+      await b.answers(end(one));
+      assert.equal((await a.next()).granted, two.ref);
+    });
+
+    test('a wake connection that drops everything is noticed', async () => {
+      const proxies = [await FaultyProxy.open(server.port), await FaultyProxy.open(server.port)];
+      // The first connection that is made is for commands, the second one hears.
+      const made = { duplicate: () => any(proxies[ears++ % 2].port), call() {} };
+      let ears = 0;
+      const a = await clientOf(new RedisAdapter('bucket', { client: made }), TTL);
+      await a.adapter.renew();
+      proxies[1].stall();
+      await assert.rejects(
+        async () => {
+          for (;;) {
+            await a.adapter.renew();
+            await new Promise((resolve) => setTimeout(resolve, TTL / 5));
+          }
+        },
+        { code: 'ERR_WEB_LOCKS_NO_NEWS' },
+      );
+      proxies[1].heal();
+      await a.adapter.hello();
+      await a.adapter.renew();
+      for (const proxy of proxies) await proxy.close();
+    });
+  });
+
+  describe('a cluster', () => {
+    let node;
+    before(async () => {
+      node = await startRedis({
+        settings: ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'],
+      });
+      await node.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+      await node.until(/cluster_enabled:1/);
+      while (!(await node.call('CLUSTER', 'INFO')).join().includes('cluster_state:ok'));
+    });
+
+    test('a client of one server is refused', async () => {
+      // One that is at the wrong node, as far as the client can tell.
+      const { explain } = require('../../lib/cluster/redis-errors.js');
+      assert.equal(explain(new Error('MOVED 7 127.0.0.1:7000')).code, 'ERR_WEB_LOCKS_CLUSTER');
+    });
+
+    for (const [kind, make] of Object.entries(clusterClients)) {
+      test(`${kind}: locks in several slots, and their news`, async () => {
+        const options = { port: node.port, bucket: `cluster ${kind}`, shards: 3 };
+        const [a, b] = [await clientBy(make)(options), await clientBy(make)(options)];
+        const names = Array.from({ length: 12 }, () => fresh());
+        const [one, two] = [names.map((name) => request(name)), names.map((name) => request(name))];
+        assert.deepEqual(new Set(await a.answers(...one)), new Set(['granted']));
+        assert.deepEqual(new Set(await b.answers(...two)), new Set(['queued']));
+        await a.answers(...one.map(end));
+        const told = new Set();
+        while (told.size < 12) told.add((await b.next()).granted);
+        assert.deepEqual(told, new Set(two.map(({ ref }) => ref)));
+        assert.equal((await b.adapter.query()).length, 12);
+        await b.adapter.hello();
+        await b.answers(...two.map(end));
+        await a.adapter.close(a.session);
+        await b.adapter.close(b.session);
+      });
+    }
+  });
+
+  describe('what can be wrong', () => {
+    test('what is no client, or no option, is a TypeError', () => {
+      const client = any(server.port);
+      for (const options of [
+        { client: undefined },
+        { client: {} },
+        { client: { duplicate() {} } },
+        { client, shards: 0 },
+        { client, shards: 1.5 },
+        { client, strict: 'yes' },
+        { client, failover: 'often' },
+        { client: clusterClients.ioredis(server.port), strict: true },
+      ]) {
+        assert.throws(() => new RedisAdapter('', options), { name: 'TypeError' });
+      }
+    });
+
+    test('a server that would evict locks is refused', async () => {
+      await server.call('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+      await assert.rejects(client(), { code: 'ERR_WEB_LOCKS_EVICTION', message: /noeviction/ });
+      await server.call('CONFIG', 'SET', 'maxmemory-policy', 'volatile-lru');
+      await client();
+      await server.call('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
+    });
+
+    test('a bucket of another version is refused', async () => {
+      await client({ bucket: 'version' });
+      await setUp('version', 'version', '99');
+      await assert.rejects(client({ bucket: 'version' }), {
+        code: 'ERR_WEB_LOCKS_BUCKET',
+        message: /99/,
+      });
+    });
+
+    test('a user without rights is told what to do, and needs only those', async () => {
+      const login = { username: 'app', password: 'app' };
+      await server.call('ACL', 'SETUSER', 'app', 'on', '>app', '~mine:*', '+@all', 'resetchannels');
+      await assert.rejects(client({ login }), {
+        code: 'ERR_WEB_LOCKS_RIGHTS',
+        message: /docs\/CLUSTER\.md/,
+      });
+      const rights = ['resetkeys', '~{wl:*', '&{wl:*', '-@all', '+@read', '+@write', '+@pubsub'];
+      const more = ['+@connection', '+evalsha', '+eval', '+info', '+time'];
+      await server.call('ACL', 'SETUSER', 'app', ...rights, ...more);
+      const a = await client({ login });
+      const op = request(fresh());
+      assert.deepEqual(await a.answers(op), ['granted']);
+      assert.deepEqual(await a.answers(end(op)), ['ended']);
+    });
+
+    test('a server that cannot be reached is another attempt', async () => {
+      for (const make of Object.values(clients)) {
+        const adapter = new RedisAdapter('', { client: make(1) });
+        await assert.rejects(adapter.open({ clientId: 'a' }, TTL), (error) => {
+          assert.equal(error.code, 'ERR_WEB_LOCKS_UNREACHABLE');
+          assert.equal(adapter.classify(error), 'retry');
+          return true;
+        });
+      }
+    });
+
+    test('a server whose memory is full refuses steps as a whole', async () => {
+      const a = await client();
+      const op = request(fresh());
+      await server.call('CONFIG', 'SET', 'maxmemory', '1');
+      await rejectsWith(a.adapter.step([op]), 'ERR_WEB_LOCKS_OUT_OF_MEMORY');
+      await server.call('CONFIG', 'SET', 'maxmemory', '0');
+      assert.equal((await a.adapter.renew()).mine.size, 0);
+      assert.deepEqual(await a.answers(op), ['granted']);
+    });
+  });
+});

@@ -1,0 +1,207 @@
+'use strict';
+
+/** Several processes with locks in Redis, and what goes wrong then: see faults.js. */
+
+const assert = require('node:assert/strict');
+const { inspect } = require('node:util');
+const { before, describe, test } = require('node:test');
+
+const { now } = require('./actors.js');
+const { check } = require('./check.js');
+const { TTL, WITHIN, faults, judge, leftInTheEnd, stageOf, timeOf, wait } = require('./faults.js');
+const { FaultyProxy } = require('./proxy.js');
+const { clients } = require('./redis-clients.js');
+const { lacks, startRedis } = require('./servers.js');
+
+/** What is left at a server, of a bucket that was used: nothing but its hash, and marks. */
+const left = (server, stage) =>
+  leftInTheEnd(async () => {
+    const all = await server.call('KEYS', `{wl:${stage.options.bucket}}*`);
+    const keys = all.filter((key) => key && !/:[mkw]$/.test(key));
+    const others = (await server.call('CLIENT', 'LIST')).filter(
+      (line) => /cmd=(eval|subscribe)/.test(line) && !/replica/.test(line),
+    );
+    return { keys: keys.length, connections: others.length };
+  });
+
+let turns = 0;
+const kinds = Object.keys(clients);
+const durable = ['--appendonly', 'yes', '--appendfsync', 'always'];
+
+/** Servers that are started ahead: a new one does not grant anything for some seconds. */
+const spares = [];
+
+const engine = {
+  name: 'redis',
+  forgets: true,
+  start: ({ isDurable = false } = {}) =>
+    isDurable ? startRedis({ settings: durable }) : (spares.shift() ?? startRedis()),
+  // Each test has another kind of client.
+  configOf: (port) => ({ kind: kinds[turns++ % kinds.length], port }),
+  left,
+  // Each restart is followed by a quarantine.
+  seconds: 6,
+};
+
+const reasonsOf = (stage) =>
+  stage.events.filter(({ type }) => type === 'told').map(({ reason }) => reason);
+
+describe('Redis, by several processes', { skip: lacks.redis, timeout: 900_000 }, () => {
+  before(() => {
+    for (let i = 0; i < 9; i++) spares.push(startRedis());
+  });
+
+  faults(engine);
+
+  test('a server that loses its data loses locks, and nothing is granted too early', async () => {
+    const own = await engine.start();
+    const stage = stageOf(engine, own.port);
+    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+    const held = holder.request('name');
+    await held.granted();
+    const next = waiter.request('name', {}, TTL);
+    stage.fault();
+    await own.crash();
+    await own.start();
+    stage.fault();
+    const from = now();
+    await next.granted();
+    assert.ok(timeOf(stage, 'granted', waiter) - from > TTL / 2, 'a quarantine');
+    await Promise.all([held.settled(), next.settled()]);
+    await stage.close();
+    judge(stage, { left: await left(own, stage) });
+    await own.stop();
+  });
+
+  test('FLUSHALL loses locks, and nothing is granted too early', async () => {
+    const own = await engine.start();
+    const stage = stageOf(engine, own.port);
+    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+    const held = holder.request('name');
+    await held.granted();
+    const next = waiter.request('name', {}, TTL);
+    await next.asked();
+    stage.fault();
+    await own.call('FLUSHALL');
+    await Promise.all([held.settled(), next.settled()]);
+    await stage.close();
+    assert.deepEqual(reasonsOf(stage), ['failover']);
+    judge(stage, { left: await left(own, stage) });
+    await own.stop();
+  });
+
+  for (const isMissing of [false, true]) {
+    const what = isMissing ? 'that missed the last grant' : 'that has all';
+    test(`a replica ${what} is promoted: one holder, tokens grow`, async () => {
+      const primary = await engine.start();
+      const replication = await FaultyProxy.open(primary.port);
+      const replica = await startRedis({ primary: replication });
+      const proxy = await FaultyProxy.open(primary.port);
+      const stage = stageOf(engine, proxy.port, { ttl: 4 * TTL });
+      const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+      await holder.request('early', {}, 0).settled();
+      await primary.call('WAIT', '1', '5000');
+      stage.fault();
+      if (isMissing) replication.stall();
+      const held = holder.request('name');
+      await held.granted();
+      const next = waiter.request('name', {}, TTL);
+      await next.asked();
+      proxy.refuse();
+      await primary.crash();
+      await replica.promote();
+      proxy.retarget(replica.port);
+      proxy.heal();
+      stage.fault();
+      if (isMissing) {
+        await held.settled();
+        assert.deepEqual(reasonsOf(stage), ['failover'], inspect(holder.states));
+      } else {
+        await wait(TTL);
+        held.release();
+      }
+      await Promise.all([held.settled(), next.settled()]);
+      await stage.close();
+      judge(stage, { within: 3 * WITHIN, left: await left(replica, stage) });
+      await proxy.close();
+      await replication.close();
+      await replica.stop();
+    });
+  }
+
+  for (const kind of ['ioredis', 'node-redis']) {
+    test(`a grant that falls into a cut of the wake connection is found: ${kind}`, async () => {
+      const own = await engine.start();
+      const stage = stageOf(engine, own.port, { config: { kind, port: own.port } });
+      const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+      for (let round = 0; round < 5; round++) {
+        const held = holder.request('name');
+        await held.granted();
+        const next = waiter.request('name', {}, 10);
+        await next.asked();
+        stage.fault();
+        await own.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+        held.release();
+        await next.settled();
+        stage.fault();
+      }
+      await stage.close();
+      assert.deepEqual(reasonsOf(stage), []);
+      judge(stage, { within: TTL, left: await left(own, stage) });
+      await own.stop();
+    });
+  }
+
+  /** A primary that goes on after a replica of it was promoted; both serve. */
+  async function split({ isStrict }) {
+    const settings = ['--min-replicas-max-lag', '1'];
+    const primary = await startRedis({ settings });
+    const replication = await FaultyProxy.open(primary.port);
+    const replicas = [
+      await startRedis({ primary: replication, settings }),
+      await startRedis({ primary: replication, settings }),
+    ];
+    await primary.until(/connected_slaves:2/);
+    await primary.call('CONFIG', 'SET', 'min-replicas-to-write', isStrict ? '2' : '0');
+    if (isStrict) await primary.until(/min_slaves_good_slaves:2/);
+    const proxy = await FaultyProxy.open(primary.port);
+    const stage = stageOf(engine, primary.port, { strict: isStrict });
+    const holder = await stage.actor();
+    const waiter = await stage.actor({ config: { kind: 'ioredis', port: proxy.port } });
+    const held = holder.request('name');
+    await held.granted();
+    const next = waiter.request('name', {}, TTL);
+    await next.asked();
+    stage.fault();
+    replication.refuse();
+    const [promoted, other] = replicas;
+    await promoted.promote();
+    await other.call('REPLICAOF', '127.0.0.1', String(promoted.port));
+    await promoted.until(/connected_slaves:1/);
+    if (isStrict) await promoted.call('CONFIG', 'SET', 'min-replicas-to-write', '1');
+    proxy.retarget(promoted.port);
+    proxy.cut();
+    await next.granted();
+    await wait(TTL / 2);
+    held.release();
+    await next.settled();
+    stage.fault();
+    const closed = Promise.race([stage.close(), wait(TTL)]);
+    await closed;
+    stage.kill();
+    for (const one of [proxy, replication]) await one.close();
+    for (const one of [...replicas, primary]) await one.crash();
+    return stage;
+  }
+
+  test('strict: the holder at a primary that is split off is told before the next', async () => {
+    const stage = await split({ isStrict: true });
+    assert.deepEqual(reasonsOf(stage), ['unreachable']);
+    judge(stage, { within: 10 * WITHIN });
+  });
+
+  test('without strict a primary that is split off goes on, as the docs say', async () => {
+    const stage = await split({ isStrict: false });
+    assert.match(check(stage.events).join(), /is held when/);
+  });
+});

@@ -1,0 +1,86 @@
+'use strict';
+
+/** Each rule matters: with it a trial goes well, without it the judge sees what it is there for. */
+
+const assert = require('node:assert/strict');
+const { test } = require('node:test');
+const { Trial } = require('./trial.js');
+const { TTL } = require('./setup.js');
+
+const SAME_RATES = [1, 1, 1];
+
+/**
+ * @param story what happens
+ * @param without options of a Trial that take the rule away
+ * @param pattern what is wrong then
+ */
+function matters(title, story, without, pattern) {
+  test(title, async () => {
+    const judge = async (options) => {
+      const trial = new Trial(SAME_RATES, options);
+      await trial.world.advance(10);
+      await story(trial);
+      return trial.judge();
+    };
+    assert.deepEqual(await judge({}), []);
+    assert.match((await judge(without)).join('\n'), pattern);
+  });
+}
+
+matters(
+  'a lease ends here before it does at the server',
+  async (trial) => {
+    trial.request(0, 'a', {}, 3 * TTL);
+    await trial.world.advance(10);
+    trial.request(1, 'a', {}, TTL);
+    trial.client(0).network.drops.call = true;
+    await trial.world.advance(2 * TTL);
+  },
+  { rules: { margin: 1.1 } },
+  /is held when client 2/,
+);
+
+matters(
+  'what the server has is compared with what is known here',
+  async (trial) => {
+    trial.request(0, 'a', {}, 3 * TTL);
+    await trial.world.advance(10);
+    trial.cluster.server.failOver(() => true);
+    trial.request(1, 'a', {}, TTL);
+    await trial.world.advance(2 * TTL);
+  },
+  { rules: { compares: false } },
+  /is held when client 2/,
+);
+
+matters(
+  'nothing is granted for a ttl after grants may have been lost',
+  async (trial) => {
+    trial.request(0, 'a', {}, 3 * TTL);
+    await trial.world.advance(10);
+    trial.client(0).network.isCut = true;
+    trial.cluster.server.restart({ data: false });
+    await trial.world.advance(100);
+    trial.request(1, 'a', {}, TTL);
+    await trial.world.advance(2 * TTL);
+  },
+  { server: { quarantine: false } },
+  /is held when client 2/,
+);
+
+matters(
+  'what comes by a connection that was replaced changes nothing',
+  async (trial) => {
+    const { network } = trial.client(0);
+    network.delay = 2000;
+    trial.request(0, 'a', { steal: true }, 5);
+    await trial.world.advance(0);
+    network.delay = 1;
+    network.cut();
+    await trial.world.advance(500);
+    trial.request(1, 'a', {}, TTL);
+    await trial.world.advance(TTL);
+  },
+  { server: { connections: false } },
+  /stolen by nobody/,
+);

@@ -1,0 +1,487 @@
+'use strict';
+
+/**
+ * Real servers in temporary folders, each ended by its own pid: by `stop`, by an `after` hook of
+ * the test file, and at the exit of the process. PostgreSQL does not run as root: then it runs as
+ * the user `postgres`, or `nobody`.
+ */
+
+const assert = require('node:assert/strict');
+const { execFile, execFileSync, spawn } = require('node:child_process');
+const { once } = require('node:events');
+const fs = require('node:fs');
+const net = require('node:net');
+const os = require('node:os');
+const path = require('node:path');
+const { promisify } = require('node:util');
+
+/** @returns {string | undefined} the folder of PostgreSQL's programs, those of the newest version */
+function postgresFolder() {
+  const root = process.env.POSTGRES_BIN ?? '/usr/lib/postgresql';
+  if (fs.existsSync(path.join(root, 'initdb'))) return root;
+  if (!fs.existsSync(root)) return undefined;
+  const versions = fs.readdirSync(root).sort((a, b) => Number(b) - Number(a));
+  return versions
+    .map((version) => path.join(root, version, 'bin'))
+    .find((folder) => fs.existsSync(path.join(folder, 'initdb')));
+}
+
+/** @returns {string | undefined} */
+const pgbouncerProgram = () =>
+  ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer'].find((file) => fs.existsSync(file));
+
+/** @returns {string | undefined} Redis, or Valkey */
+const redisProgram = () =>
+  ['/usr/bin/redis-server', '/usr/bin/valkey-server', process.env.REDIS_SERVER ?? ''].findLast(
+    (file) => fs.existsSync(file),
+  );
+
+const bin = postgresFolder();
+const pgbouncer = pgbouncerProgram();
+const redisServer = redisProgram();
+const etcd = ['/usr/bin/etcd', '/usr/local/bin/etcd'].find((file) => fs.existsSync(file));
+
+/** Why tests of a server cannot run, or false; for the `skip` option of a test. */
+const lacks = {
+  postgres: bin ? false : 'PostgreSQL is not installed (Debian: postgresql)',
+  pgbouncer: bin && pgbouncer ? false : 'pgbouncer is not installed (Debian: pgbouncer)',
+  redis: redisServer ? false : 'Redis is not installed (Debian: redis-server)',
+  etcd: etcd ? false : 'etcd is not installed (Debian: etcd-server)',
+};
+
+/** What children run as: not root. */
+const user = (() => {
+  if (process.getuid?.() !== 0) return {};
+  for (const name of ['postgres', 'nobody']) {
+    try {
+      const id = (option) => Number(execFileSync('id', [option, name], { stdio: 'pipe' }));
+      return { uid: id('-u'), gid: id('-g') };
+    } catch {}
+  }
+  return {};
+})();
+
+/** @returns {string} a new folder that the servers' user owns */
+function newFolder() {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-'));
+  if (user.uid !== undefined) fs.chownSync(folder, user.uid, user.gid);
+  folders.add(folder);
+  return folder;
+}
+
+/** @type {Set<string>} */
+const folders = new Set();
+/** @type {Set<import('node:child_process').ChildProcess>} */
+const children = new Set();
+
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGKILL');
+  for (const folder of folders) fs.rmSync(folder, { recursive: true, force: true });
+});
+
+/** A port that is free now. */
+async function freePort() {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** Not synchronous: a proxy of this process may be in between. */
+const tool = (name, args) =>
+  run(path.join(bin, name), args, { ...user, cwd: '/', env: environment });
+const run = promisify(execFile);
+const environment = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
+
+/**
+ * Starts a program, and waits until what it writes matches.
+ * @param {string} program
+ * @param {string[]} args
+ * @param {RegExp} ready
+ */
+async function launch(program, args, ready) {
+  const child = spawn(program, args, {
+    ...user,
+    cwd: '/',
+    env: environment,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  children.add(child);
+  let output = '';
+  await new Promise((resolve, reject) => {
+    const read = (chunk) => {
+      output = (output + chunk).slice(-20_000);
+      if (ready.test(output)) resolve();
+    };
+    child.stdout.on('data', read);
+    child.stderr.on('data', read);
+    child.on('error', reject);
+    child.on('exit', (code) => {
+      children.delete(child);
+      reject(new Error(`${program} ended with ${code}:\n${output}`));
+    });
+  });
+  child.unref();
+  child.stdout.unref();
+  child.stderr.unref();
+  return child;
+}
+
+/** Ends a child, by its pid, and waits for that. */
+async function end(child, signal = 'SIGKILL') {
+  if (!child || child.exitCode !== null || child.signalCode !== null) return;
+  child.ref();
+  const exited = once(child, 'exit');
+  child.kill('SIGCONT');
+  child.kill(signal);
+  await exited;
+}
+
+/** A PostgreSQL server: a primary, or the standby of one. */
+class Postgres {
+  /** @type {import('node:child_process').ChildProcess | undefined} */
+  #child;
+  #options;
+
+  /**
+   * @param {string} folder
+   * @param {number} port
+   * @param {string[]} options such as 'synchronous_commit=on'
+   */
+  constructor(folder, port, options) {
+    this.folder = folder;
+    this.port = port;
+    this.#options = options;
+  }
+
+  /** What `new pg.Pool` takes. */
+  get config() {
+    return { host: '127.0.0.1', port: this.port, user: 'postgres', database: 'postgres' };
+  }
+
+  async start() {
+    const options = [
+      `port=${this.port}`,
+      'listen_addresses=127.0.0.1',
+      'unix_socket_directories=',
+      'shared_buffers=16MB',
+      ...this.#options,
+    ];
+    const args = ['-D', this.folder, ...options.flatMap((option) => ['-c', option])];
+    const ready = /database system is ready to accept (read-only )?connections/;
+    this.#child = await launch(path.join(bin, 'postgres'), args, ready);
+  }
+
+  /** Ends it with all its processes; SIGINT: in order, SIGQUIT: as by a loss of power. */
+  async stop(signal = 'SIGINT') {
+    await end(this.#child, signal);
+  }
+
+  /** As a loss of power. The children of a postmaster that is killed end by themselves. */
+  async crash() {
+    await this.stop('SIGQUIT');
+  }
+
+  async restart() {
+    await this.stop();
+    await this.start();
+  }
+
+  /** All processes of the server, first the postmaster. */
+  pids() {
+    const postmaster = this.#child.pid;
+    const list = execFileSync('ps', ['-o', 'pid=', '--ppid', String(postmaster)]);
+    return [postmaster, ...String(list).trim().split(/\s+/).map(Number)];
+  }
+
+  /** Stops or continues all its processes. */
+  signal(name) {
+    for (const pid of this.pids()) {
+      try {
+        process.kill(pid, name);
+      } catch {}
+    }
+  }
+
+  /** Makes a standby a primary. */
+  async promote() {
+    await tool('pg_ctl', ['promote', '-w', '-D', this.folder]);
+  }
+}
+
+/** @type {Set<{ stop: () => Promise<void> }>} */
+const running = new Set();
+
+/**
+ * @param {object} [options]
+ * @param {string[]} [options.settings]
+ * @returns {Promise<Postgres>} a primary that runs
+ */
+async function startPostgres({ settings = [] } = {}) {
+  const folder = newFolder();
+  await tool('initdb', [
+    '-D',
+    folder,
+    '-U',
+    'postgres',
+    '-A',
+    'trust',
+    '--no-sync',
+    '--locale=C',
+    '-EUTF8',
+  ]);
+  const server = new Postgres(folder, await freePort(), settings);
+  await server.start();
+  running.add(server);
+  return server;
+}
+
+/**
+ * @param {{ port: number }} primary or a proxy of it
+ * @param {string[]} [settings]
+ * @returns {Promise<Postgres>} a standby that follows it
+ */
+async function startStandby(primary, settings = []) {
+  const folder = newFolder();
+  fs.rmdirSync(folder);
+  const at = `host=127.0.0.1 port=${primary.port} user=postgres`;
+  await tool('pg_basebackup', [
+    '-D',
+    folder,
+    '-d',
+    at,
+    '-R',
+    '-X',
+    'stream',
+    '-c',
+    'fast',
+    '--no-sync',
+  ]);
+  fs.chmodSync(folder, 0o700);
+  const server = new Postgres(folder, await freePort(), settings);
+  await server.start();
+  running.add(server);
+  return server;
+}
+
+/**
+ * @param {{ port: number }} server
+ * @param {'transaction' | 'statement' | 'session'} mode
+ * @returns {Promise<{ port: number, stop: () => Promise<void> }>}
+ */
+async function startPgbouncer(server, mode) {
+  const folder = newFolder();
+  const port = await freePort();
+  const file = path.join(folder, 'pgbouncer.ini');
+  fs.writeFileSync(
+    file,
+    `[databases]
+postgres = host=127.0.0.1 port=${server.port} user=postgres
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = any
+pool_mode = ${mode}
+ignore_startup_parameters = extra_float_digits,options
+`,
+  );
+  fs.chmodSync(file, 0o644);
+  const child = await launch(pgbouncer, [file], /process up/);
+  const proxy = { port, stop: () => end(child) };
+  running.add(proxy);
+  return proxy;
+}
+
+/** A Redis server: a primary, or the replica of one. */
+class Redis {
+  /** @type {import('node:child_process').ChildProcess | undefined} */
+  #child;
+  #settings;
+
+  /**
+   * @param {string} folder
+   * @param {number} port
+   * @param {string[]} settings such as '--appendonly', 'yes'
+   */
+  constructor(folder, port, settings) {
+    this.folder = folder;
+    this.port = port;
+    this.#settings = settings;
+  }
+
+  async start() {
+    const args = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.folder];
+    const own = ['--save', '', '--repl-diskless-sync-delay', '0', '--repl-timeout', '60'];
+    const ready = /Ready to accept connections/;
+    this.#child = await launch(redisServer, [...args, ...own, ...this.#settings], ready);
+  }
+
+  /** Ends it; SIGTERM: in order. */
+  async stop(signal = 'SIGTERM') {
+    await end(this.#child, signal);
+  }
+
+  /** As a loss of power. */
+  async crash() {
+    await this.stop('SIGKILL');
+  }
+
+  /** Stops or continues it. */
+  signal(name) {
+    this.#child.kill(name);
+  }
+
+  /**
+   * @param {...string} args a command
+   * @returns {Promise<string[]>} the reply's lines
+   */
+  async call(...args) {
+    const program = redisServer.replace(/-server$/, '-cli');
+    const { stdout } = await run(program, ['-p', String(this.port), ...args]);
+    return stdout.replace(/\n$/, '').split('\n');
+  }
+
+  /** Waits until INFO matches. */
+  async until(pattern) {
+    while (!pattern.test((await this.call('INFO')).join('\n')));
+  }
+
+  /** Makes a replica a primary. */
+  async promote() {
+    await this.call('REPLICAOF', 'NO', 'ONE');
+  }
+}
+
+/**
+ * @param {object} [options]
+ * @param {{ port: number }} [options.primary] that it follows, or a proxy of it
+ * @param {string[]} [options.settings]
+ * @returns {Promise<Redis>} a server that runs: for some seconds, so that a new bucket grants at
+ *   once; a replica that is up to date
+ */
+async function startRedis({ primary, settings = [] } = {}) {
+  const following = primary ? ['--replicaof', '127.0.0.1', String(primary.port)] : [];
+  const server = new Redis(newFolder(), await freePort(), [...following, ...settings]);
+  await server.start();
+  running.add(server);
+  await server.until(primary ? /master_link_status:up/ : /uptime_in_seconds:([4-9]|\d\d)/);
+  return server;
+}
+
+/** Members of an etcd: each has a `port`, and may be stopped, started again, halted. */
+class Etcd {
+  members = [];
+  #options;
+
+  /** @param {string[]} options of the program */
+  constructor(options) {
+    this.#options = options;
+  }
+
+  get endpoints() {
+    return this.members.map(({ port }) => `http://127.0.0.1:${port}`);
+  }
+
+  get port() {
+    return this.members[0].port;
+  }
+
+  /** @param {number} count */
+  async begin(count) {
+    for (let i = 0; i < count; i++) {
+      const [port, peer] = [await freePort(), await freePort()];
+      this.members.push({ port, peer, folder: newFolder(), child: undefined });
+    }
+    await this.start();
+  }
+
+  /** Starts those that do not run, or one of them. */
+  async start(one = undefined) {
+    const chosen = one ? [one] : this.members.filter(({ child }) => !child);
+    await Promise.all(chosen.map((member) => this.#start(member)));
+  }
+
+  async #start(member) {
+    const { folder, peer, port } = member;
+    const url = (at) => `http://127.0.0.1:${at}`;
+    const names = this.members.map((other, i) => `m${i}=${url(other.peer)}`);
+    const own = `m${this.members.indexOf(member)}`;
+    const given = [
+      ['name', own],
+      ['data-dir', path.join(folder, 'data')],
+      ['listen-client-urls', url(port)],
+      ['advertise-client-urls', url(port)],
+      ['listen-peer-urls', url(peer)],
+      ['initial-advertise-peer-urls', url(peer)],
+      ['initial-cluster', names.join(',')],
+      ['initial-cluster-token', this.members[0].folder],
+    ];
+    const args = [...given.map(([option, value]) => `--${option}=${value}`), ...this.#options];
+    member.child = await launch(etcd, args, /ready to serve client requests/);
+  }
+
+  /** Ends all members, or one. */
+  async stop(signal = 'SIGKILL', one = undefined) {
+    for (const member of one ? [one] : this.members) {
+      await end(member.child, signal);
+      member.child = undefined;
+    }
+  }
+
+  /** As a loss of power. */
+  async crash() {
+    await this.stop();
+  }
+
+  /** Stops or continues all members, or one. */
+  signal(name, one = undefined) {
+    for (const { child } of one ? [one] : this.members) child?.kill(name);
+  }
+
+  /** The answer of the JSON gateway of a member. */
+  async call(what, body = {}, { port } = this.members[0]) {
+    const options = { method: 'POST', body: JSON.stringify(body) };
+    return (await fetch(`http://127.0.0.1:${port}/v3/${what}`, options)).json();
+  }
+
+  async leader() {
+    for (const member of this.members) {
+      const { header, leader } = await this.call('maintenance/status', {}, member);
+      if (header.member_id === leader) return member;
+    }
+    throw new Error('no member leads');
+  }
+}
+
+/**
+ * @param {number} [count] of members
+ * @param {string[]} [options]
+ */
+async function startEtcd(count = 1, options = []) {
+  const server = new Etcd(options);
+  running.add(server);
+  await server.begin(count);
+  return server;
+}
+
+/** Ends all servers; for an `after` hook. */
+async function stopAll() {
+  for (const server of running) await server.stop('SIGQUIT');
+  running.clear();
+  for (const folder of folders) fs.rmSync(folder, { recursive: true, force: true });
+  assert.equal(children.size, 0, 'a server still runs');
+}
+
+module.exports = {
+  freePort,
+  lacks,
+  startEtcd,
+  startPgbouncer,
+  startPostgres,
+  startRedis,
+  startStandby,
+  stopAll,
+};

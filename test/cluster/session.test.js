@@ -1,0 +1,591 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { test } = require('node:test');
+const { Cluster, TTL } = require('./setup.js');
+
+const statesOf = ({ changes }) => changes.map(({ state }) => state);
+
+/** A client whose adapter counts its calls, and lets a test change them. */
+const spied = (calls) => (adapter) => {
+  for (const call of ['open', 'hello', 'step', 'renew', 'sweep', 'close']) {
+    const original = adapter[call];
+    adapter[call] = function (...args) {
+      calls.push(call);
+      return original.apply(this, args);
+    };
+  }
+  return adapter;
+};
+
+/** What becomes of a promise. */
+function settling(promise) {
+  const known = { isSettled: false, error: undefined };
+  const settle = (error) => Object.assign(known, { isSettled: true, error });
+  promise.then(() => settle(), settle);
+  return known;
+}
+
+test('a session opens, is renewed each third of its ttl, and stays', async () => {
+  const cluster = new Cluster();
+  const calls = [];
+  const client = await cluster.client({ wrap: spied(calls) });
+  const held = await cluster.hold(client, 'a');
+  await cluster.world.advance(10 * TTL);
+  assert.equal(held.lock.held, true);
+  assert.deepEqual(statesOf(client), ['opening', 'open']);
+  const renewals = calls.filter((call) => call === 'renew').length;
+  assert.ok(renewals >= 29 && renewals <= 31, `${renewals} renewals`);
+  await cluster.close();
+});
+
+test('ready settles when the session is open', async () => {
+  const cluster = new Cluster();
+  const client = cluster.start();
+  let isReady = false;
+  client.backend.ready.then(() => {
+    isReady = true;
+  });
+  assert.equal(client.backend.state, 'opening');
+  assert.equal(client.machine.refs, 1);
+  await cluster.world.until(() => isReady);
+  assert.equal(client.backend.state, 'open');
+  await cluster.close();
+});
+
+test('ready rejects when there is no server for a ttl; requests that wait are made later', async () => {
+  const cluster = new Cluster();
+  const client = cluster.start({ wrap: (adapter) => adapter });
+  client.network.isCut = true;
+  client.network.cut();
+  const waiting = cluster.request(client, 'a');
+  const hasty = cluster.request(client, 'b', { ifAvailable: true });
+  let error;
+  client.backend.ready.catch((reason) => {
+    error = reason;
+  });
+  await cluster.world.until(() => error && hasty.isSettled);
+  assert.equal(error.code, 'ERR_WEB_LOCKS_UNREACHABLE');
+  assert.equal(error.cause.code, 'CUT');
+  assert.ok(error.message.endsWith(`: ${error.cause.message}`), error.message);
+  assert.equal(hasty.error.code, 'ERR_WEB_LOCKS_UNREACHABLE');
+  assert.ok(cluster.world.now <= TTL + 1);
+  assert.equal(waiting.isSettled, false);
+  client.network.isCut = false;
+  await cluster.world.until(() => waiting.lock);
+  await cluster.close();
+});
+
+test('who asks for ready after it has rejected waits anew, for another ttl at most', async () => {
+  const cluster = new Cluster();
+  const client = cluster.start();
+  client.network.isCut = true;
+  client.network.cut();
+  const first = settling(client.backend.ready);
+  assert.equal(client.backend.ready, client.backend.ready);
+  await cluster.world.until(() => first.isSettled);
+  assert.equal(client.machine.refs, 0);
+  // Who does not wait, either, is given up earlier than the next one.
+  const hasty = cluster.request(client, 'a', { ifAvailable: true });
+  await cluster.world.advance(TTL / 2);
+  const second = settling(client.backend.ready);
+  assert.equal(client.machine.refs, 1);
+  await cluster.world.until(() => hasty.isSettled);
+  await cluster.world.advance(TTL / 2 - 1);
+  assert.equal(second.isSettled, false);
+  await cluster.world.advance(2);
+  assert.equal(second.error.code, 'ERR_WEB_LOCKS_UNREACHABLE');
+  const third = settling(client.backend.ready);
+  client.network.isCut = false;
+  await cluster.world.until(() => third.isSettled);
+  assert.equal(third.error, undefined);
+  client.network.cut();
+  await cluster.world.until(() => client.backend.state === 'suspect');
+  assert.equal(await client.backend.ready, undefined);
+  await cluster.close();
+});
+
+test('ready of a session that was closed before it was open tells that', async () => {
+  const cluster = new Cluster();
+  const client = cluster.start();
+  client.network.isCut = true;
+  client.network.cut();
+  const first = settling(client.backend.ready);
+  await cluster.world.until(() => first.isSettled);
+  await cluster.close();
+  await assert.rejects(client.backend.ready, (error) => {
+    assert.equal(error.name, 'InvalidStateError');
+    assert.equal(error.cause.code, 'CUT');
+    return true;
+  });
+});
+
+test('a server that never answers is told as that, however often it was tried', async () => {
+  const cluster = new Cluster();
+  const wrap = (adapter) => Object.assign(adapter, { open: () => new Promise(() => {}) });
+  const client = cluster.start({ wrap });
+  const first = settling(client.backend.ready);
+  await cluster.world.until(() => first.isSettled);
+  await cluster.world.advance(10 * TTL);
+  const second = settling(client.backend.ready);
+  await cluster.world.until(() => second.isSettled);
+  assert.match(second.error.message, /: the lock server does not answer\.$/);
+  assert.equal(second.error.cause, undefined);
+  await cluster.close();
+});
+
+test('what went wrong before it was open is not why it does not answer later', async () => {
+  const cluster = new Cluster();
+  const client = cluster.start();
+  client.network.isCut = true;
+  client.network.cut();
+  await cluster.world.advance(TTL / 2);
+  client.network.isCut = false;
+  const held = await cluster.hold(client, 'a');
+  await cluster.world.advance(TTL);
+  client.network.drops.reply = true;
+  await cluster.world.until(() => !held.lock.held);
+  const { reason } = held.lock.signal;
+  assert.equal(reason.reason, 'unreachable');
+  assert.equal(reason.cause, undefined);
+  await cluster.close();
+});
+
+test('an error that will not go away fails what waits and what comes', async () => {
+  const cluster = new Cluster();
+  const wrong = Object.assign(new Error('no rights'), { code: 'FATAL' });
+  const client = cluster.start({
+    wrap(adapter) {
+      adapter.open = async () => {
+        throw wrong;
+      };
+      return adapter;
+    },
+  });
+  const waiting = cluster.request(client, 'a');
+  let error;
+  client.backend.ready.catch((reason) => {
+    error = reason;
+  });
+  await cluster.world.until(() => error && waiting.isSettled);
+  const late = cluster.request(client, 'a');
+  await cluster.world.until(() => late.isSettled);
+  assert.equal(error, wrong);
+  assert.equal(waiting.error, wrong);
+  assert.equal(late.error, wrong);
+  assert.equal(client.backend.state, 'closed');
+  assert.equal(client.machine.timers, 0);
+});
+
+test('a cut connection makes it suspect, and a new one open again', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  client.network.cut();
+  await cluster.world.advance(0);
+  assert.equal(client.backend.state, 'suspect');
+  assert.equal(held.lock.held, true);
+  await cluster.world.until(() => client.backend.state === 'open');
+  assert.equal(held.lock.held, true);
+  assert.deepEqual(statesOf(client), ['opening', 'open', 'suspect', 'open']);
+  await cluster.close();
+});
+
+test('a step whose reply is lost is sent again, and answers the same', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  client.network.drops.reply = true;
+  const request = cluster.request(client, 'a');
+  await cluster.world.advance(5);
+  assert.equal(cluster.server.log.length, 1);
+  client.network.drops.reply = false;
+  client.network.cut();
+  await cluster.world.until(() => request.lock);
+  assert.equal(cluster.server.log.length, 1);
+  assert.equal(request.lock.token, 1n);
+  await cluster.close();
+});
+
+test('a call that is never answered makes it suspect', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  client.network.drops.call = true;
+  await cluster.world.until(() => client.backend.state === 'suspect', TTL);
+  client.network.drops.call = false;
+  await cluster.world.until(() => client.backend.state === 'open', TTL);
+  assert.equal(held.lock.held, true);
+  await cluster.close();
+});
+
+test('a grant whose hint is lost is found by the next renewal', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const held = await cluster.hold(one, 'a');
+  const waiting = cluster.request(two, 'a');
+  await cluster.world.advance(TTL / 2);
+  two.network.drops.reply = true;
+  const released = cluster.release(held);
+  await released;
+  await cluster.world.advance(2);
+  two.network.drops.reply = false;
+  assert.equal(waiting.lock, undefined);
+  await cluster.world.until(() => waiting.lock, TTL / 2);
+  await cluster.close();
+});
+
+test('without the server locks are lost before it grants them to others', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const held = await cluster.hold(one, 'a');
+  const waiting = cluster.request(two, 'a');
+  await cluster.world.advance(10);
+  one.network.isCut = true;
+  one.network.cut();
+  await cluster.world.until(() => held.isSettled);
+  const told = cluster.world.now;
+  assert.equal(held.error.name, 'AbortError');
+  assert.equal(held.error.reason, 'unreachable');
+  assert.equal(held.error.cause.code, 'CUT');
+  assert.equal(held.lock.held, false);
+  assert.equal(held.lock.signal.aborted, true);
+  assert.equal(waiting.lock, undefined);
+  await cluster.world.until(() => waiting.lock);
+  assert.ok(cluster.world.now > told);
+  assert.ok(cluster.world.now <= told + 0.2 * TTL, 'and soon after');
+  assert.ok(statesOf(one).includes('lost'));
+  await cluster.close();
+});
+
+test('a process that stood still knows that it lost its locks before it does anything', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const held = await cluster.hold(one, 'a');
+  const waiting = cluster.request(two, 'a');
+  await cluster.world.advance(10);
+  one.machine.stop();
+  await cluster.world.until(() => waiting.lock);
+  one.machine.isStopped = false;
+  assert.equal(held.lock.held, false);
+  assert.equal(held.isSettled, false);
+  one.machine.resume();
+  await cluster.world.advance(0);
+  assert.equal(held.error.reason, 'expired');
+  assert.equal(waiting.lock.held, true);
+  await cluster.close();
+});
+
+test('lock.held and lock.remaining look at the clock', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  const { remaining } = held.lock;
+  assert.ok(remaining > 0.5 * TTL && remaining <= 0.9 * TTL);
+  client.machine.stop();
+  await cluster.world.advance(TTL);
+  client.machine.isStopped = false;
+  assert.equal(held.lock.held, false);
+  assert.equal(held.lock.remaining, 0);
+  assert.equal(held.isSettled, false);
+  client.machine.resume();
+  await cluster.world.advance(1);
+  assert.equal(held.error.reason, 'expired');
+  await cluster.close();
+});
+
+test('a callback that ends after the deadline, before anybody was told, has lost its lock', async () => {
+  const cluster = new Cluster();
+  const [client, other] = [await cluster.client(), await cluster.client()];
+  const held = await cluster.hold(client, 'a');
+  client.machine.stop();
+  await cluster.world.advance(2 * TTL);
+  client.machine.isStopped = false;
+  held.release('value');
+  await new Promise(setImmediate);
+  assert.equal(held.isSettled, true);
+  assert.equal(held.error?.reason, 'expired');
+  client.machine.resume();
+  await cluster.hold(other, 'a');
+  await cluster.close();
+});
+
+test('a lock that was not held once is not held again', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  client.machine.setWallBy(TTL);
+  assert.equal(held.lock.held, false);
+  client.machine.setWallBy(-TTL);
+  assert.equal(held.lock.held, false);
+  await cluster.world.until(() => held.isSettled, 10);
+  await cluster.close();
+});
+
+test('a machine that slept, by whose monotonic clock no time passed, has lost its locks', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  client.machine.stop({ asleep: true });
+  await cluster.world.advance(2 * TTL);
+  client.machine.resume();
+  assert.equal(held.lock.held, false);
+  await cluster.world.until(() => held.isSettled, 10);
+  assert.equal(held.error.reason, 'expired');
+  await cluster.close();
+});
+
+test('who slept for less than a lease is told when it ends by the wall clock', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  client.machine.stop({ asleep: true });
+  await cluster.world.advance(0.75 * TTL);
+  client.machine.resume();
+  assert.equal(held.lock.held, true);
+  await cluster.hold(client, 'b');
+  await cluster.world.until(() => held.isSettled, TTL);
+  assert.equal(held.error.reason, 'expired');
+  assert.ok(cluster.world.now <= 0.9 * TTL + 10, `at ${cluster.world.now}`);
+  await cluster.close();
+});
+
+test('a wall clock that is set back does not make a lease longer', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  client.network.isCut = true;
+  client.network.cut();
+  client.machine.setWallBy(-10 * TTL);
+  await cluster.world.advance(TTL);
+  assert.equal(held.error.reason, 'unreachable');
+  await cluster.close();
+});
+
+test('a renewal counts from when it was sent', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  client.network.delay = TTL / 15;
+  await cluster.world.advance(TTL);
+  assert.ok(held.lock.remaining <= 0.9 * TTL - TTL / 15);
+  client.network.delay = 1;
+  await cluster.close();
+});
+
+test('a grant that comes after the deadline is none', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const held = await cluster.hold(one, 'a');
+  const waiting = cluster.request(two, 'a');
+  await cluster.world.advance(10);
+  two.machine.stop();
+  await cluster.release(held);
+  await cluster.world.advance(2 * TTL);
+  two.machine.resume();
+  await cluster.world.advance(0);
+  assert.equal(waiting.lock, undefined, 'not by the grant of a session that is over');
+  await cluster.world.until(() => waiting.lock);
+  assert.equal(waiting.lock.held, true);
+  await cluster.close();
+});
+
+test('what waits is asked for again in the next session, in its order', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const held = await cluster.hold(one, 'a');
+  const waiting = [1, 2, 3].map(() => cluster.request(two, 'a'));
+  await cluster.world.advance(10);
+  cluster.server.restart({ data: false });
+  await cluster.world.until(() => held.isSettled);
+  assert.equal(held.error.reason, 'failover');
+  for (const [i, request] of waiting.entries()) {
+    await cluster.world.until(() => request.lock);
+    assert.ok(waiting.slice(i + 1).every(({ lock }) => !lock));
+    await cluster.release(request);
+  }
+  await cluster.close();
+});
+
+test('a server that restarts with its data costs nobody anything', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const held = await cluster.hold(one, 'a');
+  const waiting = cluster.request(two, 'a');
+  await cluster.world.advance(10);
+  cluster.server.restart();
+  await cluster.world.until(() => statesOf(one).length === 4 && statesOf(two).length === 4);
+  assert.equal(held.lock.held, true);
+  await cluster.release(held);
+  await cluster.world.until(() => waiting.lock);
+  await cluster.close();
+});
+
+test('a server that takes over and lacks a grant: its holder is told before the next', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const kept = await cluster.hold(one, 'kept');
+  const held = await cluster.hold(one, 'a');
+  cluster.server.failOver((row) => row.name === 'a');
+  const waiting = cluster.request(two, 'a');
+  await cluster.world.until(() => held.isSettled);
+  assert.equal(held.error.reason, 'failover');
+  assert.equal(waiting.lock, undefined);
+  assert.equal(kept.lock.held, true);
+  const told = cluster.world.now;
+  await cluster.world.until(() => waiting.lock);
+  assert.ok(cluster.world.now > told);
+  assert.ok(waiting.lock.token > held.lock.token);
+  await cluster.close();
+});
+
+test('nothing is granted in a quarantine, and then without anybody asking', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  cluster.server.restart({ data: false });
+  const began = cluster.world.now;
+  const waiting = cluster.request(client, 'a');
+  await cluster.world.until(() => waiting.lock);
+  const waited = cluster.world.now - began;
+  assert.ok(waited >= TTL && waited <= 1.1 * TTL, `${waited} ms`);
+  await cluster.close();
+});
+
+test('a dead holder makes way when its lease has run out, without polling', async () => {
+  const cluster = new Cluster();
+  const calls = [];
+  const one = await cluster.client();
+  const two = await cluster.client({ wrap: spied(calls) });
+  await cluster.hold(one, 'a');
+  const waiting = cluster.request(two, 'a');
+  await cluster.world.advance(10);
+  one.machine.kill();
+  const died = cluster.world.now;
+  await cluster.world.until(() => waiting.lock);
+  assert.ok(cluster.world.now - died <= 1.1 * TTL);
+  assert.ok(calls.length < 15, calls.join());
+  // One soon after it waits, one when the lease has run out.
+  assert.equal(calls.filter((call) => call === 'sweep').length, 2);
+});
+
+test('what an old connection still had on its way changes nothing', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  // The first request goes by a way that takes long, and that is cut meanwhile.
+  client.network.delay = 2000;
+  const first = cluster.request(client, 'a');
+  await cluster.world.advance(0);
+  client.network.delay = 1;
+  client.network.cut();
+  await cluster.world.until(() => first.lock);
+  await cluster.release(first);
+  assert.equal(cluster.server.left.rows, 0);
+  await cluster.world.advance(2500);
+  assert.equal(cluster.server.left.rows, 0, 'the late request made none');
+  await cluster.close();
+});
+
+test('a lock that the server has and nobody here knows is given back', async () => {
+  const cluster = new Cluster({ server: { connections: false } });
+  const client = await cluster.client();
+  client.network.delay = 2000;
+  const first = cluster.request(client, 'a');
+  await cluster.world.advance(0);
+  client.network.delay = 1;
+  client.network.cut();
+  await cluster.world.until(() => first.lock);
+  await cluster.release(first);
+  await cluster.world.advance(2500);
+  await cluster.world.advance(TTL);
+  assert.equal(cluster.server.left.rows, 0);
+  await cluster.close();
+});
+
+test('a release that is not answered settles at the deadline, as the callback did', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  client.network.drops.call = true;
+  held.release('value');
+  await cluster.world.until(() => held.isSettled, TTL);
+  assert.equal(held.value, 'value');
+  client.network.drops.call = false;
+  await cluster.close();
+});
+
+test('close settles without a server, and leaves no timer', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  await cluster.hold(client, 'a');
+  client.network.drops.call = true;
+  let isClosed = false;
+  client.backend.close().then(() => {
+    isClosed = true;
+  });
+  await cluster.world.until(() => isClosed, TTL);
+  assert.equal(client.machine.timers, 0);
+  assert.equal(client.backend.state, 'closed');
+});
+
+test('close while it is opening leaves no session', async () => {
+  const cluster = new Cluster();
+  const client = cluster.start();
+  let isClosed = false;
+  client.backend.close().then(() => {
+    isClosed = true;
+  });
+  await cluster.world.until(() => isClosed, TTL);
+  assert.deepEqual(cluster.server.left, { sessions: 0, rows: 0 });
+});
+
+test('a session that is always dead is not opened without a pause', async () => {
+  const cluster = new Cluster();
+  const calls = [];
+  const client = await cluster.client({
+    wrap(adapter) {
+      adapter.step = async () => {
+        throw Object.assign(new Error('gone'), { code: 'DEAD' });
+      };
+      return spied(calls)(adapter);
+    },
+  });
+  cluster.request(client, 'a').promise.catch(() => {});
+  await cluster.world.advance(TTL);
+  const opened = calls.filter((call) => call === 'open').length;
+  assert.ok(opened > 1 && opened < 20, `${opened} times`);
+  client.backend.close();
+});
+
+test('answers that are not as the contract has them are none', async () => {
+  const cluster = new Cluster();
+  let isWrong = true;
+  const client = await cluster.client({
+    wrap(adapter) {
+      const { step } = adapter;
+      adapter.step = async function (ops) {
+        const answers = await step.call(this, ops);
+        return isWrong ? undefined : answers;
+      };
+      return adapter;
+    },
+  });
+  const request = cluster.request(client, 'a');
+  await cluster.world.advance(TTL / 4);
+  assert.equal(request.lock, undefined);
+  isWrong = false;
+  await cluster.world.until(() => request.lock);
+  await cluster.close();
+});
+
+test('the channel locks.session tells what becomes of a session', async () => {
+  const { subscribe, unsubscribe } = require('node:diagnostics_channel');
+  const told = [];
+  const listen = (message) => told.push(message.state);
+  subscribe('locks.session', listen);
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  client.network.cut();
+  await cluster.world.until(() => told.length === 4);
+  await cluster.close();
+  unsubscribe('locks.session', listen);
+  assert.deepEqual(told, ['opening', 'open', 'suspect', 'open', 'closed']);
+});

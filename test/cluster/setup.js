@@ -1,0 +1,99 @@
+'use strict';
+
+/** A server and its clients, in a world. */
+
+require('../../lib/index.js');
+const { ClusterBackend } = require('../../lib/cluster/backend.js');
+const { createLockManager } = require('../../lib/extensions/lock-manager.js');
+const { deferred } = require('../helpers/locks.js');
+const { MemoryAdapter, MemoryServer, Network } = require('./memory.js');
+const { Machine, World } = require('./world.js');
+
+const TTL = 10_000;
+
+class Cluster {
+  world = new World();
+  clients = [];
+
+  constructor({ server = {}, clock = {}, random = () => 0.5 } = {}) {
+    this.random = random;
+    this.server = new MemoryServer(new Machine(this.world, { ...clock, random }), {
+      ttl: TTL,
+      ...server,
+    });
+  }
+
+  /** A client that is not open yet. */
+  start({ name = `client ${this.clients.length + 1}`, clock = {}, rules, wrap = (a) => a } = {}) {
+    const machine = new Machine(this.world, { random: this.random, ...clock });
+    const network = new Network(this.world, machine, this.server);
+    const adapter = wrap(new MemoryAdapter(network));
+    const changes = [];
+    const backend = new ClusterBackend(adapter, {
+      ttl: TTL,
+      clock: machine,
+      rules,
+      info: { clientId: name },
+      onChange: (change) => changes.push(change),
+    });
+    const locks = createLockManager(backend);
+    const client = { name, machine, network, adapter, backend, locks, changes };
+    this.clients.push(client);
+    return client;
+  }
+
+  async client(options) {
+    const client = this.start(options);
+    await this.world.until(() => client.backend.state === 'open');
+    return client;
+  }
+
+  async close() {
+    const all = this.clients.map(({ backend }) => backend.close());
+    let isDone = false;
+    Promise.all(all).then(() => {
+      isDone = true;
+    });
+    await this.world.until(() => isDone);
+  }
+
+  /** Requests a lock and does not wait for it: `{ lock, promise, told, release }`. */
+  request(client, name, options = {}) {
+    const waiting = deferred();
+    const request = {
+      lock: undefined,
+      isSettled: false,
+      error: undefined,
+      release: waiting.resolve,
+    };
+    request.promise = client.locks.request(name, options, (lock) => {
+      request.lock = lock;
+      return waiting.promise;
+    });
+    request.promise.then(
+      (value) => {
+        request.isSettled = true;
+        request.value = value;
+      },
+      (error) => {
+        request.isSettled = true;
+        request.error = error;
+      },
+    );
+    return request;
+  }
+
+  /** Requests a lock and goes on until it is granted. */
+  async hold(client, name, options) {
+    const request = this.request(client, name, options);
+    await this.world.until(() => request.lock);
+    return request;
+  }
+
+  async release(request, value) {
+    request.release(value);
+    await this.world.until(() => request.isSettled);
+  }
+}
+
+module.exports = { Cluster, TTL };

@@ -1,0 +1,241 @@
+'use strict';
+
+/**
+ * Clients with a server in memory, to whom everything happens that can: the actions of a trial are
+ * done one after the other, in the world's time; then all faults end, everybody gets what he waits
+ * for, and the history is judged.
+ */
+
+const { Recorder, check } = require('./check.js');
+const { Cluster, TTL } = require('./setup.js');
+
+class Trial {
+  events = [];
+  open = new Set();
+
+  /**
+   * @param rates how fast the clocks of the server and the clients go
+   * @param options `server` and `rules` take a rule away
+   */
+  constructor(rates, { server = {}, rules, random } = {}) {
+    this.cluster = new Cluster({ server, clock: { rate: rates[0] }, random });
+    this.world = this.cluster.world;
+    this.recorder = new Recorder(
+      () => this.world.now,
+      (event) => this.events.push(event),
+    );
+    for (const rate of rates.slice(1)) this.cluster.start({ rules, clock: { rate } });
+    this.rules = rules;
+  }
+
+  /** A fault begins or ends. */
+  fault() {
+    this.recorder.record('fault', {});
+  }
+
+  client(i) {
+    return this.cluster.clients[i % this.cluster.clients.length];
+  }
+
+  /** Makes a request whose lock is held for so long, unless it is lost before. */
+  request(i, name, options, duration) {
+    const client = this.client(i);
+    if (client.isKilled) return;
+    const use = async (lock, id, lost) => {
+      const one = { client, lock, id, seen: true };
+      this.open.add(one);
+      let isOver = false;
+      const end = () => {
+        isOver = true;
+      };
+      const over = new Promise((resolve) => {
+        this.world.after(duration, () => client.machine.run(resolve));
+      });
+      await Promise.race([over, lost.then(end)]);
+      if (!isOver && lock.held) {
+        this.recorder.record('write', { id, name, token: lock.token });
+      }
+      this.open.delete(one);
+    };
+    this.recorder.request(client.name, client.locks, name, options, use);
+  }
+
+  /** What a process sees of its locks before anything else runs in it. */
+  #look(client) {
+    for (const one of this.open) {
+      if (one.client !== client || one.lock.held) continue;
+      this.recorder.record('unheld', { id: one.id });
+    }
+  }
+
+  /**
+   * Who slept has no timer that is due when the lease ends by the wall clock, and may be told late:
+   * but `lock.held` knows.
+   */
+  #lookFrom(client, count) {
+    this.world.after(TTL / 100, () => {
+      client.machine.run(() => this.#look(client));
+      if (count < 100) this.#lookFrom(client, count + 1);
+    });
+  }
+
+  stop(i, milliseconds, asleep) {
+    const client = this.client(i);
+    if (client.machine.isStopped) return;
+    this.fault();
+    client.machine.stop({ asleep });
+    this.recorder.record('stopped', { client: client.name });
+    client.resume = () => {
+      client.resume = undefined;
+      this.recorder.record('resumed', { client: client.name });
+      client.machine.isStopped = false;
+      this.#look(client);
+      client.machine.resume();
+      this.fault();
+      if (asleep) this.#lookFrom(client, 0);
+    };
+    this.world.after(milliseconds, () => client.resume?.());
+  }
+
+  kill(i) {
+    const client = this.client(i);
+    if (client.isKilled || this.cluster.clients.filter((one) => !one.isKilled).length < 3) return;
+    this.fault();
+    client.isKilled = true;
+    client.resume = undefined;
+    client.machine.kill();
+    this.recorder.record('killed', { client: client.name });
+    client.network.cut();
+    this.cluster.start({ rules: this.rules });
+  }
+
+  /** The server's machine stands still. */
+  stopServer(milliseconds) {
+    const { machine } = this.cluster.server;
+    if (machine.isStopped) return;
+    this.fault();
+    machine.stop();
+    this.world.after(milliseconds, () => {
+      machine.resume();
+      this.fault();
+    });
+  }
+
+  do({ what, i, name, ms, mode, flag }) {
+    const { server } = this.cluster;
+    const { network, machine } = this.client(i);
+    const hold = 1 + (ms % 7) * (ms % 2 ? TTL / 3 : 5);
+    if (what === 'request') this.request(i, name, { mode }, hold);
+    else if (what === 'limited') this.request(i, 'units', units(1 + (ms % 2)), hold);
+    else if (what === 'ifAvailable') this.request(i, name, { mode, ifAvailable: true }, hold);
+    else if (what === 'once') this.request(i, name, { keep: 1 + ms }, hold);
+    else if (what === 'steal') this.request(i, name, { steal: true }, hold);
+    else if (what === 'abort') this.#abortLater(i, name, mode, ms, hold);
+    else if (what === 'stop') this.stop(i, ms, flag);
+    else if (what === 'kill') this.kill(i);
+    else if (what === 'stopServer') this.stopServer(ms);
+    else {
+      this.fault();
+      if (what === 'cut') network.cut();
+      else if (what === 'drop') network.drops[flag ? 'call' : 'reply'] = true;
+      else if (what === 'away') network.isCut = true;
+      else if (what === 'delay') network.delay = ms / 10;
+      else if (what === 'twice') network.isTwice = flag;
+      else if (what === 'heal') this.#heal(network);
+      else if (what === 'wall') machine.setWallBy(flag ? ms : -ms);
+      else if (what === 'restart') this.#restart(flag);
+      else if (what === 'failOver') server.failOver(({ ref }) => flag || ref % 2 === 1);
+    }
+  }
+
+  #abortLater(i, name, mode, ms, hold) {
+    const controller = new AbortController();
+    this.request(i, name, { mode, signal: controller.signal }, hold);
+    this.world.after(ms / 5, () => this.client(i).machine.run(() => controller.abort()));
+  }
+
+  #restart(data) {
+    this.cluster.server.restart({ data });
+    if (!data) this.recorder.record('forgot');
+  }
+
+  #heal(network) {
+    network.drops = { call: false, reply: false };
+    network.isCut = false;
+    network.delay = 1;
+    network.isTwice = false;
+  }
+
+  /** Ends all faults, waits for everybody, and says what was wrong. */
+  async judge() {
+    this.cluster.server.machine.resume();
+    for (const client of this.cluster.clients) {
+      this.#heal(client.network);
+      client.resume?.();
+    }
+    this.fault();
+    let wrong = [];
+    try {
+      await this.world.until(() => this.#isDone, 1000 * TTL);
+    } catch (error) {
+      wrong = [`not all are served: ${error.message}`];
+    }
+    await this.#close();
+    const alive = this.cluster.clients.filter(({ isKilled }) => !isKilled);
+    const timers = alive.reduce((sum, { machine }) => sum + machine.timers, 0);
+    // Those who were killed are swept away by whoever comes next.
+    await this.world.advance(2 * TTL);
+    this.cluster.server.sweep();
+    return [
+      ...wrong,
+      ...check([...this.events, ...this.#tickets()], {
+        within: 3 * TTL,
+        left: { ...this.cluster.server.left, timers },
+      }),
+    ];
+  }
+
+  get #isDone() {
+    const calls = this.events.filter(({ type }) => type === 'call');
+    const settled = new Set(this.events.filter((e) => e.type === 'settled').map(({ id }) => id));
+    const killed = new Set(this.events.filter((e) => e.type === 'killed').map((e) => e.client));
+    return calls.every(({ id, client }) => settled.has(id) || killed.has(client));
+  }
+
+  async #close() {
+    const alive = this.cluster.clients.filter(({ isKilled }) => !isKilled);
+    let isClosed = false;
+    Promise.all(alive.map(({ backend }) => backend.close())).then(() => {
+      isClosed = true;
+    });
+    await this.world.until(() => isClosed, 10 * TTL);
+  }
+
+  /** By the log of the server, which has all grants with their tokens. */
+  #tickets() {
+    const byToken = new Map(this.cluster.server.log.map((entry) => [entry.token, entry]));
+    return this.events
+      .filter(({ type }) => type === 'granted')
+      .map(({ id, token, time }) => ({
+        type: 'ticket',
+        id,
+        time,
+        ticket: byToken.get(token)?.ticket,
+      }));
+  }
+}
+
+const units = (weight) => ({ mode: 'shared', limit: 3, weight });
+
+/** Does the actions, with time in between, and judges. */
+async function run(rates, actions, options) {
+  const trial = new Trial(rates, options);
+  await trial.world.advance(10);
+  for (const action of actions) {
+    trial.do(action);
+    await trial.world.advance(action.pause);
+  }
+  return trial.judge();
+}
+
+module.exports = { Trial, run };

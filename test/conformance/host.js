@@ -1,0 +1,26 @@
+'use strict';
+
+/**
+ * The scope `host`: `web-locks/host`, in a directory of the test's own, which its workers and
+ * processes inherit and the main thread of the first process removes at its end.
+ */
+
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { isMainThread } = require('node:worker_threads');
+const host = require('../../lib/host.js');
+
+/** In memory, where there is such a place. */
+const root = fs.existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir();
+
+if (isMainThread && process.env.WEB_LOCKS_TEST_DIRECTORY === undefined) {
+  const directory = fs.mkdtempSync(path.join(root, 'web-locks-conformance-'));
+  process.env.WEB_LOCKS_TEST_DIRECTORY = directory;
+  process.on('exit', () => fs.rmSync(directory, { recursive: true, force: true }));
+}
+
+const directory = process.env.WEB_LOCKS_TEST_DIRECTORY;
+const openBucket = (name) => host.openBucket(name, { directory });
+
+module.exports = { openBucket };

@@ -1,0 +1,171 @@
+'use strict';
+
+/**
+ * The scope `late`: the locks of the process, by a backend that does everything it is asked for in
+ * a later turn of the event loop, in order. It shows what takes for granted that answers come
+ * during the call.
+ */
+
+const { NativeBackend, agent } = require('../../lib/backend/native.js');
+const { NO_TAG } = require('../../lib/backend/contract.js');
+const { Bucket } = require('../../lib/extensions/bucket.js');
+const { bucketClosedError } = require('../../lib/platform/errors.js');
+
+/** Stands for a request at the native backend; nothing is told of it any more once it is over. */
+class LateRequest {
+  isAsked = false;
+  isOver = false;
+  isAnswered = false;
+
+  constructor(owner, backend) {
+    this.owner = owner;
+    this.backend = backend;
+    const { name, mode, disposition, label, limit, weight, maxPending } = owner;
+    Object.assign(this, { name, mode, disposition, label, limit, weight, maxPending });
+    this.asksForMore = [label, limit, maxPending].some((value) => value !== undefined);
+    this.tag = NO_TAG;
+  }
+
+  #say(what, ...args) {
+    if (this.isOver) return;
+    this.isAnswered = true;
+    this.owner[what](...args);
+  }
+
+  granted(...token) {
+    this.#say('granted', ...token);
+  }
+  unavailable() {
+    this.#say('unavailable');
+  }
+  stolen(thief) {
+    this.#say('stolen', thief);
+  }
+  lost(reason, cause) {
+    this.#say('lost', reason, cause);
+  }
+  otherLimit(limit) {
+    this.#say('otherLimit', limit);
+  }
+  queueFull() {
+    this.#say('queueFull');
+  }
+  failed(error) {
+    this.#say('failed', error);
+  }
+  answer() {
+    if (!this.isOver) this.owner.answer();
+  }
+  lose() {
+    if (!this.isOver) this.owner.lose(true);
+  }
+  finish() {
+    this.owner.finish();
+  }
+}
+
+class LateBackend {
+  findsDeadlocks = false;
+  #native;
+  #closed;
+  #proxies = new Map();
+
+  constructor(name) {
+    this.#native = new NativeBackend(`late:${name}`);
+    this.id = `late ${name}`;
+    this.unfinished = this.#native.unfinished;
+    this.ready = new Promise((resolve) => setImmediate(resolve));
+  }
+
+  request(owner) {
+    if (this.#closed) {
+      owner.failed(this.#closed);
+      return;
+    }
+    const proxy = new LateRequest(owner, this.#native);
+    this.#proxies.set(owner, proxy);
+    setImmediate(() => {
+      if (proxy.isOver) return;
+      proxy.isAsked = true;
+      this.#native.request(proxy);
+      if (proxy.isAnswered) proxy.answer();
+      this.#native.tell();
+    });
+  }
+
+  withdraw(owner) {
+    const proxy = this.#proxies.get(owner);
+    if (!proxy) return undefined;
+    proxy.isOver = true;
+    return this.#end(owner, proxy, () => this.#native.withdraw(proxy));
+  }
+
+  release(owner) {
+    const proxy = this.#proxies.get(owner);
+    if (proxy) proxy.keep = owner.keep;
+    return proxy && this.#end(owner, proxy, () => this.#native.release(proxy));
+  }
+
+  #end(owner, proxy, how) {
+    this.#proxies.delete(owner);
+    return new Promise((resolve) => {
+      setImmediate(() => {
+        if (proxy.isAsked) how();
+        resolve();
+        this.#native.tell();
+      });
+    });
+  }
+
+  marked(owner) {
+    return this.#later(() => this.#native.marked(this.#proxies.get(owner)));
+  }
+
+  tell() {}
+
+  undo = () => this.#native.undo(NO_TAG);
+
+  query(name) {
+    return this.#later(() => this.#native.query(name));
+  }
+
+  details(name) {
+    return this.#later(() => this.#native.details(name));
+  }
+
+  holders(name) {
+    return this.#later(() => this.#native.holders(name));
+  }
+
+  entryOf({ name, mode, label = '' }, isHeld) {
+    return { clientId: agent.clientId, name, mode, label, waited: 0, held: 0, isHeld };
+  }
+
+  #later(ask) {
+    return new Promise((resolve, reject) => {
+      setImmediate(() => {
+        try {
+          resolve(ask());
+        } catch (error) {
+          reject(error);
+        }
+      });
+    });
+  }
+
+  async close() {
+    if (this.#closed) return;
+    this.#closed = bucketClosedError();
+    for (const proxy of this.#proxies.values()) {
+      if (proxy.isAsked) continue;
+      proxy.failed(this.#closed);
+      proxy.answer();
+      proxy.isOver = true;
+    }
+    await this.#native.close();
+  }
+}
+
+const openBucket = (name) => new Bucket(name, new LateBackend(name));
+
+module.exports = { openBucket };

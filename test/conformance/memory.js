@@ -1,0 +1,40 @@
+'use strict';
+
+/** The scope `memory`: a cluster over the engine of test/cluster/memory.js, in real time. */
+
+const { performance } = require('node:perf_hooks');
+const { ClusterBackend } = require('../../lib/cluster/backend.js');
+const { Bucket } = require('../../lib/extensions/bucket.js');
+const { MemoryAdapter, MemoryServer, Network } = require('../cluster/memory.js');
+
+const TTL = 10_000;
+
+/** See test/cluster/world.js. */
+const world = {
+  get now() {
+    return performance.now();
+  },
+  after: (milliseconds, call) =>
+    milliseconds > 0 ? setTimeout(call, milliseconds) : setImmediate(call),
+};
+const machine = { run: (work) => work(), monotonic: () => world.now };
+
+/** By bucket. */
+const servers = new Map();
+
+function serverOf(name) {
+  const server = servers.get(name) ?? new MemoryServer(machine, { ttl: TTL });
+  servers.set(name, server);
+  return server;
+}
+
+/** A bucket with a session of its own. */
+function openBucket(name) {
+  const network = new Network(world, machine, serverOf(name));
+  network.delay = 0;
+  const adapter = new MemoryAdapter(network);
+  adapter.id = `memory ${name}`;
+  return new Bucket(name, new ClusterBackend(adapter, { ttl: TTL }));
+}
+
+module.exports = { openBucket };

@@ -1,0 +1,64 @@
+'use strict';
+
+/**
+ * Runs the conformance suite in a scope: `npm run test:conformance -- SCOPE [FILE…]`. Each file is a
+ * process of its own; the exit code is that of `node --test`.
+ *
+ * Scopes: those of scopes.js. WEB_LOCKS_TEST_AGENTS chooses what agents are where a scope has
+ * several kinds, MODEL_RUNS and MODEL_SEED are those of test/model/model.test.js.
+ */
+
+const { spawn } = require('node:child_process');
+const { once } = require('node:events');
+const process = require('node:process');
+const { files } = require('./files.js');
+const { scopes } = require('./scopes.js');
+
+/** What starts the server that a scope needs: resolves to its place in the environment. */
+const servers = {
+  async postgres() {
+    const { lacks, startPostgres } = require('../cluster/servers.js');
+    if (lacks.postgres) throw new Error(lacks.postgres);
+    const server = await startPostgres({ settings: ['fsync=off', 'max_connections=300'] });
+    const { host, port, user, database } = server.config;
+    const url = `postgres://${user}@${host}:${port}/${database}`;
+    return { WEB_LOCKS_TEST_POSTGRES: url, stop: () => server.stop() };
+  },
+
+  async redis() {
+    const { lacks, startRedis } = require('../cluster/servers.js');
+    if (lacks.redis) throw new Error(lacks.redis);
+    const server = await startRedis();
+    // So that new buckets grant at once, whatever their lease.
+    await server.until(/uptime_in_seconds:(1[2-9]|[2-9]\d)/);
+    return { WEB_LOCKS_TEST_REDIS: String(server.port), stop: () => server.stop() };
+  },
+
+  async etcd() {
+    const { lacks, startEtcd } = require('../cluster/servers.js');
+    if (lacks.etcd) throw new Error(lacks.etcd);
+    const server = await startEtcd();
+    return { WEB_LOCKS_TEST_ETCD: server.endpoints[0], stop: () => server.stop() };
+  },
+};
+
+async function main([scope, ...chosen]) {
+  if (!scopes[scope]) {
+    console.error(`usage: node test/conformance/run.js ${Object.keys(scopes).join('|')} [FILE…]`);
+    process.exitCode = 2;
+    return;
+  }
+  const { stop, ...more } = (await servers[scope]?.()) ?? {};
+  try {
+    const child = spawn(process.execPath, ['--test', ...(chosen.length > 0 ? chosen : files)], {
+      env: { ...process.env, WEB_LOCKS_TEST_SCOPE: scope, ...more },
+      stdio: 'inherit',
+    });
+    const [code] = await once(child, 'exit');
+    process.exitCode = code ?? 1;
+  } finally {
+    await stop?.();
+  }
+}
+
+main(process.argv.slice(2));

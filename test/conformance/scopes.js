@@ -1,0 +1,180 @@
+'use strict';
+
+/**
+ * The scopes that the conformance suite runs in, by name. Each says how a bucket is opened, what a
+ * further agent is, and what the scope has not got, with the reason that skipped tests give.
+ *
+ * What a scope can lack:
+ * - `sync`: `acquireSync` and `tryAcquireSync`
+ * - `deadlock`: `deadlock: 'reject'`
+ * - `marks`: `once`
+ * - `atOnce`: a request has its place, or its answer, when the call returns
+ * - `state`: who holds a lock is known without a promise: `locked`, `available`
+ * - `turns`: what becomes of requests is told in the turn of the event loop that causes it
+ * - `oneByOne`: several locks are taken one after the other, in their order
+ * - `oneClient`: an agent has the same client id in all buckets
+ * - `firstOfSeveral`: of several locks of a thread a DeadlockError names the first
+ * - `entry`: it is what `require('web-locks')` gives
+ * - `loads`: whoever loads the library anew is another agent
+ * - `threads`: whoever loads the library in a worker is another agent
+ * - `processes`: whoever loads it in another process is another agent
+ * - `keptLimit`: a name keeps its limit while only exclusive requests are left
+ * - `sessions`: a bucket that is opened anew is another agent
+ */
+
+const library = require('../../lib/index.js');
+
+/** Whom a `RemoteAgent` is, see test/helpers/remote.js. */
+const WORKER = 'worker';
+const PROCESS = 'process';
+const SESSION = 'session';
+
+const LATER = {
+  sync: 'nothing can be done without returning to the event loop',
+  deadlock: 'deadlocks are not found',
+  atOnce: 'answers come later',
+  state: 'who holds a lock is known later',
+  turns: 'answers come later',
+  entry: 'it has no entry of its own',
+};
+
+const NO_SESSIONS = { sessions: 'an agent is a thread' };
+
+const CLUSTER = {
+  agents: [SESSION],
+  clientId: (pid, thread) => `node-${pid}-${thread}-[\\da-f]{16}`,
+  soon: 100,
+  many: 1000,
+  long: 2 ** 20,
+  library: () => library,
+};
+
+const CLUSTER_LACKS = {
+  ...LATER,
+  oneByOne: 'several locks are asked for in one step',
+  oneClient: 'a client is a session, of one bucket',
+  loads: 'an agent is a session',
+};
+
+const idOfTheProcess = (pid, thread) => `node-${pid}-${thread}-\\d+`;
+
+/**
+ * Each scope:
+ * - `agents`: what further agents can be; the first is the usual one
+ * - `clientId`: a pattern of the client ids of a thread
+ * - `soon`: milliseconds in which a lock that is free is granted
+ * - `many`: how many requests on one name are many
+ * - `long`: code units of a very long name that it takes
+ * - `lacks`: why it has not got what it has not got
+ * - `library`: what is exported, but for the locks
+ * - `openBucket`
+ * - `prepare`: what comes first, before there are other threads and processes
+ */
+const scopes = {
+  process: {
+    agents: [WORKER],
+    clientId: idOfTheProcess,
+    soon: 1,
+    many: 10_000,
+    long: 2 ** 20,
+    lacks: { ...NO_SESSIONS, processes: 'it ends with the process' },
+    library: () => library,
+    openBucket: library.openBucket,
+  },
+
+  /** The process scope with answers that come later: see late.js. */
+  late: {
+    agents: [WORKER],
+    clientId: idOfTheProcess,
+    soon: 100,
+    many: 10_000,
+    long: 2 ** 20,
+    lacks: {
+      ...LATER,
+      ...NO_SESSIONS,
+      loads: 'it is of the tests, not of the library',
+      processes: 'it ends with the process',
+    },
+    library: () => library,
+    openBucket: (name) => require('./late.js').openBucket(name),
+  },
+
+  /** All processes of the machine: see host.js. */
+  host: {
+    agents: [PROCESS, WORKER],
+    clientId: () => '[\\da-f]{8}-\\d+',
+    soon: 100,
+    many: 10_000,
+    long: 32_000,
+    lacks: {
+      ...NO_SESSIONS,
+      deadlock: 'deadlocks are not found',
+      state: 'who holds a lock is known later',
+      marks: 'names cannot be marked as done',
+      entry: 'its entry is web-locks/host',
+      firstOfSeveral: 'any of them is named',
+      oneClient: 'a client is a member of one bucket',
+    },
+    prepare: () => require('./host.js'),
+    library: () => require('../../lib/host.js'),
+    openBucket: (name) => require('./host.js').openBucket(name),
+  },
+
+  /** A cluster whose engine is in this thread: see memory.js. */
+  memory: {
+    ...CLUSTER,
+    lacks: {
+      ...CLUSTER_LACKS,
+      threads: 'its engine is in one thread',
+      processes: 'its engine is in one thread',
+    },
+    openBucket: (name) => require('./memory.js').openBucket(name),
+  },
+
+  /** A cluster over PostgreSQL: see postgres.js. */
+  postgres: {
+    ...CLUSTER,
+    lacks: {
+      ...CLUSTER_LACKS,
+      threads: 'each thread has its own pool',
+      processes: 'each process has its own pool',
+    },
+    openBucket: (name) => require('./postgres.js').openBucket(name),
+  },
+
+  /** A cluster over Redis: see redis.js. */
+  redis: {
+    ...CLUSTER,
+    lacks: {
+      ...CLUSTER_LACKS,
+      threads: 'each thread has its own client',
+      processes: 'each process has its own client',
+    },
+    openBucket: (name) => require('./redis.js').openBucket(name),
+  },
+
+  /** A cluster over etcd: see etcd.js. */
+  etcd: {
+    ...CLUSTER,
+    long: 100_000,
+    lacks: {
+      ...CLUSTER_LACKS,
+      keptLimit: 'a limit goes with the last shared request',
+      threads: 'the tests do not open buckets there',
+      processes: 'the tests do not open buckets there',
+    },
+    openBucket: (name) => require('./etcd.js').openBucket(name),
+  },
+};
+
+/** The name of the scope that the environment asks for. */
+const chosen = process.env.WEB_LOCKS_TEST_SCOPE ?? 'process';
+const scope = scopes[chosen];
+if (!scope) throw new Error(`no scope ${chosen}: ${Object.keys(scopes).join(', ')}`);
+scope.prepare?.();
+
+/** What a further agent is; WEB_LOCKS_TEST_AGENTS chooses one of those that the scope has. */
+const agents = process.env.WEB_LOCKS_TEST_AGENTS ?? scope.agents[0];
+if (!scope.agents.includes(agents)) throw new Error(`no agents ${agents} in the scope ${chosen}`);
+
+module.exports = { PROCESS, SESSION, WORKER, agents, chosen, scope, scopes };

@@ -1,0 +1,76 @@
+'use strict';
+
+/**
+ * What tests of the conformance suite import in place of the library: all its exports, but `locks`
+ * and what else is of a bucket is of the scope that WEB_LOCKS_TEST_SCOPE names (see
+ * test/conformance/scopes.js). In the scope `process` they are the library's own.
+ */
+
+const { randomUUID } = require('node:crypto');
+const { after } = require('node:test');
+const { chosen, scope } = require('../conformance/scopes.js');
+const { turn } = require('./locks.js');
+const { needs } = require('./needs.js');
+
+const library = scope.library();
+const isProcess = chosen === 'process';
+
+/** Each file has a bucket of its own, which its workers and processes inherit. */
+process.env.WEB_LOCKS_TEST_BUCKET ??= randomUUID();
+
+/** What was opened for this file is closed at its end, so that the process can end. */
+const opened = [];
+
+function openBucket(name) {
+  const bucket = scope.openBucket(name);
+  opened.push(bucket);
+  return bucket;
+}
+
+const locks = isProcess ? library.locks : openBucket(process.env.WEB_LOCKS_TEST_BUCKET).locks;
+
+if (!isProcess) after(() => Promise.all(opened.map((bucket) => bucket.close())));
+
+/** A class of locks as objects, whose named ones are of the scope. */
+const ofScope = (Class) =>
+  class extends Class {
+    constructor(name, options, ...rest) {
+      super(name, typeof name === 'string' ? inScope(options) : options, ...rest);
+    }
+  };
+
+function inScope(options) {
+  const { bucket, locks: given } = options ?? {};
+  if (bucket === undefined && given === undefined) return { ...options, locks };
+  return typeof bucket === 'string' ? { ...options, bucket: openBucket(bucket) } : options;
+}
+
+/** Lets everything happen that is due to what this thread asked for: as `turn` of locks.js. */
+async function turnOfScope() {
+  await locks.query();
+  await turn();
+}
+
+const { Mutex, RWLock, Semaphore } = library;
+
+module.exports = {
+  ...library,
+  ...(isProcess
+    ? {}
+    : {
+        Mutex: ofScope(Mutex),
+        RWLock: ofScope(RWLock),
+        Semaphore: ofScope(Semaphore),
+      }),
+  clientId: scope.clientId,
+  locks,
+  /** How many code units a name may have that is very long. */
+  LONG: scope.long,
+  /** How many requests on one name are many. */
+  MANY: scope.many,
+  needs,
+  openBucket: isProcess ? library.openBucket : openBucket,
+  /** Milliseconds in which a lock that is free is granted. */
+  SOON: scope.soon,
+  turn: scope.lacks.turns ? turnOfScope : turn,
+};

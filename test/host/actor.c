@@ -1,0 +1,284 @@
+/* A process that takes part in the host scope, led by lines on its standard input. Each line is
+ * answered by one line; events come in between, as lines that begin with "event". Tags are small
+ * numbers, names are ASCII. See play() for the lines. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1
+#endif
+#include "../../src/host/host.h"
+#include "../../src/host/records.h"
+#include "../../src/host/turn.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if !defined(VERSION)
+#define VERSION "1.2.3"
+#endif
+
+enum { TAGS = 4096, EVENTS = 64, LINE = 512 };
+
+static struct wlh_bucket *bucket;
+static struct wlh_agent *agent;
+static struct wlh_request *requests[TAGS];
+static struct wlk_event event_items[EVENTS];
+static struct wlk_events events = {event_items, EVENTS, 0, 0, 0, 0, 0};
+static int woken;
+
+static const char *const names[] = {
+#define NAME(name, message) #name,
+    WLH_STATUS_LIST(NAME)
+#undef NAME
+};
+
+static void say(const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vprintf(format, arguments);
+  va_end(arguments);
+  (void)putchar('\n');
+  (void)fflush(stdout);
+}
+
+static void wake(void *data)
+{
+  uint64_t one = 1;
+  ssize_t written = write(woken, &one, sizeof one);
+  (void)written;
+  (void)data;
+}
+
+static void tell(const struct wlk_event *event)
+{
+  static const struct {
+    uint32_t news;
+    const char *text;
+  } all[] = {
+      {WLK_NEWS_GRANTED, "granted"},
+      {WLK_NEWS_STOLEN, "stolen"},
+      {WLH_NEWS_NOT_AVAILABLE, "not-available"},
+      {WLH_NEWS_OTHER_LIMIT, "other-limit"},
+      {WLH_NEWS_QUEUE_FULL, "queue-full"},
+      {WLH_NEWS_FAILED, "failed"},
+      {WLH_NEWS_LOST, "lost"},
+      {WLH_NEWS_RELEASED, "released"},
+      {WLH_NEWS_SNAPSHOT, "snapshot"},
+      {WLH_NEWS_READY, "ready"}};
+  uint32_t goes_on = WLK_NEWS_GRANTED | WLH_NEWS_READY | WLH_NEWS_SNAPSHOT;
+  if (event->news & ~goes_on) requests[event->tag] = NULL;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    if (!(event->news & all[i].news)) continue;
+    bool failed = all[i].news == WLH_NEWS_FAILED || all[i].news == WLH_NEWS_READY;
+    say("event %u %s%s%s", event->tag, all[i].text, failed ? " " : "",
+        failed ? names[event->token_low] : "");
+  }
+}
+
+static void show(uint32_t tag)
+{
+  struct wlh_snapshot *snapshot;
+  enum wlh_status status = wlh_take_snapshot(agent, tag, &snapshot);
+  if (status != WLH_OK) {
+    say("event %u snapshot %s", tag, names[status]);
+    return;
+  }
+  size_t held = 0;
+  for (size_t i = 0; i < snapshot->base.lock_count; i++) held += snapshot->base.locks[i].held;
+  say("event %u snapshot held %zu pending %zu clients %zu", tag, held,
+      snapshot->base.lock_count - held, snapshot->base.client_count);
+  wlh_snapshot_free(snapshot);
+}
+
+static void take(bool answer)
+{
+  do {
+    if (answer) wlh_agent_take_events(agent, true, &events);
+    for (size_t i = 0; i < events.count; i++) {
+      if (event_items[i].news & WLH_NEWS_SNAPSHOT)
+        show(event_items[i].tag);
+      else
+        tell(&event_items[i]);
+    }
+  } while (answer && events.count == EVENTS);
+}
+
+/* The files, closed by somebody who should not. */
+static void close_files(void)
+{
+  (void)close(bucket->port.file);
+}
+
+static void fork_child(void)
+{
+  pid_t child = fork();
+  if (child == 0) {
+    struct wlh_request *request;
+    uint16_t name = 'f';
+    enum wlh_status status =
+        wlh_request(agent, &name, 1, WLK_EXCLUSIVE, WLK_WAIT, 0, NULL, &request, &events);
+    say("child %s", names[status]);
+    (void)pause();
+    _exit(0);
+  }
+}
+
+static void use_up_descriptors(void)
+{
+  while (dup(0) >= 0) {
+  }
+}
+
+static void answer_release(unsigned tag)
+{
+  enum wlh_status status = WLH_STOLEN; /* as its event said */
+  if (requests[tag]) status = wlh_release(requests[tag], &events);
+  say("%u %s", tag, names[status]);
+  take(false);
+}
+
+static void answer_abort(unsigned tag)
+{
+  enum wlh_status status = wlh_abort(requests[tag], &events);
+  say("%u %s", tag, names[status]);
+  if (status == WLH_OK) take(false);
+}
+
+static void ask(unsigned tag, const char *name, char mode, char option)
+{
+  uint16_t units[LINE];
+  uint32_t length = 0;
+  for (; name[length]; length++) units[length] = (unsigned char)name[length];
+  enum wlk_option how = option == 'i' ? WLK_IF_AVAILABLE : option == 's' ? WLK_STEAL : WLK_WAIT;
+  enum wlh_status status = wlh_request(
+      agent, units, length, mode == 's' ? WLK_SHARED : WLK_EXCLUSIVE, how, tag, NULL,
+      &requests[tag], &events);
+  say("%u %s", tag, names[status]);
+  take(false);
+}
+
+static void open_bucket(const char *directory, const char *name, const char *version)
+{
+  uint16_t units[LINE];
+  uint32_t length = 0;
+  struct wlk_thread thread = {1, NULL, 0};
+  for (; name[length]; length++) units[length] = (unsigned char)name[length];
+  enum wlh_status status = wlh_bucket_open(directory, units, length, version, &bucket);
+  if (status == WLH_OK) status = wlh_agent_create(bucket, &thread, wake, NULL, &agent);
+  say("open %s", names[status]);
+}
+
+/* A fault that is not the library's: it ends the process, or a handler of ours ends it with 42. */
+static void on_bus(int signal)
+{
+  (void)signal;
+  _exit(42);
+}
+
+static void touch_nothing(void)
+{
+  char path[] = "/dev/shm/web-locks-bus-XXXXXX";
+  int file = mkstemp(path);
+  (void)unlink(path);
+  volatile char *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  map[0] = 1;
+}
+
+static void play_test(const char *line)
+{
+  char text[1500];
+  if (strncmp(line, "stop-inside", 11) == 0) {
+    while (!wlh_turn_try(bucket, agent)) {
+    }
+    (void)raise(SIGSTOP);
+    wlh_turn_end(bucket);
+    say("went on");
+  } else if (strncmp(line, "member", 6) == 0) {
+    say("member %u", bucket->arena.member);
+  } else if (strncmp(line, "close-file", 10) == 0) {
+    close_files();
+    say("closed");
+  } else if (strncmp(line, "fork", 4) == 0) {
+    fork_child();
+  } else if (strncmp(line, "descriptors", 11) == 0) {
+    use_up_descriptors();
+    say("none left");
+  } else if (strncmp(line, "bus", 3) == 0) {
+    touch_nothing();
+  } else if (strncmp(line, "handle-bus", 10) == 0) {
+    (void)signal(SIGBUS, on_bus);
+    say("handled");
+  } else if (strncmp(line, "why", 3) == 0) {
+    wlh_bucket_failure(bucket, text, sizeof text);
+    say("why %s", text);
+  } else {
+    say("what? %s", line);
+  }
+}
+
+static void play(const char *line)
+{
+  char first[LINE], second[LINE];
+  char third[LINE] = VERSION;
+  unsigned tag;
+  char mode, option;
+  events.count = 0;
+  if (sscanf(line, "open %500s %500s %15s", first, second, third) >= 2) {
+    open_bucket(first, second, third);
+  } else if (sscanf(line, "ask %u %500s %c %c", &tag, first, &mode, &option) == 4) {
+    ask(tag, first, mode, option);
+  } else if (sscanf(line, "release %u", &tag) == 1) {
+    answer_release(tag);
+  } else if (sscanf(line, "abort %u", &tag) == 1) {
+    answer_abort(tag);
+  } else if (sscanf(line, "end %u", &tag) == 1) {
+    wlh_end(requests[tag]);
+    say("%u ended", tag);
+  } else if (sscanf(line, "block %u %500s", &tag, first) == 2) {
+    ask(tag, first, 'x', 'w');
+    say("%u %s", tag, names[wlh_wait(requests[tag], 20000, &events)]);
+  } else if (sscanf(line, "wait %u", &tag) == 1) {
+    say("%u waits", tag);
+    say("%u %s", tag, names[wlh_wait(requests[tag], 20000, &events)]);
+  } else if (sscanf(line, "ready %u", &tag) == 1) {
+    say("%u %s", tag, names[wlh_bucket_ready(agent, tag)]);
+  } else if (sscanf(line, "query %u", &tag) == 1) {
+    say("%u %s", tag, names[wlh_snapshot(agent, NULL, UINT32_MAX, true, tag)]);
+  } else if (strncmp(line, "close\n", 6) == 0) {
+    wlh_agent_terminate(agent);
+    wlh_bucket_close(bucket);
+    say("close");
+  } else if (strncmp(line, "terminate", 9) == 0) {
+    struct wlk_thread thread = {1, NULL, 0};
+    wlh_agent_terminate(agent);
+    say("terminate %s", names[wlh_agent_create(bucket, &thread, wake, NULL, &agent)]);
+  } else {
+    play_test(line);
+  }
+}
+
+int main(void)
+{
+  char line[LINE * 3];
+  uint64_t count;
+  woken = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  (void)setvbuf(stdin, NULL, _IONBF, 0);
+  for (;;) {
+    struct pollfd polls[] = {{0, POLLIN, 0}, {woken, POLLIN, 0}};
+    if (poll(polls, 2, -1) < 0) continue;
+    if (polls[1].revents & POLLIN) {
+      if (read(woken, &count, sizeof count) > 0) take(true);
+    } else if (polls[0].revents) {
+      if (!fgets(line, sizeof line, stdin)) return 0;
+      play(line);
+    }
+  }
+}

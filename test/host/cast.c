@@ -1,0 +1,287 @@
+/* See cast.h. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1
+#endif
+#include "cast.h"
+
+#include "../../src/host/segment.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LONGEST_MS = 20000, MOST_ACTORS = 600 };
+
+char directory[128];
+static char actor_path[500];
+static pid_t pids[MOST_ACTORS];
+static int pid_count;
+
+static void fail(struct played *actor, const char *what)
+{
+  fprintf(
+      stderr, "waited in vain for: %s\nthe actor said:\n%.*s\n", what, (int)actor->length,
+      actor->text);
+  for (int i = 0; i < pid_count; i++) {
+    (void)kill(pids[i], SIGKILL);
+    (void)kill(-pids[i], SIGKILL);
+  }
+  exit(1);
+}
+
+void begin_play(const char *program)
+{
+  const char *slash = strrchr(program, '/');
+  (void)snprintf(
+      actor_path, sizeof actor_path, "%.*s/actor", slash ? (int)(slash - program) : 1,
+      slash ? program : ".");
+  (void)snprintf(directory, sizeof directory, "/dev/shm/web-locks-test-XXXXXX");
+  if (!mkdtemp(directory)) exit(1);
+  (void)signal(SIGPIPE, SIG_IGN);
+  pid_count = 0;
+}
+
+void end_play(void)
+{
+  char command[256];
+  for (int i = 0; i < pid_count; i++) {
+    (void)kill(pids[i], SIGKILL);
+    (void)kill(-pids[i], SIGKILL);
+    while (waitpid(pids[i], NULL, 0) < 0 && errno == EINTR) {
+    }
+  }
+  pid_count = 0;
+  (void)snprintf(command, sizeof command, "rm -rf '%s'", directory);
+  if (system(command) != 0) exit(1);
+}
+
+static void start_program(struct played *actor, const char *path)
+{
+  int in[2], out[2];
+  memset(actor, 0, sizeof *actor);
+  if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) exit(1);
+  actor->pid = fork();
+  if (actor->pid == 0) {
+    (void)setpgid(0, 0); /* so that what it forks can be killed with it */
+    (void)dup2(in[0], 0);
+    (void)dup2(out[1], 1);
+    (void)execl(path, "actor", (char *)NULL);
+    _exit(127);
+  }
+  (void)close(in[0]);
+  (void)close(out[1]);
+  actor->in = in[1];
+  actor->out = out[0];
+  if (pid_count < MOST_ACTORS) pids[pid_count++] = actor->pid;
+}
+
+void start(struct played *actor)
+{
+  start_program(actor, actor_path);
+}
+
+void start_next(struct played *actor)
+{
+  char path[sizeof actor_path + 8];
+  (void)snprintf(path, sizeof path, "%s-next", actor_path);
+  start_program(actor, path);
+}
+
+void enter(struct played *actor)
+{
+  start(actor);
+  tell(actor, "open %s b", directory);
+  hear(actor, "open WLH_OK");
+  tell(actor, "ready 4000");
+  hear(actor, "4000 WLH_PENDING");
+  hear(actor, "event 4000 ready WLH_OK");
+  char number[16];
+  tell(actor, "member");
+  hear_rest(actor, "member ", number, sizeof number);
+  actor->member = (unsigned)atoi(number);
+}
+
+void tell(struct played *actor, const char *format, ...)
+{
+  char line[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(line, sizeof line - 1, format, arguments);
+  va_end(arguments);
+  line[length++] = '\n';
+  if (write(actor->in, line, (size_t)length) != length) fail(actor, "its standard input");
+}
+
+/* Finds a line that begins so; whole if `exact`. */
+static char *find_line(struct played *actor, const char *text, bool exact)
+{
+  size_t length = strlen(text);
+  for (char *line = actor->text; line < actor->text + actor->length;) {
+    char *end = memchr(line, '\n', (size_t)(actor->text + actor->length - line));
+    if (!end) return NULL;
+    size_t has = (size_t)(end - line);
+    if (has >= length && memcmp(line, text, length) == 0 && (!exact || has == length)) return line;
+    line = end + 1;
+  }
+  return NULL;
+}
+
+static bool read_more(struct played *actor, int timeout)
+{
+  struct pollfd poll_out = {actor->out, POLLIN, 0};
+  if (poll(&poll_out, 1, timeout) <= 0) return false;
+  ssize_t got = read(actor->out, actor->text + actor->length, sizeof actor->text - actor->length);
+  if (got <= 0) return false;
+  actor->length += (size_t)got;
+  return true;
+}
+
+static void take_line(struct played *actor, char *line, char *rest, size_t size, size_t skip)
+{
+  char *end = memchr(line, '\n', (size_t)(actor->text + actor->length - line));
+  if (rest) (void)snprintf(rest, size, "%.*s", (int)(end - line - (ptrdiff_t)skip), line + skip);
+  memmove(line, end + 1, (size_t)(actor->text + actor->length - end - 1));
+  actor->length -= (size_t)(end + 1 - line);
+}
+
+static long now_ms(void)
+{
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void hear_rest(struct played *actor, const char *beginning, char *rest, size_t size)
+{
+  char *line;
+  long until = now_ms() + LONGEST_MS;
+  while (!(line = find_line(actor, beginning, rest == NULL))) {
+    long left = until - now_ms();
+    if (left <= 0 || !read_more(actor, (int)left)) fail(actor, beginning);
+  }
+  take_line(actor, line, rest, size, strlen(beginning));
+}
+
+void hear(struct played *actor, const char *format, ...)
+{
+  char line[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  hear_rest(actor, line, NULL, 0);
+}
+
+void ask_for(struct played *actor, const char *line, const char *answer)
+{
+  tell(actor, "%s", line);
+  hear(actor, "%s", answer);
+}
+
+void hear_either(struct played *actor, int tag, const char *answer, const char *event)
+{
+  char beginning[32], rest[100];
+  (void)snprintf(beginning, sizeof beginning, "%d ", tag);
+  hear_rest(actor, beginning, rest, sizeof rest);
+  if (strcmp(rest, answer) == 0) return;
+  if (strcmp(rest, "WLH_PENDING") != 0) fail(actor, answer);
+  hear(actor, "event %d %s", tag, event);
+}
+
+void is_granted(struct played *actor, const char *line)
+{
+  tell(actor, "%s", line);
+  hear_either(actor, atoi(line + 4), "WLH_GRANTED", "granted");
+}
+
+void is_not_available(struct played *actor, const char *line)
+{
+  tell(actor, "%s", line);
+  hear_either(actor, atoi(line + 4), "WLH_NOT_AVAILABLE", "not-available");
+}
+
+void releases(struct played *actor, int tag)
+{
+  tell(actor, "release %d", tag);
+  hear_either(actor, tag, "WLH_OK", "released");
+}
+
+void has_ended(struct played *actor, int *status)
+{
+  (void)close(actor->in);
+  if (waitpid(actor->pid, status, 0) != actor->pid) fail(actor, "its end");
+}
+
+bool has_said(struct played *actor, const char *line)
+{
+  while (read_more(actor, 0)) {
+  }
+  return find_line(actor, line, true) != NULL;
+}
+
+static void wait_for(struct played *actor, int options, const char *what)
+{
+  int status;
+  if (waitpid(actor->pid, &status, options) != actor->pid) fail(actor, what);
+}
+
+void kill_it(struct played *actor)
+{
+  (void)kill(actor->pid, SIGKILL);
+  wait_for(actor, 0, "its death");
+}
+
+void wait_stopped(struct played *actor)
+{
+  wait_for(actor, WUNTRACED, "its stop");
+}
+
+/* Whether the process, which does not run, is inside the tables. */
+static bool is_inside(const struct played *actor)
+{
+  uint64_t word = 0;
+  int file = open(bucket_path("bucket"), O_RDONLY | O_CLOEXEC);
+  bool is_read = pread(file, &word, sizeof word, offsetof(struct wlh_header, word)) == sizeof word;
+  if (file >= 0) (void)close(file);
+  return is_read && (word & 0xffff) == actor->member + 1;
+}
+
+void stop_it(struct played *actor)
+{
+  (void)kill(actor->pid, SIGSTOP);
+  wait_stopped(actor);
+  while (is_inside(actor)) {
+    go_on(actor);
+    (void)kill(actor->pid, SIGSTOP);
+    wait_stopped(actor);
+  }
+}
+
+void go_on(struct played *actor)
+{
+  (void)kill(actor->pid, SIGCONT);
+}
+
+const char *bucket_path(const char *file)
+{
+  static char path[512];
+  DIR *open = opendir(directory);
+  struct dirent *entry;
+  path[0] = '\0';
+  while (open && (entry = readdir(open))) {
+    if (entry->d_name[0] == '.') continue;
+    (void)snprintf(path, sizeof path, "%s/%.200s/%s", directory, entry->d_name, file);
+  }
+  if (open) (void)closedir(open);
+  return path;
+}

@@ -1,0 +1,588 @@
+/* The cells of the host scope in the terms of the specification, and what is theirs alone: members,
+ * mail, growth, rebuilding, snapshots. */
+#include "table.h"
+
+#include "../../src/host/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct table t;
+
+static void start(void)
+{
+  table_begin(&t, WLH_CELLS_LEAST, 256);
+}
+
+/* Whatever was tested: all is whole, and nothing is left once all have left. */
+static void stop(void)
+{
+  for (int i = 0; i < PARTIES; i++) {
+    if (t.dead[i]) continue;
+    CHECK(wrong(&t, i) == NULL);
+    CHECK(wlh_cells_leave(inside(&t, i)) == WLH_CELLS_OK);
+  }
+  struct wlh_arena *arena = &t.parties[3].arena;
+  CHECK(wlh_cells_bury(arena) == WLH_CELLS_OK);
+  CHECK(wlh_cells_free(arena) == arena->ncells - 1);
+  table_end(&t);
+}
+
+static struct made shared_of(int party, uint32_t limit, uint32_t weight)
+{
+  struct wlh_ask ask = {.mode = WLH_SHARED, .limit = limit, .weight = weight};
+  return make(&t, party, "n", ask);
+}
+
+static struct made if_available(int party, const char *name)
+{
+  return make(&t, party, name, (struct wlh_ask){.option = WLH_IF_AVAILABLE});
+}
+
+/* ---- 4.1 request a lock ---- */
+
+TEST(first, "the first request on a name is granted at once, without mail")
+{
+  start();
+  struct made made = want(&t, 0, "n");
+  CHECK(made.status == WLH_CELLS_GRANTED);
+  CHECK(made.token == 1);
+  CHECK(mail_of(&t, 0).count == 0);
+  stop();
+}
+
+TEST(names, "requests on different names do not wait for each other, whatever their length")
+{
+  start();
+  char name[300] = "";
+  for (int length = 0; length < 300; length += 7) {
+    memset(name, 'n', (size_t)length);
+    struct made made = want(&t, 0, name);
+    CHECK(made.status == WLH_CELLS_GRANTED);
+    CHECK(want(&t, 1, name).status == WLH_CELLS_PENDING || length == 0);
+    if (length > 0) (void)wlh_cells_leave(inside(&t, 1));
+    CHECK(drop(&t, &made) == WLH_CELLS_OK);
+    if (length > 0) {
+      CHECK(wlh_cells_join(inside(&t, 1), 101, 1, "") == WLH_CELLS_OK);
+      CHECK(
+          wlh_cells_add_agent(&t.parties[1].arena, 0, 1, NULL, 0, &t.parties[1].agents[0]) ==
+          WLH_CELLS_OK);
+    }
+    name[length] = 0;
+  }
+  stop();
+}
+
+TEST(last_unit, "names that differ in their last code unit only are different")
+{
+  start();
+  char name[201] = "";
+  memset(name, 'n', 200);
+  struct made made = want(&t, 0, name);
+  name[199] = 'm';
+  CHECK(want(&t, 1, name).status == WLH_CELLS_GRANTED);
+  name[199] = 'n';
+  CHECK(if_available(1, name).status == WLH_CELLS_NOT_AVAILABLE);
+  CHECK(drop(&t, &made) == WLH_CELLS_OK);
+  stop();
+}
+
+TEST(long_names, "a name of the greatest length is had, a longer one is refused for ever")
+{
+  table_begin(&t, 1024, 1024);
+  uint16_t *name = calloc(WLH_NAME_MOST + 1, sizeof *name);
+  struct wlh_answer answer;
+  struct wlh_ask ask = {.agent = t.parties[0].agents[0], .name = name};
+  ask.name_units = WLH_NAME_MOST + 1;
+  CHECK(wlh_cells_request(inside(&t, 0), &ask, &answer) == WLH_CELLS_FULL);
+  CHECK(answer.needed == UINT32_MAX);
+  ask.name_units = WLH_NAME_MOST;
+  CHECK(wlh_cells_request(inside(&t, 0), &ask, &answer) == WLH_CELLS_GRANTED);
+  CHECK(wlh_cells_rebuild(inside(&t, 1)) == WLH_CELLS_OK);
+  free(name);
+  stop();
+}
+
+TEST(order, "requests of different processes are granted in the order in which they were made")
+{
+  start();
+  struct made first = want(&t, 0, "n"), second = want(&t, 1, "n"), third = want(&t, 2, "n");
+  CHECK(second.status == WLH_CELLS_PENDING && third.status == WLH_CELLS_PENDING);
+  CHECK(drop(&t, &first) == WLH_CELLS_OK);
+  struct mail mail = mail_of(&t, 1);
+  CHECK(is_letter(&mail, &second, WLH_TOLD_GRANTED));
+  CHECK(mail.letters[0].token == 2 && mail.letters[0].agent == 1);
+  CHECK(mail_of(&t, 2).count == 0);
+  CHECK(drop(&t, &second) == WLH_CELLS_OK);
+  mail = mail_of(&t, 2);
+  CHECK(is_letter(&mail, &third, WLH_TOLD_GRANTED));
+  stop();
+}
+
+TEST(shared, "shared locks are held together, but not past an exclusive request that waits")
+{
+  start();
+  CHECK(want_shared(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  CHECK(want_shared(&t, 1, "n").status == WLH_CELLS_GRANTED);
+  CHECK(want(&t, 2, "n").status == WLH_CELLS_PENDING);
+  CHECK(want_shared(&t, 3, "n").status == WLH_CELLS_PENDING);
+  stop();
+}
+
+TEST(available, "a request that is not to wait is not available while another lives that holds it")
+{
+  start();
+  struct made made = want(&t, 0, "n");
+  CHECK(if_available(1, "n").status == WLH_CELLS_NOT_AVAILABLE);
+  CHECK(drop(&t, &made) == WLH_CELLS_OK);
+  CHECK(if_available(1, "n").status == WLH_CELLS_GRANTED);
+  stop();
+}
+
+TEST(steal_one, "a theft breaks what is held, takes its place, and tells who it was")
+{
+  start();
+  struct made held = want(&t, 0, "n"), waiting = want(&t, 1, "n");
+  struct made stolen = steal(&t, 2, "n");
+  CHECK(stolen.status == WLH_CELLS_GRANTED && stolen.token > held.token);
+  struct mail mail = mail_of(&t, 0);
+  CHECK(is_letter(&mail, &held, WLH_TOLD_STOLEN));
+  const struct wlh_thief *thief = &mail.letters[0].thief;
+  CHECK(thief->id == 102 && thief->pid == 4002 && thief->thread == 0 && thief->number == 1);
+  CHECK(mail_of(&t, 1).count == 0);
+  CHECK(drop(&t, &stolen) == WLH_CELLS_OK);
+  mail = mail_of(&t, 1);
+  CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  stop();
+}
+
+TEST(steal_untold, "one letter tells of a grant and of its theft, if both came first")
+{
+  start();
+  struct made first = want(&t, 0, "n"), second = want(&t, 1, "n");
+  CHECK(drop(&t, &first) == WLH_CELLS_OK);
+  CHECK(steal(&t, 2, "n").status == WLH_CELLS_GRANTED);
+  struct mail mail = mail_of(&t, 1);
+  CHECK(is_letter(&mail, &second, WLH_TOLD_GRANTED | WLH_TOLD_STOLEN));
+  CHECK(mail.letters[0].token == 2);
+  stop();
+}
+
+TEST(release_stolen, "releasing what was stolen says who has it, and ends the news")
+{
+  start();
+  struct made made = want(&t, 0, "n");
+  CHECK(steal(&t, 1, "n").status == WLH_CELLS_GRANTED);
+  struct wlh_thief thief = {0};
+  CHECK(wlh_cells_release(inside(&t, 0), made.request, made.cookie, &thief) == WLH_CELLS_STOLEN);
+  CHECK(thief.pid == 4001);
+  CHECK(mail_of(&t, 0).count == 0);
+  stop();
+}
+
+/* ---- limits ---- */
+
+TEST(limit, "shared locks are held together as long as their weights fit the limit")
+{
+  start();
+  CHECK(shared_of(0, 3, 2).status == WLH_CELLS_GRANTED);
+  CHECK(shared_of(1, 3, 2).status == WLH_CELLS_PENDING);
+  /* It would fit, but waits behind what does not. */
+  CHECK(shared_of(2, 3, 1).status == WLH_CELLS_PENDING);
+  stop();
+}
+
+TEST(other_limit, "a shared request with another limit is refused until nobody uses the name")
+{
+  start();
+  struct made made = shared_of(0, 3, 1);
+  struct made other = shared_of(1, 4, 1);
+  CHECK(other.status == WLH_CELLS_OTHER_LIMIT && other.limit == 3);
+  other = shared_of(1, 0, 0);
+  CHECK(other.status == WLH_CELLS_OTHER_LIMIT && other.limit == 3);
+  CHECK(drop(&t, &made) == WLH_CELLS_OK);
+  CHECK(shared_of(1, 4, 1).status == WLH_CELLS_GRANTED);
+  stop();
+}
+
+TEST(limit_stays, "a limit outlives those that said it while the name is in use, and a rebuild")
+{
+  start();
+  struct made made = shared_of(0, 3, 1), waiting = want(&t, 1, "n");
+  CHECK(drop(&t, &made) == WLH_CELLS_OK);
+  CHECK(shared_of(2, 4, 1).status == WLH_CELLS_OTHER_LIMIT);
+  CHECK(wlh_cells_rebuild(inside(&t, 2)) == WLH_CELLS_OK);
+  CHECK(shared_of(2, 4, 1).status == WLH_CELLS_OTHER_LIMIT);
+  (void)mail_of(&t, 1);
+  CHECK(drop(&t, &waiting) == WLH_CELLS_OK);
+  stop();
+}
+
+TEST(no_limit, "a name without a limit refuses one")
+{
+  start();
+  CHECK(shared_of(0, 0, 0).status == WLH_CELLS_GRANTED);
+  struct made other = shared_of(1, 1, 1);
+  CHECK(other.status == WLH_CELLS_OTHER_LIMIT && other.limit == 0);
+  stop();
+}
+
+TEST(exclusive_first, "exclusive requests say no limit; the first shared one behind them does")
+{
+  start();
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  CHECK(shared_of(1, 2, 1).status == WLH_CELLS_PENDING);
+  CHECK(shared_of(2, 3, 1).status == WLH_CELLS_OTHER_LIMIT);
+  stop();
+}
+
+TEST(unset_limit, "a refused request does not set the limit of a name")
+{
+  start();
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  struct wlh_ask ask = {.mode = WLH_SHARED, .option = WLH_IF_AVAILABLE, .limit = 2, .weight = 1};
+  CHECK(make(&t, 1, "n", ask).status == WLH_CELLS_NOT_AVAILABLE);
+  CHECK(shared_of(1, 3, 1).status == WLH_CELLS_PENDING);
+  stop();
+}
+
+TEST(bounded, "a bounded request is refused if so many wait already")
+{
+  start();
+  struct wlh_ask ask = {.bounded = true, .max_pending = 1};
+  CHECK(make(&t, 0, "n", ask).status == WLH_CELLS_GRANTED);
+  CHECK(make(&t, 1, "n", ask).status == WLH_CELLS_PENDING);
+  CHECK(make(&t, 2, "n", ask).status == WLH_CELLS_QUEUE_FULL);
+  stop();
+}
+
+/* ---- 4.2, 4.3, 2.6 ---- */
+
+TEST(abort_one, "an abort of the first lets in who fits behind it")
+{
+  start();
+  CHECK(want_shared(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  struct made first = want(&t, 1, "n"), second = want_shared(&t, 2, "n");
+  CHECK(give_up(&t, &first) == WLH_CELLS_OK);
+  struct mail mail = mail_of(&t, 2);
+  CHECK(is_letter(&mail, &second, WLH_TOLD_GRANTED));
+  stop();
+}
+
+TEST(abort_late, "an abort after the grant changes nothing, a release then ends it and its mail")
+{
+  start();
+  struct made first = want(&t, 0, "n"), second = want(&t, 1, "n");
+  CHECK(drop(&t, &first) == WLH_CELLS_OK);
+  CHECK(give_up(&t, &second) == WLH_CELLS_GRANTED);
+  CHECK(drop(&t, &second) == WLH_CELLS_OK);
+  CHECK(mail_of(&t, 1).count == 0);
+  stop();
+}
+
+TEST(not_held, "a request that waits cannot be released")
+{
+  start();
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  struct made second = want(&t, 1, "n");
+  CHECK(drop(&t, &second) == WLH_CELLS_NOT_HELD);
+  CHECK(wlh_cells_end(inside(&t, 1), second.request, second.cookie) == WLH_CELLS_OK);
+  stop();
+}
+
+TEST(terminated, "the end of an agent ends its requests and no other's")
+{
+  start();
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  struct made other = make(&t, 0, "m", (struct wlh_ask){.agent = t.parties[0].agents[1]});
+  struct made waiting = want(&t, 1, "n");
+  CHECK(wlh_cells_terminate(inside(&t, 0), t.parties[0].agents[0]) == WLH_CELLS_OK);
+  struct mail mail = mail_of(&t, 1);
+  CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  CHECK(drop(&t, &other) == WLH_CELLS_OK);
+  stop();
+}
+
+TEST(of_others, "a request of somebody else, or of an earlier life, is none; nothing is damaged")
+{
+  start();
+  struct made made = want(&t, 0, "n");
+  struct wlh_thief thief;
+  struct wlh_arena *arena = inside(&t, 1);
+  CHECK(wlh_cells_release(arena, made.request, made.cookie, &thief) == WLH_CELLS_LOST);
+  CHECK(wlh_cells_terminate(arena, t.parties[0].agents[0]) == WLH_CELLS_LOST);
+  arena = inside(&t, 0);
+  CHECK(wlh_cells_release(arena, made.request, made.cookie + 1, &thief) == WLH_CELLS_LOST);
+  CHECK(wlh_cells_abort(arena, made.request + (1 << 20), made.cookie) == WLH_CELLS_LOST);
+  stop();
+}
+
+TEST(poisoned, "in a poisoned segment every call says so, to all")
+{
+  start();
+  struct made made = want(&t, 0, "n");
+  t.segment->header.poisoned = 1;
+  CHECK(wlh_cells_begin(&t.parties[2].arena, 1) == WLH_CELLS_POISONED);
+  CHECK(want(&t, 2, "m").status == WLH_CELLS_POISONED);
+  CHECK(drop(&t, &made) == WLH_CELLS_POISONED);
+  CHECK(mail_of(&t, 0).count == 0);
+  CHECK(wlh_cells_rebuild(inside(&t, 1)) == WLH_CELLS_POISONED);
+  CHECK(wlh_cells_leave(inside(&t, 1)) == WLH_CELLS_POISONED);
+  table_end(&t);
+}
+
+/* ---- members and the dead ---- */
+
+TEST(rings, "who gets mail is rung, and who waits when somebody joins")
+{
+  start();
+  struct made first = want(&t, 0, "n");
+  CHECK(want(&t, 1, "n").status == WLH_CELLS_PENDING);
+  CHECK(rung_by(&t, 0) == 0 && rung_by(&t, 1) == 0);
+  CHECK(wlh_cells_pending(&t.parties[1].arena) == 1);
+  CHECK(wlh_cells_leave(inside(&t, 3)) == WLH_CELLS_OK);
+  (void)rung_by(&t, 3);
+  CHECK(wlh_cells_join(inside(&t, 3), 1, 1, "") == WLH_CELLS_OK);
+  CHECK(rung_by(&t, 3) == 2);
+  CHECK(drop(&t, &first) == WLH_CELLS_OK);
+  CHECK(rung_by(&t, 0) == 2);
+  stop();
+}
+
+TEST(dead_holder, "who is not to wait gets what only the dead hold")
+{
+  start();
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  kill_party(&t, 0);
+  CHECK(if_available(1, "n").status == WLH_CELLS_GRANTED);
+  CHECK(if_available(2, "n").status == WLH_CELLS_NOT_AVAILABLE);
+  stop();
+}
+
+TEST(dead_limit, "a limit that only the dead said refuses nobody")
+{
+  start();
+  CHECK(shared_of(0, 3, 1).status == WLH_CELLS_GRANTED);
+  kill_party(&t, 0);
+  CHECK(shared_of(1, 4, 1).status == WLH_CELLS_GRANTED);
+  stop();
+}
+
+TEST(dead_queue, "a queue that only the dead fill refuses nobody")
+{
+  start();
+  CHECK(want(&t, 1, "n").status == WLH_CELLS_GRANTED);
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_PENDING);
+  kill_party(&t, 0);
+  struct wlh_ask ask = {.bounded = true, .max_pending = 1};
+  CHECK(make(&t, 2, "n", ask).status == WLH_CELLS_PENDING);
+  stop();
+}
+
+TEST(dead_waiter, "who is not to wait is not kept by a dead one that waits before it")
+{
+  start();
+  CHECK(want_shared(&t, 1, "n").status == WLH_CELLS_GRANTED);
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_PENDING);
+  kill_party(&t, 0);
+  struct wlh_ask ask = {.mode = WLH_SHARED, .option = WLH_IF_AVAILABLE};
+  CHECK(make(&t, 2, "n", ask).status == WLH_CELLS_GRANTED);
+  stop();
+}
+
+TEST(asks_once, "the living are asked for once, and not at all if nobody is in the way")
+{
+  start();
+  for (int i = 0; i < 3; i++) CHECK(want_shared(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  t.asked = 0;
+  CHECK(want_shared(&t, 1, "n").status == WLH_CELLS_GRANTED);
+  CHECK(want(&t, 1, "n").status == WLH_CELLS_PENDING);
+  CHECK(t.asked == 0);
+  CHECK(if_available(2, "n").status == WLH_CELLS_NOT_AVAILABLE);
+  CHECK(t.asked == 1);
+  stop();
+}
+
+TEST(buried, "a death lets in who waited, and its number is free for another")
+{
+  start();
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  struct made waiting = want(&t, 1, "n");
+  kill_party(&t, 0);
+  CHECK(wlh_cells_bury(inside(&t, 1)) == WLH_CELLS_OK);
+  struct mail mail = mail_of(&t, 1);
+  CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  CHECK(!wlh_cells_is_member(&t.parties[1].arena, 0));
+  stop();
+}
+
+TEST(predecessor, "who joins with the number of a dead one has nothing of it")
+{
+  start();
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  struct made waiting = want(&t, 1, "n");
+  CHECK(wlh_cells_join(inside(&t, 0), 9, 9, "0.2.1") == WLH_CELLS_OK);
+  struct mail mail = mail_of(&t, 1);
+  CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  CHECK(strcmp(t.segment->members[0].version, "0.2.1") == 0);
+  stop();
+}
+
+TEST(expelled, "who was taken for dead by mistake is told so when it comes back")
+{
+  start();
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  kill_party(&t, 0);
+  CHECK(wlh_cells_bury(inside(&t, 1)) == WLH_CELLS_OK);
+  CHECK(wlh_cells_begin(&t.parties[0].arena, 1) == WLH_CELLS_LOST);
+  stop();
+}
+
+TEST(untold_thief, "a victim hears who stole its lock after the thief has died")
+{
+  start();
+  struct made made = want(&t, 1, "n");
+  CHECK(steal(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  kill_party(&t, 0);
+  CHECK(wlh_cells_bury(inside(&t, 2)) == WLH_CELLS_OK);
+  struct mail mail = mail_of(&t, 1);
+  CHECK(is_letter(&mail, &made, WLH_TOLD_STOLEN));
+  CHECK(mail.letters[0].thief.id == 100);
+  stop();
+}
+
+/* ---- the segment ---- */
+
+TEST(grows, "a full segment refuses and changes nothing; grown, it has what it had, and room")
+{
+  start();
+  struct made last, first = want(&t, 0, "n");
+  struct made waiting = want(&t, 1, "n");
+  while ((last = want_shared(&t, 2, "m")).status == WLH_CELLS_GRANTED) CHECK(last.token > 0);
+  CHECK(last.status == WLH_CELLS_FULL && last.needed == 1);
+  CHECK(wrong(&t, 0) == NULL);
+  CHECK(wlh_cells_grow(inside(&t, 0), 256) == WLH_CELLS_OK);
+  CHECK(t.segment->header.ncells == 256);
+  CHECK(want_shared(&t, 2, "m").status == WLH_CELLS_GRANTED);
+  CHECK(drop(&t, &first) == WLH_CELLS_OK);
+  struct mail mail = mail_of(&t, 1);
+  CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  stop();
+}
+
+TEST(full_of_dead, "a segment that is full of the dead's is not full")
+{
+  start();
+  while (want_shared(&t, 0, "m").status == WLH_CELLS_GRANTED) continue;
+  kill_party(&t, 0);
+  CHECK(want(&t, 1, "n").status == WLH_CELLS_GRANTED);
+  stop();
+}
+
+TEST(grew, "who does not know how long the file is now is told to look")
+{
+  start();
+  t.parties[1].arena.bytes = wlh_segment_bytes(64);
+  CHECK(wlh_cells_grow(inside(&t, 0), 128) == WLH_CELLS_OK);
+  CHECK(wlh_cells_begin(&t.parties[1].arena, 1) == WLH_CELLS_GREW);
+  t.parties[1].arena.bytes = wlh_segment_bytes(128);
+  CHECK(wlh_cells_begin(&t.parties[1].arena, 1) == WLH_CELLS_OK);
+  CHECK(t.parties[1].arena.ncells == 128);
+  stop();
+}
+
+TEST(formats, "tokens and generations go on through formatting, not through a boot")
+{
+  static const uint64_t key[2] = {1, 2};
+  start();
+  CHECK(want(&t, 0, "n").token == 1);
+  t.segment->members[5].gen = 77;
+  t.segment->header.poisoned = 1;
+  wlh_cells_format(t.segment, 64, 7, key);
+  CHECK(t.segment->header.token == 1 && t.segment->header.poisoned == 0);
+  CHECK(t.segment->members[5].gen == 77 && t.segment->members[5].state == 0);
+  wlh_cells_format(t.segment, 64, 8, key);
+  CHECK(t.segment->header.token == 0);
+  table_end(&t);
+}
+
+TEST(two_holders, "two exclusive holders of a name are damage")
+{
+  start();
+  struct made first = want(&t, 0, "n"), second = want(&t, 1, "n");
+  CHECK(first.status == WLH_CELLS_GRANTED);
+  t.segment->cells[second.request].request.token = 2;
+  t.segment->cells[second.request].kind = WLH_KIND_HELD;
+  CHECK(wrong(&t, 2) != NULL);
+  CHECK(wlh_cells_rebuild(inside(&t, 2)) == WLH_CELLS_POISONED);
+  CHECK(t.segment->header.poisoned == 1);
+  table_end(&t);
+}
+
+/* ---- blocking ---- */
+
+TEST(itself, "a request waits for itself if one of its own thread is in its way")
+{
+  start();
+  struct made held = want(&t, 1, "n");
+  struct made waiting = want(&t, 1, "n");
+  struct made other = make(&t, 1, "n", (struct wlh_ask){.agent = t.parties[1].agents[1]});
+  struct wlh_arena *arena = inside(&t, 1);
+  CHECK(wlh_cells_waits_for_itself(arena, waiting.request, waiting.cookie));
+  CHECK(!wlh_cells_waits_for_itself(arena, other.request, other.cookie));
+  CHECK(drop(&t, &held) == WLH_CELLS_OK);
+  stop();
+}
+
+/* ---- snapshots ---- */
+
+TEST(snapshot, "a snapshot has who holds and waits, with label, token and limit")
+{
+  static const uint16_t label[] = {'l', 'a'}, name[] = {'n'};
+  struct wlh_entry entries[4];
+  struct wlh_client clients[4];
+  uint16_t units[32];
+  struct wlh_view view = {entries, clients, units, 4, 4, 32, 0, 0, 0};
+  start();
+  struct wlh_ask ask = {
+      .mode = WLH_SHARED, .limit = 3, .weight = 2, .label = label, .label_units = 2};
+  CHECK(make(&t, 1, "n", ask).status == WLH_CELLS_GRANTED);
+  CHECK(want(&t, 2, "n").status == WLH_CELLS_PENDING);
+  CHECK(wlh_cells_snapshot(inside(&t, 0), &view) == WLH_CELLS_OK);
+  CHECK(view.entry_count == 2 && view.client_count == 2);
+  const struct wlh_client *client = &clients[entries[0].client];
+  CHECK(entries[0].held == 1 && entries[0].limit == 3 && entries[0].weight == 2);
+  CHECK(entries[0].token == 1 && entries[1].token == 0 && entries[1].held == 0);
+  CHECK(client->pid == 4001 && client->id == 101 && client->number == 1);
+  CHECK(client->name_units == 4 && units[client->name] == 'm');
+  CHECK(entries[0].label_units == 2 && units[entries[0].label + 1] == 'a');
+  CHECK(entries[0].name_units == 1 && units[entries[0].name] == 'n');
+  CHECK(wlh_cells_snapshot_of(inside(&t, 0), name, 1, false, &view) == WLH_CELLS_OK);
+  CHECK(view.entry_count == 1 && view.client_count == 1);
+  stop();
+}
+
+TEST(small_snapshot, "a snapshot without room says how much it needs")
+{
+  struct wlh_view view = {0};
+  start();
+  CHECK(want_shared(&t, 1, "abc").status == WLH_CELLS_GRANTED);
+  CHECK(want_shared(&t, 2, "abc").status == WLH_CELLS_GRANTED);
+  CHECK(wlh_cells_snapshot(inside(&t, 0), &view) == WLH_CELLS_FULL);
+  CHECK(view.entry_count == 2 && view.client_count == 2 && view.unit_count >= 3);
+  stop();
+}
+
+int main(void)
+{
+  RUN(first), RUN(names), RUN(last_unit), RUN(long_names), RUN(order), RUN(shared);
+  RUN(available), RUN(steal_one), RUN(steal_untold), RUN(release_stolen);
+  RUN(limit), RUN(other_limit), RUN(limit_stays), RUN(no_limit), RUN(exclusive_first);
+  RUN(unset_limit), RUN(bounded);
+  RUN(abort_one), RUN(abort_late), RUN(not_held), RUN(terminated), RUN(of_others), RUN(poisoned);
+  RUN(rings), RUN(dead_holder), RUN(dead_limit), RUN(dead_queue), RUN(dead_waiter);
+  RUN(asks_once), RUN(buried), RUN(predecessor), RUN(expelled), RUN(untold_thief);
+  RUN(grows), RUN(full_of_dead), RUN(grew), RUN(formats), RUN(two_holders), RUN(itself);
+  RUN(snapshot), RUN(small_snapshot);
+  return finish_tests();
+}

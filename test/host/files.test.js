@@ -1,0 +1,240 @@
+'use strict';
+
+/** The files of the host scope: where they are, what is wrong with them, and what happens then. */
+
+const assert = require('node:assert/strict');
+const { execFile } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+const { promisify } = require('node:util');
+const { LockLostError, openBucket } = require('../../lib/host.js');
+const { hold } = require('../helpers/locks.js');
+const {
+  RemoteProcess,
+  copyOfVersion,
+  freshBucket,
+  freshDirectory,
+  pendingOn,
+} = require('../helpers/process.js');
+const { version } = require('../../package.json');
+
+const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
+const code = (kind) => ({ code: `ERR_WEB_LOCKS_SCOPE_${kind}` });
+
+/** The one file of the one bucket in a directory. */
+const fileIn = (directory) => path.join(directory, fs.readdirSync(directory)[0], 'bucket');
+
+describe('the directory of the locks of a machine', { skip }, () => {
+  it('is made by whoever comes first, for its user only', async (t) => {
+    const directory = path.join(freshDirectory(t), 'made');
+    const bucket = openBucket('a', { directory });
+    t.after(() => bucket.close());
+    assert.equal(fs.existsSync(directory), false);
+    await bucket.ready;
+    assert.equal(fs.statSync(directory).mode & 0o777, 0o700);
+    assert.equal(fs.statSync(fileIn(directory)).mode & 0o777, 0o600);
+  });
+
+  it('separates: the same name elsewhere is another bucket', async (t) => {
+    const [one, two] = [freshBucket(t), freshBucket(t)];
+    const held = await hold(one.locks, 'a');
+    assert.equal(await two.locks.request('a', { ifAvailable: true }, (lock) => lock?.name), 'a');
+    await held.release();
+  });
+
+  it('is refused if it is no path', () => {
+    for (const directory of ['', 'a\0b', 7, null, {}]) {
+      assert.throws(() => openBucket('a', { directory }), TypeError);
+    }
+  });
+
+  it('is refused where others may write, and says so', async (t) => {
+    const directory = freshDirectory(t);
+    fs.chmodSync(directory, 0o777);
+    const bucket = openBucket('a', { directory });
+    t.after(() => bucket.close());
+    await assert.rejects(bucket.ready, { ...code('UNSUPPORTED'), message: /writable by others/ });
+    await assert.rejects(
+      bucket.locks.request('a', () => {}),
+      code('UNSUPPORTED'),
+    );
+    await assert.rejects(bucket.locks.query(), code('UNSUPPORTED'));
+    assert.throws(() => bucket.locks.acquireSync('a', { timeout: 1000 }), code('UNSUPPORTED'));
+  });
+
+  it('can be put right: the next request opens it', async (t) => {
+    const directory = freshDirectory(t);
+    fs.chmodSync(directory, 0o777);
+    const bucket = openBucket('a', { directory });
+    t.after(() => bucket.close());
+    await assert.rejects(
+      bucket.locks.request('a', () => {}),
+      code('UNSUPPORTED'),
+    );
+    fs.chmodSync(directory, 0o700);
+    assert.equal(await bucket.locks.request('a', (lock) => lock.name), 'a');
+  });
+
+  it('that is refused costs no descriptor and no memory', async (t) => {
+    const directory = freshDirectory(t);
+    fs.chmodSync(directory, 0o777);
+    const buckets = [];
+    const fail = async () => {
+      const bucket = openBucket(`a ${buckets.length}`, { directory });
+      buckets.push(bucket);
+      await assert.rejects(bucket.ready, code('UNSUPPORTED'));
+    };
+    t.after(() => Promise.all(buckets.map((bucket) => bucket.close())));
+    const descriptors = () => fs.readdirSync('/proc/self/fd').length;
+    const megabytes = () =>
+      Number(/VmData:\s+(\d+)/.exec(fs.readFileSync('/proc/self/status', 'utf8'))[1]) / 1024;
+    await fail();
+    const before = { descriptors: descriptors(), megabytes: megabytes() };
+    for (let i = 0; i < 200; i++) await fail();
+    assert.ok(descriptors() <= before.descriptors); // some of the tests before may be closed by now
+    assert.ok(megabytes() - before.megabytes < 200, `${before.megabytes} to ${megabytes()} MB`);
+  });
+
+  it('has many buckets open in one process', async (t) => {
+    const directory = freshDirectory(t);
+    const buckets = [];
+    t.after(() => Promise.all(buckets.map((bucket) => bucket.close())));
+    // Each takes one of the 128 inotify instances of this user, and gives it back a little late.
+    for (let i = 0; i < 40; i++) buckets.push(openBucket(`a ${i}`, { directory }));
+    await Promise.all(buckets.map((bucket) => bucket.ready));
+  });
+
+  it('cannot be opened for want of descriptors, until there are some', async (t) => {
+    const source = `
+      const { openBucket } = require(${JSON.stringify(require.resolve('../../lib/host.js'))});
+      const fs = require('node:fs');
+      const bucket = openBucket('a', { directory: ${JSON.stringify(freshDirectory(t))} });
+      const taken = [];
+      const take = () => {
+        for (;;) taken.push(fs.openSync('/dev/null'));
+      };
+      const failures = new Set();
+      (async () => {
+        try {
+          take();
+        } catch {}
+        for (let failed = true; failed; ) {
+          failed = await bucket.locks.query().then(() => false, ({ code, message }) => {
+            failures.add(code + (message.includes('Too many open files') ? '' : message));
+            return true;
+          });
+          if (failed) fs.closeSync(taken.pop());
+        }
+        fs.closeSync(taken.pop()); // for standard output
+        console.log([...failures].join(), await bucket.locks.request('a', () => 'held'));
+      })();`;
+    const shell = ['-c', 'ulimit -n 100 && exec "$0" -e "$1"', process.execPath, source];
+    const { stdout, stderr } = await promisify(execFile)('sh', shell, { timeout: 30_000 });
+    assert.equal(stderr, '');
+    assert.equal(stdout, `${code('FULL').code} held\n`);
+  });
+
+  it('is refused on a file system where locks do not work', async (t) => {
+    const bucket = openBucket('a', { directory: '/proc/self/web-locks' });
+    t.after(() => bucket.close());
+    await assert.rejects(bucket.ready, code('UNSUPPORTED'));
+  });
+
+  it('may not be deleted: then locks are lost, and the next request opens it anew', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const other = await RemoteProcess.start(t, where);
+    const mine = await hold(locks, 'a');
+    const theirs = await other.hold('b');
+    // Both wait for something: where the system gives no inotify instance, who does not is told late.
+    const pending = locks.request('b', () => {});
+    await other.request('a');
+    await Promise.all([pendingOn(locks, 'a'), pendingOn(locks, 'b')]);
+    const failed = assert.rejects(pending, { ...code('LOST'), message: /deleted/ });
+    const file = fileIn(where.directory);
+    const lost = assert.rejects(mine.released, (error) => {
+      assert.ok(error instanceof LockLostError);
+      assert.equal(error.reason, 'destroyed');
+      assert.equal(error.cause.code, 'ERR_WEB_LOCKS_SCOPE_LOST');
+      return true;
+    });
+    fs.unlinkSync(file);
+    await Promise.all([failed, lost]);
+    assert.ok(mine.lock.signal.aborted);
+    assert.equal(mine.lock.held, false);
+    const { reason, cause } = await theirs.lost;
+    assert.deepEqual({ reason, cause }, { reason: 'destroyed', cause: code('LOST').code });
+    // Both meet again in a new file.
+    const again = await hold(locks, 'a');
+    assert.equal(await (await other.request('a', { ifAvailable: true })).granted, null);
+    await again.release();
+  });
+
+  it('a file that is cut off kills nobody', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const mine = await hold(locks, 'a');
+    const lost = assert.rejects(mine.released, LockLostError);
+    fs.truncateSync(fileIn(where.directory), 0);
+    await locks.query().catch(() => {});
+    await lost;
+    assert.equal(await locks.request('a', (lock) => lock.name), 'a');
+  });
+
+  it('a foreign file that nobody uses is made anew', async (t) => {
+    const { bucket, locks, where } = freshBucket(t);
+    await bucket.ready;
+    const file = fileIn(where.directory);
+    await bucket.close();
+    fs.writeFileSync(file, 'something else');
+    const again = openBucket(where.bucket, { directory: where.directory });
+    t.after(() => again.close());
+    assert.equal(await again.locks.request('a', (lock) => lock.name), 'a');
+    await assert.rejects(
+      locks.request('a', () => {}),
+      { name: 'InvalidStateError' },
+    );
+  });
+
+  it('is shared with another version of the package', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const other = await RemoteProcess.start(t, { ...where, root: copyOfVersion(t, '99.1.2') });
+    const theirs = await other.hold('a');
+    const mine = locks.request('a', (lock) => lock.name);
+    await pendingOn(locks, 'a');
+    theirs.release();
+    assert.equal(await mine, 'a');
+  });
+
+  it('a file of another layout in use is refused, and names both versions', async (t) => {
+    const { bucket, where } = freshBucket(t);
+    await bucket.ready;
+    const file = fs.openSync(fileIn(where.directory), 'r+');
+    fs.writeSync(file, new Uint32Array([9999]), 0, 4, 4);
+    fs.closeSync(file);
+    const other = await RemoteProcess.start(t, { ...where, root: copyOfVersion(t, '99.1.2') });
+    const { settled } = await other.request('a');
+    const { error } = await settled;
+    assert.equal(error.code, code('VERSION').code);
+    const who = `process ${process.pid} with version ${version} of the package`;
+    for (const part of [
+      fileIn(where.directory),
+      who,
+      'this one, 99.1.2',
+      'the same major version',
+    ]) {
+      assert.ok(error.message.includes(part), error.message);
+    }
+  });
+
+  it('names that are too long are refused, and only their length is said to be why', async (t) => {
+    const { locks } = freshBucket(t);
+    await assert.rejects(
+      locks.request('x'.repeat(32_769), () => {}),
+      {
+        ...code('FULL'),
+        message: /the name is too long, it has 32769 UTF-16 code units\. Use one of at most 32768/,
+      },
+    );
+    assert.equal(await locks.request('x'.repeat(32_768), () => 'held'), 'held');
+  });
+});

@@ -1,0 +1,482 @@
+/* Both cores side by side: bytes are operations of agents of several processes on a few names, done
+ * to the cells of a segment and to the core of the process scope. Answers, grants, tokens, news and
+ * snapshots must be the same, in the same order, and every invariant holds after every operation.
+ * A death is, to the core, the end of all agents of that process.
+ *
+ * A libFuzzer target. With -DWLH_STANDALONE it has a main() instead that makes up its bytes. */
+#include "table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { AGENTS = PARTIES * AGENTS_EACH, CELLS_ROOM = 512, NAMES = 5, MOST = 40, LABEL = 70 };
+
+struct pair {
+  bool used;
+  bool blocked; /* it was asked whether it waits for itself */
+  int agent, name;
+  struct made cells;
+  struct wlk_request *core;
+  uint64_t cells_token, core_token; /* once told */
+};
+
+static struct table table;
+static struct wlk_process process;
+static struct wlk_manager *manager;
+static struct wlk_agent *agents[AGENTS];
+static uint32_t numbers[AGENTS]; /* which the core gave them; the cells get the same */
+static struct pair all[MOST];
+static uint16_t names[NAMES][300];
+static const uint32_t lengths[NAMES] = {0, 1, WLH_NAME_INLINE, WLH_NAME_INLINE + 1, 300};
+static uint16_t label[LABEL];
+
+static void must(bool condition, const char *sentence)
+{
+  if (condition) return;
+  (void)fprintf(stderr, "the cells and the core differ: %s\n", sentence);
+  abort();
+}
+
+static void ignore(void *data)
+{
+  (void)data;
+}
+
+static int party_of(int agent)
+{
+  return agent / AGENTS_EACH;
+}
+
+static uint32_t agent_cell(int agent)
+{
+  return table.parties[party_of(agent)].agents[agent % AGENTS_EACH];
+}
+
+/* Both agents of process 0 are on one thread. */
+static uint32_t thread_of(int agent)
+{
+  return party_of(agent) == 0 ? 0 : (uint32_t)(agent % AGENTS_EACH);
+}
+
+static void start_agent(int agent)
+{
+  struct wlk_thread thread = {1 + (uint32_t)party_of(agent) * 10 + thread_of(agent), NULL, 0};
+  if (wlk_agent_create(&process, "f-", &thread, ignore, NULL, &agents[agent]) != WLK_OK) abort();
+  numbers[agent] = (uint32_t)strtoul(wlk_agent_client_id(agents[agent]) + 2, NULL, 10);
+  uint32_t *cell = &table.parties[party_of(agent)].agents[agent % AGENTS_EACH];
+  struct wlh_arena *arena = inside(&table, party_of(agent));
+  if (wlh_cells_add_agent(arena, thread_of(agent), numbers[agent], NULL, 0, cell) != WLH_CELLS_OK)
+    abort();
+}
+
+static void forget(int agent)
+{
+  for (int i = 0; i < MOST; i++)
+    if (all[i].used && all[i].agent == agent) all[i].used = false;
+}
+
+static void check_cells(void)
+{
+  const char *sentence = wrong(&table, 1);
+  if (!sentence) return;
+  (void)fprintf(stderr, "broken: %s\n", sentence);
+  abort();
+}
+
+/* ---- news ---- */
+
+static void check_token(struct pair *pair, uint64_t cells, uint64_t core)
+{
+  pair->cells_token = cells;
+  pair->core_token = core;
+  /* The core counts the grants of a shard of names, the cells all: each name's grow in both. */
+  must(cells > 0 && core > 0, "a token");
+  for (int i = 0; i < MOST; i++) {
+    const struct pair *other = &all[i];
+    if (!other->used || other == pair || other->name != pair->name || other->cells_token == 0)
+      continue;
+    must((other->cells_token < cells) == (other->core_token < core), "the order of tokens");
+  }
+}
+
+static void check_letter(const struct wlh_letter *letter, const struct wlk_event *event)
+{
+  struct pair *pair = &all[event->tag];
+  must(letter->cookie == pair->cells.cookie, "who is told");
+  must(letter->news == event->news, "what is told");
+  must(letter->agent == numbers[pair->agent], "the agent of a letter");
+  uint64_t high = event->token_high;
+  if (letter->news & WLH_TOLD_GRANTED)
+    check_token(pair, letter->token, high << 32 | event->token_low);
+  if (letter->news & WLH_TOLD_STOLEN) {
+    pair->used = false;
+    must(event->thief_number == letter->thief.number, "the thief");
+  }
+}
+
+/* The letter for the event's request; NULL if there is none. */
+static const struct wlh_letter *find_letter(const struct mail *mail, uint32_t tag)
+{
+  for (uint32_t i = 0; i < mail->count; i++)
+    if (mail->letters[i].cookie == all[tag].cells.cookie) return &mail->letters[i];
+  return NULL;
+}
+
+/* Takes all news of a process. Of each agent they come in the same order. */
+static void take_mail_of(int party, bool ordered)
+{
+  struct mail mail = mail_of(&table, party);
+  uint32_t told = 0;
+  for (int j = 0; j < AGENTS_EACH; j++) {
+    struct wlk_event items[MOST];
+    struct wlk_events events = {.items = items, .capacity = MOST};
+    wlk_agent_take_events(agents[party * AGENTS_EACH + j], true, &events);
+    uint32_t at = 0, number = numbers[party * AGENTS_EACH + j];
+    for (size_t i = 0; i < events.count; i++) {
+      while (ordered && at < mail.count && mail.letters[at].agent != number) at++;
+      const struct wlh_letter *letter = ordered ? (at < mail.count ? &mail.letters[at++] : NULL)
+                                                : find_letter(&mail, items[i].tag);
+      must(letter, "something is not told");
+      check_letter(letter, &items[i]);
+      told++;
+    }
+  }
+  must(told == mail.count, "something is told too much");
+}
+
+static void take_all(bool ordered)
+{
+  for (int i = 0; i < PARTIES; i++) take_mail_of(i, ordered);
+}
+
+/* ---- operations ---- */
+
+static enum wlk_status in_core(enum wlh_cells_status status)
+{
+  switch (status) {
+  case WLH_CELLS_OK:
+    return WLK_OK;
+  case WLH_CELLS_GRANTED:
+    return WLK_GRANTED;
+  case WLH_CELLS_PENDING:
+    return WLK_PENDING;
+  case WLH_CELLS_NOT_AVAILABLE:
+    return WLK_NOT_AVAILABLE;
+  case WLH_CELLS_STOLEN:
+    return WLK_STOLEN;
+  case WLH_CELLS_NOT_HELD:
+    return WLK_NOT_HELD;
+  case WLH_CELLS_OTHER_LIMIT:
+    return WLK_OTHER_LIMIT;
+  case WLH_CELLS_QUEUE_FULL:
+    return WLK_QUEUE_FULL;
+  default:
+    must(false, "a status the core does not have");
+    return WLK_NO_MEMORY;
+  }
+}
+
+/* Grows when it has to: mail is taken before, a rebuild may bring it into another order. */
+static struct made ask_cells(int agent, int name, struct wlh_ask ask)
+{
+  struct wlh_answer answer;
+  int party = party_of(agent);
+  ask.agent = agent_cell(agent);
+  ask.name = names[name];
+  ask.name_units = lengths[name];
+  ask.cookie = ++table.cookies;
+  enum wlh_cells_status status = wlh_cells_request(inside(&table, party), &ask, &answer);
+  while (status == WLH_CELLS_FULL) {
+    take_all(true);
+    uint32_t ncells = table.parties[party].arena.ncells;
+    if (ncells == CELLS_ROOM) abort();
+    if (wlh_cells_grow(inside(&table, party), ncells * 2) != WLH_CELLS_OK) abort();
+    status = wlh_cells_request(inside(&table, party), &ask, &answer);
+  }
+  return (struct made){status,       answer.request, ask.cookie, answer.token,
+                       answer.limit, answer.needed,  party};
+}
+
+static void do_request(int agent, int name, struct wlh_ask ask)
+{
+  int id = 0;
+  while (id < MOST && all[id].used) id++;
+  if (id == MOST) return;
+  struct made made = ask_cells(agent, name, ask);
+  struct wlk_extra extra = {
+      .label = label,
+      .label_length = ask.label_units,
+      .limit = ask.limit,
+      .weight = ask.weight,
+      .bounded = ask.bounded,
+      .max_pending = ask.max_pending,
+  };
+  struct wlk_events events = {.capacity = 0};
+  struct wlk_request *request = NULL;
+  enum wlk_status status = wlk_request_a_lock(
+      agents[agent], manager, names[name], lengths[name], (enum wlk_mode)ask.mode,
+      (enum wlk_option)ask.option, (uint32_t)id, &extra, &request, NULL, &events);
+  must(in_core(made.status) == status, "the answer to a request");
+  must(status != WLK_OTHER_LIMIT || made.limit == events.limit, "the limit of an answer");
+  if (status != WLK_GRANTED && status != WLK_PENDING) return;
+  all[id] = (struct pair){true, false, agent, name, made, request, 0, 0};
+  if (status == WLK_GRANTED) check_token(&all[id], made.token, events.token);
+}
+
+static int choose(int pick)
+{
+  for (int i = 0; i < MOST; i++)
+    if (all[(pick + i) % MOST].used) return (pick + i) % MOST;
+  return -1;
+}
+
+static void do_release(struct pair *pair)
+{
+  struct wlk_events events = {.capacity = 0};
+  struct wlh_thief thief;
+  enum wlk_status status = wlk_release_the_lock(pair->core, &events);
+  enum wlh_cells_status said = wlh_cells_release(
+      inside(&table, pair->cells.party), pair->cells.request, pair->cells.cookie, &thief);
+  must(in_core(said) == status, "the answer to a release");
+  if (status != WLK_NOT_HELD) pair->used = false;
+}
+
+static void do_abort(struct pair *pair)
+{
+  struct wlk_events events = {.capacity = 0};
+  enum wlk_status status = wlk_abort_the_request(pair->core, &events);
+  must(in_core(give_up(&table, &pair->cells)) == status, "the answer to an abort");
+  if (status == WLK_OK) pair->used = false;
+}
+
+static void do_end(struct pair *pair)
+{
+  wlk_end_the_request(pair->core);
+  struct wlh_arena *arena = inside(&table, pair->cells.party);
+  must(
+      wlh_cells_end(arena, pair->cells.request, pair->cells.cookie) == WLH_CELLS_OK,
+      "the end of a request");
+  pair->used = false;
+}
+
+static void do_block(struct pair *pair)
+{
+  struct wlh_arena *arena = inside(&table, pair->cells.party);
+  struct wlk_events events = {.capacity = 0};
+  struct wlk_snapshot *cycle = NULL;
+  if (pair->blocked || arena->segment->cells[pair->cells.request].kind != WLH_KIND_PENDING) return;
+  bool waits = wlh_cells_waits_for_itself(arena, pair->cells.request, pair->cells.cookie);
+  enum wlk_status status = wlk_wait_for_the_lock(pair->core, 0, &cycle, &events);
+  must(waits == (status == WLK_DEADLOCK), "who waits for itself");
+  pair->blocked = true;
+  if (!waits) return;
+  wlk_snapshot_free(cycle);
+  must(give_up(&table, &pair->cells) == WLH_CELLS_OK, "the abort of who waits for itself");
+  pair->used = false;
+}
+
+static void do_terminate(int agent)
+{
+  wlk_agent_terminate(agents[agent]);
+  struct wlh_arena *arena = inside(&table, party_of(agent));
+  if (wlh_cells_terminate(arena, agent_cell(agent)) != WLH_CELLS_OK) abort();
+  forget(agent);
+  start_agent(agent);
+}
+
+/* Everybody is told before: who comes after a death finds the mail in another order. */
+static void do_die(int party, bool notice)
+{
+  take_all(true);
+  kill_party(&table, party);
+  for (int j = 0; j < AGENTS_EACH; j++) {
+    wlk_agent_terminate(agents[party * AGENTS_EACH + j]);
+    forget(party * AGENTS_EACH + j);
+  }
+  /* Noticed by another, or by who gets the number. */
+  int survivor = (party + 1) % PARTIES;
+  if (notice && wlh_cells_bury(inside(&table, survivor)) != WLH_CELLS_OK) abort();
+  table.dead[party] = false;
+  struct wlh_arena *arena = inside(&table, party);
+  if (wlh_cells_join(arena, 100 + (uint64_t)party, 1, "1") != WLH_CELLS_OK) abort();
+  for (int j = 0; j < AGENTS_EACH; j++) start_agent(party * AGENTS_EACH + j);
+  take_all(false);
+}
+
+/* Changes nothing but the order of mail. */
+static void do_rebuild(int party)
+{
+  take_all(true);
+  if (wlh_cells_rebuild(inside(&table, party)) != WLH_CELLS_OK) abort();
+}
+
+/* ---- snapshots ---- */
+
+static void compare_entry(
+    const struct wlh_view *view, const struct wlh_entry *entry, const struct wlk_snapshot *core,
+    const struct wlk_lock_info *info)
+{
+  const struct wlh_client *client = &view->clients[entry->client];
+  const char *id = core->clients[info->client].id;
+  must(strtoul(id + 2, NULL, 10) == client->number, "a client in a snapshot");
+  must(entry->mode == info->mode && entry->held == info->held, "a mode in a snapshot");
+  must(entry->limit == info->limit && entry->weight == info->weight, "a limit in a snapshot");
+  bool has_label = info->label != WLK_NO_LABEL;
+  must(has_label == (entry->label_units > 0), "whether a label is in a snapshot");
+  if (!has_label) return;
+  const struct wlk_name *said = &core->names[info->label];
+  must(
+      said->length == entry->label_units &&
+          memcmp(said->units, view->units + entry->label, said->length * 2) == 0,
+      "a label in a snapshot");
+}
+
+static void compare_snapshot_of(int name, bool pending)
+{
+  static struct wlh_entry entries[MOST];
+  static struct wlh_client clients[AGENTS];
+  static uint16_t units[MOST * LABEL + 1000];
+  struct wlh_view view = {entries, clients, units, MOST, AGENTS, MOST * LABEL + 1000, 0, 0, 0};
+  struct wlk_snapshot *core;
+  enum wlk_status status = wlk_snapshot_a_name(manager, names[name], lengths[name], pending, &core);
+  if (status != WLK_OK) abort();
+  struct wlh_arena *arena = inside(&table, 0);
+  must(
+      wlh_cells_snapshot_of(arena, names[name], lengths[name], pending, &view) == WLH_CELLS_OK,
+      "a snapshot");
+  must(core->lock_count == view.entry_count, "the size of a snapshot");
+  for (uint32_t i = 0; i < view.entry_count; i++) {
+    must(entries[i].name_units == lengths[name], "the length of a name in a snapshot");
+    must(
+        memcmp(units + entries[i].name, names[name], lengths[name] * 2) == 0,
+        "a name in a snapshot");
+    compare_entry(&view, &entries[i], core, &core->locks[i]);
+  }
+  wlk_snapshot_free(core);
+}
+
+static void compare_snapshot(void)
+{
+  static struct wlh_entry entries[MOST];
+  static struct wlh_client clients[AGENTS];
+  static uint16_t units[MOST * LABEL + 1000];
+  struct wlh_view view = {entries, clients, units, MOST, AGENTS, MOST * LABEL + 1000, 0, 0, 0};
+  struct wlk_snapshot *core;
+  if (wlk_snapshot_the_lock_state(manager, &core) != WLK_OK) abort();
+  must(wlh_cells_snapshot(inside(&table, 0), &view) == WLH_CELLS_OK, "a whole snapshot");
+  must(core->lock_count == view.entry_count, "the size of a whole snapshot");
+  wlk_snapshot_free(core);
+}
+
+/* ---- bytes to operations ---- */
+
+static void operate(uint8_t operation, uint8_t argument)
+{
+  int agent = argument % AGENTS, name = argument / AGENTS % NAMES;
+  int chosen = choose(argument % MOST);
+  uint8_t more = operation / 16;
+  struct wlh_ask ask = {.mode = argument & 0x80 ? WLH_SHARED : WLH_EXCLUSIVE};
+  ask.label = label;
+  ask.label_units = more % 4 == 3 ? LABEL : 0;
+  switch (operation % 16) {
+  case 5:
+    ask.option = WLH_STEAL;
+    ask.mode = WLH_EXCLUSIVE;
+    do_request(agent, name, ask);
+    break;
+  case 6:
+  case 7:
+    if (chosen >= 0) do_release(&all[chosen]);
+    break;
+  case 8:
+    if (chosen >= 0) do_abort(&all[chosen]);
+    break;
+  case 9:
+    take_mail_of(party_of(agent), true);
+    break;
+  case 10:
+    compare_snapshot_of(name, argument & 0x80);
+    compare_snapshot();
+    break;
+  case 11:
+    if (more < 4)
+      do_terminate(agent);
+    else if (more < 6)
+      do_die(party_of(agent), more == 5);
+    else
+      do_rebuild(party_of(agent));
+    break;
+  case 12:
+    if (chosen >= 0) do_end(&all[chosen]);
+    break;
+  case 15:
+    if (chosen >= 0) do_block(&all[chosen]);
+    break;
+  default:
+    if (operation % 16 == 4) ask.option = WLH_IF_AVAILABLE;
+    if (operation % 16 >= 13) {
+      ask.mode = operation % 16 == 14 ? WLH_SHARED : ask.mode;
+      ask.limit = 1 + more % 3;
+      ask.weight = 1 + more / 3 % (1 + more % 3);
+      ask.bounded = more % 2 == 1;
+      ask.max_pending = more / 4;
+      ask.option = more % 5 == 4 ? WLH_IF_AVAILABLE : WLH_WAIT;
+    }
+    do_request(agent, name, ask);
+    break;
+  }
+  check_cells();
+}
+
+static void begin_both(void)
+{
+  memset(all, 0, sizeof all);
+  for (uint16_t i = 0; i < LABEL; i++) label[i] = i;
+  for (int i = 0; i < NAMES; i++)
+    for (uint16_t j = 0; j < 300; j++) names[i][j] = (uint16_t)(j * 7);
+  process = (struct wlk_process)WLK_PROCESS_INIT;
+  if (wlk_manager_open(&process, NULL, 0, &manager) != WLK_OK) abort();
+  table_begin(&table, WLH_CELLS_LEAST, CELLS_ROOM);
+  for (int i = 0; i < AGENTS; i++) {
+    if (wlh_cells_terminate(inside(&table, party_of(i)), agent_cell(i)) != WLH_CELLS_OK) abort();
+    start_agent(i);
+  }
+}
+
+static void end_both(void)
+{
+  take_all(true);
+  compare_snapshot();
+  for (int i = 0; i < AGENTS; i++) wlk_agent_terminate(agents[i]);
+  wlk_manager_close(manager);
+  must(live_blocks() == 0, "memory was not given back");
+  for (int i = 0; i < PARTIES; i++)
+    if (wlh_cells_leave(inside(&table, i)) != WLH_CELLS_OK) abort();
+  must(wlh_cells_free(inside(&table, 0)) == table.parties[0].arena.ncells - 1, "a cell leaked");
+  check_cells();
+  table_end(&table);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  begin_both();
+  for (size_t i = 0; i + 1 < size; i += 2) operate(data[i], data[i + 1]);
+  end_both();
+  return 0;
+}
+
+#if defined(WLH_STANDALONE)
+int main(int argc, char **argv)
+{
+  long rounds = argc > 1 ? atol(argv[1]) : 1000;
+  for (long round = 0; round < rounds; round++) {
+    static uint8_t data[600];
+    uint64_t seed = (uint64_t)round;
+    for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)draw(&seed, 256);
+    (void)LLVMFuzzerTestOneInput(data, sizeof data);
+  }
+  printf("ok - both cores did the same in %ld runs of 300 operations\n", rounds);
+  return 0;
+}
+#endif

@@ -1,0 +1,234 @@
+/* Damaged segments: bytes are operations on a few names, among them such that overwrite anything in
+ * the segment. Nothing may be read or written outside of it, nothing may go on for ever, and a
+ * rebuild either finds the damage or leaves a segment in which every invariant holds: no two
+ * holders that exclude each other.
+ *
+ * A libFuzzer target. With -DWLH_STANDALONE it has a main() instead that makes up its bytes. */
+#include "table.h"
+
+#include <stdlib.h>
+#include <string.h>
+#if defined(WLH_STANDALONE)
+#include <unistd.h>
+#endif
+
+enum { MOST = 24, ROOM = 128 };
+
+static struct table table;
+static struct made all[MOST];
+static bool damaged; /* since the last rebuild */
+static long rebuilt, found;
+
+/* ---- damage ---- */
+
+/* A number that may lead somewhere. */
+static uint32_t twist(uint8_t how, uint32_t old, uint32_t ncells)
+{
+  static const uint32_t numbers[] = {0, 1, 2, 7, 8, UINT32_MAX, 0x80000000, 0x7fffffff};
+  if (how < 128) return how % ncells;
+  if (how < 160) return 9 + how % 64 * 1000003u;
+  if (how < 192) return old ^ (1u << (how % 32));
+  return numbers[how % 8];
+}
+
+static void overwrite(uint32_t *place, uint8_t how)
+{
+  uint32_t value;
+  memcpy(&value, place, sizeof value);
+  value = twist(how, value, table.parties[0].arena.ncells);
+  memcpy(place, &value, sizeof value);
+  damaged = true;
+}
+
+static void damage(uint8_t where, uint8_t field, uint8_t how)
+{
+  struct wlh_segment *segment = table.segment;
+  uint32_t ncells = table.parties[0].arena.ncells;
+  uint32_t *cells = (uint32_t *)(void *)segment->cells;
+  if (where < 200) {
+    /* Mostly the beginning of a cell: that is what is looked at. */
+    uint32_t word = field & 0x80 ? field % 32 : field % 16;
+    overwrite(cells + (where % ncells) * 32 + word, how);
+  } else if (where < 220) {
+    overwrite(cells + ncells * 32 + field % ncells, how);
+  } else if (where < 240) {
+    overwrite((uint32_t *)(void *)&segment->members[field % 6] + where % 16, how);
+  } else {
+    /* Not what says that the segment is poisoned: that is the way out. */
+    uint32_t word = field % 64;
+    if (word != 7) overwrite((uint32_t *)(void *)&segment->header + word, how);
+  }
+}
+
+/* ---- operations ---- */
+
+static void must_be_whole(int party)
+{
+  const char *sentence = wrong(&table, party);
+  if (!sentence) return;
+  (void)fprintf(stderr, "after a rebuild: %s\n", sentence);
+  abort();
+}
+
+static void do_rebuild(int party)
+{
+  struct wlh_arena *arena = &table.parties[party].arena;
+  enum wlh_cells_status status = wlh_cells_begin(arena, 1);
+  if (status != WLH_CELLS_OK && status != WLH_CELLS_LOST) return;
+  rebuilt++;
+  if (wlh_cells_rebuild(arena) != WLH_CELLS_OK) {
+    found++;
+    return;
+  }
+  damaged = false;
+  must_be_whole(party);
+}
+
+static void do_request(int party, uint8_t argument, uint8_t more)
+{
+  static const char *names[] = {
+      "a", "b", "a name of more than thirty-eight code units",
+      "a name of more than ninety-eight code units, so that more than one cell is needed behind "
+      "the "
+      "first"};
+  static const uint16_t label[70];
+  struct wlh_ask ask = {
+      .mode = argument & 0x40,
+      .option = more % 8 < 6 ? WLH_WAIT : more % 8 - 5,
+      .limit = more & 0x20 ? 3 : 0,
+      .weight = more & 0x20 ? 1 + argument % 3 : 0,
+      .label = label,
+      .label_units = more & 0x40 ? 70 : 0,
+  };
+  ask.mode = ask.mode != 0 && ask.option != WLH_STEAL;
+  int id = 0;
+  while (id < MOST && all[id].request != 0) id++;
+  if (id == MOST) return;
+  struct made made = make(&table, party, names[argument % 4], ask);
+  if (made.status == WLH_CELLS_GRANTED || made.status == WLH_CELLS_PENDING) all[id] = made;
+}
+
+static void do_view(int party)
+{
+  static struct wlh_entry entries[8];
+  static struct wlh_client clients[4];
+  static uint16_t units[200];
+  struct wlh_view view = {entries, clients, units, 8, 4, 200, 0, 0, 0};
+  static const uint16_t name[] = {'a'};
+  (void)wlh_cells_snapshot(inside(&table, party), &view);
+  (void)wlh_cells_snapshot_of(inside(&table, party), name, 1, true, &view);
+  (void)wrong(&table, party);
+}
+
+static void do_one(struct made *made, uint8_t how)
+{
+  if (made->request == 0) return;
+  struct wlh_arena *arena = inside(&table, made->party);
+  if (how == 0) (void)wlh_cells_waits_for_itself(arena, made->request, made->cookie);
+  if (how == 1) (void)give_up(&table, made);
+  if (how == 2) (void)drop(&table, made);
+  if (how == 3) (void)wlh_cells_end(arena, made->request, made->cookie);
+  if (how != 0) made->request = 0;
+}
+
+static void do_agent(int party, bool end)
+{
+  static const uint16_t name[64];
+  uint32_t *agent = &table.parties[party].agents[0];
+  if (!end) return;
+  (void)wlh_cells_terminate(inside(&table, party), *agent);
+  for (int i = 0; i < MOST; i++)
+    if (all[i].party == party) all[i].request = 0;
+  (void)wlh_cells_add_agent(inside(&table, party), 0, 7, name, 64, agent);
+}
+
+/* Somebody dies or leaves, and joins anew. */
+static void do_member(int party, uint8_t how)
+{
+  table.dead[party] = true;
+  if (how % 3 == 0) (void)wlh_cells_bury(inside(&table, (party + 1) % PARTIES));
+  table.dead[party] = false;
+  struct wlh_arena *arena = inside(&table, party);
+  if (how % 3 == 1) (void)wlh_cells_leave(arena);
+  (void)wlh_cells_join(arena, how, how, "a version that is too long to be kept");
+  for (int i = 0; i < MOST; i++)
+    if (all[i].party == party) all[i].request = 0;
+  for (uint32_t i = 0; i < AGENTS_EACH; i++)
+    (void)wlh_cells_add_agent(arena, i, i, NULL, 0, &table.parties[party].agents[i]);
+}
+
+static void operate(const uint8_t *data)
+{
+  int party = data[1] % PARTIES;
+  switch (data[0] % 16) {
+  case 0:
+  case 1:
+    damage(data[1], data[2], data[3]);
+    break;
+  case 2:
+    do_rebuild(party);
+    break;
+  case 3:
+    do_view(party);
+    break;
+  case 4:
+    do_agent(party, data[2] & 1);
+    break;
+  case 5:
+    do_member(party, data[2]);
+    break;
+  case 6:
+    (void)wlh_cells_grow(inside(&table, party), ROOM);
+    break;
+  case 7:
+  case 8:
+    (void)mail_of(&table, party);
+    break;
+  case 9:
+  case 10:
+  case 11:
+    do_one(&all[data[2] % MOST], data[1] % 4);
+    break;
+  default:
+    do_request(party, data[2], data[3]);
+    break;
+  }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  memset(all, 0, sizeof all);
+  damaged = false;
+  /* Exactly as long as it has to be, so that a sanitizer sees its end. */
+  uint32_t room = size > 0 && data[0] & 1 ? ROOM : WLH_CELLS_LEAST;
+  table_begin(&table, WLH_CELLS_LEAST, room);
+  for (size_t i = 1; i + 3 < size; i += 4) {
+    operate(data + i);
+    bool poisoned = atomic_load(&table.segment->header.poisoned) != 0;
+    if (!damaged && !poisoned) must_be_whole(1);
+  }
+  do_rebuild(1);
+  table_end(&table);
+  return 0;
+}
+
+#if defined(WLH_STANDALONE)
+int main(int argc, char **argv)
+{
+  long rounds = argc > 1 ? atol(argv[1]) : 1000;
+  (void)alarm(600); /* what goes on for ever ends here */
+  for (long round = 0; round < rounds; round++) {
+    static uint8_t data[400];
+    uint64_t seed = (uint64_t)round;
+    for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)draw(&seed, 256);
+    /* A while without damage, then with little. */
+    for (size_t i = 1; i < sizeof data; i += 4)
+      if (data[i] % 16 < 2 && (i < 120 || round % 3 > 0)) data[i] = (uint8_t)(12 + i % 4);
+    for (size_t i = 121; i < 121 + 4 * (1 + (size_t)round % 4); i += 4) data[i] = 0;
+    (void)LLVMFuzzerTestOneInput(data, (size_t)(140 + round % 260));
+  }
+  printf("ok - %ld damaged segments; of %ld rebuilds %ld found damage\n", rounds, rebuilt, found);
+  return 0;
+}
+#endif

@@ -1,0 +1,615 @@
+/* What can happen to the files of the host scope, and to those who have them: each row of the
+ * design's list of holes that belongs to the transport. Tests that need a file system of their own
+ * mount it where nobody else sees it; where that is not permitted they say that they were skipped. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1
+#endif
+#include "../../src/host/port_host.h"
+#include "../../src/host/segment.h"
+#include "../core/harness.h"
+#include "cast.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *program;
+static bool can_mount;
+static struct played a, b, c;
+
+static void begin_two(void)
+{
+  begin_play(program);
+  enter(&a);
+  enter(&b);
+}
+
+/* Has an actor that was started open the bucket and hears that it fails, with a reason that has
+ * `text` in it. */
+static void is_refused(struct played *actor, const char *status, const char *text)
+{
+  char line[64], why[2000];
+  tell(actor, "open %s b", directory);
+  hear(actor, "open WLH_OK");
+  ask_for(actor, "ask 1 n x w", "1 WLH_PENDING");
+  (void)snprintf(line, sizeof line, "event 1 failed %s", status);
+  hear(actor, "%s", line);
+  tell(actor, "why");
+  hear_rest(actor, "why ", why, sizeof why);
+  if (!CHECK(strstr(why, text) != NULL)) printf("# the reason was: %s\n", why);
+}
+
+static void cannot_enter(struct played *actor, const char *status, const char *text)
+{
+  start(actor);
+  is_refused(actor, status, text);
+}
+
+static void write_at(off_t at, const void *bytes, size_t size)
+{
+  int file = open(bucket_path("bucket"), O_RDWR | O_CLOEXEC);
+  CHECK(pwrite(file, bytes, size, at) == (ssize_t)size);
+  (void)close(file);
+}
+
+/* Whether the two see each other's locks. */
+static void share_locks(struct played *one, struct played *other)
+{
+  is_granted(one, "ask 2001 again x w");
+  is_not_available(other, "ask 2002 again x i");
+  ask_for(other, "ask 2003 again x w", "2003 WLH_PENDING");
+  releases(one, 2001);
+  hear(other, "event 2003 granted");
+  releases(other, 2003);
+}
+
+static void lose_and_share(void)
+{
+  hear(&a, "event 1 lost");
+  hear(&b, "event 2 failed WLH_LOST");
+  share_locks(&a, &b);
+  end_play();
+}
+
+static void hold_and_wait(void)
+{
+  is_granted(&a, "ask 1 n x w");
+  ask_for(&b, "ask 2 n x w", "2 WLH_PENDING");
+}
+
+/* ---- the file ---- */
+
+TEST(truncated, "a file that is truncated is lost to all, and no process dies of it")
+{
+  begin_two();
+  hold_and_wait();
+  CHECK(truncate(bucket_path("bucket"), 0) == 0);
+  lose_and_share();
+}
+
+TEST(truncated_unseen, "a process that touches a truncated file before it hears of it does not die")
+{
+  int status;
+  begin_two();
+  hold_and_wait();
+  stop_it(&a);
+  stop_it(&b);
+  CHECK(truncate(bucket_path("bucket"), 0) == 0);
+  tell(&a, "ask 3 m x w");
+  go_on(&a);
+  go_on(&b);
+  hear(&a, "event 1 lost");
+  hear(&b, "event 2 failed WLH_LOST");
+  has_ended(&a, &status);
+  CHECK(WIFEXITED(status));
+  end_play();
+}
+
+TEST(deleted, "a file that is deleted is lost to all, and the next request makes a new one")
+{
+  begin_two();
+  hold_and_wait();
+  CHECK(unlink(bucket_path("bucket")) == 0);
+  lose_and_share();
+}
+
+TEST(renamed, "a bucket whose directory is renamed is lost to all")
+{
+  char from[512], to[600];
+  begin_two();
+  hold_and_wait();
+  (void)snprintf(from, sizeof from, "%s", bucket_path(""));
+  from[strlen(from) - 1] = '\0';
+  (void)snprintf(to, sizeof to, "%s/.away", directory);
+  CHECK(rename(from, to) == 0);
+  lose_and_share();
+}
+
+TEST(replaced, "a bucket whose directory is renamed from above is lost to all")
+{
+  char away[200];
+  begin_two();
+  hold_and_wait();
+  (void)snprintf(away, sizeof away, "%s-away", directory);
+  CHECK(rename(directory, away) == 0);
+  hear(&a, "event 1 lost");
+  hear(&b, "event 2 failed WLH_LOST");
+  CHECK(rename(away, directory) == 0);
+  end_play();
+}
+
+TEST(poisoned, "a damaged file is lost to all, and made anew when all have left it")
+{
+  uint32_t yes = 1;
+  begin_two();
+  hold_and_wait();
+  write_at(offsetof(struct wlh_header, poisoned), &yes, sizeof yes);
+  tell(&b, "query 9");
+  hear(&b, "event 2 failed WLH_LOST");
+  tell(&a, "query 9");
+  hear(&a, "event 1 lost");
+  share_locks(&a, &b);
+  end_play();
+}
+
+TEST(foreign, "a file of something else is made anew")
+{
+  char text[20000];
+  begin_two();
+  kill_it(&a);
+  kill_it(&b);
+  memset(text, 'x', sizeof text);
+  write_at(0, text, sizeof text);
+  enter(&a);
+  enter(&b);
+  share_locks(&a, &b);
+  end_play();
+}
+
+TEST(other_boot, "a file of the time before the machine was started is made anew")
+{
+  uint64_t boot = 12345;
+  begin_two();
+  is_granted(&a, "ask 1 n x w");
+  kill_it(&a);
+  kill_it(&b);
+  write_at(offsetof(struct wlh_header, boot), &boot, sizeof boot);
+  enter(&a);
+  enter(&b);
+  is_granted(&b, "ask 1 n x i");
+  share_locks(&a, &b);
+  end_play();
+}
+
+TEST(other_layout, "a file with another layout that is in use is refused, and who uses it is named")
+{
+  char text[100];
+  uint32_t layout = 99;
+  begin_two();
+  write_at(offsetof(struct wlh_header, layout), &layout, sizeof layout);
+  (void)snprintf(text, sizeof text, "process %d with version 1.2.3", (int)a.pid);
+  cannot_enter(&c, "WLH_VERSION", text);
+  kill_it(&a);
+  kill_it(&b);
+  is_granted(&c, "ask 2 n x w");
+  end_play();
+}
+
+/* ---- two versions at once ---- */
+
+static uint64_t last_token(void)
+{
+  uint64_t token = 0;
+  int file = open(bucket_path("bucket"), O_RDONLY | O_CLOEXEC);
+  CHECK(pread(file, &token, sizeof token, offsetof(struct wlh_header, token)) == sizeof token);
+  (void)close(file);
+  return token;
+}
+
+TEST(other_version, "processes with other versions of the package and the same layout share locks")
+{
+  begin_play(program);
+  enter(&a);
+  start(&b);
+  tell(&b, "open %s b 4.5.6", directory);
+  hear(&b, "open WLH_OK");
+  share_locks(&a, &b);
+  share_locks(&b, &a);
+  end_play();
+}
+
+TEST(next_layout, "a program with another layout is refused while the file is in use, and told why")
+{
+  char text[200];
+  begin_two();
+  hold_and_wait();
+  (void)snprintf(
+      text, sizeof text,
+      "is in use by process %d with version 1.2.3 of the package, which cannot share it with this "
+      "one, 99.0.0",
+      (int)a.pid);
+  start_next(&c);
+  is_refused(&c, "WLH_VERSION", text);
+  /* Who was there has noticed nothing. */
+  releases(&a, 1);
+  hear(&b, "event 2 granted");
+  kill_it(&a);
+  kill_it(&b);
+  uint64_t token = last_token();
+  is_granted(&c, "ask 2 n x w");
+  CHECK(token > 1 && last_token() == token + 1);
+  (void)snprintf(
+      text, sizeof text,
+      "is in use by process %d with version 99.0.0 of the package, which cannot share it with this "
+      "one, 1.2.3",
+      (int)c.pid);
+  cannot_enter(&a, "WLH_VERSION", text);
+  kill_it(&c);
+  is_granted(&a, "ask 2 n x w");
+  CHECK(last_token() == token + 2);
+  end_play();
+}
+
+TEST(other_bits, "a file with a bit that is not known is refused")
+{
+  uint32_t bits = 4;
+  begin_two();
+  write_at(offsetof(struct wlh_header, incompat), &bits, sizeof bits);
+  cannot_enter(&c, "WLH_VERSION", "cannot share it");
+  end_play();
+}
+
+/* ---- sockets and descriptors ---- */
+
+TEST(no_sockets, "sockets that are deleted come back, and no lock and no wake-up is lost")
+{
+  char command[1200], path[512];
+  begin_two();
+  hold_and_wait();
+  (void)snprintf(path, sizeof path, "%s", bucket_path(""));
+  (void)snprintf(command, sizeof command, "rm -f %s/s* %s/w*", path, path);
+  CHECK(system(command) == 0);
+  is_not_available(&b, "ask 3 n x i");
+  releases(&a, 1);
+  hear(&b, "event 2 granted");
+  releases(&b, 2);
+  share_locks(&a, &b);
+  end_play();
+}
+
+TEST(no_sockets_dead, "the death of a process whose sockets are deleted is noticed")
+{
+  char command[1200], path[512];
+  begin_two();
+  is_granted(&a, "ask 1 n x w");
+  stop_it(&a);
+  (void)snprintf(path, sizeof path, "%s", bucket_path(""));
+  (void)snprintf(command, sizeof command, "rm -f %s/s* %s/w*", path, path);
+  CHECK(system(command) == 0);
+  ask_for(&b, "ask 2 n x w", "2 WLH_PENDING");
+  kill_it(&a);
+  hear(&b, "event 2 granted");
+  end_play();
+}
+
+TEST(no_descriptors, "a process without a free descriptor waits, and is granted a dead one's lock")
+{
+  begin_two();
+  is_granted(&a, "ask 1 n x w");
+  ask_for(&b, "descriptors", "none left");
+  ask_for(&b, "ask 2 n x w", "2 WLH_PENDING");
+  kill_it(&a);
+  hear(&b, "event 2 granted");
+  end_play();
+}
+
+TEST(stray_close, "a holder whose descriptor somebody closed keeps its lock, and goes on")
+{
+  begin_two();
+  is_granted(&a, "ask 1 n x w");
+  is_granted(&b, "ask 9 m x w");
+  ask_for(&a, "close-file", "closed");
+  is_not_available(&b, "ask 2 n x i");
+  is_not_available(&a, "ask 3 m x i");
+  ask_for(&b, "ask 4 n x w", "4 WLH_PENDING");
+  kill_it(&a);
+  hear(&b, "event 4 granted");
+  end_play();
+}
+
+/* Goes through what a process has open. */
+static void count_before_inotify(const struct played *actor, int *files, int *sockets)
+{
+  char path[300], link[300];
+  int inotify = -1;
+  *files = *sockets = 0;
+  for (int pass = 0; pass < 2; pass++) {
+    for (int i = 0; i < 2000; i++) {
+      (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)actor->pid, i);
+      ssize_t length = readlink(path, link, sizeof link - 1);
+      if (length < 0) continue;
+      link[length] = '\0';
+      if (pass == 0 && strcmp(link, "anon_inode:inotify") == 0) inotify = i;
+      if (pass == 0 || i > inotify) continue;
+      if (strcmp(link, bucket_path("bucket")) == 0) ++*files;
+      if (strncmp(link, "socket:", 7) == 0) ++*sockets;
+    }
+  }
+  CHECK(inotify >= 0);
+}
+
+TEST(ends_first, "what tells of a death has larger numbers than what the kernel takes long to end")
+{
+  int files, sockets;
+  begin_two();
+  hold_and_wait();
+  count_before_inotify(&a, &files, &sockets);
+  CHECK(files == 0);
+  CHECK(sockets == 0);
+  end_play();
+}
+
+TEST(fork_child, "a forked child has lost its parent's locks, and does not keep the parent alive")
+{
+  begin_two();
+  hold_and_wait();
+  tell(&a, "fork");
+  hear(&a, "child WLH_LOST");
+  kill_it(&a);
+  hear(&b, "event 2 granted");
+  end_play();
+}
+
+TEST(ends, "a process with an open bucket and a held lock ends as if it had none")
+{
+  int status;
+  begin_two();
+  hold_and_wait();
+  has_ended(&a, &status);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  hear(&b, "event 2 granted");
+  end_play();
+}
+
+TEST(other_fault, "a fault that is not ours ends the process, as it would without us")
+{
+  int status;
+  begin_play(program);
+  enter(&a);
+  tell(&a, "bus");
+  has_ended(&a, &status);
+  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+  end_play();
+}
+
+TEST(handled_fault, "a fault that is not ours is given to the handler that was there before us")
+{
+  int status;
+  begin_play(program);
+  start(&a);
+  ask_for(&a, "handle-bus", "handled");
+  tell(&a, "open %s b", directory);
+  is_granted(&a, "ask 1 n x w");
+  tell(&a, "bus");
+  has_ended(&a, &status);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+  end_play();
+}
+
+/* ---- directories ---- */
+
+TEST(writable, "a directory that all can write to is refused")
+{
+  begin_play(program);
+  CHECK(chmod(directory, 0777) == 0);
+  cannot_enter(&a, "WLH_UNSUPPORTED", "writable by others");
+  CHECK(chmod(directory, 0700) == 0);
+  is_granted(&a, "ask 2 n x w");
+  end_play();
+}
+
+TEST(not_ours, "a directory of another user is refused")
+{
+  begin_play(program);
+  if (chown(directory, 12345, 12345) != 0) {
+    printf("# skipped: needs to be root\n");
+  } else {
+    cannot_enter(&a, "WLH_UNSUPPORTED", "belongs to another user, 12345, and this process runs as");
+  }
+  end_play();
+}
+
+TEST(not_there, "a directory that cannot be made is an error that names it")
+{
+  begin_play(program);
+  CHECK(rmdir(directory) == 0);
+  (void)strncat(directory, "/deep", sizeof directory - strlen(directory) - 1);
+  cannot_enter(&a, "WLH_UNSUPPORTED", directory);
+  end_play();
+}
+
+TEST(symbolic, "a directory that is a symbolic link is refused")
+{
+  char link[200];
+  begin_play(program);
+  (void)snprintf(link, sizeof link, "%s-link", directory);
+  CHECK(symlink(directory, link) == 0);
+  char before[sizeof directory];
+  (void)snprintf(before, sizeof before, "%s", directory);
+  (void)snprintf(directory, sizeof directory, "%.100s", link);
+  cannot_enter(&a, "WLH_UNSUPPORTED", "cannot open");
+  CHECK(unlink(link) == 0);
+  (void)snprintf(directory, sizeof directory, "%.100s", before);
+  end_play();
+}
+
+TEST(group, "members of a directory's group share its locks, whatever their umask is")
+{
+  begin_play(program);
+  CHECK(chmod(directory, 0770) == 0);
+  enter(&a);
+  struct stat status;
+  CHECK(stat(bucket_path("bucket"), &status) == 0 && (status.st_mode & 0777) == 0660);
+  CHECK(stat(bucket_path("w0"), &status) == 0 && (status.st_mode & 0777) == 0660);
+  enter(&b);
+  share_locks(&a, &b);
+  end_play();
+}
+
+static bool mount_here(const char *type, const char *options)
+{
+  begin_play(program);
+  if (can_mount && mount("test", directory, type, 0, options) == 0) return true;
+  printf("# skipped: not permitted to mount\n");
+  end_play();
+  return false;
+}
+
+static void unmount_here(void)
+{
+  kill_it(&a);
+  CHECK(umount2(directory, MNT_DETACH) == 0);
+  end_play();
+}
+
+TEST(other_system, "a file system that is not known to work is refused")
+{
+  if (!mount_here("ramfs", "mode=0700")) return;
+  cannot_enter(&a, "WLH_UNSUPPORTED", "or shared memory do not work: give another one");
+  unmount_here();
+}
+
+TEST(full_at_open, "where the file does not fit, opening says so")
+{
+  if (!mount_here("tmpfs", "size=12k,mode=0700")) return;
+  cannot_enter(&a, "WLH_FULL", "No space left on device. Make room on that file system");
+  unmount_here();
+}
+
+TEST(most_mapped, "as many buckets can be open in a process as are documented, and no more")
+{
+  enum { MOST = 4096 };
+  static struct wlh_port ports[MOST + 1];
+  static uint32_t lost;
+  int file = memfd_create("bucket", MFD_CLOEXEC);
+  for (int i = 0; i <= MOST; i++) {
+    wlh_port_init(&ports[i]);
+    ports[i].file = file;
+    CHECK(wlh_port_map(&ports[i], 4096, &lost) == (i < MOST ? 0 : ENOBUFS));
+    ports[i].file = -1;
+  }
+  volatile const char *byte = ports[MOST - 1].map;
+  CHECK(*byte == 0 && lost == 1); /* behind the end of the file: the handler found it */
+  for (int i = 0; i <= MOST; i++) wlh_port_close(&ports[i]);
+  ports[0].file = file;
+  CHECK(wlh_port_map(&ports[0], 4096, &lost) == 0);
+  wlh_port_close(&ports[0]);
+  (void)close(file);
+}
+
+TEST(full_later, "where the file cannot grow, requests fail, and what is held stays whole")
+{
+  if (!mount_here("tmpfs", "size=120k,mode=0700")) return;
+  enter(&a);
+  char why[2000];
+  int made = 0;
+  for (int i = 1; i < 2000; i++) {
+    char rest[100];
+    tell(&a, "ask %d name%d x w", i, i);
+    (void)snprintf(rest, sizeof rest, "%d ", i);
+    hear_rest(&a, rest, rest, sizeof rest);
+    if (strcmp(rest, "WLH_GRANTED") == 0) continue;
+    CHECK(strcmp(rest, "WLH_PENDING") == 0);
+    char event[40];
+    (void)snprintf(event, sizeof event, "event %d ", i);
+    hear_rest(&a, event, rest, sizeof rest);
+    if (strcmp(rest, "granted") == 0) continue;
+    CHECK(strcmp(rest, "failed WLH_FULL") == 0);
+    tell(&a, "why");
+    hear_rest(&a, "why ", why, sizeof why);
+    CHECK(strstr(why, directory) && strstr(why, "No space left on device. Make room"));
+    made = i - 1;
+    break;
+  }
+  CHECK(made > 100 && made < 2000);
+  releases(&a, 1);
+  is_granted(&a, "ask 3000 another x w");
+  is_not_available(&a, "ask 3001 name2 x i");
+  unmount_here();
+}
+
+TEST(grows, "the file grows with the requests")
+{
+  begin_two();
+  for (int i = 1; i <= 1500; i++) {
+    tell(&a, "ask %d name%d x w", i, i);
+    hear_either(&a, i, "WLH_GRANTED", "granted");
+  }
+  is_not_available(&b, "ask 1 name1500 x i");
+  ask_for(&b, "ask 2 name700 x w", "2 WLH_PENDING");
+  releases(&a, 700);
+  hear(&b, "event 2 granted");
+  end_play();
+}
+
+TEST(members, "there is room for 256 processes, and the next is refused")
+{
+  static struct played all[WLH_MEMBERS];
+  begin_play(program);
+  for (int i = 0; i < WLH_MEMBERS; i++) enter(&all[i]);
+  cannot_enter(&a, "WLH_FULL", "256 members already: more processes cannot have it open. Let some");
+  is_granted(&all[0], "ask 1 n x w");
+  ask_for(&all[255], "ask 2 n x w", "2 WLH_PENDING");
+  kill_it(&all[0]);
+  hear(&all[255], "event 2 granted");
+  is_granted(&a, "ask 3 m x w");
+  end_play();
+}
+
+int main(int argc, char **argv)
+{
+  (void)argc;
+  program = argv[0];
+  can_mount = unshare(CLONE_NEWNS) == 0 && mount("", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+  RUN(truncated);
+  RUN(truncated_unseen);
+  RUN(deleted);
+  RUN(renamed);
+  RUN(replaced);
+  RUN(poisoned);
+  RUN(foreign);
+  RUN(other_boot);
+  RUN(other_layout);
+  RUN(other_version);
+  RUN(next_layout);
+  RUN(other_bits);
+  RUN(no_sockets);
+  RUN(no_sockets_dead);
+  RUN(no_descriptors);
+  RUN(stray_close);
+  RUN(ends_first);
+  RUN(fork_child);
+  RUN(ends);
+  RUN(other_fault);
+  RUN(handled_fault);
+  RUN(writable);
+  RUN(not_ours);
+  RUN(not_there);
+  RUN(symbolic);
+  RUN(group);
+  RUN(other_system);
+  RUN(full_at_open);
+  RUN(most_mapped);
+  RUN(full_later);
+  RUN(grows);
+  RUN(members);
+  return finish_tests();
+}

@@ -1,0 +1,217 @@
+'use strict';
+
+/** What the host scope does to the event loop of its process, and to calls that do not return to it. */
+
+const assert = require('node:assert/strict');
+const { execFile } = require('node:child_process');
+const { once } = require('node:events');
+const { describe, it } = require('node:test');
+const { Worker } = require('node:worker_threads');
+const host = require('../../lib/host.js');
+const webLocks = require('../../lib/index.js');
+const { freshName, hold } = require('../helpers/locks.js');
+const { RemoteProcess, freshBucket, freshDirectory, pendingOn } = require('../helpers/process.js');
+
+const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
+const library = JSON.stringify(require.resolve('../../lib/host.js'));
+
+/** Runs a program that finds `bucket` and `locks`; resolves to what it wrote, when it has ended. */
+function program(t, body, directory = freshDirectory(t)) {
+  const source = `
+    const { locks: defaultLocks, openBucket } = require(${library});
+    const bucket = openBucket('bucket', { directory: ${JSON.stringify(directory)} });
+    const { locks } = bucket;
+    ${body}`;
+  return new Promise((resolve) => {
+    const limits = { timeout: 30_000, killSignal: 'SIGKILL' };
+    execFile(process.execPath, ['-e', source], limits, (error, stdout, stderr) => {
+      resolve({ stdout, stderr, code: error ? (error.code ?? error.signal) : 0 });
+    });
+  });
+}
+
+describe('the event loop of a process', { skip }, () => {
+  const ended = (stdout) => ({ stdout, stderr: '', code: 0 });
+
+  it('is not kept alive by an open bucket', async (t) => {
+    assert.deepEqual(await program(t, "bucket.ready.then(() => console.log('open'))"), {
+      ...ended('open\n'),
+    });
+    assert.deepEqual(await program(t, 'defaultLocks'), ended(''));
+  });
+
+  it('is not kept alive by a lock that is held', async (t) => {
+    const held = "locks.request('a', () => (console.log('held'), new Promise(() => {})))";
+    assert.deepEqual(await program(t, held), ended('held\n'));
+  });
+
+  it('is kept alive by a pending request', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const held = await hold(locks, 'a');
+    const running = program(t, "locks.request('a', () => console.log('held'))", where.directory);
+    await pendingOn(locks, 'a');
+    await held.release();
+    assert.deepEqual(await running, ended('held\n'));
+  });
+
+  it('is kept alive by query() and by ready until they are answered', async (t) => {
+    const asked = `
+      locks.query().then(({ held }) => console.log(held.length));
+      bucket.ready.then(() => console.log('ready'));`;
+    const { stdout } = await program(t, asked);
+    assert.deepEqual(stdout.split('\n').sort(), ['', '0', 'ready']);
+  });
+
+  it('ends after a request that failed', async (t) => {
+    const body = `
+      openBucket('a', { directory: '/proc/self/web-locks' })
+        .locks.request('a', () => {}).catch(({ code }) => console.log(code));`;
+    assert.deepEqual(await program(t, body), ended('ERR_WEB_LOCKS_SCOPE_UNSUPPORTED\n'));
+  });
+
+  it('a worker ends that holds a lock and has a bucket open', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const worker = new Worker(
+      `const { openBucket } = require(${library});
+       const { locks } = openBucket('bucket', { directory: ${JSON.stringify(where.directory)} });
+       locks.request('a', () => new Promise(() => {}));`,
+      { eval: true },
+    );
+    await once(worker, 'exit');
+    assert.equal(await locks.request('a', (lock) => lock.name), 'a');
+  });
+});
+
+describe('acquireSync and tryAcquireSync between processes', { skip }, () => {
+  it('take a free lock, also as the first thing that is done', (t) => {
+    const first = freshBucket(t).locks.tryAcquireSync('a');
+    assert.ok(first.held);
+    first.release();
+    const second = freshBucket(t).locks.acquireSync('a', { timeout: 10_000 });
+    assert.ok(second.held);
+    second.release();
+  });
+
+  it('see that another process has the lock', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const other = await RemoteProcess.start(t, where);
+    const held = await other.hold('a');
+    assert.equal(locks.tryAcquireSync('a'), null);
+    for (const timeout of [0, 20]) {
+      assert.throws(() => locks.acquireSync('a', { timeout }), {
+        name: 'TimeoutError',
+        message: /Who holds it is not known/,
+      });
+    }
+    held.release();
+    locks.acquireSync('a', { timeout: 10_000 }).release();
+  });
+
+  it('block until another process releases, or has died', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const other = await RemoteProcess.start(t, where);
+    const held = await hold(locks, 'a');
+    const blocked = other.ask('sync', { name: 'a', options: { timeout: 30_000 } });
+    await pendingOn(locks, 'a');
+    await held.release();
+    assert.deepEqual(await blocked, { value: 'held' });
+    const third = await RemoteProcess.start(t, where);
+    await third.hold('a');
+    const again = other.ask('sync', { name: 'a', options: { timeout: 30_000 } });
+    await pendingOn(locks, 'a');
+    third.kill();
+    assert.deepEqual(await again, { value: 'held' });
+  });
+
+  it('throw at once where the thread is in its own way', async (t) => {
+    const { locks } = freshBucket(t);
+    const held = await hold(locks, 'a', { label: 'mine' });
+    assert.throws(
+      () => locks.acquireSync('a', { timeout: 1e9 }),
+      ({ name, cycle }) =>
+        name === 'DeadlockError' && cycle[1].label === 'mine' && cycle[1].pid === process.pid,
+    );
+    await held.release();
+  });
+});
+
+describe('a reentrant request of the host scope', { skip }, () => {
+  it('is served by the lock it is inside of', async (t) => {
+    const { locks } = freshBucket(t);
+    const tokens = await locks.request('a', { reentrant: true }, ({ token }) =>
+      locks.request('a', { reentrant: true }, (inner) => [token, inner.token]),
+    );
+    assert.equal(tokens[0], tokens[1]);
+  });
+
+  it('rejects where it is exclusive inside shared, with who is in the way', async (t) => {
+    const { locks } = freshBucket(t);
+    await assert.rejects(
+      locks.request('a', { mode: 'shared', label: 'outer', reentrant: true }, () =>
+        locks.request('a', { reentrant: true, label: 'inner' }, () => {}),
+      ),
+      ({ name, cycle }) =>
+        name === 'DeadlockError' && cycle[0].label === 'inner' && cycle[1].label === 'outer',
+    );
+  });
+});
+
+describe('web-locks/host', { skip }, () => {
+  it('has what web-locks has, with other buckets', async () => {
+    const { locks, openBucket, ...rest } = webLocks;
+    const { locks: hostLocks, openBucket: openHostBucket, ...hostRest } = host;
+    assert.deepEqual(Object.keys(rest), Object.keys(hostRest));
+    for (const [name, value] of Object.entries(rest)) {
+      // Those with a name are of the machine (scoped.test.js).
+      if (['Mutex', 'RWLock', 'Semaphore'].includes(name)) {
+        assert.ok(hostRest[name].prototype instanceof value);
+      } else {
+        assert.equal(hostRest[name], value);
+      }
+    }
+    assert.notEqual(hostLocks, locks);
+    assert.notEqual(openHostBucket, openBucket);
+    const module = await import('../../lib/host.mjs');
+    assert.equal(module.locks, hostLocks);
+    assert.equal(module.default.openBucket, openHostBucket);
+    assert.deepEqual(Object.keys(module).sort(), [...Object.keys(host), 'default'].sort());
+  });
+
+  it('does not disturb the locks of the process', async (t) => {
+    const { locks } = freshBucket(t);
+    const name = freshName();
+    const held = await hold(locks, name);
+    assert.equal(await webLocks.locks.request(name, { ifAvailable: true }, Boolean), true);
+    await held.release();
+  });
+
+  it('refuses deadlock: reject', async (t) => {
+    const { locks } = freshBucket(t);
+    await assert.rejects(
+      locks.request('a', { deadlock: 'reject' }, () => {}),
+      { name: 'NotSupportedError' },
+    );
+  });
+
+  it('serves Mutex, RWLock and Semaphore', async (t) => {
+    const { bucket, locks, where } = freshBucket(t);
+    const other = await RemoteProcess.start(t, where);
+    const theirs = await other.hold('mutex');
+    const mutex = new host.Mutex('mutex', { locks });
+    const mine = mutex.runExclusive(() => 'had it');
+    await pendingOn(locks, 'mutex');
+    theirs.release();
+    assert.equal(await mine, 'had it');
+    const files = new host.Semaphore('files', { permits: 2, bucket });
+    const one = await files.acquire();
+    const two = await other.hold('files', { mode: 'shared', limit: 2 });
+    assert.equal(await files.tryAcquire(), null);
+    two.release();
+    await two.settled;
+    const three = await files.acquire();
+    await one();
+    await three();
+    const config = new host.RWLock('config', { bucket });
+    assert.equal(await config.runShared(() => 'read'), 'read');
+  });
+});

@@ -1,0 +1,168 @@
+'use strict';
+
+/** What the errors of the host scope say: the path, the cause, and what to do. */
+
+const assert = require('node:assert/strict');
+const { execFile } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+const { promisify } = require('node:util');
+const { LockLostError, openBucket } = require('../../lib/host.js');
+const { hold } = require('../helpers/locks.js');
+const { freshBucket, freshDirectory, pendingOn } = require('../helpers/process.js');
+
+const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
+const notRoot = process.getuid?.() === 0 ? false : 'only root can change the owner of a file';
+const library = JSON.stringify(require.resolve('../../lib/host.js'));
+
+/** Another user; nobody needs to know this one. */
+const USER = 12345;
+const ELSEWHERE = "with the option 'directory' or in WEB_LOCKS_DIRECTORY.";
+
+/** The directory of the one bucket in a directory. */
+const bucketIn = (directory) => path.join(directory, fs.readdirSync(directory)[0]);
+
+/** Opens a bucket, which fails, and has a message with these parts. */
+async function refused(t, directory, kind, parts) {
+  const bucket = openBucket('a', { directory });
+  t.after(() => bucket.close());
+  await assert.rejects(bucket.ready, (error) => {
+    assert.equal(error.code, `ERR_WEB_LOCKS_SCOPE_${kind}`);
+    assert.match(error.message, /^web-locks: opening a storage bucket failed: /);
+    for (const part of parts) assert.ok(error.message.includes(part), error.message);
+    return true;
+  });
+}
+
+/** What another user is told who opens a bucket there. */
+async function toldUser(directory) {
+  const source = `
+    const { openBucket } = require(${library});
+    process.setgid(${USER});
+    process.setuid(${USER});
+    openBucket('a', { directory: ${JSON.stringify(directory)} })
+      .ready.then(() => console.log('open'), ({ code, message }) => console.log(code, message));`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['-e', source]);
+  return stdout;
+}
+
+/** A directory in which a bucket was opened once. */
+async function usedDirectory(t) {
+  const directory = freshDirectory(t);
+  const bucket = openBucket('a', { directory });
+  await bucket.ready;
+  await bucket.close();
+  return directory;
+}
+
+describe('the message about a directory', { skip }, () => {
+  it('that others may write names it, its mode and the right one', async (t) => {
+    const directory = freshDirectory(t);
+    fs.chmodSync(directory, 0o777);
+    const parts = [directory, 'its mode is 0777', 'Give it the mode 0700', ELSEWHERE];
+    await refused(t, directory, 'UNSUPPORTED', parts);
+  });
+
+  it('of another user names both users', { skip: notRoot }, async (t) => {
+    const directory = freshDirectory(t);
+    fs.chownSync(directory, USER, USER);
+    const who = `belongs to another user, ${USER}, and this process runs as user 0.`;
+    const parts = [
+      directory,
+      who,
+      'Run it as that one',
+      'a group of theirs',
+      ELSEWHERE.slice(0, -1),
+    ];
+    await refused(t, directory, 'UNSUPPORTED', parts);
+  });
+
+  it('that another user made in it says that it may be deleted', { skip: notRoot }, async (t) => {
+    const directory = await usedDirectory(t);
+    const parts = (made) => [
+      `${made} belongs to another user`,
+      'have it deleted while nobody uses',
+    ];
+    const inner = bucketIn(directory);
+    fs.chownSync(path.join(inner, 'bucket'), USER, USER);
+    await refused(t, directory, 'UNSUPPORTED', parts(path.join(inner, 'bucket')));
+    fs.chownSync(inner, USER, USER);
+    await refused(t, directory, 'UNSUPPORTED', parts(inner));
+  });
+
+  it('that does not let us in says whose it is', { skip: notRoot }, async (t) => {
+    const directory = freshDirectory(t);
+    const whose = (what, mode) =>
+      `permission denied: ${what} belongs to user 0, its mode is ${mode}, and this process runs as ` +
+      `user ${USER}. Change that, or give another one ${ELSEWHERE}`;
+    const closed = await toldUser(directory);
+    assert.ok(closed.startsWith('ERR_WEB_LOCKS_SCOPE_UNSUPPORTED '), closed);
+    assert.ok(closed.includes(`${directory}: cannot open`), closed);
+    assert.ok(closed.includes(whose('it', '0700')), closed);
+    fs.chmodSync(directory, 0o755);
+    const inside = await toldUser(path.join(directory, 'mine'));
+    assert.ok(inside.includes(whose(directory, '0755')), inside);
+  });
+
+  it('whose place is taken, or cannot be, says so', async (t) => {
+    const directory = freshDirectory(t);
+    const [file, link] = ['file', 'link'].map((name) => path.join(directory, name));
+    fs.writeFileSync(file, '');
+    fs.symlinkSync(freshDirectory(t), link);
+    const taken = ['Not a directory. Something else is there, or a symbolic link', ELSEWHERE];
+    await refused(t, file, 'UNSUPPORTED', [file, ...taken]);
+    await refused(t, link, 'UNSUPPORTED', [link, ...taken]);
+    const deep = path.join(directory, 'a', 'b');
+    const missing = 'No such file or directory. The directory above it must be there';
+    await refused(t, deep, 'UNSUPPORTED', [deep, missing, ELSEWHERE]);
+    const long = path.join('/', 'x'.repeat(2000));
+    await refused(t, long, 'UNSUPPORTED', ['is too long, /xxxx', ELSEWHERE]);
+  });
+
+  it('of the environment that is not absolute says why', async (t) => {
+    const before = process.env.WEB_LOCKS_DIRECTORY;
+    t.after(() => {
+      if (before === undefined) delete process.env.WEB_LOCKS_DIRECTORY;
+      else process.env.WEB_LOCKS_DIRECTORY = before;
+    });
+    process.env.WEB_LOCKS_DIRECTORY = 'here/it/is';
+    await refused(t, undefined, 'UNSUPPORTED', ['here/it/is, is not absolute', 'with a slash']);
+  });
+});
+
+describe('the message about a file that is lost', { skip }, () => {
+  /** @type {Record<string, [(file: string) => void, string]>} */
+  const harms = {
+    'was deleted': [(file) => fs.unlinkSync(file), 'was deleted.'],
+    'was moved': [(file) => fs.renameSync(file, `${file} away`), 'was moved.'],
+    'was replaced': [
+      (file) => {
+        fs.writeFileSync(`${file} new`, 'new');
+        fs.linkSync(file, `${file} kept`);
+        fs.renameSync(`${file} new`, file);
+      },
+      'was moved, and another one is there.',
+    ],
+    'was cut off': [(file) => fs.truncateSync(file, 0), 'was truncated.'],
+  };
+  for (const [what, [harm, said]] of Object.entries(harms)) {
+    it(`says that it ${what}, and what follows`, async (t) => {
+      const { locks, where } = freshBucket(t);
+      const held = await hold(locks, 'a');
+      const lost = assert.rejects(held.released, LockLostError);
+      const pending = locks.request('a', () => {});
+      await pendingOn(locks, 'a');
+      const file = path.join(bucketIn(where.directory), 'bucket');
+      harm(file);
+      await assert.rejects(pending, (error) => {
+        assert.equal(error.code, 'ERR_WEB_LOCKS_SCOPE_LOST');
+        for (const part of [`${file} ${said}`, 'Nothing may delete', 'The next request']) {
+          assert.ok(error.message.includes(part), error.message);
+        }
+        return true;
+      });
+      await lost;
+    });
+  }
+});

@@ -1,0 +1,54 @@
+# Builds the tests of the host scope that need several processes. `make -f processes.mk check` runs
+# them.
+#
+#   BUILD     where to build; one folder for each set of flags
+#   CC        gcc or clang
+#   SANITIZE  for example address,undefined
+#   SECONDS   of the torture
+#   STRIDE    of the deaths by single steps
+
+BUILD ?= ../../build/host-processes
+SANITIZE ?=
+SECONDS ?= 10
+STRIDE ?= 211
+
+SOURCES = $(filter-out ../../src/host/all.c ../../src/host/port_other.c, $(wildcard ../../src/host/*.c)) \
+  ../../src/core/hash.c ../../src/core/port_posix.c
+CORE = $(filter-out ../../src/core/port_windows.c ../../src/core/all.c, $(wildcard ../../src/core/*.c))
+HEADERS = $(wildcard ../../src/host/*.h ../../src/core/*.h) ../core/harness.h cast.h
+WARNINGS = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Werror
+CFLAGS = -std=gnu11 -O1 -g -pthread $(WARNINGS) \
+  $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+
+all: $(BUILD)/actor $(BUILD)/actor-next $(BUILD)/processes_test $(BUILD)/harm_test $(BUILD)/threads_test \
+  $(BUILD)/torture $(BUILD)/steps_test
+
+check: all
+	$(BUILD)/processes_test
+	$(BUILD)/harm_test
+	$(BUILD)/threads_test
+	$(BUILD)/steps_test $(STRIDE)
+	$(BUILD)/torture $(SECONDS)
+
+$(BUILD):
+	mkdir -p $@
+
+$(BUILD)/libhost.a: $(SOURCES) $(HEADERS) | $(BUILD)
+	mkdir -p $(BUILD)/objects
+	set -e; for source in $(SOURCES); do \
+	  $(CC) $(CFLAGS) -Wconversion -c $$source -o $(BUILD)/objects/$$(basename $$source .c).o; \
+	done
+	rm -f $@; ar rcs $@ $(BUILD)/objects/*.o
+
+$(BUILD)/actor $(BUILD)/torture $(BUILD)/steps_test: $(BUILD)/%: %.c $(BUILD)/libhost.a
+	$(CC) $(CFLAGS) $< $(BUILD)/libhost.a -o $@ -ldl
+
+# A build of another layout, for those who meet it.
+$(BUILD)/actor-next: actor.c $(wildcard ../../src/host/*.c) $(HEADERS) | $(BUILD)
+	$(CC) $(CFLAGS) -DWLH_LAYOUT=99 -DVERSION='"99.0.0"' actor.c ../../src/host/all.c \
+	  ../../src/core/hash.c ../../src/core/port_posix.c -o $@ -ldl
+
+$(BUILD)/%_test: %_test.c cast.c ../core/harness.c $(BUILD)/libhost.a
+	$(CC) $(CFLAGS) -DWLK_TESTING $< cast.c ../core/harness.c $(filter-out %/hash.c %/port_posix.c,$(CORE)) $(BUILD)/libhost.a -o $@ -ldl
+
+.PHONY: all check

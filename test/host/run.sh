@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Builds and runs the tests of the host scope in every way: plain, under sanitizers, under valgrind,
+# and the fuzzers.
+#
+#   run.sh                all of it
+#   run.sh quick          plain, with gcc
+#   run.sh asan|valgrind
+#   run.sh torn [stride]  death at every store, and in repairs at every `stride`-th; 1 takes long
+#   run.sh fuzz [seconds] each fuzzer for so long
+#   run.sh processes      several processes: grants, deaths, damage to files, torture
+#   run.sh steps [stride] death at each `stride`-th instruction of each operation
+#   run.sh torture [seconds] [processes] [threads] [seed]
+set -euo pipefail
+cd "$(dirname "$0")"
+
+build=../../build
+make="make --no-print-directory -s"
+
+quick() { $make check CC=gcc BUILD=$build/host-gcc; }
+
+asan() {
+  $make check CC=clang BUILD=$build/host-asan SANITIZE=address,undefined STRIDE=997 ROUNDS=1000
+}
+
+valgrind_all() {
+  $make all CC=gcc BUILD=$build/host-gcc
+  for test in cells_test "compare 20" "damage 200"; do
+    # shellcheck disable=SC2086
+    valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=all $build/host-gcc/$test
+  done
+}
+
+torn() {
+  $make all CC=gcc BUILD=$build/host-gcc
+  $build/host-gcc/torn_test "$1"
+}
+
+fuzz() {
+  for target in compare damage; do
+    $make $build/host-fuzz/fuzz_$target CC=clang BUILD=$build/host-fuzz SANITIZE=address,undefined
+    mkdir -p $build/host-fuzz/corpus-$target
+    $build/host-fuzz/fuzz_$target -max_total_time="$1" -max_len=1200 -timeout=10 \
+      -print_final_stats=1 -artifact_prefix=$build/host-fuzz/ $build/host-fuzz/corpus-$target 2>&1 |
+      grep -vE '^#|NEW|REDUCE|^INFO|^"|Recommended dictionary|^Done'
+  done
+}
+
+processes() {
+  $make -f processes.mk check CC=gcc BUILD=$build/host-processes
+  $make -f processes.mk all CC=clang BUILD=$build/host-processes-asan SANITIZE=address,undefined
+  $build/host-processes-asan/threads_test
+  $build/host-processes-asan/processes_test
+  # One of its processes is to die of a SIGBUS as it would without a sanitizer.
+  ASAN_OPTIONS=handle_sigbus=0 $build/host-processes-asan/harm_test
+  $build/host-processes-asan/torture 10
+  $make -f processes.mk $build/host-processes-tsan/threads_test CC=clang \
+    BUILD=$build/host-processes-tsan SANITIZE=thread
+  $build/host-processes-tsan/threads_test
+}
+
+of_processes() {
+  program=$1
+  shift
+  $make -f processes.mk all CC=gcc BUILD=$build/host-processes
+  "$build/host-processes/$program" "$@"
+}
+
+case "${1:-all}" in
+  quick) quick ;;
+  asan) asan ;;
+  valgrind) valgrind_all ;;
+  torn) torn "${2:-7}" ;;
+  fuzz) fuzz "${2:-20}" ;;
+  processes) processes ;;
+  steps) of_processes steps_test "${@:2}" ;;
+  torture) of_processes torture "${@:2}" ;;
+  all)
+    quick
+    asan
+    valgrind_all
+    processes
+    fuzz 20
+    ;;
+  *)
+    echo "usage: run.sh [quick|asan|valgrind|torn [stride]|fuzz [seconds]|processes|steps|torture]" >&2
+    exit 2
+    ;;
+esac

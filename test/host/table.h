@@ -1,0 +1,73 @@
+/* What the tests of the host scope's cells have in common: a segment in private memory, seen by
+ * several members, each with agents; who is dead is said by the test. Everything runs on one thread,
+ * one turn after the other. */
+#ifndef TABLE_H
+#define TABLE_H
+
+#include "../../src/host/cells.h"
+#include "../core/harness.h"
+
+enum { PARTIES = 4, AGENTS_EACH = 2 };
+
+struct party {
+  struct wlh_arena arena;
+  uint32_t agents[AGENTS_EACH];
+};
+
+struct table {
+  struct wlh_segment *segment;
+  uint64_t bytes; /* allocated */
+  struct party parties[PARTIES];
+  bool dead[WLH_MEMBERS];
+  uint64_t cookies; /* the last one given */
+  uint64_t asked;   /* how often `alive` was */
+};
+
+/* A fresh segment of `ncells`, with room for `room` cells, which all parties have joined as members 0, 1, and so on. */
+void table_begin(struct table *table, uint32_t ncells, uint32_t room);
+void table_end(struct table *table);
+
+/* The party's arena, at the beginning of a turn. */
+struct wlh_arena *inside(struct table *table, int party);
+
+/* A request, with the answer. */
+struct made {
+  enum wlh_cells_status status;
+  uint32_t request;
+  uint64_t cookie, token;
+  uint32_t limit, needed;
+  int party;
+};
+
+/* Fields of struct wlh_ask that are not given are 0. The agent is the party's first if it is 0. */
+struct made make(struct table *table, int party, const char *name, struct wlh_ask ask);
+struct made want(struct table *table, int party, const char *name); /* exclusive */
+struct made want_shared(struct table *table, int party, const char *name);
+struct made steal(struct table *table, int party, const char *name);
+
+enum wlh_cells_status drop(struct table *table, const struct made *made);    /* release */
+enum wlh_cells_status give_up(struct table *table, const struct made *made); /* abort */
+
+/* The party's mail. */
+struct mail {
+  struct wlh_letter letters[64];
+  uint32_t count;
+};
+struct mail mail_of(struct table *table, int party);
+
+/* Whether the mail is one letter about `made` with just this news. */
+bool is_letter(const struct mail *mail, const struct made *made, uint32_t news);
+
+/* Members that have to be rung after the party's turn, as bits; forgets them. */
+uint64_t rung_by(struct table *table, int party);
+
+/* The party dies, outside the mutex. */
+void kill_party(struct table *table, int party);
+
+/* What wlh_cells_check says of what `party` sees. */
+const char *wrong(struct table *table, int party);
+
+/* A deterministic generator. */
+uint32_t draw(uint64_t *seed, uint32_t below);
+
+#endif

@@ -1,0 +1,179 @@
+'use strict';
+
+/** A real browser, spoken to over a pipe by its own protocol. Without one tests are skipped. */
+
+const { spawn, spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+
+/** The command of the browser, or undefined where there is none. */
+const command = ['chromium', 'chromium-browser', 'google-chrome'].find(
+  (name) => spawnSync(name, ['--version']).status === 0,
+);
+
+const FLAGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-dev-shm-usage',
+  '--hide-scrollbars',
+  '--no-first-run',
+  '--remote-debugging-pipe',
+];
+
+class Browser {
+  #child;
+  #folder = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-browser-'));
+  #calls = new Map();
+  #listeners = new Set();
+  #count = 0;
+  #rest = '';
+
+  constructor() {
+    const stdio = ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'];
+    this.#child = spawn(command, [...FLAGS, `--user-data-dir=${this.#folder}`], { stdio });
+    this.#child.stdio[4].setEncoding('utf8').on('data', (text) => this.#hear(text));
+    this.#child.on('exit', () => {
+      for (const { reject } of this.#calls.values()) reject(new Error('The browser ended.'));
+    });
+  }
+
+  /** Messages end with a 0. */
+  #hear(text) {
+    const messages = (this.#rest + text).split('\0');
+    this.#rest = messages.pop();
+    for (const message of messages) {
+      const { id, result, error, ...event } = JSON.parse(message);
+      const call = this.#calls.get(id);
+      this.#calls.delete(id);
+      if (error) call?.reject(new Error(error.message));
+      else if (call) call.resolve(result);
+      else for (const listener of this.#listeners) listener(event);
+    }
+  }
+
+  send(method, params = {}, sessionId = undefined) {
+    const id = ++this.#count;
+    this.#child.stdio[3].write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
+    return new Promise((resolve, reject) => this.#calls.set(id, { resolve, reject }));
+  }
+
+  /** @returns {() => void} ends it */
+  listen(listener) {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async close() {
+    const exit = new Promise((resolve) => this.#child.on('exit', resolve));
+    this.send('Browser.close').catch(() => {});
+    await exit;
+    fs.rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  /**
+   * @param {string} url
+   * @param {object} [options]
+   * @param {number} [options.width] in pixels
+   * @param {number} [options.height] in pixels
+   * @param {'light' | 'dark'} [options.scheme]
+   * @returns {Promise<Page>} loaded
+   */
+  async open(url, { width = 1100, height = 900, scheme = 'light' } = {}) {
+    const { targetId } = await this.send('Target.createTarget', { url: 'about:blank' });
+    const attached = await this.send('Target.attachToTarget', { targetId, flatten: true });
+    const page = new Page(this, attached.sessionId, targetId);
+    for (const domain of ['Page', 'Runtime', 'Log']) await page.send(`${domain}.enable`);
+    const screen = { width, height, deviceScaleFactor: 1, mobile: false };
+    await page.send('Emulation.setDeviceMetricsOverride', screen);
+    await page.setScheme(scheme);
+    const loaded = page.event('Page.loadEventFired');
+    await page.send('Page.navigate', { url });
+    await loaded;
+    await page.frame();
+    return page;
+  }
+}
+
+class Page {
+  /** What went wrong in it. @type {string[]} */
+  errors = [];
+
+  constructor(browser, sessionId, targetId) {
+    this.browser = browser;
+    this.sessionId = sessionId;
+    this.targetId = targetId;
+    browser.listen(({ sessionId, method, params }) => {
+      if (sessionId !== this.sessionId) return;
+      if (method === 'Runtime.exceptionThrown') {
+        this.errors.push(params.exceptionDetails.exception?.description ?? 'an exception');
+      }
+      if (method === 'Log.entryAdded') this.errors.push(params.entry.text);
+      if (method === 'Runtime.consoleAPICalled') this.errors.push(JSON.stringify(params.args));
+    });
+  }
+
+  send(method, params) {
+    return this.browser.send(method, params, this.sessionId);
+  }
+
+  event(name) {
+    return new Promise((resolve) => {
+      const stop = this.browser.listen(({ sessionId, method, params }) => {
+        if (sessionId !== this.sessionId || method !== name) return;
+        stop();
+        resolve(params);
+      });
+    });
+  }
+
+  setScheme(value) {
+    const features = [{ name: 'prefers-color-scheme', value }];
+    return this.send('Emulation.setEmulatedMedia', { features });
+  }
+
+  /** @returns {Promise<any>} what an expression of the page's is, awaited */
+  async value(expression) {
+    const { result, exceptionDetails } = await this.send('Runtime.evaluate', {
+      expression,
+      awaitPromise: true,
+      returnByValue: true,
+    });
+    if (exceptionDetails) throw new Error(exceptionDetails.exception?.description);
+    return result.value;
+  }
+
+  /** Until it was painted. */
+  frame() {
+    return this.value(
+      'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))',
+    );
+  }
+
+  async press(key) {
+    const text = key.length === 1 ? key : { Enter: '\r' }[key];
+    const code = { Enter: 13 }[key];
+    const down = { type: 'keyDown', key, text, windowsVirtualKeyCode: code };
+    await this.send('Input.dispatchKeyEvent', down);
+    await this.send('Input.dispatchKeyEvent', { type: 'keyUp', key });
+    await this.frame();
+  }
+
+  async mouse(type, x, y, more = {}) {
+    await this.send('Input.dispatchMouseEvent', { type, x, y, ...more });
+    await this.frame();
+  }
+
+  /** @returns {Promise<Buffer>} a PNG */
+  async screenshot() {
+    const { data } = await this.send('Page.captureScreenshot', { format: 'png' });
+    return Buffer.from(data, 'base64');
+  }
+
+  close() {
+    return this.browser.send('Target.closeTarget', { targetId: this.targetId });
+  }
+}
+
+module.exports = { Browser, command };

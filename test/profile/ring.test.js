@@ -1,0 +1,97 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { once } = require('node:events');
+const { describe, it } = require('node:test');
+const { Worker } = require('node:worker_threads');
+const { END, LEAST, Ring, START, entriesOf, isSize, textOf } = require('../../lib/profile/ring.js');
+
+/** @returns {{ kind: number, number: number, text: string }[]} what can be read of a ring */
+function read(ring) {
+  return [...entriesOf(ring.read().words)].map(({ kind, numbers }) => ({
+    kind,
+    number: numbers[0],
+    text: textOf(numbers, 2, [numbers[1]])[0],
+  }));
+}
+
+const write = (ring, number, text) => ring.write(START, [number, text.length], text);
+
+describe('a ring', () => {
+  it('gives back what was written, in order, with any text', () => {
+    const ring = Ring.create(LEAST);
+    const texts = ['', 'a', '\ud800 alone', '名前', '</script>\0'];
+    for (const [i, text] of texts.entries()) write(ring, i, text);
+    assert.deepEqual(
+      read(ring),
+      texts.map((text, number) => ({ kind: START, number, text })),
+    );
+  });
+
+  it('keeps the newest entries, whole, whatever their lengths', () => {
+    const ring = Ring.create(LEAST);
+    for (let i = 0; i < 20_000; i++) {
+      write(ring, i, 'x'.repeat((i * 7919) % 1500));
+      if (i % 97) continue;
+      const entries = read(ring);
+      assert.equal(entries.at(-1).number, i);
+      entries.forEach(({ number, text }, at) => {
+        assert.equal(number, i - entries.length + 1 + at);
+        assert.equal(text.length, (number * 7919) % 1500);
+      });
+      assert.equal(ring.read().dropped, i + 1 - entries.length);
+      if (i > 1000) assert.ok(entries.length > 10);
+    }
+  });
+
+  it('counts as dropped only what begins a request', () => {
+    const ring = Ring.create(LEAST);
+    write(ring, 0, '');
+    for (let i = 0; i < LEAST / 8; i++) ring.write(END, [i, 0]);
+    assert.equal(ring.read().dropped, 1);
+  });
+
+  it('can be read while another thread writes, and when that was terminated', async (t) => {
+    for (let round = 0; round < 5; round++) {
+      const ring = Ring.create(LEAST);
+      const worker = new Worker(
+        `const { parentPort, workerData } = require('node:worker_threads');
+         const { Ring, START } = require(workerData.file);
+         const ring = new Ring(workerData.shared);
+         for (let i = 0; i < 2e6 && !ring.stopped; i++) {
+           const text = String.fromCharCode(97 + i % 26).repeat(i % 1000);
+           ring.write(START, [i, text.length], text);
+           if (i === 5000) parentPort.postMessage('full');
+         }`,
+        {
+          eval: true,
+          workerData: { file: require.resolve('../../lib/profile/ring.js'), shared: ring.shared },
+        },
+      );
+      t.after(() => worker.terminate());
+      await once(worker, 'message');
+      if (round % 2) await worker.terminate();
+      ring.stop();
+      const entries = read(ring);
+      assert.ok(entries.length > 10);
+      entries.forEach(({ number, text }, at) => {
+        assert.equal(number, entries[0].number + at);
+        assert.equal(text, String.fromCharCode(97 + (number % 26)).repeat(number % 1000));
+      });
+      await worker.terminate();
+    }
+  });
+
+  it('has no entries where its words are none', () => {
+    for (const word of [0, -1, Number.NaN, 0.5]) {
+      const entries = entriesOf(new Float64Array(8).fill(word));
+      const first = entries.next();
+      assert.ok(first.done || entries.next().done, `${word}`);
+    }
+  });
+
+  it('has a size of whole words', () => {
+    const sizes = [LEAST, 2 ** 24, LEAST - 8, LEAST + 1, Number.NaN, '65536', 2 ** 31];
+    assert.deepEqual(sizes.map(isSize), [true, true, false, false, false, false, false]);
+  });
+});
