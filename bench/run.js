@@ -4,7 +4,8 @@
  * Every measurement is a process of its own, so that no subject profits or suffers from what
  * another one did to the heap and the compiler. Subjects take turns within a round, so that a noisy
  * minute hits all of them. What counts is the median of the rounds, and of that the ratio to the
- * first subject of the work.
+ * first subject of the work. `--only cluster` runs cluster.js instead, `--only redis` redis.js, `--only
+ * etcd` etcd.js.
  */
 
 const { execFileSync } = require('node:child_process');
@@ -12,6 +13,9 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { parseArgs } = require('node:util');
+const { runCluster } = require('./cluster.js');
+const { runRedis } = require('./redis.js');
+const { runEtcd } = require('./etcd.js');
 const { works } = require('./works.js');
 
 /** A subject that needs longer for one measurement is left out of the rest of the work. */
@@ -79,7 +83,19 @@ function print(work, medians) {
   }
 }
 
-function main() {
+async function main() {
+  if (options.only === 'redis') {
+    await runRedis();
+    return;
+  }
+  if (options.only === 'cluster') {
+    await runCluster();
+    return;
+  }
+  if (options.only === 'etcd') {
+    await runEtcd();
+    return;
+  }
   const report = {
     node: process.version,
     platform: `${process.platform}-${process.arch}`,

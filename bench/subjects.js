@@ -22,6 +22,14 @@ const webApi = (locks) => ({
 });
 
 const webLocks = () => webApi(require('..').locks);
+
+/** With a profile that goes on; a small one, as it is written at the exit. */
+const profiled = (sites) => () => {
+  const file = require('node:os').devNull;
+  require('../lib/profile.js').startProfile({ file, size: 2 ** 20, sites });
+  return webLocks();
+};
+
 const nodeLocks = () => webApi(require('node:worker_threads').locks);
 
 function asyncMutex() {
@@ -73,6 +81,8 @@ function listeners() {
 const subjects = {
   floor,
   'web-locks': webLocks,
+  profiled: profiled(true),
+  'profiled, no call sites': profiled(false),
   node: nodeLocks,
   'async-mutex': asyncMutex,
   'async-lock': asyncLock,

@@ -66,7 +66,13 @@ const kinds = {
     return { run: () => sequential(() => locks.request(`resource-${index}`, callback)) };
   },
 
-  /** The same without a lock: what the machine makes of that many threads. */
+  /** All workers want the same one. */
+  oneName() {
+    const { locks } = require('..');
+    return { run: () => sequential(() => locks.request('resource', callback)) };
+  },
+
+  /** Own names without a lock: what the machine makes of that many threads. */
   noLocks() {
     const { request } = require('./subjects.js').subjects.floor();
     return { run: () => sequential(() => request(`resource-${index}`, callback)) };

@@ -6,6 +6,7 @@
 
 const path = require('node:path');
 const { MessageChannel, Worker } = require('node:worker_threads');
+const { hostWorks } = require('./host.js');
 const { subjects } = require('./subjects.js');
 
 const JAVASCRIPT = ['floor', 'web-locks', 'async-mutex', 'async-lock', 'node', 'metarhia'];
@@ -133,10 +134,12 @@ async function workers(count, workerData) {
 const handOff = (kind) => async () => Math.max(...(await workers(2, { kind, count: 20_000 })));
 
 /** Requests per microsecond of all threads together. */
-const threads = (kind, count) => async () => {
-  const times = await workers(count, { kind, count: 300_000 });
-  return times.reduce((sum, time) => sum + 1000 / time, 0);
-};
+const threads =
+  (kind, workerCount, count = 300_000) =>
+  async () => {
+    const times = await workers(workerCount, { kind, count });
+    return times.reduce((sum, time) => sum + 1000 / time, 0);
+  };
 
 /** Bytes for each pending request and each held lock, resident and native, and what is left. */
 async function memory({ request }, count, name) {
@@ -179,9 +182,17 @@ async function startUpInWorker() {
 /** @type {{ name: string, subjects: string[], unit?: string, run: Function, rounds?: number }[]} */
 const works = [
   { name: 'sequential', rounds: 5, run: (subject) => median(9, () => sequential(subject, 50_000)) },
+  {
+    name: 'profile',
+    subjects: ['web-locks', 'profiled, no call sites', 'profiled'],
+    rounds: 5,
+    run: (subject) => median(9, () => sequential(subject, 2_000)),
+  },
   ...[1e3, 1e4, 1e5, 1e6].map((n) => ({ name: `queue of ${n}`, run: burstOf(sameName(n)) })),
   ...[1e3, 1e5, 1e6].map((n) => ({ name: `${n} names`, run: burstOf(ownNames(n)) })),
   { name: 'readers', subjects: ['floor', 'web-locks', 'node'], run: readers },
+  // Few enough for Node.js's own.
+  { name: 'abort 2000, a signal each', subjects: WITH_ABORT, run: aborts(2000, 2000) },
   { name: 'abort 10000, a signal each', subjects: WITH_ABORT, run: aborts(10_000, 10_000) },
   { name: 'abort 10000, one signal', subjects: WITH_ABORT, run: aborts(10_000, 1) },
   { name: 'unrelated pending', subjects: ['web-locks'], run: unrelatedPending, rounds: 3 },
@@ -194,6 +205,12 @@ const works = [
     subjects: ['threads'],
     unit: 'requests/µs',
     run: threads('ownNames', n),
+  })),
+  ...[1, 2].map((n) => ({
+    name: `one name, ${n} worker${n > 1 ? 's' : ''}`,
+    subjects: ['threads'],
+    unit: 'requests/µs',
+    run: threads('oneName', n, 20_000),
   })),
   ...[1, 2, 4].map((n) => ({
     name: `no locks, ${n} worker${n > 1 ? 's' : ''}`,
@@ -217,12 +234,13 @@ const works = [
   },
   { name: 'start-up', subjects: ['threads'], unit: 'ms', run: startUp, rounds: 7 },
   { name: 'start-up, worker', subjects: ['threads'], unit: 'ms', run: startUpInWorker, rounds: 7 },
+  ...(process.platform === 'linux' ? hostWorks : []),
 ].map((work) => ({ subjects: JAVASCRIPT, unit: 'ns', rounds: 2, ...work }));
 
 // As a program: node works.js <work> <subject>, prints the result as JSON.
 async function main([name, subjectName]) {
   const work = works.find((candidate) => candidate.name === name);
-  const result = await work.run(subjects[subjectName]?.());
+  const result = await work.run(subjects[subjectName]?.(), subjectName);
   const value = typeof result === 'number' ? { value: result } : result;
   process.stdout.write(JSON.stringify(value), () => process.exit());
 }

@@ -1,0 +1,122 @@
+/**
+ * Locks in etcd against what else there is: `npm run bench -- --only etcd`. Starts a server of its own
+ * in a temporary folder (test/cluster/servers.js).
+ *
+ * - web-locks: a bucket, request and release
+ * - steps: the two transactions that this needs, by bare `fetch`
+ * - etcd3: the lock of the package etcd3, by gRPC: a lease for each lock, and no queue
+ */
+
+const ROUNDS = 8;
+const PAIRS = 40;
+const HAND_OVERS = 200;
+
+const now = () => Number(process.hrtime.bigint()) / 1e6;
+const rank = (values, part) =>
+  values.sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))];
+const row = (what, text) => console.log(`  ${what.padEnd(12)} ${text}`);
+
+/** What locks a name, runs a function and unlocks it, by subject. */
+const subjects = {
+  async steps(url) {
+    const call = async (what, body) => {
+      const options = { method: 'POST', body: JSON.stringify(body) };
+      return (await fetch(`${url}/v3/${what}`, options)).json();
+    };
+    const { ID: lease } = await call('lease/grant', { TTL: '60' });
+    const key = Buffer.from(`bench/${lease}`).toString('base64');
+    const none = { key, target: 'CREATE', result: 'EQUAL', create_revision: '0' };
+    return {
+      async run(_name, use) {
+        const request_put = { key, value: '', lease };
+        await call('kv/txn', { compare: [none], success: [{ request_put }] });
+        await use();
+        await call('kv/txn', { compare: [], success: [{ request_delete_range: { key } }] });
+      },
+      close: () => call('lease/revoke', { ID: lease }),
+    };
+  },
+
+  async 'web-locks'(url) {
+    const { openBucket } = require('../lib/etcd.js');
+    const bucket = openBucket('bench', { endpoints: [url] });
+    await bucket.ready;
+    return {
+      run: (name, use) => bucket.locks.request(name, use),
+      close: () => bucket.close(),
+    };
+  },
+
+  async etcd3(url) {
+    const { Etcd3 } = require('etcd3');
+    const client = new Etcd3({ hosts: [url] });
+    return {
+      run: (name, use) => client.lock(name).ttl(10).do(use),
+      close: () => client.close(),
+    };
+  },
+};
+
+async function uncontended(url) {
+  console.log('\netcd, uncontended request and release, one after the other (ms)');
+  const opened = {};
+  const times = {};
+  for (const name of Object.keys(subjects)) {
+    opened[name] = await subjects[name](url);
+    times[name] = [];
+  }
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [name, { run }] of Object.entries(opened)) {
+      for (let i = 0; i < PAIRS; i++) {
+        const from = now();
+        await run(`name of ${name}`, () => {});
+        if (round > 0) times[name].push(now() - from);
+      }
+    }
+  }
+  for (const { close } of Object.values(opened)) await close();
+  const first = rank(times.steps, 0.5);
+  for (const [name, values] of Object.entries(times)) {
+    const [half, most] = [rank(values, 0.5), rank(values, 0.99)];
+    const ratio = (half / first).toFixed(2);
+    row(name, `p50 ${half.toFixed(2)}  p99 ${most.toFixed(2)}  ${ratio} × steps`);
+  }
+}
+
+/** From the end of one's use to the begin of the other's. etcd3 has none: it does not wait. */
+async function handOver(url) {
+  console.log('\netcd, hand-over between two buckets (ms)');
+  const both = [await subjects['web-locks'](url), await subjects['web-locks'](url)];
+  const gaps = [];
+  let ended;
+  const use = async () => {
+    if (ended !== undefined) gaps.push(now() - ended);
+    // So long that the other one waits.
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    ended = now();
+  };
+  const again = async ({ run }) => {
+    for (let i = 0; i < HAND_OVERS; i++) await run('one', use);
+  };
+  await Promise.all(both.map(again));
+  for (const { close } of both) await close();
+  row('web-locks', `p50 ${rank(gaps, 0.5).toFixed(2)}  p99 ${rank(gaps, 0.99).toFixed(2)}`);
+}
+
+async function runEtcd() {
+  const { lacks, startEtcd, stopAll } = require('../test/cluster/servers.js');
+  if (lacks.etcd) {
+    console.log(`etcd: ${lacks.etcd}`);
+    return;
+  }
+  const server = await startEtcd();
+  try {
+    const [url] = server.endpoints;
+    await uncontended(url);
+    await handOver(url);
+  } finally {
+    await stopAll();
+  }
+}
+
+module.exports = { runEtcd };

@@ -1,0 +1,310 @@
+/**
+ * The works between processes, beside what is used for that today. A process of a work is this file
+ * again: `node host.js ROLE SUBJECT DIRECTORY COUNT`.
+ *
+ * A subject here is `request(name, callback)`, which returns a promise, and `hold(name)`, which has
+ * the lock held until the process ends; `many` is how many requests a measurement can have.
+ */
+
+const { fork, spawn } = require('node:child_process');
+const { once } = require('node:events');
+const fs = require('node:fs');
+const net = require('node:net');
+const path = require('node:path');
+
+const callback = async () => {};
+const now = () => Number(process.hrtime.bigint());
+const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
+
+/** @param locks anything with the API of the specification */
+const webApi = (locks) => ({
+  many: 50_000,
+  locks,
+  request: (name, work) => locks.request(name, work),
+  hold: (name) =>
+    new Promise((resolve) => {
+      locks.request(name, () => {
+        resolve();
+        return new Promise(() => {});
+      });
+    }),
+});
+
+/** The lock of a file that is opened once for each name. */
+function flockOf(directory) {
+  const { flock } = require('fs-ext');
+  const files = new Map();
+  const fileOf = (name) => {
+    if (!files.has(name)) files.set(name, fs.openSync(path.join(directory, name), 'w'));
+    return files.get(name);
+  };
+  const lock = (name, how) =>
+    new Promise((resolve, reject) => {
+      flock(fileOf(name), how, (error) => (error ? reject(error) : resolve()));
+    });
+  return {
+    many: 10_000,
+    hold: (name) => lock(name, 'ex'),
+    async request(name, work) {
+      await lock(name, 'ex');
+      try {
+        return await work();
+      } finally {
+        await lock(name, 'un');
+      }
+    },
+  };
+}
+
+/** The program flock(1), which holds the lock while it runs another one. */
+function flockProgram(directory) {
+  const start = async (name) => {
+    const child = spawn('flock', [path.join(directory, name), 'sh', '-c', 'echo; read _'], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    await once(child.stdout, 'data');
+    return child;
+  };
+  return {
+    many: 50,
+    // It dies with this process, whose end of the pipe it reads.
+    hold: start,
+    async request(name, work) {
+      const child = await start(name);
+      const result = await work();
+      child.stdin.end();
+      await once(child, 'exit');
+      return result;
+    },
+  };
+}
+
+/** A transaction, which blocks the event loop while it waits. For Node.js that has SQLite. */
+function sqlite(directory) {
+  const { DatabaseSync } = require('node:sqlite');
+  const databases = new Map();
+  const databaseOf = (name) => {
+    if (databases.has(name)) return databases.get(name);
+    const database = new DatabaseSync(path.join(directory, `${name}.db`));
+    database.exec('PRAGMA busy_timeout = 10000');
+    const [begin, commit] = ['BEGIN IMMEDIATE', 'COMMIT'].map((sql) => database.prepare(sql));
+    databases.set(name, { begin, commit });
+    return databases.get(name);
+  };
+  return {
+    many: 10_000,
+    hold: async (name) => databaseOf(name).begin.run(),
+    async request(name, work) {
+      const { begin, commit } = databaseOf(name);
+      begin.run();
+      try {
+        return await work();
+      } finally {
+        commit.run();
+      }
+    },
+  };
+}
+
+function properLockfile(directory) {
+  const { lock } = require('proper-lockfile');
+  const retries = { retries: 1e6, minTimeout: 5, maxTimeout: 5 };
+  const options = { realpath: false, stale: 2000, update: 1000, retries };
+  const take = (name) => lock(path.join(directory, name), options);
+  return {
+    many: 100,
+    hold: take,
+    async request(name, work) {
+      const release = await take(name);
+      try {
+        return await work();
+      } finally {
+        await release();
+      }
+    },
+  };
+}
+
+/** @type {Record<string, (directory: string) => any>} */
+const makers = {
+  'web-locks': () => webApi(require('..').locks),
+  host: (directory) => webApi(require('../lib/host.js').openBucket('bench', { directory }).locks),
+  'fs-ext': flockOf,
+  'flock(1)': flockProgram,
+  sqlite,
+  lockfile: properLockfile,
+};
+
+/** Starts a process of this file, and waits for its first message. */
+async function start(role, subject, directory, count = 0) {
+  const child = fork(__filename, [role, subject, directory, String(count)]);
+  await once(child, 'message');
+  return child;
+}
+
+/** `count` times, after a few that are not counted. */
+async function sequential({ request }, name, count) {
+  for (let i = 0; i < count / 10; i++) await request(name, callback);
+  const begin = now();
+  for (let i = 0; i < count; i++) await request(name, callback);
+  return (now() - begin) / count;
+}
+
+/** Two holders who ask again before they release: each release is a hand-off to the other one. */
+async function alternate({ locks }, count) {
+  let held = await locks.acquire('resource');
+  for (let i = 0; i < count; i++) {
+    const next = locks.acquire('resource');
+    await held.release();
+    held = await next;
+  }
+  await held.release();
+}
+
+async function handOff(directory, name) {
+  if (name === 'socket') return roundTrip(directory);
+  const count = 3000;
+  const other = await start('alternate', name, directory, count);
+  const subject = makers[name](directory);
+  // Both are there when the clock starts: the other one waits for the lock that is held here.
+  const gate = await subject.locks.acquire('resource');
+  other.send('go');
+  while ((await subject.locks.query({ name: 'resource' })).pending.length === 0);
+  const begin = now();
+  const done = alternate(subject, count);
+  await gate.release();
+  await done;
+  return (now() - begin) / 2 / count / 1000;
+}
+
+/** A message over a Unix socket and its answer. */
+async function roundTrip(directory) {
+  const file = path.join(directory, 'socket');
+  const other = await start('echo', 'none', file);
+  const socket = net.connect(file);
+  await once(socket, 'connect');
+  const count = 3000;
+  const begin = now();
+  for (let i = 0; i < count; i++) {
+    socket.write('x');
+    await once(socket, 'data');
+  }
+  const time = (now() - begin) / count / 1000;
+  other.kill();
+  return time;
+}
+
+/** From `kill -9` of the holder to the grant. */
+async function kill(directory, name) {
+  const subject = makers[name](directory);
+  const times = [];
+  const end = now() + 1.8e9;
+  for (let i = 0; i < 25 && now() < end; i++) {
+    const holder = await start('hold', name, directory);
+    // What blocks the event loop can only ask afterwards.
+    const asked = name === 'sqlite' ? undefined : subject.request('resource', now);
+    if (asked) await new Promise((resolve) => setTimeout(resolve, 20));
+    const begin = now();
+    holder.kill('SIGKILL');
+    const granted = await (asked ?? subject.request('resource', now));
+    times.push((granted - begin) / 1e6);
+  }
+  return { value: median(times), worst: Math.max(...times), times: times.length };
+}
+
+async function ownNames(directory, name) {
+  const count = makers[name](directory).many;
+  const all = [1, 2].map((i) => start(`own ${i}`, name, directory, count));
+  const children = await Promise.all(all);
+  const results = children.map((child) => once(child, 'message'));
+  for (const child of children) child.send('go');
+  const times = (await Promise.all(results)).map(([time]) => time);
+  return times.reduce((sum, time) => sum + 1000 / time, 0);
+}
+
+/** `openBucket` and the first grant, each in a bucket of its own; the first one beside. */
+async function open(directory) {
+  const { openBucket } = require('../lib/host.js');
+  const times = [];
+  for (let i = 0; i < 30; i++) {
+    const begin = now();
+    const { locks } = openBucket(`bench ${i}`, { directory });
+    await locks.request('resource', callback);
+    times.push((now() - begin) / 1e6);
+  }
+  const [first] = times;
+  return { value: median(times), 'first, µs': first * 1000 };
+}
+
+/** Runs a measurement in a directory that goes afterwards. */
+const inDirectory = (measure) => async (_subject, name) => {
+  const directory = fs.mkdtempSync('/dev/shm/web-locks-bench-');
+  const remove = () => fs.rmSync(directory, { recursive: true, force: true });
+  // It took too long.
+  process.once('SIGTERM', () => {
+    remove();
+    process.exit(1);
+  });
+  try {
+    return await measure(directory, name);
+  } finally {
+    remove();
+  }
+};
+
+const uncontended = (directory, name) => {
+  const subject = makers[name](directory);
+  return sequential(subject, 'resource', subject.many);
+};
+
+const OTHERS = ['fs-ext', 'sqlite', 'lockfile', 'flock(1)'];
+
+const hostWorks = [
+  { name: 'host, uncontended', subjects: ['web-locks', 'host', ...OTHERS], run: uncontended },
+  { name: 'host, hand-off', subjects: ['socket', 'host'], unit: 'µs', run: handOff },
+  { name: 'host, kill -9 to grant', subjects: ['host', ...OTHERS], unit: 'ms', run: kill },
+  {
+    name: 'host, own names, 2 processes',
+    subjects: ['host', 'fs-ext', 'sqlite', 'lockfile'],
+    unit: 'requests/µs',
+    run: ownNames,
+  },
+  { name: 'host, open and first grant', subjects: ['host'], unit: 'ms', run: open },
+].map((work) => ({ rounds: 3, ...work, run: inDirectory(work.run) }));
+
+const roles = {
+  async hold(name, directory) {
+    await makers[name](directory).hold('resource');
+    // A lock does not keep it alive.
+    process.on('disconnect', () => process.exit());
+    process.send('held');
+  },
+  async alternate(name, directory, count) {
+    const subject = makers[name](directory);
+    await subject.request('other', callback);
+    process.send('ready');
+    await once(process, 'message');
+    await alternate(subject, count);
+    process.disconnect();
+  },
+  async own(name, directory, count) {
+    const subject = makers[name](directory);
+    const resource = process.argv[2];
+    await subject.request(resource, callback);
+    process.send('ready');
+    await once(process, 'message');
+    process.send(await sequential(subject, resource, count), () => process.disconnect());
+  },
+  echo(_name, file) {
+    const server = net.createServer((socket) => socket.pipe(socket));
+    server.listen(file, () => process.send('ready'));
+    process.on('disconnect', () => process.exit());
+  },
+};
+
+if (require.main === module) {
+  const [, , role, subject, directory, count] = process.argv;
+  roles[role.split(' ')[0]](subject, directory, Number(count));
+}
+
+module.exports = { hostWorks };

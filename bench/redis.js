@@ -1,0 +1,176 @@
+/**
+ * Locks in Redis against what else there is: `npm run bench -- --only redis`. Starts a server of its
+ * own in a temporary folder (test/cluster/servers.js).
+ *
+ * - web-locks: a bucket, request and release
+ * - bare: SET NX PX and a script that deletes, by bare ioredis, one after the other: the least that
+ *   a lock can be
+ * - redlock, redis-semaphore: those packages, as they are; both poll
+ */
+
+const { randomUUID } = require('node:crypto');
+
+const ms = () => Number(process.hrtime.bigint()) / 1e6;
+const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+const rank = (values, part) =>
+  values.sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))];
+
+const DELETE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end`;
+const LEASE = 10_000;
+const BUCKET = `bench ${randomUUID()}`;
+
+/** @returns what locks a name, runs a function and unlocks it, by subject */
+const subjects = {
+  async 'web-locks'(client) {
+    const { openBucket } = require('../lib/redis.js');
+    const bucket = openBucket(BUCKET, { client });
+    await bucket.ready;
+    return {
+      run: (name, use) => bucket.locks.request(name, use),
+      close: () => bucket.close(),
+    };
+  },
+
+  async bare(client) {
+    return {
+      async run(name, use) {
+        const value = randomUUID();
+        while (!(await client.set(`bare ${name}`, value, 'PX', LEASE, 'NX'))) await wait(1);
+        await use();
+        await client.eval(DELETE, 1, `bare ${name}`, value);
+      },
+      close() {},
+    };
+  },
+
+  async redlock(client) {
+    const Redlock = require('redlock');
+    const redlock = new Redlock([client], { retryCount: -1 });
+    return {
+      async run(name, use) {
+        const lock = await redlock.lock(`redlock ${name}`, LEASE);
+        await use();
+        await lock.unlock();
+      },
+      close() {},
+    };
+  },
+
+  async 'redis-semaphore'(client) {
+    const { Mutex } = require('redis-semaphore');
+    return {
+      async run(name, use) {
+        const mutex = new Mutex(client, name, { lockTimeout: LEASE });
+        await mutex.acquire();
+        await use();
+        await mutex.release();
+      },
+      close() {},
+    };
+  },
+};
+
+const row = (what, text) => console.log(`  ${what.padEnd(16)} ${text}`);
+
+/** Those that work here: packages may be missing. */
+async function opened(port) {
+  const Redis = require('ioredis');
+  const all = [];
+  for (const [name, open] of Object.entries(subjects)) {
+    const clients = [new Redis(port), new Redis(port)];
+    const end = async (locks) => {
+      for (const one of locks) await one.close();
+      for (const client of clients) client.disconnect();
+    };
+    try {
+      const locks = [await open(clients[0]), await open(clients[1])];
+      await locks[0].run('warm', () => {});
+      all.push({ name, locks, end: () => end(locks) });
+    } catch (error) {
+      row(name, `does not work: ${error.message.split('\n')[0]}`);
+      await end([]);
+    }
+  }
+  return all;
+}
+
+async function uncontended(all) {
+  console.log('\nuncontended request and release, one after the other (ms)');
+  const times = all.map(() => []);
+  for (let round = 0; round < 8; round++) {
+    for (const [i, { locks }] of all.entries()) {
+      for (let n = 0; n < 150; n++) {
+        const from = ms();
+        await locks[0].run(`name ${i}`, () => {});
+        if (round > 0) times[i].push(ms() - from);
+      }
+    }
+  }
+  for (const [i, { name }] of all.entries()) {
+    row(name, `p50 ${rank(times[i], 0.5).toFixed(2)}  p99 ${rank(times[i], 0.99).toFixed(2)}`);
+  }
+}
+
+async function atOnce(all) {
+  console.log('\n32 at once, each its own name, pairs a second');
+  for (const { name, locks } of all) {
+    let count = 0;
+    const from = ms();
+    const one = async (i) => {
+      while (ms() - from < 2_000) {
+        await locks[0].run(`own ${i}`, () => {});
+        count++;
+      }
+    };
+    await Promise.all(Array.from({ length: 32 }, (_, i) => one(i)));
+    row(name, (count / ((ms() - from) / 1e3)).toFixed(0));
+  }
+}
+
+async function contended(all) {
+  console.log('\none name by two clients, held for 5 ms: from one to the next (ms)');
+  for (const { name, locks } of all) {
+    const uses = [];
+    const from = ms();
+    const one = async ({ run }, who) => {
+      while (ms() - from < 3_000) {
+        await run('one', async () => {
+          const at = ms();
+          await wait(5);
+          uses.push({ who, at, until: ms() });
+        });
+      }
+    };
+    await Promise.all(locks.map(one));
+    uses.sort((a, b) => a.at - b.at);
+    const gaps = uses
+      .slice(1)
+      .flatMap(({ at, who }, i) => (who === uses[i].who ? [] : [at - uses[i].until]));
+    const text = gaps.length > 0 ? `p50 ${rank(gaps, 0.5).toFixed(2)}` : 'never';
+    row(name, `${text}  (${gaps.length} times of ${uses.length})`);
+  }
+}
+
+async function runRedis() {
+  const { lacks, startRedis, stopAll } = require('../test/cluster/servers.js');
+  if (lacks.redis) {
+    console.log(`redis: ${lacks.redis}`);
+    return;
+  }
+  const server = await startRedis();
+  // So that a new bucket grants at once.
+  await server.until(/uptime_in_seconds:(1[2-9]|[2-9]\d)/);
+  const all = await opened(server.port);
+  try {
+    await uncontended(all);
+    await atOnce(all);
+    await contended(all);
+  } finally {
+    for (const { end } of all) await end();
+    await stopAll();
+  }
+}
+
+if (require.main === module) runRedis();
+
+module.exports = { runRedis };
