@@ -15,7 +15,7 @@ describe('a screen', () => {
   /** What was written since it was asked last: one read is one chunk from Node.js 26 on. */
   const written = () => {
     let text = '';
-    for (let chunk; (chunk = output.read()) !== null; ) text += chunk;
+    while (output.readableLength > 0) text += output.read();
     return text;
   };
 
