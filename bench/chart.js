@@ -11,6 +11,7 @@ const colors = {
   floor: '#9aa5b1',
   listeners: '#9aa5b1',
   'web-locks': '#1769aa',
+  'in one thread': '#86b6dd',
   'async-mutex': '#e08e0b',
   'async-lock': '#2e8540',
   node: '#b3261e',
@@ -47,7 +48,7 @@ function legend() {
     return groups.some(({ medians }) => medians[subject]);
   });
   return shown.map((subject, i) => {
-    const left = 20 + i * 112;
+    const left = 20 + i * 99;
     return (
       `<rect x="${left}" y="32" width="11" height="11" fill="${colors[subject]}"/>` +
       text(left + 16, 42, subject)

@@ -23,6 +23,9 @@ const webApi = (locks) => ({
 
 const webLocks = () => webApi(require('..').locks);
 
+/** Without a call of the addon. */
+const oneThread = () => webApi(require('./one-thread.js').locks);
+
 /** With a profile that goes on; a small one, as it is written at the exit. */
 const profiled = (sites) => () => {
   const file = require('node:os').devNull;
@@ -81,6 +84,7 @@ function listeners() {
 const subjects = {
   floor,
   'web-locks': webLocks,
+  'in one thread': oneThread,
   profiled: profiled(true),
   'profiled, no call sites': profiled(false),
   node: nodeLocks,

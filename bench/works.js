@@ -9,7 +9,15 @@ const { MessageChannel, Worker } = require('node:worker_threads');
 const { hostWorks } = require('./host.js');
 const { subjects } = require('./subjects.js');
 
-const JAVASCRIPT = ['floor', 'web-locks', 'async-mutex', 'async-lock', 'node', 'metarhia'];
+const JAVASCRIPT = [
+  'floor',
+  'web-locks',
+  'in one thread',
+  'async-mutex',
+  'async-lock',
+  'node',
+  'metarhia',
+];
 const WITH_ABORT = ['listeners', 'web-locks', 'node'];
 const callback = async () => {};
 const now = () => Number(process.hrtime.bigint());

@@ -1,0 +1,41 @@
+/**
+ * Puts queues in JavaScript where the native core is: what is left is what our JavaScript costs,
+ * the rest is what it costs to have a lock that other threads see. Exclusive requests that wait
+ * only, and none but this thread knows of them.
+ */
+
+const { NativeBackend, agent } = require('../lib/backend/native.js');
+
+/** By name: those who wait, first come first, once somebody holds it. */
+const queues = new Map();
+
+class OneThread extends NativeBackend {
+  request(request) {
+    agent.add(request);
+    const queue = queues.get(request.name);
+    if (queue) {
+      queue.waiting[queue.end++] = request;
+      return;
+    }
+    queues.set(request.name, { waiting: [], first: 0, end: 0 });
+    request.granted(1, 0);
+  }
+
+  release(lock) {
+    const queue = queues.get(lock.name);
+    if (queue.first === queue.end) {
+      queues.delete(lock.name);
+    } else {
+      const next = queue.waiting[queue.first];
+      queue.waiting[queue.first++] = undefined;
+      next.granted(1, 0);
+      agent.answered(next);
+    }
+    agent.remove(lock);
+  }
+}
+
+for (const method of ['request', 'release'])
+  NativeBackend.prototype[method] = OneThread.prototype[method];
+
+module.exports = require('..');
