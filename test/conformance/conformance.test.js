@@ -20,9 +20,13 @@ const RUNS = process.env.MODEL_RUNS ?? '100';
 /** What ends a suite that waits for ever; far more than one needs. */
 const LIMIT_MS = 300_000;
 
+/** What ends one comparison with the model, so that there is time left to say what failed. */
+const MODEL_LIMIT_MS = String(LIMIT_MS / 3);
+
 function suite(scope) {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env; // it would print for its parent, not for us
-  Object.assign(env, { WEB_LOCKS_TEST_SCOPE: scope, MODEL_RUNS: RUNS, NODE_NO_WARNINGS: '1' });
+  Object.assign(env, { WEB_LOCKS_TEST_SCOPE: scope, MODEL_RUNS: RUNS, MODEL_LIMIT_MS });
+  env.NODE_NO_WARNINGS = '1';
   const args = ['--test-reporter=tap', path.join(__dirname, 'files.js'), ...files];
   const limits = { env, timeout: LIMIT_MS, killSignal: 'SIGKILL', maxBuffer: 2 ** 26 };
   return new Promise((resolve) => {

@@ -13,6 +13,9 @@ const { LockManagerModel } = require('./model.js');
 const RUNS = Number(process.env.MODEL_RUNS ?? 1500);
 const SEED = process.env.MODEL_SEED === undefined ? undefined : Number(process.env.MODEL_SEED);
 
+/** Milliseconds for one comparison; half of it for finding a failure and its shortest form. */
+const LIMIT_MS = Number(process.env.MODEL_LIMIT_MS ?? 600_000);
+
 /** Where a step takes longer there are fewer runs, of more steps, most of them on one name. */
 const [LENGTHS, NAMES, BUCKET] =
   chosen === 'process'
@@ -293,6 +296,8 @@ async function compare(kind, count, runs, { canEnd }) {
       numRuns: runs,
       seed: SEED,
       endOnFailure: false,
+      interruptAfterTimeLimit: LIMIT_MS / 2,
+      markInterruptAsFailure: true,
       includeErrorInReport: true,
     });
   } finally {
@@ -302,7 +307,7 @@ async function compare(kind, count, runs, { canEnd }) {
 }
 
 describe('the lock manager does what the specification’s algorithms, written plainly, do', () => {
-  const limit = { timeout: 600_000 };
+  const limit = { timeout: LIMIT_MS };
 
   it('with 4 agents in one thread', { ...limit, ...needs('loads') }, () =>
     compare(LocalAgent, 4, RUNS, { canEnd: false }),
