@@ -82,6 +82,53 @@ describe('the event loop of a process', { skip }, () => {
   });
 });
 
+describe('the descriptors of a process', { skip }, () => {
+  // A descriptor that does not fit has the kernel make their table larger, which takes it 10 ms.
+  const look = `
+    const fs = require('node:fs');
+    const tableSize = () => /FDSize:\\s*(\\d+)/.exec(fs.readFileSync('/proc/self/status', 'utf8'))[1];
+    /** Those of files, and those that watch them. */
+    const descriptors = () => {
+      const found = { files: [], watches: [] };
+      for (const number of fs.readdirSync('/proc/self/fd')) {
+        let target = '';
+        try {
+          target = fs.readlinkSync('/proc/self/fd/' + number);
+        } catch {} // that of the folder itself
+        if (target.endsWith('/bucket')) found.files.push(Number(number));
+        if (target === 'anon_inode:inotify') found.watches.push(Number(number));
+      }
+      return found;
+    };
+    const isOrdered = ({ files, watches }) => Math.min(...files) > Math.max(...watches);`;
+
+  it('fit into their table until the first grant', async (t) => {
+    const body = `${look}
+      const before = tableSize();
+      locks.request('a', () => console.log(tableSize() === before));`;
+    assert.deepEqual(await program(t, body), { stdout: 'true\n', stderr: '', code: 0 });
+  });
+
+  // A kernel that takes down a process closes large numbers first, and takes 10 ms for a watch.
+  it('have numbers above that of the watch from the beginning', async (t) => {
+    const body = `${look} locks.request('a', () => console.log(isOrdered(descriptors())));`;
+    assert.deepEqual(await program(t, body), { stdout: 'true\n', stderr: '', code: 0 });
+  });
+
+  it('have numbers above all watches of all buckets when they have been open for a while', async (t) => {
+    const directory = freshDirectory(t);
+    const body = `${look}
+      const other = openBucket('other', { directory: ${JSON.stringify(directory)} });
+      const wait = () => {
+        if (isOrdered(descriptors())) console.log('ordered');
+        else setImmediate(wait);
+      };
+      Promise.all([bucket.ready, other.ready]).then(wait);`;
+    const ended = await program(t, body, directory);
+    assert.deepEqual(ended, { stdout: 'ordered\n', stderr: '', code: 0 });
+  });
+});
+
 describe('acquireSync and tryAcquireSync between processes', { skip }, () => {
   it('take a free lock, also as the first thing that is done', (t) => {
     const first = freshBucket(t).locks.tryAcquireSync('a');
