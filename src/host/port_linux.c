@@ -834,17 +834,21 @@ void wlh_port_poked(int alarm)
 void wlh_port_wait(struct wlh_wait_item *items, size_t count, uint64_t nanoseconds)
 {
   struct pollfd polls[WLH_PORT_WAIT_MOST];
+  size_t places[WLH_PORT_WAIT_MOST];
+  size_t polled = 0;
   if (count > WLH_PORT_WAIT_MOST) count = WLH_PORT_WAIT_MOST;
   for (size_t i = 0; i < count; i++) {
-    polls[i].fd = items[i].descriptor;
-    polls[i].events = items[i].reads ? POLLIN : 0;
-    polls[i].revents = 0;
+    items[i].ready = items[i].hung_up = false;
+    /* The kernel refuses more than the process can have open, those that are none included. */
+    if (items[i].descriptor < 0) continue;
+    places[polled] = i;
+    polls[polled++] = (struct pollfd){items[i].descriptor, (short)(items[i].reads ? POLLIN : 0), 0};
   }
   struct timespec time = {(time_t)(nanoseconds / 1000000000), (long)(nanoseconds % 1000000000)};
-  int ready = ppoll(polls, (nfds_t)count, nanoseconds == WLH_PORT_FOREVER ? NULL : &time, NULL);
-  for (size_t i = 0; i < count; i++) {
-    items[i].ready = ready > 0 && polls[i].revents != 0;
-    items[i].hung_up = ready > 0 && (polls[i].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+  int ready = ppoll(polls, (nfds_t)polled, nanoseconds == WLH_PORT_FOREVER ? NULL : &time, NULL);
+  for (size_t i = 0; i < polled && ready > 0; i++) {
+    items[places[i]].ready = polls[i].revents != 0;
+    items[places[i]].hung_up = (polls[i].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
   }
 }
 

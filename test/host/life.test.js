@@ -15,8 +15,11 @@ const { RemoteProcess, freshBucket, freshDirectory, pendingOn } = require('../he
 const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
 const library = JSON.stringify(require.resolve('../../lib/host.js'));
 
-/** Runs a program that finds `bucket` and `locks`; resolves to what it wrote, when it has ended. */
-function program(t, body, directory = freshDirectory(t)) {
+/**
+ * Runs a program that finds `bucket` and `locks`; resolves to what it wrote, when it has ended.
+ * @param {number} [most] as many files can it have open
+ */
+function program(t, body, directory = freshDirectory(t), most = 1024) {
   const source = `
     const { locks: defaultLocks, openBucket } = require(${library});
     const bucket = openBucket('bucket', { directory: ${JSON.stringify(directory)} });
@@ -24,7 +27,8 @@ function program(t, body, directory = freshDirectory(t)) {
     ${body}`;
   return new Promise((resolve) => {
     const limits = { timeout: 30_000, killSignal: 'SIGKILL' };
-    execFile(process.execPath, ['-e', source], limits, (error, stdout, stderr) => {
+    const shell = ['-c', `ulimit -n ${most} && exec "$0" -e "$1"`, process.execPath, source];
+    execFile('sh', shell, limits, (error, stdout, stderr) => {
       resolve({ stdout, stderr, code: error ? (error.code ?? error.signal) : 0 });
     });
   });
@@ -126,6 +130,19 @@ describe('the descriptors of a process', { skip }, () => {
       Promise.all([bucket.ready, other.ready]).then(wait);`;
     const ended = await program(t, body, directory);
     assert.deepEqual(ended, { stdout: 'ordered\n', stderr: '', code: 0 });
+  });
+});
+
+describe('a process that can have few files open', { skip }, () => {
+  it('is granted the lock of one that died', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const holder = await RemoteProcess.start(t, where);
+    await holder.hold('a');
+    const body = "locks.request('a', () => console.log('held'))";
+    const running = program(t, body, where.directory, 200);
+    await pendingOn(locks, 'a');
+    holder.kill();
+    assert.deepEqual(await running, { stdout: 'held\n', stderr: '', code: 0 });
   });
 });
 
