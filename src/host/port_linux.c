@@ -186,9 +186,9 @@ static bool is_local(int descriptor)
 /* Whether the process's table of descriptors has room for HIGH. */
 static bool wide;
 
-/* The least number of a descriptor that others see our death by. When a process dies the kernel ends
- * those with large numbers first, and takes some 10 ms to end an inotify instance: `watch` has a
- * smaller number and, where the table is wide, so have those of the other buckets. */
+/* The least number of a descriptor that others see our death by. When a process dies the kernel
+ * ends those with large numbers first, and takes some 10 ms to end an inotify instance: `watch` has
+ * a smaller number and, where the table is wide, so have those of the other buckets. */
 static int least_high(const struct wlh_port *port)
 {
   return __atomic_load_n(&wide, __ATOMIC_RELAXED) ? HIGH : port->watch + 1;
@@ -319,8 +319,8 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
   if (port->file < 0) return unsupported(failure, path, "cannot open the file");
   if (fstat(port->file, &status) != 0) return unsupported(failure, path, "cannot look at it");
   if (!S_ISREG(status.st_mode)) {
-    errno = EISDIR;
-    return unsupported(failure, path, "it is not a file");
+    return wlh_fail(
+        failure, WLH_UNSUPPORTED, "%s is not a file. Take it away, or " ELSEWHERE ".", path);
   }
   if (status.st_uid != geteuid() && !port->group)
     return say_owner(failure, path, status.st_uid, DELETE);
