@@ -62,7 +62,8 @@ function tell(state, asJson, before = '') {
 function terminal() {
   const { isTTY, columns } = output();
   const { NO_COLOR, TERM } = process.env;
-  return { columns: isTTY ? columns : undefined, color: isTTY && !NO_COLOR && TERM !== 'dumb' };
+  // Some terminals do not know their size, and say 0.
+  return { columns: (isTTY && columns) || undefined, color: isTTY && !NO_COLOR && TERM !== 'dumb' };
 }
 
 /**

@@ -2,6 +2,7 @@
 
 /** `web-locks report`: makes a page of a profile. */
 
+const fs = require('node:fs');
 const profile = require('../profile/report.js');
 const { Failure, STATUS, say } = require('./status.js');
 
@@ -26,15 +27,28 @@ async function report({ name: file = '', values }) {
  * @param {string} output
  */
 function make(file, output) {
+  if (isSame(file, output)) {
+    throw new Failure(STATUS.usage, `${output} is the profile: the page would replace it.`);
+  }
   try {
     return profile.report(file, output);
   } catch (error) {
-    const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
     // Others are errors of this program.
-    if (code !== undefined || error instanceof profile.NotAProfile) {
-      throw new Failure(STATUS.file, message);
-    }
+    if (error instanceof profile.Unusable) throw new Failure(STATUS.file, error.message);
     throw error;
+  }
+}
+
+/**
+ * @param {string} one
+ * @param {string} other
+ */
+function isSame(one, other) {
+  try {
+    const [a, b] = [fs.statSync(one), fs.statSync(other)];
+    return a.isFile() && a.ino === b.ino && a.dev === b.dev;
+  } catch {
+    return false; // one is not there; who reads and writes says why
   }
 }
 

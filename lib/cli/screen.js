@@ -56,10 +56,10 @@ class Screen {
     this.#input.on('end', () => this.#end());
   }
 
-  /** The size is of its lines and columns. */
+  /** Its lines and columns; a guess where the terminal does not know, and says 0. */
   get size() {
-    const { columns = 80, rows = 24 } = this.#output;
-    return { columns, rows };
+    const { columns, rows } = this.#output;
+    return { columns: columns || 80, rows: rows || 24 };
   }
 
   /**

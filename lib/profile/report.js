@@ -11,8 +11,25 @@
 const { createHash } = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
+const { getSystemErrorMap } = require('node:util');
 
-class NotAProfile extends Error {}
+/** The profile cannot be read, or is none, or the page cannot be written. */
+class Unusable extends Error {}
+
+/**
+ * @template T
+ * @param {string} what cannot be done
+ * @param {() => T} call of the file system
+ * @returns {T}
+ */
+function attempt(what, call) {
+  try {
+    return call();
+  } catch (cause) {
+    const { errno = 0, message } = /** @type {NodeJS.ErrnoException} */ (cause);
+    throw new Unusable(`${what}: ${getSystemErrorMap().get(errno)?.[1] ?? message}.`, { cause });
+  }
+}
 
 /**
  * @param {string} name
@@ -24,25 +41,25 @@ const part = (name) => fs.readFileSync(path.join(__dirname, 'page', name), 'utf8
  * @param {string} file a profile
  * @param {string} output where to write the page
  * @returns {{ requests: number, dropped: number }} what is in it
- * @throws {NotAProfile | NodeJS.ErrnoException} the latter if a file cannot be read or written
+ * @throws {Unusable}
  */
 function report(file, output) {
-  const data = dataOf(file, parse(file));
-  fs.writeFileSync(output, pageOf(data));
+  const data = dataOf(file, read(file));
+  attempt(`${output} cannot be written`, () => fs.writeFileSync(output, pageOf(data)));
   return { requests: data.asked.length, dropped: data.about.dropped };
 }
 
-/** @param {string} file @returns {any} */
-function parse(file) {
-  const text = fs.readFileSync(file, 'utf8');
+/** @param {string} file @returns {any} a profile, with all that dataOf reads of it */
+function read(file) {
+  const text = attempt(`${file} cannot be read`, () => fs.readFileSync(file, 'utf8'));
   let trace;
   try {
     trace = JSON.parse(text);
   } catch (cause) {
-    throw new NotAProfile(`${file} ${whatIsWrong(text)}.`, { cause });
+    throw new Unusable(`${file} ${whatIsWrong(text)}.`, { cause });
   }
   if (trace?.otherData?.producer === 'web-locks' && Array.isArray(trace.traceEvents)) return trace;
-  throw new NotAProfile(`${file} is not a profile of web-locks.`);
+  throw new Unusable(`${file} is not a profile of web-locks.`);
 }
 
 /** @param {string} text that is not JSON */
@@ -125,4 +142,4 @@ function pageOf(data) {
   return part('page.template').replace(/\{\{(\w+)\}\}/g, (_, name) => parts[name]);
 }
 
-module.exports = { NotAProfile, report };
+module.exports = { Unusable, report };

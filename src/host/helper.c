@@ -9,8 +9,9 @@
 
 #include <string.h>
 
-#define SHORTEST UINT64_C(50000)
-#define LONGEST  UINT64_C(100000000)
+#define SHORTEST    UINT64_C(50000)
+#define LONGEST     UINT64_C(100000000)
+#define RAISE_AFTER UINT64_C(25000000)
 
 enum { ACCEPTED = WLH_MEMBERS + WLH_MEMBERS / 2, AT_ONCE = 4096 };
 
@@ -198,6 +199,7 @@ static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64
     if (at != 0 && at < until) until = at;
   }
   if (bucket->debt_at != 0 && bucket->debt_at < until) until = bucket->debt_at;
+  if (bucket->raise_at != 0 && bucket->raise_at < until) until = bucket->raise_at;
   /* Where nothing tells us that our sockets were deleted, we look ourselves. */
   if (waits && bucket->port.watch < 0 && until > now + LONGEST) until = now + LONGEST;
   if (until == WLH_PORT_FOREVER) return until;
@@ -265,6 +267,20 @@ static void take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   }
 }
 
+/* Not at the beginning, as a process waits for its first grant then, and many do not live longer.
+ * With mu, but while the kernel works. */
+static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
+{
+  bucket->raise_at = 0;
+  wlk_mutex_unlock(&bucket->mu);
+  wlh_port_widen(&bucket->port);
+  wlk_mutex_lock(&bucket->mu);
+  wlh_port_raise(&bucket->port);
+  for (uint32_t i = 0; i < ACCEPTED; i++) {
+    bucket->accepted[i] = wlh_port_move_high(&bucket->port, bucket->accepted[i]);
+  }
+}
+
 /* Serves the bucket until it is lost or to be left. With mu, but while it waits. */
 static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
@@ -282,6 +298,7 @@ static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
     wlh_port_wait(items, ITEMS, time);
     wlk_mutex_lock(&bucket->mu);
     take_items(bucket, items);
+    if (bucket->raise_at != 0 && wlh_port_time() >= bucket->raise_at) raise_descriptors(bucket);
   }
 }
 
@@ -296,6 +313,7 @@ static void begin_life(struct wlh_bucket *bucket)
   for (uint32_t i = 0; i < ACCEPTED; i++) bucket->accepted[i] = -1;
   bucket->deaf = false;
   bucket->debt_at = 0;
+  bucket->raise_at = wlh_port_time() + RAISE_AFTER;
   bucket->watching = false;
 }
 

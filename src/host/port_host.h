@@ -2,7 +2,7 @@
  * memory, wake-ups, news of death, and what can happen to them. One implementation a platform:
  * port_linux.c; port_other.c, which answers WLH_UNSUPPORTED.
  *
- * Nothing here blocks but wlh_port_wait and wlh_port_sleep. */
+ * Nothing here blocks but wlh_port_wait, wlh_port_sleep and wlh_port_widen. */
 #ifndef WLH_PORT_HOST_H
 #define WLH_PORT_HOST_H
 
@@ -73,6 +73,16 @@ enum wlh_status wlh_port_directory(
 enum wlh_status wlh_port_open(
     struct wlh_port *port, const char *base, bool standard, const char *bucket,
     struct wlh_failure *failure);
+
+/* Makes the process's table of descriptors so large that all that others see our death by can have
+ * numbers above all watches: then the death of a process with several buckets is seen sooner. The
+ * kernel takes some 10 ms for it, once a process. */
+void wlh_port_widen(const struct wlh_port *port);
+
+/* Gives those descriptors such numbers, if the table is so large; and another one, whose number it
+ * returns. */
+void wlh_port_raise(struct wlh_port *port);
+int wlh_port_move_high(const struct wlh_port *port, int descriptor);
 
 /* Closes all that is open. Locks of ours are dropped by it. */
 void wlh_port_close(struct wlh_port *port);

@@ -183,23 +183,40 @@ static bool is_local(int descriptor)
   return false;
 }
 
-/* Duplicates a descriptor to a large number, if there is one to be had. When a process dies the
- * kernel ends those first, and takes some 10 ms to end an inotify instance: that has a small
- * number, and what others see our death by a large one. */
-static int duplicate_high(int descriptor)
+/* Whether the process's table of descriptors has room for HIGH. */
+static bool wide;
+
+/* The least number of a descriptor that others see our death by. When a process dies the kernel
+ * ends those with large numbers first, and takes some 10 ms to end an inotify instance: `watch` has
+ * a smaller number and, where the table is wide, so have those of the other buckets. */
+static int least_high(const struct wlh_port *port)
 {
-  int high = fcntl(descriptor, F_DUPFD_CLOEXEC, HIGH);
+  return __atomic_load_n(&wide, __ATOMIC_RELAXED) ? HIGH : port->watch + 1;
+}
+
+/* Duplicates a descriptor to a large number, if there is one to be had. */
+static int duplicate_high(const struct wlh_port *port, int descriptor)
+{
+  int high = fcntl(descriptor, F_DUPFD_CLOEXEC, least_high(port));
   return high >= 0 ? high : fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
 }
 
-/* As duplicate_high, and closes the first one; on failure that stays as it is. */
-static int move_high(int descriptor)
+int wlh_port_move_high(const struct wlh_port *port, int descriptor)
 {
-  if (descriptor < 0 || descriptor >= HIGH) return descriptor;
-  int high = fcntl(descriptor, F_DUPFD_CLOEXEC, HIGH);
+  int least = least_high(port);
+  if (descriptor < 0 || descriptor >= least) return descriptor;
+  int high = fcntl(descriptor, F_DUPFD_CLOEXEC, least);
   if (high < 0) return descriptor;
   (void)close(descriptor);
   return high;
+}
+
+void wlh_port_widen(const struct wlh_port *port)
+{
+  int high = fcntl(port->base, F_DUPFD_CLOEXEC, HIGH);
+  if (high < 0) return;
+  (void)close(high);
+  __atomic_store_n(&wide, true, __ATOMIC_RELAXED);
 }
 
 /* Opens a directory of ours, in `parent` if that is a descriptor; makes it if need be. */
@@ -302,18 +319,18 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
   if (port->file < 0) return unsupported(failure, path, "cannot open the file");
   if (fstat(port->file, &status) != 0) return unsupported(failure, path, "cannot look at it");
   if (!S_ISREG(status.st_mode)) {
-    errno = EISDIR;
-    return unsupported(failure, path, "it is not a file");
+    return wlh_fail(
+        failure, WLH_UNSUPPORTED, "%s is not a file. Take it away, or " ELSEWHERE ".", path);
   }
   if (status.st_uid != geteuid() && !port->group)
     return say_owner(failure, path, status.st_uid, DELETE);
   if (status.st_mode & S_IWOTH) {
     return say_writable(failure, path, status.st_mode, port->group ? "0660" : "0600");
   }
-  port->file = move_high(port->file);
+  port->file = wlh_port_move_high(port, port->file);
   port->device = status.st_dev;
   port->inode = status.st_ino;
-  port->copy = duplicate_high(port->file);
+  port->copy = duplicate_high(port, port->file);
   if (port->copy < 0) return unsupported(failure, port->path, "cannot duplicate a descriptor");
   return WLH_OK;
 }
@@ -364,7 +381,10 @@ enum wlh_status wlh_port_open(
   wlh_port_init(port);
   (void)snprintf(port->path, sizeof port->path, "%s/%s", base, bucket);
   enum wlh_status status = open_directories(port, base, standard, bucket, failure);
-  if (status == WLH_OK) status = open_file(port, failure);
+  if (status == WLH_OK) {
+    port->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK); /* before those with larger numbers */
+    status = open_file(port, failure);
+  }
   if (status == WLH_OK && !locks_work(port)) {
     status = unsupported(failure, port->path, "byte locks do not work here");
   }
@@ -394,8 +414,17 @@ static bool mend(struct wlh_port *port)
   if (!is_ours(port, port->copy)) return false;
   /* What has the number now is somebody else's, so it is not closed. */
   port->file = port->copy;
-  port->copy = duplicate_high(port->file);
+  port->copy = duplicate_high(port, port->file);
   return true;
+}
+
+void wlh_port_raise(struct wlh_port *port)
+{
+  if (!mend(port)) return;
+  port->file = wlh_port_move_high(port, port->file);
+  if (is_ours(port, port->copy)) port->copy = wlh_port_move_high(port, port->copy);
+  port->stream = wlh_port_move_high(port, port->stream);
+  port->datagram = wlh_port_move_high(port, port->datagram);
 }
 
 static void unguard(struct wlh_port *port);
@@ -673,7 +702,7 @@ static int bind_one(struct wlh_port *port, int type, char kind, uint32_t member)
     (void)fchownat(port->directory, name, (uid_t)-1, directory.st_gid, AT_SYMLINK_NOFOLLOW);
   }
   if (good && type == SOCK_STREAM) good = listen(descriptor, BACKLOG) == 0;
-  if (good) return move_high(descriptor);
+  if (good) return wlh_port_move_high(port, descriptor);
   int error = errno;
   (void)close(descriptor);
   errno = error;
@@ -751,7 +780,7 @@ int wlh_port_accept(struct wlh_port *port, bool *full)
 {
   int descriptor = accept4(port->stream, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   *full = descriptor < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
-  return move_high(descriptor);
+  return wlh_port_move_high(port, descriptor);
 }
 
 void wlh_port_watch(struct wlh_port *port, uint32_t member)
@@ -805,17 +834,21 @@ void wlh_port_poked(int alarm)
 void wlh_port_wait(struct wlh_wait_item *items, size_t count, uint64_t nanoseconds)
 {
   struct pollfd polls[WLH_PORT_WAIT_MOST];
+  size_t places[WLH_PORT_WAIT_MOST];
+  size_t polled = 0;
   if (count > WLH_PORT_WAIT_MOST) count = WLH_PORT_WAIT_MOST;
   for (size_t i = 0; i < count; i++) {
-    polls[i].fd = items[i].descriptor;
-    polls[i].events = items[i].reads ? POLLIN : 0;
-    polls[i].revents = 0;
+    items[i].ready = items[i].hung_up = false;
+    /* The kernel refuses more than the process can have open, those that are none included. */
+    if (items[i].descriptor < 0) continue;
+    places[polled] = i;
+    polls[polled++] = (struct pollfd){items[i].descriptor, (short)(items[i].reads ? POLLIN : 0), 0};
   }
   struct timespec time = {(time_t)(nanoseconds / 1000000000), (long)(nanoseconds % 1000000000)};
-  int ready = ppoll(polls, (nfds_t)count, nanoseconds == WLH_PORT_FOREVER ? NULL : &time, NULL);
-  for (size_t i = 0; i < count; i++) {
-    items[i].ready = ready > 0 && polls[i].revents != 0;
-    items[i].hung_up = ready > 0 && (polls[i].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+  int ready = ppoll(polls, (nfds_t)polled, nanoseconds == WLH_PORT_FOREVER ? NULL : &time, NULL);
+  for (size_t i = 0; i < polled && ready > 0; i++) {
+    items[places[i]].ready = polls[i].revents != 0;
+    items[places[i]].hung_up = (polls[i].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
   }
 }
 

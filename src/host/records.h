@@ -158,6 +158,7 @@ struct wlh_bucket {
   int accepted[WLH_MEMBERS + WLH_MEMBERS / 2]; /* (h) connections of others; -1 for none */
   bool deaf;                                   /* (h) no connection can be accepted for now */
   uint64_t debt_at, debt_interval; /* (h) when to try `debts` again, ns; 0: not at all */
+  uint64_t raise_at;               /* (h) when to raise the descriptors, ns; 0: not at all */
   struct wlh_view view;            /* (h) room for snapshots */
 };
 

@@ -167,6 +167,18 @@ describe('web-locks query, in a terminal', { skip: noTerminal, timeout: 60_000 }
     assert.ok(!plain.stdout.includes('\x1b'), plain.stdout);
   });
 
+  it('is whole where the terminal does not know its size', async (t) => {
+    const { locks, at } = setUp(t);
+    await hold(locks, 'n'.repeat(100));
+    const size = { columns: 0, rows: 0 };
+    const { stdout } = await startInTerminal(t, ['query', ...at], size).ended;
+    assert.match(stdout, /n{100} {2}held/);
+    const watching = startInTerminal(t, ['query', '--watch', ...at], size);
+    await watching.says(/n{9}.*held/);
+    watching.type('q');
+    assert.equal((await watching.ended).code, 0);
+  });
+
   it('is as narrow as the terminal', async (t) => {
     const { locks, at } = setUp(t);
     await hold(locks, 'n'.repeat(100), { label: '名'.repeat(100) });

@@ -71,7 +71,8 @@ describe('web-locks report', () => {
       ['cut.json', /^web-locks: cut\.json is not JSON: it ends too early\.\n$/],
       ['empty.json', /^web-locks: empty\.json is empty\.\n$/],
       ['text.json', /^web-locks: text\.json is not JSON\.\n$/],
-      ['none.json', /^web-locks: ENOENT.*none\.json'\n$/],
+      ['none.json', /^web-locks: none\.json cannot be read: no such file or directory\.\n$/],
+      ['.', /^web-locks: \. cannot be read: illegal operation on a directory\.\n$/],
     ]) {
       const { code, stdout, stderr } = run(folder, file);
       assert.match(stderr, message);
@@ -80,11 +81,30 @@ describe('web-locks report', () => {
     assert.ok(fs.readdirSync(folder).every((file) => file.endsWith('.json')));
   });
 
+  it('does not write the page over the profile', (t) => {
+    const folder = folderFor(t);
+    write(folder, 'profile.json');
+    const before = fs.readFileSync(path.join(folder, 'profile.json'), 'utf8');
+    fs.linkSync(path.join(folder, 'profile.json'), path.join(folder, 'link'));
+    for (const output of ['profile.json', './profile.json', 'link']) {
+      const { code, stderr } = run(folder, 'profile.json', '-o', output);
+      assert.equal(
+        stderr,
+        `web-locks: ${output} is the profile: the page would replace it.\nSee: web-locks report --help\n`,
+      );
+      assert.equal(code, 64);
+    }
+    assert.equal(fs.readFileSync(path.join(folder, 'profile.json'), 'utf8'), before);
+  });
+
   it('ends with 66 if the page cannot be written', (t) => {
     const folder = folderFor(t);
     write(folder, 'profile.json');
     const { code, stderr } = run(folder, 'profile.json', '-o', 'none/page.html');
-    assert.match(stderr, /^web-locks: ENOENT.*none\/page\.html'\n$/);
+    assert.equal(
+      stderr,
+      'web-locks: none/page.html cannot be written: no such file or directory.\n',
+    );
     assert.equal(code, 66);
   });
 });

@@ -15,8 +15,11 @@ const { RemoteProcess, freshBucket, freshDirectory, pendingOn } = require('../he
 const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
 const library = JSON.stringify(require.resolve('../../lib/host.js'));
 
-/** Runs a program that finds `bucket` and `locks`; resolves to what it wrote, when it has ended. */
-function program(t, body, directory = freshDirectory(t)) {
+/**
+ * Runs a program that finds `bucket` and `locks`; resolves to what it wrote, when it has ended.
+ * @param {number} [most] as many files can it have open
+ */
+function program(t, body, directory = freshDirectory(t), most = 1024) {
   const source = `
     const { locks: defaultLocks, openBucket } = require(${library});
     const bucket = openBucket('bucket', { directory: ${JSON.stringify(directory)} });
@@ -24,7 +27,8 @@ function program(t, body, directory = freshDirectory(t)) {
     ${body}`;
   return new Promise((resolve) => {
     const limits = { timeout: 30_000, killSignal: 'SIGKILL' };
-    execFile(process.execPath, ['-e', source], limits, (error, stdout, stderr) => {
+    const shell = ['-c', `ulimit -n ${most} && exec "$0" -e "$1"`, process.execPath, source];
+    execFile('sh', shell, limits, (error, stdout, stderr) => {
       resolve({ stdout, stderr, code: error ? (error.code ?? error.signal) : 0 });
     });
   });
@@ -79,6 +83,66 @@ describe('the event loop of a process', { skip }, () => {
     );
     await once(worker, 'exit');
     assert.equal(await locks.request('a', (lock) => lock.name), 'a');
+  });
+});
+
+describe('the descriptors of a process', { skip }, () => {
+  // A descriptor that does not fit has the kernel make their table larger, which takes it 10 ms.
+  const look = `
+    const fs = require('node:fs');
+    const tableSize = () => /FDSize:\\s*(\\d+)/.exec(fs.readFileSync('/proc/self/status', 'utf8'))[1];
+    /** Those of files, and those that watch them. */
+    const descriptors = () => {
+      const found = { files: [], watches: [] };
+      for (const number of fs.readdirSync('/proc/self/fd')) {
+        let target = '';
+        try {
+          target = fs.readlinkSync('/proc/self/fd/' + number);
+        } catch {} // that of the folder itself
+        if (target.endsWith('/bucket')) found.files.push(Number(number));
+        if (target === 'anon_inode:inotify') found.watches.push(Number(number));
+      }
+      return found;
+    };
+    const isOrdered = ({ files, watches }) => Math.min(...files) > Math.max(...watches);`;
+
+  it('fit into their table until the first grant', async (t) => {
+    const body = `${look}
+      const before = tableSize();
+      locks.request('a', () => console.log(tableSize() === before));`;
+    assert.deepEqual(await program(t, body), { stdout: 'true\n', stderr: '', code: 0 });
+  });
+
+  // A kernel that takes down a process closes large numbers first, and takes 10 ms for a watch.
+  it('have numbers above that of the watch from the beginning', async (t) => {
+    const body = `${look} locks.request('a', () => console.log(isOrdered(descriptors())));`;
+    assert.deepEqual(await program(t, body), { stdout: 'true\n', stderr: '', code: 0 });
+  });
+
+  it('have numbers above all watches of all buckets when they have been open for a while', async (t) => {
+    const directory = freshDirectory(t);
+    const body = `${look}
+      const other = openBucket('other', { directory: ${JSON.stringify(directory)} });
+      const wait = () => {
+        if (isOrdered(descriptors())) console.log('ordered');
+        else setImmediate(wait);
+      };
+      Promise.all([bucket.ready, other.ready]).then(wait);`;
+    const ended = await program(t, body, directory);
+    assert.deepEqual(ended, { stdout: 'ordered\n', stderr: '', code: 0 });
+  });
+});
+
+describe('a process that can have few files open', { skip }, () => {
+  it('is granted the lock of one that died', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const holder = await RemoteProcess.start(t, where);
+    await holder.hold('a');
+    const body = "locks.request('a', () => console.log('held'))";
+    const running = program(t, body, where.directory, 200);
+    await pendingOn(locks, 'a');
+    holder.kill();
+    assert.deepEqual(await running, { stdout: 'held\n', stderr: '', code: 0 });
   });
 });
 

@@ -3,7 +3,7 @@
 /** What the errors of the host scope say: the path, the cause, and what to do. */
 
 const assert = require('node:assert/strict');
-const { execFile } = require('node:child_process');
+const { execFile, execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const { describe, it } = require('node:test');
@@ -118,6 +118,15 @@ describe('the message about a directory', { skip }, () => {
     await refused(t, deep, 'UNSUPPORTED', [deep, missing, ELSEWHERE]);
     const long = path.join('/', 'x'.repeat(2000));
     await refused(t, long, 'UNSUPPORTED', ['is too long, /xxxx', ELSEWHERE]);
+  });
+
+  it('with something else in the place of a file names that', async (t) => {
+    const directory = await usedDirectory(t);
+    const file = path.join(bucketIn(directory), 'bucket');
+    fs.rmSync(file);
+    execFileSync('mkfifo', [file]);
+    const says = `${file} is not a file. Take it away, or give another one`;
+    await refused(t, directory, 'UNSUPPORTED', [says, ELSEWHERE]);
   });
 
   it('of the environment that is not absolute says why', async (t) => {
