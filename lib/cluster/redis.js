@@ -433,6 +433,14 @@ class RedisAdapter {
 }
 
 /**
+ * What a cluster looks at to find the node: a key that is never there, and one that is always there
+ * once a bucket was opened. While the slot of both is moved to another node neither node has both, so
+ * none runs the script (TRYAGAIN), which would miss at one what is still, or already, at the other.
+ * @param {string} prefix
+ */
+const keysOf = (prefix) => ['2', prefix, `${prefix}:m`];
+
+/**
  * Runs the script.
  * @param {OpenLink} link
  * @param {string} prefix
@@ -440,7 +448,7 @@ class RedisAdapter {
  * @returns {Promise<any>}
  */
 async function run(link, prefix, args) {
-  const rest = ['1', prefix, ...args];
+  const rest = [...keysOf(prefix), ...args];
   try {
     return await link.call(['EVALSHA', SHA, ...rest], prefix);
   } catch (/** @type {any} */ error) {

@@ -295,6 +295,8 @@ ignore_startup_parameters = extra_float_digits,options
   return proxy;
 }
 
+const redisCli = () => redisServer.replace(/-server$/, '-cli');
+
 /** A Redis server: a primary, or the replica of one. */
 class Redis {
   /** @type {import('node:child_process').ChildProcess | undefined} */
@@ -339,8 +341,7 @@ class Redis {
    * @returns {Promise<string[]>} the reply's lines
    */
   async call(...args) {
-    const program = redisServer.replace(/-server$/, '-cli');
-    const { stdout } = await run(program, ['-p', String(this.port), ...args]);
+    const { stdout } = await run(redisCli(), ['-p', String(this.port), ...args]);
     return stdout.replace(/\n$/, '').split('\n');
   }
 
@@ -369,6 +370,80 @@ async function startRedis({ primary, settings = [] } = {}) {
   running.add(server);
   await server.until(primary ? /master_link_status:up/ : /uptime_in_seconds:([4-9]|\d\d)/);
   return server;
+}
+
+/** Three primaries of a cluster, each with a third of the slots. */
+class RedisCluster {
+  /** @type {Redis[]} */
+  nodes = [];
+
+  async begin() {
+    const start = async () => {
+      // By default its bus is at the port + 10,000, which not every port has.
+      const bus = String(await freePort());
+      return startRedis({ settings: ['--cluster-enabled', 'yes', '--cluster-port', bus] });
+    };
+    this.nodes = await Promise.all([start(), start(), start()]);
+    const addresses = this.nodes.map(({ port }) => `127.0.0.1:${port}`);
+    await run(redisCli(), ['--cluster', 'create', ...addresses, '--cluster-yes']);
+  }
+
+  get port() {
+    return this.nodes[0].port;
+  }
+
+  /**
+   * @param {string} key
+   * @returns {Promise<{ slot: string, owner: Redis }>} where it is
+   */
+  async find(key) {
+    const [slot] = await this.nodes[0].call('CLUSTER', 'KEYSLOT', key);
+    for (const owner of this.nodes) {
+      const [, ...ranges] = await ownedBy(owner);
+      const isThere = ranges.some((range) => {
+        const [first, last = first] = range.split('-').map(Number);
+        return first <= Number(slot) && Number(slot) <= last;
+      });
+      if (isThere) return { slot, owner };
+    }
+    throw new Error(`no node has the slot ${slot}`);
+  }
+
+  /**
+   * Moves the slot of a key to another node, as `redis-cli --cluster reshard` does.
+   * @param {string} key
+   * @param {() => Promise<unknown>} meanwhile what happens before its keys are moved
+   */
+  async move(key, meanwhile) {
+    const { owner, slot } = await this.find(key);
+    const [other] = this.nodes.filter((node) => node !== owner);
+    const set = (node, ...how) => node.call('CLUSTER', 'SETSLOT', slot, ...how);
+    const [[from], [to]] = [await owner.call('CLUSTER', 'MYID'), await other.call('CLUSTER', 'MYID')];
+    await set(other, 'IMPORTING', from);
+    await set(owner, 'MIGRATING', to);
+    await meanwhile();
+    const keys = await owner.call('CLUSTER', 'GETKEYSINSLOT', slot, '100');
+    const at = ['127.0.0.1', String(other.port), '', '0', '5000', 'KEYS'];
+    assert.deepEqual(await owner.call('MIGRATE', ...at, ...keys), ['OK']);
+    for (const node of [other, ...this.nodes]) await set(node, 'NODE', to);
+  }
+}
+
+/** Its id, and the ranges of slots that it has. */
+async function ownedBy(node) {
+  const lines = await node.call('CLUSTER', 'NODES');
+  const own = lines.find((line) => line.includes('myself')).split(' ');
+  return [own[0], ...own.slice(8)];
+}
+
+/** @returns {Promise<RedisCluster>} one that serves */
+async function startRedisCluster() {
+  const cluster = new RedisCluster();
+  await cluster.begin();
+  for (const node of cluster.nodes) {
+    while (!(await node.call('CLUSTER', 'INFO')).join().includes('cluster_state:ok'));
+  }
+  return cluster;
 }
 
 /** Members of an etcd: each has a `port`, and may be stopped, started again, halted. */
@@ -482,6 +557,7 @@ module.exports = {
   startPgbouncer,
   startPostgres,
   startRedis,
+  startRedisCluster,
   startStandby,
   stopAll,
 };
