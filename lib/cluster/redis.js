@@ -116,7 +116,10 @@ class RedisAdapter {
   constructor(bucket, { client, shards = 1, strict = false, failover }) {
     const kind = kindOf(client);
     if (kind === undefined) {
-      throw new TypeError("The 'client' option is not a client of node-redis or ioredis.");
+      throw new TypeError(
+        "The 'client' option is not a client of node-redis (createClient, createCluster) or " +
+          'ioredis (Redis, also by Sentinel; Cluster).',
+      );
     }
     if (!Number.isInteger(shards) || shards < 1 || shards > 64) {
       throw new TypeError("The 'shards' option is not a whole number from 1 to 64.");

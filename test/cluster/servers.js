@@ -295,6 +295,30 @@ ignore_startup_parameters = extra_float_digits,options
   return proxy;
 }
 
+/**
+ * A Redis Sentinel that watches a primary, `main`, and promotes a replica of it soon.
+ * @param {{ port: number }} primary
+ * @returns {Promise<{ port: number, stop: () => Promise<void> }>} one that knows a replica
+ */
+async function startSentinel(primary) {
+  const port = await freePort();
+  const file = path.join(newFolder(), 'sentinel.conf');
+  fs.writeFileSync(
+    file,
+    `port ${port}
+bind 127.0.0.1
+sentinel monitor main 127.0.0.1 ${primary.port} 1
+sentinel down-after-milliseconds main 300
+sentinel failover-timeout main 2000
+`,
+  );
+  if (user.uid !== undefined) fs.chownSync(file, user.uid, user.gid);
+  const child = await launch(redisServer, [file, '--sentinel'], /\+slave /);
+  const sentinel = { port, stop: () => end(child) };
+  running.add(sentinel);
+  return sentinel;
+}
+
 const redisCli = () => redisServer.replace(/-server$/, '-cli');
 
 /** A Redis server: a primary, or the replica of one. */
@@ -558,6 +582,7 @@ module.exports = {
   startPostgres,
   startRedis,
   startRedisCluster,
+  startSentinel,
   startStandby,
   stopAll,
 };
