@@ -494,7 +494,9 @@ describe('Redis', { skip: lacks.redis, timeout: 300_000 }, () => {
           rejectsWith(clientBy(make)({ bucket, port }), 'ERR_WEB_LOCKS_UNREACHABLE'),
         );
         const b = await clientBy(make)({ bucket, port });
-        assert.deepEqual(await b.answers(request('name', { kind: 'ifAvailable' })), ['unavailable']);
+        assert.deepEqual(await b.answers(request('name', { kind: 'ifAvailable' })), [
+          'unavailable',
+        ]);
         await a.adapter.hello();
         const { grantsIn, mine } = await a.adapter.renew();
         assert.deepEqual([...mine], [[held.ref, token]]);

@@ -36,6 +36,15 @@ const redisProgram = () =>
     (file) => fs.existsSync(file),
   );
 
+/** @returns {boolean} */
+const hasOpenssl = () => {
+  try {
+    return Boolean(execFileSync('openssl', ['version'], { stdio: 'pipe' }));
+  } catch {
+    return false;
+  }
+};
+
 const bin = postgresFolder();
 const pgbouncer = pgbouncerProgram();
 const redisServer = redisProgram();
@@ -47,6 +56,7 @@ const lacks = {
   pgbouncer: bin && pgbouncer ? false : 'pgbouncer is not installed (Debian: pgbouncer)',
   redis: redisServer ? false : 'Redis is not installed (Debian: redis-server)',
   etcd: etcd ? false : 'etcd is not installed (Debian: etcd-server)',
+  openssl: hasOpenssl() ? false : 'openssl is not installed (Debian: openssl)',
 };
 
 /** What children run as: not root. */
@@ -442,7 +452,10 @@ class RedisCluster {
     const { owner, slot } = await this.find(key);
     const [other] = this.nodes.filter((node) => node !== owner);
     const set = (node, ...how) => node.call('CLUSTER', 'SETSLOT', slot, ...how);
-    const [[from], [to]] = [await owner.call('CLUSTER', 'MYID'), await other.call('CLUSTER', 'MYID')];
+    const [[from], [to]] = [
+      await owner.call('CLUSTER', 'MYID'),
+      await other.call('CLUSTER', 'MYID'),
+    ];
     await set(other, 'IMPORTING', from);
     await set(owner, 'MIGRATING', to);
     await meanwhile();
@@ -470,18 +483,34 @@ async function startRedisCluster() {
   return cluster;
 }
 
+/**
+ * Makes a certificate of this machine, for servers and clients, which is its own authority.
+ * @returns {Promise<{ certFile: string, keyFile: string, cert: Buffer, key: Buffer }>}
+ */
+async function makeCertificate() {
+  const folder = newFolder();
+  const [certFile, keyFile] = [path.join(folder, 'cert.pem'), path.join(folder, 'key.pem')];
+  const kind = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+  const who = ['-days', '2', '-subj', '/CN=web-locks', '-addext', 'subjectAltName=IP:127.0.0.1'];
+  await run('openssl', ['req', ...kind, ...who, '-keyout', keyFile, '-out', certFile], user);
+  const [cert, key] = [fs.readFileSync(certFile), fs.readFileSync(keyFile)];
+  return { certFile, keyFile, cert, key };
+}
+
 /** Members of an etcd: each has a `port`, and may be stopped, started again, halted. */
 class Etcd {
   members = [];
   #options;
+  #scheme;
 
   /** @param {string[]} options of the program */
   constructor(options) {
     this.#options = options;
+    this.#scheme = options.some((option) => option.startsWith('--cert-file')) ? 'https' : 'http';
   }
 
   get endpoints() {
-    return this.members.map(({ port }) => `http://127.0.0.1:${port}`);
+    return this.members.map(({ port }) => `${this.#scheme}://127.0.0.1:${port}`);
   }
 
   get port() {
@@ -508,11 +537,12 @@ class Etcd {
     const url = (at) => `http://127.0.0.1:${at}`;
     const names = this.members.map((other, i) => `m${i}=${url(other.peer)}`);
     const own = `m${this.members.indexOf(member)}`;
+    const ofClients = `${this.#scheme}://127.0.0.1:${port}`;
     const given = [
       ['name', own],
       ['data-dir', path.join(folder, 'data')],
-      ['listen-client-urls', url(port)],
-      ['advertise-client-urls', url(port)],
+      ['listen-client-urls', ofClients],
+      ['advertise-client-urls', ofClients],
       ['listen-peer-urls', url(peer)],
       ['initial-advertise-peer-urls', url(peer)],
       ['initial-cluster', names.join(',')],
@@ -577,6 +607,7 @@ async function stopAll() {
 module.exports = {
   freePort,
   lacks,
+  makeCertificate,
   startEtcd,
   startPgbouncer,
   startPostgres,
