@@ -90,6 +90,8 @@ class RedisAdapter {
   #link;
   /** One that is not ready yet. @type {OpenLink | undefined} */
   #making;
+  /** Of calls that had none, and in which turn they were made. @type {Map<OpenLink, number>} */
+  #others = new Map();
   /** Its number in the session, in each shard. @type {string[]} */
   #numbers = [];
   /** The session that `open` started last; '' for none. */
@@ -273,6 +275,7 @@ class RedisAdapter {
   async dispose() {
     this.events = noEvents;
     this.#replace();
+    for (const link of this.#others.keys()) link.drop();
   }
 
   /** Ends the connection there is, or is being made. Returns the turn that begins. */
@@ -281,6 +284,8 @@ class RedisAdapter {
     this.#link = undefined;
     this.#making?.drop();
     this.#making = undefined;
+    // Those of the last turn may have something to do yet; a client of a cluster may try for ever.
+    for (const [link, turn] of this.#others) if (turn < this.#turn) link.drop();
     return ++this.#turn;
   }
 
@@ -426,10 +431,12 @@ class RedisAdapter {
       }
     }
     const link = new Link(this.#client, this.#kind);
+    this.#others.set(link, this.#turn);
     try {
       await link.open(new Map());
       return await work(link);
     } finally {
+      this.#others.delete(link);
       link.drop();
     }
   }

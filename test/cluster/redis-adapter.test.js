@@ -3,6 +3,8 @@
 /** The adapter of Redis against the contract, at a real server, with clients of all kinds. */
 
 const assert = require('node:assert/strict');
+const { once } = require('node:events');
+const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 
 const { RedisAdapter } = require('../../lib/cluster/redis.js');
@@ -503,6 +505,20 @@ describe('Redis', { skip: lacks.redis, timeout: 300_000 }, () => {
         assert.ok(grantsIn > 0, 'it is another server');
       });
     }
+  });
+
+  test('a bucket of a cluster whose node is gone keeps no process alive when it is closed', async () => {
+    const cluster = await startingCluster;
+    const { fork } = require('node:child_process');
+    const program = path.join(__dirname, 'cluster-user.js');
+    const { owner } = await cluster.find(P);
+    const users = Object.keys(clusterClients).map((kind) =>
+      fork(program, [kind, String(cluster.port), 'bucket'], { timeout: 30_000 }),
+    );
+    await Promise.all(users.map((user) => once(user, 'message')));
+    const ends = Promise.all(users.map((user) => once(user, 'exit')));
+    await owner.crash();
+    for (const [code] of await ends) assert.equal(code, 0);
   });
 
   describe('what can be wrong', () => {
