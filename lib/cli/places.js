@@ -55,7 +55,7 @@ class Place {
       if (answer === LATE) throw await this.#notReached(Number(patience));
       this.#wasReached = true;
     } catch (/** @type {any} */ error) {
-      if (error?.code === 'ERR_WEB_LOCKS_UNREACHABLE') throw noAnswer(this.#ttl, error.cause);
+      if (isLate(error)) throw noAnswer(this.#ttl, error.cause);
       throw unreachable(error);
     }
   }
@@ -110,6 +110,12 @@ async function within(promise, patience) {
     over.abort();
   }
 }
+
+/**
+ * @param {any} error of `ready`
+ * @returns {boolean} whether it was late, and has the code of what went wrong meanwhile
+ */
+const isLate = ({ cause, code }) => code === 'ERR_WEB_LOCKS_UNREACHABLE' || code === cause?.code;
 
 /**
  * @param {number} patience milliseconds that are over

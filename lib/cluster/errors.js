@@ -7,15 +7,24 @@ const { plainError } = require('../platform/errors.js');
 /** Those that are made here: they say no more than that there was no answer. */
 const made = new WeakSet();
 
+/** What users have no use for: it is about a session, or a connection, that is replaced. */
+const INTERNAL = ['ERR_WEB_LOCKS_SESSION_DEAD', 'ERR_WEB_LOCKS_STALE'];
+
+/** @param {any} cause */
+const isTelling = (cause) =>
+  String(cause?.code).startsWith('ERR_WEB_LOCKS_') && !INTERNAL.includes(cause.code);
+
 /**
- * The server did not answer in time. What waits goes on waiting.
+ * There was no answer in time. What waits goes on waiting. Its code is that of its cause, which
+ * tells what to do, if that has one of ours.
  * @param {string} what was wanted
  * @param {any} cause the last error that tells why, if there was one
  */
 function unreachableError(what, cause) {
   const why = cause === undefined ? 'the lock server does not answer.' : (cause?.message ?? cause);
   const options = cause === undefined ? undefined : { cause };
-  const error = plainError(`${what}: ${why}`, 'ERR_WEB_LOCKS_UNREACHABLE', options);
+  const code = isTelling(cause) ? cause.code : 'ERR_WEB_LOCKS_UNREACHABLE';
+  const error = plainError(`${what}: ${why}`, code, options);
   made.add(error);
   return error;
 }

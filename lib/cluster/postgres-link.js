@@ -23,7 +23,7 @@ const {
  * to come before, in milliseconds.
  */
 const PROBE_MS = 2_000;
-/** How long the pool may take to give a client, while all are in use, in milliseconds. */
+/** How long the pool may take at most to give a client, while all are in use, in milliseconds. */
 const PATIENCE_MS = 5_000;
 
 /** After so long another client is asked for, in milliseconds. */
@@ -85,15 +85,16 @@ class Link {
    * @param {Pool} pool of its client
    * @param {string} session
    * @param {number} ttl milliseconds
+   * @param {number} time milliseconds in which it is wanted
    * @param {string} then a statement that is run last
    * @returns {Promise<any>} the statement's result
    */
-  async open(pool, session, ttl, then) {
+  async open(pool, session, ttl, time, then) {
     const listen = `LISTEN wl_${session}`;
     const { isPooled } = await this.#examine();
     if (isPooled) {
       await this.run(listen);
-      await this.#probe(pool, session, Math.min(PROBE_MS, ttl / 4));
+      await this.#probe(pool, session, time, Math.min(PROBE_MS, ttl / 4));
     }
     // One message, one transaction: not of the kind that is the default afterwards.
     const begin = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE';
@@ -118,9 +119,10 @@ class Link {
    * Rejects if nothing arrives that another client tells the session.
    * @param {Pool} pool
    * @param {string} session
-   * @param {number} patience milliseconds
+   * @param {number} time milliseconds that the pool has
+   * @param {number} patience milliseconds that the notification has
    */
-  async #probe(pool, session, patience) {
+  async #probe(pool, session, time, patience) {
     /** @type {NodeJS.Timeout | undefined} */
     let timer;
     const before = this.onNotification;
@@ -129,7 +131,8 @@ class Link {
       this.onNotification = resolve;
     });
     try {
-      await within(pool, pool.query(`NOTIFY wl_${session}, 'probe'`));
+      const isFull = isFullyUsed(pool);
+      await within(pool, pool.query(`NOTIFY wl_${session}, 'probe'`), time, () => isFull);
       await this.run('SELECT');
       const late = new Promise((_, reject) => {
         timer = setTimeout(() => reject(noNotifyError()), patience);
@@ -230,18 +233,27 @@ const settings = (ttl) => `
 
 /**
  * @param {Pool} pool
- * @param {Promise<any>} promise of something that needs a client of the pool
- * @returns {Promise<any>} as that one; rejects if all clients stay in use
+ * @returns {boolean} whether who asks for a client waits until somebody releases one
  */
-async function within(pool, promise) {
+const isFullyUsed = ({ idleCount, options, totalCount }) =>
+  idleCount === 0 && Number(totalCount) >= Number(options?.max);
+
+/**
+ * @param {Pool} pool
+ * @param {Promise<any>} promise of something that needs a client of the pool
+ * @param {number} time milliseconds in which it is wanted
+ * @param {() => boolean} isQueued whether it waits until somebody releases one
+ * @returns {Promise<any>} as that one; rejects, while there is some time left, if all clients stay
+ *   in use
+ */
+async function within(pool, promise, time, isQueued) {
   /** @type {NodeJS.Timeout | undefined} */
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => {
-      const { idleCount, options, totalCount } = pool;
-      if (idleCount === 0 && Number(totalCount) >= Number(options?.max))
-        reject(exhaustedError(pool));
-    }, PATIENCE_MS);
+    const look = () => {
+      if (isQueued() && isFullyUsed(pool)) reject(exhaustedError(pool));
+    };
+    timer = setTimeout(look, Math.min(PATIENCE_MS, 0.8 * time));
     timer.unref();
   });
   try {
@@ -261,7 +273,7 @@ class Source {
   #schema;
   /** Who wants the client that is under way. @type {((client: any) => void) | undefined} */
   #wanted;
-  /** @type {{ promise: Promise<any>, since: number } | undefined} */
+  /** @type {{ promise: Promise<any>, since: number, isQueued: boolean } | undefined} */
   #pending;
   /** Clients that were asked for and have not come. */
   #count = 0;
@@ -277,15 +289,17 @@ class Source {
   }
 
   /**
+   * @param {number} time milliseconds in which it is wanted
    * @returns {Promise<any>} a client. An earlier call that has none yet gets none
    */
-  async take() {
+  async take(time) {
     const pool = this.#pool;
     if (pool.ending || pool.ended) throw endedPoolError();
     this.cancel();
     const turn = this.#turn;
     try {
-      return await within(pool, this.#ask());
+      const asked = this.#ask();
+      return await within(pool, asked, time, () => this.#pending?.isQueued === true);
     } catch (error) {
       if (turn === this.#turn) this.cancel();
       throw explain(error, this.#schema);
@@ -301,8 +315,10 @@ class Source {
   /** @returns {Promise<any>} */
   #ask() {
     const now = performance.now();
+    const isFull = isFullyUsed(this.#pool);
     const isLate = this.#pending && now - this.#pending.since > LATE_MS && this.#count < MOST;
-    if (!this.#pending || isLate) this.#connect(now);
+    // One that is queued behind those that are late would not come sooner.
+    if (!this.#pending || (isLate && !isFull)) this.#connect(now, isFull);
     const { promise } = /** @type {{ promise: Promise<any> }} */ (this.#pending);
     return new Promise((resolve, reject) => {
       this.#wanted = resolve;
@@ -310,9 +326,12 @@ class Source {
     });
   }
 
-  /** @param {number} since */
-  #connect(since) {
-    const pending = { promise: this.#pool.connect(), since };
+  /**
+   * @param {number} since
+   * @param {boolean} isQueued
+   */
+  #connect(since, isQueued) {
+    const pending = { promise: this.#pool.connect(), since, isQueued };
     this.#pending = pending;
     this.#count++;
     const done = () => {

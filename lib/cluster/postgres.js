@@ -126,9 +126,9 @@ class PostgresAdapter {
   async open(info, ttl) {
     const session = newSession();
     const turn = this.#replace();
-    const link = await this.#connect(turn);
+    const link = await this.#connect(turn, ttl);
     try {
-      await link.open(this.#pool, session, ttl, 'SELECT');
+      await link.open(this.#pool, session, ttl, ttl, 'SELECT');
       if (!this.#isPrepared) await this.#prepare(link);
       const { rows } = await link.run({
         text: `SELECT ${this.#schema}.open($1, $2, $3, $4) AS ttl`,
@@ -145,11 +145,13 @@ class PostgresAdapter {
 
   async hello() {
     const session = this.#session;
+    // So long a session waits for it.
+    const time = this.#ttl / 4;
     const turn = this.#replace();
-    const link = await this.#connect(turn);
+    const link = await this.#connect(turn, time);
     try {
       const statement = `SELECT ${this.#schema}.hello(${session}) AS number`;
-      const { rows } = await link.open(this.#pool, session, this.#ttl, statement);
+      const { rows } = await link.open(this.#pool, session, this.#ttl, time, statement);
       if (rows[0].number === null) throw deadError();
       this.#keep(turn, link, session, Number(rows[0].number), this.#ttl);
     } catch (error) {
@@ -315,9 +317,12 @@ class PostgresAdapter {
     return ++this.#turn;
   }
 
-  /** @param {number} turn */
-  async #connect(turn) {
-    const link = new Link(await this.#source.take(), this.#schema);
+  /**
+   * @param {number} turn
+   * @param {number} time milliseconds in which it is wanted
+   */
+  async #connect(turn, time) {
+    const link = new Link(await this.#source.take(time), this.#schema);
     if (turn !== this.#turn) {
       link.drop();
       throw staleError();

@@ -97,7 +97,9 @@ const KINDS = {
 
   'node-redis cluster': {
     isCluster: true,
-    duplicate: (/** @type {any} */ client) => client.duplicate(),
+    // Otherwise it would connect to all nodes: it would not be there while one of them is not, and
+    // one that is ended meanwhile would go on trying, and keep the process alive.
+    duplicate: (/** @type {any} */ client) => client.duplicate({ minimizeConnections: true }),
     connect: async (/** @type {any} */ client) => {
       await client.connect();
     },
@@ -194,6 +196,8 @@ class Link {
       const clients = this.#ear === this.#client ? [this.#client] : [this.#client, this.#ear];
       await Promise.all(clients.map((client) => this.#kind.connect(client)));
       for (const [channel, hear] of channels) {
+        // Dropped meanwhile: a client of a cluster would begin anew, and go on by itself.
+        if (this.#isDown) return;
         await this.#kind.subscribe(this.#ear, channel, (message) => {
           if (!this.#isDown) hear(message);
         });

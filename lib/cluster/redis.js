@@ -90,6 +90,8 @@ class RedisAdapter {
   #link;
   /** One that is not ready yet. @type {OpenLink | undefined} */
   #making;
+  /** Of calls that had none, and in which turn they were made. @type {Map<OpenLink, number>} */
+  #others = new Map();
   /** Its number in the session, in each shard. @type {string[]} */
   #numbers = [];
   /** The session that `open` started last; '' for none. */
@@ -116,7 +118,10 @@ class RedisAdapter {
   constructor(bucket, { client, shards = 1, strict = false, failover }) {
     const kind = kindOf(client);
     if (kind === undefined) {
-      throw new TypeError("The 'client' option is not a client of node-redis or ioredis.");
+      throw new TypeError(
+        "The 'client' option is not a client of node-redis (createClient, createCluster) or " +
+          'ioredis (Redis, also by Sentinel; Cluster).',
+      );
     }
     if (!Number.isInteger(shards) || shards < 1 || shards > 64) {
       throw new TypeError("The 'shards' option is not a whole number from 1 to 64.");
@@ -270,6 +275,7 @@ class RedisAdapter {
   async dispose() {
     this.events = noEvents;
     this.#replace();
+    for (const link of this.#others.keys()) link.drop();
   }
 
   /** Ends the connection there is, or is being made. Returns the turn that begins. */
@@ -278,6 +284,8 @@ class RedisAdapter {
     this.#link = undefined;
     this.#making?.drop();
     this.#making = undefined;
+    // Those of the last turn may have something to do yet; a client of a cluster may try for ever.
+    for (const [link, turn] of this.#others) if (turn < this.#turn) link.drop();
     return ++this.#turn;
   }
 
@@ -423,14 +431,24 @@ class RedisAdapter {
       }
     }
     const link = new Link(this.#client, this.#kind);
+    this.#others.set(link, this.#turn);
     try {
       await link.open(new Map());
       return await work(link);
     } finally {
+      this.#others.delete(link);
       link.drop();
     }
   }
 }
+
+/**
+ * What a cluster looks at to find the node: a key that is never there, and one that is always there
+ * once a bucket was opened. While the slot of both is moved to another node neither node has both, so
+ * none runs the script (TRYAGAIN), which would miss at one what is still, or already, at the other.
+ * @param {string} prefix
+ */
+const keysOf = (prefix) => ['2', prefix, `${prefix}:m`];
 
 /**
  * Runs the script.
@@ -440,7 +458,7 @@ class RedisAdapter {
  * @returns {Promise<any>}
  */
 async function run(link, prefix, args) {
-  const rest = ['1', prefix, ...args];
+  const rest = [...keysOf(prefix), ...args];
   try {
     return await link.call(['EVALSHA', SHA, ...rest], prefix);
   } catch (/** @type {any} */ error) {

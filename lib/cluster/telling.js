@@ -57,10 +57,16 @@ class Telling {
 
   /** @param {boolean} fromEvents */
   #tellNews(fromEvents) {
-    while (this.#losses.length > 0) {
-      this.#tellOne(this.#losses, fromEvents, (lock) => lock.lose(fromEvents));
+    for (;;) {
+      // Who hears of a change may close, and lose what is held.
+      if (this.#losses.length > 0) {
+        this.#tellOne(this.#losses, fromEvents, (lock) => lock.lose(fromEvents));
+      } else if (this.#changes.length > 0) {
+        this.#tellOne(this.#changes, fromEvents, (tell) => tell());
+      } else {
+        return;
+      }
     }
-    while (this.#changes.length > 0) this.#tellOne(this.#changes, fromEvents, (tell) => tell());
   }
 
   /**

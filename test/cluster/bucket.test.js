@@ -81,6 +81,22 @@ test('a bucket tells what becomes of its session', async (t) => {
   await bucket.close();
 });
 
+test('who closes a bucket when it is suspect hears of his lock at once', async (t) => {
+  const keepsAlive = setInterval(() => {}, 60_000);
+  t.after(() => clearInterval(keepsAlive));
+  const { bucket, network } = openBucket(newServer());
+  const { lock, released } = await hold(bucket.locks, 'a');
+  const told = assert.rejects(released, { name: 'AbortError', reason: 'closed' });
+  let closed;
+  bucket.addEventListener('suspect', () => {
+    closed = bucket.close();
+  });
+  network.cut();
+  await told;
+  assert.equal(lock.held, false);
+  await closed;
+});
+
 test('the label of a bucket is that of requests without one', async () => {
   const { bucket } = openBucket(newServer(), 'shop', { label: 'the shop' });
   const held = await hold(bucket.locks, 'a');

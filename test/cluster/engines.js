@@ -18,9 +18,10 @@ const engines = {
   },
 
   redis({ bucket, config: { kind, port }, strict }) {
-    const { clients } = require('./redis-clients.js');
+    const { clients, sentinelClients } = require('./redis-clients.js');
     const { RedisAdapter } = require('../../lib/cluster/redis.js');
-    return { adapter: new RedisAdapter(bucket, { client: clients[kind](port), strict }) };
+    const client = { ...clients, ...sentinelClients }[kind](port);
+    return { adapter: new RedisAdapter(bucket, { client, strict }) };
   },
 
   etcd({ bucket, config: { endpoints } }) {

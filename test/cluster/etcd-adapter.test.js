@@ -8,7 +8,7 @@ const { after, before, describe, test } = require('node:test');
 const { EtcdAdapter } = require('../../lib/cluster/etcd.js');
 const { TTL, clientOf, contract, disposeAfterEach, done, end } = require('./contract.js');
 const { fresh, rejectsWith, request, shared } = require('./contract.js');
-const { lacks, startEtcd, stopAll } = require('./servers.js');
+const { lacks, makeCertificate, startEtcd, stopAll } = require('./servers.js');
 
 /** @type {Awaited<ReturnType<typeof startEtcd>>} */
 let server;
@@ -25,6 +25,14 @@ const expire = (session) => server.call('lease/revoke', { ID: session });
 /** How many keys there are of a session. */
 const left = async (session) =>
   (await server.call('lease/timetolive', { ID: session, keys: true })).keys?.length ?? 0;
+
+/** The class of undici, as its package has it: Node.js keeps one for its own `fetch`. */
+async function undiciAgent() {
+  await fetch('data:,');
+  const symbols = Object.getOwnPropertySymbols(globalThis);
+  const dispatchers = symbols.map((symbol) => globalThis[symbol]);
+  return dispatchers.find((it) => it?.constructor?.name === 'Agent').constructor;
+}
 
 const base64 = (text) => Buffer.from(text).toString('base64');
 
@@ -219,6 +227,35 @@ describe('etcd', { skip: lacks.etcd, timeout: 120_000 }, () => {
       assert.equal(adapter.classify(error), 'fatal');
       return true;
     });
+  });
+
+  test('the dispatcher of a fetch brings certificates', { skip: lacks.openssl }, async () => {
+    const { cert, certFile, key, keyFile } = await makeCertificate();
+    const files = [`--cert-file=${certFile}`, `--key-file=${keyFile}`];
+    const own = await startEtcd(1, [
+      ...files,
+      '--client-cert-auth',
+      `--trusted-ca-file=${certFile}`,
+    ]);
+    const { endpoints } = own;
+    const Agent = await undiciAgent();
+    const dispatchedBy = (connect) => {
+      const dispatcher = new Agent({ connect });
+      return (url, options) => fetch(url, { ...options, dispatcher });
+    };
+    await assert.rejects(client({ endpoints }), {
+      code: 'ERR_WEB_LOCKS_UNREACHABLE',
+      message: /self-signed certificate/,
+    });
+    const anonymous = client({ endpoints, fetch: dispatchedBy({ ca: cert }) });
+    await rejectsWith(anonymous, 'ERR_WEB_LOCKS_UNREACHABLE');
+    const known = { endpoints, fetch: dispatchedBy({ ca: cert, cert, key }) };
+    const [a, b] = [await client(known), await client(known)];
+    const [one, two] = [request('name'), request('name')];
+    assert.deepEqual(await a.answers(one), ['granted']);
+    assert.deepEqual(await b.answers(two), ['queued']);
+    await a.answers(end(one));
+    assert.equal((await b.next()).granted, two.ref);
   });
 
   test('user and password are needed where etcd wants them, and a token that is over is renewed', async () => {

@@ -3,12 +3,14 @@
 /** The adapter of PostgreSQL against the contract, at a real server. */
 
 const assert = require('node:assert/strict');
+const { once } = require('node:events');
 const { after, before, describe, test } = require('node:test');
 
 const { PostgresAdapter, scriptOf } = require('../../lib/cluster/postgres.js');
 const { openBucket } = require('../../lib/postgres.js');
 const { TTL, clientOf, contract, disposeAfterEach, done, end, fresh, rejectsWith, request } =
   require('./contract.js');
+const { FaultyProxy } = require('./proxy.js');
 const { lacks, startPgbouncer, startPostgres, startStandby, stopAll } = require('./servers.js');
 
 const pg = require('pg');
@@ -456,6 +458,47 @@ describe('PostgreSQL', { skip: lacks.postgres, timeout: 120_000 }, () => {
       for (const one of taken) one.release();
       const a = await client({ pool: busy });
       assert.deepEqual(await a.answers(request(fresh())), ['granted']);
+    });
+
+    test('so does ready of a bucket', async () => {
+      const busy = poolOf({ max: 2 });
+      const taken = [await busy.connect(), await busy.connect()];
+      const bucket = openBucket('bucket', { pool: busy, ttl: TTL });
+      await assert.rejects(bucket.ready, {
+        code: 'ERR_WEB_LOCKS_POOL_EXHAUSTED',
+        message: /All 2 clients/,
+      });
+      for (const one of taken) one.release();
+      await bucket.ready;
+      await bucket.close();
+    });
+
+    test('a bucket whose pool has no client left to connect anew says so', async () => {
+      const busy = poolOf({ max: 2, application_name: 'busy' });
+      const bucket = openBucket('bucket', { pool: busy, ttl: TTL });
+      await bucket.ready;
+      const lost = once(bucket, 'lost');
+      const taken = await busy.connect();
+      const next = busy.connect();
+      await taken.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE application_name = 'busy' AND pid <> pg_backend_pid()`);
+      const [{ cause }] = await lost;
+      for (const one of [taken, await next]) one.release();
+      await bucket.close();
+      assert.equal(cause.code, 'ERR_WEB_LOCKS_POOL_EXHAUSTED');
+    });
+
+    test('a server that lets connect and says nothing is not a pool in full use', async () => {
+      const proxy = await FaultyProxy.open(server.port);
+      proxy.stall();
+      const stalled = poolOf({ max: 2, port: proxy.port });
+      const bucket = openBucket('bucket', { pool: stalled, ttl: TTL });
+      for (let attempt = 0; attempt < 2; attempt++) {
+        await rejectsWith(bucket.ready, 'ERR_WEB_LOCKS_UNREACHABLE');
+      }
+      proxy.refuse();
+      await bucket.close();
+      await proxy.close();
     });
 
     test('a pool that was ended says so', async () => {

@@ -3,6 +3,8 @@
 /** The adapter of Redis against the contract, at a real server, with clients of all kinds. */
 
 const assert = require('node:assert/strict');
+const { once } = require('node:events');
+const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 
 const { RedisAdapter } = require('../../lib/cluster/redis.js');
@@ -20,10 +22,12 @@ const {
 } = require('./contract.js');
 const { FaultyProxy } = require('./proxy.js');
 const { clients, clusterClients } = require('./redis-clients.js');
-const { lacks, startRedis, stopAll } = require('./servers.js');
+const { lacks, startRedis, startRedisCluster, stopAll } = require('./servers.js');
 
 /** @type {Awaited<ReturnType<typeof startRedis>>} */
 let server;
+/** @type {ReturnType<typeof startRedisCluster>} */
+let startingCluster;
 const any = clients.ioredis;
 
 /** What makes an adapter of a kind of client, and a session of it. */
@@ -53,6 +57,7 @@ describe('Redis', { skip: lacks.redis, timeout: 300_000 }, () => {
   const alive = setInterval(() => {}, 60_000);
 
   before(async () => {
+    startingCluster = startRedisCluster();
     server = await startRedis();
   });
 
@@ -447,41 +452,73 @@ describe('Redis', { skip: lacks.redis, timeout: 300_000 }, () => {
   });
 
   describe('a cluster', () => {
-    let node;
+    /** @type {Awaited<ReturnType<typeof startRedisCluster>>} */
+    let cluster;
     before(async () => {
-      node = await startRedis({
-        settings: ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'],
-      });
-      await node.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
-      await node.until(/cluster_enabled:1/);
-      while (!(await node.call('CLUSTER', 'INFO')).join().includes('cluster_state:ok'));
+      cluster = await startingCluster;
     });
 
     test('a client of one server is refused', async () => {
-      // One that is at the wrong node, as far as the client can tell.
-      const { explain } = require('../../lib/cluster/redis-errors.js');
-      assert.equal(explain(new Error('MOVED 7 127.0.0.1:7000')).code, 'ERR_WEB_LOCKS_CLUSTER');
+      const { owner } = await cluster.find(P);
+      const { port } = cluster.nodes.find((node) => node !== owner);
+      for (const make of Object.values(clients)) {
+        await rejectsWith(clientBy(make)({ port }), 'ERR_WEB_LOCKS_CLUSTER');
+      }
     });
 
     for (const [kind, make] of Object.entries(clusterClients)) {
-      test(`${kind}: locks in several slots, and their news`, async () => {
-        const options = { port: node.port, bucket: `cluster ${kind}`, shards: 3 };
+      test(`${kind}: locks in slots of several nodes, and their news`, async () => {
+        const options = { port: cluster.port, bucket: `cluster ${kind}`, shards: 8 };
         const [a, b] = [await clientBy(make)(options), await clientBy(make)(options)];
-        const names = Array.from({ length: 12 }, () => fresh());
+        for (const node of cluster.nodes) assert.notDeepEqual(await node.call('KEYS', '*:m'), ['']);
+        const names = Array.from({ length: 24 }, () => fresh());
         const [one, two] = [names.map((name) => request(name)), names.map((name) => request(name))];
         assert.deepEqual(new Set(await a.answers(...one)), new Set(['granted']));
         assert.deepEqual(new Set(await b.answers(...two)), new Set(['queued']));
         await a.answers(...one.map(end));
         const told = new Set();
-        while (told.size < 12) told.add((await b.next()).granted);
+        while (told.size < 24) told.add((await b.next()).granted);
         assert.deepEqual(told, new Set(two.map(({ ref }) => ref)));
-        assert.equal((await b.adapter.query()).length, 12);
+        assert.equal((await b.adapter.query()).length, 24);
         await b.adapter.hello();
         await b.answers(...two.map(end));
         await a.adapter.close(a.session);
         await b.adapter.close(b.session);
       });
+
+      test(`${kind}: a slot that is moved to another node keeps its locks`, async () => {
+        const [bucket, { port }] = [`moved ${kind}`, cluster];
+        const a = await clientBy(make)({ bucket, port }, 30_000);
+        const held = request('name');
+        const [{ token }] = await a.adapter.step([held]);
+        // While its keys are on the way, neither of the nodes knows all.
+        await cluster.move(`{wl:${bucket}}`, () =>
+          rejectsWith(clientBy(make)({ bucket, port }), 'ERR_WEB_LOCKS_UNREACHABLE'),
+        );
+        const b = await clientBy(make)({ bucket, port });
+        assert.deepEqual(await b.answers(request('name', { kind: 'ifAvailable' })), [
+          'unavailable',
+        ]);
+        await a.adapter.hello();
+        const { grantsIn, mine } = await a.adapter.renew();
+        assert.deepEqual([...mine], [[held.ref, token]]);
+        assert.ok(grantsIn > 0, 'it is another server');
+      });
     }
+  });
+
+  test('a bucket of a cluster whose node is gone keeps no process alive when it is closed', async () => {
+    const cluster = await startingCluster;
+    const { fork } = require('node:child_process');
+    const program = path.join(__dirname, 'cluster-user.js');
+    const { owner } = await cluster.find(P);
+    const users = Object.keys(clusterClients).map((kind) =>
+      fork(program, [kind, String(cluster.port), 'bucket'], { timeout: 30_000 }),
+    );
+    await Promise.all(users.map((user) => once(user, 'message')));
+    const ends = Promise.all(users.map((user) => once(user, 'exit')));
+    await owner.crash();
+    for (const [code] of await ends) assert.equal(code, 0);
   });
 
   describe('what can be wrong', () => {

@@ -10,8 +10,8 @@ const { now } = require('./actors.js');
 const { check } = require('./check.js');
 const { TTL, WITHIN, faults, judge, leftInTheEnd, stageOf, timeOf, wait } = require('./faults.js');
 const { FaultyProxy } = require('./proxy.js');
-const { clients } = require('./redis-clients.js');
-const { lacks, startRedis } = require('./servers.js');
+const { clients, sentinelClients } = require('./redis-clients.js');
+const { lacks, startRedis, startSentinel } = require('./servers.js');
 
 /** What is left at a server, of a bucket that was used: nothing but its hash, and marks. */
 const left = (server, stage) =>
@@ -19,7 +19,7 @@ const left = (server, stage) =>
     const all = await server.call('KEYS', `{wl:${stage.options.bucket}}*`);
     const keys = all.filter((key) => key && !/:[mkw]$/.test(key));
     const others = (await server.call('CLIENT', 'LIST')).filter(
-      (line) => /cmd=(eval|subscribe)/.test(line) && !/replica/.test(line),
+      (line) => /cmd=(eval|subscribe)/.test(line) && !/replica|name=sentinel/.test(line),
     );
     return { keys: keys.length, connections: others.length };
   });
@@ -128,6 +128,35 @@ describe('Redis, by several processes', { skip: lacks.redis, timeout: 900_000 },
       await replica.stop();
     });
   }
+
+  test('Sentinel promotes a replica that missed a grant: its holder is told before the next', async () => {
+    const primary = await engine.start();
+    const replication = await FaultyProxy.open(primary.port);
+    const replica = await startRedis({ primary: replication });
+    const { port } = await startSentinel(primary);
+    const stage = stageOf(engine, port, { ttl: 2 * TTL });
+    const [of6, of5] = Object.keys(sentinelClients);
+    const holder = await stage.actor({ config: { kind: of6, port } });
+    const waiter = await stage.actor({ config: { kind: of5, port } });
+    await primary.call('WAIT', '1', '5000');
+    replication.stall();
+    const held = holder.request('name');
+    await held.granted();
+    const next = waiter.request('name', {}, 10);
+    await next.asked();
+    stage.fault();
+    await primary.crash();
+    await held.settled();
+    await replica.until(/role:master/);
+    const from = now();
+    await next.settled();
+    await stage.close();
+    assert.match(reasonsOf(stage).join(), /^(failover|unreachable)$/);
+    assert.ok(timeOf(stage, 'granted', waiter) - from > TTL, 'a quarantine');
+    judge(stage, { within: 3 * WITHIN, left: await left(replica, stage) });
+    await replication.close();
+    await replica.stop();
+  });
 
   for (const kind of ['ioredis', 'node-redis']) {
     test(`a grant that falls into a cut of the wake connection is found: ${kind}`, async () => {

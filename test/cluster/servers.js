@@ -36,6 +36,15 @@ const redisProgram = () =>
     (file) => fs.existsSync(file),
   );
 
+/** @returns {boolean} */
+const hasOpenssl = () => {
+  try {
+    return Boolean(execFileSync('openssl', ['version'], { stdio: 'pipe' }));
+  } catch {
+    return false;
+  }
+};
+
 const bin = postgresFolder();
 const pgbouncer = pgbouncerProgram();
 const redisServer = redisProgram();
@@ -47,6 +56,7 @@ const lacks = {
   pgbouncer: bin && pgbouncer ? false : 'pgbouncer is not installed (Debian: pgbouncer)',
   redis: redisServer ? false : 'Redis is not installed (Debian: redis-server)',
   etcd: etcd ? false : 'etcd is not installed (Debian: etcd-server)',
+  openssl: hasOpenssl() ? false : 'openssl is not installed (Debian: openssl)',
 };
 
 /** What children run as: not root. */
@@ -295,6 +305,32 @@ ignore_startup_parameters = extra_float_digits,options
   return proxy;
 }
 
+/**
+ * A Redis Sentinel that watches a primary, `main`, and promotes a replica of it soon.
+ * @param {{ port: number }} primary
+ * @returns {Promise<{ port: number, stop: () => Promise<void> }>} one that knows a replica
+ */
+async function startSentinel(primary) {
+  const port = await freePort();
+  const file = path.join(newFolder(), 'sentinel.conf');
+  fs.writeFileSync(
+    file,
+    `port ${port}
+bind 127.0.0.1
+sentinel monitor main 127.0.0.1 ${primary.port} 1
+sentinel down-after-milliseconds main 300
+sentinel failover-timeout main 2000
+`,
+  );
+  if (user.uid !== undefined) fs.chownSync(file, user.uid, user.gid);
+  const child = await launch(redisServer, [file, '--sentinel'], /\+slave /);
+  const sentinel = { port, stop: () => end(child) };
+  running.add(sentinel);
+  return sentinel;
+}
+
+const redisCli = () => redisServer.replace(/-server$/, '-cli');
+
 /** A Redis server: a primary, or the replica of one. */
 class Redis {
   /** @type {import('node:child_process').ChildProcess | undefined} */
@@ -339,8 +375,7 @@ class Redis {
    * @returns {Promise<string[]>} the reply's lines
    */
   async call(...args) {
-    const program = redisServer.replace(/-server$/, '-cli');
-    const { stdout } = await run(program, ['-p', String(this.port), ...args]);
+    const { stdout } = await run(redisCli(), ['-p', String(this.port), ...args]);
     return stdout.replace(/\n$/, '').split('\n');
   }
 
@@ -371,18 +406,111 @@ async function startRedis({ primary, settings = [] } = {}) {
   return server;
 }
 
+/** Three primaries of a cluster, each with a third of the slots. */
+class RedisCluster {
+  /** @type {Redis[]} */
+  nodes = [];
+
+  async begin() {
+    const start = async () => {
+      // By default its bus is at the port + 10,000, which not every port has.
+      const bus = String(await freePort());
+      return startRedis({ settings: ['--cluster-enabled', 'yes', '--cluster-port', bus] });
+    };
+    this.nodes = await Promise.all([start(), start(), start()]);
+    const addresses = this.nodes.map(({ port }) => `127.0.0.1:${port}`);
+    await run(redisCli(), ['--cluster', 'create', ...addresses, '--cluster-yes']);
+  }
+
+  get port() {
+    return this.nodes[0].port;
+  }
+
+  /**
+   * @param {string} key
+   * @returns {Promise<{ slot: string, owner: Redis }>} where it is
+   */
+  async find(key) {
+    const [slot] = await this.nodes[0].call('CLUSTER', 'KEYSLOT', key);
+    for (const owner of this.nodes) {
+      const [, ...ranges] = await ownedBy(owner);
+      const isThere = ranges.some((range) => {
+        const [first, last = first] = range.split('-').map(Number);
+        return first <= Number(slot) && Number(slot) <= last;
+      });
+      if (isThere) return { slot, owner };
+    }
+    throw new Error(`no node has the slot ${slot}`);
+  }
+
+  /**
+   * Moves the slot of a key to another node, as `redis-cli --cluster reshard` does.
+   * @param {string} key
+   * @param {() => Promise<unknown>} meanwhile what happens before its keys are moved
+   */
+  async move(key, meanwhile) {
+    const { owner, slot } = await this.find(key);
+    const [other] = this.nodes.filter((node) => node !== owner);
+    const set = (node, ...how) => node.call('CLUSTER', 'SETSLOT', slot, ...how);
+    const [[from], [to]] = [
+      await owner.call('CLUSTER', 'MYID'),
+      await other.call('CLUSTER', 'MYID'),
+    ];
+    await set(other, 'IMPORTING', from);
+    await set(owner, 'MIGRATING', to);
+    await meanwhile();
+    const keys = await owner.call('CLUSTER', 'GETKEYSINSLOT', slot, '100');
+    const at = ['127.0.0.1', String(other.port), '', '0', '5000', 'KEYS'];
+    assert.deepEqual(await owner.call('MIGRATE', ...at, ...keys), ['OK']);
+    for (const node of [other, ...this.nodes]) await set(node, 'NODE', to);
+  }
+}
+
+/** Its id, and the ranges of slots that it has. */
+async function ownedBy(node) {
+  const lines = await node.call('CLUSTER', 'NODES');
+  const own = lines.find((line) => line.includes('myself')).split(' ');
+  return [own[0], ...own.slice(8)];
+}
+
+/** @returns {Promise<RedisCluster>} one that serves */
+async function startRedisCluster() {
+  const cluster = new RedisCluster();
+  await cluster.begin();
+  for (const node of cluster.nodes) {
+    while (!(await node.call('CLUSTER', 'INFO')).join().includes('cluster_state:ok'));
+  }
+  return cluster;
+}
+
+/**
+ * Makes a certificate of this machine, for servers and clients, which is its own authority.
+ * @returns {Promise<{ certFile: string, keyFile: string, cert: Buffer, key: Buffer }>}
+ */
+async function makeCertificate() {
+  const folder = newFolder();
+  const [certFile, keyFile] = [path.join(folder, 'cert.pem'), path.join(folder, 'key.pem')];
+  const kind = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+  const who = ['-days', '2', '-subj', '/CN=web-locks', '-addext', 'subjectAltName=IP:127.0.0.1'];
+  await run('openssl', ['req', ...kind, ...who, '-keyout', keyFile, '-out', certFile], user);
+  const [cert, key] = [fs.readFileSync(certFile), fs.readFileSync(keyFile)];
+  return { certFile, keyFile, cert, key };
+}
+
 /** Members of an etcd: each has a `port`, and may be stopped, started again, halted. */
 class Etcd {
   members = [];
   #options;
+  #scheme;
 
   /** @param {string[]} options of the program */
   constructor(options) {
     this.#options = options;
+    this.#scheme = options.some((option) => option.startsWith('--cert-file')) ? 'https' : 'http';
   }
 
   get endpoints() {
-    return this.members.map(({ port }) => `http://127.0.0.1:${port}`);
+    return this.members.map(({ port }) => `${this.#scheme}://127.0.0.1:${port}`);
   }
 
   get port() {
@@ -409,11 +537,12 @@ class Etcd {
     const url = (at) => `http://127.0.0.1:${at}`;
     const names = this.members.map((other, i) => `m${i}=${url(other.peer)}`);
     const own = `m${this.members.indexOf(member)}`;
+    const ofClients = `${this.#scheme}://127.0.0.1:${port}`;
     const given = [
       ['name', own],
       ['data-dir', path.join(folder, 'data')],
-      ['listen-client-urls', url(port)],
-      ['advertise-client-urls', url(port)],
+      ['listen-client-urls', ofClients],
+      ['advertise-client-urls', ofClients],
       ['listen-peer-urls', url(peer)],
       ['initial-advertise-peer-urls', url(peer)],
       ['initial-cluster', names.join(',')],
@@ -478,10 +607,13 @@ async function stopAll() {
 module.exports = {
   freePort,
   lacks,
+  makeCertificate,
   startEtcd,
   startPgbouncer,
   startPostgres,
   startRedis,
+  startRedisCluster,
+  startSentinel,
   startStandby,
   stopAll,
 };

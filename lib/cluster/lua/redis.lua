@@ -2,6 +2,7 @@
 -- call is one step: the server does nothing else meanwhile. lib/cluster/redis.js calls it.
 --
 --   KEYS[1]  P, what all keys of the bucket begin with, with their hash tag
+--   KEYS[2]  P:m: a node of a cluster that does not have all of the bucket is not to run this
 --   ARGV     command, session, number of its connection, pause in ms (how long a quarantine
 --            has to be), strict (how many replicas have to be attached), then what the command
 --            takes

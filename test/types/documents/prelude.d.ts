@@ -13,6 +13,12 @@ declare const writeFile: typeof import('node:fs/promises').writeFile;
 // docs/CLUSTER.md
 declare const pool: InstanceType<typeof import('pg').Pool>;
 declare const shop: import('web-locks/postgres').ClusterBucket;
+declare module 'undici' {
+  class Agent {
+    constructor(options: { connect: object });
+  }
+  function fetch(url: string, options: object): Promise<Response>;
+}
 
 declare const navigator: { locks: typeof locks };
 declare const text: string;
