@@ -115,7 +115,8 @@ async function within(promise, patience) {
  * @param {any} error of `ready`
  * @returns {boolean} whether it was late, and has the code of what went wrong meanwhile
  */
-const isLate = ({ cause, code }) => code === 'ERR_WEB_LOCKS_UNREACHABLE' || code === cause?.code;
+const isLate = ({ cause, code }) =>
+  code === 'ERR_WEB_LOCKS_UNREACHABLE' || (code !== undefined && code === cause?.code);
 
 /**
  * @param {number} patience milliseconds that are over

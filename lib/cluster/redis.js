@@ -444,8 +444,8 @@ class RedisAdapter {
 
 /**
  * What a cluster looks at to find the node: a key that is never there, and one that is always there
- * once a bucket was opened. While the slot of both is moved to another node neither node has both, so
- * none runs the script (TRYAGAIN), which would miss at one what is still, or already, at the other.
+ * once a bucket was opened. While the slot of both is moved, neither of the nodes has both, so none
+ * runs the script (TRYAGAIN), which would miss what is still, or already, at the other.
  * @param {string} prefix
  */
 const keysOf = (prefix) => ['2', prefix, `${prefix}:m`];
