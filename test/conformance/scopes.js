@@ -13,6 +13,8 @@
  * - `turns`: what becomes of requests is told in the turn of the event loop that causes it
  * - `oneByOne`: several locks are taken one after the other, in their order
  * - `oneClient`: an agent has the same client id in all buckets
+ * - `orderOfNames`: who waits for several names of somebody who dies is granted them in the order in
+ *   which he was
  * - `firstOfSeveral`: of several locks of a thread a DeadlockError names the first
  * - `entry`: it is what `require('web-locks')` gives
  * - `loads`: whoever loads the library anew is another agent
@@ -114,6 +116,7 @@ const scopes = {
       entry: 'its entry is web-locks/host',
       firstOfSeveral: 'any of them is named',
       oneClient: 'a client is a member of one bucket',
+      orderOfNames: 'the tables are built anew without who died',
     },
     prepare: () => require('./host.js'),
     library: () => require('../../lib/host.js'),

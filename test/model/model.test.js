@@ -63,9 +63,9 @@ class Comparison {
   actual = new Map();
   /** By id, the tokens of locks. */
   tokens = new Map();
-  /** By id, the number of its bucket. */
-  bucketOf = new Map();
-  /** By agent and client, the ids in the order in which they were granted. */
+  /** By id, the bucket's number and the name. */
+  places = new Map();
+  /** By agent, what has an order: from `#order` to ids in the order in which they were granted. */
   expectedGrants;
   actualGrants;
   #changed = () => {};
@@ -77,8 +77,8 @@ class Comparison {
   constructor(agents, prefix) {
     this.#prefix = prefix;
     this.agents = agents;
-    this.expectedGrants = agents.map(() => this.#noGrants());
-    this.actualGrants = agents.map(() => this.#noGrants());
+    this.expectedGrants = agents.map(() => new Map());
+    this.actualGrants = agents.map(() => new Map());
     this.clients = agents.map(() => this.#noClients());
     this.models = Array.from({ length: BUCKETS }, () => this.#model());
     this.requests = new Map();
@@ -90,22 +90,25 @@ class Comparison {
     return new Array(BUCKETS).fill(new Set());
   }
 
-  #noGrants() {
-    return Array.from({ length: BUCKETS }, () => []);
-  }
-
   /**
    * Where an agent is another client in each bucket, each hears by itself of the death of somebody
    * who held locks in both.
    */
-  #client(id) {
-    return scope.lacks.oneClient ? this.bucketOf.get(id) : 0;
+  #order(id) {
+    const { bucket, name } = this.places.get(id);
+    if (scope.lacks.orderOfNames) return `${bucket} ${name}`;
+    return scope.lacks.oneClient ? `${bucket}` : 'all';
+  }
+
+  #granted(lists, id) {
+    const key = this.#order(id);
+    lists.set(key, [...(lists.get(key) ?? []), id]);
   }
 
   #model() {
     const model = new LockManagerModel((agent, id, what) => {
       this.expected.get(id).push(what);
-      if (what === 'granted') this.expectedGrants[agent][this.#client(id)].push(id);
+      if (what === 'granted') this.#granted(this.expectedGrants[agent], id);
     });
     model.keepsLimits = !scope.lacks.keptLimit;
     return model;
@@ -116,7 +119,7 @@ class Comparison {
     if (!this.actual.has(id)) return; // of an earlier run
     this.actual.get(id).push(what);
     if (token !== undefined) this.tokens.set(id, token);
-    if (what === 'granted') this.actualGrants[agent][this.#client(id)].push(id);
+    if (what === 'granted') this.#granted(this.actualGrants[agent], id);
     this.#changed();
   }
 
@@ -150,7 +153,7 @@ class Comparison {
     const finalMode = steal ? 'exclusive' : mode;
     this.expected.set(id, []);
     this.actual.set(id, []);
-    this.bucketOf.set(id, bucket);
+    this.places.set(id, { bucket, name });
     const model = this.models[bucket];
     const options = this.#more(more, name, finalMode);
     const request = model.requestALock(agent, id, name, finalMode, ifAvailable, steal, options);
@@ -201,7 +204,7 @@ class Comparison {
     await this.agents[agent].end();
     // What it was told in its last moments, while it ended, is nobody's to compare.
     for (const { id } of this.#of(agent)) this.actual.set(id, [...this.expected.get(id)]);
-    this.actualGrants[agent] = this.expectedGrants[agent].map((ids) => [...ids]);
+    this.actualGrants[agent] = new Map(this.expectedGrants[agent]);
     this.clients[agent] = this.#noClients();
     this.agents[agent] = await this.restart(agent);
     return true;
