@@ -33,10 +33,14 @@ const aborts = new Map();
 
 const after = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Looks at a lock as a user would who is about to do something. */
+/**
+ * Looks at a lock as a user would who is about to do something. The time is taken first: a process can
+ * be stopped between any two steps, and who goes on after a look cannot know that.
+ */
 const look = (lock, id, what) => {
+  const time = now();
   const { held, token } = lock;
-  if (held) recorder.record('write', { id, name: what, token });
+  if (held) recorder.record('write', { id, name: what, token, time });
   else recorder.record('unheld', { id });
   return held;
 };

@@ -348,6 +348,8 @@ function faults(engine) {
       stage.fault();
       await next.settled();
     }
+    // A session that was given up meanwhile is removed, after its lease, by whoever is there.
+    await wait(TTL);
     await stage.close();
     // The next one may lose it, too, if the machine is too busy for its renewals.
     const told = stage.events.filter(({ type }) => type === 'told');
