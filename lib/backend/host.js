@@ -23,6 +23,7 @@ const {
 } = require('./addon.js');
 const { agent, exchange, threadName } = require('./agent.js');
 const { NO_TAG } = require('./contract.js');
+const { entryOf } = require('./entry.js');
 const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js');
 const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
 const { bucketClosedError } = require('../platform/errors.js');
@@ -434,22 +435,10 @@ class HostBackend {
    * @param {boolean} isHeld
    * @returns {CycleEntry}
    */
-  entryOf({ name, mode, label = '', limit = 0, weight = 1 }, isHeld) {
+  entryOf(request, isHeld) {
     const clientId = addon.hostClientId(this.#opening);
-    const units = limit > 0 ? weight : 0;
     const who = { clientId, host: hostname(), pid: process.pid, threadId, threadName };
-    return {
-      ...who,
-      name,
-      mode,
-      label,
-      waited: 0,
-      held: 0,
-      limit,
-      weight: units,
-      token: 0n,
-      isHeld,
-    };
+    return entryOf(who, request, '', isHeld);
   }
 
   /**

@@ -13,6 +13,7 @@ const { randomBytes } = require('node:crypto');
 const { channel } = require('node:diagnostics_channel');
 const process = require('node:process');
 const { NO_TAG } = require('../backend/contract.js');
+const { entryOf } = require('../backend/entry.js');
 const { notSupportedError } = require('../platform/errors.js');
 const { report } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
@@ -234,24 +235,8 @@ class ClusterBackend {
    * @param {boolean} isHeld
    * @returns {import('../backend/contract.js').CycleEntry}
    */
-  entryOf({ name, mode, label = this.#label, limit = 0, weight = 1 }, isHeld) {
-    const { clientId, host, pid, threadId, threadName } = this.#info;
-    return {
-      clientId,
-      host,
-      pid,
-      threadId,
-      threadName,
-      name,
-      mode,
-      label,
-      waited: 0,
-      held: 0,
-      limit,
-      weight: limit > 0 ? weight : 0,
-      token: 0n,
-      isHeld,
-    };
+  entryOf(request, isHeld) {
+    return entryOf(this.#info, request, this.#label, isHeld);
   }
 
   /**

@@ -1,0 +1,37 @@
+'use strict';
+
+/** @typedef {import('./contract.js').CycleEntry} CycleEntry */
+/** @typedef {import('./contract.js').Requester} Requester */
+
+/**
+ * What is known at once of a request of this thread (`Backend.entryOf` in contract.js).
+ * @param {{
+ *   clientId: string, host: string, pid: number, threadId: number, threadName: string,
+ * }} who makes it
+ * @param {Requester} request
+ * @param {string} label that shows where it has none
+ * @param {boolean} isHeld
+ * @returns {CycleEntry}
+ */
+function entryOf(who, request, label, isHeld) {
+  const { clientId, host, pid, threadId, threadName } = who;
+  const { name, mode, limit = 0, weight = 1 } = request;
+  return {
+    clientId,
+    host,
+    pid,
+    threadId,
+    threadName,
+    name,
+    mode,
+    label: request.label ?? label,
+    waited: 0,
+    held: 0,
+    limit,
+    weight: limit > 0 ? weight : 0,
+    token: 0n,
+    isHeld,
+  };
+}
+
+module.exports = { entryOf };
