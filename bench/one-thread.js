@@ -9,7 +9,7 @@ const { NativeBackend, agent } = require('../lib/backend/native.js');
 /** By name: those who wait, first come first, once somebody holds it. */
 const queues = new Map();
 
-class OneThread extends NativeBackend {
+Object.assign(NativeBackend.prototype, {
   request(request) {
     agent.add(request);
     const queue = queues.get(request.name);
@@ -19,7 +19,7 @@ class OneThread extends NativeBackend {
     }
     queues.set(request.name, { waiting: [], first: 0, end: 0 });
     request.granted(1, 0);
-  }
+  },
 
   release(lock) {
     const queue = queues.get(lock.name);
@@ -32,10 +32,7 @@ class OneThread extends NativeBackend {
       agent.answered(next);
     }
     agent.remove(lock);
-  }
-}
-
-for (const method of ['request', 'release'])
-  NativeBackend.prototype[method] = OneThread.prototype[method];
+  },
+});
 
 module.exports = require('..');
