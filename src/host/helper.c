@@ -268,7 +268,8 @@ static void take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
 }
 
 /* Not at the beginning, as a process waits for its first grant then, and many do not live longer.
- * With mu, but while the kernel works. */
+ * With mu, but while the kernel works: wlh_port_widen reads `port.base` only, which nobody but the
+ * helper changes while the bucket is open. */
 static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   bucket->raise_at = 0;

@@ -183,7 +183,9 @@ static bool is_local(int descriptor)
   return false;
 }
 
-/* Whether the process's table of descriptors has room for HIGH. */
+/* Whether the process's table of descriptors has room for HIGH. Of all buckets; read and written
+ * with atomic operations only, and once true it stays so: who still finds it false takes a smaller
+ * number, and is moved by wlh_port_raise. */
 static bool wide;
 
 /* The least number of a descriptor that others see our death by. When a process dies the kernel

@@ -91,8 +91,8 @@ class Comparison {
   }
 
   /**
-   * Where an agent is another client in each bucket, each hears by itself of the death of somebody
-   * who held locks in both.
+   * Within what the grants of an agent have an order. Where it is another client in each bucket, each
+   * hears by itself of the death of somebody who held locks in both.
    */
   #order(id) {
     const { bucket, name } = this.places.get(id);
