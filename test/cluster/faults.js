@@ -71,6 +71,31 @@ const timeOf = (stage, type, client) =>
   stage.events.find((event) => event.type === type && event.id?.startsWith(client.name))?.time;
 
 /**
+ * A server that comes back from a crash without its data: it grants nothing for a while.
+ * @param {FaultyEngine} engine
+ * @param {any} own a server of the test's own; is stopped
+ * @param {object} [options] of the stage
+ */
+async function losesLocks(engine, own, options) {
+  const stage = stageOf(engine, own.port, options);
+  const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+  const held = holder.request('name');
+  await held.granted();
+  const next = waiter.request('name', {}, TTL);
+  stage.fault();
+  await own.crash();
+  await own.start();
+  stage.fault();
+  const from = now();
+  await next.granted();
+  assert.ok(timeOf(stage, 'granted', waiter) - from > TTL / 2, 'a quarantine');
+  await Promise.all([held.settled(), next.settled()]);
+  await stage.close();
+  judge(stage, { left: await engine.left(own, stage) });
+  await own.stop();
+}
+
+/**
  * The tests; to be called in a `describe`.
  * @param {FaultyEngine} engine
  */
@@ -448,4 +473,14 @@ function generator(seed) {
   return next;
 }
 
-module.exports = { TTL, WITHIN, faults, judge, leftInTheEnd, stageOf, timeOf, wait };
+module.exports = {
+  TTL,
+  WITHIN,
+  faults,
+  judge,
+  leftInTheEnd,
+  losesLocks,
+  stageOf,
+  timeOf,
+  wait,
+};

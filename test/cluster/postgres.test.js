@@ -8,8 +8,16 @@ const { describe, test } = require('node:test');
 
 const pg = require('pg');
 
-const { now } = require('./actors.js');
-const { TTL, WITHIN, faults, judge, leftInTheEnd, stageOf, timeOf, wait } = require('./faults.js');
+const {
+  TTL,
+  WITHIN,
+  faults,
+  judge,
+  leftInTheEnd,
+  losesLocks,
+  stageOf,
+  wait,
+} = require('./faults.js');
 const { FaultyProxy } = require('./proxy.js');
 const { lacks, startPostgres, startStandby } = require('./servers.js');
 
@@ -39,22 +47,7 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres, timeout: 90
 
   test('unlogged locks are lost by a crash, and nothing is granted too early', async () => {
     const own = await startPostgres();
-    const stage = stageOf(engine, own.port, { durability: 'unlogged' });
-    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
-    const held = holder.request('name');
-    await held.granted();
-    const next = waiter.request('name', {}, TTL);
-    stage.fault();
-    await own.crash();
-    await own.start();
-    stage.fault();
-    const from = now();
-    await next.granted();
-    assert.ok(timeOf(stage, 'granted', waiter) - from > TTL / 2, 'a quarantine');
-    await Promise.all([held.settled(), next.settled()]);
-    await stage.close();
-    judge(stage, { left: await rowsLeft(own) });
-    await own.stop();
+    await losesLocks(engine, own, { durability: 'unlogged' });
   });
 
   for (const isMissing of [false, true]) {

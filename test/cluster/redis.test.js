@@ -8,7 +8,17 @@ const { before, describe, test } = require('node:test');
 
 const { now } = require('./actors.js');
 const { check } = require('./check.js');
-const { TTL, WITHIN, faults, judge, leftInTheEnd, stageOf, timeOf, wait } = require('./faults.js');
+const {
+  TTL,
+  WITHIN,
+  faults,
+  judge,
+  leftInTheEnd,
+  losesLocks,
+  stageOf,
+  timeOf,
+  wait,
+} = require('./faults.js');
 const { FaultyProxy } = require('./proxy.js');
 const { clients, sentinelClients } = require('./redis-clients.js');
 const { lacks, startRedis, startSentinel } = require('./servers.js');
@@ -55,22 +65,7 @@ describe('Redis, by several processes', { skip: lacks.redis, timeout: 900_000 },
 
   test('a server that loses its data loses locks, and nothing is granted too early', async () => {
     const own = await engine.start();
-    const stage = stageOf(engine, own.port);
-    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
-    const held = holder.request('name');
-    await held.granted();
-    const next = waiter.request('name', {}, TTL);
-    stage.fault();
-    await own.crash();
-    await own.start();
-    stage.fault();
-    const from = now();
-    await next.granted();
-    assert.ok(timeOf(stage, 'granted', waiter) - from > TTL / 2, 'a quarantine');
-    await Promise.all([held.settled(), next.settled()]);
-    await stage.close();
-    judge(stage, { left: await left(own, stage) });
-    await own.stop();
+    await losesLocks(engine, own);
   });
 
   test('FLUSHALL loses locks, and nothing is granted too early', async () => {
