@@ -3,21 +3,21 @@
  * of its own in a temporary folder (test/cluster/servers.js).
  *
  * - web-locks: a bucket, request and release
- * - steps: the two statements that this needs, by bare pg, prepared
+ * - steps: the two steps of the adapter that this needs, without a session above it
  * - rows: the least that a table can do: a row inserted and deleted
  * - advisory: pg_advisory_lock and its unlock, one connection for each who waits
  * - polling: a row inserted unless it is there, tried again every 50 ms, as many libraries do it
  */
 
-const { fork } = require('node:child_process');
-const { createHash, randomUUID } = require('node:crypto');
+const { createHash } = require('node:crypto');
 const { once } = require('node:events');
+const { Missing } = require('./missing.js');
+const { duration, size } = require('./size.js');
+const { ms, rank, row, startProcess, wait } = require('./tools.js');
 
 const POLL_MS = 50;
-const ms = () => Number(process.hrtime.bigint()) / 1e6;
-const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-const rank = (values, part) =>
-  values.sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))];
+/** How long processes compete. */
+const LONG = duration(3_000);
 
 /** @returns what locks a name, runs a function and unlocks it, by subject */
 const subjects = {
@@ -76,30 +76,22 @@ const subjects = {
   },
 
   async steps(pool) {
-    const client = await pool.connect();
-    const session = String(BigInt(`0x${randomUUID().replaceAll('-', '').slice(0, 15)}`));
-    const info = JSON.stringify({ clientId: 'bench' });
-    await client.query('SELECT web_locks.open($1, $2, $3, 600000)', [session, 'b', info]);
-    await client.query('SET enable_seqscan TO off; SET jit TO off');
-    const text = 'SELECT web_locks.step($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)';
-    const empty = Buffer.alloc(0);
+    const { PostgresAdapter } = require('../lib/cluster/postgres.js');
+    const adapter = new PostgresAdapter('bench of steps', { pool });
+    const info = { clientId: 'bench', host: '', pid: 0, threadId: 0, threadName: '', version: '' };
+    const { session } = await adapter.open(info, 600_000);
+    const request = { kind: 'request', mode: 'exclusive', limit: 0, weight: 0, maxPending: -1 };
     let ref = 0;
-    const step = (kind, name) => {
-      const key = createHash('sha256').update(name).digest();
-      const values = [session, 1, [kind], [ref], [key], [Buffer.from(name, 'utf16le')], [false]];
-      values.push([0], [0], [-1], [empty], [0]);
-      return client.query({ name: 'step', text, values });
-    };
     return {
       async run(name, use) {
         ref++;
-        await step(0, name);
+        await adapter.step([{ ...request, ref, name, label: '', group: 0 }]);
         await use();
-        await step(3, name);
+        await adapter.step([{ kind: 'end', ref, name, keep: 0 }]);
       },
       async close() {
-        await client.query('SELECT web_locks.close($1)', [session]);
-        client.release();
+        await adapter.close(session);
+        await adapter.dispose();
       },
     };
   },
@@ -134,22 +126,18 @@ async function child({ subject, config, name, milliseconds, isNoted }) {
 
 /** Runs processes at the same time. */
 async function together(count, options) {
-  const children = [];
+  const processes = [];
   for (let i = 0; i < count; i++) {
     const name = options.isOwn ? `own ${i}` : 'one';
-    const given = JSON.stringify({ ...options, name });
-    children.push(fork(__filename, [given]));
+    processes.push(startProcess(__filename, [JSON.stringify({ ...options, name })]));
   }
-  await Promise.all(children.map((started) => once(started, 'message')));
-  const results = children.map(async (started) => (await once(started, 'message'))[0]);
-  const ended = children.map((started) => once(started, 'exit'));
-  for (const started of children) started.send('go');
+  await Promise.all(processes.map(({ next }) => next()));
+  const results = processes.map(({ next }) => next());
+  for (const { send } of processes) send('go');
   const all = await Promise.all(results);
-  await Promise.all(ended);
+  await Promise.all(processes.map(({ exited }) => exited));
   return all;
 }
-
-const row = (what, text) => console.log(`  ${what.padEnd(12)} ${text}`);
 
 async function uncontended(pool) {
   console.log('\nuncontended request and release, one after the other (ms)');
@@ -159,7 +147,7 @@ async function uncontended(pool) {
   const times = names.map(() => []);
   for (let round = 0; round < 8; round++) {
     for (const [i, { run }] of opened.entries()) {
-      for (let n = 0; n < 150; n++) {
+      for (let n = 0; n < size(150); n++) {
         const from = ms();
         await run(`name ${i}`, () => {});
         if (round > 0) times[i].push(ms() - from);
@@ -182,7 +170,7 @@ async function atOnce(pool) {
     let count = 0;
     const from = ms();
     const one = async (i) => {
-      while (ms() - from < 3_000) {
+      while (ms() - from < LONG) {
         await run(`name ${i}`, () => {});
         count++;
       }
@@ -198,7 +186,7 @@ async function handOver(config) {
     '\nhand-over between two processes (ms from the end of one to the begin of the next)',
   );
   for (const subject of ['web-locks', 'advisory', 'polling']) {
-    const options = { subject, config, milliseconds: 3_000, isNoted: true };
+    const options = { subject, config, milliseconds: LONG, isNoted: true };
     const uses = (await together(2, options)).flatMap(({ notes }, who) =>
       notes.filter((_, i) => i % 2 === 0).map((at, i) => ({ who, at, until: notes[2 * i + 1] })),
     );
@@ -215,9 +203,9 @@ async function eight(config) {
     const what = isOwn ? 'a name of its own each, pairs a second' : 'one name, grants a second';
     console.log(`\n8 processes, ${what} (fewest to most of a process)`);
     for (const subject of ['web-locks', 'advisory', 'polling']) {
-      const results = await together(8, { subject, config, isOwn, milliseconds: 3_000 });
+      const results = await together(8, { subject, config, isOwn, milliseconds: LONG });
       const counts = results.map(({ count }) => count);
-      const sum = counts.reduce((a, b) => a + b) / 3;
+      const sum = counts.reduce((a, b) => a + b) / (LONG / 1000);
       row(subject, `${sum.toFixed(0)}  (${Math.min(...counts)} to ${Math.max(...counts)})`);
     }
   }
@@ -225,27 +213,24 @@ async function eight(config) {
 
 async function runCluster() {
   const { lacks, startPostgres, stopAll } = require('../test/cluster/servers.js');
-  if (lacks.postgres) {
-    console.log(`cluster: ${lacks.postgres}`);
-    return;
-  }
+  if (lacks.postgres) throw new Missing(lacks.postgres);
   const pg = require('pg');
   const server = await startPostgres();
   const pool = new pg.Pool({ ...server.config, max: 10 });
-  try {
-    await pool.query('CREATE TABLE polled (name text PRIMARY KEY, at timestamptz)');
-    const { close } = await subjects['web-locks'](pool);
-    await close();
-    await uncontended(pool);
-    await atOnce(pool);
-    await handOver(server.config);
-    await eight(server.config);
-  } finally {
-    await pool.end();
-    await stopAll();
-  }
+  await pool.query('CREATE TABLE polled (name text PRIMARY KEY, at timestamptz)');
+  const { close } = await subjects['web-locks'](pool);
+  await close();
+  await uncontended(pool);
+  await atOnce(pool);
+  await handOver(server.config);
+  await eight(server.config);
+  await pool.end();
+  await stopAll();
 }
 
-if (require.main === module) child(JSON.parse(process.argv[2]));
+if (require.main === module) {
+  process.once('disconnect', () => process.exit());
+  child(JSON.parse(process.argv[2]));
+}
 
-module.exports = { runCluster };
+module.exports = { runCluster, together };

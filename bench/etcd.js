@@ -7,14 +7,13 @@
  * - etcd3: the lock of the package etcd3, by gRPC: a lease for each lock, and no queue
  */
 
-const ROUNDS = 8;
-const PAIRS = 40;
-const HAND_OVERS = 200;
+const { Missing } = require('./missing.js');
+const { size } = require('./size.js');
+const { ms, rank, row, wait } = require('./tools.js');
 
-const now = () => Number(process.hrtime.bigint()) / 1e6;
-const rank = (values, part) =>
-  values.sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))];
-const row = (what, text) => console.log(`  ${what.padEnd(12)} ${text}`);
+const ROUNDS = 8;
+const PAIRS = size(40);
+const HAND_OVERS = size(200);
 
 /** What locks a name, runs a function and unlocks it, by subject. */
 const subjects = {
@@ -68,9 +67,9 @@ async function uncontended(url) {
   for (let round = 0; round < ROUNDS; round++) {
     for (const [name, { run }] of Object.entries(opened)) {
       for (let i = 0; i < PAIRS; i++) {
-        const from = now();
+        const from = ms();
         await run(`name of ${name}`, () => {});
-        if (round > 0) times[name].push(now() - from);
+        if (round > 0) times[name].push(ms() - from);
       }
     }
   }
@@ -90,10 +89,10 @@ async function handOver(url) {
   const gaps = [];
   let ended;
   const use = async () => {
-    if (ended !== undefined) gaps.push(now() - ended);
+    if (ended !== undefined) gaps.push(ms() - ended);
     // So long that the other one waits.
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    ended = now();
+    await wait(5);
+    ended = ms();
   };
   const again = async ({ run }) => {
     for (let i = 0; i < HAND_OVERS; i++) await run('one', use);
@@ -105,18 +104,12 @@ async function handOver(url) {
 
 async function runEtcd() {
   const { lacks, startEtcd, stopAll } = require('../test/cluster/servers.js');
-  if (lacks.etcd) {
-    console.log(`etcd: ${lacks.etcd}`);
-    return;
-  }
+  if (lacks.etcd) throw new Missing(lacks.etcd);
   const server = await startEtcd();
-  try {
-    const [url] = server.endpoints;
-    await uncontended(url);
-    await handOver(url);
-  } finally {
-    await stopAll();
-  }
+  const [url] = server.endpoints;
+  await uncontended(url);
+  await handOver(url);
+  await stopAll();
 }
 
 module.exports = { runEtcd };

@@ -6,11 +6,14 @@
  * the lock held until the process ends; `many` is how many requests a measurement can have.
  */
 
-const { fork, spawn } = require('node:child_process');
+const { spawn } = require('node:child_process');
 const { once } = require('node:events');
 const fs = require('node:fs');
 const net = require('node:net');
 const path = require('node:path');
+const { Missing, need } = require('./missing.js');
+const { duration, size } = require('./size.js');
+const { startProcess, wait } = require('./tools.js');
 
 const callback = async () => {};
 const now = () => Number(process.hrtime.bigint());
@@ -18,7 +21,7 @@ const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
 
 /** @param locks anything with the API of the specification */
 const webApi = (locks) => ({
-  many: 50_000,
+  many: size(50_000),
   locks,
   request: (name, work) => locks.request(name, work),
   hold: (name) =>
@@ -32,7 +35,7 @@ const webApi = (locks) => ({
 
 /** The lock of a file that is opened once for each name. */
 function flockOf(directory) {
-  const { flock } = require('fs-ext');
+  const { flock } = need('fs-ext');
   const files = new Map();
   const fileOf = (name) => {
     if (!files.has(name)) files.set(name, fs.openSync(path.join(directory, name), 'w'));
@@ -43,7 +46,7 @@ function flockOf(directory) {
       flock(fileOf(name), how, (error) => (error ? reject(error) : resolve()));
     });
   return {
-    many: 10_000,
+    many: size(10_000),
     hold: (name) => lock(name, 'ex'),
     async request(name, work) {
       await lock(name, 'ex');
@@ -56,8 +59,14 @@ function flockOf(directory) {
   };
 }
 
+const isInstalled = (program) =>
+  process.env.PATH.split(path.delimiter).some((folder) =>
+    fs.existsSync(path.join(folder, program)),
+  );
+
 /** The program flock(1), which holds the lock while it runs another one. */
 function flockProgram(directory) {
+  if (!isInstalled('flock')) throw new Missing('flock is not installed');
   const start = async (name) => {
     const child = spawn('flock', [path.join(directory, name), 'sh', '-c', 'echo; read _'], {
       stdio: ['pipe', 'pipe', 'inherit'],
@@ -66,7 +75,7 @@ function flockProgram(directory) {
     return child;
   };
   return {
-    many: 50,
+    many: size(50),
     // It dies with this process, whose end of the pipe it reads.
     hold: start,
     async request(name, work) {
@@ -81,7 +90,7 @@ function flockProgram(directory) {
 
 /** A transaction, which blocks the event loop while it waits. For Node.js that has SQLite. */
 function sqlite(directory) {
-  const { DatabaseSync } = require('node:sqlite');
+  const { DatabaseSync } = need('node:sqlite');
   const databases = new Map();
   const databaseOf = (name) => {
     if (databases.has(name)) return databases.get(name);
@@ -92,7 +101,7 @@ function sqlite(directory) {
     return databases.get(name);
   };
   return {
-    many: 10_000,
+    many: size(10_000),
     hold: async (name) => databaseOf(name).begin.run(),
     async request(name, work) {
       const { begin, commit } = databaseOf(name);
@@ -107,12 +116,12 @@ function sqlite(directory) {
 }
 
 function properLockfile(directory) {
-  const { lock } = require('proper-lockfile');
+  const { lock } = need('proper-lockfile');
   const retries = { retries: 1e6, minTimeout: 5, maxTimeout: 5 };
   const options = { realpath: false, stale: 2000, update: 1000, retries };
   const take = (name) => lock(path.join(directory, name), options);
   return {
-    many: 100,
+    many: size(100),
     hold: take,
     async request(name, work) {
       const release = await take(name);
@@ -137,9 +146,9 @@ const makers = {
 
 /** Starts a process of this file, and waits for its first message. */
 async function start(role, subject, directory, count = 0) {
-  const child = fork(__filename, [role, subject, directory, String(count)]);
-  await once(child, 'message');
-  return child;
+  const other = startProcess(__filename, [role, subject, directory, String(count)]);
+  await other.next();
+  return other;
 }
 
 /** `count` times, after a few that are not counted. */
@@ -163,7 +172,7 @@ async function alternate({ locks }, count) {
 
 async function handOff(directory, name) {
   if (name === 'socket') return roundTrip(directory);
-  const count = 3000;
+  const count = size(3000);
   const other = await start('alternate', name, directory, count);
   const subject = makers[name](directory);
   // Both are there when the clock starts: the other one waits for the lock that is held here.
@@ -183,14 +192,14 @@ async function roundTrip(directory) {
   const other = await start('echo', 'none', file);
   const socket = net.connect(file);
   await once(socket, 'connect');
-  const count = 3000;
+  const count = size(3000);
   const begin = now();
   for (let i = 0; i < count; i++) {
     socket.write('x');
     await once(socket, 'data');
   }
   const time = (now() - begin) / count / 1000;
-  other.kill();
+  other.kill('SIGTERM');
   return time;
 }
 
@@ -198,12 +207,12 @@ async function roundTrip(directory) {
 async function kill(directory, name) {
   const subject = makers[name](directory);
   const times = [];
-  const end = now() + 1.8e9;
-  for (let i = 0; i < 25 && now() < end; i++) {
+  const end = now() + duration(1_800) * 1e6;
+  for (let i = 0; i < size(25) && now() < end; i++) {
     const holder = await start('hold', name, directory);
     // What blocks the event loop can only ask afterwards.
     const asked = name === 'sqlite' ? undefined : subject.request('resource', now);
-    if (asked) await new Promise((resolve) => setTimeout(resolve, 20));
+    if (asked) await wait(20);
     const begin = now();
     holder.kill('SIGKILL');
     const granted = await (asked ?? subject.request('resource', now));
@@ -215,10 +224,10 @@ async function kill(directory, name) {
 async function ownNames(directory, name) {
   const count = makers[name](directory).many;
   const all = [1, 2].map((i) => start(`own ${i}`, name, directory, count));
-  const children = await Promise.all(all);
-  const results = children.map((child) => once(child, 'message'));
-  for (const child of children) child.send('go');
-  const times = (await Promise.all(results)).map(([time]) => time);
+  const others = await Promise.all(all);
+  const results = others.map(({ next }) => next());
+  for (const { send } of others) send('go');
+  const times = await Promise.all(results);
   return times.reduce((sum, time) => sum + 1000 / time, 0);
 }
 
@@ -226,7 +235,7 @@ async function ownNames(directory, name) {
 async function open(directory) {
   const { openBucket } = require('../lib/host.js');
   const times = [];
-  for (let i = 0; i < 30; i++) {
+  for (let i = 0; i < size(30); i++) {
     const begin = now();
     const { locks } = openBucket(`bench ${i}`, { directory });
     await locks.request('resource', callback);

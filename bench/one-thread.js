@@ -29,7 +29,7 @@ Object.assign(NativeBackend.prototype, {
       const next = queue.waiting[queue.first];
       queue.waiting[queue.first++] = undefined;
       next.granted(1, 0);
-      agent.answered(next);
+      agent.queueAnswer(next);
     }
     agent.remove(lock);
   },

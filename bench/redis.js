@@ -10,10 +10,9 @@
 
 const { randomUUID } = require('node:crypto');
 
-const ms = () => Number(process.hrtime.bigint()) / 1e6;
-const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-const rank = (values, part) =>
-  values.sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * part))];
+const { Missing, need } = require('./missing.js');
+const { duration, size } = require('./size.js');
+const { ms, rank, row, wait } = require('./tools.js');
 
 const DELETE = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end`;
 const LEASE = 10_000;
@@ -44,7 +43,7 @@ const subjects = {
   },
 
   async redlock(client) {
-    const Redlock = require('redlock');
+    const Redlock = need('redlock');
     const redlock = new Redlock([client], { retryCount: -1 });
     return {
       async run(name, use) {
@@ -57,7 +56,7 @@ const subjects = {
   },
 
   async 'redis-semaphore'(client) {
-    const { Mutex } = require('redis-semaphore');
+    const { Mutex } = need('redis-semaphore');
     return {
       async run(name, use) {
         const mutex = new Mutex(client, name, { lockTimeout: LEASE });
@@ -70,25 +69,20 @@ const subjects = {
   },
 };
 
-const row = (what, text) => console.log(`  ${what.padEnd(16)} ${text}`);
-
-/** Those that work here: packages may be missing. */
+/** All subjects, twice each, but for those whose packages are missing. */
 async function opened(port) {
   const Redis = require('ioredis');
   const all = [];
   for (const [name, open] of Object.entries(subjects)) {
     const clients = [new Redis(port), new Redis(port)];
-    const end = async (locks) => {
-      for (const one of locks) await one.close();
-      for (const client of clients) client.disconnect();
-    };
     try {
       const locks = [await open(clients[0]), await open(clients[1])];
       await locks[0].run('warm', () => {});
-      all.push({ name, locks, end: () => end(locks) });
+      all.push({ name, locks, clients });
     } catch (error) {
-      row(name, `does not work: ${error.message.split('\n')[0]}`);
-      await end([]);
+      if (!(error instanceof Missing)) throw error;
+      row(name, error.message);
+      for (const client of clients) client.disconnect();
     }
   }
   return all;
@@ -99,7 +93,7 @@ async function uncontended(all) {
   const times = all.map(() => []);
   for (let round = 0; round < 8; round++) {
     for (const [i, { locks }] of all.entries()) {
-      for (let n = 0; n < 150; n++) {
+      for (let n = 0; n < size(150); n++) {
         const from = ms();
         await locks[0].run(`name ${i}`, () => {});
         if (round > 0) times[i].push(ms() - from);
@@ -117,7 +111,7 @@ async function atOnce(all) {
     let count = 0;
     const from = ms();
     const one = async (i) => {
-      while (ms() - from < 2_000) {
+      while (ms() - from < duration(2_000)) {
         await locks[0].run(`own ${i}`, () => {});
         count++;
       }
@@ -133,7 +127,7 @@ async function contended(all) {
     const uses = [];
     const from = ms();
     const one = async ({ run }, who) => {
-      while (ms() - from < 3_000) {
+      while (ms() - from < duration(3_000)) {
         await run('one', async () => {
           const at = ms();
           await wait(5);
@@ -153,24 +147,19 @@ async function contended(all) {
 
 async function runRedis() {
   const { lacks, startRedis, stopAll } = require('../test/cluster/servers.js');
-  if (lacks.redis) {
-    console.log(`redis: ${lacks.redis}`);
-    return;
-  }
+  if (lacks.redis) throw new Missing(lacks.redis);
   const server = await startRedis();
   // So that a new bucket grants at once.
   await server.until(/uptime_in_seconds:(1[2-9]|[2-9]\d)/);
   const all = await opened(server.port);
-  try {
-    await uncontended(all);
-    await atOnce(all);
-    await contended(all);
-  } finally {
-    for (const { end } of all) await end();
-    await stopAll();
+  await uncontended(all);
+  await atOnce(all);
+  await contended(all);
+  for (const { clients, locks } of all) {
+    for (const one of locks) await one.close();
+    for (const client of clients) client.disconnect();
   }
+  await stopAll();
 }
-
-if (require.main === module) runRedis();
 
 module.exports = { runRedis };

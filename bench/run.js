@@ -1,60 +1,60 @@
 /**
- * Runs the works: `npm run bench -- [--json FILE] [--only TEXT] [--rounds N]`.
+ * Runs the benches: `npm run bench -- [--only TEXT] [--rounds N] [--brief] [--json FILE]`.
  *
- * Every measurement is a process of its own, so that no subject profits or suffers from what
- * another one did to the heap and the compiler. Subjects take turns within a round, so that a noisy
- * minute hits all of them. What counts is the median of the rounds, and of that the ratio to the
- * first subject of the work. `--only cluster` runs cluster.js instead, `--only redis` redis.js, `--only
- * etcd` etcd.js.
+ * A bench is a work of works.js, or one of core (without JavaScript), cluster (PostgreSQL),
+ * redis, etcd. `--only` chooses those whose names have the text; without it all works run, with
+ * `--brief` all benches. `--brief` does next to nothing of each, once, to see that it works.
+ *
+ * Every measurement of a work is a process of its own, so that no subject profits or suffers from
+ * what another one did to the heap and the compiler. Subjects take turns within a round, so that a
+ * noisy minute hits all of them. What counts is the median of the rounds, and of that the ratio to
+ * the first subject of the work.
+ *
+ * A bench that fails ends the run with exit code 1, and says why.
  */
 
-const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
-const path = require('node:path');
 const { parseArgs } = require('node:util');
-const { runCluster } = require('./cluster.js');
-const { runRedis } = require('./redis.js');
-const { runEtcd } = require('./etcd.js');
-const { works } = require('./works.js');
-
-/** A subject that needs longer for one measurement is left out of the rest of the work. */
-const LIMIT_MS = 4_000;
 
 const { values: options } = parseArgs({
   options: {
+    brief: { type: 'boolean', default: false },
     json: { type: 'string' },
     only: { type: 'string', default: '' },
     rounds: { type: 'string' },
   },
 });
+// size.js reads it when it is loaded.
+if (options.brief) process.env.WEB_LOCKS_BENCH_BRIEF = '1';
 
-/** @returns {object | undefined} undefined where the subject cannot do it, or not in time */
-function measure(work, subject) {
-  try {
-    const args = ['--expose-gc', path.join(__dirname, 'works.js'), work.name, subject];
-    const output = execFileSync(process.execPath, args, {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-      timeout: LIMIT_MS,
-    });
-    return JSON.parse(output);
-  } catch {
-    return undefined;
-  }
-}
+const { runCluster } = require('./cluster.js');
+const { runCore } = require('./core.js');
+const { measure } = require('./measure.js');
+const { runRedis } = require('./redis.js');
+const { runEtcd } = require('./etcd.js');
+const { runAll } = require('./end.js');
+const { works } = require('./works.js');
 
 const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
 
-/** @returns {Record<string, object>} by subject: the median of each number */
+/**
+ * @returns {{ medians: Record<string, object>, left: Record<string, string> }} by subject: the median
+ *   of each number, or why it was left out
+ */
 function runWork(work) {
   const measured = new Map(work.subjects.map((subject) => [subject, []]));
-  const rounds = Number(options.rounds ?? work.rounds);
+  const left = {};
+  const rounds = options.brief ? 1 : Number(options.rounds ?? work.rounds);
   for (let round = 0; round < rounds; round++) {
     for (const [subject, results] of measured) {
-      const result = measure(work, subject);
-      if (result) results.push(result);
-      else measured.delete(subject);
+      const result = measure(work.name, subject);
+      if (result.missing === undefined) {
+        results.push(result);
+      } else {
+        measured.delete(subject);
+        left[subject] = result.missing;
+      }
     }
   }
   const medians = {};
@@ -64,10 +64,10 @@ function runWork(work) {
       medians[subject][key] = median(results.map((result) => result[key]));
     }
   }
-  return medians;
+  return { medians, left };
 }
 
-function print(work, medians) {
+function print(work, { medians, left }) {
   console.log(`\n${work.name} (${work.unit})`);
   const first = Object.values(medians)[0];
   for (const [subject, { value, ...others }] of Object.entries(medians)) {
@@ -78,37 +78,40 @@ function print(work, medians) {
         `  ${ratio.toFixed(2).padStart(7)} ×  ${rest.join(', ')}`,
     );
   }
-  for (const subject of work.subjects) {
-    if (!medians[subject]) console.log(`  ${subject.padEnd(12)}  not able, or not in time`);
-  }
+  for (const [subject, why] of Object.entries(left)) console.log(`  ${subject.padEnd(12)}  ${why}`);
 }
 
-async function main() {
-  if (options.only === 'redis') {
-    await runRedis();
-    return;
-  }
-  if (options.only === 'cluster') {
-    await runCluster();
-    return;
-  }
-  if (options.only === 'etcd') {
-    await runEtcd();
-    return;
-  }
-  const report = {
-    node: process.version,
-    platform: `${process.platform}-${process.arch}`,
-    cpu: `${os.cpus()[0].model}, ${os.cpus().length} cores`,
-    works: [],
-  };
-  console.log(`Node.js ${report.node}, ${report.cpu}`);
-  for (const work of works.filter(({ name }) => name.includes(options.only))) {
-    const medians = runWork(work);
-    print(work, medians);
-    report.works.push({ name: work.name, unit: work.unit, medians });
-  }
+const report = {
+  node: process.version,
+  platform: `${process.platform}-${process.arch}`,
+  cpu: `${os.cpus()[0].model}, ${os.cpus().length} cores`,
+  works: [],
+};
+
+const ofWorks = works.map((work) => ({
+  name: work.name,
+  async run() {
+    const results = runWork(work);
+    print(work, results);
+    report.works.push({ name: work.name, unit: work.unit, medians: results.medians });
+  },
+}));
+
+const others = [
+  { name: 'core', run: runCore },
+  { name: 'cluster', run: runCluster },
+  { name: 'redis', run: runRedis },
+  { name: 'etcd', run: runEtcd },
+];
+
+const isChosen = ({ name }) => name.includes(options.only);
+const chosen = [...ofWorks, ...(options.only || options.brief ? others : [])].filter(isChosen);
+
+if (chosen.length === 0) {
+  console.error(`Of the benches none has '${options.only}' in its name.`);
+  process.exit(1);
+}
+console.log(`Node.js ${report.node}, ${report.cpu}`);
+runAll(chosen).then(() => {
   if (options.json) fs.writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`);
-}
-
-main();
+});

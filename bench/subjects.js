@@ -3,6 +3,8 @@
  * lock and returns a promise of the result. Made in the process that measures it.
  */
 
+const { Missing, need } = require('./missing.js');
+
 /** No lock at all: what promises cost that any such API needs. */
 function floor() {
   const settled = Promise.resolve();
@@ -33,10 +35,14 @@ const profiled = (sites) => () => {
   return webLocks();
 };
 
-const nodeLocks = () => webApi(require('node:worker_threads').locks);
+function nodeLocks() {
+  const { locks } = require('node:worker_threads');
+  if (!locks) throw new Missing('this Node.js has none');
+  return webApi(locks);
+}
 
 function asyncMutex() {
-  const { Mutex } = require('async-mutex');
+  const { Mutex } = need('async-mutex');
   const mutexes = new Map();
   return {
     request: (name, callback) => {
@@ -47,13 +53,13 @@ function asyncMutex() {
 }
 
 function asyncLock() {
-  const AsyncLock = require('async-lock');
+  const AsyncLock = need('async-lock');
   const lock = new AsyncLock({ maxPending: Number.POSITIVE_INFINITY });
   return { request: (name, callback) => lock.acquire(name, callback) };
 }
 
 function metarhia() {
-  const { locks } = require('metarhia-web-locks');
+  const { locks } = need('metarhia-web-locks');
   return { request: (name, callback) => locks.request(name, callback) };
 }
 

@@ -4,6 +4,7 @@
  */
 
 const { parentPort, workerData } = require('node:worker_threads');
+const { size } = require('./size.js');
 
 const { kind, index, count } = workerData;
 const callback = async () => {};
@@ -24,7 +25,7 @@ function alternate(send) {
 
 /** `count` times `request`, after so many that the engine has compiled all that it will. */
 async function sequential(request) {
-  for (let i = 0; i < 50_000; i++) await request();
+  for (let i = 0; i < size(50_000); i++) await request();
   const start = now();
   for (let i = 0; i < count; i++) await request();
   return (now() - start) / count;

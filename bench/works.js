@@ -7,6 +7,8 @@
 const path = require('node:path');
 const { MessageChannel, Worker } = require('node:worker_threads');
 const { hostWorks } = require('./host.js');
+const { Missing } = require('./missing.js');
+const { isBrief, size } = require('./size.js');
 const { subjects } = require('./subjects.js');
 
 const JAVASCRIPT = [
@@ -23,14 +25,16 @@ const callback = async () => {};
 const now = () => Number(process.hrtime.bigint());
 
 /** The median of several results of `measure`, after one that is not counted; or the only one. */
-async function median(rounds, measure) {
+async function median(given, measure) {
+  const rounds = isBrief ? 1 : given;
   if (rounds > 1) await measure();
   const values = [];
   for (let i = 0; i < rounds; i++) values.push(await measure());
   return values.sort((a, b) => a - b)[rounds >> 1];
 }
 
-async function sequential({ request }, count) {
+async function sequential({ request }, full) {
+  const count = size(full);
   const start = now();
   for (let i = 0; i < count; i++) await request('resource', callback);
   return (now() - start) / count;
@@ -43,8 +47,8 @@ async function burst({ request }, names) {
   return (now() - start) / names.length;
 }
 
-const sameName = (count) => new Array(count).fill('resource');
-const ownNames = (count) => Array.from({ length: count }, (_, i) => `resource-${i}`);
+const sameName = (count) => new Array(size(count)).fill('resource');
+const ownNames = (count) => Array.from({ length: size(count) }, (_, i) => `resource-${i}`);
 
 /** Few rounds of many, many rounds of few: about as long each. */
 const roundsFor = (count) => (count >= 1e6 ? 1 : count >= 1e5 ? 3 : count >= 1e4 ? 7 : 101);
@@ -55,7 +59,9 @@ const burstOf = (names) => async (subject) => {
 };
 
 async function readers({ request }) {
-  const modes = Array.from({ length: 10_000 }, (_, i) => (i % 100 === 99 ? 'exclusive' : 'shared'));
+  const modes = Array.from({ length: size(10_000) }, (_, i) =>
+    i % 100 === 99 ? 'exclusive' : 'shared',
+  );
   return median(21, async () => {
     const start = now();
     await Promise.all(modes.map((mode) => request('resource', callback, { mode })));
@@ -64,7 +70,8 @@ async function readers({ request }) {
 }
 
 /** Pending requests, all aborted: from the first abort to the last rejection. */
-function aborts(count, signalCount) {
+function aborts(fullCount, fullSignalCount) {
+  const [count, signalCount] = [size(fullCount), Math.min(fullSignalCount, size(fullSignalCount))];
   return ({ request }) =>
     median(11, async () => {
       let release;
@@ -90,7 +97,7 @@ async function unrelatedPending(subject) {
   const alone = await median(11, () => sequential(subject, 20_000));
   const ends = [];
   const all = [];
-  for (let i = 0; i < 1000; i++) {
+  for (let i = 0; i < size(1000); i++) {
     const end = new Promise((resolve) => ends.push(resolve));
     all.push(subject.request(`other-${i}`, () => end));
     for (let j = 0; j < 100; j++) all.push(subject.request(`other-${i}`, callback));
@@ -103,7 +110,7 @@ async function unrelatedPending(subject) {
 }
 
 async function query({ request, query }) {
-  const entries = 100_000;
+  const entries = size(100_000);
   let end;
   const held = request('resource-0', () => new Promise((resolve) => (end = resolve)));
   const all = [held];
@@ -139,18 +146,20 @@ async function workers(count, workerData) {
   return values;
 }
 
-const handOff = (kind) => async () => Math.max(...(await workers(2, { kind, count: 20_000 })));
+const handOff = (kind) => async () =>
+  Math.max(...(await workers(2, { kind, count: size(20_000) })));
 
 /** Requests per microsecond of all threads together. */
 const threads =
   (kind, workerCount, count = 300_000) =>
   async () => {
-    const times = await workers(workerCount, { kind, count });
+    const times = await workers(workerCount, { kind, count: size(count) });
     return times.reduce((sum, time) => sum + 1000 / time, 0);
   };
 
 /** Bytes for each pending request and each held lock, resident and native, and what is left. */
-async function memory({ request }, count, name) {
+async function memory({ request }, full, name) {
+  const count = size(full);
   const { allocated } = require('./build/Release/probe.node');
   const look = () => {
     for (let i = 0; i < 3; i++) global.gc();
@@ -248,9 +257,19 @@ const works = [
 // As a program: node works.js <work> <subject>, prints the result as JSON.
 async function main([name, subjectName]) {
   const work = works.find((candidate) => candidate.name === name);
-  const result = await work.run(subjects[subjectName]?.(), subjectName);
+  const result = await resultOf(work, subjectName);
   const value = typeof result === 'number' ? { value: result } : result;
   process.stdout.write(JSON.stringify(value), () => process.exit());
+}
+
+async function resultOf(work, subjectName) {
+  if (!work.subjects.includes(subjectName)) throw new Error(`no such subject: ${subjectName}`);
+  try {
+    return await work.run(subjects[subjectName]?.(), subjectName);
+  } catch (error) {
+    if (error instanceof Missing) return { missing: error.message };
+    throw error;
+  }
 }
 
 if (require.main === module) main(process.argv.slice(2));

@@ -1,9 +1,10 @@
 'use strict';
 
 /**
- * Checks that imports and includes go down and not in circles (docs/ARCHITECTURE.md, "The rooms" and
- * "The core"): a file may use those of its own storey and of those below it, and of other houses what
- * `uses` names. Types do not count. A C module is its header and its source together.
+ * Checks that imports, includes and calls go down and not in circles (docs/ARCHITECTURE.md, "The rooms"
+ * and "The core"): a file may use those of its own storey and of those below it, and of other houses
+ * what `uses` names. Types do not count. A C module is its header and its source together, and it uses
+ * each module of its house that defines a function which it names, whatever header declares that.
  *
  * With an argument: checks the sources below that folder instead, for the test.
  */
@@ -52,7 +53,7 @@ const HOUSES = {
       ['turn'],
       ['check'],
       ['agent', 'store'],
-      ['process', 'declaration'],
+      ['process', 'declaration', 'layout'],
       ['records'],
       ['table', 'hash', 'pool'],
       ['list', 'alloc', 'port', 'port_posix', 'port_windows', 'weblocks'],
@@ -61,17 +62,24 @@ const HOUSES = {
   'src/host': {
     storeys: [
       ['all'],
-      ['calls', 'bucket'],
-      ['helper'],
+      ['asking', 'ending', 'waiting', 'bucket'],
+      ['agents', 'helper'],
       ['errand', 'opening'],
       ['turn'],
-      ['bell', 'later'],
+      ['later'],
+      ['mail'],
+      ['bell'],
       ['news'],
       ['records'],
-      ['port_linux', 'port_other'],
+      ['port_paths', 'port_sockets', 'port_locks', 'port_threads', 'port_other'],
+      ['port_descriptors'],
+      ['port_memory', 'port_failures'],
+      ['port_linux'],
+      ['port_parts'],
       ['port_host'],
-      ['arena', 'members', 'rebuild', 'verify', 'view'],
-      ['requests'],
+      ['arena', 'members', 'requests', 'verify', 'view'],
+      ['rebuild'],
+      ['queue'],
       ['names'],
       ['lists', 'pool'],
       ['store'],
@@ -111,6 +119,37 @@ function importsOf(file) {
     .filter((name) => /^(?:lib|src)\//.test(name));
 }
 
+/** @returns {string} what a C source says, without comments, strings and the preprocessor's lines */
+function codeOf(file) {
+  return fs
+    .readFileSync(path.join(root, file), 'utf8')
+    .replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, ' ')
+    .replace(/"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'/g, '0')
+    .replace(/^[ \t]*#(?:.*\\\n)*.*/gm, '');
+}
+
+/**
+ * @returns {{ defines: string[], names: Set<string> }} the functions that a C source defines for others,
+ *   and what the bodies in it name, but for tags
+ */
+function functionsOf(file) {
+  const defines = [];
+  let bodies = '';
+  let depth = 0;
+  let head = '';
+  for (const [token] of codeOf(file).matchAll(/[{};]|[^{};]+/g)) {
+    if (token === '{' && depth++ === 0) {
+      const [, name] = head.match(/^[\w\s*]*?\b(\w+)\s*\(/) ?? [];
+      if (name && !/^\s*static\b/.test(head)) defines.push(name);
+    }
+    if (token === '}') depth--;
+    if (depth > 0) bodies += token;
+    else head = /[};]/.test(token) ? '' : token;
+  }
+  const names = bodies.replace(/\b(?:struct|enum|union)\s+\w+/g, '').match(/\b\w+\b/g);
+  return { defines, names: new Set(names) };
+}
+
 /** Of each module: its house, its storey, and the modules it uses. */
 const modules = new Map();
 
@@ -129,6 +168,21 @@ for (const [house, { storeys }] of Object.entries(HOUSES)) {
     const known = modules.get(module) ?? { house, storey, uses: new Set() };
     for (const to of importsOf(file)) if (moduleOf(to) !== module) known.uses.add(moduleOf(to));
     modules.set(module, known);
+  }
+}
+
+for (const house of Object.keys(HOUSES)) {
+  const sources = filesIn(house)
+    .filter((file) => /\.[ch]$/.test(file))
+    .map((file) => ({ module: moduleOf(file), ...functionsOf(file) }));
+  for (const { module, defines, names } of sources) {
+    for (const other of sources) {
+      if (
+        other.module !== module &&
+        other.defines.some((name) => names.has(name) && !defines.includes(name))
+      )
+        modules.get(module).uses.add(other.module);
+    }
   }
 }
 

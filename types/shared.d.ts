@@ -139,7 +139,10 @@ export declare class Lock {
    */
   readonly signal: AbortSignal;
 
-  /** Extension. Whether it is held at this moment. */
+  /**
+   * Extension. Whether it is held, as far as this thread knows: a theft by another thread or
+   * process counts when the event loop of this thread comes round.
+   */
   readonly held: boolean;
 
   /**
@@ -161,6 +164,9 @@ export declare class Lock {
    * lock without knowing (fencing).
    */
   readonly token: bigint;
+
+  /** Extension. For `JSON.stringify`. */
+  toJSON(): { name: string; mode: LockMode; held: boolean; token: string };
 }
 
 /**
@@ -254,7 +260,7 @@ export interface LockDetails {
   limit: number;
   /** Units that it takes; 0 where there is no limit. */
   weight: number;
-  /** Of a lock; `0n` for a pending request. */
+  /** Of a lock; `0n` for a pending request. A string of digits in JSON. */
   token: bigint;
 }
 
@@ -284,6 +290,8 @@ export declare class LockError extends Error {
   protected constructor();
   readonly code: number;
   readonly lockName: string;
+  /** For `JSON.stringify`: its fields, `name` and `message`; a token is a string of digits. */
+  toJSON(): Record<string, unknown>;
 }
 
 /** The lock was stolen. Its `name` is `'AbortError'`. */
@@ -529,6 +537,8 @@ export interface Leader {
   readonly signal: AbortSignal;
   /** Whether it leads at this moment. */
   readonly held: boolean;
+  /** For `JSON.stringify`. */
+  toJSON(): { name: string; held: boolean; token: string };
 }
 
 /**

@@ -81,6 +81,33 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {number} WLH_NEWS_SNAPSHOT
  * @property {number} WLH_NEWS_READY
  * @property {number} NEWS_OF_HOST in the news of every event that is not of the process's core
+ * @property {number} AGREEMENT see binary.js
+ * @property {number} EXCHANGE_EVENT_COUNT
+ * @property {number} EXCHANGE_TAG
+ * @property {number} EXCHANGE_MODE
+ * @property {number} EXCHANGE_OPTION
+ * @property {number} EXCHANGE_THIEF
+ * @property {number} EXCHANGE_TOKEN
+ * @property {number} EXCHANGE_LIMIT
+ * @property {number} EXCHANGE_WEIGHT
+ * @property {number} EXCHANGE_MAX_PENDING
+ * @property {number} EXCHANGE_STATUS
+ * @property {number} EXCHANGE_EVENTS
+ * @property {number} EVENT_TAG
+ * @property {number} EVENT_NEWS
+ * @property {number} EVENT_THIEF
+ * @property {number} EVENT_TOKEN
+ * @property {number} EVENT_SIZE
+ * @property {number} INFO_NAME
+ * @property {number} INFO_CLIENT
+ * @property {number} INFO_MODE
+ * @property {number} INFO_HELD
+ * @property {number} INFO_LABEL
+ * @property {number} INFO_LIMIT
+ * @property {number} INFO_WEIGHT
+ * @property {number} INFO_AGE
+ * @property {number} INFO_TOKEN
+ * @property {number} INFO_SIZE
  */
 
 /**
@@ -97,27 +124,35 @@ const addon = loadBinary();
 
 /**
  * The exchange (src/binding/environment.h): 32-bit numbers that calls of the addon take and leave.
- * Where in it is what.
+ * Where in it is what, as the addon says.
  */
-const EVENT_COUNT = 0;
-const TAG = 1;
-const MODE = 2;
-const OPTION = 3;
-/** Two numbers, if the call answers WLK_STOLEN. */
-const THIEF = 4;
-/** Two halves, the lower one first, if the call answers WLK_GRANTED. */
-const TOKEN = 6;
-/** To requestExtra, and from it if it answers WLK_OTHER_LIMIT. */
-const LIMIT = 8;
-/** To requestExtra. */
-const WEIGHT = 9;
-const MAX_PENDING = 10;
-/** From a call about one request: what came of it. */
-const STATUS = 11;
+const {
+  EXCHANGE_EVENT_COUNT: EVENT_COUNT,
+  EXCHANGE_TAG: TAG,
+  EXCHANGE_MODE: MODE,
+  EXCHANGE_OPTION: OPTION,
+  /** Two numbers, if the call answers WLK_STOLEN. */
+  EXCHANGE_THIEF: THIEF,
+  /** Two halves, the lower one first, if the call answers WLK_GRANTED. */
+  EXCHANGE_TOKEN: TOKEN,
+  /** To requestExtra, and from it if it answers WLK_OTHER_LIMIT. */
+  EXCHANGE_LIMIT: LIMIT,
+  /** To requestExtra. */
+  EXCHANGE_WEIGHT: WEIGHT,
+  EXCHANGE_MAX_PENDING: MAX_PENDING,
+  /** From a call about one request: what came of it. */
+  EXCHANGE_STATUS: STATUS,
+  /** The first event; then the next one. In each is, at so much from where it begins: */
+  EXCHANGE_EVENTS: EVENTS,
+  EVENT_SIZE,
+  EVENT_TAG,
+  EVENT_NEWS,
+  /** Two numbers, if it tells of a theft. */
+  EVENT_THIEF,
+  /** Two halves. */
+  EVENT_TOKEN,
+} = addon;
 const NO_MAXIMUM = 2 ** 32 - 1;
-/** The first event: its tag, its news, who if it tells of a theft, its token; then the next one. */
-const EVENTS = 12;
-const EVENT_SIZE = 6;
 
 /** How many events one call of the addon can hand over; there is more where that is reached. */
 const EVENT_CAPACITY = 256;
@@ -148,7 +183,11 @@ module.exports = {
   EVENTS,
   EVENT_CAPACITY,
   EVENT_COUNT,
+  EVENT_NEWS,
   EVENT_SIZE,
+  EVENT_TAG,
+  EVENT_THIEF,
+  EVENT_TOKEN,
   LIMIT,
   MAX_PENDING,
   MODE,

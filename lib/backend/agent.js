@@ -8,9 +8,7 @@ const {
   EVENT_CAPACITY,
   EVENT_COUNT,
   EVENT_SIZE,
-  STATUS,
-  TAG,
-  THIEF,
+  EVENT_TAG,
   addon,
   checked,
 } = require('./addon.js');
@@ -21,8 +19,6 @@ const { threadId, threadName } = require('../platform/thread.js');
 /** @typedef {import('./contract.js').Backend} Backend */
 /** @typedef {import('./contract.js').Requester} Requester */
 
-const { NEWS_OF_HOST, WLK_NEWS_GRANTED, WLK_NEWS_STOLEN, WLK_OK, WLK_STOLEN } = addon;
-
 /** A list or table smaller than this is kept when the last request leaves it. */
 const LEAST_TO_DROP = 1024;
 
@@ -30,14 +26,14 @@ const LEAST_TO_DROP = 1024;
 const clientPrefix = (thread) => `node-${process.pid}-${thread}-`;
 
 /** @param {Requester} request */
-const tellGrant = (request) => request.answer();
+const announceAnswer = (request) => request.announceAnswer();
 /** @param {Requester} lock */
-const tellLossInCall = (lock) => lock.lose(false);
+const announceLossInCall = (lock) => lock.announceLoss(false);
 /** @param {Requester} lock */
-const tellLossFromEvents = (lock) => lock.lose(true);
+const announceLossFromEvents = (lock) => lock.announceLoss(true);
 
 /** Requests of which something is to be told, in order. */
-class Untold {
+class Unannounced {
   /** Longer than what it holds: to truncate it is slow. @type {(Requester | undefined)[]} */
   #requests = [];
   #first = 0;
@@ -45,6 +41,11 @@ class Untold {
 
   get isEmpty() {
     return this.#first === this.#end;
+  }
+
+  /** The next one to be told. */
+  get first() {
+    return this.#requests[this.#first];
   }
 
   /** @param {Requester} request */
@@ -57,8 +58,8 @@ class Untold {
    * @param {(request: Requester) => void} what
    * @param {boolean} hasStack
    */
-  tellAll(what, hasStack) {
-    while (!this.isEmpty) this.tellOne(what, hasStack);
+  announceAll(what, hasStack) {
+    while (!this.isEmpty) this.announceOne(what, hasStack);
   }
 
   /**
@@ -67,7 +68,7 @@ class Untold {
    * @param {(request: Requester) => void} what tells it; harmless to call again
    * @param {boolean} hasStack
    */
-  tellOne(what, hasStack) {
+  announceOne(what, hasStack) {
     if (this.isEmpty) return;
     try {
       what(/** @type {Requester} */ (this.#requests[this.#first]));
@@ -95,22 +96,18 @@ class Agent {
   /** How many events of the exchange were taken. */
   #taken = 0;
   /** How many events have not been told, or not all of what they lead to. */
-  untold = 0;
+  unannounced = 0;
   /** Granted or failed, and not told yet, oldest first. */
-  #grants = new Untold();
+  #grants = new Unannounced();
   /** Stolen or lost, and not told yet, oldest first. */
-  #losses = new Untold();
-  #telling = false;
+  #losses = new Unannounced();
+  /** The last one whose grant was announced. @type {Requester | undefined} */
+  lastAnnounced;
+  #isAnnouncing = false;
   /** Whether the next grant is told in a tick of its own. */
   #ticking = false;
   /** See contract.js. @type {Requester[]} */
   unfinished = [];
-  /**
-   * Takes an event of the host scope, see host.js: about what has its tag, at so much in the
-   * exchange.
-   * @type {(request: any, at: number) => void}
-   */
-  takeHostNews = () => {};
   /** The numbers of the next call, and then the events it left. */
   exchange = new Uint32Array(EVENTS + EVENT_SIZE * EVENT_CAPACITY);
   #names = 0;
@@ -155,10 +152,22 @@ class Agent {
   }
 
   /**
-   * Takes the events that a call of the addon left, and those there was no room for. Comes right
-   * after each call, and before one if there was no stack for it then.
+   * Applies the events that a call of the addon left, and those there was no room for. Comes right
+   * after each call, and before one if there was no stack for it then. Nothing that is called from
+   * here calls the addon or users' code (contract.js): it would come in here again.
+   * @throws {unknown} for want of stack; then the event loop applies the rest
    */
   collect() {
+    try {
+      this.#applyAll();
+    } catch (error) {
+      // Whoever called it may have nothing to undo, and then nobody would be woken for the rest.
+      addon.undo(NO_TAG);
+      throw error;
+    }
+  }
+
+  #applyAll() {
     let count = this.exchange[EVENT_COUNT];
     while (count > 0) {
       while (this.#taken < count) {
@@ -176,33 +185,15 @@ class Agent {
 
   /** @param {number} at where in the exchange the event is */
   #take(at) {
-    const request = this.#requests[this.exchange[at]];
-    const news = this.exchange[at + 1];
-    // It ended in an earlier call whose caller ran out of stack.
-    if (typeof request !== 'object') return;
-    if (news >= NEWS_OF_HOST) {
-      this.takeHostNews(request, at);
-      return;
-    }
-    if (news & WLK_NEWS_GRANTED) {
-      request.granted(this.exchange[at + 4], this.exchange[at + 5]);
-      this.answered(request);
-    }
-    if (news & WLK_NEWS_STOLEN) this.stolen(request, this.thief(at + 2));
-  }
-
-  /**
-   * @param {number} at where in the exchange its thread and number are
-   * @returns {string} its client id
-   */
-  thief(at) {
-    return clientPrefix(this.exchange[at]) + this.exchange[at + 1];
+    const request = this.#requests[this.exchange[at + EVENT_TAG]];
+    // If not: it ended in an earlier call whose caller ran out of stack.
+    if (typeof request === 'object') /** @type {any} */ (request.backend).takeNews(request, at);
   }
 
   /** @param {Requester} request was granted or failed, and is to be told */
-  answered(request) {
+  queueAnswer(request) {
     this.#grants.add(request);
-    this.untold++;
+    this.unannounced++;
   }
 
   /**
@@ -212,19 +203,19 @@ class Agent {
   stolen(request, thief) {
     request.stolen(thief);
     this.#losses.add(request);
-    this.untold++;
+    this.unannounced++;
     this.remove(request);
   }
 
   /**
    * @param {Requester} request a lock that is lost otherwise than by a theft
    * @param {import('./contract.js').LossReason} reason
-   * @param {Error} [cause]
+   * @param {() => Error} [cause]
    */
   lost(request, reason, cause) {
     request.lost(reason, cause);
     this.#losses.add(request);
-    this.untold++;
+    this.unannounced++;
     this.remove(request);
   }
 
@@ -243,72 +234,54 @@ class Agent {
   }
 
   /**
-   * Ends all requests of a backend of the process: first those that are pending, so that none of
-   * them is granted by the end of another one.
-   * @param {Backend} backend
-   * @param {Error} error for those that are pending
+   * @param {Requester} request granted during the call that made it
+   * @returns {boolean} whether it is told later, by this agent: callbacks of grants that came
+   *   before it are still to be called
    */
-  endAll(backend, error) {
-    const requests = this.requestsOf(backend);
-    for (let i = 0; i < requests.length; i++) this.#endPending(requests[i], error);
-    const locks = this.requestsOf(backend);
-    for (let i = 0; i < locks.length; i++) this.#endLock(locks[i]);
+  announcesLater(request) {
+    const isFirst = this.#grants.isEmpty;
+    if (isFirst && !this.#isUnheard) return false;
+    this.queueAnswer(request);
+    if (isFirst) this.#announceInTick();
+    return true;
   }
 
-  /**
-   * @param {Requester} request ended if it is pending
-   * @param {Error} error
-   */
-  #endPending(request, error) {
-    if (request.tag === NO_TAG) return;
-    exchange[TAG] = request.tag;
-    addon.abort();
-    const pending = exchange[STATUS] === WLK_OK;
-    if (exchange[EVENT_COUNT] !== 0) this.collect();
-    if (!pending) return;
-    this.remove(request);
-    request.failed(error);
-    this.answered(request);
-  }
-
-  /** @param {Requester} lock */
-  #endLock(lock) {
-    if (lock.tag === NO_TAG) return;
-    exchange[TAG] = lock.tag;
-    addon.release();
-    const stolen = exchange[STATUS] === WLK_STOLEN;
-    const thief = stolen ? this.thief(THIEF) : '';
-    if (exchange[EVENT_COUNT] !== 0) this.collect();
-    if (stolen) this.stolen(lock, thief);
-    else this.lost(lock, 'closed');
+  /** Whether a grant was announced whose callback is still to be called. */
+  get #isUnheard() {
+    if (this.lastAnnounced?.isHeard) this.lastAnnounced = undefined;
+    return this.lastAnnounced !== undefined;
   }
 
   /**
    * Tells all losses, and one grant; other grants each in a tick of its own (4.4: each is a task).
    * @param {boolean} hasStack called from the event loop or a tick, not within a call of users'
-   * @param {(lock: Requester) => void} tellLoss
+   * @param {(lock: Requester) => void} announceLoss
    */
-  tell(hasStack = false, tellLoss = tellLossInCall) {
-    if (this.#telling) return;
-    this.#telling = true;
+  announce(hasStack = false, announceLoss = announceLossInCall) {
+    if (this.#isAnnouncing) return;
+    this.#isAnnouncing = true;
     try {
-      this.#losses.tellAll(tellLoss, hasStack);
+      this.#losses.announceAll(announceLoss, hasStack);
       if (!this.#ticking) {
-        this.#grants.tellOne(tellGrant, hasStack);
+        if (!this.#grants.isEmpty) this.lastAnnounced = this.#grants.first;
+        this.#grants.announceOne(announceAnswer, hasStack);
         // Who heard of the grant may have stolen.
-        this.#losses.tellAll(tellLoss, hasStack);
-        if (!this.#grants.isEmpty) {
-          this.#tick();
-          this.#ticking = true;
-        }
+        this.#losses.announceAll(announceLoss, hasStack);
+        if (!this.#grants.isEmpty) this.#announceInTick();
       }
     } catch {
       // No stack for it: once more from the event loop.
       addon.undo(NO_TAG);
     } finally {
-      this.#telling = false;
-      if (this.#losses.isEmpty && this.#grants.isEmpty) this.untold = 0;
+      this.#isAnnouncing = false;
+      if (this.#losses.isEmpty && this.#grants.isEmpty) this.unannounced = 0;
     }
+  }
+
+  #announceInTick() {
+    if (this.#ticking) return;
+    this.#tick();
+    this.#ticking = true;
   }
 
   /**
@@ -319,7 +292,7 @@ class Agent {
     await undefined;
     nextTick(() => {
       this.#ticking = false;
-      this.tell(true);
+      this.announce(true);
     });
   }
 
@@ -337,7 +310,7 @@ class Agent {
       }
     }
     unfinished.length = 0;
-    this.tell(true, tellLossFromEvents);
+    this.announce(true, announceLossFromEvents);
   }
 }
 
@@ -350,4 +323,4 @@ addon.agent ??= new Agent();
 const agent = addon.agent;
 const { exchange } = agent;
 
-module.exports = { agent, exchange, threadName };
+module.exports = { agent, clientPrefix, exchange, threadName };

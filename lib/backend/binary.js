@@ -12,6 +12,18 @@ const path = require('node:path');
 const process = require('node:process');
 const { plainError } = require('../platform/errors.js');
 
+/**
+ * The number of what JavaScript and the addon agree about, as src/binding/calls.h has it: raise
+ * both when a function, what it takes or answers, or what a number means changes.
+ */
+const AGREEMENT = 1;
+
+const BUILD =
+  'with a C and C++ compiler, make and Python installed, run: ' +
+  'npm install --no-save node-addon-api node-gyp && ' +
+  'npx node-gyp rebuild --directory=node_modules/web-locks/src ' +
+  '(in a clone of web-locks itself: npm install)';
+
 /** Where a binary can be, from the root of the package; what was built here comes first. */
 const BUILT = ['build/Release', 'build/Debug', 'src/build/Release'];
 
@@ -107,14 +119,33 @@ function* candidates() {
 }
 
 /**
+ * @param {string} file
+ * @returns {Error} the binary there is not of this JavaScript: a build that was left behind, or one
+ * of another version that the environment names
+ */
+function otherVersionError(file) {
+  const remedy = process.env.WEB_LOCKS_BINARY
+    ? 'WEB_LOCKS_BINARY names it: unset that, or name one of this version.'
+    : `Remove it if the package brings one for this platform. To build it again, ${BUILD}`;
+  return plainError(
+    `web-locks: the native binary ${file} was built from another version of web-locks than the ` +
+      `JavaScript in ${path.join(__dirname, '..')}. ${remedy}`,
+    'ERR_WEB_LOCKS_INCOMPATIBLE',
+  );
+}
+
+/**
  * @returns {any} the exports of the binary
+ * @throws {Error} `ERR_WEB_LOCKS_INCOMPATIBLE`: the binary that was found is of another version
  * @throws {Error} `ERR_WEB_LOCKS_NOT_LOADED`: what was tried, for which platform, and what to do
  */
 function loadBinary() {
   const attempts = [];
   for (const [file, load] of candidates()) {
     try {
-      return load();
+      const exports = load();
+      if (exports.AGREEMENT !== AGREEMENT) throw otherVersionError(file);
+      return exports;
     } catch (error) {
       const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
       if (code === 'ERR_WEB_LOCKS_INCOMPATIBLE') throw error;
@@ -134,10 +165,7 @@ function loadBinary() {
   throw plainError(
     `web-locks: no native binary could be loaded for ${process.platform}-${process.arch}, ` +
       `Node.js ${process.version} (Node-API ${process.versions.napi}). Tried:${tried}\n` +
-      'To build it, with a C and C++ compiler, make and Python installed, run: ' +
-      'npm install --no-save node-addon-api node-gyp && ' +
-      'npx node-gyp rebuild --directory=node_modules/web-locks/src ' +
-      '(in a clone of web-locks itself: npm install)',
+      `To build it, ${BUILD}`,
     'ERR_WEB_LOCKS_NOT_LOADED',
     { cause: attempts.at(-1)?.error },
   );

@@ -9,10 +9,18 @@
  *
  * State first, users afterwards. Calls of a backend, and the members of a Requester that say what
  * happened (`granted`, `unavailable`, `stolen`, `otherLimit` …), change state only: they run no
- * users' code. What happened is told by `answer` and `lose` of the Requester, which may run users'
+ * users' code. What `announceAnswer` and `announceLoss` of the Requester do then may run users'
  * code, and that may make further calls of the backend, about the same request, too. A backend
- * calls them from `tell`, or from its own events, when its state is settled. If an answer is given
- * during `request`, `requestAll` or `wait`, whoever called tells it himself.
+ * calls them from `announce`, or from its own events, when its state is settled. If an answer is
+ * given during `request`, `requestAll` or `wait`, the caller announces it, unless `announcesLater`
+ * takes it over.
+ *
+ * What applies events calls nothing. A backend applies a batch of events by calling these members,
+ * one event after the other. So a member changes fields and returns: it calls no backend, not the
+ * addon, and nothing that could be users' code; neither does the backend between two of them. A
+ * call from there would apply the rest of the batch before the current event is done. Whatever has
+ * to be asked or made, such as an error, is asked and made when it is announced. The tests hold all
+ * backends to this (test/helpers/applying.js, test/lib/applying.test.js).
  *
  * Any call can throw near the end of the stack. Then it has done its work or not; the caller puts
  * the request into `unfinished` and calls `undo` with its tag, which together need no stack, and
@@ -50,18 +58,23 @@
  * @property {() => void} unavailable answers a request that said `ifAvailable`; ends the request
  * @property {(clientId: string) => void} stolen the lock, granted before, was stolen, by whom; ends
  *   the request
- * @property {(reason: LossReason, cause?: Error) => void} lost the lock, granted before, is not
- *   held any more, for another reason; ends the request. Says nothing of one that was
- *   released meanwhile, but if it has `keep`: then that its name was not marked
+ * @property {(reason: LossReason, cause?: () => Error | undefined) => void} lost the lock, granted
+ *   before, is not held any more, for another reason; ends the request. `cause` makes the error
+ *   behind it, when it is told. Says nothing of one that was released meanwhile, but if it has
+ *   `keep`: then that its name was not marked
  * @property {(cycle: CycleEntry[]) => void} [deadlocked] the request would close this cycle; ends
  *   it. Of those that say `inside`, or wait in `wait`
  * @property {(limit: number) => void} [otherLimit] the request is shared, and those who hold the
  *   name or wait for it have agreed on this limit, 0 for none, and not on its own; ends the request
  * @property {() => void} [queueFull] as many as its `maxPending` wait; ends the request
- * @property {(error: unknown) => void} failed the request could not be made; ends the request
- * @property {() => void} answer tells that it was granted, is unavailable or failed, if it still is
- * @property {(fromEvents: boolean) => void} lose tells that the lock was stolen or lost;
- *   `fromEvents`: not within a call of users'
+ * @property {(why: () => unknown) => void} failed the request could not be made; ends the request.
+ *   `why` makes the error, when it is told
+ * @property {() => void} announceAnswer tells users that it was granted, is unavailable or
+ *   failed, if it still is
+ * @property {boolean} isHeard whether users' code was called with the answer, if `announceAnswer`
+ *   was
+ * @property {(fromEvents: boolean) => void} announceLoss tells users that the lock was stolen or
+ *   lost, if it was and that is not announced yet; `fromEvents`: not within a call of users'
  * @property {() => Error} lossReason why it was stolen or lost
  * @property {() => void} finish does what could not be done for want of stack
  */
@@ -86,24 +99,8 @@ const NO_TAG = 2 ** 32 - 1;
 
 /** @typedef {{ held: LockInfo[], pending: LockInfo[] }} LockManagerSnapshot */
 
-/**
- * What is not of the specification.
- * @typedef {object} Details
- * @property {string} label '' for none
- * @property {string} host name of the machine
- * @property {number} pid
- * @property {number} threadId
- * @property {string} threadName '' for none
- * @property {number} waited milliseconds that a pending request waits; 0 for a lock
- * @property {number} held milliseconds that a lock is held; 0 for a pending request
- * @property {number} limit units of the name that may be held at a time, as shared locks and
- *   requests have it; 0 for no limit
- * @property {number} weight units that it takes; 0 if there is no limit
- * @property {bigint} token of a lock; 0n for a pending request
- * @property {LockDetails[]} [blockedBy] of a pending request: the locks that are held on its name
- * @property {number} [ahead] of a pending request: how many requests are ahead of it in the queue
- */
-/** @typedef {LockInfo & Details} LockDetails */
+/** @typedef {import('../../types/shared.js').LockDetails} LockDetails see details.js */
+/** @typedef {import('../../types/shared.js').PendingDetails} PendingDetails */
 /** @typedef {LockDetails & { isHeld: boolean }} CycleEntry whether it is a lock or a request */
 
 /**
@@ -133,7 +130,10 @@ const NO_TAG = 2 ** 32 - 1;
  *   which all take their places in their queues: so no two such steps wait for each other. Each is
  *   answered as by `request`; with `ifAvailable` all are granted or none. If it is missing, locks
  *   are requested one after the other.
- * @property {() => void} tell tells what became of requests through the calls so far
+ * @property {() => void} announce tells users what became of requests through the calls so far
+ * @property {(request: Requester) => boolean} [announcesLater] asked by the caller of `request`
+ *   that was granted during the call: whether callbacks of earlier grants are still to be called.
+ *   Then the backend announces this one, too, after those. If it is missing, there are none
  * @property {Requester[]} unfinished requests whose `finish` is to be called
  * @property {(tag: number) => unknown} undo ends a request, whatever has become of it, and lets
  *   `finish` be called soon, from an empty stack. NO_TAG: only that
@@ -141,11 +141,13 @@ const NO_TAG = 2 ** 32 - 1;
  *   the lock state (4.5), or that of one name
  * @property {(name?: string) => DetailedSnapshot | Promise<DetailedSnapshot>} details the same with
  *   details
- * @property {(name: string) => LockDetails[] | Promise<LockDetails[] | undefined>} holders the
- *   locks held on a name, as far as known at once, or soon: a promise never rejects, takes a second
- *   at most, and is of undefined where that is not known
+ * @property {(name: string) => LockDetails[] | undefined} [holders] the locks held on a name, where
+ *   that can be known at once; undefined if it is not known: the question failed, or the backend is
+ *   closed. An empty list says that nobody holds it
+ * @property {(name: string) => Promise<LockDetails[] | undefined>} [askHolders] the same, later;
+ *   never rejects, and may take any time. A backend has this or `holders`
  * @property {(request: Requester, isHeld: boolean) => CycleEntry} [entryOf] what is known at once
- *   of a request of this thread, for errors. To be there where `holders` is a promise
+ *   of a request of this thread, for errors. To be there where `holders` is missing
  * @property {(request: Requester, milliseconds: number) => void} [wait] blocks the thread until a
  *   pending request is answered, or for so long. If it is missing, nothing can be done without
  *   returning to the event loop
@@ -162,6 +164,6 @@ const NO_TAG = 2 ** 32 - 1;
  *   pending requests failed with an InvalidStateError, and later ones too; resolves when all this
  *   is done. Never rejects
  */
-/** @typedef {{ held: LockDetails[], pending: LockDetails[] }} DetailedSnapshot */
+/** @typedef {import('../../types/shared.js').DetailedSnapshot} DetailedSnapshot */
 
 module.exports = { NO_TAG };

@@ -10,6 +10,9 @@
 
 const {
   EVENT_COUNT,
+  EVENT_NEWS,
+  EVENT_THIEF,
+  EVENT_TOKEN,
   LIMIT,
   MAX_PENDING,
   MODE,
@@ -27,7 +30,7 @@ const { entryOf } = require('./entry.js');
 const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js');
 const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
 const { bucketClosedError } = require('../platform/errors.js');
-const { Promise, clearTimeout, setTimeout, then } = require('../platform/intrinsics.js');
+const { Promise } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { theLock } = require('../platform/names.js');
 const process = require('node:process');
@@ -52,8 +55,6 @@ const {
   WLH_NEWS_NOT_AVAILABLE,
   WLH_NEWS_OTHER_LIMIT,
   WLH_NEWS_QUEUE_FULL,
-  WLH_NEWS_READY,
-  WLH_NEWS_SNAPSHOT,
   WLH_NOT_AVAILABLE,
   WLH_OK,
   WLH_OTHER_LIMIT,
@@ -71,8 +72,6 @@ const {
 
 const options = { wait: WLK_WAIT, ifAvailable: WLK_IF_AVAILABLE, steal: WLK_STEAL };
 
-/** How long it is looked who holds a lock, for a message. */
-const HOLDERS_MS = 1000;
 /** What others are shown of the version of this package. */
 const VERSION_LENGTH = 15;
 
@@ -110,6 +109,11 @@ class HostBackend {
   /** @type {ManagerHandle | undefined} */
   #opened;
   /**
+   * Once it is closed: why it could not be opened, or was lost, before.
+   * @type {string | undefined}
+   */
+  #failure;
+  /**
    * Locks that are being released, and what tells when they are.
    * @type {Map<Requester, () => void>}
    */
@@ -117,7 +121,7 @@ class HostBackend {
 
   /**
    * @param {string} bucket its name for all processes
-   * @param {string} directory an absolute path; '' for the default
+   * @param {string} directory an absolute path; '' for that of the environment, else the default
    */
   constructor(bucket, directory) {
     this.id = `host ${directory}\n${bucket}`;
@@ -128,10 +132,12 @@ class HostBackend {
   }
 
   /** @returns {ManagerHandle} */
-  get #opening() {
+  #open() {
     if (this.#opened) return this.#opened;
     const shown = version.slice(0, VERSION_LENGTH);
-    const opened = addon.hostOpen(this.#bucket, shown, threadId, threadName, this.#directory);
+    // This thread's: a worker can have an environment of its own.
+    const directory = this.#directory || process.env.WEB_LOCKS_DIRECTORY || '';
+    const opened = addon.hostOpen(this.#bucket, shown, threadId, threadName, directory);
     if (typeof opened === 'number') throw this.#error(opened, 'opening a storage bucket');
     this.#opened = opened;
     return opened;
@@ -142,7 +148,7 @@ class HostBackend {
    * @param {string} doing for the message
    */
   #error(status, doing) {
-    return hostError(status, addon.hostFailure(this.#opened), doing);
+    return hostError(status, this.#failure ?? addon.hostFailure(this.#opened), doing);
   }
 
   /** @returns {Promise<void>} */
@@ -152,7 +158,7 @@ class HostBackend {
 
   async #ready() {
     const doing = 'opening a storage bucket';
-    const errand = this.#start(() => addon.hostReady(this.#opening), doing);
+    const errand = this.#start(() => addon.hostReady(this.#open()), doing);
     if (!errand) return;
     const status = await errand.done;
     if (this.closed) throw this.closed;
@@ -185,16 +191,17 @@ class HostBackend {
   /** @param {Requester} request */
   request(request) {
     if (this.closed) {
-      request.failed(this.closed);
+      const { closed } = this;
+      request.failed(() => closed);
       return;
     }
     const { name, disposition } = request;
     let opening = this.#opened;
     if (!opening) {
       try {
-        opening = this.#opening;
+        opening = this.#open();
       } catch (error) {
-        request.failed(error);
+        request.failed(() => error);
         return;
       }
     }
@@ -206,10 +213,10 @@ class HostBackend {
     const status = request.asksForMore
       ? this.#requestExtra(opening, request)
       : addon.hostRequest(opening, name);
+    // Before the events: one of them can be that it was stolen since.
+    if (status === WLH_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    if (status === WLH_GRANTED) {
-      request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
-    } else if (status !== WLH_PENDING) {
+    if (status !== WLH_GRANTED && status !== WLH_PENDING) {
       agent.remove(request);
       this.#refuse(request, status, exchange[LIMIT]);
     }
@@ -235,7 +242,7 @@ class HostBackend {
     if (status === WLH_NOT_AVAILABLE) request.unavailable();
     else if (status === WLH_OTHER_LIMIT) request.otherLimit?.(limit);
     else if (status === WLH_QUEUE_FULL) request.queueFull?.();
-    else request.failed(this.#requestError(status, request.name));
+    else request.failed(() => this.#requestError(status, request.name));
   }
 
   /**
@@ -251,37 +258,50 @@ class HostBackend {
   }
 
   /**
-   * Takes an event, see agent.js.
-   * @param {Requester} request
-   * @param {number} at
+   * Applies an event.
+   * @param {Requester | Errand} request
+   * @param {number} at where in the exchange it is
    */
   takeNews(request, at) {
-    const news = exchange[at + 1];
-    const number = exchange[at + 4];
-    if (news & WLK_NEWS_GRANTED) {
-      request.granted(number, exchange[at + 5]);
-      agent.answered(request);
+    const news = exchange[at + EVENT_NEWS];
+    const number = exchange[at + EVENT_TOKEN];
+    // It was undone since: `finish` does the rest.
+    if (news === 0) return;
+    if (request instanceof Errand) {
+      request.told(number);
+      return;
     }
+    // First: if the stack ends below, the event is applied again, but not once the tag is gone.
+    const releasing = this.#releases.get(request);
+    releasing?.();
+    const isGranted = (news & WLK_NEWS_GRANTED) !== 0;
+    // Nothing comes after this if it is all: who releases the lock does not find it granted again.
+    if (isGranted) {
+      request.granted(number, exchange[at + EVENT_TOKEN + 1]);
+      agent.queueAnswer(request);
+    }
+    // The same event can tell that the lock is lost since.
     if (news & WLK_NEWS_STOLEN) {
-      agent.stolen(request, clientOf(exchange[at + 2], exchange[at + 3]));
+      agent.stolen(request, clientOf(exchange[at + EVENT_THIEF], exchange[at + EVENT_THIEF + 1]));
     } else if (news & WLH_NEWS_LOST) {
-      agent.lost(request, 'destroyed', this.#lossError());
-    } else if ((news & WLK_NEWS_GRANTED) === 0) {
+      agent.lost(request, 'destroyed', () => this.#lossError());
+    } else if (!isGranted) {
+      if (!releasing) {
+        this.#refuse(request, refusalOf(news, number), number);
+        agent.queueAnswer(request);
+      }
       agent.remove(request);
-      if (this.#tellReleased(request)) return;
-      this.#refuse(request, refusalOf(news, number), number);
-      agent.answered(request);
     }
-    this.#tellReleased(request);
+    if (releasing) this.#releases.delete(request);
   }
 
-  /** @param {Requester} lock that may be being released */
-  #tellReleased(lock) {
-    const told = this.#releases.get(lock);
-    if (!told) return false;
+  /**
+   * If a lock was being released, resolves the promise of that: it is released, or lost.
+   * @param {Requester} lock
+   */
+  #resolveRelease(lock) {
+    this.#releases.get(lock)?.();
     this.#releases.delete(lock);
-    told();
-    return true;
   }
 
   #lossError() {
@@ -295,6 +315,7 @@ class HostBackend {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
     addon.hostEnd();
+    this.#resolveRelease(request);
     agent.remove(request);
   }
 
@@ -308,11 +329,12 @@ class HostBackend {
     exchange[TAG] = lock.tag;
     const status = addon.hostRelease();
     const thief = status === WLH_STOLEN ? clientOf(exchange[THIEF], exchange[THIEF + 1]) : '';
+    // Before the events are applied: that of the release can be among them.
+    const released = status === WLH_PENDING ? this.#released(lock) : undefined;
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLH_STOLEN) agent.stolen(lock, thief);
-    else if (status === WLH_PENDING) return this.#released(lock);
-    else agent.remove(lock);
-    return undefined;
+    else if (status !== WLH_PENDING) agent.remove(lock);
+    return released;
   }
 
   /**
@@ -320,13 +342,24 @@ class HostBackend {
    * @returns {Promise<void>} resolves when the event came
    */
   #released(lock) {
-    return new Promise((resolve) => {
-      this.#releases.set(lock, () => resolve(undefined));
+    let resolve = () => {};
+    /** @type {Promise<void>} */
+    const released = new Promise((settle) => {
+      resolve = () => settle(undefined);
     });
+    // Not in there: what it throws would be the promise's, and nobody would undo the release.
+    this.#releases.set(lock, resolve);
+    return released;
   }
 
-  tell() {
-    if (agent.untold > 0) agent.tell();
+  announce() {
+    if (agent.unannounced > 0) agent.announce();
+  }
+
+  /** @param {Requester} request */
+  announcesLater(request) {
+    const mayWait = agent.unannounced > 0 || agent.lastAnnounced !== undefined;
+    return mayWait && agent.announcesLater(request);
   }
 
   unfinished = agent.unfinished;
@@ -336,6 +369,7 @@ class HostBackend {
     if (this.closed) return;
     this.closed = bucketClosedError();
     if (!this.#opened) return;
+    this.#failure = addon.hostFailure(this.#opened);
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     // First what is pending, so that none of it is granted by the end of a lock.
     const requests = agent.requestsOf(this);
@@ -343,7 +377,7 @@ class HostBackend {
     const locks = agent.requestsOf(this);
     for (let i = 0; i < locks.length; i++) this.#endLock(locks[i]);
     addon.hostClose(this.#opened);
-    this.tell();
+    this.announce();
   }
 
   /**
@@ -355,25 +389,32 @@ class HostBackend {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
     if (request instanceof Errand || this.#releases.has(request)) {
+      // One that was told, and not taken yet; else nothing.
+      if (request instanceof Errand) addon.hostTakeSnapshot(this.#open());
       addon.hostEnd();
-      agent.remove(/** @type {Requester} */ (request));
       if (request instanceof Errand) request.told(WLH_OK);
-      else this.#tellReleased(request);
+      else this.#resolveRelease(request);
+      agent.remove(/** @type {Requester} */ (request));
       return;
     }
     const status = addon.hostAbort();
     const thief = clientOf(exchange[THIEF], exchange[THIEF + 1]);
     const limit = exchange[LIMIT];
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    if (status === WLH_GRANTED) return;
+    if (status === WLH_GRANTED) {
+      // This thread may not have heard of it; what ends the lock would drop the event.
+      addon.drain(false);
+      agent.collect();
+      return;
+    }
     if (status === WLH_STOLEN) {
       agent.stolen(request, thief);
       return;
     }
     agent.remove(request);
-    if (status === WLH_OK) request.failed(error);
+    if (status === WLH_OK) request.failed(() => error);
     else this.#refuse(request, status, limit);
-    agent.answered(request);
+    agent.queueAnswer(request);
   }
 
   /** @param {Requester} lock */
@@ -385,7 +426,7 @@ class HostBackend {
     if (status === WLH_PENDING) addon.hostEnd();
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLH_STOLEN) agent.stolen(lock, thief);
-    else if (status === WLH_LOST) agent.lost(lock, 'destroyed', this.#lossError());
+    else if (status === WLH_LOST) agent.lost(lock, 'destroyed', () => this.#lossError());
     else agent.lost(lock, 'closed');
   }
 
@@ -400,12 +441,10 @@ class HostBackend {
     const status = addon.hostWait(Math.ceil(milliseconds));
     const thief = status === WLH_STOLEN ? clientOf(exchange[THIEF], exchange[THIEF + 1]) : '';
     const limit = exchange[LIMIT];
+    // As in `request`.
+    if (status === WLH_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    if (status === WLH_PENDING) return;
-    if (status === WLH_GRANTED) {
-      request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
-      return;
-    }
+    if (status === WLH_PENDING || status === WLH_GRANTED) return;
     if (status === WLH_STOLEN) {
       agent.stolen(request, thief);
       return;
@@ -436,7 +475,7 @@ class HostBackend {
    * @returns {CycleEntry}
    */
   entryOf(request, isHeld) {
-    const clientId = addon.hostClientId(this.#opening);
+    const clientId = addon.hostClientId(this.#open());
     const who = { clientId, host: hostname(), pid: process.pid, threadId, threadName };
     return entryOf(who, request, '', isHeld);
   }
@@ -459,23 +498,14 @@ class HostBackend {
 
   /**
    * @param {string} name
-   * @returns {Promise<LockDetails[]>}
+   * @returns {Promise<LockDetails[] | undefined>}
    */
-  holders(name) {
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => resolve([]), HOLDERS_MS);
-      /** @param {LockDetails[]} holders */
-      const tell = (holders) => {
-        clearTimeout(timer);
-        resolve(holders);
-      };
-      const asked = this.#snapshot(name, false);
-      then(
-        asked,
-        (/** @type {Snapshot} */ snapshot) => tell(detailsOf(snapshot)),
-        () => tell([]),
-      );
-    });
+  async askHolders(name) {
+    try {
+      return detailsOf(await this.#snapshot(name, false));
+    } catch {
+      return undefined;
+    }
   }
 
   /**
@@ -485,11 +515,11 @@ class HostBackend {
    */
   async #snapshot(name, pending) {
     const doing = 'taking a snapshot of the lock state';
-    const errand = this.#start(() => addon.hostSnapshot(this.#opening, name, pending), doing);
+    const errand = this.#start(() => addon.hostSnapshot(this.#open(), name, pending), doing);
     await errand?.done;
     if (this.closed) throw this.closed;
     exchange[TAG] = errand?.tag ?? NO_TAG;
-    const snapshot = addon.hostTakeSnapshot(this.#opening);
+    const snapshot = addon.hostTakeSnapshot(this.#open());
     agent.remove(/** @type {any} */ (errand));
     if (typeof snapshot === 'number') throw this.#error(snapshot, doing);
     return snapshot;
@@ -507,10 +537,5 @@ function refusalOf(news, number) {
   if (news & WLH_NEWS_QUEUE_FULL) return WLH_QUEUE_FULL;
   return news & WLH_NEWS_FAILED ? number : WLH_LOST;
 }
-
-agent.takeHostNews = (request, at) => {
-  if (exchange[at + 1] & (WLH_NEWS_SNAPSHOT | WLH_NEWS_READY)) request.told(exchange[at + 4]);
-  else request.backend.takeNews(request, at);
-};
 
 module.exports = { HostBackend };

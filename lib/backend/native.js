@@ -6,6 +6,9 @@
 
 const {
   EVENT_COUNT,
+  EVENT_NEWS,
+  EVENT_THIEF,
+  EVENT_TOKEN,
   LIMIT,
   MAX_PENDING,
   MODE,
@@ -20,7 +23,7 @@ const {
   checked,
   errorOf,
 } = require('./addon.js');
-const { agent, exchange } = require('./agent.js');
+const { agent, clientPrefix, exchange } = require('./agent.js');
 const { NO_TAG } = require('./contract.js');
 const { detailedStateOf, detailsOf, detailsWithState, stateOf } = require('./snapshots.js');
 const { bucketClosedError } = require('../platform/errors.js');
@@ -37,6 +40,8 @@ const {
   WLK_GRANTED,
   WLK_IF_AVAILABLE,
   WLK_MARKED,
+  WLK_NEWS_GRANTED,
+  WLK_NEWS_STOLEN,
   WLK_NOT_AVAILABLE,
   WLK_OK,
   WLK_OTHER_LIMIT,
@@ -71,7 +76,8 @@ class NativeBackend {
   /** @param {Requester} request */
   request(request) {
     if (this.closed) {
-      request.failed(this.closed);
+      const { closed } = this;
+      request.failed(() => closed);
       return;
     }
     const { name, disposition } = request;
@@ -84,16 +90,16 @@ class NativeBackend {
     if (request.asksForMore) cycle = this.#requestExtra(request);
     else requestLock(this.#manager, name);
     const status = exchange[STATUS];
+    // Before the events: one of them can be that it was stolen since.
+    if (status === WLK_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    if (status === WLK_GRANTED) {
-      request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
-    } else if (status !== WLK_PENDING) {
+    if (status !== WLK_GRANTED && status !== WLK_PENDING) {
       agent.remove(request);
       if (status === WLK_NOT_AVAILABLE) request.unavailable();
       else if (status === WLK_OTHER_LIMIT) request.otherLimit?.(exchange[LIMIT]);
       else if (status === WLK_QUEUE_FULL) request.queueFull?.();
       else if (cycle) request.deadlocked?.(detailsWithState(cycle));
-      else request.failed(errorOf(status, `requesting ${theLock(name)}`));
+      else request.failed(() => errorOf(status, `requesting ${theLock(name)}`));
     }
   }
 
@@ -134,7 +140,7 @@ class NativeBackend {
     } else {
       status = addon.releaseAndMark(Math.ceil(keep));
     }
-    const thief = status === WLK_STOLEN ? agent.thief(THIEF) : '';
+    const thief = status === WLK_STOLEN ? thiefAt(THIEF) : '';
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLK_STOLEN) agent.stolen(lock, thief);
     else agent.remove(lock);
@@ -146,7 +152,7 @@ class NativeBackend {
     if (lock.tag === NO_TAG) return false;
     exchange[TAG] = lock.tag;
     const status = addon.isMarked();
-    const thief = status === WLK_STOLEN ? agent.thief(THIEF) : '';
+    const thief = status === WLK_STOLEN ? thiefAt(THIEF) : '';
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLK_STOLEN) agent.stolen(lock, thief);
     else if (status !== WLK_OK && status !== WLK_MARKED)
@@ -154,8 +160,28 @@ class NativeBackend {
     return status === WLK_MARKED;
   }
 
-  tell() {
-    if (agent.untold > 0) agent.tell();
+  /**
+   * Applies an event of the core.
+   * @param {Requester} request
+   * @param {number} at where in the exchange it is
+   */
+  takeNews(request, at) {
+    const news = exchange[at + EVENT_NEWS];
+    if (news & WLK_NEWS_GRANTED) {
+      request.granted(exchange[at + EVENT_TOKEN], exchange[at + EVENT_TOKEN + 1]);
+      agent.queueAnswer(request);
+    }
+    if (news & WLK_NEWS_STOLEN) agent.stolen(request, thiefAt(at + EVENT_THIEF));
+  }
+
+  announce() {
+    if (agent.unannounced > 0) agent.announce();
+  }
+
+  /** @param {Requester} request */
+  announcesLater(request) {
+    const mayWait = agent.unannounced > 0 || agent.lastAnnounced !== undefined;
+    return mayWait && agent.announcesLater(request);
   }
 
   findsDeadlocks = true;
@@ -166,8 +192,12 @@ class NativeBackend {
     if (this.closed) return;
     this.closed = bucketClosedError();
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    agent.endAll(this, this.closed);
-    this.tell();
+    // First what is pending, so that none of it is granted by the end of a lock.
+    const requests = agent.requestsOf(this);
+    for (let i = 0; i < requests.length; i++) endPending(requests[i], this.closed);
+    const locks = agent.requestsOf(this);
+    for (let i = 0; i < locks.length; i++) endLock(locks[i]);
+    this.announce();
   }
 
   /**
@@ -179,20 +209,18 @@ class NativeBackend {
     exchange[TAG] = request.tag;
     const cycle = addon.wait(Math.ceil(milliseconds));
     const status = exchange[STATUS];
-    const thief = status === WLK_STOLEN ? agent.thief(THIEF) : '';
+    const thief = status === WLK_STOLEN ? thiefAt(THIEF) : '';
+    // As in `request`.
+    if (status === WLK_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    if (status === WLK_PENDING) return;
-    if (status === WLK_GRANTED) {
-      request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
-      return;
-    }
+    if (status === WLK_PENDING || status === WLK_GRANTED) return;
     if (status === WLK_STOLEN) {
       agent.stolen(request, thief);
       return;
     }
     agent.remove(request);
     if (cycle) request.deadlocked?.(detailsWithState(cycle));
-    else request.failed(errorOf(status, `waiting for ${theLock(request.name)}`));
+    else request.failed(() => errorOf(status, `waiting for ${theLock(request.name)}`));
   }
 
   /**
@@ -223,14 +251,47 @@ class NativeBackend {
 
   /**
    * @param {string} name
-   * @returns {LockDetails[]}
+   * @returns {LockDetails[] | undefined}
    */
   holders(name) {
-    if (this.closed) return [];
+    if (this.closed) return undefined;
     const snapshot = addon.snapshotOf(this.#manager, name, false);
-    // Without memory nobody is known.
-    return typeof snapshot === 'number' ? [] : detailsOf(snapshot);
+    return typeof snapshot === 'number' ? undefined : detailsOf(snapshot);
   }
+}
+
+/**
+ * @param {number} at where in the exchange its thread and number are
+ * @returns {string} the client id of a thief
+ */
+const thiefAt = (at) => clientPrefix(exchange[at]) + exchange[at + 1];
+
+/**
+ * @param {Requester} request ended if it is pending
+ * @param {Error} error
+ */
+function endPending(request, error) {
+  if (request.tag === NO_TAG) return;
+  exchange[TAG] = request.tag;
+  abortRequest();
+  const pending = exchange[STATUS] === WLK_OK;
+  if (exchange[EVENT_COUNT] !== 0) agent.collect();
+  if (!pending) return;
+  agent.remove(request);
+  request.failed(() => error);
+  agent.queueAnswer(request);
+}
+
+/** @param {Requester} lock */
+function endLock(lock) {
+  if (lock.tag === NO_TAG) return;
+  exchange[TAG] = lock.tag;
+  releaseLock();
+  const stolen = exchange[STATUS] === WLK_STOLEN;
+  const thief = stolen ? thiefAt(THIEF) : '';
+  if (exchange[EVENT_COUNT] !== 0) agent.collect();
+  if (stolen) agent.stolen(lock, thief);
+  else agent.lost(lock, 'closed');
 }
 
 /** For tests; undefined unless the binary is a checked build. */

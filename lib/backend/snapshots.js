@@ -4,6 +4,7 @@
 
 const process = require('node:process');
 const { addon } = require('./addon.js');
+const { lockDetails, pendingDetails } = require('./details.js');
 const { hostname } = require('../platform/machine.js');
 const { tokenOf } = require('../platform/numbers.js');
 
@@ -14,20 +15,21 @@ const { tokenOf } = require('../platform/numbers.js');
 /** @typedef {import('./contract.js').LockManagerSnapshot} LockManagerSnapshot */
 /** @typedef {import('./contract.js').LockMode} LockMode */
 
-const { WLK_SHARED } = addon;
-
-// An entry of a snapshot: struct wlk_lock_info, 32-bit numbers.
-const NAME = 0;
-const CLIENT = 1;
-const LOCK_MODE = 2;
-const HELD = 3;
-const LABEL = 4;
-const LOCK_LIMIT = 5;
-const LOCK_WEIGHT = 6;
-const AGE = 7;
-/** Two halves, the lower one first. */
-const LOCK_TOKEN = 8;
-const INFO_SIZE = 10;
+const {
+  WLK_SHARED,
+  // An entry of a snapshot: struct wlk_lock_info, 32-bit numbers; where in it is what.
+  INFO_NAME: NAME,
+  INFO_CLIENT: CLIENT,
+  INFO_MODE: LOCK_MODE,
+  INFO_HELD: HELD,
+  INFO_LABEL: LABEL,
+  INFO_LIMIT: LOCK_LIMIT,
+  INFO_WEIGHT: LOCK_WEIGHT,
+  INFO_AGE: AGE,
+  /** Two halves, the lower one first. */
+  INFO_TOKEN: LOCK_TOKEN,
+  INFO_SIZE,
+} = addon;
 /** WLK_NO_LABEL */
 const NO_LABEL = 2 ** 32 - 1;
 
@@ -78,10 +80,7 @@ function detailsOf(snapshot) {
   const entries = detailsWithState(snapshot);
   /** @type {LockDetails[]} */
   const all = [];
-  for (let i = 0; i < entries.length; i++) {
-    const { isHeld: _, ...details } = entries[i];
-    all[i] = details;
-  }
+  for (let i = 0; i < entries.length; i++) all[i] = lockDetails(entries[i]);
   return all;
 }
 
@@ -117,9 +116,10 @@ function detailedStateOf(snapshot) {
   /** @type {import('./contract.js').DetailedSnapshot} */
   const state = { held: [], pending: [] };
   // The locks of a name come before its queue.
-  for (const { isHeld, ...info } of detailsWithState(snapshot)) {
-    const { name: on } = info;
-    if (isHeld) {
+  for (const entry of detailsWithState(snapshot)) {
+    const { name: on } = entry;
+    const info = lockDetails(entry);
+    if (entry.isHeld) {
       const locks = held.get(on);
       if (locks) locks.push(info);
       else held.set(on, [info]);
@@ -127,7 +127,7 @@ function detailedStateOf(snapshot) {
     } else {
       const before = ahead.get(on) ?? 0;
       ahead.set(on, before + 1);
-      state.pending.push({ ...info, blockedBy: held.get(on) ?? [], ahead: before });
+      state.pending.push(pendingDetails(info, held.get(on) ?? [], before));
     }
   }
   return state;

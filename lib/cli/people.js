@@ -2,6 +2,8 @@
 
 /** How names, times and holders are shown to people, whatever others have put into them. */
 
+const holders = require('../extensions/holders.js');
+
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
 /** What a terminal would obey, or would not show: controls, formats, surrogates, odd spaces. */
@@ -55,22 +57,15 @@ function duration(milliseconds) {
 }
 
 /**
- * @param {LockDetails} details
- * @returns {string} who it is, and since when
+ * @param {LockDetails} details of a lock
+ * @returns {string} such as: process 4702 ("nightly run"), for 3.2 s
  */
-function describeHolder({ pid, host, label, held, waited }) {
-  const what = label === '' ? '' : ` (${quoted(label)})`;
-  return `process ${pid}${what} on ${shown(host)}, for ${duration(held || waited)}`;
-}
+const describeHolder = (details) => holders.describeHolder(details, quoted);
 
 /**
- * @param {LockDetails[]} holders
- * @returns {string} a sentence
+ * @param {LockDetails[] | undefined} all undefined: not known
+ * @returns {string} for parentheses
  */
-function describeHolders(holders) {
-  if (holders.length === 0) return 'Nobody holds it any more.';
-  const more = holders.length > 1 ? `, and ${holders.length - 1} more` : '';
-  return `It is held by ${describeHolder(holders[0])}${more}.`;
-}
+const describeHolders = (all) => holders.describeHolders(all, quoted);
 
 module.exports = { describeHolder, describeHolders, duration, quoted, shown };

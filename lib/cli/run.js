@@ -8,7 +8,8 @@
 const { spawn } = require('node:child_process');
 const { once } = require('node:events');
 const path = require('node:path');
-const { LockTimeoutError, UNKNOWN_HOLDERS } = require('../extensions/lock-errors.js');
+const { UNKNOWN_HOLDERS } = require('../extensions/holders.js');
+const { LockTimeoutError } = require('../extensions/lock-errors.js');
 const { describeHolders, quoted } = require('./people.js');
 const { LATE, Place, checkName, messageOf, noAnswer, unreachable, within } = require('./places.js');
 const { Signals } = require('./signals.js');
@@ -192,23 +193,25 @@ class Job {
     if (!(error instanceof LockTimeoutError)) throw unreachable(error);
     const seconds = this.#values.timeout / 1000;
     const { holders: known, message } = /** @type {any} */ (error);
-    const holders = message.endsWith(UNKNOWN_HOLDERS) ? UNKNOWN_HOLDERS : describeHolders(known);
-    return this.#conflict(`waited ${seconds} s for the lock ${quoted(this.#name)}. ${holders}`);
+    const isUnknown = message.endsWith(`(${UNKNOWN_HOLDERS}).`);
+    const holders = describeHolders(isUnknown ? undefined : known);
+    const name = quoted(this.#name);
+    return this.#conflict(`timed out after ${seconds} s waiting for lock ${name} (${holders}).`);
   }
 
   async #notAvailable() {
     const holders = this.#values.quiet ? '' : await this.#holders();
-    return this.#conflict(`the lock ${quoted(this.#name)} is not available. ${holders}`);
+    return this.#conflict(`lock ${quoted(this.#name)} is not available (${holders}).`);
   }
 
-  /** @returns {Promise<string>} who holds it now, which may be nobody any more: a sentence */
+  /** @returns {Promise<string>} who holds it now, which may be nobody any more */
   async #holders() {
     const asked = this.#place.locks.query({ name: this.#name, details: true });
     try {
       const state = await within(asked, LOOK_MS);
-      return state === LATE ? UNKNOWN_HOLDERS : describeHolders(state.held);
+      return describeHolders(state === LATE ? undefined : state.held);
     } catch {
-      return UNKNOWN_HOLDERS;
+      return describeHolders(undefined);
     }
   }
 

@@ -49,7 +49,7 @@ async function rob({ locks }, name, { yes, label = 'web-locks steal' }) {
   const agreed = yes;
   for (;;) {
     if (state.held.length === 0) {
-      say(`nobody holds the lock ${quoted(name)}.`);
+      say(`nobody holds lock ${quoted(name)}.`);
       return STATUS.ok;
     }
     tell(name, state);
@@ -78,7 +78,7 @@ const identity = ({ held }) =>
  * @param {DetailedSnapshot} state
  */
 function tell(name, { held, pending }) {
-  say(`the lock ${quoted(name)} is held by`);
+  say(`lock ${quoted(name)} is held by`);
   for (const holder of held) process.stderr.write(`  ${describeHolder(holder)}\n`);
   if (pending.length > 0) process.stderr.write(`and waited for by ${pending.length}.\n`);
 }

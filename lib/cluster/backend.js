@@ -22,7 +22,7 @@ const { closeAtExit, doNotCloseAtExit } = require('./exit.js');
 const { HELD, Place } = require('./place.js');
 const { Session } = require('./session.js');
 const { toDetails, toHolders, toSnapshot } = require('./snapshot.js');
-const { Telling } = require('./telling.js');
+const { Announcements } = require('./announcements.js');
 const { version } = require('../../package.json');
 
 /** @typedef {import('./adapter.js').Adapter} Adapter */
@@ -38,6 +38,8 @@ const { version } = require('../../package.json');
 
 /** The longest time that an error about a wait is kept back for those who hold the lock. */
 const LOOK = 1000;
+
+const NO_LIMITS = "'limit' and 'maxPending' cannot be used with this engine.";
 
 /** What has become of a session: `{ id, state, reason, cause }`. */
 const sessions = channel('locks.session');
@@ -60,7 +62,7 @@ class ClusterBackend {
   #session;
   #label;
   #onChange;
-  #telling = new Telling();
+  #announcements = new Announcements();
   /** By tag. @type {Map<number, RequestPlace>} */
   #places = new Map();
   #tags = 0;
@@ -92,7 +94,7 @@ class ClusterBackend {
         refused: (place, answer) => this.#refused(place, answer),
         stolen: (place, thief) => this.#lost(place, (lock) => lock.stolen(thief)),
         lost: (place, reason, cause) =>
-          this.#lost(place, (lock) => lock.lost(reason, asError(cause))),
+          this.#lost(place, (lock) => lock.lost(reason, () => asError(cause))),
         failed: (place, error) => this.#failed(place, error),
         changed: (state, reason, cause) => this.#changed({ state, reason, cause }),
         settled: () => this.#settled(),
@@ -134,12 +136,12 @@ class ClusterBackend {
   #refuse(request) {
     const { error } = this.#session;
     if (error !== undefined) {
-      request.failed(error);
+      request.failed(() => error);
       return true;
     }
     const isLimited = request.limit !== undefined || request.maxPending !== undefined;
     if (!isLimited || this.#adapter.can.limits) return false;
-    request.failed(notSupportedError("'limit' and 'maxPending' cannot be used with this engine."));
+    request.failed(() => notSupportedError(NO_LIMITS));
     return true;
   }
 
@@ -188,8 +190,8 @@ class ClusterBackend {
     return ended;
   }
 
-  tell() {
-    this.#telling.tell(false);
+  announce() {
+    this.#announcements.announce(false);
     if (this.unfinished.length > 0) this.undo();
   }
 
@@ -225,7 +227,7 @@ class ClusterBackend {
   }
 
   /** @param {string} name */
-  async holders(name) {
+  async askHolders(name) {
     const entries = await this.#session.lookAt(name, LOOK);
     return entries && toHolders(entries);
   }
@@ -283,7 +285,7 @@ class ClusterBackend {
   close() {
     const closed = this.#session.close();
     doNotCloseAtExit(this);
-    this.#telling.tell(false);
+    this.#announcements.announce(false);
     return closed;
   }
 
@@ -292,7 +294,7 @@ class ClusterBackend {
   /** @param {RequestPlace} place */
   #granted({ owner, token }) {
     owner.granted(Number(asIntN(32, token)) >>> 0, Number(asIntN(32, token >> 32n)) >>> 0);
-    this.#telling.answer(owner);
+    this.#announcements.answer(owner);
   }
 
   /**
@@ -304,8 +306,8 @@ class ClusterBackend {
     if (code === 'unavailable') owner.unavailable();
     else if (code === 'otherLimit') owner.otherLimit?.(limit);
     else if (code === 'queueFull') owner.queueFull?.();
-    else owner.failed(error);
-    this.#telling.answer(owner);
+    else owner.failed(() => error);
+    this.#announcements.answer(owner);
   }
 
   /**
@@ -315,7 +317,7 @@ class ClusterBackend {
   #lost({ owner }, how) {
     this.#forget(owner);
     how(owner);
-    this.#telling.loss(owner);
+    this.#announcements.loss(owner);
   }
 
   /**
@@ -324,20 +326,20 @@ class ClusterBackend {
    */
   #failed({ owner }, error) {
     this.#forget(owner);
-    owner.failed(error);
-    this.#telling.answer(owner);
+    owner.failed(() => error);
+    this.#announcements.answer(owner);
   }
 
   /** @param {Change} change */
   #changed(change) {
-    this.#telling.change(() => {
+    this.#announcements.change(() => {
       if (sessions.hasSubscribers) sessions.publish({ id: this.id, ...change });
     });
-    this.#telling.change(() => this.#onChange(change));
+    this.#announcements.change(() => this.#onChange(change));
   }
 
   #settled() {
-    this.#telling.tell(true);
+    this.#announcements.announce(true);
     if (this.unfinished.length > 0) this.undo();
   }
 

@@ -16,20 +16,20 @@ class Calls {
   #calls = new Set();
   #clock;
   #agenda;
-  #turn;
+  #react;
   #isRejected;
 
   /**
    * @param {Clock} clock
    * @param {{ set: (item: Silence, at: number) => void, clear: (item: Silence) => void }} agenda
    *   `no …` is on it for each call: when it is due, the call was not answered in time
-   * @param {(work: () => void) => void} turn in which what was answered is done
+   * @param {(work: () => void) => void} react in which what was answered is done
    * @param {(call: Call, error: unknown) => void} isRejected
    */
-  constructor(clock, agenda, turn, isRejected) {
+  constructor(clock, agenda, react, isRejected) {
     this.#clock = clock;
     this.#agenda = agenda;
-    this.#turn = turn;
+    this.#react = react;
     this.#isRejected = isRejected;
   }
 
@@ -58,8 +58,8 @@ class Calls {
       use = () => this.#isRejected(call, error);
     }
     if (connection !== this.connection) return;
-    this.#turn(() => {
-      // The turn may have begun with the end of the lease.
+    this.#react(() => {
+      // It may have begun with the end of the lease.
       if (connection !== this.connection) return;
       this.#calls.delete(call);
       this.#agenda.clear(`no ${call}`);

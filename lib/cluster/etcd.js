@@ -86,7 +86,7 @@ class EtcdAdapter {
   /** One that is not ready yet. @type {OpenLink | undefined} */
   #making;
   /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
-  #turn = 0;
+  #epoch = 0;
   /** Requests of the step under way: their tokens, or 0n. @type {Map<number, bigint>} */
   #asked = new Map();
   /** Ends of the step under way: nobody else has ended those. @type {Set<number>} */
@@ -110,7 +110,7 @@ class EtcdAdapter {
    */
   async open(info, ttl) {
     const link = this.#connect();
-    const turn = this.#turn;
+    const epoch = this.#epoch;
     try {
       const lease = await link.call('lease/grant', { TTL: String(Math.ceil(ttl / 1_000)) });
       const own = this.#newSession(String(lease.ID), Number(lease.TTL) * 1_000, info);
@@ -118,7 +118,7 @@ class EtcdAdapter {
       own.version = 1;
       await this.#load(link, own.mirror);
       await this.#watch(link, own, 0);
-      this.#keep(turn, link, own);
+      this.#keep(epoch, link, own);
       return { session: own.id, ttl: own.ttl };
     } catch (error) {
       link.drop();
@@ -128,7 +128,7 @@ class EtcdAdapter {
 
   async hello() {
     const link = this.#connect();
-    const turn = this.#turn;
+    const epoch = this.#epoch;
     const own = this.#session();
     try {
       const key = base64(this.#keys.session(own.lease));
@@ -144,7 +144,7 @@ class EtcdAdapter {
         await this.#watch(link, own, 0);
       }
       own.version = version;
-      this.#keep(turn, link, own);
+      this.#keep(epoch, link, own);
     } catch (error) {
       link.drop();
       throw error;
@@ -283,7 +283,7 @@ class EtcdAdapter {
     this.#making?.drop();
     this.#making = undefined;
     this.#own?.mirror.hangUp(staleError());
-    this.#turn++;
+    this.#epoch++;
   }
 
   #connect() {
@@ -294,12 +294,12 @@ class EtcdAdapter {
   }
 
   /**
-   * @param {number} turn
+   * @param {number} epoch
    * @param {OpenLink} link
    * @param {Own} own
    */
-  #keep(turn, link, own) {
-    if (turn !== this.#turn || link.isDropped) throw staleError();
+  #keep(epoch, link, own) {
+    if (epoch !== this.#epoch || link.isDropped) throw staleError();
     this.#making = undefined;
     this.#link = link;
     this.#own = own;

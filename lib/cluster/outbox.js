@@ -12,9 +12,9 @@
 const MOST = 100;
 
 /**
- * @typedef {object} Unit what goes into one step: an operation, or a group of them; or a mark
+ * @typedef {object} Unit what goes into one step: an operation, or a group of them; or a barrier
  * @property {Op[]} ops
- * @property {() => void} [reached] of a mark: called when all before it was answered
+ * @property {() => void} [reached] of a barrier: called when all before it was answered
  */
 
 class Outbox {
@@ -37,7 +37,7 @@ class Outbox {
   }
 
   /** @param {() => void} reached called when all that is in here was answered, or dropped */
-  mark(reached) {
+  barrier(reached) {
     if (this.isEmpty) reached();
     else this.#units.add({ ops: [], reached });
   }
@@ -52,7 +52,7 @@ class Outbox {
     this.#unitOf.delete(op);
     unit.ops.splice(unit.ops.indexOf(op), 1);
     if (unit.ops.length === 0) this.#units.delete(unit);
-    this.#passMarks();
+    this.#passBarriers();
     return true;
   }
 
@@ -74,7 +74,7 @@ class Outbox {
   /** The step that was sent is answered. */
   answered() {
     this.#step = [];
-    this.#passMarks();
+    this.#passBarriers();
   }
 
   /** Drops everything. */
@@ -86,7 +86,7 @@ class Outbox {
     for (const { reached } of units) reached?.();
   }
 
-  #passMarks() {
+  #passBarriers() {
     if (this.#step.length > 0) return;
     for (const unit of this.#units) {
       if (!unit.reached) return;

@@ -277,7 +277,7 @@ class Source {
   #pending;
   /** Clients that were asked for and have not come. */
   #count = 0;
-  #turn = 0;
+  #epoch = 0;
 
   /**
    * @param {Pool} pool
@@ -296,19 +296,19 @@ class Source {
     const pool = this.#pool;
     if (pool.ending || pool.ended) throw endedPoolError();
     this.cancel();
-    const turn = this.#turn;
+    const epoch = this.#epoch;
     try {
       const asked = this.#ask();
       return await within(pool, asked, time, () => this.#pending?.isQueued === true);
     } catch (error) {
-      if (turn === this.#turn) this.cancel();
+      if (epoch === this.#epoch) this.cancel();
       throw explain(error, this.#schema);
     }
   }
 
   /** Nobody wants the client that is under way any more. */
   cancel() {
-    this.#turn++;
+    this.#epoch++;
     this.#wanted = undefined;
   }
 

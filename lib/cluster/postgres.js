@@ -89,7 +89,7 @@ class PostgresAdapter {
   #session = '';
   #ttl = 0;
   /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
-  #turn = 0;
+  #epoch = 0;
   #isPrepared = false;
 
   /**
@@ -125,8 +125,8 @@ class PostgresAdapter {
    */
   async open(info, ttl) {
     const session = newSession();
-    const turn = this.#replace();
-    const link = await this.#connect(turn, ttl);
+    const epoch = this.#replace();
+    const link = await this.#connect(epoch, ttl);
     try {
       await link.open(this.#pool, session, ttl, ttl, 'SELECT');
       if (!this.#isPrepared) await this.#prepare(link);
@@ -135,7 +135,7 @@ class PostgresAdapter {
         values: [session, this.#bucket, JSON.stringify(info), ttl],
       });
       const given = Number(rows[0].ttl);
-      this.#keep(turn, link, session, 1, given);
+      this.#keep(epoch, link, session, 1, given);
       return { session, ttl: given };
     } catch (error) {
       link.drop();
@@ -147,13 +147,13 @@ class PostgresAdapter {
     const session = this.#session;
     // So long a session waits for it.
     const time = this.#ttl / 4;
-    const turn = this.#replace();
-    const link = await this.#connect(turn, time);
+    const epoch = this.#replace();
+    const link = await this.#connect(epoch, time);
     try {
       const statement = `SELECT ${this.#schema}.hello(${session}) AS number`;
       const { rows } = await link.open(this.#pool, session, this.#ttl, time, statement);
       if (rows[0].number === null) throw deadError();
-      this.#keep(turn, link, session, Number(rows[0].number), this.#ttl);
+      this.#keep(epoch, link, session, Number(rows[0].number), this.#ttl);
     } catch (error) {
       link.drop();
       throw error;
@@ -307,49 +307,49 @@ class PostgresAdapter {
     return rows[0].token !== null;
   }
 
-  /** Ends the connection there is, or is being made. Returns the turn that begins. */
+  /** Ends the connection there is, or is being made. Returns the epoch that begins. */
   #replace() {
     this.#link?.drop();
     this.#link = undefined;
     this.#making?.drop();
     this.#making = undefined;
     this.#source.cancel();
-    return ++this.#turn;
+    return ++this.#epoch;
   }
 
   /**
-   * @param {number} turn
+   * @param {number} epoch
    * @param {number} time milliseconds in which it is wanted
    */
-  async #connect(turn, time) {
+  async #connect(epoch, time) {
     const link = new Link(await this.#source.take(time), this.#schema);
-    if (turn !== this.#turn) {
+    if (epoch !== this.#epoch) {
       link.drop();
       throw staleError();
     }
     this.#making = link;
     link.onNotification = (payload) => {
-      if (turn === this.#turn) this.#hear(payload);
+      if (epoch === this.#epoch) this.#hear(payload);
     };
     return link;
   }
 
   /**
-   * @param {number} turn
+   * @param {number} epoch
    * @param {OpenLink} link
    * @param {string} session
    * @param {number} number
    * @param {number} ttl
    */
-  #keep(turn, link, session, number, ttl) {
-    if (turn !== this.#turn) throw staleError();
+  #keep(epoch, link, session, number, ttl) {
+    if (epoch !== this.#epoch) throw staleError();
     this.#making = undefined;
     this.#link = link;
     this.#session = session;
     this.#number = number;
     this.#ttl = ttl;
     link.onDown = (error) => {
-      if (turn !== this.#turn) return;
+      if (epoch !== this.#epoch) return;
       this.#link = undefined;
       this.events.down(error);
     };

@@ -90,7 +90,7 @@ class RedisAdapter {
   #link;
   /** One that is not ready yet. @type {OpenLink | undefined} */
   #making;
-  /** Of calls that had none, and in which turn they were made. @type {Map<OpenLink, number>} */
+  /** Of calls that had none, and in which epoch they were made. @type {Map<OpenLink, number>} */
   #others = new Map();
   /** Its number in the session, in each shard. @type {string[]} */
   #numbers = [];
@@ -100,7 +100,7 @@ class RedisAdapter {
   /** How long a quarantine has to be, how many replicas have to be there. */
   #needs = ['0', '0'];
   /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
-  #turn = 0;
+  #epoch = 0;
   /** What the last renewal has published to be heard here; when; what each shard was heard to. */
   #echo = 0;
   #echoed = 0;
@@ -149,10 +149,10 @@ class RedisAdapter {
    */
   async open(info, ttl) {
     const session = randomBytes(12).toString('hex');
-    const turn = this.#replace();
+    const epoch = this.#replace();
     const link = this.#connect();
     try {
-      await link.open(this.#channels(turn, session));
+      await link.open(this.#channels(epoch, session));
       const needs = await this.#examine(link, ttl);
       const shards = String(this.#prefixes.length);
       const common = [session, '1', ...needs];
@@ -162,7 +162,7 @@ class RedisAdapter {
         if (what !== 'open') throw bucketError(what, theirs, what === 'shards' ? shards : VERSION);
       });
       const numbers = this.#prefixes.map(() => '1');
-      this.#keep(turn, link, { session, numbers, ttl, needs });
+      this.#keep(epoch, link, { session, numbers, ttl, needs });
       return { session, ttl };
     } catch (error) {
       link.drop();
@@ -172,17 +172,17 @@ class RedisAdapter {
 
   async hello() {
     const session = this.#session;
-    const turn = this.#replace();
+    const epoch = this.#replace();
     const link = this.#connect();
     try {
-      await link.open(this.#channels(turn, session));
+      await link.open(this.#channels(epoch, session));
       const needs = await this.#examine(link, this.#ttl);
       const numbers = await this.#each(async (prefix) => {
         const [number] = await run(link, prefix, ['hello', session, '0', ...needs]);
         if (number === '-2') throw deadError();
         return number;
       });
-      this.#keep(turn, link, { session, numbers, ttl: this.#ttl, needs });
+      this.#keep(epoch, link, { session, numbers, ttl: this.#ttl, needs });
     } catch (error) {
       link.drop();
       throw explain(error);
@@ -278,15 +278,15 @@ class RedisAdapter {
     for (const link of this.#others.keys()) link.drop();
   }
 
-  /** Ends the connection there is, or is being made. Returns the turn that begins. */
+  /** Ends the connection there is, or is being made. Returns the epoch that begins. */
   #replace() {
     this.#link?.drop();
     this.#link = undefined;
     this.#making?.drop();
     this.#making = undefined;
-    // Those of the last turn may have something to do yet; a client of a cluster may try for ever.
-    for (const [link, turn] of this.#others) if (turn < this.#turn) link.drop();
-    return ++this.#turn;
+    // Those of the last epoch may have something to do yet; a client of a cluster may try for ever.
+    for (const [link, epoch] of this.#others) if (epoch < this.#epoch) link.drop();
+    return ++this.#epoch;
   }
 
   #connect() {
@@ -296,17 +296,17 @@ class RedisAdapter {
   }
 
   /**
-   * @param {number} turn
+   * @param {number} epoch
    * @param {string} session
    * @returns {Map<string, (message: string) => void>} its channels, and who hears what is told
    *   there
    */
-  #channels(turn, session) {
+  #channels(epoch, session) {
     return new Map(
       this.#prefixes.map((prefix, shard) => [
         `${prefix}:c:${session}`,
         (message) => {
-          if (turn === this.#turn) this.#hear(message, shard);
+          if (epoch === this.#epoch) this.#hear(message, shard);
         },
       ]),
     );
@@ -339,12 +339,12 @@ class RedisAdapter {
   }
 
   /**
-   * @param {number} turn
+   * @param {number} epoch
    * @param {OpenLink} link
    * @param {{ session: string, numbers: string[], ttl: number, needs: string[] }} state
    */
-  #keep(turn, link, { session, numbers, ttl, needs }) {
-    if (turn !== this.#turn) throw staleError();
+  #keep(epoch, link, { session, numbers, ttl, needs }) {
+    if (epoch !== this.#epoch) throw staleError();
     this.#making = undefined;
     this.#link = link;
     this.#session = session;
@@ -353,7 +353,7 @@ class RedisAdapter {
     this.#needs = needs;
     this.#heard = this.#prefixes.map(() => this.#echo);
     link.onDown = (error) => {
-      if (turn !== this.#turn) return;
+      if (epoch !== this.#epoch) return;
       this.#link = undefined;
       this.events.down(error);
     };
@@ -431,7 +431,7 @@ class RedisAdapter {
       }
     }
     const link = new Link(this.#client, this.#kind);
-    this.#others.set(link, this.#turn);
+    this.#others.set(link, this.#epoch);
     try {
       await link.open(new Map());
       return await work(link);

@@ -168,15 +168,15 @@ class Session {
     this.#calls = new Calls(
       clock,
       this.#agenda,
-      (work) => this.#turn(work),
+      (work) => this.#react(work),
       (call, error) => this.#isRejected(call, error),
     );
     this.#keepAlive = new KeepAlive(clock, () => this.#places.unheld > 0 || this.#readyIsAwaited);
     adapter.events = {
-      granted: (ref, token) => this.#turn(() => this.#hintGranted(ref, token)),
-      stolen: (ref, thief) => this.#turn(() => this.#hintStolen(ref, thief)),
-      changed: () => this.#turn(() => this.#renewSoon()),
-      down: (error) => this.#turn(() => this.state === 'open' && this.#isDown(error)),
+      granted: (ref, token) => this.#react(() => this.#hintGranted(ref, token)),
+      stolen: (ref, thief) => this.#react(() => this.#hintStolen(ref, thief)),
+      changed: () => this.#react(() => this.#renewSoon()),
+      down: (error) => this.#react(() => this.state === 'open' && this.#isDown(error)),
     };
   }
 
@@ -273,7 +273,7 @@ class Session {
 
   async #settleSoon() {
     await undefined;
-    this.#turn(() => {});
+    this.#react(() => {});
   }
 
   /**
@@ -281,7 +281,7 @@ class Session {
    * @param {Place} place
    */
   isMissing(place) {
-    this.#turn(() => {
+    this.#react(() => {
       if (place.state !== HELD) return;
       this.#places.leave(place);
       this.#listener.lost(place, 'failover', undefined);
@@ -352,7 +352,7 @@ class Session {
 
   /** @param {Item[]} due */
   #isDue(due) {
-    for (const item of due) this.#turn(() => this.#do(item));
+    for (const item of due) this.#react(() => this.#do(item));
   }
 
   /** @param {Item} item */
@@ -375,10 +375,10 @@ class Session {
   }
 
   /**
-   * All that happens by itself, and not by a call of users', happens in a turn.
+   * Does the work of what happened by itself (a timer, an answer, a hint), and what it leads to.
    * @param {() => void} work
    */
-  #turn(work) {
+  #react(work) {
     if (this.state === 'closed') return;
     if (this.#hasLease) {
       const rest = this.#lease.rest();
@@ -869,13 +869,13 @@ class Session {
     const end = this.#now() + this.#ttl;
     /** @type {Promise<Entry[]> | undefined} */
     let answer;
-    const turn = new Promise((/** @type {(_?: any) => void} */ resolve) => {
-      this.#outbox.mark(() => {
+    const reached = new Promise((/** @type {(_?: any) => void} */ resolve) => {
+      this.#outbox.barrier(() => {
         if (this.state === 'open') answer = this.#ask(name);
         resolve();
       });
     });
-    await this.#within(turn, this.#ttl);
+    await this.#within(reached, this.#ttl);
     for (;;) {
       if (this.#error) throw this.#error;
       const rest = end - this.#now();
@@ -884,7 +884,7 @@ class Session {
           return await this.#within(answer ?? this.#ask(name), rest);
         } catch (error) {
           if (this.#now() >= end || this.#adapter.classify(error) === 'fatal') throw error;
-          this.#turn(() => this.#isDown(error));
+          this.#react(() => this.#isDown(error));
         }
       } else {
         await this.#within(this.#change(), rest);
@@ -914,7 +914,7 @@ class Session {
         return await this.#within(marked.call(this.#adapter, name), this.#ttl / 3);
       } catch (error) {
         if (this.#adapter.classify(error) === 'fatal') throw error;
-        this.#turn(() => connection === this.#calls.connection && this.#isDown(error));
+        this.#react(() => connection === this.#calls.connection && this.#isDown(error));
       }
     }
     return false;

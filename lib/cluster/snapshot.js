@@ -2,6 +2,8 @@
 
 /** What `query` gives, from what an adapter tells. */
 
+const { lockDetails, pendingDetails } = require('../backend/details.js');
+
 /** @typedef {import('./adapter.js').Entry} Entry */
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
@@ -33,12 +35,12 @@ function toDetails(entries) {
     const { name } = entry;
     const known = names.get(name) ?? { held: [], ahead: 0 };
     names.set(name, known);
-    const details = detailsOf(entry);
+    const details = toEntry(entry);
     if (entry.token) {
       known.held.push(details);
       state.held.push(details);
     } else {
-      state.pending.push({ ...details, blockedBy: known.held, ahead: known.ahead++ });
+      state.pending.push(pendingDetails(details, known.held, known.ahead++));
     }
   }
   return state;
@@ -48,26 +50,17 @@ function toDetails(entries) {
  * @param {Entry[]} entries
  * @returns {LockDetails[]} those that are held
  */
-const toHolders = (entries) => entries.filter(({ token }) => token).map(detailsOf);
+const toHolders = (entries) => entries.filter(({ token }) => token).map(toEntry);
 
 /**
  * @param {Entry} entry
  * @returns {LockDetails}
  */
-const detailsOf = (entry) => ({
-  clientId: entry.clientId,
-  mode: entry.mode,
-  name: entry.name,
-  label: entry.label,
-  host: entry.host,
-  pid: entry.pid,
-  threadId: entry.threadId,
-  threadName: entry.threadName,
-  waited: entry.token ? 0 : Math.floor(entry.waited),
-  held: entry.token ? Math.floor(entry.held) : 0,
-  limit: entry.limit,
-  weight: entry.weight,
-  token: entry.token,
-});
+const toEntry = (entry) =>
+  lockDetails({
+    ...entry,
+    waited: entry.token ? 0 : Math.floor(entry.waited),
+    held: entry.token ? Math.floor(entry.held) : 0,
+  });
 
 module.exports = { toDetails, toHolders, toSnapshot };

@@ -36,6 +36,12 @@ class Leader {
   get held() {
     return this.#request.holds;
   }
+
+  /** For JSON.stringify, which does not take a bigint. */
+  toJSON() {
+    const { name, held, token } = this;
+    return { name, held, token: `${token}` };
+  }
 }
 
 /** Stands once. */

@@ -2,7 +2,7 @@
 
 /**
  * What guards a store behind a lock, attached to the locks of the specification: `lock.token`,
- * `lock.held`, `lock.remaining`, `lock.guard`.
+ * `lock.held`, `lock.remaining`, `lock.guard`; and what JSON has of a lock.
  */
 
 const { Lock, requestOf } = require('../standard/lock.js');
@@ -47,7 +47,16 @@ class Extension {
     const request = of(this, 'guard');
     await guard(request.backend, request, client);
   }
+
+  /** For JSON.stringify, which does not take a bigint. */
+  toJSON() {
+    const { name, mode, token, holds: held } = of(this, 'toJSON');
+    return { name, mode, held, token: `${token}` };
+  }
 }
+
+const { toJSON } = Object.getOwnPropertyDescriptors(Extension.prototype);
+Object.defineProperty(Lock.prototype, 'toJSON', toJSON);
 
 for (const name of ['token', 'held', 'remaining', 'guard']) {
   const attributes = Object.getOwnPropertyDescriptor(Extension.prototype, name);

@@ -2,9 +2,10 @@
 
 /** Errors about a lock: DOMExceptions that tell more. */
 
-const { quote } = require('../platform/errors.js');
+const { lockDetails } = require('../backend/details.js');
 const { quoteName, theLock } = require('../platform/names.js');
 const { DOMException } = require('../platform/realm.js');
+const { describeAgent, describeHolders, milliseconds } = require('./holders.js');
 
 /** @typedef {import('../backend/contract.js').CycleEntry} CycleEntry */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
@@ -19,6 +20,16 @@ class LockError extends DOMException {
   constructor(message, lockName, name = 'LockError') {
     super(message, name);
     this.lockName = lockName;
+  }
+
+  /** For JSON.stringify: with what an error has not got as fields of its own, and no bigint. */
+  toJSON() {
+    const { name, message } = this;
+    const { cause, token, ...fields } = /** @type {any} */ ({ ...this });
+    const json = { name, message, ...fields };
+    if (token !== undefined) json.token = `${token}`;
+    if (cause !== undefined) json.cause = `${cause}`;
+    return json;
   }
 }
 
@@ -94,8 +105,9 @@ class LockTimeoutError extends LockError {
  * @param {LockDetails[]} [holders] of the lock; undefined: not known
  */
 function waitTimeoutError(lockName, waited, holders) {
-  const heldBy = describeHolders(holders);
-  const message = `Waited ${waited.toFixed(0)} ms for ${theLock(lockName)}. ${heldBy}`;
+  const message =
+    `Timed out after ${milliseconds(waited)} waiting for ${theLock(lockName)} ` +
+    `(${describeHolders(holders)}).`;
   return new LockTimeoutError(message, lockName, { waited, held: 0, holders: holders ?? [] });
 }
 
@@ -107,8 +119,8 @@ function waitTimeoutError(lockName, waited, holders) {
  */
 function holdTimeoutError(lockName, waited, held, limit) {
   const message =
-    `${capitalized(theLock(lockName))} was held too long, for ${held.toFixed(0)} ms, and is ` +
-    `given up: its 'holdTimeout' is ${limit} ms.`;
+    `${capitalized(theLock(lockName))} was released after ${milliseconds(held)}: its ` +
+    `'holdTimeout' is ${limit} ms.`;
   return new LockTimeoutError(message, lockName, { waited, held, holders: [] });
 }
 
@@ -120,13 +132,20 @@ class LockQueueFullError extends LockError {
    */
   constructor(lockName, maxPending) {
     super(
-      `${capitalized(theLock(lockName))} is not available, and ${maxPending} or more requests ` +
-        "wait for it already: the request's 'maxPending'.",
+      `${capitalized(theLock(lockName))} is not available, and ${whyNotToWait(maxPending)} ` +
+        `('maxPending' is ${maxPending}).`,
       lockName,
       'QuotaExceededError',
     );
     this.maxPending = maxPending;
   }
+}
+
+/** @param {number} maxPending */
+function whyNotToWait(maxPending) {
+  if (maxPending === 0) return 'the request is not allowed to wait';
+  const waiting = maxPending === 1 ? 'a request is' : `${maxPending} or more requests are`;
+  return `${waiting} waiting already`;
 }
 
 /** The request would wait for itself, over any number of locks and threads. */
@@ -142,13 +161,15 @@ class DeadlockError extends LockError {
     /** @type {LockDetails[]} */
     const entries = [];
     for (let i = 0; i < cycle.length; i++) {
-      const { isHeld, ...entry } = cycle[i];
-      const what = isHeld ? 'held' : i % 2 ? 'wanted before' : 'wanted';
-      steps += `${i ? '; ' : ''}${what} by ${describeLock(entry)}: ${quoteName(entry.name)}`;
+      const { isHeld } = cycle[i];
+      const entry = lockDetails(cycle[i]);
+      const agent = describeAgent(entry);
+      if (i % 2 === 0) steps += `${i ? '; ' : ': '}${agent} waits for ${quoteName(entry.name)}`;
+      else steps += `, ${isHeld ? 'held' : 'requested before'} by ${agent}`;
       entries[i] = entry;
     }
     super(
-      `The request for ${theLock(lockName)} closes a cycle: ${steps}.`,
+      `The request for ${theLock(lockName)} would wait for itself${steps}.`,
       lockName,
       'DeadlockError',
     );
@@ -161,31 +182,6 @@ const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
 /** @param {number | undefined} limit */
 const describeLimit = (limit) => (limit ? `the limit ${limit}` : 'no limit');
 
-/**
- * @param {LockDetails} entry
- * @returns {string} who it is
- */
-function describeLock({ clientId, threadName, label }) {
-  const thread = threadName && `thread ${quote(threadName)}`;
-  const known = thread && label ? `${thread}, ${quote(label)}` : thread || (label && quote(label));
-  return known ? `${clientId} (${known})` : clientId;
-}
-
-/** How the message of a time limit ends if it is not known who holds the lock. */
-const UNKNOWN_HOLDERS = 'Who holds it is not known.';
-
-/**
- * @param {LockDetails[] | undefined} holders
- * @returns {string} a sentence
- */
-function describeHolders(holders) {
-  if (!holders) return UNKNOWN_HOLDERS;
-  if (holders.length === 0) return 'It is not held any more.';
-  const first = holders[0];
-  const others = holders.length > 1 ? ` and ${holders.length - 1} more` : '';
-  return `It is held by ${describeLock(first)}${others}, for ${first.held ?? 0} ms.`;
-}
-
 module.exports = {
   DeadlockError,
   LockError,
@@ -193,11 +189,8 @@ module.exports = {
   LockQueueFullError,
   LockStolenError,
   LockTimeoutError,
-  UNKNOWN_HOLDERS,
   capitalized,
-  describeHolders,
   describeLimit,
-  describeLock,
   holdTimeoutError,
   waitTimeoutError,
 };

@@ -8,15 +8,10 @@ const { Lock, own } = require('../standard/lock.js');
 const { ENDED, GRANTED, PENDING, LOST, UNAVAILABLE } = require('../standard/lock-request.js');
 const { asText, callSite } = require('./origin.js');
 const { Request } = require('./request.js');
+const { ANSWER_MS } = require('./watch.js');
 
 /** How long a blocked thread stays away from JavaScript, in which the engine can end it. */
 const SLICE_MS = 50;
-
-/**
- * How long at least the answer to a request is waited for that does not wait for the lock itself:
- * it comes at once, unless a process stands still that is just changing the locks of a machine.
- */
-const ANSWER_MS = 1000;
 
 /** What is said where the place is not known. */
 const LATER = 'Of those that are acquired from now on, or with `warnAfter`, it is told where.';
@@ -104,6 +99,9 @@ class LockHandle extends Lock {
  * itself, or null if it said `ifAvailable` and the lock is not.
  */
 class HeldRequest extends Request {
+  /** The answer, until the promise has it. @type {any} */
+  given;
+
   /**
    * @param {import('../backend/contract.js').Backend} backend
    * @param {string} name the resource name
@@ -173,9 +171,11 @@ class HeldRequest extends Request {
   #attempt(limit) {
     try {
       this.backend.request(this);
-      this.made();
+      // Who blocks has it when the call returns, whatever else is still to be told.
+      const isLater = limit === undefined && this.state === GRANTED && this.isAnnouncedLater();
+      this.made(isLater);
       if (limit !== undefined && this.state === PENDING) this.#block(limit);
-      this.answerNow();
+      if (!isLater) this.answerNow();
     } catch (error) {
       // As in LockRequest#start.
       /** @type {LockRequest} */ (this).state = ENDED;
@@ -188,7 +188,7 @@ class HeldRequest extends Request {
 
   /** Hands the answer over if there is one already. */
   answerNow() {
-    if (this.state === GRANTED || this.state === UNAVAILABLE) this.answered();
+    if (this.state === GRANTED || this.state === UNAVAILABLE) this.deliver();
   }
 
   /**
@@ -204,24 +204,26 @@ class HeldRequest extends Request {
       if (left <= 0 && this.state === PENDING) this.timedOutInCall();
       this.observer?.blocked();
     }
-    if (this.state === LOST) this.lose(false);
-    else if (this.state === ENDED) this.fail(this.error);
+    if (this.state === LOST) this.announceLoss(false);
+    else if (this.why) this.announceFailure();
     else if (this.state === UNAVAILABLE) this.observer?.missed();
     else this.observer?.granted();
-    this.backend.tell();
+    this.backend.announce();
   }
 
   /** @override */
-  answered() {
+  deliver() {
     const { resolve } = this;
     if (!resolve || this.state === LOST || !this.use()) return;
-    const answer = this.state === UNAVAILABLE ? null : this.value();
+    // One handle, however often this is called: the stack can end before the promise has it.
+    if (this.state !== UNAVAILABLE) this.given ??= this.value();
+    resolve(this.given ?? null);
     // They lead to the promise and so to the handle, which must stay collectable.
+    this.given = undefined;
     this.resolve = undefined;
     this.reject = undefined;
     if (this.origin) this.origin = asText(this.origin);
-    resolve(answer);
-    if (answer === null) this.observer?.ended();
+    if (this.state === UNAVAILABLE) this.observer?.ended();
   }
 
   /** @returns {any} what the promise of a granted request resolves to */
@@ -238,13 +240,13 @@ class HeldRequest extends Request {
     const released = this.release();
     if (released) return this.#givenBack(released);
     this.observer?.ended();
-    this.backend.tell();
+    this.backend.announce();
     return undefined;
   }
 
   /** @param {Promise<void>} released */
   async #givenBack(released) {
-    this.backend.tell();
+    this.backend.announce();
     await released;
     this.observer?.ended();
   }

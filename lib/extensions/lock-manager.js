@@ -10,15 +10,15 @@ const { LockManager, backendOf } = standard;
 const { checkName, needArguments, toCallback, toDOMString } = require('../standard/webidl.js');
 const { elect, leaderOf } = require('./election.js');
 const { HandleRequest } = require('./lock-handle.js');
-const { Once, toKeep } = require('./once.js');
-const { checkRequest, defaultOptions, refuse, toOptions } = require('./options.js');
+const { Once } = require('./once.js');
+const { checkRequest, defaultOptions, on, refuseOthers, toOptions } = require('./options.js');
 const { Request } = require('./request.js');
 const { acquireSeveral, toSeveral, useSeveral } = require('./several.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
 
-const on = (/** @type {string} */ method) => `'${method}' on 'LockManager'`;
+const REQUEST = on('request');
 const ACQUIRE = on('acquire');
 const REQUEST_ALL = on('requestAll');
 const ACQUIRE_ALL = on('acquireAll');
@@ -28,28 +28,6 @@ const QUERY = on('query');
 const ELECT = on('elect');
 const LEADER = on('leader');
 const ONCE = on('once');
-
-/** Options that make no sense for a call that does not return before it has the lock. */
-const NOT_SYNC = /** @type {const} */ (['ifAvailable', 'steal', 'signal', 'deadlock']);
-
-/** Options that make no sense for who stands until he is elected, and leads until he resigns. */
-const NOT_ELECT = /** @type {const} */ ([
-  'ifAvailable',
-  'steal',
-  'timeout',
-  'holdTimeout',
-  'reentrant',
-  'limit',
-]);
-
-/** Options that make no sense for who runs alone, and asks whether it is to be done at all. */
-const NOT_ONCE = /** @type {const} */ ([
-  'ifAvailable',
-  'steal',
-  'holdTimeout',
-  'reentrant',
-  'limit',
-]);
 
 /** The methods, for LockManager.prototype. */
 class Extensions {
@@ -66,6 +44,7 @@ class Extensions {
       const resourceName = toName(name, ACQUIRE);
       const given = toOptions(options, ACQUIRE);
       checkName(resourceName);
+      refuseOthers(given, 'request', ACQUIRE);
       checkRequest(given);
       return new HandleRequest(backend, resourceName, given).acquire();
     } catch (error) {
@@ -111,14 +90,14 @@ class Extensions {
   /**
    * Takes a lock if it is available now.
    * @param {any} name the resource name
-   * @param {any} [options] `mode` and `label`
+   * @param {any} [options] as OPTIONS says, as for all methods
    * @returns {LockHandle | null} null if it is not available
    */
   tryAcquireSync(name, options) {
     const backend = blockingBackendOf(this, TRY_ACQUIRE_SYNC);
     needArguments(arguments.length, 1, TRY_ACQUIRE_SYNC);
     const resourceName = toName(name, TRY_ACQUIRE_SYNC);
-    const given = toSyncOptions(options, TRY_ACQUIRE_SYNC);
+    const given = toSyncOptions(options, 'tryAcquireSync', TRY_ACQUIRE_SYNC);
     const tried = { ...given, ifAvailable: true };
     checkName(resourceName);
     checkRequest(tried);
@@ -128,15 +107,14 @@ class Extensions {
   /**
    * Takes a lock, and blocks the calling thread until it is available.
    * @param {any} name the resource name
-   * @param {any} [options] `mode`, `label`, `warnAfter` and `timeout`, which the main thread must
-   *   give
+   * @param {any} [options] `timeout` is required on the main thread
    * @returns {LockHandle}
    */
   acquireSync(name, options) {
     const backend = blockingBackendOf(this, ACQUIRE_SYNC);
     needArguments(arguments.length, 1, ACQUIRE_SYNC);
     const resourceName = toName(name, ACQUIRE_SYNC);
-    const given = toSyncOptions(options, ACQUIRE_SYNC);
+    const given = toSyncOptions(options, 'acquireSync', ACQUIRE_SYNC);
     checkName(resourceName);
     checkRequest(given);
     if (isMainThread && given.timeout === undefined) {
@@ -150,7 +128,7 @@ class Extensions {
    * Stands for the leadership of a name, and leads until the callback returns: `elect(name,
    * callback)` or `elect(name, options, callback)`. Whoever loses it stands again.
    * @param {any} name the resource name
-   * @param {any} optionsOrCallback `signal`, `label`, `warnAfter`
+   * @param {any} optionsOrCallback
    * @returns {Promise<any>} settles like what the callback returned while it led
    */
   elect(name, optionsOrCallback) {
@@ -162,8 +140,7 @@ class Extensions {
       const given = toOptions(count > 2 ? optionsOrCallback : undefined, ELECT);
       const callback = toCallback(arguments[count > 2 ? 2 : 1], ELECT, 'The callback');
       checkName(resourceName);
-      refuse(given, NOT_ELECT, ELECT);
-      if (given.mode !== 'exclusive') throw notSupportedError('Leadership is not shared.');
+      refuseOthers(given, 'elect', ELECT);
       checkRequest(given);
       return elect(backend, resourceName, given, callback);
     } catch (error) {
@@ -174,7 +151,7 @@ class Extensions {
   /**
    * Runs a function, unless somebody has for this name, not longer ago than that one's `keep`.
    * @param {any} name the resource name
-   * @param {any} options `keep`, `signal`, `label`, `timeout`, `warnAfter`
+   * @param {any} options with `keep`
    * @param {any} callback called with the lock
    * @returns {Promise<{ ran: boolean, value: any }>} what it returned, if it ran
    */
@@ -184,16 +161,15 @@ class Extensions {
       needArguments(arguments.length, 3, ONCE);
       const resourceName = toName(name, ONCE);
       const given = toOptions(options, ONCE);
-      const keep = toKeep(options, ONCE);
       const run = toCallback(callback, ONCE, 'The callback');
       checkName(resourceName);
-      refuse(given, NOT_ONCE, ONCE);
-      if (given.mode !== 'exclusive') throw notSupportedError('What runs once runs alone.');
+      refuseOthers(given, 'once', ONCE);
+      if (given.keep === undefined) throw typeError(ONCE, "The 'keep' option is missing.");
       checkRequest(given);
       if (!backend.marked) {
         throw notSupportedError(`Failed to execute ${ONCE}: its locks cannot be marked as done.`);
       }
-      return new Once(backend, resourceName, given, keep).start(run);
+      return new Once(backend, resourceName, given).start(run);
     } catch (error) {
       return rejected(error);
     }
@@ -233,11 +209,12 @@ const toName = (name, operation) => toDOMString(name, operation, 'The name');
 
 /**
  * @param {any} options
+ * @param {import('./options.js').Kind} kind of the call
  * @param {string} operation for the messages
  */
-function toSyncOptions(options, operation) {
+function toSyncOptions(options, kind, operation) {
   const given = toOptions(options, operation);
-  refuse(given, NOT_SYNC, operation);
+  refuseOthers(given, kind, operation);
   return given;
 }
 
@@ -251,7 +228,12 @@ for (const method of methods) {
 const form = {
   toOptions,
   defaultOptions,
-  check: checkRequest,
+  check(options) {
+    // What it does not take, written out: the list would be a twentieth of a request.
+    const { blocking, keep } = options;
+    if (blocking !== undefined || keep !== undefined) refuseOthers(options, 'request', REQUEST);
+    checkRequest(options);
+  },
   Request,
   /** With `{ details: true }` a DetailedSnapshot; with a `name`, of what is on that. */
   query(backend, options) {

@@ -6,38 +6,27 @@
  */
 
 const { NamedLock } = require('./named-lock.js');
+const { on } = require('./options.js');
 
 /** @typedef {import('../backend/contract.js').LockMode} LockMode */
 
-/**
- * The options of methods: those of requests but `mode`, `ifAvailable` and `steal`.
- * @typedef {object} AcquireOptions
- * @property {boolean} [blocking] whether to wait
- * @property {number} [timeout]
- * @property {number} [holdTimeout]
- * @property {AbortSignal} [signal]
- * @property {string} [label]
- * @property {number} [warnAfter]
- * @property {number} [maxPending]
- * @property {'reject'} [deadlock]
- * @property {boolean} [reentrant]
- */
+/** @typedef {import('../../types/shared.js').AcquireOptions} AcquireOptions */
 
 /**
  * @param {string} operation for messages
  * @param {LockMode} mode
  * @returns {import('./named-lock.js').Call}
  */
-const call = (operation, mode) => ({ operation, fixed: { mode } });
+const call = (operation, mode) => ({ operation, kind: 'mutex', fixed: { mode } });
 
 /** For messages. */
 const LOCKED = "'locked'";
-const ACQUIRE = call("'acquire' on 'Mutex'", 'exclusive');
-const RUN = call("'runExclusive' on 'Mutex'", 'exclusive');
-const ACQUIRE_SHARED = call("'acquireShared' on 'RWLock'", 'shared');
-const ACQUIRE_EXCLUSIVE = call("'acquireExclusive' on 'RWLock'", 'exclusive');
-const RUN_SHARED = call("'runShared' on 'RWLock'", 'shared');
-const RUN_EXCLUSIVE = call("'runExclusive' on 'RWLock'", 'exclusive');
+const ACQUIRE = call(on('acquire', 'Mutex'), 'exclusive');
+const RUN = call(on('runExclusive', 'Mutex'), 'exclusive');
+const ACQUIRE_SHARED = call(on('acquireShared', 'RWLock'), 'shared');
+const ACQUIRE_EXCLUSIVE = call(on('acquireExclusive', 'RWLock'), 'exclusive');
+const RUN_SHARED = call(on('runShared', 'RWLock'), 'shared');
+const RUN_EXCLUSIVE = call(on('runExclusive', 'RWLock'), 'exclusive');
 
 /**
  * A mutual exclusion lock. `new Mutex()` is private to those who have the object; `new Mutex(name)`

@@ -12,10 +12,8 @@ const { checkName, describe, takeOnly, toCallback, toDOMString } = require('../s
 const { bucketBackend } = require('./buckets.js');
 const { LockError, capitalized } = require('./lock-errors.js');
 const { HandleRequest } = require('./lock-handle.js');
-const { checkRequest, toOptions } = require('./options.js');
+const { TAKEN, checkRequest, refuseOthers, toOptions } = require('./options.js');
 const { Request } = require('./request.js');
-
-const { isArray } = Array;
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
@@ -25,22 +23,9 @@ const { isArray } = Array;
  * What a method says of its requests.
  * @typedef {object} Call
  * @property {string} operation for messages
+ * @property {import('./options.js').Kind} kind
  * @property {Partial<RequestOptions>} fixed options that are not the caller's
- * @property {readonly string[]} [takes] options that this method takes and others do not
  */
-
-/** Options of all methods. */
-const COMMON = [
-  'blocking',
-  'deadlock',
-  'holdTimeout',
-  'label',
-  'maxPending',
-  'reentrant',
-  'signal',
-  'timeout',
-  'warnAfter',
-];
 
 /** Options of constructors. */
 const OF_NAMED = ['bucket', 'label', 'locks'];
@@ -94,8 +79,8 @@ class NamedLock {
    * @returns {import('../backend/contract.js').LockDetails[]} who holds it now
    */
   holders(asking) {
-    const holders = this.#backend.holders(this.#name);
-    if (isArray(holders)) return holders;
+    const holders = this.#backend.holders?.(this.#name);
+    if (holders) return holders;
     throw notSupportedError(`${asking} is not known at once with this lock manager: see query().`);
   }
 
@@ -144,10 +129,12 @@ class NamedLock {
    * @param {boolean} [blocking]
    * @returns {Readonly<RequestOptions>}
    */
-  #toOptions(value, { operation, fixed, takes = [] }, blocking = value?.blocking ?? true) {
+  #toOptions(value, { operation, kind, fixed }, blocking) {
     const given = toOptions(value, operation);
-    takeOnly(value, COMMON, operation, takes);
-    const ifAvailable = !blocking;
+    takeOnly(value, TAKEN[kind], operation);
+    // Those that are inherited.
+    refuseOthers(given, kind, operation);
+    const ifAvailable = !(blocking ?? given.blocking ?? true);
     const { label = this.#label } = given;
     const options = { ...given, ...fixed, label, ifAvailable };
     if (ifAvailable) refuseToWait(options);

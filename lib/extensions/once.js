@@ -5,32 +5,25 @@
  * in the step that releases the lock. What fails, or loses its lock, marks nothing.
  */
 
-const { typeError } = require('../platform/errors.js');
 const { abortedReason } = require('../standard/abort.js');
 const { ENDED, GRANTED } = require('../standard/lock-request.js');
-const { describe } = require('../standard/webidl.js');
 const { Request } = require('./request.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
 
-/** The longest time that a mark is kept, in milliseconds: 100 years. */
-const LONGEST_KEEP = 100 * 365.25 * 86_400_000;
-
 class Once extends Request {
   /** See Requester. @type {number | undefined} */
   keep = undefined;
-  #keep;
 
   /**
    * @param {Backend} backend with `marked`
    * @param {string} name the resource name
-   * @param {Readonly<RequestOptions>} options valid together
-   * @param {number} keep milliseconds
+   * @param {Readonly<RequestOptions>} options valid together, with `keep`
    */
-  constructor(backend, name, options, keep) {
+  // biome-ignore lint/complexity/noUselessConstructor: the implicit one iterates over its arguments
+  constructor(backend, name, options) {
     super(backend, name, options);
-    this.#keep = keep;
   }
 
   /**
@@ -50,7 +43,7 @@ class Once extends Request {
     const aborted = signal && abortedReason(signal);
     if (aborted) throw aborted.reason;
     const value = await super.call(callback, lock);
-    this.keep = this.#keep;
+    this.keep = this.options.keep;
     return { ran: true, value };
   }
 
@@ -58,7 +51,7 @@ class Once extends Request {
    * Also that the release has not marked the name.
    * @override
    * @param {string} reason
-   * @param {Error} [cause]
+   * @param {() => Error | undefined} [cause]
    */
   lost(reason, cause) {
     const isReleasing = this.state === ENDED && this.keep !== undefined;
@@ -66,16 +59,4 @@ class Once extends Request {
   }
 }
 
-/**
- * @param {any} options
- * @param {string} operation for the message
- * @returns {number} the `keep` of options
- */
-function toKeep(options, operation) {
-  const keep = options?.keep;
-  if (typeof keep === 'number' && keep > 0 && keep <= LONGEST_KEEP) return keep;
-  const wanted = 'a number of milliseconds, more than 0 and at most 100 years';
-  throw typeError(operation, `The 'keep' option is ${describe(keep)}, not ${wanted}.`);
-}
-
-module.exports = { Once, toKeep };
+module.exports = { Once };

@@ -1,6 +1,11 @@
 'use strict';
 
-/** What the options of a request can say beyond the specification. */
+/**
+ * The options of requests, each described once: OPTIONS. What differs from call to call is derived
+ * from that: the defaults, what a call refuses, what the classes of locks take. The conversion is
+ * written out for speed, one line an option. Tests compare it, the declarations and docs/API.md
+ * with OPTIONS (test/lib/options.test.js).
+ */
 
 const { notSupportedError, typeError } = require('../platform/errors.js');
 const { checkOptions } = require('../standard/lock-manager.js');
@@ -11,10 +16,18 @@ const {
   toLockOptions,
 } = require('../standard/webidl.js');
 
+const { freeze, keys } = Object;
+
+/** @typedef {keyof typeof CALLS} Kind a kind of call */
+/** @typedef {'process' | 'host' | 'cluster'} Scope what shares the locks */
+
 /**
- * @typedef {object} Extension
+ * What options are converted to.
+ * @typedef {object} Extensions
+ * @property {boolean | undefined} blocking
  * @property {'reject' | undefined} deadlock
  * @property {number | undefined} holdTimeout milliseconds
+ * @property {number | undefined} keep milliseconds
  * @property {string | undefined} label
  * @property {number | undefined} limit
  * @property {number | undefined} maxPending
@@ -23,66 +36,229 @@ const {
  * @property {number | undefined} warnAfter milliseconds
  * @property {number | undefined} weight
  */
-/** @typedef {import('../standard/webidl.js').LockOptions & Extension} RequestOptions */
+/** @typedef {Readonly<import('../standard/webidl.js').LockOptions & Extensions>} RequestOptions */
 
-/** @type {Readonly<RequestOptions>} */
-const defaultOptions = Object.freeze({
-  ...standardDefaults,
-  deadlock: undefined,
-  holdTimeout: undefined,
-  label: undefined,
-  limit: undefined,
-  maxPending: undefined,
-  reentrant: false,
-  timeout: undefined,
-  warnAfter: undefined,
-  weight: undefined,
+/** The calls that take options of requests. Those of a kind take the same. */
+const CALLS = freeze({
+  request: [on('request'), on('acquire')],
+  several: [on('requestAll'), on('acquireAll')],
+  acquireSync: [on('acquireSync')],
+  tryAcquireSync: [on('tryAcquireSync')],
+  elect: [on('elect')],
+  once: [on('once')],
+  mutex: [
+    on('acquire', 'Mutex'),
+    on('runExclusive', 'Mutex'),
+    on('acquireShared', 'RWLock'),
+    on('acquireExclusive', 'RWLock'),
+    on('runShared', 'RWLock'),
+    on('runExclusive', 'RWLock'),
+  ],
+  semaphore: [on('acquire', 'Semaphore'), on('run', 'Semaphore')],
+  trySemaphore: [on('tryAcquire', 'Semaphore')],
 });
 
 /**
- * As `toLockOptions`. Extensions come after the standard's members, whose reading they must not
- * change.
+ * @param {string} method
+ * @param {string} [of] its class
+ * @returns {string} for messages
+ */
+function on(method, of = 'LockManager') {
+  return `'${method}' on '${of}'`;
+}
+
+/** @type {Readonly<Record<Kind, readonly Scope[]>>} */
+const SCOPES_OF_CALLS = freeze({
+  request: ['process', 'host', 'cluster'],
+  several: ['process', 'host', 'cluster'],
+  // A thread cannot block for what only its event loop hears.
+  acquireSync: ['process', 'host'],
+  tryAcquireSync: ['process', 'host'],
+  elect: ['process', 'host', 'cluster'],
+  // A segment has no room for the marks of names that nobody uses.
+  once: ['process', 'cluster'],
+  mutex: ['process', 'host', 'cluster'],
+  semaphore: ['process', 'host', 'cluster'],
+  trySemaphore: ['process', 'host', 'cluster'],
+});
+
+/** @type {readonly Kind[]} */
+const SYNC = ['acquireSync', 'tryAcquireSync'];
+/** @type {readonly Kind[]} */
+const OBJECTS = ['mutex', 'semaphore', 'trySemaphore'];
+
+/**
+ * @typedef {object} Option
+ * @property {string} does what it does, for docs/API.md
+ * @property {readonly Kind[]} calls that take it. Others refuse it: none is silently left out
+ * @property {readonly Scope[]} [scopes] where it can be had, if not everywhere
+ * @property {readonly string[]} [not] options that it cannot be given together with
+ * @property {string} [needs] what has to be given as well, as docs/API.md says it
+ * @property {true} [isStandard] of the specification
+ * @property {true} [isForBackend] the backend looks at it, and not only at what follows from it:
+ *   see Requester
+ */
+
+/** @type {Readonly<Record<keyof RequestOptions, Option>>} */
+const OPTIONS = freeze({
+  ifAvailable: {
+    does: 'does not wait: there is no lock (`null`) if it is not free',
+    calls: ['request', 'several'],
+    not: ['steal', 'signal', 'timeout'],
+    isStandard: true,
+  },
+  mode: {
+    does: "`'exclusive'` (default) or `'shared'`",
+    calls: ['request', 'several', ...SYNC],
+    isStandard: true,
+  },
+  signal: {
+    does: 'ends the wait when it is aborted',
+    calls: ['request', 'several', 'elect', 'once', 'mutex', 'semaphore'],
+    not: ['ifAvailable', 'steal', 'blocking'],
+    isStandard: true,
+  },
+  steal: {
+    does: 'takes the lock away from those who hold it',
+    calls: ['request'],
+    not: ['ifAvailable', 'signal', 'timeout', 'limit'],
+    needs: "`mode: 'exclusive'`",
+    isStandard: true,
+  },
+  blocking: {
+    does: 'whether to wait; `true` by default',
+    calls: ['mutex', 'semaphore'],
+    not: ['signal', 'timeout'],
+  },
+  deadlock: {
+    does: "`'reject'`: rejects if it would wait for itself",
+    calls: ['request', 'several', 'elect', 'once', ...OBJECTS],
+    scopes: ['process'],
+  },
+  holdTimeout: {
+    does: 'limits how long the lock is held; milliseconds',
+    calls: ['request', 'several', ...SYNC, ...OBJECTS],
+  },
+  keep: {
+    does: 'for how long nobody runs again; milliseconds, required',
+    calls: ['once'],
+  },
+  label: {
+    does: 'says what it is for, in details, errors and warnings',
+    calls: ['request', 'several', ...SYNC, 'elect', 'once', ...OBJECTS],
+    isForBackend: true,
+  },
+  limit: {
+    does: 'how many units of the name are held at a time',
+    calls: ['request', 'several', ...SYNC],
+    not: ['steal'],
+    needs: "`mode: 'shared'`",
+    isForBackend: true,
+  },
+  maxPending: {
+    does: 'limits the queue that it joins',
+    calls: ['request', 'several', ...SYNC, 'elect', 'once', ...OBJECTS],
+    isForBackend: true,
+  },
+  reentrant: {
+    does: 'lets the holder acquire the lock again',
+    calls: ['request', 'several', ...SYNC, ...OBJECTS],
+  },
+  timeout: {
+    does: 'limits the wait; milliseconds',
+    calls: ['request', 'several', 'acquireSync', 'once', 'mutex', 'semaphore'],
+    not: ['steal', 'ifAvailable', 'blocking'],
+  },
+  warnAfter: {
+    does: 'warns if it waits, or the lock is held, longer; milliseconds',
+    calls: ['request', 'several', ...SYNC, 'elect', 'once', ...OBJECTS],
+  },
+  weight: {
+    does: 'how many units of the limit it takes; 1 by default',
+    calls: ['request', 'several', ...SYNC, 'semaphore', 'trySemaphore'],
+    needs: '`limit`',
+    isForBackend: true,
+  },
+});
+
+/**
+ * As `toLockOptions`. Ours come after the standard's members, whose reading they must not change;
+ * what is neither is not read, as of any WebIDL dictionary.
  * @param {any} value
  * @param {string} operation for the messages
- * @returns {Readonly<RequestOptions>}
+ * @returns {RequestOptions}
  */
 function toOptions(value, operation) {
   const standard = toLockOptions(value, operation);
   if (standard === standardDefaults) return defaultOptions;
   const { ifAvailable, mode, signal, steal } = standard;
-  const deadlock = value.deadlock;
-  if (deadlock !== undefined && deadlock !== 'reject') {
-    throw typeError(operation, `The 'deadlock' option is ${describe(deadlock)}, not 'reject'.`);
-  }
-  const holdTimeout = toMilliseconds(value.holdTimeout, operation, "The 'holdTimeout' option");
-  if (holdTimeout === 0) {
-    throw typeError(operation, "The 'holdTimeout' option is 0: milliseconds, more than 0.");
-  }
-  const givenLabel = value.label;
-  const label =
-    givenLabel === undefined ? undefined : toDOMString(givenLabel, operation, "The 'label' option");
-  const limit = toCount(value.limit, 1, operation, "The 'limit' option");
-  const maxPending = toCount(value.maxPending, 0, operation, "The 'maxPending' option");
-  const reentrant = Boolean(value.reentrant);
-  const timeout = toMilliseconds(value.timeout, operation, "The 'timeout' option");
-  const warnAfter = toMilliseconds(value.warnAfter, operation, "The 'warnAfter' option");
-  const weight = toCount(value.weight, 1, operation, "The 'weight' option");
   return {
     ifAvailable,
     mode,
     signal,
     steal,
-    deadlock,
-    holdTimeout,
-    label,
-    limit,
-    maxPending,
-    reentrant,
-    timeout,
-    warnAfter,
-    weight,
+    blocking: toBlocking(value.blocking),
+    deadlock: toDeadlock(value.deadlock, operation),
+    holdTimeout: toHoldTimeout(value.holdTimeout, operation),
+    keep: toKeep(value.keep, operation),
+    label: toLabel(value.label, operation),
+    limit: toCount(value.limit, 1, operation, "The 'limit' option"),
+    maxPending: toCount(value.maxPending, 0, operation, "The 'maxPending' option"),
+    reentrant: Boolean(value.reentrant),
+    timeout: toMilliseconds(value.timeout, operation, "The 'timeout' option"),
+    warnAfter: toMilliseconds(value.warnAfter, operation, "The 'warnAfter' option"),
+    weight: toCount(value.weight, 1, operation, "The 'weight' option"),
   };
 }
+
+/**
+ * @param {any} value
+ * @returns {boolean | undefined} null says nothing, as if it was not given
+ */
+const toBlocking = (value) => (value === undefined || value === null ? undefined : Boolean(value));
+
+/**
+ * @param {any} value
+ * @param {string} operation for the message
+ * @returns {'reject' | undefined}
+ */
+function toDeadlock(value, operation) {
+  if (value === undefined || value === 'reject') return value;
+  throw typeError(operation, `The 'deadlock' option is ${describe(value)}, not 'reject'.`);
+}
+
+/**
+ * @param {any} value
+ * @param {string} operation for the message
+ */
+function toHoldTimeout(value, operation) {
+  const holdTimeout = toMilliseconds(value, operation, "The 'holdTimeout' option");
+  if (holdTimeout !== 0) return holdTimeout;
+  throw typeError(operation, "The 'holdTimeout' option is 0: milliseconds, more than 0.");
+}
+
+/** The longest time that a mark is kept, in milliseconds: 100 years. */
+const LONGEST_KEEP = 100 * 365.25 * 86_400_000;
+
+/**
+ * @param {any} value
+ * @param {string} operation for the message
+ * @returns {number | undefined}
+ */
+function toKeep(value, operation) {
+  if (value === undefined) return undefined;
+  if (typeof value === 'number' && value > 0 && value <= LONGEST_KEEP) return value;
+  const wanted = 'a number of milliseconds, more than 0 and at most 100 years';
+  throw typeError(operation, `The 'keep' option is ${describe(value)}, not ${wanted}.`);
+}
+
+/**
+ * @param {any} value
+ * @param {string} operation for the message
+ * @returns {string | undefined}
+ */
+const toLabel = (value, operation) =>
+  value === undefined ? undefined : toDOMString(value, operation, "The 'label' option");
 
 /** The most that a count can be. */
 const MOST = 2 ** 31 - 1;
@@ -115,7 +291,7 @@ function toMilliseconds(value, operation, what) {
 
 /**
  * Options that fit together, as the standard's `checkOptions`.
- * @param {Readonly<RequestOptions>} options
+ * @param {RequestOptions} options
  */
 function checkRequest(options) {
   checkOptions(options);
@@ -127,7 +303,7 @@ function checkRequest(options) {
   );
 }
 
-/** @param {Readonly<RequestOptions>} options */
+/** @param {RequestOptions} options */
 function checkUnits({ limit, mode, weight = 1 }) {
   if (limit === undefined) throw new TypeError("The 'weight' option needs a 'limit'.");
   if (mode !== 'shared') throw new TypeError("The 'limit' option needs the mode 'shared'.");
@@ -138,17 +314,41 @@ function checkUnits({ limit, mode, weight = 1 }) {
   }
 }
 
+/** The names of the options that calls of a kind take, and of those that they refuse, by kind. */
+const TAKEN = /** @type {Record<Kind, (keyof RequestOptions)[]>} */ ({});
+const REFUSED = /** @type {Record<Kind, (keyof RequestOptions)[]>} */ ({});
+for (const kind of /** @type {Kind[]} */ (keys(CALLS))) {
+  const names = /** @type {(keyof RequestOptions)[]} */ (keys(OPTIONS));
+  TAKEN[kind] = names.filter((name) => OPTIONS[name].calls.includes(kind));
+  REFUSED[kind] = names.filter((name) => !OPTIONS[name].calls.includes(kind));
+}
+
+/** What undefined is converted to. */
+const defaultOptions = freeze(toOptions({}, ''));
+
 /**
- * Refuses options that make no sense where they are given.
- * @param {Readonly<RequestOptions>} options
- * @param {readonly (keyof RequestOptions)[]} names
+ * Refuses what a call cannot do: an option of ours is never left out without a word.
+ * @param {RequestOptions} options
+ * @param {Kind} kind of the call
  * @param {string} operation for the message
  */
-function refuse(options, names, operation) {
+function refuseOthers(options, kind, operation) {
+  const names = REFUSED[kind];
   for (let i = 0; i < names.length; i++) {
-    if (!options[names[i]]) continue;
+    if (options[names[i]] === defaultOptions[names[i]]) continue;
     throw notSupportedError(`The '${names[i]}' option cannot be used with ${operation}.`);
   }
 }
 
-module.exports = { checkRequest, defaultOptions, refuse, toCount, toOptions };
+module.exports = {
+  CALLS,
+  OPTIONS,
+  SCOPES_OF_CALLS,
+  TAKEN,
+  checkRequest,
+  defaultOptions,
+  on,
+  refuseOthers,
+  toCount,
+  toOptions,
+};

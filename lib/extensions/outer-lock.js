@@ -12,8 +12,6 @@ const { Promise } = require('../platform/intrinsics.js');
 /** @typedef {import('../backend/contract.js').CycleEntry} CycleEntry */
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 
-const { isArray } = Array;
-
 /** The requests that a lock serves: it is not released before they have ended. */
 class Served {
   /** @type {Request[]} */
@@ -46,6 +44,8 @@ class OuterLock {
     this.findsDeadlocks = backend.findsDeadlocks;
     this.unfinished = backend.unfinished;
     this.undo = backend.undo;
+    if (backend.holders) this.holders = (name) => backend.holders?.(name);
+    else this.askHolders = async (name) => backend.askHolders?.(name);
   }
 
   /** @param {any} request a Request */
@@ -92,8 +92,8 @@ class OuterLock {
     return /** @type {any} */ (request?.backend) === this;
   }
 
-  tell() {
-    this.#backend.tell();
+  announce() {
+    this.#backend.announce();
   }
 
   /** @param {string} [name] */
@@ -106,10 +106,11 @@ class OuterLock {
     return this.#backend.details(name);
   }
 
-  /** @param {string} name */
-  holders(name) {
-    return this.#backend.holders(name);
-  }
+  /** @type {Backend['holders']} */
+  holders;
+
+  /** @type {Backend['askHolders']} */
+  askHolders;
 
   /** Nobody waits for what is answered at once. */
   wait() {}
@@ -142,8 +143,7 @@ class OuterLock {
     const backend = this.#backend;
     if (backend.entryOf) return [backend.entryOf(request, false), backend.entryOf(lock, true)];
     const { mode, label = '' } = request;
-    const found = backend.holders(lock.name);
-    const holders = isArray(found) ? found : [];
+    const holders = backend.holders?.(lock.name) ?? [];
     for (let i = 0; i < holders.length; i++) {
       const holder = holders[i];
       if (holder.threadId !== threadId || holder.label !== (lock.label ?? '')) continue;

@@ -1,7 +1,6 @@
 'use strict';
 
 const {
-  ENDED,
   GRANTED,
   LOST,
   LockRequest,
@@ -33,12 +32,12 @@ const { notSupportedError } = require('../platform/errors.js');
 const { theLock } = require('../platform/names.js');
 const { tokenOf } = require('../platform/numbers.js');
 
-const { isArray } = Array;
-
-/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
 
 const NO_DEADLOCKS = "The 'deadlock' option cannot be used with this lock manager.";
+const NO_DEADLOCKS_HERE =
+  'WEB_LOCKS_DEADLOCK=reject has each request reject deadlocks, and this lock manager does not ' +
+  'find them. Unset it, and use the option where it can be used.';
 
 /** Why a lock is lost that was held too long. */
 const TIME = 'time';
@@ -121,33 +120,22 @@ class ExtendedRequest extends LockRequest {
 
   /** @override */
   unavailable() {
-    if (this.options.timeout !== 0) {
-      super.unavailable();
-      return;
-    }
-    const holders = this.backend.holders(this.name);
-    if (isArray(holders)) this.failed(this.timeoutError(holders));
-    else if (this.blocks) this.failed(this.timeoutError(undefined));
-    else this.failLater(holders);
+    if (this.options.timeout === 0) this.failed(lateError);
+    else super.unavailable();
   }
 
   /** @param {number} limit that the name has; 0 for none */
   otherLimit(limit) {
-    this.failed(
-      new TypeError(
-        `A request for ${theLock(this.name)} has ${describeLimit(this.limit)}, but those ` +
-          `who hold it or wait for it have ${describeLimit(limit)}.`,
-      ),
-    );
+    this.failed(() => otherLimitError(this, limit));
   }
 
   queueFull() {
-    this.failed(new LockQueueFullError(this.name, this.maxPending));
+    this.failed(() => new LockQueueFullError(this.name, this.maxPending));
   }
 
   /** @param {import('../backend/contract.js').CycleEntry[]} cycle */
   deadlocked(cycle) {
-    this.failed(new DeadlockError(this.name, cycle));
+    this.failed(() => new DeadlockError(this.name, cycle));
   }
 
   /** @override */
@@ -159,57 +147,65 @@ class ExtendedRequest extends LockRequest {
   /** The time limit of the request is reached. */
   timedOut() {
     if (this.state !== PENDING || !this.leave()) return;
-    const holders = this.backend.holders(this.name);
-    if (!isArray(holders)) {
-      this.failLater(holders);
-      return;
-    }
-    this.fail(this.timeoutError(holders));
-    this.backend.tell();
+    this.fail(this.timeoutError());
+    this.backend.announce();
   }
 
   /** The time limit of a request whose thread blocks is reached. */
   timedOutInCall() {
-    if (!this.leave()) return;
-    const holders = this.backend.holders(this.name);
-    this.failed(this.timeoutError(isArray(holders) ? holders : undefined));
+    if (this.leave()) this.failed(lateError);
   }
 
-  /**
-   * @param {Promise<LockDetails[] | undefined>} holders who has the lock that this request, which
-   *   has ended, did not get in time
-   */
-  async failLater(holders) {
-    this.state = ENDED;
-    this.fail(this.timeoutError(await holders));
-    this.backend.tell();
+  /** @override */
+  announceFailure() {
+    if (this.why === lateError && !this.blocks && !this.backend.holders) {
+      this.failWithHolders();
+      this.why = undefined;
+    } else {
+      super.announceFailure();
+    }
   }
 
-  /** @param {LockDetails[] | undefined} holders undefined: not known */
-  timeoutError(holders) {
-    const error = waitTimeoutError(this.name, this.observer?.waited() ?? 0, holders);
+  /** @override */
+  failure() {
+    return this.why && withLongStack(() => /** @type {Error} */ (super.failure()));
+  }
+
+  /** With the time limit 0 there was no time before it to ask who holds the lock. */
+  async failWithHolders() {
+    await undefined;
+    await this.observer.look();
+    this.fail(this.timeoutError());
+    this.backend.announce();
+  }
+
+  /** @returns {Error} that names those who hold the lock, if they are known by now */
+  timeoutError() {
+    const { backend, name, observer } = this;
+    const holders = backend.holders ? backend.holders(name) : observer?.holders;
+    const error = waitTimeoutError(name, observer?.waited() ?? 0, holders);
     return withOrigin(error, this.origin);
   }
 
-  /** The limit on holding is reached: the lock is released, and then lost as by a steal. */
+  /**
+   * The limit on holding is reached: the lock is lost as by a steal, and so are those that it
+   * serves; then it is released, since somebody else can have it from that moment on.
+   */
   async heldTooLong() {
-    if (this.state !== GRANTED) return;
+    if (!this.holds) return;
     this.observer?.noteRelease();
-    const released = super.release();
+    this.beLost(undefined, TIME);
+    const released = this.handBack();
     if (released) await released;
-    // It may turn out to have been stolen before.
-    if (/** @type {number} */ (this.state) === ENDED) {
-      this.beLost(undefined, TIME);
-      this.lose(false);
-    }
-    this.backend.tell();
+    this.announceLoss(false);
+    this.backend.announce();
   }
 
   /**
    * @override
    * @param {string} [thief] client id
    * @param {string} [reason]
-   * @param {Error} [cause]
+   * @param {() => Error | undefined} [cause]
    */
   beLost(thief, reason, cause) {
     super.beLost(thief, reason, cause);
@@ -231,9 +227,10 @@ class ExtendedRequest extends LockRequest {
   }
 
   /** @override @param {boolean} fromEvents */
-  lose(fromEvents) {
-    if (fromEvents && this.reject && !this.origin) inTheirStack(this, () => super.lose(fromEvents));
-    else super.lose(fromEvents);
+  publishLoss(fromEvents) {
+    if (fromEvents && this.reject && !this.origin)
+      inTheirStack(this, () => super.publishLoss(fromEvents));
+    else super.publishLoss(fromEvents);
     if (this.served) this.loseServed(this.served, fromEvents);
   }
 
@@ -246,7 +243,7 @@ class ExtendedRequest extends LockRequest {
     const { requests } = served;
     for (; requests.length > 0; requests.length--) {
       const last = requests[requests.length - 1];
-      if (last.state === LOST) last.lose(fromEvents);
+      if (last.state === LOST) last.announceLoss(fromEvents);
     }
     served.end?.();
   }
@@ -258,7 +255,7 @@ class ExtendedRequest extends LockRequest {
     if (reason === TIME) return withOrigin(this.holdError(), this.origin);
     const error = withLongStack(() =>
       thief === undefined
-        ? new LockLostError(this.name, reason, this.token, cause)
+        ? new LockLostError(this.name, reason, this.token, cause?.())
         : new LockStolenError(this.name, thief),
     );
     return withOrigin(error, this.origin);
@@ -302,13 +299,29 @@ class ExtendedRequest extends LockRequest {
   }
 }
 
+/** @param {ExtendedRequest} request that was not granted in time */
+const lateError = (request) => request.timeoutError();
+
+/**
+ * @param {ExtendedRequest} request
+ * @param {number} limit that its name has
+ */
+function otherLimitError(request, limit) {
+  return new TypeError(
+    `A request for ${theLock(request.name)} has ${describeLimit(request.limit)}, but those ` +
+      `who hold it or wait for it have ${describeLimit(limit)}.`,
+  );
+}
+
 /** @param {Readonly<RequestOptions>} options */
 const isLimited = (options) => options.timeout !== undefined || options.holdTimeout !== undefined;
 
 setDefaults(ExtendedRequest);
 
 /**
- * The constructor, see `initialize`.
+ * What `new Request(…)` calls. `ExtendedRequest` has the members and the defaults of the fields,
+ * but is never constructed for users: a class that derives from another has to call `super()`,
+ * which costs too much (`initialize`). So this function takes its place, and its prototype (below).
  * @this {any}
  * @param {import('../backend/contract.js').Backend} backend
  * @param {string} name the resource name
@@ -327,13 +340,17 @@ function makeRequest(backend, name, options, asked) {
   if (isLimited(options)) this.origin = originOf(Request);
 }
 
-/** @param {ExtendedRequest} request */
+/**
+ * Has the backend look for deadlocks, or refuses the request where it cannot.
+ * @param {ExtendedRequest} request
+ */
 function declare(request) {
   if (request.backend.findsDeadlocks) request.inside = locksInside();
-  else if (request.options.deadlock) throw notSupportedError(NO_DEADLOCKS);
+  else throw notSupportedError(request.options.deadlock ? NO_DEADLOCKS : NO_DEADLOCKS_HERE);
 }
 
 /**
+ * `makeRequest` as the class that it stands for: `class … extends Request` and `instanceof` work.
  * @type {new (
  *   backend: import('../backend/contract.js').Backend,
  *   name: string,

@@ -4,14 +4,11 @@
 
 const { typeError } = require('../platform/errors.js');
 const { NamedLock } = require('./named-lock.js');
-const { toCount } = require('./options.js');
+const { on, toCount } = require('./options.js');
 
 /** @typedef {import('./named-lock.js').Release} Release */
 
 const NEW = "'new Semaphore'";
-const on = (/** @type {string} */ method) => `'${method}' on 'Semaphore'`;
-
-const TAKES = /** @type {const} */ (['weight']);
 
 /**
  * A number of units, of which each user takes some for a while. `new Semaphore(permits)` is private
@@ -66,7 +63,7 @@ class Semaphore {
    * @returns {Promise<Release | null>} null if there are not so many units, or others wait
    */
   tryAcquire(options) {
-    return this.#lock.tryAcquire(options, this.#call('tryAcquire'));
+    return this.#lock.tryAcquire(options, this.#call('tryAcquire', 'trySemaphore'));
   }
 
   /**
@@ -81,10 +78,12 @@ class Semaphore {
 
   /**
    * @param {string} method
+   * @param {import('./options.js').Kind} [kind]
    * @returns {import('./named-lock.js').Call}
    */
-  #call(method) {
-    return { operation: on(method), fixed: { mode: 'shared', limit: this.#permits }, takes: TAKES };
+  #call(method, kind = 'semaphore') {
+    const fixed = /** @type {const} */ ({ mode: 'shared', limit: this.#permits });
+    return { operation: on(method, 'Semaphore'), kind, fixed };
   }
 }
 

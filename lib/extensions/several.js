@@ -6,13 +6,14 @@
  * somebody who waits for him; whatever fails, all are released.
  */
 
-const { notSupportedError, typeError } = require('../platform/errors.js');
+const { typeError } = require('../platform/errors.js');
 const { Promise, threadsNow: now, uncurry } = require('../platform/intrinsics.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
+const { ENDED } = require('../standard/lock-request.js');
 const { checkName, describe, toDOMString, toLockMode } = require('../standard/webidl.js');
 const { addOnce, callInside, countsInside } = require('./inside.js');
 const { HeldRequest, createHandle, siteOfHandle } = require('./lock-handle.js');
-const { checkRequest, toOptions } = require('./options.js');
+const { checkRequest, refuseOthers, toOptions } = require('./options.js');
 const { inTheirStack } = require('./origin.js');
 const { outermost } = require('./outer-lock.js');
 const { isWatched } = require('./watch.js');
@@ -51,11 +52,12 @@ class PartRequest extends HeldRequest {
   }
 
   /** @override @param {boolean} fromEvents */
-  lose(fromEvents) {
+  publishLoss(fromEvents) {
     const { settle } = this.group;
     const tell = () => {
-      super.lose(false);
+      // First: where there is no stack for it, this is called again.
       this.group.lost(this.lossReason());
+      super.publishLoss(false);
     };
     if (fromEvents && settle && !this.origin) inTheirStack(settle, tell);
     else tell();
@@ -96,12 +98,10 @@ class Group {
       if (backend.requestAll && !options.reentrant) {
         available = await this.#takeTogether(backend, several);
       } else {
+        // Each is asked for when the one before is held. Not in a function of its own: to return
+        // from that would take a microtask more than the answer to the last one.
         for (let i = 0; i < parts.length && available; i++) {
-          const timeout = options.timeout && Math.max(end - now(), 0);
-          const part = partOptions(parts[i], { ...options, timeout });
-          // It may have been aborted while another one was waited for.
-          checkRequest(part);
-          const request = this.#add(new PartRequest(backend, parts[i].name, part, this));
+          const request = this.#next(backend, parts[i], options, end);
           available = (await request.acquire()) !== null;
           this.#pending.length = 0;
           if (available) this.#taken[this.#taken.length] = request;
@@ -124,6 +124,21 @@ class Group {
   }
 
   /**
+   * @param {Backend} backend
+   * @param {Part} part
+   * @param {Readonly<RequestOptions>} options of all of them
+   * @param {number} end of their time limit, if there is one
+   * @returns {PartRequest} to be made inside of those that are held
+   * @throws {unknown} if the signal was aborted while another one was waited for
+   */
+  #next(backend, part, options, end) {
+    const timeout = options.timeout && Math.max(end - now(), 0);
+    const given = partOptions(part, { ...options, timeout });
+    checkRequest(given);
+    return this.#add(new PartRequest(backend, part.name, given, this));
+  }
+
+  /**
    * In one step of the backend.
    * @param {Backend} backend
    * @param {Several} several
@@ -141,7 +156,7 @@ class Group {
       this.#pending[i] = requests[i];
     }
     backend.requestAll?.(requests);
-    for (let i = 0; i < requests.length; i++) requests[i].made();
+    for (let i = 0; i < requests.length; i++) requests[i].made(false);
     for (let i = 0; i < requests.length; i++) requests[i].answerNow();
     let all = true;
     for (let i = 0; i < answers.length; i++) if (!(await answers[i])) all = false;
@@ -175,14 +190,19 @@ class Group {
     return request;
   }
 
-  /** @param {unknown} error why one of them is not held any more, or will not be */
+  /**
+   * Harmless to repeat.
+   * @param {unknown} error why one of them is not held any more, or will not be
+   */
   lost(error) {
-    if (this.#failure) return;
-    this.#failure = { error };
+    this.#failure ??= { error };
     for (let i = 0; i < this.#pending.length; i++) {
-      if (this.#pending[i].leave()) this.#pending[i].fail(error);
+      const request = this.#pending[i];
+      request.leave();
+      // Also one for which there was no stack to tell that it has left.
+      if (request.state === ENDED) request.fail(this.#failure.error);
     }
-    this.settle?.reject(error);
+    this.settle?.reject(this.#failure.error);
   }
 
   /** @returns {Promise<void> | void} if one of them serves others yet */
@@ -310,9 +330,7 @@ function toSeveral(names, givenOptions, operation) {
     throw typeError(operation, `The names are ${describe(names)}, not a list.`);
   }
   const options = toOptions(givenOptions, operation);
-  if (options.steal) {
-    throw notSupportedError("The 'steal' option cannot be used with several names.");
-  }
+  refuseOthers(options, 'several', operation);
   /** @type {Part[]} */
   const asked = [];
   // The iterator is the caller's.

@@ -12,14 +12,10 @@ const { PENDING } = require('../standard/lock-request.js');
 const { quote } = require('../platform/errors.js');
 const { theLock } = require('../platform/names.js');
 const intrinsics = require('../platform/intrinsics.js');
-const {
-  LockLostError,
-  LockTimeoutError,
-  describeHolders,
-  describeLock,
-} = require('./lock-errors.js');
+const { describeHolders, describeWaiting, duration } = require('./holders.js');
+const { LockLostError, LockTimeoutError } = require('./lock-errors.js');
 
-const { clearTimeout, report, setTimeout, threadsNow: now, unref } = intrinsics;
+const { Promise, clearTimeout, report, setTimeout, threadsNow: now, unref } = intrinsics;
 
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 /** @typedef {import('../standard/lock-request.js').Observer} Observer */
@@ -33,6 +29,20 @@ const abort = channel('locks.request.abort');
 const steal = channel('locks.request.steal');
 const timeoutChannel = channel('locks.request.timeout');
 const lost = channel('locks.request.lost');
+
+/**
+ * How many milliseconds before a time limit it is asked who holds the lock, where that takes a
+ * while; and how long an error is kept back for it that there was no time to ask for before.
+ */
+const LOOK_MS = 100;
+/** The same for a warning. */
+const WARNING_LOOK_MS = 1000;
+
+/**
+ * How long at least the answer to a request is waited for that does not wait for the lock itself,
+ * on one machine: it comes at once, unless a process stands still that is just changing the locks.
+ */
+const ANSWER_MS = 1000;
 
 /** The most milliseconds that a timer of Node.js can wait. */
 const LONGEST_TIMER = 2 ** 31 - 1;
@@ -65,6 +75,11 @@ class Watch {
   #warningFor = Number.POSITIVE_INFINITY;
   /** Whether timers will be set to what is wanted, in a microtask. */
   #setting = false;
+  /**
+   * Those who hold the lock that the request waits for, once that is known.
+   * @type {import('../backend/contract.js').LockDetails[] | undefined}
+   */
+  holders;
 
   /**
    * @param {Request} request
@@ -161,14 +176,20 @@ class Watch {
     if (warnAfter !== undefined && !this.#ended) this.#warnAt = now() + warnAfter;
   }
 
+  /** @returns {number | undefined} milliseconds that the answer may take; 0, too, for no limit */
+  get #waitLimit() {
+    const { timeout } = this.#options;
+    return timeout === 0 && this.#request.backend.wait ? ANSWER_MS : timeout;
+  }
+
   /**
    * Has timers set to what is wanted now. Not at once: near the end of the stack a timer could be
    * set, or removed, by half.
    */
   #setTimers() {
-    const { timeout, holdTimeout } = this.#options;
+    const { holdTimeout } = this.#options;
     const isSet =
-      Boolean(this.#timeout) === (this.#waits && Boolean(timeout)) &&
+      Boolean(this.#timeout) === (this.#waits && Boolean(this.#waitLimit)) &&
       Boolean(this.#holdTimeout) === (this.#holds && holdTimeout !== undefined) &&
       this.#warnAt === this.#warningFor;
     if (this.#setting || isSet) return;
@@ -179,12 +200,13 @@ class Watch {
   async #setTimersSoon() {
     await undefined;
     this.#setting = false;
-    const { timeout, holdTimeout } = this.#options;
+    const { holdTimeout } = this.#options;
+    const timeout = this.#waitLimit;
     if (!this.#waits) {
       clearTimeout(this.#timeout);
       this.#timeout = undefined;
     } else if (timeout && !this.#timeout) {
-      this.#limit(Math.max(this.#armed + timeout - now(), 0));
+      this.#limit(timeout, this.#request.backend.askHolders ? Math.min(LOOK_MS, timeout / 2) : 0);
     }
     if (!this.#holds) {
       clearTimeout(this.#holdTimeout);
@@ -198,12 +220,35 @@ class Watch {
     if (this.#warnAt < Number.POSITIVE_INFINITY) this.#warnIn(Math.max(this.#warnAt - now(), 0));
   }
 
-  /** @param {number} milliseconds */
-  #limit(milliseconds) {
+  /**
+   * @param {number} timeout
+   * @param {number} ahead milliseconds before it ends, to ask who holds the lock; 0: it ends
+   */
+  #limit(timeout, ahead) {
+    const milliseconds = Math.max(this.#armed + timeout - ahead - now(), 0);
     this.#timeout = later(milliseconds, (rest) => {
-      if (rest > 0) this.#limit(rest);
-      else this.#request.timedOut();
+      if (rest > 0) {
+        this.#limit(timeout, ahead);
+      } else if (ahead > 0) {
+        this.#limit(timeout, 0);
+        this.#lookAhead().catch(report);
+      } else {
+        this.#request.timedOut();
+      }
     });
+  }
+
+  async #lookAhead() {
+    const { backend, name } = this.#request;
+    const holders = await backend.askHolders?.(name);
+    // While the request waits somebody is in its way.
+    if (holders?.length) this.holders = holders;
+  }
+
+  /** Asks who holds the lock. */
+  async look() {
+    const { backend, name } = this.#request;
+    this.holders = await holdersWithin(backend, name, LOOK_MS);
   }
 
   /** @param {number} milliseconds */
@@ -238,12 +283,12 @@ class Watch {
     const what = `${theLock(name)}${labelOf(this.#options.label)}`;
     let message;
     if (this.#granted) {
-      const held = this.held().toFixed(0);
-      const { pending } = await backend.details(name);
-      message = `Holding ${what} for ${held} ms. ${describeWaiting(pending)}`;
+      const held = duration(this.held());
+      const waiting = describeWaiting(await waitingFor(backend, name));
+      message = `Still holding ${what} after ${held} (${waiting}).`;
     } else {
-      const holders = describeHolders(await backend.holders(name));
-      message = `Waiting for ${what} for ${this.waited().toFixed(0)} ms. ${holders}`;
+      const holders = describeHolders(await holdersWithin(backend, name, WARNING_LOOK_MS));
+      message = `Still waiting for ${what} after ${duration(this.waited())} (${holders}).`;
     }
     process.emitWarning(message, { type: 'LockWarning', code: 'WEB_LOCKS_SLOW' });
   }
@@ -289,14 +334,48 @@ function later(milliseconds, then) {
   return setTimeout(() => then(milliseconds - part), part);
 }
 
+/**
+ * @param {import('../backend/contract.js').Backend} backend
+ * @param {string} name
+ * @param {number} milliseconds to wait at most
+ * @returns {Promise<import('../backend/contract.js').LockDetails[] | undefined>} those who hold the
+ *   lock; undefined if that is not known by then
+ */
+async function holdersWithin(backend, name, milliseconds) {
+  if (backend.holders) return backend.holders(name);
+  return await new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(undefined), milliseconds);
+    askHolders(backend, name, (holders) => {
+      clearTimeout(timer);
+      resolve(holders);
+    });
+  });
+}
+
+/**
+ * @param {import('../backend/contract.js').Backend} backend
+ * @param {string} name
+ * @param {(holders: import('../backend/contract.js').LockDetails[] | undefined) => void} tell
+ */
+async function askHolders(backend, name, tell) {
+  tell(await backend.askHolders?.(name));
+}
+
 /** @param {string | undefined} label */
 const labelOf = (label) => (label ? ` (${quote(label)})` : '');
 
-/** @param {import('../backend/contract.js').LockDetails[]} waiting */
-function describeWaiting(waiting) {
-  if (waiting.length === 0) return 'Nobody waits for it.';
-  const more = waiting.length > 1 ? ` and ${waiting.length - 1} more` : '';
-  return `Waiting for it: ${describeLock(waiting[0])}${more}.`;
+/**
+ * @param {import('../backend/contract.js').Backend} backend
+ * @param {string} name
+ * @returns {Promise<import('../backend/contract.js').LockDetails[] | undefined>} those who wait for
+ *   the lock; undefined if that is not known: the question failed, or the bucket was closed
+ */
+async function waitingFor(backend, name) {
+  try {
+    return (await backend.details(name)).pending;
+  } catch {
+    return undefined;
+  }
 }
 
 /**
@@ -316,4 +395,4 @@ const isWatched = (options) =>
   timeoutChannel.hasSubscribers ||
   lost.hasSubscribers;
 
-module.exports = { Watch, isWatched };
+module.exports = { ANSWER_MS, Watch, isWatched };

@@ -32,6 +32,6 @@ function describePrivate(name) {
 const quoteName = (name) => describePrivate(name) ?? quote(name);
 
 /** @param {string} name */
-const theLock = (name) => describePrivate(name) ?? `the lock ${quote(name)}`;
+const theLock = (name) => describePrivate(name) ?? `lock ${quote(name)}`;
 
 module.exports = { describePrivate, privateName, quoteName, theLock };

@@ -13,9 +13,10 @@ const { createLock } = require('./lock.js');
  * @typedef {object} Loss
  * @property {string} [thief] client id
  * @property {string} [reason]
- * @property {Error} [cause]
+ * @property {() => Error | undefined} [cause]
  * @property {Error} [error]
  * @property {AbortController} [controller]
+ * @property {boolean} [isAnnounced]
  */
 
 /**
@@ -53,6 +54,22 @@ const ENDED = 4;
  * of its own, so that it finds an empty stack; what users call directly can run out of stack
  * anywhere, and then `unfinished` and `wake` see to it that nothing is left behind.
  *
+ * Two promises lead to users. `answer` is internal and resolves to the request when there is an
+ * answer. The released promise is what users got: `answer` itself if the answer came during the
+ * call, else a reaction of it. As the request is a thenable, the engine calls `then`, which is
+ * `hear`, with the functions that settle the released promise. What the fields are meanwhile:
+ *
+ *   phase                       callback   then    resolve, reject
+ *   made, nobody was asked      -          -       -
+ *   waits for the answer        users'     -       `resolve` of `answer`, no `reject`
+ *   answered, not heard yet     users'     hear    the same
+ *   heard: `hear` was called    -          hear    both of the released promise
+ *   settled                     -          hear    -
+ *
+ * An error that comes before `hear` is kept in `refusal`, and `hear` rejects with it. A request
+ * without a callback (`HeldRequest`) has no `answer` and no `hear`: `resolve` and `reject` are
+ * those of the promise that users got, from the beginning until it is settled.
+ *
  * No more promises, closures and fields than needed: they are most of what a request costs
  * (docs/PERFORMANCE.md).
  */
@@ -61,18 +78,15 @@ class LockRequest {
   tag = NO_TAG;
   /** @type {number} */
   state = PENDING;
-  /**
-   * Has the promise that users got ask for its outcome, by being called with this request; from
-   * then on, settles that promise, once.
-   * @type {Settle | undefined}
-   */
+  /** See the table above. @type {Settle | undefined} */
   resolve;
-  /** From then on, and gone once it was called. @type {Settle | undefined} */
+  /** See there. @type {Settle | undefined} */
   reject;
-  /** Users', until that promise has asked. @type {((lock: any) => any) | undefined} */
+  /** See there. @type {((lock: any) => any) | undefined} */
   callback;
   /**
-   * What makes it a thenable. Its own, so that a promise that is resolved with it asks nobody else.
+   * See there. A property of its own, so that a promise that is resolved with the request does not
+   * look for one elsewhere.
    * @type {((resolve: Settle, reject: Settle) => void) | undefined}
    */
   // biome-ignore lint/suspicious/noThenProperty: it is to be one
@@ -80,8 +94,8 @@ class LockRequest {
 
   // Only those have these that need them.
 
-  /** Why it failed. @type {unknown} */
-  error;
+  /** Makes the error that it failed with. @type {((request: any) => unknown) | undefined} */
+  why;
   /** Why the promise is rejected that has not asked yet. @type {{ error: unknown } | undefined} */
   refusal;
   /** @type {Loss | undefined} */
@@ -129,7 +143,7 @@ class LockRequest {
 
   /**
    * @param {string} reason
-   * @param {Error} [cause]
+   * @param {() => Error | undefined} [cause]
    */
   lost(reason, cause) {
     // It may have been granted without this thread's knowledge.
@@ -139,7 +153,7 @@ class LockRequest {
   /**
    * @param {string} [thief] client id
    * @param {string} [reason]
-   * @param {Error} [cause]
+   * @param {() => Error | undefined} [cause]
    */
   beLost(thief, reason, cause) {
     this.state = LOST;
@@ -149,32 +163,43 @@ class LockRequest {
     this.loss.cause = cause;
   }
 
-  /** @param {unknown} error */
-  failed(error) {
+  /** @param {(request: any) => unknown} why makes the error, when it is told */
+  failed(why) {
     this.state = ENDED;
-    this.error = error;
+    this.why = why;
   }
 
   // What a backend calls to have it told.
 
-  answer() {
+  announceAnswer() {
     if (this.state === ENDED) {
-      if (this.error !== undefined) this.fail(this.error);
+      if (this.why) this.announceFailure();
       return;
     }
     if (this.state === UNAVAILABLE) this.observer?.missed();
     else this.observer?.granted();
-    this.answered();
+    this.deliver();
   }
 
-  /** @param {boolean} _fromEvents told from the event loop, not within a call of users' */
-  lose(_fromEvents) {
+  /** @returns {boolean} whether the callback was reached, or there is none */
+  get isHeard() {
+    return this.callback === undefined;
+  }
+
+  /** @param {boolean} fromEvents told from the event loop, not within a call of users' */
+  announceLoss(fromEvents) {
+    if (this.state === LOST && !this.loss?.isAnnounced) this.publishLoss(fromEvents);
+  }
+
+  /** @param {boolean} _fromEvents */
+  publishLoss(_fromEvents) {
     const error = this.lossReason();
     this.disarm();
     this.refuse(error);
     this.observer?.lost(error);
     this.observer?.ended(error);
     abort(this.loss?.controller, error);
+    if (this.loss) this.loss.isAnnounced = true;
   }
 
   // Request a lock (4.1).
@@ -186,21 +211,22 @@ class LockRequest {
    * @throws {unknown} for want of stack; then there is no request
    */
   start(callback) {
-    const answered = new Promise((resolve) => {
+    const answer = new Promise((resolve) => {
       this.resolve = resolve;
     });
     // Where the stack is full the constructor rejects.
-    if (!this.resolve) return answered;
-    let released = answered;
+    if (!this.resolve) return answer;
+    let released = answer;
     try {
       this.callback = callback;
       this.backend.request(this);
-      if (this.state === PENDING) released = releasedAfter(answered);
+      const isLater = this.state === GRANTED && this.isAnnouncedLater();
+      if (isLater || this.state === PENDING) released = releasedAfter(answer);
       else toOutcome(this);
       // Who was robbed hears of it before the thief's callback is called.
-      if (this.options.steal) this.backend.tell();
-      if (this.then) this.answered();
-      this.made();
+      if (this.options.steal) this.backend.announce();
+      if (this.then) this.deliver();
+      this.made(isLater);
     } catch (error) {
       // Not by a call of ours: there may be no stack for one.
       this.state = ENDED;
@@ -215,23 +241,34 @@ class LockRequest {
     return released;
   }
 
-  /** Arms what can give a pending request up, then tells that there is one, and its answer. */
-  made() {
+  /**
+   * @returns {boolean} whether it was granted during the call, but after others whose callbacks are
+   *   still to be called: then the backend tells it, after those
+   */
+  isAnnouncedLater() {
+    return this.backend.announcesLater?.(this) === true;
+  }
+
+  /**
+   * Arms what can give a pending request up, then tells that there is one, and its answer.
+   * @param {boolean} isAnnouncedLater see there
+   */
+  made(isAnnouncedLater) {
     const { observer, options } = this;
     if (options.signal && this.state !== ENDED) follow(options.signal, this);
     if (this.state === PENDING) observer?.arm();
     if (observer) {
       observer.started();
       // Who hears of it may have had it given up.
-      if (this.state === GRANTED) observer.granted();
+      if (this.state === GRANTED && !isAnnouncedLater) observer.granted();
       else if (this.state === UNAVAILABLE) observer.missed();
     }
-    if (this.error !== undefined) this.fail(this.error);
-    this.backend.tell();
+    if (this.why) this.announceFailure();
+    this.backend.announce();
   }
 
   /** Has the answer heard; harmless to call again. */
-  answered() {
+  deliver() {
     if (this.callback) this.resolve?.(this);
   }
 
@@ -267,7 +304,7 @@ class LockRequest {
     this.refuse(reason);
     this.observer?.aborted(reason);
     this.observer?.ended(reason);
-    this.backend.tell();
+    this.backend.announce();
   }
 
   /**
@@ -285,6 +322,16 @@ class LockRequest {
   disarm() {
     if (this.options.signal) unfollow(this.options.signal, this);
     this.observer?.disarm();
+  }
+
+  /** Tells that it failed. */
+  announceFailure() {
+    this.fail(this.failure());
+  }
+
+  /** @returns {unknown} the error that it failed with; undefined if there is none */
+  failure() {
+    return this.why?.(this);
   }
 
   /**
@@ -305,12 +352,12 @@ class LockRequest {
   refuse(error) {
     if (this.callback) {
       if (!this.refusal) this.refusal = { error };
-      this.answered();
+      this.deliver();
       return;
     }
-    const { reject } = this;
+    // In this order: where there is no stack for the first, this is called again.
+    this.reject?.(error);
     this.reject = undefined;
-    reject?.(error);
   }
 
   /** Called from the event loop if there was no stack to give it up, or to release it. */
@@ -321,11 +368,13 @@ class LockRequest {
       this.backend.withdraw(this);
       this.disarm();
       if (aborted) this.refuse(aborted.reason);
-      this.observer?.ended(this.error);
+      this.observer?.ended(this.failure());
+    } else if (this.state === LOST) {
+      this.backend.withdraw(this);
     } else if (aborted) {
       this.signalToAbort(aborted.reason);
     }
-    this.backend.tell();
+    this.backend.announce();
   }
 
   // The lock.
@@ -362,14 +411,23 @@ class LockRequest {
 
   /**
    * Releases the lock (4.2) if it is held. What that grants to others is told by the backend's
-   * `tell`.
+   * `announce`.
    * @returns {Promise<void> | void}
    */
   release() {
     if (this.state !== GRANTED) return undefined;
     lookAtTheClock(this);
     if (/** @type {number} */ (this.state) !== GRANTED) return undefined;
-    this.state = ENDED;
+    return this.handBack();
+  }
+
+  /**
+   * Has the backend release the lock, which is not held any more here.
+   * @returns {Promise<void> | void}
+   */
+  handBack() {
+    // Not before the call of this: where there is no stack for that, the lock is still held.
+    if (this.state === GRANTED) this.state = ENDED;
     try {
       return this.backend.release(this);
     } catch {
@@ -427,11 +485,10 @@ function lookAtTheClock(request) {
 /**
  * The released promise of a pending request: asks for its outcome in a reaction of another one,
  * which keeps the async context, as an async function does that waits, and is much smaller.
- * @param {Promise<any>} answered
+ * @param {Promise<any>} answer
  * @returns {Promise<any>}
  */
-const releasedAfter = (answered) =>
-  arePromisesOurs() ? then(answered, toOutcome) : outcomeOf(answered);
+const releasedAfter = (answer) => (arePromisesOurs() ? then(answer, toOutcome) : outcomeOf(answer));
 
 /**
  * @param {LockRequest} request
@@ -445,11 +502,11 @@ function toOutcome(request) {
 
 /**
  * Somebody changed what promises are made of, but not what async functions use.
- * @param {Promise<any>} answered
+ * @param {Promise<any>} answer
  * @returns {Promise<any>}
  */
-async function outcomeOf(answered) {
-  return await /** @type {any} */ (toOutcome(await answered));
+async function outcomeOf(answer) {
+  return await /** @type {any} */ (toOutcome(await answer));
 }
 
 /**
@@ -493,7 +550,7 @@ async function serve(request, callback) {
   if (released) await released;
   // It turned out to have been lost: that is what is told.
   if (request.state === LOST) {
-    request.backend.tell();
+    request.backend.announce();
     return;
   }
   // They lead to the promise and what it was made inside of, which must stay collectable.
@@ -501,7 +558,7 @@ async function serve(request, callback) {
   request.reject = undefined;
   settle?.(result);
   request.observer?.ended(error);
-  request.backend.tell();
+  request.backend.announce();
 }
 
 /**

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #if defined(WLK_CHECKS)
-extern "C" long wlk_live_blocks(void); /* src/core/check.h, which is not for C++ */
+extern "C" long wlk_live_blocks(void); /* src/core/alloc.h, which is not for C++ */
 #endif
 
 napi_value answer(napi_env env, int32_t status)
@@ -105,7 +105,7 @@ napi_value drain(napi_env env, napi_callback_info info)
   if (!succeeded(env, napi_get_value_bool(env, call.arguments[0], &woken), "reading a boolean"))
     return nullptr;
   wlk_agent_take_events(call.environment->agent, woken, environment_events(call.environment));
-  environment_publish(call.environment);
+  environment_publish(call.environment, SLOT_CORE);
   if (call.environment->hosts) host_take_events(call.environment);
   return answer(env, WLK_OK);
 }
@@ -185,7 +185,49 @@ const Constant kConstants[] = {
     {"WLH_NEWS_SNAPSHOT", WLH_NEWS_SNAPSHOT},
     {"WLH_NEWS_READY", WLH_NEWS_READY},
     {"NEWS_OF_HOST", NEWS_OF_HOST},
+    {"AGREEMENT", AGREEMENT},
 };
+
+/* Where in the exchange, in an event, in an entry of a snapshot is what, and how large they are: in
+ * 32-bit numbers. JavaScript takes these, and has none of its own. */
+#define PLACE(type, field) static_cast<int32_t>(offsetof(type, field) / sizeof(uint32_t))
+#define SIZE(type)         static_cast<int32_t>(sizeof(type) / sizeof(uint32_t))
+
+const Constant kLayout[] = {
+    {"EXCHANGE_EVENT_COUNT", PLACE(Exchange, event_count)},
+    {"EXCHANGE_TAG", PLACE(Exchange, tag)},
+    {"EXCHANGE_MODE", PLACE(Exchange, mode)},
+    {"EXCHANGE_OPTION", PLACE(Exchange, option)},
+    {"EXCHANGE_THIEF", PLACE(Exchange, thief)},
+    {"EXCHANGE_TOKEN", PLACE(Exchange, token)},
+    {"EXCHANGE_LIMIT", PLACE(Exchange, limit)},
+    {"EXCHANGE_WEIGHT", PLACE(Exchange, weight)},
+    {"EXCHANGE_MAX_PENDING", PLACE(Exchange, max_pending)},
+    {"EXCHANGE_STATUS", PLACE(Exchange, status)},
+    {"EXCHANGE_EVENTS", PLACE(Exchange, events)},
+    {"EVENT_TAG", PLACE(wlk_event, tag)},
+    {"EVENT_NEWS", PLACE(wlk_event, news)},
+    {"EVENT_THIEF", PLACE(wlk_event, thief_thread)},
+    {"EVENT_TOKEN", PLACE(wlk_event, token_low)},
+    {"EVENT_SIZE", SIZE(wlk_event)},
+    {"INFO_NAME", PLACE(wlk_lock_info, name)},
+    {"INFO_CLIENT", PLACE(wlk_lock_info, client)},
+    {"INFO_MODE", PLACE(wlk_lock_info, mode)},
+    {"INFO_HELD", PLACE(wlk_lock_info, held)},
+    {"INFO_LABEL", PLACE(wlk_lock_info, label)},
+    {"INFO_LIMIT", PLACE(wlk_lock_info, limit)},
+    {"INFO_WEIGHT", PLACE(wlk_lock_info, weight)},
+    {"INFO_AGE", PLACE(wlk_lock_info, age)},
+    {"INFO_TOKEN", PLACE(wlk_lock_info, token_low)},
+    {"INFO_SIZE", SIZE(wlk_lock_info)},
+};
+
+/* What has two numbers: of the first one the place is given. */
+static_assert(
+    PLACE(wlk_event, thief_number) == PLACE(wlk_event, thief_thread) + 1 &&
+        PLACE(wlk_event, token_high) == PLACE(wlk_event, token_low) + 1 &&
+        PLACE(wlk_lock_info, token_high) == PLACE(wlk_lock_info, token_low) + 1,
+    "the halves of a token, and who is a thief, are next to each other");
 
 bool define_functions(napi_env env, napi_value exports, Environment *environment)
 {
@@ -204,9 +246,10 @@ bool define_functions(napi_env env, napi_value exports, Environment *environment
   return true;
 }
 
-bool define_constants(napi_env env, napi_value exports)
+template <size_t Count>
+bool define_constants(napi_env env, napi_value exports, const Constant (&constants)[Count])
 {
-  for (const Constant &constant : kConstants) {
+  for (const Constant &constant : constants) {
     napi_value value = answer(env, constant.value);
     if (!value || !succeeded(
                       env, napi_set_named_property(env, exports, constant.name, value),
@@ -262,7 +305,10 @@ Napi::Object Init(Napi::Env env, Napi::Object exports)
     environment_free(environment);
     return exports;
   }
-  if (define_functions(env, exports, environment)) (void)define_constants(env, exports);
+  bool defined = define_functions(env, exports, environment) &&
+                 define_constants(env, exports, kConstants) &&
+                 define_constants(env, exports, kLayout);
+  (void)defined; /* if not, an exception is pending */
   return exports;
 }
 

@@ -8,6 +8,12 @@
 
 #include "environment.h"
 
+/* The number of what JavaScript and the addon agree about: which functions there are, what they
+ * take and answer, what the numbers mean. lib/backend/binary.js has it, too, and loads no binary
+ * with another one. Raise both with any change to that. Where numbers stand (`kLayout` in addon.cc)
+ * is no part of it: JavaScript asks. */
+enum : int32_t { AGREEMENT = 1 };
+
 /* The arguments of a call, at most `Count`; missing ones are undefined. */
 template <size_t Count> struct Call {
   Environment *environment;
@@ -68,13 +74,6 @@ napi_value call_is_marked(napi_env env, napi_callback_info info);
 napi_value call_release_and_mark(napi_env env, napi_callback_info info);
 napi_value call_abort(napi_env env, napi_callback_info info);
 napi_value call_undo(napi_env env, napi_callback_info info);
-
-class CodeUnits;
-
-/* Reads the label and the counts of a request; `label` owns what `extra` points to. */
-wlk_status read_extra(
-    napi_env env, const Environment *environment, napi_value value, CodeUnits *label,
-    wlk_extra *extra);
 
 /* host.cc */
 napi_value call_host_open(napi_env env, napi_callback_info info);

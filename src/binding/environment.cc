@@ -72,11 +72,6 @@ static inline void set_pending(Environment *environment, Slot *slot, bool pendin
         "napi_unref_threadsafe_function");
 }
 
-void environment_set_pending(Environment *environment, Slot *slot, bool pending)
-{
-  set_pending(environment, slot, pending);
-}
-
 /* ---- life ---- */
 
 static void on_cleanup(void *data)
@@ -148,6 +143,11 @@ static bool keep_buffer(Environment *environment, napi_value buffer)
           env, napi_create_reference(env, buffer, 1, &environment->buffer),
           "napi_create_reference"))
     return false;
+  if (size < sizeof(Exchange) + sizeof(wlk_event)) {
+    (void)napi_throw_range_error(
+        env, "ERR_WEB_LOCKS_INCOMPATIBLE", "web-locks: an exchange without room for an event");
+    return false;
+  }
   environment->exchange = static_cast<Exchange *>(memory);
   environment->events.items = environment->exchange->events;
   environment->room = (size - sizeof(Exchange)) / sizeof(wlk_event);
@@ -206,36 +206,53 @@ bool environment_reserve(Environment *environment, uint32_t tag)
   return true;
 }
 
-void environment_keep(Environment *environment, uint32_t tag, wlk_request *request, bool pending)
+void environment_keep(
+    Environment *environment, uint32_t tag, SlotKind kind, void *thing, bool pending)
 {
-  environment->slots[tag].thing = request;
-  environment->slots[tag].kind = SLOT_CORE;
+  Slot *slot = &environment->slots[tag];
+  slot->thing = thing;
+  slot->kind = kind;
   environment->live++;
-  set_pending(environment, &environment->slots[tag], pending);
+  set_pending(environment, slot, pending);
+}
+
+/* The slot with this tag; null if there is nothing in it. */
+static inline Slot *find_slot(const Environment *environment, uint32_t tag)
+{
+  if (tag >= environment->capacity) return nullptr;
+  Slot *slot = &environment->slots[tag];
+  return slot->thing ? slot : nullptr;
 }
 
 wlk_request *environment_find(const Environment *environment, uint32_t tag)
 {
-  if (tag >= environment->capacity || environment->slots[tag].kind != SLOT_CORE) return nullptr;
-  return static_cast<wlk_request *>(environment->slots[tag].thing);
+  const Slot *slot = find_slot(environment, tag);
+  return slot && slot->kind == SLOT_CORE ? static_cast<wlk_request *>(slot->thing) : nullptr;
 }
 
 HostRequest *environment_find_host(const Environment *environment, uint32_t tag)
 {
-  if (tag >= environment->capacity || environment->slots[tag].kind != SLOT_HOST) return nullptr;
-  return static_cast<HostRequest *>(environment->slots[tag].thing);
+  const Slot *slot = find_slot(environment, tag);
+  return slot && slot->kind == SLOT_HOST ? static_cast<HostRequest *>(slot->thing) : nullptr;
 }
 
-void environment_granted(Environment *environment, uint32_t tag)
+HostClient *environment_find_errand(const Environment *environment, uint32_t tag)
 {
-  set_pending(environment, &environment->slots[tag], false);
+  const Slot *slot = find_slot(environment, tag);
+  return slot && slot->kind == SLOT_ERRAND ? static_cast<HostClient *>(slot->thing) : nullptr;
+}
+
+void environment_set_pending(Environment *environment, uint32_t tag, bool pending)
+{
+  set_pending(environment, &environment->slots[tag], pending);
 }
 
 void environment_forget(Environment *environment, uint32_t tag)
 {
-  if (tag >= environment->capacity || !environment->slots[tag].thing) return;
-  set_pending(environment, &environment->slots[tag], false);
-  environment->slots[tag].thing = nullptr;
+  Slot *slot = find_slot(environment, tag);
+  if (!slot) return;
+  set_pending(environment, slot, false);
+  slot->thing = nullptr;
   if (--environment->live > 0 || environment->capacity <= kLeastCapacity) return;
   /* A burst is over: its memory goes back. */
   bool trim = environment->capacity >= kLeastToTrim;
@@ -245,14 +262,24 @@ void environment_forget(Environment *environment, uint32_t tag)
   if (trim) wlk_process_trim();
 }
 
+/* ---- events ---- */
+
+/* Whether JavaScript has taken the last events, see struct Exchange. Until the events of a call are
+ * published it stays so. */
+static inline bool has_taken(const Environment *environment)
+{
+  return environment->exchange->event_count == 0;
+}
+
 wlk_events *environment_events(Environment *environment)
 {
-  bool taken = environment->exchange->event_count == 0;
-  environment->events.capacity = taken ? environment->room : 0;
+  environment->events.capacity = has_taken(environment) ? environment->room : 0;
+  environment->events.count = 0;
   return &environment->events;
 }
 
-static inline bool publish_answer(Environment *environment)
+/* What a call answers beside its status: nobody reads what it does not say. */
+static inline void publish_answer(const Environment *environment)
 {
   const wlk_events &events = environment->events;
   Exchange *exchange = environment->exchange;
@@ -261,41 +288,53 @@ static inline bool publish_answer(Environment *environment)
   exchange->token[0] = static_cast<uint32_t>(events.token);
   exchange->token[1] = static_cast<uint32_t>(events.token >> 32);
   exchange->limit = events.limit;
-  if (events.capacity == 0) {
+}
+
+/* With any other news than a grant a request ends, or an errand is answered. */
+static const uint32_t kNewsOfTheLiving = WLK_NEWS_GRANTED | NEWS_OF_HOST;
+
+static inline void note(Environment *environment, wlk_event *event, SlotKind scope)
+{
+  if (scope != SLOT_CORE) event->news |= NEWS_OF_HOST;
+  Slot *slot = find_slot(environment, event->tag);
+  /* The tag can be another request's by now, of the other scope. */
+  if (!slot || (slot->kind == SLOT_CORE) != (scope == SLOT_CORE)) return;
+  set_pending(environment, slot, false);
+  if (event->news & ~kNewsOfTheLiving) environment_forget(environment, event->tag);
+}
+
+void environment_note(Environment *environment, wlk_event *event, SlotKind scope)
+{
+  note(environment, event, scope);
+}
+
+void environment_publish(Environment *environment, SlotKind scope)
+{
+  publish_answer(environment);
+  if (!has_taken(environment)) {
     wake_itself(environment);
-    return false;
+    return;
   }
-  exchange->event_count = static_cast<uint32_t>(events.count);
-  return true;
-}
-
-bool environment_publish_answer(Environment *environment)
-{
-  return publish_answer(environment);
-}
-
-void environment_publish(Environment *environment)
-{
-  if (!publish_answer(environment)) return;
   const wlk_events &events = environment->events;
-  for (size_t i = 0; i < events.count; i++) {
-    const wlk_event &event = events.items[i];
-    if (!environment_find(environment, event.tag)) continue;
-    set_pending(environment, &environment->slots[event.tag], false);
-    if (event.news & WLK_NEWS_STOLEN) environment_forget(environment, event.tag);
-  }
+  environment->exchange->event_count = static_cast<uint32_t>(events.count);
+  for (size_t i = 0; i < events.count; i++) note(environment, &events.items[i], scope);
+}
+
+/* Of events that JavaScript has not taken. */
+static void silence(Environment *environment, uint32_t tag)
+{
+  Exchange *exchange = environment->exchange;
+  for (size_t i = 0; i < exchange->event_count && i < environment->room; i++)
+    if (exchange->events[i].tag == tag) exchange->events[i].news = 0;
 }
 
 void environment_undo(Environment *environment, uint32_t tag)
 {
-  wlk_request *request = environment_find(environment, tag);
-  if (request)
+  if (wlk_request *request = environment_find(environment, tag))
     wlk_end_the_request(request);
   else if (HostRequest *of_host = environment_find_host(environment, tag))
     wlh_end(of_host);
   environment_forget(environment, tag);
-  Exchange *exchange = environment->exchange;
-  for (size_t i = 0; i < exchange->event_count && i < environment->room; i++)
-    if (exchange->events[i].tag == tag) exchange->events[i].news = 0;
+  silence(environment, tag);
   wake_itself(environment);
 }

@@ -27,11 +27,12 @@ extern "C" {
 /* What calls answer, beside the core's status codes. */
 enum : int32_t { STATUS_CLOSED = 100 };
 
-struct HostOpening; /* host.h */
+struct HostAgent; /* host.h */
 
 /* In C++ the functions of these names hide them. */
 using HostRequest = struct wlh_request;
 using HostSnapshot = struct wlh_snapshot;
+using HostClient = struct wlh_agent;
 
 enum SlotKind : uint8_t {
   SLOT_CORE,  /* a wlk_request of the process */
@@ -39,15 +40,19 @@ enum SlotKind : uint8_t {
   SLOT_ERRAND /* none: another answer of the host scope is to come */
 };
 
+/* A bit that is in the news of every event of the host scope, and is none of enum wlh_news. */
+enum : uint32_t { NEWS_OF_HOST = 1u << 30 };
+
 /* What JavaScript knows by a tag. */
 struct Slot {
-  void *thing;   /* null where there is none; of an errand anything else */
+  void *thing;   /* null where there is none; of an errand the wlh_agent that it was given to */
   SlotKind kind; /* of what, where there is something */
   bool pending;  /* whether JavaScript waits to be told: keeps the event loop alive */
 };
 
 /* Memory that JavaScript and native code share, an ArrayBuffer of the library's: a number in there
- * costs a call nothing, as an argument it costs a Node-API call of its own.
+ * costs a call nothing, as an argument it costs a Node-API call of its own. JavaScript knows where
+ * what is by `kLayout` in addon.cc.
  *
  * JavaScript takes the events of a call right after it, and then sets `event_count` to 0. It can
  * fail to: where its stack is full, any step of it throws. So a call that finds `event_count` not 0
@@ -82,7 +87,7 @@ struct Environment {
   size_t room;                      /* how many events fit into `exchange` */
   wlk_events events;                /* those of `exchange`, during a call */
   bool waking;                      /* whether it has woken itself, until `drain` is called */
-  HostOpening *hosts;               /* those that are open, see host.h */
+  HostAgent *hosts;                 /* of the host scope, see host.h */
   void (*end_hosts)(Environment *); /* terminates their agents; null if there never was one */
 };
 
@@ -96,8 +101,10 @@ wlk_status environment_start(
 /* Makes room for a request with this tag. False when out of memory, or if the tag is taken. */
 bool environment_reserve(Environment *environment, uint32_t tag);
 
-/* Keeps a request that WLK_GRANTED or WLK_PENDING answered. */
-void environment_keep(Environment *environment, uint32_t tag, wlk_request *request, bool pending);
+/* Keeps what has this tag from now on: `thing` as in struct Slot. The event loop lives while it is
+ * pending. */
+void environment_keep(
+    Environment *environment, uint32_t tag, SlotKind kind, void *thing, bool pending);
 
 /* Returns the core's request with this tag, or null. */
 wlk_request *environment_find(const Environment *environment, uint32_t tag);
@@ -105,25 +112,28 @@ wlk_request *environment_find(const Environment *environment, uint32_t tag);
 /* Returns the request of the host scope with this tag, or null. */
 HostRequest *environment_find_host(const Environment *environment, uint32_t tag);
 
-/* Sets whether JavaScript waits to be told of this one. */
-void environment_set_pending(Environment *environment, Slot *slot, bool pending);
+/* Returns the agent that has the errand with this tag, which was not told yet; or null. */
+HostClient *environment_find_errand(const Environment *environment, uint32_t tag);
 
-/* Notes that a pending request was granted by a call. */
-void environment_granted(Environment *environment, uint32_t tag);
+/* Sets whether JavaScript waits to be told of what has this tag. */
+void environment_set_pending(Environment *environment, uint32_t tag, bool pending);
 
 /* Forgets what has this tag, and ended by a call; does nothing if there is none. */
 void environment_forget(Environment *environment, uint32_t tag);
 
-/* Returns where a core call is to put its events. */
+/* Returns where a call of the core or of the host scope is to put its events. There is no room
+ * while JavaScript has not taken the last ones. */
 wlk_events *environment_events(Environment *environment);
 
-/* Leaves for JavaScript what the last call answered beside its status, and the number of its
- * events. Returns false if it could take none: then the environment has woken itself. */
-bool environment_publish_answer(Environment *environment);
+/* Hands over what a call left in environment_events: first what it answered beside its status, then
+ * its events, and notes what they mean for `slots`. Where there was no room for events, it sees to
+ * it that JavaScript is called for them. To be called after every call that was given
+ * environment_events.
+ *   scope   whose call it was: SLOT_CORE or SLOT_HOST */
+void environment_publish(Environment *environment, SlotKind scope);
 
-/* Publishes the events that the last call put there: their number for JavaScript, and what they
- * mean for `slots`. To be called after every core call that was given environment_events. */
-void environment_publish(Environment *environment);
+/* Notes what an event means for `slots`; one of the host scope is marked with NEWS_OF_HOST. */
+void environment_note(Environment *environment, wlk_event *event, SlotKind scope);
 
 /* Ends the request with this tag, if there is one, whatever it is, and forgets it; events about it
  * that JavaScript has not taken say nothing any more. Takes no events; the environment is woken, so

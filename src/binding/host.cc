@@ -5,53 +5,22 @@
 #include <cstdlib>
 #include <new>
 
-/* ---- tags ---- */
-
-void host_keep(Environment *environment, uint32_t tag, HostRequest *request, bool pending)
-{
-  Slot *slot = &environment->slots[tag];
-  slot->thing = request ? static_cast<void *>(request) : environment;
-  slot->kind = request ? SLOT_HOST : SLOT_ERRAND;
-  environment->live++;
-  environment_set_pending(environment, slot, pending);
-}
-
 /* ---- events ---- */
-
-/* With any other news a request ends, or an errand is answered. */
-static const uint32_t kNewsOfTheLiving = WLK_NEWS_GRANTED | NEWS_OF_HOST;
-
-static void mark(Environment *environment, wlk_event *event)
-{
-  event->news |= NEWS_OF_HOST;
-  uint32_t tag = event->tag;
-  if (tag >= environment->capacity) return;
-  Slot *slot = &environment->slots[tag];
-  if (!slot->thing || slot->kind == SLOT_CORE) return;
-  environment_set_pending(environment, slot, false);
-  if (event->news & ~kNewsOfTheLiving) environment_forget(environment, tag);
-}
-
-void host_publish(Environment *environment)
-{
-  if (!environment_publish_answer(environment)) return;
-  for (size_t i = 0; i < environment->events.count; i++)
-    mark(environment, &environment->events.items[i]);
-}
 
 void host_take_events(Environment *environment)
 {
   const wlk_events &taken = environment->events;
-  if (taken.capacity == 0) return;
+  if (taken.capacity == 0) return; /* JavaScript has not taken the last ones */
   Exchange *exchange = environment->exchange;
-  for (HostOpening *opening = environment->hosts; opening; opening = opening->next) {
+  for (HostAgent *host = environment->hosts; host; host = host->next) {
     wlk_events more = {};
     more.items = taken.items + exchange->event_count;
     more.capacity = taken.capacity - exchange->event_count;
     /* Where there is no room left, JavaScript calls again. */
     if (more.capacity == 0) return;
-    wlh_agent_take_events(opening->agent, opening->woken.exchange(false), &more);
-    for (size_t i = 0; i < more.count; i++) mark(environment, &more.items[i]);
+    wlh_agent_take_events(host->agent, host->woken.exchange(false), &more);
+    for (size_t i = 0; i < more.count; i++)
+      environment_note(environment, &more.items[i], SLOT_HOST);
     exchange->event_count += static_cast<uint32_t>(more.count);
   }
 }
@@ -59,28 +28,37 @@ void host_take_events(Environment *environment)
 /* On any thread. */
 static void wake_host(void *data)
 {
-  HostOpening *opening = static_cast<HostOpening *>(data);
-  opening->woken.store(true);
-  environment_wake(opening->environment);
+  HostAgent *host = static_cast<HostAgent *>(data);
+  host->woken.store(true);
+  environment_wake(host->environment);
 }
 
 /* ---- life ---- */
 
+static void end_host(HostAgent *host)
+{
+  if (!host->agent) return;
+  HostAgent **place = &host->environment->hosts;
+  while (*place != host) place = &(*place)->next;
+  *place = host->next;
+  wlh_agent_terminate(host->agent);
+  host->agent = nullptr;
+  wlh_bucket_close(host->bucket);
+  host->bucket = nullptr;
+}
+
 static void shut(HostOpening *opening)
 {
-  if (!opening->agent) return;
-  HostOpening **place = &opening->environment->hosts;
-  while (*place != opening) place = &(*place)->next;
-  *place = opening->next;
-  wlh_agent_terminate(opening->agent);
-  opening->agent = nullptr;
-  wlh_bucket_close(opening->bucket);
-  opening->bucket = nullptr;
+  HostAgent *host = opening->host;
+  opening->host = nullptr;
+  if (!host || --host->openings > 0) return;
+  end_host(host);
+  free(host);
 }
 
 static void end_hosts(Environment *environment)
 {
-  while (environment->hosts) shut(environment->hosts);
+  while (environment->hosts) end_host(environment->hosts);
 }
 
 /* On the environment's thread, when the External is collected or the environment ends. */
@@ -91,28 +69,55 @@ static void finalize_opening(napi_env, void *data, void *)
   free(opening);
 }
 
-/* Makes an opening and its agent. */
+/* Makes the agent of a bucket that was just opened. Null, with a status, if that fails. */
+static HostAgent *make_host(
+    Environment *environment, wlh_bucket *bucket, const wlk_thread *thread, wlh_status *status)
+{
+  void *memory = calloc(1, sizeof(HostAgent));
+  *status = WLH_NO_MEMORY;
+  if (!memory) return nullptr;
+  HostAgent *host = new (memory) HostAgent();
+  host->environment = environment;
+  host->bucket = bucket;
+  *status = wlh_agent_create(bucket, thread, wake_host, host, &host->agent);
+  if (*status != WLH_OK) {
+    free(host);
+    return nullptr;
+  }
+  host->next = environment->hosts;
+  environment->end_hosts = end_hosts;
+  environment->hosts = host;
+  return host;
+}
+
+/* The agent of a bucket in this environment, if it was open already; null if not. */
+static HostAgent *find_host(const Environment *environment, const wlh_bucket *bucket)
+{
+  HostAgent *host = environment->hosts;
+  while (host && host->bucket != bucket) host = host->next;
+  return host;
+}
+
 static wlh_status open_host(
     Environment *environment, const char *directory, const CodeUnits &name, const char *version,
     const wlk_thread *thread, HostOpening **made)
 {
-  void *memory = calloc(1, sizeof(HostOpening));
-  if (!memory) return WLH_NO_MEMORY;
-  HostOpening *opening = new (memory) HostOpening();
-  opening->environment = environment;
-  wlh_status status =
-      wlh_bucket_open(directory, name.data(), name.length(), version, &opening->bucket);
+  wlh_bucket *bucket;
+  HostOpening *opening = static_cast<HostOpening *>(calloc(1, sizeof(HostOpening)));
+  if (!opening) return WLH_NO_MEMORY;
+  wlh_status status = wlh_bucket_open(directory, name.data(), name.length(), version, &bucket);
   if (status == WLH_OK) {
-    status = wlh_agent_create(opening->bucket, thread, wake_host, opening, &opening->agent);
-    if (status != WLH_OK) wlh_bucket_close(opening->bucket);
+    opening->host = find_host(environment, bucket);
+    bool is_open = opening->host != nullptr;
+    if (!is_open) opening->host = make_host(environment, bucket, thread, &status);
+    /* The agent has it open, once. */
+    if (is_open || status != WLH_OK) wlh_bucket_close(bucket);
   }
   if (status != WLH_OK) {
     free(opening);
     return status;
   }
-  opening->next = environment->hosts;
-  environment->end_hosts = end_hosts;
-  environment->hosts = opening;
+  opening->host->openings++;
   *made = opening;
   return WLH_OK;
 }
@@ -193,7 +198,8 @@ napi_value call_host_client_id(napi_env env, napi_callback_info info)
   Call<1> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
   HostOpening *opening = host_opening(call);
-  return opening ? text_value(env, wlh_agent_client_id(opening->agent)) : answer(env, WLH_CLOSED);
+  return opening ? text_value(env, wlh_agent_client_id(opening->host->agent))
+                 : answer(env, WLH_CLOSED);
 }
 
 /* hostFailure(opening: External | undefined): string
@@ -207,7 +213,7 @@ napi_value call_host_failure(napi_env env, napi_callback_info info)
   char text[2000] = "";
   HostOpening *opening = type == napi_external ? host_opening(call) : nullptr;
   if (opening)
-    wlh_bucket_failure(opening->bucket, text, sizeof text);
+    wlh_bucket_failure(opening->host->bucket, text, sizeof text);
   else
     wlh_open_failure(text, sizeof text);
   return text_value(env, text);
@@ -223,7 +229,8 @@ napi_value call_host_ready(napi_env env, napi_callback_info info)
   if (!opening) return answer(env, WLH_CLOSED);
   uint32_t tag = call.environment->exchange->tag;
   if (!environment_reserve(call.environment, tag)) return answer(env, WLH_NO_MEMORY);
-  wlh_status status = wlh_bucket_ready(opening->agent, tag);
-  if (status == WLH_PENDING) host_keep(call.environment, tag, nullptr, true);
+  wlh_status status = wlh_bucket_ready(opening->host->agent, tag);
+  if (status == WLH_PENDING)
+    environment_keep(call.environment, tag, SLOT_ERRAND, opening->host->agent, true);
   return answer(env, status);
 }

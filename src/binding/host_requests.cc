@@ -1,8 +1,7 @@
 /* Calls of the host scope about one request, and about the lock state. As in requests.cc, but that
  * any of them may be answered later, by an event: with WLH_PENDING. */
-#include "calls.h"
 #include "host.h"
-#include "values.h"
+#include "requests.h"
 
 /* Requests the lock named by the second argument; the rest is in the exchange and in `extra`. */
 template <typename AnyCall>
@@ -11,20 +10,15 @@ static napi_value host_request_with(napi_env env, const AnyCall &call, const wlk
   Environment *environment = call.environment;
   HostOpening *opening = host_opening(call);
   if (!opening) return answer(env, WLH_CLOSED);
-  uint32_t tag = environment->exchange->tag;
-  wlk_mode mode = static_cast<wlk_mode>(environment->exchange->mode);
-  wlk_option option = static_cast<wlk_option>(environment->exchange->option);
-  CodeUnits name;
-  if (name.Read(env, call.arguments[1]) != WLK_OK || !environment_reserve(environment, tag))
-    return answer(env, WLH_NO_MEMORY);
+  Wanted wanted;
+  if (!wanted.Read(environment, call.arguments[1])) return answer(env, WLH_NO_MEMORY);
   HostRequest *request;
-  wlk_events *events = environment_events(environment);
-  events->count = 0;
   wlh_status status = wlh_request(
-      opening->agent, name.data(), name.length(), mode, option, tag, extra, &request, events);
+      opening->host->agent, wanted.name.data(), wanted.name.length(), wanted.mode, wanted.option,
+      wanted.tag, extra, &request, environment_events(environment));
   if (status == WLH_GRANTED || status == WLH_PENDING)
-    host_keep(environment, tag, request, status == WLH_PENDING);
-  host_publish(environment);
+    environment_keep(environment, wanted.tag, SLOT_HOST, request, status == WLH_PENDING);
+  environment_publish(environment, SLOT_HOST);
   return answer(env, status);
 }
 
@@ -54,21 +48,15 @@ napi_value call_host_wait(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
-  Environment *environment = call.environment;
   uint32_t timeout;
   if (!succeeded(env, napi_get_value_uint32(env, call.arguments[0], &timeout), "the timeout"))
     return nullptr;
-  uint32_t tag = environment->exchange->tag;
-  HostRequest *request = environment_find_host(environment, tag);
-  if (!request) return answer(env, WLH_NOT_HELD);
-  wlk_events *events = environment_events(environment);
-  events->count = 0;
-  wlh_status status = wlh_wait(request, timeout, events);
-  if (status == WLH_GRANTED)
-    environment_granted(environment, tag);
-  else if (status != WLH_PENDING)
-    environment_forget(environment, tag);
-  host_publish(environment);
+  int32_t status = on_request<OfHost>(
+      call.environment, [timeout](HostRequest *request, wlk_events *events, Fate *fate) {
+        wlh_status answer = wlh_wait(request, timeout, events);
+        *fate = answer == WLH_GRANTED ? GRANTED : answer == WLH_PENDING ? STAYS : ENDED;
+        return answer;
+      });
   return answer(env, status);
 }
 
@@ -78,18 +66,12 @@ napi_value call_host_release(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
-  Environment *environment = call.environment;
-  uint32_t tag = environment->exchange->tag;
-  HostRequest *lock = environment_find_host(environment, tag);
-  if (!lock) return answer(env, WLH_NOT_HELD);
-  wlk_events *events = environment_events(environment);
-  events->count = 0;
-  wlh_status status = wlh_release(lock, events);
-  if (status == WLH_PENDING)
-    environment_set_pending(environment, &environment->slots[tag], true);
-  else if (status != WLH_NOT_HELD)
-    environment_forget(environment, tag);
-  host_publish(environment);
+  int32_t status =
+      on_request<OfHost>(call.environment, [](HostRequest *lock, wlk_events *events, Fate *fate) {
+        wlh_status answer = wlh_release(lock, events);
+        *fate = answer == WLH_PENDING ? AWAITED : answer == WLH_NOT_HELD ? STAYS : ENDED;
+        return answer;
+      });
   return answer(env, status);
 }
 
@@ -98,20 +80,17 @@ napi_value call_host_abort(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
-  Environment *environment = call.environment;
-  uint32_t tag = environment->exchange->tag;
-  HostRequest *request = environment_find_host(environment, tag);
-  if (!request) return answer(env, WLH_NOT_HELD);
-  wlk_events *events = environment_events(environment);
-  events->count = 0;
-  wlh_status status = wlh_abort(request, events);
-  if (status != WLH_GRANTED) environment_forget(environment, tag);
-  host_publish(environment);
+  int32_t status = on_request<OfHost>(
+      call.environment, [](HostRequest *request, wlk_events *events, Fate *fate) {
+        wlh_status answer = wlh_abort(request, events);
+        *fate = answer == WLH_GRANTED ? STAYS : ENDED;
+        return answer;
+      });
   return answer(env, status);
 }
 
 /* hostEnd(): status
- * Ends what has the tag in the exchange, whatever it is: see wlh_end. */
+ * Ends what has the tag in the exchange, whatever it is: see wlh_end and wlh_end_errand. */
 napi_value call_host_end(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
@@ -119,6 +98,8 @@ napi_value call_host_end(napi_env env, napi_callback_info info)
   uint32_t tag = call.environment->exchange->tag;
   HostRequest *request = environment_find_host(call.environment, tag);
   if (request) wlh_end(request);
+  if (HostClient *client = environment_find_errand(call.environment, tag))
+    wlh_end_errand(client, tag);
   environment_forget(call.environment, tag);
   return answer(env, WLH_OK);
 }
@@ -143,9 +124,10 @@ napi_value call_host_snapshot(napi_env env, napi_callback_info info)
       !environment_reserve(call.environment, tag))
     return answer(env, WLH_NO_MEMORY);
   wlh_status status = wlh_snapshot(
-      opening->agent, named ? name.data() : nullptr, named ? name.length() : UINT32_MAX, pending,
-      tag);
-  if (status == WLH_PENDING) host_keep(call.environment, tag, nullptr, true);
+      opening->host->agent, named ? name.data() : nullptr, named ? name.length() : UINT32_MAX,
+      pending, tag);
+  if (status == WLH_PENDING)
+    environment_keep(call.environment, tag, SLOT_ERRAND, opening->host->agent, true);
   return answer(env, status);
 }
 
@@ -158,7 +140,8 @@ napi_value call_host_take_snapshot(napi_env env, napi_callback_info info)
   HostOpening *opening = host_opening(call);
   if (!opening) return answer(env, WLH_CLOSED);
   HostSnapshot *snapshot = nullptr;
-  wlh_status status = wlh_take_snapshot(opening->agent, call.environment->exchange->tag, &snapshot);
+  wlh_status status =
+      wlh_take_snapshot(opening->host->agent, call.environment->exchange->tag, &snapshot);
   if (status != WLH_OK) return answer(env, status);
   napi_value value = snapshot_value(env, &snapshot->base, snapshot->pids);
   wlh_snapshot_free(snapshot);

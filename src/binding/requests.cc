@@ -1,30 +1,23 @@
 /* Calls about one request. All but `undo` leave their status in the exchange. */
-#include "calls.h"
-#include "values.h"
+#include "requests.h"
 
 #include <cstdlib>
 
-/* Requests the lock named by `name_value`; the rest is in the exchange and in `extra`. */
+/* Requests the lock named by `name`; the rest is in the exchange and in `extra`. */
 static napi_value request_with(
-    napi_env env, Environment *environment, wlk_manager *manager, napi_value name_value,
+    napi_env env, Environment *environment, wlk_manager *manager, napi_value name,
     const wlk_extra *extra)
 {
-  uint32_t tag = environment->exchange->tag;
-  wlk_mode mode = static_cast<wlk_mode>(environment->exchange->mode);
-  wlk_option option = static_cast<wlk_option>(environment->exchange->option);
-  CodeUnits name;
-  wlk_status status = name.Read(env, name_value);
-  if (status == WLK_OK && !environment_reserve(environment, tag)) status = WLK_NO_MEMORY;
-  if (status != WLK_OK) return leave(environment, status);
-
+  Wanted wanted;
+  if (!wanted.Read(environment, name)) return leave(environment, WLK_NO_MEMORY);
   wlk_request *request;
   wlk_snapshot *cycle = nullptr;
-  status = wlk_request_a_lock(
-      environment->agent, manager, name.data(), name.length(), mode, option, tag, extra, &request,
-      &cycle, environment_events(environment));
+  wlk_status status = wlk_request_a_lock(
+      environment->agent, manager, wanted.name.data(), wanted.name.length(), wanted.mode,
+      wanted.option, wanted.tag, extra, &request, &cycle, environment_events(environment));
   if (status == WLK_GRANTED || status == WLK_PENDING)
-    environment_keep(environment, tag, request, status == WLK_PENDING);
-  environment_publish(environment);
+    environment_keep(environment, wanted.tag, SLOT_CORE, request, status == WLK_PENDING);
+  environment_publish(environment, SLOT_CORE);
   (void)leave(environment, status);
   return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : nullptr;
 }
@@ -130,17 +123,13 @@ napi_value call_wait(napi_env env, napi_callback_info info)
   uint32_t timeout;
   if (!succeeded(env, napi_get_value_uint32(env, call.arguments[0], &timeout), "the timeout"))
     return nullptr;
-  uint32_t tag = environment->exchange->tag;
-  wlk_request *request = environment_find(environment, tag);
-  if (!request) return leave(environment, WLK_NOT_HELD);
   wlk_snapshot *cycle = nullptr;
-  wlk_status status =
-      wlk_wait_for_the_lock(request, timeout, &cycle, environment_events(environment));
-  if (status == WLK_GRANTED)
-    environment_granted(environment, tag);
-  else if (status != WLK_PENDING)
-    environment_forget(environment, tag);
-  environment_publish(environment);
+  int32_t status = on_request<OfProcess>(
+      environment, [timeout, &cycle](wlk_request *request, wlk_events *events, Fate *fate) {
+        wlk_status answer = wlk_wait_for_the_lock(request, timeout, &cycle, events);
+        *fate = answer == WLK_GRANTED ? GRANTED : answer == WLK_PENDING ? STAYS : ENDED;
+        return answer;
+      });
   (void)leave(environment, status);
   return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : nullptr;
 }
@@ -150,12 +139,12 @@ napi_value call_release(napi_env env, napi_callback_info)
 {
   Environment *environment = environment_of(env);
   if (!is_open(environment)) return nullptr;
-  uint32_t tag = environment->exchange->tag;
-  wlk_request *lock = environment_find(environment, tag);
-  if (!lock) return leave(environment, WLK_NOT_HELD);
-  wlk_status status = wlk_release_the_lock(lock, environment_events(environment));
-  if (status != WLK_NOT_HELD) environment_forget(environment, tag);
-  environment_publish(environment);
+  int32_t status =
+      on_request<OfProcess>(environment, [](wlk_request *lock, wlk_events *events, Fate *fate) {
+        wlk_status answer = wlk_release_the_lock(lock, events);
+        *fate = answer == WLK_NOT_HELD ? STAYS : ENDED;
+        return answer;
+      });
   return leave(environment, status);
 }
 
@@ -164,13 +153,12 @@ napi_value call_is_marked(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
-  Environment *environment = call.environment;
-  uint32_t tag = environment->exchange->tag;
-  wlk_request *lock = environment_find(environment, tag);
-  if (!lock) return answer(env, WLK_NOT_HELD);
-  wlk_status status = wlk_is_marked(lock, environment_events(environment));
-  if (status == WLK_STOLEN) environment_forget(environment, tag);
-  environment_publish(environment);
+  int32_t status = on_request<OfProcess>(
+      call.environment, [](wlk_request *lock, wlk_events *events, Fate *fate) {
+        wlk_status answer = wlk_is_marked(lock, events);
+        *fate = answer == WLK_STOLEN ? ENDED : STAYS;
+        return answer;
+      });
   return answer(env, status);
 }
 
@@ -179,17 +167,16 @@ napi_value call_release_and_mark(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
-  Environment *environment = call.environment;
-  uint32_t tag = environment->exchange->tag;
-  wlk_request *lock = environment_find(environment, tag);
-  if (!lock) return answer(env, WLK_NOT_HELD);
   int64_t keep;
   if (!succeeded(env, napi_get_value_int64(env, call.arguments[0], &keep), "reading a time"))
     return nullptr;
-  wlk_status status = wlk_release_and_mark(
-      lock, keep > 0 ? static_cast<uint64_t>(keep) : 0, environment_events(environment));
-  if (status != WLK_NOT_HELD) environment_forget(environment, tag);
-  environment_publish(environment);
+  int32_t status = on_request<OfProcess>(
+      call.environment, [keep](wlk_request *lock, wlk_events *events, Fate *fate) {
+        uint64_t time = keep > 0 ? static_cast<uint64_t>(keep) : 0;
+        wlk_status answer = wlk_release_and_mark(lock, time, events);
+        *fate = answer == WLK_NOT_HELD ? STAYS : ENDED;
+        return answer;
+      });
   return answer(env, status);
 }
 
@@ -198,12 +185,12 @@ napi_value call_abort(napi_env env, napi_callback_info)
 {
   Environment *environment = environment_of(env);
   if (!is_open(environment)) return nullptr;
-  uint32_t tag = environment->exchange->tag;
-  wlk_request *request = environment_find(environment, tag);
-  if (!request) return leave(environment, WLK_NOT_HELD);
-  wlk_status status = wlk_abort_the_request(request, environment_events(environment));
-  if (status == WLK_OK) environment_forget(environment, tag);
-  environment_publish(environment);
+  int32_t status =
+      on_request<OfProcess>(environment, [](wlk_request *request, wlk_events *events, Fate *fate) {
+        wlk_status answer = wlk_abort_the_request(request, events);
+        *fate = answer == WLK_OK ? ENDED : STAYS;
+        return answer;
+      });
   return leave(environment, status);
 }
 

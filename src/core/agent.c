@@ -74,7 +74,7 @@ static bool pin_to_wake(struct wlk_agent *agent) WLK_REQUIRES(agent->mutex)
   return true;
 }
 
-bool wlk_agent_tell(struct wlk_request *request, enum wlk_news news, bool wake)
+bool wlk_agent_post_event(struct wlk_request *request, enum wlk_news news, bool wake)
 {
   struct wlk_agent *agent = request->agent;
   wlk_mutex_lock(&agent->mutex);

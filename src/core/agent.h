@@ -11,9 +11,9 @@
  * the caller has to: the agent is pinned until wlk_agent_wake.
  *   returns whether the caller has to
  *   threads any, with the mutex of the request's shard */
-bool wlk_agent_tell(struct wlk_request *request, enum wlk_news news, bool wake);
+bool wlk_agent_post_event(struct wlk_request *request, enum wlk_news news, bool wake);
 
-/* Calls the wake function of an agent that wlk_agent_tell or wlk_agent_pin pinned for it, and
+/* Calls the wake function of an agent that wlk_agent_post_event or wlk_agent_pin pinned for it, and
  * unpins it. Threads: any, without any mutex. */
 void wlk_agent_wake(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 

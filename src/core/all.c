@@ -7,11 +7,13 @@
 #endif
 
 /* The rest from the bottom to the top. */
+#include "alloc.c"
 #include "hash.c"
 #include "pool.c"
 #include "table.c"
 
 #include "declaration.c"
+#include "layout.c"
 #include "process.c"
 
 #include "agent.c"

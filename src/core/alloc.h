@@ -9,9 +9,13 @@
 #include <stddef.h>
 
 #if defined(WLK_TESTING) || defined(WLK_CHECKS)
-/* Provided by the tests (test/core/harness.c), or by check.c, which counts. */
+/* Provided by the tests (test/core/harness.c), or by alloc.c, which counts. */
 void *wlk_alloc(size_t size);
 void wlk_free(void *memory);
+#if !defined(WLK_TESTING)
+/* Allocations of the core, by all copies of it that were built so, that are not freed. */
+long wlk_live_blocks(void);
+#endif
 #else
 #include <stdlib.h>
 

@@ -2,9 +2,6 @@
 
 #if defined(WLK_CHECKS)
 
-#include "alloc.h"
-
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,11 +41,23 @@ static const char *check_held(const struct wlk_resource *resource)
     EXPECT(lock->state == WLK_STATE_HELD, "a request in a held list is not held");
     EXPECT(lock->resource == resource, "a lock points to another resource");
     EXPECT(lock->mode == WLK_SHARED || held == 1, "an exclusive lock is not alone");
-    EXPECT(lock->token > 0, "a lock has no token");
     units += lock->weight;
   }
   EXPECT(units == resource->units, "a resource does not count its units");
   EXPECT(units <= resource->limit, "more units are held than the limit");
+  return NULL;
+}
+
+/* `grants`: the token of the last lock of the shard. */
+static const char *check_tokens(const struct wlk_resource *resource, uint64_t grants)
+{
+  uint64_t token = 0;
+  WLK_LIST_FOR_EACH (link, &resource->held) {
+    const struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
+    EXPECT(lock->token > token, "the tokens of a name do not grow");
+    token = lock->token;
+  }
+  EXPECT(token <= grants, "a token is greater than the last");
   return NULL;
 }
 
@@ -96,6 +105,13 @@ static size_t label_units(const struct wlk_link *list)
   return units;
 }
 
+static size_t label_count(const struct wlk_link *list)
+{
+  size_t count = 0;
+  WLK_LIST_FOR_EACH (link, list) count += wlk_label_length(WLK_REQUEST_OF(link, by_resource)) > 0;
+  return count;
+}
+
 /* Whether `writer` leads to the declared requests of the queue that are exclusive or have a weight,
  * in its order. */
 static const char *check_writers(const struct wlk_resource *resource)
@@ -128,7 +144,7 @@ static const char *check_resource(const struct wlk_resource *resource)
   return broken ? broken : check_queue(resource);
 }
 
-static const char *check_marks(const struct wlk_part *part, uint8_t shard)
+static const char *check_marks(const struct wlk_part *part, uint8_t shard, uint64_t grants)
 {
   size_t count = 0;
   EXPECT(links_fit(&part->marks_by_look), "a list is torn");
@@ -138,15 +154,17 @@ static const char *check_marks(const struct wlk_part *part, uint8_t shard)
     EXPECT(
         wlk_table_find(&part->marks, &mark->entry) == &mark->entry,
         "a mark cannot be found by its name");
+    EXPECT(mark->token <= grants, "a mark is for a lock that is yet to come");
     count++;
   }
   EXPECT(count == part->marks.count, "a table does not count its marks");
   return NULL;
 }
 
-static const char *check_part(const struct wlk_part *part, uint8_t shard, struct totals *totals)
+static const char *check_part(
+    const struct wlk_part *part, uint8_t shard, uint64_t grants, struct totals *totals)
 {
-  size_t requests = 0, names = 0, units = 0;
+  size_t requests = 0, names = 0, units = 0, labels = 0;
   const struct wlk_table *table = &part->resources;
   for (struct wlk_entry *e = wlk_table_first(table); e; e = wlk_table_after(table, e)) {
     const struct wlk_resource *resource = WLK_ITEM(e, struct wlk_resource, entry);
@@ -154,16 +172,19 @@ static const char *check_part(const struct wlk_part *part, uint8_t shard, struct
     EXPECT(wlk_shard_of(e->hash) == shard, "a resource is in another shard");
     EXPECT(wlk_table_find(table, e) == e, "a resource cannot be found by its name");
     const char *broken = check_resource(resource);
+    if (!broken) broken = check_tokens(resource, grants);
     if (broken) return broken;
     requests += length_of(&resource->held) + length_of(&resource->queue);
     units += e->length + label_units(&resource->held) + label_units(&resource->queue);
+    labels += label_count(&resource->held) + label_count(&resource->queue);
     names++;
   }
   EXPECT(names == table->count, "a table does not count its entries");
   EXPECT(requests == part->requests, "a manager does not count its requests");
   EXPECT(units == part->name_units, "a manager does not count its names");
+  EXPECT(labels == part->labels, "a manager does not count its labels");
   totals->listed += requests;
-  return check_marks(part, shard);
+  return check_marks(part, shard, grants);
 }
 
 /* What a declaration says of a request, and its place among the requests inside each lock. */
@@ -218,10 +239,11 @@ static const char *check_shard(
 {
   const char *broken = NULL;
   const struct wlk_table *table = &process->managers;
+  uint64_t grants = process->shards[shard].grants;
   for (struct wlk_entry *e = wlk_table_first(table); e && !broken; e = wlk_table_after(table, e)) {
     const struct wlk_manager *manager = WLK_ITEM(e, struct wlk_manager, entry);
     EXPECT(manager->openings > 0, "a manager exists that is not open");
-    broken = check_part(&manager->parts[shard], shard, totals);
+    broken = check_part(&manager->parts[shard], shard, grants, totals);
   }
   return broken;
 }
@@ -259,30 +281,6 @@ void wlk_check_or_stop(struct wlk_process *process, const struct wlk_shard *shar
   (void)fprintf(stderr, "web-locks: broken invariant: %s\n", broken);
   abort();
 }
-
-#if !defined(WLK_TESTING)
-
-static atomic_long live_blocks; /* atomic: the allocator is called without the mutex */
-
-void *wlk_alloc(size_t size)
-{
-  void *memory = malloc(size);
-  if (memory) (void)atomic_fetch_add(&live_blocks, 1);
-  return memory;
-}
-
-void wlk_free(void *memory)
-{
-  if (memory) (void)atomic_fetch_sub(&live_blocks, 1);
-  free(memory);
-}
-
-long wlk_live_blocks(void)
-{
-  return atomic_load(&live_blocks);
-}
-
-#endif
 
 #else
 typedef int wlk_check_is_not_compiled;

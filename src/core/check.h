@@ -18,11 +18,6 @@ const char *wlk_check(struct wlk_process *process);
 void wlk_check_or_stop(struct wlk_process *process, const struct wlk_shard *shard, bool whole)
     WLK_REQUIRES(shard->mutex);
 
-#if !defined(WLK_TESTING)
-/* Allocations of the core, by all copies of it that were built so, that are not freed. */
-long wlk_live_blocks(void);
-#endif
-
 #define WLK_CHECK(process, shard, whole) wlk_check_or_stop(process, shard, whole)
 #else
 #define WLK_CHECK(process, shard, whole) ((void)0)

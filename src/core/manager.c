@@ -136,7 +136,7 @@ static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_res
     grant(turn, request);
     request->since = wlk_port_now(false);
     withdraw_declaration(turn, request);
-    wlk_turn_tell(turn, request, WLK_NEWS_GRANTED);
+    wlk_turn_post_event(turn, request, WLK_NEWS_GRANTED);
   }
 }
 
@@ -167,21 +167,23 @@ static WLK_RARE void steal_the_held_locks(struct wlk_turn *turn, struct wlk_reso
     lock->state = WLK_STATE_STOLEN;
     lock->thief.thread = turn->caller->thread_id;
     lock->thief.number = turn->caller->number;
-    wlk_turn_tell(turn, lock, WLK_NEWS_STOLEN);
+    wlk_turn_post_event(turn, lock, WLK_NEWS_STOLEN);
   }
   resource->units = 0;
 }
 
-/* Whether the request, which would wait, closes a cycle; if so, and if `cycle` has room for it, it
- * is written there. */
-static WLK_RARE bool is_deadlock(
+/* Whether the request, if it waits, can close a cycle: only if it was made inside of a lock. */
+static bool can_close_a_cycle(const struct wlk_request *request)
+{
+  return wlk_declares(request) && request->declaration->nesting_count > 0;
+}
+
+/* Whether it does; if so, and if `cycle` has room for it, it is written there. */
+static WLK_RARE bool closes_a_cycle(
     struct wlk_turn *turn, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(turn->shard->mutex)
 {
   struct wlk_request *lock;
-  if (!wlk_declares(request)) return false;
-  if (request->declaration->nesting_count == 0) return false;
-  if (!turn->whole) return true; /* perhaps; it takes a turn with everything to know */
   wlk_turn_is_whole(turn);
   struct wlk_declaration *end = wlk_find_deadlock(turn->process, request->declaration, &lock);
   if (!end) return false;
@@ -205,7 +207,8 @@ static void unset_limit(struct wlk_resource *resource)
   resource->limit_is_set = false;
 }
 
-/* Why a request that would have to wait is not made, nothing was changed; WLK_OK if it is. */
+/* Why a request that would have to wait is not made, nothing was changed; WLK_OK if it is. In a
+ * turn without everything WLK_DEADLOCK means "perhaps": it takes one with everything to know. */
 static enum wlk_status refuse_to_wait(
     struct wlk_turn *turn, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_cycle *cycle) WLK_REQUIRES(turn->shard->mutex)
@@ -213,7 +216,9 @@ static enum wlk_status refuse_to_wait(
   if (option == WLK_IF_AVAILABLE) return WLK_NOT_AVAILABLE;
   if (!extra) return WLK_OK;
   if (extra->bounded && request->resource->pending >= extra->max_pending) return WLK_QUEUE_FULL;
-  return is_deadlock(turn, request, cycle) ? WLK_DEADLOCK : WLK_OK;
+  if (!can_close_a_cycle(request)) return WLK_OK;
+  if (!turn->whole) return WLK_DEADLOCK;
+  return closes_a_cycle(turn, request, cycle) ? WLK_DEADLOCK : WLK_OK;
 }
 
 /* Appends a request to its queue. */
@@ -275,6 +280,7 @@ static void end_asking(struct wlk_turn *turn, bool again, struct wlk_events *eve
   wlk_turn_end(turn);
 }
 
+/* WLK_DEADLOCK: perhaps, see refuse_to_wait. */
 static enum wlk_status ask(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_events *events)

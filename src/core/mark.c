@@ -85,7 +85,8 @@ bool wlk_mark_set(const struct wlk_request *lock, uint64_t keep)
   struct wlk_mark *mark = find(lock->resource);
   if (!mark || mark->token != lock->token) return false;
   uint64_t now = wlk_port_now(true);
-  mark->until = keep > UINT64_MAX - now ? UINT64_MAX : now + keep;
+  /* The clock counts whole milliseconds: of the current one some is over already. */
+  mark->until = keep >= UINT64_MAX - now ? UINT64_MAX : now + keep + 1;
   return true;
 }
 

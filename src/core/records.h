@@ -10,7 +10,34 @@
  *   mark         that what a lock was for is done, for a time
  *   agent        a thread's environment (2.4)
  *
- * Each field says who may touch it when, by its lock key. */
+ * Each field says who may touch it when, by its lock key.
+ *
+ * Invariants of a name. They hold whenever nobody is inside a turn of its shard; who changes a
+ * queue keeps them, who reads one may rely on them. In brackets: what looks for it in check.c,
+ * after every turn of a checked build. The host scope has the same (src/host/segment.h).
+ *
+ *   exclusion   What is held is one exclusive lock, or shared ones whose weights add up to `units`,
+ *               which is at most `limit`. [check_held]
+ *   no idle head  The first request of a queue is not grantable, so what is waited for is held.
+ *               [check_queue] Hence only a request that is made, or one that ends, can grant
+ *               anything: request_a_lock looks at the new one alone.
+ *   order       A request enters its queue at the end. It leaves it as the first one, when it is
+ *               granted, or by ending. Nothing gets ahead of a request but thefts, whose locks were
+ *               in no queue. wlk_wait_for_the_lock relies on it, which asks once whether a thread
+ *               waits for itself, and the search for deadlocks, which is made once for each request
+ *               (deadlock.h). [check_writers, of those that are declared; a moment does not show it
+ *               of others]
+ *   tokens      Each grant has a greater token than any before it in the shard, so of two locks
+ *               that are held together the later one has the greater token. [check_tokens]
+ *   thefts      A theft ends all locks that are held and nothing else: the queue, the limit and the
+ *               marks stay. A robbed lock is its agent's until that was told. [check_agent]
+ *   limits      The first shared request that is made says what the limit is. That is the limit of
+ *               every shared request of the name as long as the resource exists. [check_weights]
+ *   one place   A pending request is in the queue, a lock in the held list, a stolen one in
+ *               neither; each is in its agent's list until it ends. A resource exists while one of
+ *               its lists is not empty. [check_resource, wlk_check]
+ *   no debts    The turn that ends a request grants what can be granted then, and sees to it that
+ *               whoever was granted or robbed is told. [check_queue, check_agent] */
 #ifndef WLK_RECORDS_H
 #define WLK_RECORDS_H
 
@@ -26,7 +53,8 @@ struct wlk_declaration;
 struct wlk_resource;
 
 /* Raise with any change to a struct of the core, to what a field means, or to what is guarded how:
- * copies of the package with the same number work on the same memory. */
+ * copies of the package with the same number work on the same memory. layout.c has the layout once
+ * more, and does not compile where the two differ. */
 #if !defined(WLK_ABI)
 #define WLK_ABI UINT32_C(6)
 #endif

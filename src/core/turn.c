@@ -157,14 +157,14 @@ static void will_wake(struct wlk_turn *turn, struct wlk_agent *agent)
   turn->last_to_wake = &agent->next_wake;
 }
 
-void wlk_turn_tell(struct wlk_turn *turn, struct wlk_request *request, enum wlk_news news)
+void wlk_turn_post_event(struct wlk_turn *turn, struct wlk_request *request, enum wlk_news news)
 {
   struct wlk_agent *agent =
       request->agent; /* once told of a theft, its thread may end the request */
   bool own = agent == turn->caller;
   if (own && news == WLK_NEWS_GRANTED) {
     wlk_list_append(&turn->granted, &request->by_event);
-  } else if (wlk_agent_tell(request, news, !own)) {
+  } else if (wlk_agent_post_event(request, news, !own)) {
     will_wake(turn, agent);
   }
 }

@@ -67,7 +67,7 @@ void wlk_turn_remove(struct wlk_turn *turn, struct wlk_table *table, struct wlk_
     WLK_REQUIRES(turn->shard->mutex);
 
 /* Tells a request's agent of news: the caller at the end of its turn, others by waking them. */
-void wlk_turn_tell(struct wlk_turn *turn, struct wlk_request *request, enum wlk_news news)
+void wlk_turn_post_event(struct wlk_turn *turn, struct wlk_request *request, enum wlk_news news)
     WLK_REQUIRES(turn->shard->mutex);
 
 /* Takes a request of the caller that is in no queue and not held off it; the turn will free it.

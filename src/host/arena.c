@@ -1,7 +1,8 @@
-/* The segment as a whole: how it is made, seen and enlarged. */
-#include "names.h"
-#include "pool.h"
-#include "requests.h"
+/* See arena.h. */
+#include "arena.h"
+
+#include "rebuild.h"
+#include "store.h"
 
 #include <string.h>
 
@@ -58,34 +59,47 @@ void wlh_cells_attach(
   memset(arena, 0, sizeof *arena);
   arena->segment = segment;
   arena->bytes = bytes;
+  arena->ncells = WLH_CELLS_LEAST;
   arena->member = member;
   arena->alive = alive;
   arena->data = data;
 }
 
-static bool is_count_of_cells(uint32_t ncells)
+/* Whether the header says what no turn can have made of it: what names are found by has changed, or
+ * a count went back, so that tokens would be given twice. */
+static bool is_other(const struct wlh_arena *arena, const struct wlh_header *header)
 {
-  bool is_power = (ncells & (ncells - 1)) == 0;
-  return is_power && ncells >= WLH_CELLS_LEAST && ncells <= WLH_CELLS_MOST;
+  bool known = (arena->hash_key[0] | arena->hash_key[1]) != 0;
+  bool same =
+      header->hash_key[0] == arena->hash_key[0] && header->hash_key[1] == arena->hash_key[1];
+  return (known && !same) || header->ticket < arena->ticket || header->token < arena->token;
+}
+
+static void note_header(struct wlh_arena *arena, const struct wlh_header *header)
+{
+  arena->ticket = header->ticket;
+  arena->token = header->token;
+  arena->hash_key[0] = header->hash_key[0];
+  arena->hash_key[1] = header->hash_key[1];
 }
 
 enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now)
 {
-  struct wlh_header *header = wlh_header_of(arena);
+  const struct wlh_header *header = wlh_header_of(arena);
+  uint32_t ncells = wlh_read(&header->ncells);
   arena->now = now;
   if (atomic_load(&header->poisoned) != 0) arena->poisoned = true;
-  uint32_t ncells = header->ncells;
-  if (ncells != arena->ncells && !arena->poisoned) {
-    if (!is_count_of_cells(ncells) || ncells < arena->ncells || header->nmembers != WLH_MEMBERS)
-      wlh_damage(arena);
-    else if (arena->bytes < wlh_segment_bytes(ncells))
-      return WLH_CELLS_GREW;
-    else
-      arena->ncells = ncells;
-  }
+  bool possible = wlh_is_size(ncells, wlh_read(&header->nmembers)) && ncells >= arena->ncells;
+  if (!possible || is_other(arena, header))
+    wlh_damage(arena);
+  else if (arena->bytes < wlh_segment_bytes(ncells) && !arena->poisoned)
+    return WLH_CELLS_GREW;
+  if (arena->poisoned) return WLH_CELLS_POISONED;
+  note_header(arena, header);
+  arena->ncells = ncells;
   const struct wlh_member *member = wlh_member_at(arena, arena->member);
   bool expelled = arena->id != 0 && (member->state != 1 || member->id != arena->id);
-  return wlh_answer(arena, expelled ? WLH_CELLS_LOST : WLH_CELLS_OK);
+  return expelled ? WLH_CELLS_LOST : WLH_CELLS_OK;
 }
 
 uint32_t wlh_cells_free(const struct wlh_arena *arena)

@@ -2,6 +2,7 @@
 #include "errand.h"
 
 #include "news.h"
+#include "rebuild.h"
 #include "turn.h"
 
 #include <stdio.h>
@@ -140,8 +141,7 @@ static bool grow_view(struct wlh_view *view)
 
 static enum wlh_cells_status look_at_tables(struct wlh_bucket *bucket, struct wlh_errand *errand)
 {
-  enum wlh_cells_status status = wlh_cells_bury(&bucket->arena);
-  if (status != WLH_CELLS_OK) return status;
+  (void)wlh_cells_bury(&bucket->arena);
   if (!errand->name) return wlh_cells_snapshot(&bucket->arena, &bucket->view);
   return wlh_cells_snapshot_of(
       &bucket->arena, errand->name, errand->units, errand->pending, &bucket->view);
@@ -170,18 +170,21 @@ void wlh_errand_do(struct wlh_bucket *bucket)
     item = WLK_ITEM(bucket->put_off.next, struct wlh_item, by_put_off);
     if (item->op == WLH_OP_READY || item->op == WLH_OP_SNAPSHOT) {
       wlh_take_off(bucket, item);
+      wlh_errand_of(item)->doing = true;
     } else {
       item = NULL;
     }
   }
   wlk_mutex_unlock(&bucket->qmu);
   if (!item) return;
-  /* Its agent cannot take it away: errands are freed with mu only, until they were told. */
+  /* Its agent does not take it away while we have it. */
   struct wlh_errand *errand = wlh_errand_of(item);
   bool snapshot = item->op == WLH_OP_SNAPSHOT;
   enum wlh_status status = snapshot ? take_snapshot(bucket, errand) : WLH_OK;
   wlk_mutex_lock(&bucket->qmu);
+  errand->doing = false;
   errand->status = status;
   wlh_tell(bucket, item, snapshot ? WLH_NEWS_SNAPSHOT : WLH_NEWS_READY, (uint32_t)status, 0);
+  if (item->gone) wlh_errand_free(errand);
   wlk_mutex_unlock(&bucket->qmu);
 }

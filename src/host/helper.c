@@ -1,10 +1,13 @@
 /* See helper.h. */
 #include "helper.h"
 
+#include "arena.h"
 #include "bell.h"
 #include "errand.h"
+#include "members.h"
 #include "news.h"
 #include "opening.h"
+#include "rebuild.h"
 #include "turn.h"
 
 #include <string.h>
@@ -12,6 +15,7 @@
 #define SHORTEST    UINT64_C(50000)
 #define LONGEST     UINT64_C(100000000)
 #define RAISE_AFTER UINT64_C(25000000)
+#define MIND_EACH   UINT64_C(1000000000)
 
 enum { ACCEPTED = WLH_MEMBERS + WLH_MEMBERS / 2, AT_ONCE = 4096 };
 
@@ -48,13 +52,19 @@ static void look_soon(struct wlh_watch *watch, uint64_t now)
 }
 
 /* A dying process closes its sockets before its lock, by what its memory takes to be freed. We look
- * again after an eighth of the time that this has taken so far, so we are late by no more. */
-static void look_later(struct wlh_watch *watch, uint64_t now)
+ * again after an eighth of the time that this has taken so far at most, so we are late by no more:
+ * at times that all watches of this bucket have in common, so that one look serves many, but not
+ * those of other processes, so that not all look at once. */
+static void look_later(
+    struct wlh_bucket *bucket, struct wlh_watch *watch, uint64_t now, uint64_t longest)
 {
+  uint64_t phase = bucket->id % LONGEST;
   uint64_t interval = (now - watch->since) / 8;
+  uint64_t grid = SHORTEST;
   if (interval < SHORTEST) interval = SHORTEST;
-  if (interval > LONGEST) interval = LONGEST;
-  watch->look_at = now + interval;
+  if (interval > longest) interval = longest;
+  while (grid * 2 <= interval) grid *= 2;
+  watch->look_at = ((now + phase) / grid + 1) * grid - phase;
 }
 
 static bool is_set(const uint64_t *bits, uint32_t i)
@@ -62,23 +72,39 @@ static bool is_set(const uint64_t *bits, uint32_t i)
   return (bits[i / 64] >> (i % 64)) & 1;
 }
 
-/* Looks whether those live of whom it is doubted. Inside. */
-static void look(struct wlh_bucket *bucket, uint64_t now)
+/* How long to wait at most until a member that cannot be connected to is looked at again. What a
+ * look takes grows with the members, and all of them may have to look at all others. */
+static uint64_t longest_interval(const struct wlh_bucket *bucket)
+{
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) count += bucket->watches[i].look_at != 0;
+  return LONGEST * (1 + count / 32);
+}
+
+/* Looks whether those live of whom it is doubted. Outside: each look takes the kernel longer the
+ * more members there are. Returns whether somebody may be dead. */
+static bool look(struct wlh_bucket *bucket, uint64_t now)
 {
   bool dead = false;
+  bool connects = bucket->watching;
+  uint64_t longest = longest_interval(bucket);
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_watch *watch = &bucket->watches[i];
     if (is_set(bucket->suspects, i)) look_soon(watch, now);
     if (watch->look_at == 0 || watch->look_at > now) continue;
     watch->look_at = 0;
-    if (i == bucket->arena.member || !wlh_cells_is_member(&bucket->arena, i)) continue;
-    if (!wlh_port_alive(&bucket->port, i))
+    if (i == bucket->arena.member) continue;
+    if (!wlh_port_alive(&bucket->port, i)) {
       dead = true;
-    else
-      look_later(watch, now);
+      continue;
+    }
+    bool tried = connects && watch->descriptor < 0;
+    if (tried && wlh_port_connect(&bucket->port, i, &watch->descriptor) == WLH_SENT) continue;
+    if (tried) connects = false; /* mostly for want of descriptors: one question is enough */
+    look_later(bucket, watch, now, longest);
   }
   for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) bucket->suspects[i] = 0;
-  if (dead) (void)wlh_cells_bury(&bucket->arena);
+  return dead;
 }
 
 /* Notes who is a member, if we have to watch them: a bit for each. Inside. */
@@ -104,12 +130,9 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
       watch->look_at = 0; /* nobody needs to know */
       continue;
     }
-    if (watch->descriptor >= 0) continue;
-    if (wlh_port_connect(&bucket->port, i, &watch->descriptor) == WLH_SENT) {
-      watch->look_at = 0;
-    } else if (watch->look_at == 0) {
+    if (watch->descriptor >= 0 || watch->look_at != 0) continue;
+    if (wlh_port_connect(&bucket->port, i, &watch->descriptor) != WLH_SENT)
       look_soon(watch, now + SHORTEST);
-    }
   }
 }
 
@@ -152,25 +175,26 @@ static void make_room(struct wlh_bucket *bucket)
   wlh_turn_leave(bucket);
 }
 
-/* Does all there is to do. With mu. Returns whether we are still in it. */
-static bool work(struct wlh_bucket *bucket, bool *waits)
+/* Does all there is to do. With mu. */
+static void work(struct wlh_bucket *bucket, bool *waits)
 {
   uint64_t members[WLH_MEMBERS / 64];
   enum wlh_done done;
   bucket->no_room = false;
+  bool dead = look(bucket, wlh_port_time());
   do {
-    if (wlh_turn_wait(bucket) != WLH_IN) return false;
-    look(bucket, wlh_port_time());
+    if (wlh_turn_wait(bucket) != WLH_IN) return;
+    if (dead) (void)wlh_cells_bury(&bucket->arena);
+    dead = false;
     done = wlh_do_put_off(bucket, AT_ONCE);
     *waits = find_members(bucket, members);
     wlh_turn_leave(bucket);
     wlh_empty_trash(bucket);
-    if (wlh_is_lost(bucket)) return false;
+    if (wlh_is_lost(bucket)) return;
     if (done == WLH_NEEDS_ROOM) make_room(bucket);
     if (done == WLH_NEEDS_HELPER) wlh_errand_do(bucket);
   } while (done != WLH_DONE_ALL && !wlh_is_lost(bucket));
   watch_members(bucket, members, wlh_port_time());
-  return true;
 }
 
 /* Tries again to send what could not be sent. With mu. */
@@ -191,7 +215,8 @@ static void pay_debts(struct wlh_bucket *bucket, uint64_t now)
 
 /* ---- waiting ---- */
 
-static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64_t now)
+/* When something is to be done, if nothing happens before. */
+static uint64_t next_work(const struct wlh_bucket *bucket)
 {
   uint64_t until = WLH_PORT_FOREVER;
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -200,6 +225,13 @@ static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64
   }
   if (bucket->debt_at != 0 && bucket->debt_at < until) until = bucket->debt_at;
   if (bucket->raise_at != 0 && bucket->raise_at < until) until = bucket->raise_at;
+  return until;
+}
+
+static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64_t now)
+{
+  uint64_t until = next_work(bucket);
+  if (bucket->mind_at != 0 && bucket->mind_at < until) until = bucket->mind_at;
   /* Where nothing tells us that our sockets were deleted, we look ourselves. */
   if (waits && bucket->port.watch < 0 && until > now + LONGEST) until = now + LONGEST;
   if (until == WLH_PORT_FOREVER) return until;
@@ -216,18 +248,47 @@ static void accept_others(struct wlh_bucket *bucket)
   bucket->deaf = true;
 }
 
-/* Looks whether the file is the one that others find, and our sockets, too. */
-static void mend_files(struct wlh_bucket *bucket)
+/* Looks whether the file is the one that others find, and our sockets, too. Returns whether there
+ * is work: what was sent to sockets that were gone nobody heard. */
+static bool mend_files(struct wlh_bucket *bucket)
 {
   uint64_t bytes = wlh_segment_bytes(bucket->arena.ncells);
   if (bucket->port.watch >= 0) wlh_port_watched(&bucket->port);
   const char *harm = wlh_port_harm(&bucket->port, bytes);
   if (harm) {
     wlh_set_lost(bucket, harm);
-  } else if (!wlh_port_bound(&bucket->port, bucket->arena.member)) {
-    (void)wlh_port_bind(&bucket->port, bucket->arena.member);
-    wlh_port_watch(&bucket->port, bucket->arena.member);
+    return true;
   }
+  if (wlh_port_bound(&bucket->port, bucket->arena.member)) return false;
+  (void)wlh_port_bind(&bucket->port, bucket->arena.member);
+  wlh_port_watch(&bucket->port, bucket->arena.member);
+  return true;
+}
+
+static bool has_requests(struct wlh_bucket *bucket)
+{
+  bool has = false;
+  wlk_mutex_lock(&bucket->qmu);
+  WLK_LIST_FOR_EACH (link, &bucket->agents) {
+    struct wlh_agent *agent = WLK_ITEM(link, struct wlh_agent, by_bucket);
+    has = has || !wlk_list_is_empty(&agent->requests);
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+  return has;
+}
+
+/* That a directory above ours was moved nobody tells: so we look each second, but only while
+ * somebody needs to know: while this process holds or waits for something, or did something in the
+ * last second. When that is over the next turn wakes us, and we look at once. With mu. Returns as
+ * mend_files. */
+static bool mind_files(struct wlh_bucket *bucket, uint64_t now)
+{
+  if (bucket->minded && now < bucket->mind_at) return false;
+  bool needed = !bucket->minded || bucket->used || has_requests(bucket);
+  bucket->minded = needed;
+  bucket->used = false;
+  bucket->mind_at = needed ? now + MIND_EACH : 0;
+  return mend_files(bucket);
 }
 
 static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
@@ -246,17 +307,19 @@ static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
   }
 }
 
-/* Takes what came. Only the helper changes these descriptors. */
-static void take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *items)
+/* Takes what came. Only the helper changes these descriptors. Returns whether there is work. */
+static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *items)
 {
   uint64_t now = wlh_port_time();
+  bool any = next_work(bucket) <= now;
+  for (uint32_t i = 0; i < ITEMS; i++) any = any || items[i].ready;
   if (items[ALARM].ready) wlh_port_poked(bucket->alarm);
   if (items[DATAGRAM].ready) wlh_port_receive(&bucket->port);
   if (items[STREAM].ready) accept_others(bucket);
-  bool closed = items[DATAGRAM].hung_up || items[STREAM].hung_up || items[WATCH].hung_up;
-  if (items[WATCH].ready || closed || bucket->port.watch < 0) mend_files(bucket);
+  bool look = items[DATAGRAM].hung_up || items[STREAM].hung_up || items[WATCH].ready;
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     if (!items[MEMBERS + i].hung_up) continue;
+    look = true; /* it may have left as the files are lost, and what it held is nothing then */
     close_watch(&bucket->watches[i]);
     look_soon(&bucket->watches[i], now);
   }
@@ -265,6 +328,8 @@ static void take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
     close_descriptor(&bucket->accepted[i]);
     bucket->deaf = false;
   }
+  if (look || bucket->port.watch < 0) any = mend_files(bucket) || any;
+  return any;
 }
 
 /* Not at the beginning, as a process waits for its first grant then, and many do not live longer.
@@ -282,14 +347,21 @@ static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu
   }
 }
 
+static bool is_to_go_on(const struct wlh_bucket *bucket)
+{
+  return !wlh_is_lost(bucket) && !wlh_is_stopping(bucket);
+}
+
 /* Serves the bucket until it is lost or to be left. With mu, but while it waits. */
 static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   struct wlh_wait_item items[ITEMS];
   bool waits = false;
-  for (;;) {
-    bool in = !wlh_is_lost(bucket) && !wlh_is_stopping(bucket) && work(bucket, &waits);
-    if (!in && (wlh_is_lost(bucket) || wlh_is_stopping(bucket))) return;
+  bool any = true;
+  while (is_to_go_on(bucket)) {
+    any = mind_files(bucket, wlh_port_time()) || any;
+    if (any && is_to_go_on(bucket)) work(bucket, &waits);
+    if (!is_to_go_on(bucket)) return;
     uint64_t now = wlh_port_time();
     pay_debts(bucket, now);
     uint64_t time = time_to_wait(bucket, waits, now);
@@ -298,7 +370,7 @@ static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
     wlh_wake_agents(bucket);
     wlh_port_wait(items, ITEMS, time);
     wlk_mutex_lock(&bucket->mu);
-    take_items(bucket, items);
+    any = take_items(bucket, items);
     if (bucket->raise_at != 0 && wlh_port_time() >= bucket->raise_at) raise_descriptors(bucket);
   }
 }
@@ -315,6 +387,9 @@ static void begin_life(struct wlh_bucket *bucket)
   bucket->deaf = false;
   bucket->debt_at = 0;
   bucket->raise_at = wlh_port_time() + RAISE_AFTER;
+  bucket->mind_at = wlh_port_time() + MIND_EACH; /* opening looks */
+  bucket->minded = true;
+  bucket->used = false;
   bucket->watching = false;
 }
 

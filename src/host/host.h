@@ -179,7 +179,8 @@ enum wlh_status wlh_request(
  * anything else waits in slices. Other events of the agent queue up meanwhile.
  *   request  answered with WLH_PENDING; no event about it was taken
  *   timeout  milliseconds; WLK_FOREVER for no limit
- *   events   out: `thief_*`, `token`, `limit` with the answers that have them; takes no events
+ *   events   out: `thief_*`, `token`, `limit` with the answers that have them; with WLH_PENDING the
+ *            agent's events are left
  *   returns  WLH_GRANTED  the lock is held; no event tells it again
  *            WLH_PENDING  the time is over; nothing was changed, to be called again or aborted
  *            WLH_DEADLOCK  once the tables could be entered: the calling thread itself holds the
@@ -244,6 +245,11 @@ enum wlh_status wlh_snapshot(
  *   threads  the agent's own */
 enum wlh_status wlh_take_snapshot(
     struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot);
+
+/* Ends a wlh_snapshot or a wlh_bucket_ready whose answer nobody wants any more: no event tells of
+ * it, and a snapshot that was told of and not taken is freed. Does nothing if there is none with
+ * this tag. Threads: the agent's own. */
+void wlh_end_errand(struct wlh_agent *agent, uint32_t tag);
 
 /* Frees a snapshot; NULL is allowed. */
 void wlh_snapshot_free(struct wlh_snapshot *snapshot);

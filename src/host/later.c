@@ -1,6 +1,8 @@
 /* See later.h. */
 #include "later.h"
 
+#include "mail.h"
+#include "members.h"
 #include "news.h"
 
 /* Makes the agent's cell, if it has none in this life. */
@@ -97,6 +99,7 @@ static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
   if (wlh_is_over(bucket, status)) return false; /* it is made in the next life */
   switch (status) {
   case WLH_CELLS_GRANTED:
+    wlh_mail_take(bucket); /* whom it robbed, or who held it before and was robbed */
     outcome.state = WLH_HELD;
     outcome.news = WLK_NEWS_GRANTED;
     outcome.low = (uint32_t)answer.token;

@@ -51,12 +51,12 @@ static bool comes_first(struct wlh_arena *arena, uint32_t a, uint32_t b)
 /* Of two sorted chains one; of equal tickets, those of `a` first. */
 static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b)
 {
-  uint32_t first = 0, last = 0;
-  while (a != 0 || b != 0) {
+  uint32_t first = 0, last = 0, steps = 0;
+  while (wlh_goes_on(arena, a != 0 ? a : b, &steps)) {
     bool from_a = b == 0 || (a != 0 && comes_first(arena, a, b));
     uint32_t *source = from_a ? &a : &b;
     uint32_t request = *source;
-    *source = *next_of(arena, request);
+    *source = wlh_read(next_of(arena, request));
     if (last == 0)
       first = request;
     else
@@ -69,9 +69,10 @@ static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b)
 uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain)
 {
   uint32_t bins[32] = {0}; /* bins[i] has none, or a sorted chain of 2^i */
-  while (chain != 0) {
+  uint32_t steps = 0;
+  while (wlh_goes_on(arena, chain, &steps)) {
     uint32_t one = chain;
-    chain = *next_of(arena, one);
+    chain = wlh_read(next_of(arena, one));
     WLH_PUT(*next_of(arena, one), 0);
     unsigned i = 0;
     for (; i < 31 && bins[i] != 0; i++) {
@@ -80,6 +81,7 @@ uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain)
     }
     bins[i] = one;
   }
+  chain = 0;
   for (unsigned i = 0; i < 32; i++) chain = merge(arena, bins[i], chain);
   return chain;
 }

@@ -20,8 +20,7 @@ static inline uint32_t wlh_list_next(
 }
 
 /* Sorts a chain of requests by ticket.
- *   chain    the first request; each leads to the next by `links[WLH_BY_RESOURCE].next`, which has
- *            no cycle
+ *   chain    the first request; each leads to the next by `links[WLH_BY_RESOURCE].next`
  *   returns  the first of the sorted chain
  *   cost     O(n log n), no memory */
 uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain);

@@ -1,16 +1,12 @@
-/* Members and their agents, and the mail of members. */
+/* See members.h. */
+#include "members.h"
+
 #include "lists.h"
 #include "pool.h"
-#include "requests.h"
+#include "queue.h"
+#include "rebuild.h"
 
 /* ---- members ---- */
-
-enum wlh_cells_status wlh_cells_bury(struct wlh_arena *arena)
-{
-  for (uint32_t i = 0; i < WLH_MEMBERS && !arena->poisoned; i++)
-    if (wlh_cells_is_member(arena, i) && !wlh_lives(arena, i)) return wlh_cells_rebuild(arena);
-  return wlh_answer(arena, WLH_CELLS_OK);
-}
 
 static void write_version(struct wlh_member *member, const char *version)
 {
@@ -36,9 +32,11 @@ enum wlh_cells_status wlh_cells_join(
   struct wlh_header *header = wlh_header_of(arena);
   struct wlh_member *member = wlh_member_at(arena, arena->member);
   /* A predecessor is dead: we have its byte. */
-  enum wlh_cells_status status =
-      member->state == 0 ? wlh_cells_bury(arena) : wlh_cells_leave(arena);
-  if (status != WLH_CELLS_OK) return status;
+  if (member->state != 0)
+    (void)wlh_cells_leave(arena);
+  else
+    (void)wlh_cells_bury(arena);
+  if (arena->poisoned) return WLH_CELLS_POISONED;
   WLH_PUT(member->id, id);
   WLH_PUT(member->pid, pid);
   WLH_PUT(member->since, arena->now);
@@ -63,11 +61,6 @@ uint32_t wlh_cells_pending(const struct wlh_arena *arena)
   return wlh_member_at(arena, arena->member)->npending;
 }
 
-bool wlh_cells_is_member(const struct wlh_arena *arena, uint32_t member)
-{
-  return wlh_member_at(arena, member)->state == 1;
-}
-
 /* ---- agents ---- */
 
 enum wlh_cells_status wlh_cells_add_agent(
@@ -88,6 +81,42 @@ enum wlh_cells_status wlh_cells_add_agent(
   WLH_PUT(cell->units, units);
   WLH_PUT(cell->requests, (struct wlh_list){0});
   wlh_commit_kind(arena, *agent, WLH_KIND_AGENT);
+  return wlh_answer(arena, WLH_CELLS_OK);
+}
+
+/* 2.6: termination of remaining locks and requests. */
+static void abort_requests(struct wlh_arena *arena, const struct wlh_agent_cell *agent)
+{
+  uint32_t next;
+  uint32_t steps = 0;
+  for (uint32_t request = agent->requests.head; wlh_goes_on(arena, request, &steps);
+       request = next) {
+    if (!wlh_expect_request(arena, request)) return;
+    /* An abort can grant other requests of the agent, but ends none of them. */
+    next = wlh_list_next(arena, WLH_BY_AGENT, request);
+    if (wlh_kind_of(arena, request) == WLH_KIND_PENDING) wlh_end_request(arena, request);
+  }
+}
+
+static void terminate(struct wlh_arena *arena, uint32_t agent)
+{
+  const struct wlh_agent_cell *cell = wlh_agent_at(arena, agent);
+  uint32_t request;
+  abort_requests(arena, cell);
+  while ((request = cell->requests.head) != 0) {
+    if (arena->poisoned || !wlh_expect_request(arena, request)) return;
+    wlh_end_request(arena, request);
+  }
+  uint32_t name = cell->name, units = wlh_length(arena, &cell->units, WLH_THREAD_NAME_UNITS);
+  wlh_pool_give(arena, agent);
+  wlh_text_give(arena, name, units);
+}
+
+enum wlh_cells_status wlh_cells_terminate(struct wlh_arena *arena, uint32_t agent)
+{
+  enum wlh_cells_status found = wlh_find_agent(arena, agent);
+  if (found != WLH_CELLS_OK) return found;
+  terminate(arena, agent);
   return wlh_answer(arena, WLH_CELLS_OK);
 }
 

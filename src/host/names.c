@@ -39,11 +39,12 @@ uint32_t wlh_name_hash(const struct wlh_arena *arena, const uint16_t *name, uint
 }
 
 /* The same of a name in the segment. */
-static uint32_t hash_of(const struct wlh_arena *arena, const struct wlh_resource_cell *resource)
+static uint32_t hash_of(
+    const struct wlh_arena *arena, const struct wlh_resource_cell *resource, uint32_t units)
 {
-  uint32_t part = inline_part(resource->units), text = resource->text;
+  uint32_t part = inline_part(units), text = resource->text;
   uint64_t hash = hash_part(arena, 0, resource->name, part);
-  for (uint32_t units = resource->units - part; units > 0; units -= part) {
+  for (units -= part; units > 0; units -= part) {
     const struct wlh_text_cell *cell = &wlh_cell_at(arena, text)->text;
     part = text_part(units);
     hash = hash_part(arena, hash, cell->text, part);
@@ -65,14 +66,14 @@ static bool is_name(
 
 uint32_t wlh_name_find(struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash)
 {
-  uint32_t resource = *wlh_bucket_at(arena, hash);
-  for (uint32_t n = 0; resource != 0; n++) {
-    if (n == arena->ncells) wlh_damage(arena);
-    if (arena->poisoned || !wlh_expect(arena, resource, WLH_KIND_RESOURCE)) return 0;
+  uint32_t steps = 0;
+  uint32_t resource = wlh_read(wlh_bucket_at(arena, hash));
+  while (wlh_goes_on(arena, resource, &steps)) {
+    if (!wlh_expect(arena, resource, WLH_KIND_RESOURCE)) return 0;
     const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
     if (cell->hash == hash && cell->units == units && is_name(arena, cell, name, units))
       return resource;
-    resource = cell->chain;
+    resource = wlh_read(&cell->chain);
   }
   return 0;
 }
@@ -117,18 +118,24 @@ static void leave_bucket(struct wlh_arena *arena, uint32_t resource)
 {
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
   uint32_t *place = wlh_bucket_at(arena, cell->hash);
-  for (uint32_t n = 0; *place != resource; n++) {
-    if (n == arena->ncells) wlh_damage(arena);
-    if (arena->poisoned || !wlh_expect(arena, *place, WLH_KIND_RESOURCE)) return;
-    place = &wlh_resource_at(arena, *place)->chain;
+  uint32_t there, steps = 0;
+  while ((there = wlh_read(place)) != resource) {
+    if (!wlh_goes_on(arena, there, &steps)) wlh_damage(arena);
+    if (arena->poisoned || !wlh_expect(arena, there, WLH_KIND_RESOURCE)) return;
+    place = &wlh_resource_at(arena, there)->chain;
   }
   WLH_PUT(*place, cell->chain);
 }
 
+uint32_t wlh_name_length(struct wlh_arena *arena, uint32_t resource)
+{
+  return wlh_length(arena, &wlh_resource_at(arena, resource)->units, WLH_NAME_MOST);
+}
+
 void wlh_name_remove(struct wlh_arena *arena, uint32_t resource)
 {
-  const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
-  uint32_t units = cell->units, text = cell->text;
+  uint32_t units = wlh_name_length(arena, resource);
+  uint32_t text = wlh_resource_at(arena, resource)->text;
   leave_bucket(arena, resource);
   wlh_pool_give(arena, resource);
   wlh_text_give(arena, text, units - inline_part(units));
@@ -145,13 +152,13 @@ void wlh_name_copy(struct wlh_arena *arena, uint32_t resource, uint16_t *to, uin
 /* ---- restoring ---- */
 
 bool wlh_name_is_same(
-    const struct wlh_arena *arena, const struct wlh_resource_cell *a,
-    const struct wlh_resource_cell *b)
+    struct wlh_arena *arena, const struct wlh_resource_cell *a, const struct wlh_resource_cell *b)
 {
-  if (a->units != b->units) return false;
-  uint32_t part = inline_part(a->units), text_a = a->text, text_b = b->text;
+  uint32_t units = wlh_length(arena, &a->units, WLH_NAME_MOST);
+  if (units != wlh_read(&b->units)) return false;
+  uint32_t part = inline_part(units), text_a = a->text, text_b = b->text;
   if (memcmp(a->name, b->name, part * sizeof *a->name) != 0) return false;
-  for (uint32_t units = a->units - part; units > 0; units -= part) {
+  for (units -= part; units > 0; units -= part) {
     const struct wlh_text_cell *cell_a = &wlh_cell_at(arena, text_a)->text;
     const struct wlh_text_cell *cell_b = &wlh_cell_at(arena, text_b)->text;
     part = text_part(units);
@@ -165,17 +172,15 @@ bool wlh_name_is_same(
 void wlh_name_restore(struct wlh_arena *arena, uint32_t resource)
 {
   struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
-  if (cell->units > WLH_NAME_MOST) {
-    wlh_damage(arena);
-    return;
-  }
-  wlh_text_keep(arena, cell->text, cell->units - inline_part(cell->units));
+  uint32_t units = wlh_name_length(arena, resource), steps = 0;
+  wlh_text_keep(arena, cell->text, units - inline_part(units));
   if (arena->poisoned) return;
-  uint32_t hash = hash_of(arena, cell);
-  uint32_t other = *wlh_bucket_at(arena, hash);
-  for (; other != 0; other = wlh_resource_at(arena, other)->chain) {
+  uint32_t hash = hash_of(arena, cell, units);
+  uint32_t other = wlh_read(wlh_bucket_at(arena, hash));
+  while (wlh_goes_on(arena, other, &steps)) {
     const struct wlh_resource_cell *there = wlh_resource_at(arena, other);
     if (there->hash == hash && wlh_name_is_same(arena, there, cell)) wlh_damage(arena);
+    other = wlh_read(&there->chain);
   }
   enter_bucket(arena, resource, hash);
 }

@@ -21,13 +21,15 @@ uint32_t wlh_name_add(struct wlh_arena *arena, const uint16_t *name, uint32_t un
 /* Removes a name that nobody holds or waits for. */
 void wlh_name_remove(struct wlh_arena *arena, uint32_t resource);
 
-/* Copies the name, `units` code units of it, to `to`. */
+/* How many code units a name has; 0 if that is damaged. */
+uint32_t wlh_name_length(struct wlh_arena *arena, uint32_t resource);
+
+/* Copies the name, `units` code units of it as wlh_name_length said, to `to`. */
 void wlh_name_copy(struct wlh_arena *arena, uint32_t resource, uint16_t *to, uint32_t units);
 
 /* Whether two RESOURCE cells have the same name. */
 bool wlh_name_is_same(
-    const struct wlh_arena *arena, const struct wlh_resource_cell *a,
-    const struct wlh_resource_cell *b);
+    struct wlh_arena *arena, const struct wlh_resource_cell *a, const struct wlh_resource_cell *b);
 
 /* For a rebuild: puts a RESOURCE cell, whose text is KEPT by this, into its bucket. The same name
  * twice is damage. */

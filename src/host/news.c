@@ -1,6 +1,14 @@
 /* See news.h. */
 #include "news.h"
 
+/* Has the agent woken, if it is not about to be. With qmu. */
+static void call(struct wlh_bucket *bucket, struct wlh_agent *agent)
+{
+  if (agent->woken) return;
+  agent->woken = true;
+  wlk_list_append(&bucket->to_wake, &agent->by_wake);
+}
+
 static void note_event(struct wlh_bucket *bucket, struct wlh_item *item, uint32_t news)
 {
   struct wlh_agent *agent = item->agent;
@@ -8,10 +16,14 @@ static void note_event(struct wlh_bucket *bucket, struct wlh_item *item, uint32_
   if (wlk_list_is_empty(&item->by_event)) wlk_list_append(&agent->events, &item->by_event);
   if (agent->awaited == item) {
     wlk_condition_broadcast(&agent->unblocked);
-  } else if (!agent->woken && agent != bucket->caller) {
-    agent->woken = true;
-    wlk_list_append(&bucket->to_wake, &agent->by_wake);
+  } else if (agent != bucket->caller) {
+    call(bucket, agent);
   }
+}
+
+void wlh_wake_later(struct wlh_bucket *bucket, struct wlh_agent *agent)
+{
+  if (!wlk_list_is_empty(&agent->events)) call(bucket, agent);
 }
 
 void wlh_tell(

@@ -14,6 +14,9 @@ void wlh_tell(
 void wlh_tell_theft(struct wlh_bucket *bucket, struct wlh_item *item, const struct wlh_thief *thief)
     WLK_REQUIRES(bucket->qmu);
 
+/* Has the caller of a turn woken by the events that it leaves. With mu and qmu. */
+void wlh_wake_later(struct wlh_bucket *bucket, struct wlh_agent *agent) WLK_REQUIRES(bucket->qmu);
+
 /* Calls the wake functions that are due. Threads: any, with neither lock. */
 void wlh_wake_agents(struct wlh_bucket *bucket);
 

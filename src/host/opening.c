@@ -1,6 +1,8 @@
 /* See opening.h. */
 #include "opening.h"
 
+#include "arena.h"
+#include "members.h"
 #include "turn.h"
 
 #include <errno.h>
@@ -33,9 +35,7 @@ static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot)
   if (atomic_load(&header->magic) != WLH_MAGIC || header->boot != boot) return FORMATLESS;
   if (header->layout != WLH_LAYOUT || header->incompat != 0) return FOREIGN_LAYOUT;
   uint32_t ncells = header->ncells;
-  bool possible = ncells >= WLH_CELLS_LEAST && ncells <= WLH_CELLS_MOST &&
-                  (ncells & (ncells - 1)) == 0 && header->nmembers == WLH_MEMBERS;
-  if (!possible || size < wlh_segment_bytes(ncells)) return POISONED;
+  if (!wlh_is_size(ncells, header->nmembers) || size < wlh_segment_bytes(ncells)) return POISONED;
   if (atomic_load(&header->poisoned)) return POISONED;
   return atomic_load(&header->retired) ? RETIRED : GOOD;
 }
@@ -100,6 +100,10 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
     return wlh_fail(failure, WLH_UNSUPPORTED, "the system gave no random bytes");
   }
   wlh_cells_format(bucket->port.map, CELLS_AT_FIRST, boot, key);
+  /* Greater than the tokens of a file that was deleted, or of another boot, in which there was less
+   * than one grant a microsecond; unless the clock was set back. */
+  uint64_t now = wlh_port_wall_time();
+  if (header->token < now && now < WLH_COUNT_MOST / 2) header->token = now;
   atomic_store(&header->retired, 0);
   atomic_store(&header->magic, WLH_MAGIC);
   return WLH_OK;
@@ -174,6 +178,10 @@ static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct w
   bucket->me = generation << 16 | (member + 1);
   wlh_cells_attach(&bucket->arena, segment, wlh_port_size(&bucket->port), member, alive, bucket);
   int error = wlh_port_bind(&bucket->port, member);
+  if (error == ENOENT) {
+    return wlh_fail(
+        failure, WLH_LOST, "%s was deleted or moved while it was opened", bucket->port.path);
+  }
   if (error != 0) {
     return wlh_fail(
         failure, wlh_port_status_of(error),

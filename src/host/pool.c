@@ -7,9 +7,9 @@
 uint32_t wlh_pool_take(struct wlh_arena *arena)
 {
   struct wlh_header *header = wlh_header_of(arena);
-  uint32_t cell = header->free;
+  uint32_t cell = wlh_read(&header->free);
   if (cell == 0) {
-    cell = header->high;
+    cell = wlh_read(&header->high);
     if (cell < arena->ncells) WLH_PUT(header->high, cell + 1);
   } else {
     WLH_PUT(header->free, wlh_cell_at(arena, cell)->free.next);

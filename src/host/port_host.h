@@ -1,6 +1,6 @@
 /* What the host scope needs of the operating system: the files of a bucket, proof of life, mapped
  * memory, wake-ups, news of death, and what can happen to them. One implementation a platform:
- * port_linux.c; port_other.c, which answers WLH_UNSUPPORTED.
+ * that of Linux, in the parts that port_parts.h lists; port_other.c, which answers WLH_UNSUPPORTED.
  *
  * Nothing here blocks but wlh_port_wait, wlh_port_sleep and wlh_port_widen. */
 #ifndef WLH_PORT_HOST_H
@@ -48,8 +48,9 @@ struct wlh_port {
   int watch;                /* tells of deletion; -1 also if the system gives none */
   uint64_t device;          /* of `file`, noted when it was opened */
   uint64_t inode;
-  bool group; /* whether members of the directory's group may take part */
-  void *map;  /* `map_size` bytes of addresses; NULL if not mapped */
+  bool group;   /* whether members of the directory's group may take part */
+  uint32_t gid; /* of that group */
+  void *map;    /* `map_size` bytes of addresses; NULL if not mapped */
   size_t map_size;
   int guard; /* slot in the table of the SIGBUS handler; -1 for none */
 };
@@ -57,8 +58,8 @@ struct wlh_port {
 /* Makes `port` an empty one: nothing is open. */
 void wlh_port_init(struct wlh_port *port);
 
-/* Writes the directory that holds for `directory` (NULL: WEB_LOCKS_DIRECTORY, else the platform's)
- * to `path`, WLH_PATH_SIZE bytes.
+/* Writes the directory that holds for `directory` (NULL: the platform's) to `path`, WLH_PATH_SIZE
+ * bytes.
  *   standard out: whether it is the platform's
  *   returns  WLH_OK, or WLH_UNSUPPORTED: the path is too long or not absolute, or this platform has
  *            no host scope */
@@ -69,7 +70,8 @@ enum wlh_status wlh_port_directory(
  *   base      from wlh_port_directory
  *   standard  whether it is the default directory: then it must be ours alone
  *   bucket    name of the bucket's directory in it
- *   returns   WLH_OK, or with nothing left open WLH_UNSUPPORTED or WLH_FULL */
+ *   returns   WLH_OK, or with nothing left open WLH_UNSUPPORTED, WLH_FULL, or WLH_LOST: somebody
+ *             took them away meanwhile */
 enum wlh_status wlh_port_open(
     struct wlh_port *port, const char *base, bool standard, const char *bucket,
     struct wlh_failure *failure);
@@ -191,6 +193,9 @@ void wlh_port_sleep(uint64_t nanoseconds);
 
 /* Nanoseconds of the exact monotonic clock, which all processes of the machine have in common. */
 uint64_t wlh_port_time(void);
+
+/* Microseconds since 1970, by the clock that can be set. */
+uint64_t wlh_port_wall_time(void);
 
 /* Takes `mutex` if it is free. */
 bool wlh_port_try(struct wlk_mutex *mutex) WLK_ANNOTATION(try_acquire_capability(true, *mutex));

@@ -1,9 +1,11 @@
-/* The tables, made anew from the truth. Dying anywhere in here leaves a state that this accepts
- * again: cells only become FREE that mean nothing, or change between TEXT and KEPT. */
+/* See rebuild.h. Dying anywhere in here leaves a state that this accepts again: cells only become
+ * FREE that mean nothing, or change between TEXT and KEPT. */
+#include "rebuild.h"
+
 #include "lists.h"
 #include "names.h"
 #include "pool.h"
-#include "requests.h"
+#include "queue.h"
 
 /* ---- 1. members ---- */
 
@@ -29,8 +31,7 @@ static bool is_sound(const struct wlh_arena *arena, const struct wlh_request_cel
   bool is_resource =
       cell->kind == WLH_KIND_NEWS_BROKEN ||
       (cell->resource < arena->ncells && wlh_kind_of(arena, cell->resource) == WLH_KIND_RESOURCE);
-  return is_agent && is_resource && cell->mode <= WLH_SHARED &&
-         cell->label_units <= WLH_LABEL_MOST && cell->ticket < WLH_COUNT_MOST &&
+  return is_agent && is_resource && cell->mode <= WLH_SHARED && cell->ticket < WLH_COUNT_MOST &&
          cell->token < WLH_COUNT_MOST;
 }
 
@@ -71,12 +72,19 @@ static void rebuild_cell(struct wlh_arena *arena, uint32_t i, uint32_t *chain)
   }
 }
 
-static uint32_t rebuild_cells(struct wlh_arena *arena)
+/* One behind the last cell that is not free. */
+static uint32_t find_top(const struct wlh_arena *arena)
 {
-  struct wlh_header *header = wlh_header_of(arena);
-  uint32_t chain = 0, top = arena->ncells;
+  uint32_t top = arena->ncells;
   while (top > 1 && wlh_kind_of(arena, top - 1) == WLH_KIND_FREE) top--;
-  WLH_PUT(header->high, top);
+  return top;
+}
+
+/* Returns the chain of all requests. */
+static uint32_t rebuild_cells(struct wlh_arena *arena, uint32_t top)
+{
+  uint32_t chain = 0;
+  WLH_PUT(wlh_header_of(arena)->high, top);
   if (wlh_kind_of(arena, 0) != WLH_KIND_FREE) wlh_damage(arena);
   for (uint32_t i = 1; i < top && !arena->poisoned; i++) rebuild_cell(arena, i, &chain);
   return chain;
@@ -104,14 +112,7 @@ static void enter_resource(struct wlh_arena *arena, uint32_t request)
   uint64_t token = before != 0 ? wlh_request_at(arena, before)->token : 0;
   if (held && cell->token <= token) wlh_damage(arena);
   if (arena->poisoned) return;
-  wlh_list_add(arena, held ? &resource->held : &resource->queue, WLH_BY_RESOURCE, request);
-  if (held) {
-    WLH_PUT(resource->weight, resource->weight + cell->weight);
-  } else {
-    struct wlh_member *member = wlh_member_at(arena, cell->member);
-    WLH_PUT(resource->pending, resource->pending + 1);
-    WLH_PUT(member->npending, member->npending + 1);
-  }
+  wlh_enter_name(arena, resource, request);
 }
 
 static void rebuild_request(struct wlh_arena *arena, uint32_t request)
@@ -121,16 +122,27 @@ static void rebuild_request(struct wlh_arena *arena, uint32_t request)
   if (cell->ticket >= header->ticket) wlh_raise(&header->ticket, cell->ticket + 1);
   if (cell->kind != WLH_KIND_PENDING && cell->token > header->token)
     wlh_raise(&header->token, cell->token);
-  wlh_text_keep(arena, cell->label, cell->label_units);
-  if (cell->kind != WLH_KIND_NEWS_BROKEN) enter_resource(arena, request);
-  if (wlh_is_news(cell->kind)) wlh_mail(arena, request);
+  wlh_text_keep(arena, cell->label, wlh_length(arena, &cell->label_units, WLH_LABEL_MOST));
+  bool broken = cell->kind == WLH_KIND_NEWS_BROKEN;
+  if (!broken) enter_resource(arena, request);
+  if (wlh_is_news(cell->kind) && !broken) wlh_mail(arena, request);
   wlh_list_add(arena, &wlh_agent_at(arena, cell->agent)->requests, WLH_BY_AGENT, request);
+}
+
+/* Mails the thefts: before all grants, of which some may follow from them. What was asked for first
+ * may have been granted last, so their order does not tell. */
+static void mail_thefts(struct wlh_arena *arena, uint32_t request)
+{
+  for (uint32_t steps = 0; wlh_goes_on(arena, request, &steps);
+       request = wlh_list_next(arena, WLH_BY_RESOURCE, request))
+    if (wlh_kind_of(arena, request) == WLH_KIND_NEWS_BROKEN) wlh_mail(arena, request);
 }
 
 static void rebuild_requests(struct wlh_arena *arena, uint32_t chain)
 {
-  uint32_t request = wlh_chain_sort(arena, chain);
-  while (request != 0 && !arena->poisoned) {
+  uint32_t request = wlh_chain_sort(arena, chain), steps = 0;
+  mail_thefts(arena, request);
+  while (wlh_goes_on(arena, request, &steps)) {
     uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);
     if (next != 0 && wlh_request_at(arena, next)->ticket == wlh_request_at(arena, request)->ticket)
       wlh_damage(arena);
@@ -141,15 +153,14 @@ static void rebuild_requests(struct wlh_arena *arena, uint32_t chain)
 
 /* ---- 4. names and agents ---- */
 
-static void rebuild_names(struct wlh_arena *arena)
+static void rebuild_names(struct wlh_arena *arena, uint32_t top)
 {
-  uint32_t top = wlh_header_of(arena)->high;
   for (uint32_t i = 1; i < top && !arena->poisoned; i++) {
     const union wlh_cell *cell = wlh_cell_at(arena, i);
-    if (cell->kind == WLH_KIND_AGENT && cell->agent.units > WLH_THREAD_NAME_UNITS)
-      wlh_damage(arena);
-    else if (cell->kind == WLH_KIND_AGENT)
-      wlh_text_keep(arena, cell->agent.name, cell->agent.units);
+    if (cell->kind == WLH_KIND_AGENT) {
+      uint32_t units = wlh_length(arena, &cell->agent.units, WLH_THREAD_NAME_UNITS);
+      wlh_text_keep(arena, cell->agent.name, units);
+    }
     if (cell->kind != WLH_KIND_RESOURCE) continue;
     if (cell->resource.queue.head == 0 && cell->resource.held.head == 0)
       wlh_commit_kind(arena, i, WLH_KIND_FREE);
@@ -161,10 +172,9 @@ static void rebuild_names(struct wlh_arena *arena)
 /* ---- 5. free cells ---- */
 
 /* From the top, so that the lowest are taken first. */
-static void rebuild_free(struct wlh_arena *arena)
+static void rebuild_free(struct wlh_arena *arena, uint32_t top)
 {
   struct wlh_header *header = wlh_header_of(arena);
-  uint32_t top = header->high;
   WLH_PUT(header->free, 0);
   WLH_PUT(header->nfree, arena->ncells - top);
   for (uint32_t i = top; i-- > 1;) {
@@ -180,9 +190,8 @@ static void rebuild_free(struct wlh_arena *arena)
 
 /* ---- 6. queues ---- */
 
-static void settle_queues(struct wlh_arena *arena)
+static void settle_queues(struct wlh_arena *arena, uint32_t top)
 {
-  uint32_t top = wlh_header_of(arena)->high;
   for (uint32_t i = 1; i < top && !arena->poisoned; i++)
     if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) wlh_process_queue(arena, i);
 }
@@ -194,11 +203,22 @@ enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena)
   if (arena->poisoned) return WLH_CELLS_POISONED;
   rebuild_members(arena);
   wlh_names_clear(arena);
-  uint32_t chain = rebuild_cells(arena);
+  uint32_t top = find_top(arena);
+  uint32_t chain = rebuild_cells(arena, top);
   if (!arena->poisoned) rebuild_requests(arena, chain);
-  if (!arena->poisoned) rebuild_names(arena);
-  if (!arena->poisoned) rebuild_free(arena);
-  if (!arena->poisoned) settle_queues(arena);
+  if (!arena->poisoned) rebuild_names(arena, top);
+  if (!arena->poisoned) rebuild_free(arena, top);
+  if (!arena->poisoned) settle_queues(arena, top);
   WLH_PUT(header->rebuilds, header->rebuilds + 1);
   return wlh_answer(arena, WLH_CELLS_OK);
+}
+
+bool wlh_cells_bury(struct wlh_arena *arena)
+{
+  for (uint32_t i = 0; i < WLH_MEMBERS && !arena->poisoned; i++) {
+    if (!wlh_cells_is_member(arena, i) || wlh_lives(arena, i)) continue;
+    (void)wlh_cells_rebuild(arena);
+    return true;
+  }
+  return false;
 }

@@ -11,8 +11,9 @@
 #ifndef WLH_RECORDS_H
 #define WLH_RECORDS_H
 
-#include "cells.h"
 #include "port_host.h"
+#include "requests.h"
+#include "view.h"
 
 #include "../core/list.h"
 
@@ -68,6 +69,7 @@ struct wlh_block {
 /* A wlh_bucket_ready or a wlh_snapshot. */
 struct wlh_errand {
   struct wlh_item item;        /* first */
+  bool doing;                  /* (q) the helper has it, and frees it if it is gone by then */
   struct wlk_link by_agent;    /* (q) in agent->errands */
   uint16_t *name;              /* (c) ours; NULL for everything */
   uint32_t units;              /* (c) */
@@ -134,10 +136,12 @@ struct wlh_bucket {
   struct wlk_link dead_agents;  /* (m) likewise, of by_bucket */
   uint32_t needed;              /* (m) cells that the first of put_off needs, if WLH_NEEDS_ROOM */
   bool no_room;                 /* (m) whether the file cannot grow: what needs more fails */
-  bool watching;        /* (m) whether all members of `joins` are watched, or soon will be */
-  uint32_t joins;       /* (m) that of the header when the helper looked who is a member */
-  uint32_t lost;        /* (a) 1: the file or its tables are lost, the helper is to tear down */
-  const char *lost_why; /* (a) set before `lost`; NULL: the SIGBUS handler set it */
+  bool watching;  /* (m) whether all members of `joins` are watched, or soon will be */
+  bool minded;    /* (m) whether the helper looks after the files; else the next turn wakes it */
+  bool used;      /* (m) whether an agent had a turn since the helper looked after the files */
+  uint32_t joins; /* (m) that of the header when the helper looked who is a member */
+  uint32_t lost;  /* (a) 1: the file or its tables are lost, the helper is to tear down */
+  const char *lost_why;                /* (a) set before `lost`; NULL: the SIGBUS handler set it */
   uint64_t debts[WLH_MEMBERS / 64];    /* (m) members to whom a wake-up could not be sent */
   uint64_t suspects[WLH_MEMBERS / 64]; /* (m) members that may have died */
 
@@ -158,6 +162,7 @@ struct wlh_bucket {
   int accepted[WLH_MEMBERS + WLH_MEMBERS / 2]; /* (h) connections of others; -1 for none */
   bool deaf;                                   /* (h) no connection can be accepted for now */
   uint64_t debt_at, debt_interval; /* (h) when to try `debts` again, ns; 0: not at all */
+  uint64_t mind_at;                /* (h) when to look at the files next, ns; 0: not at all */
   uint64_t raise_at;               /* (h) when to raise the descriptors, ns; 0: not at all */
   struct wlh_view view;            /* (h) room for snapshots */
 };

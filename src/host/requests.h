@@ -1,36 +1,60 @@
-/* What section 4 does to one request or one name, for the modules that need it. */
+/* Sections 4.1 to 4.3 of the specification: what a process asks of the locks. */
 #ifndef WLH_REQUESTS_H
 #define WLH_REQUESTS_H
 
-#include "store.h"
+#include "cells.h"
 
-/* Processes the lock request queue (4.4) of a RESOURCE cell. */
-void wlh_process_queue(struct wlh_arena *arena, uint32_t resource);
+enum wlh_option { WLH_WAIT, WLH_IF_AVAILABLE, WLH_STEAL }; /* as enum wlk_option */
 
-/* Puts a NEWS_ request into its member's mailbox and has the member rung. */
-void wlh_mail(struct wlh_arena *arena, uint32_t request);
+struct wlh_ask {
+  uint32_t agent; /* ours */
+  uint8_t mode;   /* WLH_EXCLUSIVE, WLH_SHARED */
+  uint8_t option; /* enum wlh_option; a steal is exclusive */
+  bool bounded;   /* as `bounded`, `max_pending`, `limit`, `weight` of struct wlk_extra */
+  uint32_t max_pending;
+  uint32_t limit;
+  uint32_t weight;
+  const uint16_t *name; /* `name_units` code units */
+  uint32_t name_units;
+  uint32_t label_units;
+  const uint16_t *label; /* `label_units` code units, cut to WLH_LABEL_MOST; copied */
+  uint64_t cookie; /* what the process calls the request; no two of its requests have the same */
+};
 
-/* Takes a NEWS_ request out of its member's mailbox. */
-void wlh_unmail(struct wlh_arena *arena, uint32_t request);
+struct wlh_answer {
+  uint32_t request; /* if GRANTED or PENDING: the request, together with its cookie */
+  uint32_t limit;   /* if OTHER_LIMIT: the name's; 0 if it has none */
+  uint64_t token;   /* if GRANTED: greater than that of any lock granted before in this segment */
+  uint32_t needed;  /* if FULL: how many cells have to be free; UINT32_MAX if none are enough */
+};
 
-/* Takes a stolen lock, which is in no mailbox any more, off its agent and frees it. */
-void wlh_end_broken(struct wlh_arena *arena, uint32_t request);
+/* Requests a lock (4.1). Where the answer is not to wait, `alive` is asked for those who are in the
+ * way first, and who is dead is not.
+ *   returns  WLH_CELLS_GRANTED (no mail tells it again), PENDING, NOT_AVAILABLE, OTHER_LIMIT,
+ *            QUEUE_FULL, FULL, LOST, POISONED
+ *   cost     O(length), whatever else is pending; a steal O(locks held on the name) */
+enum wlh_cells_status wlh_cells_request(
+    struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
 
-/* Whether a request can be held beside what is held on its name. */
-bool wlh_fits(
-    const struct wlh_arena *arena, const struct wlh_resource_cell *resource, uint32_t mode,
-    uint32_t weight);
+/* Releases a lock (4.2) and grants what became grantable. Ends the request, and its mail.
+ *   request, cookie  of ours, not ended
+ *   thief    out: if STOLEN
+ *   returns  WLH_CELLS_OK, STOLEN (it ended, too), NOT_HELD, LOST, POISONED */
+enum wlh_cells_status wlh_cells_release(
+    struct wlh_arena *arena, uint32_t request, uint64_t cookie, struct wlh_thief *thief);
 
-/* A limit as it is in a RESOURCE cell, in numbers: 0 for none. */
-static inline uint32_t wlh_limit_number(uint32_t limit)
-{
-  return limit == WLH_LIMIT_NONE ? 0 : limit;
-}
+/* Aborts a request (4.3) and grants what became grantable.
+ *   returns  WLH_CELLS_OK (it ended), GRANTED or STOLEN (nothing was changed, wlh_cells_release is
+ *            to end it), LOST, POISONED */
+enum wlh_cells_status wlh_cells_abort(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
-/* Whether `member` lives; our own does. */
-static inline bool wlh_lives(const struct wlh_arena *arena, uint32_t member)
-{
-  return member == arena->member || arena->alive(arena->data, member);
-}
+/* Ends a request whatever it is.
+ *   returns  WLH_CELLS_OK, LOST, POISONED */
+enum wlh_cells_status wlh_cells_end(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
+
+/* Whether a pending request waits for one of its own thread, which ends none while it blocks: as
+ * the core's wlk_wait_for_the_lock looks for it.
+ *   cost     O(locks held on the name + requests ahead) */
+bool wlh_cells_waits_for_itself(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
 #endif

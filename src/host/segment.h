@@ -19,11 +19,17 @@
  * The layout changes only with WLH_LAYOUT; additions use the space that is zero. Those who know
  * another layout must see that the file is in use, by whom, and which tokens were given: so the
  * header up to `retired`, its `token`, a member's `pid` and `version`, and the byte locks are the
- * same in every layout. */
+ * same in every layout.
+ *
+ * Invariants. Those of a name are the core's (src/core/records.h), whenever nobody is inside and no
+ * rebuild is due. What is different: the order of a queue is that of tickets; tokens grow over all
+ * names of a segment; what a process was not told of is in the mailbox of its member. verify.c
+ * looks for each of them. */
 #ifndef WLH_SEGMENT_H
 #define WLH_SEGMENT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -193,7 +199,8 @@ struct wlh_header {
   uint32_t nfree;            /* (i) * cells in it */
   uint64_t rebuilds;         /* (i) how often the tables were rebuilt, to show */
   uint64_t token; /* (i) the last token or more: raised before the commit. Never goes back, not even
-                     by formatting, until the machine boots */
+                     by formatting, until the machine boots; by formatting it becomes at least the
+                     time in microseconds since 1970 */
   uint64_t zeros[4];
   _Atomic uint64_t word; /* (a) the mutex: 0 free, else generation << 16 | member + 1; see turn.h */
   uint64_t line2[7];
@@ -208,6 +215,13 @@ struct wlh_segment {
 };
 
 #define WLH_BYTES_BEFORE_CELLS (256 + 64 * WLH_MEMBERS)
+
+/* Whether a segment can have so many cells and members. */
+static inline bool wlh_is_size(uint32_t ncells, uint32_t nmembers)
+{
+  return ncells >= WLH_CELLS_LEAST && ncells <= WLH_CELLS_MOST && (ncells & (ncells - 1)) == 0 &&
+         nmembers == WLH_MEMBERS;
+}
 
 /* How many bytes a segment of `ncells` cells has. */
 static inline uint64_t wlh_segment_bytes(uint32_t ncells)

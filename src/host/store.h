@@ -1,8 +1,16 @@
 /* How the modules of the host scope read and write a segment.
  *
- * Every store to the segment goes through here, so that a test can stop at each (WLH_STEPS), and
- * every index is masked, so that whatever is in a segment leads into it. Cell 0 is where what went
- * wrong ends up: it is in the segment, means none, and its kind is never written. */
+ * Every store to the segment goes through here, so that a test can stop at each (WLH_STEPS).
+ *
+ * What is read may be anything, and something else when it is read again: another process can have
+ * a defect, and the file can become zeros. So, of what the segment says,
+ *   - an index is masked by the private `ncells` where it is used: whatever it is leads into the
+ *     segment. Cell 0 is where what went wrong ends up: it is in the segment, means none, and its
+ *     kind is never written;
+ *   - a size is read once, by wlh_length, which knows the largest that can be;
+ *   - a loop along a chain asks wlh_goes_on, which counts its steps; others count to the private
+ *     `ncells`, to a constant, or to a size from wlh_length.
+ * Tests change the segment between two reads (WLH_LOOKS). */
 #ifndef WLH_STORE_H
 #define WLH_STORE_H
 
@@ -17,6 +25,14 @@ void wlh_step_commit(void);
 #else
 #define WLH_STEP(place)   ((void)0)
 #define WLH_STEP_COMMIT() ((void)0)
+#endif
+
+/* Called before each look at a cell, and after each read of a number, of a test build. */
+#if defined(WLH_LOOKS)
+void wlh_look(const void *place, size_t size);
+#define WLH_LOOK(place) wlh_look(&(place), sizeof(place))
+#else
+#define WLH_LOOK(place) ((void)0)
 #endif
 
 /* Stores a field. Stores between two commits may become visible in any order. */
@@ -62,7 +78,9 @@ static inline struct wlh_member *wlh_member_at(const struct wlh_arena *arena, ui
 
 static inline union wlh_cell *wlh_cell_at(const struct wlh_arena *arena, uint32_t cell)
 {
-  return &arena->segment->cells[cell & (arena->ncells - 1)];
+  union wlh_cell *place = &arena->segment->cells[cell & (arena->ncells - 1)];
+  WLH_LOOK(*place);
+  return place;
 }
 
 static inline uint32_t wlh_kind_of(const struct wlh_arena *arena, uint32_t cell)
@@ -133,11 +151,52 @@ static inline bool wlh_expect_request(struct wlh_arena *arena, uint32_t cell)
   return is;
 }
 
+/* Reads a number that others may write: once, into a private copy. */
+static inline uint32_t wlh_read(const uint32_t *place)
+{
+  uint32_t number = *(const volatile uint32_t *)place;
+  WLH_LOOK(*place);
+  return number;
+}
+
+/* Reads the length of a text. One that is larger than `most` is damage; then it is 0. */
+static inline uint32_t wlh_length(struct wlh_arena *arena, const uint32_t *place, uint32_t most)
+{
+  uint32_t units = wlh_read(place);
+  if (units <= most) return units;
+  wlh_damage(arena);
+  return 0;
+}
+
+/* Whether a walk along a chain of cells goes on at `cell`: not where it ends, with 0, and not after
+ * damage, such as more steps than there are cells. `steps` is 0 at first. */
+static inline bool wlh_goes_on(struct wlh_arena *arena, uint32_t cell, uint32_t *steps)
+{
+  if (cell == 0 || arena->poisoned) return false;
+  if ((*steps)++ < arena->ncells) return true;
+  wlh_damage(arena);
+  return false;
+}
+
+/* Whether `member` lives; our own does. */
+static inline bool wlh_lives(const struct wlh_arena *arena, uint32_t member)
+{
+  return member == arena->member || arena->alive(arena->data, member);
+}
+
 /* What a function that changed something answers: `status`, unless there was damage. */
 static inline enum wlh_cells_status wlh_answer(
     const struct wlh_arena *arena, enum wlh_cells_status status)
 {
   return arena->poisoned ? WLH_CELLS_POISONED : status;
+}
+
+/* Whether `agent` is one of ours; OK if it is. */
+static inline enum wlh_cells_status wlh_find_agent(const struct wlh_arena *arena, uint32_t agent)
+{
+  bool is = agent < arena->ncells && wlh_kind_of(arena, agent) == WLH_KIND_AGENT &&
+            wlh_agent_at(arena, agent)->member == arena->member;
+  return wlh_answer(arena, is ? WLH_CELLS_OK : WLH_CELLS_LOST);
 }
 
 #endif

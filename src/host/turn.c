@@ -1,14 +1,17 @@
 /* See turn.h. */
 #include "turn.h"
 
+#include "arena.h"
 #include "bell.h"
+#include "mail.h"
+#include "members.h"
 #include "news.h"
+#include "rebuild.h"
 
 enum {
   TRIES = 48,           /* of an event loop, with a pause each */
   BURST = 64,           /* of the helper, at the beginning of each round */
   ROUNDS = 20,          /* of the helper, before it sleeps longer */
-  LETTERS = 32,         /* that are taken at once */
   PUT_OFF_AT_ONCE = 256 /* operations that an event loop does for others of the process */
 };
 
@@ -44,9 +47,10 @@ static bool try_word(struct wlh_bucket *bucket, int tries)
   return false;
 }
 
-static void leave_word(struct wlh_bucket *bucket)
+/* Leaves the mutex, free or with the word of a dead owner. */
+static void leave_word(struct wlh_bucket *bucket, uint64_t word)
 {
-  atomic_store_explicit(&bucket->arena.segment->header.word, 0, memory_order_release);
+  atomic_store_explicit(&bucket->arena.segment->header.word, word, memory_order_release);
 }
 
 /* Begins a turn in the tables. False if they are lost. */
@@ -77,16 +81,17 @@ static uint64_t next_sleep(unsigned round)
   return sleep < LONG_SLEEP ? sleep : LONG_SLEEP;
 }
 
-static enum wlh_way wait_for_word(struct wlh_bucket *bucket, bool *torn)
+/* `dead`: out: from whose word it was taken; 0 if it was free. */
+static enum wlh_way wait_for_word(struct wlh_bucket *bucket, uint64_t *dead)
 {
   uint64_t stop_at = 0;
-  *torn = false;
+  *dead = 0;
   for (unsigned round = 0;; round++) {
     if (wlh_is_lost(bucket)) return WLH_TORN;
     if (try_word(bucket, BURST)) return WLH_IN;
     uint64_t owner = atomic_load(&bucket->arena.segment->header.word);
     if (owner != 0 && is_dead(bucket, owner) && swap_word(bucket, owner)) {
-      *torn = true;
+      *dead = owner;
       return WLH_IN;
     }
     if (wlh_is_stopping(bucket)) {
@@ -102,13 +107,14 @@ static enum wlh_way wait_for_word(struct wlh_bucket *bucket, bool *torn)
 
 enum wlh_way wlh_turn_wait(struct wlh_bucket *bucket)
 {
-  bool torn;
-  enum wlh_way way = wait_for_word(bucket, &torn);
+  uint64_t dead;
+  enum wlh_way way = wait_for_word(bucket, &dead);
   if (way != WLH_IN) return way;
   bool good = begin(bucket);
-  if (good && torn) good = !wlh_is_over(bucket, wlh_cells_rebuild(&bucket->arena));
+  if (good && dead != 0) good = !wlh_is_over(bucket, wlh_cells_rebuild(&bucket->arena));
   if (good) return WLH_IN;
-  leave_word(bucket);
+  /* The tables may be whole, and lost to us only: what is torn is for the next one to repair. */
+  leave_word(bucket, dead);
   return WLH_TORN;
 }
 
@@ -125,54 +131,20 @@ bool wlh_turn_try(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCHE
     return false;
   }
   bucket->caller = caller;
+  bucket->used = true;
   bool done = begin(bucket) && (__atomic_load_n(&bucket->put_off_count, __ATOMIC_RELAXED) == 0 ||
                                 wlh_do_put_off(bucket, PUT_OFF_AT_ONCE) == WLH_DONE_ALL);
   if (!done) wlh_turn_end(bucket);
   return done;
 }
 
-/* ---- mail ---- */
-
-static void deliver(struct wlh_bucket *bucket, const struct wlh_letter *letter)
-{
-  struct wlh_request *request =
-      letter->request < WLH_CELLS_MOST ? bucket->by_cell[letter->request] : NULL;
-  if (!request || request->cookie != letter->cookie) return;
-  bool stolen = (letter->news & WLH_TOLD_STOLEN) != 0;
-  if (stolen) wlh_forget_cell(bucket, request);
-  wlk_mutex_lock(&bucket->qmu);
-  if (letter->news & WLH_TOLD_GRANTED) {
-    if (request->state == WLH_WAITING) request->state = WLH_HELD;
-    wlh_tell(
-        bucket, &request->item, WLK_NEWS_GRANTED, (uint32_t)letter->token,
-        (uint32_t)(letter->token >> 32));
-  }
-  /* Of a release that was put off, too, this is the answer. */
-  if (stolen) {
-    if (request->state != WLH_ENDING) request->state = WLH_ENDED;
-    wlh_tell_theft(bucket, &request->item, &letter->thief);
-  }
-  wlk_mutex_unlock(&bucket->qmu); /* from here on it may be gone */
-}
-
-static void take_mail(struct wlh_bucket *bucket)
-{
-  struct wlh_letter letters[LETTERS];
-  uint32_t count;
-  uint32_t taken = 0;
-  /* There are less letters than cells, whatever others write meanwhile. */
-  do {
-    count = wlh_cells_take_mail(&bucket->arena, letters, LETTERS);
-    for (uint32_t i = 0; i < count; i++) deliver(bucket, &letters[i]);
-    taken += count;
-  } while (count == LETTERS && taken < bucket->arena.ncells);
-  if (count < LETTERS) wlh_bell_hush(bucket);
-}
+/* ---- leaving ---- */
 
 void wlh_turn_leave(struct wlh_bucket *bucket)
 {
   uint64_t owed[WLH_MEMBERS / 64];
-  take_mail(bucket);
+  /* If we were taken for dead, mail and bell are somebody else's by now. */
+  if (!wlh_is_lost(bucket)) wlh_mail_take(bucket);
   uint32_t own = bucket->arena.member;
   bool look = (bucket->arena.rung[own / 64] >> (own % 64)) & 1;
   (void)wlh_is_over(bucket, bucket->arena.poisoned ? WLH_CELLS_POISONED : WLH_CELLS_OK);
@@ -183,28 +155,21 @@ void wlh_turn_leave(struct wlh_bucket *bucket)
   /* Victims do not watch their thief, so he does not leave before they are told. */
   if (any && bucket->stealing) wlh_bell_pay(bucket, owed);
   bucket->stealing = false;
-  leave_word(bucket);
+  leave_word(bucket, 0);
   if (any) wlh_bell_pay(bucket, owed);
-  if (watch) wlh_alarm(bucket);
+  if (watch || !bucket->minded) wlh_alarm(bucket);
   bucket->caller = NULL;
-}
-
-/* Has the caller woken by the events of its turn, as it does not take them now. */
-static void wake_caller(struct wlh_bucket *bucket, struct wlh_agent *caller)
-{
-  wlk_mutex_lock(&bucket->qmu);
-  if (!wlk_list_is_empty(&caller->events) && !caller->woken) {
-    caller->woken = true;
-    wlk_list_append(&bucket->to_wake, &caller->by_wake);
-  }
-  wlk_mutex_unlock(&bucket->qmu);
 }
 
 void wlh_turn_end(struct wlh_bucket *bucket)
 {
   struct wlh_agent *caller = bucket->caller;
   wlh_turn_leave(bucket);
-  if (caller) wake_caller(bucket, caller);
+  if (caller) {
+    wlk_mutex_lock(&bucket->qmu);
+    wlh_wake_later(bucket, caller);
+    wlk_mutex_unlock(&bucket->qmu);
+  }
   wlh_turn_unlock(bucket, true);
 }
 

@@ -3,8 +3,9 @@
  *
  * The mutex is `word` of the header: 0, or generation << 16 | member + 1 of who is inside. It is
  * left by its owner's store of 0, or by a takeover: a compare-and-swap from the word of a member
- * whose byte lock the kernel has dropped. A generation is never used twice, so a late takeover
- * from a dead owner's word cannot meet a living owner of the same number.
+ * whose byte lock the kernel has dropped. Who took it over and cannot rebuild, because the tables
+ * are lost to it, puts the dead owner's word back. A generation is never used twice, so a late
+ * takeover from a dead owner's word cannot meet a living owner of the same number.
  */
 #ifndef WLH_TURN_H
 #define WLH_TURN_H

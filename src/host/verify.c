@@ -1,8 +1,10 @@
-/* Every invariant of a segment in one call. */
+/* See verify.h. */
+#include "verify.h"
+
 #include "lists.h"
 #include "names.h"
 #include "pool.h"
-#include "requests.h"
+#include "queue.h"
 
 /* What was found so far. The counts of both ways to look must agree: from the cells, and along the
  * lists. */
@@ -146,8 +148,9 @@ static void check_resource(struct found *found, uint32_t resource)
   uint32_t holding = check_list(found, &cell->held, &held);
   demand(found, waiting == cell->pending, "the pending requests of a name are counted wrong");
   demand(found, waiting + holding > 0, "a name is there that nobody wants");
-  if (!demand(found, cell->units <= WLH_NAME_MOST, "a name is too long")) return;
-  uint32_t rest = cell->units < WLH_NAME_INLINE ? 0 : cell->units - WLH_NAME_INLINE;
+  uint32_t units = wlh_read(&cell->units);
+  if (!demand(found, units <= WLH_NAME_MOST, "a name is too long")) return;
+  uint32_t rest = units < WLH_NAME_INLINE ? 0 : units - WLH_NAME_INLINE;
   check_text(found, cell->text, rest);
   check_held(found, cell, holding);
   check_queue(found, cell);
@@ -199,9 +202,10 @@ static void check_agent(struct found *found, uint32_t agent)
   struct of_list own = {WLH_BY_AGENT, is_of_agent, agent, true};
   bool is = cell->member < WLH_MEMBERS && wlh_cells_is_member(found->arena, cell->member);
   demand(found, is, "an agent is of nobody");
-  demand(found, cell->units <= WLH_THREAD_NAME_UNITS, "a thread's name is too long");
+  uint32_t units = wlh_read(&cell->units);
+  demand(found, units <= WLH_THREAD_NAME_UNITS, "a thread's name is too long");
   if (found->broken) return;
-  check_text(found, cell->name, cell->units);
+  check_text(found, cell->name, units);
   found->of_agents += check_list(found, &cell->requests, &own);
 }
 
@@ -212,8 +216,9 @@ static void check_request(struct found *found, uint32_t request)
                    wlh_agent_at(found->arena, cell->agent)->member == cell->member;
   demand(found, has_agent, "a request is of no agent of its member");
   demand(found, cell->ticket < wlh_header_of(found->arena)->ticket, "a ticket is yet to come");
-  demand(found, cell->label_units <= WLH_LABEL_MOST, "a label is too long");
-  if (!found->broken) check_text(found, cell->label, cell->label_units);
+  uint32_t units = wlh_read(&cell->label_units);
+  demand(found, units <= WLH_LABEL_MOST, "a label is too long");
+  if (!found->broken) check_text(found, cell->label, units);
   found->requests++;
   if (cell->kind == WLH_KIND_PENDING) {
     found->waiting++;

@@ -1,21 +1,29 @@
-/* Snapshots of the lock state (4.5). */
+/* See view.h. */
+#include "view.h"
+
 #include "lists.h"
 #include "names.h"
 #include "pool.h"
-#include "requests.h"
+#include "queue.h"
 
 /* A snapshot under way. */
 struct viewing {
   struct wlh_arena *arena;
   struct wlh_view *view;
-  uint32_t steps; /* requests that were looked at: more than there are cells is damage */
+  uint32_t steps; /* requests that were looked at */
 };
 
-/* Makes room for a text. Returns where it is to be written; NULL if it does not fit. */
-static uint16_t *reserve(struct wlh_view *view, uint32_t units, uint32_t *at)
+/* Makes room for a text. Returns where it is to be written; NULL if it does not fit. There is no
+ * more text than fits into all cells: else something is there twice, and the caller would ask for
+ * memory without measure. */
+static uint16_t *reserve(struct viewing *viewing, uint32_t units, uint32_t *at)
 {
+  struct wlh_view *view = viewing->view;
   *at = view->unit_count;
-  if (units > UINT32_MAX - view->unit_count) return NULL;
+  if (units > viewing->arena->ncells * WLH_TEXT_UNITS - view->unit_count) {
+    wlh_damage(viewing->arena);
+    return NULL;
+  }
   view->unit_count += units;
   return view->unit_count <= view->unit_capacity && units > 0 ? view->units + *at : NULL;
 }
@@ -23,7 +31,7 @@ static uint16_t *reserve(struct wlh_view *view, uint32_t units, uint32_t *at)
 static void add_text(
     struct viewing *viewing, uint32_t first, uint32_t units, uint32_t *at, uint32_t *length)
 {
-  uint16_t *to = reserve(viewing->view, units, at);
+  uint16_t *to = reserve(viewing, units, at);
   if (to) wlh_text_copy(viewing->arena, first, to, units);
   *length = units;
 }
@@ -36,7 +44,7 @@ static uint32_t add_client(struct viewing *viewing, uint32_t agent)
 {
   struct wlh_view *view = viewing->view;
   struct wlh_agent_cell *cell = wlh_agent_at(viewing->arena, agent);
-  uint32_t known = cell->mark;
+  uint32_t known = wlh_read(&cell->mark);
   if (known < view->client_count && known < view->client_capacity &&
       view->clients[known].agent == agent)
     return known;
@@ -51,7 +59,7 @@ static uint32_t add_client(struct viewing *viewing, uint32_t agent)
       .number = cell->number,
       .agent = agent,
   };
-  uint32_t units = cell->units < WLH_THREAD_NAME_UNITS ? cell->units : WLH_THREAD_NAME_UNITS;
+  uint32_t units = wlh_length(viewing->arena, &cell->units, WLH_THREAD_NAME_UNITS);
   add_text(viewing, cell->name, units, &client.name, &client.name_units);
   view->clients[index] = client;
   WLH_PUT(cell->mark, index);
@@ -82,7 +90,7 @@ static void add_entry(struct viewing *viewing, uint32_t request, const struct wl
   const struct wlh_request_cell *cell = wlh_request_at(viewing->arena, request);
   uint32_t limit = wlh_resource_at(viewing->arena, cell->resource)->limit;
   struct wlh_entry entry = entry_of(viewing, request, limit);
-  uint32_t units = cell->label_units < WLH_LABEL_MOST ? cell->label_units : WLH_LABEL_MOST;
+  uint32_t units = wlh_length(viewing->arena, &cell->label_units, WLH_LABEL_MOST);
   entry.name = name->name;
   entry.name_units = name->name_units;
   add_text(viewing, cell->label, units, &entry.label, &entry.label_units);
@@ -93,9 +101,9 @@ static void add_entry(struct viewing *viewing, uint32_t request, const struct wl
 static void add_list(struct viewing *viewing, uint32_t request, const struct wlh_entry *name)
 {
   struct wlh_arena *arena = viewing->arena;
-  for (; request != 0; request = wlh_list_next(arena, WLH_BY_RESOURCE, request)) {
-    if (++viewing->steps > arena->ncells) wlh_damage(arena);
-    if (arena->poisoned || !wlh_expect_request(arena, request)) return;
+  for (; wlh_goes_on(arena, request, &viewing->steps);
+       request = wlh_list_next(arena, WLH_BY_RESOURCE, request)) {
+    if (!wlh_expect_request(arena, request)) return;
     add_entry(viewing, request, name);
   }
 }
@@ -104,13 +112,9 @@ static void add_resource(struct viewing *viewing, uint32_t resource, bool pendin
 {
   struct wlh_arena *arena = viewing->arena;
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
-  struct wlh_entry name = {.name_units = cell->units};
-  if (cell->units > WLH_NAME_MOST) {
-    wlh_damage(arena);
-    return;
-  }
-  uint16_t *to = reserve(viewing->view, cell->units, &name.name);
-  if (to) wlh_name_copy(arena, resource, to, cell->units);
+  struct wlh_entry name = {.name_units = wlh_name_length(arena, resource)};
+  uint16_t *to = reserve(viewing, name.name_units, &name.name);
+  if (to) wlh_name_copy(arena, resource, to, name.name_units);
   add_list(viewing, cell->held.head, &name);
   if (pending) add_list(viewing, cell->queue.head, &name);
 }
@@ -135,7 +139,7 @@ static enum wlh_cells_status end_view(const struct viewing *viewing)
 enum wlh_cells_status wlh_cells_snapshot(struct wlh_arena *arena, struct wlh_view *view)
 {
   struct viewing viewing = begin_view(arena, view);
-  uint32_t high = wlh_header_of(arena)->high;
+  uint32_t high = wlh_read(&wlh_header_of(arena)->high);
   for (uint32_t i = 1; i < high && i < arena->ncells && !arena->poisoned; i++)
     if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) add_resource(&viewing, i, true);
   return end_view(&viewing);

@@ -1,19 +1,37 @@
 'use strict';
 
-/** The addon without lib/: what its calls promise to a thread whose stack is full. */
+/**
+ * The addon without lib/: what its calls promise to a thread whose stack is full. No helper that
+ * loads the library: it would start the agent of this thread.
+ */
 
 const assert = require('node:assert/strict');
 const { createHook } = require('node:async_hooks');
+const { mkdtempSync, rmSync } = require('node:fs');
+const { tmpdir } = require('node:os');
+const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
 const { loadBinary } = require('../../lib/backend/binary.js');
-const { deferred } = require('../helpers/locks.js');
 
 const addon = loadBinary();
 
 // The exchange, see src/binding/environment.h; with room for a few events.
-const [EVENT_COUNT, TAG, MODE, OPTION, , , TOKEN, , LIMIT, WEIGHT, MAX_PENDING, STATUS, EVENTS] =
-  Array(13).keys();
-const EVENT_SIZE = 6;
+const {
+  EXCHANGE_EVENT_COUNT: EVENT_COUNT,
+  EXCHANGE_TAG: TAG,
+  EXCHANGE_MODE: MODE,
+  EXCHANGE_OPTION: OPTION,
+  EXCHANGE_TOKEN: TOKEN,
+  EXCHANGE_LIMIT: LIMIT,
+  EXCHANGE_WEIGHT: WEIGHT,
+  EXCHANGE_MAX_PENDING: MAX_PENDING,
+  EXCHANGE_STATUS: STATUS,
+  EXCHANGE_EVENTS: EVENTS,
+  EVENT_TAG,
+  EVENT_NEWS,
+  EVENT_TOKEN,
+  EVENT_SIZE,
+} = addon;
 const exchange = new Uint32Array(EVENTS + 4 * EVENT_SIZE);
 
 let drain = () => {};
@@ -50,7 +68,7 @@ function take() {
   const events = [];
   for (let i = 0; i < exchange[EVENT_COUNT]; i++) {
     const at = EVENTS + EVENT_SIZE * i;
-    events.push([exchange[at], exchange[at + 1]]);
+    events.push([exchange[at + EVENT_TAG], exchange[at + EVENT_NEWS]]);
   }
   exchange[EVENT_COUNT] = 0;
   return events;
@@ -59,16 +77,24 @@ function take() {
 /** Does `act`, then takes events in the wake-ups that follow until there are `count`. */
 function eventsAfter(act, count) {
   const alive = setInterval(() => {}, 2 ** 30);
-  const { promise, resolve } = deferred();
-  const events = [];
-  drain = () => {
-    events.push(...take());
-    addon.drain(true);
-    events.push(...take());
-    if (events.length >= count) resolve(events);
-  };
+  const promise = new Promise((resolve) => {
+    const events = [];
+    drain = () => {
+      events.push(...take());
+      addon.drain(true);
+      events.push(...take());
+      if (events.length >= count) resolve(events);
+    };
+  });
   act();
   return promise.finally(() => clearInterval(alive));
+}
+
+/** Waits until no wake-up is under way any more that another test asked for. */
+async function quiet() {
+  await eventsAfter(() => addon.undo(2 ** 32 - 1), 0);
+  // Others may come right behind it.
+  await new Promise((resolve) => setImmediate(resolve));
 }
 
 const isEmpty = () => {
@@ -132,6 +158,7 @@ describe('undo', () => {
 
 describe('events that were not taken', () => {
   it('are left as they are by the next call, whose own are handed over later', async () => {
+    await quiet();
     for (const [tag, name] of [
       [1, 'a'],
       [2, 'a'],
@@ -142,9 +169,9 @@ describe('events that were not taken', () => {
     }
     const events = await eventsAfter(() => {
       release(1);
-      assert.deepEqual([exchange[EVENT_COUNT], exchange[EVENTS]], [1, 2]);
+      assert.deepEqual([exchange[EVENT_COUNT], exchange[EVENTS + EVENT_TAG]], [1, 2]);
       release(3);
-      assert.deepEqual([exchange[EVENT_COUNT], exchange[EVENTS]], [1, 2]);
+      assert.deepEqual([exchange[EVENT_COUNT], exchange[EVENTS + EVENT_TAG]], [1, 2]);
     }, 2);
     assert.deepEqual(
       events.map(([tag]) => tag),
@@ -152,6 +179,67 @@ describe('events that were not taken', () => {
     );
     for (const tag of [2, 4]) assert.equal(release(tag), addon.WLK_OK);
     assert.ok(isEmpty());
+  });
+});
+
+describe('the host scope', { skip: process.platform !== 'linux' && 'there is none here' }, () => {
+  /** Opens a bucket in a folder of its own. */
+  async function openHost(t) {
+    const directory = mkdtempSync(path.join(tmpdir(), 'web-locks-'));
+    t.after(() => rmSync(directory, { recursive: true }));
+    const opening = addon.hostOpen('bucket', '0.0.0', 0, '', directory);
+    assert.equal(typeof opening, 'object');
+    exchange[TAG] = 7;
+    if (addon.hostReady(opening) === addon.WLH_PENDING) await eventsAfter(() => {}, 1);
+    t.after(() => addon.hostClose(opening));
+    return opening;
+  }
+
+  function askForState(opening, tag) {
+    exchange[TAG] = tag;
+    assert.equal(addon.hostSnapshot(opening, undefined, true), addon.WLH_PENDING);
+  }
+
+  /** Waits for an event with a tag, and returns its news. */
+  async function eventOf(tag) {
+    for (;;) {
+      const events = await eventsAfter(() => {}, 1);
+      const [, news] = events.find(([other]) => other === tag) ?? [];
+      if (news !== undefined) return news;
+    }
+  }
+
+  it('does not end a request of the process whose tag it has an answer for', async (t) => {
+    const opening = await openHost(t);
+    askForState(opening, 5);
+    addon.undo(5);
+    assert.equal(ask(6, 'a'), addon.WLK_GRANTED);
+    assert.equal(ask(5, 'a'), addon.WLK_PENDING);
+    const [[tag, news]] = await eventsAfter(() => {}, 1);
+    assert.deepEqual([tag, news & addon.NEWS_OF_HOST], [5, addon.NEWS_OF_HOST]);
+    assert.equal(release(6), addon.WLK_OK);
+    assert.deepEqual(take(), [[5, addon.WLK_NEWS_GRANTED]]);
+    assert.equal(release(5), addon.WLK_OK);
+  });
+
+  it('has a reference while a release is not done', async (t) => {
+    const opening = await openHost(t);
+    // What comes after a question is done later, unless that was answered meanwhile.
+    for (let status = addon.WLH_OK; status !== addon.WLH_PENDING; ) {
+      exchange[TAG] = 8;
+      exchange[MODE] = addon.WLK_EXCLUSIVE;
+      exchange[OPTION] = addon.WLK_WAIT;
+      const asked = addon.hostRequest(opening, 'a');
+      if (asked === addon.WLH_PENDING) await eventOf(8);
+      await quiet();
+      askForState(opening, 9);
+      exchange[TAG] = 8;
+      status = addon.hostRelease();
+      addon.undo(9);
+    }
+    assert.equal(resource.hasRef(), true);
+    assert.ok((await eventOf(8)) & addon.WLH_NEWS_RELEASED);
+    assert.equal(resource.hasRef(), false);
   });
 });
 
@@ -182,13 +270,45 @@ describe('the counts of requestExtra', () => {
     const first = exchange[TOKEN];
     ask(2, 'a');
     release(1);
-    assert.equal(exchange[EVENTS + 4], first + 1);
+    assert.equal(exchange[EVENTS + EVENT_TOKEN], first + 1);
     take();
     release(2);
   });
 });
 
+describe('the locks that requestExtra is made inside of', () => {
+  const askInside = (tag, name, tags) => {
+    Object.assign(exchange, { [TAG]: tag, [MODE]: addon.WLK_EXCLUSIVE, [OPTION]: addon.WLK_WAIT });
+    Object.assign(exchange, { [LIMIT]: 0, [WEIGHT]: 1, [MAX_PENDING]: 2 ** 32 - 1 });
+    return addon.requestExtra(manager, name, '', Uint32Array.from(tags));
+  };
+
+  it('are those of the tags that there are; others are left out', () => {
+    askInside(1, 'a', []);
+    assert.equal(exchange[STATUS], addon.WLK_GRANTED);
+    askInside(2, 'a', [3, 2 ** 32 - 1]);
+    assert.equal(exchange[STATUS], addon.WLK_PENDING);
+    const { locks } = askInside(3, 'a', [2 ** 32 - 1, 1]);
+    assert.equal(exchange[STATUS], addon.WLK_DEADLOCK);
+    assert.equal(locks.byteLength, 2 * 4 * addon.INFO_SIZE);
+    release(1);
+    take();
+    release(2);
+    assert.ok(isEmpty());
+  });
+});
+
 describe('the async resource of the wake-up', () => {
+  it('has none once what was pending was aborted', () => {
+    ask(1, 'a');
+    ask(2, 'a');
+    exchange[TAG] = 2;
+    addon.abort();
+    assert.equal(exchange[STATUS], addon.WLK_OK);
+    assert.equal(resource.hasRef(), false);
+    release(1);
+  });
+
   it('has a reference while requests are pending, and only then', () => {
     assert.equal(resource.hasRef(), false);
     ask(1, 'a');

@@ -25,7 +25,7 @@ function emptyFolder(t) {
   return folder;
 }
 
-describe('--at', { skip, timeout: 120_000 }, () => {
+describe('--at', { skip }, () => {
   it('is a URL of an engine', async (t) => {
     for (const url of ['mysql://host', 'postgres', 'etcd+http://', 'etcd+http://host/path']) {
       const { code, stderr } = await run(t, ['query', '--at', url]);
@@ -188,7 +188,7 @@ function conform(at, openBucket) {
   });
 }
 
-describe('--at postgres://…', { skip: skip || lacks.postgres, timeout: 120_000 }, () => {
+describe('--at postgres://…', { skip: skip || lacks.postgres }, () => {
   let server;
   before(async () => {
     server = await startPostgres();
@@ -269,7 +269,7 @@ function without(engine, starter, ...clients) {
 }
 
 const noRedis = without('redis', 'startRedis', 'redis', 'ioredis');
-describe('--at redis://…', { skip: noRedis, timeout: 120_000 }, () => {
+describe('--at redis://…', { skip: noRedis }, () => {
   let server;
   before(async () => {
     server = await servers.startRedis();
@@ -284,7 +284,7 @@ describe('--at redis://…', { skip: noRedis, timeout: 120_000 }, () => {
 });
 
 const noEtcd = without('etcd', 'startEtcd');
-describe('--at etcd+http://…', { skip: noEtcd, timeout: 120_000 }, () => {
+describe('--at etcd+http://…', { skip: noEtcd }, () => {
   let server;
   before(async () => {
     server = await servers.startEtcd();

@@ -22,7 +22,7 @@ const cells = (text) =>
     .map((line) => line.split(/ {2,}/));
 const TITLES = ['NAME', 'STATE', 'MODE', 'FOR', 'PID', 'HOST', 'LABEL', 'TOKEN'];
 
-describe('web-locks query', { skip, timeout: 120_000 }, () => {
+describe('web-locks query', { skip }, () => {
   it('shows who holds and who waits, in the order of the queue', async (t) => {
     const { locks, at } = setUp(t);
     const { lock } = await hold(locks, 'b', { label: 'first' });
@@ -156,7 +156,7 @@ describe('web-locks query', { skip, timeout: 120_000 }, () => {
 const ENTER = '\x1b[?1049h\x1b[?25l';
 const LEAVE = '\x1b[?25h\x1b[?1049l';
 
-describe('web-locks query, in a terminal', { skip: noTerminal, timeout: 60_000 }, () => {
+describe('web-locks query, in a terminal', { skip: noTerminal }, () => {
   it('is coloured, but not with NO_COLOR', async (t) => {
     const { locks, at } = setUp(t);
     await hold(locks, 'a');

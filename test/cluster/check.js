@@ -221,7 +221,10 @@ function served(requests, events, within) {
   return faults;
 }
 
-/** A store that refuses older tokens refuses nobody who was not told that he lost his lock. */
+/**
+ * A store that refuses older tokens refuses nobody who was not told that he lost his lock; but for
+ * who was robbed, whom the news may not have reached yet.
+ */
 function fencing(events, requests) {
   const faults = [];
   const last = new Map();
@@ -231,8 +234,10 @@ function fencing(events, requests) {
     // Those who share a lock have their tokens at the same time.
     if (byId.get(id)?.mode !== 'exclusive') continue;
     const before = last.get(name) ?? 0n;
+    const { told } = byId.get(id);
+    const ofName = requests.filter((request) => request.name === name);
     if (token >= before) last.set(name, token);
-    else if (or(byId.get(id)?.told) > time) {
+    else if (Math.min(or(told), robbedAt(byId.get(id), ofName)) > time) {
       faults.push(`${name}: ${id} writes with token ${token} after ${before}, and was not told`);
     }
   }

@@ -119,6 +119,20 @@ test('who is refused by a store, and was not told, is found', () => {
   finds(check(events), /was not told/);
 });
 
+test('who is refused by a store after a theft that it has not heard of is not', () => {
+  const late = { type: 'write', id: 'x', name: 'a', token: 1n };
+  const events = (kind) => [
+    ...request('x', 0, 1, 9, 1n),
+    ...request('y', 5, 6, 7, 2n, { kind }),
+    { type: 'write', id: 'y', name: 'a', token: 2n, time: 7 },
+    { ...late, time: 8 },
+  ];
+  assert.deepEqual(check(events('steal')), []);
+  assert.match(check(events('wait')).join(), /was not told/);
+  const before = { type: 'write', id: 'y', name: 'a', token: 2n, time: 3 };
+  finds(check([...events('steal'), before, { ...late, time: 4 }]), /was not told/);
+});
+
 test('what is left is found', () => {
   finds(check([], { left: { rows: 2, timers: 0 } }), /2 rows left/);
 });

@@ -223,15 +223,16 @@ function contract(engine) {
   test('weights are held up to the limit, in the order of the queue', async () => {
     const a = await client();
     const name = fresh();
-    const [one, two, three, four] = [3, 2, 1, 1].map((weight) => units(name, 4, weight));
-    const answers = await a.answers(one, two, three, four);
-    assert.deepEqual(answers, ['granted', 'queued', 'queued', 'queued']);
+    const [one, two, three, four, five] = [3, 2, 1, 1, 1].map((weight) => units(name, 4, weight));
+    const answers = await a.answers(one, two, three, four, five);
+    assert.deepEqual(answers, ['granted', ...Array(4).fill('queued')]);
     await a.answers(end(one));
     const granted = [await a.next(), await a.next(), await a.next()];
     assert.deepEqual(
       granted.map((event) => event.granted),
       [two.ref, three.ref, four.ref],
     );
+    assert.equal((await a.adapter.renew()).mine.get(five.ref), 0n);
   });
 
   test('one unit that is free goes to a request that comes later', async () => {
@@ -239,6 +240,15 @@ function contract(engine) {
     const name = fresh();
     assert.deepEqual(await a.answers(units(name, 4, 3), units(name, 4, 1)), ['granted', 'granted']);
     assert.deepEqual(await a.answers(units(name, 4, 1)), ['queued']);
+  });
+
+  test('units that are given back go to who waits, while others are still held', async () => {
+    const a = await client();
+    const name = fresh();
+    const [one, two, waiting] = [2, 2, 2].map((weight) => units(name, 4, weight));
+    assert.deepEqual(await a.answers(one, two, waiting), ['granted', 'granted', 'queued']);
+    await a.answers(end(one));
+    assert.equal((await a.next()).granted, waiting.ref);
   });
 
   test('another limit is refused until nobody holds the name or waits for it', async () => {
@@ -376,6 +386,15 @@ function contract(engine) {
     assert.equal(await engine.left(dead.session), 0);
   });
 
+  test('a session whose lock has gone to another stays dead', async () => {
+    const [dead, a] = [await client(), await client()];
+    const name = fresh();
+    await dead.answers(request(name));
+    await engine.expire(dead.session);
+    assert.deepEqual(await a.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
+    assert.equal(await dead.adapter.renew().then(isAlive, classOf(dead)), 'dead');
+  });
+
   test('what is behind the dead is granted by whoever ends next', async () => {
     const [dead, a] = [await client(), await client()];
     const name = fresh();
@@ -388,13 +407,30 @@ function contract(engine) {
     assert.equal((await a.next()).granted, behind.ref);
   });
 
-  const isTold = engine.tellsOfDead && 'that is told';
-  test('renew tells when the next lease runs out', { skip: isTold }, async () => {
+  const isAnnounced = engine.tellsOfDead && 'that is told';
+  test('renew tells when the next lease runs out', { skip: isAnnounced }, async () => {
     const [a] = [await client(engine.alone)];
     assert.equal((await a.adapter.renew()).nextExpiryIn, Number.POSITIVE_INFINITY);
-    await client(engine.alone);
+    const b = await client(engine.alone);
     const { nextExpiryIn } = await a.adapter.renew();
     assert.ok(nextExpiryIn > 0 && nextExpiryIn <= TTL, String(nextExpiryIn));
+    await Promise.all([a, b].map(({ adapter, session }) => adapter.close(session)));
+  });
+
+  test('renew tells of a lease that runs out after its own', { skip: isAnnounced }, async () => {
+    const [a, b] = [await client(engine.alone, 60_000), await client(engine.alone, 600_000)];
+    const { nextExpiryIn } = await a.adapter.renew();
+    assert.ok(nextExpiryIn > 60_000 && nextExpiryIn <= 600_000, String(nextExpiryIn));
+    await Promise.all([a, b].map(({ adapter, session }) => adapter.close(session)));
+  });
+
+  test('a theft leaves the limit of the name', { skip: engine.keepsNoLimit }, async () => {
+    const [a, thief] = [await client(), await client()];
+    const name = fresh();
+    await a.answers(units(name, 4, 1));
+    assert.deepEqual(await thief.answers(request(name, { kind: 'steal' })), ['granted']);
+    assert.deepEqual(await a.answers(units(name, 5, 1)), ['otherLimit 4']);
+    assert.deepEqual(await a.answers(units(name, 4, 1)), ['queued']);
   });
 
   test('close ends more than a step can name, and grants what becomes free', async () => {
@@ -408,6 +444,20 @@ function contract(engine) {
     await a.adapter.close(a.session);
     assert.equal((await b.next()).granted, waiting.ref);
     assert.equal(await engine.left(a.session), 0);
+  });
+
+  test('sweep ends more than a step can name, and grants what becomes free', async () => {
+    const [dead, a] = [await client(), await client()];
+    const names = Array.from({ length: 150 }, () => fresh());
+    await dead.answers(...names.slice(0, 100).map((name) => request(name)));
+    await dead.answers(...names.slice(100).map((name) => request(name)));
+    const waiting = [request(names[0]), request(names[149])];
+    await a.answers(...waiting);
+    await engine.expire(dead.session);
+    await a.adapter.sweep();
+    const granted = [(await a.next()).granted, (await a.next()).granted];
+    assert.deepEqual(new Set(granted), new Set(waiting.map(({ ref }) => ref)));
+    assert.equal(await engine.left(dead.session), 0);
   });
 
   test('after hello the same session hears its grants', async () => {

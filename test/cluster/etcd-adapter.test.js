@@ -36,7 +36,7 @@ async function undiciAgent() {
 
 const base64 = (text) => Buffer.from(text).toString('base64');
 
-describe('etcd', { skip: lacks.etcd, timeout: 120_000 }, () => {
+describe('etcd', { skip: lacks.etcd }, () => {
   // Answers of an open session do not keep a process alive, this does.
   const alive = setInterval(() => {}, 60_000);
 
@@ -124,6 +124,49 @@ describe('etcd', { skip: lacks.etcd, timeout: 120_000 }, () => {
     const thief = await client({ fetch: late });
     assert.deepEqual(await thief.answers(request(name, { kind: 'steal' })), ['granted']);
     assert.deepEqual(await b.next(), { stolen: next.ref, thief: thief.clientId });
+    assert.equal((await thief.adapter.query(name)).length, 1);
+  });
+
+  test('who steals units while they are given back takes them from who got them', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const units = (weight) => shared(name, { limit: 3, weight });
+    const [small, large, waiting] = [units(1), units(2), units(2)];
+    await a.answers(small, large);
+    assert.deepEqual(await b.answers(waiting), ['queued']);
+    let isFirst = true;
+    const late = async (url, options) => {
+      if (isFirst && url.endsWith('/kv/txn')) {
+        isFirst = false;
+        await a.answers(end(large));
+        await b.next();
+      }
+      return fetch(url, options);
+    };
+    const thief = await client({ fetch: late });
+    assert.deepEqual(await thief.answers(request(name, { kind: 'steal' })), ['granted']);
+    assert.deepEqual(await b.next(), { stolen: waiting.ref, thief: thief.clientId });
+    assert.equal((await thief.adapter.query(name)).length, 1);
+  });
+
+  test('who steals while a writer goes takes the lock from the readers behind it, too', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [held, writer, waiting] = [shared(name), request(name), shared(name)];
+    await a.answers(held, writer);
+    assert.deepEqual(await b.answers(waiting), ['queued']);
+    let isFirst = true;
+    const late = async (url, options) => {
+      if (isFirst && url.endsWith('/kv/txn')) {
+        isFirst = false;
+        await a.answers(end(writer));
+        await b.next();
+      }
+      return fetch(url, options);
+    };
+    const thief = await client({ fetch: late });
+    assert.deepEqual(await thief.answers(request(name, { kind: 'steal' })), ['granted']);
+    assert.deepEqual(await b.next(), { stolen: waiting.ref, thief: thief.clientId });
     assert.equal((await thief.adapter.query(name)).length, 1);
   });
 

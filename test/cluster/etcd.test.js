@@ -46,7 +46,7 @@ async function compact(server) {
   await server.call('kv/compaction', { revision: header.revision, physical: true });
 }
 
-describe('etcd, by several processes', { skip: lacks.etcd, timeout: 900_000 }, () => {
+describe('etcd, by several processes', { skip: lacks.etcd }, () => {
   faults(engine);
 
   test('what happened in a cut is found, also when etcd has forgotten it', async () => {

@@ -193,7 +193,7 @@ function faults(engine) {
 
   test('a release that marks survives a cut after any number of bytes', async () => {
     const proxy = await FaultyProxy.open(server.port);
-    const stage = stageOf(engine, proxy.port);
+    const stage = stageOf(engine, proxy.port, { ttl: 3 * TTL });
     const actor = await stage.actor();
     const stride = Number(process.env.CLUSTER_STRIDE ?? 61);
     let jobs = 0;
@@ -312,7 +312,7 @@ function faults(engine) {
 
   test('a request and a release survive a cut after any number of bytes', async () => {
     const proxy = await FaultyProxy.open(server.port);
-    const stage = stageOf(engine, proxy.port);
+    const stage = stageOf(engine, proxy.port, { ttl: 3 * TTL });
     const actor = await stage.actor();
     const stride = Number(process.env.CLUSTER_STRIDE ?? engine.stride ?? 41);
     for (const direction of ['up', 'down']) {

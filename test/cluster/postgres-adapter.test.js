@@ -43,7 +43,7 @@ const left = async (session) => {
   return (await sql(rows, [session])).reduce((sum, { n }) => sum + n, 0);
 };
 
-describe('PostgreSQL', { skip: lacks.postgres, timeout: 120_000 }, () => {
+describe('PostgreSQL', { skip: lacks.postgres }, () => {
   // Answers of an open session do not keep a process alive, this does.
   const alive = setInterval(() => {}, 60_000);
 
@@ -108,6 +108,16 @@ describe('PostgreSQL', { skip: lacks.postgres, timeout: 120_000 }, () => {
     assert.equal((await a.adapter.renew()).mine.size, 0);
   });
 
+  test('a renewal by an old connection extends nothing', async () => {
+    const a = await client();
+    await a.adapter.hello();
+    const expires = () => sql('SELECT expires FROM web_locks.session WHERE id = $1', [a.session]);
+    const before = await expires();
+    const [{ alive }] = await sql('SELECT alive FROM web_locks.renew($1, 1)', [a.session]);
+    assert.equal(alive, false);
+    assert.deepEqual(await expires(), before);
+  });
+
   test('tokens grow over users of a name, thefts, and a schema that is made anew', async () => {
     const schema = 'anew';
     const tokens = [];
@@ -165,7 +175,11 @@ describe('PostgreSQL', { skip: lacks.postgres, timeout: 120_000 }, () => {
     const op = request(fresh());
     const [{ token }] = await a.adapter.step([op]);
     const lock = { ref: op.ref, name: op.name, token };
-    await assert.rejects(a.adapter.guard(pool, lock), { name: 'TypeError', message: /BEGIN/ });
+    await assert.rejects(a.adapter.guard(pool, lock), { name: 'TypeError', message: /a Pool/ });
+    const one = await pool.connect();
+    const inside = { name: 'TypeError', message: /in a transaction: BEGIN first/ };
+    await assert.rejects(a.adapter.guard(one, lock), inside);
+    one.release();
   });
 
   describe('the clock of the server', () => {
@@ -194,6 +208,20 @@ describe('PostgreSQL', { skip: lacks.postgres, timeout: 120_000 }, () => {
       await jump(schema, '1 hour');
       await b.adapter.renew();
       assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
+    });
+
+    test('a jump ahead costs nobody his lease to who has a longer one', async () => {
+      const schema = 'mixed';
+      const a = await client({ schema });
+      const b = await client({ schema }, 3_600_000);
+      const name = fresh();
+      await a.answers(request(name));
+      await jump(schema, '1 minute');
+      // The lease of `a` has run out, that of `b`, who looks, has not.
+      const longer = `UPDATE ${schema}.session SET renewed = renewed - interval '1 hour'`;
+      await sql(longer);
+      assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['unavailable']);
+      assert.equal((await a.adapter.renew()).alive, true);
     });
 
     test('a jump back makes no lease longer', async () => {
@@ -344,7 +372,7 @@ describe('PostgreSQL', { skip: lacks.postgres, timeout: 120_000 }, () => {
       const { op, own, pid } = await guarded(t, a);
       await assert.rejects(b.adapter.step([request(op.name, { kind: 'steal' })]), (error) => {
         assert.equal(error.code, 'ERR_WEB_LOCKS_BUSY');
-        const start = `The lock "${op.name}" is guarded by a transaction that is open for `;
+        const start = `Lock "${op.name}" is guarded by a transaction that is open for `;
         assert.ok(error.message.startsWith(start), error.message);
         assert.ok(error.message.includes(`of the server process ${pid} ("shop \\"1\\"").`));
         return true;

@@ -42,7 +42,7 @@ const engine = {
   left: rowsLeft,
 };
 
-describe('PostgreSQL, by several processes', { skip: lacks.postgres, timeout: 900_000 }, () => {
+describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
   faults(engine);
 
   test('unlogged locks are lost by a crash, and nothing is granted too early', async () => {

@@ -52,7 +52,7 @@ const left = async (session) => {
 const setUp = (bucket, ...fields) => server.call('HSET', `{wl:${bucket}}:m`, ...fields);
 const sessionsOf = (bucket) => server.call('ZRANGE', `{wl:${bucket}}:s`, '0', '-1');
 
-describe('Redis', { skip: lacks.redis, timeout: 300_000 }, () => {
+describe('Redis', { skip: lacks.redis }, () => {
   // Answers of an open session do not keep a process alive, this does.
   const alive = setInterval(() => {}, 60_000);
 
@@ -100,10 +100,11 @@ describe('Redis', { skip: lacks.redis, timeout: 300_000 }, () => {
           const { clients } = require('./test/cluster/redis-clients.js');
           const { RedisAdapter } = require('./lib/cluster/redis.js');
           const client = clients['${kind}'](${server.port});
+          const opening = setInterval(() => {}, 1000);
           new RedisAdapter('idle', { client }).open({ clientId: 'a' }, 5000).then(() => {
             process.stdout.write('open');
-          });
-          setTimeout(() => {}, 500)`;
+            clearInterval(opening);
+          });`;
         const output = await new Promise((resolve, reject) => {
           execFile(process.execPath, ['-e', program], { timeout: 30_000 }, (error, stdout) =>
             error ? reject(error) : resolve(stdout),
@@ -210,6 +211,20 @@ describe('Redis', { skip: lacks.redis, timeout: 300_000 }, () => {
       assert.equal(tags, 4);
     });
 
+    test('renew tells of the lease that runs out first, in whichever', async () => {
+      const options = { bucket: 'first', shards: 3 };
+      for (let shard = 0; shard < 3; shard++) {
+        const [a, b] = [await client(options, 60_000), await client(options, 60_000)];
+        const prefix = `{wl:first${shard > 0 ? `#${shard}` : ''}}`;
+        const [seconds] = await server.call('TIME');
+        const soon = String((Number(seconds) + 10) * 1_000);
+        await server.call('ZADD', `${prefix}:s`, soon, b.session);
+        const { nextExpiryIn } = await a.adapter.renew();
+        assert.ok(nextExpiryIn <= 10_000, String(nextExpiryIn));
+        await Promise.all([a, b].map(({ adapter, session }) => adapter.close(session)));
+      }
+    });
+
     test('another number of them is refused', async () => {
       await client({ bucket: 'other number', shards: 2 });
       await assert.rejects(client({ bucket: 'other number' }), {
@@ -265,6 +280,17 @@ describe('Redis', { skip: lacks.redis, timeout: 300_000 }, () => {
       await jump(bucket, -HOUR);
       const { nextExpiryIn } = await b.adapter.renew();
       assert.ok(nextExpiryIn <= TTL, String(nextExpiryIn));
+    });
+
+    test('a jump back does not bring back who was buried', async () => {
+      const bucket = 'buried';
+      const [dead, a] = [await client({ bucket }), await client({ bucket })];
+      const name = fresh();
+      await dead.answers(request(name));
+      await expire(dead.session, `{wl:${bucket}}`);
+      assert.deepEqual(await a.answers(request(name)), ['granted']);
+      await jump(bucket, -10_000);
+      await rejectsWith(dead.adapter.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
     });
 
     test('a jump back makes no quarantine longer', async () => {

@@ -56,7 +56,7 @@ const engine = {
 const reasonsOf = (stage) =>
   stage.events.filter(({ type }) => type === 'told').map(({ reason }) => reason);
 
-describe('Redis, by several processes', { skip: lacks.redis, timeout: 900_000 }, () => {
+describe('Redis, by several processes', { skip: lacks.redis }, () => {
   before(() => {
     for (let i = 0; i < 9; i++) spares.push(startRedis());
   });

@@ -89,14 +89,30 @@ process.on('exit', () => {
   for (const folder of folders) fs.rmSync(folder, { recursive: true, force: true });
 });
 
-/** A port that is free now. */
+/**
+ * A port that is free now. Test files run beside one another, so each port has a socket, of an
+ * abstract name, that says that it is taken, also while no server uses it; it ends with the process.
+ */
 async function freePort() {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (;;) {
+    const server = net.createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address();
+    const isOurs = await reserve(port);
+    server.close();
+    await once(server, 'close');
+    if (isOurs) return port;
+  }
+}
+
+/** Whether nobody else has reserved it. Only Linux has such names. */
+async function reserve(port) {
+  if (process.platform !== 'linux') return true;
+  const sign = net.createServer().listen(`\0web-locks tests: port ${port}`);
+  sign.unref();
+  const [error] = await once(sign, 'listening').catch((reason) => [reason]);
+  if (error && error.code !== 'EADDRINUSE') throw error;
+  return !error;
 }
 
 /** Not synchronous: a proxy of this process may be in between. */

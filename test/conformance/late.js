@@ -8,8 +8,11 @@
 
 const { NativeBackend, agent } = require('../../lib/backend/native.js');
 const { NO_TAG } = require('../../lib/backend/contract.js');
+const { entryOf } = require('../../lib/backend/entry.js');
 const { Bucket } = require('../../lib/extensions/bucket.js');
 const { bucketClosedError } = require('../../lib/platform/errors.js');
+const { hostname } = require('../../lib/platform/machine.js');
+const { threadId, threadName } = require('../../lib/platform/thread.js');
 
 /** Stands for a request at the native backend; nothing is told of it any more once it is over. */
 class LateRequest {
@@ -50,14 +53,17 @@ class LateRequest {
   queueFull() {
     this.#say('queueFull');
   }
-  failed(error) {
-    this.#say('failed', error);
+  failed(why) {
+    this.#say('failed', why);
   }
-  answer() {
-    if (!this.isOver) this.owner.answer();
+  announceAnswer() {
+    if (!this.isOver) this.owner.announceAnswer();
   }
-  lose() {
-    if (!this.isOver) this.owner.lose(true);
+  announceLoss() {
+    if (!this.isOver) this.owner.announceLoss(true);
+  }
+  get isHeard() {
+    return this.owner.isHeard;
   }
   finish() {
     this.owner.finish();
@@ -79,7 +85,7 @@ class LateBackend {
 
   request(owner) {
     if (this.#closed) {
-      owner.failed(this.#closed);
+      owner.failed(() => this.#closed);
       return;
     }
     const proxy = new LateRequest(owner, this.#native);
@@ -88,8 +94,8 @@ class LateBackend {
       if (proxy.isOver) return;
       proxy.isAsked = true;
       this.#native.request(proxy);
-      if (proxy.isAnswered) proxy.answer();
-      this.#native.tell();
+      if (proxy.isAnswered) proxy.announceAnswer();
+      this.#native.announce();
     });
   }
 
@@ -112,7 +118,7 @@ class LateBackend {
       setImmediate(() => {
         if (proxy.isAsked) how();
         resolve();
-        this.#native.tell();
+        this.#native.announce();
       });
     });
   }
@@ -121,7 +127,7 @@ class LateBackend {
     return this.#later(() => this.#native.marked(this.#proxies.get(owner)));
   }
 
-  tell() {}
+  announce() {}
 
   undo = () => this.#native.undo(NO_TAG);
 
@@ -133,12 +139,19 @@ class LateBackend {
     return this.#later(() => this.#native.details(name));
   }
 
-  holders(name) {
+  askHolders(name) {
     return this.#later(() => this.#native.holders(name));
   }
 
-  entryOf({ name, mode, label = '' }, isHeld) {
-    return { clientId: agent.clientId, name, mode, label, waited: 0, held: 0, isHeld };
+  entryOf(request, isHeld) {
+    const who = {
+      clientId: agent.clientId,
+      host: hostname(),
+      pid: process.pid,
+      threadId,
+      threadName,
+    };
+    return entryOf(who, request, '', isHeld);
   }
 
   #later(ask) {
@@ -158,8 +171,8 @@ class LateBackend {
     this.#closed = bucketClosedError();
     for (const proxy of this.#proxies.values()) {
       if (proxy.isAsked) continue;
-      proxy.failed(this.#closed);
-      proxy.answer();
+      proxy.failed(() => this.#closed);
+      proxy.announceAnswer();
       proxy.isOver = true;
     }
     await this.#native.close();
@@ -168,4 +181,4 @@ class LateBackend {
 
 const openBucket = (name) => new Bucket(name, new LateBackend(name));
 
-module.exports = { openBucket };
+module.exports = { LateBackend, openBucket };

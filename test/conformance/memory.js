@@ -28,13 +28,16 @@ function serverOf(name) {
   return server;
 }
 
-/** A bucket with a session of its own. */
-function openBucket(name) {
+/** A backend with a session of its own, and as `adapter` what it has to its server. */
+function memoryBackend(name) {
   const network = new Network(world, machine, serverOf(name));
   network.delay = 0;
   const adapter = new MemoryAdapter(network);
   adapter.id = `memory ${name}`;
-  return new Bucket(name, new ClusterBackend(adapter, { ttl: TTL }));
+  return Object.assign(new ClusterBackend(adapter, { ttl: TTL }), { adapter });
 }
 
-module.exports = { openBucket };
+/** A bucket with a session of its own. */
+const openBucket = (name) => new Bucket(name, memoryBackend(name));
+
+module.exports = { memoryBackend, openBucket };

@@ -20,6 +20,7 @@
  * - `loads`: whoever loads the library anew is another agent
  * - `threads`: whoever loads the library in a worker is another agent
  * - `processes`: whoever loads it in another process is another agent
+ * - `orderOfGrants`: a thread hears of its grants in their order
  * - `keptLimit`: a name keeps its limit while only exclusive requests are left
  * - `sessions`: a bucket that is opened anew is another agent
  */
@@ -139,6 +140,7 @@ const scopes = {
     ...CLUSTER,
     lacks: {
       ...CLUSTER_LACKS,
+      orderOfGrants: 'an answer and a hint come by different ways',
       threads: 'each thread has its own pool',
       processes: 'each process has its own pool',
     },
@@ -150,6 +152,7 @@ const scopes = {
     ...CLUSTER,
     lacks: {
       ...CLUSTER_LACKS,
+      orderOfGrants: 'an answer and a hint come by different ways',
       threads: 'each thread has its own client',
       processes: 'each process has its own client',
     },
@@ -162,6 +165,7 @@ const scopes = {
     long: 100_000,
     lacks: {
       ...CLUSTER_LACKS,
+      orderOfGrants: 'an answer and a hint come by different ways',
       keptLimit: 'a limit goes with the last shared request',
       threads: 'the tests do not open buckets there',
       processes: 'the tests do not open buckets there',

@@ -125,6 +125,21 @@ TEST(dropped, "a lock that is released before its grant was told leaves no event
   end(&w);
 }
 
+TEST(dropped_with_room, "the call that drops the event of its lock hands over the others")
+{
+  struct world w;
+  begin(&w);
+  struct outcome a = ask(&w, 0, "a", EX, WLK_WAIT, 101);
+  struct outcome early = ask(&w, 1, "a", EX, WLK_WAIT, 1);
+  struct outcome b = contend(&w, "b", 2);
+  (void)release_lock(a.request);
+  (void)release_lock(b.request);
+  struct outcome released = release_lock(early.request);
+  CHECK(released.count == 1 && is_event(&released, 0, 2, WLK_NEWS_GRANTED));
+  CHECK(take(&w, 1).count == 0);
+  end(&w);
+}
+
 TEST(one_wake_each, "2.6: a termination that grants many requests of an agent wakes it once")
 {
   static const char *const names[] = {"a", "b", "c"};
@@ -162,6 +177,7 @@ int main(void)
   RUN(left_over);
   RUN(no_room);
   RUN(dropped);
+  RUN(dropped_with_room);
   RUN(one_wake_each);
   RUN(stolen_twice);
   return finish_tests();

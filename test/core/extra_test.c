@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static const struct wlk_thread threads[] = {{1, NULL, 0}, {2, NULL, 0}};
@@ -53,6 +54,25 @@ TEST(labels, "a snapshot has labels, ages, threads; a label is counted in and ou
   wlk_snapshot_free(s);
   CHECK(release_lock(held.request).status == WLK_OK);
   for (int i = 0; i < WLK_SHARDS; i++) CHECK(w.manager->parts[i].labels == 0);
+  CHECK(release_lock(waiting.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(age_of_lock, "the age of a lock counts from its grant, not from its request")
+{
+  struct world w;
+  struct wlk_snapshot *s;
+  begin(&w);
+  struct outcome held = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  struct outcome waiting = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  uint64_t asked = wlk_port_now(true), granted = asked;
+  while (granted < asked + 50) granted = wlk_port_now(true);
+  CHECK(release_lock(held.request).status == WLK_OK);
+  CHECK(wlk_snapshot_the_lock_state(w.manager, &s) == WLK_OK);
+  uint64_t looked = wlk_port_now(true);
+  /* The clock of ages is some milliseconds late. */
+  CHECK(s->locks[0].held == 1 && s->locks[0].age <= looked - granted + 20);
+  wlk_snapshot_free(s);
   CHECK(release_lock(waiting.request).status == WLK_OK);
   end(&w);
 }
@@ -159,6 +179,7 @@ TEST(ended_lock, "a lock that ended is forgotten by those that were made inside 
   struct outcome a = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, NULL, NULL);
   struct outcome inner = ask_extra(&w, 0, 'b', WLK_EXCLUSIVE, a.request, &s);
   CHECK(inner.status == WLK_PENDING && release_lock(a.request).status == WLK_OK);
+  CHECK(wlk_list_is_empty(&inner.request->declaration->nesting[0].by_lock));
   /* The record of the ended lock is used for the next one. */
   a = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, NULL, NULL);
   struct outcome other = ask_extra(&w, 1, 'a', WLK_EXCLUSIVE, b.request, &s);
@@ -166,6 +187,41 @@ TEST(ended_lock, "a lock that ended is forgotten by those that were made inside 
   CHECK(broken(&w.process) == NULL);
   stop_actor(&w, 0);
   stop_actor(&w, 1);
+  end(&w);
+}
+
+enum { LOOKS = 300 };
+
+static atomic_int looks;
+
+static void *look_at_everything(void *manager)
+{
+  struct wlk_snapshot *s;
+  for (int i = 0; i < LOOKS; i++) {
+    if (wlk_snapshot_the_lock_state(manager, &s) != WLK_OK) break;
+    wlk_snapshot_free(s);
+    (void)atomic_fetch_add(&looks, 1);
+  }
+  atomic_store(&looks, LOOKS);
+  return NULL;
+}
+
+TEST(
+    declared_while_looked_at,
+    "a request is declared, and withdrawn, while another thread looks at everything")
+{
+  struct world w;
+  pthread_t thread;
+  begin(&w);
+  struct outcome held = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  atomic_store(&looks, 0);
+  CHECK(pthread_create(&thread, NULL, look_at_everything, w.manager) == 0);
+  while (atomic_load(&looks) < LOOKS) {
+    struct outcome pending = ask_extra(&w, 1, 'a', WLK_EXCLUSIVE, NULL, NULL);
+    CHECK(pending.status == WLK_PENDING && abort_request(pending.request).status == WLK_OK);
+  }
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(release_lock(held.request).status == WLK_OK);
   end(&w);
 }
 
@@ -341,8 +397,10 @@ TEST(wait_without_events, "when the time is over, the events of the agent stay, 
   struct outcome other = ask(&w, 0, "b", WLK_EXCLUSIVE, WLK_WAIT, 1);
   (void)ask(&w, 1, "b", WLK_EXCLUSIVE, WLK_WAIT, 5);
   struct blocked it = blocked_for(ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2).request);
+  struct wlk_event room[4];
   CHECK(release_lock(other.request).status == WLK_OK && w.actors[1].wakes == 1);
   it.timeout = 0;
+  it.events = (struct wlk_events){.items = room, .capacity = 4};
   (void)block_for(&it);
   CHECK(it.status == WLK_PENDING && it.events.count == 0);
   struct outcome news = take(&w, 1);
@@ -517,11 +575,13 @@ TEST(end_wakes_once, "events that were left before wake the agent, once, until i
 int main(void)
 {
   RUN(labels);
+  RUN(age_of_lock);
   RUN(holders);
   RUN(thief);
   RUN(cycle);
   RUN(refused_with_events);
   RUN(ended_lock);
+  RUN(declared_while_looked_at);
   RUN(undeclared_outer);
   RUN(undeclared_between);
   RUN(declared_between);

@@ -130,6 +130,23 @@ TEST(steal, "4.1, step 3.4: a steal ends the held locks and goes ahead of the qu
   end(&w);
 }
 
+TEST(steal_shared, "2.5: a shared thief lets in the shared requests behind it, as any shared lock")
+{
+  struct world w;
+  begin(&w);
+  struct outcome robbed = ask(&w, 0, "a", EX, WLK_WAIT, 1);
+  struct outcome one = ask(&w, 1, "a", SH, WLK_WAIT, 2), two = ask(&w, 2, "a", SH, WLK_WAIT, 3);
+  struct outcome thief = ask(&w, 0, "a", SH, WLK_STEAL, 4);
+  CHECK(thief.status == WLK_GRANTED && thief.count == 1 && robbed.status == WLK_GRANTED);
+  struct outcome first = take(&w, 1), second = take(&w, 2);
+  CHECK(first.count == 1 && is_event(&first, 0, 2, WLK_NEWS_GRANTED));
+  CHECK(second.count == 1 && is_event(&second, 0, 3, WLK_NEWS_GRANTED));
+  CHECK(release_lock(thief.request).status == WLK_OK);
+  CHECK(release_lock(one.request).status == WLK_OK);
+  CHECK(release_lock(two.request).status == WLK_OK);
+  end(&w);
+}
+
 TEST(
     stolen_then_released,
     "a stolen lock whose event was not taken ends with its release, which releases nothing")
@@ -382,6 +399,7 @@ int main(void)
   RUN(wakes);
   RUN(early_take);
   RUN(steal);
+  RUN(steal_shared);
   RUN(stolen_then_released);
   RUN(granted_then_stolen);
   RUN(abort_head);

@@ -1,6 +1,8 @@
 /* Marks of names whose locks were released as done. */
 #include "harness.h"
 
+#include <time.h>
+
 #include <pthread.h>
 #include <string.h>
 
@@ -48,6 +50,30 @@ static size_t mark_count(const struct world *w)
   size_t count = 0;
   for (int i = 0; i < WLK_SHARDS; i++) count += w->manager->parts[i].marks.count;
   return count;
+}
+
+/* Nanoseconds, by a clock that is finer than that of marks. */
+static uint64_t fine_time(void)
+{
+  struct timespec now;
+  (void)timespec_get(&now, TIME_UTC);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+TEST(whole, "a mark lasts at least as long as was asked for, whenever in a millisecond it is set")
+{
+  struct world w;
+  begin(&w);
+  for (int i = 0; i < 20; i++) {
+    uint64_t set;
+    do set = fine_time();
+    while (once(&w, 0, "a", 1));
+    /* Whenever it is not marked any more, it is marked anew. */
+    while (once(&w, 0, "a", 1)) continue;
+    CHECK(fine_time() - set >= 1000000);
+    pass();
+  }
+  end(&w);
 }
 
 TEST(marking, "a name is marked by the release, for all agents, and no other name is")
@@ -269,7 +295,7 @@ TEST(threads, "of all threads one marks each name")
 
 int main(void)
 {
-  RUN(marking);
+  RUN(whole), RUN(marking);
   RUN(other_managers);
   RUN(no_mark);
   RUN(grants);

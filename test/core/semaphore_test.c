@@ -245,9 +245,10 @@ TEST(tokens_of_managers, "tokens go on where they were when a bucket is opened a
   end(&w);
 }
 
-TEST(large_tokens, "a token has more than 32 bits, in answers and in events")
+TEST(large_tokens, "a token has more than 32 bits, in answers, in events and in snapshots")
 {
   struct world w;
+  struct wlk_snapshot *s;
   struct wlk_events told;
   begin(&w);
   for (int i = 0; i < WLK_SHARDS; i++) w.process.shards[i].grants = UINT64_C(0xfffffffe);
@@ -257,6 +258,9 @@ TEST(large_tokens, "a token has more than 32 bits, in answers and in events")
   CHECK(release_lock(one.request).status == WLK_OK);
   struct outcome news = take(&w, 1);
   CHECK(token_of(&news, 0) == UINT64_C(0x100000000));
+  CHECK(wlk_snapshot_the_lock_state(w.manager, &s) == WLK_OK);
+  CHECK(s->locks[0].token_low == 0 && s->locks[0].token_high == 1);
+  wlk_snapshot_free(s);
   CHECK(release_lock(two.request).status == WLK_OK);
   end(&w);
 }
@@ -365,6 +369,35 @@ TEST(no_deadlock, "a request for which any of two locks could make room waits fo
   end(&w);
 }
 
+TEST(no_deadlock_of_outer, "a request inside of a lock that leaves it just enough room waits")
+{
+  struct world w;
+  begin(&w);
+  struct outcome outer = take_inside(&w, 0, 1, NULL, NULL);
+  struct outcome other = take_inside(&w, 1, 2, NULL, NULL);
+  struct outcome waiting = take_inside(&w, 0, 2, outer.request, NULL);
+  CHECK(waiting.status == WLK_PENDING);
+  CHECK(release_lock(other.request).status == WLK_OK && waiting.request->state == WLK_STATE_HELD);
+  CHECK(release_lock(waiting.request).status == WLK_OK);
+  CHECK(release_lock(outer.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(
+    exclusive_with_units,
+    "an exclusive request takes no units, and sets no limit, whatever it says")
+{
+  struct world w;
+  struct wlk_extra extra = {.limit = LIMIT, .weight = 2};
+  begin(&w);
+  struct outcome one = ask_with(&w, 0, WLK_EXCLUSIVE, WLK_WAIT, &extra, NULL);
+  struct outcome two = ask_with(&w, 1, WLK_SHARED, WLK_WAIT, NULL, NULL);
+  CHECK(one.status == WLK_GRANTED && one.request->weight == 0 && two.status == WLK_PENDING);
+  CHECK(release_lock(one.request).status == WLK_OK && two.request->state == WLK_STATE_HELD);
+  CHECK(release_lock(two.request).status == WLK_OK);
+  end(&w);
+}
+
 TEST(deadlock_behind_heavy, "a request waits for what a declared heavy one ahead of it waits for")
 {
   struct world w;
@@ -441,6 +474,8 @@ int main(void)
   RUN(deadlock_of_one);
   RUN(deadlock_of_outer);
   RUN(no_deadlock);
+  RUN(no_deadlock_of_outer);
+  RUN(exclusive_with_units);
   RUN(deadlock_behind_heavy);
   RUN(blocked_by_itself);
   return finish_tests();

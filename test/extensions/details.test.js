@@ -13,6 +13,7 @@ const {
   SOON,
 } = require('../helpers/scope.js');
 const { freshName, hold } = require('../helpers/locks.js');
+const { fieldsOf, typesOf } = require('../helpers/declared.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 const [nodeMajor] = process.versions.node.split('.').map(Number);
@@ -69,6 +70,45 @@ describe('locks.query({ details: true })', () => {
     assert.ok(state.pending[0].waited >= 40);
     await held.release();
     await waiting;
+  });
+
+  describe('what is declared', () => {
+    /** Entries of all kinds, each with the type that it is declared as. */
+    async function entries() {
+      const name = freshName();
+      const held = await hold(locks, name, { mode: 'shared', limit: 2, label: 'the holder' });
+      const waiting = locks.request(name, () => {});
+      const state = await detailsOf(name);
+      const leader = await locks.leader(name);
+      const { holders } = await locks.acquire(name, { timeout: 100 }).catch((reason) => reason);
+      await held.release();
+      await waiting;
+      const shared = { mode: 'shared', reentrant: true };
+      const { cycle } = await locks.request(freshName(), shared, ({ name: inner }) =>
+        locks.request(inner, { reentrant: true }, () => {}).catch((reason) => reason),
+      );
+      assert.equal(cycle.length, 2);
+      const all = [...state.held, ...state.pending[0].blockedBy, leader, ...holders, ...cycle];
+      return { all, pending: state.pending[0] };
+    }
+    const fields = (entry) => Object.keys(entry).sort();
+
+    it('is what is told, also by errors and leader()', async () => {
+      const { all, pending } = await entries();
+      for (const entry of all) assert.deepEqual(fields(entry), fieldsOf('LockDetails'));
+      assert.deepEqual(fields(pending), fieldsOf('PendingDetails'));
+      const state = await locks.query({ details: true });
+      assert.deepEqual(fields(state), fieldsOf('DetailedSnapshot'));
+    });
+
+    it('has the types of the values', async () => {
+      const { all, pending } = await entries();
+      for (const entry of [...all, pending]) {
+        for (const [field, type] of Object.entries(typesOf('LockDetails'))) {
+          if (field !== 'mode') assert.equal(typeof entry[field], type, field);
+        }
+      }
+    });
   });
 
   it('without details it is the specification’s snapshot', async () => {
@@ -209,7 +249,7 @@ describe('warnAfter', () => {
     assert.deepEqual([warning.name, warning.code], ['LockWarning', 'WEB_LOCKS_SLOW']);
     assert.match(
       warning.message,
-      /^Waiting for the lock "slow.* for \d+ ms\. It is held by .*the holder/,
+      /^Still waiting for lock "slow.*" after \d+ ms \(held by .*\("the holder"\), for \d+ ms\)\.$/,
     );
     await held.release();
     await request;
@@ -223,7 +263,7 @@ describe('warnAfter', () => {
     const [warning] = await warned;
     assert.match(
       warning.message,
-      /^Holding the lock "slow.*"me".* for \d+ ms\. Waiting for it: .*the next one/,
+      /^Still holding lock "slow.*" \("me"\) after \d+ ms \(.* \("the next one"\) is waiting\)\.$/,
     );
     handle.release();
     await next;

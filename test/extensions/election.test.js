@@ -2,8 +2,9 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { LockStolenError, locks, openBucket } = require('../helpers/scope.js');
+const { LockStolenError, locks, needs, openBucket } = require('../helpers/scope.js');
 const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { run } = require('../helpers/program.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 /** A callback of `elect` that leads until it is told to end. */
@@ -146,6 +147,47 @@ describe('locks.elect', () => {
     assert.equal(await served, 'resigned');
   });
 
+  it(
+    'pauses twice as long after each loss, up to 10 s, and as at first after a long term',
+    needs('entry'),
+    async () => {
+      const before = `
+      const timers = require('node:timers');
+      const { performance } = require('node:perf_hooks');
+      let clock = 1;
+      performance.now = () => clock;
+      Math.random = () => 1;
+      const { setTimeout } = timers;
+      const pauses = [];
+      timers.setTimeout = (then, milliseconds) => {
+        if (milliseconds > 0) pauses.push(milliseconds);
+        return setTimeout(then, 0);
+      };`;
+      const { value } = await run(
+        `
+      const terms = [...Array(13)].map(deferred);
+      let term = 0;
+      const done = locks.elect('x', async ({ signal }) => {
+        const number = term++;
+        terms[number].resolve();
+        if (number < 12) await once(signal, 'abort');
+      });
+      const LONG = 10_001;
+      const led = [0, 0, 0, LONG, 0, 0, 0, 0, 0, 0, 0, 10_000];
+      for (let i = 0; i < led.length; i++) {
+        await terms[i].promise;
+        clock += led[i];
+        await locks.request('x', { steal: true }, () => {});
+      }
+      await done;
+      return pauses;`,
+        { before },
+      );
+      const first = [100, 200, 400];
+      assert.deepEqual(value, [...first, ...first, 800, 1600, 3200, 6400, 10_000, 10_000]);
+    },
+  );
+
   it('closing the bucket ends it', async () => {
     const bucket = openBucket(freshName('bucket'));
     const { elected, lead, resign } = term();
@@ -154,6 +196,23 @@ describe('locks.elect', () => {
     await bucket.close();
     resign();
     await assert.rejects(done, { name: 'InvalidStateError' });
+  });
+
+  it('a leader with a signal of the election hears of a loss by its own', async () => {
+    const name = freshName();
+    const controller = new AbortController();
+    const elected = deferred();
+    const lost = deferred();
+    const done = locks.elect(name, { signal: controller.signal }, ({ signal }) => {
+      signal.addEventListener('abort', () => lost.resolve(signal.reason));
+      elected.resolve();
+      return lost.promise;
+    });
+    await elected.promise;
+    await steal(name);
+    assert.ok((await lost.promise) instanceof LockStolenError);
+    controller.abort();
+    await assert.rejects(done, { name: 'AbortError' });
   });
 
   it('checks its arguments; options that make no sense are refused', async () => {

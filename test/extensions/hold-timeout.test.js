@@ -32,7 +32,7 @@ describe('the holdTimeout option', () => {
     assert.deepEqual([error.name, error.lockName], ['TimeoutError', name]);
     assert.match(
       error.message,
-      /^The lock "report.*" was held too long, for \d+ ms, .* is 20 ms\.$/,
+      /^Lock "report.*" was released after \d+ ms: its 'holdTimeout' is 20 ms\.$/,
     );
     assert.ok(error.held >= 19);
     assert.deepEqual(error.holders, []);
@@ -99,7 +99,7 @@ describe('the holdTimeout option', () => {
     await assert.rejects(
       mutex.runExclusive(() => never, { holdTimeout: 5 }),
       {
-        message: /^A private mutex was held too long/,
+        message: /^A private mutex was released after/,
       },
     );
     assert.equal(mutex.locked, false);
@@ -177,6 +177,84 @@ describe('the holdTimeout option', () => {
       \`, { eval: true });
       await once(worker, 'exit');
     `);
+  });
+
+  it('leaves no timer behind, however the request ends', needs('entry'), async () => {
+    const before = `
+      const timers = require('node:timers');
+      const { clearTimeout, setTimeout } = timers;
+      const alive = new Set();
+      timers.setTimeout = (then, milliseconds) => {
+        const timer = setTimeout(() => {
+          alive.delete(timer);
+          then();
+        }, milliseconds);
+        alive.add(timer);
+        return timer;
+      };
+      timers.clearTimeout = (timer) => {
+        alive.delete(timer);
+        clearTimeout(timer);
+      };`;
+    const { value } = await run(
+      `
+      const options = { holdTimeout: 1e6, timeout: 1e6, warnAfter: 1e6 };
+      const steal = (name) => locks.request(name, { steal: true }, () => {});
+      const ways = {
+        async callback(name, check) {
+          await locks.request(name, options, async () => {
+            await turn();
+            check();
+          });
+        },
+        async handle(name, check) {
+          const handle = await locks.acquire(name, options);
+          await turn();
+          check();
+          handle.release();
+        },
+        async sync(name, check) {
+          const handle = locks.tryAcquireSync(name, { holdTimeout: 1e6 });
+          await turn();
+          check();
+          handle.release();
+        },
+        async several(name, check) {
+          const all = await locks.acquireAll([name, name + ' 2'], options);
+          await turn();
+          check();
+          all.release();
+        },
+        async theft(name, check) {
+          const held = await hold(locks, name, options);
+          await turn();
+          check();
+          await steal(name);
+          await held.released.catch(() => {});
+        },
+        async abort(name, check) {
+          const held = await hold(locks, name);
+          const controller = new AbortController();
+          const { timeout, holdTimeout } = options;
+          const given = { timeout, holdTimeout, signal: controller.signal };
+          const asked = locks.request(name, given, () => {});
+          await turn();
+          check();
+          controller.abort();
+          await asked.catch(() => {});
+          await held.release();
+        },
+      };
+      const left = {};
+      for (const [way, end] of Object.entries(ways)) {
+        await end(way, () => assert.ok(alive.size > 0, 'no timer of ' + way));
+        await turn();
+        left[way] = alive.size;
+      }
+      return left;`,
+      { before },
+    );
+    assert.deepEqual(value, { callback: 0, handle: 0, sync: 0, several: 0, theft: 0, abort: 0 });
   });
 
   it('must be a number of milliseconds above 0', async () => {

@@ -185,7 +185,9 @@ describe('the options of Mutex and RWLock', () => {
       const waiting = call(lock, { warnAfter: 1, timeout: 1e6 });
       assert.match(
         await warned,
-        new RegExp(`^Waiting for the private ${kind.replace('M', 'm')} "cache" \\("cache"\\) for`),
+        new RegExp(
+          `^Still waiting for the private ${kind.replace('M', 'm')} "cache" \\("cache"\\) after`,
+        ),
       );
       release();
       (await waiting)();
@@ -269,9 +271,12 @@ describe('a private lock', () => {
       });
       messages.push(await nested.then(assert.fail, ({ message }) => message));
       assert.equal(messages[0], `${name[0].toUpperCase()}${name.slice(1)} is not available.`);
-      assert.ok(messages[1].includes(` ms for ${name}. It is held by`), messages[1]);
-      assert.ok(messages[2].startsWith(`The request for ${name} closes a cycle: `), messages[2]);
-      assert.ok(messages[2].endsWith(`: ${name}.`), messages[2]);
+      assert.ok(messages[1].includes(` ms waiting for ${name} (held by`), messages[1]);
+      assert.ok(
+        messages[2].startsWith(`The request for ${name} would wait for itself: `),
+        messages[2],
+      );
+      assert.ok(messages[2].includes(` waits for ${name}, held by this thread`), messages[2]);
     }
   });
 

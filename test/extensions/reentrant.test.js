@@ -380,4 +380,17 @@ describe('reentrant: true', () => {
       assert.equal(await other, 'other');
     },
   );
+
+  it('does not serve a request of another bucket', async () => {
+    const name = freshName();
+    const other = openBucket(`other ${name}`);
+    const held = await hold(other.locks, name);
+    await locks.request(name, R, async () => {
+      assert.equal(
+        await other.locks.request(name, { ...R, ifAvailable: true }, (lock) => lock),
+        null,
+      );
+    });
+    await held.release();
+  });
 });

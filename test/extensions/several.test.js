@@ -4,6 +4,7 @@ const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { LockStolenError, LockTimeoutError, locks, turn, needs } = require('../helpers/scope.js');
 const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { run } = require('../helpers/program.js');
 
 describe('locks.requestAll', () => {
   it('calls back with the locks in the order asked for, and releases them', async () => {
@@ -92,6 +93,41 @@ describe('locks.requestAll', () => {
     assert.deepEqual(await stateOf(locks, b), FREE);
   });
 
+  it('the timeout is for all of them together', needs('entry'), async () => {
+    const before = `
+      let clock = 1n;
+      process.hrtime.bigint = () => clock;
+      const pass = (milliseconds) => {
+        clock += BigInt(milliseconds) * 1_000_000n;
+      };
+      const timers = require('node:timers');
+      const { setTimeout } = timers;
+      const set = [];
+      timers.setTimeout = (then, milliseconds) => {
+        set.push({ then, milliseconds });
+        return setTimeout(() => {}, 0);
+      };`;
+    const { value } = await run(
+      `
+      const isWaitedFor = (name) => async () => (await stateOf(locks, name)).pending.length > 0;
+      const [a, b] = [await hold(locks, 'a'), await hold(locks, 'b')];
+      set.length = 0;
+      const all = locks.requestAll(['a', 'b'], { timeout: 1000 }, () => assert.fail('called'));
+      await until(isWaitedFor('a'));
+      pass(600);
+      await a.release();
+      await until(isWaitedFor('b'));
+      await turn();
+      pass(400);
+      set.at(-1).then();
+      const { name, waited } = await all.then(assert.fail, (error) => error);
+      await b.release();
+      return { limits: set.map(({ milliseconds }) => milliseconds), name, waited };`,
+      { before },
+    );
+    assert.deepEqual(value, { limits: [1000, 400], name: 'TimeoutError', waited: 1000 });
+  });
+
   it('a theft rejects at once; the others stay until the callback ends', async () => {
     const [a, b] = [freshName('a'), freshName('b')];
     const { promise, resolve } = deferred();
@@ -132,6 +168,25 @@ describe('locks.requestAll', () => {
       { name: 'NotSupportedError' },
     );
   });
+});
+
+describe('several locks of which one is stolen', () => {
+  it(
+    'in the turn in which the last one is granted: nobody is called',
+    needs('atOnce'),
+    async () => {
+      const [a, b] = [freshName('a'), freshName('b')];
+      const before = await locks.acquire(b);
+      const all = locks.requestAll([a, b], () => assert.fail('called'));
+      // `a` is held then, and `b` waited for.
+      await turn();
+      before.release();
+      const thief = locks.request(a, { steal: true }, () => {});
+      await assert.rejects(all, LockStolenError);
+      await thief;
+      assert.deepEqual(await stateOf(locks, b), FREE);
+    },
+  );
 });
 
 describe('locks.acquireAll', () => {

@@ -117,7 +117,7 @@ describe('locks.acquireSync', needs('sync'), () => {
       () => locks.acquireSync(name, { timeout: 1e9, label: 'later' }),
       (error) =>
         error instanceof DeadlockError &&
-        /: wanted by .*"later"\): .*; wanted before by .*"earlier"\): /.test(error.message) &&
+        /: .*"later"\) waits for .*, requested before by .*"earlier"\)\.$/.test(error.message) &&
         error.cycle.map(({ label }) => label).join() === 'later,earlier',
     );
     held.release();
@@ -139,7 +139,7 @@ describe('locks.acquireSync', needs('sync'), () => {
           cycle.every((entry) => entry.name === name && !('isHeld' in entry)) &&
           [cycle[0].label, cycle[0].mode].join() === 'writer,exclusive' &&
           [cycle[1].label, cycle[1].mode].join() === 'one,shared' &&
-          /: wanted by .*"writer"\): .*; held by .*"one"\): /.test(message),
+          /: .*"writer"\) waits for .*, held by .*"one"\)\.$/.test(message),
       );
       for (const reader of readers) reader.release();
       assert.deepEqual(await stateOf(locks, name), FREE);

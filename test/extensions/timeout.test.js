@@ -2,6 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
+const { threadId } = require('node:worker_threads');
 const { LockTimeoutError, MANY, SOON, locks } = require('../helpers/scope.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
@@ -11,17 +12,32 @@ describe('the timeout option', () => {
     const name = freshName('report');
     const held = await hold(locks, name, { label: 'nightly' });
     const error = await locks
-      .request(name, { timeout: 20 }, () => assert.fail('called'))
+      .request(name, { timeout: 200 }, () => assert.fail('called'))
       .then(assert.fail, (reason) => reason);
     assert.ok(error instanceof LockTimeoutError && error instanceof DOMException);
     assert.equal(error.name, 'TimeoutError');
     assert.equal(error.lockName, name);
-    assert.ok(error.waited >= 19);
+    assert.ok(error.waited >= 199);
     const [{ clientId }] = (await locks.query()).held.filter((lock) => lock.name === name);
     assert.equal(error.holders[0].clientId, clientId);
-    assert.match(error.message, /^Waited \d+ ms for the lock "report/);
-    assert.ok(error.message.includes(clientId) && error.message.includes('nightly'));
+    assert.match(error.message, /^Timed out after \d+ ms waiting for lock "report/);
+    assert.match(error.message, /\(held by this thread \("nightly"\), for \d+ ms\)\.$/);
     await held.release();
+  });
+
+  it('names another agent by its process or thread', async (t) => {
+    const name = freshName();
+    const other = await RemoteAgent.start(t);
+    const there = await other.hold(name, { label: 'job' });
+    const { message } = await locks.acquire(name, { timeout: 200 }).catch((reason) => reason);
+    let agent = `process ${other.pid}`;
+    if (other.pid === process.pid) {
+      agent =
+        other.threadId === threadId ? 'this thread' : `thread ${other.threadId} of this process`;
+    }
+    assert.ok(message.includes(`(held by ${agent} ("job"), for `), message);
+    there.release();
+    await there.settled;
   });
 
   it('takes the request out of the queue', async () => {
@@ -105,7 +121,7 @@ describe('the timeout option', () => {
     const name = freshName();
     const other = await RemoteAgent.start(t);
     const held = await other.hold(name);
-    const error = await locks.acquire(name, { timeout: 5 }).then(assert.fail, (reason) => reason);
+    const error = await locks.acquire(name, { timeout: 200 }).then(assert.fail, (reason) => reason);
     assert.equal(error.holders[0].threadId, other.threadId);
     held.release();
   });

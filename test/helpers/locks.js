@@ -4,6 +4,7 @@
 
 const { randomUUID } = require('node:crypto');
 const { threadId } = require('node:worker_threads');
+if (!process.env.WEB_LOCKS_TEST_UNGUARDED) require('./applying.js');
 
 let names = 0;
 

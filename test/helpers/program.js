@@ -41,6 +41,8 @@ const prelude = (before, body) => `
       writeSync(1, stringify(report));
     });
   }
+  // See applying.js.
+  process.env.WEB_LOCKS_TEST_UNGUARDED = 'yes';
   const { FREE, deferred, freshName, hold, stateOf, turn } = require(${helpers});
   const until = async (condition) => {
     while (!(await condition())) await turn();

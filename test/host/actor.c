@@ -203,6 +203,11 @@ static void play_test(const char *line)
     say("went on");
   } else if (strncmp(line, "member", 6) == 0) {
     say("member %u", bucket->arena.member);
+  } else if (strncmp(line, "minded", 6) == 0) {
+    wlk_mutex_lock(&bucket->mu);
+    bool minded = bucket->minded;
+    wlk_mutex_unlock(&bucket->mu);
+    say("minded %s", minded ? "yes" : "no");
   } else if (strncmp(line, "close-file", 10) == 0) {
     close_files();
     say("closed");

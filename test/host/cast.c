@@ -222,6 +222,15 @@ void has_ended(struct played *actor, int *status)
   if (waitpid(actor->pid, status, 0) != actor->pid) fail(actor, "its end");
 }
 
+void hear_minded(struct played *actor, const char *answer)
+{
+  char minded[8];
+  do {
+    tell(actor, "minded");
+    hear_rest(actor, "minded ", minded, sizeof minded);
+  } while (strcmp(minded, answer) != 0);
+}
+
 bool has_said(struct played *actor, const char *line)
 {
   while (read_more(actor, 0)) {
@@ -279,7 +288,7 @@ const char *bucket_path(const char *file)
   struct dirent *entry;
   path[0] = '\0';
   while (open && (entry = readdir(open))) {
-    if (entry->d_name[0] == '.') continue;
+    if (strlen(entry->d_name) != 24) continue;
     (void)snprintf(path, sizeof path, "%s/%.200s/%s", directory, entry->d_name, file);
   }
   if (open) (void)closedir(open);

@@ -56,6 +56,10 @@ void releases(struct played *actor, int tag);
 /* Whether the actor has said it already, without waiting. */
 bool has_said(struct played *actor, const char *line);
 
+/* Waits until the helper of an actor says that it looks after the files ("yes"), or that it does not:
+ * then it has done all there was. */
+void hear_minded(struct played *actor, const char *answer);
+
 /* Kills, stops and continues a process; kill_it and stop_it wait until it is so. Who is stopped stands
  * outside of the tables: inside, it would keep all others waiting. */
 void kill_it(struct played *actor);

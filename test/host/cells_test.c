@@ -23,7 +23,8 @@ static void stop(void)
     CHECK(wlh_cells_leave(inside(&t, i)) == WLH_CELLS_OK);
   }
   struct wlh_arena *arena = &t.parties[3].arena;
-  CHECK(wlh_cells_bury(arena) == WLH_CELLS_OK);
+  (void)wlh_cells_bury(arena);
+  CHECK(!arena->poisoned);
   CHECK(wlh_cells_free(arena) == arena->ncells - 1);
   table_end(&t);
 }
@@ -409,7 +410,7 @@ TEST(buried, "a death lets in who waited, and its number is free for another")
   CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
   struct made waiting = want(&t, 1, "n");
   kill_party(&t, 0);
-  CHECK(wlh_cells_bury(inside(&t, 1)) == WLH_CELLS_OK);
+  CHECK(wlh_cells_bury(inside(&t, 1)));
   struct mail mail = mail_of(&t, 1);
   CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
   CHECK(!wlh_cells_is_member(&t.parties[1].arena, 0));
@@ -433,7 +434,18 @@ TEST(expelled, "who was taken for dead by mistake is told so when it comes back"
   start();
   CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
   kill_party(&t, 0);
-  CHECK(wlh_cells_bury(inside(&t, 1)) == WLH_CELLS_OK);
+  CHECK(wlh_cells_bury(inside(&t, 1)));
+  CHECK(wlh_cells_begin(&t.parties[0].arena, 1) == WLH_CELLS_LOST);
+  stop();
+}
+
+TEST(number_taken, "who was taken for dead is told so also when another one has its number by then")
+{
+  start();
+  kill_party(&t, 0);
+  CHECK(wlh_cells_bury(inside(&t, 1)));
+  t.segment->members[0].state = 1;
+  t.segment->members[0].id = t.parties[0].arena.id + 1;
   CHECK(wlh_cells_begin(&t.parties[0].arena, 1) == WLH_CELLS_LOST);
   stop();
 }
@@ -444,10 +456,144 @@ TEST(untold_thief, "a victim hears who stole its lock after the thief has died")
   struct made made = want(&t, 1, "n");
   CHECK(steal(&t, 0, "n").status == WLH_CELLS_GRANTED);
   kill_party(&t, 0);
-  CHECK(wlh_cells_bury(inside(&t, 2)) == WLH_CELLS_OK);
+  CHECK(wlh_cells_bury(inside(&t, 2)));
   struct mail mail = mail_of(&t, 1);
   CHECK(is_letter(&mail, &made, WLH_TOLD_STOLEN));
   CHECK(mail.letters[0].thief.id == 100);
+  stop();
+}
+
+TEST(
+    theft_before_grant,
+    "of a theft and what it led to, the theft is told first, after a death, too")
+{
+  for (int death = 0; death < 2; death++) {
+    start();
+    struct made first = want(&t, 0, "n");
+    struct made waiting = want(&t, 1, "n");
+    struct made stolen = steal(&t, 1, "n"); /* later than what waits, granted before it */
+    CHECK(first.status == WLH_CELLS_GRANTED && waiting.status == WLH_CELLS_PENDING);
+    struct made thief = steal(&t, 0, "n");
+    CHECK(drop(&t, &thief) == WLH_CELLS_OK);
+    if (death) {
+      kill_party(&t, 2);
+      CHECK(wlh_cells_bury(inside(&t, 3)));
+    }
+    struct mail mail = mail_of(&t, 1);
+    CHECK(mail.count == 2);
+    CHECK(mail.letters[0].cookie == stolen.cookie && mail.letters[0].news == WLH_TOLD_STOLEN);
+    CHECK(mail.letters[1].cookie == waiting.cookie && mail.letters[1].news == WLH_TOLD_GRANTED);
+    (void)mail_of(&t, 0);
+    stop();
+  }
+}
+
+/* ---- where limits, thefts, queues that are bounded, and deaths meet ---- */
+
+static struct made bounded_by(int party, uint32_t most)
+{
+  return make(&t, party, "n", (struct wlh_ask){.bounded = true, .max_pending = most});
+}
+
+static struct made shared_if_available(int party, uint32_t limit, uint32_t weight)
+{
+  struct wlh_ask ask = {
+      .mode = WLH_SHARED, .option = WLH_IF_AVAILABLE, .limit = limit, .weight = weight};
+  return make(&t, party, "n", ask);
+}
+
+TEST(limit_theft_death, "the death of a thief gives all units of a limit to who waits for them")
+{
+  start();
+  struct made two = shared_of(0, 3, 2), one = shared_of(1, 3, 1);
+  struct made waiting = shared_of(0, 3, 3);
+  CHECK(two.status == WLH_CELLS_GRANTED && one.status == WLH_CELLS_GRANTED);
+  CHECK(waiting.status == WLH_CELLS_PENDING);
+  CHECK(steal(&t, 2, "n").status == WLH_CELLS_GRANTED);
+  CHECK(mail_of(&t, 0).count == 1 && mail_of(&t, 1).count == 1);
+  CHECK(drop(&t, &two) == WLH_CELLS_LOST && drop(&t, &one) == WLH_CELLS_LOST);
+  kill_party(&t, 2);
+  CHECK(wlh_cells_bury(inside(&t, 3)));
+  struct mail mail = mail_of(&t, 0);
+  CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  CHECK(shared_of(1, 2, 1).limit == 3);
+  CHECK(shared_if_available(1, 3, 1).status == WLH_CELLS_NOT_AVAILABLE);
+  CHECK(drop(&t, &waiting) == WLH_CELLS_OK);
+  stop();
+}
+
+TEST(theft_of_the_dead, "a theft of locks of the dead and of the living is told to the living only")
+{
+  start();
+  struct made dead = shared_of(0, 3, 1), living = shared_of(1, 3, 1);
+  CHECK(dead.status == WLH_CELLS_GRANTED);
+  kill_party(&t, 0);
+  CHECK(steal(&t, 2, "n").status == WLH_CELLS_GRANTED);
+  struct mail mail = mail_of(&t, 1);
+  CHECK(is_letter(&mail, &living, WLH_TOLD_STOLEN));
+  CHECK(wlh_cells_bury(inside(&t, 1)));
+  CHECK(if_available(1, "n").status == WLH_CELLS_NOT_AVAILABLE);
+  stop();
+}
+
+TEST(bounded_by_dead, "who waits for a dead holder is granted before a bounded request is counted")
+{
+  start();
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  struct made first = want(&t, 1, "n");
+  CHECK(bounded_by(2, 1).status == WLH_CELLS_QUEUE_FULL);
+  kill_party(&t, 0);
+  CHECK(bounded_by(2, 1).status == WLH_CELLS_PENDING);
+  struct mail mail = mail_of(&t, 1);
+  CHECK(is_letter(&mail, &first, WLH_TOLD_GRANTED));
+  CHECK(bounded_by(3, 1).status == WLH_CELLS_QUEUE_FULL);
+  stop();
+}
+
+TEST(bounded_and_free, "a bounded request that nobody is in the way of is granted, however bounded")
+{
+  start();
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
+  CHECK(want(&t, 0, "n").status == WLH_CELLS_PENDING);
+  kill_party(&t, 0);
+  CHECK(bounded_by(2, 0).status == WLH_CELLS_GRANTED);
+  stop();
+}
+
+TEST(units_of_the_dead, "who is not to wait gets the units of the dead, and no more than those")
+{
+  start();
+  struct made living = shared_of(0, 3, 1);
+  CHECK(living.status == WLH_CELLS_GRANTED);
+  CHECK(shared_of(1, 3, 2).status == WLH_CELLS_GRANTED);
+  CHECK(shared_if_available(2, 3, 1).status == WLH_CELLS_NOT_AVAILABLE);
+  kill_party(&t, 1);
+  CHECK(shared_if_available(2, 3, 3).status == WLH_CELLS_NOT_AVAILABLE);
+  CHECK(shared_if_available(2, 3, 2).status == WLH_CELLS_GRANTED);
+  CHECK(shared_if_available(3, 3, 1).status == WLH_CELLS_NOT_AVAILABLE);
+  stop();
+}
+
+TEST(behind_the_dead, "a dead request in the queue of a limited name keeps nobody out")
+{
+  start();
+  CHECK(shared_of(0, 3, 1).status == WLH_CELLS_GRANTED);
+  CHECK(want(&t, 1, "n").status == WLH_CELLS_PENDING);
+  CHECK(shared_if_available(2, 3, 1).status == WLH_CELLS_NOT_AVAILABLE);
+  kill_party(&t, 1);
+  CHECK(shared_if_available(2, 3, 1).status == WLH_CELLS_GRANTED);
+  stop();
+}
+
+TEST(victims_death, "a victim that dies before it hears of a theft leaves nothing")
+{
+  start();
+  struct made lock = shared_of(0, 2, 1);
+  CHECK(lock.status == WLH_CELLS_GRANTED);
+  CHECK(steal(&t, 1, "n").status == WLH_CELLS_GRANTED);
+  kill_party(&t, 0);
+  CHECK(wlh_cells_bury(inside(&t, 2)));
+  CHECK(t.segment->cells[lock.request].kind == WLH_KIND_FREE);
   stop();
 }
 
@@ -519,6 +665,109 @@ TEST(two_holders, "two exclusive holders of a name are damage")
   table_end(&t);
 }
 
+/* ---- numbers that cannot be ---- */
+
+/* Somebody who sees the segment for the first time. */
+static enum wlh_cells_status see_anew(struct wlh_arena *arena)
+{
+  wlh_cells_attach(arena, t.segment, t.bytes, 9, t.parties[0].arena.alive, &t);
+  return wlh_cells_begin(arena, 5);
+}
+
+TEST(zeros, "a header of zeros is damage, also to who sees it for the first time")
+{
+  struct wlh_arena arena;
+  start();
+  memset(&t.segment->header, 0, sizeof t.segment->header);
+  CHECK(see_anew(&arena) == WLH_CELLS_POISONED);
+  CHECK(t.segment->header.poisoned == 1);
+  CHECK(wlh_cells_end(&arena, UINT32_MAX, 1) == WLH_CELLS_POISONED);
+  CHECK(wlh_cells_begin(&t.parties[0].arena, 6) == WLH_CELLS_POISONED);
+  table_end(&t);
+}
+
+TEST(odd_counts, "a number of cells or members that cannot be is damage, also while it is open")
+{
+  static const uint32_t counts[] = {0, 1, 32, 65, 96, 100, 127, 192, 1u << 21, UINT32_MAX};
+  for (size_t i = 0; i <= sizeof counts / sizeof *counts; i++) {
+    struct wlh_arena arena;
+    start();
+    if (i < sizeof counts / sizeof *counts)
+      t.segment->header.ncells = counts[i];
+    else
+      t.segment->header.nmembers = WLH_MEMBERS + 1;
+    CHECK(wlh_cells_begin(&t.parties[1].arena, 5) == WLH_CELLS_POISONED);
+    t.segment->header.poisoned = 0;
+    CHECK(see_anew(&arena) == WLH_CELLS_POISONED);
+    table_end(&t);
+  }
+}
+
+TEST(
+    counts_back,
+    "a token or a ticket that goes back while it is open is damage, and so is another key")
+{
+  for (int what = 0; what < 3; what++) {
+    start();
+    struct wlh_header *header = &t.segment->header;
+    header->token = 7;
+    CHECK(wlh_cells_begin(&t.parties[1].arena, 5) == WLH_CELLS_OK);
+    if (what == 0) header->token = 6;
+    if (what == 1) header->ticket = 0;
+    if (what == 2) header->hash_key[1] ^= 1;
+    CHECK(wlh_cells_begin(&t.parties[1].arena, 6) == WLH_CELLS_POISONED);
+    table_end(&t);
+  }
+}
+
+TEST(fewer_cells, "cells never become fewer while it is open")
+{
+  start();
+  CHECK(wlh_cells_grow(inside(&t, 0), 128) == WLH_CELLS_OK);
+  t.segment->header.ncells = 64;
+  CHECK(wlh_cells_begin(&t.parties[0].arena, 5) == WLH_CELLS_POISONED);
+  table_end(&t);
+}
+
+TEST(shorter_file, "who has a shorter file than it knew of is told to look")
+{
+  start();
+  t.parties[1].arena.bytes = wlh_segment_bytes(64) - 1;
+  CHECK(wlh_cells_begin(&t.parties[1].arena, 5) == WLH_CELLS_GREW);
+  t.parties[1].arena.bytes = t.bytes;
+  CHECK(wlh_cells_begin(&t.parties[1].arena, 5) == WLH_CELLS_OK);
+  stop();
+}
+
+/* A snapshot with little room. */
+static enum wlh_cells_status snapshot_here(int party, uint32_t *units)
+{
+  static struct wlh_entry entries[4];
+  static struct wlh_client clients[4];
+  static uint16_t text[16];
+  struct wlh_view view = {entries, clients, text, 4, 4, 16, 0, 0, 0};
+  enum wlh_cells_status status = wlh_cells_snapshot(inside(&t, party), &view);
+  *units = view.unit_count;
+  return status;
+}
+
+TEST(long_texts, "a length that no text can have is damage to who reads it, and asks for no memory")
+{
+  for (int which = 0; which < 3; which++) {
+    uint32_t units;
+    table_begin(&t, 1024, 1024);
+    struct made made = want(&t, 0, "n");
+    struct wlh_request_cell *request = &t.segment->cells[made.request].request;
+    CHECK(snapshot_here(1, &units) == WLH_CELLS_OK && units == 5);
+    if (which == 0) request->label_units = WLH_LABEL_MOST + 1;
+    if (which == 1) t.segment->cells[request->resource].resource.units = WLH_NAME_MOST + 1;
+    if (which == 2) t.segment->cells[request->agent].agent.units = WLH_THREAD_NAME_UNITS + 1;
+    CHECK(snapshot_here(1, &units) == WLH_CELLS_POISONED);
+    CHECK(units < 10);
+    table_end(&t);
+  }
+}
+
 /* ---- blocking ---- */
 
 TEST(itself, "a request waits for itself if one of its own thread is in its way")
@@ -581,8 +830,14 @@ int main(void)
   RUN(unset_limit), RUN(bounded);
   RUN(abort_one), RUN(abort_late), RUN(not_held), RUN(terminated), RUN(of_others), RUN(poisoned);
   RUN(rings), RUN(dead_holder), RUN(dead_limit), RUN(dead_queue), RUN(dead_waiter);
-  RUN(asks_once), RUN(buried), RUN(predecessor), RUN(expelled), RUN(untold_thief);
-  RUN(grows), RUN(full_of_dead), RUN(grew), RUN(formats), RUN(two_holders), RUN(itself);
+  RUN(asks_once), RUN(buried), RUN(predecessor), RUN(expelled), RUN(number_taken);
+  RUN(untold_thief);
+  RUN(theft_before_grant);
+  RUN(limit_theft_death), RUN(theft_of_the_dead), RUN(bounded_by_dead), RUN(bounded_and_free);
+  RUN(units_of_the_dead), RUN(behind_the_dead), RUN(victims_death);
+  RUN(grows), RUN(full_of_dead), RUN(grew), RUN(formats), RUN(two_holders);
+  RUN(zeros), RUN(odd_counts), RUN(counts_back), RUN(fewer_cells), RUN(shorter_file),
+      RUN(long_texts), RUN(itself);
   RUN(snapshot), RUN(small_snapshot);
   return finish_tests();
 }

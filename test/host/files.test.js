@@ -4,10 +4,12 @@
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
+const { once } = require('node:events');
 const fs = require('node:fs');
 const path = require('node:path');
 const { describe, it } = require('node:test');
 const { promisify } = require('node:util');
+const { Worker } = require('node:worker_threads');
 const { LockLostError, openBucket } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
 const {
@@ -41,6 +43,18 @@ describe('the directory of the locks of a machine', { skip }, () => {
     const held = await hold(one.locks, 'a');
     assert.equal(await two.locks.request('a', { ifAvailable: true }, (lock) => lock?.name), 'a');
     await held.release();
+  });
+
+  it('is that of the environment of its thread', async (t) => {
+    const directory = path.join(freshDirectory(t), 'of-the-worker');
+    const source = `
+      const { locks } = require(${JSON.stringify(require.resolve('../../lib/host.js'))});
+      locks.request('a', () => {}).then(() => require('node:worker_threads').parentPort.postMessage('held'));`;
+    const env = { ...process.env, WEB_LOCKS_DIRECTORY: directory };
+    const worker = new Worker(source, { eval: true, env });
+    t.after(() => worker.terminate());
+    assert.deepEqual(await once(worker, 'message'), ['held']);
+    assert.ok(fs.existsSync(fileIn(directory)));
   });
 
   it('is refused if it is no path', () => {
@@ -167,6 +181,23 @@ describe('the directory of the locks of a machine', { skip }, () => {
     // Both meet again in a new file.
     const again = await hold(locks, 'a');
     assert.equal(await (await other.request('a', { ifAvailable: true })).granted, null);
+    await again.release();
+  });
+
+  it('has tokens that grow although it is deleted', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const held = await hold(locks, 'a');
+    const { token } = held.lock;
+    const lost = assert.rejects(held.released, LockLostError);
+    // A lock that is held does not keep the process from ending.
+    const alive = setInterval(() => {}, 60_000);
+    t.after(() => clearInterval(alive));
+    fs.rmSync(where.directory, { recursive: true });
+    await lost;
+    const again = await hold(locks, 'a');
+    assert.ok(again.lock.token > token, `${again.lock.token} comes after ${token}`);
+    const [details] = (await locks.query({ details: true })).held;
+    assert.equal(String(details.token), String(again.lock.token));
     await again.release();
   });
 

@@ -295,7 +295,7 @@ static void do_die(int party, bool notice)
   }
   /* Noticed by another, or by who gets the number. */
   int survivor = (party + 1) % PARTIES;
-  if (notice && wlh_cells_bury(inside(&table, survivor)) != WLH_CELLS_OK) abort();
+  if (notice && !wlh_cells_bury(inside(&table, survivor))) abort();
   table.dead[party] = false;
   struct wlh_arena *arena = inside(&table, party);
   if (wlh_cells_join(arena, 100 + (uint64_t)party, 1, "1") != WLH_CELLS_OK) abort();

@@ -1,5 +1,5 @@
 /* Damaged segments: bytes are operations on a few names, among them such that overwrite anything in
- * the segment. Nothing may be read or written outside of it, nothing may go on for ever, and a
+ * the segment: between two operations, or between two reads of one (WLH_LOOKS). Nothing may be read or written outside of it, nothing may go on for ever, and a
  * rebuild either finds the damage or leaves a segment in which every invariant holds: no two
  * holders that exclude each other.
  *
@@ -20,6 +20,13 @@ static bool damaged; /* since the last rebuild */
 static long rebuilt, found;
 
 /* ---- damage ---- */
+
+/* Damage that is to come: after so many looks, where, in which field, and how. */
+static struct {
+  long looks; /* 0: none */
+  bool here;  /* at what is looked at just then, not `where` */
+  uint8_t where, field, how;
+} planned;
 
 /* A number that may lead somewhere. */
 static uint32_t twist(uint8_t how, uint32_t old, uint32_t ncells)
@@ -60,10 +67,32 @@ static void damage(uint8_t where, uint8_t field, uint8_t how)
   }
 }
 
+/* The library has just read this number, or is about to read this cell. */
+void wlh_look(const void *place, size_t size)
+{
+  if (planned.looks == 0 || --planned.looks > 0) return;
+  if (!planned.here)
+    damage(planned.where, planned.field, planned.how);
+  else if (place != &table.segment->cells[0]) /* whose kind never changes */
+    overwrite((uint32_t *)(uintptr_t)place + planned.field % (size / 4), planned.how);
+}
+
+/* Now, if `delay` is 0, or while some later operation is under way. */
+static void damage_at(uint8_t delay, const uint8_t *data)
+{
+  planned.looks = (long)delay * delay;
+  planned.here = data[1] % 2 != 0;
+  planned.where = data[1];
+  planned.field = data[2];
+  planned.how = data[3];
+  if (delay == 0) damage(data[1], data[2], data[3]);
+}
+
 /* ---- operations ---- */
 
 static void must_be_whole(int party)
 {
+  planned.looks = 0;
   const char *sentence = wrong(&table, party);
   if (!sentence) return;
   (void)fprintf(stderr, "after a rebuild: %s\n", sentence);
@@ -73,15 +102,18 @@ static void must_be_whole(int party)
 static void do_rebuild(int party)
 {
   struct wlh_arena *arena = &table.parties[party].arena;
+  bool before = damaged;
+  damaged = false; /* unless it comes while this is under way */
   enum wlh_cells_status status = wlh_cells_begin(arena, 1);
-  if (status != WLH_CELLS_OK && status != WLH_CELLS_LOST) return;
-  rebuilt++;
-  if (wlh_cells_rebuild(arena) != WLH_CELLS_OK) {
-    found++;
+  if (status != WLH_CELLS_OK && status != WLH_CELLS_LOST) {
+    damaged = damaged || before;
     return;
   }
-  damaged = false;
-  must_be_whole(party);
+  rebuilt++;
+  if (wlh_cells_rebuild(arena) != WLH_CELLS_OK)
+    found++;
+  else if (!damaged)
+    must_be_whole(party);
 }
 
 static void do_request(int party, uint8_t argument, uint8_t more)
@@ -108,6 +140,20 @@ static void do_request(int party, uint8_t argument, uint8_t more)
   if (made.status == WLH_CELLS_GRANTED || made.status == WLH_CELLS_PENDING) all[id] = made;
 }
 
+/* What a snapshot says of itself must be in it: whoever reads it believes that. */
+static void must_be_within(const struct wlh_view *view)
+{
+  for (uint32_t i = 0; i < view->entry_count; i++) {
+    const struct wlh_entry *entry = &view->entries[i];
+    if (entry->client >= view->client_count || entry->name > view->unit_count ||
+        entry->name_units > view->unit_count - entry->name || entry->label > view->unit_count ||
+        entry->label_units > view->unit_count - entry->label) {
+      (void)fprintf(stderr, "a snapshot leads out of itself\n");
+      abort();
+    }
+  }
+}
+
 static void do_view(int party)
 {
   static struct wlh_entry entries[8];
@@ -115,7 +161,7 @@ static void do_view(int party)
   static uint16_t units[200];
   struct wlh_view view = {entries, clients, units, 8, 4, 200, 0, 0, 0};
   static const uint16_t name[] = {'a'};
-  (void)wlh_cells_snapshot(inside(&table, party), &view);
+  if (wlh_cells_snapshot(inside(&table, party), &view) == WLH_CELLS_OK) must_be_within(&view);
   (void)wlh_cells_snapshot_of(inside(&table, party), name, 1, true, &view);
   (void)wrong(&table, party);
 }
@@ -157,13 +203,23 @@ static void do_member(int party, uint8_t how)
     (void)wlh_cells_add_agent(arena, i, i, NULL, 0, &table.parties[party].agents[i]);
 }
 
+/* Somebody opens the segment: sees it for the first time. */
+static void do_open(int party)
+{
+  struct wlh_arena *arena = &table.parties[party].arena;
+  wlh_cells_attach(
+      arena, table.segment, table.bytes, (uint32_t)party, table.parties[0].arena.alive, &table);
+  enum wlh_cells_status status = wlh_cells_begin(arena, 1);
+  if (status == WLH_CELLS_OK) do_member(party, 2);
+}
+
 static void operate(const uint8_t *data)
 {
   int party = data[1] % PARTIES;
   switch (data[0] % 16) {
   case 0:
   case 1:
-    damage(data[1], data[2], data[3]);
+    damage_at(data[0] / 16, data);
     break;
   case 2:
     do_rebuild(party);
@@ -172,7 +228,10 @@ static void operate(const uint8_t *data)
     do_view(party);
     break;
   case 4:
-    do_agent(party, data[2] & 1);
+    if (data[2] & 2)
+      do_open(party);
+    else
+      do_agent(party, data[2] & 1);
     break;
   case 5:
     do_member(party, data[2]);
@@ -200,6 +259,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   memset(all, 0, sizeof all);
   damaged = false;
+  planned.looks = 0;
   /* Exactly as long as it has to be, so that a sanitizer sees its end. */
   uint32_t room = size > 0 && data[0] & 1 ? ROOM : WLH_CELLS_LEAST;
   table_begin(&table, WLH_CELLS_LEAST, room);
@@ -225,7 +285,8 @@ int main(int argc, char **argv)
     /* A while without damage, then with little. */
     for (size_t i = 1; i < sizeof data; i += 4)
       if (data[i] % 16 < 2 && (i < 120 || round % 3 > 0)) data[i] = (uint8_t)(12 + i % 4);
-    for (size_t i = 121; i < 121 + 4 * (1 + (size_t)round % 4); i += 4) data[i] = 0;
+    for (size_t i = 121; i < 121 + 4 * (1 + (size_t)round % 4); i += 4)
+      data[i] = (uint8_t)(round % 2 == 0 ? 0 : data[i] & 0xf0);
     (void)LLVMFuzzerTestOneInput(data, (size_t)(140 + round % 260));
   }
   printf("ok - %ld damaged segments; of %ld rebuilds %ld found damage\n", rounds, rebuilt, found);

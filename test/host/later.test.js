@@ -4,7 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { LockLostError, LockStolenError } = require('../../lib/host.js');
+const { LockLostError, LockStolenError, openBucket } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket } = require('../helpers/process.js');
 
@@ -109,6 +109,94 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
     const released = handle.release();
     await bucket.close();
     await Promise.all([released, lost, asked, pending]);
+  });
+
+  it('close() takes a lock away of whose grant its thread had not heard', async (t) => {
+    const { bucket, locks } = freshBucket(t);
+    await bucket.ready;
+    // Of a query this waits for, so it is granted by the helper.
+    const before = assert.rejects(locks.query(), { name: 'InvalidStateError' });
+    const tokens = [];
+    const asked = locks.request('a', (lock) => tokens.push(lock.token));
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+    await Promise.all([assert.rejects(asked, LockLostError), bucket.close(), before]);
+    assert.equal(tokens.length, 1);
+    assert.ok(tokens[0] > 0n);
+  });
+
+  it('a release and a theft that meet are both done', async (t) => {
+    const { locks } = freshBucket(t);
+    for (let i = 0; i < 40; i++) {
+      const isTheftFirst = i % 2 === 0;
+      const handle = await locks.acquire('a');
+      const asked = locks.query();
+      const steal = () => locks.request('a', { steal: true }, (lock) => [lock.held, handle.held]);
+      let stolen = isTheftFirst ? steal() : undefined;
+      const released = handle.release();
+      stolen ??= steal();
+      await released;
+      assert.deepEqual(await stolen, [true, false]);
+      await asked;
+    }
+    assert.deepEqual(await locks.query(), { held: [], pending: [] });
+  });
+
+  it('close() settles all that is put off, and what comes after it is not disturbed', async (t) => {
+    const { locks, where } = freshBucket(t);
+    for (let i = 0; i < 40; i++) {
+      const second = openBucket(where.bucket, { directory: where.directory });
+      const controller = new AbortController();
+      const { signal } = controller;
+      const handle = await second.locks.acquire('a');
+      const held = await hold(second.locks, 'b');
+      const all = [held.released, second.locks.request('a', () => {})];
+      all.push(second.locks.query());
+      all.push(second.locks.request('a', { signal }, () => {}));
+      all.push(second.locks.request('b', { steal: true }, () => new Promise(() => {})));
+      all.push(second.locks.request('c', { timeout: 1 }, () => {}));
+      all.push(second.locks.request('c', { steal: true }, () => {}));
+      const settled = Promise.allSettled([...all, handle.release()]);
+      controller.abort('no');
+      if (i % 3 === 1) await null;
+      if (i % 3 === 2) await new Promise(setImmediate);
+      await second.close();
+      const after = ['b', 'c', 'd'].map((name) => locks.request(name, (lock) => lock.name));
+      await settled;
+      assert.deepEqual(await Promise.all(after), ['b', 'c', 'd']);
+      assert.deepEqual(await locks.query(), { held: [], pending: [] });
+    }
+  });
+
+  it('close() of a bucket that is open twice ends what it asked for, and nothing else', async (t) => {
+    const { locks, where } = freshBucket(t);
+    await locks.query();
+    for (let i = 0; i < 50; i++) {
+      const second = openBucket(where.bucket, { directory: where.directory });
+      const mine = await hold(locks, 'mine');
+      const theirs = await hold(second.locks, 'theirs');
+      const lost = assert.rejects(theirs.released, LockLostError);
+      // The answer may be there before the end, where there is time for it.
+      const isLate = i % 2 === 0;
+      const asked = second.locks.query().then(
+        () => 'answered',
+        ({ name }) => name,
+      );
+      const pending = assert.rejects(
+        second.locks.request('mine', () => {}),
+        { name: 'InvalidStateError' },
+      );
+      if (isLate) await new Promise(setImmediate);
+      const closed = second.close();
+      // They get the numbers of what was ended.
+      const after = ['b', 'c', 'd'].map((name) => locks.request(name, (lock) => lock.name));
+      await Promise.all([closed, lost, pending]);
+      const outcome = await asked;
+      assert.ok(outcome === 'InvalidStateError' || (isLate && outcome === 'answered'), outcome);
+      assert.deepEqual(await Promise.all(after), ['b', 'c', 'd']);
+      assert.equal(mine.lock.held, true);
+      await mine.release();
+      assert.deepEqual(await locks.query(), { held: [], pending: [] });
+    }
   });
 
   it('acquireSync waits for its turn', async (t) => {

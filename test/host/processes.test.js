@@ -152,7 +152,7 @@ describe('locks between processes', { skip }, () => {
     const other = await start(t, where);
     await other.hold('a', { label: 'nightly run' });
     await assert.rejects(
-      locks.request('a', { timeout: 30 }, () => {}),
+      locks.request('a', { timeout: 200 }, () => {}),
       (error) => {
         assert.equal(error.name, 'TimeoutError');
         assert.deepEqual(

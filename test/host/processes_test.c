@@ -163,6 +163,19 @@ TEST(dead_holder, "the lock of a process that was killed is granted to the next 
   end_play();
 }
 
+TEST(dead_after_rest, "who begins to wait while its helper rests is granted what a killed one held")
+{
+  begin_two();
+  is_granted(&a, "ask 1 n x w");
+  hear_minded(&b, "no");
+  is_granted(&b, "ask 2 m x w");
+  hear_minded(&b, "yes"); /* because of that, so it rests again */
+  ask_for(&b, "ask 3 n x w", "3 WLH_PENDING");
+  kill_it(&a);
+  hear(&b, "event 3 granted");
+  end_play();
+}
+
 TEST(dead_waiter, "a process that was killed while it waited is passed over")
 {
   begin_three();
@@ -383,6 +396,7 @@ int main(int argc, char **argv)
   RUN(blocking_itself);
   RUN(query);
   RUN(dead_holder);
+  RUN(dead_after_rest);
   RUN(dead_waiter);
   RUN(dead_next);
   RUN(dead_bystander);

@@ -49,13 +49,17 @@ processes() {
   $make -f processes.mk check CC=gcc BUILD=$build/host-processes
   $make -f processes.mk all CC=clang BUILD=$build/host-processes-asan SANITIZE=address,undefined
   $build/host-processes-asan/threads_test
+  $build/host-processes-asan/turn_test
   $build/host-processes-asan/processes_test
+  $build/host-processes-asan/between_test
   # One of its processes is to die of a SIGBUS as it would without a sanitizer.
   ASAN_OPTIONS=handle_sigbus=0 $build/host-processes-asan/harm_test
   $build/host-processes-asan/torture 10
-  $make -f processes.mk $build/host-processes-tsan/threads_test CC=clang \
-    BUILD=$build/host-processes-tsan SANITIZE=thread
-  $build/host-processes-tsan/threads_test
+  for test in threads_test turn_test; do
+    $make -f processes.mk $build/host-processes-tsan/$test CC=clang \
+      BUILD=$build/host-processes-tsan SANITIZE=thread
+    $build/host-processes-tsan/$test
+  done
 }
 
 of_processes() {

@@ -4,7 +4,12 @@
 #ifndef TABLE_H
 #define TABLE_H
 
-#include "../../src/host/cells.h"
+#include "../../src/host/arena.h"
+#include "../../src/host/members.h"
+#include "../../src/host/rebuild.h"
+#include "../../src/host/requests.h"
+#include "../../src/host/verify.h"
+#include "../../src/host/view.h"
 #include "../core/harness.h"
 
 enum { PARTIES = 4, AGENTS_EACH = 2 };

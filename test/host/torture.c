@@ -12,6 +12,7 @@
 #include "../../src/host/host.h"
 #include "../../src/host/records.h"
 #include "../../src/host/turn.h"
+#include "../../src/host/verify.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -66,7 +66,7 @@ const tools = `
       try {
         (await it)?.release?.();
       } catch (error) {
-        if (!isOverflow(error) && !/enough|Waited|stolen|not available/.test(error.message)) throw error;
+        if (!isOverflow(error) && !/enough|Timed out|stolen|not available/.test(error.message)) throw error;
       }
     }
   };

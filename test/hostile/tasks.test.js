@@ -180,19 +180,22 @@ describe('when others are told', () => {
       const held = await hold(locks, 'x');
       const victim = await locks.acquire('y');
       const order = [];
+      let thief;
       victim.signal.addEventListener('abort', () => order.push('theft'));
       const all = [0, 1, 2].map((i) =>
         locks.request('x', { mode: 'shared' }, () => {
           order.push('callback ' + i);
           if (i === 0) {
-            locks.request('y', { steal: true }, () => {});
+            thief = locks.request('y', { steal: true }, () => order.push('thief'));
             order.push('stolen');
           }
         }),
       );
       await held.release();
       await Promise.all(all);
-      assert.deepEqual(order.slice(0, 3), ['callback 0', 'theft', 'stolen']);
+      await thief;
+      const others = ['callback 1', 'callback 2', 'thief'];
+      assert.deepEqual(order, ['callback 0', 'theft', 'stolen', ...others]);
     `));
 
   it('a shared lock that is stolen before its callback’s turn rejects, and is not called or is told', () =>

@@ -4,7 +4,7 @@ const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { getEventListeners } = require('node:events');
-const { describe, it } = require('node:test');
+const { after, before, describe, it } = require('node:test');
 const { LockError, LockLostError, Mutex, Semaphore } = require('../../lib/index.js');
 const { noMemoryError } = require('../../lib/platform/errors.js');
 const { createLockManager } = require('../../lib/extensions/lock-manager.js');
@@ -18,7 +18,7 @@ class ManualBackend {
   releaseAnswer = () => {};
   unfinished = [];
   undo() {}
-  tell() {}
+  announce() {}
 
   request(request) {
     this.requests.push(request);
@@ -41,7 +41,7 @@ class ManualBackend {
 /** Answers later: says what happened, then has it told. */
 function answer(request, what, ...details) {
   request[what](...details);
-  request.answer();
+  request.announceAnswer();
 }
 
 function setUp() {
@@ -90,7 +90,7 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
     const options = { signal: controller.signal };
     const released = locks.request('a', options, () => assert.fail('called'));
     const error = new Error('connection lost');
-    answer(backend.requests[0], 'failed', error);
+    answer(backend.requests[0], 'failed', () => error);
     await assert.rejects(released, error);
     controller.abort();
     assert.deepEqual(backend.withdrawn, []);
@@ -98,7 +98,7 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
 
   it('out of memory in the backend rejects with an error that says so', async () => {
     const { backend, locks } = setUp();
-    backend.request = (request) => request.failed(noMemoryError('requesting a lock'));
+    backend.request = (request) => request.failed(() => noMemoryError('requesting a lock'));
     await assert.rejects(
       locks.request('a', () => assert.fail('called')),
       { name: 'RangeError', code: 'ERR_WEB_LOCKS_NO_MEMORY', message: /^Out of memory/ },
@@ -125,7 +125,7 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
     const { backend, locks } = setUp();
     backend.releaseAnswer = async (lock) => {
       lock.stolen('thief');
-      lock.lose(true);
+      lock.announceLoss(true);
     };
     const released = locks.request('a', () => 'value');
     answer(backend.requests[0], 'granted');
@@ -156,7 +156,7 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
 describe('a LockManager of a backend that is far away', () => {
   const lose = (request, ...why) => {
     request.lost(...why);
-    request.lose(true);
+    request.announceLoss(true);
   };
 
   it('a lock that is lost rejects with a LockLostError, and its signal is aborted', async () => {
@@ -170,7 +170,7 @@ describe('a LockManager of a backend that is far away', () => {
     answer(request, 'granted', 7, 1);
     const lock = await granted.promise;
     const cause = new Error('reset');
-    lose(request, 'unreachable', cause);
+    lose(request, 'unreachable', () => cause);
     await assert.rejects(released, (error) => {
       assert.ok(error instanceof LockLostError);
       assert.ok(error instanceof LockError);
@@ -180,7 +180,7 @@ describe('a LockManager of a backend that is far away', () => {
         ['AbortError', 'a', 'unreachable', 2n ** 32n + 7n],
       );
       assert.equal(error.cause, cause);
-      assert.match(message, /^The lock "a" was lost: .* \(reset\)\.$/);
+      assert.match(message, /^Lock "a" was lost: .* \(reset\)\.$/);
       assert.equal(lock.signal.reason, error);
       return true;
     });
@@ -255,27 +255,71 @@ describe('a LockManager of a backend that is far away', () => {
     await released;
   });
 
-  it('a time limit rejects when the holders are known, and withdraws at once', async () => {
+  const somebody = [{ clientId: 'somebody', label: '', held: 3 }];
+
+  it('a time limit names the holders that were asked for before it', async () => {
     const { backend, locks } = setUp();
-    const holders = deferred();
-    backend.holders = () => holders.promise;
-    const released = locks.request('a', { timeout: 1 }, () => assert.fail('called'));
-    while (backend.withdrawn.length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
-    holders.resolve([{ clientId: 'somebody', label: '', held: 3 }]);
-    await assert.rejects(released, { name: 'TimeoutError', message: /held by somebody/ });
+    const withdrawn = [];
+    backend.askHolders = async () => {
+      withdrawn.push(backend.withdrawn.length);
+      return somebody;
+    };
+    const released = locks.request('a', { timeout: 20 }, () => assert.fail('called'));
+    await assert.rejects(released, {
+      name: 'TimeoutError',
+      message: /held by client somebody, for 3 ms/,
+    });
+    assert.deepEqual(withdrawn, [0]);
+    assert.deepEqual(backend.withdrawn, backend.requests);
+  });
+
+  it('a time limit does not wait for holders that are not known by then', async () => {
+    const { backend, locks } = setUp();
+    backend.askHolders = () => new Promise(() => {});
+    const released = locks.request('a', { timeout: 5 }, () => assert.fail('called'));
+    await assert.rejects(released, { name: 'TimeoutError', message: /holder unknown/ });
+  });
+
+  it('a time limit does not say that nobody held what was not granted', async () => {
+    const { backend, locks } = setUp();
+    backend.askHolders = async () => [];
+    const released = locks.request('a', { timeout: 5 }, () => assert.fail('called'));
+    await assert.rejects(released, { name: 'TimeoutError', message: /holder unknown/ });
+  });
+
+  it('the time limit 0 does not wait long for holders that are not known', async () => {
+    const { backend, locks } = setUp();
+    backend.askHolders = () => new Promise(() => {});
+    const released = locks.request('a', { timeout: 0 }, () => assert.fail('called'));
+    answer(backend.requests[0], 'unavailable');
+    await assert.rejects(released, { name: 'TimeoutError', message: /holder unknown/ });
+  });
+
+  it('the time limit 0 rejects though there is no answer, on one machine', async () => {
+    const { backend, locks } = setUp();
+    backend.wait = () => {};
+    backend.holders = () => undefined;
+    for (const options of [{ timeout: 0 }, { timeout: 0, maxPending: 0 }]) {
+      const released = locks.request('a', options, () => assert.fail('called'));
+      await assert.rejects(released, { name: 'TimeoutError', message: /holder unknown/ });
+    }
+    assert.deepEqual(backend.withdrawn, backend.requests);
   });
 
   it('the time limit 0 rejects when the holders are known', async () => {
     const { backend, locks } = setUp();
-    backend.holders = async () => [{ clientId: 'somebody', label: '', held: 3 }];
+    backend.askHolders = async () => [{ clientId: 'somebody', label: '', held: 3 }];
     const released = locks.request('a', { timeout: 0 }, () => assert.fail('called'));
     answer(backend.requests[0], 'unavailable');
-    await assert.rejects(released, { name: 'TimeoutError', message: /held by somebody/ });
+    await assert.rejects(released, {
+      name: 'TimeoutError',
+      message: /held by client somebody, for 3 ms/,
+    });
   });
 
   it('what needs an answer at once is a NotSupportedError', async () => {
     const { backend, locks } = setUp();
-    backend.holders = async () => [];
+    backend.askHolders = async () => [];
     const unsupported = { name: 'NotSupportedError' };
     assert.throws(() => locks.acquireSync('a', { timeout: 1 }), unsupported);
     assert.throws(() => locks.tryAcquireSync('a'), unsupported);
@@ -298,6 +342,251 @@ describe('a LockManager of a backend that is far away', () => {
     backend.guard = async (...what) => guarded.push(what);
     await lock.guard('client');
     assert.deepEqual(guarded, [[backend.requests[0], 'client']]);
+  });
+});
+
+/** @returns {string[]} the names of the methods of an object, its own and inherited */
+function methodsOf(object) {
+  const names = new Set();
+  for (let at = object; at !== Object.prototype; at = Object.getPrototypeOf(at)) {
+    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(at))) {
+      if (typeof value === 'function' && name !== 'constructor') names.add(name);
+    }
+  }
+  return [...names];
+}
+
+describe('a release() near the end of the stack', () => {
+  /** A handle, and what the calls of its release() go to. `undo` needs no stack. */
+  async function setUpHeld() {
+    const { backend, locks } = setUp();
+    backend.holds = () => true;
+    const pending = locks.acquire('a', { warnAfter: 1e6 });
+    const [request] = backend.requests;
+    answer(request, 'granted');
+    return { backend, request, observer: request.observer, handle: await pending };
+  }
+
+  it('loses no lock, whichever of its calls finds no stack', async () => {
+    const failed = [];
+    for (const whose of ['request', 'observer', 'backend']) {
+      for (const name of methodsOf((await setUpHeld())[whose])) {
+        if (name === 'undo') continue;
+        const held = await setUpHeld();
+        const { backend, request, handle } = held;
+        const inherited = held[whose][name];
+        held[whose][name] = () => {
+          failed.push(`${whose}.${name}`);
+          throw new RangeError('Maximum call stack size exceeded');
+        };
+        try {
+          handle.release();
+        } catch {}
+        held[whose][name] = inherited;
+        // As with an empty stack: the user tries again, or the event loop does the rest.
+        handle.release();
+        for (const unfinished of backend.unfinished) unfinished.finish();
+        const isEnded = backend.released.includes(request) || backend.withdrawn.includes(request);
+        assert.ok(isEnded && handle.released, `without stack for ${whose}.${name}`);
+      }
+    }
+    for (const call of ['request.handBack', 'observer.noteRelease', 'backend.release']) {
+      assert.ok(failed.includes(call), `${call} was not called`);
+    }
+  });
+
+  it('of a lock that was held too long ends it from the event loop', async () => {
+    const { backend, request } = await setUpHeld();
+    backend.release = () => {
+      throw new RangeError('Maximum call stack size exceeded');
+    };
+    await request.heldTooLong();
+    for (const unfinished of backend.unfinished) unfinished.finish();
+    assert.deepEqual(backend.withdrawn, [request]);
+  });
+});
+
+describe('the loss of one of several near the end of the stack', () => {
+  /** One of several is held and another one waited for; then the first one is lost. */
+  async function setUpLost() {
+    const { backend, locks } = setUp();
+    const done = locks.requestAll(['a', 'b'], () => assert.fail('called'));
+    const settled = Promise.allSettled([done]);
+    answer(backend.requests[0], 'granted');
+    await turn();
+    const [held, waiting] = backend.requests;
+    held.stolen('thief');
+    return { backend, held, waiting, settled };
+  }
+
+  it('ends the others when it is told again, whichever call finds no stack', async () => {
+    const failed = [];
+    for (const whose of ['held', 'waiting', 'backend']) {
+      for (const name of methodsOf((await setUpLost())[whose])) {
+        if (name === 'announceLoss' || name === 'undo') continue;
+        const lost = await setUpLost();
+        const inherited = lost[whose][name];
+        lost[whose][name] = () => {
+          failed.push(`${whose}.${name}`);
+          throw new RangeError('Maximum call stack size exceeded');
+        };
+        try {
+          lost.held.announceLoss(false);
+        } catch {}
+        lost[whose][name] = inherited;
+        // What the event loop does, on an empty stack.
+        lost.held.announceLoss(true);
+        const before = `without stack for ${whose}.${name}`;
+        assert.deepEqual([...new Set(lost.backend.withdrawn)], [lost.waiting], before);
+        const first = await Promise.race([
+          lost.settled,
+          turn()
+            .then(turn)
+            .then(() => 'hangs'),
+        ]);
+        assert.equal(first[0].reason?.clientId, 'thief', before);
+      }
+    }
+    for (const call of ['waiting.leave', 'waiting.disarm', 'waiting.refuse', 'backend.withdraw']) {
+      assert.ok(failed.includes(call), `${call} was not called`);
+    }
+  });
+});
+
+describe('what a lock serves, of a backend that releases later', () => {
+  const options = { reentrant: true };
+
+  // The timer of a `holdTimeout` does not keep the event loop alive.
+  let alive;
+  before(() => {
+    alive = setInterval(() => {}, 60_000);
+  });
+  after(() => clearInterval(alive));
+
+  /** Both reject with this. */
+  const bothReject = ({ inner, outer }, error) =>
+    Promise.all([assert.rejects(inner.promise, error), assert.rejects(outer.promise, error)]);
+
+  /** An outer lock that is held, and an inner one; `end` ends the callback of the inner one. */
+  async function setUpNested(more = {}) {
+    const { backend, locks } = setUp();
+    const end = deferred();
+    const granted = deferred();
+    const releasing = deferred();
+    const released = deferred();
+    const inner = deferred();
+    const held = [];
+    backend.releaseAnswer = () => {
+      held.push(...outerAndInner.map((lock) => lock.held));
+      releasing.resolve();
+      return released.promise;
+    };
+    const outerAndInner = [];
+    const outer = locks.request('a', { ...options, ...more }, async (lock) => {
+      outerAndInner.push(lock);
+      inner.resolve({
+        promise: locks.request('a', options, (lock) => {
+          outerAndInner.push(lock);
+          granted.resolve();
+          return end.promise;
+        }),
+      });
+      return new Promise(() => {});
+    });
+    answer(backend.requests[0], 'granted');
+    await granted.promise;
+    return {
+      backend,
+      outer: { promise: outer },
+      inner: await inner.promise,
+      locks: outerAndInner,
+      heldAtRelease: held,
+      end,
+      releasing: releasing.promise,
+      released,
+    };
+  }
+
+  it('is not held from the moment that the outer one is held too long', async () => {
+    const nested = await setUpNested({ holdTimeout: 1 });
+    await nested.releasing;
+    assert.deepEqual(nested.heldAtRelease, [false, false]);
+    // Its reason is known, too, for whoever asks now.
+    assert.equal(nested.locks[1].signal.reason.name, 'TimeoutError');
+    nested.released.resolve();
+    await bothReject(nested, { name: 'TimeoutError' });
+  });
+
+  it('rejects if its callback ends while the outer one, held too long, is released', async () => {
+    const nested = await setUpNested({ holdTimeout: 1 });
+    await nested.releasing;
+    nested.end.resolve('value');
+    await turn();
+    nested.released.resolve();
+    await bothReject(nested, { name: 'TimeoutError' });
+  });
+
+  it('is stolen if the outer one, held too long, turns out to have been stolen', async () => {
+    const nested = await setUpNested({ holdTimeout: 1 });
+    await nested.releasing;
+    const [request] = nested.backend.requests;
+    request.stolen('thief');
+    nested.released.resolve();
+    request.announceLoss(true);
+    await bothReject(nested, { name: 'AbortError', clientId: 'thief' });
+  });
+
+  for (const [how, note] of [
+    ['stolen', (request) => request.stolen('thief')],
+    ['lost', (request) => request.lost('closed')],
+  ]) {
+    it(`is not held from the moment that the outer one is ${how}`, async () => {
+      const nested = await setUpNested();
+      const [request] = nested.backend.requests;
+      note(request);
+      assert.deepEqual(
+        nested.locks.map(({ held }) => held),
+        [false, false],
+      );
+      request.announceLoss(true);
+      await bothReject(nested, { name: 'AbortError' });
+    });
+  }
+});
+
+describe('a loss', () => {
+  it('of a lock that was released meanwhile is told nobody', async () => {
+    const { backend, locks } = setUp();
+    const { promise, resolve: done } = deferred();
+    backend.releaseAnswer = () => promise;
+    const heard = [];
+    const listen = ({ error }) => heard.push(error);
+    subscribe('locks.request.lost', listen);
+    const released = locks.request('a', () => 'value');
+    answer(backend.requests[0], 'granted');
+    while (backend.released.length === 0) await turn();
+    backend.requests[0].lost('destroyed');
+    backend.requests[0].announceLoss(true);
+    done();
+    assert.equal(await released, 'value');
+    unsubscribe('locks.request.lost', listen);
+    assert.deepEqual(heard, []);
+  });
+
+  it('is told once', async () => {
+    const { backend, locks } = setUp();
+    const heard = [];
+    const listen = ({ error }) => heard.push(error);
+    subscribe('locks.request.lost', listen);
+    const released = locks.request('a', () => new Promise(() => {}));
+    answer(backend.requests[0], 'granted');
+    await turn();
+    backend.requests[0].lost('destroyed');
+    backend.requests[0].announceLoss(false);
+    backend.requests[0].announceLoss(false);
+    await assert.rejects(released);
+    unsubscribe('locks.request.lost', listen);
+    assert.equal(heard.length, 1);
   });
 });
 
@@ -332,7 +621,7 @@ describe('several locks, of a backend that requests them in one step', () => {
     answer(a, 'granted');
     await turn();
     const error = new Error('no');
-    answer(b, 'failed', error);
+    answer(b, 'failed', () => error);
     await assert.rejects(done, error);
     assert.deepEqual([...backend.withdrawn, ...backend.released], [a, c]);
   });
@@ -351,7 +640,49 @@ describe('several locks, of a backend that requests them in one step', () => {
     const { backend, locks } = setUpSeveral();
     const done = locks.requestAll(['a', 'b'], { ifAvailable: true }, (all) => all);
     for (const request of backend.requests) request.unavailable();
-    for (const request of backend.requests) request.answer();
+    for (const request of backend.requests) request.announceAnswer();
     assert.equal(await done, null);
+  });
+});
+
+describe('locks.once, while it is asked whether the name is marked', () => {
+  /** Asks; `happens` comes before the answer, which is no. */
+  async function asked(happens) {
+    const { backend, locks } = setUp();
+    const controller = new AbortController();
+    const answered = deferred();
+    backend.marked = () => answered.promise;
+    const options = { keep: 1000, signal: controller.signal };
+    let isCalled = false;
+    const outcome = locks.once('a', options, () => {
+      isCalled = true;
+    });
+    const [request] = backend.requests;
+    answer(request, 'granted');
+    await turn();
+    happens(request, controller);
+    answered.resolve(false);
+    const error = await outcome.catch((reason) => reason);
+    await turn();
+    assert.equal(isCalled, false);
+    return { backend, error };
+  }
+
+  it('the lock is stolen: the callback is not called', async () => {
+    const { error } = await asked((request) => {
+      request.stolen('thief');
+      request.announceLoss(true);
+    });
+    assert.equal(error.clientId, 'thief');
+  });
+
+  it('it is given up: the callback is not called, and nothing is marked', async () => {
+    const reason = new Error('given up');
+    const { backend, error } = await asked((_, controller) => controller.abort(reason));
+    assert.equal(error, reason);
+    assert.deepEqual(
+      backend.released.map(({ keep }) => keep),
+      [undefined],
+    );
   });
 });

@@ -17,7 +17,7 @@ const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const path = require('node:path');
 const { mock } = require('node:test');
 const fc = require('fast-check');
-const { generator } = require('../stress/actor.js');
+const { generator } = require('../torture/random.js');
 
 const LIB = path.join(__dirname, '..', '..', 'lib');
 const BUILD = path.join(__dirname, '..', '..', 'build');

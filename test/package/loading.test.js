@@ -194,6 +194,46 @@ describe('a binary that cannot be loaded', () => {
     });
   });
 
+  it('of another version: require throws which one it is, and what to do', async (t) => {
+    const { folder, entry: copied } = copyPackage(t);
+    // The name of an export: a binary without it is an older one.
+    const binary = path.join(folder, BINARY);
+    const bytes = readFileSync(binary);
+    const at = bytes.indexOf('AGREEMENT\0', 'latin1');
+    assert.ok(at > 0);
+    bytes.write('DIFFERENT', at, 'latin1');
+    writeFileSync(binary, bytes);
+    await assert.rejects(load(copied), ({ stderr }) => {
+      assert.match(stderr, /ERR_WEB_LOCKS_INCOMPATIBLE/);
+      assert.match(stderr, /another version of web-locks/);
+      assert.ok(stderr.includes(binary), stderr);
+      assert.ok(stderr.includes(path.join(folder, 'lib')), stderr);
+      assert.ok(stderr.includes('npx node-gyp rebuild --directory=node_modules/web-locks/src'));
+      return true;
+    });
+  });
+
+  it('of a later version, named by WEB_LOCKS_BINARY: require throws that it does', async (t) => {
+    const { folder } = copyPackage(t);
+    const later = path.join(folder, 'later.cjs');
+    writeFileSync(
+      later,
+      `const real = require(${JSON.stringify(path.join(root, BINARY))});
+       module.exports = { ...real, AGREEMENT: real.AGREEMENT + 1 };`,
+    );
+    const env = { ...process.env, WEB_LOCKS_BINARY: later };
+    const code = `require(${JSON.stringify(entry)})`;
+    await assert.rejects(
+      promisify(execFile)(process.execPath, ['-e', code], { env }),
+      ({ stderr }) => {
+        assert.match(stderr, /ERR_WEB_LOCKS_INCOMPATIBLE/);
+        assert.ok(stderr.includes(later), stderr);
+        assert.match(stderr, /WEB_LOCKS_BINARY names it/);
+        return true;
+      },
+    );
+  });
+
   it('WEB_LOCKS_BINARY names the one that is loaded, and no other is tried', async (t) => {
     const { folder, entry: copied } = copyPackage(t);
     rmSync(path.join(folder, 'build'), { recursive: true });

@@ -53,6 +53,60 @@ describe('the rooms', () => {
     assert.match(faultsOf(t, files), /^a circle: .*agent → .*store → .*agent$/m);
   });
 
+  /** Modules whose functions all are in one header: what a module stands on is not in its includes. */
+  const shared = {
+    'src/host/cells.h':
+      'int wlh_cells_bury(int);\nint wlh_cells_rebuild(int);\nint wlh_process(int);\n',
+    'src/host/rebuild.c':
+      '#include "cells.h"\nint wlh_cells_rebuild(int a)\n{\n  return wlh_process(a);\n}\n',
+    'src/host/queue.c': '#include "cells.h"\nint wlh_process(int a)\n{\n  return a;\n}\n',
+  };
+
+  it('may call through a shared header what is below them', (t) => {
+    assert.equal(faultsOf(t, shared), '');
+  });
+
+  it('may not call through a shared header what is above them', (t) => {
+    const source = `#include "cells.h"
+static int help(struct wlh_cells_rebuild *a)
+{
+  return a ? 1 : wlh_cells_rebuild(1); /* up */
+}
+int wlh_process(int a)
+{
+  return help(a);
+}
+`;
+    const faults = faultsOf(t, { ...shared, 'src/host/queue.c': source });
+    assert.match(faults, /^src\/host\/queue uses src\/host\/rebuild, which is above it$/m);
+    assert.match(faults, /^a circle: .*(?:queue → .*rebuild|rebuild → .*queue) → /m);
+  });
+
+  it('may call each other in no circle of a storey, not even by inline functions', (t) => {
+    const files = {
+      'src/host/cells.h': 'int wlh_a(int);\nint wlh_b(int);\n',
+      'src/host/view.h': 'static inline int wlh_of(int a)\n{\n  return wlh_a(a);\n}\n',
+      'src/host/view.c': '#include "cells.h"\nint wlh_b(int a)\n{\n  return wlh_of(a);\n}\n',
+      'src/host/members.c': '#include "cells.h"\nint wlh_a(int a)\n{\n  return wlh_b(a);\n}\n',
+    };
+    assert.match(
+      faultsOf(t, files),
+      /^a circle: src\/host\/(?:members → src\/host\/view|view → src\/host\/members) → /m,
+    );
+  });
+
+  it('use nobody by what a comment, a string or a tag says', (t) => {
+    const source = `#include "cells.h"
+/* as wlh_cells_rebuild(a) { */
+int wlh_process(int a)
+{
+  struct wlh_cells_rebuild *b = "wlh_cells_rebuild(\\" {";
+  return a; // wlh_cells_rebuild
+}
+`;
+    assert.equal(faultsOf(t, { ...shared, 'src/host/queue.c': source }), '');
+  });
+
   it('may not use of another house what is not for them', (t) => {
     const files = {
       'src/core/list.h': '#include "../host/segment.h"\n',

@@ -254,6 +254,35 @@ describe('a profile is bounded', () => {
     assert.equal(requests[0].lock, `n${1000 - requests.length}`);
   });
 
+  it('counts those of threads that ended, also of the first ones, which are forgotten', async (t) => {
+    const { requests, trace } = await profileOf(
+      t,
+      `if (isMainThread) {
+         for (let i = 0; i < 7; i++) await once(new Worker(__filename), 'exit');
+       } else {
+         for (let i = 0; i < 1000; i++) await locks.request('n', () => {});
+       }`,
+      { env: { WEB_LOCKS_PROFILE_SIZE: '65536' } },
+    );
+    assert.ok(trace.otherData.threads.length < 8, `${trace.otherData.threads.length}`);
+    assert.equal(trace.otherData.dropped, 7000 - requests.length);
+  });
+
+  it('is not of the locks of Node.js itself, which tell of theirs in the same channels', async (t) => {
+    const { code, stderr, requests } = await profileOf(
+      t,
+      `const { channel } = require('node:diagnostics_channel');
+       channel('locks.request.start').publish({ name: 'theirs', mode: 'exclusive' });
+       await turn();
+       await locks.request('ours', () => {});`,
+    );
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+    assert.deepEqual(
+      requests.map(({ lock }) => lock),
+      ['ours'],
+    );
+  });
+
   it('cuts long names', async (t) => {
     const body = "await locks.request('x'.repeat(1e5), () => {});";
     const { requests } = await profileOf(t, body);

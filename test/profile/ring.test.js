@@ -44,6 +44,23 @@ describe('a ring', () => {
     }
   });
 
+  it('is copied once more if the copy was overwritten meanwhile', () => {
+    const ring = Ring.create(LEAST);
+    for (let i = 0; i < 10; i++) write(ring, i, 'x');
+    let last = 10;
+    ring.words.slice = function (...args) {
+      delete this.slice; // once
+      for (; last < LEAST / 16; last++) write(ring, last, 'long'.repeat(last % 7));
+      return this.slice(...args);
+    };
+    const entries = read(ring);
+    assert.ok(entries.length > 10);
+    entries.forEach(({ number, text }, i) => {
+      assert.equal(number, last - entries.length + i);
+      assert.equal(text, 'long'.repeat(number % 7));
+    });
+  });
+
   it('counts as dropped only what begins a request', () => {
     const ring = Ring.create(LEAST);
     write(ring, 0, '');

@@ -15,6 +15,7 @@ const runtime = globalThis.Bun ? 'bun' : globalThis.Deno ? 'deno' : 'node';
 
 const tests = [];
 const suites = [];
+const atTheBeginning = [];
 const atTheEnd = [];
 
 /** What the tests use of `node:test`. */
@@ -29,6 +30,7 @@ const shim = {
     if (second && first.skip) return;
     tests.push({ title: [...suites, title].join(' > '), run: second ?? first });
   },
+  before: (hook) => atTheBeginning.push(hook),
   after: (hook) => atTheEnd.push(hook),
 };
 
@@ -50,6 +52,7 @@ async function runFile(file, print) {
   prepare();
   require(file);
   let failed = 0;
+  for (const hook of atTheBeginning) await hook();
   for (const { title, run } of tests) {
     if (known[runtime]?.some((part) => title.endsWith(part))) {
       print(`left out: ${title}`);

@@ -128,4 +128,10 @@ describe('2.4 Locks: the waiting promise and the released promise', () => {
     await started.promise;
     assert.equal(await released, name);
   });
+
+  it('a Lock is not constructible', async () => {
+    const Lock = await locks.request(freshName(), (lock) => lock.constructor);
+    assert.throws(() => new Lock(), TypeError);
+    assert.throws(() => new Lock({}, {}), TypeError);
+  });
 });

@@ -4,31 +4,38 @@
  * What is to be told to users, once the state that it is about is complete: losses first, then what
  * has become of the session, then answers. Answers one at a time, with all microtasks in between
  * (4.4: each is a task). Users' code that throws keeps nobody else from being told.
+ *
+ * Who loses a lock from the event loop hears of it in a microtask, in which the error gets the
+ * frames of those who wait. What comes after losses comes after that.
  */
 
 const { nextTick, report } = require('../platform/intrinsics.js');
 
 /** @typedef {import('../backend/contract.js').Requester} Requester */
 
-class Telling {
+class Announcements {
   /** @type {Requester[]} */
   #losses = [];
   /** @type {(() => void)[]} */
   #changes = [];
   /** @type {Requester[]} */
   #answers = [];
-  #isTelling = false;
+  #isAnnouncing = false;
   /** Whether the next answer is told in a tick of its own. */
   #ticking = false;
+  /** Whether there are losses whose microtask has not come. */
+  #isLosing = false;
+  /** Counts the waits for that, of which the last counts. */
+  #waits = 0;
 
   /** @param {Requester} lock */
   loss(lock) {
     this.#losses.push(lock);
   }
 
-  /** @param {() => void} tell */
-  change(tell) {
-    this.#changes.push(tell);
+  /** @param {() => void} announce */
+  change(announce) {
+    this.#changes.push(announce);
   }
 
   /** @param {Requester} request */
@@ -37,32 +44,36 @@ class Telling {
   }
 
   /** @param {boolean} fromEvents not within a call of users' */
-  tell(fromEvents) {
-    if (this.#isTelling) return;
-    this.#isTelling = true;
+  announce(fromEvents) {
+    if (this.#isAnnouncing) return;
+    this.#isAnnouncing = true;
     try {
-      this.#tellNews(fromEvents);
-      if (this.#ticking || this.#answers.length === 0) return;
-      this.#tellOne(this.#answers, fromEvents, (request) => request.answer());
+      this.#announceNews(fromEvents);
+      if (this.#isLosing || this.#ticking || this.#answers.length === 0) return;
+      this.#announceOne(this.#answers, fromEvents, (request) => request.announceAnswer());
       // Who hears of it may have stolen.
-      this.#tellNews(fromEvents);
+      this.#announceNews(fromEvents);
       if (this.#answers.length > 0) this.#tick();
     } catch {
       // No stack for it, in a call of users'.
       this.#tick();
     } finally {
-      this.#isTelling = false;
+      this.#isAnnouncing = false;
     }
   }
 
   /** @param {boolean} fromEvents */
-  #tellNews(fromEvents) {
+  #announceNews(fromEvents) {
     for (;;) {
       // Who hears of a change may close, and lose what is held.
       if (this.#losses.length > 0) {
-        this.#tellOne(this.#losses, fromEvents, (lock) => lock.lose(fromEvents));
+        this.#isLosing ||= fromEvents;
+        this.#announceOne(this.#losses, fromEvents, (lock) => lock.announceLoss(fromEvents));
+      } else if (this.#isLosing) {
+        this.#goOnAfterLosses();
+        return;
       } else if (this.#changes.length > 0) {
-        this.#tellOne(this.#changes, fromEvents, (tell) => tell());
+        this.#announceOne(this.#changes, fromEvents, (announce) => announce());
       } else {
         return;
       }
@@ -74,16 +85,24 @@ class Telling {
    * @template T
    * @param {T[]} things of which the first is told, and taken off
    * @param {boolean} fromEvents
-   * @param {(thing: T) => void} tell harmless to call again
+   * @param {(thing: T) => void} announce harmless to call again
    */
-  #tellOne(things, fromEvents, tell) {
+  #announceOne(things, fromEvents, announce) {
     try {
-      tell(things[0]);
+      announce(things[0]);
     } catch (error) {
       if (!fromEvents && error instanceof RangeError) throw error;
       report(error);
     }
     things.shift();
+  }
+
+  async #goOnAfterLosses() {
+    const wait = ++this.#waits;
+    await undefined;
+    if (wait !== this.#waits) return;
+    this.#isLosing = false;
+    this.announce(true);
   }
 
   /** Microtasks that run now come before a tick. */
@@ -93,9 +112,9 @@ class Telling {
     await undefined;
     nextTick(() => {
       this.#ticking = false;
-      this.tell(true);
+      this.announce(true);
     });
   }
 }
 
-module.exports = { Telling };
+module.exports = { Announcements };

@@ -1,0 +1,108 @@
+'use strict';
+
+/**
+ * Runs programs that may hang, or leave others behind, because of a defect.
+ */
+
+const { execFileSync, spawn } = require('node:child_process');
+
+/** How much of the output is kept. */
+const KEPT = 20_000;
+
+/**
+ * @typedef {object} End
+ * @property {'passed' | 'failed' | 'hung'} how
+ * @property {string} output the end of it
+ * @property {string} said the line that said that it failed; '' for none
+ */
+
+/**
+ * Runs a program until it ends, or says that it has failed, or the time is over; then all that it
+ * has started is ended.
+ * @param {string} command
+ * @param {string[]} args
+ * @param {object} options
+ * @param {string} options.cwd
+ * @param {NodeJS.ProcessEnv} options.env
+ * @param {number} options.limit milliseconds
+ * @param {RegExp} [options.failure] a line of its output that says that it has failed
+ * @returns {Promise<End>}
+ */
+function runProgram(command, args, { cwd, env, limit, failure }) {
+  return new Promise((resolve) => {
+    const stdio = /** @type {const} */ (['ignore', 'pipe', 'pipe']);
+    const child = spawn(command, args, { cwd, env, stdio, detached: true });
+    let output = '';
+    let rest = '';
+    let isOver = false;
+    /** @param {End['how']} how @param {string} said */
+    const end = (how, said) => {
+      if (isOver) return;
+      isOver = true;
+      clearTimeout(timer);
+      endAll(child.pid);
+      running.delete(child);
+      resolve({ how, output, said });
+    };
+    const timer = setTimeout(() => end('hung', ''), limit);
+    /** @param {Buffer} chunk */
+    const read = (chunk) => {
+      output = (output + chunk).slice(-KEPT);
+      const lines = (rest + chunk).split('\n');
+      rest = lines.pop() ?? '';
+      const said = failure && lines.find((line) => failure.test(line));
+      if (said) end('failed', said.trim());
+    };
+    child.stdout.on('data', read);
+    child.stderr.on('data', read);
+    child.on('error', (error) => end('failed', String(error)));
+    // Not at its end, for what is left in the pipes; but those who keep them open may live on.
+    child.on('exit', (code, signal) => {
+      const how = code === 0 ? 'passed' : 'failed';
+      const last = output.trim().split('\n').at(-1);
+      const said = code === 0 ? '' : `ended with ${signal ?? code}: ${last}`;
+      setTimeout(() => end(how, said), 1000).unref();
+      child.on('close', () => end(how, said));
+    });
+    running.add(child);
+  });
+}
+
+/** @type {Set<import('node:child_process').ChildProcess>} */
+const running = new Set();
+
+/** Ends what is running, with all that it has started. */
+function endRunning() {
+  for (const { pid } of running) endAll(pid);
+}
+
+/**
+ * Ends a process that leads a group, those of the group, and all below it, which may have groups of
+ * their own.
+ * @param {number | undefined} pid
+ */
+function endAll(pid) {
+  if (pid === undefined) return;
+  for (const one of [...below(pid), -pid, pid]) {
+    try {
+      process.kill(one, 'SIGKILL');
+    } catch {
+      // It has ended.
+    }
+  }
+}
+
+/** @param {number} pid @returns {number[]} those that it has started, and those that they have */
+function below(pid) {
+  const rows = String(execFileSync('ps', ['-A', '-o', 'pid=,ppid=']))
+    .trim()
+    .split('\n')
+    .map((row) => row.trim().split(/\s+/).map(Number));
+  const found = [pid];
+  for (const parent of found) {
+    for (const [child, of] of rows) if (of === parent) found.push(child);
+  }
+  return found.slice(1);
+}
+
+module.exports = { endRunning, runProgram };

@@ -1,0 +1,77 @@
+/* What calls about one request have in common, in both scopes: the process's (requests.cc) and the
+ * host's (host_requests.cc). The request is the one whose tag is in the exchange. */
+#ifndef WEB_LOCKS_REQUESTS_H
+#define WEB_LOCKS_REQUESTS_H
+
+#include "calls.h"
+#include "values.h"
+
+/* What a new request wants: its name is an argument of the call, the rest is in the exchange. */
+struct Wanted {
+  uint32_t tag;
+  wlk_mode mode;
+  wlk_option option;
+  CodeUnits name;
+
+  /* Reads it, and makes room for the request. False when out of memory, or if the tag is taken. */
+  bool Read(Environment *environment, napi_value name_value)
+  {
+    const Exchange *exchange = environment->exchange;
+    tag = exchange->tag;
+    mode = static_cast<wlk_mode>(exchange->mode);
+    option = static_cast<wlk_option>(exchange->option);
+    return name.Read(environment->env, name_value) == WLK_OK &&
+           environment_reserve(environment, tag);
+  }
+};
+
+/* What a call made of its request, for the slot that has it. */
+enum Fate : uint8_t {
+  STAYS,   /* as it was */
+  GRANTED, /* JavaScript does not wait to be told any more */
+  AWAITED, /* JavaScript waits to be told */
+  ENDED
+};
+
+inline void set_fate(Environment *environment, uint32_t tag, Fate fate)
+{
+  if (fate == ENDED)
+    environment_forget(environment, tag);
+  else if (fate != STAYS)
+    environment_set_pending(environment, tag, fate == AWAITED);
+}
+
+/* A request, and how to find it, of each scope. */
+struct OfProcess {
+  using Request = wlk_request;
+  static const SlotKind kSlot = SLOT_CORE;
+  static const int32_t kNotHeld = WLK_NOT_HELD;
+  static constexpr auto Find = environment_find;
+};
+struct OfHost {
+  using Request = HostRequest;
+  static const SlotKind kSlot = SLOT_HOST;
+  static const int32_t kNotHeld = WLH_NOT_HELD;
+  static constexpr auto Find = environment_find_host;
+};
+
+/* Does `act` with the request, which gives its status and says in a Fate what became of it; then
+ * hands its events over. Returns the status; kNotHeld if there is no such request. */
+template <typename Scope, typename Act> int32_t on_request(Environment *environment, Act act)
+{
+  uint32_t tag = environment->exchange->tag;
+  typename Scope::Request *request = Scope::Find(environment, tag);
+  if (!request) return Scope::kNotHeld;
+  Fate fate = STAYS;
+  int32_t status = act(request, environment_events(environment), &fate);
+  set_fate(environment, tag, fate);
+  environment_publish(environment, Scope::kSlot);
+  return status;
+}
+
+/* Reads the label and the counts of a request; `label` owns what `extra` points to. */
+wlk_status read_extra(
+    napi_env env, const Environment *environment, napi_value value, CodeUnits *label,
+    wlk_extra *extra);
+
+#endif

@@ -1,0 +1,257 @@
+/* See agents.h; and the part of host.h that is about agents. */
+#include "agents.h"
+
+#include "errand.h"
+#include "later.h"
+#include "news.h"
+#include "turn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- statuses ---- */
+
+const char *wlh_status_message(enum wlh_status status)
+{
+  static const char *const messages[] = {
+#define MESSAGE(name, message) message,
+      WLH_STATUS_LIST(MESSAGE)
+#undef MESSAGE
+  };
+  return (size_t)status < sizeof messages / sizeof *messages ? messages[status] : "";
+}
+
+bool wlh_ends(uint32_t news)
+{
+  return (news & (WLK_NEWS_STOLEN | WLH_NEWS_NOT_AVAILABLE | WLH_NEWS_OTHER_LIMIT |
+                  WLH_NEWS_QUEUE_FULL | WLH_NEWS_FAILED | WLH_NEWS_LOST | WLH_NEWS_RELEASED)) != 0;
+}
+
+enum wlh_status wlh_status_of(enum wlh_cells_status status)
+{
+  switch (status) {
+  case WLH_CELLS_OK:
+    return WLH_OK;
+  case WLH_CELLS_GRANTED:
+    return WLH_GRANTED;
+  case WLH_CELLS_PENDING:
+    return WLH_PENDING;
+  case WLH_CELLS_NOT_AVAILABLE:
+    return WLH_NOT_AVAILABLE;
+  case WLH_CELLS_STOLEN:
+    return WLH_STOLEN;
+  case WLH_CELLS_NOT_HELD:
+    return WLH_NOT_HELD;
+  case WLH_CELLS_OTHER_LIMIT:
+    return WLH_OTHER_LIMIT;
+  case WLH_CELLS_QUEUE_FULL:
+    return WLH_QUEUE_FULL;
+  default:
+    return WLH_FULL;
+  }
+}
+
+/* ---- items ---- */
+
+void wlh_init_item(struct wlh_item *item, struct wlh_agent *agent, uint32_t tag)
+{
+  memset(item, 0, sizeof *item);
+  item->agent = agent;
+  item->event.tag = tag;
+  wlk_list_init(&item->by_put_off);
+  wlk_list_init(&item->by_event);
+}
+
+void wlh_put_away(struct wlh_agent *agent, struct wlh_request *request)
+{
+  free(request->text);
+  request->text = NULL;
+  if (agent->spare)
+    free(request);
+  else
+    agent->spare = request;
+}
+
+bool wlh_end_here(struct wlh_bucket *bucket, struct wlh_request *request)
+{
+  wlk_list_remove(&request->item.by_event);
+  request->item.event.news = 0;
+  request->item.gone = true;
+  if (request->item.doing) return false;
+  wlh_take_off(bucket, &request->item);
+  request->item.op = WLH_OP_NONE;
+  wlk_list_remove(&request->by_agent);
+  return true;
+}
+
+/* ---- what ended by itself ---- */
+
+/* What an event says that ends a request, as a status. With qmu. */
+static enum wlh_status status_of_event(const struct wlk_event *event, struct wlk_events *events)
+{
+  events->thief_thread = event->thief_thread;
+  events->thief_number = event->thief_number;
+  events->limit = event->token_low;
+  if (event->news & WLK_NEWS_STOLEN) return WLH_STOLEN;
+  if (event->news & WLH_NEWS_LOST) return WLH_LOST;
+  if (event->news & WLH_NEWS_NOT_AVAILABLE) return WLH_NOT_AVAILABLE;
+  if (event->news & WLH_NEWS_OTHER_LIMIT) return WLH_OTHER_LIMIT;
+  if (event->news & WLH_NEWS_QUEUE_FULL) return WLH_QUEUE_FULL;
+  if (event->news & WLH_NEWS_FAILED) return (enum wlh_status)event->token_low;
+  return WLH_OK;
+}
+
+struct wlh_sight wlh_see(
+    struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
+    struct wlk_events *events)
+{
+  struct wlh_sight sight = {wlh_ends(request->item.event.news), false, request->state};
+  if (sight.ended) {
+    *status = status_of_event(&request->item.event, events);
+    sight.ours = wlh_end_here(bucket, request);
+  }
+  return sight;
+}
+
+void wlh_drop_news(struct wlh_request *request)
+{
+  wlk_list_remove(&request->item.by_event);
+  request->item.event.news = 0;
+}
+
+/* ---- agents ---- */
+
+enum wlh_status wlh_agent_create(
+    struct wlh_bucket *bucket, const struct wlk_thread *thread, wlk_wake_function *wake, void *data,
+    struct wlh_agent **agent)
+{
+  if (wlh_is_forked(bucket)) return WLH_LOST;
+  struct wlh_agent *made = calloc(1, sizeof *made);
+  if (!made) return WLH_NO_MEMORY;
+  if (!wlk_condition_init(&made->unblocked)) {
+    free(made);
+    return WLH_NO_MEMORY;
+  }
+  wlh_init_item(&made->item, made, 0);
+  made->bucket = bucket;
+  made->wake = wake;
+  made->wake_data = data;
+  made->thread_id = thread->id;
+  uint32_t length = thread->name_length;
+  if (length > WLK_THREAD_NAME_MOST) length = WLK_THREAD_NAME_MOST;
+  made->thread_name_length = length;
+  if (length > 0) memcpy(made->thread_name, thread->name, length * sizeof *thread->name);
+  wlk_list_init(&made->by_wake);
+  wlk_list_init(&made->requests);
+  wlk_list_init(&made->errands);
+  wlk_list_init(&made->events);
+  wlk_mutex_lock(&bucket->qmu);
+  made->number = ++bucket->numbers;
+  wlk_list_append(&bucket->agents, &made->by_bucket);
+  wlk_mutex_unlock(&bucket->qmu);
+  (void)snprintf(
+      made->client_id, sizeof made->client_id, "%08x-%u", (unsigned)bucket->id, made->number);
+  *agent = made;
+  return WLH_OK;
+}
+
+const char *wlh_agent_client_id(const struct wlh_agent *agent)
+{
+  return agent->client_id;
+}
+
+/* Takes the oldest event. With qmu. */
+static void take_event(struct wlh_agent *agent, struct wlk_event *event)
+    WLK_REQUIRES(agent->bucket->qmu)
+{
+  struct wlh_item *item = WLK_ITEM(agent->events.next, struct wlh_item, by_event);
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed was taken out of the list */
+  *event = item->event;
+  wlk_list_remove(&item->by_event);
+  item->event.news = 0;
+  if (event->news & WLH_NEWS_SNAPSHOT) return; /* wlh_take_snapshot ends it */
+  if (event->news & WLH_NEWS_READY) {
+    wlh_errand_free(wlh_errand_of(item));
+    return;
+  }
+  if (!wlh_ends(event->news)) return;
+  struct wlh_request *request = wlh_request_of(item);
+  if (wlh_end_here(agent->bucket, request)) wlh_put_away(agent, request);
+}
+
+void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
+{
+  for (events->count = 0; events->count < events->capacity && !wlk_list_is_empty(&agent->events);) {
+    take_event(agent, &events->items[events->count++]);
+  }
+}
+
+/* With qmu and mu, in which the turn was: nobody has looked at the record since. */
+static void note_change(struct wlh_agent *agent, const struct wlh_change *change)
+    WLK_REQUIRES(agent->bucket->qmu)
+{
+  if (change->linked) {
+    change->linked->state = change->state;
+    wlk_list_append(&agent->requests, &change->linked->by_agent);
+  }
+  if (change->ended) (void)wlh_end_here(agent->bucket, change->ended); /* nobody is at it */
+}
+
+void wlh_end_turn(
+    struct wlh_agent *agent, const struct wlh_change *change, struct wlk_events *events)
+{
+  struct wlh_bucket *bucket = agent->bucket;
+  wlh_turn_leave(bucket);
+  wlk_mutex_lock(&agent->bucket->qmu);
+  note_change(agent, change);
+  if (events)
+    wlh_take_events(agent, events);
+  else
+    wlh_wake_later(agent->bucket, agent);
+  bool wakes = !wlk_list_is_empty(&bucket->to_wake);
+  wlk_mutex_unlock(&agent->bucket->qmu);
+  if (change->ended) wlh_put_away(agent, change->ended);
+  wlh_turn_unlock(bucket, wakes);
+}
+
+void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_events *events)
+{
+  struct wlh_bucket *bucket = agent->bucket;
+  events->count = 0;
+  if (wlh_is_forked(bucket)) return;
+  wlk_mutex_lock(&agent->bucket->qmu);
+  if (woken) agent->woken = false;
+  wlh_take_events(agent, events);
+  wlk_mutex_unlock(&agent->bucket->qmu);
+}
+
+/* Puts the termination off. From here on nobody calls the wake function. */
+static void silence(struct wlh_bucket *bucket, struct wlh_agent *agent)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  agent->terminating = true;
+  agent->woken = true;
+  wlk_list_remove(&agent->by_wake);
+  while (agent->pins > 0) wlk_condition_wait(&agent->unblocked, &bucket->qmu);
+  WLK_LIST_DRAIN (link, &agent->events) wlk_list_remove(link);
+  wlh_put_off(bucket, &agent->item, WLH_OP_TERMINATE);
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+void wlh_agent_terminate(struct wlh_agent *agent)
+{
+  struct wlh_bucket *bucket = agent->bucket;
+  if (wlh_is_forked(bucket)) return;
+  silence(bucket, agent);
+  /* To enter is to do what was put off. Where nothing is open and the helper does not run, there is
+   * nothing but what we have in memory. */
+  if (wlh_turn_try(bucket, NULL)) {
+    wlh_turn_end(bucket);
+    return;
+  }
+  wlk_mutex_lock(&bucket->qmu);
+  bool running = bucket->running;
+  wlk_mutex_unlock(&bucket->qmu);
+  if (running) wlh_alarm(bucket);
+}

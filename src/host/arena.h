@@ -1,0 +1,43 @@
+/* The segment as a whole: how it is made, seen and enlarged. */
+#ifndef WLH_ARENA_H
+#define WLH_ARENA_H
+
+#include "cells.h"
+
+/* Makes a segment out of zeros or garbage: all but the magic and `retired`, which are the caller's.
+ * Generations and, if the segment had been of this boot, the token go on from what they were.
+ *   segment  wlh_segment_bytes(ncells) bytes
+ *   ncells   a power of two, WLH_CELLS_LEAST to WLH_CELLS_MOST
+ *   boot     hash of the boot id
+ *   hash_key random */
+void wlh_cells_format(
+    struct wlh_segment *segment, uint32_t ncells, uint64_t boot, const uint64_t hash_key[2]);
+
+/* Sets an arena up: `alive` answers for members, `bytes` is how many the file has. Looks at nothing
+ * yet: until a turn begins it takes the segment for one of WLH_CELLS_LEAST cells. */
+void wlh_cells_attach(
+    struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes, uint32_t member,
+    bool (*alive)(void *data, uint32_t member), void *data);
+
+/* Begins a turn: takes over what others may have changed. In each turn it looks whether the numbers
+ * of cells and members can be: all that is masked or bounded by them relies on this; and whether
+ * counts have gone back, or the key of the names is another one.
+ *   now      milliseconds of the clock that all processes have in common
+ *   returns  WLH_CELLS_OK
+ *            WLH_CELLS_GREW  the segment has more cells than `bytes`: the caller asks for the size
+ *            of the file, sets `bytes` and calls again; if it is so again, the file was truncated
+ *            WLH_CELLS_LOST  we joined, and others have taken us for dead since
+ *            WLH_CELLS_POISONED */
+enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now);
+
+/* Doubles the number of cells, until there are `ncells`; the file and `bytes` must have room for
+ * them. Does nothing if there are as many already.
+ *   returns  WLH_CELLS_OK, WLH_CELLS_POISONED
+ *   cost     as wlh_cells_rebuild */
+enum wlh_cells_status wlh_cells_grow(struct wlh_arena *arena, uint32_t ncells);
+
+/* Cells that are free. Requests need one, a name that is new one, text one for each WLH_TEXT_UNITS
+ * code units (of a name, behind the first WLH_NAME_INLINE). */
+uint32_t wlh_cells_free(const struct wlh_arena *arena);
+
+#endif

@@ -1,0 +1,228 @@
+/* What agents ask for: the part of host.h that makes requests and errands. */
+#include "agents.h"
+#include "helper.h"
+#include "later.h"
+#include "turn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- errands ---- */
+
+/* Has the helper do something; if there is none, takes it back. */
+static bool put_off(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  wlh_put_off(bucket, item, op);
+  wlk_mutex_unlock(&bucket->qmu);
+  if (wlh_helper_start(bucket)) return true;
+  wlk_mutex_lock(&bucket->qmu);
+  wlh_take_off(bucket, item);
+  item->op = WLH_OP_NONE;
+  wlk_mutex_unlock(&bucket->qmu);
+  return false;
+}
+
+static enum wlh_status put_off_errand(
+    struct wlh_agent *agent, struct wlh_errand *errand, uint32_t tag, enum wlh_op op)
+{
+  struct wlh_bucket *bucket = agent->bucket;
+  wlh_init_item(&errand->item, agent, tag);
+  wlk_mutex_lock(&bucket->qmu);
+  wlk_list_append(&agent->errands, &errand->by_agent);
+  wlk_mutex_unlock(&bucket->qmu);
+  if (put_off(bucket, &errand->item, op)) return WLH_PENDING;
+  wlk_mutex_lock(&bucket->qmu);
+  wlh_errand_free(errand);
+  wlk_mutex_unlock(&bucket->qmu);
+  return WLH_NO_MEMORY;
+}
+
+enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag)
+{
+  struct wlh_bucket *bucket = agent->bucket;
+  if (wlh_is_forked(bucket)) return WLH_LOST;
+  if (wlh_turn_try(bucket, NULL)) {
+    wlh_turn_end(bucket);
+    if (!wlh_is_lost(bucket)) return WLH_OK;
+  }
+  struct wlh_errand *errand = calloc(1, sizeof *errand);
+  if (!errand) return WLH_NO_MEMORY;
+  return put_off_errand(agent, errand, tag, WLH_OP_READY);
+}
+
+enum wlh_status wlh_snapshot(
+    struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag)
+{
+  if (wlh_is_forked(agent->bucket)) return WLH_LOST;
+  struct wlh_errand *errand = calloc(1, sizeof *errand);
+  if (!errand) return WLH_NO_MEMORY;
+  if (length != UINT32_MAX) {
+    errand->name = malloc((length ? length : 1) * sizeof *name);
+    if (!errand->name) {
+      free(errand);
+      return WLH_NO_MEMORY;
+    }
+    if (length > 0) memcpy(errand->name, name, length * sizeof *name);
+    errand->units = length;
+  }
+  errand->pending = pending;
+  return put_off_errand(agent, errand, tag, WLH_OP_SNAPSHOT);
+}
+
+enum wlh_status wlh_take_snapshot(
+    struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot)
+{
+  struct wlh_bucket *bucket = agent->bucket;
+  enum wlh_status status = WLH_NO_MEMORY;
+  *snapshot = NULL;
+  if (wlh_is_forked(bucket)) return WLH_LOST;
+  wlk_mutex_lock(&bucket->qmu);
+  WLK_LIST_FOR_EACH (link, &agent->errands) {
+    struct wlh_errand *errand = WLK_ITEM(link, struct wlh_errand, by_agent);
+    if (errand->doing || errand->item.gone || errand->item.event.tag != tag) continue;
+    if (!errand->answer && errand->status == WLH_OK) continue;
+    status = errand->status;
+    *snapshot = errand->answer;
+    errand->answer = NULL;
+    wlk_list_remove(&errand->item.by_event);
+    wlh_errand_free(errand);
+    break;
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+  return status;
+}
+
+void wlh_end_errand(struct wlh_agent *agent, uint32_t tag)
+{
+  struct wlh_bucket *bucket = agent->bucket;
+  if (wlh_is_forked(bucket)) return;
+  wlk_mutex_lock(&bucket->qmu);
+  WLK_LIST_FOR_EACH (link, &agent->errands) {
+    struct wlh_errand *errand = WLK_ITEM(link, struct wlh_errand, by_agent);
+    if (errand->item.gone || errand->item.event.tag != tag) continue;
+    errand->item.gone = true;
+    wlh_take_off(bucket, &errand->item);
+    if (!errand->doing) wlh_errand_free(errand);
+    break;
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+/* ---- requests ---- */
+
+static struct wlh_request *new_request(struct wlh_agent *agent, uint32_t tag)
+{
+  struct wlh_request *request = agent->spare;
+  agent->spare = NULL;
+  if (!request) request = malloc(sizeof *request);
+  if (!request) return NULL;
+  wlh_init_item(&request->item, agent, tag);
+  wlk_list_init(&request->by_agent);
+  wlk_list_init(&request->by_trash);
+  request->state = WLH_ASKING;
+  request->cell = 0;
+  request->cookie = 0;
+  request->text = NULL;
+  return request;
+}
+
+static void link_request(struct wlh_request *request, enum wlh_state state)
+{
+  struct wlh_agent *agent = request->item.agent;
+  wlk_mutex_lock(&agent->bucket->qmu);
+  request->state = state;
+  wlk_list_append(&agent->requests, &request->by_agent);
+  wlk_mutex_unlock(&agent->bucket->qmu);
+}
+
+/* Makes the request now. Returns whether it could be: else it is to be put off. */
+static bool request_now(
+    struct wlh_request *request, const struct wlh_ask *ask, enum wlh_status *status,
+    struct wlk_events *events)
+{
+  struct wlh_agent *agent = request->item.agent;
+  struct wlh_bucket *bucket = agent->bucket;
+  struct wlh_answer answer = {0};
+  if (!wlh_turn_try(bucket, agent)) return false;
+  enum wlh_cells_status made = wlh_place(bucket, request, ask, &answer);
+  bool done =
+      !wlh_is_over(bucket, made) && !(made == WLH_CELLS_FULL && answer.needed != UINT32_MAX);
+  *status = wlh_status_of(made);
+  if (!done) wlh_forget_cell(bucket, request);
+  /* Who could take it away, a thief or a loss, is heard of with mu only. */
+  struct wlh_change change = {NULL, WLH_HELD, NULL};
+  if (*status == WLH_GRANTED || *status == WLH_PENDING) change.linked = request;
+  if (*status == WLH_PENDING) change.state = WLH_WAITING;
+  events->token = answer.token;
+  events->limit = answer.limit;
+  if (done)
+    wlh_end_turn(agent, &change, events);
+  else
+    wlh_turn_end(bucket);
+  return done;
+}
+
+/* Has the helper make the request. */
+static bool request_later(struct wlh_request *request, const struct wlh_ask *ask)
+{
+  struct wlh_bucket *bucket = request->item.agent->bucket;
+  size_t units = (size_t)ask->name_units + ask->label_units;
+  request->text = malloc((units ? units : 1) * sizeof *request->text);
+  if (!request->text) return false;
+  if (ask->name_units > 0) {
+    memcpy(request->text, ask->name, ask->name_units * sizeof *request->text);
+  }
+  if (ask->label_units > 0) {
+    memcpy(request->text + ask->name_units, ask->label, ask->label_units * sizeof *request->text);
+  }
+  request->ask = *ask;
+  request->ask.name = request->text;
+  request->ask.label = request->text + ask->name_units;
+  link_request(request, WLH_ASKING);
+  if (put_off(bucket, &request->item, WLH_OP_REQUEST)) return true;
+  wlk_mutex_lock(&bucket->qmu);
+  wlk_list_remove(&request->by_agent);
+  wlk_mutex_unlock(&bucket->qmu);
+  return false;
+}
+
+static void fill_ask(
+    struct wlh_ask *ask, enum wlk_mode mode, enum wlk_option option, const struct wlk_extra *extra)
+{
+  ask->mode = mode == WLK_SHARED ? WLH_SHARED : WLH_EXCLUSIVE;
+  ask->option = (uint8_t)option;
+  if (!extra) return;
+  ask->label = extra->label;
+  ask->label_units = extra->label_length < WLH_LABEL_MOST ? extra->label_length : WLH_LABEL_MOST;
+  ask->limit = extra->limit;
+  ask->weight = extra->weight;
+  ask->bounded = extra->bounded;
+  ask->max_pending = extra->max_pending;
+}
+
+enum wlh_status wlh_request(
+    struct wlh_agent *agent, const uint16_t *name, uint32_t length, enum wlk_mode mode,
+    enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
+    struct wlh_request **request, struct wlk_events *events)
+{
+  events->count = 0;
+  if (wlh_is_forked(agent->bucket)) return WLH_LOST;
+  if (extra && extra->reject_deadlock) return WLH_UNSUPPORTED;
+  if (length > WLH_NAME_MOST) return WLH_FULL;
+  struct wlh_ask ask = {0};
+  ask.name = name;
+  ask.name_units = length;
+  fill_ask(&ask, mode, option, extra);
+  struct wlh_request *made = new_request(agent, tag);
+  if (!made) return WLH_NO_MEMORY;
+  enum wlh_status status = WLH_PENDING;
+  if (!request_now(made, &ask, &status, events)) {
+    status = request_later(made, &ask) ? WLH_PENDING : WLH_NO_MEMORY;
+  }
+  if (status == WLH_GRANTED || status == WLH_PENDING)
+    *request = made;
+  else
+    wlh_put_away(agent, made);
+  return status;
+}

@@ -1,0 +1,120 @@
+/* The descriptors of a bucket: their numbers, and what somebody else in the process did to them. */
+#include "port_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HIGH 512
+
+void wlh_port_init(struct wlh_port *port)
+{
+  memset(port, 0, sizeof *port);
+  port->base = port->directory = port->file = port->copy = -1;
+  port->stream = port->datagram = port->watch = port->guard = -1;
+}
+
+/* Whether the process's table of descriptors has room for HIGH. Of all buckets; read and written
+ * with atomic operations only, and once true it stays so: who still finds it false takes a smaller
+ * number, and is moved by wlh_port_raise. */
+static bool wide;
+
+/* The least number of a descriptor that others see our death by. When a process dies the kernel
+ * ends those with large numbers first, and takes some 10 ms to end an inotify instance: `watch` has
+ * a smaller number and, where the table is wide, so have those of the other buckets. */
+static int least_high(const struct wlh_port *port)
+{
+  return __atomic_load_n(&wide, __ATOMIC_RELAXED) ? HIGH : port->watch + 1;
+}
+
+int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor)
+{
+  int high = fcntl(descriptor, F_DUPFD_CLOEXEC, least_high(port));
+  return high >= 0 ? high : fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+}
+
+int wlh_port_move_high(const struct wlh_port *port, int descriptor)
+{
+  int least = least_high(port);
+  if (descriptor < 0 || descriptor >= least) return descriptor;
+  int high = fcntl(descriptor, F_DUPFD_CLOEXEC, least);
+  if (high < 0) return descriptor;
+  (void)close(descriptor);
+  return high;
+}
+
+void wlh_port_widen(const struct wlh_port *port)
+{
+  int high = fcntl(port->base, F_DUPFD_CLOEXEC, HIGH);
+  if (high < 0) return;
+  (void)close(high);
+  __atomic_store_n(&wide, true, __ATOMIC_RELAXED);
+}
+
+void wlh_port_close_quietly(int descriptor)
+{
+  int error = errno;
+  wlh_port_shut(descriptor);
+  errno = error;
+}
+
+void wlh_port_shut(int descriptor)
+{
+  if (descriptor >= 0) (void)close(descriptor);
+}
+
+bool wlh_port_is_ours(const struct wlh_port *port, int descriptor)
+{
+  struct stat status;
+  return descriptor >= 0 && fstat(descriptor, &status) == 0 &&
+         (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
+}
+
+bool wlh_port_mend(struct wlh_port *port)
+{
+  if (wlh_port_is_ours(port, port->file)) return true;
+  if (!wlh_port_is_ours(port, port->copy)) return false;
+  /* What has the number now is somebody else's, so it is not closed. */
+  port->file = port->copy;
+  port->copy = wlh_port_duplicate_high(port, port->file);
+  return true;
+}
+
+void wlh_port_raise(struct wlh_port *port)
+{
+  if (!wlh_port_mend(port)) return;
+  port->file = wlh_port_move_high(port, port->file);
+  if (wlh_port_is_ours(port, port->copy)) port->copy = wlh_port_move_high(port, port->copy);
+  port->stream = wlh_port_move_high(port, port->stream);
+  port->datagram = wlh_port_move_high(port, port->datagram);
+}
+
+void wlh_port_close(struct wlh_port *port)
+{
+  wlh_port_unguard(port);
+  if (port->map) (void)munmap(port->map, port->map_size);
+  if (wlh_port_is_ours(port, port->copy)) wlh_port_shut(port->copy);
+  if (wlh_port_is_ours(port, port->file)) wlh_port_shut(port->file);
+  wlh_port_shut(port->watch);
+  wlh_port_shut(port->stream);
+  wlh_port_shut(port->datagram);
+  wlh_port_shut(port->directory);
+  wlh_port_shut(port->base);
+  wlh_port_init(port);
+}
+
+void wlh_port_forget(struct wlh_port *port)
+{
+  if (wlh_port_is_ours(port, port->copy)) wlh_port_shut(port->copy);
+  if (wlh_port_is_ours(port, port->file)) wlh_port_shut(port->file);
+  wlh_port_shut(port->watch);
+  wlh_port_shut(port->stream);
+  wlh_port_shut(port->datagram);
+  wlh_port_shut(port->directory);
+  wlh_port_shut(port->base);
+  port->base = port->directory = port->file = port->copy = -1;
+  port->stream = port->datagram = port->watch = -1;
+}

@@ -1,0 +1,99 @@
+/* Proof of life: byte locks of open descriptions. */
+#include "port_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#if !defined(F_OFD_GETLK)
+#define F_OFD_GETLK 36
+#define F_OFD_SETLK 37
+#endif
+
+/* Where the byte locks are: far behind the end of any file. */
+#define GATE  (INT64_C(1) << 40)
+#define PROBE (GATE - 1)
+
+static bool range_lock(
+    int descriptor, int command, short type, int64_t at, int64_t length, struct flock *lock)
+{
+  int done;
+  do {
+    memset(lock, 0, sizeof *lock);
+    lock->l_type = type;
+    lock->l_whence = SEEK_SET;
+    lock->l_start = at;
+    lock->l_len = length;
+    done = fcntl(descriptor, command, lock);
+  } while (done != 0 && errno == EINTR);
+  return done == 0;
+}
+
+static bool byte_lock(int descriptor, int command, short type, int64_t at, struct flock *lock)
+{
+  return range_lock(descriptor, command, type, at, 1, lock);
+}
+
+/* Whether byte locks do what they are for here: one descriptor sees what another holds. Does not
+ * wait for another process that tests at this moment: that we are refused its byte is the proof. */
+bool wlh_port_locks_work(struct wlh_port *port)
+{
+  struct flock lock;
+  int other = wlh_port_reopen(port->file);
+  if (other < 0) return false;
+  bool taken = byte_lock(other, F_OFD_SETLK, F_WRLCK, PROBE, &lock);
+  bool works =
+      taken ? byte_lock(port->file, F_OFD_GETLK, F_WRLCK, PROBE, &lock) && lock.l_type != F_UNLCK
+            : errno == EAGAIN;
+  wlh_port_close_quietly(other);
+  return works;
+}
+
+bool wlh_port_gate(struct wlh_port *port)
+{
+  struct flock lock;
+  return byte_lock(port->file, F_OFD_SETLK, F_WRLCK, GATE, &lock);
+}
+
+void wlh_port_leave_gate(struct wlh_port *port)
+{
+  struct flock lock;
+  (void)byte_lock(port->file, F_OFD_SETLK, F_UNLCK, GATE, &lock);
+}
+
+bool wlh_port_take(struct wlh_port *port, uint32_t member)
+{
+  struct flock lock;
+  return byte_lock(port->file, F_OFD_SETLK, F_WRLCK, GATE + 1 + member, &lock);
+}
+
+void wlh_port_drop(struct wlh_port *port, uint32_t member)
+{
+  struct flock lock;
+  (void)byte_lock(port->file, F_OFD_SETLK, F_UNLCK, GATE + 1 + member, &lock);
+}
+
+/* Whether another open description holds a lock on one of `count` bytes. A death is believed only
+ * if it was our file that was asked. */
+static bool is_locked(struct wlh_port *port, int64_t at, int64_t count)
+{
+  struct flock lock;
+  for (int i = 0; i < 2; i++) {
+    int asked = port->file;
+    bool answered = range_lock(asked, F_OFD_GETLK, F_WRLCK, at, count, &lock);
+    if (answered && lock.l_type != F_UNLCK) return true;
+    if (answered && wlh_port_is_ours(port, asked)) return false;
+    if (!wlh_port_mend(port)) return true;
+  }
+  return true;
+}
+
+bool wlh_port_alive(struct wlh_port *port, uint32_t member)
+{
+  return is_locked(port, GATE + 1 + member, 1);
+}
+
+bool wlh_port_any_alive(struct wlh_port *port)
+{
+  return is_locked(port, GATE + 1, WLH_PORT_MEMBERS);
+}

@@ -1,0 +1,93 @@
+/* What the parts of the port have in common with each other, and with nobody else. A part is a
+ * file: port_failures, port_paths, port_descriptors, port_locks, port_memory, port_sockets and
+ * port_threads are POSIX and what Linux and macOS share; port_linux is what only Linux has.
+ *
+ * To be included first: it asks the system's headers for more than C11. */
+#ifndef WLH_PORT_PARTS_H
+#define WLH_PORT_PARTS_H
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1
+#endif
+#if !defined(_FILE_OFFSET_BITS)
+#define _FILE_OFFSET_BITS 64
+#endif
+
+#include "port_host.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+/* ---- port_failures ---- */
+
+#define WLH_GIVEN     "with the option 'directory' or in WEB_LOCKS_DIRECTORY"
+#define WLH_ELSEWHERE "give another one " WLH_GIVEN
+
+/* Sets `failure` by errno, of what was done with a path, and returns its status. */
+enum wlh_status wlh_port_unsupported(
+    struct wlh_failure *failure, const char *path, const char *what);
+
+/* The same, of what is in the directory: if it is not there any more, somebody took it away. */
+enum wlh_status wlh_port_vanished_or_unsupported(
+    struct wlh_failure *failure, const char *path, const char *what);
+
+/* ---- port_paths ---- */
+
+enum { WLH_PORT_NEW_SIZE = 64 };
+
+/* What is being made, of this bucket: `name`, WLH_PORT_NEW_SIZE bytes. Nothing else in the
+ * directory of a user has such a name. */
+void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name);
+
+/* Opens the directory, in that of all buckets, that only this user can write; -1, and errno. */
+int wlh_port_open_own(const struct wlh_port *port);
+
+/* ---- port_descriptors ---- */
+
+/* Closes a descriptor, if it is one, and leaves errno alone. */
+void wlh_port_close_quietly(int descriptor);
+
+/* Duplicates a descriptor to a large number, if there is one to be had; -1, and errno. */
+int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor);
+
+/* Whether a descriptor still is our file, and nobody closed it and opened something else. */
+bool wlh_port_is_ours(const struct wlh_port *port, int descriptor);
+
+/* Whether the descriptors of the file are good, if need be with the help of the duplicate. */
+bool wlh_port_mend(struct wlh_port *port);
+
+/* ---- port_locks ---- */
+
+/* Whether byte locks do what they are for on this file; errno, if they cannot be tried. */
+bool wlh_port_locks_work(struct wlh_port *port);
+
+/* ---- port_memory ---- */
+
+/* Takes the map of a bucket off the SIGBUS handler. */
+void wlh_port_unguard(struct wlh_port *port);
+
+/* ---- port_linux ---- */
+
+/* Where the platform's directory is made. */
+const char *wlh_port_parent(void);
+
+/* Whether a file system is one on which locks and shared memory work. */
+bool wlh_port_is_local(int descriptor);
+
+/* Opens a file once more, by its descriptor: another description of it. -1, and errno. */
+int wlh_port_reopen(int descriptor);
+
+/* Makes a socket that does not block and is not inherited; -1, and errno. Accepts such a one. */
+int wlh_port_socket(int type);
+int wlh_port_accept_one(int listener);
+
+/* The address of a name in an open directory. */
+void wlh_port_address(int directory, const char *name, struct sockaddr_un *address);
+
+/* What `watch` is; -1 if there is none to be had. */
+int wlh_port_new_watch(void);
+
+/* Keeps a map out of children and of core dumps. */
+void wlh_port_keep_private(void *map, size_t size);
+
+#endif

@@ -1,0 +1,125 @@
+/* Wake-ups and news of death: the two sockets of a member. */
+#include "port_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define BACKLOG 256
+
+static void address_of(
+    const struct wlh_port *port, char kind, uint32_t member, struct sockaddr_un *address)
+{
+  char name[16];
+  (void)snprintf(name, sizeof name, "%c%u", kind, member);
+  wlh_port_address(port->directory, name, address);
+}
+
+/* Binds a socket to `name` in `place`, which only we can write, and gives it its rights. */
+static bool bind_in(
+    const struct wlh_port *port, int descriptor, int type, int place, const char *name)
+{
+  struct sockaddr_un address;
+  struct stat status;
+  wlh_port_address(place, name, &address);
+  (void)unlinkat(place, name, 0);
+  return bind(descriptor, (struct sockaddr *)&address, sizeof address) == 0 &&
+         fstatat(place, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         (!port->group || status.st_gid == port->gid ||
+          fchownat(place, name, (uid_t)-1, port->gid, AT_SYMLINK_NOFOLLOW) == 0) &&
+         fchmodat(place, name, port->group ? 0660 : 0600, 0) == 0 &&
+         (type != SOCK_STREAM || listen(descriptor, BACKLOG) == 0);
+}
+
+static int bind_one(struct wlh_port *port, int type, char kind, uint32_t member)
+{
+  char end[16], name[WLH_PORT_NEW_SIZE];
+  (void)snprintf(end, sizeof end, ".%c%u", kind, member);
+  wlh_port_new_name(port, end, name);
+  int descriptor = wlh_port_socket(type);
+  int place = port->group ? wlh_port_open_own(port) : port->directory;
+  bool bound = descriptor >= 0 && place >= 0 && bind_in(port, descriptor, type, place, name);
+  bound = bound && renameat(place, name, port->directory, end + 1) == 0;
+  if (port->group) wlh_port_close_quietly(place);
+  if (bound) return wlh_port_move_high(port, descriptor);
+  wlh_port_close_quietly(descriptor);
+  return -1;
+}
+
+int wlh_port_bind(struct wlh_port *port, uint32_t member)
+{
+  wlh_port_shut(port->stream);
+  wlh_port_shut(port->datagram);
+  port->datagram = -1;
+  port->stream = bind_one(port, SOCK_STREAM, 's', member);
+  if (port->stream >= 0) port->datagram = bind_one(port, SOCK_DGRAM, 'w', member);
+  if (port->datagram < 0) return errno;
+  char byte;
+  if (wlh_port_send(port, member) != WLH_SENT) return errno;
+  return recv(port->datagram, &byte, 1, MSG_DONTWAIT) >= 0 ? 0 : errno;
+}
+
+bool wlh_port_bound(struct wlh_port *port, uint32_t member)
+{
+  for (int i = 0; i < 2; i++) {
+    char name[16];
+    struct stat status;
+    (void)snprintf(name, sizeof name, "%c%u", "sw"[i], member);
+    if (fstatat(port->directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  }
+  return true;
+}
+
+void wlh_port_unbind(struct wlh_port *port, uint32_t member)
+{
+  for (int i = 0; i < 2; i++) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "%c%u", "sw"[i], member);
+    (void)unlinkat(port->directory, name, 0);
+  }
+}
+
+enum wlh_sent wlh_port_send(struct wlh_port *port, uint32_t member)
+{
+  struct sockaddr_un address;
+  address_of(port, 'w', member, &address);
+  if (sendto(
+          port->datagram, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address,
+          sizeof address) >= 0) {
+    return WLH_SENT;
+  }
+  return errno == ECONNREFUSED || errno == ENOENT ? WLH_NOBODY : WLH_NOT_NOW;
+}
+
+void wlh_port_receive(struct wlh_port *port)
+{
+  char byte;
+  while (recv(port->datagram, &byte, 1, MSG_DONTWAIT) >= 0) {
+  }
+}
+
+enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor)
+{
+  struct sockaddr_un address;
+  int stream = wlh_port_socket(SOCK_STREAM);
+  if (stream < 0) return WLH_NOT_NOW;
+  address_of(port, 's', member, &address);
+  if (connect(stream, (struct sockaddr *)&address, sizeof address) == 0) {
+    *descriptor = stream;
+    return WLH_SENT;
+  }
+  enum wlh_sent answer = errno == ECONNREFUSED || errno == ENOENT ? WLH_NOBODY : WLH_NOT_NOW;
+  (void)close(stream);
+  return answer;
+}
+
+int wlh_port_accept(struct wlh_port *port, bool *full)
+{
+  int descriptor = wlh_port_accept_one(port->stream);
+  *full = descriptor < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
+  return wlh_port_move_high(port, descriptor);
+}

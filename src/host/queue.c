@@ -1,0 +1,134 @@
+/* See queue.h. A turn is a task of the lock task queue. Where the specification enqueues steps on
+ * an agent's event loop, the agent's member gets mail, or, if it is the caller, the result of the
+ * call. */
+#include "queue.h"
+
+#include "lists.h"
+#include "names.h"
+#include "pool.h"
+
+/* ---- mail ---- */
+
+void wlh_mail(struct wlh_arena *arena, uint32_t request)
+{
+  uint32_t member = wlh_request_at(arena, request)->member & (WLH_MEMBERS - 1);
+  wlh_list_add(arena, &wlh_member_at(arena, member)->mail, WLH_BY_MAIL, request);
+  arena->rung[member / 64] |= UINT64_C(1) << (member % 64);
+}
+
+void wlh_unmail(struct wlh_arena *arena, uint32_t request)
+{
+  struct wlh_member *member = wlh_member_at(arena, wlh_request_at(arena, request)->member);
+  wlh_list_drop(arena, &member->mail, WLH_BY_MAIL, request);
+}
+
+/* ---- 2.5 lock requests ---- */
+
+bool wlh_fits(
+    const struct wlh_arena *arena, const struct wlh_resource_cell *resource, uint32_t mode,
+    uint32_t weight)
+{
+  if (resource->held.head == 0) return true;
+  /* An exclusive lock is alone, so any one of the held locks tells the mode of all. Without a limit
+   * all three numbers are 0. */
+  return mode == WLH_SHARED && wlh_request_at(arena, resource->held.head)->mode == WLH_SHARED &&
+         (uint64_t)resource->weight + weight <= wlh_limit_number(resource->limit);
+}
+
+static void count_pending(
+    struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t member, uint32_t by)
+{
+  struct wlh_member *whose = wlh_member_at(arena, member);
+  WLH_PUT(resource->pending, resource->pending + by);
+  WLH_PUT(whose->npending, whose->npending + by);
+}
+
+/* ---- 4.4 process the lock request queue ---- */
+
+void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind)
+{
+  struct wlh_header *header = wlh_header_of(arena);
+  struct wlh_request_cell *cell = wlh_request_at(arena, request);
+  uint64_t token = header->token + 1;
+  if (token >= WLH_COUNT_MOST) wlh_damage(arena);
+  wlh_raise(&header->token, token);
+  WLH_PUT(cell->token, token);
+  WLH_PUT(cell->since, arena->now);
+  wlh_commit_kind(arena, request, kind);
+}
+
+void wlh_enter_name(struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
+{
+  const struct wlh_request_cell *cell = wlh_request_at(arena, request);
+  if (wlh_is_held(cell->kind)) {
+    wlh_list_add(arena, &resource->held, WLH_BY_RESOURCE, request);
+    WLH_PUT(resource->weight, resource->weight + cell->weight);
+  } else {
+    wlh_list_add(arena, &resource->queue, WLH_BY_RESOURCE, request);
+    count_pending(arena, resource, cell->member, 1);
+  }
+}
+
+void wlh_process_queue(struct wlh_arena *arena, uint32_t resource)
+{
+  struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
+  uint32_t request;
+  while ((request = cell->queue.head) != 0 && !arena->poisoned) {
+    if (!wlh_expect(arena, request, WLH_KIND_PENDING)) return;
+    const struct wlh_request_cell *first = wlh_request_at(arena, request);
+    if (!wlh_fits(arena, cell, first->mode, first->weight)) return;
+    wlh_grant(arena, request, WLH_KIND_NEWS_HELD);
+    wlh_list_drop(arena, &cell->queue, WLH_BY_RESOURCE, request);
+    count_pending(arena, cell, first->member, UINT32_MAX);
+    wlh_enter_name(arena, cell, request);
+    wlh_mail(arena, request);
+  }
+}
+
+/* ---- the end of a request ---- */
+
+/* Takes a request that is in no other list off its agent, and frees it. */
+static void free_request(struct wlh_arena *arena, uint32_t request)
+{
+  const struct wlh_request_cell *cell = wlh_request_at(arena, request);
+  uint32_t label = cell->label, units = wlh_length(arena, &cell->label_units, WLH_LABEL_MOST);
+  struct wlh_agent_cell *agent = wlh_agent_at(arena, cell->agent);
+  wlh_list_drop(arena, &agent->requests, WLH_BY_AGENT, request);
+  wlh_pool_give(arena, request);
+  wlh_text_give(arena, label, units);
+}
+
+void wlh_end_broken(struct wlh_arena *arena, uint32_t request)
+{
+  free_request(arena, request);
+}
+
+/* Takes a lock or a request off its resource, ends it, and lets in who waits behind it. */
+static void remove_from_resource(struct wlh_arena *arena, uint32_t request)
+{
+  const struct wlh_request_cell *request_cell = wlh_request_at(arena, request);
+  uint32_t resource = request_cell->resource;
+  if (!wlh_expect(arena, resource, WLH_KIND_RESOURCE)) return;
+  struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
+  if (request_cell->kind == WLH_KIND_PENDING) {
+    wlh_list_drop(arena, &cell->queue, WLH_BY_RESOURCE, request);
+    count_pending(arena, cell, request_cell->member, UINT32_MAX);
+  } else {
+    if (request_cell->kind == WLH_KIND_NEWS_HELD) wlh_unmail(arena, request);
+    wlh_list_drop(arena, &cell->held, WLH_BY_RESOURCE, request);
+    WLH_PUT(cell->weight, cell->weight - request_cell->weight);
+  }
+  free_request(arena, request);
+  wlh_process_queue(arena, resource);
+  if (cell->queue.head == 0 && cell->held.head == 0) wlh_name_remove(arena, resource);
+}
+
+void wlh_end_request(struct wlh_arena *arena, uint32_t request)
+{
+  if (wlh_kind_of(arena, request) != WLH_KIND_NEWS_BROKEN) {
+    remove_from_resource(arena, request);
+    return;
+  }
+  wlh_unmail(arena, request);
+  wlh_end_broken(arena, request);
+}

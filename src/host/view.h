@@ -1,0 +1,47 @@
+/* Snapshots of the lock state (4.5). */
+#ifndef WLH_VIEW_H
+#define WLH_VIEW_H
+
+#include "cells.h"
+
+/* A lock or a request. Texts are ranges of `units` of the snapshot. */
+struct wlh_entry {
+  uint32_t name, name_units;   /* the same range for all entries of a name */
+  uint32_t label, label_units; /* label_units 0: none */
+  uint32_t client;             /* index into `clients` */
+  uint32_t mode, held;         /* held: 1 for a lock */
+  uint32_t limit, weight;      /* as in struct wlk_lock_info */
+  uint64_t since, token;       /* as in struct wlh_request_cell; token 0 if it is pending */
+  uint32_t request;            /* its cell: our own it tells by `member` of the client */
+};
+
+struct wlh_client {
+  uint64_t id;               /* of the member */
+  uint32_t member, pid;      /* of the member */
+  uint32_t thread, number;   /* of the agent */
+  uint32_t name, name_units; /* of the thread: range of `units` */
+  uint32_t agent;            /* its cell */
+};
+
+/* Where a snapshot is written. What does not fit is not written, but counted: the counts are what
+ * is needed, and the snapshot is whole if none is greater than its capacity. */
+struct wlh_view {
+  struct wlh_entry *entries;  /* by name: the locks, then the queue in its order */
+  struct wlh_client *clients; /* those of the entries, each once */
+  uint16_t *units;
+  uint32_t entry_capacity, client_capacity, unit_capacity; /* in */
+  uint32_t entry_count, client_count, unit_count;          /* out */
+};
+
+/* Snapshots the lock state (4.5): everything. Does not ask who lives: wlh_cells_bury does.
+ *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), POISONED
+ *   cost     O(cells in use) */
+enum wlh_cells_status wlh_cells_snapshot(struct wlh_arena *arena, struct wlh_view *view);
+
+/* Snapshots what is on one name; `pending`: with the requests that wait. Otherwise the same.
+ *   cost     O(length + what it has) */
+enum wlh_cells_status wlh_cells_snapshot_of(
+    struct wlh_arena *arena, const uint16_t *name, uint32_t units, bool pending,
+    struct wlh_view *view);
+
+#endif

@@ -1,0 +1,68 @@
+/* A thread that blocks until a request of its is answered: wlh_wait of host.h. */
+#include "agents.h"
+#include "helper.h"
+#include "later.h"
+#include "turn.h"
+
+/* Has it found out, after whatever was put off before, whether the calling thread would wait for
+ * itself: by us if the tables can be entered now, or else by whoever does so next. */
+static void ask_whether_itself(struct wlh_bucket *bucket, struct wlh_block *block)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  block->item.agent->awaited = &block->request->item; /* news of it wake us, not our event loop */
+  wlh_put_off(bucket, &block->item, WLH_OP_BLOCK);
+  wlk_mutex_unlock(&bucket->qmu);
+  if (wlh_turn_try(bucket, NULL))
+    wlh_turn_end(bucket);
+  else
+    (void)wlh_helper_start(bucket);
+}
+
+/* Takes the question back. With qmu. */
+static void take_back(struct wlh_bucket *bucket, struct wlh_block *block) WLK_REQUIRES(bucket->qmu)
+{
+  wlh_take_off(bucket, &block->item);
+  while (block->item.doing) {
+    wlk_condition_wait(&block->item.agent->unblocked, &bucket->qmu);
+  }
+}
+
+/* Waits until there is news of the request. With qmu. */
+static void wait_for_news(struct wlh_bucket *bucket, struct wlh_request *request, uint64_t timeout)
+    WLK_REQUIRES(bucket->qmu)
+{
+  struct wlh_agent *agent = request->item.agent;
+  uint64_t begin = wlk_port_now(true);
+  while (request->item.event.news == 0) {
+    uint64_t passed = wlk_port_now(true) - begin;
+    if (passed >= timeout) break;
+    wlk_condition_wait_for(&agent->unblocked, &bucket->qmu, timeout - passed);
+  }
+  agent->awaited = NULL;
+}
+
+enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct wlk_events *events)
+{
+  struct wlh_agent *agent = request->item.agent;
+  struct wlh_bucket *bucket = agent->bucket;
+  enum wlh_status status = WLH_PENDING;
+  struct wlh_block block;
+  events->count = 0;
+  if (wlh_is_forked(bucket)) return WLH_LOST;
+  wlh_init_item(&block.item, agent, 0);
+  block.request = request;
+  ask_whether_itself(bucket, &block);
+  wlk_mutex_lock(&agent->bucket->qmu);
+  wait_for_news(agent->bucket, request, timeout);
+  take_back(agent->bucket, &block);
+  struct wlh_sight sight = wlh_see(agent->bucket, request, &status, events);
+  if (!sight.ended && (request->item.event.news & WLK_NEWS_GRANTED)) {
+    status = WLH_GRANTED;
+    events->token = (uint64_t)request->item.event.token_high << 32 | request->item.event.token_low;
+    wlh_drop_news(request);
+  }
+  if (status != WLH_PENDING) wlh_take_events(agent, events); /* whoever was robbed is among them */
+  wlk_mutex_unlock(&agent->bucket->qmu);
+  if (sight.ours) wlh_put_away(agent, request);
+  return status;
+}

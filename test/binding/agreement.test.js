@@ -1,0 +1,40 @@
+'use strict';
+
+/** What JavaScript and the addon agree about has a number: AGREEMENT in src/binding/calls.h. */
+
+const assert = require('node:assert/strict');
+const { createHash } = require('node:crypto');
+const { readFileSync } = require('node:fs');
+const path = require('node:path');
+const { it } = require('node:test');
+const { addon } = require('../../lib/backend/addon.js');
+
+/** Of what the number stands for; both change at once. */
+const NUMBER = 1;
+const DIGEST = 'b67a7bb30b722812';
+
+/** The functions and constants of the addon as lib/backend/addon.js describes them. */
+function description() {
+  const file = path.join(__dirname, '..', '..', 'lib', 'backend', 'addon.js');
+  const [text] = /@typedef \{object\} Addon.*?\*\//s.exec(readFileSync(file, 'utf8'));
+  return text.replace(/[\s*]+/g, ' ');
+}
+
+it('the addon has all that JavaScript knows of it', () => {
+  const properties = description().split('@property ').slice(1);
+  // Without those in brackets, which it may have.
+  const known = properties.map((text) => /^\{.*?\} (\[?\w+)/.exec(text)[1]);
+  assert.deepEqual(
+    known.filter((name) => !name.startsWith('[') && addon[name] === undefined),
+    [],
+  );
+});
+
+it('a change of the functions of the addon, or of its numbers, has a new AGREEMENT', () => {
+  const digest = createHash('sha256').update(description()).digest('hex').slice(0, 16);
+  assert.deepEqual(
+    { number: addon.AGREEMENT, digest },
+    { number: NUMBER, digest: DIGEST },
+    'raise AGREEMENT in src/binding/calls.h and lib/backend/binary.js, and note number and digest here',
+  );
+});

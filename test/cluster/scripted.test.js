@@ -1,0 +1,467 @@
+'use strict';
+
+/** The session, with answers that come when, and in the order in which, it is hardest for it. */
+
+const assert = require('node:assert/strict');
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
+const { test } = require('node:test');
+const { ENDED, NOT_MARKED, QUEUED, granted } = require('../../lib/cluster/adapter.js');
+const { Agenda } = require('../../lib/cluster/agenda.js');
+const { toDetails } = require('../../lib/cluster/snapshot.js');
+const { Scripted, dead, renewal } = require('./scripted.js');
+const { Cluster, TTL } = require('./setup.js');
+const { settle } = require('./world.js');
+
+/** Asks, and is answered. */
+async function asked(stage, owner, answer, more = {}) {
+  const place = stage.ask({ owner, ...more });
+  await stage.answer('step', [answer]);
+  return place;
+}
+
+/** The next renewal is under way. */
+async function renewing(stage) {
+  await stage.world.advance(Math.ceil(TTL / 3));
+  return stage.take('renew');
+}
+
+/** @returns the operations of the next step, as `kind ref` */
+async function nextStep(stage) {
+  const { args } = await stage.take('step');
+  return args[0].map(({ kind, ref }) => `${kind} ${ref}`);
+}
+
+/** What becomes of a promise. */
+function settling(promise) {
+  const known = { isSettled: false };
+  const settle = (what) => (value) => Object.assign(known, { isSettled: true, [what]: value });
+  promise.then(settle('value'), settle('error'));
+  return known;
+}
+
+// The lease.
+
+test('a renewal counts from when it was sent, however late it is answered', async () => {
+  const stage = await new Scripted().open();
+  const renew = await renewing(stage);
+  await stage.world.advance(1000);
+  renew.answer(renewal());
+  await settle();
+  assert.equal(stage.session.remaining(), 0.9 * TTL - 1000);
+});
+
+test('the first lease counts from when it was asked for', async () => {
+  const stage = new Scripted();
+  stage.session.start();
+  await stage.world.advance(2000);
+  await stage.answer('open', { session: 's1', ttl: TTL });
+  assert.equal(stage.session.remaining(), 0.9 * TTL - 2000);
+});
+
+test('a session that is opened after its first lease has ended is closed, and not used', async () => {
+  const stage = new Scripted();
+  stage.session.start();
+  await stage.world.advance(0.95 * TTL);
+  await stage.answer('open', { session: 'late', ttl: TTL });
+  assert.deepEqual(stage.states, ['opening']);
+  assert.deepEqual((await stage.take('close')).args, ['late']);
+  await stage.world.advance(100);
+  await stage.answer('open', { session: 'next', ttl: TTL });
+  assert.equal(stage.session.state, 'open');
+});
+
+test('a shorter lease that the server gives is kept to', async () => {
+  const stage = await new Scripted().open({ ttl: 3000 });
+  assert.equal(stage.session.remaining(), 2700);
+  await stage.world.advance(1000);
+  await stage.answer('renew', renewal());
+  assert.equal(stage.session.remaining(), 2700);
+});
+
+test('whoever finds the end of the lease by looking, its loss is told soon', async () => {
+  const stage = await new Scripted().open();
+  await asked(stage, 'held', granted(1n));
+  stage.adapter.events.down(new Error('cut'));
+  await settle();
+  stage.news();
+  stage.machine.setWallBy(TTL);
+  assert.equal(stage.session.remaining(), 0);
+  await settle();
+  assert.deepEqual(stage.told.at(-1), ['settled']);
+  assert.deepEqual(stage.news(), [['lost', 'held', 'unreachable']]);
+});
+
+test('an answer that is heard after the end of the lease is none in the next session', async () => {
+  const stage = await new Scripted().open();
+  await asked(stage, 'held', granted(1n));
+  await asked(stage, 'waits', QUEUED, { name: 'b' });
+  const renew = await renewing(stage);
+  // It stood still: nothing runs, and then the answer is the first.
+  stage.world.now += TTL;
+  renew.answer(
+    renewal([
+      [1, 1n],
+      [2, 0n],
+    ]),
+  );
+  await settle();
+  assert.deepEqual(stage.news().at(-1), ['lost', 'held', 'expired']);
+  await stage.answer('open', { session: 's2', ttl: TTL });
+  assert.deepEqual(await nextStep(stage), ['request 3']);
+});
+
+// Renewals.
+
+test('a grant that is heard while a renewal is under way is not compared with it', async () => {
+  const stage = await new Scripted().open();
+  await asked(stage, 'waits', QUEUED);
+  const renew = await renewing(stage);
+  stage.adapter.events.granted(1, 5n);
+  renew.answer(renewal([[1, 0n]]));
+  await settle();
+  assert.deepEqual(stage.news(), [['granted', 'waits', 5n]]);
+});
+
+test('a theft whose hint was lost is told as one, where the server remembers it', async () => {
+  const stage = await new Scripted().open();
+  await asked(stage, 'held', granted(1n));
+  stage.news();
+  (await renewing(stage)).answer(renewal([], { stolen: new Map([[1, 'thief']]) }));
+  await settle();
+  assert.deepEqual(stage.news(), [['stolen', 'held', 'thief']]);
+});
+
+test('a lock that the server has as a request only is lost, and taken from the queue', async () => {
+  const stage = await new Scripted().open();
+  await asked(stage, 'held', granted(1n));
+  stage.news();
+  (await renewing(stage)).answer(renewal([[1, 0n]]));
+  await settle();
+  assert.deepEqual(stage.news(), [['lost', 'held', 'failover']]);
+  assert.deepEqual(await nextStep(stage), ['end 1']);
+});
+
+test('a request that the server has lost is made again', async () => {
+  const stage = await new Scripted().open();
+  await asked(stage, 'waits', QUEUED);
+  (await renewing(stage)).answer(renewal());
+  assert.deepEqual(await nextStep(stage), ['request 2']);
+});
+
+test('a change that is told during a renewal has another one follow at once', async () => {
+  const stage = await new Scripted().open();
+  const renew = await renewing(stage);
+  stage.adapter.events.changed();
+  await settle();
+  assert.deepEqual(stage.calls, []);
+  renew.answer(renewal());
+  await stage.take('renew');
+});
+
+// Sweeps.
+
+test('a quarantine that ends between a sweep and its renewal has another sweep follow', async () => {
+  const stage = await new Scripted().open();
+  await asked(stage, 'waits', QUEUED);
+  await stage.world.advance(TTL / 10);
+  await stage.answer('sweep');
+  await stage.answer('renew', renewal([[1, 0n]], { grantsIn: 600 }));
+  await stage.world.advance(601);
+  await stage.answer('sweep');
+  await stage.answer('renew', renewal([[1, 0n]]));
+  await stage.world.advance(TTL / 10);
+  await stage.take('sweep');
+});
+
+test('what cannot be swept yet is not tried without a pause', async () => {
+  let sweeps = 0;
+  const stage = new Scripted({
+    sweep: () => {
+      sweeps++;
+    },
+    renew: () => renewal([[1, 0n]], { nextExpiryIn: 0 }),
+  });
+  await stage.open();
+  await asked(stage, 'waits', QUEUED);
+  await stage.world.advance(TTL);
+  assert.ok(sweeps >= 10 && sweeps <= 21, `${sweeps} sweeps`);
+});
+
+test('who waits for nothing sweeps once, for those who died before', async () => {
+  let sweeps = 0;
+  const stage = new Scripted({
+    renew: () => renewal(),
+    sweep: () => {
+      sweeps++;
+    },
+  });
+  await stage.open();
+  await stage.world.advance(10 * TTL);
+  assert.equal(sweeps, 1);
+});
+
+// Steps.
+
+test('a step that was not answered is sent again whole', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 1 });
+  stage.ask({ owner: 2, name: 'b' });
+  assert.deepEqual(await nextStep(stage), ['request 1', 'request 2']);
+  await stage.reconnect();
+  assert.deepEqual(await stage.answer('step', [granted(1n), granted(2n)]).then((a) => a.length), 2);
+  assert.deepEqual(stage.news(), [
+    ['granted', 1, 1n],
+    ['granted', 2, 2n],
+  ]);
+});
+
+test('a group of more than a step has is sent again whole', async () => {
+  const stage = await new Scripted().open();
+  const group = Array.from({ length: 150 }, (_, i) => ({ owner: i, name: `${i}`, group: 1 }));
+  stage.ask(...group);
+  assert.equal((await nextStep(stage)).length, 150);
+  await stage.reconnect();
+  assert.equal((await nextStep(stage)).length, 150);
+});
+
+test('in the next session all is asked for anew, and groups are not taken apart', async () => {
+  const stage = await new Scripted().open();
+  for (let i = 0; i < 99; i++) stage.ask({ owner: i, name: `${i}` });
+  stage.ask({ owner: 'x', name: 'x', group: 1 }, { owner: 'y', name: 'y', group: 1 });
+  await stage.fail('step', dead());
+  await stage.answer('open', { session: 's2', ttl: TTL });
+  const refs = (await stage.answer('step', Array(99).fill(QUEUED))).map(({ ref }) => ref);
+  assert.deepEqual([refs.length, Math.min(...refs)], [99, 102]);
+  assert.deepEqual(await nextStep(stage), ['request 201', 'request 202']);
+});
+
+test('a request that is taken back while it is under way is ended at the server', async () => {
+  const stage = await new Scripted().open();
+  const place = stage.ask({ owner: 'hasty' });
+  const step = await stage.take('step');
+  const ended = stage.session.end(place);
+  step.answer([granted(1n)]);
+  assert.deepEqual(await nextStep(stage), ['end 1']);
+  assert.deepEqual(stage.news(), []);
+  assert.ok(ended);
+});
+
+test('a query whose turn does not come, for the session is lost, is asked in the next', async () => {
+  const stage = await new Scripted({ query: (name) => [name] }).open();
+  stage.ask({ owner: 1 });
+  const entries = settling(stage.session.query('a'));
+  await stage.fail('step', dead());
+  await stage.answer('open', { session: 's2', ttl: TTL });
+  assert.deepEqual(entries.value, ['a']);
+});
+
+test('a process does not end while a query is under way', async () => {
+  const stage = await new Scripted().open();
+  assert.equal(stage.machine.refs, 0);
+  const entries = settling(stage.session.query());
+  await settle();
+  assert.equal(stage.machine.refs, 1);
+  await stage.answer('query', []);
+  assert.deepEqual(entries.value, []);
+  assert.equal(stage.machine.refs, 0);
+});
+
+test('each who does not want to wait is told in a ttl, also those who asked later', async () => {
+  const stage = await new Scripted().open();
+  stage.adapter.events.down(new Error('cut'));
+  stage.ask({ owner: 'one', kind: 'ifAvailable' });
+  await stage.world.advance(1000);
+  stage.ask({ owner: 'two', kind: 'ifAvailable', name: 'b' });
+  await stage.world.advance(TTL - 1000);
+  assert.deepEqual(stage.news(), [['failed', 'one']]);
+  await stage.world.advance(1000);
+  assert.deepEqual(stage.news(), [['failed', 'two']]);
+});
+
+// Grants and thefts.
+
+test('a grant that is heard before the answer of its step counts at once, and once', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'held' });
+  const step = await stage.take('step');
+  stage.adapter.events.granted(1, 3n);
+  assert.deepEqual(stage.news(), [['granted', 'held', 3n]]);
+  step.answer([granted(3n)]);
+  await settle();
+  assert.deepEqual(stage.news(), []);
+});
+
+test('a theft that is heard before the grant is told after it', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'robbed' });
+  const step = await stage.take('step');
+  stage.adapter.events.stolen(1, 'thief');
+  step.answer([granted(3n)]);
+  await settle();
+  assert.deepEqual(stage.news(), [
+    ['granted', 'robbed', 3n],
+    ['stolen', 'robbed', 'thief'],
+  ]);
+});
+
+test('a theft that was heard on an old connection is not of the lock that is granted anew', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'held' });
+  await stage.take('step');
+  stage.adapter.events.stolen(1, 'thief');
+  await stage.reconnect();
+  await stage.answer('step', [granted(4n)]);
+  assert.deepEqual(stage.news(), [['granted', 'held', 4n]]);
+});
+
+test('a mark that is not set is lost to the thief that is known on this connection', async () => {
+  for (const isCut of [false, true]) {
+    const stage = await new Scripted().open();
+    const place = await asked(stage, 'done', granted(1n));
+    stage.news();
+    stage.session.end(place, 1000);
+    await settle();
+    stage.adapter.events.stolen(1, 'thief');
+    if (isCut) await stage.reconnect();
+    await stage.answer('step', [NOT_MARKED]);
+    const told = isCut ? ['lost', 'done', 'failover'] : ['stolen', 'done', 'thief'];
+    assert.deepEqual(stage.news(), [told]);
+  }
+});
+
+test('who is robbed of a lock before it heard of its grant asks again', async () => {
+  const stage = await new Scripted().open();
+  await asked(stage, 'waits', QUEUED);
+  stage.adapter.events.stolen(1, 'thief');
+  assert.deepEqual(await nextStep(stage), ['request 2']);
+  assert.deepEqual(stage.news(), []);
+});
+
+test('a thief is told after those whom it robbed in its own manager, without a hint', async () => {
+  const stage = await new Scripted().open();
+  await asked(stage, 'robbed', granted(1n));
+  stage.news();
+  await asked(stage, 'thief', granted(2n), { kind: 'steal' });
+  const told = stage.news();
+  const place = ([, owner]) => owner;
+  assert.deepEqual(new Set(told.map(place)), new Set(['thief', 'robbed']));
+  assert.deepEqual(
+    told.find(([what]) => what === 'stolen'),
+    ['stolen', 'robbed', 'me'],
+  );
+});
+
+test('who is granted a lock after a theft is not robbed by it', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'first', kind: 'steal' });
+  stage.ask({ owner: 'second', kind: 'steal' });
+  const step = await stage.take('step');
+  stage.adapter.events.granted(2, 6n);
+  step.answer([granted(5n), granted(6n)]);
+  await settle();
+  assert.ok(!stage.news().some(([what, owner]) => what === 'stolen' && owner === 'second'));
+});
+
+// The end.
+
+test('a session that is opened after it was closed is closed at the server', async () => {
+  const stage = new Scripted({ dispose: () => undefined });
+  stage.session.start();
+  const closed = settling(stage.session.close());
+  await stage.answer('open', { session: 'late', ttl: TTL });
+  assert.equal(await stage.answer('close'), 'late');
+  assert.equal(closed.isSettled, true);
+  assert.equal(stage.machine.refs, 0);
+});
+
+// What the backend makes of it.
+
+test('who hears that a session is lost finds that its locks are', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  const { signal } = held.lock;
+  const seen = [];
+  const listen = ({ state }) => state === 'lost' && seen.push(signal.aborted);
+  subscribe('locks.session', listen);
+  client.machine.setWallBy(TTL);
+  await cluster.world.until(() => held.isSettled);
+  unsubscribe('locks.session', listen);
+  assert.deepEqual(seen, [true]);
+  await cluster.close();
+});
+
+test('a thief of the same manager finds the stolen lock not held, though no hint has come', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const robbed = await cluster.hold(client, 'a');
+  client.adapter.events.stolen = () => {};
+  let seen;
+  client.locks.request('a', { steal: true }, () => {
+    seen = [robbed.lock.held, robbed.lock.signal.aborted];
+  });
+  await cluster.world.until(() => seen);
+  assert.deepEqual(seen, [false, true]);
+  await cluster.close();
+});
+
+test('a token of more than 32 bits comes as it is', async () => {
+  const token = 2n ** 62n + 7n;
+  const cluster = new Cluster();
+  const client = await cluster.client({
+    wrap(adapter) {
+      const { step } = adapter;
+      adapter.step = async function (ops) {
+        const answers = await step.call(this, ops);
+        return answers.map((answer) => (answer.token ? { ...answer, token } : answer));
+      };
+      return adapter;
+    },
+  });
+  const held = await cluster.hold(client, 'a');
+  assert.equal(held.lock.token, token);
+});
+
+test('details tell how many wait before each', () => {
+  const entry = (name, token) => ({ name, token, waited: 1.5, held: 2.5 });
+  const { pending } = toDetails([entry('a', 1n), entry('a', 0n), entry('b', 0n), entry('a', 0n)]);
+  assert.deepEqual(
+    pending.map(({ name, ahead, waited, held }) => [name, ahead, waited, held]),
+    [
+      ['a', 0, 1, 0],
+      ['b', 0, 1, 0],
+      ['a', 1, 1, 0],
+    ],
+  );
+});
+
+test('a time that no timer can wait for is waited for in parts', () => {
+  let now = 0;
+  const timers = [];
+  const clock = {
+    monotonic: () => now,
+    setTimeout: (fire, milliseconds) => timers.push({ fire, milliseconds }),
+    clearTimeout: () => {},
+    unref: () => {},
+  };
+  const due = [];
+  const agenda = new Agenda(clock, (items) => due.push(...items));
+  agenda.set('far', 2 ** 32);
+  while (due.length === 0) {
+    const { fire, milliseconds } = timers.at(-1);
+    assert.ok(milliseconds < 2 ** 31, `${milliseconds} ms`);
+    now += milliseconds;
+    fire();
+  }
+  assert.equal(now, 2 ** 32);
+});
+
+test('an end that is answered is told to who waits for it', async () => {
+  const stage = await new Scripted().open();
+  const place = await asked(stage, 'held', granted(1n));
+  const ended = settling(stage.session.end(place));
+  await settle();
+  assert.equal(ended.isSettled, false);
+  await stage.answer('step', [ENDED]);
+  assert.equal(ended.isSettled, true);
+});

@@ -1,0 +1,73 @@
+'use strict';
+
+/** Who was robbed by another thread hears of it before its own sees that the name was granted since. */
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { Worker } = require('node:worker_threads');
+const { openBucket } = require('../../lib/index.js');
+const { hold } = require('../helpers/locks.js');
+
+const THIEF = `
+  const { workerData } = require('node:worker_threads');
+  const { openBucket } = require(workerData.library);
+  const done = () => {
+    Atomics.store(workerData.state, 0, 1);
+    Atomics.notify(workerData.state, 0);
+  };
+  openBucket(workerData.bucket).locks.request('a', { steal: true }, () => {}).then(done);
+`;
+
+/** Another thread steals "a" and gives it back, while this one is blocked: it has events then. */
+function beRobbed(t, bucket) {
+  const state = new Int32Array(new SharedArrayBuffer(4));
+  const library = require.resolve('../../lib/index.js');
+  const thief = new Worker(THIEF, { eval: true, workerData: { library, bucket, state } });
+  t.after(() => thief.terminate());
+  assert.notEqual(Atomics.wait(state, 0, 0, 20_000), 'timed-out');
+}
+
+/** The ways to the next lock: each resolves to whether it is held, and whether `robbed` is. */
+const ways = {
+  request: (locks, robbed) =>
+    locks.request('a', { ifAvailable: true }, (lock) => [lock !== null, robbed.held]),
+  acquireSync: async (locks, robbed) => {
+    const handle = locks.acquireSync('a', { timeout: 10_000 });
+    const seen = [handle.held, robbed.held];
+    await handle.release();
+    return seen;
+  },
+  tryAcquireSync: async (locks, robbed) => {
+    const handle = locks.tryAcquireSync('a');
+    const seen = [handle !== null, robbed.held];
+    await handle?.release();
+    return seen;
+  },
+};
+
+describe('a lock that another thread stole and gave back', () => {
+  for (const [name, way] of Object.entries(ways)) {
+    for (const isTwice of [false, true]) {
+      const how = isTwice ? `${name} through a bucket that is open twice` : name;
+      it(`is not held any more when the next one is: ${how}`, async (t) => {
+        const bucket = openBucket(`robbed ${how}`);
+        const second = isTwice ? openBucket(`robbed ${how}`) : bucket;
+        const robbed = await hold(bucket.locks, 'a');
+        robbed.released.catch(() => {});
+        beRobbed(t, `robbed ${how}`);
+        assert.deepEqual(await way(second.locks, robbed.lock), [true, false]);
+        await second.close();
+        await bucket.close();
+      });
+    }
+  }
+
+  it('nor when a request is granted that waited', async (t) => {
+    const { locks } = openBucket('robbed while one waits');
+    const robbed = await hold(locks, 'a');
+    robbed.released.catch(() => {});
+    const next = locks.request('a', () => robbed.lock.held);
+    beRobbed(t, 'robbed while one waits');
+    assert.equal(await next, false);
+  });
+});

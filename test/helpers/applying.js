@@ -1,0 +1,114 @@
+'use strict';
+
+/**
+ * Holds the code that applies events to its rule (lib/backend/contract.js): it changes fields, and
+ * calls neither a backend, nor the addon, nor anything that announces to users. Every test that loads
+ * test/helpers/locks.js runs under this, but for the programs of test/helpers/program.js, which
+ * replace globals before the library is loaded. A violation ends the process at once, with a message
+ * and its stack: an exception could be caught.
+ */
+
+const { writeSync } = require('node:fs');
+const { addon } = require('../../lib/backend/addon.js');
+const { HostBackend } = require('../../lib/backend/host.js');
+const { NativeBackend, agent } = require('../../lib/backend/native.js');
+const { ClusterBackend } = require('../../lib/cluster/backend.js');
+const { Session } = require('../../lib/cluster/session.js');
+const { Once } = require('../../lib/extensions/once.js');
+const { OuterLock } = require('../../lib/extensions/outer-lock.js');
+const { Request } = require('../../lib/extensions/request.js');
+const { Watch } = require('../../lib/extensions/watch.js');
+const { LockRequest } = require('../../lib/standard/lock-request.js');
+
+/** Members of a Requester that say what happened, and what they may call. */
+const NOTES = [
+  'granted',
+  'unavailable',
+  'stolen',
+  'lost',
+  'beLost',
+  'otherLimit',
+  'queueFull',
+  'deadlocked',
+  'failed',
+];
+/** What may be called by what applies events, of each class. */
+const ALLOWED = new Map([
+  [LockRequest, NOTES],
+  [Request, NOTES],
+  [Once, NOTES],
+  [Watch, ['noteGrant', 'noteRelease', 'waited', 'held']],
+  [NativeBackend, ['takeNews']],
+  [HostBackend, ['takeNews']],
+  [ClusterBackend, []],
+  [OuterLock, []],
+  [Session, []],
+  [agent.constructor, ['queueAnswer', 'collect', 'lost', 'remove', 'stolen']],
+]);
+
+const { apply } = Reflect;
+
+/** How deep in what applies events, and what that is. */
+let depth = 0;
+let applied = '';
+
+/** @param {string} what was called */
+function mustNotApply(what) {
+  const { stack } = new Error(`${what} was called while events were applied: ${applied}`);
+  writeSync(2, `${stack}\n`);
+  process.kill(process.pid, 'SIGKILL');
+}
+
+/** @returns {Function} a function that applies events */
+const applies = (what, method) =>
+  function applying(...args) {
+    if (depth === 0) applied = what;
+    depth++;
+    try {
+      return apply(method, this, args);
+    } finally {
+      depth--;
+    }
+  };
+
+/** @returns {Function} a function that those do not call */
+const isNoPart = (what, method) =>
+  function guarded(...args) {
+    if (depth > 0) mustNotApply(what);
+    return apply(method, this, args);
+  };
+
+/** Replaces a method. */
+function replace(owner, key, make, what) {
+  const { value: method, ...attributes } = Object.getOwnPropertyDescriptor(owner, key);
+  const value = make(what, method);
+  Object.defineProperty(value, 'name', { value: key });
+  Object.defineProperty(value, 'length', { value: method.length });
+  Object.defineProperty(owner, key, { ...attributes, value });
+}
+
+/** @returns {string[]} the names of its methods */
+const methodsOf = (prototype) =>
+  Object.getOwnPropertyNames(prototype).filter((key) => {
+    const { value } = Object.getOwnPropertyDescriptor(prototype, key);
+    return key !== 'constructor' && typeof value === 'function';
+  });
+
+for (const [{ prototype, name }, allowed] of ALLOWED) {
+  for (const key of methodsOf(prototype)) {
+    const what = `${name}#${key}`;
+    if (NOTES.includes(key) && allowed === NOTES) replace(prototype, key, applies, what);
+    else if (!allowed.includes(key)) replace(prototype, key, isNoPart, what);
+  }
+}
+
+// `collect` itself asks the addon for the events that had no room; and to be woken, where there was
+// no stack to apply them.
+const MAY_BE_CALLED = ['drain', 'undo'];
+const { prototype: agentPrototype } = agent.constructor;
+replace(agentPrototype, 'collect', applies, 'Agent#collect');
+replace(agentPrototype, 'collect', isNoPart, 'Agent#collect');
+for (const key of Object.keys(addon)) {
+  if (typeof addon[key] !== 'function' || MAY_BE_CALLED.includes(key)) continue;
+  replace(addon, key, isNoPart, `addon.${key}`);
+}

@@ -1,0 +1,684 @@
+/* What happens between two steps of a process: others act there, the system fails, or the process
+ * dies. The linker puts `after` behind the calls by which the library touches files, and `before`
+ * before others (processes.mk). What needs two users changes its effective one, and is skipped where
+ * that is not permitted. */
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1
+#endif
+#include "../../src/host/port_host.h"
+#include "../../src/host/records.h"
+#include "../core/harness.h"
+#include "cast.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BUCKET "0123456789abcdef01234567"
+
+static const char *program;
+
+/* ---- steps ---- */
+
+static int step;          /* how many there were; counted while `act` is set */
+static int when;          /* the step behind which `act` is called */
+static void (*act)(void); /* NULL: nothing is counted */
+
+static void after(void)
+{
+  int error = errno;
+  if (act && ++step == when) {
+    void (*now)(void) = act;
+    act = NULL;
+    now();
+    act = now;
+  }
+  errno = error;
+}
+
+#define WRAP(name, parameters, arguments)                                                          \
+  int __real_##name parameters;                                                                    \
+  int __wrap_##name parameters;                                                                    \
+  int __wrap_##name parameters                                                                     \
+  {                                                                                                \
+    int result = __real_##name arguments;                                                          \
+    after();                                                                                       \
+    return result;                                                                                 \
+  }
+
+WRAP(mkdirat, (int at, const char *name, mode_t mode), (at, name, mode))
+WRAP(fchown, (int file, uid_t user, gid_t group), (file, user, group))
+WRAP(fchmod, (int file, mode_t mode), (file, mode))
+WRAP(
+    fchownat, (int at, const char *name, uid_t user, gid_t group, int flags),
+    (at, name, user, group, flags))
+WRAP(fchmodat, (int at, const char *name, mode_t mode, int flags), (at, name, mode, flags))
+WRAP(
+    linkat, (int at, const char *name, int to, const char *other, int flags),
+    (at, name, to, other, flags))
+WRAP(unlinkat, (int at, const char *name, int flags), (at, name, flags))
+WRAP(renameat, (int at, const char *name, int to, const char *other), (at, name, to, other))
+WRAP(
+    bind, (int descriptor, const struct sockaddr *address, socklen_t size),
+    (descriptor, address, size))
+
+#define WRAP_OPEN(name)                                                                            \
+  int __real_##name(int at, const char *path, int flags, ...);                                     \
+  int __wrap_##name(int at, const char *path, int flags, ...);                                     \
+  int __wrap_##name(int at, const char *path, int flags, ...)                                      \
+  {                                                                                                \
+    va_list arguments;                                                                             \
+    va_start(arguments, flags);                                                                    \
+    mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;                                 \
+    va_end(arguments);                                                                             \
+    int result = __real_##name(at, path, flags, mode);                                             \
+    after();                                                                                       \
+    return result;                                                                                 \
+  }
+
+WRAP_OPEN(openat)
+WRAP_OPEN(openat64)
+
+static bool waited; /* whether the kernel was asked to wait for a lock */
+
+#define WRAP_FCNTL(name)                                                                           \
+  int __real_##name(int descriptor, int command, ...);                                             \
+  int __wrap_##name(int descriptor, int command, ...);                                             \
+  int __wrap_##name(int descriptor, int command, ...)                                              \
+  {                                                                                                \
+    va_list arguments;                                                                             \
+    va_start(arguments, command);                                                                  \
+    void *argument = va_arg(arguments, void *);                                                    \
+    va_end(arguments);                                                                             \
+    waited = waited || command == F_SETLKW || command == F_OFD_SETLKW;                             \
+    int result = __real_##name(descriptor, command, argument);                                     \
+    if (command == F_OFD_SETLK || command == F_OFD_GETLK) after();                                 \
+    return result;                                                                                 \
+  }
+
+WRAP_FCNTL(fcntl)
+WRAP_FCNTL(fcntl64)
+
+static int refusals;                 /* how many wake-ups the system refuses from now on */
+static int refused_with;             /* why */
+static void (*before_sending)(void); /* NULL: nothing */
+
+ssize_t __real_sendto(
+    int descriptor, const void *bytes, size_t size, int flags, const struct sockaddr *to,
+    socklen_t to_size);
+ssize_t __wrap_sendto(
+    int descriptor, const void *bytes, size_t size, int flags, const struct sockaddr *to,
+    socklen_t to_size);
+ssize_t __wrap_sendto(
+    int descriptor, const void *bytes, size_t size, int flags, const struct sockaddr *to,
+    socklen_t to_size)
+{
+  if (__atomic_load_n(&refusals, __ATOMIC_RELAXED) > 0) {
+    (void)__atomic_sub_fetch(&refusals, 1, __ATOMIC_RELAXED);
+    errno = refused_with;
+    return -1;
+  }
+  if (before_sending) before_sending();
+  return __real_sendto(descriptor, bytes, size, flags, to, to_size);
+}
+
+static void (*before_taking)(void); /* NULL: nothing */
+
+bool __real_wlh_port_take(struct wlh_port *port, uint32_t member);
+bool __wrap_wlh_port_take(struct wlh_port *port, uint32_t member);
+bool __wrap_wlh_port_take(struct wlh_port *port, uint32_t member)
+{
+  void (*now)(void) = before_taking;
+  before_taking = NULL; /* once */
+  if (now) now();
+  return __real_wlh_port_take(port, member);
+}
+
+/* ---- users ---- */
+
+enum { ROOT = 0, OWNER = 12001, OTHER = 12002, GROUP = 12345 };
+
+static void become(uid_t user)
+{
+  gid_t groups[] = {GROUP};
+  bool done = seteuid(ROOT) == 0 && setgroups(user == ROOT ? 0 : 1, groups) == 0 &&
+              setegid(user) == 0 && seteuid(user) == 0;
+  if (done) return;
+  perror("another user");
+  exit(1);
+}
+
+static bool is_root(void)
+{
+  if (geteuid() == ROOT) return true;
+  printf("# skipped: needs to be root\n");
+  return false;
+}
+
+/* ---- opening ---- */
+
+static char above[100]; /* has the directory of the buckets in it, `base`, and what is precious */
+static char base[120];
+
+static void begin_files(bool shared)
+{
+  (void)snprintf(above, sizeof above, "/dev/shm/web-locks-test-XXXXXX");
+  if (!mkdtemp(above)) exit(1);
+  CHECK(chmod(above, 0755) == 0);
+  (void)snprintf(base, sizeof base, "%s/base", above);
+  if (!shared) return;
+  CHECK(mkdir(base, 0770) == 0 && chmod(base, 0770) == 0 && chown(base, ROOT, GROUP) == 0);
+}
+
+static void end_files(void)
+{
+  char command[150];
+  become(ROOT);
+  (void)snprintf(command, sizeof command, "rm -rf '%s'", above);
+  CHECK(system(command) == 0);
+}
+
+static struct wlh_failure failure; /* the last one */
+
+/* Opens the files, and binds the sockets as a member. */
+static enum wlh_status open_files(struct wlh_port *port, uint32_t member)
+{
+  enum wlh_status status = wlh_port_open(port, base, false, BUCKET, &failure);
+  if (status == WLH_OK) {
+    int error = wlh_port_bind(port, member);
+    if (error == 0) return WLH_OK;
+    (void)snprintf(failure.text, sizeof failure.text, "bind: %s", strerror(error));
+    status = error == ENOENT ? WLH_LOST : WLH_UNSUPPORTED;
+    wlh_port_close(port);
+  }
+  return status;
+}
+
+static void close_files(struct wlh_port *port, uint32_t member)
+{
+  wlh_port_unbind(port, member);
+  wlh_port_close(port);
+}
+
+/* Opens the files, and has something done behind the n-th step. False if there are not so many. */
+static bool open_with(struct wlh_port *port, int n, void (*action)(void), enum wlh_status *status)
+{
+  step = 0;
+  when = n;
+  act = action;
+  *status = open_files(port, 0);
+  act = NULL;
+  return step >= n;
+}
+
+/* ---- a member of the group that is hostile ---- */
+
+static int precious[4]; /* two files and two directories of OWNER, which nobody else can reach */
+
+static void make_precious(int i, const char *path, bool is_directory)
+{
+  if (is_directory) CHECK(mkdir(path, 0700) == 0);
+  precious[i] = open(path, is_directory ? O_RDONLY : O_RDWR | O_CREAT | O_EXCL, 0600);
+  CHECK(fchown(precious[i], OWNER, OWNER) == 0);
+  if (!is_directory) CHECK(write(precious[i], "precious", 8) == 8);
+}
+
+static char file_path[150], directory_path[150], near_file[150], near_directory[150];
+
+static void make_all_precious(void)
+{
+  (void)snprintf(file_path, sizeof file_path, "%s/file", above);
+  (void)snprintf(directory_path, sizeof directory_path, "%s/directory", above);
+  (void)snprintf(near_file, sizeof near_file, "%s/file", base);
+  (void)snprintf(near_directory, sizeof near_directory, "%s/directory", base);
+  make_precious(0, file_path, false);
+  make_precious(1, near_file, false);
+  make_precious(2, directory_path, true);
+  make_precious(3, near_directory, true);
+}
+
+/* Whether nothing happened to them, and none of them is used as a file of the bucket. */
+static bool are_unharmed(const struct wlh_port *port)
+{
+  bool unharmed = true;
+  for (int i = 0; i < 4; i++) {
+    struct stat status;
+    CHECK(fstat(precious[i], &status) == 0);
+    mode_t mode = i < 2 ? S_IFREG | 0600 : S_IFDIR | 0700;
+    unharmed = unharmed && status.st_mode == mode && status.st_uid == OWNER &&
+               status.st_gid == OWNER && (i >= 2 || status.st_size == 8);
+    unharmed = unharmed && !(port && port->inode == status.st_ino);
+    (void)close(precious[i]);
+  }
+  return unharmed;
+}
+
+enum trick { LINK_TO_FILE, LINK_TO_DIRECTORY, HARD_LINK, MOVE_FILE, MOVE_DIRECTORY, TRICKS };
+static enum trick trick;
+
+/* Puts something precious in the place of a name. */
+static void replace(const char *path)
+{
+  static int count;
+  char away[200];
+  (void)snprintf(away, sizeof away, "%s/.away-%d", base, ++count);
+  (void)rename(path, away);
+  switch (trick) {
+  case LINK_TO_FILE:
+    (void)!symlink(file_path, path);
+    break;
+  case LINK_TO_DIRECTORY:
+    (void)!symlink(directory_path, path);
+    break;
+  case HARD_LINK: /* as is permitted to all where fs.protected_hardlinks is 0 */
+    become(ROOT);
+    (void)!link(file_path, path);
+    become(OTHER);
+    break;
+  case MOVE_FILE:
+    (void)rename(near_file, path);
+    break;
+  default:
+    (void)rename(near_directory, path);
+    break;
+  }
+}
+
+static const char *const places[] = {
+    BUCKET "/bucket", BUCKET "/s0", BUCKET "/w0", BUCKET, "u12001"};
+static const char *place;
+
+static void play_a_trick(void)
+{
+  char path[200];
+  become(OTHER);
+  (void)snprintf(path, sizeof path, "%s/%s", base, place);
+  replace(path);
+  become(OWNER);
+}
+
+TEST(
+    hostile, "whatever a member of the group puts in place of a name, at any step, no file of "
+             "another user changes hands or rights")
+{
+  if (!is_root()) return;
+  int steps = 0;
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    for (trick = 0; trick < TRICKS; trick++) {
+      bool more = true;
+      for (int n = 1; more; n++) {
+        struct wlh_port port;
+        enum wlh_status status;
+        begin_files(true);
+        make_all_precious();
+        place = places[i];
+        become(OWNER);
+        more = open_with(&port, n, play_a_trick, &status);
+        if (!CHECK(are_unharmed(status == WLH_OK ? &port : NULL)))
+          printf("# %s, trick %d, step %d\n", place, (int)trick, n);
+        if (status == WLH_OK) close_files(&port, 0);
+        end_files();
+        if (n > steps) steps = n;
+      }
+    }
+  }
+  CHECK(steps > 10);
+}
+
+/* ---- other users of the group ---- */
+
+static uint64_t inode_of_other;
+
+static void open_as_other(void)
+{
+  struct wlh_port port;
+  become(OTHER);
+  enum wlh_status status = open_files(&port, 1);
+  if (CHECK(status == WLH_OK)) {
+    inode_of_other = port.inode;
+    close_files(&port, 1);
+  } else {
+    printf("# behind step %d: %s\n", step, failure.text);
+  }
+  become(OWNER);
+}
+
+TEST(second_user, "a second user can open at any step of the first, and both have the same file")
+{
+  if (!is_root()) return;
+  bool more = true;
+  for (int n = 1; more; n++) {
+    struct wlh_port port;
+    enum wlh_status status;
+    begin_files(true);
+    (void)umask(n % 2 ? 0077 : 0);
+    become(OWNER);
+    more = open_with(&port, n, open_as_other, &status);
+    if (CHECK(status == WLH_OK)) {
+      CHECK(!more || port.inode == inode_of_other);
+      close_files(&port, 0);
+    }
+    (void)umask(0022);
+    end_files();
+  }
+}
+
+static void die(void)
+{
+  _exit(0);
+}
+
+/* Another process opens, and dies behind the n-th step. False if there are not so many. */
+static bool open_and_die(int n)
+{
+  int status;
+  pid_t child = fork();
+  if (child == 0) {
+    struct wlh_port port;
+    enum wlh_status opened;
+    become(OWNER);
+    (void)open_with(&port, n, die, &opened);
+    _exit(1);
+  }
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+  return WEXITSTATUS(status) == 0;
+}
+
+TEST(
+    killed,
+    "if the first user is killed at any step, all others can open, and so can its next process")
+{
+  if (!is_root()) return;
+  const uid_t users[2][2] = {{OTHER, OWNER}, {OWNER, OTHER}};
+  for (int order = 0; order < 2; order++) {
+    bool more = true;
+    for (int n = 1; more; n++) {
+      begin_files(true);
+      more = open_and_die(n);
+      uint64_t inodes[2] = {0, 1};
+      for (int i = 0; i < 2; i++) {
+        struct wlh_port port;
+        become(users[order][i]);
+        if (!CHECK(open_files(&port, 0) == WLH_OK)) {
+          printf("# step %d, user %u: %s\n", n, (unsigned)users[order][i], failure.text);
+          continue;
+        }
+        inodes[i] = port.inode;
+        close_files(&port, 0);
+      }
+      CHECK(inodes[0] == inodes[1]);
+      end_files();
+    }
+  }
+}
+
+/* ---- somebody who deletes ---- */
+
+static void delete_all(void)
+{
+  char command[150];
+  uid_t user = geteuid();
+  if (user != ROOT) become(ROOT);
+  (void)snprintf(command, sizeof command, "rm -rf '%s'", base);
+  CHECK(system(command) == 0);
+  if (user != ROOT) become(user);
+}
+
+TEST(vanishes, "what is deleted at any step of opening is lost, and never said to be unsupported")
+{
+  for (int shared = 0; shared < 2; shared++) {
+    bool more = true;
+    int lost = 0;
+    if (shared && !is_root()) return;
+    for (int n = 1; more; n++) {
+      struct wlh_port port;
+      enum wlh_status status;
+      begin_files(shared);
+      more = open_with(&port, n, delete_all, &status);
+      if (!CHECK(status == WLH_OK || status == WLH_LOST))
+        printf("# behind step %d: %s\n", n, failure.text);
+      lost += status == WLH_LOST;
+      if (status == WLH_OK) close_files(&port, 0);
+      end_files();
+    }
+    CHECK(lost > 0);
+  }
+}
+
+/* ---- somebody who tests locks, and stands still or goes on ---- */
+
+static int tester;
+
+static void end_test_of_locks(void)
+{
+  (void)close(tester);
+}
+
+TEST(
+    never_waits,
+    "opening does not wait for another that tests whether locks work, whenever that one ends")
+{
+  bool more = true;
+  for (int n = 1; more; n++) {
+    struct wlh_port first, second;
+    enum wlh_status status;
+    struct flock byte = {F_WRLCK, SEEK_SET, (INT64_C(1) << 40) - 1, 1, 0};
+    begin_files(false);
+    CHECK(open_files(&first, 1) == WLH_OK);
+    waited = false;
+    tester = dup(first.file);
+    CHECK(fcntl(tester, F_OFD_SETLK, &byte) == 0);
+    close_files(&first, 1);
+    more = open_with(&second, n, end_test_of_locks, &status);
+    if (!more) end_test_of_locks();
+    CHECK(status == WLH_OK && !waited);
+    if (status == WLH_OK) close_files(&second, 0);
+    end_files();
+  }
+}
+
+/* ---- this process as a member ---- */
+
+static struct wlh_bucket *bucket;
+static struct wlh_agent *agent;
+static int woken[2]; /* a pipe */
+
+static void wake(void *data)
+{
+  (void)data;
+  CHECK(write(woken[1], "", 1) == 1);
+}
+
+static void begin_member(void)
+{
+  uint16_t name = 'b';
+  struct wlk_thread thread = {1, NULL, 0};
+  CHECK(pipe2(woken, O_CLOEXEC) == 0);
+  CHECK(wlh_bucket_open(directory, &name, 1, "1.2.3", &bucket) == WLH_OK);
+  CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &agent) == WLH_OK);
+}
+
+static void end_member(void)
+{
+  wlh_agent_terminate(agent);
+  wlh_bucket_close(bucket);
+  (void)close(woken[0]);
+  (void)close(woken[1]);
+}
+
+/* Waits for an event that says one of these news. */
+static void hear_event(uint32_t news)
+{
+  for (;;) {
+    struct wlk_event items[4];
+    struct wlk_events events = {items, 4, 0, 0, 0, 0, 0};
+    struct pollfd poll_in = {woken[0], POLLIN, 0};
+    char byte;
+    if (!CHECK(poll(&poll_in, 1, 20000) == 1 && read(woken[0], &byte, 1) == 1)) exit(1);
+    wlh_agent_take_events(agent, true, &events);
+    for (size_t i = 0; i < events.count; i++)
+      if (CHECK(!(items[i].news & WLH_NEWS_FAILED)) && (items[i].news & news)) return;
+  }
+}
+
+/* Makes a request for "n", and waits until it is answered. */
+static struct wlh_request *get(enum wlk_option option)
+{
+  uint16_t name = 'n';
+  struct wlh_request *request;
+  struct wlk_event items[4];
+  struct wlk_events events = {items, 4, 0, 0, 0, 0, 0};
+  enum wlh_status status =
+      wlh_request(agent, &name, 1, WLK_EXCLUSIVE, option, 1, NULL, &request, &events);
+  if (status == WLH_PENDING) hear_event(WLK_NEWS_GRANTED);
+  return request;
+}
+
+/* ---- wake-ups ---- */
+
+static void refuse_wake_ups(int error)
+{
+  struct played a;
+  struct wlk_event items[4];
+  struct wlk_events events = {items, 4, 0, 0, 0, 0, 0};
+  begin_play(program);
+  begin_member();
+  struct wlh_request *lock = get(WLK_WAIT);
+  enter(&a);
+  ask_for(&a, "ask 1 n x w", "1 WLH_PENDING");
+  stop_it(&a); /* so that nothing else has it take its mail */
+  refused_with = error;
+  __atomic_store_n(&refusals, 5, __ATOMIC_RELAXED);
+  enum wlh_status status = wlh_release(lock, &events);
+  CHECK(status == WLH_OK || status == WLH_PENDING);
+  for (int i = 0; i < 20000 && __atomic_load_n(&refusals, __ATOMIC_RELAXED) > 0; i++)
+    (void)poll(NULL, 0, 1);
+  CHECK(__atomic_load_n(&refusals, __ATOMIC_RELAXED) == 0);
+  __atomic_store_n(&refusals, 0, __ATOMIC_RELAXED);
+  go_on(&a);
+  hear(&a, "event 1 granted");
+  end_member();
+  end_play();
+}
+
+TEST(refused, "a wake-up that cannot be sent now is sent later")
+{
+  refuse_wake_ups(EAGAIN);
+  refuse_wake_ups(ENOBUFS);
+}
+
+/* ---- a thief that dies ---- */
+
+/* Dies, if it is not inside any more. */
+static void die_outside(void)
+{
+  if (atomic_load(&bucket->arena.segment->header.word) == 0) (void)kill(getpid(), SIGKILL);
+}
+
+TEST(dead_thief, "who steals and dies as soon as others can come in has told the robbed")
+{
+  struct played robbed;
+  int status;
+  begin_play(program);
+  enter(&robbed);
+  hear_minded(&robbed, "no");
+  is_granted(&robbed, "ask 1 n x w");
+  hear_minded(&robbed, "yes");
+  pid_t thief = fork();
+  if (thief == 0) {
+    begin_member();
+    if (wlh_bucket_ready(agent, 2) != WLH_PENDING) _exit(1);
+    hear_event(WLH_NEWS_READY);
+    before_sending = die_outside;
+    (void)get(WLK_STEAL);
+    _exit(0);
+  }
+  hear(&robbed, "event 1 stolen");
+  CHECK(waitpid(thief, &status, 0) == thief);
+  end_play();
+}
+
+/* ---- a segment that changes while a number is taken ---- */
+
+static void write_header(size_t at, uint32_t value)
+{
+  int file = open(bucket_path("bucket"), O_RDWR | O_CLOEXEC);
+  CHECK(pwrite(file, &value, sizeof value, (off_t)at) == sizeof value);
+  (void)close(file);
+}
+
+static uint32_t read_header(size_t at)
+{
+  uint32_t value = 0;
+  int file = open(bucket_path("bucket"), O_RDONLY | O_CLOEXEC);
+  CHECK(pread(file, &value, sizeof value, (off_t)at) == sizeof value);
+  (void)close(file);
+  return value;
+}
+
+static void poison(void)
+{
+  write_header(offsetof(struct wlh_header, poisoned), 1);
+}
+
+/* As one that makes it anew, and stands still or dies there. */
+static void begin_to_format(void)
+{
+  write_header(offsetof(struct wlh_header, retired), 1);
+  write_header(offsetof(struct wlh_header, magic), 0);
+}
+
+static void open_while(void (*it_changes)(void))
+{
+  struct played first;
+  begin_play(program);
+  enter(&first); /* makes it */
+  kill_it(&first);
+  begin_member();
+  before_taking = it_changes;
+  CHECK(get(WLK_WAIT) != NULL);
+  CHECK(before_taking == NULL);
+  CHECK(read_header(offsetof(struct wlh_header, magic)) == WLH_MAGIC);
+  CHECK(read_header(offsetof(struct wlh_header, retired)) == 0);
+  CHECK(read_header(offsetof(struct wlh_header, poisoned)) == 0);
+  enter(&first);
+  is_not_available(&first, "ask 1 n x i");
+  end_member();
+  end_play();
+}
+
+TEST(changes, "a file that somebody begins to make anew while a number is taken is not joined")
+{
+  open_while(begin_to_format);
+}
+
+TEST(damaged, "a file that is damaged while a number is taken is not joined")
+{
+  open_while(poison);
+}
+
+int main(int argc, char **argv)
+{
+  (void)argc;
+  program = argv[0];
+  RUN(hostile);
+  RUN(second_user);
+  RUN(killed);
+  RUN(vanishes);
+  RUN(never_waits);
+  RUN(refused);
+  RUN(dead_thief);
+  RUN(changes);
+  RUN(damaged);
+  return finish_tests();
+}

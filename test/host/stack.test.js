@@ -1,0 +1,190 @@
+'use strict';
+
+/**
+ * The end of the stack, wherever it comes in calls of users whose answers come later: all settles,
+ * nothing stays held, and nothing is kept. Each method of the library has no stack once, at one
+ * of its first calls within a call of users'.
+ */
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { HostBackend } = require('../../lib/backend/host.js');
+const { agent } = require('../../lib/backend/agent.js');
+const { Request } = require('../../lib/extensions/request.js');
+const { Watch } = require('../../lib/extensions/watch.js');
+const { LockRequest } = require('../../lib/standard/lock-request.js');
+require('../helpers/locks.js');
+const { freshBucket } = require('../helpers/process.js');
+
+const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
+
+/** Milliseconds in which the helper answers what was put off. Where it does not, less is tested. */
+const ANSWERED_MS = 10;
+/** Ends a trial that hangs; far more than it needs. */
+const HANGS_MS = 10_000;
+/** Of a method, each of which once has no stack. */
+const MOST_CALLS = 3;
+
+const block = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ANSWERED_MS);
+
+/** What the host scope calls of the language's own while the library is on the stack. */
+const OF_MAPS = ['get', 'set', 'delete'];
+
+/** @returns {string[]} the names of its methods */
+const methodsOf = (prototype) =>
+  Object.getOwnPropertyNames(prototype).filter((key) => {
+    const { value } = Object.getOwnPropertyDescriptor(prototype, key);
+    if (prototype === Map.prototype) return OF_MAPS.includes(key);
+    return key !== 'constructor' && typeof value === 'function';
+  });
+
+/** Whether a method of a map is called by the backend: others call them, too. */
+const isOurs = (that) => !(that instanceof Map) || /backend.host\.js/.test(new Error().stack);
+
+/** The classes of requests for handles, which no file exports. */
+async function classesOfHandles(t) {
+  const { locks } = freshBucket(t);
+  const { request } = HostBackend.prototype;
+  const made = [];
+  HostBackend.prototype.request = function (one) {
+    made.push(Object.getPrototypeOf(one));
+    return request.call(this, one);
+  };
+  (await locks.acquire('a')).release();
+  (await locks.acquireAll(['a'])).release();
+  HostBackend.prototype.request = request;
+  return [...made, Object.getPrototypeOf(made[0])];
+}
+
+/** Has a method find no stack at one of its calls, while users call. */
+class Fault {
+  isArmed = false;
+  hasFailed = false;
+  #calls = 0;
+
+  constructor(prototype, key, at) {
+    const fault = this;
+    const method = prototype[key];
+    prototype[key] = function (...args) {
+      if (fault.isArmed && isOurs(this) && ++fault.#calls === at) {
+        fault.hasFailed = true;
+        throw new RangeError('Maximum call stack size exceeded');
+      }
+      return Reflect.apply(method, this, args);
+    };
+    this.end = () => {
+      prototype[key] = method;
+    };
+  }
+
+  /** Calls as a user who is near the end of the stack. */
+  call(users) {
+    this.isArmed = true;
+    try {
+      const answer = users();
+      answer?.catch?.(() => {});
+      return answer;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      return undefined;
+    } finally {
+      this.isArmed = false;
+    }
+  }
+}
+
+/** @returns {Promise<Error | undefined>} why it failed, or that it hangs */
+async function inTime(promise) {
+  let timer;
+  const hangs = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error('hangs')), HANGS_MS);
+  });
+  try {
+    await Promise.race([promise, hangs]);
+  } catch (error) {
+    return error;
+  } finally {
+    clearTimeout(timer);
+  }
+  return undefined;
+}
+
+/** Makes all kinds of calls near the end of the stack, and waits until all have settled. */
+async function tryAll(t, fault) {
+  const { bucket, locks } = freshBucket(t);
+  const [first, second, third, robbed] = await Promise.all(
+    ['first', 'second', 'third', 'robbed'].map((name) => locks.acquire(name)),
+  );
+  const together = await locks.acquireAll(['t', 'u']);
+  const controller = new AbortController();
+  const { signal } = controller;
+  const near = (users) => fault.call(users);
+  const handles = [first, second, third, robbed, together];
+  // What comes after a query is answered by events.
+  const before = locks.query();
+  const asked = [
+    () => locks.request('x', () => {}),
+    () => locks.request('x', { ifAvailable: true }, () => {}),
+    () => locks.request('first', () => {}),
+    () => locks.request('second', { signal }, () => {}),
+    () => locks.request('robbed', { steal: true }, () => {}),
+    () => locks.requestAll(['p', 'q'], () => {}),
+    () =>
+      locks.request('v', { reentrant: true }, () =>
+        locks.request('v', { reentrant: true }, () => {}).catch(() => {}),
+      ),
+  ].map((users) => near(users));
+  const given = [
+    () => locks.acquire('y', { holdTimeout: 5 }),
+    () => locks.acquire('third', { timeout: 500 }),
+    () => locks.acquireAll(['r', 's']),
+  ].map((users) => near(users));
+  const early = [near(() => first.release())];
+  near(() => controller.abort());
+  block();
+  early.push(near(() => second.release()));
+  block();
+  for (const users of [() => locks.request('z', () => {}), () => together.release()]) near(users);
+  block();
+  near(() => locks.request('w', () => {})?.catch(() => {}));
+  const releasing = given.map(async (promise) => (await promise)?.release());
+  for (const promise of releasing) promise.catch(() => {});
+  const released = handles.map(async (handle) => handle.release());
+  const rejected = (await Promise.allSettled([...early, ...released])).filter(
+    ({ status }) => status === 'rejected',
+  );
+  assert.deepEqual(rejected, []);
+  await Promise.allSettled([before, ...asked, ...releasing]);
+  const held = handles.filter((handle) => handle.released === false);
+  assert.deepEqual(held, []);
+  const left = await locks.query();
+  assert.deepEqual(left, { held: [], pending: [] });
+  await bucket.close();
+}
+
+describe('the end of the stack, in a call of users of the host scope', { skip }, () => {
+  it('leaves nothing held or unsettled, whichever method finds no stack', async (t) => {
+    const owners = [HostBackend, Request, LockRequest, Watch].map(({ prototype }) => prototype);
+    owners.push(Object.getPrototypeOf(agent), ...(await classesOfHandles(t)), Map.prototype);
+    const wrong = [];
+    const failed = new Set();
+    const alive = setInterval(() => {}, HANGS_MS);
+    t.after(() => clearInterval(alive));
+    for (const owner of new Set(owners)) {
+      for (const key of methodsOf(owner)) {
+        for (let at = 1; at <= MOST_CALLS; at++) {
+          const fault = new Fault(owner, key, at);
+          const error = await inTime(tryAll(t, fault));
+          fault.end();
+          if (error) wrong.push(`${owner.constructor.name}.${key}, call ${at}: ${error.stack}`);
+          if (!fault.hasFailed) break;
+          failed.add(key);
+        }
+      }
+    }
+    assert.deepEqual(wrong, []);
+    for (const call of ['release', 'takeNews', 'handBack', 'announce', 'queueAnswer', 'set']) {
+      assert.ok(failed.has(call), `${call} was not called`);
+    }
+  });
+});

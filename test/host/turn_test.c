@@ -1,0 +1,527 @@
+/* Turns of one process, seen from inside of it: what was put off keeps its place, and a turn that
+ * cannot begin changes nothing. The linker puts `after_making` behind the call that makes a request
+ * in the tables (processes.mk). */
+#include "../core/harness.h"
+
+#include "../../src/host/helper.h"
+#include "../../src/host/host.h"
+#include "../../src/host/later.h"
+#include "../../src/host/turn.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static const uint16_t name[] = {'n'};
+static char directory[64];
+static struct wlh_bucket *bucket;
+static struct wlh_agent *agent, *other; /* of one thread, so that all calls are in one order */
+static struct wlh_segment *seen;        /* a mapping of our own, which no loss takes away */
+static struct wlk_event items[16];
+static struct wlk_events events = {.items = items, .capacity = 16};
+
+/* ---- events ---- */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t came = PTHREAD_COND_INITIALIZER;
+static bool woken;     /* mutex */
+static unsigned wakes; /* of `agent`, mutex */
+
+static void wake(void *data)
+{
+  (void)pthread_mutex_lock(&mutex);
+  if (data) ++*(unsigned *)data;
+  woken = true;
+  (void)pthread_cond_signal(&came);
+  (void)pthread_mutex_unlock(&mutex);
+}
+
+/* Waits for an agent's next event, of all that were not taken yet. One with tag 0 if none comes. */
+static struct wlk_event next_event(struct wlh_agent *whose)
+{
+  struct wlk_events one = {.items = items, .capacity = 1};
+  struct timespec until;
+  (void)clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += 20; /* far more than it takes */
+  for (;;) {
+    wlh_agent_take_events(whose, true, &one);
+    if (one.count > 0) return items[0];
+    (void)pthread_mutex_lock(&mutex);
+    int error = 0;
+    while (!woken && error == 0) error = pthread_cond_timedwait(&came, &mutex, &until);
+    woken = false;
+    (void)pthread_mutex_unlock(&mutex);
+    if (error != 0) return (struct wlk_event){0};
+  }
+}
+
+static bool is_next_of(struct wlh_agent *whose, uint32_t tag, uint32_t news)
+{
+  struct wlk_event event = next_event(whose);
+  return event.tag == tag && event.news == news;
+}
+
+static bool is_next(uint32_t tag, uint32_t news)
+{
+  return is_next_of(agent, tag, news);
+}
+
+/* ---- steps ---- */
+
+static struct wlh_request *to_give_up; /* as soon as it is in the tables; NULL: none */
+
+enum wlh_cells_status __real_wlh_cells_request(
+    struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
+enum wlh_cells_status __wrap_wlh_cells_request(
+    struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
+enum wlh_cells_status __wrap_wlh_cells_request(
+    struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer)
+{
+  struct wlh_request *request = to_give_up;
+  enum wlh_cells_status status = __real_wlh_cells_request(arena, ask, answer);
+  to_give_up = NULL; /* once */
+  if (request) CHECK(wlh_abort(request, &events) == WLH_OK);
+  return status;
+}
+
+/* ---- the stage ---- */
+
+static void map_file(void)
+{
+  char path[400] = "";
+  DIR *found = opendir(directory);
+  struct dirent *entry;
+  while (found && (entry = readdir(found)))
+    if (entry->d_name[0] != '.')
+      (void)snprintf(path, sizeof path, "%s/%s/bucket", directory, entry->d_name);
+  if (found) (void)closedir(found);
+  int file = open(path, O_RDWR | O_CLOEXEC);
+  size_t size = (size_t)wlh_segment_bytes(WLH_CELLS_LEAST);
+  seen = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (file < 0 || seen == MAP_FAILED) abort();
+  (void)close(file);
+}
+
+static void enter_stage(void)
+{
+  struct wlk_thread thread = {1, NULL, 0};
+  (void)snprintf(directory, sizeof directory, "/dev/shm/web-locks-turn-XXXXXX");
+  if (!mkdtemp(directory)) abort();
+  CHECK(wlh_bucket_open(directory, name, 1, "1", &bucket) == WLH_OK);
+  CHECK(wlh_agent_create(bucket, &thread, wake, &wakes, &agent) == WLH_OK);
+  CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &other) == WLH_OK);
+  CHECK(wlh_bucket_ready(agent, 99) == WLH_PENDING);
+  CHECK(is_next(99, WLH_NEWS_READY));
+  map_file();
+}
+
+static void leave_stage(void)
+{
+  char command[128];
+  if (agent) wlh_agent_terminate(agent);
+  if (other) wlh_agent_terminate(other);
+  wlh_bucket_close(bucket);
+  (void)munmap(seen, (size_t)wlh_segment_bytes(WLH_CELLS_LEAST));
+  (void)snprintf(command, sizeof command, "rm -rf '%s'", directory);
+  CHECK(system(command) == 0);
+}
+
+/* Gets inside, so that whatever is asked for is put off. */
+static void go_inside(void)
+{
+  while (!wlh_turn_try(bucket, NULL)) {
+  }
+}
+
+static enum wlh_status ask_as(
+    struct wlh_agent *who, enum wlk_option option, uint32_t tag, struct wlh_request **request)
+{
+  return wlh_request(who, name, 1, WLK_EXCLUSIVE, option, tag, NULL, request, &events);
+}
+
+static enum wlh_status ask_for(
+    const uint16_t *what, uint32_t length, uint32_t tag, struct wlh_request **request)
+{
+  return wlh_request(agent, what, length, WLK_EXCLUSIVE, WLK_WAIT, tag, NULL, request, &events);
+}
+
+/* Whether the name is granted, at once or by an event. */
+static bool is_granted(uint32_t tag, struct wlh_request **request)
+{
+  enum wlh_status status = ask_for(name, 1, tag, request);
+  return status == WLH_GRANTED || (status == WLH_PENDING && is_next(tag, WLK_NEWS_GRANTED));
+}
+
+/* ---- what was put off ---- */
+
+TEST(keeps_place, "a request for which the file has to grow first stays before those behind it")
+{
+  static uint16_t long_name[WLH_NAME_MOST];
+  struct wlh_request *first = NULL;
+  struct wlh_request *second = NULL;
+  enter_stage();
+  uint32_t ncells = seen->header.ncells;
+  go_inside();
+  CHECK(ask_for(long_name, WLH_NAME_MOST, 1, &first) == WLH_PENDING);
+  CHECK(ask_for(long_name, WLH_NAME_MOST, 2, &second) == WLH_PENDING);
+  wlh_turn_end(bucket);
+  CHECK(is_next(1, WLK_NEWS_GRANTED));
+  CHECK(seen->header.ncells > ncells);
+  wlh_end(first);
+  CHECK(is_next(2, WLK_NEWS_GRANTED));
+  wlh_end(second);
+  leave_stage();
+}
+
+/* Whether all that was put off is done, asked as an agent that has no other event. */
+static void is_open_to(struct wlh_agent *who)
+{
+  enum wlh_status status = wlh_bucket_ready(who, 98);
+  if (status == WLH_PENDING) CHECK(is_next_of(who, 98, WLH_NEWS_READY));
+}
+
+static void is_open(void)
+{
+  is_open_to(agent);
+}
+
+/* Whether all that was put off is done, nothing is left in the tables but agents, and no event. */
+static void is_clean(void)
+{
+  struct wlk_events none = {.items = items, .capacity = 16};
+  is_open();
+  wlh_agent_take_events(other, true, &none);
+  CHECK(none.count == 0);
+  for (uint32_t i = 1; i < seen->header.high; i++)
+    CHECK(seen->cells[i].kind == WLH_KIND_FREE || seen->cells[i].kind == WLH_KIND_AGENT);
+}
+
+TEST(release_then_theft, "of a release and a theft that were put off, the first one counts")
+{
+  for (int theft_first = 0; theft_first < 2; theft_first++) {
+    struct wlh_request *lock = NULL, *thief = NULL;
+    enter_stage();
+    CHECK(is_granted(1, &lock));
+    go_inside();
+    if (theft_first) CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
+    CHECK(wlh_release(lock, &events) == WLH_PENDING);
+    if (!theft_first) CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
+    wlh_turn_end(bucket);
+    CHECK(is_next(1, theft_first ? WLK_NEWS_STOLEN : WLH_NEWS_RELEASED));
+    CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED));
+    wlh_end(thief);
+    is_clean();
+    leave_stage();
+  }
+}
+
+TEST(
+    abort_then_grant,
+    "a request whose abort is put off is not heard of, though it is granted first")
+{
+  struct wlh_request *lock = NULL, *waiting = NULL, *last = NULL;
+  enter_stage();
+  CHECK(is_granted(1, &lock));
+  (void)ask_as(other, WLK_WAIT, 2, &waiting);
+  (void)wlh_bucket_ready(agent, 97); /* by now it waits */
+  go_inside();
+  CHECK(wlh_release(lock, &events) == WLH_PENDING);
+  CHECK(wlh_abort(waiting, &events) == WLH_OK);
+  CHECK(ask_as(agent, WLK_WAIT, 3, &last) == WLH_PENDING);
+  wlh_turn_end(bucket);
+  struct wlk_event event;
+  while ((event = next_event(agent)).tag == 97) {
+  }
+  CHECK(event.tag == 1 && event.news == WLH_NEWS_RELEASED);
+  CHECK(is_next(3, WLK_NEWS_GRANTED));
+  wlh_end(last);
+  is_clean();
+  leave_stage();
+}
+
+TEST(never_made, "a request that is given up before it is made leaves nothing, nor those behind it")
+{
+  struct wlh_request *lock = NULL, *first = NULL, *second = NULL;
+  enter_stage();
+  CHECK(is_granted(1, &lock));
+  go_inside();
+  CHECK(wlh_release(lock, &events) == WLH_PENDING);
+  wlh_end(lock); /* on its way: it is heard of no more */
+  CHECK(ask_as(other, WLK_WAIT, 2, &first) == WLH_PENDING);
+  CHECK(ask_as(agent, WLK_IF_AVAILABLE, 3, &second) == WLH_PENDING);
+  CHECK(wlh_abort(first, &events) == WLH_OK);
+  wlh_turn_end(bucket);
+  CHECK(is_next(3, WLK_NEWS_GRANTED));
+  wlh_end(second);
+  is_clean();
+  leave_stage();
+}
+
+TEST(given_up, "a request that is given up while it is made leaves nothing, and is not heard of")
+{
+  struct wlh_request *request = NULL, *next = NULL;
+  enter_stage();
+  go_inside();
+  CHECK(ask_as(other, WLK_WAIT, 1, &request) == WLH_PENDING);
+  to_give_up = request;
+  CHECK(wlh_do_put_off(bucket, 1) == WLH_DONE_SOME);
+  CHECK(to_give_up == NULL);
+  CHECK(ask_as(agent, WLK_IF_AVAILABLE, 2, &next) == WLH_PENDING);
+  wlh_turn_end(bucket);
+  CHECK(is_next(2, WLK_NEWS_GRANTED));
+  wlh_end(next);
+  is_clean();
+  leave_stage();
+}
+
+static unsigned count_wakes(void)
+{
+  (void)pthread_mutex_lock(&mutex);
+  unsigned count = wakes;
+  (void)pthread_mutex_unlock(&mutex);
+  return count;
+}
+
+TEST(ended_first, "an agent that ends when it is about to be woken is not woken any more")
+{
+  struct wlh_request *lock = NULL, *thief = NULL;
+  enter_stage();
+  CHECK(is_granted(1, &lock));
+  go_inside();
+  CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
+  CHECK(wlh_do_put_off(bucket, 2) == WLH_DONE_ALL);
+  wlh_turn_leave(bucket); /* hears of the theft */
+  CHECK(!wlk_list_is_empty(&agent->by_wake));
+  wlh_agent_terminate(agent);
+  unsigned before = count_wakes();
+  wlh_turn_unlock(bucket, true);
+  CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED));
+  CHECK(count_wakes() == before);
+  agent = other;
+  other = NULL;
+  wlh_end(thief);
+  leave_stage();
+}
+
+TEST(
+    terminated, "an agent that ends while all it did is put off leaves nothing, and lets others in")
+{
+  struct wlh_request *lock = NULL, *waiting = NULL, *more = NULL;
+  enter_stage();
+  CHECK(is_granted(1, &lock));
+  (void)ask_as(agent, WLK_WAIT, 2, &waiting);
+  go_inside();
+  CHECK(wlh_release(lock, &events) == WLH_PENDING);
+  CHECK(ask_as(agent, WLK_WAIT, 3, &more) == WLH_PENDING);
+  wlh_agent_terminate(agent);
+  CHECK(ask_as(other, WLK_WAIT, 4, &more) == WLH_PENDING);
+  wlh_turn_end(bucket);
+  CHECK(is_next_of(other, 4, WLK_NEWS_GRANTED));
+  agent = other;
+  other = NULL;
+  wlh_end(more);
+  leave_stage();
+}
+
+TEST(closed, "a bucket that is closed while all is put off leaves no lock and no memory")
+{
+  struct wlh_request *lock = NULL, *waiting = NULL, *more = NULL;
+  enter_stage();
+  CHECK(is_granted(1, &lock));
+  (void)ask_as(other, WLK_WAIT, 2, &waiting);
+  go_inside();
+  CHECK(wlh_release(lock, &events) == WLH_PENDING);
+  CHECK(wlh_abort(waiting, &events) == WLH_OK);
+  CHECK(ask_as(agent, WLK_STEAL, 3, &more) == WLH_PENDING);
+  CHECK(wlh_snapshot(other, NULL, UINT32_MAX, true, 4) == WLH_PENDING);
+  wlh_agent_terminate(agent);
+  wlh_agent_terminate(other);
+  agent = other = NULL;
+  wlh_turn_end(bucket);
+  leave_stage();
+}
+
+TEST(abort_too_late, "an abort after the grant, and a release after a theft, say what came first")
+{
+  struct wlh_request *lock = NULL, *waiting = NULL, *thief = NULL;
+  enter_stage();
+  CHECK(is_granted(1, &lock));
+  go_inside();
+  CHECK(ask_as(other, WLK_WAIT, 2, &waiting) == WLH_PENDING);
+  wlh_turn_end(bucket);
+  is_open();
+  for (int inside = 0; inside < 2; inside++) {
+    if (inside) go_inside(); /* where nothing can be done now, nothing is put off either */
+    CHECK(wlh_abort(lock, &events) == WLH_GRANTED && events.count == 0);
+    CHECK(wlh_release(waiting, &events) == WLH_NOT_HELD);
+    if (inside) wlh_turn_end(bucket);
+  }
+  is_open();
+  wlh_end(lock);
+  is_open();
+  /* The event that says it is still to come. */
+  CHECK(wlh_abort(waiting, &events) == WLH_GRANTED && events.count == 0);
+  CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED));
+  if (ask_as(agent, WLK_STEAL, 3, &thief) == WLH_PENDING) CHECK(is_next(3, WLK_NEWS_GRANTED));
+  CHECK(wlh_release(waiting, &events) == WLH_STOLEN && events.thief_number == 1);
+  wlh_end(thief);
+  is_clean();
+  leave_stage();
+}
+
+/* ---- thefts, and the grants that follow them ---- */
+
+TEST(
+    theft_put_off, "a thread that robs itself hears of the theft before the grant, if put off, too")
+{
+  struct wlh_request *lock = NULL, *thief = NULL;
+  enter_stage();
+  CHECK(is_granted(1, &lock));
+  go_inside();
+  CHECK(ask_as(agent, WLK_STEAL, 2, &thief) == WLH_PENDING);
+  wlh_turn_end(bucket);
+  CHECK(is_next(1, WLK_NEWS_STOLEN));
+  CHECK(is_next(2, WLK_NEWS_GRANTED));
+  wlh_end(thief);
+  is_clean();
+  leave_stage();
+}
+
+/* Steals the name and gives it back, as if another process did: whom that robs has mail. Inside. */
+static void rob(void)
+{
+  struct wlh_answer answer = {0};
+  struct wlh_ask ask = {.agent = agent->cell, .option = WLH_STEAL, .name = name, .name_units = 1};
+  ask.cookie = ++bucket->cookie;
+  CHECK(wlh_cells_request(&bucket->arena, &ask, &answer) == WLH_CELLS_GRANTED);
+  CHECK(wlh_cells_end(&bucket->arena, answer.request, ask.cookie) == WLH_CELLS_OK);
+}
+
+TEST(
+    theft_in_mail,
+    "who was robbed before a turn hears of it before what the turn grants, put off or not")
+{
+  for (int put_off = 0; put_off < 2; put_off++) {
+    struct wlh_request *lock = NULL, *next = NULL;
+    enter_stage();
+    CHECK(is_granted(1, &lock));
+    go_inside();
+    rob();
+    if (put_off) {
+      CHECK(ask_as(agent, WLK_WAIT, 2, &next) == WLH_PENDING);
+      CHECK(wlh_do_put_off(bucket, 1) == WLH_DONE_SOME);
+    }
+    wlh_turn_end(bucket);
+    CHECK(is_next(1, WLK_NEWS_STOLEN));
+    CHECK(put_off ? is_next(2, WLK_NEWS_GRANTED) : is_granted(2, &next));
+    wlh_end(next);
+    is_clean();
+    leave_stage();
+  }
+}
+
+TEST(theft_in_wait, "a thread that blocks hears of thefts together with its grant")
+{
+  struct wlh_request *lock = NULL, *next = NULL, *thief = NULL;
+  enter_stage();
+  CHECK(is_granted(1, &lock));
+  if (ask_as(agent, WLK_WAIT, 2, &next) == WLH_PENDING) is_open(); /* by now it waits */
+  if (ask_as(other, WLK_STEAL, 3, &thief) == WLH_PENDING)
+    CHECK(is_next_of(other, 3, WLK_NEWS_GRANTED));
+  wlh_end(thief);
+  is_open_to(other);
+  CHECK(wlh_wait(next, UINT64_C(10000000000), &events) == WLH_GRANTED);
+  CHECK(events.count == 1 && items[0].tag == 1 && items[0].news == WLK_NEWS_STOLEN);
+  wlh_end(next);
+  is_clean();
+  leave_stage();
+}
+
+/* ---- turns that cannot begin ---- */
+
+/* Others have taken us for dead, and given our number to somebody else. */
+static void expel(void)
+{
+  seen->members[bucket->arena.member].id ^= 1;
+}
+
+TEST(word_of_the_dead, "who cannot repair what a dead process left leaves it to the next one")
+{
+  const uint64_t dead = UINT64_C(77) << 16 | (200 + 1);
+  struct wlh_request *request = NULL;
+  enter_stage();
+  wlk_mutex_lock(&bucket->mu);
+  expel();
+  atomic_store(&seen->header.word, dead);
+  CHECK(wlh_turn_wait(bucket) == WLH_TORN);
+  CHECK(atomic_load(&seen->header.word) == dead);
+  wlh_turn_unlock(bucket, false);
+  /* The next one is ourselves, in the next life. */
+  uint64_t rebuilds = seen->header.rebuilds;
+  CHECK(is_granted(1, &request));
+  CHECK(seen->header.rebuilds > rebuilds);
+  CHECK(atomic_load(&seen->header.word) != dead);
+  wlh_end(request);
+  leave_stage();
+}
+
+TEST(half_done, "who enters after a dead process repairs what that one may have left half done")
+{
+  const uint64_t dead = UINT64_C(77) << 16 | (200 + 1);
+  enter_stage();
+  wlk_mutex_lock(&bucket->mu);
+  uint64_t rebuilds = seen->header.rebuilds;
+  atomic_store(&seen->header.word, dead);
+  CHECK(wlh_turn_wait(bucket) == WLH_IN);
+  CHECK(seen->header.rebuilds > rebuilds);
+  wlh_turn_leave(bucket);
+  CHECK(atomic_load(&seen->header.word) == 0);
+  wlh_turn_unlock(bucket, false);
+  leave_stage();
+}
+
+TEST(mail_of_others, "who was taken for dead takes no mail of whoever has its number now")
+{
+  struct wlh_request *request = NULL;
+  enter_stage();
+  CHECK(is_granted(1, &request));
+  wlk_mutex_lock(&bucket->mu);
+  uint32_t number = bucket->arena.member, cell = request->cell;
+  expel();
+  seen->cells[cell].kind = WLH_KIND_NEWS_HELD;
+  seen->members[number].mail = (struct wlh_list){cell, cell};
+  uint32_t bell = 5 << 2 | 2; /* sent */
+  atomic_store(&seen->members[number].bell, bell);
+  wlk_mutex_unlock(&bucket->mu);
+  while (!wlh_is_lost(bucket)) CHECK(!wlh_turn_try(bucket, NULL));
+  CHECK(is_next(1, WLH_NEWS_LOST));
+  CHECK(seen->cells[cell].kind == WLH_KIND_NEWS_HELD);
+  CHECK(atomic_load(&seen->members[number].bell) == bell);
+  CHECK(atomic_load(&seen->header.word) == 0);
+  leave_stage();
+}
+
+int main(void)
+{
+  RUN(keeps_place);
+  RUN(release_then_theft);
+  RUN(abort_then_grant);
+  RUN(never_made);
+  RUN(given_up);
+  RUN(ended_first);
+  RUN(terminated);
+  RUN(closed);
+  RUN(abort_too_late);
+  RUN(theft_put_off);
+  RUN(theft_in_mail);
+  RUN(theft_in_wait);
+  RUN(word_of_the_dead);
+  RUN(half_done);
+  RUN(mail_of_others);
+  return finish_tests();
+}

@@ -1,0 +1,145 @@
+'use strict';
+
+/**
+ * The rule of lib/backend/contract.js: what applies events calls nothing. Here the source is held to
+ * it; test/helpers/applying.js holds what runs to it, and is tested here.
+ */
+
+const assert = require('node:assert/strict');
+const { spawnSync } = require('node:child_process');
+const { readFileSync, readdirSync } = require('node:fs');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+const ts = require('typescript-oldest');
+
+const LIB = path.join(__dirname, '..', '..', 'lib');
+
+/** Members of a Requester that say what happened, and what they call. */
+const MEMBERS = [
+  'granted',
+  'unavailable',
+  'stolen',
+  'lost',
+  'beLost',
+  'otherLimit',
+  'queueFull',
+  'deadlocked',
+  'failed',
+];
+/** Where those note the time. */
+const NOTES = ['noteGrant', 'noteRelease'];
+
+/** What they may call besides each other: the clock. */
+const HARMLESS = ['now', ...NOTES];
+
+/** The files of lib in which classes of requests are. */
+const files = ['standard', 'extensions'].flatMap((room) =>
+  readdirSync(path.join(LIB, room))
+    .filter((name) => name.endsWith('.js'))
+    .map((name) => path.join(LIB, room, name)),
+);
+
+/** @returns {string} what a call calls: the last part of its name */
+function calleeOf({ expression }) {
+  return ts.isPropertyAccessExpression(expression)
+    ? expression.name.text
+    : expression.getText().replace(/^super$/, 'constructor');
+}
+
+/** @returns the members of a class that say what happened: of requests, and of what they note it in */
+function membersOf(node) {
+  const isOfRequests = /Request\b/.test(
+    [node.name, ...(node.heritageClauses ?? [])].map((part) => part?.getText()).join(),
+  );
+  return node.members.filter((member) => {
+    const name = member.name?.getText();
+    return ts.isMethodDeclaration(member) && (isOfRequests ? MEMBERS : NOTES).includes(name);
+  });
+}
+
+/**
+ * @param {string} source
+ * @returns {string[]} the calls that members make, but for those in functions that they only make
+ */
+function callsOfMembers(source) {
+  const found = [];
+  const visit = (node, member) => {
+    if (ts.isArrowFunction(node) || ts.isFunctionExpression(node)) return;
+    if (ts.isCallExpression(node) || ts.isNewExpression(node)) {
+      const callee = calleeOf(node);
+      if (!MEMBERS.includes(callee) && !HARMLESS.includes(callee)) {
+        found.push(`${member} calls ${callee}`);
+      }
+    }
+    ts.forEachChild(node, (child) => visit(child, member));
+  };
+  const lookFor = (node) => {
+    const members = ts.isClassDeclaration(node) ? membersOf(node) : [];
+    for (const member of members) visit(member.body, member.name.getText());
+    ts.forEachChild(node, lookFor);
+  };
+  lookFor(ts.createSourceFile('a.js', source, ts.ScriptTarget.Latest, true));
+  return found;
+}
+
+/** Runs a program under the guard. */
+function runGuarded(body) {
+  const helpers = JSON.stringify(require.resolve('../helpers/locks.js'));
+  const library = JSON.stringify(LIB);
+  const program = `
+    const { hold } = require(${helpers});
+    const lib = (file) => require(${library} + '/' + file);
+    const { locks } = lib('index.js');
+    const { Request } = lib('extensions/request.js');
+    (async () => { ${body} })();`;
+  return spawnSync(process.execPath, ['-e', program], { encoding: 'utf8', timeout: 60_000 });
+}
+
+/** A grant by an event, during which `granted` does something. */
+const grantByEvent = (more) => `
+  let isReleased = false;
+  const { granted } = Request.prototype;
+  Request.prototype.granted = function (...token) {
+    granted.apply(this, token);
+    if (isReleased) { ${more} }
+  };
+  const held = await locks.acquire('b');
+  const waiting = locks.request('b', () => {});
+  isReleased = true;
+  held.release();
+  await waiting;
+  console.log('done');`;
+
+describe('what applies events', () => {
+  it('calls nothing but each other and the clock', () => {
+    for (const file of files) {
+      assert.deepEqual(callsOfMembers(readFileSync(file, 'utf8')), [], file);
+    }
+  });
+
+  it('is looked at in all members, and calls are found', () => {
+    const source =
+      'class A extends Request { lost(a) { this.tell(); if (a) b(new C()); d(() => e()); now(); } }';
+    const calls = ['lost calls tell', 'lost calls b', 'lost calls C', 'lost calls d'];
+    assert.deepEqual(callsOfMembers(source), calls);
+  });
+
+  it('may change fields', () => {
+    const { stdout, stderr } = runGuarded(grantByEvent('this.marked = true;'));
+    assert.equal(stdout, 'done\n', stderr);
+  });
+
+  for (const [what, wrong] of [
+    ['asks a backend', 'this.backend.query();'],
+    ['ends a request', 'this.backend.withdraw(this);'],
+    ['calls the addon', "lib('backend/addon.js').addon.snapshot();"],
+    ['announces', 'this.observer?.granted(); this.announceAnswer();'],
+    ['collects more events', "lib('backend/native.js').agent.collect();"],
+  ]) {
+    it(`and ${what} ends a test`, () => {
+      const { stdout, stderr, signal } = runGuarded(grantByEvent(wrong));
+      assert.deepEqual([stdout, signal], ['', 'SIGKILL']);
+      assert.match(stderr, /was called while events were applied: /);
+    });
+  }
+});

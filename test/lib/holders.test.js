@@ -1,0 +1,111 @@
+'use strict';
+
+/** What backends say of who holds a lock: undefined where that is not known, and never that nobody does. */
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { setTimeout: sleep } = require('node:timers/promises');
+const { addon } = require('../../lib/backend/addon.js');
+const { HostBackend } = require('../../lib/backend/host.js');
+const { NativeBackend } = require('../../lib/backend/native.js');
+const { createLockManager } = require('../../lib/extensions/lock-manager.js');
+const { freshName, hold } = require('../helpers/locks.js');
+const { freshDirectory } = require('../helpers/process.js');
+const late = require('../conformance/late.js');
+const { memoryBackend } = require('../conformance/memory.js');
+
+const noHost = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
+
+/** Has calls of the addon answer with this status instead, until the test ends. */
+function failCalls(t, names, status) {
+  for (const name of names) t.mock.method(addon, name, () => status);
+}
+
+/**
+ * Each backend: how it is made, and how its question about holders is made to fail.
+ */
+const backends = {
+  native: {
+    make: () => new NativeBackend(freshName()),
+    fail: (t) => failCalls(t, ['snapshotOf'], addon.WLK_NO_MEMORY),
+  },
+  late: {
+    make: () => new late.LateBackend(freshName()),
+    fail: (t) => failCalls(t, ['snapshotOf'], addon.WLK_NO_MEMORY),
+  },
+  host: {
+    skip: noHost,
+    make: (t) => new HostBackend('bucket', freshDirectory(t)),
+    fail: (t) => failCalls(t, ['hostSnapshot'], addon.WLH_NO_MEMORY),
+  },
+  'host, without memory for the answer': {
+    skip: noHost,
+    make: (t) => new HostBackend('bucket', freshDirectory(t)),
+    fail: (t) => failCalls(t, ['hostTakeSnapshot'], addon.WLH_NO_MEMORY),
+  },
+  cluster: {
+    make: () => memoryBackend(freshName()),
+    fail(t, { adapter }) {
+      t.mock.method(adapter, 'query', () => Promise.reject(new Error('no')));
+    },
+  },
+};
+
+const holdersOf = async (backend, name) =>
+  backend.holders ? backend.holders(name) : await backend.askHolders(name);
+
+async function setUp(t, make) {
+  let backend;
+  t.after(() => backend.close());
+  backend = make(t);
+  await backend.ready;
+  const locks = createLockManager(backend);
+  const held = await hold(locks, 'a');
+  held.released.catch(() => {});
+  return { backend, locks };
+}
+
+describe('who holds a lock', () => {
+  for (const [kind, { skip, make, fail }] of Object.entries(backends)) {
+    describe(kind, { skip }, () => {
+      it('is known, and that nobody does', async (t) => {
+        const { backend } = await setUp(t, make);
+        const holders = await holdersOf(backend, 'a');
+        assert.deepEqual(
+          holders.map(({ name, mode }) => [name, mode]),
+          [['a', 'exclusive']],
+        );
+        assert.deepEqual(await holdersOf(backend, 'b'), []);
+      });
+
+      it('is not known where the question fails', async (t) => {
+        const { backend, locks } = await setUp(t, make);
+        fail(t, backend);
+        assert.equal(await holdersOf(backend, 'a'), undefined);
+        await assert.rejects(
+          locks.request('a', { timeout: 0 }, () => {}),
+          { name: 'TimeoutError', message: /holder unknown/ },
+        );
+        await assert.rejects(
+          locks.request('a', { timeout: 20 }, () => {}),
+          { name: 'TimeoutError', message: /holder unknown/ },
+        );
+      });
+
+      it('is not known where the backend is closed', async (t) => {
+        const { backend } = await setUp(t, make);
+        await backend.close();
+        assert.equal(await holdersOf(backend, 'a'), undefined);
+      });
+
+      it('is told in time, or not at all', async (t) => {
+        const { backend, locks } = await setUp(t, make);
+        if (backend.askHolders) backend.askHolders = () => sleep(60_000, undefined, { ref: false });
+        await assert.rejects(
+          locks.request('a', { timeout: 20 }, () => {}),
+          { name: 'TimeoutError', message: backend.holders ? /held by/ : /holder unknown/ },
+        );
+      });
+    });
+  }
+});

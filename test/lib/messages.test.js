@@ -1,0 +1,174 @@
+'use strict';
+
+/** What messages say of those who hold and wait. */
+
+const assert = require('node:assert/strict');
+const os = require('node:os');
+const { describe, it } = require('node:test');
+const { threadId } = require('node:worker_threads');
+const {
+  describeAgent,
+  describeHolders,
+  describeWaiting,
+  duration,
+  milliseconds,
+} = require('../../lib/extensions/holders.js');
+const {
+  DeadlockError,
+  LockQueueFullError,
+  holdTimeoutError,
+  waitTimeoutError,
+} = require('../../lib/extensions/lock-errors.js');
+
+/** Of another process of this machine. */
+const OTHER = {
+  clientId: '60bec263-1',
+  mode: 'exclusive',
+  name: 'x',
+  label: 'child job',
+  host: os.hostname(),
+  pid: process.pid + 1,
+  threadId: 1,
+  threadName: '',
+  waited: 0,
+  held: 3249,
+  limit: 0,
+  weight: 0,
+  token: 5n,
+};
+const OWN = { ...OTHER, pid: process.pid, threadId, label: '' };
+
+describe('who holds and who waits', () => {
+  const pid = OTHER.pid;
+  for (const [title, details, text] of [
+    ['a thread of another process', {}, `process ${pid}, thread 1 ("child job")`],
+    ['without a label', { label: '' }, `process ${pid}, thread 1`],
+    ['the main thread of another process', { threadId: 0 }, `process ${pid} ("child job")`],
+    ['a named thread', { threadName: 'job' }, `process ${pid}, thread 1 "job" ("child job")`],
+    ['another machine', { host: 'db-2' }, `process ${pid} on host "db-2", thread 1 ("child job")`],
+    [
+      'own process id on another machine',
+      { pid: process.pid, host: 'db-2', threadId, label: '' },
+      `process ${process.pid} on host "db-2"`,
+    ],
+    ['this thread', OWN, 'this thread'],
+    ['this thread with a label', { ...OWN, label: 'me' }, 'this thread ("me")'],
+    ['another thread of this process', { ...OWN, threadId: 3 }, 'thread 3 of this process'],
+    ['a label of two lines', { label: 'a\n"b"' }, `process ${pid}, thread 1 ("a\\n\\"b\\"")`],
+    ['a session that is gone', { pid: 0 }, 'client 60bec263-1 ("child job")'],
+    ['one of which nothing is known', { pid: 0, clientId: '', label: '' }, 'an unknown process'],
+  ]) {
+    it(`${title}: ${text}`, () => assert.equal(describeAgent({ ...OTHER, ...details }), text));
+  }
+
+  it('a worker names the main thread of its process', async () => {
+    const { Worker } = require('node:worker_threads');
+    const source = `
+      const { parentPort, workerData } = require('node:worker_threads');
+      const { describeAgent } = require(workerData.file);
+      parentPort.postMessage(describeAgent(workerData.details));`;
+    const file = require.resolve('../../lib/extensions/holders.js');
+    const worker = new Worker(source, { eval: true, workerData: { file, details: OWN } });
+    const text = await new Promise((resolve) => worker.once('message', resolve));
+    assert.equal(text, 'the main thread of this process');
+  });
+
+  it('holders: one and how many more, none, unknown', () => {
+    const one = `held by process ${pid}, thread 1 ("child job"), for 3.2 s`;
+    assert.equal(describeHolders([OTHER]), one);
+    assert.equal(describeHolders([OTHER, OWN, OWN]), `${one}, and 2 more`);
+    assert.equal(describeHolders([]), 'no longer held');
+    assert.equal(describeHolders(undefined), 'holder unknown');
+  });
+
+  it('waiters: one and how many more, none', () => {
+    assert.equal(describeWaiting([OWN]), 'this thread is waiting');
+    assert.equal(describeWaiting([OWN, OWN]), 'this thread is waiting, and 1 more');
+    assert.equal(describeWaiting([]), 'no waiters');
+  });
+
+  it('times', () => {
+    const times = [0, 999.9, 1000, 3249, 59_999, 60_000, 185_000, 3_600_000, 7_499_999, 86_400_000];
+    assert.deepEqual(times.map(duration), [
+      ...['0 ms', '999 ms', '1.0 s', '3.2 s', '59.9 s', '1 min 0 s', '3 min 5 s'],
+      ...['1 h 0 min', '2 h 4 min', '1 d 0 h'],
+    ]);
+    assert.deepEqual([0, 5.4, 999, 5002, 1_234_567].map(milliseconds), [
+      '0 ms',
+      '5 ms',
+      '999 ms',
+      '5,002 ms',
+      '1,234,567 ms',
+    ]);
+  });
+});
+
+describe('messages', () => {
+  const message = (error) => error.message;
+
+  it('of a time limit say who holds the lock, or that it is not known', () => {
+    const known = waitTimeoutError('x', 5002, [{ ...OTHER, threadId: 0, held: 12 }]);
+    assert.equal(
+      message(known),
+      `Timed out after 5,002 ms waiting for lock "x" (held by process ${OTHER.pid} ("child job"), ` +
+        'for 12 ms).',
+    );
+    const unknown = waitTimeoutError('x', 5002, undefined);
+    assert.equal(
+      message(unknown),
+      'Timed out after 5,002 ms waiting for lock "x" (holder unknown).',
+    );
+    assert.deepEqual(unknown.holders, []);
+    const free = waitTimeoutError('x', 5002, []);
+    assert.equal(message(free), 'Timed out after 5,002 ms waiting for lock "x" (no longer held).');
+  });
+
+  it('of a limit on holding', () => {
+    const error = holdTimeoutError('x', 0, 5012, 5000);
+    assert.equal(
+      message(error),
+      'Lock "x" was released after 5,012 ms: its \'holdTimeout\' is 5000 ms.',
+    );
+  });
+
+  it('of maxPending say why it does not wait', () => {
+    const of = (maxPending) => message(new LockQueueFullError('x', maxPending));
+    assert.equal(
+      of(0),
+      'Lock "x" is not available, and the request is not allowed to wait (\'maxPending\' is 0).',
+    );
+    assert.equal(
+      of(1),
+      'Lock "x" is not available, and a request is waiting already (\'maxPending\' is 1).',
+    );
+    assert.equal(
+      of(9),
+      'Lock "x" is not available, and 9 or more requests are waiting already (\'maxPending\' is 9).',
+    );
+  });
+
+  it('of a deadlock say who waits for whom', () => {
+    const cycle = [
+      { ...OWN, name: 'a', isHeld: false },
+      { ...OTHER, name: 'a', isHeld: true },
+      { ...OTHER, name: 'b', isHeld: false },
+      { ...OWN, name: 'b', isHeld: true },
+    ];
+    const other = `process ${OTHER.pid}, thread 1 ("child job")`;
+    assert.equal(
+      message(new DeadlockError('a', cycle)),
+      `The request for lock "a" would wait for itself: this thread waits for "a", held by ${other}; ` +
+        `${other} waits for "b", held by this thread.`,
+    );
+    const ahead = [cycle[0], { ...OWN, name: 'a', label: 'earlier', isHeld: false }];
+    assert.equal(
+      message(new DeadlockError('a', ahead)),
+      'The request for lock "a" would wait for itself: this thread waits for "a", requested before ' +
+        'by this thread ("earlier").',
+    );
+    assert.equal(
+      message(new DeadlockError('a', [])),
+      'The request for lock "a" would wait for itself.',
+    );
+  });
+});

@@ -1,0 +1,242 @@
+'use strict';
+
+/**
+ * What is written about options elsewhere than in lib/extensions/options.js is what that says. Each
+ * call with each option: test/extensions/options.test.js.
+ */
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+const { Request } = require('../../lib/extensions/request.js');
+const {
+  CALLS,
+  OPTIONS,
+  SCOPES_OF_CALLS,
+  checkRequest,
+  defaultOptions,
+  toOptions,
+} = require('../../lib/extensions/options.js');
+const { fieldsOf, optionsOf } = require('../helpers/declared.js');
+
+const NAMES = Object.keys(OPTIONS);
+const KINDS = Object.keys(CALLS);
+const SCOPES = ['process', 'host', 'cluster'];
+
+/** Values of each option: good ones, with what they are converted to, and bad ones. */
+const { signal } = new AbortController();
+const VALUES = {
+  ifAvailable: {
+    good: [
+      [1, true],
+      ['', false],
+    ],
+    bad: [],
+  },
+  mode: { good: [['shared'], [new String('exclusive'), 'exclusive']], bad: ['Shared', null] },
+  signal: { good: [[signal]], bad: [null, {}] },
+  steal: {
+    good: [
+      [{}, true],
+      [0, false],
+    ],
+    bad: [],
+  },
+  blocking: {
+    good: [
+      [0, false],
+      ['x', true],
+      [null, undefined],
+    ],
+    bad: [],
+  },
+  deadlock: { good: [['reject']], bad: [true, 'Reject', null] },
+  holdTimeout: { good: [[0.5], [1e9]], bad: [0, -1, '5', null, Infinity, NaN] },
+  keep: { good: [[0.5], [3e12]], bad: [0, -1, '5', null, 4e12, NaN] },
+  label: { good: [['x'], [5, '5'], [null, 'null']], bad: [Symbol('label')] },
+  limit: { good: [[1], [2 ** 31 - 1]], bad: [0, 1.5, '1', null, 2 ** 31] },
+  maxPending: { good: [[0], [2 ** 31 - 1]], bad: [-1, 1.5, '1', null, 2 ** 31] },
+  reentrant: {
+    good: [
+      ['x', true],
+      [null, false],
+    ],
+    bad: [],
+  },
+  timeout: { good: [[0], [1.5]], bad: [-1, '5', null, Infinity, NaN] },
+  warnAfter: { good: [[0], [1.5]], bad: [-1, '5', null, Infinity, NaN] },
+  weight: { good: [[1], [2 ** 31 - 1]], bad: [0, 1.5, '1', null, 2 ** 31] },
+};
+
+/** Whether options are refused that are fit by themselves. */
+function isRefused(options) {
+  try {
+    checkRequest(options);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+describe('the table of options', () => {
+  it('has an option for each that is converted, and no other', () => {
+    assert.deepEqual(Object.keys(defaultOptions).sort(), [...NAMES].sort());
+    assert.deepEqual(Object.keys(VALUES).sort(), [...NAMES].sort());
+  });
+
+  for (const name of NAMES) {
+    it(`'${name}' is converted, and what cannot be is a TypeError that names it`, () => {
+      const { good, bad } = VALUES[name];
+      for (const [value, wanted = value] of good) {
+        const expected = value === null && name === 'blocking' ? undefined : wanted;
+        const options = toOptions({ [name]: value }, 'a test');
+        assert.deepEqual(options, { ...defaultOptions, [name]: expected });
+      }
+      for (const value of bad) {
+        assert.throws(() => toOptions({ [name]: value }, 'a test'), {
+          name: 'TypeError',
+          message: new RegExp(`^Failed to execute a test: The '${name}' option is `),
+        });
+      }
+      assert.deepEqual(toOptions({ [name]: undefined }, 'a test'), defaultOptions);
+    });
+  }
+
+  it('each is read once: those of the standard first, both in their order', () => {
+    const read = [];
+    const options = new Proxy({}, { get: (_, name) => void read.push(name) });
+    toOptions(options, 'a test');
+    const of = (isStandard) =>
+      NAMES.filter((name) => Boolean(OPTIONS[name].isStandard) === isStandard).sort();
+    assert.deepEqual(read, [...of(true), ...of(false)]);
+  });
+
+  it('no options are the defaults, frozen and always the same', () => {
+    for (const none of [undefined, null]) assert.equal(toOptions(none, 'x'), defaultOptions);
+    assert.ok(Object.isFrozen(defaultOptions));
+  });
+
+  it('says of two options in both places that they exclude each other', () => {
+    for (const name of NAMES) {
+      for (const other of OPTIONS[name].not ?? []) assert.ok(OPTIONS[other].not?.includes(name));
+    }
+  });
+
+  it('says which options cannot be given together', () => {
+    const together = {
+      ...{ ifAvailable: true, signal, steal: true, deadlock: 'reject', holdTimeout: 1, label: 'x' },
+      ...{ maxPending: 0, reentrant: true, timeout: 0, warnAfter: 1, limit: 2, weight: 2 },
+    };
+    for (const one of Object.keys(together)) {
+      for (const other of Object.keys(together)) {
+        if (one === other) continue;
+        const options = toOptions({ [one]: together[one], [other]: together[other] }, 'x');
+        const units = options.limit || options.weight;
+        // What it needs.
+        const needed = units ? { mode: 'shared', limit: 2 } : {};
+        const excludes =
+          (OPTIONS[one].not?.includes(other) ?? false) ||
+          Boolean(units && [one, other].includes('steal'));
+        assert.equal(isRefused({ ...options, ...needed }), excludes, `${one} and ${other}`);
+      }
+    }
+  });
+
+  it('says which need another one', () => {
+    for (const options of [
+      { weight: 1, mode: 'shared' },
+      { limit: 1 },
+      { steal: true, mode: 'shared' },
+    ]) {
+      assert.ok(isRefused(toOptions(options, 'x')));
+    }
+    const needing = NAMES.filter((name) => OPTIONS[name].needs);
+    assert.deepEqual(needing, ['steal', 'limit', 'weight']);
+  });
+
+  it('says what a backend has to look at, and a request shows it', () => {
+    const backend = { findsDeadlocks: false };
+    for (const name of NAMES) {
+      const [[value]] = VALUES[name].good;
+      const needed = name === 'weight' ? { limit: 2 ** 31 - 1 } : {};
+      const options = { ...defaultOptions, ...needed, [name]: value, deadlock: undefined };
+      const request = new Request(backend, 'a', options);
+      assert.equal(request.asksForMore, Boolean(OPTIONS[name].isForBackend), name);
+      if (OPTIONS[name].isForBackend) assert.equal(request[name], value);
+    }
+  });
+});
+
+describe('the declarations', () => {
+  for (const kind of KINDS) {
+    const names = NAMES.filter((name) => OPTIONS[name].calls.includes(kind)).sort();
+    for (const operation of CALLS[kind]) {
+      it(`${operation} has the options of the table`, () => {
+        const [, method, of] = /^'(\w+)' on '(\w+)'$/.exec(operation);
+        assert.deepEqual(optionsOf(of, method), names);
+      });
+    }
+  }
+});
+
+const API = fs.readFileSync(path.join(__dirname, '../../docs/API.md'), 'utf8');
+
+/** The kinds of calls as the columns of the table in docs/API.md. */
+const COLUMNS = {
+  request: '`request`, `acquire`',
+  several: '`requestAll`, `acquireAll`',
+  acquireSync: '`acquireSync`',
+  tryAcquireSync: '`tryAcquireSync`',
+  elect: '`elect`',
+  once: '`once`',
+  mutex: '`Mutex`, `RWLock`',
+  semaphore: '`Semaphore`',
+  trySemaphore: 'its `tryAcquire`',
+};
+
+const row = (cells) => `| ${cells.join(' | ')} |`;
+const code = (name) => `\`${name}\``;
+
+describe('docs/API.md', () => {
+  it('has a row for each option, as the table has it', () => {
+    const head = ['option', 'what it does', 'not with', ...KINDS.map((kind) => COLUMNS[kind])];
+    const rows = [row(head), row(head.map(() => '---'))];
+    for (const name of NAMES) {
+      const { does, calls, not = [], needs } = OPTIONS[name];
+      const conditions = [...not.map(code), ...(needs ? [`needs ${needs}`] : [])].join(', ');
+      const takes = KINDS.map((kind) => (calls.includes(kind) ? '✓' : ''));
+      rows.push(row([code(name), does, conditions, ...takes]));
+    }
+    const text = rows.join('\n').replaceAll('|  |', '| |').replaceAll('|  |', '| |');
+    assert.ok(API.includes(text), `docs/API.md lacks\n\n${text}\n`);
+  });
+
+  it('names each field of query({ details: true })', () => {
+    const [section] = /^### Who holds what\n[\s\S]*?\n### /m.exec(API);
+    for (const field of fieldsOf('PendingDetails')) {
+      if (fieldsOf('LockInfo').includes(field)) continue;
+      assert.ok(section.includes(code(field)), field);
+    }
+  });
+
+  it('has a row for each that some scope has not got', () => {
+    const names = (scopes) => SCOPES.map((scope) => (scopes.includes(scope) ? '✓' : ''));
+    const limited = [
+      ...KINDS.filter((kind) => SCOPES_OF_CALLS[kind].length < SCOPES.length).map((kind) => [
+        COLUMNS[kind],
+        SCOPES_OF_CALLS[kind],
+      ]),
+      ...NAMES.filter((name) => OPTIONS[name].scopes).map((name) => [
+        code(name),
+        OPTIONS[name].scopes,
+      ]),
+    ];
+    for (const [title, scopes] of limited) {
+      const text = row([title, ...names(scopes)])
+        .replaceAll('|  |', '| |')
+        .replaceAll('|  |', '| |');
+      assert.ok(API.includes(text), `docs/API.md lacks\n\n${text}\n`);
+    }
+  });
+});

@@ -1,0 +1,98 @@
+'use strict';
+
+/** A test that hangs is ended and reported, and the other files go on: helpers/limit.js, run.js. */
+
+const assert = require('node:assert/strict');
+const { execFile } = require('node:child_process');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+
+const TEST = path.join(__dirname, '..');
+const fixture = (name) => path.join(TEST, 'fixtures', 'limit', `${name}.test.js`);
+
+/** Runs test files with a limit of three seconds. */
+const run = (...files) =>
+  new Promise((resolve) => {
+    const env = { ...process.env, WEB_LOCKS_TEST_LIMIT: '3', NODE_TEST_CONTEXT: undefined };
+    const args = [path.join(TEST, 'run.js'), ...files];
+    execFile(process.execPath, args, { env }, (error, stdout, stderr) => {
+      // Without the marks of the reporter.
+      const output = stdout.replaceAll(/^# ?/gm, '');
+      resolve({ code: error?.code ?? 0, output, stderr });
+    });
+  });
+
+/** What was reported of a file that hangs, and that the one after it ran. */
+async function reportOf(name) {
+  const { code, output } = await run(fixture(name), fixture('good'));
+  assert.equal(code, 1);
+  assert.match(output, /goes on/);
+  assert.match(output, /^(ℹ )?pass [1-9]/m);
+  const report = output.match(/^=== (.|\n)*?^===$/m)?.[0];
+  assert.ok(report, `nothing was reported:\n${output}`);
+  assert.ok(report.includes(`fixtures/limit/${name}.test.js: nothing has ended for 3 s`), report);
+  return report;
+}
+
+describe('a test that hangs', { concurrency: 2 }, () => {
+  it('is named, with the locks of all buckets that are held and waited for', async () => {
+    const report = await reportOf('waits');
+    assert.match(report, /^the test: (outer > )?waits$/m);
+    assert.match(report, /^its thread waits, for one of:$/m);
+    const [, held, pending, inBucket] = report.split(/held:|pending:/);
+    assert.match(held, /"name":"left held","label":"the leak"/);
+    assert.match(pending, /"name":"left held","label":"",.*"blockedBy":/);
+    assert.match(inBucket, /"mode":"shared","name":"in a bucket"/);
+  });
+
+  it('in an endless loop is named with its stack and its locks', async () => {
+    const report = await reportOf('loops');
+    assert.match(report, /^the test: loops$/m);
+    assert.match(report, /blocked:\n +at endless \(\S+loops\.test\.js:9:\d+\)/);
+    assert.match(report, /"name":"held by who loops"/);
+  });
+
+  it('in Atomics.wait is named with its stack and its locks', async () => {
+    const report = await reportOf('blocks');
+    assert.match(report, /^the test: sleeps$/m);
+    assert.match(report, /blocked:\n +at \S+ \(\S+blocks\.test\.js:\d+:\d+\)/);
+    assert.match(report, /"name":"held by who sleeps"/);
+  });
+
+  it('in native code is named with the locks of the process, and what it has started', async () => {
+    const report = await reportOf('native');
+    assert.match(report, /^the test: asks for what its own process holds$/m);
+    assert.match(report, /its thread is in native code/);
+    assert.match(report, /name: 'held',\n +label: 'by itself'/);
+    assert.match(report, /\d+ S \(sleeping\): sleep 1000/);
+  });
+
+  it('beside a worker that is blocked is named with the stack of the worker', async () => {
+    const report = await reportOf('worker');
+    assert.match(report, /^the test: waits for a worker$/m);
+    assert.match(report, /a worker, \S*worker\.test\.js:\n +at loops \(/);
+  });
+
+  it('after all tests have ended is reported, too', async () => {
+    const report = await reportOf('stays');
+    assert.match(report, /^the test: none, the last that ended is 'leaves a timer'$/m);
+    assert.match(report, /Timeout/);
+  });
+});
+
+describe('a run', () => {
+  it('passes, and counts all tests of all files', async () => {
+    const { code, output } = await run(fixture('good'), fixture('good-too'));
+    assert.equal(code, 0);
+    const numberOf = (name) => Number(new RegExp(`^(?:ℹ )?${name} (\\d+)$`, 'm').exec(output)[1]);
+    assert.equal(numberOf('tests'), 3);
+    assert.equal(numberOf('pass'), 2);
+    assert.equal(numberOf('skipped'), 1);
+    assert.equal(numberOf('fail'), 0);
+  });
+
+  it('fails if no test ran', async () => {
+    const { code } = await run('--not', 'good', fixture('good'));
+    assert.equal(code, 1);
+  });
+});

@@ -1,0 +1,313 @@
+'use strict';
+
+/** The engines of the cluster scope: what a server is told, and what is made of its answers. */
+
+const postgres = ['test/cluster/postgres-adapter.test.js'];
+const redis = ['test/cluster/redis-adapter.test.js'];
+const etcd = ['test/cluster/etcd-mirror.test.js', 'test/cluster/etcd-adapter.test.js'];
+
+const SQL = 'lib/cluster/sql/postgres.sql';
+const LUA = 'lib/cluster/lua/redis.lua';
+
+/** @type {import('../../scripts/mutants/data.js').Mutant[]} */
+module.exports = [
+  // PostgreSQL.
+  {
+    file: SQL,
+    before: 'PERFORM web_locks.grace();\n  -- From here on they cannot renew.',
+    after: '-- From here on they cannot renew.',
+    why: 'when the clock of the server jumps, who asks next takes the locks of all who are alive',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'WHERE id = me AND conn = number AND expires > clock_timestamp();\n  alive',
+    after: 'WHERE id = me AND expires > clock_timestamp();\n  alive',
+    why: 'a renewal that comes late by an old connection extends a lease that nobody counts on',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'WHERE id = me AND conn = number AND expires > clock_timestamp();\n  alive',
+    after: 'WHERE id = me AND conn = number;\n  alive',
+    why: 'a dead session comes back, with locks that others have',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'SELECT FROM web_locks.request WHERE session = ANY (dead) AND NOT key = ANY (keys));',
+    after: 'SELECT FROM web_locks.request WHERE session = ANY (dead) AND key = ANY (keys));',
+    why: 'who waits for the 101st name of a dead session waits until it asks again',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'k, place, me, reference, number, false, lim, 0, its_name',
+    after: 'k, place, me, reference, number, false, NULL, 0, its_name',
+    why: 'a theft forgets the limit, and a semaphore gets two of them',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'EXIT WHEN is_held AND (NOT r.shared OR r.lim > 0 AND units + r.weight > r.lim);',
+    after: 'EXIT WHEN is_held AND NOT r.shared;',
+    why: 'who waits for units gets them when one of them is free, however many it wants',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'is_free := r.token IS NOT NULL AND r.shared AND is_shared',
+    after: 'is_free := r.shared AND is_shared',
+    why: 'readers overtake a writer that waits, for ever',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'is_free := is_free AND present >= grants_from;',
+    after: '',
+    why: 'a free name is granted in the quarantine, while its holder does not know that it lost it',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'IF clock_timestamp() < grants_from THEN RETURN; END IF;\n  PERFORM web_locks.bury(k);',
+    after: 'PERFORM web_locks.bury(k);',
+    why: 'who waits is granted the lock in the quarantine',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'greatest(last + 1000000, (extract',
+    after: 'least(last + 1000000, (extract',
+    why: 'after a failover tokens go back, just when fencing needs them',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: "IF mine.conn <> number THEN RETURN '{-5}'; END IF;",
+    after: '',
+    why: 'a step that an old connection still says is done',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: "WHERE id = ANY (dead) AND expires > 'epoch' AND expires <= clock_timestamp()",
+    after: "WHERE id = ANY (dead) AND expires > 'epoch'",
+    why: 'a session that was graced just now is ended all the same',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'OR NOT graced AND latest < present - ttl / 2)',
+    after: 'OR latest < present - ttl / 2)',
+    why: 'the dead get another lease whenever nobody has renewed for a while, and never make way',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'IF NOT FOUND OR head.token IS NOT NULL AND gone.token IS NOT NULL AND gone.lim = 0',
+    after: 'IF NOT FOUND OR head.token IS NOT NULL AND gone.token IS NOT NULL',
+    why: 'units that are given back are not granted to who waits for them',
+    tests: postgres,
+  },
+  {
+    file: 'lib/cluster/postgres.js',
+    before: "while ((await this.#run(query)).rows[0].more === 't');",
+    after: 'await this.#run(query);',
+    why: 'who waits for the 101st name of a dead session waits until it asks again',
+    tests: postgres,
+  },
+  {
+    file: 'lib/cluster/postgres.js',
+    before: "if (rows[0].inside !== 't') {",
+    after: "if (rows[0].inside === 'x') {",
+    why: 'lock.guard() outside of a transaction says that it guards, and guards nothing',
+    tests: postgres,
+  },
+  {
+    file: 'lib/cluster/postgres.js',
+    before: ".update(createHash('sha256').update(this.#bucket).digest())",
+    after: '',
+    why: 'a name of one bucket is locked in all of them',
+    tests: postgres,
+  },
+
+  // Redis.
+  {
+    file: LUA,
+    before: "if call('ZSCORE', S, session) then call('ZADD', S, 0, session) end\n      remove",
+    after: 'remove',
+    why: 'a session that was buried lives again when the clock is set back, without its locks',
+    tests: redis,
+  },
+  {
+    file: LUA,
+    before: "local sessions = call('ZRANGE', S, 0, 1, 'WITHSCORES')",
+    after: "local sessions = call('ZRANGE', S, 0, 0, 'WITHSCORES')",
+    why: 'whose lease is the first to run out is told of no other one, and waits for the dead',
+    tests: redis,
+  },
+  {
+    file: LUA,
+    before: 'for i = 1, math.min(#refs, left * 2), 2 do',
+    after: 'for i = 1, math.min(#refs, left * 2) - 2, 2 do',
+    why: 'the last request of a dead session is never ended',
+    tests: redis,
+  },
+  {
+    file: LUA,
+    before: "return { (more == '1' or #dead == 10) and '1' or '0' }",
+    after: "return { '0' }",
+    why: 'who waits for the 101st name of a dead session waits until it asks again',
+    tests: redis,
+  },
+  {
+    file: LUA,
+    before: 'return (it.limit or 0) == 0 or it.units + weight <= it.limit',
+    after: 'return (it.limit or 0) == 0 or it.units <= it.limit',
+    why: 'a semaphore lets in more than it has units',
+    tests: redis,
+  },
+  {
+    file: LUA,
+    before: 'local is_granted = now >= from and is_free()',
+    after: 'local is_granted = is_free()',
+    why: 'a free name is granted in the quarantine, while its holder does not know that it lost it',
+    tests: redis,
+  },
+  {
+    file: LUA,
+    before: "if call('HGET', info_of(me), 'conn') ~= number then return { '-5' } end",
+    after: '',
+    why: 'a step that an old connection still says is done',
+    tests: redis,
+  },
+  {
+    file: LUA,
+    before: "'tok', int(math.max(last + 1000000, micros)))",
+    after: "'tok', int(last))",
+    why: 'after a failover tokens come again that others have had',
+    tests: redis,
+  },
+  {
+    file: LUA,
+    before: 'if from > now + pause then',
+    after: 'if from > now + 1e15 then',
+    why: 'a clock that is set back makes a quarantine last for as long',
+    tests: redis,
+  },
+  {
+    file: LUA,
+    before: "and known[2] ~= '1'",
+    after: '',
+    why: 'the dead get another lease whenever nobody has renewed for a while, and never make way',
+    tests: redis,
+  },
+  {
+    file: LUA,
+    before: 'local changes_nothing = it.held > 0 and row.token > 0 and (it.limit or 0) == 0',
+    after: 'local changes_nothing = it.held > 0 and row.token > 0',
+    why: 'units that are given back are not granted to who waits for them',
+    tests: redis,
+  },
+  {
+    file: 'lib/cluster/redis.js',
+    before: "if (next !== '-1') nextExpiryIn = Math.min(nextExpiryIn, Number(next));",
+    after: "if (next !== '-1') nextExpiryIn = Number(next);",
+    why: 'with shards a dead holder makes way only after the lease of another one has run out',
+    tests: redis,
+  },
+  {
+    file: 'lib/cluster/redis.js',
+    before: 'if (!isLate || this.#heard.every((echo) => echo >= this.#echo)) return;',
+    after: 'if (!isLate || this.#heard.some((echo) => echo >= this.#echo)) return;',
+    why: 'one shard whose news do not arrive is not noticed',
+    tests: redis,
+  },
+  {
+    file: 'lib/cluster/redis.js',
+    before: "if (policy.startsWith('allkeys-')) throw evictionError(policy);",
+    after: '',
+    why: 'a server that evicts any keys forgets locks, and grants them again',
+    tests: redis,
+  },
+
+  // etcd.
+  {
+    file: 'lib/cluster/etcd-plan.js',
+    before: "if (blocked.kind !== 'c' || holder.kind !== 'c' || units > blocked.limit) break;",
+    after: 'break;',
+    why: 'a thief takes the lock from readers that were granted it after it had looked',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/etcd-plan.js',
+    before: 'plan.conditions.push(isThere(blocked));',
+    after: '',
+    why: 'a theft ends those who held the lock before it came, and not who holds it',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/etcd-plan.js',
+    before: 'else if (isLooking(op)) plan.conditions.push(this.#nobodyCame(op.name));',
+    after: 'else if (isLooking(op)) plan.conditions.push();',
+    why: 'who does not want to wait is told nothing, and waits, if another one comes first',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/etcd-plan.js',
+    before: 'return limit === 0 ? [greater] : [{ ...range(all, own), ...none }, greater];',
+    after: 'return [greater];',
+    why: 'two limits of one name at the same time are both accepted',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/etcd-mirror.js',
+    before: 'made.sort((a, b) => a.ref - b.ref);',
+    after: '',
+    why: 'processes disagree on who came first of those that came in one transaction',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/etcd-mirror.js',
+    before: 'isKnown ? known.token : BigInt(revision)',
+    after: 'BigInt(revision)',
+    why: 'a lock that is held gets another token when the watch has to be begun anew',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/etcd-mirror.js',
+    before: 'if (last > this.revision) this.#change(some, last, news);',
+    after: 'this.#change(some, last, news);',
+    why: 'an event that comes twice ends what was made after it',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/etcd-mirror.js',
+    before: 'if (others.length > 0) this.entries.clear();',
+    after: 'if (others.length > 1) this.entries.clear();',
+    why: 'a thief stands behind the one whom it wants to overtake',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/etcd-mirror.js',
+    before: 'return limit === 0 || this.#units + weight <= limit;',
+    after: 'return limit === 0 || this.#units < limit;',
+    why: 'a semaphore lets in more than it has units',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/etcd.js',
+    before: 'if (term !== header.raft_term) throw newLeaderError();',
+    after: '',
+    why: 'a leader that was replaced renews a lease that the others end',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/etcd-keys.js',
+    before: "String(ref).padStart(16, '0')",
+    after: 'String(ref)',
+    why: 'keys are not in the order of numbers, as the layout says that others may read',
+    tests: etcd,
+  },
+];

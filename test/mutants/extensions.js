@@ -1,0 +1,262 @@
+'use strict';
+
+/** lib/extensions: locks as objects, several locks, elections, run once, reentrancy, time limits. */
+
+const election = 'test/extensions/election.test.js';
+const backend = 'test/lib/backend.test.js';
+const details = 'test/extensions/details.test.js';
+const holdTimeout = 'test/extensions/hold-timeout.test.js';
+const mutex = 'test/extensions/mutex.test.js';
+const once = 'test/extensions/once.test.js';
+const options = 'test/extensions/options.test.js';
+const printing = 'test/extensions/printing.test.js';
+const reentrant = 'test/extensions/reentrant.test.js';
+const scoped = 'test/host/scoped.test.js';
+const semaphore = 'test/extensions/semaphore.test.js';
+const several = 'test/extensions/several.test.js';
+
+/** @type {import('../../scripts/mutants/data.js').Mutant[]} */
+module.exports = [
+  // Locks as objects.
+  {
+    file: 'lib/extensions/mutex.js',
+    before: "call(on('acquireExclusive', 'RWLock'), 'exclusive')",
+    after: "call(on('acquireExclusive', 'RWLock'), 'shared')",
+    why: 'a writer shares the lock with readers',
+    tests: [mutex],
+  },
+  {
+    file: 'lib/extensions/mutex.js',
+    before: "call(on('runExclusive', 'RWLock'), 'exclusive')",
+    after: "call(on('runExclusive', 'RWLock'), 'shared')",
+    why: 'a writer shares the lock with readers',
+    tests: [mutex],
+  },
+  {
+    file: 'lib/extensions/named-lock.js',
+    before: 'const { label = this.#label } = given;',
+    after: 'const { label } = given;',
+    why: 'the label of a Mutex shows nowhere',
+    tests: [mutex],
+  },
+  {
+    file: 'lib/extensions/semaphore.js',
+    before: 'units -= holders[i].weight;',
+    after: 'units--;',
+    why: 'heavy holders count as light ones: more is said to be available than there is',
+    tests: [semaphore],
+  },
+  {
+    file: 'lib/extensions/scoped.js',
+    before: 'if (locks && bucket === undefined) return { ...options, locks };',
+    after: 'if (locks && bucket === undefined) return options;',
+    why: 'a Mutex of web-locks/host excludes nobody in other processes',
+    tests: [scoped],
+  },
+  // Several locks.
+  {
+    file: 'lib/extensions/several.js',
+    before: 'return one.name < other.name ? -1 : 1;',
+    after: 'return one.name.localeCompare(other.name);',
+    why: 'the order depends on the locale: two processes wait for each other for ever',
+    tests: [several],
+  },
+  {
+    file: 'lib/extensions/several.js',
+    before: "if (parts[i].mode === 'exclusive') last.mode = 'exclusive';",
+    after: 'last.mode = parts[i].mode;',
+    why: 'a name that is given twice is locked in the weaker mode',
+    tests: [several],
+  },
+  {
+    file: 'lib/extensions/several.js',
+    before: 'if (this.#failure) throw this.#failure.error;',
+    after: '',
+    why: 'the callback runs though one of the locks was stolen while others were waited for',
+    tests: [several],
+  },
+  {
+    file: 'lib/extensions/several.js',
+    before: 'this.settle?.reject(this.#failure.error);',
+    after: '',
+    why: 'the loss of one of several locks is never told',
+    tests: [several],
+  },
+  {
+    file: 'lib/extensions/several.js',
+    before: 'const timeout = options.timeout && Math.max(end - now(), 0);',
+    after: 'const { timeout } = options;',
+    why: 'each of several names has the whole timeout: the wait is as many times as long',
+    tests: [several],
+  },
+  // Elections.
+  {
+    file: 'lib/extensions/election.js',
+    before: '      await this.#term;\n',
+    after: '',
+    why: 'who has lost leads again while its callback still leads from before',
+    tests: [election],
+  },
+  {
+    file: 'lib/extensions/election.js',
+    before: 'this.signal = signal ? AbortSignal.any([lost, signal]) : lost;',
+    after: 'this.signal = signal ?? lost;',
+    why: 'a leader that can be ended by a signal never hears that it has lost',
+    tests: [election],
+  },
+  {
+    file: 'lib/extensions/election.js',
+    before: 'pause = Math.min(2 * pause, LONGEST_PAUSE);',
+    after: '',
+    why: 'two who rob each other do so ten times a second',
+    tests: [election],
+  },
+  // Run once.
+  {
+    file: 'lib/extensions/once.js',
+    before: 'const value = await super.call(callback, lock);\n    this.keep = this.options.keep;',
+    after: 'this.keep = this.options.keep;\n    const value = await super.call(callback, lock);',
+    why: 'what fails counts as done, and is not done for a day',
+    tests: [once],
+  },
+  {
+    file: 'lib/extensions/once.js',
+    before: 'if (!this.holds) throw this.lossReason();',
+    after: '',
+    why: 'it runs without the lock, beside the thief, if that was stolen while the mark was asked for',
+    tests: [backend],
+  },
+  {
+    file: 'lib/extensions/once.js',
+    before: 'if (aborted) throw aborted.reason;',
+    after: '',
+    why: 'it runs though it was given up while the mark was asked for',
+    tests: [backend],
+  },
+  // Reentrancy.
+  {
+    file: 'lib/extensions/outer-lock.js',
+    before: 'if (requests.length > 0 || !served.isAwaited) return undefined;',
+    after: 'if (!served.isAwaited) return undefined;',
+    why: 'the lock is released while an inner request still uses it',
+    tests: [reentrant],
+  },
+  {
+    file: 'lib/extensions/outer-lock.js',
+    before: "if (lock.mode === 'shared' && request.mode === 'exclusive') {",
+    after: 'if (false) {',
+    why: 'a writer inside of a shared lock runs beside its readers',
+    tests: [reentrant],
+  },
+  {
+    file: 'lib/extensions/inside.js',
+    before: '|| lock.backend.id !== backend.id) continue;',
+    after: ') continue;',
+    why: 'a lock of one bucket serves requests of another, which nobody holds',
+    tests: [reentrant],
+  },
+  {
+    file: 'lib/extensions/inside.js',
+    before: 'if (lock.held && outer.held) return new OuterLock(outer);',
+    after: 'return new OuterLock(outer);',
+    why: 'a lock that was released serves requests, which have no lock then',
+    tests: [reentrant],
+  },
+  // Time limits and handles.
+  {
+    file: 'lib/extensions/watch.js',
+    before: 'const part = Math.min(Math.ceil(milliseconds), LONGEST_TIMER);',
+    after: 'const part = Math.ceil(milliseconds);',
+    why: 'a limit of a month takes the lock away at once: a timer that cannot wait so long does not wait',
+    tests: [holdTimeout, 'test/extensions/timeout.test.js'],
+  },
+  {
+    file: 'lib/extensions/watch.js',
+    before: '      clearTimeout(this.#holdTimeout);\n',
+    after: '',
+    why: 'a timer of each lock that was released stays as long as its holdTimeout',
+    tests: [holdTimeout],
+  },
+  {
+    file: 'lib/extensions/watch.js',
+    before: 'this.#armed + timeout - ahead - now()',
+    after: 'this.#armed + timeout + 1000 - ahead - now()',
+    why: 'a timeout comes a second late',
+    tests: ['test/extensions/timeout.test.js'],
+  },
+  {
+    file: 'lib/extensions/lock-handle.js',
+    before: '    this.observer?.ended();\n    this.backend.announce();\n    return undefined;',
+    after: '    this.observer?.ended();\n    return undefined;',
+    why: 'the next in the same thread hears of the release of a handle only by chance',
+    tests: ['test/extensions/acquire.test.js', 'test/extensions/sync.test.js'],
+  },
+  {
+    file: 'lib/extensions/lock-handle.js',
+    before: '    await released;\n    this.observer?.ended();',
+    after: '    this.observer?.ended();',
+    why: 'release() of a handle says that it is done before others can have the lock',
+    tests: [backend, 'test/host/processes.test.js'],
+  },
+  // Options, and what is told.
+  {
+    file: 'lib/extensions/options.js',
+    before: 'if (options[names[i]] === defaultOptions[names[i]]) continue;',
+    after: 'if (!options[names[i]]) continue;',
+    why: '`timeout: 0` is not refused: a candidate of an election fails instead of waiting',
+    tests: ['test/lib/options.test.js', options],
+  },
+  {
+    file: 'lib/extensions/lock-manager.js',
+    before:
+      "if (blocking !== undefined || keep !== undefined) refuseOthers(options, 'request', REQUEST);",
+    after: '',
+    why: '`keep` does nothing with request, without a word',
+    tests: [options],
+  },
+  {
+    file: 'lib/extensions/holders.js',
+    before: 'if (!holders) return UNKNOWN_HOLDERS;',
+    after: "if (!holders) return 'no longer held';",
+    why: 'it is said that nobody holds the lock if nobody knows',
+    tests: ['test/lib/messages.test.js'],
+  },
+  {
+    file: 'lib/extensions/lock-errors.js',
+    before: 'if (token !== undefined) json.token =',
+    after: 'if (token !== undefined) json.token = token ||',
+    why: 'a logger throws where it should tell that a lock was lost',
+    tests: [printing],
+  },
+  {
+    file: 'lib/backend/details.js',
+    before: 'return { ...this, token:',
+    after: 'return { ...this, text:',
+    why: 'process.send and loggers throw',
+    tests: [printing, details],
+  },
+  {
+    file: 'lib/extensions/request.js',
+    before:
+      'this.beLost(undefined, TIME);\n    const released = this.handBack();\n    if (released) await released;',
+    after:
+      'const released = this.handBack();\n    if (released) await released;\n    this.beLost(undefined, TIME);',
+    why: 'an inner lock says that it is held when the outer one has run out, and another process has it',
+    tests: [backend],
+  },
+  {
+    file: 'lib/extensions/request.js',
+    before:
+      'else throw notSupportedError(request.options.deadlock ? NO_DEADLOCKS : NO_DEADLOCKS_HERE);',
+    after: 'else if (request.options.deadlock) throw notSupportedError(NO_DEADLOCKS);',
+    why: 'WEB_LOCKS_DEADLOCK=reject does nothing where it cannot, and nobody is told',
+    tests: ['test/lib/deadlock-environment.test.js'],
+  },
+  {
+    file: 'lib/extensions/several.js',
+    before: '{ ...options, timeout }',
+    after: 'options',
+    why: 'each of several names has the whole timeout: the wait is as many times as long',
+    tests: [several],
+  },
+];

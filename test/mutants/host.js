@@ -1,0 +1,331 @@
+'use strict';
+
+/** The host scope in C: the tables that processes share, and what they do when others die. */
+
+const cells = 'host:cells_test';
+const processes = 'host:processes_test';
+const threads = 'host:threads_test';
+const turns = 'host:turn_test';
+const between = 'host:between_test';
+const harm = 'host:harm_test';
+const files = 'test/host/files.test.js';
+
+/** @type {import('../../scripts/mutants/data.js').Mutant[]} */
+module.exports = [
+  // Requests and queues.
+  {
+    file: 'src/host/requests.c',
+    before: '(cell->queue.head == 0 && wlh_fits(arena, cell, asking->ask->mode, asking->weight))',
+    after: 'wlh_fits(arena, cell, asking->ask->mode, asking->weight)',
+    why: 'readers overtake a writer that waits, for ever',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/requests.c',
+    before: 'cell->pending >= ask->max_pending',
+    after: 'cell->pending > ask->max_pending',
+    why: 'one more waits than a caller allows',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/requests.c',
+    before: 'if (refusal == WLH_CELLS_FULL) return wlh_cells_bury(arena);',
+    after: '',
+    why: 'a segment full of what the dead had refuses the living',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/requests.c',
+    before: 'if (!untold) wlh_mail(arena, request);',
+    after: 'if (untold) wlh_mail(arena, request);',
+    why: 'who is robbed is never told, and goes on',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/requests.c',
+    before: 'WLH_PUT(cell->weight, 0);\n}\n\n/* Fills',
+    after: '}\n\n/* Fills',
+    why: 'units of stolen locks stay taken, and a semaphore gets smaller by each theft',
+    tests: [cells, 'host:compare'],
+  },
+  {
+    file: 'src/host/requests.c',
+    before: 'cell->member == arena->member && cell->cookie == cookie;',
+    after: 'cell->member == arena->member && cookie != 0;',
+    why: 'a late release ends the request that has got the same cell',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/requests.c',
+    before: 'if (kind != WLH_KIND_PENDING) return WLH_CELLS_GRANTED;',
+    after: '',
+    why: 'an abort that comes after the grant releases a lock that is in use',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/queue.c',
+    before: '(uint64_t)resource->weight + weight <= wlh_limit_number(resource->limit);',
+    after: '(uint64_t)resource->weight + weight <= wlh_limit_number(resource->limit) + 1;',
+    why: 'a semaphore lets in one more than it has units',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/queue.c',
+    before: 'if (request_cell->kind == WLH_KIND_NEWS_HELD) wlh_unmail(arena, request);',
+    after: '',
+    why: 'a lock that is released before its grant is read leaves mail about a free cell',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/queue.c',
+    before: 'uint64_t token = header->token + 1;',
+    after: 'uint64_t token = header->token;',
+    why: 'two grants have the same token',
+    tests: [cells],
+  },
+
+  // Repairs.
+  {
+    file: 'src/host/rebuild.c',
+    before: 'bool is_in = member->state == 1 && wlh_lives(arena, i);',
+    after: 'bool is_in = member->state == 1;',
+    why: 'what the dead hold is held for ever',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/rebuild.c',
+    before: 'if (held && !wlh_fits(arena, resource, cell->mode, cell->weight)) wlh_damage(arena);',
+    after: '',
+    why: 'two exclusive holders are taken over as they are',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/rebuild.c',
+    before: 'if (!arena->poisoned) settle_queues(arena, top);',
+    after: 'if (!arena->poisoned) settle_queues(arena, 1);',
+    why: 'who waits for the dead is not let in',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/arena.c',
+    before: 'return header->boot == boot && header->token',
+    after: 'return boot != 0 && header->token',
+    why: 'a token that harm made huge is believed after the next boot',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/arena.c',
+    before:
+      'bool possible = wlh_is_size(ncells, wlh_read(&header->nmembers)) && ncells >= arena->ncells;',
+    after: 'bool possible = ncells >= arena->ncells && wlh_read(&header->nmembers) == WLH_MEMBERS;',
+    why: 'a number of cells that harm made is used as a size, and as a mask',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/arena.c',
+    before: 'bool expelled = arena->id != 0 && (member->state != 1 || member->id != arena->id);',
+    after: 'bool expelled = arena->id != 0 && member->state != 1;',
+    why: 'who was taken for dead uses the cells of whoever has its number now',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/view.c',
+    before: 'uint32_t units = wlh_length(viewing->arena, &cell->label_units, WLH_LABEL_MOST);',
+    after: 'uint32_t units = cell->label_units;',
+    why: 'the length of a label that harm made huge asks for as much memory',
+    tests: [cells, 'host:damage'],
+  },
+  {
+    file: 'src/host/segment.h',
+    before: ' && (ncells & (ncells - 1)) == 0',
+    after: '',
+    why: 'a number of cells that is no power of two makes a mask that leads anywhere',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/arena.c',
+    before: 'header->token < arena->token',
+    after: 'false',
+    why: 'tokens that harm set back are given twice, and the file is used on',
+    tests: [cells],
+  },
+
+  // Turns, bells, the helper.
+  {
+    file: 'src/host/turn.c',
+    before: 'if (good && dead != 0) good =',
+    after: 'if (good && dead == 1) good =',
+    why: 'what a process left half done when it died is used as it is',
+    tests: [turns],
+  },
+  {
+    file: 'src/host/turn.c',
+    before: 'if (any && bucket->stealing) wlh_bell_pay(bucket, owed);',
+    after: '',
+    why: 'a thief that dies at once leaves the robbed with a lock that they take for theirs',
+    tests: [between],
+  },
+  {
+    file: 'src/host/turn.c',
+    before: 'leave_word(bucket, dead);\n  return WLH_TORN;',
+    after: 'leave_word(bucket, 0);\n  return WLH_TORN;',
+    why: 'tables that somebody left half done look whole to the next one',
+    tests: [turns],
+  },
+  {
+    file: 'src/host/turn.c',
+    before: 'bool watch = (look || !seen) && wlh_cells_pending(&bucket->arena) > 0;',
+    after: 'bool watch = look && !seen && wlh_cells_pending(&bucket->arena) > 0;',
+    why: 'who begins to wait does not see that the holder dies',
+    tests: [processes],
+  },
+  {
+    file: 'src/host/bell.c',
+    before: 'if (sent == WLH_NOT_NOW) return false;',
+    after: '',
+    why: 'a wake-up that cannot be sent now counts as sent, and the other one sleeps for ever',
+    tests: [between],
+  },
+  {
+    file: 'src/host/later.c',
+    before: 'wlk_list_prepend(&bucket->put_off, &item->by_put_off);',
+    after: 'wlk_list_append(&bucket->put_off, &item->by_put_off);',
+    why: 'what was asked first, and needed room, comes after what was asked later',
+    tests: [turns],
+  },
+  {
+    file: 'src/host/later.c',
+    before: 'if (given_up) end_put_off(bucket, request);',
+    after: '',
+    why: 'a request that was given up while it was made holds the lock for nobody',
+    tests: [turns, threads],
+  },
+  {
+    file: 'src/host/opening.c',
+    before: 'if (judge(bucket, boot) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;',
+    after: 'if (!wlh_is_lost(bucket)) return WLH_OK;',
+    why: 'who opens while another one formats uses a segment that is about to be cleared',
+    tests: [between],
+  },
+  {
+    file: 'src/host/opening.c',
+    before: 'if (header->token < now && now < WLH_COUNT_MOST / 2) header->token = now;',
+    after: '(void)now;',
+    why: 'tokens go back when the file is deleted, which is when fencing needs them',
+    tests: [harm, files],
+  },
+  {
+    file: 'src/host/helper.c',
+    before: 'if (dead) (void)wlh_cells_bury(&bucket->arena);',
+    after: '(void)dead;',
+    why: 'who waits for a process that was killed waits for ever',
+    tests: [processes],
+  },
+  {
+    file: 'src/host/agents.c',
+    before: 'wlk_list_remove(&agent->by_wake);',
+    after: '',
+    why: 'a thread that ends is woken after its memory is gone',
+    tests: [turns, threads],
+  },
+  {
+    file: 'src/host/turn.c',
+    before: 'if (!wlh_is_lost(bucket)) wlh_mail_take(bucket);',
+    after: 'wlh_mail_take(bucket);',
+    why: 'who was taken for dead takes the mail of whoever has its number now, and that one hears nothing',
+    tests: [turns],
+  },
+  {
+    file: 'src/host/later.c',
+    before: '    wlh_mail_take(bucket); /*',
+    after: '    /*',
+    why: 'a thread hears of a grant before it hears that it was robbed of the name: it has two locks',
+    tests: [turns],
+  },
+  {
+    file: 'src/host/rebuild.c',
+    before: 'if (wlh_kind_of(arena, request) == WLH_KIND_NEWS_BROKEN) wlh_mail(arena, request);',
+    after: 'if (wlh_is_news(wlh_kind_of(arena, request))) wlh_mail(arena, request);',
+    why: 'a repair mails grants with the thefts, and once more: the list of mail runs in a circle',
+    tests: [cells],
+  },
+  {
+    file: 'src/host/waiting.c',
+    before: 'if (status != WLH_PENDING) wlh_take_events(agent, events);',
+    after: '',
+    why: 'acquireSync returns a lock while the one that was stolen before is still held here',
+    tests: [turns],
+  },
+  {
+    file: 'src/binding/host.cc',
+    before: 'while (host && host->bucket != bucket) host = host->next;',
+    after: 'host = nullptr;\n  (void)bucket;',
+    why: 'a bucket that is opened twice has two queues of events, and a theft comes after the grant',
+    tests: ['test/host/robbed.test.js'],
+  },
+  {
+    file: 'src/binding/host_requests.cc',
+    before: 'wlh_end_errand(client, tag);',
+    after: '(void)client;',
+    why: 'the answer to a query of a closed bucket ends the request that has its number now',
+    tests: ['test/host/later.test.js'],
+  },
+  {
+    file: 'src/host/ending.c',
+    before: 'bool takes = answered && (ending == RELEASE || *status == WLH_OK);',
+    after: 'bool takes = answered;',
+    why: 'the event that says of a request that it is granted is lost when it is aborted just then',
+    tests: [turns],
+  },
+  {
+    file: 'src/host/ending.c',
+    before: '(state == WLH_HELD) != (ending == RELEASE)',
+    after: 'false',
+    why: 'an abort releases a lock that is in use, or a release ends a request that waits',
+    tests: [turns],
+  },
+  {
+    file: 'src/host/opening.c',
+    before: 'if (header->token < now && now',
+    after: 'if (now',
+    why: 'where the clock was set back a file that is made anew gives tokens for the second time',
+    tests: [harm],
+  },
+  {
+    file: 'src/host/helper.c',
+    before: 'MIND_EACH   UINT64_C(1000000000)',
+    after: 'MIND_EACH   UINT64_C(100000000000000)',
+    why: 'that a directory above was moved is noticed a day later: two hold the lock till then',
+    tests: [harm],
+  },
+  {
+    file: 'src/host/port_paths.c',
+    before:
+      'if (status->st_gid == port->gid && (status->st_mode & rights) == rights) return WLH_OK;',
+    after: 'return WLH_OK;',
+    why: 'a file that a member of the group put there, and others of it cannot use, is used',
+    tests: [between],
+  },
+  {
+    file: 'src/host/port_paths.c',
+    before: 'return fchmod(descriptor, mode) == 0;',
+    after: '(void)mode;\n  return true;',
+    why: 'a second user of the group cannot open what the first one made',
+    tests: [between],
+  },
+  {
+    file: 'src/host/port_sockets.c',
+    before: 'return errno == ECONNREFUSED || errno == ENOENT ? WLH_NOBODY : WLH_NOT_NOW;',
+    after: 'return errno == ECONNREFUSED || errno == ENOENT ? WLH_NOBODY : WLH_SENT;',
+    why: 'a wake-up for which the system has no room just now counts as sent',
+    tests: [between],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before:
+      'return detailsOf(await this.#snapshot(name, false));\n    } catch {\n      return undefined;',
+    after: 'return detailsOf(await this.#snapshot(name, false));\n    } catch {\n      return [];',
+    why: 'who asks in vain who holds a lock says that nobody does',
+    tests: ['test/lib/holders.test.js'],
+  },
+];

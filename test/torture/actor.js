@@ -1,0 +1,353 @@
+'use strict';
+
+/**
+ * The program of an actor: a process with a user in its main thread and in each of its workers. It
+ * does what the round says (round.js), and tells what becomes of its users.
+ */
+
+const timers = require('node:timers');
+
+/** What the library has of timers that are not over: taken before it is loaded. */
+const live = new Set();
+for (const [name, isOnce] of Object.entries({ setTimeout: true, setInterval: false })) {
+  const original = timers[name];
+  timers[name] = (callback, ...rest) => {
+    const timer = original(
+      (...given) => {
+        if (isOnce) live.delete(timer);
+        callback(...given);
+      },
+      ...rest,
+    );
+    live.add(timer);
+    return timer;
+  };
+}
+for (const name of ['clearTimeout', 'clearInterval']) {
+  const original = timers[name];
+  timers[name] = (timer) => {
+    live.delete(timer);
+    original(timer);
+  };
+}
+
+const fs = require('node:fs');
+const path = require('node:path');
+const v8 = require('node:v8');
+const vm = require('node:vm');
+const { Worker, isMainThread, parentPort, workerData } = require('node:worker_threads');
+const { AtomicGate, FileGate } = require('./gate.js');
+const { Recorder, now } = require('./history.js');
+const { scopes } = require('./scopes.js');
+const { kinds } = require('./table.js');
+const { User, namesOf } = require('./user.js');
+
+/** Its own: not among those that are counted. */
+const { setImmediate, setTimeout, setInterval, clearInterval } = globalThis;
+
+const BEAT_MS = 20;
+/** What ends a thread that is to end by an error. */
+const LAST_WORDS = 'the end of an actor';
+
+v8.setFlagsFromString('--expose-gc');
+const gc = vm.runInNewContext('gc');
+
+const pause = new Int32Array(new SharedArrayBuffer(4));
+
+/** What is open: descriptors of the process, and what keeps the event loop alive. */
+function resources() {
+  const count = {};
+  for (const one of process.getActiveResourcesInfo()) count[one] = (count[one] ?? 0) + 1;
+  return { descriptors: fs.readdirSync('/proc/self/fd').length, active: count };
+}
+
+// These count from the beginning: they are opened, or keep the process alive, later than that.
+if (isMainThread) {
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+  process.channel.ref();
+}
+
+/** A user and all it needs, in this thread. */
+class Thread {
+  #plan;
+  #beat;
+  #before;
+
+  constructor(plan, gate) {
+    this.#plan = plan;
+    const { id, folder } = plan;
+    this.#before = resources();
+    this.recorder = new Recorder(path.join(folder, 'history', `${id}.jsonl`), id);
+    this.#listen();
+    const scope = scopes[plan.scope];
+    const { library, places, end } = scope.open(plan);
+    this.places = places;
+    this.endScope = end;
+    const stage = {
+      id,
+      gate,
+      library,
+      places,
+      now,
+      recorder: this.recorder,
+      isMain: isMainThread,
+      lacks: scope.lacks,
+      canBeAway: scope.promises.losses,
+      sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+      later: (ms, call) => setTimeout(call, ms).unref(),
+      turn: () => new Promise((resolve) => setImmediate(resolve)),
+      collect: gc,
+      block: (ms) => Atomics.wait(pause, 0, 0, ms),
+      end: (how) => this.end(how),
+    };
+    this.user = new User(stage, plan);
+    this.isDone = false;
+  }
+
+  /** What Node.js tells of what nobody else hears. */
+  #listen() {
+    const fault = (what) => this.recorder.record('fault', { judge: 'quiet', what });
+    process.removeAllListeners('warning');
+    process.on('warning', (warning) => {
+      if (warning.name !== 'LockWarning') fault(`a warning: ${warning.code} ${warning.stack}`);
+    });
+    process.on('unhandledRejection', (error) => {
+      fault(`an unhandled rejection: ${error?.stack ?? error}`);
+    });
+  }
+
+  async go() {
+    this.#beat = setInterval(() => this.recorder.record('beat'), BEAT_MS);
+    this.#beat.unref();
+    await this.user.run();
+    this.isDone = true;
+  }
+
+  get status() {
+    const { user, recorder, isDone } = this;
+    return { isDone: isDone && user.open.size === 0, count: recorder.count, open: [...user.open] };
+  }
+
+  /** Ends this thread, whatever it has and waits for. */
+  end(how) {
+    const whom = how === 'exit' ? this.#plan.process : this.#plan.id;
+    this.recorder.record('doomed', { whom });
+    this.user.stage.gate?.doom?.(this.user.stage.gate instanceof FileGate ? whom : undefined);
+    if (how === 'threadThrow') {
+      this.user.ending = undefined;
+      process.nextTick(() => {
+        throw new Error(LAST_WORDS);
+      });
+      return;
+    }
+    process.exit(0);
+  }
+
+  /** Closes all there is, and looks whether anything is left. */
+  async finish() {
+    clearInterval(this.#beat);
+    await this.user.close();
+    await Promise.all(this.places.map((place) => place.close?.()));
+    await this.endScope();
+    // What is closed is gone in the next turns.
+    for (let i = 0; i < 20 && !this.#isClean; i++) {
+      gc();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    this.#look();
+  }
+
+  get #isClean() {
+    return live.size === 0 && (this.#plan.hasDefault || !isMainThread || this.#left === '');
+  }
+
+  /** Descriptors and handles that were not there before. */
+  get #left() {
+    const after = resources();
+    const { active, descriptors } = this.#before;
+    // The history's own.
+    const more = after.descriptors - descriptors - 1;
+    const kinds = Object.keys(after.active).filter((kind) => {
+      return kind !== 'Timeout' && after.active[kind] > (active[kind] ?? 0);
+    });
+    const words = [];
+    if (more > 0) words.push(`${more} descriptors`);
+    if (kinds.length > 0) words.push(`${kinds}`);
+    return words.join(', ');
+  }
+
+  #look() {
+    const fault = (what) => this.recorder.record('fault', { judge: 'left', what });
+    if (live.size > 0) fault(`${live.size} timers are left: ${[...live].map(String)}`);
+    // The descriptors are the process's, and other threads may still be there.
+    if (isMainThread && !this.#plan.hasDefault && this.#left !== '') fault(`left: ${this.#left}`);
+  }
+}
+
+/** In the main thread: the process. */
+class Process {
+  #plan;
+  #memory;
+  #thread;
+  #workers = new Map();
+  #numbers = 1;
+  #stopped = false;
+
+  constructor(plan) {
+    this.#plan = plan;
+    const names = namesOf(plan.names).filter(({ kind }) => kinds[kind].isSafe);
+    if (plan.gate === 'atomics') {
+      const buckets = plan.bucketNames;
+      const all = buckets.flatMap((bucket) => names.map(({ name }) => `${bucket}~${name}`));
+      this.#memory = AtomicGate.memory(all);
+    }
+    const own = `${plan.process}.t0`;
+    this.#thread = new Thread({ ...plan, id: own }, gateOf(plan, own, this.#memory, 1, 0));
+    process.on('message', (message) => this[message.do](message));
+  }
+
+  async ready() {
+    await Promise.all(this.#thread.places.map(({ asBucket }) => this.#open(asBucket)));
+    process.send({ ready: true });
+  }
+
+  async #open(bucket) {
+    for (;;) {
+      try {
+        return await bucket?.ready;
+      } catch (error) {
+        // It is tried again as long as the server is away, or somebody harms the files.
+        const isAnnounced = /^ERR_WEB_LOCKS_(UNREACHABLE|SCOPE)/.test(error?.code);
+        if (!isAnnounced) throw error;
+      }
+    }
+  }
+
+  go() {
+    for (let i = 1; i <= this.#plan.threads; i++) this.#spawn(i, 1);
+    this.#thread.go();
+  }
+
+  #spawn(i, life) {
+    const number = ++this.#numbers;
+    const id = `${this.#plan.process}.t${i}-${life}`;
+    const isHostile = this.#plan.hasHostile && i % 2 === 1;
+    const plan = { ...this.#plan, id, isHostile };
+    const worker = new Worker(__filename, {
+      workerData: { plan, memory: this.#memory, number, slot: i },
+    });
+    const one = { id, number, worker, status: { isDone: false, count: 0, open: [] } };
+    this.#workers.set(i, one);
+    one.exited = new Promise((resolve) => {
+      worker.on('exit', (code) => {
+        const isDoomed = one.isDoomed;
+        if (!isDoomed && code !== 0) this.#fault(`${id} ends with ${code}`);
+        if (!this.#stopped) this.#spawn(i, life + 1);
+        else this.#workers.delete(i);
+        resolve();
+      });
+    });
+    worker.on('message', (message) => {
+      if (message.status) one.status = message.status;
+      if (message.doomed) one.isDoomed = true;
+    });
+    worker.on('error', (error) => {
+      one.isDoomed = true;
+      if (error.message !== LAST_WORDS) this.#fault(`${id} fails: ${error.stack}`);
+    });
+  }
+
+  #fault(what) {
+    this.#thread.recorder.record('fault', { judge: 'quiet', what });
+  }
+
+  stop() {
+    this.#stopped = true;
+    this.#thread.user.stop();
+    for (const { worker } of this.#workers.values()) worker.postMessage({ do: 'stop' });
+  }
+
+  ping({ number }) {
+    const statuses = { [`${this.#plan.process}.t0`]: this.#thread.status };
+    for (const { id, status } of this.#workers.values()) statuses[id] = status;
+    process.send({ pong: number, statuses });
+  }
+
+  /** Ends a thread: a worker, or the process. */
+  end({ how, which }) {
+    const all = [...this.#workers.values()];
+    if (how === 'exit') {
+      this.#thread.user.ending = how;
+      return;
+    }
+    if (all.length === 0 || this.#stopped) return;
+    const one = all[which % all.length];
+    one.isDoomed = true;
+    if (how !== 'terminate') {
+      one.worker.postMessage({ do: 'end', how });
+      return;
+    }
+    this.#thread.recorder.record('doomed', { whom: one.id });
+    const { gate } = this.#thread.user.stage;
+    gate?.doom(gate instanceof FileGate ? one.id : one.number);
+    one.worker.terminate();
+  }
+
+  /** All that is held or waited for, as this process sees it. */
+  async look() {
+    try {
+      process.send({ found: await this.#find() });
+    } catch (error) {
+      process.send({ found: `a query fails: ${error.message}` });
+    }
+  }
+
+  async #find() {
+    const found = [];
+    for (const { bucket, locks } of this.#thread.places) {
+      const { held, pending } = await locks.query({ details: true });
+      const plain = ({ blockedBy, token, ...info }) => ({ ...info, token: String(token) });
+      found.push({ bucket, held: held.map(plain), pending: pending.map(plain) });
+    }
+    return found;
+  }
+
+  async finish() {
+    const exits = [...this.#workers.values()].map(({ exited }) => exited);
+    for (const { worker } of this.#workers.values()) worker.postMessage({ do: 'finish' });
+    await Promise.all(exits);
+    await this.#thread.finish();
+    process.send({ finished: true });
+    process.disconnect();
+  }
+}
+
+/** @returns {any} */
+function gateOf(plan, id, memory, number, slot) {
+  if (plan.gate === 'atomics') return new AtomicGate(memory, number, slot);
+  return plan.gate === 'files' ? new FileGate(path.join(plan.folder, 'gate'), id) : undefined;
+}
+
+/** In a worker. */
+function work({ plan, memory, number, slot }) {
+  const thread = new Thread(plan, gateOf(plan, plan.id, memory, number, slot));
+  const tell = setInterval(() => parentPort.postMessage({ status: thread.status }), 100);
+  tell.unref();
+  const does = {
+    stop: () => thread.user.stop(),
+    end({ how }) {
+      parentPort.postMessage({ doomed: true });
+      thread.user.ending = how;
+    },
+    async finish() {
+      clearInterval(tell);
+      await thread.finish();
+      parentPort.close();
+    },
+  };
+  parentPort.on('message', (message) => does[message.do](message));
+  thread.go();
+}
+
+if (isMainThread) new Process(JSON.parse(process.argv[2])).ready();
+else work(workerData);

@@ -1,0 +1,194 @@
+'use strict';
+
+/**
+ * The scopes whose locks a server keeps: how actors reach it, what can happen to it and to the ways
+ * to it, and what is left there. A server is started once for all rounds; each round has buckets of
+ * its own.
+ */
+
+const { FaultyProxy } = require('../cluster/proxy.js');
+const servers = require('../cluster/servers.js');
+const { wait } = require('./faults.js');
+
+/** The shortest lease: what is lost comes back soon. */
+const TTL = 2000;
+/** By when a server has heard of the end of all. */
+const LEFT_MS = 4 * TTL;
+
+/** A network that does something for a while. */
+const forAWhile =
+  (what) =>
+  async (_round, random, { more: { proxy } }) => {
+    what(proxy, random);
+    await wait(2 * TTL * random.number() ** 2);
+    proxy.heal();
+  };
+
+const ownFaults = {
+  /** Connections are reset. */
+  cut: (_round, _random, { more: { proxy } }) => proxy.cut(),
+  /** Somewhere in what is said or heard: an answer may be lost. */
+  cutAfter: (_round, random, { more: { proxy } }) =>
+    proxy.cutAfter(1 + random.below(2000), random.pick(['up', 'down'])),
+  /** What is sent gets lost, in one direction or both. */
+  stall: forAWhile((proxy, random) =>
+    proxy.stall(random.pick([{}, { up: false }, { down: false }])),
+  ),
+  delay: forAWhile((proxy, random) => proxy.delay(TTL * random.number())),
+  refuse: forAWhile((proxy) => proxy.refuse()),
+  /** A server that loses its power, and comes back. */
+  async crash({ scope }, random) {
+    await scope.server.crash();
+    await wait(TTL * random.number());
+    await scope.server.start();
+  },
+  /** A server that stands still. */
+  async stopServer({ scope }, random) {
+    scope.server.signal('SIGSTOP');
+    await wait(2 * TTL * random.number());
+    scope.server.signal('SIGCONT');
+  },
+};
+
+const base64 = (text) => Buffer.from(text).toString('base64');
+
+const engines = {
+  postgres: {
+    start: () => servers.startPostgres(),
+    configOf: (port) => ({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' }),
+    async left({ config }) {
+      const pg = require('pg');
+      const client = new pg.Client(config);
+      await client.connect();
+      const { rows } = await client.query(`SELECT
+        (SELECT count(*)::int FROM web_locks.session) AS sessions,
+        (SELECT count(*)::int FROM web_locks.request) AS requests,
+        (SELECT count(*)::int FROM pg_stat_activity WHERE query LIKE '%web_locks%'
+          AND pid <> pg_backend_pid() AND backend_type = 'client backend') AS connections`);
+      await client.end();
+      return rows[0];
+    },
+    open({ config }) {
+      const pg = require('pg');
+      const pool = new pg.Pool({ ...config, max: 4 });
+      pool.on('error', () => {});
+      return { options: { pool }, end: () => pool.end() };
+    },
+  },
+
+  redis: {
+    // What is not written to a disk is forgotten in a crash.
+    forgets: true,
+    start: () => servers.startRedis(),
+    configOf: (port, random) => {
+      const { clients } = require('../cluster/redis-clients.js');
+      return { port, kind: random.pick(Object.keys(clients)) };
+    },
+    async left(server) {
+      // Names that are marked, tokens and what a bucket is, stay.
+      const keys = (await server.call('KEYS', '{wl:*')).filter(
+        (key) => key && !/:[mkw]$/.test(key),
+      );
+      const others = (await server.call('CLIENT', 'LIST')).filter((line) =>
+        /cmd=(eval|subscribe)/.test(line),
+      );
+      return { keys: keys.length, connections: others.length };
+    },
+    open({ config: { kind, port } }) {
+      const { clients } = require('../cluster/redis-clients.js');
+      return { options: { client: clients[kind](port) }, end() {} };
+    },
+  },
+
+  etcd: {
+    start: () => servers.startEtcd(),
+    configOf: (port) => ({ endpoints: [`http://127.0.0.1:${port}`] }),
+    async left(server) {
+      const range = { key: base64('web-locks/1/'), range_end: base64('web-locks/10') };
+      const { kvs = [] } = await server.call('kv/range', { ...range, keys_only: true });
+      const keys = kvs.map(({ key }) => Buffer.from(key, 'base64').toString());
+      // Marks end with their leases.
+      return { keys: keys.filter((key) => !/\/m\//.test(key)).length };
+    },
+    open: ({ config }) => ({ options: config, end() {} }),
+  },
+};
+
+/**
+ * A scope of scopes.js.
+ * @param {string} name
+ * @param {{ lacks: any, load: (entry: string) => any, placeOf: any }} common
+ */
+function scopeOf(name, { lacks, load, placeOf }) {
+  const engine = engines[name];
+  return {
+    skip: servers.lacks[name],
+    gate: false,
+    // Leases, quarantines and new connections come one after the other.
+    patience: 20 * (TTL / 100),
+    processes: 4,
+    threads: 0,
+    buckets: 1,
+    lacks,
+    // With nothing that goes wrong it is as everywhere else.
+    promises: { losses: true, forgets: engine.forgets },
+    faults: ['kill', 'stop', 'cut', 'cutAfter', 'stall', 'delay', 'refuse', 'crash', 'stopServer'],
+    ownFaults,
+
+    async begin(round) {
+      this.server ??= await engine.start();
+      round.proxies = [];
+      round.bucketName = `torture ${round.seed}`;
+    },
+
+    async planOf(round) {
+      const proxy = await FaultyProxy.open(this.server.port);
+      round.proxies.push(proxy);
+      return { config: engine.configOf(proxy.port, round.random), bucket: round.bucketName, proxy };
+    },
+
+    heal(round) {
+      for (const proxy of round.proxies) proxy.heal();
+    },
+
+    async left(round) {
+      const look = async (end) => {
+        for (;;) {
+          const left = await engine.left(this.server);
+          if (Object.values(left).every((count) => count === 0)) return undefined;
+          if (performance.now() > end) return left;
+          await wait(100);
+        }
+      };
+      const isClean = !(await look(performance.now() + TTL / 2));
+      // What was killed, or given up, is swept away by whoever is there when its lease is over.
+      if (!isClean) await this.sweep(round);
+      const left = isClean ? undefined : await look(performance.now() + LEFT_MS);
+      if (left) round.fault('left', `at the server: ${JSON.stringify(left)}`);
+    },
+
+    /** Somebody who is there for longer than a lease. */
+    async sweep(round) {
+      const config = engine.configOf(this.server.port, round.random);
+      const { places, end } = this.open({ config, bucket: round.bucketName });
+      await places[0].asBucket.ready;
+      await wait(1.5 * TTL);
+      await places[0].close();
+      await end();
+    },
+
+    async end(round) {
+      for (const proxy of round.proxies) await proxy.close();
+    },
+
+    /** In an actor. */
+    open({ bucket, ...plan }) {
+      const library = load(name);
+      const { options, end } = engine.open(plan);
+      const all = { ...options, ttl: TTL, label: 'torture' };
+      return { library, places: [placeOf(bucket, () => library.openBucket(bucket, all))], end };
+    },
+  };
+}
+
+module.exports = { engines, scopeOf };

@@ -1,0 +1,107 @@
+'use strict';
+
+/**
+ * What goes wrong meanwhile, by its name. Each is called with the round, a random source and an actor
+ * process that it may happen to; it returns when it is over.
+ */
+
+const fs = require('node:fs');
+const path = require('node:path');
+
+const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Settles as a promise does, or after so long; what is left of that time keeps nobody waiting. */
+async function within(milliseconds, promise) {
+  let timer;
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, milliseconds);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** How long it is waited that an actor ends itself. */
+const EXIT_MS = 2000;
+
+/** Ends a thread of a process. */
+const ofThreads = (how) => (_round, random, actor) =>
+  actor.tell('end', { how, which: random.below(64) });
+
+const faults = {
+  /** `worker.terminate()`, wherever it is. */
+  terminate: ofThreads('terminate'),
+  /** `process.exit()` in a worker, while it has a lock. */
+  threadExit: ofThreads('threadExit'),
+  /** An exception that nobody catches. */
+  threadThrow: ofThreads('threadThrow'),
+
+  /** `process.exit()` in the main thread, while it has a lock. */
+  async exit(round, _random, actor) {
+    actor.isDoomed = true;
+    actor.tell('end', { how: 'exit' });
+    // It may have nothing, and wait for what others have.
+    await within(EXIT_MS, actor.exited);
+    if (!actor.end) round.doom(actor);
+    actor.child.kill('SIGKILL');
+    await actor.exited;
+    await round.start();
+  },
+
+  /** kill -9. */
+  async kill(round, _random, actor) {
+    round.doom(actor);
+    actor.child.kill('SIGKILL');
+    await actor.exited;
+    await round.start();
+  },
+
+  /** SIGSTOP, and SIGCONT a while later. */
+  async stop(round, random, actor) {
+    round.record('stopped', { whom: actor.name });
+    actor.child.kill('SIGSTOP');
+    await wait(random.pick([1, 10, 50, 300, 1500]) * random.number());
+    actor.child.kill('SIGCONT');
+    round.record('resumed', { whom: actor.name });
+  },
+};
+
+/** The files of the buckets in a directory, if there is one. */
+const filesIn = (directory) =>
+  (fs.existsSync(directory) ? fs.readdirSync(directory) : [])
+    .map((entry) => path.join(directory, entry, 'bucket'))
+    .filter((file) => fs.existsSync(file));
+
+/**
+ * What is done to files: in rounds of their own, since it takes locks away. Who has one is told at
+ * once, or at its next call.
+ */
+const harms = {
+  remove(directory, random) {
+    fs.rmSync(random.pick(filesIn(directory)));
+  },
+  truncate(directory, random) {
+    const file = random.pick(filesIn(directory));
+    fs.truncateSync(file, random.pick([0, 64, 4096, fs.statSync(file).size - 4096]));
+  },
+  /** Zeros all over the header, or the whole: as it is after a truncation that was made good. */
+  zero(directory, random) {
+    const file = random.pick(filesIn(directory));
+    const { size } = fs.statSync(file);
+    const open = fs.openSync(file, 'r+');
+    fs.writeSync(open, Buffer.alloc(random.pick([4096, size])), 0, undefined, 0);
+    fs.closeSync(open);
+  },
+  /** All buckets with their directory, and what is above them. */
+  moveAbove(directory, random) {
+    fs.renameSync(directory, `${directory}-moved-${random.below(1e9)}`);
+  },
+  move(directory, random) {
+    const folder = path.dirname(random.pick(filesIn(directory)));
+    fs.renameSync(folder, `${directory}-moved-${random.below(1e9)}`);
+  },
+};
+
+module.exports = { faults, filesIn, harms, wait, within };

@@ -1,0 +1,137 @@
+'use strict';
+
+/**
+ * What makes a user hostile: whenever the library lets its code run, that asks, aborts, takes
+ * synchronously, throws, or recurses until the stack ends. Only in workers: what is thrown there ends
+ * nobody else.
+ */
+
+const { subscribe } = require('node:diagnostics_channel');
+
+class HostileError extends Error {
+  name = 'HostileError';
+}
+
+const isOverflow = (error) => error instanceof RangeError && /call stack/.test(error.message);
+const CHANNELS = ['start', 'grant', 'miss', 'end', 'abort', 'steal', 'lost', 'timeout'];
+const DEEDS = ['ask', 'ask', 'takeSync', 'takeSync', 'block', 'abort', 'fail', 'recurse'];
+const DEEPEST = 3;
+const CALLS = 20;
+
+class Hostile {
+  #user;
+  #depth = 0;
+
+  /** @param {any} user a User */
+  constructor(user) {
+    this.#user = user;
+    for (const it of CHANNELS) subscribe(`locks.request.${it}`, () => this.enter());
+    process.on('uncaughtException', (error) => {
+      if (Hostile.threw(error)) return;
+      // Anything else is what it is without us: the end of the thread.
+      process.removeAllListeners('uncaughtException');
+      queueMicrotask(() => {
+        throw error;
+      });
+    });
+  }
+
+  /** Whether an exception is users' code's, or of a stack that it let overflow. */
+  static threw(error) {
+    return error instanceof HostileError || isOverflow(error);
+  }
+
+  /** Users' code runs. */
+  enter() {
+    const user = this.#user;
+    if (this.#depth >= DEEPEST || user.stopped || !user.chance(0.08)) return;
+    this.#depth++;
+    try {
+      this[user.pick(DEEDS)]();
+    } finally {
+      this.#depth--;
+    }
+  }
+
+  /** The same object, with getters that are users' code. */
+  disguise(object) {
+    const given = {};
+    for (const [key, value] of Object.entries(object)) {
+      const get = () => {
+        this.enter();
+        return value;
+      };
+      Object.defineProperty(given, key, { get, enumerable: true });
+    }
+    return given;
+  }
+
+  /** The same name, or names, by users' code. */
+  rename(name) {
+    if (Array.isArray(name)) return name.map((one) => this.#entry(one));
+    const convert = () => {
+      this.enter();
+      return name;
+    };
+    return { toString: convert };
+  }
+
+  #entry(one) {
+    const { name, ...rest } = typeof one === 'string' ? { name: one } : one;
+    return this.disguise({ name: this.rename(name), ...rest });
+  }
+
+  ask() {
+    this.#user.ask('request', {});
+  }
+
+  takeSync() {
+    this.#user.ask('tryAcquireSync', {});
+  }
+
+  block() {
+    this.#user.ask('acquireSync', {});
+  }
+
+  abort() {
+    this.#user.abortSome();
+  }
+
+  fail() {
+    throw new HostileError('of a hostile user');
+  }
+
+  /** Where the stack ends nothing can be noted: names of its own, which must be free in the end. */
+  recurse() {
+    const { id, stage } = this.#user;
+    const [{ locks }] = stage.places;
+    const [name, options, callback] = [`own ${id}`, { mode: 'shared' }, () => {}];
+    const got = Array(CALLS).fill(undefined);
+    let calls = 0;
+    const depth = this.#depth;
+    this.#depth = DEEPEST;
+    const deeper = () => {
+      try {
+        deeper();
+      } catch {
+        // The end of the stack.
+      }
+      if (calls === CALLS) return;
+      const i = calls++;
+      try {
+        if (i % 2) got[i] = locks.request(name, options, callback);
+        else got[i] = locks.tryAcquireSync(name, options);
+      } catch {
+        // As well.
+      }
+    };
+    deeper();
+    this.#depth = depth;
+    for (const it of got) {
+      if (it instanceof Promise) it.catch(() => {});
+      else it?.release();
+    }
+  }
+}
+
+module.exports = { Hostile };

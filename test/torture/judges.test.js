@@ -1,0 +1,272 @@
+'use strict';
+
+/** The judges of the torture see what is wrong: each is shown a history with a fault, and one without. */
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+const { AtomicGate, FileGate } = require('./gate.js');
+const { judge } = require('./judges.js');
+
+const ALL = { order: 'all', queue: true, callbacks: true, settled: true };
+
+/**
+ * What a request does to a history.
+ * @param {string} id
+ * @param {any} given `asked`, `granted`, `ended`, `token`; a `call`, `options` …
+ */
+function request(id, given) {
+  const { asked, made = asked + 0.1, granted, ended, token, told, error, ...more } = given;
+  const { actor = 'p1.t0', mode = 'exclusive', held = true, last = ended, kind = 'rough' } = more;
+  const { call = 'request', name = 'rough 1', options = {}, ran, reason, facts = {}, inner } = more;
+  const base = { actor, id };
+  const { expected } = more;
+  const events = [
+    {
+      ...base,
+      type: 'asked',
+      at: asked,
+      call,
+      bucket: 'b',
+      kind,
+      names: [name],
+      options,
+      facts,
+      expected,
+    },
+    { ...base, type: 'made', at: made },
+  ];
+  if (granted !== undefined) {
+    const lock = {
+      k: 0,
+      name,
+      mode,
+      token: token === undefined ? undefined : String(token),
+      held,
+      inner,
+    };
+    events.push({ ...base, type: 'granted', at: granted, ...lock });
+  }
+  if (told !== undefined) events.push({ ...base, type: 'told', k: 0, at: told });
+  if (ended !== undefined) events.push({ ...base, type: 'ended', k: 0, at: ended, last });
+  const at = more.settled ?? (ended ?? asked) + 0.1;
+  if (at < Infinity) events.push({ ...base, type: 'settled', at, error, ran, reason, message: '' });
+  return events;
+}
+
+const faultsOf = (parts, promises = ALL) =>
+  judge(
+    parts.flat().sort((one, other) => one.at - other.at),
+    promises,
+  ).map(({ judge: name }) => name);
+
+const finds = (name, parts, promises) =>
+  assert.ok(faultsOf(parts, promises).includes(name), `${faultsOf(parts, promises)}`);
+const passes = (parts, promises) => assert.deepEqual(faultsOf(parts, promises), []);
+
+const other = { actor: 'p2.t0' };
+const shared = { mode: 'shared' };
+const units = (weight) => ({ ...shared, options: { mode: 'shared', limit: 3, weight } });
+
+describe('the judges of the torture', () => {
+  const first = request('x', { asked: 0, granted: 1, ended: 5, token: 1 });
+
+  it('pass a history in which all is well', () => {
+    passes([first, request('y', { ...other, asked: 2, granted: 6, ended: 9, token: 2 })]);
+  });
+
+  it('exclusion: two have an exclusive lock, or one that is shared', () => {
+    finds('exclusion', [
+      first,
+      request('y', { ...other, asked: 2, granted: 4, ended: 9, token: 2 }),
+    ]);
+    const reader = request('y', { ...other, ...shared, asked: 2, granted: 4, ended: 9, token: 2 });
+    finds('exclusion', [first, reader]);
+  });
+
+  it('exclusion: who sees that it is not held has it no more', () => {
+    const late = request('x', { asked: 0, granted: 1, ended: 9, last: 3, token: 1 });
+    passes([late, request('y', { ...other, asked: 2, granted: 4, ended: 9, token: 2 })]);
+  });
+
+  it('exclusion: a thief of the same actor finds the other one told', () => {
+    const thief = (more) =>
+      request('y', { asked: 2, granted: 4, ended: 6, token: 2, options: { steal: true }, ...more });
+    const robbed = request('x', { asked: 0, granted: 1, ended: 5, token: 1, error: 'AbortError' });
+    finds('exclusion', [robbed, thief({})]);
+    passes([robbed, thief(other)]);
+  });
+
+  it('exclusion: what a lock serves inside of it is the same lock, and outlives it not', () => {
+    const inner = (last) =>
+      request('i', { asked: 2, granted: 3, ended: 9, last, token: 1, inner: 'x' });
+    passes([first, inner(4)]);
+    const next = request('y', { ...other, asked: 2, granted: 6, ended: 8, token: 2 });
+    finds('exclusion', [first, inner(8), next]);
+  });
+
+  it('exclusion: more units than the limit', () => {
+    const two = request('x', { asked: 0, granted: 1, ended: 5, token: 1, ...units(2) });
+    passes([
+      two,
+      request('y', { ...other, asked: 2, granted: 3, ended: 9, token: 2, ...units(1) }),
+    ]);
+    const more = request('y', { ...other, asked: 2, granted: 3, ended: 9, token: 2, ...units(2) });
+    finds('exclusion', [two, more]);
+  });
+
+  it('tokens: one that does not grow, or comes twice', () => {
+    const next = (token) => request('y', { ...other, asked: 2, granted: 6, ended: 9, token });
+    finds('tokens', [first, next(0)]);
+    finds('tokens', [first, next(1)]);
+    passes([first, next(2)]);
+  });
+
+  it('fifo: who was asked for later is granted first', () => {
+    const early = request('x', { asked: 0, granted: 6, ended: 7, token: 2 });
+    const overtaking = request('y', { ...other, asked: 1, granted: 2, ended: 3, token: 1 });
+    finds('fifo', [early, overtaking]);
+    passes([early, overtaking], { ...ALL, order: 'actor', callbacks: false });
+    const same = request('y', { asked: 1, granted: 2, ended: 3, token: 1 });
+    finds('fifo', [early, same], { order: 'actor' });
+  });
+
+  it('fifo: nobody overtakes a thief, which waits for nobody', () => {
+    const early = request('x', { asked: 0, granted: 6, ended: 7, token: 2 });
+    const thief = { ...other, asked: 1, granted: 2, ended: 3, token: 1, options: { steal: true } };
+    passes([early, request('y', thief)]);
+  });
+
+  it('callbacks: two of a thread in another order than their grants', () => {
+    const one = request('x', { asked: 0, granted: 6, ended: 7, token: 2, ...shared });
+    const two = request('y', { asked: 1, granted: 5, ended: 8, token: 3, ...shared });
+    finds('callbacks', [one, two]);
+  });
+
+  it('told: who is robbed, and whose promise says nothing', () => {
+    const thief = { ...other, asked: 2, granted: 3, ended: 4, token: 2, options: { steal: true } };
+    const robbed = (error) =>
+      request('x', { asked: 0, granted: 1, ended: 5, last: 1, token: 1, error });
+    finds('told', [robbed(), request('y', thief)]);
+    passes([robbed('AbortError'), request('y', thief)]);
+  });
+
+  it('errors: one that nothing explains, and what is not refused', () => {
+    finds('errors', [request('x', { asked: 0, error: 'RangeError' })]);
+    finds('errors', [request('x', { asked: 0, error: 'TimeoutError' })]);
+    passes([request('x', { asked: 0, error: 'TimeoutError', options: { timeout: 0 } })]);
+    finds('errors', [request('x', { asked: 0, error: 'AbortError' })]);
+    finds('errors', [request('x', { asked: 0, error: 'AbortError', reason: 'closed' })]);
+    const expected = ['TypeError'];
+    finds('errors', [request('x', { asked: 0, granted: 1, ended: 2, token: 1, expected })]);
+    passes([request('x', { asked: 0, error: 'TypeError', expected })]);
+  });
+
+  it('settles: a request that does not, unless its actor was about to end', () => {
+    const never = request('x', { asked: 0, settled: Infinity });
+    finds('settles', [never]);
+    passes([never, [{ type: 'doomed', actor: 'round', whom: 'p1', at: 3 }]]);
+  });
+
+  it('late: a time limit that is over, while the loop goes round', () => {
+    const late = request('x', {
+      asked: 0,
+      settled: 2000,
+      error: 'TimeoutError',
+      options: { timeout: 5 },
+    });
+    const beats = Array.from({ length: 100 }, (_, i) => ({
+      type: 'beat',
+      actor: 'p1.t0',
+      at: 20 * i,
+    }));
+    finds('late', [late, beats]);
+    // The machine stood still, or the thread was busy.
+    passes([late, beats.slice(0, 3)]);
+  });
+
+  it('once: who runs too early, and who does not though nobody has', () => {
+    const run = (id, given) =>
+      request(id, { call: 'once', kind: 'job', options: { keep: 100 }, ...given });
+    const done = run('x', { asked: 0, granted: 1, ended: 5, token: 1, ran: true });
+    finds('once', [done, run('y', { asked: 6, granted: 7, ended: 8, token: 2, ran: true })]);
+    passes([done, run('y', { asked: 6, ran: false, settled: 8 })]);
+    passes([done, run('y', { asked: 110, granted: 111, ended: 112, token: 2, ran: true })]);
+    finds('once', [run('y', { asked: 6, ran: false, settled: 8 })]);
+  });
+
+  it('snapshots: what cannot be, and an order that is not kept', () => {
+    const snapshot = (held, pending = []) => [
+      { type: 'snapshot', actor: 'p1.t0', at: 3, bucket: 'b', held, pending },
+    ];
+    const info = (mode, more = {}) => ({
+      name: 'rough 1',
+      mode,
+      limit: 0,
+      weight: 0,
+      label: '',
+      ...more,
+    });
+    passes([snapshot([info('shared'), info('shared')])]);
+    finds('snapshots', [snapshot([info('shared'), info('exclusive')])]);
+    finds('snapshots', [snapshot([info('shared', { limit: 1, weight: 2 })])]);
+    finds('snapshots', [snapshot([info('shared')], [info('exclusive', { ahead: 1 })])]);
+    finds('snapshots', [snapshot([], [info('exclusive', { ahead: 0 })])]);
+    const queue = ['x', 'y'].map((label, ahead) => info('exclusive', { label, ahead }));
+    const x = request('x', { asked: 0, granted: 6, ended: 7, token: 3 });
+    const y = request('y', { ...other, asked: 0, granted: 4, ended: 5, token: 2 });
+    finds('snapshots', [snapshot([info('exclusive')], queue), x, y]);
+  });
+
+  it('seen: what an actor saw itself', () => {
+    finds('gate', [[{ type: 'fault', judge: 'gate', what: 'two', actor: 'p1.t0', at: 1 }]]);
+  });
+});
+
+const gates = {
+  files(t) {
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'gate-'));
+    t.after(() => fs.rmSync(folder, { recursive: true }));
+    const [one, two] = ['p1.t0', 'p2.t0'].map((owner) => new FileGate(folder, owner));
+    return { one, two, doomOne: () => two.doom('p1') };
+  },
+  atomics() {
+    const memory = AtomicGate.memory(['a']);
+    const [one, two] = [new AtomicGate(memory, 1, 0), new AtomicGate(memory, 2, 1)];
+    return { one, two, doomOne: () => two.doom(1) };
+  },
+};
+
+for (const [kind, make] of Object.entries(gates)) {
+  describe(`a gate of ${kind}`, () => {
+    const alone = { what: 'a', mode: 'exclusive' };
+    const some = (weight) => ({ what: 'a', mode: 'shared', limit: 4, weight });
+
+    it('sees two inside who exclude each other', (t) => {
+      const { one, two } = make(t);
+      const { leave, wrong } = one.enter(alone);
+      assert.equal(wrong, undefined);
+      assert.match(two.enter(some(1)).wrong, /exclusively/);
+      assert.ok(two.enter(alone).wrong);
+      leave();
+    });
+
+    it('sees more units than the limit, and lets others in', (t) => {
+      const { one, two } = make(t);
+      const first = one.enter(some(2));
+      const second = two.enter(some(2));
+      assert.equal(first.wrong ?? second.wrong, undefined);
+      assert.match(two.enter(some(1)).wrong, /5 of 4/);
+    });
+
+    it('does not count who is gone, or has left', (t) => {
+      const { one, two, doomOne } = make(t);
+      one.enter(alone).leave();
+      one.enter(alone);
+      doomOne();
+      assert.equal(two.enter(alone).wrong, undefined);
+    });
+  });
+}
