@@ -158,6 +158,12 @@ enum wlh_status wlh_take_snapshot(
   return WLH_UNSUPPORTED;
 }
 
+void wlh_end_errand(struct wlh_agent *agent, uint32_t tag)
+{
+  (void)agent;
+  (void)tag;
+}
+
 void wlh_snapshot_free(struct wlh_snapshot *snapshot)
 {
   (void)snapshot;
