@@ -9,7 +9,7 @@
 const { typeError } = require('../platform/errors.js');
 const { Promise, threadsNow: now, uncurry } = require('../platform/intrinsics.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
-const { ENDED } = require('../standard/lock-request.js');
+const { ENDED, GRANTED } = require('../standard/lock-request.js');
 const { checkName, describe, toDOMString, toLockMode } = require('../standard/webidl.js');
 const { addOnce, callInside, countsInside } = require('./inside.js');
 const { HeldRequest, createHandle, siteOfHandle } = require('./lock-handle.js');
@@ -95,7 +95,7 @@ class Group {
     const end = this.asked + (options.timeout ?? 0);
     try {
       let available = true;
-      if (backend.requestAll && !options.reentrant) {
+      if (backend.requestAll) {
         available = await this.#takeTogether(backend, several);
       } else {
         // Each is asked for when the one before is held. Not in a function of its own: to return
@@ -139,7 +139,7 @@ class Group {
   }
 
   /**
-   * In one step of the backend.
+   * In one step of the backend; but those that a lock serves which the caller is inside of.
    * @param {Backend} backend
    * @param {Several} several
    * @returns {Promise<boolean>} false if they said `ifAvailable` and one of them is not
@@ -147,18 +147,24 @@ class Group {
   async #takeTogether(backend, { parts, options }) {
     /** @type {PartRequest[]} */
     const requests = [];
+    /** @type {PartRequest[]} */
+    const others = [];
     /** @type {Promise<boolean>[]} */
     const answers = [];
+    let isRefused = false;
     for (let i = 0; i < parts.length; i++) {
-      const part = partOptions(parts[i], options);
-      requests[i] = new PartRequest(backend, parts[i].name, part, this);
-      answers[i] = this.#answerOf(requests[i]);
-      this.#pending[i] = requests[i];
+      const request = new PartRequest(backend, parts[i].name, partOptions(parts[i], options), this);
+      requests[i] = request;
+      this.#pending[i] = request;
+      if (request.backend === backend) {
+        others[others.length] = request;
+        continue;
+      }
+      answers[answers.length] = this.#answerOf(request, request.acquire());
+      if (request.state !== GRANTED) isRefused = true;
     }
-    backend.requestAll?.(requests);
-    for (let i = 0; i < requests.length; i++) requests[i].made(false);
-    for (let i = 0; i < requests.length; i++) requests[i].answerNow();
-    let all = true;
+    if (!isRefused) this.#ask(backend, others, answers);
+    let all = !isRefused;
     for (let i = 0; i < answers.length; i++) if (!(await answers[i])) all = false;
     this.#pending.length = 0;
     if (all) this.#taken = requests;
@@ -166,12 +172,27 @@ class Group {
   }
 
   /**
-   * @param {PartRequest} request not made yet
+   * @param {Backend} backend
+   * @param {PartRequest[]} requests
+   * @param {Promise<boolean>[]} answers becomes longer: whether each was granted
+   */
+  #ask(backend, requests, answers) {
+    for (let i = 0; i < requests.length; i++) {
+      answers[answers.length] = this.#answerOf(requests[i], requests[i].promise());
+    }
+    backend.requestAll?.(requests);
+    for (let i = 0; i < requests.length; i++) requests[i].made(false);
+    for (let i = 0; i < requests.length; i++) requests[i].answerNow();
+  }
+
+  /**
+   * @param {PartRequest} request
+   * @param {Promise<any>} answer
    * @returns {Promise<boolean>} whether it was granted. Does not reject: if it fails, all fail
    */
-  async #answerOf(request) {
+  async #answerOf(request, answer) {
     try {
-      if (!(await request.promise())) return false;
+      if (!(await answer)) return false;
       this.#taken[this.#taken.length] = request;
       return true;
     } catch (error) {

@@ -57,6 +57,17 @@ describe('locks.requestAll', () => {
     }
   });
 
+  it('a reentrant caller and another one do not wait for each other', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
+    const held = await hold(locks, a);
+    const both = [
+      locks.requestAll([a, b], { reentrant: true }, () => 1),
+      locks.requestAll([a, b], () => 2),
+    ];
+    await held.release();
+    assert.deepEqual(await Promise.all(both), [1, 2]);
+  });
+
   it('no names: calls back with none', async () => {
     assert.deepEqual(await locks.requestAll([], (held) => [...held]), []);
   });

@@ -6,7 +6,8 @@
  * differs is in its `stage` (actor.js, memory.js).
  *
  * No two users wait for each other in a circle: who has a lock waits without a limit only for names
- * that come later in the order of all names.
+ * that come later in the order of all names; and for none where several names are asked for in all
+ * queues at once.
  */
 
 const { Hostile } = require('./hostile.js');
@@ -296,8 +297,9 @@ class User {
       return { ...outer.target, names: [outer.lastName], isInner: true };
     }
     // Anywhere, if it does not wait for long.
-    const isBounded = above >= 0 && this.chance(0.2);
-    const from = isBounded ? 0 : above + 1;
+    const isAnywhere = above >= 0 && this.chance(0.2);
+    const isBounded = isAnywhere || (above >= 0 && this.stage.lacks.oneByOne === true);
+    const from = isAnywhere ? 0 : above + 1;
     const usable = this.names.slice(from).filter(({ kind }) => method.kinds.includes(kind));
     if (usable.length === 0) return undefined;
     // The first ones more often, so that there is contention.
