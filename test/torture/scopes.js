@@ -5,7 +5,7 @@
  * lacks, what it promises, and what can happen to it (faults.js).
  *
  * What a scope can lack: see test/conformance/scopes.js; and `collect`: handles cannot be leaked;
- * `guard`: there is no database; `oneByOne`: several names are not taken one after the other.
+ * `guard`: there is no database.
  *
  * What it can promise:
  * - `order`: first come, first served: of `all` actors, since a request has its place when the call
