@@ -60,13 +60,16 @@ const engines = {
       const pg = require('pg');
       const client = new pg.Client(config);
       await client.connect();
-      const { rows } = await client.query(`SELECT
-        (SELECT count(*)::int FROM web_locks.session) AS sessions,
-        (SELECT count(*)::int FROM web_locks.request) AS requests,
-        (SELECT count(*)::int FROM pg_stat_activity WHERE query LIKE '%web_locks%'
-          AND pid <> pg_backend_pid() AND backend_type = 'client backend') AS connections`);
+      const list = async (query) => (await client.query(query)).rows;
+      const left = {
+        sessions: await list('SELECT *, clock_timestamp() AS now FROM web_locks.session'),
+        requests: await list('SELECT * FROM web_locks.request'),
+        connections: await list(`SELECT pid, state, query FROM pg_stat_activity
+          WHERE query LIKE '%web_locks%' AND pid <> pg_backend_pid()
+          AND backend_type = 'client backend'`),
+      };
       await client.end();
-      return rows[0];
+      return left;
     },
     open({ config }) {
       const pg = require('pg');
@@ -92,7 +95,7 @@ const engines = {
       const others = (await server.call('CLIENT', 'LIST')).filter((line) =>
         /cmd=(eval|subscribe)/.test(line),
       );
-      return { keys: keys.length, connections: others.length };
+      return { keys, connections: others };
     },
     open({ config: { kind, port } }) {
       const { clients } = require('../cluster/redis-clients.js');
@@ -108,7 +111,7 @@ const engines = {
       const { kvs = [] } = await server.call('kv/range', { ...range, keys_only: true });
       const keys = kvs.map(({ key }) => Buffer.from(key, 'base64').toString());
       // Marks end with their leases.
-      return { keys: keys.filter((key) => !/\/m\//.test(key)).length };
+      return { keys: keys.filter((key) => !/\/m\//.test(key)) };
     },
     open: ({ config }) => ({ options: config, end() {} }),
   },
@@ -155,7 +158,7 @@ function scopeOf(name, { lacks, load, placeOf }) {
       const look = async (end) => {
         for (;;) {
           const left = await engine.left(this.server);
-          if (Object.values(left).every((count) => count === 0)) return undefined;
+          if (Object.values(left).every(({ length }) => length === 0)) return undefined;
           if (performance.now() > end) return left;
           await wait(100);
         }
@@ -167,13 +170,17 @@ function scopeOf(name, { lacks, load, placeOf }) {
       if (left) round.fault('left', `at the server: ${JSON.stringify(left)}`);
     },
 
-    /** Somebody who is there for longer than a lease. */
+    /** Somebody who waits for longer than a lease. */
     async sweep(round) {
       const config = engine.configOf(this.server.port, round.random);
       const { places, end } = this.open({ config, bucket: round.bucketName });
-      await places[0].asBucket.ready;
+      const [{ close, locks }] = places;
+      const held = await locks.acquire('sweep');
+      const waits = locks.acquire('sweep');
       await wait(1.5 * TTL);
-      await places[0].close();
+      await held.release();
+      await (await waits).release();
+      await close();
       await end();
     },
 

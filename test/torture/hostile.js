@@ -29,10 +29,7 @@ class Hostile {
     process.on('uncaughtException', (error) => {
       if (Hostile.threw(error)) return;
       // Anything else is what it is without us: the end of the thread.
-      process.removeAllListeners('uncaughtException');
-      queueMicrotask(() => {
-        throw error;
-      });
+      throw error;
     });
   }
 
@@ -82,15 +79,15 @@ class Hostile {
   }
 
   ask() {
-    this.#user.ask('request', {});
+    this.#user.askAnywhere('request');
   }
 
   takeSync() {
-    this.#user.ask('tryAcquireSync', {});
+    this.#user.askAnywhere('tryAcquireSync');
   }
 
   block() {
-    this.#user.ask('acquireSync', {});
+    this.#user.askAnywhere('acquireSync');
   }
 
   abort() {

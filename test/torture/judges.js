@@ -493,10 +493,11 @@ function overtakenLater(history, _ids, place, event, pending) {
   return faults;
 }
 
-/** What actors saw themselves, and what the stage saw of them. */
+/** What actors saw themselves, and what the stage saw of them. An actor's end fails what it does. */
 const seen = (history) =>
   history.events
     .filter(({ type }) => type === 'fault')
+    .filter((event) => event.judge !== 'errors' || !history.isDoomed(event.actor, event.at))
     .map((event) => ({
       judge: event.judge,
       what: `${event.actor}: ${event.what}`,

@@ -170,6 +170,16 @@ describe('the judges of the torture', () => {
     passes([never, [{ type: 'doomed', actor: 'round', whom: 'p1', at: 3 }]]);
   });
 
+  it('seen: what an actor saw itself, but an error only before its end', () => {
+    const saw = (judgeName, at) => [
+      { type: 'fault', actor: 'p1.t0', judge: judgeName, what: 'x', at },
+      { type: 'doomed', actor: 'round', whom: 'p1', at: 3 },
+    ];
+    finds('errors', [saw('errors', 2)]);
+    passes([saw('errors', 4)]);
+    finds('quiet', [saw('quiet', 4)]);
+  });
+
   it('late: a time limit that is over, while the loop goes round', () => {
     const late = request('x', {
       asked: 0,

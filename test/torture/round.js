@@ -25,7 +25,7 @@ const SILENCE_MS = 60_000;
 
 /** What Node.js prints where a promise is rejected at the end of the stack. */
 const FULL_STACK =
-  /^Exception in PromiseRejectCallback:\n[^\n]*\n[^\n]*\n[^\n]*\n+RangeError: Maximum call stack size exceeded\n[^\n]*\n?/gm;
+  /^Exception in PromiseRejectCallback:\n[^\n]*\n[^\n]*\n[^\n]*\n+RangeError: Maximum call stack size exceeded\n+/gm;
 
 /** An actor's process. */
 class Actor {
@@ -45,7 +45,7 @@ class Actor {
     });
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream.on('data', (chunk) => {
-        this.output = (this.output + chunk).slice(-20_000);
+        this.output = (this.output + chunk).replace(FULL_STACK, '').slice(-20_000);
       });
     }
     this.child.on('message', (message) => this.#hear(message));
@@ -352,10 +352,7 @@ class Round {
       if (!isDoomed && how !== '0' && how !== 'SIGKILL')
         this.fault('quiet', `${name} ends with ${how}`);
       // What a thread prints that ends by an error is expected.
-      const rest = output
-        .replace(/^.*the end of an actor[\s\S]*?\n\n.*\n?/gm, '')
-        .replace(FULL_STACK, '')
-        .trim();
+      const rest = output.replace(/^.*the end of an actor[\s\S]*?\n\n.*\n?/gm, '').trim();
       if (rest !== '') this.fault('quiet', `${name} prints: ${rest.slice(0, 3000)}`);
     }
   }

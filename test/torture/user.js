@@ -10,6 +10,7 @@
  * queues at once.
  */
 
+const { AsyncLocalStorage } = require('node:async_hooks');
 const { Hostile } = require('./hostile.js');
 const { Random } = require('./random.js');
 const {
@@ -27,6 +28,9 @@ const {
 /** What callbacks throw, and why requests are aborted. */
 const THROWN = new Error('thrown by a callback of the torture');
 const ABORTED = new Error('aborted by the torture');
+
+/** The request whose callback the code runs inside of. @type {AsyncLocalStorage<any>} */
+const inside = new AsyncLocalStorage();
 
 /** How deep requests are made inside of callbacks. */
 const DEEPEST = 3;
@@ -197,6 +201,11 @@ class User {
 
   pick(list) {
     return this.#random.pick(list);
+  }
+
+  /** What it asks for where the library calls it. */
+  askAnywhere(call) {
+    this.ask(call, { outer: inside.getStore() });
   }
 
   record(type, more) {
@@ -511,7 +520,10 @@ class User {
       return undefined;
     }
     const how = this.#howToHold(request);
-    const held = this.#holdsOf(request, locks);
+    return inside.run(request, () => this.#useIn(request, this.#holdsOf(request, locks), how));
+  }
+
+  #useIn(request, held, how) {
     if (holds[how].isSync) return this.#sync(request, held, how);
     if (how !== 'thenable') return this.#async(request, held, how);
     return { then: (resolve, reject) => this.#async(request, held, how).then(resolve, reject) };
