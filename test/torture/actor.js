@@ -149,8 +149,9 @@ class Thread {
     await this.user.close();
     await Promise.all(this.places.map((place) => place.close?.()));
     await this.endScope();
-    // What is closed is gone in the next turns.
-    for (let i = 0; i < 20 && !this.#isClean; i++) {
+    // What is closed is gone in the next turns; idle connections a while later.
+    const { keepsConnectionsMs = 0 } = scopes[this.#plan.scope];
+    for (let i = 0; i < 20 + keepsConnectionsMs / 10 && !this.#isClean; i++) {
       gc();
       await new Promise((resolve) => setTimeout(resolve, 10));
     }

@@ -808,12 +808,22 @@ class User {
     const place = this.pick(this.stage.places.filter((one) => one.open));
     if (!place) return;
     const before = place.another;
-    place.another = place.open();
-    if (this.chance(0.3)) await place.another.ready;
+    const opened = place.open();
+    place.another = opened;
+    if (this.chance(0.3)) await this.#isReady(opened);
     if (!before) return;
     this.record('gone', { bucket: place.bucket });
     if (this.chance(0.5)) await before.close();
     else await before[Symbol.asyncDispose]();
+  }
+
+  /** Another loop may close it meanwhile. */
+  async #isReady(bucket) {
+    try {
+      await bucket.ready;
+    } catch (error) {
+      if (error.name !== 'InvalidStateError') throw error;
+    }
   }
 
   /** Closes all that it opened. */
