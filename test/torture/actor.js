@@ -39,7 +39,7 @@ const { Worker, isMainThread, parentPort, workerData } = require('node:worker_th
 const { AtomicGate, FileGate } = require('./gate.js');
 const { Recorder, now } = require('./history.js');
 const { scopes } = require('./scopes.js');
-const { kinds } = require('./table.js');
+const { away, kinds } = require('./table.js');
 const { User, namesOf } = require('./user.js');
 
 /** Its own: not among those that are counted. */
@@ -218,7 +218,7 @@ class Process {
         return await bucket?.ready;
       } catch (error) {
         // It is tried again as long as the server is away, or somebody harms the files.
-        const isAnnounced = /^ERR_WEB_LOCKS_(UNREACHABLE|SCOPE)/.test(error?.code);
+        const isAnnounced = away.includes(error?.code) || /^ERR_WEB_LOCKS_SCOPE/.test(error?.code);
         if (!isAnnounced) throw error;
       }
     }

@@ -8,7 +8,7 @@
 
 const INFINITY = Number.POSITIVE_INFINITY;
 
-const { calls } = require('./table.js');
+const { away, calls } = require('./table.js');
 
 /** How many milliseconds of an actor's own loop a time limit may be late. */
 const LATE_MS = 700;
@@ -357,7 +357,7 @@ function errors(history) {
     const context = { doom: history.isDoomed(request.actor), harms: history.harms };
     const scope = settled.code?.startsWith('ERR_WEB_LOCKS_SCOPE');
     if (scope && history.harms.length > 0) continue;
-    if (settled.code === 'ERR_WEB_LOCKS_UNREACHABLE' && history.promises.losses) continue;
+    if (away.includes(settled.code) && history.promises.losses) continue;
     const explain = scope ? undefined : explanations[settled.error];
     const isExplained =
       settled.error === 'AbortError' ? explain(request, history) : explain?.(request, context);

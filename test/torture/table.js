@@ -327,6 +327,9 @@ function refusals(given, { call, lacks, isMain, isPrivate }) {
   return errors;
 }
 
+/** Codes of the errors of a server that did not answer in time, or not so that it can be heard. */
+const away = ['UNREACHABLE', 'NO_NEWS', 'NO_WATCH', 'BUSY'].map((code) => `ERR_WEB_LOCKS_${code}`);
+
 /** What has a row, by the name of its type: `Type.member` of types/*.d.ts. */
 const members = {
   LockManager: [
@@ -381,6 +384,7 @@ const interfaces = {
 
 module.exports = {
   LIMIT,
+  away,
   calls,
   deeds,
   holds,

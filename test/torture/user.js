@@ -15,6 +15,7 @@ const { Hostile } = require('./hostile.js');
 const { Random } = require('./random.js');
 const {
   LIMIT,
+  away,
   calls,
   deeds,
   holds,
@@ -745,7 +746,7 @@ class User {
     } catch (error) {
       const { code, error: name, message, stack } = describeError(error);
       this.record('failed', { id, what, code });
-      if (code === 'ERR_WEB_LOCKS_UNREACHABLE' && this.stage.canBeAway) return;
+      if (away.includes(code) && this.stage.canBeAway) return;
       if (code?.startsWith('ERR_WEB_LOCKS_SCOPE') && this.plan.isHarmed) return;
       this.fault('errors', `${what} fails: ${name}: ${message} ${stack}`);
     } finally {
