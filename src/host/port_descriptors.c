@@ -92,10 +92,9 @@ void wlh_port_raise(struct wlh_port *port)
   port->datagram = wlh_port_move_high(port, port->datagram);
 }
 
-void wlh_port_close(struct wlh_port *port)
+/* Those of the file only if they still are what was opened. Async-signal-safe. */
+static void shut_all(struct wlh_port *port)
 {
-  wlh_port_unguard(port);
-  if (port->map) (void)munmap(port->map, port->map_size);
   if (wlh_port_is_ours(port, port->copy)) wlh_port_shut(port->copy);
   if (wlh_port_is_ours(port, port->file)) wlh_port_shut(port->file);
   wlh_port_shut(port->watch);
@@ -103,18 +102,19 @@ void wlh_port_close(struct wlh_port *port)
   wlh_port_shut(port->datagram);
   wlh_port_shut(port->directory);
   wlh_port_shut(port->base);
+}
+
+void wlh_port_close(struct wlh_port *port)
+{
+  wlh_port_unguard(port);
+  if (port->map) (void)munmap(port->map, port->map_size);
+  shut_all(port);
   wlh_port_init(port);
 }
 
 void wlh_port_forget(struct wlh_port *port)
 {
-  if (wlh_port_is_ours(port, port->copy)) wlh_port_shut(port->copy);
-  if (wlh_port_is_ours(port, port->file)) wlh_port_shut(port->file);
-  wlh_port_shut(port->watch);
-  wlh_port_shut(port->stream);
-  wlh_port_shut(port->datagram);
-  wlh_port_shut(port->directory);
-  wlh_port_shut(port->base);
+  shut_all(port);
   port->base = port->directory = port->file = port->copy = -1;
   port->stream = port->datagram = port->watch = -1;
 }

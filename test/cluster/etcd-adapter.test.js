@@ -34,6 +34,18 @@ async function undiciAgent() {
   return dispatchers.find((it) => it?.constructor?.name === 'Agent').constructor;
 }
 
+/** A `fetch` that does something else before its first request to a path. */
+function fetchAfter(place, work) {
+  let isFirst = true;
+  return async (url, options) => {
+    if (isFirst && url.endsWith(place)) {
+      isFirst = false;
+      await work();
+    }
+    return fetch(url, options);
+  };
+}
+
 const base64 = (text) => Buffer.from(text).toString('base64');
 
 describe('etcd', { skip: lacks.etcd }, () => {
@@ -111,16 +123,11 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const [held, next] = [request(name), request(name)];
     await a.answers(held);
     await b.answers(next);
-    let isFirst = true;
-    /** Before the theft comes to the server, the holder is another one. */
-    const late = async (url, options) => {
-      if (isFirst && url.endsWith('/kv/txn')) {
-        isFirst = false;
-        await a.answers(end(held));
-        await b.next();
-      }
-      return fetch(url, options);
-    };
+    // Before the theft comes to the server, the holder is another one.
+    const late = fetchAfter('/kv/txn', async () => {
+      await a.answers(end(held));
+      await b.next();
+    });
     const thief = await client({ fetch: late });
     assert.deepEqual(await thief.answers(request(name, { kind: 'steal' })), ['granted']);
     assert.deepEqual(await b.next(), { stolen: next.ref, thief: thief.clientId });
@@ -134,15 +141,10 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const [small, large, waiting] = [units(1), units(2), units(2)];
     await a.answers(small, large);
     assert.deepEqual(await b.answers(waiting), ['queued']);
-    let isFirst = true;
-    const late = async (url, options) => {
-      if (isFirst && url.endsWith('/kv/txn')) {
-        isFirst = false;
-        await a.answers(end(large));
-        await b.next();
-      }
-      return fetch(url, options);
-    };
+    const late = fetchAfter('/kv/txn', async () => {
+      await a.answers(end(large));
+      await b.next();
+    });
     const thief = await client({ fetch: late });
     assert.deepEqual(await thief.answers(request(name, { kind: 'steal' })), ['granted']);
     assert.deepEqual(await b.next(), { stolen: waiting.ref, thief: thief.clientId });
@@ -155,15 +157,10 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const [held, writer, waiting] = [shared(name), request(name), shared(name)];
     await a.answers(held, writer);
     assert.deepEqual(await b.answers(waiting), ['queued']);
-    let isFirst = true;
-    const late = async (url, options) => {
-      if (isFirst && url.endsWith('/kv/txn')) {
-        isFirst = false;
-        await a.answers(end(writer));
-        await b.next();
-      }
-      return fetch(url, options);
-    };
+    const late = fetchAfter('/kv/txn', async () => {
+      await a.answers(end(writer));
+      await b.next();
+    });
     const thief = await client({ fetch: late });
     assert.deepEqual(await thief.answers(request(name, { kind: 'steal' })), ['granted']);
     assert.deepEqual(await b.next(), { stolen: waiting.ref, thief: thief.clientId });

@@ -19,24 +19,13 @@ const { OuterLock } = require('../../lib/extensions/outer-lock.js');
 const { Request } = require('../../lib/extensions/request.js');
 const { Watch } = require('../../lib/extensions/watch.js');
 const { LockRequest } = require('../../lib/standard/lock-request.js');
+const { MEMBERS } = require('./members.js');
 
-/** Members of a Requester that say what happened, and what they may call. */
-const NOTES = [
-  'granted',
-  'unavailable',
-  'stolen',
-  'lost',
-  'beLost',
-  'otherLimit',
-  'queueFull',
-  'deadlocked',
-  'failed',
-];
 /** What may be called by what applies events, of each class. */
 const ALLOWED = new Map([
-  [LockRequest, NOTES],
-  [Request, NOTES],
-  [Once, NOTES],
+  [LockRequest, MEMBERS],
+  [Request, MEMBERS],
+  [Once, MEMBERS],
   [Watch, ['noteGrant', 'noteRelease', 'waited', 'held']],
   [NativeBackend, ['takeNews']],
   [HostBackend, ['takeNews']],
@@ -97,7 +86,7 @@ const methodsOf = (prototype) =>
 for (const [{ prototype, name }, allowed] of ALLOWED) {
   for (const key of methodsOf(prototype)) {
     const what = `${name}#${key}`;
-    if (NOTES.includes(key) && allowed === NOTES) replace(prototype, key, applies, what);
+    if (MEMBERS.includes(key) && allowed === MEMBERS) replace(prototype, key, applies, what);
     else if (!allowed.includes(key)) replace(prototype, key, isNoPart, what);
   }
 }

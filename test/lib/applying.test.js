@@ -11,21 +11,10 @@ const { readFileSync, readdirSync } = require('node:fs');
 const path = require('node:path');
 const { describe, it } = require('node:test');
 const ts = require('typescript-oldest');
+const { MEMBERS } = require('../helpers/members.js');
 
 const LIB = path.join(__dirname, '..', '..', 'lib');
 
-/** Members of a Requester that say what happened, and what they call. */
-const MEMBERS = [
-  'granted',
-  'unavailable',
-  'stolen',
-  'lost',
-  'beLost',
-  'otherLimit',
-  'queueFull',
-  'deadlocked',
-  'failed',
-];
 /** Where those note the time. */
 const NOTES = ['noteGrant', 'noteRelease'];
 

@@ -1,0 +1,16 @@
+'use strict';
+
+/** Members of a Requester that say what happened: lib/backend/contract.js. */
+const MEMBERS = [
+  'granted',
+  'unavailable',
+  'stolen',
+  'lost',
+  'beLost',
+  'otherLimit',
+  'queueFull',
+  'deadlocked',
+  'failed',
+];
+
+module.exports = { MEMBERS };
