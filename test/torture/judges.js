@@ -117,11 +117,16 @@ class History {
     return doom < at;
   }
 
-  /** When a thief of another actor may have taken it: nobody can know of that at once. */
+  /**
+   * When a thief of another actor may have taken it: nobody can know of that at once. In a cluster
+   * another bucket object is another session.
+   */
   robbedAt(hold) {
     let at = INFINITY;
     for (const { request, token, asked } of this.thefts.get(hold.place) ?? []) {
-      const isOthers = request.actor !== hold.request.actor;
+      const isMaybeOther = request.facts.isClosing || hold.request.facts.isClosing;
+      const isOthers =
+        request.actor !== hold.request.actor || (this.promises.losses && isMaybeOther);
       if (isOthers && (token === undefined || token > hold.token)) at = Math.min(at, asked);
     }
     return at;

@@ -97,6 +97,10 @@ describe('the judges of the torture', () => {
     const robbed = request('x', { asked: 0, granted: 1, ended: 5, token: 1, error: 'AbortError' });
     finds('exclusion', [robbed, thief({})]);
     passes([robbed, thief(other)]);
+    // Of another bucket object, which is another session in a cluster.
+    const apart = [robbed, thief({ facts: { isClosing: true } })];
+    finds('exclusion', apart);
+    passes(apart, { losses: true });
   });
 
   it('exclusion: what a lock serves inside of it is the same lock, and outlives it not', () => {
