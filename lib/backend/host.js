@@ -30,7 +30,7 @@ const { entryOf } = require('./entry.js');
 const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js');
 const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
 const { bucketClosedError } = require('../platform/errors.js');
-const { Promise } = require('../platform/intrinsics.js');
+const { Promise, uncurry } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { theLock } = require('../platform/names.js');
 const process = require('node:process');
@@ -71,6 +71,12 @@ const {
 } = addon;
 
 const options = { wait: WLK_WAIT, ifAvailable: WLK_IF_AVAILABLE, steal: WLK_STEAL };
+
+/** Methods that nobody can replace. */
+const getFrom = uncurry(Map.prototype.get);
+const setIn = uncurry(Map.prototype.set);
+const hasIn = uncurry(Map.prototype.has);
+const deleteFrom = uncurry(Map.prototype.delete);
 
 /** What others are shown of the version of this package. */
 const VERSION_LENGTH = 15;
@@ -272,7 +278,7 @@ class HostBackend {
       return;
     }
     // First: if the stack ends below, the event is applied again, but not once the tag is gone.
-    const releasing = this.#releases.get(request);
+    const releasing = getFrom(this.#releases, request);
     releasing?.();
     const isGranted = (news & WLK_NEWS_GRANTED) !== 0;
     // Nothing comes after this if it is all: who releases the lock does not find it granted again.
@@ -292,7 +298,7 @@ class HostBackend {
       }
       agent.remove(request);
     }
-    if (releasing) this.#releases.delete(request);
+    if (releasing) deleteFrom(this.#releases, request);
   }
 
   /**
@@ -300,8 +306,8 @@ class HostBackend {
    * @param {Requester} lock
    */
   #resolveRelease(lock) {
-    this.#releases.get(lock)?.();
-    this.#releases.delete(lock);
+    getFrom(this.#releases, lock)?.();
+    deleteFrom(this.#releases, lock);
   }
 
   #lossError() {
@@ -348,7 +354,7 @@ class HostBackend {
       resolve = () => settle(undefined);
     });
     // Not in there: what it throws would be the promise's, and nobody would undo the release.
-    this.#releases.set(lock, resolve);
+    setIn(this.#releases, lock, resolve);
     return released;
   }
 
@@ -388,7 +394,7 @@ class HostBackend {
   #endPending(request, error) {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
-    if (request instanceof Errand || this.#releases.has(request)) {
+    if (request instanceof Errand || hasIn(this.#releases, request)) {
       // One that was told, and not taken yet; else nothing.
       if (request instanceof Errand) addon.hostTakeSnapshot(this.#open());
       addon.hostEnd();

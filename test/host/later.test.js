@@ -6,11 +6,33 @@ const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { LockLostError, LockStolenError, openBucket } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
-const { freshBucket } = require('../helpers/process.js');
+const { freshBucket, freshDirectory } = require('../helpers/process.js');
+const { run } = require('../helpers/program.js');
 
 const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
 
 describe('a call that comes after one that is not answered yet', { skip }, () => {
+  it('release() and an abort are done later, whatever became of Map', async (t) => {
+    const { value } = await run(`
+      const { openBucket } = require(${JSON.stringify(require.resolve('../../lib/host.js'))});
+      const bucket = openBucket('bucket', { directory: ${JSON.stringify(freshDirectory(t))} });
+      await bucket.ready;
+      for (const name of ['get', 'set', 'has', 'delete']) {
+        Map.prototype[name] = () => { throw new Error('of Map'); };
+      }
+      const controller = new AbortController();
+      const { signal } = controller;
+      const handle = await bucket.locks.acquire('a');
+      const aborted = bucket.locks.request('a', { signal }, () => {}).catch(({ name }) => name);
+      const before = bucket.locks.query();
+      controller.abort();
+      await handle.release();
+      await before;
+      return [await aborted, await bucket.locks.request('a', ({ name }) => name)];
+    `);
+    assert.deepEqual(value, ['AbortError', 'a']);
+  });
+
   it('release() is done later, and the lock goes to the next in line', async (t) => {
     const { locks } = freshBucket(t);
     let later = 0;
