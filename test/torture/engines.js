@@ -137,7 +137,8 @@ function scopeOf(name, { lacks, load, placeOf }) {
     buckets: 1,
     lacks,
     // With nothing that goes wrong it is as everywhere else.
-    promises: { losses: true, forgets: engine.forgets },
+    // An answer and a hint come by different ways.
+    promises: { losses: true, forgets: engine.forgets, callbacks: false },
     faults: ['kill', 'stop', 'cut', 'cutAfter', 'stall', 'delay', 'refuse', 'crash', 'stopServer'],
     ownFaults,
 
