@@ -148,9 +148,13 @@ class Thread {
   /** Closes all there is, and looks whether anything is left. */
   async finish() {
     clearInterval(this.#beat);
+    const record = (what) => this.recorder.record('finishes', { what });
     await this.user.close();
+    record('what it opened later');
     await Promise.all(this.places.map((place) => place.close?.()));
+    record('its buckets');
     await this.endScope();
+    record('the clients of its buckets');
     // What is closed is gone in the next turns; of `fetch`, idle connections some seconds later.
     for (let i = 0; i < LAST_LOOKS && !this.#isClean; i++) {
       gc();
