@@ -120,6 +120,11 @@ enum wlh_cells_status wlh_cells_terminate(struct wlh_arena *arena, uint32_t agen
   return wlh_answer(arena, WLH_CELLS_OK);
 }
 
+bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent)
+{
+  return wlh_is_agent(arena, agent);
+}
+
 /* ---- mail ---- */
 
 /* Reads and marks one: the request is told by this, whatever comes of the letter. */
