@@ -20,6 +20,7 @@ static void format_member(struct wlh_member *member)
   uint64_t gen = member->gen;
   memset(member, 0, sizeof *member);
   member->gen = gen;
+  member->state = WLH_MEMBER_OUT;
 }
 
 static void format_cells(struct wlh_segment *segment, uint32_t ncells)
@@ -103,7 +104,7 @@ bool wlh_cells_is_formatted(const struct wlh_segment *segment)
 static bool is_member(const struct wlh_arena *arena)
 {
   const struct wlh_member *member = wlh_member_at(arena, arena->member);
-  return member->state == 1 && member->id == arena->id;
+  return member->state == WLH_MEMBER_IN && member->id == arena->id;
 }
 
 enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now)

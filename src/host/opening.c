@@ -144,7 +144,7 @@ static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
   struct wlh_segment *segment = bucket->port.map;
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
-      if ((segment->members[i].state != 0) != (pass == 1)) continue;
+      if ((segment->members[i].state != WLH_MEMBER_OUT) != (pass == 1)) continue;
       if (!wlh_port_take(&bucket->port, i)) continue;
       *member = i;
       return true;

@@ -13,8 +13,9 @@ static void rebuild_members(struct wlh_arena *arena)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_member *member = wlh_member_at(arena, i);
-    bool is_in = member->state == 1 && wlh_lives(arena, i);
-    if (!is_in && member->state != 0) wlh_commit(&member->state, 0);
+    bool is_in = member->state == WLH_MEMBER_IN;
+    if (!is_in && member->state != WLH_MEMBER_OUT) wlh_damage(arena);
+    if (is_in && !wlh_lives(arena, i)) wlh_commit(&member->state, WLH_MEMBER_OUT);
     WLH_PUT(member->mail, (struct wlh_list){0});
     WLH_PUT(member->npending, 0);
   }

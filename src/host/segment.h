@@ -172,11 +172,14 @@ union wlh_cell {
   struct wlh_agent_cell agent;
 };
 
+/* Whether somebody is a member. Neither is 0, as of cells. */
+enum { WLH_MEMBER_IN = 1, WLH_MEMBER_OUT = 2 };
+
 /* A process that has the bucket open. */
 struct wlh_member {
   uint64_t gen;         /* (b) how many lives this number had */
   uint64_t id;          /* (i) random: tells this life from others in client ids */
-  uint32_t state;       /* (i) 1: is a member. The commit of joining and of leaving */
+  uint32_t state;       /* (i) WLH_MEMBER_IN, _OUT: the commit of joining and of leaving */
   uint32_t pid;         /* (i) to show, never to decide */
   struct wlh_list mail; /* (i) * NEWS_ requests of the process, oldest first */
   uint32_t npending;    /* (i) * its requests that wait */

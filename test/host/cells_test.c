@@ -444,7 +444,7 @@ TEST(number_taken, "who was taken for dead is told so also when another one has 
   start();
   kill_party(&t, 0);
   CHECK(wlh_cells_bury(inside(&t, 1)));
-  t.segment->members[0].state = 1;
+  t.segment->members[0].state = WLH_MEMBER_IN;
   t.segment->members[0].id = t.parties[0].arena.id + 1;
   CHECK(wlh_cells_begin(&t.parties[0].arena, 1) == WLH_CELLS_LOST);
   stop();
@@ -646,7 +646,7 @@ TEST(formats, "tokens and generations go on through formatting, not through a bo
   t.segment->header.poisoned = 1;
   wlh_cells_format(t.segment, 64, 7, key);
   CHECK(t.segment->header.token == 1 && t.segment->header.poisoned == 0);
-  CHECK(t.segment->members[5].gen == 77 && t.segment->members[5].state == 0);
+  CHECK(t.segment->members[5].gen == 77 && t.segment->members[5].state == WLH_MEMBER_OUT);
   wlh_cells_format(t.segment, 64, 8, key);
   CHECK(t.segment->header.token == 0);
   table_end(&t);
@@ -826,6 +826,16 @@ TEST(zeroed_dead, "nor by what repairs the tables after a death")
   }
 }
 
+TEST(zeroed_state, "a member of whom it is not known whether it is in does not lose what it holds")
+{
+  start();
+  (void)hold_long_name();
+  t.segment->members[0].state = 0;
+  CHECK(wlh_cells_rebuild(inside(&t, 2)) == WLH_CELLS_POISONED);
+  CHECK(if_available(1, long_name).status != WLH_CELLS_GRANTED);
+  table_end(&t);
+}
+
 TEST(zeroed_unseen, "zeros behind the header are damage to who sees them for the first time")
 {
   struct wlh_arena arena;
@@ -964,7 +974,7 @@ int main(void)
   RUN(grows), RUN(full_of_dead), RUN(grew), RUN(formats), RUN(two_holders);
   RUN(zeros), RUN(odd_counts), RUN(counts_back), RUN(fewer_cells), RUN(shorter_file),
       RUN(long_texts), RUN(itself);
-  RUN(zeroed), RUN(zeroed_dead), RUN(zeroed_unseen), RUN(zeroed_snapshot);
+  RUN(zeroed), RUN(zeroed_dead), RUN(zeroed_state), RUN(zeroed_unseen), RUN(zeroed_snapshot);
   RUN(own_zeroed), RUN(own_whole);
   RUN(snapshot), RUN(small_snapshot);
   return finish_tests();
