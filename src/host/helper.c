@@ -279,9 +279,9 @@ static bool has_requests(struct wlh_bucket *bucket)
 }
 
 /* That a directory above ours was moved nobody tells, nor that somebody wrote over the file: so we
- * look each second, but only while somebody needs to know: while this process holds or waits for something, or did something in the
- * last second. When that is over the next turn wakes us, and we look at once. With mu. Returns as
- * mend_files. */
+ * look each second, but only while somebody needs to know: while this process holds or waits for
+ * something, or did something in the last second. When that is over the next turn wakes us, and we
+ * look at once. With mu. Returns as mend_files. */
 static bool mind_files(struct wlh_bucket *bucket, uint64_t now)
 {
   if (bucket->minded && now < bucket->mind_at) return false;

@@ -86,6 +86,17 @@ uint32_t wlh_name_find(struct wlh_arena *arena, const uint16_t *name, uint32_t u
   return 0;
 }
 
+bool wlh_name_is_listed(const struct wlh_arena *arena, uint32_t resource)
+{
+  if (wlh_kind_of(arena, resource) != WLH_KIND_RESOURCE) return false;
+  uint32_t there = wlh_read(wlh_bucket_at(arena, wlh_resource_at(arena, resource)->hash));
+  for (uint32_t steps = 0; there != resource; steps++) {
+    if (there == WLH_NO_NAME || steps == arena->ncells) return false;
+    there = wlh_read(&wlh_resource_at(arena, there)->chain);
+  }
+  return true;
+}
+
 /* ---- adding and removing ---- */
 
 static void enter_bucket(struct wlh_arena *arena, uint32_t resource, uint32_t hash)

@@ -79,7 +79,7 @@ static enum wlh_status say_why(
 }
 
 /* Has all members enter the tables, as they do when there is something to accept: who has nothing
- * does not look by himself whether they are damaged, and would keep others from making them anew. */
+ * does not look by himself whether they are damaged, and would keep all others out. */
 static void have_them_look(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {

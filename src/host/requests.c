@@ -251,8 +251,11 @@ bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint
 {
   if (!is_request(arena, request, cookie)) return false;
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
-  return wlh_read(&cell->kind) == WLH_KIND_NEWS_BROKEN ||
-         wlh_kind_of(arena, cell->resource) == WLH_KIND_RESOURCE;
+  uint32_t kind = wlh_read(&cell->kind), resource = wlh_read(&cell->resource);
+  if (kind == WLH_KIND_NEWS_BROKEN) return true;
+  const struct wlh_resource_cell *name = wlh_resource_at(arena, resource);
+  const struct wlh_list *list = kind == WLH_KIND_PENDING ? &name->queue : &name->held;
+  return wlh_name_is_listed(arena, resource) && wlh_list_has(arena, list, WLH_BY_RESOURCE, request);
 }
 
 enum wlh_cells_status wlh_cells_release(

@@ -884,6 +884,31 @@ TEST(own_zeroed, "a process finds out that what it has was overwritten")
     }
 }
 
+TEST(own_unlisted, "a process finds out that others do not find what it has")
+{
+  for (uint32_t what = 0; what < 5; what++) {
+    start();
+    struct made first = shared_of(1, 5, 1), lock = shared_of(0, 5, 1), last = shared_of(2, 5, 1);
+    CHECK(first.status == WLH_CELLS_GRANTED && last.status == WLH_CELLS_GRANTED);
+    CHECK(has_own(&lock));
+    union wlh_cell *cells = t.segment->cells;
+    struct wlh_resource_cell *name = &cells[cells[lock.request].request.resource].resource;
+    if (what == 0) memset(&cells[HEADS], 0xff, HEADS * sizeof(uint32_t));
+    if (what == 1) memset(&cells[HEADS], 0, HEADS * sizeof(uint32_t));
+    if (what == 2) name->hash++;
+    if (what == 3) cells[first.request].request.links[WLH_BY_RESOURCE].next = last.request;
+    if (what == 4) cells[last.request].request.links[WLH_BY_RESOURCE].prev = 0;
+    CHECK(!has_own(&lock));
+    table_end(&t);
+  }
+  start();
+  struct made lock = want(&t, 0, "n");
+  struct wlh_request_cell *cell = &t.segment->cells[lock.request].request;
+  t.segment->cells[cell->resource].resource.held = (struct wlh_list){0};
+  CHECK(!has_own(&lock));
+  table_end(&t);
+}
+
 TEST(own_whole, "a process finds what it has, whatever others do with it")
 {
   start();
@@ -975,7 +1000,7 @@ int main(void)
   RUN(zeros), RUN(odd_counts), RUN(counts_back), RUN(fewer_cells), RUN(shorter_file),
       RUN(long_texts), RUN(itself);
   RUN(zeroed), RUN(zeroed_dead), RUN(zeroed_state), RUN(zeroed_unseen), RUN(zeroed_snapshot);
-  RUN(own_zeroed), RUN(own_whole);
+  RUN(own_zeroed), RUN(own_unlisted), RUN(own_whole);
   RUN(snapshot), RUN(small_snapshot);
   return finish_tests();
 }

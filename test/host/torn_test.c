@@ -438,13 +438,14 @@ static uint64_t greatest_token(const struct scene *scene)
   return token;
 }
 
-/* In the middle of it, without the mutex, as nobody waits for that. */
-static const char *look_for_own(const struct scene *scene)
+/* As every process does once in a while: what it does not find, it takes for damage. */
+static const char *look_for_own(struct scene *scene)
 {
   for (int i = 0; i < scene->count; i++) {
     const struct made *made = &scene->made[i];
     const struct party *party = &scene->table.parties[made->party];
-    if (scene->table.dead[made->party] || made->party == 0) continue;
+    if (scene->table.dead[made->party]) continue;
+    (void)inside(&scene->table, made->party);
     if (!wlh_cells_has_member(&party->arena)) return "who lives does not find itself";
     if (!wlh_cells_has_agent(&party->arena, party->agents[0])) return "an agent is not found";
     if (!wlh_cells_has_request(&party->arena, made->request, made->cookie))
@@ -457,12 +458,11 @@ static const char *survive(struct scene *scene, const struct operation *operatio
 {
   uint64_t token = greatest_token(scene);
   kill_party(&scene->table, 0);
-  const char *sentence = look_for_own(scene);
-  if (sentence) return sentence;
   if (wlh_cells_rebuild(inside(&scene->table, 3)) != WLH_CELLS_OK) return "damage was seen";
   if (wrong(&scene->table, 3)) return wrong(&scene->table, 3);
   if (has_forgotten_bell(scene)) return "mail without a bell";
-  sentence = look_at_cells(scene, operation);
+  const char *sentence = look_for_own(scene);
+  if (!sentence) sentence = look_at_cells(scene, operation);
   return sentence ? sentence : drain(scene, token);
 }
 
