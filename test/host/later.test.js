@@ -4,6 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
+const { addon } = require('../../lib/backend/addon.js');
 const { LockLostError, LockStolenError, openBucket } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket } = require('../helpers/process.js');
@@ -197,6 +198,18 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
       await mine.release();
       assert.deepEqual(await locks.query(), { held: [], pending: [] });
     }
+  });
+
+  it('close() ends a lock also where it cannot be released just then', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const second = openBucket(where.bucket, { directory: where.directory });
+    const held = await hold(second.locks, 'a');
+    const lost = assert.rejects(held.released, LockLostError);
+    // As if others were inside the tables.
+    t.mock.method(addon, 'hostRelease', () => addon.WLH_PENDING);
+    await second.close();
+    await lost;
+    assert.deepEqual(await locks.query(), { held: [], pending: [] });
   });
 
   it('acquireSync waits for its turn', async (t) => {

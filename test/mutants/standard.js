@@ -4,6 +4,7 @@
 
 const request = ['test/spec/3.2.1-request.test.js'];
 const backend = 'test/lib/backend.test.js';
+const native = 'test/lib/native.test.js';
 
 /** @type {import('../../scripts/mutants/data.js').Mutant[]} */
 module.exports = [
@@ -85,7 +86,7 @@ module.exports = [
     before: 'if (this.options.steal) this.backend.announce();',
     after: '',
     why: 'a thief runs before the robbed of its thread hears that it lost the lock',
-    tests: ['test/spec/4.1-request-a-lock.test.js', 'test/hostile/thefts.test.js', backend],
+    tests: ['test/spec/4.1-request-a-lock.test.js', 'test/hostile/thefts.test.js'],
   },
   {
     file: 'lib/standard/lock-request.js',
@@ -124,14 +125,14 @@ module.exports = [
     before: 'if (--this.#live > 0 || this.#requests.length < LEAST_TO_DROP) return;',
     after: 'if (this.#requests.length < LEAST_TO_DROP) return;',
     why: 'requests that go on lose their tag when another one of many ends',
-    tests: [backend, 'test/package/memory.test.js', 'test/threads/exclusion.test.js'],
+    tests: [native, backend],
   },
   {
     file: 'lib/backend/agent.js',
     before: 'if (count < EVENT_CAPACITY) return;',
     after: 'if (count > 0) return;',
-    why: 'of many grants at a time those that do not fit are told when something else happens',
-    tests: [backend, 'test/threads/exclusion.test.js', 'test/hostile/tasks.test.js'],
+    why: 'of many thefts at a time some locks still say that they are held, beside the thief',
+    tests: [native, backend],
   },
   {
     file: 'lib/backend/native.js',
@@ -145,7 +146,7 @@ module.exports = [
     before: 'addon.releaseAndMark(Math.ceil(keep))',
     after: 'addon.releaseAndMark(Math.floor(keep))',
     why: 'once with a keep of less than a millisecond marks nothing',
-    tests: ['test/extensions/once.test.js'],
+    tests: [native, 'test/extensions/once.test.js'],
   },
   {
     file: 'lib/backend/snapshots.js',
@@ -172,7 +173,7 @@ module.exports = [
     file: 'lib/backend/host.js',
     before: 'if (status === WLH_PENDING) addon.hostEnd();',
     after: '',
-    why: 'a bucket that is closed while the tables are busy tells the end of its locks to nobody',
+    why: 'the end of a lock of a bucket that was closed ends the request that has its number now',
     tests: ['test/host/later.test.js', 'test/host/scoped.test.js'],
   },
   {
