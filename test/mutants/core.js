@@ -218,8 +218,8 @@ module.exports = [
     before:
       '    agents = agent->next_wake; /* before it wakes, and another turn may do so again */\n    wlk_agent_wake(agent);',
     after: '    wlk_agent_wake(agent);\n    agents = agent->next_wake;',
-    why: 'an agent that was woken, and freed, says who is to be woken next',
-    tests: [agent, wake, stress],
+    why: 'an agent that was woken, and freed or told of more, says who is to be woken next',
+    tests: [wake],
   },
   {
     file: 'src/core/turn.c',
