@@ -636,6 +636,44 @@ describe('several locks, of a backend that requests them in one step', () => {
     assert.deepEqual(backend.withdrawn, backend.requests);
   });
 
+  /** Asks for two locks inside of one that has the first name. */
+  async function askInside(mode, options) {
+    const { backend, locks, steps } = setUpSeveral();
+    const asked = deferred();
+    const outer = locks.request('a', { mode, reentrant: true }, () => {
+      const all = { reentrant: true, ...options };
+      const inner = locks.requestAll(['a', 'b'], all, (given) => given?.length ?? null);
+      asked.resolve();
+      return inner;
+    });
+    const [a] = backend.requests;
+    answer(a, 'granted');
+    await asked.promise;
+    return { backend, outer, steps };
+  }
+
+  it('does not ask for what is served by a lock that they are inside of', async () => {
+    const { backend, outer, steps } = await askInside('exclusive', {});
+    assert.deepEqual(steps, [['b']]);
+    answer(backend.requests[1], 'granted');
+    assert.equal(await outer, 2);
+    assert.deepEqual(
+      backend.released.map(({ name }) => name),
+      ['b', 'a'],
+    );
+  });
+
+  it('asks for none if a lock that they are inside of does not serve one', async () => {
+    const available = await askInside('shared', { ifAvailable: true });
+    assert.equal(await available.outer, null);
+    const waiting = await askInside('shared', {});
+    await assert.rejects(waiting.outer, { name: 'DeadlockError' });
+    for (const { backend, steps } of [available, waiting]) {
+      assert.deepEqual(steps, []);
+      assert.equal(backend.released.length, 1);
+    }
+  });
+
   it('ifAvailable is null if one is not', async () => {
     const { backend, locks } = setUpSeveral();
     const done = locks.requestAll(['a', 'b'], { ifAvailable: true }, (all) => all);
