@@ -114,6 +114,13 @@ module.exports = [
     tests: [backend],
   },
   {
+    file: 'lib/standard/lock-request.js',
+    before: '} else if (this.state === LOST) {\n      this.backend.withdraw(this);',
+    after: '} else if (this.state === LOST) {',
+    why: 'a lock that was held too long, and could not be released for want of stack, is held for ever',
+    tests: [backend],
+  },
+  {
     file: 'lib/backend/agent.js',
     before: 'if (!hasStack) throw error;',
     after: '',
@@ -175,6 +182,50 @@ module.exports = [
     after: '',
     why: 'the end of a lock of a bucket that was closed ends the request that has its number now',
     tests: ['test/host/later.test.js', 'test/host/scoped.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before:
+      "    });\n    // Not in there: what it throws would be the promise's, and nobody would undo the release.\n    this.#releases.set(lock, resolve);",
+    after: '      this.#releases.set(lock, resolve);\n    });',
+    why: 'a release that found no stack rejects, and the lock is held for ever',
+    tests: ['test/host/stack.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before: 'if (request instanceof Errand || this.#releases.has(request)) {',
+    after: 'if (request instanceof Errand) {',
+    why: 'who closes a bucket waits for ever for a release that was put off',
+    tests: ['test/host/later.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before: 'if (request instanceof Errand) request.told(WLH_OK);\n      else this',
+    after: 'if (!(request instanceof Errand)) this',
+    why: 'a query never settles when its bucket is closed before the answer',
+    tests: ['test/host/later.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before: 'if (request instanceof Errand) addon.hostTakeSnapshot(this.#open());',
+    after: '',
+    why: 'a query is answered with what was asked before, by a bucket that was closed since',
+    tests: ['test/host/later.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before: '      addon.drain(false);\n      agent.collect();\n      return;',
+    after: '      return;',
+    why: 'a grant that comes just before its bucket is closed is told without its token',
+    tests: ['test/host/later.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before:
+      'agent.stolen(request, thief);\n      return;\n    }\n    agent.remove(request);\n    if (status === WLH_OK)',
+    after: '}\n    agent.remove(request);\n    if (status === WLH_OK)',
+    why: 'who is robbed just before its bucket is closed does not hear by whom',
+    tests: ['test/host/later.test.js'],
   },
   {
     file: 'lib/backend/agent.js',
