@@ -3,10 +3,14 @@
 /** What the library makes of the calls of the process's core, and of what they answer. */
 
 const assert = require('node:assert/strict');
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { describe, it } = require('node:test');
-const { locks } = require('../../lib/index.js');
-const { addon, EVENT_CAPACITY } = require('../../lib/backend/addon.js');
-const { freshName } = require('../helpers/locks.js');
+const { locks, openBucket } = require('../../lib/index.js');
+const { EVENT_CAPACITY, TAG, addon } = require('../../lib/backend/addon.js');
+const { NativeBackend, agent } = require('../../lib/backend/native.js');
+const { exchange } = require('../../lib/backend/agent.js');
+const { Request } = require('../../lib/extensions/request.js');
+const { deferred, freshName, hold } = require('../helpers/locks.js');
 
 const holdShared = (name) => locks.tryAcquireSync(name, { mode: 'shared' });
 
@@ -27,6 +31,47 @@ describe('many requests of a thread', () => {
     const stolen = locks.request(name, { steal: true }, () => {});
     assert.equal(held.filter((lock) => lock.held).length, 0);
     await stolen;
+  });
+});
+
+describe('what happens while something is told', () => {
+  it('a loss that who hears of a grant has caused is told, though nothing else happens', async (t) => {
+    const name = freshName();
+    const bucket = openBucket(freshName());
+    const held = await hold(bucket.locks, name);
+    const handle = locks.tryAcquireSync(name);
+    const close = () => bucket.close();
+    subscribe('locks.request.grant', close);
+    t.after(() => unsubscribe('locks.request.grant', close));
+    const waiting = deferred();
+    const asked = locks.request(name, () => waiting.promise);
+    handle.release();
+    await assert.rejects(held.released, { name: 'AbortError', reason: 'closed' });
+    waiting.resolve();
+    await asked;
+  });
+
+  it('a grant that could not be applied for want of stack is, though nothing else happens', async (t) => {
+    const name = freshName();
+    const handle = locks.tryAcquireSync(name);
+    const asked = locks.request(name, (lock) => lock.name);
+    // A call of a caller who has nothing to undo.
+    t.mock.method(NativeBackend.prototype, 'release', function release(lock) {
+      exchange[TAG] = lock.tag;
+      addon.release();
+      agent.remove(lock);
+      assert.throws(() => agent.collect(), RangeError);
+    });
+    let calls = 0;
+    const { granted } = Request.prototype;
+    t.mock.method(Request.prototype, 'granted', function once(...token) {
+      if (calls++ === 0) throw new RangeError('Maximum call stack size exceeded');
+      return granted.apply(this, token);
+    });
+    handle.release();
+    assert.equal(calls, 1);
+    NativeBackend.prototype.release.mock.restore();
+    assert.equal(await asked, name);
   });
 });
 

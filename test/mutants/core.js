@@ -363,7 +363,7 @@ module.exports = [
   },
   {
     file: 'src/binding/environment.cc',
-    before: '  static_cast<Environment *>(context)->waking = false;\n',
+    before: '  set_waking(static_cast<Environment *>(context), false);\n',
     after: '',
     why: 'the environment wakes itself once in its life',
     tests: [calls],
