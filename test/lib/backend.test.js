@@ -406,6 +406,25 @@ describe('a release() near the end of the stack', () => {
   });
 });
 
+describe('a request() near the end of the stack', () => {
+  it('that was aborted meanwhile rejects with the reason', async (t) => {
+    const { backend, locks } = setUp();
+    const controller = new AbortController();
+    const { signal } = controller;
+    // Users' code, which has stack left, runs before ours, which has none.
+    const abort = () => {
+      controller.abort('no');
+      backend.announce = () => {
+        throw new RangeError('Maximum call stack size exceeded');
+      };
+    };
+    subscribe('locks.request.start', abort);
+    t.after(() => unsubscribe('locks.request.start', abort));
+    const asked = locks.request('a', { signal }, () => assert.fail('called'));
+    await assert.rejects(asked, (reason) => reason === 'no');
+  });
+});
+
 describe('the loss of one of several near the end of the stack', () => {
   /** One of several is held and another one waited for; then the first one is lost. */
   async function setUpLost() {
