@@ -303,6 +303,8 @@ function told(history) {
         // Nobody else has had it meanwhile, so it is this one that was robbed.
         if (hold.ended <= theft.at || hold.ended === INFINITY || hold.at > theft.at) continue;
         if (history.isHarmed(hold.at, hold.ended)) continue;
+        // The end of what another lock serves asks nobody: it had not heard of the theft.
+        if (hold.inner && hold.last > theft.at) continue;
         // In a cluster what ends just then may have ended first, as far as it knows.
         if (history.promises.losses && hold.ended < theft.at + RENEWED_MS) continue;
         // A handle has no promise, and a candidate stands again.
