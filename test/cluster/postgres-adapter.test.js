@@ -6,7 +6,7 @@ const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { after, before, describe, test } = require('node:test');
 
-const { PostgresAdapter, scriptOf } = require('../../lib/cluster/postgres.js');
+const { PostgresAdapter, scriptOf } = require('../../lib/cluster/engines/postgres/adapter.js');
 const { openBucket } = require('../../lib/postgres.js');
 const { TTL, clientOf, contract, disposeAfterEach, done, end, fresh, rejectsWith, request } =
   require('./contract.js');

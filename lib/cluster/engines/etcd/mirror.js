@@ -12,12 +12,12 @@
  * is the revision that was read: greater, and less than that of any grant that comes after.
  */
 
-const { now } = require('../platform/intrinsics.js');
-const { after, textOf, valueOf } = require('./etcd-keys.js');
+const { now } = require('../../../platform/intrinsics.js');
+const { after, textOf, valueOf } = require('./keys.js');
 
-/** @typedef {import('./adapter.js').RequestOp} RequestOp */
-/** @typedef {import('./adapter.js').SessionInfo} SessionInfo */
-/** @typedef {InstanceType<typeof import('./etcd-keys.js').Keys>} BucketKeys */
+/** @typedef {import('../../adapter.js').RequestOp} RequestOp */
+/** @typedef {import('../../adapter.js').SessionInfo} SessionInfo */
+/** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 
 /**
  * @typedef {object} KeyValue of the gateway: bytes are base64, numbers texts
@@ -338,7 +338,7 @@ class Mirror {
 
 /**
  * @param {string} key
- * @param {import('./etcd-keys.js').RequestKey} request
+ * @param {import('./keys.js').RequestKey} request
  * @param {KeyValue} kv
  * @returns {Entry}
  */

@@ -20,8 +20,8 @@ const {
   UNAVAILABLE,
   granted,
   otherLimit,
-} = require('./adapter.js');
-const { Link, Source, raw } = require('./postgres-link.js');
+} = require('../../adapter.js');
+const { Link, Source, raw } = require('./link.js');
 const {
   classify,
   deadError,
@@ -31,12 +31,12 @@ const {
   schemaError,
   smallPoolError,
   staleError,
-} = require('./postgres-errors.js');
+} = require('./errors.js');
 
-/** @typedef {import('./adapter.js').Adapter} Adapter */
-/** @typedef {import('./adapter.js').Op} Op */
+/** @typedef {import('../../adapter.js').Adapter} Adapter */
+/** @typedef {import('../../adapter.js').Op} Op */
 /** @typedef {InstanceType<typeof Link>} OpenLink */
-/** @typedef {import('./postgres-link.js').Pool} Pool */
+/** @typedef {import('./link.js').Pool} Pool */
 
 /** Of the schema. Another one that changes what it means has another number. */
 const VERSION = 2;
@@ -60,7 +60,7 @@ const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');
  */
 const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1, -1).split(','));
 
-/** @type {import('./adapter.js').AdapterEvents} */
+/** @type {import('../../adapter.js').AdapterEvents} */
 const noEvents = { granted() {}, stolen() {}, changed() {}, down() {} };
 
 /** @implements {Adapter} */
@@ -68,7 +68,7 @@ class PostgresAdapter {
   /** @type {string} */
   id;
   can = Object.freeze({ limits: true, groups: true, marks: true });
-  /** @type {import('./adapter.js').AdapterEvents} */
+  /** @type {import('../../adapter.js').AdapterEvents} */
   events = noEvents;
   classify = classify;
 
@@ -120,7 +120,7 @@ class PostgresAdapter {
   }
 
   /**
-   * @param {import('./adapter.js').SessionInfo} info
+   * @param {import('../../adapter.js').SessionInfo} info
    * @param {number} ttl milliseconds
    */
   async open(info, ttl) {
@@ -468,7 +468,7 @@ function answerOf(code) {
 
 /**
  * @param {any} row
- * @returns {import('./adapter.js').Entry}
+ * @returns {import('../../adapter.js').Entry}
  */
 function entryOf({ held, info, label, lim, name, shared, token, waited, weight }) {
   const { clientId, host, pid, threadId, threadName } = JSON.parse(info);
@@ -496,7 +496,7 @@ function entryOf({ held, info, label, lim, name, shared, token, waited, weight }
  * @returns {string} sql/postgres.sql for it
  */
 function scriptOf(schema, durability) {
-  const script = readFileSync(path.join(__dirname, 'sql', 'postgres.sql'), 'utf8');
+  const script = readFileSync(path.join(__dirname, 'postgres.sql'), 'utf8');
   return script
     .replaceAll('web_locks', schema)
     .replaceAll('/*unlogged*/', durability === 'unlogged' ? 'UNLOGGED' : '')

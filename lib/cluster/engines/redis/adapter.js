@@ -26,8 +26,8 @@ const {
   UNAVAILABLE,
   granted,
   otherLimit,
-} = require('./adapter.js');
-const { Link, kindOf } = require('./redis-link.js');
+} = require('../../adapter.js');
+const { Link, kindOf } = require('./link.js');
 const {
   bucketError,
   classify,
@@ -39,14 +39,14 @@ const {
   oldServerError,
   staleError,
   strictError,
-} = require('./redis-errors.js');
+} = require('./errors.js');
 
-/** @typedef {import('./adapter.js').Adapter} Adapter */
-/** @typedef {import('./adapter.js').Op} Op */
+/** @typedef {import('../../adapter.js').Adapter} Adapter */
+/** @typedef {import('../../adapter.js').Op} Op */
 /** @typedef {InstanceType<typeof Link>} OpenLink */
-/** @typedef {import('./redis-link.js').Client} Client */
+/** @typedef {import('./link.js').Client} Client */
 
-const SCRIPT = readFileSync(path.join(__dirname, 'lua', 'redis.lua'), 'utf8');
+const SCRIPT = readFileSync(path.join(__dirname, 'redis.lua'), 'utf8');
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
 /** Of the keys. Another one that changes what they mean has another number. */
@@ -68,7 +68,7 @@ const keyOf = (text) =>
     ? text
     : `=${createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url')}`;
 
-/** @type {import('./adapter.js').AdapterEvents} */
+/** @type {import('../../adapter.js').AdapterEvents} */
 const noEvents = { granted() {}, stolen() {}, changed() {}, down() {} };
 
 /** @implements {Adapter} */
@@ -76,7 +76,7 @@ class RedisAdapter {
   /** @type {string} */
   id;
   can;
-  /** @type {import('./adapter.js').AdapterEvents} */
+  /** @type {import('../../adapter.js').AdapterEvents} */
   events = noEvents;
   classify = classify;
 
@@ -144,7 +144,7 @@ class RedisAdapter {
   }
 
   /**
-   * @param {import('./adapter.js').SessionInfo} info
+   * @param {import('../../adapter.js').SessionInfo} info
    * @param {number} ttl milliseconds
    */
   async open(info, ttl) {
@@ -191,7 +191,7 @@ class RedisAdapter {
 
   /** @param {Op[]} ops */
   async step(ops) {
-    /** @type {import('./adapter.js').Answer[]} */
+    /** @type {import('../../adapter.js').Answer[]} */
     const answers = Array(ops.length).fill(ENDED);
     await this.#each(async (_, shard) => {
       const own = [...ops.keys()].filter((i) => this.#isOf(ops[i], shard));
@@ -535,7 +535,7 @@ function answerOf(code) {
 
 /**
  * @param {string[]} reply of lua/redis.lua, `query`
- * @returns {import('./adapter.js').Entry[]}
+ * @returns {import('../../adapter.js').Entry[]}
  */
 function entriesOf([now, ...rest]) {
   const entries = [];
@@ -548,7 +548,7 @@ function entriesOf([now, ...rest]) {
     const limit = mode === 's' ? Number(limitText) : 0;
     entries.push({
       name: JSON.parse(name),
-      mode: /** @type {import('./adapter.js').LockMode} */ (mode === 's' ? 'shared' : 'exclusive'),
+      mode: /** @type {import('../../adapter.js').LockMode} */ (mode === 's' ? 'shared' : 'exclusive'),
       token: BigInt(token),
       clientId,
       host,

@@ -27,12 +27,12 @@
  * Threads: one. Errors: none is thrown; what goes wrong ends requests, or the session.
  */
 
-const { bucketClosedError } = require('../platform/errors.js');
-const { Promise, then } = require('../platform/intrinsics.js');
+const { bucketClosedError } = require('../../platform/errors.js');
+const { Promise, then } = require('../../platform/intrinsics.js');
 const { Agenda } = require('./agenda.js');
 const { Calls } = require('./calls.js');
 const { systemClock } = require('./clock.js');
-const { tellsWhy, unreachableError } = require('./errors.js');
+const { tellsWhy, unreachableError } = require('../errors.js');
 const { KeepAlive } = require('./keep-alive.js');
 const { Lease } = require('./lease.js');
 const { Outbox } = require('./outbox.js');
@@ -40,13 +40,13 @@ const { ASKED, ENDING, GONE, HELD, WAITING } = require('./place.js');
 const { Places } = require('./places.js');
 const { within } = require('./within.js');
 
-/** @typedef {import('./adapter.js').Adapter} Adapter */
-/** @typedef {import('./adapter.js').Answer} Answer */
-/** @typedef {import('./adapter.js').Entry} Entry */
-/** @typedef {import('./adapter.js').Op} Op */
-/** @typedef {import('./adapter.js').Renewal} Renewal */
-/** @typedef {import('./adapter.js').RequestOp} RequestOp */
-/** @typedef {import('./adapter.js').SessionInfo} SessionInfo */
+/** @typedef {import('../adapter.js').Adapter} Adapter */
+/** @typedef {import('../adapter.js').Answer} Answer */
+/** @typedef {import('../adapter.js').Entry} Entry */
+/** @typedef {import('../adapter.js').Op} Op */
+/** @typedef {import('../adapter.js').Renewal} Renewal */
+/** @typedef {import('../adapter.js').RequestOp} RequestOp */
+/** @typedef {import('../adapter.js').SessionInfo} SessionInfo */
 /** @typedef {import('./calls.js').Call} Call */
 /** @typedef {import('./calls.js').Silence} Silence */
 /** @typedef {import('./clock.js').Clock} Clock */

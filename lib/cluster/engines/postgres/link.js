@@ -16,7 +16,7 @@ const {
   notReplicatedError,
   oldServerError,
   standbyError,
-} = require('./postgres-errors.js');
+} = require('./errors.js');
 
 /**
  * How long a notification that is to show whether any arrive may come after an answer that it has
