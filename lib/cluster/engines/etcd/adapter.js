@@ -1,12 +1,12 @@
 'use strict';
 
 /**
- * The adapter of etcd (adapter.js), by its JSON gateway (etcd-gateway.js).
+ * The adapter of etcd (adapter.js), by its JSON gateway (gateway.js).
  *
- * A session is a lease and a key bound to it; requests are keys bound to it, too (etcd-keys.js). A
- * watch of all of a bucket's keys tells everything to the mirror (etcd-mirror.js), which knows who
+ * A session is a lease and a key bound to it; requests are keys bound to it, too (keys.js). A
+ * watch of all of a bucket's keys tells everything to the mirror (mirror.js), which knows who
  * holds what; grants are not written. What the mirror says is made certain by the conditions of a
- * transaction (etcd-plan.js), or so: something is written, and when it comes by the watch, all
+ * transaction (plan.js), or so: something is written, and when it comes by the watch, all
  * that was before it has come. So every renewal also shows that the watch is heard.
  *
  * The session's key is written by each connection; all that is written has its version as a
@@ -23,7 +23,7 @@
  */
 
 const { clearTimeout, now, setTimeout, unref } = require('../../../platform/intrinsics.js');
-const { ENDED, NOT_MARKED, QUEUED, failed, granted } = require('../../adapter.js');
+const { ENDED, NOT_MARKED, NO_EVENTS, QUEUED, failed, granted } = require('../../adapter.js');
 const {
   classify,
   deadError,
@@ -49,9 +49,6 @@ const PAGE = 5_000;
 /** The most characters of a request's value. */
 const MOST_VALUE = 1_000_000;
 
-/** @type {import('../../adapter.js').AdapterEvents} */
-const noEvents = { granted() {}, stolen() {}, changed() {}, down() {} };
-
 /** Errors of one operation that is alone in its transaction. */
 const OF_ONE = ['ERR_WEB_LOCKS_TOO_MANY', 'ERR_WEB_LOCKS_TOO_LARGE'];
 
@@ -74,7 +71,7 @@ class EtcdAdapter {
   id;
   can = Object.freeze({ limits: true, groups: true, marks: true });
   /** @type {import('../../adapter.js').AdapterEvents} */
-  events = noEvents;
+  events = NO_EVENTS;
   classify = classify;
 
   #gateway;
@@ -226,7 +223,7 @@ class EtcdAdapter {
   }
 
   async dispose() {
-    this.events = noEvents;
+    this.events = NO_EVENTS;
     this.#replace();
     for (const link of this.#closing) link.drop();
   }

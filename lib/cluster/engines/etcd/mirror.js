@@ -33,7 +33,7 @@ const { after, textOf, valueOf } = require('./keys.js');
  * @typedef {object} Entry a request
  * @property {string} key
  * @property {string} name
- * @property {'a' | 'b' | 'c'} kind see etcd-keys.js
+ * @property {'a' | 'b' | 'c'} kind see keys.js
  * @property {string} lease
  * @property {number} ref
  * @property {number} limit

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The adapter of PostgreSQL (adapter.js): calls of the functions of sql/postgres.sql, by a client
- * of the user's pg Pool that it keeps for itself (postgres-link.js).
+ * The adapter of PostgreSQL (adapter.js): calls of the functions of postgres.sql, by a client
+ * of the user's pg Pool that it keeps for itself (link.js).
  *
  * A step is one statement, and so one transaction. It is told of grants and thefts by NOTIFY in the
  * transaction that made them. The schema is made on first use.
@@ -12,15 +12,8 @@ const { createHash, randomBytes } = require('node:crypto');
 const { readFileSync } = require('node:fs');
 const path = require('node:path');
 
-const {
-  ENDED,
-  NOT_MARKED,
-  QUEUED,
-  QUEUE_FULL,
-  UNAVAILABLE,
-  granted,
-  otherLimit,
-} = require('../../adapter.js');
+const { NO_EVENTS } = require('../../adapter.js');
+const { DEAD, STALE, answerOf, tell } = require('../words.js');
 const { Link, Source, raw } = require('./link.js');
 const {
   classify,
@@ -60,16 +53,13 @@ const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');
  */
 const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1, -1).split(','));
 
-/** @type {import('../../adapter.js').AdapterEvents} */
-const noEvents = { granted() {}, stolen() {}, changed() {}, down() {} };
-
 /** @implements {Adapter} */
 class PostgresAdapter {
   /** @type {string} */
   id;
   can = Object.freeze({ limits: true, groups: true, marks: true });
   /** @type {import('../../adapter.js').AdapterEvents} */
-  events = noEvents;
+  events = NO_EVENTS;
   classify = classify;
 
   #pool;
@@ -164,8 +154,8 @@ class PostgresAdapter {
   async step(ops) {
     const { rows } = await this.#runStep(ops);
     const codes = listOf(rows[0].codes);
-    if (codes[0] === '-2') throw deadError();
-    if (codes[0] === '-5') throw staleError();
+    if (codes[0] === DEAD) throw deadError();
+    if (codes[0] === STALE) throw staleError();
     return codes.map(answerOf);
   }
 
@@ -284,7 +274,7 @@ class PostgresAdapter {
   }
 
   async dispose() {
-    this.events = noEvents;
+    this.events = NO_EVENTS;
     this.#replace();
   }
 
@@ -329,7 +319,7 @@ class PostgresAdapter {
     }
     this.#making = link;
     link.onNotification = (payload) => {
-      if (epoch === this.#epoch) this.#hear(payload);
+      if (epoch === this.#epoch) tell(this.events, payload);
     };
     return link;
   }
@@ -353,15 +343,6 @@ class PostgresAdapter {
       this.#link = undefined;
       this.events.down(error);
     };
-  }
-
-  /** @param {string} payload of a notification: `g ref token` or `s ref thief` */
-  #hear(payload) {
-    const space = payload.indexOf(' ', 2);
-    const ref = Number(payload.slice(2, space));
-    const what = payload.slice(space + 1);
-    if (payload[0] === 'g') this.events.granted(ref, BigInt(what));
-    else if (payload[0] === 's') this.events.stolen(ref, what);
   }
 
   /** @param {Parameters<OpenLink['run']>[0]} query */
@@ -456,16 +437,6 @@ function checkClient(client) {
 /** @returns {string} a number of 63 bits that nobody else has */
 const newSession = () => String(BigInt.asUintN(63, randomBytes(8).readBigUInt64LE()));
 
-/** @param {string} code of sql/postgres.sql, `step` */
-function answerOf(code) {
-  if (code[0] !== '-') return code === '0' ? QUEUED : granted(BigInt(code));
-  if (code === '-4') return ENDED;
-  if (code === '-6') return NOT_MARKED;
-  if (code === '-1') return UNAVAILABLE;
-  if (code === '-3') return QUEUE_FULL;
-  return otherLimit(-10 - Number(code));
-}
-
 /**
  * @param {any} row
  * @returns {import('../../adapter.js').Entry}
@@ -493,7 +464,7 @@ function entryOf({ held, info, label, lim, name, shared, token, waited, weight }
 /**
  * @param {string} schema
  * @param {'logged' | 'unlogged'} durability
- * @returns {string} sql/postgres.sql for it
+ * @returns {string} postgres.sql for it
  */
 function scriptOf(schema, durability) {
   const script = readFileSync(path.join(__dirname, 'postgres.sql'), 'utf8');
