@@ -521,7 +521,9 @@ function entriesOf([now, ...rest]) {
     const limit = mode === 's' ? Number(limitText) : 0;
     entries.push({
       name: JSON.parse(name),
-      mode: /** @type {import('../../adapter.js').LockMode} */ (mode === 's' ? 'shared' : 'exclusive'),
+      mode: /** @type {import('../../adapter.js').LockMode} */ (
+        mode === 's' ? 'shared' : 'exclusive'
+      ),
       token: BigInt(token),
       clientId,
       host,
