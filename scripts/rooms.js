@@ -69,7 +69,7 @@ const HOUSES = {
       ['all'],
       ['asking', 'ending', 'waiting', 'bucket'],
       ['agents', 'helper'],
-      ['errand', 'opening'],
+      ['errand', 'opening', 'own'],
       ['turn'],
       ['later'],
       ['mail'],

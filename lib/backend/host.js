@@ -28,9 +28,10 @@ const { agent, exchange, threadName } = require('./agent.js');
 const { NO_TAG } = require('./contract.js');
 const { entryOf } = require('./entry.js');
 const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js');
+const { Releases } = require('./releases.js');
 const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
 const { bucketClosedError } = require('../platform/errors.js');
-const { Promise, uncurry } = require('../platform/intrinsics.js');
+const { Promise } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { theLock } = require('../platform/names.js');
 const process = require('node:process');
@@ -71,12 +72,6 @@ const {
 } = addon;
 
 const options = { wait: WLK_WAIT, ifAvailable: WLK_IF_AVAILABLE, steal: WLK_STEAL };
-
-/** Methods that nobody can replace. */
-const getFrom = uncurry(Map.prototype.get);
-const setIn = uncurry(Map.prototype.set);
-const hasIn = uncurry(Map.prototype.has);
-const deleteFrom = uncurry(Map.prototype.delete);
 
 /** What others are shown of the version of this package. */
 const VERSION_LENGTH = 15;
@@ -119,11 +114,7 @@ class HostBackend {
    * @type {string | undefined}
    */
   #failure;
-  /**
-   * Locks that are being released, and what tells when they are.
-   * @type {Map<Requester, () => void>}
-   */
-  #releases = new Map();
+  #releases = new Releases();
 
   /**
    * @param {string} bucket its name for all processes
@@ -278,7 +269,7 @@ class HostBackend {
       return;
     }
     // First: if the stack ends below, the event is applied again, but not once the tag is gone.
-    const releasing = getFrom(this.#releases, request);
+    const releasing = this.#releases.of(request);
     releasing?.();
     const isGranted = (news & WLK_NEWS_GRANTED) !== 0;
     // Nothing comes after this if it is all: who releases the lock does not find it granted again.
@@ -298,7 +289,7 @@ class HostBackend {
       }
       agent.remove(request);
     }
-    if (releasing) deleteFrom(this.#releases, request);
+    if (releasing) this.#releases.forget(request);
   }
 
   /**
@@ -306,8 +297,8 @@ class HostBackend {
    * @param {Requester} lock
    */
   #resolveRelease(lock) {
-    getFrom(this.#releases, lock)?.();
-    deleteFrom(this.#releases, lock);
+    this.#releases.of(lock)?.();
+    this.#releases.forget(lock);
   }
 
   #lossError() {
@@ -354,7 +345,7 @@ class HostBackend {
       resolve = () => settle(undefined);
     });
     // Not in there: what it throws would be the promise's, and nobody would undo the release.
-    setIn(this.#releases, lock, resolve);
+    this.#releases.add(lock, resolve);
     return released;
   }
 
@@ -394,7 +385,7 @@ class HostBackend {
   #endPending(request, error) {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
-    if (request instanceof Errand || hasIn(this.#releases, request)) {
+    if (request instanceof Errand || this.#releases.of(request)) {
       // One that was told, and not taken yet; else nothing.
       if (request instanceof Errand) addon.hostTakeSnapshot(this.#open());
       addon.hostEnd();

@@ -27,6 +27,7 @@
 #include "names.c"
 #include "news.c"
 #include "opening.c"
+#include "own.c"
 #include "pool.c"
 #include "queue.c"
 #include "rebuild.c"

@@ -20,6 +20,17 @@ static void format_member(struct wlh_member *member)
   uint64_t gen = member->gen;
   memset(member, 0, sizeof *member);
   member->gen = gen;
+  member->state = WLH_MEMBER_OUT;
+}
+
+static void format_cells(struct wlh_segment *segment, uint32_t ncells)
+{
+  uint32_t *heads = (uint32_t *)(void *)&segment->cells[ncells];
+  memset(segment->cells, 0, (size_t)(wlh_segment_bytes(ncells) - WLH_BYTES_BEFORE_CELLS));
+  for (uint32_t i = 0; i < ncells; i++) {
+    segment->cells[i].kind = WLH_KIND_FREE;
+    heads[i] = WLH_NO_NAME;
+  }
 }
 
 void wlh_cells_format(
@@ -44,7 +55,7 @@ void wlh_cells_format(
   header->token = token;
   memset(header->zeros, 0, sizeof header->zeros);
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) format_member(&segment->members[i]);
-  memset(segment->cells, 0, (size_t)(wlh_segment_bytes(ncells) - WLH_BYTES_BEFORE_CELLS));
+  format_cells(segment, ncells);
   for (size_t i = 0; i < WLH_MEMBERS / 64; i++) atomic_store(&header->owed[i], 0);
   atomic_store(&header->word, 0);
   atomic_store(&header->poisoned, 0);
@@ -83,6 +94,19 @@ static void note_header(struct wlh_arena *arena, const struct wlh_header *header
   arena->hash_key[1] = header->hash_key[1];
 }
 
+bool wlh_cells_is_formatted(const struct wlh_segment *segment)
+{
+  return atomic_load(&segment->header.magic) == WLH_MAGIC &&
+         segment->cells[0].kind == WLH_KIND_FREE;
+}
+
+/* Whether our own member is in. */
+static bool is_member(const struct wlh_arena *arena)
+{
+  const struct wlh_member *member = wlh_member_at(arena, arena->member);
+  return member->state == WLH_MEMBER_IN && member->id == arena->id;
+}
+
 enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now)
 {
   const struct wlh_header *header = wlh_header_of(arena);
@@ -94,12 +118,22 @@ enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now)
     wlh_damage(arena);
   else if (arena->bytes < wlh_segment_bytes(ncells) && !arena->poisoned)
     return WLH_CELLS_GREW;
+  if (!arena->poisoned && !wlh_cells_is_formatted(arena->segment)) wlh_damage(arena);
   if (arena->poisoned) return WLH_CELLS_POISONED;
   note_header(arena, header);
   arena->ncells = ncells;
-  const struct wlh_member *member = wlh_member_at(arena, arena->member);
-  bool expelled = arena->id != 0 && (member->state != 1 || member->id != arena->id);
-  return expelled ? WLH_CELLS_LOST : WLH_CELLS_OK;
+  return arena->id == 0 || is_member(arena) ? WLH_CELLS_OK : WLH_CELLS_LOST;
+}
+
+bool wlh_cells_has_member(const struct wlh_arena *arena)
+{
+  return wlh_cells_is_formatted(arena->segment) && is_member(arena) &&
+         atomic_load(&wlh_header_of(arena)->poisoned) == 0;
+}
+
+void wlh_cells_poison(struct wlh_arena *arena)
+{
+  wlh_damage(arena);
 }
 
 uint32_t wlh_cells_free(const struct wlh_arena *arena)

@@ -19,9 +19,13 @@ void wlh_cells_attach(
     struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes, uint32_t member,
     bool (*alive)(void *data, uint32_t member), void *data);
 
+/* Whether there is what never changes while the segment has members: the magic, and the cell that
+ * is not used. The bytes of WLH_CELLS_LEAST cells can be read. */
+bool wlh_cells_is_formatted(const struct wlh_segment *segment);
+
 /* Begins a turn: takes over what others may have changed. In each turn it looks whether the numbers
- * of cells and members can be: all that is masked or bounded by them relies on this; and whether
- * counts have gone back, or the key of the names is another one.
+ * of cells and members can be: all that is masked or bounded by them relies on this; whether counts
+ * have gone back, or the key of the names is another one; and whether the segment is formatted.
  *   now      milliseconds of the clock that all processes have in common
  *   returns  WLH_CELLS_OK
  *            WLH_CELLS_GREW  the segment has more cells than `bytes`: the caller asks for the size
@@ -29,6 +33,15 @@ void wlh_cells_attach(
  *            WLH_CELLS_LOST  we joined, and others have taken us for dead since
  *            WLH_CELLS_POISONED */
 enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now);
+
+/* Whether the segment is formatted and not poisoned, and our own member is in.
+ * Here and in the other two that look for what is our own (wlh_cells_has_agent, _has_request) the
+ * caller need not be inside: they change nothing, and nobody else changes what makes it ours. But
+ * nothing orders what they read, so what is not there is a doubt, to be looked at again inside. */
+bool wlh_cells_has_member(const struct wlh_arena *arena);
+
+/* Notes damage that the caller has found, for all and for ever. */
+void wlh_cells_poison(struct wlh_arena *arena);
 
 /* Doubles the number of cells, until there are `ncells`; the file and `bytes` must have room for
  * them. Does nothing if there are as many already.

@@ -77,7 +77,7 @@ struct wlh_arena {
 /* Whether member `member` is in. */
 static inline bool wlh_cells_is_member(const struct wlh_arena *arena, uint32_t member)
 {
-  return arena->segment->members[member & (WLH_MEMBERS - 1)].state == 1;
+  return arena->segment->members[member & (WLH_MEMBERS - 1)].state == WLH_MEMBER_IN;
 }
 
 #endif

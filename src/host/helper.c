@@ -7,6 +7,7 @@
 #include "members.h"
 #include "news.h"
 #include "opening.h"
+#include "own.h"
 #include "rebuild.h"
 #include "turn.h"
 
@@ -277,10 +278,10 @@ static bool has_requests(struct wlh_bucket *bucket)
   return has;
 }
 
-/* That a directory above ours was moved nobody tells: so we look each second, but only while
- * somebody needs to know: while this process holds or waits for something, or did something in the
- * last second. When that is over the next turn wakes us, and we look at once. With mu. Returns as
- * mend_files. */
+/* That a directory above ours was moved nobody tells, nor that somebody wrote over the file: so we
+ * look each second, but only while somebody needs to know: while this process holds or waits for
+ * something, or did something in the last second. When that is over the next turn wakes us, and we
+ * look at once. With mu. Returns as mend_files. */
 static bool mind_files(struct wlh_bucket *bucket, uint64_t now)
 {
   if (bucket->minded && now < bucket->mind_at) return false;
@@ -288,7 +289,9 @@ static bool mind_files(struct wlh_bucket *bucket, uint64_t now)
   bucket->minded = needed;
   bucket->used = false;
   bucket->mind_at = needed ? now + MIND_EACH : 0;
-  return mend_files(bucket);
+  if (mend_files(bucket)) return true;
+  if (needed) wlh_own_look(bucket);
+  return false;
 }
 
 static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)

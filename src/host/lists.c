@@ -36,6 +36,17 @@ void wlh_list_drop(
     WLH_PUT(list->tail, link.prev);
 }
 
+bool wlh_list_has(
+    const struct wlh_arena *arena, const struct wlh_list *list, enum wlh_place place,
+    uint32_t request)
+{
+  struct wlh_link link = wlh_request_at(arena, request)->links[place];
+  const struct wlh_link *prev = &wlh_request_at(arena, link.prev)->links[place];
+  const struct wlh_link *next = &wlh_request_at(arena, link.next)->links[place];
+  return wlh_read(link.prev != 0 ? &prev->next : &list->head) == request &&
+         wlh_read(link.next != 0 ? &next->prev : &list->tail) == request;
+}
+
 /* ---- sorting ---- */
 
 static uint32_t *next_of(struct wlh_arena *arena, uint32_t request)

@@ -12,6 +12,12 @@ void wlh_list_add(
 void wlh_list_drop(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request);
 
+/* Whether its neighbours, or the ends of the list, lead to a request. Changes nothing, so it may be
+ * asked outside. Cost: O(1). */
+bool wlh_list_has(
+    const struct wlh_arena *arena, const struct wlh_list *list, enum wlh_place place,
+    uint32_t request);
+
 /* The request behind `request`; 0 if it is the last. */
 static inline uint32_t wlh_list_next(
     const struct wlh_arena *arena, enum wlh_place place, uint32_t request)

@@ -32,7 +32,7 @@ enum wlh_cells_status wlh_cells_join(
   struct wlh_header *header = wlh_header_of(arena);
   struct wlh_member *member = wlh_member_at(arena, arena->member);
   /* A predecessor is dead: we have its byte. */
-  if (member->state != 0)
+  if (member->state != WLH_MEMBER_OUT)
     (void)wlh_cells_leave(arena);
   else
     (void)wlh_cells_bury(arena);
@@ -41,7 +41,7 @@ enum wlh_cells_status wlh_cells_join(
   WLH_PUT(member->pid, pid);
   WLH_PUT(member->since, arena->now);
   write_version(member, version);
-  wlh_commit(&member->state, 1);
+  wlh_commit(&member->state, WLH_MEMBER_IN);
   arena->id = id;
   WLH_PUT(header->joins, header->joins + 1);
   ring_all_who_wait(arena);
@@ -52,7 +52,7 @@ enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena)
 {
   if (arena->poisoned) return WLH_CELLS_POISONED;
   arena->id = 0;
-  wlh_commit(&wlh_member_at(arena, arena->member)->state, 0);
+  wlh_commit(&wlh_member_at(arena, arena->member)->state, WLH_MEMBER_OUT);
   return wlh_cells_rebuild(arena);
 }
 
@@ -118,6 +118,11 @@ enum wlh_cells_status wlh_cells_terminate(struct wlh_arena *arena, uint32_t agen
   if (found != WLH_CELLS_OK) return found;
   terminate(arena, agent);
   return wlh_answer(arena, WLH_CELLS_OK);
+}
+
+bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent)
+{
+  return wlh_is_agent(arena, agent);
 }
 
 /* ---- mail ---- */

@@ -39,6 +39,9 @@ enum wlh_cells_status wlh_cells_add_agent(
  *   cost     O(requests of the agent + grants) */
 enum wlh_cells_status wlh_cells_terminate(struct wlh_arena *arena, uint32_t agent);
 
+/* Whether an agent of ours is there. As wlh_cells_has_member. */
+bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent);
+
 /* ---- mail ---- */
 
 enum { WLH_TOLD_GRANTED = 1, WLH_TOLD_STOLEN = 2 }; /* as enum wlk_news */

@@ -64,18 +64,37 @@ static bool is_name(
   return part == units || wlh_text_is(arena, resource->text, name + part, units - part);
 }
 
+/* Reads the head of a bucket, or where its chain goes on. Returns 0 if the chain ends there. */
+static uint32_t follow(struct wlh_arena *arena, const uint32_t *place)
+{
+  uint32_t resource = wlh_read(place);
+  if (resource == 0) wlh_damage(arena);
+  return resource == WLH_NO_NAME ? 0 : resource;
+}
+
 uint32_t wlh_name_find(struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash)
 {
   uint32_t steps = 0;
-  uint32_t resource = wlh_read(wlh_bucket_at(arena, hash));
+  uint32_t resource = follow(arena, wlh_bucket_at(arena, hash));
   while (wlh_goes_on(arena, resource, &steps)) {
     if (!wlh_expect(arena, resource, WLH_KIND_RESOURCE)) return 0;
     const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
     if (cell->hash == hash && cell->units == units && is_name(arena, cell, name, units))
       return resource;
-    resource = wlh_read(&cell->chain);
+    resource = follow(arena, &cell->chain);
   }
   return 0;
+}
+
+bool wlh_name_is_listed(const struct wlh_arena *arena, uint32_t resource)
+{
+  if (wlh_kind_of(arena, resource) != WLH_KIND_RESOURCE) return false;
+  uint32_t there = wlh_read(wlh_bucket_at(arena, wlh_resource_at(arena, resource)->hash));
+  for (uint32_t steps = 0; there != resource; steps++) {
+    if (there == WLH_NO_NAME || steps == arena->ncells) return false;
+    there = wlh_read(&wlh_resource_at(arena, there)->chain);
+  }
+  return true;
 }
 
 /* ---- adding and removing ---- */
@@ -119,7 +138,7 @@ static void leave_bucket(struct wlh_arena *arena, uint32_t resource)
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
   uint32_t *place = wlh_bucket_at(arena, cell->hash);
   uint32_t there, steps = 0;
-  while ((there = wlh_read(place)) != resource) {
+  while ((there = follow(arena, place)) != resource) {
     if (!wlh_goes_on(arena, there, &steps)) wlh_damage(arena);
     if (arena->poisoned || !wlh_expect(arena, there, WLH_KIND_RESOURCE)) return;
     place = &wlh_resource_at(arena, there)->chain;
@@ -176,11 +195,11 @@ void wlh_name_restore(struct wlh_arena *arena, uint32_t resource)
   wlh_text_keep(arena, cell->text, units - inline_part(units));
   if (arena->poisoned) return;
   uint32_t hash = hash_of(arena, cell, units);
-  uint32_t other = wlh_read(wlh_bucket_at(arena, hash));
+  uint32_t other = follow(arena, wlh_bucket_at(arena, hash));
   while (wlh_goes_on(arena, other, &steps)) {
     const struct wlh_resource_cell *there = wlh_resource_at(arena, other);
     if (there->hash == hash && wlh_name_is_same(arena, there, cell)) wlh_damage(arena);
-    other = wlh_read(&there->chain);
+    other = follow(arena, &there->chain);
   }
   enter_bucket(arena, resource, hash);
 }
@@ -188,5 +207,5 @@ void wlh_name_restore(struct wlh_arena *arena, uint32_t resource)
 void wlh_names_clear(struct wlh_arena *arena)
 {
   for (uint32_t i = 0; i < arena->ncells; i++)
-    if (*wlh_bucket_at(arena, i) != 0) WLH_PUT(*wlh_bucket_at(arena, i), 0);
+    if (*wlh_bucket_at(arena, i) != WLH_NO_NAME) WLH_PUT(*wlh_bucket_at(arena, i), WLH_NO_NAME);
 }

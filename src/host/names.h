@@ -12,6 +12,9 @@ uint32_t wlh_name_hash(const struct wlh_arena *arena, const uint16_t *name, uint
 uint32_t wlh_name_find(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash);
 
+/* Whether a cell is a RESOURCE and in its bucket. Changes nothing, so it may be asked outside. */
+bool wlh_name_is_listed(const struct wlh_arena *arena, uint32_t resource);
+
 /* How many cells a name needs. */
 uint32_t wlh_name_cells(uint32_t units);
 

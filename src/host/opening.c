@@ -37,6 +37,7 @@ static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot)
   uint32_t ncells = header->ncells;
   if (!wlh_is_size(ncells, header->nmembers) || size < wlh_segment_bytes(ncells)) return POISONED;
   if (atomic_load(&header->poisoned)) return POISONED;
+  if (!wlh_cells_is_formatted(bucket->port.map)) return POISONED;
   return atomic_load(&header->retired) ? RETIRED : GOOD;
 }
 
@@ -48,8 +49,9 @@ static enum wlh_status say_why(
   if (verdict != FOREIGN_LAYOUT) {
     return wlh_fail(
         failure, WLH_LOST,
-        "%s/bucket is damaged, and others still have it open: requests fail until they have closed "
-        "it or ended, and then it is made anew. fuser -v shows who they are.",
+        "%s/bucket is damaged, and others still have it open: requests fail until they have "
+        "noticed "
+        "or ended, and then it is made anew. fuser -v shows who they are.",
         bucket->port.path);
   }
   uint32_t pid = 0;
@@ -76,6 +78,17 @@ static enum wlh_status say_why(
       bucket->port.path, pid, version, bucket->version);
 }
 
+/* Has all members enter the tables, as they do when there is something to accept: who has nothing
+ * does not look by himself whether they are damaged, and would keep all others out. */
+static void have_them_look(struct wlh_bucket *bucket)
+{
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    int descriptor = -1;
+    if (!wlh_port_alive(&bucket->port, i)) continue;
+    if (wlh_port_connect(&bucket->port, i, &descriptor) == WLH_SENT) wlh_port_shut(descriptor);
+  }
+}
+
 /* With the gate: makes the segment anew if nobody is a member. */
 static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
@@ -87,7 +100,9 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
   if (wlh_port_any_alive(&bucket->port)) {
     if (touch) atomic_store(&header->retired, 0);
     enum verdict verdict = judge(bucket, boot);
-    return verdict == GOOD ? WLH_OK : say_why(bucket, verdict, failure);
+    if (verdict == GOOD) return WLH_OK;
+    if (verdict != FOREIGN_LAYOUT) have_them_look(bucket);
+    return say_why(bucket, verdict, failure);
   }
   if (touch) atomic_store(&header->magic, 0);
   int error = wlh_port_grow(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
@@ -129,7 +144,7 @@ static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
   struct wlh_segment *segment = bucket->port.map;
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
-      if ((segment->members[i].state != 0) != (pass == 1)) continue;
+      if ((segment->members[i].state != WLH_MEMBER_OUT) != (pass == 1)) continue;
       if (!wlh_port_take(&bucket->port, i)) continue;
       *member = i;
       return true;

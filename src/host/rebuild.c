@@ -13,8 +13,9 @@ static void rebuild_members(struct wlh_arena *arena)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_member *member = wlh_member_at(arena, i);
-    bool is_in = member->state == 1 && wlh_lives(arena, i);
-    if (!is_in && member->state != 0) wlh_commit(&member->state, 0);
+    bool is_in = member->state == WLH_MEMBER_IN;
+    if (!is_in && member->state != WLH_MEMBER_OUT) wlh_damage(arena);
+    if (is_in && !wlh_lives(arena, i)) wlh_commit(&member->state, WLH_MEMBER_OUT);
     WLH_PUT(member->mail, (struct wlh_list){0});
     WLH_PUT(member->npending, 0);
   }
@@ -37,7 +38,7 @@ static bool is_sound(const struct wlh_arena *arena, const struct wlh_request_cel
 
 static void clear_resource(struct wlh_resource_cell *cell)
 {
-  WLH_PUT(cell->chain, 0);
+  WLH_PUT(cell->chain, WLH_NO_NAME);
   WLH_PUT(cell->queue, (struct wlh_list){0});
   WLH_PUT(cell->held, (struct wlh_list){0});
   WLH_PUT(cell->pending, 0);
@@ -56,7 +57,7 @@ static void rebuild_cell(struct wlh_arena *arena, uint32_t i, uint32_t *chain)
   union wlh_cell *cell = wlh_cell_at(arena, i);
   if (cell->kind == WLH_KIND_KEPT) wlh_commit_kind(arena, i, WLH_KIND_TEXT);
   if (cell->kind == WLH_KIND_RESOURCE) clear_resource(&cell->resource);
-  if (cell->kind > WLH_KIND_KEPT) wlh_damage(arena);
+  if (cell->kind < WLH_KIND_FREE || cell->kind > WLH_KIND_KEPT) wlh_damage(arena);
   if (cell->kind == WLH_KIND_AGENT) {
     WLH_PUT(cell->agent.requests, (struct wlh_list){0});
     if (!is_of_member(arena, cell->agent.member)) wlh_commit_kind(arena, i, WLH_KIND_FREE);

@@ -232,14 +232,30 @@ enum wlh_cells_status wlh_cells_request(
 
 /* ---- 4.2 release the lock, 4.3 abort the request ---- */
 
-/* Whether `request` is one of ours; OK if it is. */
+/* Whether `request` is one of ours. */
+static bool is_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie)
+{
+  const struct wlh_request_cell *cell = wlh_request_at(arena, request);
+  return request < arena->ncells && wlh_is_request(cell->kind) && cell->member == arena->member &&
+         cell->cookie == cookie;
+}
+
+/* The same; OK if it is. */
 static enum wlh_cells_status find_request(
     const struct wlh_arena *arena, uint32_t request, uint64_t cookie)
 {
+  return wlh_answer(arena, is_request(arena, request, cookie) ? WLH_CELLS_OK : WLH_CELLS_LOST);
+}
+
+bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie)
+{
+  if (!is_request(arena, request, cookie)) return false;
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
-  bool is = request < arena->ncells && wlh_is_request(cell->kind) &&
-            cell->member == arena->member && cell->cookie == cookie;
-  return wlh_answer(arena, is ? WLH_CELLS_OK : WLH_CELLS_LOST);
+  uint32_t kind = wlh_read(&cell->kind), resource = wlh_read(&cell->resource);
+  if (kind == WLH_KIND_NEWS_BROKEN) return true;
+  const struct wlh_resource_cell *name = wlh_resource_at(arena, resource);
+  const struct wlh_list *list = kind == WLH_KIND_PENDING ? &name->queue : &name->held;
+  return wlh_name_is_listed(arena, resource) && wlh_list_has(arena, list, WLH_BY_RESOURCE, request);
 }
 
 enum wlh_cells_status wlh_cells_release(

@@ -52,6 +52,11 @@ enum wlh_cells_status wlh_cells_abort(struct wlh_arena *arena, uint32_t request,
  *   returns  WLH_CELLS_OK, LOST, POISONED */
 enum wlh_cells_status wlh_cells_end(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
+/* Whether a request of ours is there and, unless it was stolen, found by who looks for its name. As
+ * wlh_cells_has_member; outside this is in doubt, too, while others change the same lists.
+ *   cost     O(1) */
+bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie);
+
 /* Whether a pending request waits for one of its own thread, which ends none while it blocks: as
  * the core's wlk_wait_for_the_lock looks for it.
  *   cost     O(locks held on the name + requests ahead) */

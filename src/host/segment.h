@@ -36,13 +36,13 @@
 #define WLH_MAGIC UINT32_C(0x4b4c5757) /* "WWLK" where bytes are little-endian */
 /* Tests build another layout. */
 #if !defined(WLH_LAYOUT)
-#define WLH_LAYOUT UINT32_C(1)
+#define WLH_LAYOUT UINT32_C(2)
 #endif
 
 enum {
   WLH_MEMBERS = 256,        /* numbers of members are 0 to 255 */
   WLH_CELLS_LEAST = 64,     /* `ncells` is a power of two from here */
-  WLH_CELLS_MOST = 1 << 20, /* to here. Cell 0 is never used: 0 means none */
+  WLH_CELLS_MOST = 1 << 20, /* to here. Cell 0 is always FREE and never used: 0 means none */
   WLH_CELL_BYTES = 128,
   WLH_NAME_INLINE = 38,      /* code units of a name that fit into its RESOURCE cell */
   WLH_TEXT_UNITS = 60,       /* code units in a TEXT cell */
@@ -54,18 +54,23 @@ enum {
 /* Tickets and tokens stay below; a larger one is damage. */
 #define WLH_COUNT_MOST (UINT64_C(1) << 62)
 
-/* What a cell is. The values are part of the layout. */
+/* What a cell is. The values are part of the layout. None is 0: zeros that somebody wrote over the
+ * file are damage to who looks at them, and not free cells. */
 enum wlh_kind {
-  WLH_KIND_FREE = 0,
-  WLH_KIND_TEXT = 1,
-  WLH_KIND_RESOURCE = 2,
-  WLH_KIND_AGENT = 3,
-  WLH_KIND_PENDING = 4,     /* a request that waits */
-  WLH_KIND_NEWS_HELD = 5,   /* a lock; its process was not told yet */
-  WLH_KIND_HELD = 6,        /* a lock */
-  WLH_KIND_NEWS_BROKEN = 7, /* was a lock until it was stolen; its process was not told yet */
-  WLH_KIND_KEPT = 8         /* a TEXT that is in use, as a rebuild notes meanwhile */
+  WLH_KIND_FREE = 1,
+  WLH_KIND_TEXT = 2,
+  WLH_KIND_RESOURCE = 3,
+  WLH_KIND_AGENT = 4,
+  WLH_KIND_PENDING = 5,     /* a request that waits */
+  WLH_KIND_NEWS_HELD = 6,   /* a lock; its process was not told yet */
+  WLH_KIND_HELD = 7,        /* a lock */
+  WLH_KIND_NEWS_BROKEN = 8, /* was a lock until it was stolen; its process was not told yet */
+  WLH_KIND_KEPT = 9         /* a TEXT that is in use, as a rebuild notes meanwhile */
 };
+
+/* Where the chain of a bucket ends, and what the head of an empty one is. Not 0, for the same
+ * reason: a name that is held must not be taken for one that is not there. */
+#define WLH_NO_NAME UINT32_MAX
 
 /* Modes, as enum wlk_mode. */
 enum { WLH_EXCLUSIVE = 0, WLH_SHARED = 1 };
@@ -124,7 +129,7 @@ struct wlh_resource_cell {
   uint32_t limit;        /* (i) WLH_LIMIT_UNSET until a shared request has said what it is, then
                       WLH_LIMIT_NONE or how many units may be held. One store, before the commit of
                       the request that said it */
-  uint32_t chain;        /* (i) * next RESOURCE cell in the bucket */
+  uint32_t chain;        /* (i) * next RESOURCE cell in the bucket; WLH_NO_NAME in the last */
   struct wlh_list queue; /* (i) * requests that wait, first come first */
   struct wlh_list held;  /* (i) * locks, in the order of their grants */
   uint32_t pending;      /* (i) * requests in the queue */
@@ -167,11 +172,14 @@ union wlh_cell {
   struct wlh_agent_cell agent;
 };
 
+/* Whether somebody is a member. Neither is 0, as of cells. */
+enum { WLH_MEMBER_IN = 1, WLH_MEMBER_OUT = 2 };
+
 /* A process that has the bucket open. */
 struct wlh_member {
   uint64_t gen;         /* (b) how many lives this number had */
   uint64_t id;          /* (i) random: tells this life from others in client ids */
-  uint32_t state;       /* (i) 1: is a member. The commit of joining and of leaving */
+  uint32_t state;       /* (i) WLH_MEMBER_IN, _OUT: the commit of joining and of leaving */
   uint32_t pid;         /* (i) to show, never to decide */
   struct wlh_list mail; /* (i) * NEWS_ requests of the process, oldest first */
   uint32_t npending;    /* (i) * its requests that wait */
@@ -211,7 +219,8 @@ struct wlh_header {
 struct wlh_segment {
   struct wlh_header header;
   struct wlh_member members[WLH_MEMBERS];
-  union wlh_cell cells[]; /* `ncells`; behind them `ncells` uint32_t *: heads of the buckets */
+  union wlh_cell cells[]; /* `ncells`; behind them `ncells` uint32_t *: heads of the buckets, as
+                             `chain` */
 };
 
 #define WLH_BYTES_BEFORE_CELLS (256 + 64 * WLH_MEMBERS)

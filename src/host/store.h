@@ -191,12 +191,17 @@ static inline enum wlh_cells_status wlh_answer(
   return arena->poisoned ? WLH_CELLS_POISONED : status;
 }
 
-/* Whether `agent` is one of ours; OK if it is. */
+/* Whether `agent` is one of ours. */
+static inline bool wlh_is_agent(const struct wlh_arena *arena, uint32_t agent)
+{
+  return agent < arena->ncells && wlh_kind_of(arena, agent) == WLH_KIND_AGENT &&
+         wlh_agent_at(arena, agent)->member == arena->member;
+}
+
+/* The same; OK if it is. */
 static inline enum wlh_cells_status wlh_find_agent(const struct wlh_arena *arena, uint32_t agent)
 {
-  bool is = agent < arena->ncells && wlh_kind_of(arena, agent) == WLH_KIND_AGENT &&
-            wlh_agent_at(arena, agent)->member == arena->member;
-  return wlh_answer(arena, is ? WLH_CELLS_OK : WLH_CELLS_LOST);
+  return wlh_answer(arena, wlh_is_agent(arena, agent) ? WLH_CELLS_OK : WLH_CELLS_LOST);
 }
 
 #endif

@@ -162,7 +162,7 @@ static void check_twice(struct found *found, const struct wlh_resource_cell *cel
 {
   struct wlh_arena *arena = found->arena;
   uint32_t steps = 0;
-  for (uint32_t i = cell->chain; i != 0 && !found->broken;) {
+  for (uint32_t i = cell->chain; i != WLH_NO_NAME && !found->broken;) {
     bool is = is_kind(found, i, WLH_KIND_RESOURCE) && ++steps < arena->ncells;
     if (!demand(found, is, "a bucket leads astray")) return;
     const struct wlh_resource_cell *other = wlh_resource_at(arena, i);
@@ -174,7 +174,7 @@ static void check_twice(struct found *found, const struct wlh_resource_cell *cel
 static void check_bucket(struct found *found, uint32_t bucket)
 {
   struct wlh_arena *arena = found->arena;
-  for (uint32_t i = *wlh_bucket_at(arena, bucket); i != 0 && !found->broken;) {
+  for (uint32_t i = *wlh_bucket_at(arena, bucket); i != WLH_NO_NAME && !found->broken;) {
     bool is = is_kind(found, i, WLH_KIND_RESOURCE) && found->listed_resources < arena->ncells;
     if (!demand(found, is, "a bucket leads astray")) return;
     found->listed_resources++;
@@ -252,7 +252,8 @@ static void check_free(struct found *found)
 static void check_cell(struct found *found, uint32_t i)
 {
   uint32_t kind = wlh_kind_of(found->arena, i);
-  demand(found, kind < WLH_KIND_KEPT, "a cell is of no kind that can be");
+  bool can_be = kind >= WLH_KIND_FREE && kind < WLH_KIND_KEPT;
+  demand(found, can_be, "a cell is of no kind that can be");
   if (kind == WLH_KIND_TEXT) found->texts++;
   if (kind == WLH_KIND_AGENT) check_agent(found, i);
   if (wlh_is_request(kind)) check_request(found, i);

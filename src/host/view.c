@@ -140,8 +140,11 @@ enum wlh_cells_status wlh_cells_snapshot(struct wlh_arena *arena, struct wlh_vie
 {
   struct viewing viewing = begin_view(arena, view);
   uint32_t high = wlh_read(&wlh_header_of(arena)->high);
-  for (uint32_t i = 1; i < high && i < arena->ncells && !arena->poisoned; i++)
-    if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) add_resource(&viewing, i, true);
+  for (uint32_t i = 1; i < high && i < arena->ncells && !arena->poisoned; i++) {
+    uint32_t kind = wlh_kind_of(arena, i);
+    if (kind < WLH_KIND_FREE) wlh_damage(arena);
+    if (kind == WLH_KIND_RESOURCE) add_resource(&viewing, i, true);
+  }
   return end_view(&viewing);
 }
 

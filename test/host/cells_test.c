@@ -444,7 +444,7 @@ TEST(number_taken, "who was taken for dead is told so also when another one has 
   start();
   kill_party(&t, 0);
   CHECK(wlh_cells_bury(inside(&t, 1)));
-  t.segment->members[0].state = 1;
+  t.segment->members[0].state = WLH_MEMBER_IN;
   t.segment->members[0].id = t.parties[0].arena.id + 1;
   CHECK(wlh_cells_begin(&t.parties[0].arena, 1) == WLH_CELLS_LOST);
   stop();
@@ -646,7 +646,7 @@ TEST(formats, "tokens and generations go on through formatting, not through a bo
   t.segment->header.poisoned = 1;
   wlh_cells_format(t.segment, 64, 7, key);
   CHECK(t.segment->header.token == 1 && t.segment->header.poisoned == 0);
-  CHECK(t.segment->members[5].gen == 77 && t.segment->members[5].state == 0);
+  CHECK(t.segment->members[5].gen == 77 && t.segment->members[5].state == WLH_MEMBER_OUT);
   wlh_cells_format(t.segment, 64, 8, key);
   CHECK(t.segment->header.token == 0);
   table_end(&t);
@@ -768,6 +768,167 @@ TEST(long_texts, "a length that no text can have is damage to who reads it, and 
   }
 }
 
+/* ---- zeros behind the header ---- */
+
+enum { HEADS = WLH_CELLS_LEAST, ALL_CELLS, ALL_BEHIND, PARTS };
+
+/* Zeros a cell, the heads of all buckets, all cells, or everything but the header. */
+static void zero_part(uint32_t part)
+{
+  union wlh_cell *cells = t.segment->cells;
+  size_t all = wlh_segment_bytes(WLH_CELLS_LEAST) - WLH_BYTES_BEFORE_CELLS;
+  if (part < HEADS) memset(&cells[part], 0, sizeof *cells);
+  if (part == HEADS) memset(&cells[HEADS], 0, all - HEADS * sizeof *cells);
+  if (part >= ALL_CELLS) memset(cells, 0, all);
+  if (part == ALL_BEHIND) memset(t.segment->members, 0, sizeof t.segment->members);
+}
+
+/* Needs two cells of text. */
+static const char long_name[] =
+    "a name that fits neither into the cell of a resource nor into one of text behind it, so that "
+    "it is in three";
+
+/* A lock of party 0, with a cell of every kind. */
+static struct made hold_long_name(void)
+{
+  static const uint16_t label[70] = {'l', 'a'};
+  struct made made = make(&t, 0, long_name, (struct wlh_ask){.label = label, .label_units = 70});
+  CHECK(made.status == WLH_CELLS_GRANTED);
+  CHECK(if_available(1, long_name).status == WLH_CELLS_NOT_AVAILABLE);
+  return made;
+}
+
+TEST(zeroed, "whatever part of the tables becomes zeros, what is held is not granted to others")
+{
+  for (uint32_t part = 0; part < PARTS; part++) {
+    start();
+    (void)hold_long_name();
+    zero_part(part);
+    struct wlh_ask ask = {.option = WLH_IF_AVAILABLE};
+    if (wlh_cells_add_agent(inside(&t, 1), 9, 9, NULL, 0, &ask.agent) == WLH_CELLS_OK)
+      CHECK(make(&t, 1, long_name, ask).status != WLH_CELLS_GRANTED);
+    CHECK(want_shared(&t, 2, long_name).status != WLH_CELLS_GRANTED);
+    table_end(&t);
+  }
+}
+
+TEST(zeroed_dead, "nor by what repairs the tables after a death")
+{
+  for (uint32_t part = 0; part <= ALL_CELLS; part++) {
+    start();
+    (void)hold_long_name();
+    kill_party(&t, 3);
+    zero_part(part);
+    enum wlh_cells_status status = wlh_cells_rebuild(inside(&t, 2));
+    CHECK((status == WLH_CELLS_OK) == (part == HEADS)); /* which are made anew from the cells */
+    CHECK(if_available(1, long_name).status != WLH_CELLS_GRANTED);
+    table_end(&t);
+  }
+}
+
+TEST(zeroed_state, "a member of whom it is not known whether it is in does not lose what it holds")
+{
+  start();
+  (void)hold_long_name();
+  t.segment->members[0].state = 0;
+  CHECK(wlh_cells_rebuild(inside(&t, 2)) == WLH_CELLS_POISONED);
+  CHECK(if_available(1, long_name).status != WLH_CELLS_GRANTED);
+  table_end(&t);
+}
+
+TEST(zeroed_unseen, "zeros behind the header are damage to who sees them for the first time")
+{
+  struct wlh_arena arena;
+  start();
+  zero_part(ALL_BEHIND);
+  CHECK(see_anew(&arena) == WLH_CELLS_POISONED);
+  table_end(&t);
+}
+
+TEST(zeroed_snapshot, "a snapshot of zeros is not one of nothing")
+{
+  static struct wlh_entry entries[4];
+  start();
+  struct made made = hold_long_name();
+  struct wlh_view view = {.entries = entries, .entry_capacity = 4};
+  zero_part(t.segment->cells[made.request].request.resource);
+  CHECK(wlh_cells_snapshot(inside(&t, 1), &view) == WLH_CELLS_POISONED);
+  table_end(&t);
+}
+
+/* Whether party 0 finds what it has. */
+static bool has_own(const struct made *made)
+{
+  const struct wlh_arena *arena = &t.parties[0].arena;
+  return wlh_cells_has_member(arena) && wlh_cells_has_agent(arena, t.parties[0].agents[0]) &&
+         wlh_cells_has_request(arena, made->request, made->cookie);
+}
+
+TEST(own_zeroed, "a process finds out that what it has was overwritten")
+{
+  static const uint8_t with[] = {0, 0x55, 0xff};
+  for (uint32_t what = 0; what < 6; what++)
+    for (size_t i = 0; i < sizeof with; i++) {
+      start();
+      struct made made = hold_long_name();
+      uint32_t resource = t.segment->cells[made.request].request.resource;
+      CHECK(has_own(&made));
+      if (what == 0) memset(&t.segment->cells[made.request], with[i], WLH_CELL_BYTES);
+      if (what == 1) memset(&t.segment->cells[resource], with[i], WLH_CELL_BYTES);
+      if (what == 2) memset(&t.segment->cells[t.parties[0].agents[0]], with[i], WLH_CELL_BYTES);
+      if (what == 3) memset(&t.segment->members[0], with[i], sizeof t.segment->members[0]);
+      if (what == 4) memset(&t.segment->header, with[i], sizeof t.segment->header);
+      if (what == 5) memset(&t.segment->cells[0], with[i], WLH_CELL_BYTES);
+      CHECK(!has_own(&made));
+      table_end(&t);
+    }
+}
+
+TEST(own_unlisted, "a process finds out that others do not find what it has")
+{
+  for (uint32_t what = 0; what < 5; what++) {
+    start();
+    struct made first = shared_of(1, 5, 1), lock = shared_of(0, 5, 1), last = shared_of(2, 5, 1);
+    CHECK(first.status == WLH_CELLS_GRANTED && last.status == WLH_CELLS_GRANTED);
+    CHECK(has_own(&lock));
+    union wlh_cell *cells = t.segment->cells;
+    struct wlh_resource_cell *name = &cells[cells[lock.request].request.resource].resource;
+    if (what == 0) memset(&cells[HEADS], 0xff, HEADS * sizeof(uint32_t));
+    if (what == 1) memset(&cells[HEADS], 0, HEADS * sizeof(uint32_t));
+    if (what == 2) name->hash++;
+    if (what == 3) cells[first.request].request.links[WLH_BY_RESOURCE].next = last.request;
+    if (what == 4) cells[last.request].request.links[WLH_BY_RESOURCE].prev = 0;
+    CHECK(!has_own(&lock));
+    table_end(&t);
+  }
+  start();
+  struct made lock = want(&t, 0, "n");
+  struct wlh_request_cell *cell = &t.segment->cells[lock.request].request;
+  t.segment->cells[cell->resource].resource.held = (struct wlh_list){0};
+  CHECK(!has_own(&lock));
+  table_end(&t);
+}
+
+TEST(own_whole, "a process finds what it has, whatever others do with it")
+{
+  start();
+  struct made made = want(&t, 1, "n"), waiting = want(&t, 0, "n");
+  CHECK(has_own(&waiting));
+  CHECK(drop(&t, &made) == WLH_CELLS_OK); /* granted, untold */
+  CHECK(has_own(&waiting));
+  CHECK(steal(&t, 1, "n").status == WLH_CELLS_GRANTED);
+  CHECK(has_own(&waiting));
+  CHECK(wlh_cells_grow(inside(&t, 2), 256) == WLH_CELLS_OK);
+  CHECK(wlh_cells_begin(&t.parties[0].arena, 9) == WLH_CELLS_OK);
+  CHECK(has_own(&waiting));
+  kill_party(&t, 1);
+  CHECK(wlh_cells_bury(inside(&t, 2)));
+  CHECK(has_own(&waiting));
+  CHECK(drop(&t, &waiting) == WLH_CELLS_STOLEN);
+  CHECK(!has_own(&waiting));
+  stop();
+}
+
 /* ---- blocking ---- */
 
 TEST(itself, "a request waits for itself if one of its own thread is in its way")
@@ -838,6 +999,8 @@ int main(void)
   RUN(grows), RUN(full_of_dead), RUN(grew), RUN(formats), RUN(two_holders);
   RUN(zeros), RUN(odd_counts), RUN(counts_back), RUN(fewer_cells), RUN(shorter_file),
       RUN(long_texts), RUN(itself);
+  RUN(zeroed), RUN(zeroed_dead), RUN(zeroed_state), RUN(zeroed_unseen), RUN(zeroed_snapshot);
+  RUN(own_zeroed), RUN(own_unlisted), RUN(own_whole);
   RUN(snapshot), RUN(small_snapshot);
   return finish_tests();
 }

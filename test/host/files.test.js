@@ -211,6 +211,24 @@ describe('the directory of the locks of a machine', { skip }, () => {
     assert.equal(await locks.request('a', (lock) => lock.name), 'a');
   });
 
+  it('a file that is overwritten is lost to who has it, and nothing else', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const mine = await hold(locks, 'a');
+    // A lock that is held does not keep the process from ending.
+    const alive = setInterval(() => {}, 60_000);
+    t.after(() => clearInterval(alive));
+    const file = fs.openSync(fileIn(where.directory), 'r+');
+    // All but the first page, so that what says what the file is stays.
+    fs.writeSync(file, Buffer.alloc(fs.fstatSync(file).size - 4096), 0, undefined, 4096);
+    fs.closeSync(file);
+    await assert.rejects(mine.released, (error) => {
+      assert.ok(error instanceof LockLostError);
+      assert.match(error.cause.message, /is damaged/);
+      return true;
+    });
+    assert.equal(await locks.request('a', (lock) => lock.name), 'a');
+  });
+
   it('a foreign file that nobody uses is made anew', async (t) => {
     const { bucket, locks, where } = freshBucket(t);
     await bucket.ready;

@@ -34,19 +34,23 @@ static void begin_two(void)
   enter(&b);
 }
 
-/* Has an actor that was started open the bucket and hears that it fails, with a reason that has
- * `text` in it. */
-static void is_refused(struct played *actor, const char *status, const char *text)
+/* Has an actor ask for a lock and hears that it fails, with a reason that has `text` in it. */
+static void fails(struct played *actor, const char *status, const char *text)
 {
-  char line[64], why[2000];
-  tell(actor, "open %s b", directory);
-  hear(actor, "open WLH_OK");
+  char why[2000];
   ask_for(actor, "ask 1 n x w", "1 WLH_PENDING");
-  (void)snprintf(line, sizeof line, "event 1 failed %s", status);
-  hear(actor, "%s", line);
+  hear(actor, "event 1 failed %s", status);
   tell(actor, "why");
   hear_rest(actor, "why ", why, sizeof why);
   if (!CHECK(strstr(why, text) != NULL)) printf("# the reason was: %s\n", why);
+}
+
+/* The same of one that was started, and opens the bucket. */
+static void is_refused(struct played *actor, const char *status, const char *text)
+{
+  tell(actor, "open %s b", directory);
+  hear(actor, "open WLH_OK");
+  fails(actor, status, text);
 }
 
 static void cannot_enter(struct played *actor, const char *status, const char *text)
@@ -257,6 +261,172 @@ TEST(poisoned, "a damaged file is lost to all, and made anew when all have left 
   end_play();
 }
 
+/* ---- what is overwritten ---- */
+
+#define GATE (INT64_C(1) << 40)
+
+enum { PAGE = 4096, FIRST_CELL = WLH_BYTES_BEFORE_CELLS };
+
+/* Overwrites the file as a stray store does: nobody is told. `to`: 0 for the end. */
+static void fill(char byte, size_t from, size_t to)
+{
+  struct stat status;
+  int file = open(bucket_path("bucket"), O_RDWR | O_CLOEXEC);
+  CHECK(fstat(file, &status) == 0);
+  size_t size = (size_t)status.st_size;
+  char *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (!CHECK(bytes != MAP_FAILED)) exit(1);
+  memset(bytes + from, byte, (to ? to : size) - from);
+  (void)munmap(bytes, size);
+  (void)close(file);
+}
+
+/* One that holds a lock, and has nothing else to do. */
+static void hold_quietly(struct played *actor)
+{
+  enter(actor);
+  hear_minded(actor, "no");
+  is_granted(actor, "ask 1 n x w");
+  hear_minded(actor, "yes");
+}
+
+TEST(zeroed_behind, "zeros behind the header: who holds or waits is told, whoever does something")
+{
+  begin_two();
+  hold_and_wait();
+  fill(0, PAGE, 0);
+  lose_and_share();
+}
+
+TEST(zeroed_alone, "who alone holds a lock in a file that is overwritten is told")
+{
+  begin_play(program);
+  hold_quietly(&a);
+  fill(0, FIRST_CELL, 0);
+  hear(&a, "event 1 lost");
+  is_granted(&a, "ask 2 n x w");
+  end_play();
+}
+
+TEST(zeroed_own, "who holds a lock is told that what tells of it was overwritten, and nothing else")
+{
+  for (size_t cell = 1; cell <= 3; cell++) { /* its agent, its name and itself */
+    size_t at = FIRST_CELL + cell * WLH_CELL_BYTES;
+    begin_play(program);
+    hold_quietly(&a);
+    fill(0, at, at + WLH_CELL_BYTES);
+    hear(&a, "event 1 lost");
+    end_play();
+  }
+}
+
+TEST(zeroed_header, "who alone holds a lock in a file whose header becomes zeros is told")
+{
+  begin_play(program);
+  hold_quietly(&a);
+  fill(0, 0, PAGE);
+  hear(&a, "event 1 lost");
+  is_granted(&a, "ask 2 n x w");
+  end_play();
+}
+
+TEST(garbage, "garbage behind the header: who holds or waits is told")
+{
+  begin_two();
+  hold_and_wait();
+  fill('x', FIRST_CELL, 0);
+  lose_and_share();
+}
+
+TEST(zeroed_newcomer, "nobody gets a lock in a file of zeros while its holder has not been told")
+{
+  begin_play(program);
+  enter(&a);
+  is_granted(&a, "ask 1 n x w");
+  stop_it(&a);
+  fill(0, PAGE, 0);
+  cannot_enter(&c, "WLH_LOST", "damaged, and others still have it open");
+  go_on(&a);
+  hear(&a, "event 1 lost");
+  share_locks(&a, &c);
+  end_play();
+}
+
+TEST(zeroed_member, "nor does who has had it open before")
+{
+  begin_two();
+  is_granted(&b, "ask 2 n x w");
+  releases(&b, 2);
+  is_granted(&a, "ask 1 n x w");
+  stop_it(&a);
+  fill(0, PAGE, 0);
+  ask_for(&b, "ask 3 n x w", "3 WLH_PENDING");
+  hear(&b, "event 3 failed WLH_LOST");
+  go_on(&a);
+  hear(&a, "event 1 lost");
+  share_locks(&a, &b);
+  end_play();
+}
+
+/* Waits until a process, which lives, is no member any more. */
+static void wait_left(const struct played *actor)
+{
+  struct flock lock = {F_WRLCK, SEEK_SET, GATE + 1 + actor->member, 1, 0};
+  int file = open(bucket_path("bucket"), O_RDWR | O_CLOEXEC);
+  (void)alarm(20);
+  CHECK(fcntl(file, 38 /* F_OFD_SETLKW */, &lock) == 0);
+  (void)alarm(0);
+  (void)close(file);
+}
+
+TEST(zeroed_idle, "who has a damaged file open and does nothing keeps nobody from making it anew")
+{
+  begin_two();
+  hear_minded(&b, "no");
+  is_granted(&a, "ask 1 n x w");
+  fill(0, PAGE, 0);
+  hear(&a, "event 1 lost");
+  fails(&a, "WLH_LOST", "damaged, and others still have it open");
+  wait_left(&b);
+  is_granted(&a, "ask 3 n x w");
+  is_not_available(&b, "ask 4 n x i");
+  end_play();
+}
+
+TEST(zeroed_by_write, "who has nothing notices at once, too, if zeros are written")
+{
+  static const char zeros[PAGE];
+  begin_play(program);
+  enter(&a);
+  hear_minded(&a, "no");
+  write_at(FIRST_CELL, zeros, sizeof zeros);
+  wait_left(&a);
+  is_granted(&a, "ask 1 n x w");
+  end_play();
+}
+
+TEST(zeroed_left, "a file of zeros behind the header that nobody has open is made anew")
+{
+  begin_two();
+  kill_it(&a);
+  kill_it(&b);
+  fill(0, PAGE, 0);
+  enter(&a);
+  enter(&b);
+  share_locks(&a, &b);
+  end_play();
+}
+
+TEST(told_of_damage, "who holds a lock is told of damage that somebody else has found")
+{
+  size_t at = offsetof(struct wlh_header, poisoned);
+  begin_play(program);
+  hold_quietly(&a);
+  fill(1, at, at + sizeof(uint32_t));
+  hear(&a, "event 1 lost");
+  end_play();
+}
+
 TEST(foreign, "a file of something else is made anew")
 {
   char text[20000];
@@ -301,8 +471,6 @@ TEST(other_layout, "a file with another layout that is in use is refused, and wh
 }
 
 /* ---- a process that is stopped while it opens ---- */
-
-#define GATE (INT64_C(1) << 40)
 
 /* Holds a byte of the file as another process would. Returns what is to be closed. */
 static int hold_byte(int64_t at)
@@ -770,6 +938,17 @@ int main(int argc, char **argv)
   RUN(moved_above);
   RUN(moved_idle);
   RUN(poisoned);
+  RUN(zeroed_behind);
+  RUN(zeroed_alone);
+  RUN(zeroed_own);
+  RUN(zeroed_header);
+  RUN(garbage);
+  RUN(zeroed_newcomer);
+  RUN(zeroed_member);
+  RUN(zeroed_idle);
+  RUN(zeroed_by_write);
+  RUN(zeroed_left);
+  RUN(told_of_damage);
   RUN(foreign);
   RUN(other_boot);
   RUN(other_layout);

@@ -438,6 +438,22 @@ static uint64_t greatest_token(const struct scene *scene)
   return token;
 }
 
+/* As every process does once in a while: what it does not find, it takes for damage. */
+static const char *look_for_own(struct scene *scene)
+{
+  for (int i = 0; i < scene->count; i++) {
+    const struct made *made = &scene->made[i];
+    const struct party *party = &scene->table.parties[made->party];
+    if (scene->table.dead[made->party]) continue;
+    (void)inside(&scene->table, made->party);
+    if (!wlh_cells_has_member(&party->arena)) return "who lives does not find itself";
+    if (!wlh_cells_has_agent(&party->arena, party->agents[0])) return "an agent is not found";
+    if (!wlh_cells_has_request(&party->arena, made->request, made->cookie))
+      return "a request is not found";
+  }
+  return NULL;
+}
+
 static const char *survive(struct scene *scene, const struct operation *operation)
 {
   uint64_t token = greatest_token(scene);
@@ -445,7 +461,8 @@ static const char *survive(struct scene *scene, const struct operation *operatio
   if (wlh_cells_rebuild(inside(&scene->table, 3)) != WLH_CELLS_OK) return "damage was seen";
   if (wrong(&scene->table, 3)) return wrong(&scene->table, 3);
   if (has_forgotten_bell(scene)) return "mail without a bell";
-  const char *sentence = look_at_cells(scene, operation);
+  const char *sentence = look_for_own(scene);
+  if (!sentence) sentence = look_at_cells(scene, operation);
   return sentence ? sentence : drain(scene, token);
 }
 

@@ -50,8 +50,8 @@ module.exports = [
   },
   {
     file: 'src/host/requests.c',
-    before: 'cell->member == arena->member && cell->cookie == cookie;',
-    after: 'cell->member == arena->member && cookie != 0;',
+    before: 'cell->member == arena->member &&\n         cell->cookie == cookie;',
+    after: 'cell->member == arena->member &&\n         cookie != 0;',
     why: 'a late release ends the request that has got the same cell',
     tests: [cells],
   },
@@ -87,8 +87,8 @@ module.exports = [
   // Repairs.
   {
     file: 'src/host/rebuild.c',
-    before: 'bool is_in = member->state == 1 && wlh_lives(arena, i);',
-    after: 'bool is_in = member->state == 1;',
+    before: 'if (is_in && !wlh_lives(arena, i)) wlh_commit',
+    after: 'if (false) wlh_commit',
     why: 'what the dead hold is held for ever',
     tests: [cells],
   },
@@ -123,8 +123,8 @@ module.exports = [
   },
   {
     file: 'src/host/arena.c',
-    before: 'bool expelled = arena->id != 0 && (member->state != 1 || member->id != arena->id);',
-    after: 'bool expelled = arena->id != 0 && member->state != 1;',
+    before: 'return member->state == WLH_MEMBER_IN && member->id == arena->id;',
+    after: 'return member->state == WLH_MEMBER_IN;',
     why: 'who was taken for dead uses the cells of whoever has its number now',
     tests: [cells],
   },

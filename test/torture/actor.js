@@ -46,6 +46,8 @@ const { User, namesOf } = require('./user.js');
 const { setImmediate, setTimeout, setInterval, clearInterval } = globalThis;
 
 const BEAT_MS = 20;
+/** How often it is looked whether all is gone in the end, every 10 ms. */
+const LAST_LOOKS = 600;
 /** What ends a thread that is to end by an error. */
 const LAST_WORDS = 'the end of an actor';
 
@@ -146,12 +148,15 @@ class Thread {
   /** Closes all there is, and looks whether anything is left. */
   async finish() {
     clearInterval(this.#beat);
+    const record = (what) => this.recorder.record('finishes', { what });
     await this.user.close();
+    record('what it opened later');
     await Promise.all(this.places.map((place) => place.close?.()));
+    record('its buckets');
     await this.endScope();
-    // What is closed is gone in the next turns; idle connections a while later.
-    const { keepsConnectionsMs = 0 } = scopes[this.#plan.scope];
-    for (let i = 0; i < 20 + keepsConnectionsMs / 10 && !this.#isClean; i++) {
+    record('the clients of its buckets');
+    // What is closed is gone in the next turns; of `fetch`, idle connections some seconds later.
+    for (let i = 0; i < LAST_LOOKS && !this.#isClean; i++) {
       gc();
       await new Promise((resolve) => setTimeout(resolve, 10));
     }

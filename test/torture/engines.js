@@ -104,8 +104,6 @@ const engines = {
   },
 
   etcd: {
-    // Those of Node.js's `fetch` are kept for four seconds.
-    keepsConnectionsMs: 6000,
     start: () => servers.startEtcd(),
     configOf: (port) => ({ endpoints: [`http://127.0.0.1:${port}`] }),
     async left(server) {
@@ -128,7 +126,6 @@ function scopeOf(name, { lacks, load, placeOf }) {
   const engine = engines[name];
   return {
     skip: servers.lacks[name],
-    keepsConnectionsMs: engine.keepsConnectionsMs,
     gate: false,
     // Leases, quarantines and new connections come one after the other.
     patience: 20 * (TTL / 100),
@@ -137,7 +134,8 @@ function scopeOf(name, { lacks, load, placeOf }) {
     buckets: 1,
     lacks,
     // With nothing that goes wrong it is as everywhere else.
-    promises: { losses: true, forgets: engine.forgets },
+    // An answer and a hint come by different ways.
+    promises: { losses: true, forgets: engine.forgets, callbacks: false },
     faults: ['kill', 'stop', 'cut', 'cutAfter', 'stall', 'delay', 'refuse', 'crash', 'stopServer'],
     ownFaults,
 

@@ -86,12 +86,20 @@ const harms = {
     const file = random.pick(filesIn(directory));
     fs.truncateSync(file, random.pick([0, 64, 4096, fs.statSync(file).size - 4096]));
   },
-  /** Zeros all over the header, or the whole: as it is after a truncation that was made good. */
+  /**
+   * Zeros all over the header, or all behind its page, or the whole: as it is after a truncation that was
+   * made good.
+   */
   zero(directory, random) {
     const file = random.pick(filesIn(directory));
     const { size } = fs.statSync(file);
+    const [from, to] = random.pick([
+      [0, 4096],
+      [4096, size],
+      [0, size],
+    ]);
     const open = fs.openSync(file, 'r+');
-    fs.writeSync(open, Buffer.alloc(random.pick([4096, size])), 0, undefined, 0);
+    fs.writeSync(open, Buffer.alloc(Math.max(0, to - from)), 0, undefined, from);
     fs.closeSync(open);
   },
   /** All buckets with their directory, and what is above them. */

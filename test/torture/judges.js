@@ -10,6 +10,9 @@ const INFINITY = Number.POSITIVE_INFINITY;
 
 const { away, calls } = require('./table.js');
 
+/** After so many milliseconds a session has compared what it has with its server, or is lost. */
+const RENEWED_MS = 12_000;
+
 /** How many milliseconds of an actor's own loop a time limit may be late. */
 const LATE_MS = 700;
 
@@ -300,6 +303,8 @@ function told(history) {
         // Nobody else has had it meanwhile, so it is this one that was robbed.
         if (hold.ended <= theft.at || hold.ended === INFINITY || hold.at > theft.at) continue;
         if (history.isHarmed(hold.at, hold.ended)) continue;
+        // In a cluster what ends just then may have ended first, as far as it knows.
+        if (history.promises.losses && hold.ended < theft.at + RENEWED_MS) continue;
         // A handle has no promise, and a candidate stands again.
         const { call } = request;
         if (call === 'elect' || calls[call].ends !== 'callback') continue;

@@ -67,6 +67,7 @@ async function torture(plan, tell = () => {}) {
         number,
         faults,
         folder: round.folder,
+        lasted: round.plan.seconds,
         took: (performance.now() - begin) / 1000,
       };
     }
@@ -76,7 +77,7 @@ async function torture(plan, tell = () => {}) {
 }
 
 /** What is printed of a failed round. */
-function describe({ faults, folder, number }, plan) {
+function describe({ faults, folder, lasted, number }, plan) {
   const lines = [];
   const seen = new Map();
   for (const { judge } of faults) seen.set(judge, (seen.get(judge) ?? 0) + 1);
@@ -99,7 +100,8 @@ function describe({ faults, folder, number }, plan) {
       if (value === true) return `--${name}`;
       return `--${name} ${String(value) === '' ? "''" : value}`;
     });
-  lines.push(`\nto repeat: npm run torture -- ${given.join(' ')} --round ${number} --rounds 1`);
+  const one = `--round ${number} --rounds 1 --seconds ${lasted}`;
+  lines.push(`\nto repeat: npm run torture -- ${given.join(' ')} ${one}`);
   lines.push(`to judge again: node test/torture/judge.js ${path.join(folder, 'history')}`);
   return lines.join('\n');
 }
@@ -155,7 +157,7 @@ async function main() {
       printed = sums.seconds;
       console.log(`  ${JSON.stringify(sums)}`);
     });
-    const { faults, folder, number, ...sums } = report;
+    const { faults, folder, lasted, number, ...sums } = report;
     console.log(`  ${JSON.stringify(sums)}`);
     if (faults.length > 0) {
       console.log(describe(report, plan));

@@ -1,0 +1,36 @@
+'use strict';
+
+const { uncurry } = require('../platform/intrinsics.js');
+
+/** @typedef {import('./contract.js').Requester} Requester */
+
+/** Methods that nobody can replace. */
+const getFrom = uncurry(Map.prototype.get);
+const setIn = uncurry(Map.prototype.set);
+const deleteFrom = uncurry(Map.prototype.delete);
+
+/** Locks that are being released, and what resolves the promises of that. */
+class Releases {
+  /** @type {Map<Requester, () => void>} */
+  #resolves = new Map();
+
+  /**
+   * @param {Requester} lock
+   * @param {() => void} resolve
+   */
+  add(lock, resolve) {
+    setIn(this.#resolves, lock, resolve);
+  }
+
+  /** @param {Requester} lock @returns {(() => void) | undefined} */
+  of(lock) {
+    return getFrom(this.#resolves, lock);
+  }
+
+  /** @param {Requester} lock it is released, or lost */
+  forget(lock) {
+    deleteFrom(this.#resolves, lock);
+  }
+}
+
+module.exports = { Releases };

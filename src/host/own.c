@@ -1,0 +1,61 @@
+/* See own.h. */
+#include "own.h"
+
+#include "arena.h"
+#include "members.h"
+#include "turn.h"
+
+enum { AGENTS_AT_ONCE = 64, REQUESTS_AT_ONCE = 4096 };
+
+/* Whether the agents are there. They are looked at without qmu, which is held for a few stores. */
+static bool finds_agents(struct wlh_bucket *bucket)
+{
+  uint32_t cells[AGENTS_AT_ONCE];
+  uint32_t count = 0;
+  wlk_mutex_lock(&bucket->qmu);
+  WLK_LIST_FOR_EACH (link, &bucket->agents) {
+    const struct wlh_agent *agent = WLK_ITEM(link, struct wlh_agent, by_bucket);
+    if (count == AGENTS_AT_ONCE) break;
+    if (agent->cell) cells[count++] = agent->cell;
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+  for (uint32_t i = 0; i < count; i++) {
+    if (!wlh_cells_has_agent(&bucket->arena, cells[i])) return false;
+  }
+  return true;
+}
+
+/* Whether the requests are there whose cells are the next ones from `cell`; moves it on. */
+static bool finds_requests(const struct wlh_bucket *bucket, uint32_t *cell)
+{
+  uint32_t ncells = bucket->arena.ncells;
+  uint32_t looked = 0;
+  for (uint32_t i = 0; i < ncells && looked < REQUESTS_AT_ONCE; i++) {
+    *cell = (*cell + 1) & (ncells - 1);
+    const struct wlh_request *request = bucket->by_cell[*cell];
+    if (!request) continue;
+    if (!wlh_cells_has_request(&bucket->arena, *cell, request->cookie)) return false;
+    looked++;
+  }
+  return true;
+}
+
+static bool finds_all(struct wlh_bucket *bucket, uint32_t *cell)
+{
+  return wlh_cells_has_member(&bucket->arena) && finds_agents(bucket) &&
+         finds_requests(bucket, cell);
+}
+
+void wlh_own_look(struct wlh_bucket *bucket)
+{
+  uint32_t cell = bucket->own_cell;
+  if (finds_all(bucket, &cell)) {
+    bucket->own_cell = cell;
+    return;
+  }
+  /* We may have been taken for dead, and have seen some of that only. */
+  if (wlh_turn_wait(bucket) != WLH_IN) return;
+  cell = bucket->own_cell;
+  if (!finds_all(bucket, &cell)) wlh_cells_poison(&bucket->arena);
+  wlh_turn_leave(bucket);
+}
