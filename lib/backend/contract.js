@@ -11,9 +11,9 @@
  * happened (`granted`, `unavailable`, `stolen`, `otherLimit` …), change state only: they run no
  * users' code. What `announceAnswer` and `announceLoss` of the Requester do then may run users'
  * code, and that may make further calls of the backend, about the same request, too. A backend
- * calls them from `announce`, or from its own events, when its state is settled. If an answer is
- * given during `request`, `requestAll` or `wait`, the caller announces it, unless `announcesLater`
- * takes it over.
+ * calls them from `announce`, or from its own events, when its state is settled, losses first: who
+ * was robbed hears of it before the thief of the same thread runs. If an answer is given during
+ * `request`, `requestAll` or `wait`, the caller announces it, unless `announcesLater` takes it over.
  *
  * What applies events calls nothing. A backend applies a batch of events by calling these members,
  * one event after the other. So a member changes fields and returns: it calls no backend, not the

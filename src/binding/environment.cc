@@ -35,11 +35,32 @@ static void wake_from_any_thread(void *data)
   environment_wake(static_cast<Environment *>(data));
 }
 
+/* The event loop is kept alive while requests are pending, and not by held locks; and until what was
+ * put off for want of stack is done. */
+static void keep_alive(Environment *environment, bool more)
+{
+  napi_env env = environment->env;
+  if (more && environment->pending++ == 0)
+    (void)succeeded(
+        env, napi_ref_threadsafe_function(env, environment->wake), "napi_ref_threadsafe_function");
+  else if (!more && --environment->pending == 0)
+    (void)succeeded(
+        env, napi_unref_threadsafe_function(env, environment->wake),
+        "napi_unref_threadsafe_function");
+}
+
+static void set_waking(Environment *environment, bool waking)
+{
+  if (environment->waking == waking) return;
+  environment->waking = waking;
+  keep_alive(environment, waking);
+}
+
 /* On the environment's own thread: as if the core had woken it, once until it is. */
 static void wake_itself(Environment *environment)
 {
   if (environment->waking) return;
-  environment->waking = true;
+  set_waking(environment, true);
   environment_wake(environment);
 }
 
@@ -48,7 +69,7 @@ static void wake_itself(Environment *environment)
 static void wake_up(napi_env env, napi_value drain, void *context, void *)
 {
   if (!env || !drain) return;
-  static_cast<Environment *>(context)->waking = false;
+  set_waking(static_cast<Environment *>(context), false);
   napi_value undefined;
   if (!succeeded(env, napi_get_undefined(env, &undefined), "napi_get_undefined")) return;
   /* The drain function does not throw. If the worker is being terminated, it does not run either.
@@ -57,19 +78,11 @@ static void wake_up(napi_env env, napi_value drain, void *context, void *)
       env, napi_call_function(env, undefined, drain, 0, nullptr, nullptr), "the wake-up");
 }
 
-/* The event loop is kept alive while requests are pending, and not by held locks. */
 static inline void set_pending(Environment *environment, Slot *slot, bool pending)
 {
   if (slot->pending == pending) return;
   slot->pending = pending;
-  napi_env env = environment->env;
-  if (pending && environment->pending++ == 0)
-    (void)succeeded(
-        env, napi_ref_threadsafe_function(env, environment->wake), "napi_ref_threadsafe_function");
-  else if (!pending && --environment->pending == 0)
-    (void)succeeded(
-        env, napi_unref_threadsafe_function(env, environment->wake),
-        "napi_unref_threadsafe_function");
+  keep_alive(environment, pending);
 }
 
 /* ---- life ---- */

@@ -81,7 +81,7 @@ struct Environment {
   Slot *slots;                      /* by tag */
   uint32_t capacity;                /* of `slots` */
   uint32_t live;                    /* slots with a request */
-  uint32_t pending;                 /* slots that are pending: while not 0, the event loop lives */
+  uint32_t pending;                 /* slots pending, and `waking`: while not 0, the loop lives */
   napi_ref buffer;                  /* keeps the memory of `exchange` */
   Exchange *exchange;               /* null before environment_start */
   size_t room;                      /* how many events fit into `exchange` */

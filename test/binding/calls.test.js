@@ -299,6 +299,19 @@ describe('the locks that requestExtra is made inside of', () => {
 });
 
 describe('the async resource of the wake-up', () => {
+  it('has a reference from an undo() to the wake-up that it leads to', async (t) => {
+    t.after(() => {
+      drain = () => {};
+    });
+    const woken = new Promise((resolve) => {
+      drain = resolve;
+    });
+    addon.undo(2 ** 32 - 1);
+    assert.equal(resource.hasRef(), true);
+    await woken;
+    assert.equal(resource.hasRef(), false);
+  });
+
   it('has none once what was pending was aborted', () => {
     ask(1, 'a');
     ask(2, 'a');

@@ -94,6 +94,8 @@ class LateBackend {
       if (proxy.isOver) return;
       proxy.isAsked = true;
       this.#native.request(proxy);
+      // Who was robbed hears of it before the thief.
+      if (proxy.disposition === 'steal') this.#native.announce();
       if (proxy.isAnswered) proxy.announceAnswer();
       this.#native.announce();
     });

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 /* A one-time signal between threads. */
@@ -99,6 +100,39 @@ TEST(others_go_on, "while a wake function runs, other threads use the core")
   end(&w);
 }
 
+TEST(
+    woken_twice,
+    "an agent that is told of more while it is woken keeps no other one from being woken")
+{
+  struct world w;
+  struct wlk_agent *agents[2];
+  begin(&w);
+  pthread_t thread = begin_waking(&w, agents);
+  /* As its own thread does, in the other wake-up that comes before this one has returned. */
+  struct wlk_event items[4];
+  struct wlk_events events = {.items = items, .capacity = 4};
+  wlk_agent_take_events(agents[0], true, &events);
+  CHECK(events.count == 1);
+  struct outcome lock = ask(&w, 1, "b", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  uint16_t name = 'b';
+  struct wlk_request *request;
+  CHECK(
+      wlk_request_a_lock(
+          agents[0], w.manager, &name, 1, WLK_SHARED, WLK_WAIT, 2, NULL, &request, NULL, &events) ==
+      WLK_PENDING);
+  pthread_t again;
+  waking.open = false;
+  CHECK(pthread_create(&again, NULL, release, lock.request) == 0);
+  await(&waking);
+  open_latch(&may_return);
+  CHECK(pthread_join(again, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  /* Else its termination would wait for that for ever. */
+  if (!CHECK(atomic_load(&other_wakes) == 1)) exit(1);
+  for (int i = 0; i < 2; i++) wlk_agent_terminate(agents[i]);
+  end(&w);
+}
+
 static void *terminate(void *agent)
 {
   wlk_agent_terminate(agent);
@@ -146,6 +180,7 @@ int main(void)
 {
   (void)alarm(600); /* what waits for ever ends here */
   RUN(others_go_on);
+  RUN(woken_twice);
   RUN(terminate_before_wake);
   RUN(terminate_during_wake);
   return finish_tests();

@@ -4,6 +4,8 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
+const { THIEF, addon } = require('../../lib/backend/addon.js');
+const { exchange } = require('../../lib/backend/agent.js');
 const { LockLostError, LockStolenError, openBucket } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket, freshDirectory } = require('../helpers/process.js');
@@ -219,6 +221,65 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
       await mine.release();
       assert.deepEqual(await locks.query(), { held: [], pending: [] });
     }
+  });
+
+  it('close() ends a lock also where it cannot be released just then', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const second = openBucket(where.bucket, { directory: where.directory });
+    const held = await hold(second.locks, 'a');
+    const lost = assert.rejects(held.released, LockLostError);
+    // As if others were inside the tables.
+    t.mock.method(addon, 'hostRelease', () => addon.WLH_PENDING);
+    await second.close();
+    await lost;
+    assert.deepEqual(await locks.query(), { held: [], pending: [] });
+  });
+
+  it('close() ends the wait for a release that is not done', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const second = openBucket(where.bucket, { directory: where.directory });
+    const handle = await second.locks.acquire('a');
+    t.mock.method(addon, 'hostRelease', () => addon.WLH_PENDING);
+    const released = handle.release();
+    await second.close();
+    await released;
+    assert.deepEqual(await locks.query(), { held: [], pending: [] });
+  });
+
+  it('close() drops the answer to a query that was told and not taken', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const second = openBucket(where.bucket, { directory: where.directory });
+    await second.ready;
+    const asked = assert.rejects(second.locks.query(), { name: 'InvalidStateError' });
+    // It waits for the answer to the query.
+    const handle = locks.acquireSync('a', { timeout: 60_000 });
+    await Promise.all([second.close(), asked]);
+    // It gets the number of the other one.
+    const { held } = await locks.query();
+    assert.deepEqual(
+      held.map(({ name }) => name),
+      ['a'],
+    );
+    await handle.release();
+  });
+
+  it('close() tells of a theft that comes before it', async (t) => {
+    const { bucket, locks } = freshBucket(t);
+    const handle = await locks.acquire('a');
+    const asked = locks.request('a', () => assert.fail('called'));
+    t.mock.method(addon, 'hostAbort', () => {
+      addon.hostEnd();
+      exchange[THIEF] = 0xab;
+      exchange[THIEF + 1] = 7;
+      return addon.WLH_STOLEN;
+    });
+    const rejected = assert.rejects(asked, (error) => {
+      assert.ok(error instanceof LockStolenError);
+      assert.equal(error.clientId, '000000ab-7');
+      return true;
+    });
+    await Promise.all([bucket.close(), rejected]);
+    assert.equal(handle.released, true);
   });
 
   it('acquireSync waits for its turn', async (t) => {

@@ -8,6 +8,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
+const { addon } = require('../../lib/backend/addon.js');
 const { HostBackend } = require('../../lib/backend/host.js');
 const { agent } = require('../../lib/backend/agent.js');
 const { Releases } = require('../../lib/backend/releases.js');
@@ -177,8 +178,21 @@ describe('the end of the stack, in a call of users of the host scope', { skip },
       }
     }
     assert.deepEqual(wrong, []);
-    for (const call of ['release', 'takeNews', 'handBack', 'announce', 'queueAnswer', 'add']) {
+    for (const call of ['release', 'takeNews', 'handBack', 'announce', 'queueAnswer']) {
       assert.ok(failed.has(call), `${call} was not called`);
     }
+  });
+
+  it('leaves no lock held whose release is put off, and cannot be noted', async (t) => {
+    const { locks } = freshBucket(t);
+    const handle = await locks.acquire('a');
+    const fault = new Fault(Releases.prototype, 'add', 1);
+    t.after(() => fault.end());
+    // As if others were inside the tables.
+    t.mock.method(addon, 'hostRelease', () => addon.WLH_PENDING);
+    await fault.call(() => handle.release());
+    assert.ok(fault.hasFailed);
+    assert.equal(handle.released, true);
+    assert.deepEqual(await locks.query(), { held: [], pending: [] });
   });
 });

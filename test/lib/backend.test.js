@@ -406,6 +406,25 @@ describe('a release() near the end of the stack', () => {
   });
 });
 
+describe('a request() near the end of the stack', () => {
+  it('that was aborted meanwhile rejects with the reason', async (t) => {
+    const { backend, locks } = setUp();
+    const controller = new AbortController();
+    const { signal } = controller;
+    // Users' code, which has stack left, runs before ours, which has none.
+    const abort = () => {
+      controller.abort('no');
+      backend.announce = () => {
+        throw new RangeError('Maximum call stack size exceeded');
+      };
+    };
+    subscribe('locks.request.start', abort);
+    t.after(() => unsubscribe('locks.request.start', abort));
+    const asked = locks.request('a', { signal }, () => assert.fail('called'));
+    await assert.rejects(asked, (reason) => reason === 'no');
+  });
+});
+
 describe('the loss of one of several near the end of the stack', () => {
   /** One of several is held and another one waited for; then the first one is lost. */
   async function setUpLost() {
@@ -634,6 +653,44 @@ describe('several locks, of a backend that requests them in one step', () => {
     controller.abort(new Error('enough'));
     await assert.rejects(done, { message: 'enough' });
     assert.deepEqual(backend.withdrawn, backend.requests);
+  });
+
+  /** Asks for two locks inside of one that has the first name. */
+  async function askInside(mode, options) {
+    const { backend, locks, steps } = setUpSeveral();
+    const asked = deferred();
+    const outer = locks.request('a', { mode, reentrant: true }, () => {
+      const all = { reentrant: true, ...options };
+      const inner = locks.requestAll(['a', 'b'], all, (given) => given?.length ?? null);
+      asked.resolve();
+      return inner;
+    });
+    const [a] = backend.requests;
+    answer(a, 'granted');
+    await asked.promise;
+    return { backend, outer, steps };
+  }
+
+  it('does not ask for what is served by a lock that they are inside of', async () => {
+    const { backend, outer, steps } = await askInside('exclusive', {});
+    assert.deepEqual(steps, [['b']]);
+    answer(backend.requests[1], 'granted');
+    assert.equal(await outer, 2);
+    assert.deepEqual(
+      backend.released.map(({ name }) => name),
+      ['b', 'a'],
+    );
+  });
+
+  it('asks for none if a lock that they are inside of does not serve one', async () => {
+    const available = await askInside('shared', { ifAvailable: true });
+    assert.equal(await available.outer, null);
+    const waiting = await askInside('shared', {});
+    await assert.rejects(waiting.outer, { name: 'DeadlockError' });
+    for (const { backend, steps } of [available, waiting]) {
+      assert.deepEqual(steps, []);
+      assert.equal(backend.released.length, 1);
+    }
   });
 
   it('ifAvailable is null if one is not', async () => {

@@ -218,8 +218,8 @@ module.exports = [
     before:
       '    agents = agent->next_wake; /* before it wakes, and another turn may do so again */\n    wlk_agent_wake(agent);',
     after: '    wlk_agent_wake(agent);\n    agents = agent->next_wake;',
-    why: 'an agent that was woken, and freed, says who is to be woken next',
-    tests: [agent, wake, stress],
+    why: 'an agent that was woken, and freed or told of more, says who is to be woken next',
+    tests: [wake],
   },
   {
     file: 'src/core/turn.c',
@@ -363,7 +363,7 @@ module.exports = [
   },
   {
     file: 'src/binding/environment.cc',
-    before: '  static_cast<Environment *>(context)->waking = false;\n',
+    before: '  set_waking(static_cast<Environment *>(context), false);\n',
     after: '',
     why: 'the environment wakes itself once in its life',
     tests: [calls],

@@ -89,6 +89,27 @@ module.exports = [
     why: 'each of several names has the whole timeout: the wait is as many times as long',
     tests: [several],
   },
+  {
+    file: 'lib/extensions/several.js',
+    before: '      this.group.lost(this.lossReason());\n      super.publishLoss(false);',
+    after: '      super.publishLoss(false);\n      this.group.lost(this.lossReason());',
+    why: 'near the end of the stack the others of several wait on, though one of them is lost',
+    tests: [backend],
+  },
+  {
+    file: 'lib/extensions/several.js',
+    before: 'if (request.backend === backend) {',
+    after: 'if (request) {',
+    why: 'several names of which one is held already wait for that one for ever',
+    tests: [backend],
+  },
+  {
+    file: 'lib/extensions/several.js',
+    before: 'if (!isRefused) this.#ask(backend, others, answers);',
+    after: 'this.#ask(backend, others, answers);',
+    why: 'who could never have all of several names waits for the rest of them, and keeps others waiting',
+    tests: [backend],
+  },
   // Elections.
   {
     file: 'lib/extensions/election.js',

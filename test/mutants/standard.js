@@ -4,6 +4,7 @@
 
 const request = ['test/spec/3.2.1-request.test.js'];
 const backend = 'test/lib/backend.test.js';
+const native = 'test/lib/native.test.js';
 
 /** @type {import('../../scripts/mutants/data.js').Mutant[]} */
 module.exports = [
@@ -85,7 +86,7 @@ module.exports = [
     before: 'if (this.options.steal) this.backend.announce();',
     after: '',
     why: 'a thief runs before the robbed of its thread hears that it lost the lock',
-    tests: ['test/spec/4.1-request-a-lock.test.js', 'test/hostile/thefts.test.js', backend],
+    tests: ['test/spec/4.1-request-a-lock.test.js', 'test/hostile/thefts.test.js'],
   },
   {
     file: 'lib/standard/lock-request.js',
@@ -113,6 +114,13 @@ module.exports = [
     tests: [backend],
   },
   {
+    file: 'lib/standard/lock-request.js',
+    before: '} else if (this.state === LOST) {\n      this.backend.withdraw(this);',
+    after: '} else if (this.state === LOST) {',
+    why: 'a lock that was held too long, and could not be released for want of stack, is held for ever',
+    tests: [backend],
+  },
+  {
     file: 'lib/backend/agent.js',
     before: 'if (!hasStack) throw error;',
     after: '',
@@ -124,14 +132,14 @@ module.exports = [
     before: 'if (--this.#live > 0 || this.#requests.length < LEAST_TO_DROP) return;',
     after: 'if (this.#requests.length < LEAST_TO_DROP) return;',
     why: 'requests that go on lose their tag when another one of many ends',
-    tests: [backend, 'test/package/memory.test.js', 'test/threads/exclusion.test.js'],
+    tests: [native, backend],
   },
   {
     file: 'lib/backend/agent.js',
     before: 'if (count < EVENT_CAPACITY) return;',
     after: 'if (count > 0) return;',
-    why: 'of many grants at a time those that do not fit are told when something else happens',
-    tests: [backend, 'test/threads/exclusion.test.js', 'test/hostile/tasks.test.js'],
+    why: 'of many thefts at a time some locks still say that they are held, beside the thief',
+    tests: [native, backend],
   },
   {
     file: 'lib/backend/native.js',
@@ -145,7 +153,7 @@ module.exports = [
     before: 'addon.releaseAndMark(Math.ceil(keep))',
     after: 'addon.releaseAndMark(Math.floor(keep))',
     why: 'once with a keep of less than a millisecond marks nothing',
-    tests: ['test/extensions/once.test.js'],
+    tests: [native, 'test/extensions/once.test.js'],
   },
   {
     file: 'lib/backend/snapshots.js',
@@ -172,8 +180,52 @@ module.exports = [
     file: 'lib/backend/host.js',
     before: 'if (status === WLH_PENDING) addon.hostEnd();',
     after: '',
-    why: 'a bucket that is closed while the tables are busy tells the end of its locks to nobody',
+    why: 'the end of a lock of a bucket that was closed ends the request that has its number now',
     tests: ['test/host/later.test.js', 'test/host/scoped.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before:
+      "    });\n    // Not in there: what it throws would be the promise's, and nobody would undo the release.\n    this.#releases.add(lock, resolve);",
+    after: '      this.#releases.add(lock, resolve);\n    });',
+    why: 'a release that found no stack rejects, and the lock is held for ever',
+    tests: ['test/host/stack.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before: 'if (request instanceof Errand || this.#releases.of(request)) {',
+    after: 'if (request instanceof Errand) {',
+    why: 'who closes a bucket waits for ever for a release that was put off',
+    tests: ['test/host/later.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before: 'if (request instanceof Errand) request.told(WLH_OK);\n      else this',
+    after: 'if (!(request instanceof Errand)) this',
+    why: 'a query never settles when its bucket is closed before the answer',
+    tests: ['test/host/later.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before: 'if (request instanceof Errand) addon.hostTakeSnapshot(this.#open());',
+    after: '',
+    why: 'a query is answered with what was asked before, by a bucket that was closed since',
+    tests: ['test/host/later.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before: '      addon.drain(false);\n      agent.collect();\n      return;',
+    after: '      return;',
+    why: 'a grant that comes just before its bucket is closed is told without its token',
+    tests: ['test/host/later.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before:
+      'agent.stolen(request, thief);\n      return;\n    }\n    agent.remove(request);\n    if (status === WLH_OK)',
+    after: '}\n    agent.remove(request);\n    if (status === WLH_OK)',
+    why: 'who is robbed just before its bucket is closed does not hear by whom',
+    tests: ['test/host/later.test.js'],
   },
   {
     file: 'lib/backend/agent.js',
@@ -188,5 +240,70 @@ module.exports = [
     after: '',
     why: 'a binary of another version is loaded, and its requests are never granted',
     tests: ['test/package/loading.test.js'],
+  },
+  {
+    file: 'lib/backend/agent.js',
+    before:
+      '// Who heard of the grant may have stolen.\n        this.#losses.announceAll(announceLoss, hasStack);',
+    after: '',
+    why: 'who hears of a grant, and closes a bucket then, leaves its losses untold',
+    tests: ['test/hostile/events.test.js', 'test/hostile/thefts.test.js'],
+  },
+  {
+    file: 'lib/backend/agent.js',
+    before: 'addon.undo(NO_TAG);\n      throw error;',
+    after: 'throw error;',
+    why: 'what a call left, and could not be applied for want of stack, is applied when something else happens',
+    tests: ['test/hostile/stack.test.js'],
+  },
+  {
+    file: 'lib/standard/lock-request.js',
+    before: 'if (this.refusal) return released;',
+    after: '',
+    why: 'a request that was aborted while it was made throws for want of stack, though it has a promise',
+    tests: ['test/hostile/stack.test.js', 'test/hostile/giving-up.test.js'],
+  },
+  {
+    file: 'lib/standard/lock-request.js',
+    before: 'if (this.loss) this.loss.isAnnounced = true;',
+    after: '',
+    why: 'a loss is told twice',
+    tests: [backend],
+  },
+  {
+    file: 'lib/standard/lock-request.js',
+    before: 'if (request.state === LOST) {\n    request.backend.announce();\n    return;\n  }',
+    after: '',
+    why: 'a callback whose lock turns out to be stolen resolves',
+    tests: ['test/hostile/thefts.test.js', backend],
+  },
+  {
+    file: 'lib/standard/lock-request.js',
+    before: 'if (this.state === LOST) abort(loss.controller, this.lossReason());',
+    after: '',
+    why: 'the signal of a lock that is lost already never says so',
+    tests: ['test/spec/4.1-request-a-lock.test.js', 'test/extensions/robbed.test.js', backend],
+  },
+  {
+    file: 'lib/backend/native.js',
+    before:
+      '    if (status === WLK_STOLEN) agent.stolen(lock, thief);\n    else agent.remove(lock);',
+    after: '    agent.remove(lock);',
+    why: 'a callback whose lock turns out to be stolen resolves',
+    tests: ['test/hostile/thefts.test.js'],
+  },
+  {
+    file: 'lib/backend/native.js',
+    before: 'if (!pending) return;\n  agent.remove(request);',
+    after: 'agent.remove(request);',
+    why: 'who holds a lock of a bucket that is closed is told that he waited for it',
+    tests: ['test/threads/buckets.test.js'],
+  },
+  {
+    file: 'src/binding/environment.cc',
+    before: 'environment->waking = waking;\n  keep_alive(environment, waking);',
+    after: 'environment->waking = waking;',
+    why: 'a process ends before it has told what could not be told for want of stack',
+    tests: [native],
   },
 ];

@@ -127,6 +127,16 @@ describe('4.1 Request a lock: steal', () => {
     await assert.rejects(robbed.released, { name: 'AbortError' });
   });
 
+  it('the robbed hears of it before the thief’s callback is called', async () => {
+    const name = freshName();
+    const heard = [];
+    const robbed = await hold(locks, name);
+    const told = robbed.released.catch(() => heard.push('robbed'));
+    await locks.request(name, { steal: true }, () => heard.push('thief'));
+    await told;
+    assert.deepEqual(heard, ['robbed', 'thief']);
+  });
+
   it('of a free name is an ordinary grant', async () => {
     const name = freshName();
     assert.equal(await locks.request(name, { steal: true }, (lock) => lock.mode), 'exclusive');
