@@ -45,6 +45,12 @@ const NOT_THERE = ['3F000', '42P01', '42883'];
  * @returns {Buffer} the same, little endian; lone surrogates, too
  */
 const bytes = (text) => Buffer.from(text, 'utf16le');
+/**
+ * Without a backslash, whose meaning a role can set.
+ * @param {Buffer} value
+ * @returns {string} an expression of SQL
+ */
+const literal = (value) => `decode('${value.toString('hex')}', 'hex')`;
 /** @param {string} hex of bytea: `\\x` and hexadecimal digits */
 const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');
 /**
@@ -179,7 +185,7 @@ class PostgresAdapter {
    */
   async #whoGuards(error, ops) {
     const names = ops.flatMap(({ name }) => (name === undefined ? [] : [name]));
-    const keys = names.map((name) => `'\\x${this.#keyOf(name).toString('hex')}'`);
+    const keys = names.map((name) => literal(this.#keyOf(name)));
     try {
       const { rows } = await this.#anyhow(
         `SELECT name, pid, application_name AS application,
@@ -248,7 +254,7 @@ class PostgresAdapter {
 
   /** @param {string} [name] */
   async query(name) {
-    const key = name === undefined ? '' : `AND key = '\\x${this.#keyOf(name).toString('hex')}'`;
+    const key = name === undefined ? '' : `AND key = ${literal(this.#keyOf(name))}`;
     // A lock whose session has expired is still held while a transaction guards it.
     const isGuarded =
       'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = r.xmax)';
@@ -257,7 +263,7 @@ class PostgresAdapter {
         extract(epoch FROM coalesce(granted, clock_timestamp()) - asked)::float8 * 1000 AS waited,
         extract(epoch FROM clock_timestamp() - granted)::float8 * 1000 AS held
       FROM ${this.#schema}.request r JOIN ${this.#schema}.session s ON s.id = r.session
-      WHERE bucket = '\\x${this.#bucket.toString('hex')}' ${key}
+      WHERE bucket = ${literal(this.#bucket)} ${key}
         AND (expires > clock_timestamp() OR ${isGuarded})
       ORDER BY key, ticket`,
     );
@@ -268,7 +274,7 @@ class PostgresAdapter {
   async marked(name) {
     const { rows } = await this.#anyhow(
       `SELECT EXISTS (SELECT FROM ${this.#schema}.mark
-        WHERE key = '\\x${this.#keyOf(name).toString('hex')}' AND until > clock_timestamp()) AS is`,
+        WHERE key = ${literal(this.#keyOf(name))} AND until > clock_timestamp()) AS is`,
     );
     return rows[0].is === 't';
   }
@@ -358,8 +364,9 @@ class PostgresAdapter {
   async #anyhow(statement) {
     if (this.#link) return this.#link.run(statement);
     try {
-      const transaction = `BEGIN ISOLATION LEVEL READ COMMITTED; ${statement}; COMMIT`;
-      return (await this.#pool.query(raw(transaction)))[1];
+      const begin =
+        'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_output TO hex';
+      return (await this.#pool.query(raw(`${begin}; ${statement}; COMMIT`)))[2];
     } catch (error) {
       throw explain(error, this.#schema);
     }
