@@ -76,7 +76,7 @@ const subjects = {
   },
 
   async steps(pool) {
-    const { PostgresAdapter } = require('../lib/cluster/postgres.js');
+    const { PostgresAdapter } = require('../lib/cluster/engines/postgres/adapter.js');
     const adapter = new PostgresAdapter('bench of steps', { pool });
     const info = { clientId: 'bench', host: '', pid: 0, threadId: 0, threadName: '', version: '' };
     const { session } = await adapter.open(info, 600_000);

@@ -5,7 +5,7 @@
  * reach an etcd (docs/CLUSTER.md). It has no `locks`: those would be of some other scope.
  */
 
-const { EtcdAdapter } = require('./cluster/etcd.js');
+const { EtcdAdapter } = require('./cluster/engines/etcd/adapter.js');
 const { OPEN_BUCKET, openClusterBucket } = require('./extensions/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/scoped.js');
 const { typeError } = require('./platform/errors.js');
@@ -24,8 +24,8 @@ const OPTIONS = ['endpoints', 'auth', 'fetch'];
  *   members of one etcd; tried in turn
  * @param {number} [options.ttl] milliseconds after which a process that is gone has lost its locks,
  *   2,000 to 3,600,000, in whole seconds (more is taken as the next); by default 10,000
- * @param {import('./cluster/etcd-gateway.js').Auth} [options.auth]
- * @param {import('./cluster/etcd-gateway.js').Fetch} [options.fetch] instead of Node's own
+ * @param {import('./cluster/engines/etcd/gateway.js').Auth} [options.auth]
+ * @param {import('./cluster/engines/etcd/gateway.js').Fetch} [options.fetch] instead of Node's own
  * @param {string} [options.label] for `details`, of requests that have none
  * @returns {ClusterBucket}
  * @throws {TypeError} options that cannot be right

@@ -6,7 +6,7 @@
  * scope.
  */
 
-const { RedisAdapter } = require('./cluster/redis.js');
+const { RedisAdapter } = require('./cluster/engines/redis/adapter.js');
 const { openClusterBucket } = require('./extensions/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/scoped.js');
 const shared = require('./shared.js');
@@ -20,7 +20,7 @@ const OPTIONS = ['client', 'shards', 'strict', 'failover'];
  * by the requests.
  * @param {string} name any string; all who open the same name at the same server share the bucket
  * @param {object} options
- * @param {import('./cluster/redis-link.js').Client} options.client of node-redis or ioredis, also
+ * @param {import('./cluster/engines/redis/link.js').Client} options.client of node-redis or ioredis, also
  *   to a cluster; it is only duplicated
  * @param {number} [options.ttl] milliseconds after which a process that is gone has lost its locks,
  *   2,000 to 3,600,000; by default 10,000. The same for all who open the bucket

@@ -27,6 +27,11 @@ const HOUSES = {
       ['profile/*'],
       ['extensions/*'],
       ['standard/*'],
+      ['cluster/engines/etcd/*', 'cluster/engines/postgres/*', 'cluster/engines/redis/*'],
+      ['cluster/engines/*'],
+      ['cluster/backend'],
+      ['cluster/session/session'],
+      ['cluster/session/*'],
       ['cluster/*'],
       ['backend/*'],
       ['platform/*'],
@@ -106,7 +111,7 @@ function filesIn(folder) {
 }
 
 /** @returns {string} what a file is a part of: itself, or its C module */
-const moduleOf = (file) => file.replace(/\.(?:[ch]|cc)$/, '');
+const moduleOf = (file) => file.replace(/\.(?:[ch]|cc|m?js)$/, '');
 
 /** @returns {string[]} the files of ours that a file imports or includes */
 function importsOf(file) {

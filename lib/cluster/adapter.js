@@ -213,9 +213,13 @@ const failed = (error) => ({ code: 'failed', token: 0n, limit: 0, error });
  *   the transaction commits that the user has begun on his `client`; false if it is not held now
  */
 
+/** Before the session sets them, and after the end. @type {AdapterEvents} */
+const NO_EVENTS = { granted() {}, stolen() {}, changed() {}, down() {} };
+
 module.exports = {
   ENDED,
   NOT_MARKED,
+  NO_EVENTS,
   QUEUED,
   QUEUE_FULL,
   UNAVAILABLE,

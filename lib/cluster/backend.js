@@ -19,8 +19,8 @@ const { report } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { threadId, threadName } = require('../platform/thread.js');
 const { closeAtExit, doNotCloseAtExit } = require('./exit.js');
-const { HELD, Place } = require('./place.js');
-const { Session } = require('./session.js');
+const { HELD, Place } = require('./session/place.js');
+const { Session } = require('./session/session.js');
 const { toDetails, toHolders, toSnapshot } = require('./snapshot.js');
 const { Announcements } = require('./announcements.js');
 const { version } = require('../../package.json');
@@ -30,9 +30,9 @@ const { version } = require('../../package.json');
 /** @typedef {import('./adapter.js').SessionInfo} SessionInfo */
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('../backend/contract.js').Requester} Requester */
-/** @typedef {InstanceType<typeof import('./place.js').Place>} RequestPlace */
-/** @typedef {import('./session.js').Reason} Reason */
-/** @typedef {import('./session.js').State} State */
+/** @typedef {InstanceType<typeof import('./session/place.js').Place>} RequestPlace */
+/** @typedef {import('./session/session.js').Reason} Reason */
+/** @typedef {import('./session/session.js').State} State */
 
 /** @typedef {{ state: State, reason?: Reason, cause?: unknown }} Change of a session */
 
@@ -75,8 +75,8 @@ class ClusterBackend {
    * @param {string} [options.label] of requests that have none
    * @param {(change: Change) => void} [options.onChange] is told what becomes of the session
    * @param {Partial<SessionInfo>} [options.info] for tests
-   * @param {import('./clock.js').Clock} [options.clock] for tests
-   * @param {Partial<import('./session.js').Rules>} [options.rules] for tests
+   * @param {import('./session/clock.js').Clock} [options.clock] for tests
+   * @param {Partial<import('./session/session.js').Rules>} [options.rules] for tests
    */
   constructor(adapter, { ttl, label = '', onChange = () => {}, info, clock, rules }) {
     this.id = adapter.id;

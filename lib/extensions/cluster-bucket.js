@@ -67,7 +67,7 @@ class ClusterBucket extends EventTarget {
     return this.#bucket.ready;
   }
 
-  /** @returns {import('../cluster/session.js').State} of its session */
+  /** @returns {import('../cluster/session/session.js').State} of its session */
   get state() {
     return this.#backend.state;
   }

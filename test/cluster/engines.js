@@ -8,7 +8,7 @@
 const engines = {
   postgres({ bucket, config, durability }) {
     const pg = require('pg');
-    const { PostgresAdapter } = require('../../lib/cluster/postgres.js');
+    const { PostgresAdapter } = require('../../lib/cluster/engines/postgres/adapter.js');
     const pool = new pg.Pool({ ...config, max: 3 });
     pool.on('error', () => {});
     return {
@@ -19,13 +19,13 @@ const engines = {
 
   redis({ bucket, config: { kind, port }, strict }) {
     const { clients, sentinelClients } = require('./redis-clients.js');
-    const { RedisAdapter } = require('../../lib/cluster/redis.js');
+    const { RedisAdapter } = require('../../lib/cluster/engines/redis/adapter.js');
     const client = { ...clients, ...sentinelClients }[kind](port);
     return { adapter: new RedisAdapter(bucket, { client, strict }) };
   },
 
   etcd({ bucket, config: { endpoints } }) {
-    const { EtcdAdapter } = require('../../lib/cluster/etcd.js');
+    const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
     return { adapter: new EtcdAdapter(bucket, { endpoints }) };
   },
 };

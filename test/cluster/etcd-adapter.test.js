@@ -5,7 +5,7 @@
 const assert = require('node:assert/strict');
 const { after, before, describe, test } = require('node:test');
 
-const { EtcdAdapter } = require('../../lib/cluster/etcd.js');
+const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
 const { TTL, clientOf, contract, disposeAfterEach, done, end } = require('./contract.js');
 const { fresh, rejectsWith, request, shared } = require('./contract.js');
 const { lacks, makeCertificate, startEtcd, stopAll } = require('./servers.js');

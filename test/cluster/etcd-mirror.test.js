@@ -5,8 +5,8 @@
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
 require('../../lib/index.js');
-const { Keys, base64, base64Json } = require('../../lib/cluster/etcd-keys.js');
-const { Mirror } = require('../../lib/cluster/etcd-mirror.js');
+const { Keys, base64, base64Json } = require('../../lib/cluster/engines/etcd/keys.js');
+const { Mirror } = require('../../lib/cluster/engines/etcd/mirror.js');
 
 const LEASE = '0000000000000001';
 const OTHER = '0000000000000002';

@@ -6,7 +6,7 @@ const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { after, before, describe, test } = require('node:test');
 
-const { PostgresAdapter, scriptOf } = require('../../lib/cluster/postgres.js');
+const { PostgresAdapter, scriptOf } = require('../../lib/cluster/engines/postgres/adapter.js');
 const { openBucket } = require('../../lib/postgres.js');
 const { TTL, clientOf, contract, disposeAfterEach, done, end, fresh, rejectsWith, request } =
   require('./contract.js');
@@ -26,6 +26,28 @@ const poolOf = (options = {}) => {
   made.on('error', () => {});
   pools.add(made);
   return made;
+};
+
+/** Settings that change what SQL means, or how long something may take, as nobody has them. */
+const INVERTED = {
+  array_nulls: 'off',
+  bytea_output: 'escape',
+  client_min_messages: 'debug1',
+  datestyle: 'German',
+  default_transaction_deferrable: 'on',
+  default_transaction_isolation: 'serializable',
+  default_transaction_read_only: 'on',
+  extra_float_digits: '-15',
+  idle_in_transaction_session_timeout: '2000',
+  idle_session_timeout: '2000',
+  intervalstyle: 'sql_standard',
+  lock_timeout: '1',
+  quote_all_identifiers: 'on',
+  standard_conforming_strings: 'off',
+  statement_timeout: '1000',
+  synchronous_commit: 'off',
+  timezone: 'Asia/Kathmandu',
+  transform_null_equals: 'on',
 };
 
 const sql = async (text, values) => (await pool.query(text, values)).rows;
@@ -67,6 +89,25 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     left,
     port: () => server.port,
     through: (port) => ({ pool: poolOf({ port }) }),
+  });
+
+  describe('for a role whose settings are others', () => {
+    let others;
+
+    before(() => {
+      const settings = Object.entries(INVERTED).map(([name, value]) => `-c ${name}=${value}`);
+      others = poolOf({ max: 40, options: settings.join(' ') });
+    });
+
+    contract({
+      client: ({ bucket = 'others', ...options } = {}, ttl = TTL) =>
+        clientOf(new PostgresAdapter(bucket, { pool: others, ...options }), ttl),
+      alone: { schema: 'alone_of_others' },
+      expire,
+      left,
+      port: () => server.port,
+      through: (port) => ({ pool: poolOf({ port, options: others.options.options }) }),
+    });
   });
 
   test('marks that are over do not add up', async () => {

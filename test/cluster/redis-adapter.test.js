@@ -7,7 +7,7 @@ const { once } = require('node:events');
 const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 
-const { RedisAdapter } = require('../../lib/cluster/redis.js');
+const { RedisAdapter } = require('../../lib/cluster/engines/redis/adapter.js');
 const {
   TTL,
   clientOf,
@@ -98,7 +98,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         const { execFile } = require('node:child_process');
         const program = `
           const { clients } = require('./test/cluster/redis-clients.js');
-          const { RedisAdapter } = require('./lib/cluster/redis.js');
+          const { RedisAdapter } = require('./lib/cluster/engines/redis/adapter.js');
           const client = clients['${kind}'](${server.port});
           const opening = setInterval(() => {}, 1000);
           new RedisAdapter('idle', { client }).open({ clientId: 'a' }, 5000).then(() => {
@@ -124,7 +124,7 @@ describe('Redis', { skip: lacks.redis }, () => {
   test('what an old connection still says changes nothing', async () => {
     const a = await client();
     const script = require('node:fs').readFileSync(
-      require.resolve('../../lib/cluster/lua/redis.lua'),
+      require.resolve('../../lib/cluster/engines/redis/redis.lua'),
       'utf8',
     );
     const op = ['r', '900000', 'key', '"name"', 'x', '0', '0', '-1', '""', '0'];

@@ -4,8 +4,8 @@
 
 const assert = require('node:assert/strict');
 require('../../lib/index.js');
-const { Place } = require('../../lib/cluster/place.js');
-const { Session } = require('../../lib/cluster/session.js');
+const { Place } = require('../../lib/cluster/session/place.js');
+const { Session } = require('../../lib/cluster/session/session.js');
 const { TTL } = require('./setup.js');
 const { Machine, World, settle } = require('./world.js');
 

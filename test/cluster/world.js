@@ -57,7 +57,7 @@ class World {
   }
 }
 
-/** A machine with one process. Has what lib/cluster/clock.js asks for. */
+/** A machine with one process. Has what lib/cluster/session/clock.js asks for. */
 class Machine {
   #world;
   #rate;

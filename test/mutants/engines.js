@@ -6,8 +6,8 @@ const postgres = ['test/cluster/postgres-adapter.test.js'];
 const redis = ['test/cluster/redis-adapter.test.js'];
 const etcd = ['test/cluster/etcd-mirror.test.js', 'test/cluster/etcd-adapter.test.js'];
 
-const SQL = 'lib/cluster/sql/postgres.sql';
-const LUA = 'lib/cluster/lua/redis.lua';
+const SQL = 'lib/cluster/engines/postgres/postgres.sql';
+const LUA = 'lib/cluster/engines/redis/redis.lua';
 
 /** @type {import('../../scripts/mutants/data.js').Mutant[]} */
 module.exports = [
@@ -111,21 +111,21 @@ module.exports = [
     tests: postgres,
   },
   {
-    file: 'lib/cluster/postgres.js',
+    file: 'lib/cluster/engines/postgres/adapter.js',
     before: "while ((await this.#run(query)).rows[0].more === 't');",
     after: 'await this.#run(query);',
     why: 'who waits for the 101st name of a dead session waits until it asks again',
     tests: postgres,
   },
   {
-    file: 'lib/cluster/postgres.js',
+    file: 'lib/cluster/engines/postgres/adapter.js',
     before: "if (rows[0].inside !== 't') {",
     after: "if (rows[0].inside === 'x') {",
     why: 'lock.guard() outside of a transaction says that it guards, and guards nothing',
     tests: postgres,
   },
   {
-    file: 'lib/cluster/postgres.js',
+    file: 'lib/cluster/engines/postgres/adapter.js',
     before: ".update(createHash('sha256').update(this.#bucket).digest())",
     after: '',
     why: 'a name of one bucket is locked in all of them',
@@ -211,21 +211,21 @@ module.exports = [
     tests: redis,
   },
   {
-    file: 'lib/cluster/redis.js',
+    file: 'lib/cluster/engines/redis/adapter.js',
     before: "if (next !== '-1') nextExpiryIn = Math.min(nextExpiryIn, Number(next));",
     after: "if (next !== '-1') nextExpiryIn = Number(next);",
     why: 'with shards a dead holder makes way only after the lease of another one has run out',
     tests: redis,
   },
   {
-    file: 'lib/cluster/redis.js',
+    file: 'lib/cluster/engines/redis/adapter.js',
     before: 'if (!isLate || this.#heard.every((echo) => echo >= this.#echo)) return;',
     after: 'if (!isLate || this.#heard.some((echo) => echo >= this.#echo)) return;',
     why: 'one shard whose news do not arrive is not noticed',
     tests: redis,
   },
   {
-    file: 'lib/cluster/redis.js',
+    file: 'lib/cluster/engines/redis/adapter.js',
     before: "if (policy.startsWith('allkeys-')) throw evictionError(policy);",
     after: '',
     why: 'a server that evicts any keys forgets locks, and grants them again',
@@ -234,77 +234,77 @@ module.exports = [
 
   // etcd.
   {
-    file: 'lib/cluster/etcd-plan.js',
+    file: 'lib/cluster/engines/etcd/plan.js',
     before: "if (blocked.kind !== 'c' || holder.kind !== 'c' || units > blocked.limit) break;",
     after: 'break;',
     why: 'a thief takes the lock from readers that were granted it after it had looked',
     tests: etcd,
   },
   {
-    file: 'lib/cluster/etcd-plan.js',
+    file: 'lib/cluster/engines/etcd/plan.js',
     before: 'plan.conditions.push(isThere(blocked));',
     after: '',
     why: 'a theft ends those who held the lock before it came, and not who holds it',
     tests: etcd,
   },
   {
-    file: 'lib/cluster/etcd-plan.js',
+    file: 'lib/cluster/engines/etcd/plan.js',
     before: 'else if (isLooking(op)) plan.conditions.push(this.#nobodyCame(op.name));',
     after: 'else if (isLooking(op)) plan.conditions.push();',
     why: 'who does not want to wait is told nothing, and waits, if another one comes first',
     tests: etcd,
   },
   {
-    file: 'lib/cluster/etcd-plan.js',
+    file: 'lib/cluster/engines/etcd/plan.js',
     before: 'return limit === 0 ? [greater] : [{ ...range(all, own), ...none }, greater];',
     after: 'return [greater];',
     why: 'two limits of one name at the same time are both accepted',
     tests: etcd,
   },
   {
-    file: 'lib/cluster/etcd-mirror.js',
+    file: 'lib/cluster/engines/etcd/mirror.js',
     before: 'made.sort((a, b) => a.ref - b.ref);',
     after: '',
     why: 'processes disagree on who came first of those that came in one transaction',
     tests: etcd,
   },
   {
-    file: 'lib/cluster/etcd-mirror.js',
+    file: 'lib/cluster/engines/etcd/mirror.js',
     before: 'isKnown ? known.token : BigInt(revision)',
     after: 'BigInt(revision)',
     why: 'a lock that is held gets another token when the watch has to be begun anew',
     tests: etcd,
   },
   {
-    file: 'lib/cluster/etcd-mirror.js',
+    file: 'lib/cluster/engines/etcd/mirror.js',
     before: 'if (last > this.revision) this.#change(some, last, news);',
     after: 'this.#change(some, last, news);',
     why: 'an event that comes twice ends what was made after it',
     tests: etcd,
   },
   {
-    file: 'lib/cluster/etcd-mirror.js',
+    file: 'lib/cluster/engines/etcd/mirror.js',
     before: 'if (others.length > 0) this.entries.clear();',
     after: 'if (others.length > 1) this.entries.clear();',
     why: 'a thief stands behind the one whom it wants to overtake',
     tests: etcd,
   },
   {
-    file: 'lib/cluster/etcd-mirror.js',
+    file: 'lib/cluster/engines/etcd/mirror.js',
     before: 'return limit === 0 || this.#units + weight <= limit;',
     after: 'return limit === 0 || this.#units < limit;',
     why: 'a semaphore lets in more than it has units',
     tests: etcd,
   },
   {
-    file: 'lib/cluster/etcd.js',
+    file: 'lib/cluster/engines/etcd/adapter.js',
     before: 'if (term !== header.raft_term) throw newLeaderError();',
     after: '',
     why: 'a leader that was replaced renews a lease that the others end',
     tests: etcd,
   },
   {
-    file: 'lib/cluster/etcd-keys.js',
+    file: 'lib/cluster/engines/etcd/keys.js',
     before: "String(ref).padStart(16, '0')",
     after: 'String(ref)',
     why: 'keys are not in the order of numbers, as the layout says that others may read',

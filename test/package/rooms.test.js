@@ -125,10 +125,12 @@ int wlh_process(int a)
 
   it('may not import what is above them', (t) => {
     const files = { 'lib/platform/a.js': "require('../standard/b.js')", 'lib/standard/b.js': '' };
-    assert.match(
-      faultsOf(t, files),
-      /^lib\/platform\/a\.js uses lib\/standard\/b\.js, which is above/m,
-    );
+    assert.match(faultsOf(t, files), /^lib\/platform\/a uses lib\/standard\/b, which is above/m);
+  });
+
+  it('may not import what is above them in their own folder', (t) => {
+    const files = { 'lib/cli/places.js': "require('./main.js')", 'lib/cli/main.js': '' };
+    assert.match(faultsOf(t, files), /^lib\/cli\/places uses lib\/cli\/main, which is above/m);
   });
 
   it('have every file', (t) => {

@@ -1,12 +1,12 @@
 'use strict';
 
 /**
- * The adapter of etcd (adapter.js), by its JSON gateway (etcd-gateway.js).
+ * The adapter of etcd (adapter.js), by its JSON gateway (gateway.js).
  *
- * A session is a lease and a key bound to it; requests are keys bound to it, too (etcd-keys.js). A
- * watch of all of a bucket's keys tells everything to the mirror (etcd-mirror.js), which knows who
+ * A session is a lease and a key bound to it; requests are keys bound to it, too (keys.js). A
+ * watch of all of a bucket's keys tells everything to the mirror (mirror.js), which knows who
  * holds what; grants are not written. What the mirror says is made certain by the conditions of a
- * transaction (etcd-plan.js), or so: something is written, and when it comes by the watch, all
+ * transaction (plan.js), or so: something is written, and when it comes by the watch, all
  * that was before it has come. So every renewal also shows that the watch is heard.
  *
  * The session's key is written by each connection; all that is written has its version as a
@@ -22,8 +22,8 @@
  * - How long a request has waited, and a lock is held, is known as far as it was seen from here.
  */
 
-const { clearTimeout, now, setTimeout, unref } = require('../platform/intrinsics.js');
-const { ENDED, NOT_MARKED, QUEUED, failed, granted } = require('./adapter.js');
+const { clearTimeout, now, setTimeout, unref } = require('../../../platform/intrinsics.js');
+const { ENDED, NOT_MARKED, NO_EVENTS, QUEUED, failed, granted } = require('../../adapter.js');
 const {
   classify,
   deadError,
@@ -31,26 +31,23 @@ const {
   newLeaderError,
   noWatchError,
   staleError,
-} = require('./etcd-errors.js');
-const { Gateway } = require('./etcd-gateway.js');
-const { Keys, base64, base64Json, doneLease, leaseKey, valueOf } = require('./etcd-keys.js');
-const { Mirror } = require('./etcd-mirror.js');
-const { Planner, nextPart, setterOf, unitsOf } = require('./etcd-plan.js');
+} = require('./errors.js');
+const { Gateway } = require('./gateway.js');
+const { Keys, base64, base64Json, doneLease, leaseKey, valueOf } = require('./keys.js');
+const { Mirror } = require('./mirror.js');
+const { Planner, nextPart, setterOf, unitsOf } = require('./plan.js');
 
-/** @typedef {import('./adapter.js').Adapter} Adapter */
-/** @typedef {import('./adapter.js').Answer} Answer */
-/** @typedef {import('./adapter.js').Entry} Entry */
-/** @typedef {import('./adapter.js').Op} Op */
-/** @typedef {import('./adapter.js').SessionInfo} SessionInfo */
-/** @typedef {InstanceType<typeof import('./etcd-gateway.js').Link>} OpenLink */
+/** @typedef {import('../../adapter.js').Adapter} Adapter */
+/** @typedef {import('../../adapter.js').Answer} Answer */
+/** @typedef {import('../../adapter.js').Entry} Entry */
+/** @typedef {import('../../adapter.js').Op} Op */
+/** @typedef {import('../../adapter.js').SessionInfo} SessionInfo */
+/** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
 
 /** Keys that are read at once. */
 const PAGE = 5_000;
 /** The most characters of a request's value. */
 const MOST_VALUE = 1_000_000;
-
-/** @type {import('./adapter.js').AdapterEvents} */
-const noEvents = { granted() {}, stolen() {}, changed() {}, down() {} };
 
 /** Errors of one operation that is alone in its transaction. */
 const OF_ONE = ['ERR_WEB_LOCKS_TOO_MANY', 'ERR_WEB_LOCKS_TOO_LARGE'];
@@ -73,8 +70,8 @@ class EtcdAdapter {
   /** @type {string} */
   id;
   can = Object.freeze({ limits: true, groups: true, marks: true });
-  /** @type {import('./adapter.js').AdapterEvents} */
-  events = noEvents;
+  /** @type {import('../../adapter.js').AdapterEvents} */
+  events = NO_EVENTS;
   classify = classify;
 
   #gateway;
@@ -226,7 +223,7 @@ class EtcdAdapter {
   }
 
   async dispose() {
-    this.events = noEvents;
+    this.events = NO_EVENTS;
     this.#replace();
     for (const link of this.#closing) link.drop();
   }
@@ -425,7 +422,7 @@ class EtcdAdapter {
 
   /**
    * @param {Op[]} part
-   * @param {import('./etcd-plan.js').Plan} plan
+   * @param {import('./plan.js').Plan} plan
    * @param {Own} own
    * @param {OpenLink} link
    * @param {Map<Op, Answer>} answers
@@ -460,7 +457,7 @@ class EtcdAdapter {
   }
 
   /**
-   * @param {import('./adapter.js').EndOp} op
+   * @param {import('../../adapter.js').EndOp} op
    * @param {Own} own
    * @param {OpenLink} link
    */
@@ -551,7 +548,7 @@ class EtcdAdapter {
 
 /**
  * @param {Op} op
- * @returns {op is import('./adapter.js').EndOp}
+ * @returns {op is import('../../adapter.js').EndOp}
  */
 const isMarking = (op) => op.kind === 'end' && op.keep > 0;
 

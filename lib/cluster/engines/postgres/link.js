@@ -16,7 +16,7 @@ const {
   notReplicatedError,
   oldServerError,
   standbyError,
-} = require('./postgres-errors.js');
+} = require('./errors.js');
 
 /**
  * How long a notification that is to show whether any arrive may come after an answer that it has
@@ -217,7 +217,8 @@ class Link {
 }
 
 /**
- * Each statement needs them; a client that is kept has them to itself.
+ * Each statement needs them, whatever its role has; a client that is kept has them to itself. A server
+ * knows some of them from a version on.
  * @param {number} ttl milliseconds
  */
 const settings = (ttl) => `
@@ -228,6 +229,11 @@ const settings = (ttl) => `
   SET client_min_messages TO warning;
   SET enable_seqscan TO off;
   SET jit TO off;
+  SET array_nulls TO on;
+  SET bytea_output TO hex;
+  SET standard_conforming_strings TO on;
+  SELECT set_config(name, '0', false) FROM pg_settings
+    WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
   SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
 

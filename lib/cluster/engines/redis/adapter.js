@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The adapter of Redis and Valkey (adapter.js): calls of the script lua/redis.lua, by connections
- * of its own that are made from the user's client (redis-link.js).
+ * The adapter of Redis and Valkey (adapter.js): calls of the script redis.lua, by connections
+ * of its own that are made from the user's client (link.js).
  *
  * A step is one run of the script, and so atomic; it publishes grants and thefts on the channel of
  * the session whose they are. Each renewal publishes something on the caller's own: if that does
@@ -18,16 +18,9 @@ const { readFileSync } = require('node:fs');
 const path = require('node:path');
 const { performance } = require('node:perf_hooks');
 
-const {
-  ENDED,
-  NOT_MARKED,
-  QUEUED,
-  QUEUE_FULL,
-  UNAVAILABLE,
-  granted,
-  otherLimit,
-} = require('./adapter.js');
-const { Link, kindOf } = require('./redis-link.js');
+const { ENDED, NO_EVENTS } = require('../../adapter.js');
+const { DEAD, STALE, answerOf, tell } = require('../words.js');
+const { Link, kindOf } = require('./link.js');
 const {
   bucketError,
   classify,
@@ -39,14 +32,14 @@ const {
   oldServerError,
   staleError,
   strictError,
-} = require('./redis-errors.js');
+} = require('./errors.js');
 
-/** @typedef {import('./adapter.js').Adapter} Adapter */
-/** @typedef {import('./adapter.js').Op} Op */
+/** @typedef {import('../../adapter.js').Adapter} Adapter */
+/** @typedef {import('../../adapter.js').Op} Op */
 /** @typedef {InstanceType<typeof Link>} OpenLink */
-/** @typedef {import('./redis-link.js').Client} Client */
+/** @typedef {import('./link.js').Client} Client */
 
-const SCRIPT = readFileSync(path.join(__dirname, 'lua', 'redis.lua'), 'utf8');
+const SCRIPT = readFileSync(path.join(__dirname, 'redis.lua'), 'utf8');
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
 /** Of the keys. Another one that changes what they mean has another number. */
@@ -68,16 +61,13 @@ const keyOf = (text) =>
     ? text
     : `=${createHash('sha256').update(Buffer.from(text, 'utf16le')).digest('base64url')}`;
 
-/** @type {import('./adapter.js').AdapterEvents} */
-const noEvents = { granted() {}, stolen() {}, changed() {}, down() {} };
-
 /** @implements {Adapter} */
 class RedisAdapter {
   /** @type {string} */
   id;
   can;
-  /** @type {import('./adapter.js').AdapterEvents} */
-  events = noEvents;
+  /** @type {import('../../adapter.js').AdapterEvents} */
+  events = NO_EVENTS;
   classify = classify;
 
   #client;
@@ -144,7 +134,7 @@ class RedisAdapter {
   }
 
   /**
-   * @param {import('./adapter.js').SessionInfo} info
+   * @param {import('../../adapter.js').SessionInfo} info
    * @param {number} ttl milliseconds
    */
   async open(info, ttl) {
@@ -179,7 +169,7 @@ class RedisAdapter {
       const needs = await this.#examine(link, this.#ttl);
       const numbers = await this.#each(async (prefix) => {
         const [number] = await run(link, prefix, ['hello', session, '0', ...needs]);
-        if (number === '-2') throw deadError();
+        if (number === DEAD) throw deadError();
         return number;
       });
       this.#keep(epoch, link, { session, numbers, ttl: this.#ttl, needs });
@@ -191,7 +181,7 @@ class RedisAdapter {
 
   /** @param {Op[]} ops */
   async step(ops) {
-    /** @type {import('./adapter.js').Answer[]} */
+    /** @type {import('../../adapter.js').Answer[]} */
     const answers = Array(ops.length).fill(ENDED);
     await this.#each(async (_, shard) => {
       const own = [...ops.keys()].filter((i) => this.#isOf(ops[i], shard));
@@ -273,7 +263,7 @@ class RedisAdapter {
   }
 
   async dispose() {
-    this.events = noEvents;
+    this.events = NO_EVENTS;
     this.#replace();
     for (const link of this.#others.keys()) link.drop();
   }
@@ -364,15 +354,8 @@ class RedisAdapter {
    * @param {number} shard
    */
   #hear(message, shard) {
-    if (message[0] === 'e') {
-      this.#heard[shard] = Number(message.slice(2));
-      return;
-    }
-    const space = message.indexOf(' ', 2);
-    const ref = Number(message.slice(2, space));
-    const what = message.slice(space + 1);
-    if (message[0] === 'g') this.events.granted(ref, BigInt(what));
-    else if (message[0] === 's') this.events.stolen(ref, what);
+    if (message[0] === 'e') this.#heard[shard] = Number(message.slice(2));
+    else tell(this.events, message);
   }
 
   /** @param {string} key of a name */
@@ -410,8 +393,8 @@ class RedisAdapter {
     if (!this.#link) throw explain(new Error('there is no connection'));
     const common = [command, this.#session, this.#numbers[shard], ...this.#needs];
     const reply = await run(this.#link, this.#prefixes[shard], [...common, ...args]);
-    if (reply[0] === '-2') throw deadError();
-    if (reply[0] === '-5') throw staleError();
+    if (reply[0] === DEAD) throw deadError();
+    if (reply[0] === STALE) throw staleError();
     return reply;
   }
 
@@ -523,19 +506,9 @@ function argumentsOf(op) {
   ];
 }
 
-/** @param {string} code of lua/redis.lua, `step` */
-function answerOf(code) {
-  if (code[0] !== '-') return code === '0' ? QUEUED : granted(BigInt(code));
-  if (code === '-4') return ENDED;
-  if (code === '-6') return NOT_MARKED;
-  if (code === '-1') return UNAVAILABLE;
-  if (code === '-3') return QUEUE_FULL;
-  return otherLimit(-10 - Number(code));
-}
-
 /**
- * @param {string[]} reply of lua/redis.lua, `query`
- * @returns {import('./adapter.js').Entry[]}
+ * @param {string[]} reply of redis.lua, `query`
+ * @returns {import('../../adapter.js').Entry[]}
  */
 function entriesOf([now, ...rest]) {
   const entries = [];
@@ -548,7 +521,9 @@ function entriesOf([now, ...rest]) {
     const limit = mode === 's' ? Number(limitText) : 0;
     entries.push({
       name: JSON.parse(name),
-      mode: /** @type {import('./adapter.js').LockMode} */ (mode === 's' ? 'shared' : 'exclusive'),
+      mode: /** @type {import('../../adapter.js').LockMode} */ (
+        mode === 's' ? 'shared' : 'exclusive'
+      ),
       token: BigInt(token),
       clientId,
       host,

@@ -11,15 +11,15 @@
  * are all who hold it.
  */
 
-const { QUEUE_FULL, UNAVAILABLE, otherLimit } = require('./adapter.js');
-const { after, base64, base64Json, doneLease } = require('./etcd-keys.js');
+const { QUEUE_FULL, UNAVAILABLE, otherLimit } = require('../../adapter.js');
+const { after, base64, base64Json, doneLease } = require('./keys.js');
 
-/** @typedef {import('./adapter.js').Answer} Answer */
-/** @typedef {import('./adapter.js').Op} Op */
-/** @typedef {import('./adapter.js').RequestOp} RequestOp */
-/** @typedef {InstanceType<typeof import('./etcd-keys.js').Keys>} BucketKeys */
-/** @typedef {InstanceType<typeof import('./etcd-mirror.js').Mirror>} BucketMirror */
-/** @typedef {InstanceType<typeof import('./etcd-mirror.js').Queue>} NameQueue */
+/** @typedef {import('../../adapter.js').Answer} Answer */
+/** @typedef {import('../../adapter.js').Op} Op */
+/** @typedef {import('../../adapter.js').RequestOp} RequestOp */
+/** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
+/** @typedef {InstanceType<typeof import('./mirror.js').Mirror>} BucketMirror */
+/** @typedef {InstanceType<typeof import('./mirror.js').Queue>} NameQueue */
 
 /** The most operations, or conditions, that a transaction of ours has; etcd's own limit is 128. */
 const MOST = 100;
@@ -258,7 +258,7 @@ class Planner {
   }
 
   /**
-   * @param {import('./adapter.js').EndOp} op
+   * @param {import('../../adapter.js').EndOp} op
    * @param {Plan} plan
    */
   #end({ keep, name, ref }, plan) {

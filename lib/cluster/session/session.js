@@ -27,26 +27,30 @@
  * Threads: one. Errors: none is thrown; what goes wrong ends requests, or the session.
  */
 
-const { bucketClosedError } = require('../platform/errors.js');
-const { Promise, then } = require('../platform/intrinsics.js');
+const { bucketClosedError } = require('../../platform/errors.js');
 const { Agenda } = require('./agenda.js');
 const { Calls } = require('./calls.js');
 const { systemClock } = require('./clock.js');
-const { tellsWhy, unreachableError } = require('./errors.js');
+const { tellsWhy, unreachableError } = require('../errors.js');
 const { KeepAlive } = require('./keep-alive.js');
 const { Lease } = require('./lease.js');
 const { Outbox } = require('./outbox.js');
-const { ASKED, ENDING, GONE, HELD, WAITING } = require('./place.js');
+const { fateOf } = require('./fates.js');
+const { Grants } = require('./grants.js');
+const { ASKED, ENDING, GONE, HELD } = require('./place.js');
 const { Places } = require('./places.js');
+const { Questions } = require('./questions.js');
+const { Readiness } = require('./readiness.js');
+const { Sweeps } = require('./sweeps.js');
 const { within } = require('./within.js');
 
-/** @typedef {import('./adapter.js').Adapter} Adapter */
-/** @typedef {import('./adapter.js').Answer} Answer */
-/** @typedef {import('./adapter.js').Entry} Entry */
-/** @typedef {import('./adapter.js').Op} Op */
-/** @typedef {import('./adapter.js').Renewal} Renewal */
-/** @typedef {import('./adapter.js').RequestOp} RequestOp */
-/** @typedef {import('./adapter.js').SessionInfo} SessionInfo */
+/** @typedef {import('../adapter.js').Adapter} Adapter */
+/** @typedef {import('../adapter.js').Answer} Answer */
+/** @typedef {import('../adapter.js').Entry} Entry */
+/** @typedef {import('../adapter.js').Op} Op */
+/** @typedef {import('../adapter.js').Renewal} Renewal */
+/** @typedef {import('../adapter.js').RequestOp} RequestOp */
+/** @typedef {import('../adapter.js').SessionInfo} SessionInfo */
 /** @typedef {import('./calls.js').Call} Call */
 /** @typedef {import('./calls.js').Silence} Silence */
 /** @typedef {import('./clock.js').Clock} Clock */
@@ -96,16 +100,7 @@ const LAST_RETRY = 2000;
 class Session {
   /** @type {State} */
   state = 'new';
-  /** @type {Promise<void>} */
-  #ready = Promise.resolve();
-  /** @type {() => void} */
-  #isReady = () => {};
-  /** @type {(error: unknown) => void} */
-  #isNotReady = () => {};
-  #readyIsAwaited = false;
-  #wasOpen = false;
-  /** Until when `ready` waits. */
-  #readyBy = 0;
+  #readiness = new Readiness();
 
   #adapter;
   #listener;
@@ -126,22 +121,15 @@ class Session {
   #lastErrorAt = 0;
 
   #places = new Places();
-  /** Ended since the last renewal was sent. @type {Set<number>} */
-  #ended = new Set();
-
+  #grants;
   #outbox = new Outbox();
   #agenda;
   #calls;
   #renewAgain = false;
-  #lastSweep = Number.NEGATIVE_INFINITY;
-  /** Whether the last renewal told of a quarantine. */
-  #isQuarantined = false;
-  /** Whether what dead sessions have left is swept away even if nothing waits for it. */
-  #tidies = true;
+  #sweeps = new Sweeps();
   #pumping = false;
   #keepAlive;
-  /** Called at the next change of state. @type {(() => void)[]} */
-  #onChange = [];
+  #questions;
   /** Why it is closed, for requests that come later. @type {unknown} */
   #error;
   /** @type {Promise<void> | undefined} */
@@ -171,12 +159,46 @@ class Session {
       (work) => this.#react(work),
       (call, error) => this.#isRejected(call, error),
     );
-    this.#keepAlive = new KeepAlive(clock, () => this.#places.unheld > 0 || this.#readyIsAwaited);
+    this.#grants = new Grants({
+      places: this.#places,
+      outbox: this.#outbox,
+      calls: this.#calls,
+      listener,
+      clientId: info.clientId,
+      isQueued: () => this.#lookSoon(),
+    });
+    const isWaiting = () => this.#places.unheld > 0 || this.#readiness.isAwaited;
+    this.#keepAlive = new KeepAlive(clock, isWaiting);
+    const parts = { adapter, clock, outbox: this.#outbox, keepAlive: this.#keepAlive };
+    this.#questions = new Questions(parts, this.#asked());
     adapter.events = {
-      granted: (ref, token) => this.#react(() => this.#hintGranted(ref, token)),
-      stolen: (ref, thief) => this.#react(() => this.#hintStolen(ref, thief)),
+      granted: (ref, token) => this.#react(() => this.#grants.hintGranted(ref, token)),
+      stolen: (ref, thief) => this.#react(() => this.#grants.hintStolen(ref, thief)),
       changed: () => this.#react(() => this.#renewSoon()),
       down: (error) => this.#react(() => this.state === 'open' && this.#isDown(error)),
+    };
+  }
+
+  /** @returns {import('./questions.js').Session} */
+  #asked() {
+    const session = this;
+    return {
+      get state() {
+        return session.state;
+      },
+      get error() {
+        return session.error;
+      },
+      get ttl() {
+        return session.#ttl;
+      },
+      get connection() {
+        return session.#calls.connection;
+      },
+      within: (promise, milliseconds) => session.#within(promise, milliseconds),
+      isDown(error, connection) {
+        session.#react(() => connection === session.#calls.connection && session.#isDown(error));
+      },
     };
   }
 
@@ -194,23 +216,17 @@ class Session {
    *   in time: in a `ttl` from the start, and from now if it has rejected before
    */
   get ready() {
-    if (!this.#wasOpen && !this.#readyIsAwaited && this.state !== 'closed') {
+    const { isAwaited, isReached } = this.#readiness;
+    if (!isReached && !isAwaited && this.state !== 'closed') {
       this.#awaitReady();
       this.#keepAlive.look();
     }
-    return this.#ready;
+    return this.#readiness.promise;
   }
 
   #awaitReady() {
-    this.#readyIsAwaited = true;
-    this.#readyBy = this.#now() + this.#ttl;
-    this.#agenda.setBy('patience', this.#readyBy);
-    this.#ready = new Promise((resolve, reject) => {
-      this.#isReady = /** @type {() => void} */ (resolve);
-      this.#isNotReady = reject;
-    });
-    // Whoever does not ask is not told.
-    then(this.#ready, undefined, () => {});
+    this.#readiness.begin(this.#now() + this.#ttl);
+    this.#agenda.setBy('patience', this.#readiness.by);
   }
 
   /** Why requests fail; undefined while they do not. */
@@ -288,39 +304,23 @@ class Session {
     });
   }
 
-  /**
-   * @param {string} [name]
-   * @returns {Promise<Entry[]>} what there is after all that was asked so far; rejects if the
-   *   server does not tell within a `ttl`
-   */
+  /** @param {string} [name] @returns {Promise<Entry[]>} see Questions */
   query(name) {
-    return this.#keepAlive.during(() => this.#query(name));
+    return this.#questions.query(name);
   }
 
   /**
    * @param {string} name
    * @param {number} milliseconds
-   * @returns {Promise<Entry[] | undefined>} what there is; undefined if it is not known in that
-   *   time. Never rejects
+   * @returns {Promise<Entry[] | undefined>} see Questions
    */
-  async lookAt(name, milliseconds) {
-    if (this.state !== 'open') return undefined;
-    try {
-      return await this.#keepAlive.during(() =>
-        this.#within(this.#adapter.query(name), milliseconds),
-      );
-    } catch {
-      return undefined;
-    }
+  lookAt(name, milliseconds) {
+    return this.#questions.lookAt(name, milliseconds);
   }
 
-  /**
-   * @param {Place} place held
-   * @returns {Promise<boolean>} whether its name is marked; false, too, if it is not held any more;
-   *   rejects if the server cannot tell
-   */
+  /** @param {Place} place held @returns {Promise<boolean>} see Questions */
   isMarked(place) {
-    return this.#keepAlive.during(() => this.#isMarked(place));
+    return this.#questions.isMarked(place);
   }
 
   /**
@@ -330,7 +330,7 @@ class Session {
    */
   close() {
     // Why it was never open may be what one wants to know then.
-    const cause = this.#wasOpen ? undefined : this.#why;
+    const cause = this.#readiness.isReached ? undefined : this.#why;
     this.#closed ??= this.#stop('closed', bucketClosedError(cause), undefined);
     return this.#closed;
   }
@@ -440,9 +440,7 @@ class Session {
   #become(state, reason, cause) {
     this.state = state;
     this.#listener.changed(state, reason, cause);
-    const waiting = this.#onChange;
-    this.#onChange = [];
-    for (const resolve of waiting) resolve();
+    this.#questions.changed();
   }
 
   // From one session to the next.
@@ -476,7 +474,7 @@ class Session {
   #opened(session, ttl, times) {
     this.#session = session;
     this.#ttl = ttl;
-    this.#ended.clear();
+    this.#grants.forgetEnds();
     this.#extend(times);
     if (this.#lease.rest() <= 0) {
       this.#closeOld();
@@ -485,9 +483,7 @@ class Session {
     }
     this.#agenda.set('renew', times.sent + ttl / 3);
     this.#become('open');
-    this.#wasOpen = true;
-    this.#readyIsAwaited = false;
-    this.#isReady();
+    this.#readiness.reached();
   }
 
   /** @param {unknown} error why it could not be opened now */
@@ -532,29 +528,17 @@ class Session {
     /** @type {Place[]} */
     const pending = [];
     for (const place of places) {
-      const { state } = place;
+      const fate = fateOf(place, 'lost');
       this.#places.leave(place);
-      if (state === HELD || place.keep > 0) this.#listener.lost(place, reason, cause);
-      else if (state !== ENDING) pending.push(place);
+      if (fate === 'lost') this.#listener.lost(place, reason, cause);
+      else if (fate === 'again') pending.push(place);
     }
-    for (const group of grouped(pending)) this.#askAgain(group);
+    for (const group of grouped(pending)) this.#grants.askAgain(group);
     this.#become('lost', reason, cause);
     this.#closeOld();
     // A session that never came as far as its first renewal is not followed by the next at once.
     if (this.#attempts++ === 0) this.#open();
     else this.#openLater(cause);
-  }
-
-  /**
-   * @param {Place[]} places one, or several of a group, that are on no list
-   */
-  #askAgain(places) {
-    for (const place of places) {
-      place.thief = '';
-      place.op = { ...place.op, ref: 0 };
-      this.#places.enter(place);
-    }
-    this.#outbox.add(places.map(({ op }) => op));
   }
 
   // While it is open.
@@ -591,7 +575,7 @@ class Session {
     }
     const times = this.#lease.times();
     const news = this.#places.news;
-    this.#ended.clear();
+    this.#grants.forgetEnds();
     this.#agenda.set('renew', times.sent + this.#ttl / 3);
     this.#calls.make(
       'renew',
@@ -613,71 +597,19 @@ class Session {
     }
     this.#extend(times);
     this.#attempts = 0;
-    if (this.#rules.compares) this.#compare(renewal, news);
+    if (this.#rules.compares) this.#grants.compare(renewal, news);
     if (this.state === 'suspect') {
       this.#become('open');
       this.#lookSoon();
     }
-    this.#planSweep(renewal);
+    const now = this.#now();
+    const state = { now, ttl: this.#ttl, waiting: this.#places.waiting };
+    const next = this.#sweeps.next(renewal, state);
+    if (next !== undefined) this.#agenda.set('sweep', next);
     if (this.#renewAgain) {
       this.#renewAgain = false;
       this.#renew();
     }
-  }
-
-  /**
-   * What the server has against what is known here; what came up while it was asked is left out.
-   * @param {Renewal} renewal
-   * @param {number} news
-   */
-  #compare({ mine, stolen }, news) {
-    for (const place of this.#places.all()) {
-      const { ref } = place.op;
-      const token = mine.get(ref);
-      if (place.news > news) continue;
-      if (place.state === HELD && !token) {
-        const thief = stolen?.get(ref);
-        this.#places.leave(place);
-        if (thief) this.#listener.stolen(place, thief);
-        else this.#listener.lost(place, 'failover', undefined);
-        // It is in the queue again: not for anybody.
-        if (token === 0n) this.#forget(ref, place.op.name);
-      } else if (place.state === WAITING && token) {
-        this.#grant(place, token);
-      } else if (place.state === WAITING && token === undefined) {
-        this.#places.leave(place);
-        this.#askAgain([place]);
-      }
-    }
-    for (const ref of mine.keys()) {
-      if (!this.#places.get(ref) && !this.#ended.has(ref)) this.#forget(ref, undefined);
-    }
-  }
-
-  /**
-   * @param {number} ref of nobody here
-   * @param {string | undefined} name
-   */
-  #forget(ref, name) {
-    this.#ended.add(ref);
-    this.#outbox.add([{ kind: 'end', ref, name, keep: 0 }]);
-  }
-
-  /**
-   * When a lease of somebody ahead can have run out, or the quarantine is over: nobody tells that.
-   * @param {Renewal} renewal
-   */
-  #planSweep({ nextExpiryIn, grantsIn }) {
-    if (this.#tidies) this.#agenda.set('sweep', this.#now());
-    if (this.#tidies || this.#places.waiting === 0) return;
-    const isOver = this.#isQuarantined && grantsIn <= 0;
-    this.#isQuarantined = grantsIn > 0;
-    const grants = isOver || grantsIn > 0 ? grantsIn : Number.POSITIVE_INFINITY;
-    const rest = Math.min(nextExpiryIn, grants);
-    if (rest === Number.POSITIVE_INFINITY) return;
-    // What cannot be swept yet is not tried all the time.
-    const earliest = this.#lastSweep + this.#ttl / 20;
-    this.#agenda.set('sweep', Math.max(this.#now() + Math.max(rest, 0) + 1, earliest));
   }
 
   /** How long those ahead have to live, and whether there was a quarantine, is not known yet. */
@@ -687,10 +619,9 @@ class Session {
 
   #sweep() {
     if (this.state !== 'open' || this.#calls.has('sweep')) return;
-    if (this.#places.waiting === 0 && !this.#tidies) return;
-    this.#tidies = false;
+    if (!this.#sweeps.isWanted(this.#places.waiting)) return;
+    this.#sweeps.done(this.#now());
     this.#agenda.clear('look');
-    this.#lastSweep = this.#now();
     this.#calls.make(
       'sweep',
       this.#ttl / 3,
@@ -718,123 +649,21 @@ class Session {
       'step',
       this.#ttl / 3,
       () => this.#adapter.step(ops),
-      (answers) => this.#stepped(ops, answers),
+      (answers) => {
+        this.#grants.stepped(ops, answers);
+        this.#outbox.answered();
+      },
     );
-  }
-
-  /**
-   * @param {Op[]} ops
-   * @param {Answer[]} answers
-   */
-  #stepped(ops, answers) {
-    for (let i = 0; i < ops.length; i++) {
-      const op = ops[i];
-      const place = this.#places.get(op.ref);
-      if (op.kind === 'end') {
-        this.#ended.add(op.ref);
-        if (place) this.#places.leave(place);
-        if (place && answers[i].code === 'notMarked') this.#isNotMarked(place);
-      } else if (place?.state === ASKED) {
-        this.#answer(place, answers[i]);
-      }
-    }
-    this.#outbox.answered();
-  }
-
-  /** @param {Place} place whose lock was not held any more when it ended */
-  #isNotMarked(place) {
-    const { thief, thiefConnection } = place;
-    if (thief && thiefConnection === this.#calls.connection) this.#listener.stolen(place, thief);
-    else this.#listener.lost(place, 'failover', undefined);
-  }
-
-  /**
-   * @param {Place} place
-   * @param {Answer} answer
-   */
-  #answer(place, answer) {
-    if (answer.code === 'granted') {
-      this.#grant(place, answer.token);
-    } else if (answer.code === 'queued') {
-      this.#places.move(place, WAITING);
-      this.#lookSoon();
-    } else {
-      this.#ended.add(place.op.ref);
-      this.#places.leave(place);
-      this.#listener.refused(place, answer);
-    }
-  }
-
-  /**
-   * @param {Place} place
-   * @param {bigint} token
-   */
-  #grant(place, token) {
-    place.token = token;
-    this.#places.move(place, HELD);
-    if (place.op.kind === 'steal') this.#robOurselves(place);
-    this.#listener.granted(place);
-    // It was stolen before the answer came.
-    if (place.thief && place.thiefConnection === this.#calls.connection) {
-      this.#rob(place, place.thief);
-    }
-  }
-
-  /** @param {Place} thief what it has stolen from this manager is known before it is told */
-  #robOurselves(thief) {
-    for (const place of this.#places.all()) {
-      if (place.state !== HELD || place.op.name !== thief.op.name) continue;
-      if (place.token < thief.token) this.#rob(place, this.#info.clientId);
-    }
-  }
-
-  /**
-   * @param {Place} place
-   * @param {string} thief
-   */
-  #rob(place, thief) {
-    this.#ended.add(place.op.ref);
-    this.#places.leave(place);
-    this.#listener.stolen(place, thief);
-  }
-
-  /**
-   * @param {number} ref
-   * @param {bigint} token
-   */
-  #hintGranted(ref, token) {
-    const place = this.#places.get(ref);
-    if (place && (place.state === ASKED || place.state === WAITING)) this.#grant(place, token);
-  }
-
-  /**
-   * @param {number} ref
-   * @param {string} thief
-   */
-  #hintStolen(ref, thief) {
-    const place = this.#places.get(ref);
-    if (place?.state === HELD) {
-      this.#rob(place, thief);
-    } else if (place?.state === ASKED || place?.state === ENDING) {
-      place.thief = thief;
-      place.thiefConnection = this.#calls.connection;
-    } else if (place?.state === WAITING) {
-      // That it was granted was not heard: nobody has lost anything.
-      this.#places.leave(place);
-      this.#askAgain([place]);
-    }
   }
 
   /** Those who do not want to wait do not wait for the server for ever. */
   #losePatience() {
     const now = this.#now();
     let next = Number.POSITIVE_INFINITY;
-    if (this.#readyIsAwaited && this.#readyBy > now) {
-      next = this.#readyBy;
-    } else if (this.#readyIsAwaited) {
-      this.#readyIsAwaited = false;
-      this.#isNotReady(this.#timeout('The bucket could not be opened in time'));
-    }
+    const { by, isAwaited } = this.#readiness;
+    if (isAwaited && by > now) next = by;
+    else if (isAwaited)
+      this.#readiness.failed(this.#timeout('The bucket could not be opened in time'));
     for (const place of this.#places.all()) {
       if (place.op.kind === 'request' || place.state !== ASKED) continue;
       const end = place.asked + this.#ttl;
@@ -848,8 +677,6 @@ class Session {
     if (next < Number.POSITIVE_INFINITY) this.#agenda.set('patience', next);
   }
 
-  // Questions.
-
   /**
    * @template T
    * @param {Promise<T>} promise
@@ -859,75 +686,6 @@ class Session {
   #within(promise, milliseconds) {
     const late = () => this.#timeout('A question is not answered');
     return within(this.#clock, promise, milliseconds, late);
-  }
-
-  /**
-   * Asked after what was asked before, and before what is asked later.
-   * @param {string} [name]
-   */
-  async #query(name) {
-    const end = this.#now() + this.#ttl;
-    /** @type {Promise<Entry[]> | undefined} */
-    let answer;
-    const reached = new Promise((/** @type {(_?: any) => void} */ resolve) => {
-      this.#outbox.barrier(() => {
-        if (this.state === 'open') answer = this.#ask(name);
-        resolve();
-      });
-    });
-    await this.#within(reached, this.#ttl);
-    for (;;) {
-      if (this.#error) throw this.#error;
-      const rest = end - this.#now();
-      if (this.state === 'open') {
-        try {
-          return await this.#within(answer ?? this.#ask(name), rest);
-        } catch (error) {
-          if (this.#now() >= end || this.#adapter.classify(error) === 'fatal') throw error;
-          this.#react(() => this.#isDown(error));
-        }
-      } else {
-        await this.#within(this.#change(), rest);
-      }
-      answer = undefined;
-    }
-  }
-
-  /** @returns {Promise<void>} resolves at the next change of state */
-  #change() {
-    return new Promise((resolve) => {
-      this.#onChange.push(resolve);
-    });
-  }
-
-  /** @param {Place} place */
-  async #isMarked(place) {
-    const { name } = place.op;
-    const marked = /** @type {NonNullable<Adapter['marked']>} */ (this.#adapter.marked);
-    while (place.state === HELD) {
-      if (this.state !== 'open') {
-        await this.#change();
-        continue;
-      }
-      const connection = this.#calls.connection;
-      try {
-        return await this.#within(marked.call(this.#adapter, name), this.#ttl / 3);
-      } catch (error) {
-        if (this.#adapter.classify(error) === 'fatal') throw error;
-        this.#react(() => connection === this.#calls.connection && this.#isDown(error));
-      }
-    }
-    return false;
-  }
-
-  /**
-   * @param {string} [name]
-   * @returns {Promise<Entry[]>} whose rejection is looked at later
-   */
-  #ask(name) {
-    const answer = this.#adapter.query(name);
-    then(answer, undefined, () => {});
-    return answer;
   }
 
   // The end.
@@ -948,7 +706,7 @@ class Session {
     const patience = Math.max(this.#hasLease ? this.#lease.rest() : 0, this.#ttl / 3);
     const places = this.#places.all();
     // Who asks later is told this, and not what went wrong before.
-    if (!this.#wasOpen && !this.#readyIsAwaited) this.#awaitReady();
+    if (!this.#readiness.isReached && !this.#readiness.isAwaited) this.#awaitReady();
     this.#hangUp();
     this.#agenda.clearAll();
     this.#session = '';
@@ -956,18 +714,17 @@ class Session {
     /** @type {Place[]} */
     const ending = [];
     for (const place of places) {
-      if (place.state === ENDING && place.keep === 0) {
+      const fate = fateOf(place, 'closed');
+      if (fate === 'kept') {
         ending.push(place);
         continue;
       }
-      const { state } = place;
       this.#places.leave(place);
-      if (state === HELD || state === ENDING) this.#listener.lost(place, reason, cause);
+      if (fate === 'lost') this.#listener.lost(place, reason, cause);
       else this.#listener.failed(place, error);
     }
     this.#become('closed', reason, cause);
-    this.#readyIsAwaited = false;
-    this.#isNotReady(error);
+    this.#readiness.failed(error);
     this.#outbox.clear();
     await this.#keepAlive.during(() => this.#giveBack(session, opening, patience));
     for (const place of ending) this.#places.leave(place);

@@ -6,7 +6,7 @@
  * sent again as it was.
  */
 
-/** @typedef {import('./adapter.js').Op} Op */
+/** @typedef {import('../adapter.js').Op} Op */
 
 /** The most operations of a step; a group may have more. */
 const MOST = 100;

@@ -1,6 +1,6 @@
 'use strict';
 
-const { Promise } = require('../platform/intrinsics.js');
+const { Promise } = require('../../platform/intrinsics.js');
 
 /** @typedef {import('./clock.js').Clock} Clock */
 

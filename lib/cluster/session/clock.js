@@ -4,7 +4,7 @@
  * The clocks and timers of this process, as an object, so that tests can have others.
  */
 
-const intrinsics = require('../platform/intrinsics.js');
+const intrinsics = require('../../platform/intrinsics.js');
 
 /**
  * @typedef {object} Clock

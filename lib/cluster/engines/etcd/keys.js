@@ -20,7 +20,7 @@
 
 const { createHash } = require('node:crypto');
 
-/** @typedef {import('./adapter.js').RequestOp} RequestOp */
+/** @typedef {import('../../adapter.js').RequestOp} RequestOp */
 
 /**
  * @typedef {object} RequestKey

@@ -11,7 +11,7 @@
  * arrive.
  */
 
-const { explain } = require('./redis-errors.js');
+const { explain } = require('./errors.js');
 
 /**
  * What is used of the user's client: that it can be duplicated.

@@ -5,9 +5,9 @@
  * session changes it.
  */
 
-const { Promise } = require('../platform/intrinsics.js');
+const { Promise } = require('../../platform/intrinsics.js');
 
-/** @typedef {import('./adapter.js').RequestOp} RequestOp */
+/** @typedef {import('../adapter.js').RequestOp} RequestOp */
 
 /** @typedef {0 | 1 | 2 | 3 | 4} PlaceState */
 

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The adapter of PostgreSQL (adapter.js): calls of the functions of sql/postgres.sql, by a client
- * of the user's pg Pool that it keeps for itself (postgres-link.js).
+ * The adapter of PostgreSQL (adapter.js): calls of the functions of postgres.sql, by a client
+ * of the user's pg Pool that it keeps for itself (link.js).
  *
  * A step is one statement, and so one transaction. It is told of grants and thefts by NOTIFY in the
  * transaction that made them. The schema is made on first use.
@@ -12,16 +12,9 @@ const { createHash, randomBytes } = require('node:crypto');
 const { readFileSync } = require('node:fs');
 const path = require('node:path');
 
-const {
-  ENDED,
-  NOT_MARKED,
-  QUEUED,
-  QUEUE_FULL,
-  UNAVAILABLE,
-  granted,
-  otherLimit,
-} = require('./adapter.js');
-const { Link, Source, raw } = require('./postgres-link.js');
+const { NO_EVENTS } = require('../../adapter.js');
+const { DEAD, STALE, answerOf, tell } = require('../words.js');
+const { Link, Source, raw } = require('./link.js');
 const {
   classify,
   deadError,
@@ -31,12 +24,12 @@ const {
   schemaError,
   smallPoolError,
   staleError,
-} = require('./postgres-errors.js');
+} = require('./errors.js');
 
-/** @typedef {import('./adapter.js').Adapter} Adapter */
-/** @typedef {import('./adapter.js').Op} Op */
+/** @typedef {import('../../adapter.js').Adapter} Adapter */
+/** @typedef {import('../../adapter.js').Op} Op */
 /** @typedef {InstanceType<typeof Link>} OpenLink */
-/** @typedef {import('./postgres-link.js').Pool} Pool */
+/** @typedef {import('./link.js').Pool} Pool */
 
 /** Of the schema. Another one that changes what it means has another number. */
 const VERSION = 2;
@@ -52,6 +45,12 @@ const NOT_THERE = ['3F000', '42P01', '42883'];
  * @returns {Buffer} the same, little endian; lone surrogates, too
  */
 const bytes = (text) => Buffer.from(text, 'utf16le');
+/**
+ * Without a backslash, whose meaning a role can set.
+ * @param {Buffer} value
+ * @returns {string} an expression of SQL
+ */
+const literal = (value) => `decode('${value.toString('hex')}', 'hex')`;
 /** @param {string} hex of bytea: `\\x` and hexadecimal digits */
 const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');
 /**
@@ -60,16 +59,13 @@ const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');
  */
 const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1, -1).split(','));
 
-/** @type {import('./adapter.js').AdapterEvents} */
-const noEvents = { granted() {}, stolen() {}, changed() {}, down() {} };
-
 /** @implements {Adapter} */
 class PostgresAdapter {
   /** @type {string} */
   id;
   can = Object.freeze({ limits: true, groups: true, marks: true });
-  /** @type {import('./adapter.js').AdapterEvents} */
-  events = noEvents;
+  /** @type {import('../../adapter.js').AdapterEvents} */
+  events = NO_EVENTS;
   classify = classify;
 
   #pool;
@@ -120,7 +116,7 @@ class PostgresAdapter {
   }
 
   /**
-   * @param {import('./adapter.js').SessionInfo} info
+   * @param {import('../../adapter.js').SessionInfo} info
    * @param {number} ttl milliseconds
    */
   async open(info, ttl) {
@@ -164,8 +160,8 @@ class PostgresAdapter {
   async step(ops) {
     const { rows } = await this.#runStep(ops);
     const codes = listOf(rows[0].codes);
-    if (codes[0] === '-2') throw deadError();
-    if (codes[0] === '-5') throw staleError();
+    if (codes[0] === DEAD) throw deadError();
+    if (codes[0] === STALE) throw staleError();
     return codes.map(answerOf);
   }
 
@@ -189,7 +185,7 @@ class PostgresAdapter {
    */
   async #whoGuards(error, ops) {
     const names = ops.flatMap(({ name }) => (name === undefined ? [] : [name]));
-    const keys = names.map((name) => `'\\x${this.#keyOf(name).toString('hex')}'`);
+    const keys = names.map((name) => literal(this.#keyOf(name)));
     try {
       const { rows } = await this.#anyhow(
         `SELECT name, pid, application_name AS application,
@@ -258,7 +254,7 @@ class PostgresAdapter {
 
   /** @param {string} [name] */
   async query(name) {
-    const key = name === undefined ? '' : `AND key = '\\x${this.#keyOf(name).toString('hex')}'`;
+    const key = name === undefined ? '' : `AND key = ${literal(this.#keyOf(name))}`;
     // A lock whose session has expired is still held while a transaction guards it.
     const isGuarded =
       'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = r.xmax)';
@@ -267,7 +263,7 @@ class PostgresAdapter {
         extract(epoch FROM coalesce(granted, clock_timestamp()) - asked)::float8 * 1000 AS waited,
         extract(epoch FROM clock_timestamp() - granted)::float8 * 1000 AS held
       FROM ${this.#schema}.request r JOIN ${this.#schema}.session s ON s.id = r.session
-      WHERE bucket = '\\x${this.#bucket.toString('hex')}' ${key}
+      WHERE bucket = ${literal(this.#bucket)} ${key}
         AND (expires > clock_timestamp() OR ${isGuarded})
       ORDER BY key, ticket`,
     );
@@ -278,13 +274,13 @@ class PostgresAdapter {
   async marked(name) {
     const { rows } = await this.#anyhow(
       `SELECT EXISTS (SELECT FROM ${this.#schema}.mark
-        WHERE key = '\\x${this.#keyOf(name).toString('hex')}' AND until > clock_timestamp()) AS is`,
+        WHERE key = ${literal(this.#keyOf(name))} AND until > clock_timestamp()) AS is`,
     );
     return rows[0].is === 't';
   }
 
   async dispose() {
-    this.events = noEvents;
+    this.events = NO_EVENTS;
     this.#replace();
   }
 
@@ -329,7 +325,7 @@ class PostgresAdapter {
     }
     this.#making = link;
     link.onNotification = (payload) => {
-      if (epoch === this.#epoch) this.#hear(payload);
+      if (epoch === this.#epoch) tell(this.events, payload);
     };
     return link;
   }
@@ -355,15 +351,6 @@ class PostgresAdapter {
     };
   }
 
-  /** @param {string} payload of a notification: `g ref token` or `s ref thief` */
-  #hear(payload) {
-    const space = payload.indexOf(' ', 2);
-    const ref = Number(payload.slice(2, space));
-    const what = payload.slice(space + 1);
-    if (payload[0] === 'g') this.events.granted(ref, BigInt(what));
-    else if (payload[0] === 's') this.events.stolen(ref, what);
-  }
-
   /** @param {Parameters<OpenLink['run']>[0]} query */
   async #run(query) {
     if (!this.#link) throw explain(new Error('there is no connection'), this.#schema);
@@ -377,8 +364,9 @@ class PostgresAdapter {
   async #anyhow(statement) {
     if (this.#link) return this.#link.run(statement);
     try {
-      const transaction = `BEGIN ISOLATION LEVEL READ COMMITTED; ${statement}; COMMIT`;
-      return (await this.#pool.query(raw(transaction)))[1];
+      const begin =
+        'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_output TO hex';
+      return (await this.#pool.query(raw(`${begin}; ${statement}; COMMIT`)))[2];
     } catch (error) {
       throw explain(error, this.#schema);
     }
@@ -456,19 +444,9 @@ function checkClient(client) {
 /** @returns {string} a number of 63 bits that nobody else has */
 const newSession = () => String(BigInt.asUintN(63, randomBytes(8).readBigUInt64LE()));
 
-/** @param {string} code of sql/postgres.sql, `step` */
-function answerOf(code) {
-  if (code[0] !== '-') return code === '0' ? QUEUED : granted(BigInt(code));
-  if (code === '-4') return ENDED;
-  if (code === '-6') return NOT_MARKED;
-  if (code === '-1') return UNAVAILABLE;
-  if (code === '-3') return QUEUE_FULL;
-  return otherLimit(-10 - Number(code));
-}
-
 /**
  * @param {any} row
- * @returns {import('./adapter.js').Entry}
+ * @returns {import('../../adapter.js').Entry}
  */
 function entryOf({ held, info, label, lim, name, shared, token, waited, weight }) {
   const { clientId, host, pid, threadId, threadName } = JSON.parse(info);
@@ -493,10 +471,10 @@ function entryOf({ held, info, label, lim, name, shared, token, waited, weight }
 /**
  * @param {string} schema
  * @param {'logged' | 'unlogged'} durability
- * @returns {string} sql/postgres.sql for it
+ * @returns {string} postgres.sql for it
  */
 function scriptOf(schema, durability) {
-  const script = readFileSync(path.join(__dirname, 'sql', 'postgres.sql'), 'utf8');
+  const script = readFileSync(path.join(__dirname, 'postgres.sql'), 'utf8');
   return script
     .replaceAll('web_locks', schema)
     .replaceAll('/*unlogged*/', durability === 'unlogged' ? 'UNLOGGED' : '')

@@ -12,15 +12,15 @@
  */
 
 const { channel } = require('node:diagnostics_channel');
-const { AbortController } = require('../platform/realm.js');
+const { AbortController } = require('../../../platform/realm.js');
 const {
   isTokenOver,
   refusalOf,
   refusedError,
   staleError,
   unreachableError,
-} = require('./etcd-errors.js');
-const { version } = require('../../package.json');
+} = require('./errors.js');
+const { version } = require('../../../../package.json');
 
 /** @typedef {(url: string, options: any) => Promise<any>} Fetch */
 /** @typedef {{ user: string, password: string }} Auth */

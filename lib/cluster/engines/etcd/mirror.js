@@ -12,12 +12,12 @@
  * is the revision that was read: greater, and less than that of any grant that comes after.
  */
 
-const { now } = require('../platform/intrinsics.js');
-const { after, textOf, valueOf } = require('./etcd-keys.js');
+const { now } = require('../../../platform/intrinsics.js');
+const { after, textOf, valueOf } = require('./keys.js');
 
-/** @typedef {import('./adapter.js').RequestOp} RequestOp */
-/** @typedef {import('./adapter.js').SessionInfo} SessionInfo */
-/** @typedef {InstanceType<typeof import('./etcd-keys.js').Keys>} BucketKeys */
+/** @typedef {import('../../adapter.js').RequestOp} RequestOp */
+/** @typedef {import('../../adapter.js').SessionInfo} SessionInfo */
+/** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 
 /**
  * @typedef {object} KeyValue of the gateway: bytes are base64, numbers texts
@@ -33,7 +33,7 @@ const { after, textOf, valueOf } = require('./etcd-keys.js');
  * @typedef {object} Entry a request
  * @property {string} key
  * @property {string} name
- * @property {'a' | 'b' | 'c'} kind see etcd-keys.js
+ * @property {'a' | 'b' | 'c'} kind see keys.js
  * @property {string} lease
  * @property {number} ref
  * @property {number} limit
@@ -338,7 +338,7 @@ class Mirror {
 
 /**
  * @param {string} key
- * @param {import('./etcd-keys.js').RequestKey} request
+ * @param {import('./keys.js').RequestKey} request
  * @param {KeyValue} kv
  * @returns {Entry}
  */

@@ -5,7 +5,7 @@
  * which of them another attempt can help.
  */
 
-const { plainError } = require('../platform/errors.js');
+const { plainError } = require('../../../platform/errors.js');
 
 /**
  * By code: what a rejection means. What is not here is `retry`.

@@ -5,8 +5,8 @@
  * and which of them another attempt can help.
  */
 
-const { plainError, quote } = require('../platform/errors.js');
-const { theLock } = require('../platform/names.js');
+const { plainError, quote } = require('../../../platform/errors.js');
+const { theLock } = require('../../../platform/names.js');
 
 /** Another attempt may go well, perhaps at another server. */
 const RETRY = 'retry';

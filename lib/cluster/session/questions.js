@@ -1,0 +1,169 @@
+'use strict';
+
+/**
+ * Questions to the server, which change nothing: they wait until the session is open again, are
+ * asked anew by another connection, and are given up after a time. They keep the event loop alive.
+ */
+
+const { Promise, then } = require('../../platform/intrinsics.js');
+const { HELD } = require('./place.js');
+
+/** @typedef {import('../adapter.js').Adapter} Adapter */
+/** @typedef {import('../adapter.js').Entry} Entry */
+/** @typedef {InstanceType<typeof import('./place.js').Place>} Place */
+
+/**
+ * What is asked of the session.
+ * @typedef {object} Session
+ * @property {import('./session.js').State} state
+ * @property {unknown} error why it is closed
+ * @property {number} ttl milliseconds
+ * @property {number} connection
+ * @property {<T>(promise: Promise<T>, milliseconds: number) => Promise<T>} within rejects if that
+ *   takes longer
+ * @property {(error: unknown, connection: number) => void} isDown what a question on a connection
+ *   was answered with, if that connection is still the one there is
+ */
+
+class Questions {
+  #adapter;
+  #clock;
+  #outbox;
+  #keepAlive;
+  #session;
+  /** Called at the next change of state. @type {(() => void)[]} */
+  #onChange = [];
+
+  /**
+   * @param {object} parts
+   * @param {Adapter} parts.adapter
+   * @param {import('./clock.js').Clock} parts.clock
+   * @param {InstanceType<typeof import('./outbox.js').Outbox>} parts.outbox
+   * @param {InstanceType<typeof import('./keep-alive.js').KeepAlive>} parts.keepAlive
+   * @param {Session} session
+   */
+  constructor({ adapter, clock, outbox, keepAlive }, session) {
+    this.#adapter = adapter;
+    this.#clock = clock;
+    this.#outbox = outbox;
+    this.#keepAlive = keepAlive;
+    this.#session = session;
+  }
+
+  /** The session is in another state. */
+  changed() {
+    const waiting = this.#onChange;
+    this.#onChange = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  /**
+   * @param {string} [name]
+   * @returns {Promise<Entry[]>} what there is after all that was asked so far; rejects if the
+   *   server does not tell within a `ttl`
+   */
+  query(name) {
+    return this.#keepAlive.during(() => this.#query(name));
+  }
+
+  /**
+   * @param {string} name
+   * @param {number} milliseconds
+   * @returns {Promise<Entry[] | undefined>} what there is; undefined if it is not known in that
+   *   time. Never rejects
+   */
+  async lookAt(name, milliseconds) {
+    if (this.#session.state !== 'open') return undefined;
+    try {
+      return await this.#keepAlive.during(() =>
+        this.#session.within(this.#adapter.query(name), milliseconds),
+      );
+    } catch {
+      return undefined;
+    }
+  }
+
+  /**
+   * @param {Place} place held
+   * @returns {Promise<boolean>} whether its name is marked; false, too, if it is not held any more;
+   *   rejects if the server cannot tell
+   */
+  isMarked(place) {
+    return this.#keepAlive.during(() => this.#isMarked(place));
+  }
+
+  /**
+   * Asked after what was asked before, and before what is asked later.
+   * @param {string} [name]
+   */
+  async #query(name) {
+    const session = this.#session;
+    const end = this.#clock.monotonic() + session.ttl;
+    /** @type {Promise<Entry[]> | undefined} */
+    let answer;
+    const reached = new Promise((/** @type {(_?: any) => void} */ resolve) => {
+      this.#outbox.barrier(() => {
+        if (session.state === 'open') answer = this.#ask(name);
+        resolve();
+      });
+    });
+    await session.within(reached, session.ttl);
+    for (;;) {
+      if (session.error) throw session.error;
+      const rest = end - this.#clock.monotonic();
+      if (session.state === 'open') {
+        const { connection } = session;
+        try {
+          return await session.within(answer ?? this.#ask(name), rest);
+        } catch (error) {
+          const isLate = this.#clock.monotonic() >= end;
+          if (isLate || this.#adapter.classify(error) === 'fatal') throw error;
+          session.isDown(error, connection);
+        }
+      } else {
+        await session.within(this.#change(), rest);
+      }
+      answer = undefined;
+    }
+  }
+
+  /** @param {Place} place */
+  async #isMarked(place) {
+    const session = this.#session;
+    const { name } = place.op;
+    const marked = /** @type {NonNullable<Adapter['marked']>} */ (this.#adapter.marked);
+    while (place.state === HELD) {
+      if (session.state !== 'open') {
+        await this.#change();
+        continue;
+      }
+      const { connection } = session;
+      try {
+        return await session.within(marked.call(this.#adapter, name), session.ttl / 3);
+      } catch (error) {
+        if (this.#adapter.classify(error) === 'fatal') throw error;
+        session.isDown(error, connection);
+      }
+    }
+    return false;
+  }
+
+  /** @returns {Promise<void>} resolves at the next change of state */
+  #change() {
+    return new Promise((resolve) => {
+      this.#onChange.push(resolve);
+    });
+  }
+
+  /**
+   * @param {string} [name]
+   * @returns {Promise<Entry[]>} whose rejection is looked at later
+   */
+  #ask(name) {
+    const answer = this.#adapter.query(name);
+    then(answer, undefined, () => {});
+    return answer;
+  }
+}
+
+module.exports = { Questions };

@@ -1,0 +1,52 @@
+'use strict';
+
+/**
+ * When the leases of others are looked at, which nobody tells of: what waits may be granted by the
+ * end of one of them, or of a quarantine. What dead sessions have left is swept away once at the
+ * beginning, even if nothing waits for it.
+ */
+
+/** @typedef {import('../adapter.js').Renewal} Renewal */
+
+class Sweeps {
+  #isFirst = true;
+  /** Whether the last renewal told of a quarantine. */
+  #isQuarantined = false;
+  #last = Number.NEGATIVE_INFINITY;
+
+  /**
+   * @param {number} waiting how many requests wait
+   * @returns {boolean} whether there is anything to sweep for
+   */
+  isWanted(waiting) {
+    return this.#isFirst || waiting > 0;
+  }
+
+  /** @param {number} now it is done */
+  done(now) {
+    this.#isFirst = false;
+    this.#last = now;
+  }
+
+  /**
+   * @param {Renewal} renewal
+   * @param {object} state
+   * @param {number} state.now
+   * @param {number} state.ttl
+   * @param {number} state.waiting how many requests wait
+   * @returns {number | undefined} when the next one is; undefined if none has to be
+   */
+  next({ nextExpiryIn, grantsIn }, { now, ttl, waiting }) {
+    if (this.#isFirst) return now;
+    if (waiting === 0) return undefined;
+    const isOver = this.#isQuarantined && grantsIn <= 0;
+    this.#isQuarantined = grantsIn > 0;
+    const grants = isOver || grantsIn > 0 ? grantsIn : Number.POSITIVE_INFINITY;
+    const rest = Math.min(nextExpiryIn, grants);
+    if (rest === Number.POSITIVE_INFINITY) return undefined;
+    // What cannot be swept yet is not tried all the time.
+    return Math.max(now + Math.max(rest, 0) + 1, this.#last + ttl / 20);
+  }
+}
+
+module.exports = { Sweeps };
