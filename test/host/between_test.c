@@ -559,7 +559,7 @@ static void end_member(void)
 }
 
 /* Waits for an event that says one of these news. */
-static void hear_event(uint32_t news)
+static struct wlk_event wait_for_event(uint32_t news)
 {
   for (;;) {
     struct wlk_event items[4];
@@ -569,8 +569,14 @@ static void hear_event(uint32_t news)
     if (!CHECK(poll(&poll_in, 1, 20000) == 1 && read(woken[0], &byte, 1) == 1)) exit(1);
     wlh_agent_take_events(agent, true, &events);
     for (size_t i = 0; i < events.count; i++)
-      if (CHECK(!(items[i].news & WLH_NEWS_FAILED)) && (items[i].news & news)) return;
+      if (items[i].news & news) return items[i];
   }
+}
+
+/* The same, where nothing fails. */
+static void hear_event(uint32_t news)
+{
+  CHECK(!(wait_for_event(news | WLH_NEWS_FAILED).news & WLH_NEWS_FAILED));
 }
 
 /* Makes a request for "n". */
@@ -748,6 +754,25 @@ TEST(damaged, "a file that is damaged while a number is taken is not joined")
   open_while(poison);
 }
 
+static void delete_bucket(void)
+{
+  char command[200];
+  (void)snprintf(command, sizeof command, "rm -rf '%s'/*", directory);
+  CHECK(system(command) == 0);
+}
+
+TEST(deleted, "a directory that is deleted while a number is taken is lost, and not unsupported")
+{
+  struct wlh_request *request;
+  begin_play(program);
+  begin_member();
+  before_taking = delete_bucket;
+  CHECK(ask_for_n(WLK_WAIT, &request) == WLH_PENDING);
+  CHECK(wait_for_event(WLH_NEWS_FAILED).token_low == WLH_LOST);
+  end_member();
+  end_play();
+}
+
 int main(int argc, char **argv)
 {
   (void)argc;
@@ -762,5 +787,6 @@ int main(int argc, char **argv)
   RUN(dead_thief);
   RUN(changes);
   RUN(damaged);
+  RUN(deleted);
   return finish_tests();
 }
