@@ -366,7 +366,7 @@ module.exports = [
     before: 'if (error == ENOENT) {',
     after: 'if (error == ENOENT && bucket->standard) {',
     why: 'a directory that vanishes while sockets are bound in it is said to be of a kind that does not work',
-    tests: [harm],
+    tests: [between],
   },
   {
     file: 'src/host/port_locks.c',
