@@ -59,7 +59,7 @@ struct wlh_arena {
   uint32_t ncells;             /* (m) private copy: a power of two, WLH_CELLS_LEAST to
                                   WLH_CELLS_MOST, whatever the segment says; of a turn that began
                                   well, `bytes` has room for them */
-  uint64_t ticket;      /* (m) the header's, and its token, as the last turn found them: they */
+  uint64_t ticket;      /* (m) the header's, and its token, as the last turn left them: they */
   uint64_t token;       /* never go back */
   uint64_t hash_key[2]; /* (m) the header's since the first turn: it never changes; 0 before */
   uint32_t member;      /* (m) own number, below WLH_MEMBERS */

@@ -50,7 +50,9 @@ void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind)
   struct wlh_header *header = wlh_header_of(arena);
   struct wlh_request_cell *cell = wlh_request_at(arena, request);
   uint64_t token = header->token + 1;
-  if (token >= WLH_COUNT_MOST) wlh_damage(arena);
+  /* Somebody may have overwritten the header since this turn began. */
+  if (token <= arena->token || token >= WLH_COUNT_MOST) wlh_damage(arena);
+  arena->token = token;
   wlh_raise(&header->token, token);
   WLH_PUT(cell->token, token);
   WLH_PUT(cell->since, arena->now);

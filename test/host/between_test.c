@@ -100,8 +100,10 @@ static bool waited; /* whether the kernel was asked to wait for a lock */
     va_start(arguments, command);                                                                  \
     void *argument = va_arg(arguments, void *);                                                    \
     va_end(arguments);                                                                             \
-    waited = waited || command == F_SETLKW || command == F_OFD_SETLKW;                             \
-    int result = __real_##name(descriptor, command, argument);                                     \
+    bool waits = command == F_SETLKW || command == F_OFD_SETLKW;                                   \
+    waited = waited || waits;                                                                      \
+    /* So that a test fails, and does not hang. */                                                 \
+    int result = __real_##name(descriptor, waits ? F_OFD_SETLK : command, argument);               \
     if (command == F_OFD_SETLK || command == F_OFD_GETLK) after();                                 \
     return result;                                                                                 \
   }
@@ -142,6 +144,19 @@ bool __wrap_wlh_port_take(struct wlh_port *port, uint32_t member)
   before_taking = NULL; /* once */
   if (now) now();
   return __real_wlh_port_take(port, member);
+}
+
+static bool unreachable; /* whether nobody can be connected to */
+static int connects;     /* how often that was tried */
+
+enum wlh_sent __real_wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor);
+enum wlh_sent __wrap_wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor);
+enum wlh_sent __wrap_wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor)
+{
+  if (!__atomic_load_n(&unreachable, __ATOMIC_RELAXED))
+    return __real_wlh_port_connect(port, member, descriptor);
+  (void)__atomic_add_fetch(&connects, 1, __ATOMIC_RELAXED);
+  return WLH_NOT_NOW;
 }
 
 /* ---- users ---- */
@@ -353,23 +368,45 @@ static void open_as_other(void)
   become(OWNER);
 }
 
+/* Leaves the directory of the bucket without its file, as somebody can. */
+static void delete_file(void)
+{
+  struct wlh_port port;
+  char path[200];
+  become(OWNER);
+  if (CHECK(open_files(&port, 0) == WLH_OK)) close_files(&port, 0);
+  become(ROOT);
+  (void)snprintf(path, sizeof path, "%s/" BUCKET "/bucket", base);
+  CHECK(unlink(path) == 0);
+}
+
+/* As open_with, by one user while another one opens. */
+static bool open_with_other(int n)
+{
+  struct wlh_port port;
+  enum wlh_status status;
+  (void)umask(n % 2 ? 0077 : 0);
+  become(OWNER);
+  bool more = open_with(&port, n, open_as_other, &status);
+  if (CHECK(status == WLH_OK)) {
+    CHECK(!more || port.inode == inode_of_other);
+    close_files(&port, 0);
+  }
+  (void)umask(0022);
+  return more;
+}
+
 TEST(second_user, "a second user can open at any step of the first, and both have the same file")
 {
   if (!is_root()) return;
-  bool more = true;
-  for (int n = 1; more; n++) {
-    struct wlh_port port;
-    enum wlh_status status;
-    begin_files(true);
-    (void)umask(n % 2 ? 0077 : 0);
-    become(OWNER);
-    more = open_with(&port, n, open_as_other, &status);
-    if (CHECK(status == WLH_OK)) {
-      CHECK(!more || port.inode == inode_of_other);
-      close_files(&port, 0);
+  for (int deleted = 0; deleted < 2; deleted++) {
+    bool more = true;
+    for (int n = 1; more; n++) {
+      begin_files(true);
+      if (deleted) delete_file();
+      more = open_with_other(n);
+      end_files();
     }
-    (void)umask(0022);
-    end_files();
   }
 }
 
@@ -394,29 +431,36 @@ static bool open_and_die(int n)
   return WEXITSTATUS(status) == 0;
 }
 
+/* Whether both users can open, one after the other, and have the same file. */
+static bool can_both_open(const uid_t users[2])
+{
+  uint64_t inodes[2] = {0, 1};
+  for (int i = 0; i < 2; i++) {
+    struct wlh_port port;
+    become(users[i]);
+    if (open_files(&port, 0) != WLH_OK) {
+      printf("# user %u: %s\n", (unsigned)users[i], failure.text);
+      continue;
+    }
+    inodes[i] = port.inode;
+    close_files(&port, 0);
+  }
+  return inodes[0] == inodes[1];
+}
+
 TEST(
     killed,
     "if the first user is killed at any step, all others can open, and so can its next process")
 {
   if (!is_root()) return;
   const uid_t users[2][2] = {{OTHER, OWNER}, {OWNER, OTHER}};
-  for (int order = 0; order < 2; order++) {
+  for (int way = 0; way < 4; way++) {
     bool more = true;
     for (int n = 1; more; n++) {
       begin_files(true);
+      if (way >= 2) delete_file();
       more = open_and_die(n);
-      uint64_t inodes[2] = {0, 1};
-      for (int i = 0; i < 2; i++) {
-        struct wlh_port port;
-        become(users[order][i]);
-        if (!CHECK(open_files(&port, 0) == WLH_OK)) {
-          printf("# step %d, user %u: %s\n", n, (unsigned)users[order][i], failure.text);
-          continue;
-        }
-        inodes[i] = port.inode;
-        close_files(&port, 0);
-      }
-      CHECK(inodes[0] == inodes[1]);
+      if (!CHECK(can_both_open(users[way % 2]))) printf("# step %d\n", n);
       end_files();
     }
   }
@@ -517,7 +561,7 @@ static void end_member(void)
 }
 
 /* Waits for an event that says one of these news. */
-static void hear_event(uint32_t news)
+static struct wlk_event wait_for_event(uint32_t news)
 {
   for (;;) {
     struct wlk_event items[4];
@@ -527,20 +571,30 @@ static void hear_event(uint32_t news)
     if (!CHECK(poll(&poll_in, 1, 20000) == 1 && read(woken[0], &byte, 1) == 1)) exit(1);
     wlh_agent_take_events(agent, true, &events);
     for (size_t i = 0; i < events.count; i++)
-      if (CHECK(!(items[i].news & WLH_NEWS_FAILED)) && (items[i].news & news)) return;
+      if (items[i].news & news) return items[i];
   }
 }
 
-/* Makes a request for "n", and waits until it is answered. */
-static struct wlh_request *get(enum wlk_option option)
+/* The same, where nothing fails. */
+static void hear_event(uint32_t news)
+{
+  CHECK(!(wait_for_event(news | WLH_NEWS_FAILED).news & WLH_NEWS_FAILED));
+}
+
+/* Makes a request for "n". */
+static enum wlh_status ask_for_n(enum wlk_option option, struct wlh_request **request)
 {
   uint16_t name = 'n';
-  struct wlh_request *request;
   struct wlk_event items[4];
   struct wlk_events events = {items, 4, 0, 0, 0, 0, 0};
-  enum wlh_status status =
-      wlh_request(agent, &name, 1, WLK_EXCLUSIVE, option, 1, NULL, &request, &events);
-  if (status == WLH_PENDING) hear_event(WLK_NEWS_GRANTED);
+  return wlh_request(agent, &name, 1, WLK_EXCLUSIVE, option, 1, NULL, request, &events);
+}
+
+/* As ask_for_n, and waits until it is answered. */
+static struct wlh_request *get(enum wlk_option option)
+{
+  struct wlh_request *request;
+  if (ask_for_n(option, &request) == WLH_PENDING) hear_event(WLK_NEWS_GRANTED);
   return request;
 }
 
@@ -575,6 +629,41 @@ TEST(refused, "a wake-up that cannot be sent now is sent later")
 {
   refuse_wake_ups(EAGAIN);
   refuse_wake_ups(ENOBUFS);
+}
+
+/* ---- want of descriptors ---- */
+
+/* Has the helper work, once or more. */
+static void have_it_work(void)
+{
+  struct wlh_snapshot *snapshot = NULL;
+  CHECK(wlh_snapshot(agent, NULL, UINT32_MAX, false, 3) == WLH_PENDING);
+  hear_event(WLH_NEWS_SNAPSHOT);
+  CHECK(wlh_take_snapshot(agent, 3, &snapshot) == WLH_OK);
+  wlh_snapshot_free(snapshot);
+}
+
+TEST(
+    unreachable_members,
+    "who cannot be connected to for want of descriptors is not tried again at each piece of work")
+{
+  enum { OTHERS = 8, WORKS = 300 };
+  static struct played others[OTHERS];
+  struct wlh_request *request;
+  begin_play(program);
+  begin_member();
+  for (int i = 0; i < OTHERS; i++) enter(&others[i]);
+  is_granted(&others[0], "ask 1 n x w");
+  __atomic_store_n(&unreachable, true, __ATOMIC_RELAXED);
+  CHECK(ask_for_n(WLK_WAIT, &request) == WLH_PENDING); /* so all others are to be watched */
+  for (int i = 0; i < WORKS; i++) have_it_work();
+  int tried = __atomic_load_n(&connects, __ATOMIC_RELAXED);
+  if (!CHECK(tried > 0 && tried < WORKS * OTHERS / 2)) printf("# %d times\n", tried);
+  __atomic_store_n(&unreachable, false, __ATOMIC_RELAXED);
+  ask_for(&others[0], "release 1", "1 WLH_OK");
+  hear_event(WLK_NEWS_GRANTED);
+  end_member();
+  end_play();
 }
 
 /* ---- a thief that dies ---- */
@@ -667,6 +756,25 @@ TEST(damaged, "a file that is damaged while a number is taken is not joined")
   open_while(poison);
 }
 
+static void delete_bucket(void)
+{
+  char command[200];
+  (void)snprintf(command, sizeof command, "rm -rf '%s'/*", directory);
+  CHECK(system(command) == 0);
+}
+
+TEST(deleted, "a directory that is deleted while a number is taken is lost, and not unsupported")
+{
+  struct wlh_request *request;
+  begin_play(program);
+  begin_member();
+  before_taking = delete_bucket;
+  CHECK(ask_for_n(WLK_WAIT, &request) == WLH_PENDING);
+  CHECK(wait_for_event(WLH_NEWS_FAILED).token_low == WLH_LOST);
+  end_member();
+  end_play();
+}
+
 int main(int argc, char **argv)
 {
   (void)argc;
@@ -677,8 +785,10 @@ int main(int argc, char **argv)
   RUN(vanishes);
   RUN(never_waits);
   RUN(refused);
+  RUN(unreachable_members);
   RUN(dead_thief);
   RUN(changes);
   RUN(damaged);
+  RUN(deleted);
   return finish_tests();
 }

@@ -720,6 +720,19 @@ TEST(
   }
 }
 
+TEST(token_back, "a token that goes back within a turn is damage, and granted to nobody")
+{
+  const uint16_t name = 'n';
+  struct wlh_answer answer;
+  start();
+  struct wlh_ask ask = {.agent = t.parties[1].agents[0], .name = &name, .name_units = 1};
+  t.segment->header.token = 7;
+  struct wlh_arena *arena = inside(&t, 1);
+  t.segment->header.token = 0;
+  CHECK(wlh_cells_request(arena, &ask, &answer) == WLH_CELLS_POISONED);
+  table_end(&t);
+}
+
 TEST(fewer_cells, "cells never become fewer while it is open")
 {
   start();
@@ -997,8 +1010,8 @@ int main(void)
   RUN(limit_theft_death), RUN(theft_of_the_dead), RUN(bounded_by_dead), RUN(bounded_and_free);
   RUN(units_of_the_dead), RUN(behind_the_dead), RUN(victims_death);
   RUN(grows), RUN(full_of_dead), RUN(grew), RUN(formats), RUN(two_holders);
-  RUN(zeros), RUN(odd_counts), RUN(counts_back), RUN(fewer_cells), RUN(shorter_file),
-      RUN(long_texts), RUN(itself);
+  RUN(zeros), RUN(odd_counts), RUN(counts_back), RUN(token_back), RUN(fewer_cells),
+      RUN(shorter_file), RUN(long_texts), RUN(itself);
   RUN(zeroed), RUN(zeroed_dead), RUN(zeroed_state), RUN(zeroed_unseen), RUN(zeroed_snapshot);
   RUN(own_zeroed), RUN(own_unlisted), RUN(own_whole);
   RUN(snapshot), RUN(small_snapshot);

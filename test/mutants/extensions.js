@@ -6,6 +6,7 @@ const election = 'test/extensions/election.test.js';
 const backend = 'test/lib/backend.test.js';
 const details = 'test/extensions/details.test.js';
 const holdTimeout = 'test/extensions/hold-timeout.test.js';
+const messages = 'test/lib/messages.test.js';
 const mutex = 'test/extensions/mutex.test.js';
 const once = 'test/extensions/once.test.js';
 const options = 'test/extensions/options.test.js';
@@ -243,6 +244,20 @@ module.exports = [
     tests: ['test/lib/messages.test.js'],
   },
   {
+    file: 'lib/extensions/holders.js',
+    before: 'if (!pid) return clientId',
+    after: 'if (!pid || clientId) return clientId',
+    why: 'who holds a lock is told by an id that nobody knows, and not by the number of its process',
+    tests: [messages],
+  },
+  {
+    file: 'lib/extensions/lock-errors.js',
+    before: "if (maxPending === 0) return 'the request is not allowed to wait';",
+    after: '',
+    why: 'a request that may not wait is told that 0 or more requests are waiting already',
+    tests: [messages],
+  },
+  {
     file: 'lib/extensions/lock-errors.js',
     before: 'if (token !== undefined) json.token =',
     after: 'if (token !== undefined) json.token = token ||',
@@ -255,6 +270,28 @@ module.exports = [
     after: 'return { ...this, text:',
     why: 'process.send and loggers throw',
     tests: [printing, details],
+  },
+  {
+    file: 'lib/extensions/request.js',
+    before: 'if (this.options.timeout === 0) this.failed(lateError);',
+    after: 'if (this.options.timeout === 0) this.failed(lateError, this.observer.look());',
+    why: 'events are applied by what applies events: grants are lost, and all processes hang',
+    tests: ['test/host/applying.test.js', 'test/lib/applying.test.js'],
+  },
+  {
+    file: 'lib/extensions/request.js',
+    before: '!this.leave()) return;\n    this.fail(this.timeoutError());',
+    after:
+      '!this.leave()) return;\n    if (!this.backend.holders) return this.failWithHolders();\n    this.fail(this.timeoutError());',
+    why: 'a time limit comes later where the question who holds the lock is not answered',
+    tests: [backend],
+  },
+  {
+    file: 'lib/extensions/watch.js',
+    before: 'if (holders?.length) this.holders = holders;',
+    after: 'this.holders = holders;',
+    why: 'a request that was not granted is told that nobody holds the lock',
+    tests: [backend],
   },
   {
     file: 'lib/extensions/request.js',

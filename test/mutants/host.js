@@ -84,6 +84,14 @@ module.exports = [
     tests: [cells],
   },
 
+  {
+    file: 'src/host/queue.c',
+    before: 'if (token <= arena->token || token >= WLH_COUNT_MOST) wlh_damage(arena);',
+    after: 'if (token >= WLH_COUNT_MOST) wlh_damage(arena);',
+    why: 'who is granted a lock while the file is overwritten has the first token once more',
+    tests: [cells],
+  },
+
   // Repairs.
   {
     file: 'src/host/rebuild.c',
@@ -318,6 +326,60 @@ module.exports = [
     before: 'return errno == ECONNREFUSED || errno == ENOENT ? WLH_NOBODY : WLH_NOT_NOW;',
     after: 'return errno == ECONNREFUSED || errno == ENOENT ? WLH_NOBODY : WLH_SENT;',
     why: 'a wake-up for which the system has no room just now counts as sent',
+    tests: [between],
+  },
+  {
+    file: 'src/host/port_sockets.c',
+    before:
+      'bool bound = descriptor >= 0 && place >= 0 && bind_in(port, descriptor, type, place, name);\n' +
+      '  bound = bound && renameat(place, name, port->directory, end + 1) == 0;',
+    after:
+      'bool bound = descriptor >= 0 && bind_in(port, descriptor, type, port->directory, end + 1);',
+    why: 'a member of the group can have any file of another user made writable for the group',
+    tests: [between],
+  },
+  {
+    file: 'src/host/port_paths.c',
+    before: 'int made = own < 0 ? -1 : open_directory(own, name);',
+    after:
+      'if (mkdirat(port->base, bucket_of(port), 0700) != 0) return errno == EEXIST;\n' +
+      '  int made = openat(port->base, bucket_of(port), DIRECTORY_FLAGS);',
+    why: 'who opens while another user makes the directory is refused, for ever if that one is killed',
+    tests: [between],
+  },
+  {
+    file: 'src/host/port_paths.c',
+    before: 'int file = own < 0 ? -1 : make_shared_file(port, own, name);\n  if (file >= 0) {',
+    after: 'int file = make_shared_file(port, port->directory, "bucket");\n  if (false) {',
+    why: 'who opens while another user makes the file anew is refused, for ever if that one is killed',
+    tests: [between],
+  },
+  {
+    file: 'src/host/port_failures.c',
+    before: 'if (errno != ENOENT) return wlh_port_unsupported(failure, path, what);',
+    after: 'if (errno != 0) return wlh_port_unsupported(failure, path, what);',
+    why: 'what is deleted while it is opened is said to be of a kind that does not work',
+    tests: [between],
+  },
+  {
+    file: 'src/host/opening.c',
+    before: 'if (error == ENOENT) {',
+    after: 'if (error == ENOENT && bucket->standard) {',
+    why: 'a directory that vanishes while sockets are bound in it is said to be of a kind that does not work',
+    tests: [between],
+  },
+  {
+    file: 'src/host/port_locks.c',
+    before: 'bool taken = byte_lock(other, F_OFD_SETLK, F_WRLCK, PROBE, &lock);',
+    after: 'bool taken = byte_lock(other, F_OFD_SETLK + 1, F_WRLCK, PROBE, &lock);',
+    why: 'opening waits for a process that is stopped while it tests whether locks work',
+    tests: [between, harm],
+  },
+  {
+    file: 'src/host/helper.c',
+    before: 'if (watch->descriptor >= 0 || watch->look_at != 0) continue;',
+    after: 'if (watch->descriptor >= 0) continue;',
+    why: 'with many members and few descriptors each grant takes as long as hundreds of connections',
     tests: [between],
   },
   {

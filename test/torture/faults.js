@@ -74,6 +74,17 @@ const filesIn = (directory) =>
     .map((entry) => path.join(directory, entry, 'bucket'))
     .filter((file) => fs.existsSync(file));
 
+/** @param {string} file @param {'header' | 'rest' | 'whole'} which part */
+function writeZeros(file, which) {
+  const { size } = fs.statSync(file);
+  const page = Math.min(size, 4096);
+  const from = which === 'rest' ? page : 0;
+  const to = which === 'header' ? page : size;
+  const open = fs.openSync(file, 'r+');
+  fs.writeSync(open, Buffer.alloc(to - from), 0, undefined, from);
+  fs.closeSync(open);
+}
+
 /**
  * What is done to files: in rounds of their own, since it takes locks away. Who has one is told at
  * once, or at its next call.
@@ -82,29 +93,35 @@ const harms = {
   remove(directory, random) {
     fs.rmSync(random.pick(filesIn(directory)));
   },
+  /** All that there is: what is just opened, or made, too. */
+  removeAll(directory) {
+    fs.rmSync(directory, { recursive: true, force: true });
+  },
   truncate(directory, random) {
     const file = random.pick(filesIn(directory));
     fs.truncateSync(file, random.pick([0, 64, 4096, fs.statSync(file).size - 4096]));
   },
   /**
    * Zeros all over the header, or all behind its page, or the whole: as it is after a truncation that was
-   * made good.
+   * made good. Now and then again and again, while it is opened anew.
    */
-  zero(directory, random) {
+  async zero(directory, random) {
     const file = random.pick(filesIn(directory));
-    const { size } = fs.statSync(file);
-    const [from, to] = random.pick([
-      [0, 4096],
-      [4096, size],
-      [0, size],
-    ]);
-    const open = fs.openSync(file, 'r+');
-    fs.writeSync(open, Buffer.alloc(Math.max(0, to - from)), 0, undefined, from);
-    fs.closeSync(open);
+    const which = random.pick(['header', 'rest', 'whole']);
+    for (let times = random.pick([1, 1, 50]); times > 0; times--) {
+      writeZeros(file, which);
+      await wait(random.number());
+    }
   },
-  /** All buckets with their directory, and what is above them. */
-  moveAbove(directory, random) {
+  /** All buckets with their directory. */
+  moveAll(directory, random) {
     fs.renameSync(directory, `${directory}-moved-${random.below(1e9)}`);
+  },
+  /** What their directory is in: the kernel tells nobody. */
+  moveAbove(directory, random) {
+    const above = path.dirname(directory);
+    fs.renameSync(above, `${above}-moved-${random.below(1e9)}`);
+    fs.mkdirSync(above);
   },
   move(directory, random) {
     const folder = path.dirname(random.pick(filesIn(directory)));

@@ -350,6 +350,13 @@ function isLossExplained({ settled, facts, bucket, names, kind }, history) {
   return isRough && names.some((name) => history.thefts.has(`${bucket} / ${name}`));
 }
 
+/**
+ * What is gone, damaged or in another place can be lost. It is not said to be of a kind that does not
+ * work, but where the directory would have to be made in one that is just away.
+ */
+const isOfHarm = ({ code, message }) =>
+  code !== 'ERR_WEB_LOCKS_SCOPE_UNSUPPORTED' || /directory above it must be there/.test(message);
+
 function errors(history) {
   const faults = [];
   for (const request of history.requests.values()) {
@@ -368,7 +375,7 @@ function errors(history) {
     if (settled.error === undefined) continue;
     const context = { doom: history.isDoomed(request.actor), harms: history.harms };
     const scope = settled.code?.startsWith('ERR_WEB_LOCKS_SCOPE');
-    if (scope && history.harms.length > 0) continue;
+    if (scope && history.harms.length > 0 && isOfHarm(settled)) continue;
     if (away.includes(settled.code) && history.promises.losses) continue;
     const explain = scope ? undefined : explanations[settled.error];
     const isExplained =

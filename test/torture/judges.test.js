@@ -52,7 +52,9 @@ function request(id, given) {
   if (told !== undefined) events.push({ ...base, type: 'told', k: 0, at: told });
   if (ended !== undefined) events.push({ ...base, type: 'ended', k: 0, at: ended, last });
   const at = more.settled ?? (ended ?? asked) + 0.1;
-  if (at < Infinity) events.push({ ...base, type: 'settled', at, error, ran, reason, message: '' });
+  const { code, message = '' } = more;
+  const settled = { ...base, type: 'settled', at, error, ran, reason, code, message };
+  if (at < Infinity) events.push(settled);
   return events;
 }
 
@@ -190,6 +192,16 @@ describe('the judges of the torture', () => {
     finds('errors', [saw('errors', 2)]);
     passes([saw('errors', 4)]);
     finds('quiet', [saw('quiet', 4)]);
+  });
+
+  it('errors: where files are harmed what is away is lost, and not of a kind that does not work', () => {
+    const failed = (code, message) =>
+      request('x', { asked: 0, error: 'Error', code: `ERR_WEB_LOCKS_SCOPE_${code}`, message });
+    const harm = [{ type: 'harm', actor: 'round', at: 1 }];
+    finds('errors', [failed('LOST')]);
+    passes([failed('LOST'), harm]);
+    finds('errors', [failed('UNSUPPORTED', 'it cannot be opened'), harm]);
+    passes([failed('UNSUPPORTED', 'The directory above it must be there: make that'), harm]);
   });
 
   it('late: a time limit that is over, while the loop goes round', () => {

@@ -123,9 +123,9 @@ class Round {
       threads: plan.threads ?? this.scope.threads,
     };
     this.folder = fs.mkdtempSync('/dev/shm/torture-');
-    for (const name of ['history', 'gate', 'locks']) fs.mkdirSync(path.join(this.folder, name));
-    this.directory = path.join(this.folder, 'locks');
-    fs.chmodSync(this.directory, 0o700);
+    for (const name of ['history', 'gate', 'above']) fs.mkdirSync(path.join(this.folder, name));
+    this.directory = path.join(this.folder, 'above', 'locks');
+    fs.mkdirSync(this.directory, { mode: 0o700 });
     this.recorder = new Recorder(path.join(this.folder, 'history', 'round.jsonl'), 'round');
     const { isHarmed } = plan;
     const hasGate = this.scope.gate !== false && !isHarmed;
@@ -229,7 +229,7 @@ class Round {
         continue;
       }
       const actor = random.pick(alive);
-      if (this.isHarmed && random.chance(0.3)) this.#harm();
+      if (this.isHarmed && random.chance(0.3)) await this.#harm();
       else if (usable.length > 0) await this.#fault(random.pick(usable), actor);
     }
   }
@@ -241,15 +241,15 @@ class Round {
     this.record('trouble', { name, whom: actor.name, isOver: true });
   }
 
-  #harm() {
+  async #harm() {
     const name = this.random.pick(this.plan.harms ?? this.scope.harms);
     if (filesIn(this.directory).length === 0) return;
     this.record('harm', { name });
     try {
-      harms[name](this.directory, this.random);
+      await harms[name](this.directory, this.random);
     } catch (error) {
-      // Somebody else was faster with the file.
-      if (error.code !== 'ENOENT') throw error;
+      // Somebody else was faster: it is gone, or there is more in it.
+      if (error.code !== 'ENOENT' && error.code !== 'ENOTEMPTY') throw error;
     }
     this.record('harm', { name });
   }

@@ -66,7 +66,7 @@ const scopes = {
     lacks: { deadlock: true, state: true, marks: true, guard: true },
     promises: { order: 'actor', queue: true, callbacks: true },
     faults: ['terminate', 'threadExit', 'threadThrow', 'kill', 'stop', 'exit'],
-    harms: ['remove', 'truncate', 'zero', 'move', 'moveAbove'],
+    harms: ['remove', 'removeAll', 'truncate', 'zero', 'move', 'moveAll', 'moveAbove'],
     open({ buckets, directory, hasDefault }) {
       const library = load('host');
       const places = hasDefault ? [defaultPlace(library)] : [];

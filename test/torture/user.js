@@ -547,6 +547,8 @@ class User {
         !(ofCallbacks && ends !== 'callback') &&
         !(ofHandles && !isHandle),
     );
+    // What serves it can be lost meanwhile, and has to be seen to be.
+    if (target.isInner && ends === 'callback' && this.chance(0.2)) return 'lingers';
     const how = this.#random.weighted(this.#weigh(usable));
     if (how === 'asks' && (depth >= DEEPEST || this.stopped)) return 'microtask';
     if (how === 'never' && this.stopped) return 'returns';
