@@ -13,7 +13,8 @@
  * code, and that may make further calls of the backend, about the same request, too. A backend
  * calls them from `announce`, or from its own events, when its state is settled, losses first: who
  * was robbed hears of it before the thief of the same thread runs. If an answer is given during
- * `request`, `requestAll` or `wait`, the caller announces it, unless `announcesLater` takes it over.
+ * `request`, `requestAll` or `wait`, the caller announces it, unless `announcesLater` takes it
+ * over.
  *
  * What applies events calls nothing. A backend applies a batch of events by calling these members,
  * one event after the other. So a member changes fields and returns: it calls no backend, not the

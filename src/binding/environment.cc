@@ -35,8 +35,8 @@ static void wake_from_any_thread(void *data)
   environment_wake(static_cast<Environment *>(data));
 }
 
-/* The event loop is kept alive while requests are pending, and not by held locks; and until what was
- * put off for want of stack is done. */
+/* The event loop is kept alive while requests are pending, and not by held locks; and until what
+ * was put off for want of stack is done. */
 static void keep_alive(Environment *environment, bool more)
 {
   napi_env env = environment->env;
