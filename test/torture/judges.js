@@ -409,7 +409,8 @@ function late(history) {
   for (const request of history.requests.values()) {
     const { actor, asked, call, events, id, options, settled, holds, missed } = request;
     if (options.timeout === undefined || call.endsWith('Sync') || !settled) continue;
-    if (holds.size > 0 || missed !== undefined) continue;
+    // What is lost was granted: it is asked then whether the name is marked.
+    if (holds.size > 0 || missed !== undefined || settled.reason) continue;
     // Only the server knows whether it is free.
     if (options.timeout === 0 && history.promises.losses) continue;
     const limit = asked + options.timeout;

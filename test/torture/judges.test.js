@@ -205,12 +205,8 @@ describe('the judges of the torture', () => {
   });
 
   it('late: a time limit that is over, while the loop goes round', () => {
-    const late = request('x', {
-      asked: 0,
-      settled: 2000,
-      error: 'TimeoutError',
-      options: { timeout: 5 },
-    });
+    const given = { asked: 0, settled: 2000, error: 'TimeoutError', options: { timeout: 5 } };
+    const late = request('x', given);
     const beats = Array.from({ length: 100 }, (_, i) => ({
       type: 'beat',
       actor: 'p1.t0',
@@ -219,6 +215,9 @@ describe('the judges of the torture', () => {
     finds('late', [late, beats]);
     // The machine stood still, or the thread was busy.
     passes([late, beats.slice(0, 3)]);
+    // Who ran once has the lock, and asks whether somebody has.
+    const lost = { ...given, call: 'once', error: 'AbortError', reason: 'unreachable' };
+    passes([request('x', lost), beats], { losses: true });
   });
 
   it('once: who runs too early, and who does not though nobody has', () => {
