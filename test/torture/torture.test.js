@@ -16,8 +16,7 @@ const scopes = {
   'threads of a process': { scope: 'threads' },
   'threads and processes of a machine': { scope: 'host', rounds: 1, isHarmed: false },
   'processes whose files are harmed': { scope: 'host', rounds: 1, isHarmed: true },
-  // Always the same rounds: in others faults are found that are not mended yet.
-  'a cluster in a world with its own time': { scope: 'memory', rounds: 3, seed: '1924607027' },
+  'a cluster in a world with its own time': { scope: 'memory', rounds: 3 },
 };
 
 describe('whoever asks for anything gets what is promised, or is told', () => {
