@@ -156,19 +156,25 @@ class Thread {
     await this.endScope();
     record('the clients of its buckets');
     // What is closed is gone in the next turns; of `fetch`, idle connections some seconds later.
-    for (let i = 0; i < LAST_LOOKS && !this.#isClean; i++) {
+    let left = this.#left;
+    for (let i = 0; i < LAST_LOOKS && left !== ''; i++) {
       gc();
       await new Promise((resolve) => setTimeout(resolve, 10));
+      left = this.#left;
     }
-    this.#look();
+    if (left !== '') this.recorder.record('fault', { judge: 'left', what: `left: ${left}` });
   }
 
-  get #isClean() {
-    return live.size === 0 && (this.#plan.hasDefault || !isMainThread || this.#left === '');
-  }
-
-  /** Descriptors and handles that were not there before. */
+  /** What is there that was not there before; '' if nothing. */
   get #left() {
+    const words = live.size > 0 ? [`${live.size} timers: ${[...live].map(String)}`] : [];
+    // The descriptors are the process's, and other threads may still be there.
+    if (isMainThread && !this.#plan.hasDefault) words.push(...this.#more);
+    return words.join(', ');
+  }
+
+  /** @returns {string[]} descriptors and handles */
+  get #more() {
     const after = resources();
     const { active, descriptors } = this.#before;
     // The history's own.
@@ -176,17 +182,7 @@ class Thread {
     const kinds = Object.keys(after.active).filter((kind) => {
       return kind !== 'Timeout' && after.active[kind] > (active[kind] ?? 0);
     });
-    const words = [];
-    if (more > 0) words.push(`${more} descriptors`);
-    if (kinds.length > 0) words.push(`${kinds}`);
-    return words.join(', ');
-  }
-
-  #look() {
-    const fault = (what) => this.recorder.record('fault', { judge: 'left', what });
-    if (live.size > 0) fault(`${live.size} timers are left: ${[...live].map(String)}`);
-    // The descriptors are the process's, and other threads may still be there.
-    if (isMainThread && !this.#plan.hasDefault && this.#left !== '') fault(`left: ${this.#left}`);
+    return [...(more > 0 ? [`${more} descriptors`] : []), ...kinds];
   }
 }
 
