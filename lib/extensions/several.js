@@ -9,7 +9,7 @@
 const { typeError } = require('../platform/errors.js');
 const { Promise, threadsNow: now, uncurry } = require('../platform/intrinsics.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
-const { ENDED, GRANTED } = require('../standard/lock-request.js');
+const { ENDED, GRANTED, LOST } = require('../standard/lock-request.js');
 const { checkName, describe, toDOMString, toLockMode } = require('../standard/webidl.js');
 const { addOnce, callInside, countsInside } = require('./inside.js');
 const { HeldRequest, createHandle, siteOfHandle } = require('./lock-handle.js');
@@ -269,6 +269,10 @@ class Group {
     }
     const released = this.release();
     if (released) await released;
+    // One turned out to have been lost: that is what is told.
+    for (let i = 0; i < this.#taken.length; i++) {
+      if (this.#taken[i].state === LOST) this.lost(this.#taken[i].lossReason());
+    }
     settle(result);
   }
 

@@ -132,6 +132,27 @@ describe('a LockManager assumes nothing of when its backend answers', () => {
     await assert.rejects(released, { name: 'AbortError', clientId: 'thief' });
   });
 
+  for (const [title, ask] of [
+    ['one lock', (locks) => locks.request('a', () => 'value')],
+    ['several locks', (locks) => locks.requestAll(['a'], () => 'value')],
+  ]) {
+    it(`a theft that is announced after the release rejects, too: ${title}`, async () => {
+      const { backend, locks } = setUp();
+      const stolen = [];
+      backend.announce = () => {
+        for (const lock of stolen.splice(0)) lock.announceLoss(false);
+      };
+      backend.releaseAnswer = async (lock) => {
+        await undefined;
+        lock.stolen('thief');
+        stolen.push(lock);
+      };
+      const released = ask(locks);
+      answer(backend.requests[0], 'granted');
+      await assert.rejects(released, { name: 'AbortError', clientId: 'thief' });
+    });
+  }
+
   it('an abort withdraws the request once, whatever comes after', async () => {
     const { backend, locks } = setUp();
     const controller = new AbortController();
