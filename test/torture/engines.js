@@ -8,7 +8,7 @@
 
 const { FaultyProxy } = require('../cluster/proxy.js');
 const servers = require('../cluster/servers.js');
-const { wait } = require('./faults.js');
+const { wait, within } = require('./faults.js');
 
 /** The shortest lease: what is lost comes back soon. */
 const TTL = 2000;
@@ -52,6 +52,19 @@ const ownFaults = {
 
 const base64 = (text) => Buffer.from(text).toString('base64');
 
+/** Ends a pool of pg, or says what its clients do. */
+async function endPool(pool) {
+  if (await within(LEFT_MS, pool.end().then(() => true))) return;
+  const states = pool._clients.map((client) => {
+    const { _connected, _connecting, _ended, _ending, _getActiveQuery, readyForQuery } = client;
+    const query = _getActiveQuery?.call(client)?.text ?? client.activeQuery?.text;
+    const { destroyed, pending, readyState } = client.connection.stream;
+    const stream = { destroyed, pending, readyState };
+    return { _connected, _connecting, _ended, _ending, readyForQuery, query, stream };
+  });
+  throw new Error(`a pool does not end: ${JSON.stringify(states)}`);
+}
+
 const engines = {
   postgres: {
     start: () => servers.startPostgres(),
@@ -75,7 +88,7 @@ const engines = {
       const pg = require('pg');
       const pool = new pg.Pool({ ...config, max: 4 });
       pool.on('error', () => {});
-      return { options: { pool }, end: () => pool.end() };
+      return { options: { pool }, end: () => endPool(pool) };
     },
   },
 

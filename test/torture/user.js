@@ -253,7 +253,12 @@ class User {
     if (!target) return;
     const request = { id: `${this.id}:${++this.#numbers}`, call, method, target, depth, facts: {} };
     request.given = this.#draw(request);
-    if (target.isClosing) request.facts.isClosing = true;
+    if (method.isNamed && target.place?.asBucket && this.chance(0.5)) {
+      request.isByBucket = true;
+      target.isClosing = false;
+    }
+    // Which one: each is a session of its own in a cluster.
+    if (target.isClosing) request.facts.isClosing = target.isClosing;
     if (this.hostile) request.facts.isHostile = true;
     request.mode = method.mode ?? request.given.mode ?? 'exclusive';
     if (target.isPrivate) request.facts.isPrivate = true;
@@ -336,7 +341,7 @@ class User {
   /** Of a rough name now and then another bucket object, which is closed some time. */
   #managerOf(place, kind, target) {
     if (kind !== 'rough' || !place.another || !this.chance(0.3)) return place.locks;
-    target.isClosing = true;
+    target.isClosing = place.count;
     return place.another.locks;
   }
 
@@ -495,7 +500,7 @@ class User {
     else await this.#useHandle(request, { release, isFunction: true }, [{}]);
   }
 
-  #objectOf({ method: { on }, target }) {
+  #objectOf({ isByBucket, method: { on }, target }) {
     const { library } = this.stage;
     if (target.isPrivate) {
       if (!this.mutexes.has(on)) {
@@ -503,10 +508,7 @@ class User {
       }
       return this.mutexes.get(on);
     }
-    const where =
-      this.chance(0.5) && target.place.asBucket ? { bucket: target.place.asBucket } : {};
-    if (!where.bucket) where.locks = target.locks;
-    else target.isClosing = false;
+    const where = isByBucket ? { bucket: target.place.asBucket } : { locks: target.locks };
     const label = this.chance(0.3) ? { label: on } : {};
     const permits = on === 'Semaphore' ? { permits: LIMIT } : {};
     return new library[on](target.names[0], { ...where, ...label, ...permits });
@@ -813,6 +815,7 @@ class User {
     const before = place.another;
     const opened = place.open();
     place.another = opened;
+    place.count = (place.count ?? 0) + 1;
     if (this.chance(0.3)) await this.#isReady(opened);
     if (!before) return;
     this.record('gone', { bucket: place.bucket });
