@@ -13,6 +13,8 @@ const shared = require('./shared.js');
 
 /** @typedef {import('./extensions/cluster-bucket.js').ClusterBucketType} ClusterBucket */
 
+/** @typedef {import('./cluster/engines/postgres/link.js').Pool} Pool */
+
 const OPTIONS = ['pool', 'listen', 'schema', 'durability'];
 
 /**
@@ -20,9 +22,9 @@ const OPTIONS = ['pool', 'listen', 'schema', 'durability'];
  * and by the requests.
  * @param {string} name any string; all who open the same name of the same database share the bucket
  * @param {object} options
- * @param {import('./cluster/engines/postgres/link.js').Pool} options.pool a Pool of pg, of at least two
+ * @param {Pool} options.pool a Pool of pg, of at least two
  *   clients; one of them is kept until the bucket is closed
- * @param {import('./cluster/engines/postgres/link.js').Pool} [options.listen] where `pool` leads through a
+ * @param {Pool} [options.listen] where `pool` leads through a
  *   pooler in transaction mode: one that does not, whose client is kept instead
  * @param {number} [options.ttl] milliseconds after which a process that is gone has lost its locks,
  *   2,000 to 3,600,000; by default 10,000

@@ -13,6 +13,8 @@ const shared = require('./shared.js');
 
 /** @typedef {import('./extensions/cluster-bucket.js').ClusterBucketType} ClusterBucket */
 
+/** @typedef {import('./cluster/engines/redis/link.js').Client} Client */
+
 const OPTIONS = ['client', 'shards', 'strict', 'failover'];
 
 /**
@@ -20,7 +22,7 @@ const OPTIONS = ['client', 'shards', 'strict', 'failover'];
  * by the requests.
  * @param {string} name any string; all who open the same name at the same server share the bucket
  * @param {object} options
- * @param {import('./cluster/engines/redis/link.js').Client} options.client of node-redis or ioredis, also
+ * @param {Client} options.client of node-redis or ioredis, also
  *   to a cluster; it is only duplicated
  * @param {number} [options.ttl] milliseconds after which a process that is gone has lost its locks,
  *   2,000 to 3,600,000; by default 10,000. The same for all who open the bucket

@@ -54,7 +54,13 @@ const base64 = (text) => Buffer.from(text).toString('base64');
 
 /** Ends a pool of pg, or says what its clients do. */
 async function endPool(pool) {
-  if (await within(LEFT_MS, pool.end().then(() => true))) return;
+  if (
+    await within(
+      LEFT_MS,
+      pool.end().then(() => true),
+    )
+  )
+    return;
   const states = pool._clients.map((client) => {
     const { _connected, _connecting, _ended, _ending, _getActiveQuery, readyForQuery } = client;
     const query = _getActiveQuery?.call(client)?.text ?? client.activeQuery?.text;

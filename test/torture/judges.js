@@ -13,6 +13,8 @@ const { away, calls } = require('./table.js');
 /** After so many milliseconds a session has compared what it has with its server, or is lost. */
 const RENEWED_MS = 12_000;
 
+/** How many milliseconds a limit of 0 is where another process stands still inside the tables. */
+const NONE_MS = 1000;
 /** How many milliseconds of an actor's own loop a time limit may be late. */
 const LATE_MS = 700;
 
@@ -98,6 +100,15 @@ class History {
     for (const holds of this.places.values()) holds.sort((one, other) => one.at - other.at);
     this.thefts = this.#thefts();
     this.harms = events.filter(({ type }) => type === 'harm').map(({ at }) => at);
+    /** When somebody was stopped: from, to. */
+    this.stops = events
+      .filter(({ type }) => type === 'stopped')
+      .map(({ at, whom }) => {
+        const end = events.find(
+          (one) => one.type === 'resumed' && one.whom === whom && one.at > at,
+        );
+        return [at, end?.at ?? INFINITY];
+      });
   }
 
   /** By place: the thieves, whether they have got anything or not. */
@@ -327,8 +338,12 @@ const explanations = {
   thrown: ({ threw }) => threw,
   aborted: ({ aborted, events }) =>
     aborted !== undefined || events.some(({ error }) => error === 'aborted'),
-  TimeoutError: ({ options: { timeout, holdTimeout }, inner }) =>
-    timeout !== undefined || holdTimeout !== undefined || inner !== undefined,
+  TimeoutError: ({ asked, call, options: { timeout, holdTimeout }, inner, settled }, { stops }) =>
+    timeout !== undefined ||
+    holdTimeout !== undefined ||
+    inner !== undefined ||
+    // Somebody stood still inside the tables.
+    (call === 'tryAcquireSync' && stops.some(([from, to]) => from < settled.at && asked < to)),
   AbortError: (request, history) => isLossExplained(request, history),
   QuotaExceededError: ({ options }) => options.maxPending !== undefined,
   DeadlockError: ({ options, call }) =>
@@ -373,7 +388,8 @@ function errors(history) {
       continue;
     }
     if (settled.error === undefined) continue;
-    const context = { doom: history.isDoomed(request.actor), harms: history.harms };
+    const { harms, stops } = history;
+    const context = { doom: history.isDoomed(request.actor), harms, stops };
     const scope = settled.code?.startsWith('ERR_WEB_LOCKS_SCOPE');
     if (scope && history.harms.length > 0 && isOfHarm(settled)) continue;
     if (away.includes(settled.code) && history.promises.losses) continue;
@@ -413,7 +429,8 @@ function late(history) {
     if (holds.size > 0 || missed !== undefined || settled.reason) continue;
     // Only the server knows whether it is free.
     if (options.timeout === 0 && history.promises.losses) continue;
-    const limit = asked + options.timeout;
+    // Of none at all it is said where nobody comes in.
+    const limit = asked + (options.timeout || NONE_MS);
     if (settled.at - limit < LATE_MS) continue;
     // Its thread went round its loop all the time.
     const count = (byActor.get(actor) ?? []).filter((at) => at > limit && at < settled.at).length;

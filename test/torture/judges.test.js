@@ -176,6 +176,18 @@ describe('the judges of the torture', () => {
     const expected = ['TypeError'];
     finds('errors', [request('x', { asked: 0, granted: 1, ended: 2, token: 1, expected })]);
     passes([request('x', { asked: 0, error: 'TypeError', expected })]);
+    const sync = request('x', {
+      asked: 0,
+      settled: 1001,
+      error: 'TimeoutError',
+      call: 'tryAcquireSync',
+    });
+    const stop = (from, to) => [
+      { type: 'stopped', whom: 'p2', at: from },
+      { type: 'resumed', whom: 'p2', at: to },
+    ];
+    finds('errors', [sync, stop(2000, 3000)]);
+    passes([sync, stop(-1, 1002)]);
   });
 
   it('settles: a request that does not, unless its actor was about to end', () => {

@@ -217,8 +217,8 @@ class Link {
 }
 
 /**
- * Each statement needs them, whatever its role has; a client that is kept has them to itself. A server
- * knows some of them from a version on.
+ * Each statement needs them, whatever its role has; a client that is kept has them to itself. Some
+ * are known to newer servers only.
  * @param {number} ttl milliseconds
  */
 const settings = (ttl) => `
@@ -233,7 +233,8 @@ const settings = (ttl) => `
   SET bytea_output TO hex;
   SET standard_conforming_strings TO on;
   SELECT set_config(name, '0', false) FROM pg_settings
-    WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
+    WHERE name IN (
+      'idle_session_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
   SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
 

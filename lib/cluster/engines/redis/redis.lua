@@ -1,5 +1,5 @@
 -- The lock state of a bucket (or of a shard of one) in Redis, and the steps that change it. One
--- call is one step: the server does nothing else meanwhile. lib/cluster/engines/redis/adapter.js calls it.
+-- call is one step: the server does nothing else meanwhile. The adapter beside it calls it.
 --
 --   KEYS[1]  P, what all keys of the bucket begin with, with their hash tag
 --   KEYS[2]  P:m: a node of a cluster that does not have all of the bucket is not to run this
