@@ -58,7 +58,7 @@ class Candidate extends Request {
   call(callback) {
     this.#began = now();
     const leader = new Leader(this, this.options.signal);
-    this.#term = (async () => callback(leader))();
+    this.#term = (async () => super.call(callback, leader))();
     return this.#term;
   }
 

@@ -251,6 +251,14 @@ function contract(engine) {
     assert.equal((await a.next()).granted, waiting.ref);
   });
 
+  test('the largest limit is told like any other', async () => {
+    const a = await client();
+    const name = fresh();
+    const most = 2 ** 31 - 1;
+    assert.deepEqual(await a.answers(units(name, most, 1)), ['granted']);
+    assert.deepEqual(await a.answers(units(name, 4, 1)), [`otherLimit ${most}`]);
+  });
+
   test('another limit is refused until nobody holds the name or waits for it', async () => {
     const a = await client();
     const name = fresh();

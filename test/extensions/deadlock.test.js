@@ -14,6 +14,13 @@ const REJECT = { deadlock: 'reject' };
 const outside = AsyncLocalStorage.snapshot();
 
 describe("deadlock: 'reject'", needs('deadlock'), () => {
+  it('who leads is inside of its lock, too', async () => {
+    const name = freshName();
+    const asked = locks.elect(name, REJECT, () => locks.request(name, REJECT, () => {}));
+    await assert.rejects(asked, { name: 'DeadlockError', lockName: name });
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
   it('asking again for a lock one is inside of rejects', async () => {
     const name = freshName();
     await locks.request(name, { ...REJECT, label: 'outer' }, async (lock) => {

@@ -231,7 +231,7 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/outbox.js',
-    before: 'count > 0 && count + unit.ops.length > MOST',
+    before: 'count > 0 && count + unit.ops.size > MOST',
     after: 'count > MOST',
     why: 'a step has more operations than an engine takes',
     tests: [scripted, backend, session],

@@ -13,7 +13,7 @@ const MOST = 100;
 
 /**
  * @typedef {object} Unit what goes into one step: an operation, or a group of them; or a barrier
- * @property {Op[]} ops
+ * @property {Set<Op>} ops
  * @property {() => void} [reached] of a barrier: called when all before it was answered
  */
 
@@ -31,7 +31,7 @@ class Outbox {
 
   /** @param {Op[]} ops one, or a group */
   add(ops) {
-    const unit = { ops };
+    const unit = { ops: new Set(ops) };
     this.#units.add(unit);
     for (const op of ops) this.#unitOf.set(op, unit);
   }
@@ -39,7 +39,7 @@ class Outbox {
   /** @param {() => void} reached called when all that is in here was answered, or dropped */
   barrier(reached) {
     if (this.isEmpty) reached();
-    else this.#units.add({ ops: [], reached });
+    else this.#units.add({ ops: new Set(), reached });
   }
 
   /**
@@ -50,8 +50,8 @@ class Outbox {
     const unit = this.#unitOf.get(op);
     if (!unit) return false;
     this.#unitOf.delete(op);
-    unit.ops.splice(unit.ops.indexOf(op), 1);
-    if (unit.ops.length === 0) this.#units.delete(unit);
+    unit.ops.delete(op);
+    if (unit.ops.size === 0) this.#units.delete(unit);
     this.#passBarriers();
     return true;
   }
@@ -61,7 +61,7 @@ class Outbox {
     if (this.#step.length > 0) return this.#step;
     for (const unit of this.#units) {
       const count = this.#step.length;
-      if (unit.reached || (count > 0 && count + unit.ops.length > MOST)) break;
+      if (unit.reached || (count > 0 && count + unit.ops.size > MOST)) break;
       this.#units.delete(unit);
       for (const op of unit.ops) {
         this.#unitOf.delete(op);

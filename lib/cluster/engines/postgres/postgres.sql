@@ -328,7 +328,7 @@ BEGIN
     EXIT WHEN NOT web_locks.bury(k);
     PERFORM web_locks.process(k, grants_from);
   END LOOP;
-  IF is_shared AND known <> its_limit THEN RETURN -10 - known; END IF;
+  IF is_shared AND known <> its_limit THEN RETURN -10 - known::bigint; END IF;
   is_free := is_free AND present >= grants_from;
   IF NOT is_free THEN
     IF NOT waits THEN RETURN -1; END IF;
