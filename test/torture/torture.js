@@ -34,6 +34,10 @@ function isHarmed(scope, seed, round, { faults, harms }) {
   return new Random(seed, round, 'harm').chance(0.2);
 }
 
+/** How long a round is: the same for a seed where the world has its own time. */
+const secondsOf = (scope, left) =>
+  scopes[scope].isWorld ? ROUND_SECONDS : Math.max(Math.min(ROUND_SECONDS, left), 1);
+
 /**
  * Tortures one scope.
  * @param {any} plan `scope`, `seconds`, `seed`, and what the options say
@@ -51,7 +55,7 @@ async function torture(plan, tell = () => {}) {
     const round = new Round({
       ...plan,
       round: number,
-      seconds: plan.rounds === 1 ? seconds : Math.max(Math.min(ROUND_SECONDS, left), 1),
+      seconds: plan.rounds === 1 ? seconds : secondsOf(scope, left),
       isHarmed: plan.isHarmed ?? isHarmed(scope, seed, number, plan),
     });
     const found = await round.run();

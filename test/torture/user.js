@@ -80,7 +80,8 @@ class Hold {
     const { mode = request.mode } = lock;
     const inner = request.inner ? { inner: request.inner } : undefined;
     // A function that releases tells nothing: only what cannot be lost is surely held.
-    const held = lock.held ?? target.isSafe;
+    this.isSure = target.isSafe && !user.stage.canBeAway;
+    const held = lock.held ?? this.isSure;
     const token = lock.token === undefined ? undefined : String(lock.token);
     const { bucket } = target;
     const at = user.record('granted', { id, k, bucket, name, mode, token, held, ...inner });
@@ -116,7 +117,7 @@ class Hold {
   look() {
     const at = this.user.stage.now();
     const { held, remaining } = this.lock;
-    if (held ?? this.request.target.isSafe) this.last = at;
+    if (held ?? this.isSure) this.last = at;
     else if (remaining > 0) this.user.fault('told', `${this.request.id} remains, but is not held`);
     if (held !== undefined && this.user.chance(0.05)) this.#print();
     return held ?? true;
