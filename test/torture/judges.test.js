@@ -9,6 +9,7 @@ const path = require('node:path');
 const { describe, it } = require('node:test');
 const { AtomicGate, FileGate } = require('./gate.js');
 const { judge } = require('./judges.js');
+const { unexpectedIn } = require('./round.js');
 
 const ALL = { order: 'all', queue: true, callbacks: true, settled: true };
 
@@ -73,6 +74,16 @@ const shared = { mode: 'shared' };
 const units = (weight) => ({ ...shared, options: { mode: 'shared', limit: 3, weight } });
 
 describe('the judges of the torture', () => {
+  it('quiet: what Node.js prints at the end of the stack is expected, whatever it had room to say', () => {
+    const head = 'Exception in PromiseRejectCallback:\n';
+    const line = '/a/user.js:12\n    reject(error);\n    ^\n\n';
+    const error = 'RangeError: Maximum call stack size exceeded\n\n';
+    for (const text of [head, `${head}\n\n`, head + line, head + error, head + line + error]) {
+      assert.equal(unexpectedIn(text.repeat(2)), '');
+      assert.equal(unexpectedIn(`${text}Error: mine\n${text}`), 'Error: mine');
+    }
+  });
+
   const first = request('x', { asked: 0, granted: 1, ended: 5, token: 1 });
 
   it('pass a history in which all is well', () => {

@@ -23,9 +23,19 @@ const PATIENCE = 80;
 /** Milliseconds after which a process that does not answer hangs, whatever the machine does. */
 const SILENCE_MS = 60_000;
 
-/** What Node.js prints where a promise is rejected at the end of the stack. */
+/** What Node.js prints where a promise is rejected at the end of the stack: the line and the error. */
 const FULL_STACK =
   /^Exception in PromiseRejectCallback:\n[^\n]*\n[^\n]*\n[^\n]*\n+RangeError: Maximum call stack size exceeded\n+/gm;
+/** The same where there was no stack left to say the line, the error, or both. */
+const NO_STACK =
+  /^Exception in PromiseRejectCallback:\n+(?:[^\n]*:\d+\n[^\n]*\n *\^+\n+)?(?:RangeError: Maximum call stack size exceeded\n*)?/gm;
+/** What a thread prints that ends by an error, as actors do. */
+const END_OF_ACTOR = /^.*the end of an actor[\s\S]*?\n\n.*\n?/gm;
+
+/** What an actor printed that nobody expects. */
+function unexpectedIn(output) {
+  return output.replace(END_OF_ACTOR, '').replace(NO_STACK, '').trim();
+}
 
 /** An actor's process. */
 class Actor {
@@ -351,8 +361,7 @@ class Round {
       const how = `${end.code ?? end.signal}`;
       if (!isDoomed && how !== '0' && how !== 'SIGKILL')
         this.fault('quiet', `${name} ends with ${how}`);
-      // What a thread prints that ends by an error is expected.
-      const rest = output.replace(/^.*the end of an actor[\s\S]*?\n\n.*\n?/gm, '').trim();
+      const rest = unexpectedIn(output);
       if (rest !== '') this.fault('quiet', `${name} prints: ${rest.slice(0, 3000)}`);
     }
   }
@@ -378,4 +387,4 @@ function promisesOf({ scope, isHarmed, isCalm }) {
   return isHarmed ? { ...promises, forgets: true } : promises;
 }
 
-module.exports = { Round, promisesOf };
+module.exports = { Round, promisesOf, unexpectedIn };
