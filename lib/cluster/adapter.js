@@ -32,9 +32,27 @@
  * is gone when its time is over, by the server's clock, or with the data.
  *
  * References. A request has a number, its `ref`, that no other request of the same manager has, in
- * none of its sessions. An operation that comes again answers the same: a request whose `ref` the
- * session has is answered by what it is now, granted or queued, and an end of what is not there is
- * an end. What comes by a connection that was replaced (`hello`) changes nothing any more.
+ * none of its sessions. An end of what is not there is an end. What comes by a connection that was
+ * replaced (`hello`) changes nothing any more.
+ *
+ * The rules that keep what is said above, whatever gets lost on the way:
+ *
+ * R1. A step has exactly one effect. It has a number; the server keeps the answers of the session's
+ * last step, and gives those to the step when it comes again, whatever has become since of what it
+ * did. A thief whose answer was lost, and who was robbed, robs nobody by asking once more.
+ * R2. A group stays a group: the session asks for one again as a whole, and holds nothing of it
+ * until it has all of it.
+ * R3. What can never succeed ends by itself: a step that the server refuses, or that cannot even be
+ * sent, is halved by the session until the one operation is found, whose request fails with the
+ * cause. `classify` tells such a refusal from a connection that does not work.
+ * R4. Names wait independently: no step waits for what only a user ends. Such an operation is BUSY,
+ * and the session asks for it again, by itself.
+ * R5. Clients tell the server what they have seen: the life of the server that answered last, and
+ * the greatest token. A server that does not know that life, or has not given such a token, was
+ * replaced by another one meanwhile, and may lack what that one granted: it begins another life,
+ * with a quarantine and greater tokens.
+ * R6. The lease runs on a clock that counts the time that a machine sleeps, and that nobody sets
+ * (session/lease.js).
  */
 
 /** @typedef {import('../backend/contract.js').LockMode} LockMode */
@@ -89,13 +107,15 @@
  * quarantine), UNAVAILABLE (an `ifAvailable`), OTHER_LIMIT (shared, and the name has another limit,
  * which `limit` tells; not of a `steal`), QUEUE_FULL, FAILED (this one cannot be done; nothing was
  * changed; `error` tells why). To ends: ENDED, or FAILED never. NOT_MARKED, to an end with `keep`
- * whose lock was not held; if it comes again, and the mark that it has set is there: ENDED.
+ * whose lock was not held; if it comes again, and the mark that it has set is there: ENDED. To
+ * thieves and ends BUSY: something that the server cannot end is in the way (a user's transaction
+ * that guards the lock, which `error` may name); nothing was changed by this operation.
  * @typedef {{ code: Code, token: bigint, limit: number, error: unknown }} Answer
  */
 
 /**
  * @typedef {'granted' | 'queued' | 'unavailable' | 'otherLimit' | 'queueFull' | 'failed' | 'ended'
- *   | 'notMarked'} Code
+ *   | 'notMarked' | 'busy'} Code
  */
 
 /** @type {(code: Code) => Readonly<Answer>} */
@@ -113,6 +133,15 @@ const granted = (token) => ({ code: 'granted', token, limit: 0, error: undefined
 const otherLimit = (limit) => ({ code: 'otherLimit', token: 0n, limit, error: undefined });
 /** @type {(error: unknown) => Answer} */
 const failed = (error) => ({ code: 'failed', token: 0n, limit: 0, error });
+/** @type {(error?: unknown) => Answer} */
+const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
+
+/**
+ * What a client has seen of the servers that it had.
+ * @typedef {object} Seen
+ * @property {string} life of the server that answered `open` or `renew` last; '' for none so far
+ * @property {bigint} token the greatest that was granted to it; 0n for none
+ */
 
 /**
  * @typedef {object} Renewal
@@ -127,6 +156,8 @@ const failed = (error) => ({ code: 'failed', token: 0n, limit: 0, error });
  * @property {number} nextExpiryIn milliseconds until the next lease of another session runs out, as
  *   far as it is ahead of this session's requests (more are allowed); Infinity for none
  * @property {number} grantsIn milliseconds until the quarantine is over; 0 if there is none
+ * @property {string} life of the server: another one after anything that may have lost what it
+ *   knew of grants, and nobody else's
  */
 
 /**
@@ -162,6 +193,23 @@ const failed = (error) => ({ code: 'failed', token: 0n, limit: 0, error });
  */
 
 /**
+ * @typedef {object} Opened
+ * @property {string} session its id
+ * @property {number} ttl milliseconds that the server keeps to
+ * @property {string} life see Renewal
+ */
+
+/**
+ * What a rejection means: `dead`, the session is not there any more; `retry`, it may go well another
+ * time, by another connection; `fatal`, it never will, and the user has to change something;
+ * `refused`, the server works, and has not done this call, nor will it: of a `step`, fewer operations
+ * may go well, any other call is tried again; `local`, it went wrong here, before anything was sent
+ * (a missing file, a defect): of a `step`, fewer operations may go well, of any other call it is
+ * `fatal`.
+ * @typedef {'dead' | 'retry' | 'fatal' | 'refused' | 'local'} Meaning
+ */
+
+/**
  * An engine. Its calls do not throw; their promises may reject with anything, which `classify`
  * understands. A call that is never answered is given up by the session, which then says `hello`,
  * or `open`. All calls but `open`, `close`, `query` and `dispose` are about the session that `open`
@@ -175,24 +223,27 @@ const failed = (error) => ({ code: 'failed', token: 0n, limit: 0, error });
  * @property {string} id the same for those that manage the same locks (server, bucket), and for no
  *   others; does not have to tell two servers apart
  * @property {AdapterEvents} events set by the session
- * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean }} can
- *   whether it knows `limit` and `maxPending`; groups; `keep` and `marked`
- * @property {(info: SessionInfo, ttl: number) => Promise<{ session: string, ttl: number }>} open
- *   connects if it has to, and starts a new session, of which steps can be made at once and hints
- *   are heard. Its lease lasts from a time not before the call. `ttl`: milliseconds wanted, and
- *   those that the server keeps to. May be called again while it is under way: the later one
+ * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean,
+ *   readonly most?: number }} can whether it knows `limit` and `maxPending`; groups; `keep` and
+ *   `marked`; the most names of a group, if that is not for the server to say
+ * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if it
+ *   has to, and starts a new session, of which steps can be made at once and hints are heard. Its
+ *   lease lasts from a time not before the call. `ttl`: milliseconds wanted. May be called again while it is under way: the later one
  *   counts, and whatever the earlier ones have made ends by itself. `close` of the session before
  *   may be under way
- * @property {() => Promise<void>} hello replaces the connection, for the same session: the one
+ * @property {(seen: Seen) => Promise<void>} hello replaces the connection, for the same session: the one
  *   there is does nothing any more, at the server neither, and what it was asked need not settle.
  *   Then hints are heard, and not those that came before. May be called again while it is under
  *   way. If the session is dead it rejects so
- * @property {(ops: Op[]) => Promise<Answer[]>} step does all operations in their order, as one:
- *   nobody sees some of them done and some not. At least one; at most 100, unless a group has more.
+ * @property {(ops: Op[], number: number) => Promise<Answer[]>} step does all operations in their
+ *   order, as one: nobody sees some of them done and some not. At least one; at most 100, unless a
+ *   group has more. `number`: greater than that of any other step of the session before; a step
+ *   that was not answered comes again with the same operations and number, before any other one,
+ *   and is answered as it was, or would have been, then (R1). Not one that was refused (R3).
  *   Whoever is granted something by it is told (`granted`), in the order of the grants; the
  *   session itself by the answers, if the operation is among these, and by hints, if not. Does
  *   nothing, and rejects, if the session is dead
- * @property {() => Promise<Renewal>} renew extends the lease to `ttl` from now. Says
+ * @property {(seen: Seen) => Promise<Renewal>} renew extends the lease to `ttl` from now. Says
  *   `alive: false`, or rejects so, if it has run out: a dead session does not come back
  * @property {() => Promise<void>} sweep ends the sessions whose lease has run out, and grants what
  *   can be granted by that, or by the end of a quarantine
@@ -204,10 +255,8 @@ const failed = (error) => ({ code: 'failed', token: 0n, limit: 0, error });
  *   instant after the call
  * @property {() => Promise<void>} dispose nothing is called after it: gives back connections and
  *   timers, calls no events any more. Does not reject
- * @property {(error: any) => 'dead' | 'retry' | 'fatal'} classify what a rejection means: `dead`,
- *   the session is not there any more; `retry`, it may go well another time, by another connection;
- *   `fatal`, it never will, and the user has to change something. Does not throw; what it does not
- *   know is `retry`
+ * @property {(error: any) => Meaning} classify what a rejection means. Does not throw; what it does
+ *   not know is `retry`
  * @property {(client: any, lock: { ref: number, name: string, token: bigint }) => Promise<boolean>}
  *   [guard] of engines that have transactions: makes it certain that the lock is still held when
  *   the transaction commits that the user has begun on his `client`; false if it is not held now
@@ -223,6 +272,7 @@ module.exports = {
   QUEUED,
   QUEUE_FULL,
   UNAVAILABLE,
+  busy,
   failed,
   granted,
   otherLimit,

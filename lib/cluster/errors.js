@@ -32,4 +32,25 @@ function unreachableError(what, cause) {
 /** @param {any} error @returns {boolean} whether it tells why there was no answer */
 const tellsWhy = (error) => !made.has(error);
 
-module.exports = { tellsWhy, unreachableError };
+/**
+ * @param {any} error of a call that was not made by the network, such as `fetch`
+ * @returns {boolean} whether it is this process's, and no fault of a network or a server: a defect,
+ *   or a file that cannot be opened
+ */
+function isLocal(error) {
+  if (error?.syscall === 'open') return true;
+  return [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => error instanceof kind);
+}
+
+/**
+ * @param {number} most
+ * @param {number} count
+ */
+const tooManyError = (most, count) =>
+  plainError(
+    `These are ${count} names at once, and the most is ${most}. Ask for fewer, or lock one name ` +
+      'that stands for all of them.',
+    'ERR_WEB_LOCKS_TOO_MANY',
+  );
+
+module.exports = { isLocal, tellsWhy, tooManyError, unreachableError };

@@ -7,6 +7,7 @@
 
 const assert = require('node:assert/strict');
 const { afterEach, test } = require('node:test');
+const { setTimeout } = require('node:timers/promises');
 
 const { FaultyProxy } = require('./proxy.js');
 
@@ -19,7 +20,7 @@ const fresh = (what = 'name') => `${what} ${++last}`;
 const adapters = new Set();
 
 /** An open session of an adapter, and what it was told. */
-async function clientOf(adapter, ttl = TTL) {
+async function clientOf(adapter, ttl = TTL, seen = { life: '', token: 0n }) {
   adapters.add(adapter);
   const told = [];
   let wake = () => {};
@@ -34,11 +35,18 @@ async function clientOf(adapter, ttl = TTL) {
     down: (error) => tell({ down: error.code }),
   };
   const clientId = `client ${++last}`;
-  const { session } = await adapter.open(
+  const { session, life } = await adapter.open(
     { clientId, host: 'host', pid: 1, threadId: 2, threadName: 'thread', version: '0' },
     ttl,
+    seen,
   );
-  const answers = async (...ops) => (await adapter.step(ops)).map(plain);
+  seen = { ...seen, life };
+  const renew = () => adapter.renew(seen);
+  let steps = 0;
+  /** Makes the next step, or one again. */
+  const step = (ops, number = ++steps) => adapter.step(ops, number);
+  const again = (ops) => step(ops, steps);
+  const answers = async (...ops) => (await step(ops)).map(plain);
   const next = async () => {
     while (told.length === 0) {
       await new Promise((resolve) => {
@@ -47,10 +55,22 @@ async function clientOf(adapter, ttl = TTL) {
     }
     return told.shift();
   };
-  return { adapter, answers, clientId, next, session, told };
+  const hello = () => adapter.hello(seen);
+  return { adapter, again, answers, clientId, hello, next, renew, session, step, told };
 }
 
 const plain = ({ code, limit }) => (code === 'otherLimit' ? `${code} ${limit}` : code);
+
+/** Sweeps until something is there, as a session does in a quarantine. */
+async function until({ adapter, renew }, look) {
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    const { grantsIn } = await renew();
+    await setTimeout(Math.max(grantsIn, 10));
+    await adapter.sweep();
+  }
+}
 
 let lastRef = 0;
 const request = (name, options = {}) => ({
@@ -88,6 +108,7 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {number} [stride] bytes between one cut and the next, where calls have many
  * @property {boolean} [keepsNoLimit] a limit goes with the last shared request, not with the queue
  * @property {number} [shortestKeep] milliseconds of a mark that is not over before its step is done
+ * @property {boolean} [neverForgets] what it has answered, so that there is nothing to be careful of
  * @property {boolean} [tellsOfDead] that a lease has run out is told, and not for `renew` to foresee
  */
 
@@ -102,7 +123,7 @@ function contract(engine) {
     const [a, b] = [await client(), await client()];
     const name = fresh();
     const [mine, other] = [request(name), request(name)];
-    const [{ token }] = await a.adapter.step([mine]);
+    const [{ token }] = await a.step([mine]);
     assert.deepEqual(await b.answers(other), ['queued']);
     assert.deepEqual(await a.answers(end(mine)), ['ended']);
     const event = await b.next();
@@ -110,18 +131,96 @@ function contract(engine) {
     assert.ok(event.token > token);
   });
 
-  test('an operation that comes again answers the same', async () => {
+  test('R1: a step that comes again is answered as it was', async () => {
     const a = await client();
     const name = fresh();
     const [held, waiting, thief] = [request(name), request(name), request(name, { kind: 'steal' })];
-    const [first] = await a.adapter.step([held]);
-    assert.deepEqual(await a.adapter.step([held]), [first]);
-    assert.deepEqual(await a.answers(waiting, waiting), ['queued', 'queued']);
-    const [stolen] = await a.adapter.step([thief]);
-    assert.deepEqual(await a.adapter.step([thief]), [stolen]);
-    assert.deepEqual(await a.answers(end(thief), end(thief)), ['ended', 'ended']);
-    const { mine } = await a.adapter.renew();
-    assert.deepEqual([...mine.keys()], [waiting.ref]);
+    const first = await a.step([held, waiting]);
+    assert.deepEqual(await a.again([held, waiting]), first);
+    const theft = await a.step([thief]);
+    assert.deepEqual(await a.again([thief]), theft);
+    const { mine } = await a.renew();
+    assert.deepEqual(
+      [...mine].sort(([one], [two]) => one - two),
+      [
+        [waiting.ref, 0n],
+        [thief.ref, theft[0].token],
+      ],
+    );
+  });
+
+  test('R1: who was robbed robs nobody by asking once more', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [first, second] = [1, 2].map(() => request(name, { kind: 'steal' }));
+    const answer = await a.step([first]);
+    const [{ token }] = await b.step([second]);
+    assert.deepEqual(await a.again([first]), answer);
+    await a.hello();
+    assert.deepEqual(await a.again([first]), answer);
+    assert.equal((await a.renew()).mine.get(first.ref), undefined);
+    assert.deepEqual([...(await b.renew()).mine], [[second.ref, token]]);
+  });
+
+  test('R1: a group that was granted is not asked for again where one of it was stolen', async () => {
+    const [a, b] = [await client(), await client()];
+    const [x, y] = [fresh(), fresh()];
+    const group = [x, y].map((name) => request(name, { group: 1 }));
+    const answers = await a.step(group);
+    await b.answers(request(y, { kind: 'steal' }));
+    await a.hello();
+    assert.deepEqual(await a.again(group), answers);
+    assert.deepEqual([...(await a.renew()).mine], [[group[0].ref, answers[0].token]]);
+  });
+
+  test('R1: a request that waited no more is not made again', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [held, waiting] = [request(name), request(name)];
+    await b.answers(held);
+    assert.deepEqual(await a.answers(waiting), ['queued']);
+    await b.answers(end(held));
+    await b.answers(request(name, { kind: 'steal' }));
+    assert.deepEqual((await a.again([waiting])).map(plain), ['queued']);
+    assert.equal((await a.renew()).mine.get(waiting.ref), undefined);
+  });
+
+  const { neverForgets } = engine;
+  test('R5: a client that has seen another life of the server makes it careful', {
+    skip: neverForgets,
+  }, async () => {
+    const a = await client(engine.alone);
+    const [{ token }] = await a.step([request(fresh())]);
+    const { life } = await a.renew();
+    const seen = { life: 'another server', token: token + 5_000_000n };
+    const b = await client(engine.alone, TTL, seen);
+    const { grantsIn, life: next } = await b.renew();
+    assert.ok(grantsIn > 0, 'a quarantine');
+    assert.notEqual(next, life);
+    const waiting = request(fresh());
+    assert.deepEqual(await b.answers(waiting), ['queued']);
+    const event = await until(b, async () => b.told.find(({ granted }) => granted === waiting.ref));
+    assert.ok(event.token > seen.token);
+    // Who saw those two lives tells nothing new.
+    for (const known of [life, 'another server', next]) {
+      const c = await client(engine.alone, TTL, { life: known, token });
+      assert.equal((await c.renew()).grantsIn, 0, known);
+    }
+  });
+
+  test('R5: so does one that was granted a greater token', { skip: neverForgets }, async () => {
+    const a = await client(engine.alone);
+    const { life } = await a.renew();
+    const [{ token }] = await a.step([request(fresh())]);
+    const b = await client(engine.alone, TTL, { life, token });
+    assert.equal((await b.renew()).grantsIn, 0);
+    const seen = { life, token: token + 5_000_000n };
+    assert.ok((await b.adapter.renew(seen)).grantsIn > 0);
+    const c = await client(engine.alone, TTL, seen);
+    const waiting = request(fresh());
+    await c.answers(waiting);
+    const event = await until(c, async () => c.told.find(({ granted }) => granted === waiting.ref));
+    assert.ok(event.token > seen.token);
   });
 
   test('an end of which only the ref is known grants the next', async () => {
@@ -232,7 +331,7 @@ function contract(engine) {
       granted.map((event) => event.granted),
       [two.ref, three.ref, four.ref],
     );
-    assert.equal((await a.adapter.renew()).mine.get(five.ref), 0n);
+    assert.equal((await a.renew()).mine.get(five.ref), 0n);
   });
 
   test('one unit that is free goes to a request that comes later', async () => {
@@ -308,7 +407,7 @@ function contract(engine) {
     await b.answers(taken);
     const group = [x, y, z].map((name) => request(name, { kind: 'ifAvailable', group: 1 }));
     assert.deepEqual(await a.answers(...group), ['unavailable', 'unavailable', 'unavailable']);
-    assert.deepEqual([...(await a.adapter.renew()).mine], []);
+    assert.deepEqual([...(await a.renew()).mine], []);
     await b.answers(end(taken));
     assert.deepEqual(await a.answers(...group), ['granted', 'granted', 'granted']);
   });
@@ -387,9 +486,9 @@ function contract(engine) {
     await engine.expire(dead.session);
     await a.adapter.sweep();
     assert.equal((await a.next()).granted, mine.ref);
-    assert.equal(await dead.adapter.renew().then(isAlive, classOf(dead)), 'dead');
-    await rejectsWith(dead.adapter.step([request(name)]), 'ERR_WEB_LOCKS_SESSION_DEAD');
-    await rejectsWith(dead.adapter.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
+    assert.equal(await dead.renew().then(isAlive, classOf(dead)), 'dead');
+    await rejectsWith(dead.step([request(name)]), 'ERR_WEB_LOCKS_SESSION_DEAD');
+    await rejectsWith(dead.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
     assert.equal(dead.adapter.classify({ code: 'ERR_WEB_LOCKS_SESSION_DEAD' }), 'dead');
     assert.equal(await engine.left(dead.session), 0);
   });
@@ -400,7 +499,7 @@ function contract(engine) {
     await dead.answers(request(name));
     await engine.expire(dead.session);
     assert.deepEqual(await a.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
-    assert.equal(await dead.adapter.renew().then(isAlive, classOf(dead)), 'dead');
+    assert.equal(await dead.renew().then(isAlive, classOf(dead)), 'dead');
   });
 
   test('what is behind the dead is granted by whoever ends next', async () => {
@@ -418,16 +517,16 @@ function contract(engine) {
   const isAnnounced = engine.tellsOfDead && 'that is told';
   test('renew tells when the next lease runs out', { skip: isAnnounced }, async () => {
     const [a] = [await client(engine.alone)];
-    assert.equal((await a.adapter.renew()).nextExpiryIn, Number.POSITIVE_INFINITY);
+    assert.equal((await a.renew()).nextExpiryIn, Number.POSITIVE_INFINITY);
     const b = await client(engine.alone);
-    const { nextExpiryIn } = await a.adapter.renew();
+    const { nextExpiryIn } = await a.renew();
     assert.ok(nextExpiryIn > 0 && nextExpiryIn <= TTL, String(nextExpiryIn));
     await Promise.all([a, b].map(({ adapter, session }) => adapter.close(session)));
   });
 
   test('renew tells of a lease that runs out after its own', { skip: isAnnounced }, async () => {
     const [a, b] = [await client(engine.alone, 60_000), await client(engine.alone, 600_000)];
-    const { nextExpiryIn } = await a.adapter.renew();
+    const { nextExpiryIn } = await a.renew();
     assert.ok(nextExpiryIn > 60_000 && nextExpiryIn <= 600_000, String(nextExpiryIn));
     await Promise.all([a, b].map(({ adapter, session }) => adapter.close(session)));
   });
@@ -474,7 +573,7 @@ function contract(engine) {
     const [held, waiting] = [request(name), request(name)];
     await a.answers(held);
     await b.answers(waiting);
-    await b.adapter.hello();
+    await b.hello();
     await a.answers(end(held));
     assert.equal((await b.next()).granted, waiting.ref);
   });
@@ -491,20 +590,20 @@ function contract(engine) {
         const ask = async (ops) => {
           for (;;) {
             try {
-              return await a.adapter.step(ops);
+              return await a.step(ops);
             } catch (error) {
               assert.equal(a.adapter.classify(error), 'retry');
               isCut = true;
-              await a.adapter.hello();
+              await a.hello();
             }
           }
         };
         const [{ code, token }] = await ask([op]);
         assert.equal(code, 'granted');
-        const { mine } = await a.adapter.renew().catch(async () => {
+        const { mine } = await a.renew().catch(async () => {
           isCut = true;
-          await a.adapter.hello();
-          return a.adapter.renew();
+          await a.hello();
+          return a.renew();
         });
         assert.deepEqual([...mine], [[op.ref, token]]);
         await ask([end(op)]);

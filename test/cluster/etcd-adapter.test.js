@@ -89,9 +89,9 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const [late] = sent;
     await a.answers(end(op));
     assert.equal((await server.call('kv/txn', late)).succeeded, true, 'it comes late');
-    assert.deepEqual([...(await a.adapter.renew()).mine.keys()], [op.ref]);
+    assert.deepEqual([...(await a.renew()).mine.keys()], [op.ref]);
     await a.answers(end(op));
-    await a.adapter.hello();
+    await a.hello();
     assert.ok(!(await server.call('kv/txn', late)).succeeded);
     await expire(a.session);
     assert.ok(!(await server.call('kv/txn', late)).succeeded);
@@ -183,9 +183,9 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const name = fresh();
     const [first, waiting] = [request(name), request(name)];
     const theft = request(name, { kind: 'steal' });
-    const tokens = [(await a.adapter.step([first]))[0].token];
+    const tokens = [(await a.step([first]))[0].token];
     await a.answers(waiting);
-    tokens.push((await b.adapter.step([theft]))[0].token);
+    tokens.push((await b.step([theft]))[0].token);
     await b.answers(end(theft));
     await a.next();
     tokens.push((await a.next()).token);
@@ -215,16 +215,16 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const a = await client();
     const group = Array.from({ length: 200 }, () => request(fresh(), { group: 1 }));
     const single = request(fresh());
-    const answers = await a.adapter.step([...group, single]);
+    const answers = await a.step([...group, single]);
     assert.deepEqual(new Set(answers.slice(0, -1).map(({ code }) => code)), new Set(['failed']));
     assert.equal(answers[0].error.code, 'ERR_WEB_LOCKS_TOO_MANY');
     assert.equal(answers.at(-1).code, 'granted');
-    assert.deepEqual([...(await a.adapter.renew()).mine.keys()], [single.ref]);
+    assert.deepEqual([...(await a.renew()).mine.keys()], [single.ref]);
   });
 
   test('a name that is too long fails alone', async () => {
     const a = await client();
-    const answers = await a.adapter.step([request('x'.repeat(1_200_000)), request(fresh())]);
+    const answers = await a.step([request('x'.repeat(1_200_000)), request(fresh())]);
     assert.equal(answers[0].error.code, 'ERR_WEB_LOCKS_TOO_LARGE');
     assert.equal(answers[1].code, 'granted');
   });
@@ -246,7 +246,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       return new Response(JSON.stringify(answer));
     };
     const a = await client({ fetch: old });
-    await assert.rejects(a.adapter.renew(), (error) => {
+    await assert.rejects(a.renew(), (error) => {
       assert.match(error.message, /another leader/);
       assert.equal(a.adapter.classify(error), 'retry');
       return true;

@@ -139,19 +139,19 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
   test('what an old connection still says changes nothing', async () => {
     const a = await client();
-    await a.adapter.hello();
+    await a.hello();
     const [row] = await sql(
       `SELECT web_locks.step($1, 1, '{0}', '{900000}', '{abc0}', '{a}', '{f}', '{0}', '{0}', '{-1}',
         '{a}', '{0}', '{0}') AS codes`,
       [a.session],
     );
     assert.deepEqual(row.codes, ['-5']);
-    assert.equal((await a.adapter.renew()).mine.size, 0);
+    assert.equal((await a.renew()).mine.size, 0);
   });
 
   test('a renewal by an old connection extends nothing', async () => {
     const a = await client();
-    await a.adapter.hello();
+    await a.hello();
     const expires = () => sql('SELECT expires FROM web_locks.session WHERE id = $1', [a.session]);
     const before = await expires();
     const [{ alive }] = await sql('SELECT alive FROM web_locks.renew($1, 1)', [a.session]);
@@ -166,7 +166,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const a = await client({ schema });
       for (const kind of ['request', 'ifAvailable', 'steal']) {
         const op = request('name', { kind });
-        tokens.push((await a.adapter.step([op]))[0].token);
+        tokens.push((await a.step([op]))[0].token);
         await a.answers(end(op));
       }
       await a.adapter.dispose();
@@ -183,7 +183,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     const [a, thief] = [await client(), await client({}, 60_000)];
     const name = fresh();
     const op = request(name);
-    const [{ token }] = await a.adapter.step([op]);
+    const [{ token }] = await a.step([op]);
     const user = await pool.connect();
     await user.query('BEGIN');
     assert.equal(await a.adapter.guard(user, { ref: op.ref, name, token }), true);
@@ -214,7 +214,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
   test('guard needs a transaction', async () => {
     const a = await client();
     const op = request(fresh());
-    const [{ token }] = await a.adapter.step([op]);
+    const [{ token }] = await a.step([op]);
     const lock = { ref: op.ref, name: op.name, token };
     await assert.rejects(a.adapter.guard(pool, lock), { name: 'TypeError', message: /a Pool/ });
     const one = await pool.connect();
@@ -235,8 +235,8 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       await a.answers(request(name));
       await jump(schema, '1 hour');
       assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['unavailable']);
-      assert.equal((await b.adapter.renew()).alive, true);
-      assert.equal((await a.adapter.renew()).alive, true);
+      assert.equal((await b.renew()).alive, true);
+      assert.equal((await a.renew()).alive, true);
     });
 
     test('a second jump does not keep the dead alive', async () => {
@@ -245,9 +245,9 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const name = fresh();
       await a.answers(request(name));
       await jump(schema, '1 hour');
-      await b.adapter.renew();
+      await b.renew();
       await jump(schema, '1 hour');
-      await b.adapter.renew();
+      await b.renew();
       assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
     });
 
@@ -262,7 +262,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const longer = `UPDATE ${schema}.session SET renewed = renewed - interval '1 hour'`;
       await sql(longer);
       assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['unavailable']);
-      assert.equal((await a.adapter.renew()).alive, true);
+      assert.equal((await a.renew()).alive, true);
     });
 
     test('a jump back makes no lease longer', async () => {
@@ -270,7 +270,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const [a, b] = [await client({ schema }), await client({ schema })];
       await a.answers(request('name'));
       await jump(schema, '-1 hour');
-      const { alive, nextExpiryIn } = await b.adapter.renew();
+      const { alive, nextExpiryIn } = await b.renew();
       assert.ok(alive);
       assert.ok(nextExpiryIn <= TTL, String(nextExpiryIn));
     });
@@ -283,10 +283,10 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const schema = 'promoted';
       const a = await client({ schema });
       const [held, waiting] = [request('held'), request('held')];
-      const [{ token }] = await a.adapter.step([held]);
+      const [{ token }] = await a.step([held]);
       await lose(schema);
       const b = await client({ schema });
-      const { grantsIn } = await b.adapter.renew();
+      const { grantsIn } = await b.renew();
       assert.ok(grantsIn > TTL / 2 && grantsIn <= TTL, String(grantsIn));
       assert.deepEqual(await b.answers(request('free', { kind: 'ifAvailable' })), ['unavailable']);
       assert.deepEqual(await b.answers(request('free')), ['queued']);
@@ -306,9 +306,9 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const schema = 'known';
       const a = await client({ schema });
       const op = request('name');
-      const [{ token }] = await a.adapter.step([op]);
+      const [{ token }] = await a.step([op]);
       await lose(schema);
-      assert.deepEqual([...(await a.adapter.renew()).mine], [[op.ref, token]]);
+      assert.deepEqual([...(await a.renew()).mine], [[op.ref, token]]);
     });
 
     test('unlogged: a crash loses the locks, and is followed by a quarantine', async () => {
@@ -319,13 +319,13 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       pools.add(ownPool);
       const a = await client({ schema, pool: ownPool, durability: 'unlogged' });
       const op = request('name');
-      const [{ token }] = await a.adapter.step([op]);
+      const [{ token }] = await a.step([op]);
       const marked = request('marked');
       await a.answers(marked, done(marked));
       await own.crash();
       assert.equal((await a.next()).down, 'ERR_WEB_LOCKS_UNREACHABLE');
       await own.start();
-      await rejectsWith(a.adapter.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
+      await rejectsWith(a.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
       const b = await client({ schema, pool: ownPool });
       const again = request('name');
       assert.deepEqual(await b.answers(again), ['queued']);
@@ -342,12 +342,12 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       pools.add(ownPool);
       const a = await client({ pool: ownPool }, 30_000);
       const op = request('name');
-      const [{ token }] = await a.adapter.step([op]);
+      const [{ token }] = await a.step([op]);
       await own.crash();
       await a.next();
       await own.start();
-      await a.adapter.hello();
-      assert.deepEqual([...(await a.adapter.renew()).mine], [[op.ref, token]]);
+      await a.hello();
+      assert.deepEqual([...(await a.renew()).mine], [[op.ref, token]]);
     });
 
     test('a standby is refused, and grants nothing for one ttl when it is promoted', async () => {
@@ -360,12 +360,12 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       ownPool.on('error', () => {});
       pools.add(ownPool);
       const a = await client({ pool: ownPool });
-      const [{ token }] = await a.adapter.step([request('name')]);
+      const [{ token }] = await a.step([request('name')]);
       await rejectsWith(client({ pool: standbyPool }), 'ERR_WEB_LOCKS_STANDBY');
       await primary.stop('SIGQUIT');
       await standby.promote();
       const b = await client({ pool: standbyPool });
-      assert.ok((await b.adapter.renew()).grantsIn > 0);
+      assert.ok((await b.renew()).grantsIn > 0);
       const op = request('free');
       assert.deepEqual(await b.answers(op), ['queued']);
       await standbyPool.query('UPDATE web_locks.epoch SET grants_from = clock_timestamp()');
@@ -390,8 +390,8 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     });
     const a = await client({ pool: own });
     const ops = [request(fresh()), request(fresh())];
-    const step = a.adapter.step(ops);
-    await Promise.all([step, a.adapter.renew(), a.adapter.query(), a.adapter.sweep()]);
+    const step = a.step(ops);
+    await Promise.all([step, a.renew(), a.adapter.query(), a.adapter.sweep()]);
     assert.equal(most, 1);
   });
 
@@ -399,7 +399,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     /** A lock of `a`, and a transaction that guards it. */
     async function guarded(t, a) {
       const op = request(fresh(), { label: 'guarded' });
-      const [{ token }] = await a.adapter.step([op]);
+      const [{ token }] = await a.step([op]);
       const own = await poolOf({ application_name: 'shop "1"' }).connect();
       await own.query('BEGIN');
       assert.equal(await a.adapter.guard(own, { ...op, token }), true);
@@ -411,7 +411,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     test('is named to a thief who waits for it', async (t) => {
       const [a, b] = [await client(), await client()];
       const { op, own, pid } = await guarded(t, a);
-      await assert.rejects(b.adapter.step([request(op.name, { kind: 'steal' })]), (error) => {
+      await assert.rejects(b.step([request(op.name, { kind: 'steal' })]), (error) => {
         assert.equal(error.code, 'ERR_WEB_LOCKS_BUSY');
         const start = `Lock "${op.name}" is guarded by a transaction that is open for `;
         assert.ok(error.message.startsWith(start), error.message);
@@ -623,7 +623,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const a = await client({ pool: poolOf({ user: 'odd' }), schema });
       const op = request(fresh());
       assert.deepEqual(await a.answers(op), ['granted']);
-      assert.equal((await a.adapter.renew()).mine.size, 1);
+      assert.equal((await a.renew()).mine.size, 1);
     });
 
     test('a transaction that does not see what others commit is refused by the server', async () => {
@@ -639,7 +639,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const a = await client({ pool: own });
       const op = request(fresh(), { label: 'label' });
       assert.deepEqual(await a.answers(op), ['granted']);
-      assert.deepEqual([...(await a.adapter.renew()).mine.keys()], [op.ref]);
+      assert.deepEqual([...(await a.renew()).mine.keys()], [op.ref]);
       assert.equal((await a.adapter.query(op.name))[0].label, 'label');
     });
 
@@ -655,10 +655,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         await ownPool.query(`SELECT pid FROM pg_stat_activity
         WHERE query LIKE 'LISTEN%' OR query LIKE '%set_config%' OR query LIKE '%web_locks.open%'`)
       ).rows;
-      const refused = rejectsWith(
-        a.adapter.step([request('name')]),
-        'ERR_WEB_LOCKS_NOT_REPLICATED',
-      );
+      const refused = rejectsWith(a.step([request('name')]), 'ERR_WEB_LOCKS_NOT_REPLICATED');
       const waits = `SELECT FROM pg_stat_activity WHERE pid = ${pid} AND wait_event = 'SyncRep'`;
       while ((await ownPool.query(waits)).rows.length === 0);
       await ownPool.query('SELECT pg_cancel_backend($1)', [pid]);

@@ -129,9 +129,9 @@ describe('Redis', { skip: lacks.redis }, () => {
     );
     const op = ['r', '900000', 'key', '"name"', 'x', '0', '0', '-1', '""', '0'];
     const late = ['EVAL', script, '1', P, 'step', a.session, '1', String(TTL), '0', ...op];
-    await a.adapter.hello();
+    await a.hello();
     assert.deepEqual(await server.call(...late), ['-5']);
-    assert.equal((await a.adapter.renew()).mine.size, 0);
+    assert.equal((await a.renew()).mine.size, 0);
   });
 
   test('tokens grow over users of a name, thefts, and data that are lost', async () => {
@@ -140,7 +140,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const a = await client({ bucket: 'tokens' });
       for (const kind of ['request', 'ifAvailable', 'steal']) {
         const op = request('name', { kind });
-        tokens.push((await a.adapter.step([op]))[0].token);
+        tokens.push((await a.step([op]))[0].token);
         await a.answers(end(op));
       }
       await a.adapter.dispose();
@@ -196,7 +196,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const [one, two] = [names.map((name) => request(name)), names.map((name) => request(name))];
       assert.deepEqual(new Set(await a.answers(...one)), new Set(['granted']));
       assert.deepEqual(new Set(await b.answers(...two)), new Set(['queued']));
-      assert.equal((await a.adapter.renew()).mine.size, 40);
+      assert.equal((await a.renew()).mine.size, 40);
       assert.equal((await a.adapter.query()).length, 80);
       assert.equal((await a.adapter.query(names[7])).length, 2);
       const ends = one.map(({ ref }) => ({ kind: 'end', ref, name: undefined }));
@@ -219,7 +219,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         const [seconds] = await server.call('TIME');
         const soon = String((Number(seconds) + 10) * 1_000);
         await server.call('ZADD', `${prefix}:s`, soon, b.session);
-        const { nextExpiryIn } = await a.adapter.renew();
+        const { nextExpiryIn } = await a.renew();
         assert.ok(nextExpiryIn <= 10_000, String(nextExpiryIn));
         await Promise.all([a, b].map(({ adapter, session }) => adapter.close(session)));
       }
@@ -257,8 +257,8 @@ describe('Redis', { skip: lacks.redis }, () => {
       await a.answers(request(name));
       await jump(bucket, HOUR);
       assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['unavailable']);
-      assert.equal((await b.adapter.renew()).alive, true);
-      assert.equal((await a.adapter.renew()).alive, true);
+      assert.equal((await b.renew()).alive, true);
+      assert.equal((await a.renew()).alive, true);
     });
 
     test('a second jump does not keep the dead alive', async () => {
@@ -267,9 +267,9 @@ describe('Redis', { skip: lacks.redis }, () => {
       const name = fresh();
       await a.answers(request(name));
       await jump(bucket, HOUR);
-      await b.adapter.renew();
+      await b.renew();
       await jump(bucket, HOUR);
-      await b.adapter.renew();
+      await b.renew();
       assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
     });
 
@@ -278,7 +278,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const [a, b] = [await client({ bucket }), await client({ bucket })];
       await a.answers(request('name'));
       await jump(bucket, -HOUR);
-      const { nextExpiryIn } = await b.adapter.renew();
+      const { nextExpiryIn } = await b.renew();
       assert.ok(nextExpiryIn <= TTL, String(nextExpiryIn));
     });
 
@@ -290,7 +290,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       await expire(dead.session, `{wl:${bucket}}`);
       assert.deepEqual(await a.answers(request(name)), ['granted']);
       await jump(bucket, -10_000);
-      await rejectsWith(dead.adapter.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
+      await rejectsWith(dead.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
     });
 
     test('a jump back makes no quarantine longer', async () => {
@@ -298,7 +298,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const a = await client({ bucket });
       const [seconds] = await server.call('TIME');
       await setUp(bucket, 'from', String(Number(seconds) * 1_000 + HOUR));
-      assert.ok((await a.adapter.renew()).grantsIn <= TTL);
+      assert.ok((await a.renew()).grantsIn <= TTL);
     });
   });
 
@@ -309,10 +309,10 @@ describe('Redis', { skip: lacks.redis }, () => {
       const bucket = 'another life';
       const a = await client({ bucket });
       const [mine, waiting] = [request('held'), request('held')];
-      const [{ token }] = await a.adapter.step([mine]);
+      const [{ token }] = await a.step([mine]);
       await setUp(bucket, 'run', 'another');
       const b = await client({ bucket });
-      const { grantsIn } = await b.adapter.renew();
+      const { grantsIn } = await b.renew();
       assert.ok(grantsIn > TTL / 2 && grantsIn <= TTL, String(grantsIn));
       assert.deepEqual(await b.answers(request('free', { kind: 'ifAvailable' })), ['unavailable']);
       assert.deepEqual(await b.answers(request('free')), ['queued']);
@@ -334,9 +334,9 @@ describe('Redis', { skip: lacks.redis }, () => {
       const bucket = 'known';
       const a = await client({ bucket });
       const op = request('name');
-      const [{ token }] = await a.adapter.step([op]);
+      const [{ token }] = await a.step([op]);
       await setUp(bucket, 'run', 'another');
-      assert.deepEqual([...(await a.adapter.renew()).mine], [[op.ref, token]]);
+      assert.deepEqual([...(await a.renew()).mine], [[op.ref, token]]);
     });
 
     test('data that are lost while somebody is there are noticed by him', async () => {
@@ -344,9 +344,9 @@ describe('Redis', { skip: lacks.redis }, () => {
       const a = await client({ bucket });
       await a.answers(request('name'));
       await server.call('DEL', ...(await server.call('KEYS', '{wl:flushed}*')));
-      await rejectsWith(a.adapter.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
+      await rejectsWith(a.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
       const b = await client({ bucket });
-      assert.ok((await b.adapter.renew()).grantsIn > 0);
+      assert.ok((await b.renew()).grantsIn > 0);
     });
 
     for (const [appendonly, what] of [
@@ -360,16 +360,16 @@ describe('Redis', { skip: lacks.redis }, () => {
         await over('bucket');
         await own.call('HSET', `${P}:m`, 'from', '0');
         const op = request('name');
-        const [{ token }] = await a.adapter.step([op]);
+        const [{ token }] = await a.step([op]);
         assert.ok(token);
         await own.crash();
         await a.next();
         await own.start();
         if (appendonly === 'yes') {
-          await a.adapter.hello();
-          assert.deepEqual([...(await a.adapter.renew()).mine], [[op.ref, token]]);
+          await a.hello();
+          assert.deepEqual([...(await a.renew()).mine], [[op.ref, token]]);
         } else {
-          await rejectsWith(a.adapter.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
+          await rejectsWith(a.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
         }
         const b = await client({ port });
         const again = request('free');
@@ -392,10 +392,10 @@ describe('Redis', { skip: lacks.redis }, () => {
       await primary.crash();
       await replica.promote();
       const b = await client({ port: replica.port });
-      assert.ok((await b.adapter.renew()).grantsIn > 0);
+      assert.ok((await b.renew()).grantsIn > 0);
       // Of a bucket that it never heard of it may have missed everything.
       const c = await client({ port: replica.port, bucket: 'unheard of' });
-      assert.ok((await c.adapter.renew()).grantsIn > 0);
+      assert.ok((await c.renew()).grantsIn > 0);
       await replica.stop();
     });
   });
@@ -411,7 +411,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const first = await startRedis({ primary });
       await primary.until(/min_slaves_good_slaves:1/);
       const a = await client(strict);
-      assert.deepEqual((await a.adapter.renew()).mine.size, 0);
+      assert.deepEqual((await a.renew()).mine.size, 0);
       const [pause] = await primary.call('HGET', `${P}:m`, 'pause');
       assert.equal(Number(pause), TTL + 11_000);
       const second = await startRedis({ primary });
@@ -431,10 +431,10 @@ describe('Redis', { skip: lacks.redis }, () => {
       const a = await client({ port: primary.port, strict: true });
       await replica.stop();
       await primary.until(/min_slaves_good_slaves:0/);
-      await rejectsWith(a.adapter.renew(), 'ERR_WEB_LOCKS_NOT_REPLICATED');
+      await rejectsWith(a.renew(), 'ERR_WEB_LOCKS_NOT_REPLICATED');
       // Also if somebody takes the setting back.
       await primary.call('CONFIG', 'SET', 'min-replicas-to-write', '0');
-      await rejectsWith(a.adapter.renew(), 'ERR_WEB_LOCKS_NOT_REPLICATED');
+      await rejectsWith(a.renew(), 'ERR_WEB_LOCKS_NOT_REPLICATED');
       await primary.stop();
     });
   });
@@ -447,7 +447,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const [b, name] = [await client(), fresh()];
       const [one, two] = [request(name), request(name)];
       await b.answers(one);
-      await a.adapter.hello();
+      await a.hello();
       await a.answers(two);
       await b.answers(end(one));
       assert.equal((await a.next()).granted, two.ref);
@@ -459,20 +459,20 @@ describe('Redis', { skip: lacks.redis }, () => {
       const made = { duplicate: () => any(proxies[ears++ % 2].port), call() {} };
       let ears = 0;
       const a = await clientOf(new RedisAdapter('bucket', { client: made }), TTL);
-      await a.adapter.renew();
+      await a.renew();
       proxies[1].stall();
       await assert.rejects(
         async () => {
           for (;;) {
-            await a.adapter.renew();
+            await a.renew();
             await new Promise((resolve) => setTimeout(resolve, TTL / 5));
           }
         },
         { code: 'ERR_WEB_LOCKS_NO_NEWS' },
       );
       proxies[1].heal();
-      await a.adapter.hello();
-      await a.adapter.renew();
+      await a.hello();
+      await a.renew();
       for (const proxy of proxies) await proxy.close();
     });
   });
@@ -506,7 +506,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         while (told.size < 24) told.add((await b.next()).granted);
         assert.deepEqual(told, new Set(two.map(({ ref }) => ref)));
         assert.equal((await b.adapter.query()).length, 24);
-        await b.adapter.hello();
+        await b.hello();
         await b.answers(...two.map(end));
         await a.adapter.close(a.session);
         await b.adapter.close(b.session);
@@ -516,7 +516,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         const [bucket, { port }] = [`moved ${kind}`, cluster];
         const a = await clientBy(make)({ bucket, port }, 30_000);
         const held = request('name');
-        const [{ token }] = await a.adapter.step([held]);
+        const [{ token }] = await a.step([held]);
         // While its keys are on the way, neither of the nodes knows all.
         await cluster.move(`{wl:${bucket}}`, () =>
           rejectsWith(clientBy(make)({ bucket, port }), 'ERR_WEB_LOCKS_UNREACHABLE'),
@@ -525,8 +525,8 @@ describe('Redis', { skip: lacks.redis }, () => {
         assert.deepEqual(await b.answers(request('name', { kind: 'ifAvailable' })), [
           'unavailable',
         ]);
-        await a.adapter.hello();
-        const { grantsIn, mine } = await a.adapter.renew();
+        await a.hello();
+        const { grantsIn, mine } = await a.renew();
         assert.deepEqual([...mine], [[held.ref, token]]);
         assert.ok(grantsIn > 0, 'it is another server');
       });
@@ -612,9 +612,9 @@ describe('Redis', { skip: lacks.redis }, () => {
       const a = await client();
       const op = request(fresh());
       await server.call('CONFIG', 'SET', 'maxmemory', '1');
-      await rejectsWith(a.adapter.step([op]), 'ERR_WEB_LOCKS_OUT_OF_MEMORY');
+      await rejectsWith(a.step([op]), 'ERR_WEB_LOCKS_OUT_OF_MEMORY');
       await server.call('CONFIG', 'SET', 'maxmemory', '0');
-      assert.equal((await a.adapter.renew()).mine.size, 0);
+      assert.equal((await a.renew()).mine.size, 0);
       assert.deepEqual(await a.answers(op), ['granted']);
     });
   });
