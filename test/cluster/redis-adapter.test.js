@@ -33,8 +33,12 @@ const any = clients.ioredis;
 /** What makes an adapter of a kind of client, and a session of it. */
 const clientBy =
   (make) =>
-  ({ bucket = 'bucket', port = server.port, login, ...options } = {}, ttl = TTL) =>
-    clientOf(new RedisAdapter(bucket, { client: make(port, login), ...options }), ttl);
+  (
+    { bucket = 'bucket', port = server.port, login, ...options } = {},
+    ttl = TTL,
+    seen = undefined,
+  ) =>
+    clientOf(new RedisAdapter(bucket, { client: make(port, login), ...options }), ttl, seen);
 const client = clientBy(any);
 
 const P = '{wl:bucket}';
@@ -101,7 +105,7 @@ describe('Redis', { skip: lacks.redis }, () => {
           const { RedisAdapter } = require('./lib/cluster/engines/redis/adapter.js');
           const client = clients['${kind}'](${server.port});
           const opening = setInterval(() => {}, 1000);
-          new RedisAdapter('idle', { client }).open({ clientId: 'a' }, 5000).then(() => {
+          new RedisAdapter('idle', { client }).open({ clientId: 'a' }, 5000, { life: '', token: 0n }).then(() => {
             process.stdout.write('open');
             clearInterval(opening);
           });`;
@@ -128,7 +132,20 @@ describe('Redis', { skip: lacks.redis }, () => {
       'utf8',
     );
     const op = ['r', '900000', 'key', '"name"', 'x', '0', '0', '-1', '""', '0'];
-    const late = ['EVAL', script, '1', P, 'step', a.session, '1', String(TTL), '0', ...op];
+    const late = [
+      'EVAL',
+      script,
+      '1',
+      P,
+      'step',
+      a.session,
+      '1',
+      String(TTL),
+      '0',
+      '0',
+      '1',
+      ...op,
+    ];
     await a.hello();
     assert.deepEqual(await server.call(...late), ['-5']);
     assert.equal((await a.renew()).mine.size, 0);
@@ -600,11 +617,14 @@ describe('Redis', { skip: lacks.redis }, () => {
     test('a server that cannot be reached is another attempt', async () => {
       for (const make of Object.values(clients)) {
         const adapter = new RedisAdapter('', { client: make(1) });
-        await assert.rejects(adapter.open({ clientId: 'a' }, TTL), (error) => {
-          assert.equal(error.code, 'ERR_WEB_LOCKS_UNREACHABLE');
-          assert.equal(adapter.classify(error), 'retry');
-          return true;
-        });
+        await assert.rejects(
+          adapter.open({ clientId: 'a' }, TTL, { life: '', token: 0n }),
+          (error) => {
+            assert.equal(error.code, 'ERR_WEB_LOCKS_UNREACHABLE');
+            assert.equal(adapter.classify(error), 'retry');
+            return true;
+          },
+        );
       }
     });
 

@@ -35,7 +35,9 @@ const {
 } = require('./errors.js');
 
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
+/** @typedef {import('../../adapter.js').Answer} Answer */
 /** @typedef {import('../../adapter.js').Op} Op */
+/** @typedef {import('../../adapter.js').Seen} Seen */
 /** @typedef {InstanceType<typeof Link>} OpenLink */
 /** @typedef {import('./link.js').Client} Client */
 
@@ -43,11 +45,17 @@ const SCRIPT = readFileSync(path.join(__dirname, 'redis.lua'), 'utf8');
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
 /** Of the keys. Another one that changes what they mean has another number. */
-const VERSION = '1';
+const VERSION = '2';
 
 /** @type {Record<Op['kind'], string>} */
 const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', end: 'x' };
 const END = ['0', '-1', '""', '0'];
+
+/** The most names of a group: the server does nothing else while it makes one. */
+const MOST = 1_000;
+
+/** Milliseconds after which what nobody renews is gone: many leases, and some days to look into it. */
+const IDLE = 7 * 24 * 3_600_000;
 
 /** Texts that are as they are in a key, and of which those who look there see something. */
 const READABLE = /^[\w.:/ -]{1,128}$/;
@@ -87,8 +95,10 @@ class RedisAdapter {
   /** The session that `open` started last; '' for none. */
   #session = '';
   #ttl = 0;
-  /** How long a quarantine has to be, how many replicas have to be there. */
-  #needs = ['0', '0'];
+  /** How long a quarantine has to be, how many replicas have to be there, what may expire when. */
+  #needs = ['0', '0', '0'];
+  /** The greatest token that each shard has granted to us: each counts by itself. */
+  #tokens;
   /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
   #epoch = 0;
   /** What the last renewal has published to be heard here; when; what each shard was heard to. */
@@ -129,15 +139,17 @@ class RedisAdapter {
     this.#ignoresFailover = failover === 'ignore';
     const key = keyOf(bucket);
     this.#prefixes = Array.from({ length: shards }, (_, i) => `{wl:${key}${i > 0 ? `#${i}` : ''}}`);
-    this.can = Object.freeze({ limits: true, groups: shards === 1, marks: true });
+    this.#tokens = this.#prefixes.map(() => 0n);
+    this.can = Object.freeze({ limits: true, groups: shards === 1, marks: true, most: MOST });
     this.id = `redis ${bucket}`;
   }
 
   /**
    * @param {import('../../adapter.js').SessionInfo} info
    * @param {number} ttl milliseconds
+   * @param {Seen} seen
    */
-  async open(info, ttl) {
+  async open(info, ttl, seen) {
     const session = randomBytes(12).toString('hex');
     const epoch = this.#replace();
     const link = this.#connect();
@@ -147,28 +159,32 @@ class RedisAdapter {
       const shards = String(this.#prefixes.length);
       const common = [session, '1', ...needs];
       const own = [String(Math.ceil(ttl)), JSON.stringify(info), info.clientId, VERSION, shards];
-      await this.#each(async (prefix) => {
-        const [what, theirs] = await run(link, prefix, ['open', ...common, ...own]);
-        if (what !== 'open') throw bucketError(what, theirs, what === 'shards' ? shards : VERSION);
+      const lives = await this.#each(async (prefix, shard) => {
+        const args = ['open', ...common, ...this.#seenOf(seen, shard), ...own];
+        const [what, value] = await run(link, prefix, args);
+        if (what !== 'open') throw bucketError(what, value, what === 'shards' ? shards : VERSION);
+        return value;
       });
       const numbers = this.#prefixes.map(() => '1');
       this.#keep(epoch, link, { session, numbers, ttl, needs });
-      return { session, ttl };
+      return { session, ttl, life: lives.join(' ') };
     } catch (error) {
       link.drop();
       throw explain(error);
     }
   }
 
-  async hello() {
+  /** @param {Seen} seen */
+  async hello(seen) {
     const session = this.#session;
     const epoch = this.#replace();
     const link = this.#connect();
     try {
       await link.open(this.#channels(epoch, session));
       const needs = await this.#examine(link, this.#ttl);
-      const numbers = await this.#each(async (prefix) => {
-        const [number] = await run(link, prefix, ['hello', session, '0', ...needs]);
+      const numbers = await this.#each(async (prefix, shard) => {
+        const args = ['hello', session, '0', ...needs, ...this.#seenOf(seen, shard)];
+        const [number] = await run(link, prefix, args);
         if (number === DEAD) throw deadError();
         return number;
       });
@@ -179,39 +195,70 @@ class RedisAdapter {
     }
   }
 
-  /** @param {Op[]} ops */
-  async step(ops) {
-    /** @type {import('../../adapter.js').Answer[]} */
+  /**
+   * @param {Op[]} ops
+   * @param {number} number
+   */
+  async step(ops, number) {
+    /** @type {Answer[]} */
     const answers = Array(ops.length).fill(ENDED);
     await this.#each(async (_, shard) => {
       const own = [...ops.keys()].filter((i) => this.#isOf(ops[i], shard));
       if (own.length === 0) return;
-      const codes = await this.#run(
-        shard,
-        'step',
-        own.flatMap((i) => argumentsOf(ops[i])),
-      );
-      for (const [n, i] of own.entries()) answers[i] = answerOf(codes[n]);
+      const args = own.flatMap((i) => argumentsOf(ops[i]));
+      const codes = await this.#run(shard, 'step', [String(number), ...args]);
+      for (const [n, i] of own.entries()) {
+        answers[i] = answerOf(codes[n]);
+        this.#saw(answers[i].token, shard);
+      }
     });
     return answers;
   }
 
-  async renew() {
+  /** @param {Seen} seen */
+  async renew(seen) {
     this.#checkEcho();
     const echo = this.#echo + 1;
-    const replies = await this.#each((_, shard) => this.#run(shard, 'renew', [`e ${echo}`]));
+    const replies = await this.#each((_, shard) =>
+      this.#run(shard, 'renew', [...this.#seenOf(seen, shard), `e ${echo}`]),
+    );
     this.#echo = echo;
     this.#echoed = performance.now();
     /** @type {Map<number, bigint>} */
     const mine = new Map();
     let nextExpiryIn = Number.POSITIVE_INFINITY;
     let grantsIn = 0;
-    for (const [, next, grants, ...refs] of replies) {
+    for (const [shard, [, next, grants, , ...refs]] of replies.entries()) {
       if (next !== '-1') nextExpiryIn = Math.min(nextExpiryIn, Number(next));
       if (grants !== '0') grantsIn = Math.min(grantsIn || Number(grants), Number(grants));
-      for (let i = 0; i < refs.length; i += 2) mine.set(Number(refs[i]), BigInt(refs[i + 1]));
+      for (let i = 0; i < refs.length; i += 2) {
+        const token = BigInt(refs[i + 1]);
+        mine.set(Number(refs[i]), token);
+        this.#saw(token, shard);
+      }
     }
-    return { alive: true, mine, nextExpiryIn, grantsIn };
+    const life = replies.map((reply) => reply[3]).join(' ');
+    return { alive: true, mine, nextExpiryIn, grantsIn, life };
+  }
+
+  /**
+   * @param {bigint} token that was granted to us
+   * @param {number} shard
+   */
+  #saw(token, shard) {
+    if (token > this.#tokens[shard]) this.#tokens[shard] = token;
+  }
+
+  /**
+   * @param {Seen} seen
+   * @param {number} shard
+   * @returns {string[]} what was seen of a shard
+   */
+  #seenOf({ life, token }, shard) {
+    // The greatest of all says nothing of one of several.
+    if (this.#prefixes.length === 1) this.#saw(token, 0);
+    const its = this.#prefixes.length === 1 ? life : (life.split(' ')[shard] ?? '');
+    return [its, String(this.#tokens[shard])];
   }
 
   /** What was published by the last renewal has to have arrived, if that was long ago. */
@@ -307,11 +354,12 @@ class RedisAdapter {
    * @param {OpenLink} link
    * @param {number} ttl milliseconds
    * @returns {Promise<string[]>} how long a quarantine has to be, in milliseconds; how many
-   *   replicas have to be there
+   *   replicas have to be there; after how many milliseconds what nobody renews expires, 0 for never
    */
   async #examine(link, ttl) {
     let pause = Math.ceil(ttl);
     let strict = 0;
+    let idle = IDLE;
     await this.#each(async (prefix) => {
       const [server, memory, replication] = await run(link, prefix, ['examine']);
       const version = field(server, 'redis_version');
@@ -319,13 +367,15 @@ class RedisAdapter {
       if (major < 6 || (major === 6 && minor < 2)) throw oldServerError(version);
       const policy = field(memory, 'maxmemory_policy');
       if (policy.startsWith('allkeys-')) throw evictionError(policy);
+      // It evicts what expires.
+      if (policy.startsWith('volatile-')) idle = 0;
       if (!this.#ignoresFailover && !field(server, 'run_id')) throw noRunIdError();
       if (!this.#strict) return;
       const { lag, replicas } = await examineReplicas(link, replication);
       pause += (lag + 1) * 1_000;
       strict = replicas;
     });
-    return [String(pause), String(strict)];
+    return [String(pause), String(strict), String(idle)];
   }
 
   /**
@@ -354,8 +404,12 @@ class RedisAdapter {
    * @param {number} shard
    */
   #hear(message, shard) {
-    if (message[0] === 'e') this.#heard[shard] = Number(message.slice(2));
-    else tell(this.events, message);
+    if (message[0] === 'e') {
+      this.#heard[shard] = Number(message.slice(2));
+      return;
+    }
+    if (message[0] === 'g') this.#saw(BigInt(message.slice(message.indexOf(' ', 2) + 1)), shard);
+    tell(this.events, message);
   }
 
   /** @param {string} key of a name */

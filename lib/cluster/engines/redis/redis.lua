@@ -3,16 +3,45 @@
 --
 --   KEYS[1]  P, what all keys of the bucket begin with, with their hash tag
 --   KEYS[2]  P:m: a node of a cluster that does not have all of the bucket is not to run this
---   ARGV     command, session, number of its connection, pause in ms (how long a quarantine
---            has to be), strict (how many replicas have to be attached), then what the command
---            takes
 --
---   P:m             HASH  version, shards, run (whose lock state this is), from (nothing is granted
---                         before), pause (the longest quarantine that anybody needs), renewed (when
---                         somebody did so last), tok (the last ticket or token)
+--   ARGV     1 command, 2 session, 3 number of its connection, 4 pause (ms, how long a quarantine
+--            has to be), 5 strict (how many replicas have to be attached), 6 idle (ms after which
+--            what nobody renews is gone; 0: never), then what the command takes. Answers:
+--
+--   examine  INFO server, memory, replication: what kind of server this is
+--   open     7 life, 8 token (what the client has seen), 9 ttl, 10 info, 11 client, 12 version,
+--            13 shards
+--              open, life; or: version, shards, and that of the bucket
+--   hello    7 life, 8 token
+--              the number of the connection; or -2
+--   step     7 number of the step, then for each operation: kind (r: request, i: ifAvailable,
+--            t: steal, x: end), ref, key of the name, name, mode (x, s), limit (of an end: keep),
+--            weight, most (maxPending), label, group
+--              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
+--              -3 too many wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n:
+--              the limit of the name is n; or, for all of them, -2, -5
+--   renew    7 life, 8 token, 9 what is told on the channel, so that it is seen to work
+--              0, ms to the end of the next foreign lease (-1: none), ms to the end of the
+--              quarantine, life, then ref, token (0: it waits) of all that the session has; or
+--              -2, -5
+--   sweep    whether there is more to do: 1, 0
+--   close    the same
+--   query    7 key of a name, or '' for all
+--              the time, then for each request: name, limit, info, row
+--   marked   7 key of a name
+--              1, 0
+--
+--   -2: the session is not there; -5: a newer connection has replaced it.
+--
+--   P:m             HASH  version, shards, run (whose lock state this is), life (since when),
+--                         lives (digests of those that it knows of, the latest first), from
+--                         (nothing is granted before), pause (the longest quarantine that anybody
+--                         needs), renewed (when somebody did so last), sessions (how many there
+--                         are), tok (the last ticket or token)
 --   P:s             ZSET  session -> when its lease runs out; 0: dead for ever, being deleted
 --   P:i:<session>   HASH  conn, ttl, info, client, graced (its lease was extended because of
---                         the clock)
+--                         the clock), step, codes (its last step, and what that was answered),
+--                         kept (when its keys were last kept from expiring; 0: they do not)
 --   P:o:<session>   HASH  ref -> key of the name
 --   P:q:<key>       ZSET  ref|session -> ticket: the queue; its first `held` are held
 --   P:n:<key>       HASH  name, limit, held, units (held), alone (held exclusively),
@@ -26,7 +55,7 @@
 -- or not.
 
 local P, command, me, number = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local pause, strict = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0)
+local pause, strict, idle = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
 local call = redis.call
 
 local function int(n) return string.format('%.0f', n) end
@@ -40,7 +69,7 @@ local function rows_of(key) return P .. ':n:' .. key end
 local time = call('TIME')
 local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local now = math.floor(micros / 1000)
-local from = 0
+local from, life, known = 0, '', {}
 
 -- What is told is told last: who may not publish must not stop a step in the middle.
 local news = {}
@@ -48,29 +77,51 @@ local function tell(session, what) news[#news + 1] = { P .. ':c:' .. session, wh
 
 local function field(text, name) return string.match(text, name .. ':([^\r\n]*)') end
 
+-- How a life is written down, among the last hundred: it may be any text.
+local function digest(text) return string.sub(redis.sha1hex(text), 1, 16) .. ' ' end
+local function lives()
+  known.lives = known.lives or call('HGET', M, 'lives') or ''
+  return known.lives
+end
+local function learn(text) known.lives = string.sub(digest(text) .. lives(), 1, 1700) end
+
 -- Another life of the server, or another server: it may lack something, so it grants nothing for
--- one pause. Who held a lock hears of it by his own clock before anybody else gets it. Leases that
--- are still known last as long, so that who can renew goes on.
-local function reborn(server, run, known, last)
-  local wait = pause
-  if not known and command == 'open' then
-    -- A new bucket has lost nothing, unless the server was there for less than a lease, or has
-    -- taken over from another.
-    local past = field(call('INFO', 'replication'), 'master_replid2') or ''
-    local uptime = tonumber(field(server, 'uptime_in_seconds') or 0)
-    if run ~= '' and string.match(past, '^0*$') then
-      wait = math.max(0, pause - math.max(0, uptime - 1) * 1000)
-    end
-  end
-  from = now + wait
-  call('HSET', M, 'run', run, 'from', int(from), 'pause', int(pause), 'renewed', int(now),
-    'tok', int(math.max(last + 1000000, micros)))
+-- `wait`. Who held a lock hears of it by his own clock before anybody else gets it. Leases that
+-- are still known last as long, so that who can renew goes on. Tokens are greater than `last`.
+local function reborn(wait, last)
+  from, life = now + wait, redis.sha1hex(known.run .. ' ' .. int(micros) .. ' ' .. int(last))
+  known.tok = math.max(last + 1000000, micros)
+  learn(life)
+  call('HSET', M, 'run', known.run, 'life', life, 'lives', known.lives, 'from', int(from),
+    'pause', int(pause), 'renewed', int(now), 'tok', int(known.tok))
   local sessions = call('ZRANGEBYSCORE', S, '(0', '+inf')
   for _, session in ipairs(sessions) do
     local ttl = tonumber(call('HGET', info_of(session), 'ttl') or 0)
     call('ZADD', S, int(now + ttl), session)
     call('HSET', info_of(session), 'graced', '0')
   end
+end
+
+-- A new bucket has lost nothing, unless the server was there for less than a lease, or has taken
+-- over from another. Returns for how long it grants nothing.
+local function childhood(server)
+  local past = field(call('INFO', 'replication'), 'master_replid2') or ''
+  local uptime = tonumber(field(server, 'uptime_in_seconds') or 0)
+  if known.run == '' or not string.match(past, '^0*$') then return pause end
+  return math.max(0, pause - math.max(0, uptime - 1) * 1000)
+end
+
+-- What a client has seen: if this server was not there, what others granted may be missing here.
+local function heed(seen, token)
+  local is_ahead = token > known.tok
+  if seen == '' or seen == life then
+    if is_ahead then reborn(pause, token) end
+    return
+  end
+  local is_known = string.find(lives(), digest(seen), 1, true)
+  if is_known and not is_ahead then return end
+  if not is_known then learn(seen) end
+  reborn(pause, math.max(token, known.tok))
 end
 
 -- Extends leases if the clock has jumped, or everybody stood still: if nobody has renewed for half
@@ -93,27 +144,28 @@ end
 
 -- To be done before anything else. Returns an error, or nothing.
 local function awake()
-  local known = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed')
+  local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions')
   local server = call('INFO', 'server')
-  local run = field(server, 'run_id') or ''
+  known = { run = field(server, 'run_id') or '', tok = tonumber(it[4] or 0),
+    sessions = tonumber(it[7] or 0) }
   if strict > 0 then
     local good = field(call('INFO', 'replication'), 'min_slaves_good_slaves')
     if tonumber(good or 0) < strict then
       return redis.error_reply('NOREPLICAS not all replicas are attached')
     end
   end
-  pause = math.max(pause, tonumber(known[3] or 0))
-  if known[1] ~= run then
-    reborn(server, run, known[1], tonumber(known[4] or 0))
+  pause = math.max(pause, tonumber(it[3] or 0))
+  if it[1] ~= known.run then
+    reborn((it[1] or command ~= 'open') and pause or childhood(server), known.tok)
     return
   end
-  from = tonumber(known[2])
+  from, life = tonumber(it[2]), it[6] or ''
   -- A clock that was set back must not make it longer.
   if from > now + pause then
     from = now + pause
     call('HSET', M, 'from', int(from))
   end
-  grace(tonumber(known[5]))
+  grace(tonumber(it[5]))
 end
 
 local has_dead
@@ -132,185 +184,248 @@ local function split(member)
   return string.sub(member, 1, bar - 1), string.sub(member, bar + 1)
 end
 
-local function write_row(key, member, row)
-  call('HSET', rows_of(key), member, table.concat({ row.mode, int(row.weight), int(row.token),
-    int(row.asked), int(row.granted), row.label }, ' '))
+-- What nobody keeps so goes by itself, long after all leases. Not where the server evicts what
+-- would.
+local function keep(key)
+  if idle > 0 then call('PEXPIRE', key, int(idle)) else call('PERSIST', key) end
 end
 
-local function read_row(key, member)
-  local text = call('HGET', rows_of(key), member)
+local function text_of(row)
+  return table.concat({ row.mode, int(row.weight), int(row.token), int(row.asked),
+    int(row.granted), row.label }, ' ')
+end
+
+local function row_of(member, text)
   if not text then return nil end
   local mode, weight, token, asked, granted, label =
     string.match(text, '^(%a) (%d+) (%d+) (%d+) (%d+) (.*)$')
-  return { mode = mode, weight = tonumber(weight), token = tonumber(token),
-    asked = tonumber(asked), granted = tonumber(granted), label = label }
+  return { member = member, mode = mode, weight = tonumber(weight), token = tonumber(token),
+    asked = tonumber(asked), granted = tonumber(granted), label = label, is_queued = true }
 end
 
--- How a name is.
-local function read_name(key)
-  local it = call('HMGET', rows_of(key), 'held', 'units', 'alone', 'limit')
-  return { held = tonumber(it[1] or 0), units = tonumber(it[2] or 0), alone = it[3] == '1',
-    limit = tonumber(it[4] or nil), count = call('ZCARD', queue_of(key)) }
-end
+local function read_row(key, member) return row_of(member, call('HGET', rows_of(key), member)) end
 
--- Whether a request is granted behind what is held.
-local function fits(it, mode, weight)
-  if it.held == 0 then return true end
-  if it.alone or mode ~= 's' then return false end
-  return (it.limit or 0) == 0 or it.units + weight <= it.limit
-end
-
-local function hold(key, it, member, row, token)
-  row.token, row.granted = token, now
-  write_row(key, member, row)
+-- Counts a row among those that are held.
+local function count_held(it, row)
   it.held, it.units, it.alone = it.held + 1, it.units + row.weight, row.mode == 'x'
-  call('HSET', rows_of(key), 'held', it.held, 'units', int(it.units), 'alone', it.alone and 1 or 0)
 end
 
-local function remove(key, member)
-  local row = read_row(key, member)
-  if not row then return nil end
+-- Writes what is held of a name, and fields and values besides.
+local function write(it, ...)
+  call('HSET', rows_of(it.key), 'held', it.held, 'units', int(it.units),
+    'alone', it.alone and 1 or 0, ...)
+end
+
+-- Somebody has deleted the queue of a name, and not its rows: it is made of them again, in the
+-- order of grants and requests.
+local function mend(it)
+  local rows, fields = {}, call('HGETALL', rows_of(it.key))
+  for i = 1, #fields, 2 do
+    local is_row = string.find(fields[i], '|', 1, true)
+    if is_row then rows[#rows + 1] = row_of(fields[i], fields[i + 1]) end
+  end
+  table.sort(rows, function(a, b)
+    if (a.token > 0) ~= (b.token > 0) then return a.token > 0 end
+    if a.token ~= b.token then return a.token < b.token end
+    if a.asked ~= b.asked then return a.asked < b.asked end
+    return tonumber((split(a.member))) < tonumber((split(b.member)))
+  end)
+  it.count, it.held, it.units, it.alone = #rows, 0, 0, false
+  for _, row in ipairs(rows) do
+    call('ZADD', queue_of(it.key), call('HINCRBY', M, 'tok', 1), row.member)
+    if row.token > 0 then count_held(it, row) end
+  end
+  if it.count == 0 then
+    call('DEL', rows_of(it.key))
+    it.limit = nil
+    return
+  end
+  keep(queue_of(it.key))
+  write(it)
+end
+
+-- Takes a lock or a request out of a name. Returns its row, if it was there.
+local function take_out(it, member)
+  local row = read_row(it.key, member)
   local ref, session = split(member)
   call('HDEL', refs_of(session), ref)
-  call('ZREM', queue_of(key), member)
-  call('HDEL', rows_of(key), member)
-  if row.token > 0 then
-    call('HINCRBY', rows_of(key), 'held', -1)
-    call('HINCRBY', rows_of(key), 'units', int(0 - row.weight))
-    call('HSET', rows_of(key), 'alone', 0)
+  local found = call('ZREM', queue_of(it.key), member)
+  it.count = it.count - found
+  if not row then return nil end
+  if row.token > 0 then it.held, it.units, it.alone = it.held - 1, it.units - row.weight, false end
+  if found == 1 and it.count == 0 then
+    call('DEL', rows_of(it.key))
+    it.limit = nil
+    return row
   end
-  if call('EXISTS', queue_of(key)) == 0 then call('DEL', rows_of(key)) end
+  call('HDEL', rows_of(it.key), member)
+  if found == 0 then mend(it) elseif row.token > 0 then write(it) end
   return row
 end
 
--- Deletes those of the first rows of a name whose sessions are dead. Returns whether there were
--- any.
-local function bury(key)
-  if not are_there_dead() then return false end
+-- Those among the first rows of a name whose sessions are dead go. Returns whether there were any.
+local function bury(it)
+  if it.count == 0 or not are_there_dead() then return false end
   local found = false
-  for _, member in ipairs(call('ZRANGE', queue_of(key), 0, 99)) do
+  for _, member in ipairs(call('ZRANGE', queue_of(it.key), 0, 99)) do
     local _, session = split(member)
     if not is_alive(session) then
       -- From here on it cannot renew.
       if call('ZSCORE', S, session) then call('ZADD', S, 0, session) end
-      remove(key, member)
+      take_out(it, member)
       found = true
     end
   end
   return found
 end
 
--- Grants what can be granted of a name, and tells those who get it.
-local function process(key)
-  if now < from then return end
-  repeat local again = bury(key) until not again
-  local it = read_name(key)
-  while it.count > it.held do
-    local member = call('ZRANGE', queue_of(key), it.held, it.held)[1]
-    local row = read_row(key, member)
-    if not fits(it, row.mode, row.weight) then return end
-    hold(key, it, member, row, call('HINCRBY', M, 'tok', 1))
-    local ref, session = split(member)
-    tell(session, 'g ' .. ref .. ' ' .. int(row.token))
+-- The row of the first who waits; nil if nobody does.
+local function first_waiting(it)
+  while it.held < it.count do
+    local member = call('ZRANGE', queue_of(it.key), it.held, it.held)[1]
+    local row = read_row(it.key, member)
+    if row then return row end
+    -- Somebody has deleted the rows of the name.
+    take_out(it, member)
   end
 end
 
-local function insert(op, it, ticket)
-  local member = op.ref .. '|' .. me
-  local row = { mode = op.mode, weight = op.weight, token = 0, asked = now, granted = 0,
-    label = op.label }
-  call('ZADD', queue_of(op.key), int(ticket), member)
-  write_row(op.key, member, row)
-  call('HSET', rows_of(op.key), 'name', op.name)
-  if it.limit then call('HSET', rows_of(op.key), 'limit', int(it.limit)) end
+-- The only one that decides what is granted: those who wait, in their order, as far as they go
+-- together with what is held. They are told. `mine` is the caller's own request, who is not: its
+-- row, which may not be in the queue yet, and then comes last, and is not written.
+local function process_the_lock_request_queue(it, mine)
+  if now < from then return end
+  while true do
+    local row = first_waiting(it) or mine
+    if mine and row.member == mine.member then row = mine end
+    if not row or row.token > 0 then return end
+    local is_shareable = row.mode == 's' and not it.alone
+    local is_limited = (it.limit or 0) > 0 and it.units + row.weight > it.limit
+    if it.held > 0 and (is_limited or not is_shareable) then return end
+    row.token, row.granted = call('HINCRBY', M, 'tok', 1), now
+    count_held(it, row)
+    if row.is_queued then write(it, row.member, text_of(row)) end
+    if row ~= mine then
+      local ref, session = split(row.member)
+      tell(session, 'g ' .. ref .. ' ' .. int(row.token))
+    end
+  end
+end
+
+-- How a name is, without the dead: what can be granted by that is.
+local function read_name(key)
+  local fields = call('HMGET', rows_of(key), 'held', 'units', 'alone', 'limit', 'name')
+  local it = { key = key, held = tonumber(fields[1] or 0), units = tonumber(fields[2] or 0),
+    alone = fields[3] == '1', limit = tonumber(fields[4] or nil),
+    count = call('ZCARD', queue_of(key)) }
+  if it.count < it.held or (it.count == 0 and fields[5]) then mend(it) end
+  local has_changed = false
+  while bury(it) do has_changed = true end
+  if has_changed then process_the_lock_request_queue(it) end
+  return it
+end
+
+-- The row of a request that is made now.
+local function new_row(op)
+  return { member = op.ref .. '|' .. me, mode = op.mode, weight = op.weight, token = 0,
+    asked = now, granted = 0, label = op.label }
+end
+
+local function insert(it, op, row, ticket)
+  call('ZADD', queue_of(op.key), int(ticket), row.member)
+  it.count, row.is_queued = it.count + 1, true
+  if it.limit then write(it, row.member, text_of(row), 'name', op.name, 'limit', int(it.limit))
+  else write(it, row.member, text_of(row), 'name', op.name) end
   call('HSET', refs_of(me), op.ref, op.key)
-  return member, row
+  if idle == 0 then return end
+  keep(queue_of(op.key))
+  keep(rows_of(op.key))
+  keep(refs_of(me))
 end
 
 local function request(op, waits)
-  local known = read_row(op.key, op.ref .. '|' .. me)
-  if known then return int(known.token) end
   local it = read_name(op.key)
-  local function is_other() return op.mode == 's' and it.limit and it.limit ~= op.limit end
-  local function is_free() return it.count == it.held and fits(it, op.mode, op.weight) end
-  if (is_other() or not is_free()) and bury(op.key) then
-    process(op.key)
-    it = read_name(op.key)
+  if op.mode == 's' then
+    if it.limit and it.limit ~= op.limit then return int(-10 - it.limit) end
+    it.limit = op.limit
   end
-  if is_other() then return int(-10 - it.limit) end
-  local is_granted = now >= from and is_free()
-  if not is_granted then
+  local row = new_row(op)
+  process_the_lock_request_queue(it, row)
+  if row.token == 0 then
     if not waits then return '-1' end
     if op.most >= 0 and it.count - it.held >= op.most then return '-3' end
   end
-  if op.mode == 's' then it.limit = it.limit or op.limit end
-  local ticket = call('HINCRBY', M, 'tok', 1)
-  local member, row = insert(op, it, ticket)
-  if not is_granted then return '0' end
-  hold(op.key, it, member, row, ticket)
-  return int(ticket)
-end
-
-local function steal(op)
-  local known = read_row(op.key, op.ref .. '|' .. me)
-  if known then return int(known.token) end
-  local it = read_name(op.key)
-  local thief = call('HGET', info_of(me), 'client')
-  for _, member in ipairs(it.held > 0 and call('ZRANGE', queue_of(op.key), 0, it.held - 1) or {}) do
-    remove(op.key, member)
-    local ref, session = split(member)
-    tell(session, 's ' .. ref .. ' ' .. thief)
-  end
-  it.held, it.units = 0, 0
-  -- Ahead of everybody.
-  local first = call('ZRANGE', queue_of(op.key), 0, 0, 'WITHSCORES')
-  local ticket = first[2] and tonumber(first[2]) - 1 or call('HINCRBY', M, 'tok', 1)
-  local member, row = insert(op, it, ticket)
-  if now < from then return '0' end
-  hold(op.key, it, member, row, call('HINCRBY', M, 'tok', 1))
+  insert(it, op, row, row.token > 0 and row.token or call('HINCRBY', M, 'tok', 1))
   return int(row.token)
 end
 
--- Marks a name. Drops two marks that are over, if there are so many: so they do not add up. Not
--- keys that expire: a server that is full may evict those.
-local function mark(key, member, keep)
-  call('ZADD', MARKS, int(now + keep), key)
+local function steal(op)
+  local it = read_name(op.key)
+  local limit, thief = it.limit, call('HGET', info_of(me), 'client')
+  for _, member in ipairs(it.held > 0 and call('ZRANGE', queue_of(op.key), 0, it.held - 1) or {}) do
+    take_out(it, member)
+    local ref, session = split(member)
+    tell(session, 's ' .. ref .. ' ' .. thief)
+  end
+  it.limit = limit
+  -- Ahead of everybody.
+  local first = call('ZRANGE', queue_of(op.key), 0, 0, 'WITHSCORES')
+  local ticket = first[2] and tonumber(first[2]) - 1 or call('HINCRBY', M, 'tok', 1)
+  local row = new_row(op)
+  insert(it, op, row, ticket)
+  process_the_lock_request_queue(it, row)
+  return int(row.token)
+end
+
+-- Marks a name. Drops two marks that are over, if there are so many: so they do not add up.
+local function mark(key, member, milliseconds)
+  call('ZADD', MARKS, int(now + milliseconds), key)
   call('HSET', MARKERS, key, member)
   for _, over in ipairs(call('ZRANGEBYSCORE', MARKS, '-inf', int(now), 'LIMIT', 0, 2)) do
     call('ZREM', MARKS, over)
     call('HDEL', MARKERS, over)
   end
+  for _, all in ipairs({ MARKS, MARKERS }) do
+    local till = call('ZREVRANGE', MARKS, 0, 0, 'WITHSCORES')[2]
+    if idle == 0 then call('PERSIST', all)
+    elseif till then call('PEXPIREAT', all, int(math.ceil(tonumber(till)) + 1000)) end
+  end
 end
 
--- `keep`: milliseconds for which the name is marked; 0 for not.
-local function finish(ref, key, keep)
+-- `milliseconds`: for which the name is marked; 0 for not.
+local function finish(ref, key, milliseconds)
   key = key ~= '' and key or call('HGET', refs_of(me), ref)
-  local member = ref .. '|' .. me
-  local row = key and remove(key, member)
-  local code = '-4'
-  if keep > 0 then
-    if row and row.token > 0 then mark(key, member, keep)
+  if not key then return '-4' end
+  local member, code = ref .. '|' .. me, '-4'
+  local it = read_name(key)
+  local row = take_out(it, member)
+  if milliseconds > 0 then
+    if row and row.token > 0 then mark(key, member, milliseconds)
     elseif call('HGET', MARKERS, key) ~= member then code = '-6' end
   end
-  if not row then return code end
-  local it = read_name(key)
-  -- One of many readers went, so those behind them wait on.
-  local changes_nothing = it.held > 0 and row.token > 0 and (it.limit or 0) == 0
-  if it.count > it.held and not changes_nothing then process(key) end
+  process_the_lock_request_queue(it)
   return code
 end
 
--- Ten arguments an operation; of an end the limit is `keep`. Codes, one for each: greater than 0
--- granted, the token; 0 it waits; -1 not available; -3 too many wait; -4 ended; -6 ended, and not
--- marked, as it was not held; -10 - n: the limit of the name is n.
-local function step()
-  local ops, codes = {}, {}
-  for i = 6, #ARGV, 10 do
-    ops[#ops + 1] = { kind = ARGV[i], ref = ARGV[i + 1], key = ARGV[i + 2], name = ARGV[i + 3],
-      mode = ARGV[i + 4], limit = tonumber(ARGV[i + 5]), weight = tonumber(ARGV[i + 6]),
-      most = tonumber(ARGV[i + 7]), label = ARGV[i + 8], group = ARGV[i + 9] }
-  end
-  local first = 1
+-- What has become of the caller's session: why it cannot do anything, or nothing.
+local my
+local function refusal()
+  if not is_alive(me) then return { '-2' } end
+  local it = call('HMGET', info_of(me), 'conn', 'ttl', 'step', 'kept')
+  if it[1] ~= number then return { '-5' } end
+  my = { ttl = tonumber(it[2]), step = it[3], kept = tonumber(it[4] or 0) }
+end
+
+-- The answers that a step was given; nothing if it is new.
+local function recorded(this)
+  if my.step ~= this then return nil end
+  local codes, text = {}, call('HGET', info_of(me), 'codes')
+  for code in string.gmatch(text, '%S+') do codes[#codes + 1] = code end
+  return codes
+end
+
+local function do_all(ops)
+  local codes, first = {}, 1
   for i, op in ipairs(ops) do
     local last = ops[i - 1]
     local is_member = last and op.group ~= '0' and op.group == last.group
@@ -337,49 +452,89 @@ local function step()
   return codes
 end
 
--- Why the caller's session cannot do anything, or nothing.
-local function refusal()
-  if not is_alive(me) then return { '-2' } end
-  if call('HGET', info_of(me), 'conn') ~= number then return { '-5' } end
+local function step()
+  local refused = refusal()
+  if refused then return refused end
+  local this = ARGV[7]
+  local codes = recorded(this)
+  if codes then return codes end
+  -- Ends that mark nothing are what they were when they come again.
+  local ops, repeats = {}, true
+  for i = 8, #ARGV, 10 do
+    local op = { kind = ARGV[i], ref = ARGV[i + 1], key = ARGV[i + 2], name = ARGV[i + 3],
+      mode = ARGV[i + 4], limit = tonumber(ARGV[i + 5]), weight = tonumber(ARGV[i + 6]),
+      most = tonumber(ARGV[i + 7]), label = ARGV[i + 8], group = ARGV[i + 9] }
+    ops[#ops + 1] = op
+    repeats = repeats and op.kind == 'x' and op.limit == 0
+  end
+  codes = do_all(ops)
+  if not repeats then
+    call('HSET', info_of(me), 'step', this, 'codes', table.concat(codes, ' '))
+  end
+  return codes
+end
+
+-- Why the bucket is not the caller's, or nothing.
+local function otherness()
+  local it = call('HMGET', M, 'version', 'shards')
+  if it[1] and it[1] ~= ARGV[12] then return { 'version', it[1] } end
+  if it[2] and it[2] ~= ARGV[13] then return { 'shards', it[2] } end
 end
 
 local function open()
   local ttl, info, client, version, shards =
-    tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-  local known = call('HMGET', M, 'version', 'shards')
-  if known[1] and known[1] ~= version then return { 'version', known[1] } end
-  if known[2] and known[2] ~= shards then return { 'shards', known[2] } end
-  call('HSET', M, 'version', version, 'shards', shards, 'pause', int(pause), 'renewed', int(now))
+    tonumber(ARGV[9]), ARGV[10], ARGV[11], ARGV[12], ARGV[13]
+  -- They have expired, after a jump of the clock perhaps, or were deleted: with what they held.
+  if call('ZCARD', S) < known.sessions then reborn(pause, known.tok) end
+  heed(ARGV[7], tonumber(ARGV[8]))
   call('ZADD', S, int(now + ttl), me)
   call('HSET', info_of(me), 'conn', number, 'ttl', int(ttl), 'info', info, 'client', client,
-    'graced', '0')
+    'graced', '0', 'kept', idle > 0 and int(now) or '0')
+  call('HSET', M, 'version', version, 'shards', shards, 'pause', int(pause), 'renewed', int(now),
+    'sessions', call('ZCARD', S))
+  keep(S)
+  keep(info_of(me))
   -- Not as the rest: who may not publish is to know it.
   call('PUBLISH', P .. ':c:' .. me, 'e 0')
-  return { 'open' }
+  return { 'open', life }
 end
 
--- ARGV[6]: what is told on the channel, so that it is seen to work. Returns milliseconds to the end
--- of the next foreign lease (-1: none) and of the quarantine, then ref, token, and so on.
+-- Keeps all that the session is part of, if that was some time ago.
+local function keep_all(refs)
+  local age = now - my.kept
+  if idle == 0 and my.kept == 0 then return end
+  if idle > 0 and my.kept > 0 and age >= 0 and age < idle / 8 then return end
+  for _, key in ipairs({ S, info_of(me), refs_of(me) }) do keep(key) end
+  for i = 2, #refs, 2 do
+    keep(queue_of(refs[i]))
+    keep(rows_of(refs[i]))
+  end
+  call('HSET', info_of(me), 'kept', idle > 0 and int(now) or '0')
+end
+
 local function renew()
+  heed(ARGV[7], tonumber(ARGV[8]))
   local refused = refusal()
   if refused then return refused end
-  local ttl = tonumber(call('HGET', info_of(me), 'ttl'))
-  call('ZADD', S, int(now + ttl), me)
+  call('ZADD', S, int(now + my.ttl), me)
   call('HSET', info_of(me), 'graced', '0')
   call('HSET', M, 'renewed', int(now))
-  tell(me, ARGV[6])
+  tell(me, ARGV[9])
   local next_expiry = '-1'
   local sessions = call('ZRANGE', S, 0, 1, 'WITHSCORES')
   for i = #sessions - 1, 1, -2 do
     if sessions[i] ~= me then next_expiry = int(math.max(tonumber(sessions[i + 1]) - now, 0)) end
   end
-  local reply = { '0', next_expiry, int(math.max(from - now, 0)) }
+  local reply = { '0', next_expiry, int(math.max(from - now, 0)), life }
   local refs = call('HGETALL', refs_of(me))
   for i = 1, #refs, 2 do
     local row = read_row(refs[i + 1], refs[i] .. '|' .. me)
-    reply[#reply + 1] = refs[i]
-    reply[#reply + 1] = int(row and row.token or 0)
+    if row then
+      reply[#reply + 1] = refs[i]
+      reply[#reply + 1] = int(row.token)
+    end
   end
+  keep_all(refs)
   return reply
 end
 
@@ -392,9 +547,9 @@ local function end_sessions(sessions)
     has_dead = true
     local refs = call('HGETALL', refs_of(session))
     for i = 1, math.min(#refs, left * 2), 2 do
-      remove(refs[i + 1], refs[i] .. '|' .. session)
-      call('HDEL', refs_of(session), refs[i])
-      touched[refs[i + 1]] = true
+      local key = refs[i + 1]
+      touched[key] = touched[key] or read_name(key)
+      take_out(touched[key], refs[i] .. '|' .. session)
       left = left - 1
     end
     if call('EXISTS', refs_of(session)) == 0 then
@@ -402,14 +557,17 @@ local function end_sessions(sessions)
       call('DEL', info_of(session))
     end
   end
-  for key in pairs(touched) do process(key) end
+  if #sessions > 0 then call('HSET', M, 'sessions', call('ZCARD', S)) end
+  for _, it in pairs(touched) do process_the_lock_request_queue(it) end
   return left == 0 and '1' or '0'
 end
 
 -- After a quarantine, the caller's names are set going, too.
 local function sweep()
   if now >= from and now < from + 2 * pause then
-    for _, key in ipairs(call('HVALS', refs_of(me))) do process(key) end
+    for _, key in ipairs(call('HVALS', refs_of(me))) do
+      process_the_lock_request_queue(read_name(key))
+    end
   end
   local dead = call('ZRANGEBYSCORE', S, '-inf', int(now), 'LIMIT', 0, 10)
   local more = end_sessions(dead)
@@ -422,6 +580,7 @@ local function close()
 end
 
 local function hello()
+  heed(ARGV[7], tonumber(ARGV[8]))
   if not is_alive(me) then return { '-2' } end
   return { int(call('HINCRBY', info_of(me), 'conn', 1)) }
 end
@@ -438,49 +597,42 @@ local function names()
   return keys
 end
 
--- ARGV[6]: the key of a name, or '' for all. Returns the time, then for each request: name, limit,
--- info, row.
 local function query()
   local reply, infos = { int(now) }, {}
-  for _, key in ipairs(ARGV[6] ~= '' and { ARGV[6] } or names()) do
+  for _, key in ipairs(ARGV[7] ~= '' and { ARGV[7] } or names()) do
     local its = call('HMGET', rows_of(key), 'name', 'limit')
     for _, member in ipairs(call('ZRANGE', queue_of(key), 0, -1)) do
       local _, session = split(member)
       if infos[session] == nil then
         infos[session] = is_alive(session) and call('HGET', info_of(session), 'info') or false
       end
-      if infos[session] then
+      local row = infos[session] and call('HGET', rows_of(key), member)
+      if row then
         local n = #reply
         reply[n + 1], reply[n + 2], reply[n + 3] = its[1], its[2] or '0', infos[session]
-        reply[n + 4] = call('HGET', rows_of(key), member)
+        reply[n + 4] = row
       end
     end
   end
   return reply
 end
 
--- ARGV[6]: the key of a name.
 local function marked()
-  local till = call('ZSCORE', MARKS, ARGV[6])
+  local till = call('ZSCORE', MARKS, ARGV[7])
   return { till and tonumber(till) > now and '1' or '0' }
 end
 
--- What kind of server this is, asked where the keys are.
+-- Asked where the keys are.
 if command == 'examine' then
   return { call('INFO', 'server'), call('INFO', 'memory'), call('INFO', 'replication') }
 end
+local other = command == 'open' and otherness()
+if other then return other end
 local failure = awake()
 if failure then return failure end
 
-local reply
-if command == 'step' then reply = refusal() or step()
-elseif command == 'renew' then reply = renew()
-elseif command == 'sweep' then reply = sweep()
-elseif command == 'open' then reply = open()
-elseif command == 'hello' then reply = hello()
-elseif command == 'close' then reply = close()
-elseif command == 'query' then reply = query()
-elseif command == 'marked' then reply = marked()
-end
+local commands = { open = open, hello = hello, step = step, renew = renew, sweep = sweep,
+  close = close, query = query, marked = marked }
+local reply = commands[command]()
 for _, what in ipairs(news) do redis.pcall('PUBLISH', what[1], what[2]) end
 return reply
