@@ -186,8 +186,12 @@ class Trial {
     // Those who were killed are swept away by whoever comes next.
     await this.world.advance(2 * TTL);
     this.cluster.server.sweep();
+    const twice = this.cluster.server.twice.map(({ clientId, ref, name }) => {
+      return `request ${ref} of ${clientId} for '${name}' is granted twice`;
+    });
     return [
       ...wrong,
+      ...twice,
       ...check([...this.events, ...this.#tickets()], {
         within: 3 * TTL,
         left: { ...this.cluster.server.left, timers },
