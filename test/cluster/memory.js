@@ -22,6 +22,9 @@ const dead = () => fault('The session has expired.', 'DEAD');
 const stale = () => fault('The connection was replaced.', 'STALE');
 const cut = () => fault('The connection was cut.', 'CUT');
 
+/** The label of a request that the server does not make. */
+const REFUSED = 'refused';
+
 let lives = 0;
 const newLife = () => `life ${++lives}`;
 
@@ -46,6 +49,8 @@ class MemoryServer {
   /** Every grant there ever was: `{ name, ref, clientId, ticket, token }`. */
   log = [];
   isDown = false;
+  /** The only network whose calls arrive, until it has told what was seen. */
+  only;
 
   /**
    * @param machine that it runs on
@@ -82,6 +87,7 @@ class MemoryServer {
 
   /** What a client has seen may be more than what the server knows. */
   #hear({ life, token }) {
+    this.only = undefined;
     if (!this.#rules.listens || (this.#lives.has(life) && token <= this.#tokens)) return;
     this.#lives.add(life);
     this.#begin(token);
@@ -96,12 +102,23 @@ class MemoryServer {
     return { rows, sessions, tokens: this.#tokens, life: this.#life, lives: [...this.#lives] };
   }
 
-  /** The server that it was comes back: it knows nothing of what happened since. */
-  restore({ rows, sessions, tokens, life, lives }) {
+  /**
+   * The server that it was comes back: it knows nothing of what happened since.
+   * @param only the network of a client that does, by which it hears first, if there is one: before
+   *   that nobody can know
+   */
+  restore({ rows, sessions, tokens, life, lives }, only) {
+    this.only = only;
+    this.#marks.clear();
     for (const { link } of this.#sessions.values()) link?.cut();
-    this.#names = new Map(rows);
-    this.#sessions = new Map(sessions);
-    for (const session of this.#sessions.values()) session.link = undefined;
+    const copy = ({ rows: ofName, ...queue }) => ({
+      ...queue,
+      rows: ofName.map((row) => ({ ...row })),
+    });
+    this.#names = new Map(rows.map(([name, queue]) => [name, copy(queue)]));
+    this.#sessions = new Map(
+      sessions.map(([id, session]) => [id, { ...session, link: undefined }]),
+    );
     this.#tokens = tokens;
     this.#life = life;
     this.#lives = new Set(lives);
@@ -159,6 +176,7 @@ class MemoryServer {
 
   step(id, connection, ops, number) {
     const session = this.#alive(id, connection);
+    if (ops.some(({ label }) => label === REFUSED)) throw fault('This cannot be.', 'REFUSED');
     if (this.#rules.records) {
       if (number === session.number) return session.answers;
       // It was on its way for long.
@@ -426,7 +444,7 @@ class Link {
       }
       this.#waiting.add(reject);
       const deliver = () => {
-        if (server.isDown) return;
+        if (server.isDown || (server.only && server.only !== this.#network)) return;
         const reply = answerOf(work);
         this.#deliver(() => {
           if (!this.#waiting.delete(reject)) return;
