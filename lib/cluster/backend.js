@@ -18,6 +18,7 @@ const { notSupportedError } = require('../platform/errors.js');
 const { report } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { threadId, threadName } = require('../platform/thread.js');
+const { tooManyError } = require('./errors.js');
 const { closeAtExit, doNotCloseAtExit } = require('./exit.js');
 const { HELD, Place } = require('./session/place.js');
 const { Session } = require('./session/session.js');
@@ -125,6 +126,11 @@ class ClusterBackend {
   /** @param {Requester[]} requests */
   #requestAll(requests) {
     const asked = requests.filter((request) => !this.#refuse(request));
+    const { most = Number.POSITIVE_INFINITY } = this.#adapter.can;
+    if (asked.length > most) {
+      for (const request of asked) request.failed(() => tooManyError(most, asked.length));
+      return;
+    }
     const group = asked.length > 1 ? ++this.#groups : 0;
     if (asked.length > 0) this.#session.ask(asked.map((request) => this.#place(request, group)));
   }

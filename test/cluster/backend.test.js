@@ -40,9 +40,9 @@ test('what is asked in one go makes one step, and what comes meanwhile the next'
   const client = await cluster.client();
   const steps = [];
   const { step } = client.adapter;
-  client.adapter.step = function (ops) {
+  client.adapter.step = function (ops, number) {
     steps.push(ops.length);
-    return step.call(this, ops);
+    return step.call(this, ops, number);
   };
   const first = [1, 2, 3].map((i) => cluster.request(client, `a${i}`));
   await cluster.world.advance(0.5);

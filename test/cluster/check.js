@@ -6,8 +6,9 @@
  *
  * A history is an array of events in any order, with times of one clock in milliseconds:
  *
- *   call     { id, client, name, mode, kind, limit, weight, keep } a request was made; `kind` is
- *            'wait', 'ifAvailable' or 'steal'; with `keep`, in milliseconds, by `locks.once`
+ *   call     { id, client, name, mode, kind, limit, weight, keep, group } a request was made; `kind`
+ *            is 'wait', 'ifAvailable' or 'steal'; with `keep`, in milliseconds, by `locks.once`;
+ *            with `group` together with all that have the same
  *   ticket   { id, ticket } its place in the queue, where the engine tells; the last one counts
  *   granted  { id, token } its callback was called
  *   unheld   { id } `lock.held` was seen to be false
@@ -204,12 +205,15 @@ function served(requests, events, within) {
     0,
     ...events.filter(({ type }) => type === 'fault').map((e) => e.time),
   );
+  // Who waits for a group waits for all names of it.
+  const areGroups = requests.some(({ group }) => group !== undefined);
   for (const { id, client, name, called, granted, settled, aborted } of requests) {
     if (killed.has(client)) continue;
     if (settled === undefined) faults.push(`${name}: ${client}'s ${id} never settles`);
     const end = Math.min(or(granted), or(settled), or(aborted));
     const ahead = requests.filter(
-      (other) => other.name === name && other.granted < end && or(other.ended) > called,
+      (other) =>
+        (areGroups || other.name === name) && other.granted < end && or(other.ended) > called,
     );
     const begin = Math.max(
       called,
@@ -308,27 +312,58 @@ class Recorder {
     try {
       const answer = await locks[method](name, options, async (lock) => {
         if (!lock) return;
-        this.record('granted', { id, token: lock.token });
-        const lost = new Promise((resolve) => {
-          const tell = () => {
-            const { reason } = lock.signal;
-            this.record('told', { id, reason: reason.reason ?? (reason.clientId && 'stolen') });
-            resolve();
-          };
-          if (lock.signal.aborted) tell();
-          else lock.signal.addEventListener('abort', tell);
-        });
-        try {
-          await use(lock, id, lost);
-        } finally {
-          this.record('ended', { id });
-        }
+        await this.#use(lock, id, use);
       });
       if (keep !== undefined) ran = answer.ran;
     } catch (reason) {
       error = `${reason?.name}: ${reason?.message}`;
     }
     this.record('settled', { id, error, ran });
+  }
+
+  /**
+   * Requests several locks together, each of which is recorded as a request.
+   * @param names different ones
+   * @param options `mode`, `signal`, `steal`, `ifAvailable`
+   * @param use as above, called for each lock
+   */
+  async requestAll(client, locks, names, { mode = 'exclusive', ...options }, use) {
+    const kind = options.steal ? 'steal' : options.ifAvailable ? 'ifAvailable' : 'wait';
+    const ids = names.map(() => `${client} ${++this.#numbers}`);
+    for (const [i, name] of names.entries()) {
+      const group = ids[0];
+      this.record('call', { id: ids[i], client, name, mode, kind, limit: 0, weight: 0, group });
+      options.signal?.addEventListener('abort', () => this.record('aborted', { id: ids[i] }));
+    }
+    let error;
+    try {
+      const asked = names.map((name) => ({ name, mode }));
+      await locks.requestAll(asked, options, async (held) => {
+        if (!held) return;
+        await Promise.all(held.map((lock, i) => this.#use(lock, ids[i], use)));
+      });
+    } catch (reason) {
+      error = `${reason?.name}: ${reason?.message}`;
+    }
+    for (const id of ids) this.record('settled', { id, error });
+  }
+
+  async #use(lock, id, use) {
+    this.record('granted', { id, token: lock.token });
+    const lost = new Promise((resolve) => {
+      const tell = () => {
+        const { reason } = lock.signal;
+        this.record('told', { id, reason: reason.reason ?? (reason.clientId && 'stolen') });
+        resolve();
+      };
+      if (lock.signal.aborted) tell();
+      else lock.signal.addEventListener('abort', tell);
+    });
+    try {
+      await use(lock, id, lost);
+    } finally {
+      this.record('ended', { id });
+    }
   }
 }
 

@@ -20,7 +20,7 @@ const fresh = (what = 'name') => `${what} ${++last}`;
 const adapters = new Set();
 
 /** An open session of an adapter, and what it was told. */
-async function clientOf(adapter, ttl = TTL, seen = { life: '', token: 0n }) {
+async function clientOf(adapter, ttl = TTL, before = { life: '', token: 0n }) {
   adapters.add(adapter);
   const told = [];
   let wake = () => {};
@@ -38,9 +38,9 @@ async function clientOf(adapter, ttl = TTL, seen = { life: '', token: 0n }) {
   const { session, life } = await adapter.open(
     { clientId, host: 'host', pid: 1, threadId: 2, threadName: 'thread', version: '0' },
     ttl,
-    seen,
+    before,
   );
-  seen = { ...seen, life };
+  const seen = { ...before, life };
   const renew = () => adapter.renew(seen);
   let steps = 0;
   /** Makes the next step, or one again. */

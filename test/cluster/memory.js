@@ -12,6 +12,7 @@ const {
   QUEUED,
   QUEUE_FULL,
   UNAVAILABLE,
+  busy,
   granted,
   otherLimit,
 } = require('../../lib/cluster/adapter.js');
@@ -20,6 +21,12 @@ const fault = (message, code) => Object.assign(new Error(message), { code });
 const dead = () => fault('The session has expired.', 'DEAD');
 const stale = () => fault('The connection was replaced.', 'STALE');
 const cut = () => fault('The connection was cut.', 'CUT');
+
+/** The label of a request that the server does not make. */
+const REFUSED = 'refused';
+
+let lives = 0;
+const newLife = () => `life ${++lives}`;
 
 /** What the server knows, and what it does. Calls are atomic, and throw `dead`, `stale`. */
 class MemoryServer {
@@ -31,20 +38,29 @@ class MemoryServer {
   #numbers = 0;
   #tokens = 0n;
   #grantsFrom = 0;
+  /** Another one after each loss of data. */
+  #life = newLife();
+  /** Its own ones, and those that clients told of. */
+  #lives = new Set(['', this.#life]);
+  /** Locks that a user's transaction guards: `name ref session`. */
+  #guarded = new Set();
   #ttl;
   #hints = [];
   /** Every grant there ever was: `{ name, ref, clientId, ticket, token }`. */
   log = [];
   isDown = false;
+  /** The only network whose calls arrive, until it has told what was seen. */
+  only;
 
   /**
    * @param machine that it runs on
-   * @param rules for tests that take one away: `quarantine`, `connections`
+   * @param rules for tests that take one away: `quarantine`, `connections`, `records` (R1), `listens`
+   *   to what clients have seen (R5)
    */
-  constructor(machine, { ttl = 10_000, quarantine = true, connections = true } = {}) {
+  constructor(machine, { ttl = 10_000, ...rules } = {}) {
     this.machine = machine;
     this.#ttl = ttl;
-    this.#rules = { quarantine, connections };
+    this.#rules = { quarantine: true, connections: true, records: true, listens: true, ...rules };
   }
 
   #now() {
@@ -58,29 +74,84 @@ class MemoryServer {
     this.#sessions.clear();
     this.#names.clear();
     this.#marks.clear();
-    this.#tokens += 1_000_000n;
+    this.#begin();
+  }
+
+  /** Begins another life, in which nothing is granted that may be held. */
+  #begin(token = 0n) {
+    this.#tokens = (token > this.#tokens ? token : this.#tokens) + 1_000_000n;
+    this.#life = newLife();
+    this.#lives.add(this.#life);
     if (this.#rules.quarantine) this.#grantsFrom = this.#now() + this.#ttl;
+  }
+
+  /** What a client has seen may be more than what the server knows. */
+  #hear({ life, token }) {
+    this.only = undefined;
+    if (!this.#rules.listens || (this.#lives.has(life) && token <= this.#tokens)) return;
+    this.#lives.add(life);
+    this.#begin(token);
+  }
+
+  /** All that it knows, for `restore`. */
+  snapshot() {
+    const rows = [...this.#names].map(([name, queue]) => {
+      return [name, { ...queue, rows: queue.rows.map((row) => ({ ...row })) }];
+    });
+    const sessions = [...this.#sessions].map(([id, session]) => [id, { ...session }]);
+    return { rows, sessions, tokens: this.#tokens, life: this.#life, lives: [...this.#lives] };
+  }
+
+  /**
+   * The server that it was comes back: it knows nothing of what happened since.
+   * @param only the network of a client that does, by which it hears first, if there is one: before
+   *   that nobody can know
+   */
+  restore({ rows, sessions, tokens, life, lives }, only) {
+    this.only = only;
+    this.#marks.clear();
+    for (const { link } of this.#sessions.values()) link?.cut();
+    const copy = ({ rows: ofName, ...queue }) => ({
+      ...queue,
+      rows: ofName.map((row) => ({ ...row })),
+    });
+    this.#names = new Map(rows.map(([name, queue]) => [name, copy(queue)]));
+    this.#sessions = new Map(
+      sessions.map(([id, session]) => [id, { ...session, link: undefined }]),
+    );
+    this.#tokens = tokens;
+    this.#life = life;
+    this.#lives = new Set(lives);
+    this.#grantsFrom = 0;
+  }
+
+  /** A user's transaction begins, or ends, that keeps who holds a name. */
+  guard(name, isGuarded = true) {
+    if (isGuarded) this.#guarded.add(name);
+    else this.#guarded.delete(name);
   }
 
   /** A replica takes over that has not got the last grants: it has them as requests, or not. */
   failOver(isMissing) {
     for (const { link } of this.#sessions.values()) link?.cut();
-    this.#tokens += 1_000_000n;
-    if (this.#rules.quarantine) this.#grantsFrom = this.#now() + this.#ttl;
+    this.#begin();
     for (const [name, queue] of this.#names) {
       queue.rows = queue.rows.filter((row) => row.token === 0n || !isMissing(row));
       if (queue.rows.length === 0) this.#names.delete(name);
     }
   }
 
-  open(info, ttl, link) {
+  open(info, ttl, seen, link) {
     this.#ttl = ttl;
+    this.#hear(seen);
     const id = `s${++this.#numbers}`;
-    this.#sessions.set(id, { id, info, link, connection: 1, expires: this.#now() + ttl });
-    return { session: id, ttl };
+    const expires = this.#now() + ttl;
+    this.#sessions.set(id, { id, info, link, connection: 1, expires, number: 0, answers: [] });
+    return { session: id, ttl, life: this.#life };
   }
 
-  hello(id, link) {
+  hello(id, seen, link) {
+    this.#hear(seen);
     const session = this.#alive(id);
     session.link = link;
     return ++session.connection;
@@ -103,8 +174,21 @@ class MemoryServer {
     return this.#now() < this.#grantsFrom;
   }
 
-  step(id, connection, ops) {
+  step(id, connection, ops, number) {
     const session = this.#alive(id, connection);
+    if (ops.some(({ label }) => label === REFUSED)) throw fault('This cannot be.', 'REFUSED');
+    if (this.#rules.records) {
+      if (number === session.number) return session.answers;
+      // It was on its way for long.
+      if (number < session.number) throw stale();
+    }
+    session.number = number;
+    session.answers = this.#doAll(session, ops);
+    return session.answers;
+  }
+
+  #doAll(session, ops) {
+    const { id } = session;
     const answers = [];
     for (let i = 0; i < ops.length; i++) {
       const { group, kind } = ops[i];
@@ -141,6 +225,7 @@ class MemoryServer {
 
   #do(session, op) {
     if (op.kind === 'end') return this.#end(session, op);
+    if (op.kind === 'steal' && this.#guarded.has(op.name)) return busy();
     this.#bury(op.name);
     const known = this.#find(session.id, op);
     if (known) return known.token ? granted(known.token) : QUEUED;
@@ -194,6 +279,7 @@ class MemoryServer {
   }
 
   #end(session, { ref, name, keep }) {
+    if (this.#guarded.has(name)) return busy();
     if (keep > 0 && !this.#mark(session, ref, name, keep)) return NOT_MARKED;
     const names = name === undefined ? [...this.#names.keys()] : [name];
     for (const one of names)
@@ -263,9 +349,12 @@ class MemoryServer {
     return this.#marks.has(name);
   }
 
-  renew(id, connection) {
+  renew(id, connection, seen) {
+    this.#hear(seen);
+    const life = this.#life;
     if (!this.#isAlive(id)) {
-      return { alive: false, mine: new Map(), nextExpiryIn: Number.POSITIVE_INFINITY, grantsIn: 0 };
+      const nextExpiryIn = Number.POSITIVE_INFINITY;
+      return { alive: false, mine: new Map(), nextExpiryIn, grantsIn: 0, life };
     }
     const session = this.#alive(id, connection);
     session.expires = this.#now() + this.#ttl;
@@ -280,6 +369,7 @@ class MemoryServer {
       mine,
       nextExpiryIn,
       grantsIn: Math.max(this.#grantsFrom - this.#now(), 0),
+      life,
     };
   }
 
@@ -308,6 +398,15 @@ class MemoryServer {
       }
     }
     return entries;
+  }
+
+  /** Requests that were granted more than once, which none is, whatever was sent again (R1). */
+  get twice() {
+    const seen = new Set();
+    return this.log.filter(({ clientId, ref }) => {
+      const size = seen.size;
+      return seen.add(`${clientId} ${ref}`).size === size;
+    });
   }
 
   /** What is left: nothing, if all is given back. */
@@ -345,7 +444,7 @@ class Link {
       }
       this.#waiting.add(reject);
       const deliver = () => {
-        if (server.isDown) return;
+        if (server.isDown || (server.only && server.only !== this.#network)) return;
         const reply = answerOf(work);
         this.#deliver(() => {
           if (!this.#waiting.delete(reject)) return;
@@ -465,9 +564,9 @@ class MemoryAdapter {
     return link;
   }
 
-  async open(info, ttl) {
+  async open(info, ttl, seen) {
     const link = this.#connect();
-    const opened = await link.call(() => this.#server.open(info, ttl, link));
+    const opened = await link.call(() => this.#server.open(info, ttl, seen, link));
     if (link !== this.#link) throw cut();
     this.#session = opened.session;
     this.#connection = 1;
@@ -475,25 +574,25 @@ class MemoryAdapter {
     return opened;
   }
 
-  async hello() {
+  async hello(seen) {
     const link = this.#connect();
     const session = this.#session;
-    const connection = await link.call(() => this.#server.hello(session, link));
+    const connection = await link.call(() => this.#server.hello(session, seen, link));
     if (link !== this.#link) throw cut();
     this.#connection = connection;
     link.onDown = (error) => this.events.down(error);
   }
 
-  step(ops) {
+  step(ops, number) {
     const session = this.#session;
     const connection = this.#connection;
-    return this.#link.call(() => this.#server.step(session, connection, ops));
+    return this.#link.call(() => this.#server.step(session, connection, ops, number));
   }
 
-  renew() {
+  renew(seen) {
     const session = this.#session;
     const connection = this.#connection;
-    return this.#link.call(() => this.#server.renew(session, connection));
+    return this.#link.call(() => this.#server.renew(session, connection, seen));
   }
 
   sweep() {
@@ -518,6 +617,7 @@ class MemoryAdapter {
 
   classify({ code }) {
     if (code === 'DEAD') return 'dead';
+    if (code === 'REFUSED') return 'refused';
     return code === 'FATAL' ? 'fatal' : 'retry';
   }
 }

@@ -16,12 +16,17 @@ const what = fc.oneof(
     weight: 10,
     arbitrary: fc.constantFrom('request', 'request', 'limited', 'ifAvailable', 'once'),
   },
-  { weight: 3, arbitrary: fc.constantFrom('abort', 'steal') },
+  { weight: 5, arbitrary: fc.constantFrom('abort', 'steal', 'all', 'all', 'refused') },
   {
     weight: 5,
     arbitrary: fc.constantFrom('cut', 'drop', 'away', 'delay', 'twice', 'heal', 'stop', 'wall'),
   },
-  { weight: 2, arbitrary: fc.constantFrom('restart', 'failOver', 'stopServer', 'kill') },
+  {
+    weight: 3,
+    arbitrary: fc.constantFrom(
+      ...['restart', 'failOver', 'stopServer', 'kill', 'guard', 'backup', 'failBack'],
+    ),
+  },
 );
 const action = fc.record({
   what,

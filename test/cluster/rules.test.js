@@ -81,6 +81,43 @@ matters(
     trial.request(1, 'a', {}, TTL);
     await trial.world.advance(TTL);
   },
-  { server: { connections: false } },
+  // By its number alone it would be seen, too, but for what was refused meanwhile.
+  { server: { connections: false, records: false } },
   /stolen by nobody/,
+);
+
+matters(
+  'R1: a theft that is asked for again is done once',
+  async (trial) => {
+    trial.client(0).network.drops.reply = true;
+    trial.request(0, 'a', { steal: true }, TTL);
+    await trial.world.advance(10);
+    trial.request(1, 'a', { steal: true }, TTL);
+    await trial.world.advance(10);
+    trial.client(0).network.drops.reply = false;
+    trial.client(0).network.cut();
+    await trial.world.advance(2 * TTL);
+  },
+  { server: { records: false } },
+  /is granted twice/,
+);
+
+matters(
+  'R5: a server that comes back without what another one has granted grants nothing for a ttl',
+  async (trial) => {
+    const { server } = trial.cluster;
+    const before = server.snapshot();
+    trial.request(0, 'a', {}, 3 * TTL);
+    await trial.world.advance(10);
+    trial.client(1).network.isCut = true;
+    server.restore(before);
+    await trial.world.advance(200);
+    // Who has the lock has been there by now, and is cut off.
+    trial.client(0).network.isCut = true;
+    trial.client(1).network.isCut = false;
+    trial.request(1, 'a', {}, TTL);
+    await trial.world.advance(3 * TTL);
+  },
+  { server: { listens: false } },
+  /is held when client 2|token/,
 );

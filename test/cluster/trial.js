@@ -41,7 +41,20 @@ class Trial {
   request(i, name, options, duration) {
     const client = this.client(i);
     if (client.isKilled) return;
-    const use = async (lock, id, lost) => {
+    const use = this.#user(client, name, duration);
+    this.recorder.request(client.name, client.locks, name, options, use);
+  }
+
+  /** Requests all of these names together. */
+  requestAll(i, names, options, duration) {
+    const client = this.client(i);
+    if (client.isKilled) return;
+    const use = (lock, id, lost) => this.#user(client, lock.name, duration)(lock, id, lost);
+    this.recorder.requestAll(client.name, client.locks, names, options, use);
+  }
+
+  #user(client, name, duration) {
+    return async (lock, id, lost) => {
       const one = { client, lock, id, seen: true };
       this.open.add(one);
       let isOver = false;
@@ -57,7 +70,6 @@ class Trial {
       }
       this.open.delete(one);
     };
-    this.recorder.request(client.name, client.locks, name, options, use);
   }
 
   /** What a process sees of its locks before anything else runs in it. */
@@ -121,6 +133,37 @@ class Trial {
     });
   }
 
+  /** Somebody's transaction guards whoever holds a name. */
+  guard(name, milliseconds) {
+    const { server } = this.cluster;
+    this.fault();
+    server.guard(name);
+    this.world.after(milliseconds, () => {
+      server.guard(name, false);
+      this.fault();
+    });
+  }
+
+  /** The server that there was comes back, and first hears of a client that knows better. */
+  failBack() {
+    const { server } = this.cluster;
+    if (!this.backup) return;
+    const known = this.events.findLast(
+      ({ type, token }) => type === 'granted' && token > this.backup.tokens,
+    );
+    const name = known && this.events.find((e) => e.type === 'call' && e.id === known.id).client;
+    const client = this.cluster.clients.find((one) => one.name === name);
+    if (client?.isKilled) return;
+    this.fault();
+    this.recorder.record('forgot');
+    server.restore(this.backup, client?.network);
+    // By then everybody has lost what he had.
+    this.world.after(2 * TTL, () => {
+      server.only = undefined;
+      this.fault();
+    });
+  }
+
   do({ what, i, name, ms, mode, flag }) {
     const { server } = this.cluster;
     const { network, machine } = this.client(i);
@@ -131,6 +174,11 @@ class Trial {
     else if (what === 'once') this.request(i, name, { keep: 1 + ms }, hold);
     else if (what === 'steal') this.request(i, name, { steal: true }, hold);
     else if (what === 'abort') this.#abortLater(i, name, mode, ms, hold);
+    else if (what === 'all') this.requestAll(i, namesFrom(name), { mode, ...wayOf(ms) }, hold);
+    else if (what === 'refused') this.request(i, name, { label: 'refused', mode }, hold);
+    else if (what === 'guard') this.guard(name, ms);
+    else if (what === 'backup') this.backup = server.snapshot();
+    else if (what === 'failBack') this.failBack();
     else if (what === 'stop') this.stop(i, ms, flag);
     else if (what === 'kill') this.kill(i);
     else if (what === 'stopServer') this.stopServer(ms);
@@ -169,6 +217,7 @@ class Trial {
   /** Ends all faults, waits for everybody, and says what was wrong. */
   async judge() {
     this.cluster.server.machine.resume();
+    for (const name of ['a', 'b']) this.cluster.server.guard(name, false);
     for (const client of this.cluster.clients) {
       this.#heal(client.network);
       client.resume?.();
@@ -186,8 +235,12 @@ class Trial {
     // Those who were killed are swept away by whoever comes next.
     await this.world.advance(2 * TTL);
     this.cluster.server.sweep();
+    const twice = this.cluster.server.twice.map(({ clientId, ref, name }) => {
+      return `request ${ref} of ${clientId} for '${name}' is granted twice`;
+    });
     return [
       ...wrong,
+      ...twice,
       ...check([...this.events, ...this.#tickets()], {
         within: 3 * TTL,
         left: { ...this.cluster.server.left, timers },
@@ -224,6 +277,11 @@ class Trial {
       }));
   }
 }
+
+const namesFrom = (name) => (name === 'a' ? ['a', 'b'] : ['b', 'a']);
+
+/** How several are requested: most wait. */
+const wayOf = (ms) => [{}, {}, {}, { steal: true }, { ifAvailable: true }][ms % 5];
 
 const units = (weight) => ({ mode: 'shared', limit: 3, weight });
 

@@ -5,6 +5,8 @@
  * on the connection only on which it was asked for, and in its time.
  */
 
+const { unreachableError } = require('../errors.js');
+
 /** @typedef {import('./clock.js').Clock} Clock */
 /** @typedef {'open' | 'hello' | 'step' | 'renew' | 'sweep'} Call */
 /** @typedef {'no open' | 'no hello' | 'no step' | 'no renew' | 'no sweep'} Silence */
@@ -78,7 +80,8 @@ class Calls {
     try {
       then(result);
     } catch (error) {
-      this.#isRejected(call, error);
+      // Its type says nothing about who is to blame.
+      this.#isRejected(call, unreachableError('An answer is not what was asked for', error));
     }
   }
 

@@ -5,7 +5,7 @@
  * for good.
  */
 
-const { ASKED, ENDING, HELD, WAITING } = require('./place.js');
+const { ALLOTTED, ASKED, ENDING, HELD, WAITING } = require('./place.js');
 
 /** @typedef {InstanceType<typeof import('./place.js').Place>} Place */
 
@@ -20,8 +20,20 @@ const { ASKED, ENDING, HELD, WAITING } = require('./place.js');
 
 /** @type {Record<'lost' | 'closed', Record<number, Fate>>} */
 const FATES = {
-  lost: { [ASKED]: 'again', [WAITING]: 'again', [HELD]: 'lost', [ENDING]: 'over' },
-  closed: { [ASKED]: 'failed', [WAITING]: 'failed', [HELD]: 'lost', [ENDING]: 'kept' },
+  lost: {
+    [ASKED]: 'again',
+    [WAITING]: 'again',
+    [ALLOTTED]: 'again',
+    [HELD]: 'lost',
+    [ENDING]: 'over',
+  },
+  closed: {
+    [ASKED]: 'failed',
+    [WAITING]: 'failed',
+    [ALLOTTED]: 'failed',
+    [HELD]: 'lost',
+    [ENDING]: 'kept',
+  },
 };
 
 /**

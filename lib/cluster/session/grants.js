@@ -3,9 +3,13 @@
 /**
  * What becomes of the places of an open session: by answers, by hints, and by what the server has
  * when a renewal is answered. Tells the listener; asks and ends what the server has otherwise.
+ *
+ * A group that waits is one: nobody is told of its locks before all are there, and if the server does
+ * not have one of them any more, all are given back and asked for again, at once, behind everybody.
+ * So it never has one lock while it waits for another one behind somebody who came later.
  */
 
-const { ASKED, ENDING, HELD, WAITING } = require('./place.js');
+const { ALLOTTED, ASKED, ENDING, HELD, WAITING } = require('./place.js');
 
 /** @typedef {import('../adapter.js').Answer} Answer */
 /** @typedef {import('../adapter.js').Op} Op */
@@ -20,7 +24,9 @@ class Grants {
   #calls;
   #listener;
   #clientId;
+  #seen;
   #isQueued;
+  #isBusy;
 
   /**
    * @param {object} parts of the session
@@ -29,15 +35,19 @@ class Grants {
    * @param {{ readonly connection: number }} parts.calls
    * @param {import('./session.js').Listener} parts.listener
    * @param {string} parts.clientId of this manager
+   * @param {import('../adapter.js').Seen} parts.seen gets the greatest token
    * @param {() => void} parts.isQueued called when a request begins to wait
+   * @param {(op: Op) => void} parts.isBusy called when an operation is to be asked for again, later
    */
-  constructor({ places, outbox, calls, listener, clientId, isQueued }) {
+  constructor({ places, outbox, calls, listener, clientId, seen, isQueued, isBusy }) {
     this.#places = places;
     this.#outbox = outbox;
     this.#calls = calls;
     this.#listener = listener;
     this.#clientId = clientId;
+    this.#seen = seen;
     this.#isQueued = isQueued;
+    this.#isBusy = isBusy;
   }
 
   /** A renewal is sent, or another session begins: what ended before cannot be in its answer. */
@@ -65,8 +75,10 @@ class Grants {
       } else if (place.state === WAITING && token) {
         this.#grant(place, token);
       } else if (place.state === WAITING && token === undefined) {
-        this.#places.leave(place);
-        this.askAgain([place]);
+        this.#askGroupAgain(place);
+      } else if (place.state === ALLOTTED && !token) {
+        if (token === 0n) this.#forget(ref, place.op.name);
+        this.#askGroupAgain(place);
       }
     }
     for (const ref of mine.keys()) {
@@ -91,20 +103,59 @@ class Grants {
     for (let i = 0; i < ops.length; i++) {
       const op = ops[i];
       const place = this.#places.get(op.ref);
-      if (op.kind === 'end') {
-        this.#ended.add(op.ref);
-        if (place) this.#places.leave(place);
-        if (place && answers[i].code === 'notMarked') this.#isNotMarked(place);
-      } else if (place?.state === ASKED) {
-        this.#answer(place, answers[i]);
-      }
+      if (answers[i].code === 'busy') this.#obstruct(op, place, answers[i].error);
+      else if (op.kind === 'end') this.#isEnded(op.ref, place, answers[i]);
+      else if (place?.state === ASKED) this.#answer(place, answers[i]);
+    }
+  }
+
+  /**
+   * What cannot be done while somebody has something in its way is asked for again by itself, so
+   * that nothing waits behind it.
+   * @param {Op} op
+   * @param {Place | undefined} place
+   * @param {unknown} error what is in the way, if that is known
+   */
+  #obstruct(op, place, error) {
+    if (place) place.obstacle = error;
+    if (op.kind === 'end' || place?.state === ASKED) this.#isBusy(op);
+  }
+
+  /**
+   * @param {number} ref
+   * @param {Place | undefined} place
+   * @param {Answer} answer
+   */
+  #isEnded(ref, place, { code }) {
+    this.#ended.add(ref);
+    if (!place) return;
+    const group = this.#places.groupOf(place);
+    this.#places.leave(place);
+    if (code === 'notMarked') this.#isNotMarked(place);
+    // It may have been all that its group waited for.
+    this.#holdWhole(group);
+  }
+
+  /**
+   * The server does not do this operation, and never will.
+   * @param {Op} op
+   * @param {unknown} error why
+   */
+  isRefused(op, error) {
+    const place = this.#places.get(op.ref);
+    if (op.kind === 'end') {
+      // If the server has it, the next comparison finds it.
+      if (place) this.#places.leave(place);
+      if (place && op.keep > 0) this.#listener.lost(place, 'failover', error);
+    } else if (place?.state === ASKED) {
+      this.#places.leave(place);
+      this.#listener.failed(place, error);
     }
   }
 
   /** @param {Place} place whose lock was not held any more when it ended */
   #isNotMarked(place) {
-    const { thief, thiefConnection } = place;
-    if (thief && thiefConnection === this.#calls.connection) this.#listener.stolen(place, thief);
+    if (this.#isStolen(place)) this.#listener.stolen(place, place.thief);
     else this.#listener.lost(place, 'failover', undefined);
   }
 
@@ -119,9 +170,11 @@ class Grants {
       this.#places.move(place, WAITING);
       this.#isQueued();
     } else {
+      const group = this.#places.groupOf(place);
       this.#ended.add(place.op.ref);
       this.#places.leave(place);
       this.#listener.refused(place, answer);
+      this.#holdWhole(group);
     }
   }
 
@@ -131,20 +184,41 @@ class Grants {
    */
   #grant(place, token) {
     place.token = token;
+    if (token > this.#seen.token) this.#seen.token = token;
+    if (isOfWhole(place)) {
+      this.#places.move(place, ALLOTTED);
+      if (this.#isStolen(place)) this.#askGroupAgain(place);
+      else this.#holdWhole(this.#places.groupOf(place));
+    } else {
+      this.#hold(place);
+    }
+  }
+
+  /** @param {Place[]} group whose locks are held if none of it has to be waited for */
+  #holdWhole(group) {
+    if (group.some(({ state }) => state === ASKED || state === WAITING)) return;
+    for (const place of group) if (place.state === ALLOTTED) this.#hold(place);
+  }
+
+  /** @param {Place} place */
+  #hold(place) {
     this.#places.move(place, HELD);
     if (place.op.kind === 'steal') this.#robOurselves(place);
     this.#listener.granted(place);
-    // It was stolen before the answer came.
-    if (place.thief && place.thiefConnection === this.#calls.connection) {
-      this.#rob(place, place.thief);
-    }
+    if (this.#isStolen(place)) this.#rob(place, place.thief);
+  }
+
+  /** @param {Place} place @returns {boolean} whether it was stolen before the answer came */
+  #isStolen({ thief, thiefConnection }) {
+    return thief !== '' && thiefConnection === this.#calls.connection;
   }
 
   /** @param {Place} thief what it has stolen from this manager is known before it is told */
   #robOurselves(thief) {
     for (const place of this.#places.all()) {
-      if (place.state !== HELD || place.op.name !== thief.op.name) continue;
-      if (place.token < thief.token) this.#rob(place, this.#clientId);
+      if (place.op.name !== thief.op.name || place.token >= thief.token) continue;
+      if (place.state === HELD) this.#rob(place, this.#clientId);
+      else if (place.state === ALLOTTED) this.#askGroupAgain(place);
     }
   }
 
@@ -178,11 +252,25 @@ class Grants {
     } else if (place?.state === ASKED || place?.state === ENDING) {
       place.thief = thief;
       place.thiefConnection = this.#calls.connection;
-    } else if (place?.state === WAITING) {
-      // That it was granted was not heard: nobody has lost anything.
-      this.#places.leave(place);
-      this.askAgain([place]);
+    } else if (place?.state === WAITING || place?.state === ALLOTTED) {
+      // Nobody was told that it was granted: nobody has lost anything.
+      this.#askGroupAgain(place);
     }
+  }
+
+  /**
+   * Asks anew for a request whose place the server does not have any more, and for all that its
+   * group has not got yet or was not told of.
+   * @param {Place} place
+   */
+  #askGroupAgain(place) {
+    const places = isOfWhole(place) ? this.#places.groupOf(place).filter(isNotTold) : [place];
+    for (const one of places) {
+      const { ref, name } = one.op;
+      this.#places.leave(one);
+      if (one !== place) this.#forget(ref, name);
+    }
+    this.askAgain(places);
   }
 
   /**
@@ -191,11 +279,22 @@ class Grants {
   askAgain(places) {
     for (const place of places) {
       place.thief = '';
+      place.token = 0n;
       place.op = { ...place.op, ref: 0 };
       this.#places.enter(place);
     }
     this.#outbox.add(places.map(({ op }) => op));
   }
+}
+
+/** @param {Place} place @returns {boolean} whether its lock is held with those of its group only */
+function isOfWhole({ op }) {
+  return op.group !== 0 && op.kind === 'request';
+}
+
+/** @param {Place} place */
+function isNotTold({ state }) {
+  return state === ASKED || state === WAITING || state === ALLOTTED;
 }
 
 module.exports = { Grants };

@@ -2,8 +2,9 @@
 
 /**
  * What a manager has to say to the server, in the order in which it was asked: one step at a time,
- * and what comes up while one is under way is the next. A step is kept until it is answered, to be
- * sent again as it was.
+ * and what comes up while one is under way is the next. A step has a number, and is kept until it is
+ * answered, to be sent again as it was. One that the server refuses is halved, until it is known what
+ * of it is refused.
  */
 
 /** @typedef {import('../adapter.js').Op} Op */
@@ -22,18 +23,27 @@ class Outbox {
   #units = new Set();
   /** By operation that is not sent. @type {Map<Op, Unit>} */
   #unitOf = new Map();
-  /** Sent, and not answered. @type {Op[]} */
-  #step = [];
+  /** Of the step that was sent, and not answered. @type {Unit[]} */
+  #sent = [];
+  /** Its number; the last one's, if there is none. */
+  number = 0;
+  /** The most operations of the next step. */
+  #most = MOST;
 
   get isEmpty() {
-    return this.#units.size === 0 && this.#step.length === 0;
+    return this.#units.size === 0 && this.#sent.length === 0;
   }
 
   /** @param {Op[]} ops one, or a group */
   add(ops) {
     const unit = { ops: new Set(ops) };
     this.#units.add(unit);
-    for (const op of ops) this.#unitOf.set(op, unit);
+    this.#canBeTakenBack(unit);
+  }
+
+  /** @param {Unit} unit that is not sent */
+  #canBeTakenBack(unit) {
+    for (const op of unit.ops) this.#unitOf.set(op, unit);
   }
 
   /** @param {() => void} reached called when all that is in here was answered, or dropped */
@@ -56,25 +66,50 @@ class Outbox {
     return true;
   }
 
-  /** @returns {Op[]} the next step, or the one that was not answered; empty if there is nothing */
+  /**
+   * @returns {Op[]} the next step, with the next `number`, or the one that was not answered; empty
+   *   if there is nothing
+   */
   next() {
-    if (this.#step.length > 0) return this.#step;
+    if (this.#sent.length === 0) this.#take();
+    return this.#sent.flatMap(({ ops }) => [...ops]);
+  }
+
+  #take() {
+    let count = 0;
     for (const unit of this.#units) {
-      const count = this.#step.length;
-      if (unit.reached || (count > 0 && count + unit.ops.size > MOST)) break;
+      if (unit.reached || (count > 0 && count + unit.ops.size > this.#most)) break;
       this.#units.delete(unit);
-      for (const op of unit.ops) {
-        this.#unitOf.delete(op);
-        this.#step.push(op);
-      }
+      for (const op of unit.ops) this.#unitOf.delete(op);
+      this.#sent.push(unit);
+      count += unit.ops.size;
     }
-    return this.#step;
+    if (count > 0) this.number++;
   }
 
   /** The step that was sent is answered. */
   answered() {
-    this.#step = [];
+    this.#sent = [];
+    this.#most = Math.min(2 * this.#most, MOST);
     this.#passBarriers();
+  }
+
+  /**
+   * The step that was sent is not done, and will not be: the next one is half of it.
+   * @returns {Op[]} what cannot be divided, which is dropped; empty if it can
+   */
+  refused() {
+    const sent = this.#sent;
+    this.#sent = [];
+    if (sent.length === 1) {
+      this.#most = MOST;
+      this.#passBarriers();
+      return [...sent[0].ops];
+    }
+    this.#most = Math.ceil(sent.length / 2);
+    this.#units = new Set([...sent, ...this.#units]);
+    for (const unit of sent) this.#canBeTakenBack(unit);
+    return [];
   }
 
   /** Drops everything. */
@@ -82,12 +117,14 @@ class Outbox {
     const units = [...this.#units];
     this.#units.clear();
     this.#unitOf.clear();
-    this.#step = [];
+    this.#sent = [];
+    this.number = 0;
+    this.#most = MOST;
     for (const { reached } of units) reached?.();
   }
 
   #passBarriers() {
-    if (this.#step.length > 0) return;
+    if (this.#sent.length > 0) return;
     for (const unit of this.#units) {
       if (!unit.reached) return;
       this.#units.delete(unit);

@@ -9,18 +9,20 @@ const { Promise } = require('../../platform/intrinsics.js');
 
 /** @typedef {import('../adapter.js').RequestOp} RequestOp */
 
-/** @typedef {0 | 1 | 2 | 3 | 4} PlaceState */
+/** @typedef {0 | 1 | 2 | 3 | 4 | 5} PlaceState */
 
 /** In the outbox, or on its way: not answered. @type {0} */
 const ASKED = 0;
 /** In the queue. @type {1} */
 const WAITING = 1;
-/** @type {2} */
-const HELD = 2;
-/** Given up here, and not known to be so at the server. @type {3} */
-const ENDING = 3;
-/** @type {4} */
-const GONE = 4;
+/** Granted by the server, and not held here: the rest of its group is not granted. @type {2} */
+const ALLOTTED = 2;
+/** @type {3} */
+const HELD = 3;
+/** Given up here, and not known to be so at the server. @type {4} */
+const ENDING = 4;
+/** @type {5} */
+const GONE = 5;
 
 class Place {
   /** @type {PlaceState} */
@@ -35,6 +37,8 @@ class Place {
   thiefConnection = 0;
   /** Milliseconds for which its end marks the name; 0 for no mark. */
   keep = 0;
+  /** Why the server could not do what was asked last, if it said so. @type {unknown} */
+  obstacle;
   /** @type {Promise<void> | undefined} */
   #ended;
   /** @type {(() => void) | undefined} */
@@ -65,4 +69,4 @@ class Place {
   }
 }
 
-module.exports = { ASKED, ENDING, GONE, HELD, Place, WAITING };
+module.exports = { ALLOTTED, ASKED, ENDING, GONE, HELD, Place, WAITING };

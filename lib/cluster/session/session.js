@@ -86,8 +86,8 @@ const { within } = require('./within.js');
 const RULES = Object.freeze({ margin: 0.9, compares: true });
 
 /**
- * @typedef {'deadline' | 'patience' | Step | Silence} Item of the agenda; a silence is that of a
- *   call that is not answered
+ * @typedef {'deadline' | 'patience' | 'busy' | Step | Silence} Item of the agenda; a silence is that
+ *   of a call that is not answered
  * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} Step of a connection, or to it
  */
 
@@ -97,6 +97,9 @@ const STEPS = ['renew', 'sweep', 'look', 'reconnect', 'open'];
 // Milliseconds to the next attempt to connect: they double, from and to.
 const FIRST_RETRY = 50;
 const LAST_RETRY = 2000;
+// The same to the next attempt of an operation that something is in the way of.
+const FIRST_BUSY = 20;
+const LAST_BUSY = 500;
 class Session {
   /** @type {State} */
   state = 'new';
@@ -121,8 +124,13 @@ class Session {
   #lastErrorAt = 0;
 
   #places = new Places();
+  /** @type {import('../adapter.js').Seen} */
+  #seen = { life: '', token: 0n };
   #grants;
   #outbox = new Outbox();
+  /** What something is in the way of. @type {Op[]} */
+  #busy = [];
+  #busyIn = FIRST_BUSY;
   #agenda;
   #calls;
   #renewAgain = false;
@@ -165,7 +173,9 @@ class Session {
       calls: this.#calls,
       listener,
       clientId: info.clientId,
+      seen: this.#seen,
       isQueued: () => this.#lookSoon(),
+      isBusy: (op) => this.#tryLater(op),
     });
     const isWaiting = () => this.#places.unheld > 0 || this.#readiness.isAwaited;
     this.#keepAlive = new KeepAlive(clock, isWaiting);
@@ -362,6 +372,7 @@ class Session {
     else if (item === 'reconnect') this.#reconnect();
     else if (item === 'open') this.#open();
     else if (item === 'patience') this.#losePatience();
+    else if (item === 'busy') this.#tryBusy();
     else if (item === 'no open') this.#openLater(this.#timeout('It is not opened'));
     // The deadline is looked at before anything is done. It was set again if there is more time.
     else if (item !== 'deadline') this.#isDown(this.#timeout('A call is not answered'));
@@ -407,7 +418,11 @@ class Session {
    */
   #isRejected(call, error) {
     const kind = this.#adapter.classify(error);
-    if (kind === 'fatal') this.#fail(error);
+    const isRefused = kind === 'refused' || kind === 'local';
+    // Later it may be a client that came to grief with its connection.
+    const isFatal = kind === 'fatal' || (kind === 'local' && !this.#readiness.isReached);
+    if (isRefused && call === 'step') this.#isRefused(error);
+    else if (isFatal) this.#fail(error);
     else if (call === 'open') this.#openLater(error);
     else if (kind === 'dead') this.#lose('failover', error);
     else this.#isDown(error);
@@ -455,15 +470,16 @@ class Session {
       'open',
       this.#ttl,
       () => opening,
-      ({ session, ttl }) => {
+      ({ session, ttl, life }) => {
         this.#opening = undefined;
+        this.#seen.life = life;
         this.#opened(session, ttl, times);
       },
     );
   }
 
   async #openOne() {
-    return await this.#adapter.open(this.#info, this.#ttl);
+    return await this.#adapter.open(this.#info, this.#ttl, { ...this.#seen });
   }
 
   /**
@@ -524,7 +540,7 @@ class Session {
     const places = this.#places.all();
     this.#hangUp();
     this.#agenda.clear('deadline');
-    this.#outbox.clear();
+    this.#clearOutbox();
     /** @type {Place[]} */
     const pending = [];
     for (const place of places) {
@@ -558,7 +574,7 @@ class Session {
     this.#calls.make(
       'hello',
       this.#ttl / 4,
-      () => this.#adapter.hello(),
+      () => this.#adapter.hello({ ...this.#seen }),
       () => this.#renew(),
     );
   }
@@ -580,7 +596,7 @@ class Session {
     this.#calls.make(
       'renew',
       this.#ttl / 6,
-      () => this.#adapter.renew(),
+      () => this.#adapter.renew({ ...this.#seen }),
       (renewal) => this.#renewed(renewal, times, news),
     );
   }
@@ -595,6 +611,7 @@ class Session {
       this.#lose('failover', undefined);
       return;
     }
+    this.#seen.life = renewal.life;
     this.#extend(times);
     this.#attempts = 0;
     if (this.#rules.compares) this.#grants.compare(renewal, news);
@@ -645,15 +662,46 @@ class Session {
     if (this.state !== 'open' || this.#calls.has('step')) return;
     const ops = this.#outbox.next();
     if (ops.length === 0) return;
+    const { number } = this.#outbox;
     this.#calls.make(
       'step',
       this.#ttl / 3,
-      () => this.#adapter.step(ops),
+      () => this.#adapter.step(ops, number),
       (answers) => {
         this.#grants.stepped(ops, answers);
         this.#outbox.answered();
       },
     );
+  }
+
+  /** @param {unknown} error why a step is not done, and will not be */
+  #isRefused(error) {
+    for (const op of this.#outbox.refused()) this.#grants.isRefused(op, error);
+  }
+
+  /** @param {Op} op that something is in the way of */
+  #tryLater(op) {
+    this.#busy.push(op);
+    if (this.#agenda.timeOf('busy') < Number.POSITIVE_INFINITY) return;
+    this.#agenda.set('busy', this.#now() + this.#busyIn);
+    this.#busyIn = Math.min(2 * this.#busyIn, LAST_BUSY);
+  }
+
+  #tryBusy() {
+    const ops = this.#busy;
+    this.#busy = [];
+    for (const op of ops) {
+      // A request may have been given up meanwhile.
+      const isWanted = op.kind === 'end' || this.#places.get(op.ref)?.state === ASKED;
+      if (isWanted) this.#outbox.add([op]);
+    }
+  }
+
+  #clearOutbox() {
+    this.#busy = [];
+    this.#busyIn = FIRST_BUSY;
+    this.#agenda.clear('busy');
+    this.#outbox.clear();
   }
 
   /** Those who do not want to wait do not wait for the server for ever. */
@@ -671,8 +719,9 @@ class Session {
         next = Math.min(next, end);
         continue;
       }
+      const { obstacle = this.#why } = place;
       this.end(place);
-      this.#listener.failed(place, this.#timeout('The request was not made'));
+      this.#listener.failed(place, unreachableError('The request was not made', obstacle));
     }
     if (next < Number.POSITIVE_INFINITY) this.#agenda.set('patience', next);
   }
@@ -725,7 +774,7 @@ class Session {
     }
     this.#become('closed', reason, cause);
     this.#readiness.failed(error);
-    this.#outbox.clear();
+    this.#clearOutbox();
     await this.#keepAlive.during(() => this.#giveBack(session, opening, patience));
     for (const place of ending) this.#places.leave(place);
     this.#keepAlive.look();
