@@ -8,6 +8,7 @@ const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 
 const { RedisAdapter } = require('../../lib/cluster/engines/redis/adapter.js');
+const { explain } = require('../../lib/cluster/engines/redis/errors.js');
 const {
   TTL,
   clientOf,
@@ -371,7 +372,9 @@ describe('Redis', { skip: lacks.redis }, () => {
       ['yes', 'with its data'],
     ]) {
       test(`a server that starts again ${what} grants nothing at first`, async () => {
-        const own = await startRedis({ settings: ['--appendonly', appendonly] });
+        const own = await startRedis({
+          settings: ['--appendonly', appendonly, '--appendfsync', 'always'],
+        });
         const { port } = own;
         const a = await client({ port }, 30_000);
         await over('bucket');
@@ -564,6 +567,27 @@ describe('Redis', { skip: lacks.redis }, () => {
     for (const [code] of await ends) assert.equal(code, 0);
   });
 
+  test('a process that closes while the server hangs ends', async () => {
+    const { fork } = require('node:child_process');
+    const own = await startRedis();
+    const program = path.join(__dirname, 'redis-user.js');
+    const kinds = Object.keys(clients);
+    const users = kinds.map((kind) =>
+      fork(program, [kind, String(own.port), kind], { timeout: 30_000 }),
+    );
+    await Promise.all(users.map((user) => once(user, 'message')));
+    const ends = Promise.all(users.map((user) => once(user, 'exit')));
+    own.signal('SIGSTOP');
+    for (const user of users) user.send('close');
+    const codes = (await ends).map(([code], i) => [kinds[i], code]);
+    own.signal('SIGCONT');
+    await own.stop();
+    assert.deepEqual(
+      codes,
+      kinds.map((kind) => [kind, 0]),
+    );
+  });
+
   describe('what can be wrong', () => {
     test('what is no client, or no option, is a TypeError', () => {
       const client = any(server.port);
@@ -626,6 +650,96 @@ describe('Redis', { skip: lacks.redis }, () => {
           },
         );
       }
+    });
+
+    test('what the server answers with tells whether it goes well another time', async () => {
+      const a = await client();
+      const { classify } = a.adapter;
+      const errors = {
+        retry: [
+          'LOADING Redis is loading the dataset in memory',
+          "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+          "READONLY You can't write against a read only replica.",
+          'NOREPLICAS Not enough good replicas to write.',
+          'TRYAGAIN Multiple keys request during rehashing of slot',
+          'CLUSTERDOWN The cluster is down',
+          'BUSY Redis is busy running a script.',
+          'MISCONF Redis is configured to save RDB snapshots',
+          "OOM command not allowed when used memory > 'maxmemory'.",
+          'ERR Error running script (call to f_1): @user_script:1: -MISCONF Redis is configured to',
+          'ERR max number of clients reached',
+          'ERR Error running script (call to f_1): Script killed by user with SCRIPT KILL...',
+        ],
+        fatal: ['NOPERM this user has no permissions', 'NOAUTH Authentication required.'],
+        refused: [
+          'ERR user_script:7: Script attempted to access nonexistent global variable',
+          'WRONGTYPE Operation against a key holding the wrong kind of value',
+          "ERR unknown command 'EVAL'",
+        ],
+      };
+      for (const [meaning, texts] of Object.entries(errors)) {
+        for (const text of texts) assert.equal(classify(explain(new Error(text))), meaning, text);
+      }
+      for (const error of [
+        new RangeError('Maximum call stack size exceeded'),
+        new TypeError('x'),
+      ]) {
+        assert.equal(classify(explain(error)), 'local');
+      }
+      const cut = Object.assign(new Error('write EPIPE'), { syscall: 'write' });
+      assert.equal(classify(explain(cut)), 'retry');
+    });
+
+    for (const [kind, make] of Object.entries(clients)) {
+      test(`a step that the server refuses leaves the connection working: ${kind}`, async () => {
+        const bucket = `refused ${kind}`;
+        const a = await clientBy(make)({ bucket });
+        const [bad, good] = [request('bad'), request('good')];
+        await server.call('SET', `{wl:${bucket}}:n:bad`, 'something else');
+        await assert.rejects(a.step([bad]), (error) => {
+          assert.equal(a.adapter.classify(error), 'refused');
+          return true;
+        });
+        assert.deepEqual(await a.answers(good), ['granted']);
+        // Not so if something is done already.
+        const [next, other] = [request(fresh()), request(fresh())];
+        assert.deepEqual(await a.answers(next, bad, other), ['granted', 'failed', 'granted']);
+        assert.deepEqual(
+          (await a.again([next, bad, other])).map(({ code }) => code),
+          ['granted', 'failed', 'granted'],
+        );
+        assert.equal((await a.renew()).mine.size, 3);
+        assert.deepEqual(a.told, []);
+      });
+
+      test(`as many names as a group may have are granted: ${kind}`, async () => {
+        const a = await clientBy(make)({ bucket: `many ${kind}` });
+        const group = Array.from({ length: a.adapter.can.most }, () =>
+          request(fresh(), { group: 1 }),
+        );
+        assert.deepEqual(new Set(await a.answers(...group)), new Set(['granted']));
+        await a.adapter.close(a.session);
+      });
+    }
+
+    test('what one shard has done is not done again if another one refuses', async () => {
+      const [bucket, shards] = ['refusing shard', 2];
+      const a = await client({ bucket, shards });
+      const names = Array.from({ length: 8 }, () => fresh());
+      const ops = names.map((name) => request(name));
+      const first = `{wl:${bucket}}`;
+      // Whatever is in the first shard.
+      for (const name of names) await server.call('SET', `${first}:n:${name}`, 'something else');
+      await assert.rejects(a.step(ops), (error) => a.adapter.classify(error) === 'refused');
+      const answers = [];
+      for (const op of ops) {
+        const [code] = await a.answers(op).catch(() => ['refused']);
+        answers.push(code);
+      }
+      assert.deepEqual(new Set(answers), new Set(['granted', 'refused']));
+      const { mine } = await a.renew();
+      assert.equal(mine.size, answers.filter((code) => code === 'granted').length);
+      for (const token of mine.values()) assert.ok(token > 0n);
     });
 
     test('a server whose memory is full refuses steps as a whole', async () => {

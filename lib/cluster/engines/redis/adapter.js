@@ -18,7 +18,7 @@ const { readFileSync } = require('node:fs');
 const path = require('node:path');
 const { performance } = require('node:perf_hooks');
 
-const { ENDED, NO_EVENTS } = require('../../adapter.js');
+const { ENDED, NO_EVENTS, failed } = require('../../adapter.js');
 const { DEAD, STALE, answerOf, tell } = require('../words.js');
 const { Link, kindOf } = require('./link.js');
 const {
@@ -28,6 +28,7 @@ const {
   deafError,
   evictionError,
   explain,
+  failedError,
   noRunIdError,
   oldServerError,
   staleError,
@@ -97,10 +98,16 @@ class RedisAdapter {
   #ttl = 0;
   /** How long a quarantine has to be, how many replicas have to be there, what may expire when. */
   #needs = ['0', '0', '0'];
+  /**
+   * What some shards have answered, of a step that others refused: it comes again in other steps.
+   * @type {Map<number, Answer>}
+   */
+  #answered = new Map();
   /** The greatest token that each shard has granted to us: each counts by itself. */
   #tokens;
   /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
   #epoch = 0;
+  #isDisposed = false;
   /** What the last renewal has published to be heard here; when; what each shard was heard to. */
   #echo = 0;
   #echoed = 0;
@@ -152,6 +159,7 @@ class RedisAdapter {
   async open(info, ttl, seen) {
     const session = randomBytes(12).toString('hex');
     const epoch = this.#replace();
+    this.#answered.clear();
     const link = this.#connect();
     try {
       await link.open(this.#channels(epoch, session));
@@ -202,17 +210,41 @@ class RedisAdapter {
   async step(ops, number) {
     /** @type {Answer[]} */
     const answers = Array(ops.length).fill(ENDED);
+    /** @type {unknown[]} */
+    const refusals = [];
     await this.#each(async (_, shard) => {
       const own = [...ops.keys()].filter((i) => this.#isOf(ops[i], shard));
-      if (own.length === 0) return;
-      const args = own.flatMap((i) => argumentsOf(ops[i]));
-      const codes = await this.#run(shard, 'step', [String(number), ...args]);
-      for (const [n, i] of own.entries()) {
-        answers[i] = answerOf(codes[n]);
-        this.#saw(answers[i].token, shard);
+      try {
+        await this.#stepOf(shard, { ops, own, number, answers });
+      } catch (error) {
+        if (this.#prefixes.length === 1 || classify(error) !== 'refused') throw error;
+        refusals.push(error);
       }
     });
+    if (refusals.length > 0) throw refusals[0];
+    for (const { ref } of ops) this.#answered.delete(ref);
     return answers;
+  }
+
+  /**
+   * @param {number} shard
+   * @param {{ ops: Op[], own: number[], number: number, answers: Answer[] }} step of whose
+   *   operations those of the shard are done, and answered
+   */
+  async #stepOf(shard, { ops, own, number, answers }) {
+    const known = own.filter((i) => this.#answered.has(ops[i].ref) && ops[i].kind !== 'end');
+    for (const i of known) answers[i] = /** @type {Answer} */ (this.#answered.get(ops[i].ref));
+    const rest = known.length === 0 ? own : own.filter((i) => !known.includes(i));
+    if (rest.length === 0) return;
+    const args = rest.flatMap((i) => argumentsOf(ops[i]));
+    const codes = await this.#run(shard, 'step', [String(number), ...args]);
+    for (const [n, i] of rest.entries()) {
+      answers[i] =
+        codes[n][0] === 'e' ? failed(failedError(codes[n].slice(1))) : answerOf(codes[n]);
+      this.#saw(answers[i].token, shard);
+      const isOneOfMany = this.#prefixes.length > 1 && ops[i].kind !== 'end';
+      if (isOneOfMany) this.#answered.set(ops[i].ref, answers[i]);
+    }
   }
 
   /** @param {Seen} seen */
@@ -311,6 +343,7 @@ class RedisAdapter {
 
   async dispose() {
     this.events = NO_EVENTS;
+    this.#isDisposed = true;
     this.#replace();
     for (const link of this.#others.keys()) link.drop();
   }
@@ -467,6 +500,8 @@ class RedisAdapter {
         if (!current.isDown) throw error;
       }
     }
+    // What `dispose` has cut short is not begun again: nobody would end it.
+    if (this.#isDisposed) throw staleError();
     const link = new Link(this.#client, this.#kind);
     this.#others.set(link, this.#epoch);
     try {

@@ -6,10 +6,13 @@
  */
 
 const { plainError } = require('../../../platform/errors.js');
+const { isLocal } = require('../../errors.js');
+
+/** @typedef {import('../../adapter.js').Meaning} Meaning */
 
 /**
  * By code: what a rejection means. What is not here is `retry`.
- * @type {Record<string, 'dead' | 'retry' | 'fatal'>}
+ * @type {Record<string, Meaning>}
  */
 const MEANING = {
   ERR_WEB_LOCKS_SESSION_DEAD: 'dead',
@@ -20,10 +23,11 @@ const MEANING = {
   ERR_WEB_LOCKS_STRICT: 'fatal',
   ERR_WEB_LOCKS_BUCKET: 'fatal',
   ERR_WEB_LOCKS_CLUSTER: 'fatal',
+  ERR_WEB_LOCKS_REDIS: 'refused',
 };
 
-/** @param {any} error */
-const classify = (error) => MEANING[error?.code] ?? 'retry';
+/** @param {any} error @returns {Meaning} */
+const classify = (error) => MEANING[error?.code] ?? (isLocal(error) ? 'local' : 'retry');
 
 const deadError = () =>
   plainError('The session has expired at the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
@@ -109,8 +113,17 @@ const BY_TEXT = [
     'ERR_WEB_LOCKS_CLUSTER',
     'The server is one of a cluster: give a cluster client, createCluster() or new Cluster().',
   ],
-  [/^(BUSY|MISCONF)\b/, 'ERR_WEB_LOCKS_BUSY', 'The server refuses for now. It is asked again.'],
-  [/^(LOADING|CLUSTERDOWN|TRYAGAIN)\b/, 'ERR_WEB_LOCKS_UNREACHABLE', 'The server is not ready.'],
+  [
+    // Redis 6 says it of what a script has called.
+    /(^|: -?)(BUSY|MISCONF)\b|Script killed by user|max number of clients/,
+    'ERR_WEB_LOCKS_BUSY',
+    'The server refuses for now. It is asked again.',
+  ],
+  [
+    /(^|: -?)(LOADING|CLUSTERDOWN|TRYAGAIN)\b/,
+    'ERR_WEB_LOCKS_UNREACHABLE',
+    'The server is not ready.',
+  ],
 ];
 
 /** What replies begin with that are errors. */
@@ -118,10 +131,10 @@ const REPLY = /^[A-Z]{2,}\b/;
 
 /**
  * @param {any} error of the client
- * @returns {Error} with a code of ours, and the error as `cause`
+ * @returns {Error} with a code of ours, and the error as `cause`; or the error, if it is local
  */
 function explain(error) {
-  if (String(error?.code).startsWith('ERR_WEB_LOCKS_')) return error;
+  if (String(error?.code).startsWith('ERR_WEB_LOCKS_') || isLocal(error)) return error;
   const text = String(error?.message ?? error);
   for (const [pattern, code, message] of BY_TEXT) {
     if (pattern.test(text)) return plainError(`${message} (${text})`, code, { cause: error });
@@ -131,6 +144,17 @@ function explain(error) {
     : plainError(`Redis cannot be reached: ${text}`, 'ERR_WEB_LOCKS_UNREACHABLE', { cause: error });
 }
 
+/** @param {string} text why an operation failed, as the server says */
+const failedError = (text) => plainError(`Redis refuses: ${text}`, 'ERR_WEB_LOCKS_REDIS');
+
+/**
+ * A client of a cluster throws a TypeError where it does not know which node has a slot: that is no
+ * defect of this process.
+ * @param {any} error of such a client
+ */
+const explainOfCluster = (error) =>
+  explain(error instanceof TypeError ? new Error(error.message, { cause: error }) : error);
+
 module.exports = {
   bucketError,
   classify,
@@ -138,6 +162,8 @@ module.exports = {
   deafError,
   evictionError,
   explain,
+  explainOfCluster,
+  failedError,
   noRunIdError,
   oldServerError,
   staleError,

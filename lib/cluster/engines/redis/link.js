@@ -11,7 +11,7 @@
  * arrive.
  */
 
-const { explain } = require('./errors.js');
+const { explain, explainOfCluster } = require('./errors.js');
 
 /**
  * What is used of the user's client: that it can be duplicated.
@@ -45,7 +45,7 @@ const KINDS = {
       client.stream?.unref?.();
     },
     call: (/** @type {any} */ client, /** @type {string[]} */ args) =>
-      client.call(args[0], ...args.slice(1)),
+      client.call(args[0], args.slice(1)),
     subscribe: subscribeIoredis,
     drop: (/** @type {any} */ client) => client.disconnect(),
   },
@@ -58,7 +58,7 @@ const KINDS = {
         enableAutoPipelining: false,
         keyPrefix: '',
         clusterRetryStrategy: null,
-        redisOptions: { ...client.options?.redisOptions, keyPrefix: '' },
+        redisOptions: { ...client.options?.redisOptions, ...PATIENT, keyPrefix: '' },
       }),
     connect: async (/** @type {any} */ client) => {
       await client.connect();
@@ -77,7 +77,8 @@ const KINDS = {
     isCluster: false,
     duplicate: (/** @type {any} */ client) =>
       client.duplicate({
-        socket: { ...client.options?.socket, reconnectStrategy: false },
+        ...PLENTY,
+        socket: { ...client.options?.socket, ...PATIENT, reconnectStrategy: false },
         disableOfflineQueue: false,
         pingInterval: undefined,
       }),
@@ -99,7 +100,14 @@ const KINDS = {
     isCluster: true,
     // Otherwise it would connect to all nodes: it would not be there while one of them is not, and
     // one that is ended meanwhile would go on trying, and keep the process alive.
-    duplicate: (/** @type {any} */ client) => client.duplicate({ minimizeConnections: true }),
+    duplicate: (/** @type {any} */ client) => {
+      const { defaults } = client._options ?? {};
+      const socket = { ...defaults?.socket, ...PATIENT };
+      return client.duplicate({
+        minimizeConnections: true,
+        ...(defaults && { defaults: { ...defaults, ...PLENTY, socket } }),
+      });
+    },
     connect: async (/** @type {any} */ client) => {
       await client.connect();
     },
@@ -117,8 +125,15 @@ const KINDS = {
   },
 };
 
-/** Options that users may have otherwise, and that would come in our way. */
+/**
+ * Options that users may have otherwise, and that would come in our way. Connections may be idle for
+ * a third of a lease, and whether they work is looked at by the session.
+ */
+const PATIENT = { socketTimeout: undefined, commandTimeout: undefined };
+/** Of node-redis: several calls may be under way, and what is asked changes something. */
+const PLENTY = { commandsQueueMaxLength: undefined, readonly: false };
 const IOREDIS = {
+  ...PATIENT,
   lazyConnect: true,
   retryStrategy: null,
   reconnectOnError: null,
@@ -231,7 +246,7 @@ class Link {
     try {
       return await Promise.race([work(), failed]);
     } catch (error) {
-      throw explain(error);
+      throw this.#kind.isCluster ? explainOfCluster(error) : explain(error);
     } finally {
       this.#waiting.delete(reject);
       failed.catch(() => {});

@@ -19,7 +19,7 @@
 --            weight, most (maxPending), label, group
 --              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
 --              -3 too many wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n:
---              the limit of the name is n; or, for all of them, -2, -5
+--              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5
 --   renew    7 life, 8 token, 9 what is told on the channel, so that it is seen to work
 --              0, ms to the end of the next foreign lease (-1: none), ms to the end of the
 --              quarantine, life, then ref, token (0: it waits) of all that the session has; or
@@ -420,8 +420,27 @@ end
 local function recorded(this)
   if my.step ~= this then return nil end
   local codes, text = {}, call('HGET', info_of(me), 'codes')
-  for code in string.gmatch(text, '%S+') do codes[#codes + 1] = code end
+  for code in string.gmatch(text, '[^\n]+') do codes[#codes + 1] = code end
   return codes
+end
+
+local function is_refused(code) return (tonumber(code) or -1) < 0 end
+
+local function do_one(op)
+  if op.kind == 'x' then return finish(op.ref, op.key, op.limit) end
+  if op.kind == 't' then return steal(op) end
+  return request(op, op.kind == 'r')
+end
+
+-- What goes wrong (somebody has written to the keys of a name) does so before anything is written.
+-- In the first operation it is told as an error, so nothing is done; later, as the answer.
+local function try(op, is_first)
+  local is_done, code = pcall(do_one, op)
+  if is_done then return code end
+  if is_first then error(code, 0) end
+  if op.kind == 'x' then return op.limit > 0 and '-6' or '-4' end
+  local text = type(code) == 'table' and code.err or tostring(code)
+  return 'e' .. string.gsub(text, '\n', ' ')
 end
 
 local function do_all(ops)
@@ -430,17 +449,11 @@ local function do_all(ops)
     local last = ops[i - 1]
     local is_member = last and op.group ~= '0' and op.group == last.group
     if not is_member then first = i end
-    if op.kind == 'x' then
-      codes[i] = finish(op.ref, op.key, op.limit)
-    elseif op.kind == 't' then
-      codes[i] = steal(op)
-    elseif op.kind == 'r' then
-      codes[i] = request(op, true)
-    elseif is_member and tonumber(codes[i - 1]) < 0 then
+    if op.kind == 'i' and is_member and is_refused(codes[i - 1]) then
       codes[i] = '-1'
     else
-      codes[i] = request(op, false)
-      if tonumber(codes[i]) < 0 then
+      codes[i] = try(op, i == 1)
+      if op.kind == 'i' and is_refused(codes[i]) then
         -- All or nothing: those of the group that were granted just now are gone again.
         for j = first, i - 1 do
           finish(ops[j].ref, ops[j].key, 0)
@@ -469,7 +482,7 @@ local function step()
   end
   codes = do_all(ops)
   if not repeats then
-    call('HSET', info_of(me), 'step', this, 'codes', table.concat(codes, ' '))
+    call('HSET', info_of(me), 'step', this, 'codes', table.concat(codes, '\n'))
   end
   return codes
 end
