@@ -22,7 +22,7 @@ const {
   shared,
 } = require('./contract.js');
 const { FaultyProxy } = require('./proxy.js');
-const { clients, clusterClients } = require('./redis-clients.js');
+const { clients, clusterClients, oddOptionsOf } = require('./redis-clients.js');
 const { lacks, startRedis, startRedisCluster, stopAll } = require('./servers.js');
 
 /** @type {Awaited<ReturnType<typeof startRedis>>} */
@@ -54,6 +54,18 @@ const left = async (session) => {
   const [rank] = await server.call('ZRANK', `${P}:s`, session);
   return Number(keys) + (rank === '' ? 0 : 1);
 };
+const sleep = require('node:timers/promises').setTimeout;
+/** The time to live of each key of a bucket, milliseconds; -1 for none. */
+const livesOf = async (bucket) => {
+  const keys = (await server.call('KEYS', `{wl:${bucket}}*`)).filter((key) => key);
+  const lives = new Map();
+  for (const key of keys) {
+    const [life] = await server.call('PTTL', key);
+    lives.set(key.slice(`{wl:${bucket}}:`.length), Number(life));
+  }
+  return lives;
+};
+const WEEK = 7 * 24 * 3_600_000;
 const setUp = (bucket, ...fields) => server.call('HSET', `{wl:${bucket}}:m`, ...fields);
 const sessionsOf = (bucket) => server.call('ZRANGE', `{wl:${bucket}}:s`, '0', '-1');
 
@@ -116,6 +128,17 @@ describe('Redis', { skip: lacks.redis }, () => {
           );
         });
         assert.equal(output, 'open');
+      });
+
+      test('other options of the client do not come in the way', async () => {
+        const a = await clientBy(make)({ login: oddOptionsOf(kind) }, 5_000);
+        await a.renew();
+        // Longer than any of them would have it.
+        await sleep(300);
+        const op = request(fresh());
+        const asked = [a.renew(), a.answers(op), a.adapter.query(), a.adapter.marked(op.name)];
+        assert.deepEqual((await Promise.all(asked))[1], ['granted']);
+        assert.deepEqual(a.told, []);
       });
 
       test('a wrong password is told', async () => {
@@ -243,6 +266,33 @@ describe('Redis', { skip: lacks.redis }, () => {
       }
     });
 
+    test('R5: each has a life, and tokens, of its own', async () => {
+      const options = { bucket: 'lives', shards: 3 };
+      const a = await client(options);
+      const names = Array.from({ length: 12 }, () => fresh());
+      const answers = await a.step(names.map((name) => request(name)));
+      // One of them counts far ahead of the others.
+      await server.call('HINCRBY', '{wl:lives#1}:m', 'tok', '900000000');
+      const [ahead] = (await a.step(names.map((name) => request(name, { kind: 'steal' }))))
+        .map(({ token }) => token)
+        .sort((one, two) => (one > two ? -1 : 1));
+      assert.ok(ahead > answers[0].token + 800_000_000n);
+      const { grantsIn, life } = await a.renew();
+      assert.equal(grantsIn, 0);
+      const seen = { life, token: ahead };
+      const next = await a.adapter.renew(seen);
+      assert.deepEqual([next.grantsIn, next.life], [0, life], 'no shard is behind');
+      const b = await client(options, TTL, seen);
+      assert.equal((await b.renew()).grantsIn, 0);
+      // One of them comes back as it was.
+      await server.call('HINCRBY', '{wl:lives#1}:m', 'tok', '-900000000');
+      const reborn = await a.adapter.renew(seen);
+      assert.ok(reborn.grantsIn > 0);
+      const changed = reborn.life.split(' ').map((one, i) => one !== life.split(' ')[i]);
+      assert.deepEqual(changed, [false, true, false]);
+      assert.equal((await a.adapter.renew({ ...seen, life: reborn.life })).life, reborn.life);
+    });
+
     test('another number of them is refused', async () => {
       await client({ bucket: 'other number', shards: 2 });
       await assert.rejects(client({ bucket: 'other number' }), {
@@ -254,6 +304,131 @@ describe('Redis', { skip: lacks.redis }, () => {
     test('they have no groups', () => {
       const given = { client: any(server.port), shards: 2 };
       assert.equal(new RedisAdapter('', given).can.groups, false);
+    });
+  });
+
+  describe('what is left of processes that were killed', () => {
+    /** All that has a life, after somebody held locks and waited, by name of key. */
+    const use = async (bucket) => {
+      const a = await client({ bucket });
+      const marked = request('marked');
+      await a.answers(request('held'), request('held'), request('free'), marked);
+      await a.answers(done(marked, 3_600_000));
+      return a;
+    };
+
+    test('goes by itself: all but the counter', async () => {
+      const bucket = 'killed';
+      const { session } = await use(bucket);
+      const lives = await livesOf(bucket);
+      assert.equal(lives.get('m'), -1);
+      lives.delete('m');
+      assert.deepEqual(
+        [...lives.keys()].sort(),
+        ['k', 'w', 's', `i:${session}`, `o:${session}`]
+          .concat(['held', 'free'].flatMap((name) => [`q:${name}`, `n:${name}`]))
+          .sort(),
+      );
+      for (const [key, life] of lives) {
+        const most = /^[kw]$/.test(key) ? 3_602_000 : WEEK;
+        assert.ok(life > most / 2 && life <= most, `${key}: ${life}`);
+      }
+    });
+
+    test('is kept by who renews, once in a while', async () => {
+      const bucket = 'kept';
+      const { renew, session } = await use(bucket);
+      const shorten = async () => {
+        for (const key of (await livesOf(bucket)).keys()) {
+          if (key !== 'm') await server.call('PEXPIRE', `{wl:${bucket}}:${key}`, '60000');
+        }
+      };
+      await shorten();
+      await renew();
+      for (const life of (await livesOf(bucket)).values()) assert.ok(life <= 60_000);
+      await server.call('HINCRBY', `{wl:${bucket}}:i:${session}`, 'kept', String(-WEEK / 7));
+      await renew();
+      for (const [key, life] of await livesOf(bucket)) {
+        if (!/^[mkw]$/.test(key)) assert.ok(life > WEEK / 2, key);
+      }
+    });
+
+    test('stays where the server evicts what would go', async () => {
+      const bucket = 'evicting';
+      const before = await use(bucket);
+      await server.call('CONFIG', 'SET', 'maxmemory-policy', 'volatile-lru');
+      const a = await use('evicting from the first');
+      for (const [key, life] of await livesOf('evicting from the first')) {
+        assert.equal(life, -1, key);
+      }
+      await before.hello();
+      await before.renew();
+      const marked = request('marked');
+      await before.answers(marked, done(marked));
+      for (const [key, life] of await livesOf(bucket)) assert.equal(life, -1, key);
+      await server.call('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
+      await a.hello();
+      await a.renew();
+      assert.ok((await livesOf('evicting from the first')).get('s') > 0);
+    });
+
+    test('that has gone with a jump of the clock is missed', async () => {
+      const bucket = 'gone';
+      const a = await use(bucket);
+      const keys = [...(await livesOf(bucket)).keys()].filter((key) => key !== 'm');
+      await server.call('DEL', ...keys.map((key) => `{wl:${bucket}}:${key}`));
+      const b = await client({ bucket });
+      assert.ok((await b.renew()).grantsIn > 0);
+      assert.deepEqual(await b.answers(request('held', { kind: 'ifAvailable' })), ['unavailable']);
+      await rejectsWith(a.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
+      for (const { adapter, session } of [a, b]) await adapter.close(session);
+      // Who closes leaves nothing to miss.
+      await server.call('DEL', `{wl:${bucket}}:s`);
+      await setUp(bucket, 'from', '0');
+      const c = await client({ bucket });
+      assert.equal((await c.renew()).grantsIn, 0);
+    });
+  });
+
+  describe('keys that somebody deletes', () => {
+    test('a queue: it is made again, in its order', async () => {
+      const [a, b] = [await client(), await client()];
+      const name = fresh();
+      const [one, two, three] = [1, 2, 3].map(() => request(name));
+      await a.answers(one, two);
+      await b.answers(three);
+      await server.call('DEL', `${P}:q:${name}`);
+      assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['unavailable']);
+      await server.call('DEL', `${P}:q:${name}`);
+      await a.answers(end(one));
+      assert.equal((await a.next()).granted, two.ref);
+      await a.answers(end(two));
+      assert.equal((await b.next()).granted, three.ref);
+      await b.answers(end(three));
+      assert.deepEqual(await b.answers(request(name)), ['granted']);
+    });
+
+    test('the queue of shared locks', async () => {
+      const a = await client();
+      const name = fresh();
+      const [one, two, writer] = [shared(name), shared(name), request(name)];
+      await a.answers(one, two, writer);
+      await server.call('DEL', `${P}:q:${name}`);
+      await a.answers(end(one));
+      assert.deepEqual(a.told, []);
+      await a.answers(end(two));
+      assert.equal((await a.next()).granted, writer.ref);
+    });
+
+    test('the rows of a name', async () => {
+      const [a, b] = [await client(), await client()];
+      const name = fresh();
+      const [one, two] = [request(name), request(name)];
+      await a.answers(one, two);
+      await server.call('DEL', `${P}:n:${name}`);
+      assert.deepEqual(await b.answers(request(name)), ['granted']);
+      assert.equal((await a.renew()).mine.size, 0);
+      assert.deepEqual(await a.answers(end(one), end(two)), ['ended', 'ended']);
     });
   });
 
@@ -530,6 +705,19 @@ describe('Redis', { skip: lacks.redis }, () => {
         await b.answers(...two.map(end));
         await a.adapter.close(a.session);
         await b.adapter.close(b.session);
+      });
+
+      test(`${kind}: other options of the client do not come in the way`, async () => {
+        const { readonly: _, ...login } = oddOptionsOf(kind);
+        const { port } = cluster;
+        const a = await clientBy(make)({ bucket: `odd ${kind}`, port, login }, 5_000);
+        await a.renew();
+        await sleep(300);
+        const op = request(fresh());
+        const asked = [a.renew(), a.answers(op), a.adapter.query(), a.adapter.marked(op.name)];
+        await Promise.all(asked);
+        assert.deepEqual(a.told, []);
+        await a.adapter.close(a.session);
       });
 
       test(`${kind}: a slot that is moved to another node keeps its locks`, async () => {

@@ -9,6 +9,18 @@ const clients = {
   'node-redis 5': (port, options) => nodeRedis(require('redis5'), port, options),
 };
 
+/** Options that users may have, and that would come in the way of who waits long, or asks much. */
+const odd = {
+  ioredis: { socketTimeout: 100, commandTimeout: 1, readOnly: true, stringNumbers: true },
+  'node-redis': {
+    socket: { socketTimeout: 100 },
+    pingInterval: 50,
+    commandsQueueMaxLength: 1,
+    readonly: true,
+    disableOfflineQueue: true,
+  },
+};
+
 /** By a Sentinel at the port. */
 const sentinelClients = {
   'ioredis by Sentinel': (port) => bySentinel(require('ioredis'), port),
@@ -16,10 +28,10 @@ const sentinelClients = {
 };
 
 const clusterClients = {
-  ioredis: (port) => ioredisCluster(require('ioredis'), port),
-  'ioredis 5': (port) => ioredisCluster(require('ioredis5'), port),
-  'node-redis': (port) => nodeRedisCluster(require('redis'), port),
-  'node-redis 5': (port) => nodeRedisCluster(require('redis5'), port),
+  ioredis: (port, options) => ioredisCluster(require('ioredis'), port, options),
+  'ioredis 5': (port, options) => ioredisCluster(require('ioredis5'), port, options),
+  'node-redis': (port, options) => nodeRedisCluster(require('redis'), port, options),
+  'node-redis 5': (port, options) => nodeRedisCluster(require('redis5'), port, options),
 };
 
 const LAZY = { lazyConnect: true };
@@ -29,14 +41,21 @@ const IOREDIS = { ...LAZY, host: '127.0.0.1', keyPrefix: 'mine:', enableAutoPipe
 const bySentinel = (Redis, port) =>
   new Redis({ ...LAZY, name: 'main', sentinels: [{ host: '127.0.0.1', port }] });
 
-const ioredisCluster = ({ Cluster }, port) => new Cluster([{ host: '127.0.0.1', port }], LAZY);
+const ioredisCluster = ({ Cluster }, port, redisOptions = {}) =>
+  new Cluster([{ host: '127.0.0.1', port }], { ...LAZY, redisOptions });
 
-const nodeRedisCluster = ({ createCluster }, port) =>
-  createCluster({ rootNodes: [{ url: `redis://127.0.0.1:${port}` }] }).on('error', () => {});
+const nodeRedisCluster = ({ createCluster }, port, defaults = undefined) =>
+  createCluster({ rootNodes: [{ url: `redis://127.0.0.1:${port}` }], defaults }).on(
+    'error',
+    () => {},
+  );
 
-function nodeRedis({ createClient }, port, { password, username } = {}) {
-  const client = createClient({ url: `redis://127.0.0.1:${port}`, password, username });
+function nodeRedis({ createClient }, port, options = {}) {
+  const client = createClient({ url: `redis://127.0.0.1:${port}`, ...options });
   return client.on('error', () => {});
 }
 
-module.exports = { clients, clusterClients, sentinelClients };
+/** @param {string} kind of `clients` or `clusterClients` */
+const oddOptionsOf = (kind) => odd[kind.replace(/ \d$/, '')];
+
+module.exports = { clients, clusterClients, oddOptionsOf, sentinelClients };
