@@ -191,6 +191,44 @@ test('a cut connection makes it suspect, and a new one open again', async () => 
   await cluster.close();
 });
 
+/** Whether a lock is held still after its connection was cut so often, by who is so far away. */
+async function survives({ ttl, roundTrip, cuts }) {
+  const cluster = new Cluster({ server: { ttl } });
+  const client = await cluster.client({
+    ttl,
+    wrap: (adapter) => {
+      const { hello } = adapter;
+      // With all that comes before it: TCP, TLS, a login, a subscription.
+      adapter.hello = async function () {
+        await new Promise((resolve) => cluster.world.after(7 * roundTrip, resolve));
+        return hello.call(this);
+      };
+      return adapter;
+    },
+  });
+  client.network.delay = roundTrip / 2;
+  const held = await cluster.hold(client, 'a');
+  for (let i = 0; i < cuts; i++) {
+    // At another place between two renewals each time.
+    await cluster.world.advance(2 * ttl + (i / cuts) * (ttl / 3));
+    client.network.cut();
+  }
+  await cluster.world.advance(2 * ttl);
+  const isHeld = held.lock.held;
+  client.network.delay = 1;
+  await cluster.close();
+  return isHeld;
+}
+
+for (const ttl of [2000, 10_000]) {
+  test(`how far away a server may be with a ttl of ${ttl} ms is as docs/CLUSTER.md says`, async () => {
+    assert.equal(await survives({ ttl, roundTrip: ttl / 33, cuts: 8 }), true);
+    assert.equal(await survives({ ttl, roundTrip: ttl / 31, cuts: 1 }), false);
+    assert.equal(await survives({ ttl, roundTrip: ttl / 6.5, cuts: 0 }), true);
+    assert.equal(await survives({ ttl, roundTrip: ttl / 5.5, cuts: 0 }), false);
+  });
+}
+
 test('a step whose reply is lost is sent again, and answers the same', async () => {
   const cluster = new Cluster();
   const client = await cluster.client();
