@@ -199,9 +199,9 @@ async function survives({ ttl, roundTrip, cuts }) {
     wrap: (adapter) => {
       const { hello } = adapter;
       // With all that comes before it: TCP, TLS, a login, a subscription.
-      adapter.hello = async function () {
+      adapter.hello = async function (...args) {
         await new Promise((resolve) => cluster.world.after(7 * roundTrip, resolve));
-        return hello.call(this);
+        return hello.apply(this, args);
       };
       return adapter;
     },
