@@ -1,7 +1,9 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const { once } = require('node:events');
 const { test } = require('node:test');
+const { Worker } = require('node:worker_threads');
 const { Cluster } = require('./setup.js');
 
 test('a lock is granted, held and released', async () => {
@@ -257,4 +259,40 @@ test('a pending request keeps the event loop alive, a held lock does not', async
   await cluster.world.until(() => pending.lock);
   assert.equal(two.machine.refs, 0);
   await cluster.close();
+});
+
+test('a thread of any name opens a bucket; what is told of it is what Node.js tells', async () => {
+  const name = 'a\0b \ud800 \u{1f512} é';
+  const program = `
+    const { parentPort, threadName } = require('node:worker_threads');
+    const { Cluster } = require(${JSON.stringify(require.resolve('./setup.js'))});
+    (async () => {
+      const cluster = new Cluster();
+      let given;
+      const wrap = (adapter) => {
+        const { open } = adapter;
+        adapter.open = function (info, ...more) {
+          given = info.threadName;
+          return open.call(this, info, ...more);
+        };
+        return adapter;
+      };
+      const client = await cluster.client({ wrap });
+      await cluster.hold(client, 'a');
+      let told;
+      client.locks.query({ details: true }).then(({ held }) => {
+        told = held[0].threadName;
+      });
+      await cluster.world.until(() => told !== undefined);
+      parentPort.postMessage({ given, told, known: threadName ?? '' });
+      await cluster.close();
+    })();`;
+  const worker = new Worker(program, { eval: true, name });
+  const ended = once(worker, 'exit');
+  const [{ given, told, known }] = await once(worker, 'message');
+  await ended;
+  // Node.js 20 does not tell names; the others replace what is no character, and nothing else.
+  assert.ok(known === '' || known === name.replace('\ud800', '\ufffd'), JSON.stringify(known));
+  assert.equal(given, known);
+  assert.equal(told, known);
 });

@@ -4,6 +4,7 @@
 
 const scripted = 'test/cluster/scripted.test.js';
 const session = 'test/cluster/session.test.js';
+const clock = 'test/cluster/clock.test.js';
 const backend = 'test/cluster/backend.test.js';
 const rules = 'test/cluster/rules.test.js';
 const once = 'test/cluster/once.test.js';
@@ -13,17 +14,52 @@ module.exports = [
   // Leases and clocks.
   {
     file: 'lib/cluster/session/lease.js',
-    before: 'return Math.min(this.#end',
-    after: 'return Math.max(this.#end',
-    why: 'a lease ends when both clocks say so, so a machine that slept goes on with its locks',
+    before: 'return Math.min(',
+    after: 'return Math.max(',
+    why: 'a lease ends when all clocks say so, so a machine that slept goes on with its locks',
     tests: [scripted, session],
   },
   {
     file: 'lib/cluster/session/lease.js',
-    before: 'this.#wallEnd = wallSent + this.#margin * ttl;',
-    after: 'this.#wallEnd = wallSent + ttl;',
+    before: '      this.#continuousEnd - clock.continuous(),\n',
+    after: '',
+    why: 'whose wall clock is set back while the machine sleeps has his lock with the next one',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/lease.js',
+    before: '      this.#wallEnd - clock.wall(),\n',
+    after: '',
+    why: 'where there is no continuous clock a machine that slept goes on with its locks',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/lease.js',
+    before: '      this.#end - clock.monotonic(),\n',
+    after: '',
+    why: 'a wall clock that is set back makes leases longer where no other clock goes on',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/lease.js',
+    before: 'this.#continuousEnd = continuousSent + time;',
+    after: 'this.#continuousEnd = continuousSent + ttl;',
     why: 'after sleep the lease ends here as late as at the server, and two can hold the lock',
     tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/lease.js',
+    before: 'this.#wallEnd = wallSent + time;',
+    after: 'this.#wallEnd = wallSent + ttl;',
+    why: 'the same, where there is no continuous clock',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/clock.js',
+    before: 'if (continuousNow() >= 0) return continuousNow;',
+    after: 'if (continuousNow() < 0) return continuousNow;',
+    why: 'no process ever has a clock that counts the time that the machine sleeps',
+    tests: [clock],
   },
   {
     file: 'lib/cluster/session/session.js',
