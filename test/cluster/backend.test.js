@@ -296,3 +296,27 @@ test('a thread of any name opens a bucket; what is told of it is what Node.js te
   assert.equal(given, known);
   assert.equal(told, known);
 });
+
+test('R3: more names at once than the engine takes are refused at once, by the number of both', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  client.adapter.can.most = 3;
+  const { locks } = client;
+  const names = ['a', 'b', 'c', 'd'];
+  await assert.rejects(
+    locks.requestAll(names, () => {}),
+    (error) => {
+      assert.equal(error.code, 'ERR_WEB_LOCKS_TOO_MANY');
+      assert.match(error.message, /4 names at once, and the most is 3/);
+      return true;
+    },
+  );
+  const three = locks.requestAll(names.slice(1), (held) => held.length);
+  let result;
+  three.then((length) => {
+    result = length;
+  });
+  await cluster.world.until(() => result !== undefined);
+  assert.equal(result, 3);
+  await cluster.close();
+});
