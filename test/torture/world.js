@@ -281,6 +281,9 @@ async function finish() {
   // Those who were killed are swept away by whoever comes next.
   await world.advance(2 * TTL);
   server.sweep();
+  for (const { clientId, name, ref } of server.twice) {
+    fault('tokens', `request ${ref} of ${clientId} for '${name}' is granted twice`);
+  }
   for (const [what, count] of Object.entries(server.left)) {
     if (count > 0) fault('left', `${count} ${what} are left`);
   }
