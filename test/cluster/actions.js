@@ -36,7 +36,24 @@ const action = fc.record({
 const rate = fc.constantFrom(0.96, 1, 1.04);
 const rates = fc.tuple(rate, rate, rate, rate);
 
+/** Groups that meet one another and thieves, where hints get lost. */
+const meeting = fc.record({
+  what: fc.constantFrom('all', 'all', 'all', 'steal', 'steal', 'request', 'drop', 'cut', 'heal'),
+  i: fc.nat({ max: 2 }),
+  name: fc.constantFrom('a', 'b'),
+  ms: fc.nat({ max: 2 * TTL }),
+  mode: fc.constant('exclusive'),
+  flag: fc.constant(false),
+  pause: fc.nat({ max: 20 }),
+});
+
 /** What one trial is. */
-const story = fc.tuple(rates, fc.array(action, { maxLength: 40 }));
+const story = fc.tuple(
+  rates,
+  fc.oneof(
+    { weight: 4, arbitrary: fc.array(action, { maxLength: 40 }) },
+    { weight: 1, arbitrary: fc.array(meeting, { maxLength: 40 }) },
+  ),
+);
 
 module.exports = { story };
