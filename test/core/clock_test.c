@@ -38,6 +38,7 @@ static double lead_after_sleep(const char *seconds)
   int ends[2];
   double lead = -1;
   if (pipe(ends) != 0) return -1;
+  (void)fflush(stdout); /* which each process would write again at its end */
   pid_t outer = fork();
   if (outer == 0) {
     char line[64];
