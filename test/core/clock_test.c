@@ -27,7 +27,7 @@ TEST(goes_on, "it goes on, and not back, in parts of a millisecond")
     last = now;
   }
   CHECK(is_fine);
-  CHECK(last - begin >= 19);
+  CHECK(wlk_continuous_now() - begin >= 19);
 }
 
 /* A process whose clock of the time since boot is ahead by so many seconds, as it is after sleep;
