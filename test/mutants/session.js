@@ -124,6 +124,20 @@ module.exports = [
     why: 'one renewal that is late costs all locks',
     tests: [scripted, session],
   },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: "'hello',\n      this.#ttl / 4,",
+    after: "'hello',\n      this.#ttl / 8,",
+    why: 'who is far away loses all locks at each cut',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: "'renew',\n      this.#ttl / 6,",
+    after: "'renew',\n      this.#ttl / 12,",
+    why: 'who is far away loses all locks without a cut',
+    tests: [scripted, session],
+  },
 
   // What is compared at a renewal.
   {
