@@ -14,7 +14,7 @@ function run(program) {
   const whole = `
     const { newServer, openBucket } = require(${HERE});
     const server = newServer();
-    const { bucket } = openBucket(server);
+    const { bucket, network } = openBucket(server);
     process.on('exit', () => console.log('left', JSON.stringify(server.left)));
     ${program}
   `;
@@ -30,7 +30,11 @@ const NOTHING = 'left {"sessions":0,"rows":0}';
 test('a program that ends while it holds locks ends well, and gives them back', async () => {
   const { code, stderr, stdout } = await run(`
     bucket.locks.request('a', () => new Promise(() => {}));
-    bucket.locks.request('b', { mode: 'shared' }, () => new Promise(() => {}));
+    bucket.locks.request('b', { mode: 'shared' }, () => {
+      // Giving back takes its time.
+      network.delay = 20;
+      return new Promise(() => {});
+    });
   `);
   assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
   assert.equal(stdout[0], NOTHING);
