@@ -20,6 +20,8 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {() => void} abort
  * @property {(tag: number) => number} undo
  * @property {(woken: boolean) => number} drain
+ * @property {() => number} continuousNow milliseconds of a clock that goes on while the machine
+ *   sleeps, and that nobody sets; negative where there is none
  * @property {(manager: ManagerHandle) => Snapshot | number} snapshot
  * @property {(manager: ManagerHandle, name: string, pending: boolean) => Snapshot | number}
  *   snapshotOf

@@ -13,7 +13,7 @@ const {
   checked,
 } = require('./addon.js');
 const { NO_TAG } = require('./contract.js');
-const { nextTick, report } = require('../platform/intrinsics.js');
+const { nextTick, report, soon } = require('../platform/intrinsics.js');
 const { threadId, threadName } = require('../platform/thread.js');
 
 /** @typedef {import('./contract.js').Backend} Backend */
@@ -280,7 +280,7 @@ class Agent {
 
   #announceInTick() {
     if (this.#ticking) return;
-    this.#tick();
+    soon(this.#tick);
     this.#ticking = true;
   }
 
@@ -288,13 +288,12 @@ class Agent {
    * The microtasks of a callback run before the next one is called: those that run now come before
    * a tick, and one tick does not follow another without the microtasks in between.
    */
-  async #tick() {
-    await undefined;
+  #tick = () => {
     nextTick(() => {
       this.#ticking = false;
       this.announce(true);
     });
-  }
+  };
 
   /** On an empty stack. */
   #drain() {

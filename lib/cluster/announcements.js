@@ -9,7 +9,7 @@
  * frames of those who wait. What comes after losses comes after that.
  */
 
-const { nextTick, report } = require('../platform/intrinsics.js');
+const { nextTick, report, soon } = require('../platform/intrinsics.js');
 
 /** @typedef {import('../backend/contract.js').Requester} Requester */
 
@@ -55,8 +55,7 @@ class Announcements {
       this.#announceNews(fromEvents);
       if (this.#answers.length > 0) this.#tick();
     } catch {
-      // No stack for it, in a call of users'.
-      this.#tick();
+      this.#tickAnyhow();
     } finally {
       this.#isAnnouncing = false;
     }
@@ -97,23 +96,34 @@ class Announcements {
     things.shift();
   }
 
-  async #goOnAfterLosses() {
+  #goOnAfterLosses() {
     const wait = ++this.#waits;
-    await undefined;
-    if (wait !== this.#waits) return;
-    this.#isLosing = false;
-    this.announce(true);
+    soon(() => {
+      if (wait !== this.#waits) return;
+      this.#isLosing = false;
+      this.announce(true);
+    });
   }
 
   /** Microtasks that run now come before a tick. */
-  async #tick() {
+  #tick() {
     if (this.#ticking) return;
-    this.#ticking = true;
-    await undefined;
-    nextTick(() => {
-      this.#ticking = false;
-      this.announce(true);
+    soon(() => {
+      nextTick(() => {
+        this.#ticking = false;
+        this.announce(true);
+      });
     });
+    this.#ticking = true;
+  }
+
+  /** There was no stack to tell something, in a call of users'. */
+  #tickAnyhow() {
+    try {
+      this.#tick();
+    } catch {
+      // Not even for that: it is told with what happens next in the session.
+    }
   }
 }
 

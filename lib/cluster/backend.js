@@ -15,7 +15,7 @@ const process = require('node:process');
 const { NO_TAG } = require('../backend/contract.js');
 const { entryOf } = require('../backend/entry.js');
 const { notSupportedError } = require('../platform/errors.js');
-const { report } = require('../platform/intrinsics.js');
+const { report, setTimeout, unref } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { threadId, threadName } = require('../platform/thread.js');
 const { tooManyError } = require('./errors.js');
@@ -293,6 +293,17 @@ class ClusterBackend {
     doNotCloseAtExit(this);
     this.#announcements.announce(false);
     return closed;
+  }
+
+  /**
+   * As `close`, when the thread has nothing more to do: only if it goes on after all is anybody told
+   * of a loss.
+   */
+  async closeQuietly() {
+    const closed = this.#session.close();
+    doNotCloseAtExit(this);
+    await closed;
+    unref(setTimeout(() => this.#announcements.announce(false), 0));
   }
 
   // What the session tells.

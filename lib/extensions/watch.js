@@ -15,7 +15,7 @@ const intrinsics = require('../platform/intrinsics.js');
 const { describeHolders, describeWaiting, duration } = require('./holders.js');
 const { LockLostError, LockTimeoutError } = require('./lock-errors.js');
 
-const { Promise, clearTimeout, report, setTimeout, threadsNow: now, unref } = intrinsics;
+const { Promise, clearTimeout, report, setTimeout, soon, threadsNow: now, unref } = intrinsics;
 
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 /** @typedef {import('../standard/lock-request.js').Observer} Observer */
@@ -193,12 +193,11 @@ class Watch {
       Boolean(this.#holdTimeout) === (this.#holds && holdTimeout !== undefined) &&
       this.#warnAt === this.#warningFor;
     if (this.#setting || isSet) return;
-    this.#setTimersSoon();
+    soon(() => this.#setTimersNow());
     this.#setting = true;
   }
 
-  async #setTimersSoon() {
-    await undefined;
+  #setTimersNow() {
     this.#setting = false;
     const { holdTimeout } = this.#options;
     const timeout = this.#waitLimit;

@@ -52,6 +52,20 @@ const rejected = async (error) => {
   throw error;
 };
 
+/** Nobody's constructor is asked for by its `then`. */
+const RESOLVED = Object.defineProperty(Promise.resolve(), 'constructor', { value: undefined });
+
+/**
+ * Calls in a microtask. An async function that waits for nothing would do, too, but for the end of
+ * the stack: what it cannot do there it tells by a rejection that nobody looks at, and whoever has
+ * noted that the call will come waits for it for ever.
+ * @param {() => void} call
+ * @throws {RangeError} if there is no stack for it; then there will be no call
+ */
+const soon = (call) => {
+  then(RESOLVED, call);
+};
+
 const { clearTimeout, setTimeout } = timers;
 const { nextTick } = process;
 const now = performance.now.bind(performance);
@@ -97,6 +111,7 @@ module.exports = {
   rejected,
   report,
   setTimeout,
+  soon,
   then,
   threadsNow,
   uncurry,

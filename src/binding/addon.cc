@@ -110,6 +110,15 @@ napi_value drain(napi_env env, napi_callback_info info)
   return answer(env, WLK_OK);
 }
 
+/* continuousNow(): number. Milliseconds, see wlk_continuous_now. Needs no agent. */
+napi_value continuous_now(napi_env env, napi_callback_info)
+{
+  napi_value value;
+  return succeeded(env, napi_create_double(env, wlk_continuous_now(), &value), "napi_create_double")
+             ? value
+             : nullptr;
+}
+
 #if defined(WLK_CHECKS)
 /* liveBlocks(): number. For tests, in checked builds only. What this thread keeps for its next
  * requests is given back before. */
@@ -138,6 +147,7 @@ const Function kFunctions[] = {
     {"abort", call_abort},
     {"undo", call_undo},
     {"drain", drain},
+    {"continuousNow", continuous_now},
     {"snapshot", call_snapshot},
     {"snapshotOf", call_snapshot_of},
     {"hostOpen", call_host_open},

@@ -1,5 +1,5 @@
-/* What the core needs of the operating system: a mutex, a condition, a random seed, and a way to
- * find the copy of this library that the process loaded first. One implementation a platform:
+/* What the core needs of the operating system: a mutex, a condition, clocks, a random seed, and a
+ * way to find the copy of this library that the process loaded first. One implementation a platform:
  * port_posix.c, port_windows.c; only these three have an `#if` of the system's.
  *
  * The WLK_ annotations let clang prove the locking rules (`-Wthread-safety`); other compilers do
@@ -107,6 +107,10 @@ void wlk_condition_wait_for(
 
 /* Milliseconds of a clock that only goes forward; one that is exact to a few of them is cheap. */
 uint64_t wlk_port_now(bool exact);
+
+/* Milliseconds of a clock that goes on while the machine sleeps, and that nobody sets; negative
+ * when the system has none. It never goes back, in any thread. */
+double wlk_port_continuous_now(void);
 
 /* Fills `size` bytes (at most 256) with bytes that nobody can foresee; false when the system has
  * none to give. */

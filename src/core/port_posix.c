@@ -13,6 +13,9 @@
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
+#if defined(__APPLE__)
+#include <mach/mach_time.h>
+#endif
 
 /* Milliseconds. So that no sum of times overflows. */
 #define LONGEST_WAIT (UINT64_C(1000) * 60 * 60 * 24)
@@ -86,6 +89,21 @@ uint64_t wlk_port_now(bool exact)
   struct timespec now;
   (void)clock_gettime(exact ? CLOCK_MONOTONIC : CLOCK_MONOTONIC_COARSE, &now);
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+double wlk_port_continuous_now(void)
+{
+#if defined(__APPLE__)
+  mach_timebase_info_data_t unit;
+  if (mach_timebase_info(&unit) != KERN_SUCCESS) return -1;
+  return (double)mach_continuous_time() * unit.numer / unit.denom / 1e6;
+#elif defined(CLOCK_BOOTTIME) && defined(__linux__)
+  struct timespec now;
+  if (clock_gettime(CLOCK_BOOTTIME, &now) != 0) return -1;
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+#else
+  return -1; /* where others have a clock of this name it can be another one */
+#endif
 }
 
 bool wlk_port_random(void *bytes, size_t size)

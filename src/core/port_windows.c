@@ -48,6 +48,32 @@ uint64_t wlk_port_now(bool exact)
   return GetTickCount64();
 }
 
+/* In units of 100 ns. */
+typedef VOID(WINAPI *interrupt_time)(PULONGLONG time);
+
+static VOID WINAPI coarse_interrupt_time(PULONGLONG time)
+{
+  *time = GetTickCount64() * 10000;
+}
+
+/* kernelbase has the precise one since Windows 10, and not every compiler's libraries know it. The
+ * coarse one is the same clock, to 16 ms. */
+static interrupt_time find_interrupt_time(void)
+{
+  HMODULE module = GetModuleHandleW(L"kernelbase.dll");
+  FARPROC found = module ? GetProcAddress(module, "QueryInterruptTimePrecise") : NULL;
+  return found ? (interrupt_time)(void (*)(void))found : coarse_interrupt_time;
+}
+
+double wlk_port_continuous_now(void)
+{
+  static interrupt_time volatile query; /* whichever thread comes first, all find the same */
+  if (!query) query = find_interrupt_time();
+  ULONGLONG time;
+  query(&time);
+  return (double)time / 1e4;
+}
+
 bool wlk_port_random(void *bytes, size_t size)
 {
   return SystemFunction036(bytes, (ULONG)size) != FALSE;

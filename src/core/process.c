@@ -36,6 +36,11 @@ void wlk_process_trim(void)
   wlk_port_trim();
 }
 
+double wlk_continuous_now(void)
+{
+  return wlk_port_continuous_now();
+}
+
 enum wlk_status wlk_process_start(struct wlk_process *process)
 {
   uint64_t hash_key[2];

@@ -144,6 +144,11 @@ void wlk_process_path(const struct wlk_process *process, char *path, size_t size
  * milliseconds after a burst of requests. Threads: any. */
 void wlk_process_trim(void);
 
+/* Returns milliseconds of a clock that goes on while the machine sleeps, and that nobody sets;
+ * negative when the system has none. Only differences mean something. Good at any time, also before
+ * wlk_process_join. Threads: any. */
+double wlk_continuous_now(void);
+
 /* ---- agents ---- */
 
 /* Makes an agent.

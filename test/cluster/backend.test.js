@@ -1,7 +1,9 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const { once } = require('node:events');
 const { test } = require('node:test');
+const { Worker } = require('node:worker_threads');
 const { Cluster } = require('./setup.js');
 
 test('a lock is granted, held and released', async () => {
@@ -256,5 +258,65 @@ test('a pending request keeps the event loop alive, a held lock does not', async
   held.release();
   await cluster.world.until(() => pending.lock);
   assert.equal(two.machine.refs, 0);
+  await cluster.close();
+});
+
+test('a thread of any name opens a bucket; what is told of it is what Node.js tells', async () => {
+  const name = 'a\0b \ud800 \u{1f512} é';
+  const program = `
+    const { parentPort, threadName } = require('node:worker_threads');
+    const { Cluster } = require(${JSON.stringify(require.resolve('./setup.js'))});
+    (async () => {
+      const cluster = new Cluster();
+      let given;
+      const wrap = (adapter) => {
+        const { open } = adapter;
+        adapter.open = function (info, ...more) {
+          given = info.threadName;
+          return open.call(this, info, ...more);
+        };
+        return adapter;
+      };
+      const client = await cluster.client({ wrap });
+      await cluster.hold(client, 'a');
+      let told;
+      client.locks.query({ details: true }).then(({ held }) => {
+        told = held[0].threadName;
+      });
+      await cluster.world.until(() => told !== undefined);
+      parentPort.postMessage({ given, told, known: threadName ?? '' });
+      await cluster.close();
+    })();`;
+  const worker = new Worker(program, { eval: true, name });
+  const ended = once(worker, 'exit');
+  const [{ given, told, known }] = await once(worker, 'message');
+  await ended;
+  // Node.js 20 does not tell names; the others replace what is no character, and nothing else.
+  assert.ok(known === '' || known === name.replace('\ud800', '\ufffd'), JSON.stringify(known));
+  assert.equal(given, known);
+  assert.equal(told, known);
+});
+
+test('R3: more names at once than the engine takes are refused at once, by the number of both', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  client.adapter.can.most = 3;
+  const { locks } = client;
+  const names = ['a', 'b', 'c', 'd'];
+  await assert.rejects(
+    locks.requestAll(names, () => {}),
+    (error) => {
+      assert.equal(error.code, 'ERR_WEB_LOCKS_TOO_MANY');
+      assert.match(error.message, /4 names at once, and the most is 3/);
+      return true;
+    },
+  );
+  const three = locks.requestAll(names.slice(1), (held) => held.length);
+  let result;
+  three.then((length) => {
+    result = length;
+  });
+  await cluster.world.until(() => result !== undefined);
+  assert.equal(result, 3);
   await cluster.close();
 });

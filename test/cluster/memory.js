@@ -46,7 +46,7 @@ class MemoryServer {
   #guarded = new Set();
   #ttl;
   #hints = [];
-  /** Every grant there ever was: `{ name, ref, clientId, ticket, token }`. */
+  /** Every grant there ever was: `{ name, ref, clientId, session, ticket, token }`. */
   log = [];
   isDown = false;
   /** The only network whose calls arrive, until it has told what was seen. */
@@ -328,7 +328,7 @@ class MemoryServer {
       row.token = ++this.#tokens;
       row.granted = this.#now();
       const { clientId, ref, ticket, token, session } = row;
-      this.log.push({ name, clientId, ref, ticket, token });
+      this.log.push({ name, clientId, ref, session, ticket, token });
       this.#hint(session, { ref, token });
     }
   }
@@ -403,9 +403,9 @@ class MemoryServer {
   /** Requests that were granted more than once, which none is, whatever was sent again (R1). */
   get twice() {
     const seen = new Set();
-    return this.log.filter(({ clientId, ref }) => {
+    return this.log.filter(({ session, ref }) => {
       const size = seen.size;
-      return seen.add(`${clientId} ${ref}`).size === size;
+      return seen.add(`${session} ${ref}`).size === size;
     });
   }
 

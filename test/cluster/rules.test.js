@@ -41,6 +41,21 @@ matters(
 );
 
 matters(
+  'a lease ends by a clock that counts sleep and that nobody sets',
+  async (trial) => {
+    trial.request(0, 'a', {}, 3 * TTL);
+    await trial.world.advance(10);
+    trial.request(1, 'a', {}, TTL);
+    trial.client(0).network.isCut = true;
+    trial.client(0).machine.setWallBy(-0.4 * TTL);
+    trial.stop(0, 0.7 * TTL, true);
+    await trial.world.advance(2 * TTL);
+  },
+  { clock: { isContinuous: false } },
+  /is held when client 2/,
+);
+
+matters(
   'what the server has is compared with what is known here',
   async (trial) => {
     trial.request(0, 'a', {}, 3 * TTL);

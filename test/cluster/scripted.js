@@ -11,6 +11,8 @@ const { Machine, World, settle } = require('./world.js');
 
 const CALLS = ['open', 'hello', 'step', 'renew', 'sweep', 'close', 'query', 'marked', 'dispose'];
 
+const MEANING = { DEAD: 'dead', REFUSED: 'refused' };
+
 const dead = () => Object.assign(new Error('dead'), { code: 'DEAD' });
 
 /** What `renew` answers. */
@@ -29,6 +31,8 @@ class Scripted {
   calls = [];
   /** What the session told: `[what, owner of the place, detail]`. */
   told = [];
+  /** What requests failed with. */
+  errors = [];
   states = [];
 
   /** @param answers calls that are answered at once, by functions */
@@ -36,7 +40,7 @@ class Scripted {
     this.answers = answers;
     this.adapter = { can: { limits: true, groups: true, marks: true } };
     for (const call of CALLS) this.adapter[call] = (...args) => this.#called(call, args);
-    this.adapter.classify = ({ code }) => (code === 'DEAD' ? 'dead' : 'retry');
+    this.adapter.classify = ({ code }) => MEANING[code] ?? 'retry';
     const tell =
       (what) =>
       ({ owner }, detail) =>
@@ -48,7 +52,10 @@ class Scripted {
         refused: (place, { code }) => tell('refused')(place, code),
         stolen: tell('stolen'),
         lost: tell('lost'),
-        failed: (place) => tell('failed')(place),
+        failed: (place, error) => {
+          this.errors.push(error);
+          tell('failed')(place);
+        },
         changed: (state) => this.states.push(state),
         settled: () => this.told.at(-1)?.[0] !== 'settled' && this.told.push(['settled']),
       },

@@ -5,7 +5,8 @@
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { test } = require('node:test');
-const { ENDED, NOT_MARKED, QUEUED, granted } = require('../../lib/cluster/adapter.js');
+const { ENDED, NOT_MARKED, QUEUED, busy, granted } = require('../../lib/cluster/adapter.js');
+const { isLocal } = require('../../lib/cluster/errors.js');
 const { Agenda } = require('../../lib/cluster/session/agenda.js');
 const { toDetails } = require('../../lib/cluster/snapshot.js');
 const { Scripted, dead, renewal } = require('./scripted.js');
@@ -464,4 +465,216 @@ test('an end that is answered is told to who waits for it', async () => {
   assert.equal(ended.isSettled, false);
   await stage.answer('step', [ENDED]);
   assert.equal(ended.isSettled, true);
+});
+
+// The rules (adapter.js).
+
+/** The numbers and operations of the next step. */
+async function step(stage) {
+  const { args, answer, fail } = await stage.take('step');
+  const [ops, number] = args;
+  const say = async (settle, value) => {
+    settle(value);
+    await settle();
+  };
+  return {
+    number,
+    ops: ops.map(({ kind, ref }) => `${kind} ${ref}`),
+    answer: (...answers) => say(answer, answers),
+    fail: (code) => say(fail, Object.assign(new Error(code), { code })),
+  };
+}
+
+test('R1: a step that is not answered comes again with its number, the next has a greater one', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'one' });
+  const first = await step(stage);
+  stage.ask({ owner: 'two', name: 'b' });
+  await stage.reconnect([]);
+  const again = await step(stage);
+  assert.deepEqual([again.number, again.ops], [first.number, ['request 1']]);
+  await again.answer(granted(1n));
+  const next = await step(stage);
+  assert.ok(next.number > first.number);
+  assert.deepEqual(next.ops, ['request 2']);
+});
+
+test('R2: nobody is told of the locks of a group before all are granted', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
+  await (await step(stage)).answer(granted(1n), QUEUED);
+  assert.deepEqual(stage.news(), []);
+  stage.adapter.events.granted(2, 5n);
+  assert.deepEqual(stage.news(), [
+    ['granted', 'x', 1n],
+    ['granted', 'y', 5n],
+  ]);
+});
+
+test('R2: a group of which one was stolen unheard gives all back and is asked for again', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
+  await (await step(stage)).answer(granted(1n), QUEUED);
+  stage.adapter.events.stolen(2, 'thief');
+  const again = await step(stage);
+  assert.deepEqual(again.ops, ['end 1', 'request 3', 'request 4']);
+  await again.answer(ENDED, QUEUED, QUEUED);
+  assert.deepEqual(stage.news(), []);
+});
+
+test('R2: so does one that a renewal does not find whole', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
+  await (await step(stage)).answer(granted(1n), QUEUED);
+  (await renewing(stage)).answer(renewal([[2, 0n]]));
+  assert.deepEqual((await step(stage)).ops, ['end 2', 'request 3', 'request 4']);
+});
+
+test('R2: the rest of a group is held when what it waits for is given up', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'x', name: 'a', group: 1 });
+  const last = stage.ask({ owner: 'y', name: 'b', group: 2 });
+  const group = stage.ask({ owner: 'z', name: 'c', group: 3 }, { owner: 'q', name: 'd', group: 3 });
+  await (await step(stage)).answer(granted(1n), QUEUED, QUEUED, granted(4n));
+  assert.deepEqual(stage.news(), [['granted', 'x', 1n]]);
+  stage.session.end(group);
+  stage.session.end(last);
+  await (await step(stage)).answer(ENDED, ENDED);
+  assert.deepEqual(stage.news(), [['granted', 'q', 4n]]);
+});
+
+test('R2: the locks of a group that is not whole are asked for again in the next session', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
+  await (await step(stage)).answer(granted(1n), QUEUED);
+  (await renewing(stage)).answer({ ...renewal(), alive: false });
+  await stage.answer('close');
+  await stage.answer('open', { session: 's2', ttl: TTL });
+  assert.deepEqual((await step(stage)).ops, ['request 3', 'request 4']);
+  assert.deepEqual(stage.news(), []);
+});
+
+test('R3: a step that is refused is halved until the one is found, which fails alone', async () => {
+  const stage = await new Scripted().open();
+  for (let i = 1; i <= 8; i++) stage.ask({ owner: i, name: `name ${i}` });
+  const numbers = [];
+  const granting = [];
+  for (;;) {
+    const { answer, fail, number, ops } = await step(stage);
+    numbers.push(number);
+    if (ops.includes('request 6')) {
+      await fail('REFUSED');
+      if (ops.length === 1) break;
+    } else {
+      granting.push(...ops);
+      await answer(...ops.map(() => granted(BigInt(number))));
+    }
+  }
+  assert.deepEqual(
+    numbers,
+    numbers.toSorted((a, b) => a - b),
+  );
+  assert.equal(new Set(numbers).size, numbers.length);
+  assert.deepEqual(
+    granting,
+    [1, 2, 3, 4, 5].map((ref) => `request ${ref}`),
+  );
+  assert.deepEqual(
+    stage.news().find(([what]) => what === 'failed'),
+    ['failed', 6],
+  );
+  assert.deepEqual((await step(stage)).ops, ['request 7', 'request 8']);
+  assert.equal(stage.session.state, 'open');
+});
+
+test('R3: a group that is refused fails as a whole', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
+  stage.ask({ owner: 'z', name: 'c' });
+  await (await step(stage)).fail('REFUSED');
+  await (await step(stage)).fail('REFUSED');
+  assert.deepEqual(stage.news(), [
+    ['failed', 'x'],
+    ['failed', 'y'],
+  ]);
+  assert.deepEqual((await step(stage)).ops, ['request 3']);
+});
+
+test('R3: an end that is refused is over here, and comes again when a renewal finds its lock', async () => {
+  const stage = await new Scripted().open();
+  const place = await asked(stage, 'one', granted(1n));
+  const ended = settling(stage.session.end(place));
+  await (await step(stage)).fail('REFUSED');
+  assert.ok(ended.isSettled);
+  (await renewing(stage)).answer(renewal([[1, 1n]]));
+  assert.deepEqual((await step(stage)).ops, ['end 1']);
+});
+
+test('R3: an answer that makes no sense is none, whatever error that is', async () => {
+  const stage = await new Scripted().open();
+  stage.adapter.classify = (error) => (isLocal(error) ? 'local' : 'retry');
+  stage.ask({ owner: 'one' });
+  (await stage.take('step')).answer(undefined);
+  await settle();
+  assert.equal(stage.session.state, 'suspect');
+});
+
+test('R4: what something is in the way of is asked for again by itself, and keeps nothing waiting', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'thief', kind: 'steal' });
+  await (await step(stage)).answer(busy());
+  await asked(stage, 'other', granted(1n), { name: 'b' });
+  assert.deepEqual(stage.news(), [['granted', 'other', 1n]]);
+  await stage.world.advance(TTL / 50);
+  const again = await step(stage);
+  assert.deepEqual(again.ops, ['steal 1']);
+  await again.answer(granted(2n));
+  assert.deepEqual(stage.news(), [['granted', 'thief', 2n]]);
+});
+
+test('R4: what was given up meanwhile is not asked for again, an end is', async () => {
+  const stage = await new Scripted().open();
+  const place = await asked(stage, 'holder', granted(1n));
+  const thief = stage.ask({ owner: 'thief', kind: 'steal' });
+  const ended = settling(stage.session.end(place));
+  await (await step(stage)).answer(busy(), busy());
+  stage.session.end(thief);
+  await (await step(stage)).answer(ENDED);
+  await stage.world.advance(TTL / 50);
+  const again = await step(stage);
+  assert.deepEqual(again.ops, ['end 1']);
+  assert.ok(!ended.isSettled);
+  await again.answer(ENDED);
+  assert.ok(ended.isSettled);
+});
+
+test('R4: a theft that something is in the way of for a lease fails, and says what', async () => {
+  const stage = await new Scripted({ sweep: () => {}, renew: () => renewal() }).open();
+  const { errors } = stage;
+  stage.answers.step = (ops) => ops.map(() => busy(new Error('a transaction guards it')));
+  stage.ask({ owner: 'thief', kind: 'steal' });
+  for (let i = 0; i < 12; i++) await stage.world.advance(TTL / 10);
+  assert.match(errors[0].message, /The request was not made: a transaction guards it/);
+});
+
+test('R5: the session tells what it has seen of servers, and goes on to in the next session', async () => {
+  const stage = new Scripted();
+  stage.session.start();
+  const open = await stage.take('open');
+  assert.deepEqual(open.args[2], { life: '', token: 0n });
+  open.answer({ session: 's1', ttl: TTL, life: 'first' });
+  await settle();
+  await asked(stage, 'one', granted(7n));
+  const renew = await renewing(stage);
+  assert.deepEqual(renew.args[0], { life: 'first', token: 7n });
+  renew.answer(renewal([[1, 7n]], { life: 'second' }));
+  await settle();
+  stage.adapter.events.down(new Error('cut'));
+  await stage.world.advance(100);
+  const hello = await stage.take('hello');
+  assert.deepEqual(hello.args[0], { life: 'second', token: 7n });
+  hello.fail(dead());
+  await stage.answer('close');
+  await stage.world.advance(500);
+  assert.deepEqual((await stage.take('open')).args[2], { life: 'second', token: 7n });
 });

@@ -24,13 +24,19 @@ class Cluster {
   }
 
   /** A client that is not open yet. */
-  start({ name = `client ${this.clients.length + 1}`, clock = {}, rules, wrap = (a) => a } = {}) {
+  start({
+    name = `client ${this.clients.length + 1}`,
+    ttl = TTL,
+    clock = {},
+    rules,
+    wrap = (a) => a,
+  } = {}) {
     const machine = new Machine(this.world, { random: this.random, ...clock });
     const network = new Network(this.world, machine, this.server);
     const adapter = wrap(new MemoryAdapter(network));
     const changes = [];
     const backend = new ClusterBackend(adapter, {
-      ttl: TTL,
+      ttl,
       clock: machine,
       rules,
       info: { clientId: name },

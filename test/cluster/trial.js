@@ -15,17 +15,18 @@ class Trial {
 
   /**
    * @param rates how fast the clocks of the server and the clients go
-   * @param options `server` and `rules` take a rule away
+   * @param options `server`, `rules` and `clock`, of the clients, take a rule away
    */
-  constructor(rates, { server = {}, rules, random } = {}) {
+  constructor(rates, { server = {}, rules, clock, random } = {}) {
     this.cluster = new Cluster({ server, clock: { rate: rates[0] }, random });
     this.world = this.cluster.world;
     this.recorder = new Recorder(
       () => this.world.now,
       (event) => this.events.push(event),
     );
-    for (const rate of rates.slice(1)) this.cluster.start({ rules, clock: { rate } });
+    for (const rate of rates.slice(1)) this.cluster.start({ rules, clock: { ...clock, rate } });
     this.rules = rules;
+    this.clock = clock;
   }
 
   /** A fault begins or ends. */
@@ -81,8 +82,8 @@ class Trial {
   }
 
   /**
-   * Who slept has no timer that is due when the lease ends by the wall clock, and may be told late:
-   * but `lock.held` knows.
+   * Who slept has no timer that is due when the lease ends by the clocks that went on, and may be told
+   * late: but `lock.held` knows.
    */
   #lookFrom(client, count) {
     this.world.after(TTL / 100, () => {
@@ -118,7 +119,7 @@ class Trial {
     client.machine.kill();
     this.recorder.record('killed', { client: client.name });
     client.network.cut();
-    this.cluster.start({ rules: this.rules });
+    this.cluster.start({ rules: this.rules, clock: this.clock });
   }
 
   /** The server's machine stands still. */

@@ -3,7 +3,8 @@
 /**
  * A world with a time of its own: it goes on when a test says so. Machines in it have clocks that
  * run at rates of their own, can be stopped (SIGSTOP: clocks go on, nothing runs) and put to sleep
- * (the monotonic clock stands still, too), and talk to each other by links.
+ * (the monotonic clock stands still, too), and talk to each other by links. The wall clock can be
+ * set; the continuous one counts sleep and is not set.
  */
 
 /** Lets everything run that is due in this process. */
@@ -63,7 +64,9 @@ class Machine {
   #rate;
   #since = 0;
   #monotonic = 0;
+  #continuous = 0;
   #wallOffset;
+  #isContinuous;
   #isAsleep = false;
   #backlog = [];
   isStopped = false;
@@ -71,12 +74,21 @@ class Machine {
   refs = 0;
   timers = 0;
 
-  constructor(world, { rate = 1, wall = 1_700_000_000_000, random = Math.random } = {}) {
+  /** @param options `isContinuous`: false for a system that has no continuous clock */
+  constructor(world, options = {}) {
+    const {
+      rate = 1,
+      wall = 1_700_000_000_000,
+      random = Math.random,
+      isContinuous = true,
+    } = options;
     this.#world = world;
     this.#rate = rate;
     this.#wallOffset = wall;
+    this.#isContinuous = isContinuous;
     this.random = random;
-    for (const name of ['monotonic', 'wall', 'setTimeout', 'clearTimeout', 'unref', 'random']) {
+    const clocks = ['monotonic', 'wall', 'continuous'];
+    for (const name of [...clocks, 'setTimeout', 'clearTimeout', 'unref', 'random']) {
       this[name] = this[name].bind(this);
     }
   }
@@ -85,6 +97,7 @@ class Machine {
     const passed = this.#world.now - this.#since;
     this.#since = this.#world.now;
     if (!this.#isAsleep) this.#monotonic += passed * this.#rate;
+    this.#continuous += passed * this.#rate;
     this.#wallOffset += passed * this.#rate;
   }
 
@@ -96,6 +109,11 @@ class Machine {
   wall() {
     this.#go();
     return this.#wallOffset;
+  }
+
+  continuous() {
+    this.#go();
+    return this.#isContinuous ? this.#continuous : this.#monotonic;
   }
 
   /** Sets the wall clock. */

@@ -8,6 +8,7 @@ const extra = 'core:extra_test';
 const semaphore = 'core:semaphore_test';
 const mark = 'core:mark_test';
 const wake = 'core:wake_test';
+const clock = 'core:clock_test';
 const resource = 'core:resource_test';
 const snapshot = 'core:snapshot_test';
 const stress = 'core:stress_test';
@@ -375,6 +376,13 @@ module.exports = [
     after: '  environment->agent = nullptr;\n  /* No other',
     why: 'the locks of a worker that ends are held for ever',
     tests: ['test/threads/termination.test.js'],
+  },
+  {
+    file: 'src/core/port_posix.c',
+    before: 'if (clock_gettime(CLOCK_BOOTTIME, &now) != 0) return -1;',
+    after: 'if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) return -1;',
+    why: 'the clock of leases stands still while the machine sleeps',
+    tests: [clock, 'test/cluster/clock.test.js'],
   },
   {
     file: 'src/binding/requests.cc',

@@ -4,6 +4,7 @@
 
 const scripted = 'test/cluster/scripted.test.js';
 const session = 'test/cluster/session.test.js';
+const clock = 'test/cluster/clock.test.js';
 const backend = 'test/cluster/backend.test.js';
 const rules = 'test/cluster/rules.test.js';
 const once = 'test/cluster/once.test.js';
@@ -13,17 +14,52 @@ module.exports = [
   // Leases and clocks.
   {
     file: 'lib/cluster/session/lease.js',
-    before: 'return Math.min(this.#end',
-    after: 'return Math.max(this.#end',
-    why: 'a lease ends when both clocks say so, so a machine that slept goes on with its locks',
+    before: 'return Math.min(',
+    after: 'return Math.max(',
+    why: 'a lease ends when all clocks say so, so a machine that slept goes on with its locks',
     tests: [scripted, session],
   },
   {
     file: 'lib/cluster/session/lease.js',
-    before: 'this.#wallEnd = wallSent + this.#margin * ttl;',
-    after: 'this.#wallEnd = wallSent + ttl;',
+    before: '      this.#continuousEnd - clock.continuous(),\n',
+    after: '',
+    why: 'whose wall clock is set back while the machine sleeps has his lock with the next one',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/lease.js',
+    before: '      this.#wallEnd - clock.wall(),\n',
+    after: '',
+    why: 'where there is no continuous clock a machine that slept goes on with its locks',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/lease.js',
+    before: '      this.#end - clock.monotonic(),\n',
+    after: '',
+    why: 'a wall clock that is set back makes leases longer where no other clock goes on',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/lease.js',
+    before: 'this.#continuousEnd = continuousSent + time;',
+    after: 'this.#continuousEnd = continuousSent + ttl;',
     why: 'after sleep the lease ends here as late as at the server, and two can hold the lock',
     tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/lease.js',
+    before: 'this.#wallEnd = wallSent + time;',
+    after: 'this.#wallEnd = wallSent + ttl;',
+    why: 'the same, where there is no continuous clock',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/clock.js',
+    before: 'if (continuousNow() >= 0) return continuousNow;',
+    after: 'if (continuousNow() < 0) return continuousNow;',
+    why: 'no process ever has a clock that counts the time that the machine sleeps',
+    tests: [clock],
   },
   {
     file: 'lib/cluster/session/session.js',
@@ -86,6 +122,20 @@ module.exports = [
     before: "this.#agenda.set('renew', times.sent + this.#ttl / 3);\n    this.#calls.make(",
     after: "this.#agenda.set('renew', times.sent + this.#ttl);\n    this.#calls.make(",
     why: 'one renewal that is late costs all locks',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: "'hello',\n      this.#ttl / 4,",
+    after: "'hello',\n      this.#ttl / 8,",
+    why: 'who is far away loses all locks at each cut',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: "'renew',\n      this.#ttl / 6,",
+    after: "'renew',\n      this.#ttl / 12,",
+    why: 'who is far away loses all locks without a cut',
     tests: [scripted, session],
   },
 
@@ -394,5 +444,105 @@ module.exports = [
     after: 'known.held, known.ahead',
     why: 'details say of all who wait that nobody is ahead of them',
     tests: [scripted, backend],
+  },
+  // The rules R1 to R5 (adapter.js).
+  {
+    file: 'lib/cluster/session/outbox.js',
+    before: 'if (this.#sent.length === 0) this.#take();',
+    after: 'if (this.#sent.length === 0) this.#take();\n    else this.number++;',
+    why: 'a step that comes again has another number, and is done twice (R1)',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/outbox.js',
+    before: '    this.number = 0;\n    this.#most = MOST;\n    for',
+    after: '    this.#most = MOST;\n    for',
+    why: 'nothing: the steps of the next session begin with a greater number',
+    same: true,
+    tests: [],
+  },
+  {
+    file: 'lib/cluster/session/grants.js',
+    before: "return op.group !== 0 && op.kind === 'request';",
+    after: 'return false;',
+    why: 'a group keeps one lock while it waits for another one behind those who came later (R2)',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/grants.js',
+    before: 'if (one !== place) this.#forget(ref, name);',
+    after: '',
+    why: 'what a group gives back is kept at the server until the next comparison (R2)',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/grants.js',
+    before: '    // It may have been all that its group waited for.\n    this.#holdWhole(group);\n',
+    after: '',
+    why: 'a group is never held if the last of it that waited was given up (R2)',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: "if (isRefused && call === 'step') this.#isRefused(error);",
+    after: "if (isRefused && call === 'step') this.#isDown(error);",
+    why: 'a step that the server refuses is sent for ever, and everything waits behind it (R3)',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/outbox.js',
+    before: '    this.#units = new Set([...sent, ...this.#units]);\n',
+    after: '    this.#units = new Set([...this.#units, ...sent]);\n',
+    why: 'what was in a step that was refused is overtaken by what was asked later (R3)',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/calls.js',
+    before: "unreachableError('An answer is not what was asked for', error)",
+    after: 'error',
+    why: 'operations of a step whose answer makes no sense are taken for not done (R3)',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/grants.js',
+    before: "if (op.kind === 'end' || place?.state === ASKED) this.#isBusy(op);",
+    after: "if (op.kind === 'end') this.#isBusy(op);",
+    why: 'a theft that a transaction is in the way of is never done (R4)',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: "const isWanted = op.kind === 'end' || this.#places.get(op.ref)?.state === ASKED;",
+    after: 'const isWanted = true;',
+    why: 'a theft that was given up is done when the transaction is over (R4)',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/grants.js',
+    before: 'if (token > this.#seen.token) this.#seen.token = token;',
+    after: '',
+    why: 'servers do not hear which tokens their successors gave (R5)',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: '    this.#seen.life = renewal.life;\n',
+    after: '',
+    why: 'servers do not hear of the lives of their successors (R5)',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/backend.js',
+    before: 'if (asked.length > most) {',
+    after: 'if (false) {',
+    why: 'more names at once than an engine takes are sent to it (R3)',
+    tests: [backend],
+  },
+  {
+    file: 'lib/cluster/backend.js',
+    before: '    await closed;\n    unref(',
+    after: '    unref(',
+    why: 'a program that ends while it holds a lock ends with an error that nobody handles',
+    tests: ['test/cluster/exit.test.js'],
   },
 ];

@@ -642,14 +642,14 @@ class User {
 
   async #robItself(request) {
     const { target } = request;
-    const thief = { ...request, id: `${this.id}:${++this.#numbers}`, depth: DEEPEST, facts: {} };
+    const { isClosing, isHostile } = request.facts;
+    const facts = { isNested: true, isClosing, isHostile };
+    const thief = { ...request, id: `${this.id}:${++this.#numbers}`, depth: DEEPEST, facts };
     Object.assign(thief, { given: { steal: true }, call: 'request', method: calls.request });
     Object.assign(thief, { mode: 'exclusive', inner: undefined, calls: 0 });
     thief.target = { ...target, names: [request.lastName], isInner: false };
     this.open.set(thief.id, 'request');
     const { bucket, kind, names } = thief.target;
-    const { isClosing, isHostile } = request.facts;
-    const facts = { isNested: true, isClosing, isHostile };
     this.record('asked', {
       id: thief.id,
       call: 'request',

@@ -62,6 +62,8 @@ const { User } = require('./user.js');
 
 const TTL = 10_000;
 const BUCKET = 'memory';
+/** A little more than what an error about a wait is kept back for at most (lib/cluster/backend.js). */
+const LOOK = 1100;
 /** Milliseconds of the world that a second of the machine is taken for. */
 const PACE = 5_000;
 
@@ -275,12 +277,17 @@ async function finish() {
     fault('left', 'a bucket is not closed');
     return;
   }
+  // Who asked for the holders on a connection that was replaced since gives up after a while.
+  await world.advance(LOOK);
   for (const { id, machine: own, timers } of alive()) {
     if (own.timers > timers) fault('left', `${id} has ${own.timers - timers} timers`);
   }
   // Those who were killed are swept away by whoever comes next.
   await world.advance(2 * TTL);
   server.sweep();
+  for (const { clientId, name, ref } of server.twice) {
+    fault('tokens', `request ${ref} of ${clientId} for '${name}' is granted twice`);
+  }
   for (const [what, count] of Object.entries(server.left)) {
     if (count > 0) fault('left', `${count} ${what} are left`);
   }

@@ -10,6 +10,8 @@ const intrinsics = require('../../platform/intrinsics.js');
  * @typedef {object} Clock
  * @property {() => number} monotonic milliseconds; never goes back, and may stand still while the
  *   machine sleeps
+ * @property {() => number} continuous milliseconds; counts the time that the machine sleeps, and
+ *   nobody sets it. The monotonic clock, where the system has none such
  * @property {() => number} wall milliseconds; may be set, to earlier and later times
  * @property {(callback: () => void, milliseconds: number) => any} setTimeout
  * @property {(timer: any) => void} clearTimeout
@@ -17,9 +19,21 @@ const intrinsics = require('../../platform/intrinsics.js');
  * @property {() => number} random 0 to 1
  */
 
+/** @returns {Clock['continuous']} */
+function continuousClock() {
+  try {
+    const { continuousNow } = require('../../backend/addon.js').addon;
+    if (continuousNow() >= 0) return continuousNow;
+  } catch {
+    // Whoever needs the addon is told why it cannot be loaded. This room does without.
+  }
+  return intrinsics.now;
+}
+
 /** @type {Clock} */
 const systemClock = {
   monotonic: intrinsics.now,
+  continuous: continuousClock(),
   wall: Date.now,
   setTimeout: intrinsics.setTimeout,
   clearTimeout: intrinsics.clearTimeout,

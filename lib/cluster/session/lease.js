@@ -1,19 +1,26 @@
 'use strict';
 
 /**
- * Until when a session is sure to have what it has. The end is looked for on the monotonic clock,
- * which may stand still while a machine sleeps, and on the wall clock, which may be set: whichever
- * says so first.
+ * Until when a session is sure to have what it has. The continuous clock says so: it counts the time
+ * that the machine sleeps, and nobody sets it. Where the system has none, the monotonic clock stands
+ * for it, which may stand still meanwhile. The monotonic clock and the wall clock, which may be set,
+ * are a second opinion: whichever says first that the end is there.
  */
 
 /** @typedef {import('./clock.js').Clock} Clock */
 
-/** @typedef {{ sent: number, wallSent: number }} Times when something was sent, on both clocks */
+/**
+ * @typedef {object} Times when something was sent, on each clock
+ * @property {number} sent on the monotonic one
+ * @property {number} continuousSent
+ * @property {number} wallSent
+ */
 
 class Lease {
   #clock;
   #margin;
   #end = 0;
+  #continuousEnd = 0;
   #wallEnd = 0;
 
   /**
@@ -27,7 +34,12 @@ class Lease {
 
   /** @returns {Times} of now */
   times() {
-    return { sent: this.#clock.monotonic(), wallSent: this.#clock.wall() };
+    const clock = this.#clock;
+    return {
+      sent: clock.monotonic(),
+      continuousSent: clock.continuous(),
+      wallSent: clock.wall(),
+    };
   }
 
   /**
@@ -35,15 +47,22 @@ class Lease {
    * @param {number} ttl milliseconds that the server gives from its answer on
    * @returns {number} the end, on the monotonic clock
    */
-  extend({ sent, wallSent }, ttl) {
-    this.#end = sent + this.#margin * ttl;
-    this.#wallEnd = wallSent + this.#margin * ttl;
+  extend({ sent, continuousSent, wallSent }, ttl) {
+    const time = this.#margin * ttl;
+    this.#end = sent + time;
+    this.#continuousEnd = continuousSent + time;
+    this.#wallEnd = wallSent + time;
     return this.#end;
   }
 
   /** @returns {number} milliseconds until it ends; 0 or less if it has ended */
   rest() {
-    return Math.min(this.#end - this.#clock.monotonic(), this.#wallEnd - this.#clock.wall());
+    const clock = this.#clock;
+    return Math.min(
+      this.#continuousEnd - clock.continuous(),
+      this.#end - clock.monotonic(),
+      this.#wallEnd - clock.wall(),
+    );
   }
 }
 

@@ -28,6 +28,7 @@
  */
 
 const { bucketClosedError } = require('../../platform/errors.js');
+const { soon } = require('../../platform/intrinsics.js');
 const { Agenda } = require('./agenda.js');
 const { Calls } = require('./calls.js');
 const { systemClock } = require('./clock.js');
@@ -650,12 +651,13 @@ class Session {
   // The outbox.
 
   /** What is asked in one go makes one step. */
-  async #pumpSoon() {
+  #pumpSoon() {
     if (this.#pumping) return;
+    soon(() => {
+      this.#pumping = false;
+      this.#pump();
+    });
     this.#pumping = true;
-    await undefined;
-    this.#pumping = false;
-    this.#pump();
   }
 
   #pump() {

@@ -1,0 +1,59 @@
+'use strict';
+
+/** What may happen in a trial: lists of actions, and how fast the clocks go, as fast-check makes them. */
+
+const fc = require('fast-check');
+const { TTL } = require('./setup.js');
+
+const mode = fc.constantFrom('exclusive', 'exclusive', 'shared');
+const what = fc.oneof(
+  {
+    weight: 10,
+    arbitrary: fc.constantFrom('request', 'request', 'limited', 'ifAvailable', 'once'),
+  },
+  { weight: 5, arbitrary: fc.constantFrom('abort', 'steal', 'all', 'all', 'refused') },
+  {
+    weight: 5,
+    arbitrary: fc.constantFrom('cut', 'drop', 'away', 'delay', 'twice', 'heal', 'stop', 'wall'),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.constantFrom(
+      ...['restart', 'failOver', 'stopServer', 'kill', 'guard', 'backup', 'failBack'],
+    ),
+  },
+);
+const action = fc.record({
+  what,
+  i: fc.nat({ max: 2 }),
+  name: fc.constantFrom('a', 'b'),
+  ms: fc.nat({ max: 2 * TTL }),
+  mode,
+  flag: fc.boolean(),
+  pause: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: TTL })),
+});
+// A second of one is that of another to less than 10 %.
+const rate = fc.constantFrom(0.96, 1, 1.04);
+const rates = fc.tuple(rate, rate, rate, rate);
+
+/** Groups that meet one another and thieves, where hints get lost. */
+const meeting = fc.record({
+  what: fc.constantFrom('all', 'all', 'all', 'steal', 'steal', 'request', 'drop', 'cut', 'heal'),
+  i: fc.nat({ max: 2 }),
+  name: fc.constantFrom('a', 'b'),
+  ms: fc.nat({ max: 2 * TTL }),
+  mode: fc.constant('exclusive'),
+  flag: fc.constant(false),
+  pause: fc.nat({ max: 20 }),
+});
+
+/** What one trial is. */
+const story = fc.tuple(
+  rates,
+  fc.oneof(
+    { weight: 4, arbitrary: fc.array(action, { maxLength: 40 }) },
+    { weight: 1, arbitrary: fc.array(meeting, { maxLength: 40 }) },
+  ),
+);
+
+module.exports = { story };

@@ -1,0 +1,43 @@
+'use strict';
+
+/** The clocks of this process, which sessions go by. */
+
+const assert = require('node:assert/strict');
+const { execFileSync, spawnSync } = require('node:child_process');
+const path = require('node:path');
+const { test } = require('node:test');
+const { addon } = require('../../lib/backend/addon.js');
+const { systemClock } = require('../../lib/cluster/session/clock.js');
+
+const root = path.join(__dirname, '..', '..');
+
+/** A machine that slept for a long time since it was started, as the process sees it. */
+const SLEPT = ['--map-root-user', '--time', '--boottime', '1000000'];
+const canSleep = spawnSync('unshare', [...SLEPT, 'true']).status === 0;
+
+/** What an expression of `clock` is in a process of its own. */
+function evaluate(expression, { command = [], env = {} } = {}) {
+  const program = `
+    const { systemClock: clock } = require('./lib/cluster/session/clock.js');
+    console.log(JSON.stringify(${expression}));`;
+  const [file, ...args] = [...command, process.execPath, '-e', program];
+  return JSON.parse(execFileSync(file, args, { cwd: root, env: { ...process.env, ...env } }));
+}
+
+test('the continuous clock is the addon’s', () => {
+  const before = addon.continuousNow();
+  const now = systemClock.continuous();
+  assert.ok(before >= 0);
+  assert.ok(before <= now && now <= addon.continuousNow());
+});
+
+test('it counts the time that the machine slept', { skip: !canSleep }, () => {
+  const awake = evaluate('clock.continuous()');
+  const slept = evaluate('clock.continuous()', { command: ['unshare', ...SLEPT] });
+  assert.ok(slept >= awake + 1e9, `${awake} and ${slept}`);
+});
+
+test('without the addon the monotonic clock stands for it', () => {
+  const expression = 'clock.continuous === clock.monotonic && clock.continuous() > 0';
+  assert.equal(evaluate(expression, { env: { WEB_LOCKS_BINARY: '/nowhere.node' } }), true);
+});
