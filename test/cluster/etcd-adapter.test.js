@@ -17,7 +17,8 @@ const at = (port) => ({ endpoints: [`http://127.0.0.1:${port}`] });
 
 const adapterOf = ({ bucket = 'bucket', ...options } = {}) =>
   new EtcdAdapter(bucket, { endpoints: server.endpoints, ...options });
-const client = (options = {}, ttl = TTL) => clientOf(adapterOf(options), ttl);
+const client = (options = {}, ttl = TTL, seen = undefined) =>
+  clientOf(adapterOf(options), ttl, seen);
 
 /** What makes a lease run out, as time would. */
 const expire = (session) => server.call('lease/revoke', { ID: session });
@@ -34,11 +35,20 @@ async function undiciAgent() {
   return dispatchers.find((it) => it?.constructor?.name === 'Agent').constructor;
 }
 
-/** A `fetch` that does something else before its first request to a path. */
-function fetchAfter(place, work) {
+const textOf = (base) => Buffer.from(base, 'base64').toString();
+
+/** Whether a request is a transaction of a step. */
+function isStep(url, { body }) {
+  if (!url.endsWith('/kv/txn')) return false;
+  const { key } = JSON.parse(body).success.at(-1).request_put ?? {};
+  return key !== undefined && textOf(key).startsWith('web-locks/1-steps/');
+}
+
+/** A `fetch` that does something else before its first step. */
+function fetchAfter(work) {
   let isFirst = true;
   return async (url, options) => {
-    if (isFirst && url.endsWith(place)) {
+    if (isFirst && isStep(url, options)) {
       isFirst = false;
       await work();
     }
@@ -80,21 +90,27 @@ describe('etcd', { skip: lacks.etcd }, () => {
   test('what an old connection, or an old lease, still says changes nothing', async () => {
     const sent = [];
     const spy = (url, options) => {
-      if (url.endsWith('/kv/txn')) sent.push(JSON.parse(options.body));
-      return fetch(url, options);
+      if (!isStep(url, options)) return fetch(url, options);
+      sent.push(JSON.parse(options.body));
+      throw new Error('late');
     };
     const a = await client({ fetch: spy });
     const op = request(fresh());
-    await a.answers(op);
+    await assert.rejects(a.step([op]));
     const [late] = sent;
-    await a.answers(end(op));
-    assert.equal((await server.call('kv/txn', late)).succeeded, true, 'it comes late');
-    assert.deepEqual([...(await a.renew()).mine.keys()], [op.ref]);
-    await a.answers(end(op));
     await a.hello();
-    assert.ok(!(await server.call('kv/txn', late)).succeeded);
+    assert.ok(!(await server.call('kv/txn', late)).succeeded, 'of an old connection');
+    await assert.rejects(a.again([op]));
+    const last = sent.at(-1);
+    assert.ok((await server.call('kv/txn', last)).succeeded);
+    assert.ok(!(await server.call('kv/txn', last)).succeeded, 'it comes twice');
+    assert.deepEqual(
+      (await a.again([op])).map(({ code }) => code),
+      ['granted'],
+    );
+    await a.hello();
     await expire(a.session);
-    assert.ok(!(await server.call('kv/txn', late)).succeeded);
+    assert.ok(!(await server.call('kv/txn', last)).succeeded);
     assert.equal(await left(a.session), 0);
   });
 
@@ -124,7 +140,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     await a.answers(held);
     await b.answers(next);
     // Before the theft comes to the server, the holder is another one.
-    const late = fetchAfter('/kv/txn', async () => {
+    const late = fetchAfter(async () => {
       await a.answers(end(held));
       await b.next();
     });
@@ -141,7 +157,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const [small, large, waiting] = [units(1), units(2), units(2)];
     await a.answers(small, large);
     assert.deepEqual(await b.answers(waiting), ['queued']);
-    const late = fetchAfter('/kv/txn', async () => {
+    const late = fetchAfter(async () => {
       await a.answers(end(large));
       await b.next();
     });
@@ -157,7 +173,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const [held, writer, waiting] = [shared(name), request(name), shared(name)];
     await a.answers(held, writer);
     assert.deepEqual(await b.answers(waiting), ['queued']);
-    const late = fetchAfter('/kv/txn', async () => {
+    const late = fetchAfter(async () => {
       await a.answers(end(writer));
       await b.next();
     });

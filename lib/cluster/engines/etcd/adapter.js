@@ -5,12 +5,15 @@
  *
  * A session is a lease and a key bound to it; requests are keys bound to it, too (keys.js). A
  * watch of all of a bucket's keys tells everything to the mirror (mirror.js), which knows who
- * holds what; grants are not written. What the mirror says is made certain by the conditions of a
- * transaction (plan.js), or so: something is written, and when it comes by the watch, all
+ * holds what; grants are not written. What is done has its conditions, which etcd judges (plan.js),
+ * and what the mirror says is made certain so: something is written, and when it comes by the watch, all
  * that was before it has come. So every renewal also shows that the watch is heard.
  *
  * The session's key is written by each connection; all that is written has its version as a
  * condition. So nothing of an earlier connection, or of a lease that has ended, changes anything.
+ * Each transaction of a step also writes its number into a key of the session, on condition that
+ * this is as the last one has left it: so it is done once, and what it has done is found out where
+ * its answer got lost (R1; step.js).
  *
  * What is not as adapter.js has it:
  * - A step is as many transactions as it needs; a group is in one.
@@ -18,12 +21,14 @@
  * - Shared locks that are granted by the same event have the same token.
  * - A mark lasts for as long as its lease: whole seconds, at least what etcd gives (2 by default),
  *   and from anew when another member leads, unless it was started to keep that (checkpoints).
- * - There is no quarantine: etcd forgets nothing that it has answered.
- * - How long a request has waited, and a lock is held, is known as far as it was seen from here.
+ * - A quarantine begins when a client tells of what etcd does not know any more (life.js), and all
+ *   sessions end then. Without that etcd forgets nothing that it has answered.
+ * - How long a request has waited is told by the clock of who asks; since when a lock is held is
+ *   known if it was granted while we looked, else it is NaN.
  */
 
 const { clearTimeout, now, setTimeout, unref } = require('../../../platform/intrinsics.js');
-const { ENDED, NOT_MARKED, NO_EVENTS, QUEUED, failed, granted } = require('../../adapter.js');
+const { ENDED, NOT_MARKED, NO_EVENTS, failed, granted } = require('../../adapter.js');
 const {
   classify,
   deadError,
@@ -33,24 +38,29 @@ const {
   staleError,
 } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
-const { Keys, base64, base64Json, doneLease, leaseKey, valueOf } = require('./keys.js');
+const { Keys, base64, base64Json, doneLease, exists, leaseKey, valueOf } = require('./keys.js');
+const { NOTHING_SEEN, isBehind, lifeOf, putLife, readLife, rebirth } = require('./life.js');
 const { Mirror } = require('./mirror.js');
-const { Planner, nextPart, setterOf, unitsOf } = require('./plan.js');
+const { Planner, nextPart, setterOf } = require('./plan.js');
+const { Step } = require('./step.js');
+
+const { now: dateNow } = Date;
 
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
 /** @typedef {import('../../adapter.js').Answer} Answer */
 /** @typedef {import('../../adapter.js').Entry} Entry */
 /** @typedef {import('../../adapter.js').Op} Op */
+/** @typedef {import('../../adapter.js').Seen} Seen */
 /** @typedef {import('../../adapter.js').SessionInfo} SessionInfo */
+/** @typedef {import('./life.js').Life} Life */
+/** @typedef {import('./plan.js').Plan} Plan */
+/** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 /** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
 
 /** Keys that are read at once. */
 const PAGE = 5_000;
 /** The most characters of a request's value. */
 const MOST_VALUE = 1_000_000;
-
-/** Errors of one operation that is alone in its transaction. */
-const OF_ONE = ['ERR_WEB_LOCKS_TOO_MANY', 'ERR_WEB_LOCKS_TOO_LARGE'];
 
 /**
  * What belongs to a session.
@@ -63,6 +73,9 @@ const OF_ONE = ['ERR_WEB_LOCKS_TOO_MANY', 'ERR_WEB_LOCKS_TOO_LARGE'];
  * @property {InstanceType<typeof Mirror>} mirror
  * @property {InstanceType<typeof Planner>} planner
  * @property {boolean} isDead
+ * @property {Life} life of the server
+ * @property {OwnStep | undefined} step that is under way, or was last
+ * @property {string} logged revision of the key that steps write
  */
 
 /** @implements {Adapter} */
@@ -84,10 +97,6 @@ class EtcdAdapter {
   #making;
   /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
   #epoch = 0;
-  /** Requests of the step under way: their tokens, or 0n. @type {Map<number, bigint>} */
-  #asked = new Map();
-  /** Ends of the step under way: nobody else has ended those. @type {Set<number>} */
-  #ending = new Set();
   /** Calls that end a session. @type {Set<OpenLink>} */
   #closing = new Set();
 
@@ -104,37 +113,43 @@ class EtcdAdapter {
   /**
    * @param {SessionInfo} info
    * @param {number} ttl milliseconds
+   * @param {Seen} seen
    */
-  async open(info, ttl) {
+  async open(info, ttl, seen = NOTHING_SEEN) {
     const link = this.#connect();
     const epoch = this.#epoch;
     try {
-      const lease = await link.call('lease/grant', { TTL: String(Math.ceil(ttl / 1_000)) });
+      const lease = await this.#grantLease(ttl, link);
       const own = this.#newSession(String(lease.ID), Number(lease.TTL) * 1_000, info);
-      await link.call('kv/put', this.#sessionPut(own));
-      own.version = 1;
+      await this.#enter(own, seen, link);
       await this.#load(link, own.mirror);
       await this.#watch(link, own, 0);
       this.#keep(epoch, link, own);
-      return { session: own.id, ttl: own.ttl };
+      return { session: own.id, ttl: own.ttl, life: own.life.name };
     } catch (error) {
       link.drop();
       throw error;
     }
   }
 
-  async hello() {
+  /** @param {Seen} seen */
+  async hello(seen = NOTHING_SEEN) {
     const link = this.#connect();
     const epoch = this.#epoch;
     const own = this.#session();
     try {
       const key = base64(this.#keys.session(own.lease));
       const { header, responses, succeeded } = await link.call('kv/txn', {
-        compare: [{ key, target: 'CREATE', result: 'GREATER', create_revision: '0' }],
-        success: [{ request_put: this.#sessionPut(own) }, { request_range: { key } }],
+        compare: [exists(key)],
+        success: [
+          { request_put: this.#sessionPut(own) },
+          { request_range: { key } },
+          readLife(this.#keys),
+        ],
       });
       if (!succeeded) throw deadError();
       const version = Number(responses[1].response_range.kvs[0].version);
+      await this.#compare(seen, lifeOf(header, responses[2]), header, own, link);
       if (!(await this.#watch(link, own, Number(header.revision)))) {
         // What it has missed is not kept any more.
         await this.#load(link, own.mirror);
@@ -148,48 +163,54 @@ class EtcdAdapter {
     }
   }
 
-  /** @param {Op[]} ops */
-  async step(ops) {
+  /**
+   * @param {Op[]} ops
+   * @param {number} number
+   */
+  async step(ops, number) {
     const own = this.#session();
     const link = this.#connection();
-    /** @type {Map<number, bigint>} */
-    const asked = new Map();
-    for (const { kind, ref } of ops) if (kind !== 'end') asked.set(ref, 0n);
-    this.#asked = asked;
-    this.#ending = new Set();
-    /** @type {Map<Op, Answer>} */
-    const answers = new Map();
-    try {
-      await this.#leaseMarks(ops, own, link);
-      const units = unitsOf(ops.filter((op) => !this.#isTooLarge(op, answers)));
-      while (units.length > 0) {
-        await this.#do(nextPart(units, this.#keys, own.mirror), own, link, answers);
-      }
-      for (const op of ops) if (isMarking(op)) answers.set(op, await this.#lookAt(op, own, link));
-      return ops.map((op) => answers.get(op) ?? this.#answer(op, own, asked));
-    } finally {
-      if (this.#asked === asked) this.#asked = new Map();
+    const last = own.step;
+    const step = last?.number === number ? last : new Step(ops, number);
+    if (step.result) return step.result;
+    if (last?.isInDoubt) await this.#clear(last, own, link);
+    own.step = step;
+    await this.#leaseMarks(step, own, link);
+    for (const op of step.ops) this.#checkSize(op, step);
+    while (step.refused.size + step.open.length + step.left.length > 0) {
+      if (step.refused.size > 0) await this.#takeBack(step, own, link);
+      else if (step.open.length > 0) await this.#do(step, own, link);
+      else step.begin(nextPart(step.left, this.#keys, own.mirror));
     }
+    return step.finish(own.mirror);
   }
 
-  async renew() {
+  /**
+   * @param {Seen} seen
+   * @returns {Promise<import('../../adapter.js').Renewal>}
+   */
+  async renew(seen = NOTHING_SEEN) {
     const own = this.#session();
     const link = this.#connection();
+    const { mirror } = own;
     const dead = {
-      alive: false,
-      mine: new Map(),
+      ...{ alive: false, mine: new Map(), grantsIn: 0, life: own.life.name },
       nextExpiryIn: Number.POSITIVE_INFINITY,
-      grantsIn: 0,
     };
     if (own.isDead) return dead;
     const { header, TTL } = await link.call('lease/keepalive', { ID: own.id });
     if (!(Number(TTL) > 0)) return dead;
     // A leader that others have replaced answers, and extends nothing. What is committed in the
     // same term shows that it led.
-    const { raft_term: term } = await this.#sync(own, link);
-    if (term !== header.raft_term) throw newLeaderError();
-    const mine = new Map([...own.mirror.mine].map(([ref, { token }]) => [ref, token]));
-    return { ...dead, alive: true, mine };
+    const synced = await this.#sync(own, link);
+    if (synced.header.raft_term !== header.raft_term) throw newLeaderError();
+    if (isBehind(own.life, synced.header.revision, seen)) {
+      await this.#beginLife(seen, own.life, synced.header, own, link);
+      return { ...dead, grantsIn: own.ttl };
+    }
+    const mine = new Map([...mirror.mine].map(([ref, { token }]) => [ref, token]));
+    const grantsIn = await this.#grantsIn(mirror, link);
+    return { ...dead, alive: true, mine, grantsIn };
   }
 
   /** etcd ends leases by itself, and tells by the watch. */
@@ -239,9 +260,10 @@ class EtcdAdapter {
   #newSession(id, ttl, info) {
     const lease = leaseKey(id);
     const mirror = new Mirror(this.#keys, lease, {
-      granted: (ref, token) => own === this.#own && this.#granted(ref, token),
+      made: (ref) => own.step?.made.add(ref),
+      granted: (ref, token) => own === this.#own && this.#granted(own, ref, token),
       stolen: (ref, thief) => own === this.#own && this.events.stolen(ref, thief),
-      gone: (ref) => own === this.#own && !this.#ending.has(ref) && this.events.changed(),
+      gone: (ref) => own === this.#own && !own.step?.ending.has(ref) && this.events.changed(),
       dead: () => {
         own.isDead = true;
         if (own === this.#own) this.events.changed();
@@ -254,6 +276,9 @@ class EtcdAdapter {
       info: base64Json(info),
       version: 0,
       isDead: false,
+      life: NO_LIFE,
+      step: undefined,
+      logged: '0',
     };
     return own;
   }
@@ -377,83 +402,283 @@ class EtcdAdapter {
   }
 
   /**
+   * @param {Own} own
    * @param {number} ref
    * @param {bigint} token
    */
-  #granted(ref, token) {
-    if (this.#asked.has(ref)) this.#asked.set(ref, token);
-    else this.events.granted(ref, token);
+  #granted({ step }, ref, token) {
+    if (!step?.granted(ref, token)) this.events.granted(ref, token);
+  }
+
+  // Lives of the server.
+
+  /**
+   * @param {number} ttl milliseconds
+   * @param {OpenLink} link
+   */
+  #grantLease(ttl, link) {
+    return link.call('lease/grant', { TTL: String(Math.ceil(ttl / 1_000)) });
+  }
+
+  /**
+   * Begins a session.
+   * @param {Own} own
+   * @param {Seen} seen
+   * @param {OpenLink} link
+   */
+  async #enter(own, seen, link) {
+    const key = base64(this.#keys.session(own.lease));
+    const put = { request_put: this.#sessionPut(own) };
+    const look = [{ request_range: { key } }, readLife(this.#keys)];
+    for (;;) {
+      const { header, responses } = await link.call('kv/txn', {
+        compare: [exists(base64(this.#keys.life))],
+        success: [put, ...look],
+        failure: [putLife(this.#keys), put, ...look],
+      });
+      const [self, found] = responses.slice(-2);
+      own.version = Number(self.response_range.kvs[0].version);
+      const life = lifeOf(header, found) ?? NO_LIFE;
+      own.life = life;
+      own.mirror.offset = life.offset;
+      if (!isBehind(life, header.revision, seen)) return;
+      await this.#beginLife(seen, life, header, own, link);
+    }
+  }
+
+  /**
+   * @param {Seen} seen
+   * @param {Life | undefined} life that the server is in
+   * @param {any} header of its answer
+   * @param {Own} own
+   * @param {OpenLink} link
+   */
+  async #compare(seen, life, header, own, link) {
+    if (!life) throw deadError();
+    const { mirror } = own;
+    const heard = BigInt(mirror.revision) + mirror.offset;
+    const all = { life: seen.life || own.life.name, token: seen.token };
+    if (heard > all.token) all.token = heard;
+    if (!isBehind(life, header.revision, all)) return;
+    await this.#beginLife(all, life, header, own, link);
+    throw deadError();
+  }
+
+  /**
+   * All sessions are dead then, this one, too.
+   * @param {Seen} seen
+   * @param {Life} life that ends
+   * @param {any} header
+   * @param {Own} own
+   * @param {OpenLink} link
+   */
+  async #beginLife(seen, life, { revision }, { ttl }, link) {
+    const { ID } = await this.#grantLease(ttl, link);
+    const change = rebirth(this.#keys, life, revision, seen, String(ID));
+    const { succeeded } = await link.call('kv/txn', change);
+    // Another client has done so.
+    if (!succeeded) await link.call('lease/revoke', { ID }).catch(() => {});
+  }
+
+  /**
+   * @param {InstanceType<typeof Mirror>} mirror
+   * @param {OpenLink} link
+   */
+  async #grantsIn({ quarantine }, link) {
+    if (quarantine === undefined) return 0;
+    const { TTL } = await link.call('lease/timetolive', { ID: quarantine });
+    return Math.max(Number(TTL) * 1_000, 1);
   }
 
   // Steps.
 
   /**
    * @param {Op} op
-   * @param {Map<Op, Answer>} answers
+   * @param {OwnStep} step
    */
-  #isTooLarge(op, answers) {
-    if (op.kind === 'end' || this.#keys.value(op).length <= MOST_VALUE) return false;
-    answers.set(op, failed(longNameError(op.name)));
-    return true;
+  #checkSize(op, step) {
+    if (op.kind === 'end' || this.#keys.value(op).length <= MOST_VALUE) return;
+    step.answers.set(op, failed(longNameError(op.name)));
   }
 
   /**
-   * Does a part of a step. What refuses something has to be known after the step began.
-   * @param {Op[]} part
+   * Does the part of a step that was begun. What refuses something has to be known after the step
+   * began.
+   * @param {OwnStep} step
    * @param {Own} own
    * @param {OpenLink} link
-   * @param {Map<Op, Answer>} answers
    */
-  async #do(part, own, link, answers) {
+  async #do(step, own, link) {
     for (let isKnown = false; ; isKnown = true) {
-      const plan = own.planner.plan(part);
-      for (const { kind, ref } of part) if (kind === 'end') this.#ending.add(ref);
+      const units = step.open;
+      for (const { kind, ref } of units.flat()) if (kind === 'end') step.ending.add(ref);
+      const plan = own.planner.plan(units);
       if (plan.refused.size === 0 || isKnown) {
-        const isDone =
-          plan.changes.length === 0 || (await this.#try(part, plan, own, link, answers));
-        if (isDone) {
-          for (const [op, answer] of plan.refused) answers.set(op, answer);
+        step.answer(plan.refused);
+        if (plan.moves.length === 0) {
+          step.part = [];
           return;
         }
+        if (await this.#try(step, plan, own, link)) return;
       }
       await this.#sync(own, link);
     }
   }
 
   /**
-   * @param {Op[]} part
-   * @param {import('./plan.js').Plan} plan
+   * @param {OwnStep} step
+   * @param {Plan} plan
    * @param {Own} own
    * @param {OpenLink} link
-   * @param {Map<Op, Answer>} answers
    * @returns {Promise<boolean>} false: a condition is not met
    */
-  async #try(part, { changes, conditions }, own, link, answers) {
+  async #try(step, plan, own, link) {
+    step.loads = own.mirror.loads;
+    const key = base64(this.#keys.steps(own.lease));
+    const log = { key, value: base64Json(step.partId), lease: own.id };
+    const changes = [...plan.moves.flatMap(requestsOf), { request_put: log }];
+    const asItWas = { key, target: 'MOD', result: 'EQUAL', mod_revision: own.logged };
+    let done;
     try {
-      return (await this.#transact(changes, conditions, own, link)) !== undefined;
+      step.isInDoubt = true;
+      done = await this.#transact(changes, [asItWas, ...plan.conditions], own, link, key);
     } catch (/** @type {any} */ error) {
-      if (classify(error) === 'dead' && part.some(isMarking)) {
-        // It may be the lease of a mark that is over: then the session is there.
-        await this.#sync(own, link);
-        throw staleError();
-      }
-      if (!OF_ONE.includes(error?.code) || unitsOf(part).length > 1) throw error;
-      for (const op of part) answers.set(op, failed(error));
-      return true;
+      return await this.#failed(step, error, own, link);
     }
+    const { responses, found } = done;
+    if (found && found.mod_revision !== own.logged) return await this.#clear(step, own, link);
+    step.isInDoubt = false;
+    if (!responses) return false;
+    own.logged = done.header.revision;
+    await this.#take(step, plan.moves, responses, own, link);
+    step.judge(own.mirror);
+    step.part = [];
+    return true;
+  }
+
+  /**
+   * @param {OwnStep} step
+   * @param {any} error of the transaction of its part
+   * @param {Own} own
+   * @param {OpenLink} link
+   * @returns {Promise<boolean>} true: go on
+   */
+  async #failed(step, error, own, link) {
+    const meaning = classify(error);
+    step.isInDoubt = meaning === 'retry';
+    const ops = step.part.flat();
+    if (meaning === 'dead' && ops.some(isMarking)) {
+      // It may be the lease of a mark that is over: then the session is there.
+      await this.#sync(own, link);
+      throw staleError();
+    }
+    if (meaning !== 'refused' && meaning !== 'local') throw error;
+    // Not for the session to halve: other parts of the step may be done.
+    if (step.part.length > 1) step.halve();
+    else for (const op of ops) step.answers.set(op, failed(error));
+    return true;
+  }
+
+  /**
+   * Finds out whether the part in doubt was done.
+   * @param {OwnStep} step
+   * @param {Own} own
+   * @param {OpenLink} link
+   * @returns {Promise<boolean>}
+   */
+  async #clear(step, own, link) {
+    const range = { key: base64(this.#keys.steps(own.lease)) };
+    const { responses } = await this.#sync(own, link, [{ request_range: range }]);
+    const [found] = responses[1].response_range.kvs ?? [];
+    own.logged = found?.mod_revision ?? '0';
+    const isDone = found !== undefined && valueOf(found.value) === step.partId;
+    if (isDone) await this.#infer(step, BigInt(own.logged), own, link);
+    step.isInDoubt = false;
+    return isDone;
+  }
+
+  /**
+   * Answers a part that was done, and whose answer got lost.
+   * @param {OwnStep} step
+   * @param {bigint} revision at which it was done
+   * @param {Own} own
+   * @param {OpenLink} link
+   */
+  async #infer(step, revision, { lease, mirror }, link) {
+    const isAllHeard = step.loads === mirror.loads;
+    for (const unit of step.open.reverse()) {
+      const isMade = unit.some(({ ref }) => step.made.has(ref));
+      for (const op of [...unit].reverse()) {
+        if (op.kind === 'end') {
+          if (op.keep > 0) step.answers.set(op, await this.#lookAt(op, lease, link));
+          continue;
+        }
+        if (mirror.mine.has(op.ref) || step.tokenOf(op, mirror)) continue;
+        if (op.kind === 'steal') step.answers.set(op, granted(revision + mirror.offset));
+        // A condition was not met, and nothing was changed by it.
+        else if (isAllHeard && !(op.kind === 'ifAvailable' ? isMade : step.made.has(op.ref))) {
+          step.again(op);
+        }
+      }
+    }
+    step.judge(mirror);
+    step.part = [];
+    // What was told of these meanwhile was not heard.
+    if (!isAllHeard) this.events.changed();
+  }
+
+  /**
+   * @param {OwnStep} step
+   * @param {import('./plan.js').Move[]} moves that were made
+   * @param {any[]} responses
+   * @param {Own} own
+   * @param {OpenLink} link
+   */
+  async #take(step, moves, responses, { lease, planner }, link) {
+    let next = 0;
+    for (const move of moves) {
+      const count = requestsOf(move).length;
+      const own = responses.slice(next, next + count);
+      next += count;
+      const { succeeded = false, responses: inner = [] } = isNested(move)
+        ? own[0].response_txn
+        : { succeeded: true, responses: own };
+      const [op] = move.ops;
+      if (isMarking(op)) {
+        const isSet = inner.at(-1).response_put !== undefined;
+        const found = inner.at(-1).response_range?.kvs?.[0];
+        step.answers.set(op, isSet ? ENDED : await this.#markOf(op, found, lease, link));
+      } else if (!succeeded) step.answer(planner.refusedBy(move, inner));
+    }
+  }
+
+  /**
+   * Ends requests that were made and are not as they were wanted.
+   * @param {OwnStep} step
+   * @param {Own} own
+   * @param {OpenLink} link
+   */
+  async #takeBack(step, own, link) {
+    const entries = [...step.refused].map((ref) => own.mirror.mine.get(ref));
+    const changes = entries.flatMap((entry) =>
+      entry ? [{ request_delete_range: { key: base64(entry.key) } }] : [],
+    );
+    if (changes.length > 0) await this.#transact(changes, [], own, link);
+    step.refused.clear();
   }
 
   // Marks.
 
   /**
    * Makes the leases of the marks that a step sets, or finds those of an earlier attempt.
-   * @param {Op[]} ops
+   * @param {OwnStep} step
    * @param {Own} own
    * @param {OpenLink} link
    */
-  async #leaseMarks(ops, own, link) {
+  async #leaseMarks({ answers, ops }, own, link) {
+    const left = ops.filter(isMarking).filter((op) => !answers.has(op));
     // All at once: the first is to last until the last mark is set.
-    await Promise.all(ops.filter(isMarking).map((op) => this.#leaseMark(op, own, link)));
+    await Promise.all(left.map((op) => this.#leaseMark(op, own, link)));
   }
 
   /**
@@ -471,14 +696,27 @@ class EtcdAdapter {
   }
 
   /**
-   * @param {Op} op that was to mark its name
-   * @param {Own} own
+   * @param {import('../../adapter.js').EndOp} op that was to mark its name
+   * @param {string} lease
    * @param {OpenLink} link
    * @returns {Promise<Answer>} whether it has
    */
-  async #lookAt({ name = '', ref }, { lease }, link) {
-    const { kvs } = await link.call('kv/range', { key: base64(this.#keys.done(name)) });
-    if (kvs && valueOf(kvs[0].value) === setterOf(lease, ref)) return ENDED;
+  async #lookAt(op, lease, link) {
+    const { kvs = [] } = await link.call('kv/range', {
+      key: base64(this.#keys.done(op.name ?? '')),
+    });
+    return this.#markOf(op, kvs[0], lease, link);
+  }
+
+  /**
+   * @param {Op} op that was to mark its name
+   * @param {any} found the mark of that name
+   * @param {string} lease
+   * @param {OpenLink} link
+   * @returns {Promise<Answer>} whether it has
+   */
+  async #markOf({ ref }, found, lease, link) {
+    if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
     // Nothing is bound to it, and it would stay as long as a mark.
     await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
     return NOT_MARKED;
@@ -497,54 +735,65 @@ class EtcdAdapter {
    * @param {object[]} conditions
    * @param {Own} own
    * @param {OpenLink} link
-   * @returns {Promise<any>} the header of the answer; undefined: another condition is not met
+   * @param {string} [log] a key to look at if another condition is not met
+   * @returns {Promise<{ header: any, responses?: any[], found?: any }>} no responses: it is not
    */
-  async #transact(changes, conditions, own, link) {
+  async #transact(changes, conditions, own, link, log) {
     const key = base64(this.#keys.session(own.lease));
+    const looks = [key, ...(log ? [log] : [])].map((one) => ({ request_range: { key: one } }));
     const { header, responses, succeeded } = await link.call('kv/txn', {
       compare: [
         { key, target: 'VERSION', result: 'EQUAL', version: String(own.version) },
         ...conditions,
       ],
       success: changes,
-      failure: [{ request_range: { key } }],
+      failure: looks,
     });
     if (succeeded) {
-      const hasChanged = responses.some(
-        (/** @type {any} */ one) => one.response_put || one.response_delete_range.deleted,
-      );
-      if (hasChanged) await own.mirror.reached(Number(header.revision));
-      return header;
+      const watched = log ? responses.slice(0, -1) : responses;
+      if (watched.some(hasChanged)) await own.mirror.reached(Number(header.revision));
+      return { header, responses };
     }
-    const [found] = responses[0].response_range.kvs ?? [];
-    if (!found) throw deadError();
-    if (Number(found.version) !== own.version) throw staleError();
-    return undefined;
+    const [[self], [found] = []] = responses.map(
+      (/** @type {any} */ one) => one.response_range.kvs ?? [],
+    );
+    if (!self) throw deadError();
+    if (Number(self.version) !== own.version) throw staleError();
+    return { header, found };
   }
 
   /**
    * Has the mirror know all that has happened until now.
    * @param {Own} own
    * @param {OpenLink} link
-   * @returns {Promise<any>} the header of the answer
+   * @param {object[]} [reads]
    */
-  async #sync(own, link) {
+  async #sync(own, link, reads = []) {
     const key = base64(this.#keys.mark(own.lease));
-    return this.#transact([{ request_put: { key, lease: own.id } }], [], own, link);
-  }
-
-  /**
-   * @param {Op} op
-   * @param {Own} own
-   * @param {Map<number, bigint>} asked tokens of what was asked
-   * @returns {Answer} as the mirror has it
-   */
-  #answer(op, own, asked) {
-    if (op.kind === 'end') return ENDED;
-    const token = asked.get(op.ref) || own.mirror.mine.get(op.ref)?.token;
-    return token ? granted(token) : QUEUED;
+    const { header, responses = [] } = await this.#transact(
+      [{ request_put: { key, lease: own.id } }, ...reads],
+      ...[[], own, link],
+    );
+    return { header, responses };
   }
 }
+
+/** @type {Life} */
+const NO_LIFE = { name: '', offset: 0n, known: [], revision: '0' };
+
+/** @param {import('./plan.js').Move} move @returns {boolean} whether it is a transaction of its own */
+const isNested = ({ conditions }) => conditions.length > 0;
+
+/** @param {import('./plan.js').Move} move @returns {object[]} in the transaction of the part */
+const requestsOf = (move) => {
+  const { changes, conditions, reads } = move;
+  if (!isNested(move)) return changes;
+  return [{ request_txn: { compare: conditions, success: changes, failure: reads } }];
+};
+
+/** @param {any} response @returns {boolean} whether something is different now */
+const hasChanged = ({ response_put: put, response_delete_range: end, response_txn: inner }) =>
+  put !== undefined || end?.deleted > 0 || (inner?.responses ?? []).some(hasChanged);
 
 /**
  * @param {Op} op
@@ -560,14 +809,14 @@ const isMarking = (op) => op.kind === 'end' && op.keep > 0;
 function entriesOf(mirror, name) {
   const time = now();
   return [...mirror.queue(name).entries.values()].map((entry) => {
-    const { granted: since, kind, label, lease, limit, seen, token, weight } = entry;
+    const { asked, granted: since, kind, label, lease, limit, token, weight } = entry;
     const { clientId = '', host = '', pid = 0 } = mirror.session(lease) ?? {};
     const { threadId = 0, threadName = '' } = mirror.session(lease) ?? {};
     const isHeld = token > 0n;
     return {
       ...{ name, token, clientId, host, pid, threadId, threadName, label, limit, weight },
       mode: kind === 'c' ? 'shared' : 'exclusive',
-      waited: (isHeld ? since : time) - seen,
+      waited: isHeld ? 0 : Math.max(dateNow() - asked, 0),
       held: isHeld ? time - since : 0,
     };
   });
