@@ -70,6 +70,7 @@ const MOST_VALUE = 1_000_000;
  * @property {string} info the value of its key
  * @property {number} ttl milliseconds
  * @property {number} version of its key: of the connection
+ * @property {number} entered the revision at which the key was written for that connection
  * @property {InstanceType<typeof Mirror>} mirror
  * @property {InstanceType<typeof Planner>} planner
  * @property {boolean} isDead
@@ -121,9 +122,10 @@ class EtcdAdapter {
     try {
       const lease = await this.#grantLease(ttl, link);
       const own = this.#newSession(String(lease.ID), Number(lease.TTL) * 1_000, info);
-      await this.#enter(own, seen, link);
-      await this.#load(link, own.mirror);
-      await this.#watch(link, own, 0);
+      do {
+        await this.#enter(own, seen, link);
+        await this.#load(link, own.mirror);
+      } while (!(await this.#watch(link, own)));
       this.#keep(epoch, link, own);
       return { session: own.id, ttl: own.ttl, life: own.life.name };
     } catch (error) {
@@ -138,24 +140,12 @@ class EtcdAdapter {
     const epoch = this.#epoch;
     const own = this.#session();
     try {
-      const key = base64(this.#keys.session(own.lease));
-      const { header, responses, succeeded } = await link.call('kv/txn', {
-        compare: [exists(key)],
-        success: [
-          { request_put: this.#sessionPut(own) },
-          { request_range: { key } },
-          readLife(this.#keys),
-        ],
-      });
-      if (!succeeded) throw deadError();
-      const version = Number(responses[1].response_range.kvs[0].version);
-      await this.#compare(seen, lifeOf(header, responses[2]), header, own, link);
-      if (!(await this.#watch(link, own, Number(header.revision)))) {
+      await this.#enterAgain(own, seen, link);
+      while (!(await this.#watch(link, own))) {
         // What it has missed is not kept any more.
+        await this.#enterAgain(own, seen, link);
         await this.#load(link, own.mirror);
-        await this.#watch(link, own, 0);
       }
-      own.version = version;
       this.#keep(epoch, link, own);
     } catch (error) {
       link.drop();
@@ -275,6 +265,7 @@ class EtcdAdapter {
       ...{ id, lease, ttl, mirror, planner },
       info: base64Json(info),
       version: 0,
+      entered: 0,
       isDead: false,
       life: NO_LIFE,
       step: undefined,
@@ -364,15 +355,15 @@ class EtcdAdapter {
   }
 
   /**
-   * Follows all that comes after what the mirror knows.
+   * Follows all that comes after what the mirror knows. That the session was entered comes by it,
+   * too, and has to do so in half a lease.
    * @param {OpenLink} link
    * @param {Own} own
-   * @param {number} revision to be reached; that has to be heard in half a lease
    * @returns {Promise<boolean>} false: etcd does not have all of that any more
    */
-  #watch(link, { mirror, ttl }, revision) {
+  #watch(link, { entered, mirror, ttl }) {
     const { key, end } = mirror.range;
-    const start = String(mirror.revision + 1);
+    const start = String(Math.min(mirror.revision + 1, entered));
     const body = { key: base64(key), range_end: base64(end), start_revision: start };
     let isOver = false;
     return new Promise((resolve, reject) => {
@@ -395,7 +386,8 @@ class EtcdAdapter {
         if (result.compact_revision && !isOver) done(() => resolve(false));
         else if (result.canceled) fail(new Error(`the watch was ended: ${result.cancel_reason}`));
         else if (result.events) mirror.apply(result.events);
-        if (!isOver && mirror.revision >= revision) done(() => resolve(true));
+        const last = Number(result.events?.at(-1).kv.mod_revision);
+        if (!isOver && last >= entered) done(() => resolve(true));
       };
       link.watch({ create_request: body }, hear, fail).catch(fail);
     });
@@ -421,7 +413,7 @@ class EtcdAdapter {
   }
 
   /**
-   * Begins a session.
+   * Writes the key of a session that begins.
    * @param {Own} own
    * @param {Seen} seen
    * @param {OpenLink} link
@@ -437,13 +429,34 @@ class EtcdAdapter {
         failure: [putLife(this.#keys), put, ...look],
       });
       const [self, found] = responses.slice(-2);
-      own.version = Number(self.response_range.kvs[0].version);
+      isEntered(own, header, self);
       const life = lifeOf(header, found) ?? NO_LIFE;
       own.life = life;
       own.mirror.offset = life.offset;
       if (!isBehind(life, header.revision, seen)) return;
       await this.#beginLife(seen, life, header, own, link);
     }
+  }
+
+  /**
+   * Writes the key of a session for another connection.
+   * @param {Own} own
+   * @param {Seen} seen
+   * @param {OpenLink} link
+   */
+  async #enterAgain(own, seen, link) {
+    const key = base64(this.#keys.session(own.lease));
+    const { header, responses, succeeded } = await link.call('kv/txn', {
+      compare: [exists(key)],
+      success: [
+        { request_put: this.#sessionPut(own) },
+        { request_range: { key } },
+        readLife(this.#keys),
+      ],
+    });
+    if (!succeeded) throw deadError();
+    await this.#compare(seen, lifeOf(header, responses[2]), header, own, link);
+    isEntered(own, header, responses[1]);
   }
 
   /**
@@ -776,6 +789,16 @@ class EtcdAdapter {
     );
     return { header, responses };
   }
+}
+
+/**
+ * @param {Own} own
+ * @param {any} header
+ * @param {any} response to a read of its key
+ */
+function isEntered(own, header, response) {
+  own.version = Number(response.response_range.kvs[0].version);
+  own.entered = Number(header.revision);
 }
 
 /** @type {Life} */
