@@ -3,6 +3,7 @@
 /** The adapter of etcd against the contract, at a real server. */
 
 const assert = require('node:assert/strict');
+const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
@@ -332,7 +333,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       const copy = path.join(members[0].folder, 'copy');
       const a = await client({ endpoints });
       await own.stop('SIGTERM');
-      fs.cpSync(folder, copy, { recursive: true });
+      execFileSync('cp', ['-a', folder, copy]);
       await own.start();
       await a.hello();
       const name = fresh();
