@@ -475,11 +475,40 @@ describe('etcd', { skip: lacks.etcd }, () => {
     assert.deepEqual([...(await a.renew()).mine.keys()], [single.ref]);
   });
 
-  test('a name that is too long fails alone', async () => {
+  test('a name that is too long fails alone, or with its group that does not wait', async () => {
     const a = await client();
-    const answers = await a.step([request('x'.repeat(1_200_000)), request(fresh())]);
+    const long = 'x'.repeat(1_200_000);
+    const answers = await a.step([request(long), request(fresh())]);
     assert.equal(answers[0].error.code, 'ERR_WEB_LOCKS_TOO_LARGE');
     assert.equal(answers[1].code, 'granted');
+    const all = [fresh(), long].map((name) => request(name, { kind: 'ifAvailable', group: 1 }));
+    assert.deepEqual(codesOf(await a.step(all)), ['unavailable', 'failed']);
+    assert.equal((await a.renew()).mine.size, 1);
+  });
+
+  test('a step of a hundred is one transaction, of whatever kind', async () => {
+    const { counting, counts } = countingFetch();
+    const a = await client({ fetch: counting });
+    const names = Array.from({ length: 100 }, () => fresh());
+    for (const make of [
+      (name) => request(name),
+      (name) => request(name, { kind: 'ifAvailable' }),
+      (name) => request(name, { kind: 'steal' }),
+    ]) {
+      counts.steps = 0;
+      const ops = names.map(make);
+      assert.deepEqual(new Set(await a.answers(...ops)), new Set(['granted']));
+      assert.equal(counts.steps, 1);
+      await a.answers(...ops.map(end));
+    }
+    const group = names.map((name) => request(name, { kind: 'ifAvailable', group: 1 }));
+    assert.deepEqual(new Set(await a.answers(...group)), new Set(['granted']));
+    const ends = group.map((op) => end(op));
+    await a.answers(...ends);
+    const some = names.map((name) => shared(name, { limit: 2, weight: 1, kind: 'ifAvailable' }));
+    counts.steps = 0;
+    assert.deepEqual(new Set(await a.answers(...some)), new Set(['granted']));
+    assert.equal(counts.steps, 2);
   });
 
   test('R3: what etcd refuses fails alone, and the rest of its step is done', async () => {

@@ -28,7 +28,7 @@
  */
 
 const { clearTimeout, now, setTimeout, unref } = require('../../../platform/intrinsics.js');
-const { ENDED, NOT_MARKED, NO_EVENTS, failed, granted } = require('../../adapter.js');
+const { ENDED, NOT_MARKED, NO_EVENTS, UNAVAILABLE, failed, granted } = require('../../adapter.js');
 const {
   classify,
   deadError,
@@ -166,7 +166,7 @@ class EtcdAdapter {
     if (last?.isInDoubt) await this.#clear(last, own, link);
     own.step = step;
     await this.#leaseMarks(step, own, link);
-    for (const op of step.ops) this.#checkSize(op, step);
+    for (const unit of step.left) this.#checkSizes(unit, step);
     while (step.refused.size + step.open.length + step.left.length > 0) {
       if (step.refused.size > 0) await this.#takeBack(step, own, link);
       else if (step.open.length > 0) await this.#do(step, own, link);
@@ -506,12 +506,16 @@ class EtcdAdapter {
   // Steps.
 
   /**
-   * @param {Op} op
+   * @param {Op[]} unit
    * @param {OwnStep} step
    */
-  #checkSize(op, step) {
-    if (op.kind === 'end' || this.#keys.value(op).length <= MOST_VALUE) return;
-    step.answers.set(op, failed(longNameError(op.name)));
+  #checkSizes(unit, step) {
+    const asked = unit.filter(isRequest);
+    const large = asked.filter((op) => this.#keys.value(op).length > MOST_VALUE);
+    // Such a group gets all or none.
+    const others = large.length > 0 && unit[0].kind === 'ifAvailable' ? asked : [];
+    for (const op of others) step.answers.set(op, UNAVAILABLE);
+    for (const op of large) step.answers.set(op, failed(longNameError(op.name)));
   }
 
   /**
@@ -817,6 +821,12 @@ const requestsOf = (move) => {
 /** @param {any} response @returns {boolean} whether something is different now */
 const hasChanged = ({ response_put: put, response_delete_range: end, response_txn: inner }) =>
   put !== undefined || end?.deleted > 0 || (inner?.responses ?? []).some(hasChanged);
+
+/**
+ * @param {Op} op
+ * @returns {op is import('../../adapter.js').RequestOp}
+ */
+const isRequest = (op) => op.kind !== 'end';
 
 /**
  * @param {Op} op
