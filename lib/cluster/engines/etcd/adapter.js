@@ -13,7 +13,7 @@
  * condition. So nothing of an earlier connection, or of a lease that has ended, changes anything.
  * Each transaction of a step also writes its number into a key of the session, on condition that
  * this is as the last one has left it: so it is done once, and what it has done is found out where
- * its answer got lost (R1; step.js).
+ * its answer got lost (R1; steps.js).
  *
  * What is not as adapter.js has it:
  * - A step is as many transactions as it needs; a group is in one.
@@ -28,39 +28,28 @@
  */
 
 const { clearTimeout, now, setTimeout, unref } = require('../../../platform/intrinsics.js');
-const { ENDED, NOT_MARKED, NO_EVENTS, UNAVAILABLE, failed, granted } = require('../../adapter.js');
-const {
-  classify,
-  deadError,
-  longNameError,
-  newLeaderError,
-  noWatchError,
-  staleError,
-} = require('./errors.js');
+const { NO_EVENTS } = require('../../adapter.js');
+const { classify, deadError, newLeaderError, noWatchError, staleError } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
-const { Keys, base64, base64Json, doneLease, exists, leaseKey, valueOf } = require('./keys.js');
+const { Keys, base64, base64Json, exists, leaseKey } = require('./keys.js');
 const { NOTHING_SEEN, isBehind, lifeOf, putLife, readLife, rebirth } = require('./life.js');
 const { Mirror } = require('./mirror.js');
-const { Planner, nextPart, setterOf } = require('./plan.js');
-const { Step } = require('./step.js');
+const { Planner } = require('./plan.js');
+const { Steps } = require('./steps.js');
 
 const { now: dateNow } = Date;
 
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
-/** @typedef {import('../../adapter.js').Answer} Answer */
 /** @typedef {import('../../adapter.js').Entry} Entry */
 /** @typedef {import('../../adapter.js').Op} Op */
 /** @typedef {import('../../adapter.js').Seen} Seen */
 /** @typedef {import('../../adapter.js').SessionInfo} SessionInfo */
 /** @typedef {import('./life.js').Life} Life */
-/** @typedef {import('./plan.js').Plan} Plan */
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 /** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
 
 /** Keys that are read at once. */
 const PAGE = 5_000;
-/** The most characters of a request's value. */
-const MOST_VALUE = 1_000_000;
 
 /**
  * What belongs to a session.
@@ -90,6 +79,7 @@ class EtcdAdapter {
 
   #gateway;
   #keys;
+  #steps;
   /** The session that `open` started last. @type {Own | undefined} */
   #own;
   /** @type {OpenLink | undefined} */
@@ -108,6 +98,7 @@ class EtcdAdapter {
   constructor(bucket, options) {
     this.#gateway = new Gateway(options);
     this.#keys = new Keys(bucket);
+    this.#steps = new Steps(this.#keys, () => this.events.changed());
     this.id = `etcd ${bucket}`;
   }
 
@@ -158,21 +149,7 @@ class EtcdAdapter {
    * @param {number} number
    */
   async step(ops, number) {
-    const own = this.#session();
-    const link = this.#connection();
-    const last = own.step;
-    const step = last?.number === number ? last : new Step(ops, number);
-    if (step.result) return step.result;
-    if (last?.isInDoubt) await this.#clear(last, own, link);
-    own.step = step;
-    await this.#leaseMarks(step, own, link);
-    for (const unit of step.left) this.#checkSizes(unit, step);
-    while (step.refused.size + step.open.length + step.left.length > 0) {
-      if (step.refused.size > 0) await this.#takeBack(step, own, link);
-      else if (step.open.length > 0) await this.#do(step, own, link);
-      else step.begin(nextPart(step.left, this.#keys, own.mirror));
-    }
-    return step.finish(own.mirror);
+    return await this.#steps.make(ops, number, this.#session(), this.#connection());
   }
 
   /**
@@ -192,7 +169,7 @@ class EtcdAdapter {
     if (!(Number(TTL) > 0)) return dead;
     // A leader that others have replaced answers, and extends nothing. What is committed in the
     // same term shows that it led.
-    const synced = await this.#sync(own, link);
+    const synced = await this.#steps.sync(own, link);
     if (synced.header.raft_term !== header.raft_term) throw newLeaderError();
     if (isBehind(own.life, synced.header.revision, seen)) {
       await this.#beginLife(seen, own.life, synced.header, own, link);
@@ -227,7 +204,7 @@ class EtcdAdapter {
   /** @param {string} [name] */
   async query(name) {
     const own = this.#session();
-    await this.#sync(own, this.#connection());
+    await this.#steps.sync(own, this.#connection());
     const { mirror } = own;
     const names = name === undefined ? [...mirror.queues] : [name];
     return names.flatMap((one) => entriesOf(mirror, one));
@@ -503,295 +480,11 @@ class EtcdAdapter {
     return Math.max(Number(TTL) * 1_000, 1);
   }
 
-  // Steps.
-
-  /**
-   * @param {Op[]} unit
-   * @param {OwnStep} step
-   */
-  #checkSizes(unit, step) {
-    const asked = unit.filter(isRequest);
-    const large = asked.filter((op) => this.#keys.value(op).length > MOST_VALUE);
-    // Such a group gets all or none.
-    const others = large.length > 0 && unit[0].kind === 'ifAvailable' ? asked : [];
-    for (const op of others) step.answers.set(op, UNAVAILABLE);
-    for (const op of large) step.answers.set(op, failed(longNameError(op.name)));
-  }
-
-  /**
-   * Does the part of a step that was begun. What refuses something has to be known after the step
-   * began.
-   * @param {OwnStep} step
-   * @param {Own} own
-   * @param {OpenLink} link
-   */
-  async #do(step, own, link) {
-    for (let isKnown = false; ; isKnown = true) {
-      const units = step.open;
-      for (const { kind, ref } of units.flat()) if (kind === 'end') step.ending.add(ref);
-      const plan = own.planner.plan(units);
-      if (plan.refused.size === 0 || isKnown) {
-        step.answer(plan.refused);
-        if (plan.moves.length === 0) {
-          step.part = [];
-          return;
-        }
-        if (await this.#try(step, plan, own, link)) return;
-      }
-      await this.#sync(own, link);
-    }
-  }
-
-  /**
-   * @param {OwnStep} step
-   * @param {Plan} plan
-   * @param {Own} own
-   * @param {OpenLink} link
-   * @returns {Promise<boolean>} false: a condition is not met
-   */
-  async #try(step, plan, own, link) {
-    step.loads = own.mirror.loads;
-    const key = base64(this.#keys.steps(own.lease));
-    const log = { key, value: base64Json(step.partId), lease: own.id };
-    const changes = [...plan.moves.flatMap(requestsOf), { request_put: log }];
-    const asItWas = { key, target: 'MOD', result: 'EQUAL', mod_revision: own.logged };
-    let done;
-    try {
-      step.isInDoubt = true;
-      done = await this.#transact(changes, [asItWas, ...plan.conditions], own, link, key);
-    } catch (/** @type {any} */ error) {
-      return await this.#failed(step, error, own, link);
-    }
-    const { responses, found } = done;
-    if (found && found.mod_revision !== own.logged) return await this.#clear(step, own, link);
-    step.isInDoubt = false;
-    if (!responses) return false;
-    own.logged = done.header.revision;
-    await this.#take(step, plan.moves, responses, own, link);
-    step.judge(own.mirror);
-    step.part = [];
-    return true;
-  }
-
-  /**
-   * @param {OwnStep} step
-   * @param {any} error of the transaction of its part
-   * @param {Own} own
-   * @param {OpenLink} link
-   * @returns {Promise<boolean>} true: go on
-   */
-  async #failed(step, error, own, link) {
-    const meaning = classify(error);
-    step.isInDoubt = meaning === 'retry';
-    const ops = step.part.flat();
-    if (meaning === 'dead' && ops.some(isMarking)) {
-      // It may be the lease of a mark that is over: then the session is there.
-      await this.#sync(own, link);
-      throw staleError();
-    }
-    if (meaning !== 'refused' && meaning !== 'local') throw error;
-    // Not for the session to halve: other parts of the step may be done.
-    if (step.part.length > 1) step.halve();
-    else for (const op of ops) step.answers.set(op, failed(error));
-    return true;
-  }
-
-  /**
-   * Finds out whether the part in doubt was done.
-   * @param {OwnStep} step
-   * @param {Own} own
-   * @param {OpenLink} link
-   * @returns {Promise<boolean>}
-   */
-  async #clear(step, own, link) {
-    const range = { key: base64(this.#keys.steps(own.lease)) };
-    const { responses } = await this.#sync(own, link, [{ request_range: range }]);
-    const [found] = responses[1].response_range.kvs ?? [];
-    own.logged = found?.mod_revision ?? '0';
-    const isDone = found !== undefined && valueOf(found.value) === step.partId;
-    if (isDone) await this.#infer(step, BigInt(own.logged), own, link);
-    step.isInDoubt = false;
-    return isDone;
-  }
-
-  /**
-   * Answers a part that was done, and whose answer got lost.
-   * @param {OwnStep} step
-   * @param {bigint} revision at which it was done
-   * @param {Own} own
-   * @param {OpenLink} link
-   */
-  async #infer(step, revision, { lease, mirror }, link) {
-    const isAllHeard = step.loads === mirror.loads;
-    for (const unit of step.open.reverse()) {
-      const isMade = unit.some(({ ref }) => step.made.has(ref));
-      for (const op of [...unit].reverse()) {
-        if (op.kind === 'end') {
-          if (op.keep > 0) step.answers.set(op, await this.#lookAt(op, lease, link));
-          continue;
-        }
-        if (mirror.mine.has(op.ref) || step.tokenOf(op, mirror)) continue;
-        if (op.kind === 'steal') step.answers.set(op, granted(revision + mirror.offset));
-        // A condition was not met, and nothing was changed by it.
-        else if (isAllHeard && !(op.kind === 'ifAvailable' ? isMade : step.made.has(op.ref))) {
-          step.again(op);
-        }
-      }
-    }
-    step.judge(mirror);
-    step.part = [];
-    // What was told of these meanwhile was not heard.
-    if (!isAllHeard) this.events.changed();
-  }
-
-  /**
-   * @param {OwnStep} step
-   * @param {import('./plan.js').Move[]} moves that were made
-   * @param {any[]} responses
-   * @param {Own} own
-   * @param {OpenLink} link
-   */
-  async #take(step, moves, responses, { lease, planner }, link) {
-    let next = 0;
-    for (const move of moves) {
-      const count = requestsOf(move).length;
-      const own = responses.slice(next, next + count);
-      next += count;
-      const { succeeded = false, responses: inner = [] } = isNested(move)
-        ? own[0].response_txn
-        : { succeeded: true, responses: own };
-      const [op] = move.ops;
-      if (isMarking(op)) {
-        const isSet = inner.at(-1).response_put !== undefined;
-        const found = inner.at(-1).response_range?.kvs?.[0];
-        step.answers.set(op, isSet ? ENDED : await this.#markOf(op, found, lease, link));
-      } else if (!succeeded) step.answer(planner.refusedBy(move, inner));
-    }
-  }
-
-  /**
-   * Ends requests that were made and are not as they were wanted.
-   * @param {OwnStep} step
-   * @param {Own} own
-   * @param {OpenLink} link
-   */
-  async #takeBack(step, own, link) {
-    const entries = [...step.refused].map((ref) => own.mirror.mine.get(ref));
-    const changes = entries.flatMap((entry) =>
-      entry ? [{ request_delete_range: { key: base64(entry.key) } }] : [],
-    );
-    if (changes.length > 0) await this.#transact(changes, [], own, link);
-    step.refused.clear();
-  }
-
-  // Marks.
-
-  /**
-   * Makes the leases of the marks that a step sets, or finds those of an earlier attempt.
-   * @param {OwnStep} step
-   * @param {Own} own
-   * @param {OpenLink} link
-   */
-  async #leaseMarks({ answers, ops }, own, link) {
-    const left = ops.filter(isMarking).filter((op) => !answers.has(op));
-    // All at once: the first is to last until the last mark is set.
-    await Promise.all(left.map((op) => this.#leaseMark(op, own, link)));
-  }
-
-  /**
-   * @param {import('../../adapter.js').EndOp} op
-   * @param {Own} own
-   * @param {OpenLink} link
-   */
-  async #leaseMark({ keep, ref }, own, link) {
-    const TTL = String(Math.ceil(keep / 1_000));
-    try {
-      await link.call('lease/grant', { ID: doneLease(own.lease, ref), TTL });
-    } catch (/** @type {any} */ error) {
-      if (!/lease already exists/.test(error?.message)) throw error;
-    }
-  }
-
-  /**
-   * @param {import('../../adapter.js').EndOp} op that was to mark its name
-   * @param {string} lease
-   * @param {OpenLink} link
-   * @returns {Promise<Answer>} whether it has
-   */
-  async #lookAt(op, lease, link) {
-    const { kvs = [] } = await link.call('kv/range', {
-      key: base64(this.#keys.done(op.name ?? '')),
-    });
-    return this.#markOf(op, kvs[0], lease, link);
-  }
-
-  /**
-   * @param {Op} op that was to mark its name
-   * @param {any} found the mark of that name
-   * @param {string} lease
-   * @param {OpenLink} link
-   * @returns {Promise<Answer>} whether it has
-   */
-  async #markOf({ ref }, found, lease, link) {
-    if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
-    // Nothing is bound to it, and it would stay as long as a mark.
-    await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
-    return NOT_MARKED;
-  }
-
   /** @param {string} name */
   async marked(name) {
     const key = base64(this.#keys.done(name));
     const { count } = await this.#connection().call('kv/range', { key, count_only: true });
     return Number(count ?? 0) > 0;
-  }
-
-  /**
-   * Changes something, if the session is alive and this is its connection.
-   * @param {object[]} changes
-   * @param {object[]} conditions
-   * @param {Own} own
-   * @param {OpenLink} link
-   * @param {string} [log] a key to look at if another condition is not met
-   * @returns {Promise<{ header: any, responses?: any[], found?: any }>} no responses: it is not
-   */
-  async #transact(changes, conditions, own, link, log) {
-    const key = base64(this.#keys.session(own.lease));
-    const looks = [key, ...(log ? [log] : [])].map((one) => ({ request_range: { key: one } }));
-    const { header, responses, succeeded } = await link.call('kv/txn', {
-      compare: [
-        { key, target: 'VERSION', result: 'EQUAL', version: String(own.version) },
-        ...conditions,
-      ],
-      success: changes,
-      failure: looks,
-    });
-    if (succeeded) {
-      const watched = log ? responses.slice(0, -1) : responses;
-      if (watched.some(hasChanged)) await own.mirror.reached(Number(header.revision));
-      return { header, responses };
-    }
-    const [[self], [found] = []] = responses.map(
-      (/** @type {any} */ one) => one.response_range.kvs ?? [],
-    );
-    if (!self) throw deadError();
-    if (Number(self.version) !== own.version) throw staleError();
-    return { header, found };
-  }
-
-  /**
-   * Has the mirror know all that has happened until now.
-   * @param {Own} own
-   * @param {OpenLink} link
-   * @param {object[]} [reads]
-   */
-  async #sync(own, link, reads = []) {
-    const key = base64(this.#keys.mark(own.lease));
-    const { header, responses = [] } = await this.#transact(
-      [{ request_put: { key, lease: own.id } }, ...reads],
-      ...[[], own, link],
-    );
-    return { header, responses };
   }
 }
 
@@ -807,32 +500,6 @@ function isEntered(own, header, response) {
 
 /** @type {Life} */
 const NO_LIFE = { name: '', offset: 0n, known: [], revision: '0' };
-
-/** @param {import('./plan.js').Move} move @returns {boolean} whether it is a transaction of its own */
-const isNested = ({ conditions }) => conditions.length > 0;
-
-/** @param {import('./plan.js').Move} move @returns {object[]} in the transaction of the part */
-const requestsOf = (move) => {
-  const { changes, conditions, reads } = move;
-  if (!isNested(move)) return changes;
-  return [{ request_txn: { compare: conditions, success: changes, failure: reads } }];
-};
-
-/** @param {any} response @returns {boolean} whether something is different now */
-const hasChanged = ({ response_put: put, response_delete_range: end, response_txn: inner }) =>
-  put !== undefined || end?.deleted > 0 || (inner?.responses ?? []).some(hasChanged);
-
-/**
- * @param {Op} op
- * @returns {op is import('../../adapter.js').RequestOp}
- */
-const isRequest = (op) => op.kind !== 'end';
-
-/**
- * @param {Op} op
- * @returns {op is import('../../adapter.js').EndOp}
- */
-const isMarking = (op) => op.kind === 'end' && op.keep > 0;
 
 /**
  * @param {InstanceType<typeof Mirror>} mirror
