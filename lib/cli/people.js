@@ -43,10 +43,11 @@ const UNITS = [
 const LENGTHS = { s: 1000, m: 60_000, h: 3_600_000 };
 
 /**
- * @param {number} milliseconds
+ * @param {number} milliseconds NaN: not known
  * @returns {string} such as 0.3s, 12s, 3m 5s, 2h 0m, 4d 7h
  */
 function duration(milliseconds) {
+  if (Number.isNaN(milliseconds)) return '?';
   if (milliseconds < 9950) return `${(milliseconds / 1000).toFixed(1)}s`;
   if (milliseconds < 60_000) return `${Math.floor(milliseconds / 1000)}s`;
   const [, big, length, small] = /** @type {(typeof UNITS)[0]} */ (

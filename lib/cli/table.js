@@ -173,7 +173,8 @@ function json(state, now) {
  * @param {number} now
  */
 function toJson({ blockedBy, token, ...entry }, isHeld, now) {
-  const since = new Date(now - (isHeld ? entry.held : entry.waited)).toISOString();
+  const past = isHeld ? entry.held : entry.waited;
+  const since = Number.isNaN(past) ? null : new Date(now - past).toISOString();
   return { ...entry, since, token: isHeld ? String(token) : null };
 }
 

@@ -43,8 +43,11 @@ function placeOf({ clientId, host, pid, threadId: id, threadName }, quoted) {
  * @param {(text: string) => string} [quoted] see describeAgent
  * @returns {string} such as: process 4702, thread 1 ("child job"), for 3.2 s
  */
-const describeHolder = (details, quoted) =>
-  `${describeAgent(details, quoted)}, for ${duration(details.held ?? 0)}`;
+function describeHolder(details, quoted) {
+  const { held = 0 } = details;
+  const time = Number.isNaN(held) ? 'an unknown time' : duration(held);
+  return `${describeAgent(details, quoted)}, for ${time}`;
+}
 
 /**
  * @param {LockDetails[] | undefined} holders undefined: not known

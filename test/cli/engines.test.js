@@ -296,4 +296,23 @@ describe('--at etcd+http://…', { skip: noEtcd }, () => {
     t.after(() => bucket.close());
     return bucket;
   });
+
+  it('says that it is not known since when a lock is held', async (t) => {
+    const endpoints = [at().slice('etcd+'.length)];
+    const bucket = require('../../lib/etcd.js').openBucket('default', { endpoints });
+    t.after(() => bucket.close());
+    const lock = await bucket.locks.acquire('long');
+    const waiting = bucket.locks.request('long', () => {});
+    const { stdout: table } = await run(t, ['query', '--at', at()]);
+    assert.match(table, /^long +held +exclusive +\? /m);
+    assert.match(table, /^long +waits +exclusive +\d+\.\ds /m);
+    const { stdout } = await run(t, ['query', '--at', at(), '--json']);
+    const { held, pending } = JSON.parse(stdout);
+    assert.deepEqual([held[0].held, held[0].since], [null, null]);
+    assert.ok(Date.parse(pending[0].since) <= Date.now());
+    const { stdout: robbed } = await run(t, ['steal', 'long', '--yes', '--at', at()]);
+    assert.match(robbed, /^robbed process \d+.*, for an unknown time\n$/);
+    lock.release();
+    await waiting;
+  });
 });

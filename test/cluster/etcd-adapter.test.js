@@ -3,11 +3,15 @@
 /** The adapter of etcd against the contract, at a real server. */
 
 const assert = require('node:assert/strict');
+const { execFileSync } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 
 const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
 const { TTL, clientOf, contract, disposeAfterEach, done, end } = require('./contract.js');
 const { fresh, rejectsWith, request, shared } = require('./contract.js');
+const { FaultyProxy } = require('./proxy.js');
 const { lacks, makeCertificate, startEtcd, stopAll } = require('./servers.js');
 
 /** @type {Awaited<ReturnType<typeof startEtcd>>} */
@@ -17,7 +21,8 @@ const at = (port) => ({ endpoints: [`http://127.0.0.1:${port}`] });
 
 const adapterOf = ({ bucket = 'bucket', ...options } = {}) =>
   new EtcdAdapter(bucket, { endpoints: server.endpoints, ...options });
-const client = (options = {}, ttl = TTL) => clientOf(adapterOf(options), ttl);
+const client = (options = {}, ttl = TTL, seen = undefined) =>
+  clientOf(adapterOf(options), ttl, seen);
 
 /** What makes a lease run out, as time would. */
 const expire = (session) => server.call('lease/revoke', { ID: session });
@@ -34,17 +39,66 @@ async function undiciAgent() {
   return dispatchers.find((it) => it?.constructor?.name === 'Agent').constructor;
 }
 
-/** A `fetch` that does something else before its first request to a path. */
-function fetchAfter(place, work) {
+const textOf = (base) => Buffer.from(base, 'base64').toString();
+
+/** Whether a request is a transaction of a step. */
+function isStep(url, { body }) {
+  if (!url.endsWith('/kv/txn')) return false;
+  const { key } = JSON.parse(body).success.at(-1).request_put ?? {};
+  return key !== undefined && textOf(key).startsWith('web-locks/1-steps/');
+}
+
+/** A `fetch` that does something else before its first step. */
+function fetchAfter(work, next = fetch) {
   let isFirst = true;
   return async (url, options) => {
-    if (isFirst && url.endsWith(place)) {
+    if (isFirst && isStep(url, options)) {
       isFirst = false;
       await work();
     }
-    return fetch(url, options);
+    return next(url, options);
   };
 }
+
+/**
+ * A `fetch` whose first step is done, but its answer gets lost, after something else is done.
+ * @param {() => unknown} work
+ * @param {boolean} [isDeaf] the watch ends before that step is done
+ */
+function fetchLosing(work, isDeaf = false) {
+  let isFirst = true;
+  const ear = new AbortController();
+  return async (url, options) => {
+    const isWatch = isFirst && url.endsWith('/watch');
+    if (isWatch)
+      return fetch(url, { ...options, signal: AbortSignal.any([options.signal, ear.signal]) });
+    if (!isFirst || !isStep(url, options)) return fetch(url, options);
+    isFirst = false;
+    if (isDeaf) ear.abort();
+    await (await fetch(url, { ...options, signal: undefined })).text();
+    await work();
+    throw new TypeError('fetch failed');
+  };
+}
+
+/** A `fetch` that counts what it sends, by path. */
+function countingFetch(next = fetch) {
+  const counts = { steps: 0, others: 0 };
+  const counting = (url, options) => {
+    if (isStep(url, options)) counts.steps++;
+    else if (url.endsWith('/kv/txn')) counts.others++;
+    return next(url, options);
+  };
+  return { counting, counts };
+}
+
+/** Has etcd forget all revisions but the last. */
+async function compact() {
+  const { header } = await server.call('kv/put', { key: base64('other'), value: '' });
+  await server.call('kv/compaction', { revision: header.revision, physical: true });
+}
+
+const codesOf = (answers) => answers.map(({ code }) => code);
 
 const base64 = (text) => Buffer.from(text).toString('base64');
 
@@ -80,23 +134,96 @@ describe('etcd', { skip: lacks.etcd }, () => {
   test('what an old connection, or an old lease, still says changes nothing', async () => {
     const sent = [];
     const spy = (url, options) => {
-      if (url.endsWith('/kv/txn')) sent.push(JSON.parse(options.body));
-      return fetch(url, options);
+      if (!isStep(url, options)) return fetch(url, options);
+      sent.push(JSON.parse(options.body));
+      throw new Error('late');
     };
     const a = await client({ fetch: spy });
     const op = request(fresh());
-    await a.answers(op);
+    await assert.rejects(a.step([op]));
     const [late] = sent;
-    await a.answers(end(op));
-    assert.equal((await server.call('kv/txn', late)).succeeded, true, 'it comes late');
-    assert.deepEqual([...(await a.renew()).mine.keys()], [op.ref]);
-    await a.answers(end(op));
     await a.hello();
-    assert.ok(!(await server.call('kv/txn', late)).succeeded);
+    assert.ok(!(await server.call('kv/txn', late)).succeeded, 'of an old connection');
+    await assert.rejects(a.again([op]));
+    const last = sent.at(-1);
+    assert.ok((await server.call('kv/txn', last)).succeeded);
+    assert.ok(!(await server.call('kv/txn', last)).succeeded, 'it comes twice');
+    assert.deepEqual(
+      (await a.again([op])).map(({ code }) => code),
+      ['granted'],
+    );
+    await a.hello();
     await expire(a.session);
-    assert.ok(!(await server.call('kv/txn', late)).succeeded);
+    assert.ok(!(await server.call('kv/txn', last)).succeeded);
     assert.equal(await left(a.session), 0);
   });
+
+  for (const [how, between] of [
+    ['by the same connection', () => {}],
+    ['by another one', ({ hello }) => hello()],
+    ['by another one, and etcd has forgotten', ({ hello }) => compact().then(hello)],
+  ]) {
+    const isForgotten = how.endsWith('forgotten');
+
+    test(`R1: a step whose answer got lost comes again ${how}`, async () => {
+      const b = await client();
+      const [x, y, free, taken] = [fresh(), fresh(), fresh(), fresh()];
+      await b.answers(request(taken));
+      const thief = request(x, { kind: 'steal' });
+      const group = [x, y].map((name) => request(name, { group: 1 }));
+      const [attempt, late] = [free, taken].map((name) => request(name, { kind: 'ifAvailable' }));
+      const [second, third] = [x, y].map((name) => request(name, { kind: 'steal' }));
+      const a = await client({
+        fetch: fetchLosing(() => b.answers(second), isForgotten),
+      });
+      await assert.rejects(a.step([thief, attempt, late]), (error) => {
+        assert.equal(a.adapter.classify(error), 'retry');
+        return true;
+      });
+      await between(a);
+      const answers = await a.again([thief, attempt, late]);
+      assert.deepEqual(codesOf(answers), ['granted', 'granted', 'unavailable']);
+      const { mine } = await b.renew();
+      assert.ok(mine.get(second.ref) > answers[0].token, 'it is not robbed again');
+      assert.deepEqual([...(await a.renew()).mine], [[attempt.ref, answers[1].token]]);
+      await b.answers(end(second));
+      const c = await client({ fetch: fetchLosing(() => b.answers(third), isForgotten) });
+      await assert.rejects(c.step(group));
+      await between(c);
+      const [{ code, token }, other] = await c.again(group);
+      assert.equal(code, 'granted');
+      if (!isForgotten) assert.deepEqual(other, { ...other, code, token });
+      else assert.equal(other.code, 'queued');
+      assert.deepEqual([...(await c.renew()).mine], [[group[0].ref, token]]);
+      assert.ok((await b.renew()).mine.get(third.ref), 'it is not robbed again');
+    });
+
+    test(`R1: what was made, and may not wait, is taken back when it comes again ${how}`, async () => {
+      const b = await client();
+      const [name, other] = [fresh(), fresh()];
+      const units = (weight, options) => shared(name, { limit: 4, weight, ...options });
+      const all = units(4);
+      await b.answers(shared(other, { limit: 4, weight: 1 }));
+      const ops = [units(2, { kind: 'ifAvailable' }), shared(other, { limit: 5, weight: 1 })];
+      const a = await client({
+        fetch: fetchAfter(
+          () => b.answers(all),
+          fetchLosing(() => {}, isForgotten),
+        ),
+      });
+      await assert.rejects(a.step(ops));
+      assert.equal((await b.adapter.query(name)).length, 2);
+      await between(a);
+      const last = isForgotten ? 'queued' : 'otherLimit';
+      assert.deepEqual(codesOf(await a.again(ops)), ['unavailable', last]);
+      assert.equal(
+        a.told.some(({ changed }) => changed),
+        isForgotten,
+      );
+      assert.deepEqual([...(await a.renew()).mine], []);
+      assert.equal((await b.adapter.query(name)).length, 1);
+    });
+  }
 
   test('the leases of all marks of a step are asked for at once', async () => {
     let grants = 0;
@@ -117,6 +244,132 @@ describe('etcd', { skip: lacks.etcd }, () => {
     assert.deepEqual(await a.answers(...ops.map((op) => done(op))), ['ended', 'ended', 'ended']);
   });
 
+  test('what may not wait is answered at the first attempt, whatever others do', async () => {
+    const proxy = await FaultyProxy.open(server.members[0].port);
+    const { counting, counts } = countingFetch();
+    const a = await client({ ...at(proxy.port), fetch: counting }, 60_000);
+    const [one, some, queue] = [fresh(), fresh(), fresh()];
+    const others = [await client({}, 60_000), await client({}, 60_000)];
+    let isOver = false;
+    const work = others.map(async ({ answers }) => {
+      while (!isOver) {
+        const held = [one, queue].map((name) => request(name));
+        held.push(shared(some, { limit: 3, weight: 2 }));
+        await answers(...held);
+        await answers(...held.map(end));
+      }
+    });
+    proxy.delay(50);
+    const seen = new Set();
+    for (let round = 0; round < 10; round++) {
+      for (const [op, most] of [
+        [request(one, { kind: 'ifAvailable' }), [1, 0]],
+        // What is known is made certain, or it is made and taken back.
+        [shared(some, { limit: 3, weight: 2, kind: 'ifAvailable' }), [1, 2]],
+        [request(queue, { maxPending: 0 }), [1, 2]],
+      ]) {
+        Object.assign(counts, { steps: 0, others: 0 });
+        const [code] = await a.answers(op);
+        seen.add(code);
+        assert.ok(counts.steps <= most[0] && counts.others <= most[1], JSON.stringify(counts));
+        await a.answers(end(op));
+      }
+    }
+    isOver = true;
+    await Promise.all(work);
+    await proxy.close();
+    assert.ok(seen.has('unavailable') || seen.has('queueFull'), [...seen].join());
+    assert.ok(!seen.has('queued'));
+    assert.deepEqual(await others[0].adapter.query(), await others[0].adapter.query(fresh()));
+  });
+
+  test('who steals from one that hangs does so at the first attempt, whoever comes', async () => {
+    const b = await client();
+    const name = fresh();
+    const held = request(name);
+    await b.answers(held);
+    const { counting, counts } = countingFetch();
+    const thief = await client({ fetch: fetchAfter(() => b.answers(request(name)), counting) });
+    assert.deepEqual(await thief.answers(request(name, { kind: 'steal' })), ['granted']);
+    assert.equal(counts.steps, 1);
+    assert.deepEqual(await b.next(), { stolen: held.ref, thief: thief.clientId });
+  });
+
+  for (const when of ['as it is opened', 'as it connects again']) {
+    test(`a session is told of all that etcd forgets ${when}, before the watch`, async () => {
+      const b = await client();
+      const name = fresh();
+      const [held, waiting, last] = [request(name), request(name), request(name)];
+      await b.answers(held, last);
+      let left = 0;
+      const forgetting = async (url, options) => {
+        if (url.endsWith('/watch') && left-- > 0) {
+          await b.answers(end(held));
+          await compact();
+        }
+        return fetch(url, options);
+      };
+      if (when === 'as it is opened') left = 1;
+      const a = await client({ fetch: forgetting });
+      if (left < 0) assert.deepEqual(await a.answers(waiting), ['queued']);
+      else {
+        left = 1;
+        await a.answers(waiting);
+        await a.hello();
+      }
+      const [first] = await a.adapter.query(name);
+      assert.ok(first.token > 0n);
+      await b.answers(end(held));
+      await b.answers(end(last));
+      assert.equal((await a.next()).granted, waiting.ref);
+    });
+  }
+
+  test('an etcd that was wiped, or restored, grants nothing until all locks before are over', async () => {
+    for (const isRestored of [false, true]) {
+      const own = await startEtcd();
+      const { endpoints, members } = own;
+      const folder = path.join(members[0].folder, 'data');
+      const copy = path.join(members[0].folder, 'copy');
+      const a = await client({ endpoints });
+      await own.stop('SIGTERM');
+      execFileSync('cp', ['-a', folder, copy]);
+      await own.start();
+      await a.hello();
+      const name = fresh();
+      let held = request(name);
+      for (let round = 0; round < 20; round++) {
+        await a.answers(end(held));
+        held = request(name);
+        await a.answers(held);
+      }
+      const token = (await a.renew()).mine.get(held.ref);
+      const { life } = await a.renew();
+      await own.stop();
+      fs.rmSync(folder, { recursive: true });
+      if (isRestored) fs.renameSync(copy, folder);
+      await own.start();
+      const b = await client({ endpoints });
+      await assert.rejects(a.hello(), { code: 'ERR_WEB_LOCKS_SESSION_DEAD' });
+      const next = await client({ endpoints }, TTL, { life, token });
+      assert.ok((await next.renew()).grantsIn > 0);
+      await rejectsWith(b.step([request(name)]), 'ERR_WEB_LOCKS_SESSION_DEAD');
+      const c = await client({ endpoints }, 60_000);
+      const attempt = request(fresh(), { kind: 'ifAvailable' });
+      const [waiting, thief] = [request(name), request(name, { kind: 'steal' })];
+      assert.deepEqual(await c.answers(attempt, waiting, thief), [
+        'unavailable',
+        'queued',
+        'queued',
+      ]);
+      const event = await c.next();
+      assert.equal(event.granted, thief.ref);
+      assert.ok(event.token > token);
+      assert.equal((await c.renew()).grantsIn, 0);
+      await own.stop();
+    }
+  });
+
   test('who steals while the holder changes takes the lock from the new one', async () => {
     const [a, b] = [await client(), await client()];
     const name = fresh();
@@ -124,7 +377,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     await a.answers(held);
     await b.answers(next);
     // Before the theft comes to the server, the holder is another one.
-    const late = fetchAfter('/kv/txn', async () => {
+    const late = fetchAfter(async () => {
       await a.answers(end(held));
       await b.next();
     });
@@ -141,7 +394,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const [small, large, waiting] = [units(1), units(2), units(2)];
     await a.answers(small, large);
     assert.deepEqual(await b.answers(waiting), ['queued']);
-    const late = fetchAfter('/kv/txn', async () => {
+    const late = fetchAfter(async () => {
       await a.answers(end(large));
       await b.next();
     });
@@ -157,7 +410,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const [held, writer, waiting] = [shared(name), request(name), shared(name)];
     await a.answers(held, writer);
     assert.deepEqual(await b.answers(waiting), ['queued']);
-    const late = fetchAfter('/kv/txn', async () => {
+    const late = fetchAfter(async () => {
       await a.answers(end(writer));
       await b.next();
     });
@@ -222,11 +475,98 @@ describe('etcd', { skip: lacks.etcd }, () => {
     assert.deepEqual([...(await a.renew()).mine.keys()], [single.ref]);
   });
 
-  test('a name that is too long fails alone', async () => {
+  test('a name that is too long fails alone, or with its group that does not wait', async () => {
     const a = await client();
-    const answers = await a.step([request('x'.repeat(1_200_000)), request(fresh())]);
+    const long = 'x'.repeat(1_200_000);
+    const answers = await a.step([request(long), request(fresh())]);
     assert.equal(answers[0].error.code, 'ERR_WEB_LOCKS_TOO_LARGE');
     assert.equal(answers[1].code, 'granted');
+    const all = [fresh(), long].map((name) => request(name, { kind: 'ifAvailable', group: 1 }));
+    assert.deepEqual(codesOf(await a.step(all)), ['unavailable', 'failed']);
+    assert.equal((await a.renew()).mine.size, 1);
+  });
+
+  test('a step of a hundred is one transaction, of whatever kind', async () => {
+    const { counting, counts } = countingFetch();
+    const a = await client({ fetch: counting });
+    const names = Array.from({ length: 100 }, () => fresh());
+    for (const make of [
+      (name) => request(name),
+      (name) => request(name, { kind: 'ifAvailable' }),
+      (name) => request(name, { kind: 'steal' }),
+    ]) {
+      counts.steps = 0;
+      const ops = names.map(make);
+      assert.deepEqual(new Set(await a.answers(...ops)), new Set(['granted']));
+      assert.equal(counts.steps, 1);
+      await a.answers(...ops.map(end));
+    }
+    const group = names.map((name) => request(name, { kind: 'ifAvailable', group: 1 }));
+    assert.deepEqual(new Set(await a.answers(...group)), new Set(['granted']));
+    const ends = group.map((op) => end(op));
+    await a.answers(...ends);
+    const some = names.map((name) => shared(name, { limit: 2, weight: 1, kind: 'ifAvailable' }));
+    counts.steps = 0;
+    assert.deepEqual(new Set(await a.answers(...some)), new Set(['granted']));
+    assert.equal(counts.steps, 2);
+  });
+
+  test('R3: what etcd refuses fails alone, and the rest of its step is done', async () => {
+    let refusals = 0;
+    const [bad, ...good] = Array.from({ length: 8 }, () => request(fresh()));
+    const picky = async (url, options) => {
+      if (!isStep(url, options)) return fetch(url, options);
+      const keys = JSON.parse(options.body).success.map((one) => textOf(one.request_put.key));
+      if (!keys.some((key) => key.endsWith(`-${String(bad.ref).padStart(16, '0')}`))) {
+        return fetch(url, options);
+      }
+      refusals++;
+      return new Response('{"error":"no","message":"no","code":3}', { status: 400 });
+    };
+    const a = await client({ fetch: picky });
+    const answers = await a.step([...good.slice(0, 3), bad, ...good.slice(3)]);
+    assert.equal(answers[3].error.code, 'ERR_WEB_LOCKS_REFUSED');
+    assert.deepEqual(
+      codesOf(answers.filter(({ code }) => code !== 'failed')),
+      Array(7).fill('granted'),
+    );
+    assert.ok(refusals > 1);
+    assert.equal((await a.renew()).mine.size, 7);
+  });
+
+  test('what goes wrong in a fetch is tried again, what goes wrong before it is not', async () => {
+    const breaks = [
+      () => {
+        throw new TypeError('not a promise');
+      },
+      async () => {
+        throw new TypeError('fetch failed');
+      },
+      async () => undefined,
+      async () => new Response('{}'),
+      async () => new Response('null'),
+      async () => new Response('<html>'),
+      async () => ({ status: 200, text: () => Promise.reject(new TypeError('terminated')) }),
+      async () => new Response('no', { status: 502 }),
+    ];
+    for (const broken of breaks) {
+      let isBroken = false;
+      const a = await client({ fetch: (...all) => (isBroken ? broken() : fetch(...all)) });
+      isBroken = true;
+      for (const call of [() => a.step([request(fresh())]), a.renew, a.hello]) {
+        await assert.rejects(call(), (error) => {
+          assert.equal(a.adapter.classify(error), 'retry', `${broken}: ${error.stack}`);
+          return true;
+        });
+      }
+      isBroken = false;
+      await a.hello();
+    }
+    const a = await client();
+    assert.equal(a.adapter.classify(new TypeError('a defect')), 'local');
+    const cyclic = request(fresh());
+    cyclic.label = { toJSON: () => cyclic.nothing.at(0) };
+    await assert.rejects(a.step([cyclic]), (error) => a.adapter.classify(error) === 'local');
   });
 
   test('an endpoint that is away is followed by the next one', async () => {

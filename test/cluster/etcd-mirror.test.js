@@ -16,6 +16,7 @@ const keys = new Keys('bucket');
 function stage() {
   const told = [];
   const mirror = new Mirror(keys, LEASE, {
+    made: () => {},
     granted: (ref, token) => told.push(['granted', ref, token]),
     stolen: (ref, thief) => told.push(['stolen', ref, thief]),
     gone: (ref) => told.push(['gone', ref]),
@@ -116,7 +117,7 @@ test('units are held up to the limit, and what fits does not overtake what does 
   mirror.apply([made(units(2, 2), 4)]);
   mirror.apply([made(units(3, 1), 5)]);
   assert.deepEqual(told, [['granted', 1, 3n]]);
-  assert.equal(mirror.queue('a').fits(units(4, 1)), false);
+  assert.equal(mirror.queue('a').fits({ kind: 'c', limit: 3, weight: 1 }, false), false);
   mirror.apply([gone(units(1, 2), 6)]);
   assert.deepEqual(told.slice(2), [
     ['granted', 2, 6n],

@@ -77,6 +77,8 @@ describe('who holds and who waits', () => {
     const one = `held by process ${pid}, thread 1 ("child job"), for 3.2 s`;
     assert.equal(describeHolders([OTHER]), one);
     assert.equal(describeHolders([OTHER, OWN, OWN]), `${one}, and 2 more`);
+    const since = `held by process ${pid}, thread 1 ("child job"), for an unknown time`;
+    assert.equal(describeHolders([{ ...OTHER, held: Number.NaN }]), since);
     assert.equal(describeHolders([]), 'no longer held');
     assert.equal(describeHolders(undefined), 'holder unknown');
   });

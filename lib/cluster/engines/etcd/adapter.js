@@ -5,12 +5,15 @@
  *
  * A session is a lease and a key bound to it; requests are keys bound to it, too (keys.js). A
  * watch of all of a bucket's keys tells everything to the mirror (mirror.js), which knows who
- * holds what; grants are not written. What the mirror says is made certain by the conditions of a
- * transaction (plan.js), or so: something is written, and when it comes by the watch, all
+ * holds what; grants are not written. What is done has its conditions, which etcd judges (plan.js),
+ * and what the mirror says is made certain so: something is written, and when it comes by the watch, all
  * that was before it has come. So every renewal also shows that the watch is heard.
  *
  * The session's key is written by each connection; all that is written has its version as a
  * condition. So nothing of an earlier connection, or of a lease that has ended, changes anything.
+ * Each transaction of a step also writes its number into a key of the session, on condition that
+ * this is as the last one has left it: so it is done once, and what it has done is found out where
+ * its answer got lost (R1; steps.js).
  *
  * What is not as adapter.js has it:
  * - A step is as many transactions as it needs; a group is in one.
@@ -18,39 +21,35 @@
  * - Shared locks that are granted by the same event have the same token.
  * - A mark lasts for as long as its lease: whole seconds, at least what etcd gives (2 by default),
  *   and from anew when another member leads, unless it was started to keep that (checkpoints).
- * - There is no quarantine: etcd forgets nothing that it has answered.
- * - How long a request has waited, and a lock is held, is known as far as it was seen from here.
+ * - A quarantine begins when a client tells of what etcd does not know any more (life.js), and all
+ *   sessions end then. Without that etcd forgets nothing that it has answered.
+ * - How long a request has waited is told by the clock of who asks; since when a lock is held is
+ *   known if it was granted while we looked, else it is NaN.
  */
 
 const { clearTimeout, now, setTimeout, unref } = require('../../../platform/intrinsics.js');
-const { ENDED, NOT_MARKED, NO_EVENTS, QUEUED, failed, granted } = require('../../adapter.js');
-const {
-  classify,
-  deadError,
-  longNameError,
-  newLeaderError,
-  noWatchError,
-  staleError,
-} = require('./errors.js');
+const { NO_EVENTS } = require('../../adapter.js');
+const { classify, deadError, newLeaderError, noWatchError, staleError } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
-const { Keys, base64, base64Json, doneLease, leaseKey, valueOf } = require('./keys.js');
+const { Keys, base64, base64Json, exists, leaseKey } = require('./keys.js');
+const { NOTHING_SEEN, isBehind, lifeOf, putLife, readLife, rebirth } = require('./life.js');
 const { Mirror } = require('./mirror.js');
-const { Planner, nextPart, setterOf, unitsOf } = require('./plan.js');
+const { Planner } = require('./plan.js');
+const { Steps } = require('./steps.js');
+
+const { now: dateNow } = Date;
 
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
-/** @typedef {import('../../adapter.js').Answer} Answer */
 /** @typedef {import('../../adapter.js').Entry} Entry */
 /** @typedef {import('../../adapter.js').Op} Op */
+/** @typedef {import('../../adapter.js').Seen} Seen */
 /** @typedef {import('../../adapter.js').SessionInfo} SessionInfo */
+/** @typedef {import('./life.js').Life} Life */
+/** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 /** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
 
 /** Keys that are read at once. */
 const PAGE = 5_000;
-/** The most characters of a request's value. */
-const MOST_VALUE = 1_000_000;
-
-/** Errors of one operation that is alone in its transaction. */
-const OF_ONE = ['ERR_WEB_LOCKS_TOO_MANY', 'ERR_WEB_LOCKS_TOO_LARGE'];
 
 /**
  * What belongs to a session.
@@ -60,9 +59,13 @@ const OF_ONE = ['ERR_WEB_LOCKS_TOO_MANY', 'ERR_WEB_LOCKS_TOO_LARGE'];
  * @property {string} info the value of its key
  * @property {number} ttl milliseconds
  * @property {number} version of its key: of the connection
+ * @property {number} entered the revision at which the key was written for that connection
  * @property {InstanceType<typeof Mirror>} mirror
  * @property {InstanceType<typeof Planner>} planner
  * @property {boolean} isDead
+ * @property {Life} life of the server
+ * @property {OwnStep | undefined} step that is under way, or was last
+ * @property {string} logged revision of the key that steps write
  */
 
 /** @implements {Adapter} */
@@ -76,6 +79,7 @@ class EtcdAdapter {
 
   #gateway;
   #keys;
+  #steps;
   /** The session that `open` started last. @type {Own | undefined} */
   #own;
   /** @type {OpenLink | undefined} */
@@ -84,10 +88,6 @@ class EtcdAdapter {
   #making;
   /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
   #epoch = 0;
-  /** Requests of the step under way: their tokens, or 0n. @type {Map<number, bigint>} */
-  #asked = new Map();
-  /** Ends of the step under way: nobody else has ended those. @type {Set<number>} */
-  #ending = new Set();
   /** Calls that end a session. @type {Set<OpenLink>} */
   #closing = new Set();
 
@@ -98,49 +98,45 @@ class EtcdAdapter {
   constructor(bucket, options) {
     this.#gateway = new Gateway(options);
     this.#keys = new Keys(bucket);
+    this.#steps = new Steps(this.#keys, () => this.events.changed());
     this.id = `etcd ${bucket}`;
   }
 
   /**
    * @param {SessionInfo} info
    * @param {number} ttl milliseconds
+   * @param {Seen} seen
    */
-  async open(info, ttl) {
+  async open(info, ttl, seen = NOTHING_SEEN) {
     const link = this.#connect();
     const epoch = this.#epoch;
     try {
-      const lease = await link.call('lease/grant', { TTL: String(Math.ceil(ttl / 1_000)) });
+      const lease = await this.#grantLease(ttl, link);
       const own = this.#newSession(String(lease.ID), Number(lease.TTL) * 1_000, info);
-      await link.call('kv/put', this.#sessionPut(own));
-      own.version = 1;
-      await this.#load(link, own.mirror);
-      await this.#watch(link, own, 0);
+      do {
+        await this.#enter(own, seen, link);
+        await this.#load(link, own.mirror);
+      } while (!(await this.#watch(link, own)));
       this.#keep(epoch, link, own);
-      return { session: own.id, ttl: own.ttl };
+      return { session: own.id, ttl: own.ttl, life: own.life.name };
     } catch (error) {
       link.drop();
       throw error;
     }
   }
 
-  async hello() {
+  /** @param {Seen} seen */
+  async hello(seen = NOTHING_SEEN) {
     const link = this.#connect();
     const epoch = this.#epoch;
     const own = this.#session();
     try {
-      const key = base64(this.#keys.session(own.lease));
-      const { header, responses, succeeded } = await link.call('kv/txn', {
-        compare: [{ key, target: 'CREATE', result: 'GREATER', create_revision: '0' }],
-        success: [{ request_put: this.#sessionPut(own) }, { request_range: { key } }],
-      });
-      if (!succeeded) throw deadError();
-      const version = Number(responses[1].response_range.kvs[0].version);
-      if (!(await this.#watch(link, own, Number(header.revision)))) {
+      await this.#enterAgain(own, seen, link);
+      while (!(await this.#watch(link, own))) {
         // What it has missed is not kept any more.
+        await this.#enterAgain(own, seen, link);
         await this.#load(link, own.mirror);
-        await this.#watch(link, own, 0);
       }
-      own.version = version;
       this.#keep(epoch, link, own);
     } catch (error) {
       link.drop();
@@ -148,48 +144,40 @@ class EtcdAdapter {
     }
   }
 
-  /** @param {Op[]} ops */
-  async step(ops) {
-    const own = this.#session();
-    const link = this.#connection();
-    /** @type {Map<number, bigint>} */
-    const asked = new Map();
-    for (const { kind, ref } of ops) if (kind !== 'end') asked.set(ref, 0n);
-    this.#asked = asked;
-    this.#ending = new Set();
-    /** @type {Map<Op, Answer>} */
-    const answers = new Map();
-    try {
-      await this.#leaseMarks(ops, own, link);
-      const units = unitsOf(ops.filter((op) => !this.#isTooLarge(op, answers)));
-      while (units.length > 0) {
-        await this.#do(nextPart(units, this.#keys, own.mirror), own, link, answers);
-      }
-      for (const op of ops) if (isMarking(op)) answers.set(op, await this.#lookAt(op, own, link));
-      return ops.map((op) => answers.get(op) ?? this.#answer(op, own, asked));
-    } finally {
-      if (this.#asked === asked) this.#asked = new Map();
-    }
+  /**
+   * @param {Op[]} ops
+   * @param {number} number
+   */
+  async step(ops, number) {
+    return await this.#steps.make(ops, number, this.#session(), this.#connection());
   }
 
-  async renew() {
+  /**
+   * @param {Seen} seen
+   * @returns {Promise<import('../../adapter.js').Renewal>}
+   */
+  async renew(seen = NOTHING_SEEN) {
     const own = this.#session();
     const link = this.#connection();
+    const { mirror } = own;
     const dead = {
-      alive: false,
-      mine: new Map(),
+      ...{ alive: false, mine: new Map(), grantsIn: 0, life: own.life.name },
       nextExpiryIn: Number.POSITIVE_INFINITY,
-      grantsIn: 0,
     };
     if (own.isDead) return dead;
     const { header, TTL } = await link.call('lease/keepalive', { ID: own.id });
     if (!(Number(TTL) > 0)) return dead;
     // A leader that others have replaced answers, and extends nothing. What is committed in the
     // same term shows that it led.
-    const { raft_term: term } = await this.#sync(own, link);
-    if (term !== header.raft_term) throw newLeaderError();
-    const mine = new Map([...own.mirror.mine].map(([ref, { token }]) => [ref, token]));
-    return { ...dead, alive: true, mine };
+    const synced = await this.#steps.sync(own, link);
+    if (synced.header.raft_term !== header.raft_term) throw newLeaderError();
+    if (isBehind(own.life, synced.header.revision, seen)) {
+      await this.#beginLife(seen, own.life, synced.header, own, link);
+      return { ...dead, grantsIn: own.ttl };
+    }
+    const mine = new Map([...mirror.mine].map(([ref, { token }]) => [ref, token]));
+    const grantsIn = await this.#grantsIn(mirror, link);
+    return { ...dead, alive: true, mine, grantsIn };
   }
 
   /** etcd ends leases by itself, and tells by the watch. */
@@ -216,7 +204,7 @@ class EtcdAdapter {
   /** @param {string} [name] */
   async query(name) {
     const own = this.#session();
-    await this.#sync(own, this.#connection());
+    await this.#steps.sync(own, this.#connection());
     const { mirror } = own;
     const names = name === undefined ? [...mirror.queues] : [name];
     return names.flatMap((one) => entriesOf(mirror, one));
@@ -239,9 +227,10 @@ class EtcdAdapter {
   #newSession(id, ttl, info) {
     const lease = leaseKey(id);
     const mirror = new Mirror(this.#keys, lease, {
-      granted: (ref, token) => own === this.#own && this.#granted(ref, token),
+      made: (ref) => own.step?.made.add(ref),
+      granted: (ref, token) => own === this.#own && this.#granted(own, ref, token),
       stolen: (ref, thief) => own === this.#own && this.events.stolen(ref, thief),
-      gone: (ref) => own === this.#own && !this.#ending.has(ref) && this.events.changed(),
+      gone: (ref) => own === this.#own && !own.step?.ending.has(ref) && this.events.changed(),
       dead: () => {
         own.isDead = true;
         if (own === this.#own) this.events.changed();
@@ -253,7 +242,11 @@ class EtcdAdapter {
       ...{ id, lease, ttl, mirror, planner },
       info: base64Json(info),
       version: 0,
+      entered: 0,
       isDead: false,
+      life: NO_LIFE,
+      step: undefined,
+      logged: '0',
     };
     return own;
   }
@@ -339,15 +332,15 @@ class EtcdAdapter {
   }
 
   /**
-   * Follows all that comes after what the mirror knows.
+   * Follows all that comes after what the mirror knows. That the session was entered comes by it,
+   * too, and has to do so in half a lease.
    * @param {OpenLink} link
    * @param {Own} own
-   * @param {number} revision to be reached; that has to be heard in half a lease
    * @returns {Promise<boolean>} false: etcd does not have all of that any more
    */
-  #watch(link, { mirror, ttl }, revision) {
+  #watch(link, { entered, mirror, ttl }) {
     const { key, end } = mirror.range;
-    const start = String(mirror.revision + 1);
+    const start = String(Math.min(mirror.revision + 1, entered));
     const body = { key: base64(key), range_end: base64(end), start_revision: start };
     let isOver = false;
     return new Promise((resolve, reject) => {
@@ -370,118 +363,121 @@ class EtcdAdapter {
         if (result.compact_revision && !isOver) done(() => resolve(false));
         else if (result.canceled) fail(new Error(`the watch was ended: ${result.cancel_reason}`));
         else if (result.events) mirror.apply(result.events);
-        if (!isOver && mirror.revision >= revision) done(() => resolve(true));
+        const last = Number(result.events?.at(-1).kv.mod_revision);
+        if (!isOver && last >= entered) done(() => resolve(true));
       };
       link.watch({ create_request: body }, hear, fail).catch(fail);
     });
   }
 
   /**
+   * @param {Own} own
    * @param {number} ref
    * @param {bigint} token
    */
-  #granted(ref, token) {
-    if (this.#asked.has(ref)) this.#asked.set(ref, token);
-    else this.events.granted(ref, token);
+  #granted({ step }, ref, token) {
+    if (!step?.granted(ref, token)) this.events.granted(ref, token);
   }
 
-  // Steps.
+  // Lives of the server.
 
   /**
-   * @param {Op} op
-   * @param {Map<Op, Answer>} answers
-   */
-  #isTooLarge(op, answers) {
-    if (op.kind === 'end' || this.#keys.value(op).length <= MOST_VALUE) return false;
-    answers.set(op, failed(longNameError(op.name)));
-    return true;
-  }
-
-  /**
-   * Does a part of a step. What refuses something has to be known after the step began.
-   * @param {Op[]} part
-   * @param {Own} own
+   * @param {number} ttl milliseconds
    * @param {OpenLink} link
-   * @param {Map<Op, Answer>} answers
    */
-  async #do(part, own, link, answers) {
-    for (let isKnown = false; ; isKnown = true) {
-      const plan = own.planner.plan(part);
-      for (const { kind, ref } of part) if (kind === 'end') this.#ending.add(ref);
-      if (plan.refused.size === 0 || isKnown) {
-        const isDone =
-          plan.changes.length === 0 || (await this.#try(part, plan, own, link, answers));
-        if (isDone) {
-          for (const [op, answer] of plan.refused) answers.set(op, answer);
-          return;
-        }
-      }
-      await this.#sync(own, link);
+  #grantLease(ttl, link) {
+    return link.call('lease/grant', { TTL: String(Math.ceil(ttl / 1_000)) });
+  }
+
+  /**
+   * Writes the key of a session that begins.
+   * @param {Own} own
+   * @param {Seen} seen
+   * @param {OpenLink} link
+   */
+  async #enter(own, seen, link) {
+    const key = base64(this.#keys.session(own.lease));
+    const put = { request_put: this.#sessionPut(own) };
+    const look = [{ request_range: { key } }, readLife(this.#keys)];
+    for (;;) {
+      const { header, responses } = await link.call('kv/txn', {
+        compare: [exists(base64(this.#keys.life))],
+        success: [put, ...look],
+        failure: [putLife(this.#keys), put, ...look],
+      });
+      const [self, found] = responses.slice(-2);
+      isEntered(own, header, self);
+      const life = lifeOf(header, found) ?? NO_LIFE;
+      own.life = life;
+      own.mirror.offset = life.offset;
+      if (!isBehind(life, header.revision, seen)) return;
+      await this.#beginLife(seen, life, header, own, link);
     }
   }
 
   /**
-   * @param {Op[]} part
-   * @param {import('./plan.js').Plan} plan
+   * Writes the key of a session for another connection.
    * @param {Own} own
-   * @param {OpenLink} link
-   * @param {Map<Op, Answer>} answers
-   * @returns {Promise<boolean>} false: a condition is not met
-   */
-  async #try(part, { changes, conditions }, own, link, answers) {
-    try {
-      return (await this.#transact(changes, conditions, own, link)) !== undefined;
-    } catch (/** @type {any} */ error) {
-      if (classify(error) === 'dead' && part.some(isMarking)) {
-        // It may be the lease of a mark that is over: then the session is there.
-        await this.#sync(own, link);
-        throw staleError();
-      }
-      if (!OF_ONE.includes(error?.code) || unitsOf(part).length > 1) throw error;
-      for (const op of part) answers.set(op, failed(error));
-      return true;
-    }
-  }
-
-  // Marks.
-
-  /**
-   * Makes the leases of the marks that a step sets, or finds those of an earlier attempt.
-   * @param {Op[]} ops
-   * @param {Own} own
+   * @param {Seen} seen
    * @param {OpenLink} link
    */
-  async #leaseMarks(ops, own, link) {
-    // All at once: the first is to last until the last mark is set.
-    await Promise.all(ops.filter(isMarking).map((op) => this.#leaseMark(op, own, link)));
+  async #enterAgain(own, seen, link) {
+    const key = base64(this.#keys.session(own.lease));
+    const { header, responses, succeeded } = await link.call('kv/txn', {
+      compare: [exists(key)],
+      success: [
+        { request_put: this.#sessionPut(own) },
+        { request_range: { key } },
+        readLife(this.#keys),
+      ],
+    });
+    if (!succeeded) throw deadError();
+    await this.#compare(seen, lifeOf(header, responses[2]), header, own, link);
+    isEntered(own, header, responses[1]);
   }
 
   /**
-   * @param {import('../../adapter.js').EndOp} op
+   * @param {Seen} seen
+   * @param {Life | undefined} life that the server is in
+   * @param {any} header of its answer
    * @param {Own} own
    * @param {OpenLink} link
    */
-  async #leaseMark({ keep, ref }, own, link) {
-    const TTL = String(Math.ceil(keep / 1_000));
-    try {
-      await link.call('lease/grant', { ID: doneLease(own.lease, ref), TTL });
-    } catch (/** @type {any} */ error) {
-      if (!/lease already exists/.test(error?.message)) throw error;
-    }
+  async #compare(seen, life, header, own, link) {
+    if (!life) throw deadError();
+    const { mirror } = own;
+    const heard = BigInt(mirror.revision) + mirror.offset;
+    const all = { life: seen.life || own.life.name, token: seen.token };
+    if (heard > all.token) all.token = heard;
+    if (!isBehind(life, header.revision, all)) return;
+    await this.#beginLife(all, life, header, own, link);
+    throw deadError();
   }
 
   /**
-   * @param {Op} op that was to mark its name
+   * All sessions are dead then, this one, too.
+   * @param {Seen} seen
+   * @param {Life} life that ends
+   * @param {any} header
    * @param {Own} own
    * @param {OpenLink} link
-   * @returns {Promise<Answer>} whether it has
    */
-  async #lookAt({ name = '', ref }, { lease }, link) {
-    const { kvs } = await link.call('kv/range', { key: base64(this.#keys.done(name)) });
-    if (kvs && valueOf(kvs[0].value) === setterOf(lease, ref)) return ENDED;
-    // Nothing is bound to it, and it would stay as long as a mark.
-    await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
-    return NOT_MARKED;
+  async #beginLife(seen, life, { revision }, { ttl }, link) {
+    const { ID } = await this.#grantLease(ttl, link);
+    const change = rebirth(this.#keys, life, revision, seen, String(ID));
+    const { succeeded } = await link.call('kv/txn', change);
+    // Another client has done so.
+    if (!succeeded) await link.call('lease/revoke', { ID }).catch(() => {});
+  }
+
+  /**
+   * @param {InstanceType<typeof Mirror>} mirror
+   * @param {OpenLink} link
+   */
+  async #grantsIn({ quarantine }, link) {
+    if (quarantine === undefined) return 0;
+    const { TTL } = await link.call('lease/timetolive', { ID: quarantine });
+    return Math.max(Number(TTL) * 1_000, 1);
   }
 
   /** @param {string} name */
@@ -490,67 +486,20 @@ class EtcdAdapter {
     const { count } = await this.#connection().call('kv/range', { key, count_only: true });
     return Number(count ?? 0) > 0;
   }
-
-  /**
-   * Changes something, if the session is alive and this is its connection.
-   * @param {object[]} changes
-   * @param {object[]} conditions
-   * @param {Own} own
-   * @param {OpenLink} link
-   * @returns {Promise<any>} the header of the answer; undefined: another condition is not met
-   */
-  async #transact(changes, conditions, own, link) {
-    const key = base64(this.#keys.session(own.lease));
-    const { header, responses, succeeded } = await link.call('kv/txn', {
-      compare: [
-        { key, target: 'VERSION', result: 'EQUAL', version: String(own.version) },
-        ...conditions,
-      ],
-      success: changes,
-      failure: [{ request_range: { key } }],
-    });
-    if (succeeded) {
-      const hasChanged = responses.some(
-        (/** @type {any} */ one) => one.response_put || one.response_delete_range.deleted,
-      );
-      if (hasChanged) await own.mirror.reached(Number(header.revision));
-      return header;
-    }
-    const [found] = responses[0].response_range.kvs ?? [];
-    if (!found) throw deadError();
-    if (Number(found.version) !== own.version) throw staleError();
-    return undefined;
-  }
-
-  /**
-   * Has the mirror know all that has happened until now.
-   * @param {Own} own
-   * @param {OpenLink} link
-   * @returns {Promise<any>} the header of the answer
-   */
-  async #sync(own, link) {
-    const key = base64(this.#keys.mark(own.lease));
-    return this.#transact([{ request_put: { key, lease: own.id } }], [], own, link);
-  }
-
-  /**
-   * @param {Op} op
-   * @param {Own} own
-   * @param {Map<number, bigint>} asked tokens of what was asked
-   * @returns {Answer} as the mirror has it
-   */
-  #answer(op, own, asked) {
-    if (op.kind === 'end') return ENDED;
-    const token = asked.get(op.ref) || own.mirror.mine.get(op.ref)?.token;
-    return token ? granted(token) : QUEUED;
-  }
 }
 
 /**
- * @param {Op} op
- * @returns {op is import('../../adapter.js').EndOp}
+ * @param {Own} own
+ * @param {any} header
+ * @param {any} response to a read of its key
  */
-const isMarking = (op) => op.kind === 'end' && op.keep > 0;
+function isEntered(own, header, response) {
+  own.version = Number(response.response_range.kvs[0].version);
+  own.entered = Number(header.revision);
+}
+
+/** @type {Life} */
+const NO_LIFE = { name: '', offset: 0n, known: [], revision: '0' };
 
 /**
  * @param {InstanceType<typeof Mirror>} mirror
@@ -560,14 +509,14 @@ const isMarking = (op) => op.kind === 'end' && op.keep > 0;
 function entriesOf(mirror, name) {
   const time = now();
   return [...mirror.queue(name).entries.values()].map((entry) => {
-    const { granted: since, kind, label, lease, limit, seen, token, weight } = entry;
+    const { asked, granted: since, kind, label, lease, limit, token, weight } = entry;
     const { clientId = '', host = '', pid = 0 } = mirror.session(lease) ?? {};
     const { threadId = 0, threadName = '' } = mirror.session(lease) ?? {};
     const isHeld = token > 0n;
     return {
       ...{ name, token, clientId, host, pid, threadId, threadName, label, limit, weight },
       mode: kind === 'c' ? 'shared' : 'exclusive',
-      waited: (isHeld ? since : time) - seen,
+      waited: isHeld ? 0 : Math.max(dateNow() - asked, 0),
       held: isHeld ? time - since : 0,
     };
   });

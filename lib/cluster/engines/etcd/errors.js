@@ -6,19 +6,29 @@
  */
 
 const { plainError } = require('../../../platform/errors.js');
+const { isLocal } = require('../../errors.js');
+
+/** @typedef {import('../../adapter.js').Meaning} Meaning */
 
 /**
- * By code: what a rejection means. What is not here is `retry`.
- * @type {Record<string, 'dead' | 'retry' | 'fatal'>}
+ * By code: what a rejection means. What is not here, and not of this process, is `retry`.
+ * @type {Record<string, Meaning>}
  */
 const MEANING = {
   ERR_WEB_LOCKS_SESSION_DEAD: 'dead',
   ERR_WEB_LOCKS_RIGHTS: 'fatal',
   ERR_WEB_LOCKS_SERVER: 'fatal',
+  ERR_WEB_LOCKS_REFUSED: 'refused',
+  ERR_WEB_LOCKS_TOO_LARGE: 'refused',
+  ERR_WEB_LOCKS_TOO_MANY: 'refused',
 };
 
-/** @param {any} error */
-const classify = (error) => MEANING[error?.code] ?? 'retry';
+/**
+ * What goes wrong in `fetch` has a code of ours, whatever it is: see gateway.js.
+ * @param {any} error
+ * @returns {Meaning}
+ */
+const classify = (error) => MEANING[error?.code] ?? (isLocal(error) ? 'local' : 'retry');
 
 const deadError = () =>
   plainError('The session has expired at the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
@@ -46,6 +56,10 @@ const unreachableError = (endpoint, cause) => {
 };
 
 const UNREACHABLE = 'ERR_WEB_LOCKS_UNREACHABLE';
+
+/** @param {string} endpoint */
+const oddAnswerError = (endpoint) =>
+  plainError(`What answers at ${endpoint} does not answer as etcd does.`, UNREACHABLE);
 
 /** @param {string} name */
 const longNameError = (name) =>
@@ -122,7 +136,7 @@ const REFUSALS = [
       'a greater --max-txn-ops',
   ],
   [
-    ({ code, message }) => code === INVALID_ARGUMENT && message.includes('too large'),
+    ({ status, message }) => status === 413 || /too large|larger than max/.test(message),
     'ERR_WEB_LOCKS_TOO_LARGE',
     'This is more than a request to etcd may have',
   ],
@@ -131,6 +145,13 @@ const REFUSALS = [
     'ERR_WEB_LOCKS_SPACE',
     'etcd has no space left. Start it with --auto-compaction-retention=5m, compact and ' +
       'defragment it, and disarm its alarm',
+  ],
+  [
+    ({ status, code, message }) =>
+      (code === INVALID_ARGUMENT || (status === 400 && code === 0)) &&
+      !message.includes('auth store is old'),
+    'ERR_WEB_LOCKS_REFUSED',
+    'etcd refuses a request',
   ],
 ];
 
@@ -152,6 +173,7 @@ module.exports = {
   longNameError,
   newLeaderError,
   noWatchError,
+  oddAnswerError,
   refusalOf,
   refusedError,
   staleError,

@@ -8,13 +8,16 @@
  * Sockets of Node's `fetch` (and undici's) do not keep the event loop alive for our calls. With
  * another `fetch` a watch does, until the bucket is closed.
  *
- * Threads: one. Errors: what is rejected with is of etcd-errors.js.
+ * Threads: one. Errors: what is rejected with is of errors.js. What goes
+ * wrong in `fetch`, or with what it gives, is a fault of the network, also if it is a TypeError, as
+ * `fetch` has them; only what is thrown before it is called, or by who listens, stays as it is.
  */
 
 const { channel } = require('node:diagnostics_channel');
 const { AbortController } = require('../../../platform/realm.js');
 const {
   isTokenOver,
+  oddAnswerError,
   refusalOf,
   refusedError,
   staleError,
@@ -117,16 +120,21 @@ class Gateway {
    */
   async #send(link, path, body, headers, signal) {
     if (link.isDropped) throw staleError();
+    // What goes wrong with this is no fault of the network.
+    const text = JSON.stringify(body);
+    let response;
     try {
-      return await this.#fetch(`${link.endpoint}/v3/${path}`, {
+      response = await this.#fetch(`${link.endpoint}/v3/${path}`, {
         method: 'POST',
         headers: { 'content-type': 'application/json', 'user-agent': AGENT, ...headers },
-        body: JSON.stringify(body),
+        body: text,
         signal,
       });
     } catch (error) {
       throw unreachableError(link.endpoint, error);
     }
+    if (typeof response?.text !== 'function') throw oddAnswerError(link.endpoint);
+    return response;
   }
 
   /**
@@ -186,6 +194,7 @@ class Link {
       const answer = jsonOf(text);
       const { error, result } = answer ?? {};
       if (!answer || error) throw refusedError(this.endpoint, refusalOf(response.status, text));
+      if (!(result ?? answer).header?.revision) throw oddAnswerError(this.endpoint);
       return result ?? answer;
     } finally {
       this.#aborts.delete(abort);
@@ -226,22 +235,15 @@ class Link {
       for await (const chunk of response.body) {
         const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
         rest = String(lines.pop());
-        for (const line of lines) if (line && !this.isDropped) this.#hearLine(line, hear);
+        for (const result of lines.filter(Boolean).map(resultOf)) {
+          const isGood = this.isDropped || tryTo(() => hear(result), end);
+          if (!isGood) return;
+        }
       }
     } catch (error) {
       reason = error;
     }
     if (!this.isDropped) end(unreachableError(this.endpoint, reason));
-  }
-
-  /**
-   * @param {string} line
-   * @param {(result: any) => void} hear
-   */
-  #hearLine(line, hear) {
-    const { error, result } = JSON.parse(line);
-    if (!result) throw new Error(error?.message ?? line);
-    hear(result);
   }
 
   /** Nothing that was asked is answered any more. */
@@ -250,6 +252,28 @@ class Link {
     this.isDropped = true;
     for (const abort of this.#aborts) abort.abort();
     this.#aborts.clear();
+  }
+}
+
+/** @param {string} line of a watch */
+function resultOf(line) {
+  const { error, result } = JSON.parse(line);
+  if (!result) throw new Error(error?.message ?? line);
+  return result;
+}
+
+/**
+ * @param {() => void} work
+ * @param {(error: unknown) => void} fail is called with what it throws
+ * @returns {boolean} whether it went well
+ */
+function tryTo(work, fail) {
+  try {
+    work();
+    return true;
+  } catch (error) {
+    fail(error);
+    return false;
   }
 }
 

@@ -9,6 +9,11 @@
  *   q/<name>/a/<lease>-<ref>                 a thief
  *   q/<name>/b/<lease>-<ref>                 an exclusive request
  *   q/<name>/c/<limit>/<lease>-<ref>         a shared one
+ *   w/quarantine                             nothing is granted while it is there: see life.js
+ *
+ * Nobody watches these: `web-locks/1-steps/<bucket>/<lease>`, which a session writes in each
+ * transaction of its steps, so that it can find out whether one was done whose answer got lost, and
+ * that none is done twice; and `web-locks/1-life/<bucket>`, which stays: see life.js.
  *
  * What is marked as done is `web-locks/1-done/<bucket>/<name>`, which nobody watches, bound to a
  * lease of its own. In the value is who has marked it.
@@ -19,6 +24,8 @@
  */
 
 const { createHash } = require('node:crypto');
+
+const { now: dateNow } = Date;
 
 /** @typedef {import('../../adapter.js').RequestOp} RequestOp */
 
@@ -33,6 +40,8 @@ const { createHash } = require('node:crypto');
 
 const ROOT = 'web-locks/1/';
 const DONE = 'web-locks/1-done/';
+const LIFE = 'web-locks/1-life/';
+const STEPS = 'web-locks/1-steps/';
 /** The most code units of a name that a key has. */
 const LONG = 512;
 
@@ -71,6 +80,14 @@ class Keys {
     const part = encode(bucket);
     this.prefix = `${ROOT}${part}/`;
     this.donePrefix = `${DONE}${part}/`;
+    this.life = LIFE + part;
+    this.quarantine = `${this.prefix}w/quarantine`;
+    this.stepPrefix = `${STEPS}${part}/`;
+  }
+
+  /** @param {string} lease */
+  steps(lease) {
+    return this.stepPrefix + lease;
   }
 
   /** @param {string} name */
@@ -93,12 +110,22 @@ class Keys {
     return `${this.prefix}q/${encode(name)}/`;
   }
 
+  /** @param {string} name */
+  allShared(name) {
+    return `${this.queue(name)}c/`;
+  }
+
   /**
    * @param {string} name
    * @param {number} limit
    */
   shared(name, limit) {
-    return `${this.queue(name)}c/${tenDigits(limit)}/`;
+    return `${this.allShared(name)}${tenDigits(limit)}/`;
+  }
+
+  /** @param {string} key of a shared request, as the gateway has it */
+  limitOf(key) {
+    return this.parse(textOf(key)).request?.limit ?? 0;
   }
 
   /**
@@ -133,10 +160,10 @@ class Keys {
     };
   }
 
-  /** @param {RequestOp} op */
+  /** @param {RequestOp} op @returns {string} with the time by our clock, for `query` */
   value({ name, weight, label }) {
     const isLong = encode(name)[0] === '#';
-    return base64Json({ weight, label, name: isLong ? name : undefined });
+    return base64Json({ weight, label, asked: dateNow(), name: isLong ? name : undefined });
   }
 }
 
@@ -154,4 +181,7 @@ function doneLease(lease, ref) {
 /** @param {string} lease etcd's number @returns {string} as it is in keys */
 const leaseKey = (lease) => BigInt(lease).toString(16).padStart(16, '0');
 
-module.exports = { Keys, after, base64, base64Json, doneLease, leaseKey, textOf, valueOf };
+/** @param {string} key in base64 @returns {object} the condition that it is there */
+const exists = (key) => ({ key, target: 'CREATE', result: 'GREATER', create_revision: '0' });
+
+module.exports = { Keys, after, base64, base64Json, doneLease, exists, leaseKey, textOf, valueOf };

@@ -7,8 +7,8 @@
  * that made them and, of one session, by `ref`; as many from the head on hold the name as
  * adapter.js says. So a grant is nothing that is written.
  *
- * A lock's token is the revision at which it came to be held: that of its own creation, or of the
- * end of what was in its way. Where that is not known, because the watch had to be begun anew, it
+ * A lock's token is the revision at which it came to be held (more what life.js adds): that of its
+ * own creation, or of the end of what was in its way. Where that is not known, because the watch had to be begun anew, it
  * is the revision that was read: greater, and less than that of any grant that comes after.
  */
 
@@ -25,6 +25,7 @@ const { after, textOf, valueOf } = require('./keys.js');
  * @property {string} [value]
  * @property {string} mod_revision
  * @property {string} [create_revision]
+ * @property {string} [lease]
  */
 
 /** @typedef {{ type?: 'PUT' | 'DELETE', kv: KeyValue }} WatchEvent */
@@ -41,17 +42,63 @@ const { after, textOf, valueOf } = require('./keys.js');
  * @property {string} label
  * @property {number} created revision
  * @property {bigint} token 0n: it waits
- * @property {number} seen when, on the monotonic clock
- * @property {number} granted when
+ * @property {number} asked when, by the wall clock of who asked; NaN: not known
+ * @property {number} granted when, on the monotonic clock; NaN: before we saw it
  */
 
 /**
  * @typedef {object} News of the own session; told when all of an answer was taken in
+ * @property {(ref: number) => void} made a request is there; told at once
  * @property {(ref: number, token: bigint) => void} granted
  * @property {(ref: number, thief: string) => void} stolen
  * @property {(ref: number) => void} gone a request was ended, by whomever
  * @property {() => void} dead the session was ended
  */
+
+/**
+ * @typedef {object} Asking what of a request decides
+ * @property {'a' | 'b' | 'c'} kind
+ * @property {number} limit
+ * @property {number} weight
+ */
+
+/**
+ * The specification's "process the lock request queue". This alone decides who holds a name.
+ * @template {Asking} Request
+ * @param {Iterable<Request>} queue
+ * @param {boolean} isQuarantined
+ * @returns {Generator<Request>} those that hold it, from the head on
+ */
+function* processTheLockRequestQueue(queue, isQuarantined) {
+  /** @type {Request | undefined} */
+  let first;
+  let units = 0;
+  for (const request of queue) {
+    const { kind, limit, weight } = request;
+    units += weight;
+    const areShared = first?.kind === 'c' && kind === 'c' && (limit === 0 || units <= limit);
+    if (isQuarantined || (first && !areShared)) return;
+    first ??= request;
+    yield request;
+  }
+}
+
+/**
+ * @param {Iterable<Asking>} queue
+ * @param {Asking} request
+ * @param {boolean} [isQuarantined]
+ * @returns {boolean} whether the request is held as the last one of that queue
+ */
+function isHeldBehind(queue, request, isQuarantined = false) {
+  const all = function* all() {
+    yield* queue;
+    yield request;
+  };
+  for (const one of processTheLockRequestQueue(all(), isQuarantined)) {
+    if (one === request) return true;
+  }
+  return false;
+}
 
 /** The requests of a name, in their order. */
 class Queue {
@@ -59,7 +106,6 @@ class Queue {
   entries = new Map();
   /** How many from the head on hold it. */
   held = 0;
-  #units = 0;
 
   /** @param {Entry} entry that was made last */
   add(entry) {
@@ -70,23 +116,12 @@ class Queue {
   }
 
   /**
-   * @param {{ mode: string, limit: number, weight: number }} op
+   * @param {Asking} request
+   * @param {boolean} isQuarantined
    * @returns {boolean} whether it would be held at once, as the last one
    */
-  fits({ mode, limit, weight }) {
-    return this.held === this.entries.size && this.#fits(mode === 'shared', limit, weight);
-  }
-
-  /**
-   * @param {boolean} isShared
-   * @param {number} limit
-   * @param {number} weight
-   */
-  #fits(isShared, limit, weight) {
-    if (this.held === 0) return true;
-    const [first] = this.entries.values();
-    if (!isShared || first.kind !== 'c') return false;
-    return limit === 0 || this.#units + weight <= limit;
+  fits(request, isQuarantined) {
+    return isHeldBehind(this.entries.values(), request, isQuarantined);
   }
 
   /** @returns {number | undefined} that of the shared requests, all of which have the same */
@@ -118,15 +153,27 @@ class Queue {
     }
   }
 
-  /** @returns {Generator<Entry>} those that are held and were not */
-  *process() {
+  /**
+   * @param {Entry} entry that waits
+   * @returns {number} how many wait before it
+   */
+  waitingBefore(entry) {
+    let count = 0;
+    for (const one of this.entries.values()) {
+      if (one === entry) break;
+      if (one.token === 0n) count++;
+    }
+    return count;
+  }
+
+  /**
+   * @param {boolean} isQuarantined
+   * @returns {Generator<Entry>} those that are held and were not
+   */
+  *process(isQuarantined) {
     this.held = 0;
-    this.#units = 0;
-    for (const entry of this.entries.values()) {
-      const { kind, limit, weight } = entry;
-      if (!this.#fits(kind === 'c', limit, weight)) return;
+    for (const entry of processTheLockRequestQueue(this.entries.values(), isQuarantined)) {
       this.held++;
-      this.#units += weight;
       if (entry.token === 0n) yield entry;
     }
   }
@@ -135,6 +182,12 @@ class Queue {
 class Mirror {
   /** All that happened until then is known. */
   revision = 0;
+  /** How often all was read: what happened before the last time may not have been told. */
+  loads = 0;
+  /** The lease of a quarantine. @type {string | undefined} */
+  quarantine;
+  /** Added to a revision it is a token. */
+  offset = 0n;
   /** Requests of the own session, by `ref`. @type {Map<number, Entry>} */
   mine = new Map();
   #keys;
@@ -172,6 +225,10 @@ class Mirror {
    */
   queue(name) {
     return this.#queues.get(name) ?? new Queue();
+  }
+
+  get isQuarantined() {
+    return this.quarantine !== undefined;
   }
 
   get queues() {
@@ -220,15 +277,17 @@ class Mirror {
     this.#entries = new Map();
     this.#sessions = new Map();
     this.mine = new Map();
+    this.quarantine = undefined;
+    this.loads++;
     const events = all.map((kv) => ({ kv }));
     events.sort((a, b) => Number(a.kv.create_revision) - Number(b.kv.create_revision));
     for (const made of byRevision(events, (kv) => Number(kv.create_revision))) this.#put(made);
     for (const queue of this.#queues.values()) {
-      for (const entry of queue.process()) {
+      for (const entry of queue.process(this.isQuarantined)) {
         const known = before.get(entry.key);
         const isKnown = known?.created === entry.created && known.token > 0n;
-        this.#grant(entry, isKnown ? known.token : BigInt(revision));
-        if (isKnown) entry.granted = known.granted;
+        this.#grant(entry, isKnown ? known.token : this.#tokenOf(revision));
+        entry.granted = isKnown ? known.granted : Number.NaN;
       }
     }
     this.#isAt(revision);
@@ -262,10 +321,13 @@ class Mirror {
    * @param {(() => void)[]} news
    */
   #change(events, revision, news) {
+    const wasQuarantined = this.isQuarantined;
     const gone = events.filter(({ type }) => type === 'DELETE').map(({ kv }) => this.#delete(kv));
     const made = this.#put(events.filter(({ type }) => type !== 'DELETE'));
     const names = new Set();
     for (const entry of [...gone, ...made]) if (entry) names.add(entry.name);
+    if (wasQuarantined !== this.isQuarantined) for (const name of this.queues) names.add(name);
+    for (const { lease, ref } of made) if (lease === this.#lease) this.#news.made(ref);
     for (const entry of gone) {
       if (entry?.lease !== this.#lease) continue;
       const thief = made.find(({ kind, name }) => kind === 'a' && name === entry.name);
@@ -275,8 +337,8 @@ class Mirror {
     }
     for (const name of names) {
       const queue = this.queue(name);
-      for (const entry of queue.process()) {
-        this.#grant(entry, BigInt(revision));
+      for (const entry of queue.process(this.isQuarantined)) {
+        this.#grant(entry, this.#tokenOf(revision));
         const { lease, ref, token } = entry;
         if (lease === this.#lease) news.push(() => this.#news.granted(ref, token));
       }
@@ -285,6 +347,11 @@ class Mirror {
     const session = this.#keys.session(this.#lease);
     const isDead = events.some(({ type, kv }) => type === 'DELETE' && textOf(kv.key) === session);
     if (isDead) news.push(() => this.#news.dead());
+  }
+
+  /** @param {number} revision */
+  #tokenOf(revision) {
+    return BigInt(revision) + this.offset;
   }
 
   /**
@@ -306,6 +373,7 @@ class Mirror {
       const key = textOf(kv.key);
       const { type, lease, request } = this.#keys.parse(key);
       if (type === 's') this.#sessions.set(lease, valueOf(String(kv.value)));
+      if (key === this.#keys.quarantine) this.quarantine = String(kv.lease);
       if (request && !this.#entries.has(key)) made.push(entryOf(key, request, kv));
     }
     made.sort((a, b) => a.ref - b.ref);
@@ -327,6 +395,7 @@ class Mirror {
     const key = textOf(kv.key);
     const { type, lease } = this.#keys.parse(key);
     if (type === 's') this.#sessions.delete(lease);
+    if (key === this.#keys.quarantine) this.quarantine = undefined;
     const entry = this.#entries.get(key);
     if (!entry) return undefined;
     this.#entries.delete(key);
@@ -343,11 +412,10 @@ class Mirror {
  * @returns {Entry}
  */
 function entryOf(key, { kind, lease, limit, name, ref }, kv) {
-  const { weight, label, name: longName } = valueOf(String(kv.value));
+  const { weight, label, asked = Number.NaN, name: longName } = valueOf(String(kv.value));
   const created = Number(kv.create_revision);
-  const seen = now();
   return {
-    ...{ key, kind, lease, limit, ref, weight, label, created, seen },
+    ...{ key, kind, lease, limit, ref, weight, label, created, asked },
     name: name ?? longName,
     token: 0n,
     granted: 0,
@@ -372,4 +440,4 @@ function byRevision(events, revisionOf) {
   return groups;
 }
 
-module.exports = { Mirror, Queue };
+module.exports = { Mirror, Queue, isHeldBehind };

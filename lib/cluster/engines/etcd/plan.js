@@ -1,25 +1,37 @@
 'use strict';
 
 /**
- * What a step is at etcd: a few transactions, one after the other, each of which is planned by what
- * the mirror knows and has the conditions under which that is right. Members of a group are in one.
+ * What a step is at etcd: a few transactions, one after the other. Each has a *move* for each
+ * operation, or for a group that gets all or none: what it changes, the conditions under which it
+ * does, and what is read if they are not met. Conditions are judged at etcd, so that most of these
+ * are answered at the first attempt, however many others come and go:
  *
- * An exclusive request that waits, and an end, need no condition; an end that marks the name needs
- * that its lock is there. A shared one needs that there is
- * no other limit. What looks at the queue (ifAvailable, maxPending) needs that nobody has come to
- * it since: who has gone meanwhile only makes room. A thief needs that those he takes the name from
- * are all who hold it.
+ * - A request that may wait, and an end, need none. A shared request needs that there is no other
+ *   limit.
+ * - `ifAvailable` needs that there is no request but shared ones of the same limit, if it is
+ *   shared; else that there is none at all.
+ * - An end that marks the name needs that its lock is there.
+ *
+ * What no condition of etcd can express is whether units suffice (`ifAvailable` with a limit), and
+ * how many wait (`maxPending`). If the mirror says no, and still does so when it has heard all that
+ * was before the step, that is the answer. If not, the request is made, and is taken back if it is
+ * not held (or if too many wait before it) when it comes by the watch. Others may have seen it wait
+ * for that time, as a request that is aborted soon. If it is granted meanwhile, it is kept.
+ *
+ * A thief has to name those he robs. His conditions are those of the transaction: that nobody holds
+ * the name but them. If that is not so, it is planned anew.
  */
 
 const { QUEUE_FULL, UNAVAILABLE, otherLimit } = require('../../adapter.js');
-const { after, base64, base64Json, doneLease } = require('./keys.js');
+const { after, base64, base64Json, doneLease, exists } = require('./keys.js');
+const { isHeldBehind } = require('./mirror.js');
 
 /** @typedef {import('../../adapter.js').Answer} Answer */
 /** @typedef {import('../../adapter.js').Op} Op */
 /** @typedef {import('../../adapter.js').RequestOp} RequestOp */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {InstanceType<typeof import('./mirror.js').Mirror>} BucketMirror */
-/** @typedef {InstanceType<typeof import('./mirror.js').Queue>} NameQueue */
+/** @typedef {import('./mirror.js').Entry} MirrorEntry */
 
 /** The most operations, or conditions, that a transaction of ours has; etcd's own limit is 128. */
 const MOST = 100;
@@ -28,9 +40,17 @@ const MOST_VALUES = 1_000_000;
 
 /**
  * @typedef {object} Plan
- * @property {Map<Op, Answer>} refused
+ * @property {Map<Op, Answer>} refused by what the mirror knows
+ * @property {object[]} conditions of all moves
+ * @property {Move[]} moves
+ */
+
+/**
+ * @typedef {object} Move
+ * @property {Op[]} ops
  * @property {object[]} conditions
- * @property {object[]} changes
+ * @property {object[]} changes the last one of a mark that is looked at reads it
+ * @property {object[]} reads if the conditions are not met: for each operation, or none
  */
 
 /** @param {Op} op */
@@ -39,8 +59,6 @@ const isLooking = (op) =>
 
 /** A part of a step that is made in one transaction. */
 class Part {
-  /** @type {Op[]} */
-  ops = [];
   #refs = new Set();
   #names = new Set();
   /** By name, of shared requests. @type {Map<string, number>} */
@@ -62,7 +80,7 @@ class Part {
       0,
     );
     const isFull = this.#weight + weight > MOST || this.#values + values > MOST_VALUES;
-    if (this.ops.length > 0 && (isFull || unit.some((op) => this.#collides(op)))) return false;
+    if (this.#refs.size > 0 && (isFull || unit.some((op) => this.#collides(op)))) return false;
     this.#weight += weight;
     this.#values += values;
     for (const op of unit) this.#add(op, mirror);
@@ -72,7 +90,7 @@ class Part {
   /** @param {Op} op */
   #collides(op) {
     if (this.#refs.has(op.ref)) return true;
-    if (op.kind === 'end') return false;
+    if (op.kind === 'end') return op.keep > 0 && op.name !== undefined && this.#names.has(op.name);
     const limit = this.#limits.get(op.name);
     const isOther = op.mode === 'shared' && limit !== undefined && limit !== op.limit;
     return isOther || (isLooking(op) && this.#names.has(op.name));
@@ -83,7 +101,6 @@ class Part {
    * @param {BucketMirror} mirror
    */
   #add(op, mirror) {
-    this.ops.push(op);
     this.#refs.add(op.ref);
     const known = mirror.mine.get(op.ref);
     const name = op.name ?? known?.name;
@@ -101,7 +118,6 @@ class Part {
  */
 function weightOf(op, mirror) {
   if (op.kind === 'steal') return 1 + mirror.queue(op.name).held;
-  if (op.kind === 'end' && op.keep > 0) return 2;
   return op.kind !== 'end' && op.mode === 'shared' ? 2 : 1;
 }
 
@@ -126,12 +142,13 @@ function unitsOf(ops) {
  * @param {Op[][]} units that are left; those that are taken are removed
  * @param {BucketKeys} keys
  * @param {BucketMirror} mirror
- * @returns {Op[]} of the next transaction
+ * @returns {Op[][]} units of the next transaction
  */
 function nextPart(units, keys, mirror) {
   const part = new Part();
-  while (units.length > 0 && part.take(units[0], keys, mirror)) units.shift();
-  return part.ops;
+  const taken = [];
+  while (units.length > 0 && part.take(units[0], keys, mirror)) taken.push(...units.splice(0, 1));
+  return taken;
 }
 
 class Planner {
@@ -154,13 +171,13 @@ class Planner {
   }
 
   /**
-   * @param {Op[]} ops of a part
+   * @param {Op[][]} units of a part
    * @returns {Plan}
    */
-  plan(ops) {
+  plan(units) {
     /** @type {Plan} */
-    const plan = { refused: new Map(), conditions: [], changes: [] };
-    for (const unit of unitsOf(ops)) this.#planUnit(unit, plan);
+    const plan = { refused: new Map(), conditions: [], moves: [] };
+    for (const unit of units) this.#planUnit(unit, plan);
     return plan;
   }
 
@@ -169,22 +186,42 @@ class Planner {
    * @param {Plan} plan
    */
   #planUnit(unit, plan) {
-    const asked = /** @type {RequestOp[]} */ (
-      unit.filter((op) => op.kind !== 'end' && !this.#mirror.mine.has(op.ref))
-    );
+    const [first] = unit;
+    if (first.kind === 'end') {
+      const move = this.#end(first);
+      if (move.changes.length > 0) plan.moves.push(move);
+      return;
+    }
+    const asked = /** @type {RequestOp[]} */ (unit);
+    for (const [op, answer] of this.#refusals(asked)) plan.refused.set(op, answer);
+    const made = asked.filter((op) => !plan.refused.has(op));
+    if (made.length === 0) return;
+    if (first.kind === 'ifAvailable') plan.moves.push(this.#tryAll(made));
+    else for (const op of made) plan.moves.push(this.#make(op, plan));
+  }
+
+  // What is known here.
+
+  /**
+   * @param {RequestOp[]} unit
+   * @returns {Map<Op, Answer>} to those of which we know better than etcd
+   */
+  #refusals(unit) {
     /** @type {Map<Op, Answer>} */
     const refused = new Map();
-    for (const op of asked) {
-      const refusal = this.#refusal(op);
-      if (refusal) refused.set(op, refusal);
+    if (unit[0].kind === 'steal') return refused;
+    const isTried = unit[0].kind === 'ifAvailable';
+    if (isTried && !this.#mirror.isQuarantined && !unit.some(({ limit }) => limit > 0)) {
+      return refused;
     }
-    const isNone = unit.length > 1 && unit[0].kind === 'ifAvailable' && refused.size > 0;
-    for (const op of asked) {
-      const refusal = refused.get(op) ?? (isNone ? UNAVAILABLE : undefined);
-      if (refusal) plan.refused.set(op, refusal);
-      else this.#make(op, plan);
+    for (const op of unit) {
+      const answer = isTried || op.maxPending >= 0 ? this.#refusal(op) : undefined;
+      if (answer) refused.set(op, answer);
     }
-    for (const op of unit) if (op.kind === 'end') this.#end(op, plan);
+    if (isTried && refused.size > 0) {
+      for (const op of unit) if (!refused.has(op)) refused.set(op, UNAVAILABLE);
+    }
+    return refused;
   }
 
   /**
@@ -192,53 +229,105 @@ class Planner {
    * @returns {Answer | undefined}
    */
   #refusal(op) {
-    if (op.kind === 'steal') return undefined;
     const queue = this.#mirror.queue(op.name);
     const limit = op.mode === 'shared' ? queue.limit : undefined;
     if (limit !== undefined && limit !== op.limit) return otherLimit(limit);
-    if (!isLooking(op) || queue.fits(op)) return undefined;
+    const { limit: most, weight } = op;
+    const asking = { kind: kindOf(op), limit: most, weight };
+    if (queue.fits(asking, this.#mirror.isQuarantined)) return undefined;
     if (op.kind === 'ifAvailable') return UNAVAILABLE;
     return queue.pending >= op.maxPending ? QUEUE_FULL : undefined;
+  }
+
+  // What etcd is asked to do.
+
+  /**
+   * @param {RequestOp[]} ops all of which are made, or none
+   * @returns {Move}
+   */
+  #tryAll(ops) {
+    return {
+      ops,
+      conditions: ops.flatMap((op) =>
+        op.mode === 'shared' ? this.#onlyWithLimit(op) : [this.#nobody(op.name)],
+      ),
+      changes: ops.map((op) => this.#put(op)),
+      reads: ops.map((op) => this.#readLimit(op)),
+    };
   }
 
   /**
    * @param {RequestOp} op
    * @param {Plan} plan
+   * @returns {Move}
    */
   #make(op, plan) {
-    const queue = this.#mirror.queue(op.name);
-    if (op.kind === 'steal') this.#rob(op, queue, plan);
-    else if (isLooking(op)) plan.conditions.push(this.#nobodyCame(op.name));
-    else if (op.mode === 'shared') plan.conditions.push(...this.#noOtherLimit(op));
-    plan.changes.push({
+    const changes = [this.#put(op)];
+    if (op.kind === 'steal') {
+      const robbed = this.#rob(op, plan);
+      return { ops: [op], conditions: [], changes: [...robbed, ...changes], reads: [] };
+    }
+    if (op.mode === 'exclusive') return { ops: [op], conditions: [], changes, reads: [] };
+    const conditions = this.#noOtherLimit(op);
+    return { ops: [op], conditions, changes, reads: [this.#readLimit(op)] };
+  }
+
+  /** @param {RequestOp} op */
+  #put(op) {
+    return {
       request_put: {
         key: base64(this.#keys.request(op, this.#lease)),
         value: this.#keys.value(op),
         lease: this.#leaseId,
       },
-    });
+    };
   }
 
   /**
    * @param {RequestOp} op
-   * @param {NameQueue} queue
    * @param {Plan} plan
+   * @returns {object[]}
    */
-  #rob(op, queue, plan) {
-    const { blocked, holders } = queue;
-    for (const { key } of holders) plan.changes.push(deletion(key));
-    if (!blocked) {
-      plan.conditions.push(this.#nobodyCame(op.name));
-      return;
-    }
-    // As long as these are there, it still waits, and so do those behind it.
-    plan.conditions.push(isThere(blocked));
-    let units = blocked.weight;
-    for (const holder of holders) {
-      plan.conditions.push(isThere(holder));
-      units += holder.weight;
-      if (blocked.kind !== 'c' || holder.kind !== 'c' || units > blocked.limit) break;
-    }
+  #rob({ name }, { conditions }) {
+    const { blocked, holders } = this.#mirror.queue(name);
+    if (this.#mirror.isQuarantined) conditions.push(exists(base64(this.#keys.quarantine)));
+    else if (holders.length === 0) conditions.push(this.#nobody(name));
+    // While it is there, nobody else holds the name.
+    else if (holders[0].kind !== 'c') conditions.push(isThere(holders[0]));
+    else if (!blocked) conditions.push(this.#nobodyCame(name));
+    else conditions.push(...stillWaits(blocked, holders));
+    return holders.map(({ key }) => deletion(key));
+  }
+
+  /**
+   * @param {import('../../adapter.js').EndOp} op
+   * @returns {Move}
+   */
+  #end(op) {
+    const { keep, name, ref } = op;
+    const entry = this.#mirror.mine.get(ref);
+    /** @type {object[]} */
+    const changes = entry ? [deletion(entry.key)] : [];
+    if (!(keep > 0 && name !== undefined)) return { ops: [op], conditions: [], changes, reads: [] };
+    const key = base64(this.#keys.done(name));
+    const look = { request_range: { key } };
+    if (!entry?.token) return { ops: [op], conditions: [], changes: [...changes, look], reads: [] };
+    changes.push({
+      request_put: {
+        key,
+        value: base64Json(setterOf(this.#lease, ref)),
+        lease: doneLease(this.#lease, ref),
+      },
+    });
+    return { ops: [op], conditions: [isThere(entry)], changes, reads: [look] };
+  }
+
+  // Conditions.
+
+  /** @param {string} name */
+  #nobody(name) {
+    const queue = this.#keys.queue(name);
+    return { ...range(queue, after(queue)), ...NONE };
   }
 
   /** @param {string} name */
@@ -249,32 +338,64 @@ class Planner {
   }
 
   /** @param {RequestOp} op */
-  #noOtherLimit({ limit, name }) {
+  #onlyWithLimit({ limit, name }) {
+    const queue = this.#keys.queue(name);
     const own = this.#keys.shared(name, limit);
-    const all = `${this.#keys.queue(name)}c/`;
-    const none = { target: 'CREATE', result: 'EQUAL', create_revision: '0' };
-    const greater = { ...range(after(own), after(all)), ...none };
-    return limit === 0 ? [greater] : [{ ...range(all, own), ...none }, greater];
+    const before = { ...range(queue, own), ...NONE };
+    return [before, { ...range(after(own), after(queue)), ...NONE }];
   }
 
-  /**
-   * @param {import('../../adapter.js').EndOp} op
-   * @param {Plan} plan
-   */
-  #end({ keep, name, ref }, plan) {
-    const entry = this.#mirror.mine.get(ref);
-    if (!entry) return;
-    plan.changes.push(deletion(entry.key));
-    if (!(keep > 0 && name !== undefined && entry.token)) return;
-    plan.conditions.push(isThere(entry));
-    plan.changes.push({
-      request_put: {
-        key: base64(this.#keys.done(name)),
-        value: base64Json(setterOf(this.#lease, ref)),
-        lease: doneLease(this.#lease, ref),
-      },
-    });
+  /** @param {RequestOp} op */
+  #noOtherLimit({ limit, name }) {
+    const own = this.#keys.shared(name, limit);
+    const all = this.#keys.allShared(name);
+    const greater = { ...range(after(own), after(all)), ...NONE };
+    return limit === 0 ? [greater] : [{ ...range(all, own), ...NONE }, greater];
   }
+
+  /** @param {RequestOp} op */
+  #readLimit({ name }) {
+    const all = this.#keys.allShared(name);
+    return { request_range: { ...range(all, after(all)), limit: '1', keys_only: true } };
+  }
+
+  // Answers.
+
+  /**
+   * @param {Move} move whose conditions were not met
+   * @param {any[]} responses to its reads
+   * @returns {Map<Op, Answer>} to all of it
+   */
+  refusedBy({ ops }, responses) {
+    const asked = /** @type {RequestOp[]} */ (ops);
+    return new Map(
+      asked.map((op, i) => {
+        const [found] = responses[i].response_range.kvs ?? [];
+        const limit = found && op.mode === 'shared' ? this.#keys.limitOf(found.key) : op.limit;
+        return [op, limit === op.limit ? UNAVAILABLE : otherLimit(limit)];
+      }),
+    );
+  }
+}
+
+/** That no key of a range is there. */
+const NONE = { target: 'CREATE', result: 'EQUAL', create_revision: '0' };
+
+/** @param {RequestOp} op @returns {'b' | 'c'} */
+const kindOf = ({ mode }) => (mode === 'shared' ? 'c' : 'b');
+
+/**
+ * @param {MirrorEntry} blocked
+ * @param {MirrorEntry[]} holders before it
+ * @returns {object[]} as long as these are there, it still waits, and so do those behind it
+ */
+function stillWaits(blocked, holders) {
+  const conditions = [isThere(blocked)];
+  let count = 0;
+  while (count < holders.length && isHeldBehind(holders.slice(0, count), blocked)) {
+    conditions.push(isThere(holders[count++]));
+  }
+  return conditions;
 }
 
 /**

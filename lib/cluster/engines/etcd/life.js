@@ -1,0 +1,105 @@
+'use strict';
+
+/**
+ * Whether this etcd has lost something that clients have seen: it was made anew, or restored from a
+ * snapshot. It cannot know that itself, but they do. A bucket has a *life*: the id of the cluster,
+ * and a number that whoever opens the bucket first writes into a key that stays. A client that
+ * comes with another life, or with a token greater than any of this one, ends it: in one
+ * transaction all sessions of the bucket go, a new life begins with greater tokens, and a key is
+ * written that is bound to a lease of one `ttl`. As long as it is there nobody is granted anything
+ * (the quarantine): meanwhile those who held something have lost it by their own clocks.
+ *
+ * A token is a revision and the life's *offset*. Lives that are known to be over are kept in the
+ * key, so that all who come from the same one begin but one new life.
+ */
+
+const { randomUUID } = require('node:crypto');
+
+const { after, base64, base64Json, valueOf } = require('./keys.js');
+
+/** @typedef {import('../../adapter.js').Seen} Seen */
+/** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
+
+/** How many lives that are over are known. */
+const KNOWN = 16;
+
+/**
+ * @typedef {object} Life
+ * @property {string} name as the session has it
+ * @property {bigint} offset
+ * @property {string[]} known those that came before
+ * @property {string} revision of the key
+ */
+
+/** Of a client that was just started. @type {Seen} */
+const NOTHING_SEEN = Object.freeze({ life: '', token: 0n });
+
+/** @param {BucketKeys} keys */
+const readLife = (keys) => ({ request_range: { key: base64(keys.life) } });
+
+/**
+ * @param {BucketKeys} keys
+ * @param {bigint} [offset]
+ * @param {string[]} [known]
+ */
+const putLife = (keys, offset = 0n, known = []) => ({
+  request_put: {
+    key: base64(keys.life),
+    value: base64Json({ id: randomUUID(), offset: String(offset), known }),
+  },
+});
+
+/**
+ * @param {any} header of an answer
+ * @param {any} response to `readLife`
+ * @returns {Life | undefined} undefined: there is none, so somebody has emptied this etcd
+ */
+function lifeOf({ cluster_id: cluster }, response) {
+  const [found] = response.response_range.kvs ?? [];
+  if (!found) return undefined;
+  const { id, known, offset } = valueOf(found.value);
+  const name = `${cluster}/${id}`;
+  return { name, offset: BigInt(offset), known, revision: found.mod_revision };
+}
+
+/**
+ * @param {Life} life
+ * @param {number | string} revision of etcd
+ * @param {Seen} seen
+ * @returns {boolean} whether that client has seen what this etcd does not know
+ */
+function isBehind({ known, name, offset }, revision, { life, token }) {
+  if (token > BigInt(revision) + offset) return true;
+  return life !== '' && life !== name && !known.includes(life);
+}
+
+/**
+ * @param {BucketKeys} keys
+ * @param {Life} life that ends
+ * @param {number | string} revision of etcd
+ * @param {Seen} seen
+ * @param {string} lease of the quarantine
+ * @returns {{ compare: object[], success: object[] }} a transaction that nobody has done before
+ */
+function rebirth(keys, { name, known, offset, revision: mod }, revision, seen, lease) {
+  const [key, end] = [`${keys.prefix}m/`, keys.quarantine].map(base64);
+  const more = seen.token - BigInt(revision);
+  const over = [seen.life, name, ...known].filter((one, i, all) => one && all.indexOf(one) === i);
+  return {
+    compare: [{ key: base64(keys.life), target: 'MOD', result: 'EQUAL', mod_revision: mod }],
+    success: [
+      // All sessions, with all they have.
+      { request_delete_range: { key, range_end: end } },
+      {
+        request_delete_range: {
+          key: base64(keys.stepPrefix),
+          range_end: base64(after(keys.stepPrefix)),
+        },
+      },
+      putLife(keys, more > offset ? more : offset, over.slice(0, KNOWN)),
+      { request_put: { key: base64(keys.quarantine), value: '', lease } },
+    ],
+  };
+}
+
+module.exports = { NOTHING_SEEN, isBehind, lifeOf, putLife, readLife, rebirth };
