@@ -89,6 +89,8 @@ const shared = (name, options = {}) => request(name, { mode: 'shared', ...option
 const units = (name, limit, weight, options = {}) => shared(name, { limit, weight, ...options });
 const end = ({ ref, name }) => ({ kind: 'end', ref, name, keep: 0 });
 const done = ({ ref, name }, keep = 3_600_000) => ({ kind: 'end', ref, name, keep });
+const closeAll = (...clients) =>
+  Promise.all(clients.map(({ adapter, session }) => adapter.close(session)));
 const isAlive = ({ alive }) => (alive ? 'alive' : 'dead');
 const classOf =
   ({ adapter }) =>
@@ -205,7 +207,9 @@ function contract(engine) {
     for (const known of [life, 'another server', next]) {
       const c = await client(engine.alone, TTL, { life: known, token });
       assert.equal((await c.renew()).grantsIn, 0, known);
+      await closeAll(c);
     }
+    await closeAll(a, b);
   });
 
   test('R5: so does one that was granted a greater token', { skip: neverForgets }, async () => {
@@ -221,6 +225,7 @@ function contract(engine) {
     await c.answers(waiting);
     const event = await until(c, async () => c.told.find(({ granted }) => granted === waiting.ref));
     assert.ok(event.token > seen.token);
+    await closeAll(a, b, c);
   });
 
   test('an end of which only the ref is known grants the next', async () => {
@@ -521,14 +526,14 @@ function contract(engine) {
     const b = await client(engine.alone);
     const { nextExpiryIn } = await a.renew();
     assert.ok(nextExpiryIn > 0 && nextExpiryIn <= TTL, String(nextExpiryIn));
-    await Promise.all([a, b].map(({ adapter, session }) => adapter.close(session)));
+    await closeAll(a, b);
   });
 
   test('renew tells of a lease that runs out after its own', { skip: isAnnounced }, async () => {
     const [a, b] = [await client(engine.alone, 60_000), await client(engine.alone, 600_000)];
     const { nextExpiryIn } = await a.renew();
     assert.ok(nextExpiryIn > 60_000 && nextExpiryIn <= 600_000, String(nextExpiryIn));
-    await Promise.all([a, b].map(({ adapter, session }) => adapter.close(session)));
+    await closeAll(a, b);
   });
 
   test('a theft leaves the limit of the name', { skip: engine.keepsNoLimit }, async () => {
@@ -588,9 +593,9 @@ function contract(engine) {
         proxy.cutAfter(bytes, direction);
         let isCut = false;
         const ask = async (ops) => {
-          for (;;) {
+          for (let make = a.step; ; make = a.again) {
             try {
-              return await a.step(ops);
+              return await make(ops);
             } catch (error) {
               assert.equal(a.adapter.classify(error), 'retry');
               isCut = true;
