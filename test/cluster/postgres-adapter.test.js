@@ -8,8 +8,18 @@ const { after, before, describe, test } = require('node:test');
 
 const { PostgresAdapter, scriptOf } = require('../../lib/cluster/engines/postgres/adapter.js');
 const { openBucket } = require('../../lib/postgres.js');
-const { TTL, clientOf, contract, disposeAfterEach, done, end, fresh, rejectsWith, request } =
-  require('./contract.js');
+const {
+  TTL,
+  clientOf,
+  contract,
+  disposeAfterEach,
+  done,
+  end,
+  fresh,
+  rejectsWith,
+  request,
+  shared,
+} = require('./contract.js');
 const { FaultyProxy } = require('./proxy.js');
 const { lacks, startPgbouncer, startPostgres, startStandby, stopAll } = require('./servers.js');
 
@@ -55,8 +65,8 @@ const sql = async (text, values) => (await pool.query(text, values)).rows;
 const expire = (session) =>
   sql(`UPDATE web_locks.session SET expires = now() - interval '1 s' WHERE id = $1`, [session]);
 
-const client = ({ bucket = 'bucket', ...options } = {}, ttl = TTL) =>
-  clientOf(new PostgresAdapter(bucket, { pool, ...options }), ttl);
+const client = ({ bucket = 'bucket', ...options } = {}, ttl = TTL, seen = undefined) =>
+  clientOf(new PostgresAdapter(bucket, { pool, ...options }), ttl, seen);
 
 /** How many rows there are of a session. */
 const left = async (session) => {
@@ -100,8 +110,8 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     });
 
     contract({
-      client: ({ bucket = 'others', ...options } = {}, ttl = TTL) =>
-        clientOf(new PostgresAdapter(bucket, { pool: others, ...options }), ttl),
+      client: ({ bucket = 'others', ...options } = {}, ttl = TTL, seen = undefined) =>
+        clientOf(new PostgresAdapter(bucket, { pool: others, ...options }), ttl, seen),
       alone: { schema: 'alone_of_others' },
       expire,
       left,
@@ -141,7 +151,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     const a = await client();
     await a.hello();
     const [row] = await sql(
-      `SELECT web_locks.step($1, 1, '{0}', '{900000}', '{abc0}', '{a}', '{f}', '{0}', '{0}', '{-1}',
+      `SELECT web_locks.step($1, 1, 1, '{0}', '{900000}', '{abc0}', '{a}', '{f}', '{0}', '{0}', '{-1}',
         '{a}', '{0}', '{0}') AS codes`,
       [a.session],
     );
@@ -154,7 +164,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     await a.hello();
     const expires = () => sql('SELECT expires FROM web_locks.session WHERE id = $1', [a.session]);
     const before = await expires();
-    const [{ alive }] = await sql('SELECT alive FROM web_locks.renew($1, 1)', [a.session]);
+    const [{ alive }] = await sql(`SELECT alive FROM web_locks.renew($1, 1, '', 0)`, [a.session]);
     assert.equal(alive, false);
     assert.deepEqual(await expires(), before);
   });
@@ -194,17 +204,10 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       ['unavailable'],
       'a sweep leaves it alone',
     );
-    const order = [];
-    const theft = thief.answers(request(name, { kind: 'steal' })).then((answer) => {
-      order.push('stolen');
-      return answer;
-    });
-    const blocked = `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'`;
-    while ((await sql(blocked)).length === 0);
-    order.push('commit');
+    const theft = request(name, { kind: 'steal' });
+    assert.deepEqual(await thief.answers(theft), ['busy']);
     await user.query('COMMIT');
-    assert.deepEqual(await theft, ['granted']);
-    assert.deepEqual(order, ['commit', 'stolen']);
+    assert.deepEqual(await thief.answers(theft), ['granted']);
     await user.query('BEGIN');
     assert.equal(await a.adapter.guard(user, { ref: op.ref, name, token }), false);
     await user.query('ROLLBACK');
@@ -408,17 +411,71 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       return { op, own, pid };
     }
 
-    test('is named to a thief who waits for it', async (t) => {
+    test('is named to a thief', async (t) => {
       const [a, b] = [await client(), await client()];
       const { op, own, pid } = await guarded(t, a);
-      await assert.rejects(b.step([request(op.name, { kind: 'steal' })]), (error) => {
-        assert.equal(error.code, 'ERR_WEB_LOCKS_BUSY');
-        const start = `Lock "${op.name}" is guarded by a transaction that is open for `;
-        assert.ok(error.message.startsWith(start), error.message);
-        assert.ok(error.message.includes(`of the server process ${pid} ("shop \\"1\\"").`));
-        return true;
-      });
+      const [{ code, error }] = await b.step([request(op.name, { kind: 'steal' })]);
+      assert.equal(code, 'busy');
+      assert.equal(error.code, 'ERR_WEB_LOCKS_BUSY');
+      const start = `Lock "${op.name}" is guarded by a transaction that is open for `;
+      assert.ok(error.message.startsWith(start), error.message);
+      assert.ok(error.message.includes(`of the server process ${pid} ("shop \\"1\\"").`));
       await own.query('COMMIT');
+    });
+
+    test('is named to who ends its own lock', async (t) => {
+      const a = await client();
+      const { op, own, pid } = await guarded(t, a);
+      for (const name of [op.name, undefined]) {
+        const [{ code, error }] = await a.step([{ ...end(op), name }]);
+        assert.equal(code, 'busy');
+        assert.ok(error.message.includes(`of the server process ${pid} `), error.message);
+      }
+      assert.deepEqual(await a.answers(done(op)), ['busy']);
+      assert.equal(await a.adapter.marked(op.name), false);
+      await own.query('COMMIT');
+      assert.deepEqual(await a.answers(done(op)), ['ended']);
+      assert.equal(await a.adapter.marked(op.name), true);
+    });
+
+    test('is in the way of nothing else', async (t) => {
+      const [a, b] = [await client(), await client()];
+      const { op, own } = await guarded(t, a);
+      const [mine, waits] = [request(fresh()), request(op.name)];
+      const theft = request(op.name, { kind: 'steal' });
+      const available = request(op.name, { kind: 'ifAvailable' });
+      assert.deepEqual(
+        await b.answers(mine, theft, waits, available, shared(op.name, { limit: 2 }), end(mine)),
+        ['granted', 'busy', 'queued', 'unavailable', 'queued', 'ended'],
+      );
+      assert.deepEqual([...(await b.renew()).mine.values()], [0n, 0n]);
+      assert.equal((await a.renew()).mine.size, 1);
+      await expire(a.session);
+      await b.adapter.sweep();
+      await b.adapter.close(a.session);
+      assert.deepEqual(await b.answers(end(waits), waits), ['ended', 'queued']);
+      assert.equal((await b.adapter.query(op.name))[0].label, 'guarded');
+      await own.query('COMMIT');
+      await b.adapter.sweep();
+      assert.ok((await b.next()).granted);
+      assert.equal(await left(a.session), 0);
+    });
+
+    test('ends no close that has more to end than a page', async () => {
+      const a = await client();
+      const ops = Array.from({ length: 250 }, () => request(fresh()));
+      const tokens = [];
+      for (let i = 0; i < 250; i += 50) tokens.push(...(await a.step(ops.slice(i, i + 50))));
+      const own = await poolOf().connect();
+      await own.query('BEGIN');
+      for (const i of ops.keys())
+        if (i !== 7) await a.adapter.guard(own, { ...ops[i], ...tokens[i] });
+      await a.adapter.close(a.session);
+      assert.equal(await left(a.session), 250);
+      await own.query('COMMIT');
+      own.release();
+      await a.adapter.close(a.session);
+      assert.equal(await left(a.session), 0);
     });
 
     test('holds its lock after the lease, and query tells so', async (t) => {
@@ -629,7 +686,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     test('a transaction that does not see what others commit is refused by the server', async () => {
       const other = await pool.connect();
       await other.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
-      await assert.rejects(other.query('SELECT web_locks.sweep(1)'), { code: 'WL001' });
+      await assert.rejects(other.query(`SELECT web_locks.sweep(1, '')`), { code: 'WL001' });
       await other.query('ROLLBACK');
       other.release();
     });
