@@ -22,6 +22,7 @@ const {
   guardedError,
   lacksTables,
   noTablesError,
+  oldSnapshotError,
   schemaError,
   smallPoolError,
   staleError,
@@ -82,7 +83,6 @@ class PostgresAdapter {
   events = NO_EVENTS;
   classify = classify;
 
-  #pool;
   #schema;
   #durability;
   #bucket;
@@ -120,8 +120,7 @@ class PostgresAdapter {
     if (durability !== undefined && durability !== 'logged' && durability !== 'unlogged') {
       throw new TypeError("The 'durability' option is neither 'logged' nor 'unlogged'.");
     }
-    this.#pool = listen ?? pool;
-    this.#source = new Source(this.#pool, schema);
+    this.#source = new Source(listen ?? pool, schema);
     this.#schema = schema;
     this.#durability = durability;
     this.#bucket = bytes(bucket);
@@ -138,7 +137,7 @@ class PostgresAdapter {
     const epoch = this.#replace();
     const link = await this.#connect(epoch, ttl);
     try {
-      await link.open(this.#pool, session, ttl, ttl, 'SELECT');
+      await link.open(this.#source, session, ttl, ttl, 'SELECT');
       const { clientId } = info;
       const { rows } = await this.#withTables(link, {
         text: `SELECT ${this.#schema}.open($1, $2, $3, $4, $5, $6, $7) AS life`,
@@ -162,7 +161,7 @@ class PostgresAdapter {
     try {
       const asked = `${session}, encode(${literal(Buffer.from(life))}, 'escape'), ${token}`;
       const statement = `SELECT ${this.#schema}.hello(${asked}) AS number`;
-      const { rows } = await link.open(this.#pool, session, this.#ttl, time, statement);
+      const { rows } = await link.open(this.#source, session, this.#ttl, time, statement);
       if (rows[0].number === null) throw deadError();
       this.#keep(epoch, link, session, Number(rows[0].number), this.#ttl);
     } catch (error) {
@@ -305,6 +304,7 @@ class PostgresAdapter {
   async dispose() {
     this.events = NO_EVENTS;
     this.#replace();
+    this.#source.end();
   }
 
   /**
@@ -313,17 +313,24 @@ class PostgresAdapter {
    */
   async guard(client, { ref, token }) {
     checkClient(client);
+    const isHeld = `SELECT token FROM ${this.#schema}.request
+      WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}`;
     // Without values, so that it is one message, whose time is that of its own transaction.
     const { rows } = await client.query(
-      raw(`SELECT now() <> statement_timestamp() AS inside, (
-        SELECT token FROM ${this.#schema}.request
-        WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}
-        FOR KEY SHARE) AS token`),
+      raw(`SELECT now() <> statement_timestamp() AS inside,
+        current_setting('transaction_isolation') AS isolation,
+        (${isHeld} FOR KEY SHARE) AS token`),
     );
-    if (rows[0].inside !== 't') {
+    const [{ inside, isolation, token: seen }] = rows;
+    if (inside !== 't') {
       throw new TypeError('lock.guard() needs a client that is in a transaction: BEGIN first.');
     }
-    return rows[0].token !== null;
+    if (seen !== null) return true;
+    // A transaction that has begun to look before the grant does not see it.
+    if (isolation !== 'read committed' && (await this.#anyhow(isHeld)).rows.length > 0) {
+      throw oldSnapshotError(isolation);
+    }
+    return false;
   }
 
   /** Ends the connection there is, or is being made. Returns the epoch that begins. */
@@ -389,7 +396,7 @@ class PostgresAdapter {
     try {
       const begin =
         'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_output TO hex';
-      return (await this.#pool.query(raw(`${begin}; ${statement}; COMMIT`)))[2];
+      return (await this.#source.query(`${begin}; ${statement}; COMMIT`))[2];
     } catch (error) {
       throw explain(error, this.#schema);
     }
@@ -418,7 +425,11 @@ class PostgresAdapter {
    * @param {OpenLink} link
    */
   async #examine(link) {
-    const { rows } = await link.run(`SELECT version, durability FROM ${this.#schema}.lasting`);
+    const { rows } = await link.run(
+      `SELECT version, durability FROM ${this.#schema}.lasting WHERE version <> ${VERSION}
+        OR NOT EXISTS (SELECT FROM unnest(ARRAY['epoch', 'session', 'request', 'mark', 'token']) t
+          WHERE to_regclass('${this.#schema}.' || t) IS NULL)`,
+    );
     if (rows.length === 0) throw noTablesError(this.#schema);
     const [{ durability, version }] = rows;
     if (Number(version) !== VERSION) {

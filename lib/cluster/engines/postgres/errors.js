@@ -56,7 +56,7 @@ function classify(error) {
   if (known) return known;
   const cause = error?.cause;
   if (isOfServer(cause)) return PASSING.test(cause.code) ? RETRY : 'refused';
-  return isLocal(cause) ? 'local' : RETRY;
+  return isLocal(cause ?? error) ? 'local' : RETRY;
 }
 
 const deadError = () =>
@@ -136,6 +136,15 @@ const oldServerError = (version) =>
   plainError(`PostgreSQL ${version} is too old: 13 or newer is needed.`, 'ERR_WEB_LOCKS_SERVER');
 
 const BUSY = 'ERR_WEB_LOCKS_BUSY';
+
+/** @param {string} isolation level of a user's transaction */
+const oldSnapshotError = (isolation) =>
+  plainError(
+    `lock.guard() cannot see the lock: the transaction is ${isolation.toUpperCase()}, and looked ` +
+      'at the database before the lock was granted. Begin it after that, or READ COMMITTED. The ' +
+      'lock is still held.',
+    'ERR_WEB_LOCKS_ISOLATION',
+  );
 
 /** @param {string} text */
 const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
@@ -255,6 +264,7 @@ module.exports = {
   noTablesError,
   notReplicatedError,
   oldServerError,
+  oldSnapshotError,
   schemaError,
   smallPoolError,
   staleError,

@@ -16,6 +16,10 @@ SELECT pg_advisory_xact_lock(22348, 0);
 
 DO $create$ BEGIN
   IF to_regnamespace('web_locks') IS NULL THEN CREATE SCHEMA web_locks; END IF;
+  -- What one of them had is lost, if only that one was dropped: see `reborn`.
+  IF to_regclass('web_locks.epoch') IS NOT NULL
+    AND (to_regclass('web_locks.session') IS NULL OR to_regclass('web_locks.request') IS NULL)
+  THEN DELETE FROM web_locks.epoch; END IF;
 END $create$;
 
 -- What has to outlast everything, one row. `ttl`: the longest lease that was ever given. `lives`:
