@@ -12,7 +12,7 @@ const { createHash, randomBytes } = require('node:crypto');
 const { readFileSync } = require('node:fs');
 const path = require('node:path');
 
-const { NO_EVENTS } = require('../../adapter.js');
+const { NO_EVENTS, busy } = require('../../adapter.js');
 const { DEAD, STALE, answerOf, tell } = require('../words.js');
 const { Link, Source, raw } = require('./link.js');
 const {
@@ -20,7 +20,9 @@ const {
   deadError,
   explain,
   guardedError,
-  isBusy,
+  lacksTables,
+  noTablesError,
+  oldSnapshotError,
   schemaError,
   smallPoolError,
   staleError,
@@ -30,15 +32,19 @@ const {
 /** @typedef {import('../../adapter.js').Op} Op */
 /** @typedef {InstanceType<typeof Link>} OpenLink */
 /** @typedef {import('./link.js').Pool} Pool */
+/** @typedef {import('./errors.js').Guard} Guard */
 
 /** Of the schema. Another one that changes what it means has another number. */
-const VERSION = 2;
+const VERSION = 3;
+
+/** So many names of a group; each takes a place in a table of locks that all of the server share. */
+const MOST_NAMES = 1_000;
 
 /** @type {Record<Op['kind'], number>} */
 const KINDS = { request: 0, ifAvailable: 1, steal: 2, end: 3 };
 
-/** PostgreSQL's names of errors: of a schema, a table, a function that is not there. */
-const NOT_THERE = ['3F000', '42P01', '42883'];
+/** Instead of an answer: a user guards the lock. */
+const GUARDED = '-7';
 
 /**
  * @param {string} text UTF-16 code units
@@ -54,6 +60,15 @@ const literal = (value) => `decode('${value.toString('hex')}', 'hex')`;
 /** @param {string} hex of bytea: `\\x` and hexadecimal digits */
 const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');
 /**
+ * @param {unknown} value
+ * @returns {string} JSON that any encoding of a database has
+ */
+const asciiOf = (value) =>
+  JSON.stringify(value).replace(
+    /[\u0080-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+/**
  * @param {string | null} array of numbers: `{1,2}`
  * @returns {string[]}
  */
@@ -63,12 +78,11 @@ const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1
 class PostgresAdapter {
   /** @type {string} */
   id;
-  can = Object.freeze({ limits: true, groups: true, marks: true });
+  can = Object.freeze({ limits: true, groups: true, marks: true, most: MOST_NAMES });
   /** @type {import('../../adapter.js').AdapterEvents} */
   events = NO_EVENTS;
   classify = classify;
 
-  #pool;
   #schema;
   #durability;
   #bucket;
@@ -86,7 +100,6 @@ class PostgresAdapter {
   #ttl = 0;
   /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
   #epoch = 0;
-  #isPrepared = false;
 
   /**
    * @param {string} bucket
@@ -107,8 +120,7 @@ class PostgresAdapter {
     if (durability !== undefined && durability !== 'logged' && durability !== 'unlogged') {
       throw new TypeError("The 'durability' option is neither 'logged' nor 'unlogged'.");
     }
-    this.#pool = listen ?? pool;
-    this.#source = new Source(this.#pool, schema);
+    this.#source = new Source(listen ?? pool, schema);
     this.#schema = schema;
     this.#durability = durability;
     this.#bucket = bytes(bucket);
@@ -118,36 +130,38 @@ class PostgresAdapter {
   /**
    * @param {import('../../adapter.js').SessionInfo} info
    * @param {number} ttl milliseconds
+   * @param {import('../../adapter.js').Seen} seen
    */
-  async open(info, ttl) {
+  async open(info, ttl, seen) {
     const session = newSession();
     const epoch = this.#replace();
     const link = await this.#connect(epoch, ttl);
     try {
-      await link.open(this.#pool, session, ttl, ttl, 'SELECT');
-      if (!this.#isPrepared) await this.#prepare(link);
-      const { rows } = await link.run({
-        text: `SELECT ${this.#schema}.open($1, $2, $3, $4) AS ttl`,
-        values: [session, this.#bucket, JSON.stringify(info), ttl],
+      await link.open(this.#source, session, ttl, ttl, 'SELECT');
+      const { clientId } = info;
+      const { rows } = await this.#withTables(link, {
+        text: `SELECT ${this.#schema}.open($1, $2, $3, $4, $5, $6, $7) AS life`,
+        values: [session, this.#bucket, clientId, asciiOf(info), ttl, seen.life, seen.token],
       });
-      const given = Number(rows[0].ttl);
-      this.#keep(epoch, link, session, 1, given);
-      return { session, ttl: given };
+      this.#keep(epoch, link, session, 1, ttl);
+      return { session, ttl, life: rows[0].life };
     } catch (error) {
       link.drop();
       throw error;
     }
   }
 
-  async hello() {
+  /** @param {import('../../adapter.js').Seen} seen */
+  async hello({ life, token }) {
     const session = this.#session;
     // So long a session waits for it.
     const time = this.#ttl / 4;
     const epoch = this.#replace();
     const link = await this.#connect(epoch, time);
     try {
-      const statement = `SELECT ${this.#schema}.hello(${session}) AS number`;
-      const { rows } = await link.open(this.#pool, session, this.#ttl, time, statement);
+      const asked = `${session}, encode(${literal(Buffer.from(life))}, 'escape'), ${token}`;
+      const statement = `SELECT ${this.#schema}.hello(${asked}) AS number`;
+      const { rows } = await link.open(this.#source, session, this.#ttl, time, statement);
       if (rows[0].number === null) throw deadError();
       this.#keep(epoch, link, session, Number(rows[0].number), this.#ttl);
     } catch (error) {
@@ -156,58 +170,63 @@ class PostgresAdapter {
     }
   }
 
-  /** @param {Op[]} ops */
-  async step(ops) {
-    const { rows } = await this.#runStep(ops);
+  /**
+   * @param {Op[]} ops
+   * @param {number} number
+   */
+  async step(ops, number) {
+    const { rows } = await this.#run({
+      name: `${this.#schema}.step`,
+      text: `SELECT ${this.#schema}.step(
+        $1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14) AS codes`,
+      values: this.#valuesOf(ops, number),
+    });
     const codes = listOf(rows[0].codes);
     if (codes[0] === DEAD) throw deadError();
     if (codes[0] === STALE) throw staleError();
-    return codes.map(answerOf);
+    if (!codes.includes(GUARDED)) return codes.map(answerOf);
+    const guards = await this.#guards(ops.filter((_, i) => codes[i] === GUARDED));
+    return codes.map((code, i) =>
+      code === GUARDED ? busy(guardedError(guards.find(isOf(ops[i])))) : answerOf(code),
+    );
   }
 
-  /** @param {Op[]} ops */
-  async #runStep(ops) {
+  /**
+   * @param {Op[]} ops that were not done
+   * @returns {Promise<Guard[]>} the transactions that guard their locks, as far as that can be found
+   */
+  async #guards(ops) {
+    const keys = ops.map(({ name }) => (name === undefined ? 'NULL' : literal(this.#keyOf(name))));
+    const refs = ops.map(({ ref }) => ref);
+    const isMine = `session = ${this.#session}`;
     try {
-      return await this.#run({
-        name: `${this.#schema}.step`,
-        text: `SELECT ${this.#schema}.step($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13) AS codes`,
-        values: this.#valuesOf(ops),
-      });
-    } catch (error) {
-      throw isBusy(error) ? await this.#whoGuards(error, ops) : error;
+      const { rows } = await this.#anyhow(
+        `SELECT CASE WHEN ${isMine} THEN ref END AS ref, name, pid,
+          application_name AS application,
+          extract(epoch FROM clock_timestamp() - xact_start)::int AS seconds
+        FROM ${this.#schema}.request r JOIN pg_locks l ON l.transactionid = r.xmax AND l.granted
+          LEFT JOIN pg_stat_activity a USING (pid)
+        WHERE token IS NOT NULL AND (key IN (${keys}) OR ${isMine} AND ref IN (${refs}))
+        ORDER BY xact_start`,
+      );
+      return rows.map((/** @type {any} */ row) => ({ ...row, name: text(row.name) }));
+    } catch {
+      return [];
     }
   }
 
   /**
-   * @param {unknown} error of a step that waited for a name for too long
-   * @param {Op[]} ops its own
-   * @returns {Promise<unknown>} one that tells whose transaction guards the lock, if that is known
+   * @param {Op[]} ops
+   * @param {number} number of the step
    */
-  async #whoGuards(error, ops) {
-    const names = ops.flatMap(({ name }) => (name === undefined ? [] : [name]));
-    const keys = names.map((name) => literal(this.#keyOf(name)));
-    try {
-      const { rows } = await this.#anyhow(
-        `SELECT name, pid, application_name AS application,
-          extract(epoch FROM clock_timestamp() - xact_start)::int AS seconds
-        FROM ${this.#schema}.request r JOIN pg_stat_activity ON backend_xid = r.xmax
-        WHERE key IN (${keys}) AND token IS NOT NULL ORDER BY xact_start LIMIT 1`,
-      );
-      const [guard] = rows;
-      return guard ? guardedError(error, { ...guard, name: text(guard.name) }) : error;
-    } catch {
-      return error;
-    }
-  }
-
-  /** @param {Op[]} ops */
-  #valuesOf(ops) {
+  #valuesOf(ops, number) {
     const requests = /** @type {any[]} */ (ops);
     /** @param {(op: any) => unknown} f */
     const each = (f) => requests.map(f);
     return [
       this.#session,
       this.#number,
+      number,
       each((op) => KINDS[/** @type {Op['kind']} */ (op.kind)]),
       each((op) => op.ref),
       each((op) => (op.name === undefined ? null : this.#keyOf(op.name))),
@@ -222,11 +241,12 @@ class PostgresAdapter {
     ];
   }
 
-  async renew() {
+  /** @param {import('../../adapter.js').Seen} seen */
+  async renew({ life, token }) {
     const { rows } = await this.#run({
       name: `${this.#schema}.renew`,
-      text: `SELECT * FROM ${this.#schema}.renew($1, $2)`,
-      values: [this.#session, this.#number],
+      text: `SELECT * FROM ${this.#schema}.renew($1, $2, $3, $4)`,
+      values: [this.#session, this.#number, life, token],
     });
     const { alive, refs, tokens, next_expiry_in: nextExpiryIn, grants_in: grantsIn } = rows[0];
     const ofToken = listOf(tokens);
@@ -235,21 +255,23 @@ class PostgresAdapter {
       mine: new Map(listOf(refs).map((ref, i) => [Number(ref), BigInt(ofToken[i])])),
       nextExpiryIn: nextExpiryIn === null ? Number.POSITIVE_INFINITY : Number(nextExpiryIn),
       grantsIn: Number(grantsIn),
+      life: rows[0].its_life,
     };
   }
 
   async sweep() {
-    const query = { text: `SELECT ${this.#schema}.sweep($1) AS more`, values: [this.#session] };
-    while ((await this.#run(query)).rows[0].more === 't');
+    const session = this.#session;
+    await inPages((beyond) =>
+      this.#run(`SELECT ${this.#schema}.sweep(${session}, ${beyond}) AS last`),
+    );
   }
 
   /** @param {string} session */
   async close(session) {
-    const statement = `SELECT ${this.#schema}.close(${BigInt(session)}) AS more`;
-    for (;;) {
-      const { rows } = await this.#anyhow(statement);
-      if (rows[0].more !== 't') return;
-    }
+    const me = BigInt(session);
+    await inPages((beyond) =>
+      this.#anyhow(`SELECT ${this.#schema}.close(${me}, ${beyond}) AS last`),
+    );
   }
 
   /** @param {string} [name] */
@@ -282,6 +304,7 @@ class PostgresAdapter {
   async dispose() {
     this.events = NO_EVENTS;
     this.#replace();
+    this.#source.end();
   }
 
   /**
@@ -290,17 +313,24 @@ class PostgresAdapter {
    */
   async guard(client, { ref, token }) {
     checkClient(client);
+    const isHeld = `SELECT token FROM ${this.#schema}.request
+      WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}`;
     // Without values, so that it is one message, whose time is that of its own transaction.
     const { rows } = await client.query(
-      raw(`SELECT now() <> statement_timestamp() AS inside, (
-        SELECT token FROM ${this.#schema}.request
-        WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}
-        FOR KEY SHARE) AS token`),
+      raw(`SELECT now() <> statement_timestamp() AS inside,
+        current_setting('transaction_isolation') AS isolation,
+        (${isHeld} FOR KEY SHARE) AS token`),
     );
-    if (rows[0].inside !== 't') {
+    const [{ inside, isolation, token: seen }] = rows;
+    if (inside !== 't') {
       throw new TypeError('lock.guard() needs a client that is in a transaction: BEGIN first.');
     }
-    return rows[0].token !== null;
+    if (seen !== null) return true;
+    // A transaction that has begun to look before the grant does not see it.
+    if (isolation !== 'read committed' && (await this.#anyhow(isHeld)).rows.length > 0) {
+      throw oldSnapshotError(isolation);
+    }
+    return false;
   }
 
   /** Ends the connection there is, or is being made. Returns the epoch that begins. */
@@ -366,27 +396,42 @@ class PostgresAdapter {
     try {
       const begin =
         'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_output TO hex';
-      return (await this.#pool.query(raw(`${begin}; ${statement}; COMMIT`)))[2];
+      return (await this.#source.query(`${begin}; ${statement}; COMMIT`))[2];
     } catch (error) {
       throw explain(error, this.#schema);
     }
   }
 
   /**
-   * Makes the schema, if it is not there.
+   * Runs a statement that begins a session, after the tables are made, if some are not there, or are
+   * empty.
+   * @param {OpenLink} link
+   * @param {Parameters<OpenLink['run']>[0]} query
+   */
+  async #withTables(link, query) {
+    try {
+      await this.#examine(link);
+      return await link.run(query);
+    } catch (error) {
+      if (!lacksTables(error)) throw error;
+    }
+    await link.run(scriptOf(this.#schema, this.#durability ?? 'logged'));
+    await this.#examine(link);
+    return link.run(query);
+  }
+
+  /**
+   * Rejects if the tables are not what is needed here.
    * @param {OpenLink} link
    */
-  async #prepare(link) {
-    const look = `SELECT version, durability FROM ${this.#schema}.lasting`;
-    let found;
-    try {
-      found = await link.run(look);
-    } catch (/** @type {any} */ error) {
-      if (!NOT_THERE.includes(error.cause?.code)) throw error;
-      await link.run(scriptOf(this.#schema, this.#durability ?? 'logged'));
-      found = await link.run(look);
-    }
-    const { durability, version } = found.rows[0];
+  async #examine(link) {
+    const { rows } = await link.run(
+      `SELECT version, durability FROM ${this.#schema}.lasting WHERE version <> ${VERSION}
+        OR NOT EXISTS (SELECT FROM unnest(ARRAY['epoch', 'session', 'request', 'mark', 'token']) t
+          WHERE to_regclass('${this.#schema}.' || t) IS NULL)`,
+    );
+    if (rows.length === 0) throw noTablesError(this.#schema);
+    const [{ durability, version }] = rows;
     if (Number(version) !== VERSION) {
       throw schemaError(
         this.#schema,
@@ -396,7 +441,6 @@ class PostgresAdapter {
     if (this.#durability !== undefined && durability !== this.#durability) {
       throw schemaError(this.#schema, `was made '${durability}', not '${this.#durability}'`);
     }
-    this.#isPrepared = true;
   }
 
   /**
@@ -440,6 +484,28 @@ function checkClient(client) {
     );
   }
 }
+
+/**
+ * Calls what does a part of its work, from an expression on, until there is no more.
+ * @param {(beyond: string) => Promise<any>} call
+ */
+async function inPages(call) {
+  let beyond = literal(NOTHING);
+  for (;;) {
+    const { rows } = await call(beyond);
+    if (rows[0].last === null) return;
+    beyond = literal(Buffer.from(rows[0].last.slice(2), 'hex'));
+  }
+}
+
+/**
+ * @param {Op} op
+ * @returns {(guard: Guard) => boolean} whether it is in its way
+ */
+const isOf =
+  (op) =>
+  ({ name, ref }) =>
+    op.kind === 'end' ? Number(ref) === op.ref : name === op.name;
 
 /** @returns {string} a number of 63 bits that nobody else has */
 const newSession = () => String(BigInt.asUintN(63, randomBytes(8).readBigUInt64LE()));

@@ -5,6 +5,7 @@
  * and which of them another attempt can help.
  */
 
+const { isLocal } = require('../../errors.js');
 const { plainError, quote } = require('../../../platform/errors.js');
 const { theLock } = require('../../../platform/names.js');
 
@@ -15,12 +16,15 @@ const FATAL = 'fatal';
 /** The session is gone. */
 const DEAD = 'dead';
 
+const NO_TABLES = 'ERR_WEB_LOCKS_NO_TABLES';
+
 /**
- * By code: what a rejection means. What is not here is `retry`.
+ * By code: what a rejection means.
  * @type {Record<string, 'dead' | 'retry' | 'fatal'>}
  */
 const MEANING = {
   ERR_WEB_LOCKS_SESSION_DEAD: DEAD,
+  [NO_TABLES]: DEAD,
   ERR_WEB_LOCKS_NO_NOTIFY: FATAL,
   ERR_WEB_LOCKS_RIGHTS: FATAL,
   ERR_WEB_LOCKS_DATABASE: FATAL,
@@ -30,8 +34,30 @@ const MEANING = {
   ERR_WEB_LOCKS_SERVER: FATAL,
 };
 
-/** @param {any} error */
-const classify = (error) => MEANING[error?.code] ?? RETRY;
+/**
+ * Names of errors that pass by themselves, or that a new connection may help: it ends or is not
+ * allowed now, something was cancelled, a deadlock, a standby, a disk that is full, a statement that
+ * was prepared for other tables.
+ */
+const PASSING = /^(08|40|53(?!200)|57|58|0A000|25006|26000|55006|55P03)/;
+
+/**
+ * @param {any} error of pg
+ * @returns {boolean} whether the server sent it
+ */
+const isOfServer = (error) => typeof error?.severity === 'string';
+
+/**
+ * @param {any} error of ours, with one of pg as its cause, if there is one
+ * @returns {import('../../adapter.js').Meaning}
+ */
+function classify(error) {
+  const known = MEANING[error?.code];
+  if (known) return known;
+  const cause = error?.cause;
+  if (isOfServer(cause)) return PASSING.test(cause.code) ? RETRY : 'refused';
+  return isLocal(cause ?? error) ? 'local' : RETRY;
+}
 
 const deadError = () =>
   plainError('The session has expired at the server.', 'ERR_WEB_LOCKS_SESSION_DEAD');
@@ -95,34 +121,56 @@ const schemaError = (schema, problem) =>
     'ERR_WEB_LOCKS_SCHEMA',
   );
 
+/** @param {string} schema */
+const noTablesError = (schema) =>
+  plainError(
+    `The tables of the schema "${schema}" are not there any more, or empty. They are made anew.`,
+    NO_TABLES,
+  );
+
+/** @param {any} error */
+const lacksTables = (error) => error?.code === NO_TABLES;
+
 /** @param {string} version */
 const oldServerError = (version) =>
   plainError(`PostgreSQL ${version} is too old: 13 or newer is needed.`, 'ERR_WEB_LOCKS_SERVER');
 
 const BUSY = 'ERR_WEB_LOCKS_BUSY';
 
-/**
- * @param {any} error
- * @returns {boolean} whether a statement waited for a name for too long
- */
-const isBusy = (error) => error?.code === BUSY && error.cause?.code === '55P03';
+/** @param {string} isolation level of a user's transaction */
+const oldSnapshotError = (isolation) =>
+  plainError(
+    `lock.guard() cannot see the lock: the transaction is ${isolation.toUpperCase()}, and looked ` +
+      'at the database before the lock was granted. Begin it after that, or READ COMMITTED. The ' +
+      'lock is still held.',
+    'ERR_WEB_LOCKS_ISOLATION',
+  );
 
 /** @param {string} text */
 const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
 
 /**
- * @param {any} error of a statement that waited
- * @param {{ pid: number, application: string, seconds: number, name: string }} guard what it waits
- *   for
+ * A user's transaction that guards a lock.
+ * @typedef {object} Guard
+ * @property {string} name of the lock
+ * @property {string | null} ref of the lock, if it is this session's
+ * @property {string} pid of its server process
+ * @property {string} application '' for none
+ * @property {string | null} seconds for which it is open; null if that may not be known
  */
-const guardedError = (error, { pid, application, seconds, name }) =>
-  plainError(
-    `${capitalized(theLock(name))} is guarded by a transaction that is open for ${seconds} s, of ` +
+
+/** @param {Guard} [guard] undefined if it cannot be found, or has ended just now */
+function guardedError(guard) {
+  if (!guard) return plainError('The lock is guarded by a transaction.', BUSY);
+  const { application, name, pid, seconds } = guard;
+  const since = seconds === null ? '' : ` that is open for ${seconds} s`;
+  return plainError(
+    `${capitalized(theLock(name))} is guarded by a transaction${since}, of ` +
       `the server process ${pid}${application && ` (${quote(application)})`}. Nobody else gets ` +
       'it before that ends: commit it, or end it by pg_terminate_backend.',
     BUSY,
-    { cause: error.cause },
   );
+}
 
 const REFUSED = {
   code: 'ERR_WEB_LOCKS_RIGHTS',
@@ -132,6 +180,9 @@ const NO_DATABASE = {
   code: 'ERR_WEB_LOCKS_DATABASE',
   message: 'There is no such database at this server. Create it, or name another one.',
 };
+
+/** @param {string} schema */
+const noTables = (schema) => ({ code: NO_TABLES, message: noTablesError(schema).message });
 
 /** Of a client of pg, and of pgbouncer: those have no codes that tell. @type {[RegExp, any][]} */
 const BY_TEXT = [
@@ -153,6 +204,11 @@ const BY_STATE = {
   28000: () => REFUSED,
   // invalid_catalog_name
   '3D000': () => NO_DATABASE,
+  // invalid_schema_name, undefined_table, undefined_function
+  '3F000': noTables,
+  '42P01': noTables,
+  42883: noTables,
+  WL002: noTables,
   WL001: () => ({
     code: 'ERR_WEB_LOCKS_ISOLATION',
     message: `Transactions are not READ COMMITTED, and cannot be: ${POOLER}. ${DIRECTLY}`,
@@ -169,7 +225,7 @@ const BY_STATE = {
   // lock_not_available, query_canceled
   '55P03': () => ({
     code: BUSY,
-    message: 'A name is locked at the server for long: is a `guard` open in a long transaction?',
+    message: 'A statement of another transaction keeps names or tables locked for long.',
   }),
   57014: () => ({ code: BUSY, message: 'The statement was cancelled.' }),
 };
@@ -187,14 +243,13 @@ function explain(error, schema) {
     const { code, message } = known;
     return plainError(`${message} (${error.message})`, code, { cause: error });
   }
-  const isOfServer = typeof error?.severity === 'string' && !/^(57P|08)/.test(error.code);
-  return plainError(
-    isOfServer
-      ? `PostgreSQL refuses: ${error.message}`
-      : `PostgreSQL cannot be reached: ${error?.message ?? error}`,
-    isOfServer ? 'ERR_WEB_LOCKS_POSTGRES' : 'ERR_WEB_LOCKS_UNREACHABLE',
-    { cause: error },
-  );
+  const [what, code] =
+    isOfServer(error) && !/^(57P|08)/.test(error.code)
+      ? ['PostgreSQL refuses', 'ERR_WEB_LOCKS_POSTGRES']
+      : isLocal(error)
+        ? ['This cannot be sent to PostgreSQL', 'ERR_WEB_LOCKS_POSTGRES']
+        : ['PostgreSQL cannot be reached', 'ERR_WEB_LOCKS_UNREACHABLE'];
+  return plainError(`${what}: ${error?.message ?? error}`, code, { cause: error });
 }
 
 module.exports = {
@@ -204,10 +259,12 @@ module.exports = {
   exhaustedError,
   explain,
   guardedError,
-  isBusy,
+  lacksTables,
   noNotifyError,
+  noTablesError,
   notReplicatedError,
   oldServerError,
+  oldSnapshotError,
   schemaError,
   smallPoolError,
   staleError,

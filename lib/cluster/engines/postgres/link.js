@@ -31,8 +31,8 @@ const LATE_MS = 1_000;
 /** As long as so few have not come. */
 const MOST = 3;
 
-/** Of a warning: a cancelled wait for the synchronous standby has it. */
-const WARNING = '01000';
+/** The server's own function that warns, when it does not wait for its synchronous standby. */
+const NOT_WAITED = 'SyncRepWaitForLSN';
 
 /** Values as the server writes them: users may have other parsers in pg. */
 const RAW = { getTypeParser: () => (/** @type {string} */ value) => value };
@@ -51,6 +51,7 @@ const raw = (query) =>
  * @property {number} [totalCount]
  * @property {boolean} [ending]
  * @property {boolean} [ended]
+ * @property {any[]} [_clients] of pg's own: there is no other way to a client that is connecting
  */
 
 class Link {
@@ -82,19 +83,19 @@ class Link {
 
   /**
    * Makes it one that hears what is told to the session.
-   * @param {Pool} pool of its client
+   * @param {Source} source of its client
    * @param {string} session
    * @param {number} ttl milliseconds
    * @param {number} time milliseconds in which it is wanted
    * @param {string} then a statement that is run last
    * @returns {Promise<any>} the statement's result
    */
-  async open(pool, session, ttl, time, then) {
+  async open(source, session, ttl, time, then) {
     const listen = `LISTEN wl_${session}`;
     const { isPooled } = await this.#examine();
     if (isPooled) {
       await this.run(listen);
-      await this.#probe(pool, session, time, Math.min(PROBE_MS, ttl / 4));
+      await this.#probe(source, session, time, Math.min(PROBE_MS, ttl / 4));
     }
     // One message, one transaction: not of the kind that is the default afterwards.
     const begin = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE';
@@ -117,12 +118,12 @@ class Link {
 
   /**
    * Rejects if nothing arrives that another client tells the session.
-   * @param {Pool} pool
+   * @param {Source} source
    * @param {string} session
    * @param {number} time milliseconds that the pool has
    * @param {number} patience milliseconds that the notification has
    */
-  async #probe(pool, session, time, patience) {
+  async #probe(source, session, time, patience) {
     /** @type {NodeJS.Timeout | undefined} */
     let timer;
     const before = this.onNotification;
@@ -131,8 +132,9 @@ class Link {
       this.onNotification = resolve;
     });
     try {
+      const { pool } = source;
       const isFull = isFullyUsed(pool);
-      await within(pool, pool.query(`NOTIFY wl_${session}, 'probe'`), time, () => isFull);
+      await within(pool, source.query(`NOTIFY wl_${session}, 'probe'`), time, () => isFull);
       await this.run('SELECT');
       const late = new Promise((_, reject) => {
         timer = setTimeout(() => reject(noNotifyError()), patience);
@@ -201,20 +203,34 @@ class Link {
     const client = this.#client;
     client.removeListener('notification', this.#hear);
     client.removeListener('notice', this.#notice);
-    // A client of pg that is given back with an error is ended; its stream may never say so.
-    client.release(why);
-    client.connection?.stream?.destroy?.();
+    discard(client, why);
     this.onDown(why);
   };
 
   /** @param {{ payload: string }} message */
   #hear = ({ payload }) => this.onNotification(payload);
 
-  /** @param {{ code: string }} notice */
-  #notice = (notice) => {
-    if (notice.code === WARNING && this.#waiting.size > 0) this.#fail(notReplicatedError());
+  /** @param {{ routine?: string }} notice */
+  #notice = ({ routine }) => {
+    if (routine === NOT_WAITED && this.#waiting.size > 0) this.#fail(notReplicatedError());
   };
 }
+
+/**
+ * Ends a client of pg that is given back. Its stream may never say that it has ended.
+ * @param {any} client
+ * @param {unknown} error
+ */
+function discard(client, error) {
+  client.release(error);
+  cut(client);
+}
+
+/** What goes wrong on a connection is told by the statement, too. */
+const ignore = () => {};
+
+/** @param {any} client of pg, which may be connecting */
+const cut = (client) => client.connection?.stream?.destroy?.();
 
 /**
  * Each statement needs them, whatever its role has; a client that is kept has them to itself. Some
@@ -276,8 +292,10 @@ async function within(pool, promise, time, isQueued) {
  * for, so that it does not use up the pool.
  */
 class Source {
-  #pool;
   #schema;
+  /** Those that are connecting, or used for one statement. @type {Set<any>} */
+  #clients = new Set();
+  #isEnded = false;
   /** Who wants the client that is under way. @type {((client: any) => void) | undefined} */
   #wanted;
   /** @type {{ promise: Promise<any>, since: number, isQueued: boolean } | undefined} */
@@ -291,8 +309,55 @@ class Source {
    * @param {string} schema
    */
   constructor(pool, schema) {
-    this.#pool = pool;
+    this.pool = pool;
     this.#schema = schema;
+  }
+
+  /**
+   * Runs a statement, or a few without values, by a client that is given back then.
+   * @param {string} text
+   * @returns {Promise<any>}
+   */
+  async query(text) {
+    const client = await this.#newClient();
+    if (this.#isEnded) {
+      client.release();
+      throw endedPoolError();
+    }
+    this.#clients.add(client);
+    client.on('error', ignore);
+    try {
+      const result = await client.query(raw(text));
+      client.removeListener('error', ignore);
+      client.release();
+      return result;
+    } catch (error) {
+      discard(client, error);
+      throw error;
+    } finally {
+      this.#clients.delete(client);
+    }
+  }
+
+  /** What has no answer yet, as the server lets connect and says nothing, would keep the pool. */
+  end() {
+    this.cancel();
+    this.#isEnded = true;
+    for (const client of this.#clients) cut(client);
+  }
+
+  /** @returns {Promise<any>} a client of the pool, which `end` can cut while it is connecting */
+  async #newClient() {
+    const { pool } = this;
+    const known = new Set(pool._clients);
+    const connected = pool.connect();
+    const [client] = (pool._clients ?? []).filter((/** @type {any} */ one) => !known.has(one));
+    if (client) this.#clients.add(client);
+    try {
+      return await connected;
+    } finally {
+      this.#clients.delete(client);
+    }
   }
 
   /**
@@ -300,7 +365,7 @@ class Source {
    * @returns {Promise<any>} a client. An earlier call that has none yet gets none
    */
   async take(time) {
-    const pool = this.#pool;
+    const { pool } = this;
     if (pool.ending || pool.ended) throw endedPoolError();
     this.cancel();
     const epoch = this.#epoch;
@@ -322,7 +387,7 @@ class Source {
   /** @returns {Promise<any>} */
   #ask() {
     const now = performance.now();
-    const isFull = isFullyUsed(this.#pool);
+    const isFull = isFullyUsed(this.pool);
     const isLate = this.#pending && now - this.#pending.since > LATE_MS && this.#count < MOST;
     // One that is queued behind those that are late would not come sooner.
     if (!this.#pending || (isLate && !isFull)) this.#connect(now, isFull);
@@ -338,7 +403,7 @@ class Source {
    * @param {boolean} isQueued
    */
   #connect(since, isQueued) {
-    const pending = { promise: this.#pool.connect(), since, isQueued };
+    const pending = { promise: this.#newClient(), since, isQueued };
     this.#pending = pending;
     this.#count++;
     const done = () => {

@@ -3,9 +3,11 @@
 -- (docs/CLUSTER.md). `web_locks` is the schema, `/*unlogged*/` is UNLOGGED where that is wanted.
 --
 -- Each function is called in a transaction of its own, which it changes everything in. The order of
--- locks, so that nobody waits in a circle: names (advisory locks, ascending), then the caller's own
--- row of `session`, then nothing that can wait but a row that a user guards. Rows of other sessions
--- are taken only if nobody has them (SKIP LOCKED).
+-- locks, so that nobody waits in a circle: the server's life (an advisory lock, then the row of
+-- `lasting`), names (advisory locks, ascending), the caller's own row of `session`, then nothing
+-- that can wait. Rows of other sessions, and rows of `request`, which users guard (FOR KEY SHARE),
+-- are taken only if nobody has them (SKIP LOCKED); updates of those change nothing of their keys,
+-- so they wait for no guard.
 --
 -- Time is clock_timestamp() of this server, never a client's.
 
@@ -14,36 +16,49 @@ SELECT pg_advisory_xact_lock(22348, 0);
 
 DO $create$ BEGIN
   IF to_regnamespace('web_locks') IS NULL THEN CREATE SCHEMA web_locks; END IF;
+  -- What one of them had is lost, if only that one was dropped: see `reborn`.
+  IF to_regclass('web_locks.epoch') IS NOT NULL
+    AND (to_regclass('web_locks.session') IS NULL OR to_regclass('web_locks.request') IS NULL)
+  THEN DELETE FROM web_locks.epoch; END IF;
 END $create$;
 
--- What has to outlast everything, one row. `ttl`: the longest lease that was ever given.
+-- What has to outlast everything, one row. `ttl`: the longest lease that was ever given. `lives`:
+-- lives that are no news, this server's own and those that clients told of, the last 100.
 CREATE TABLE IF NOT EXISTS web_locks.lasting (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
   version int NOT NULL,
   durability text NOT NULL,
-  ttl interval NOT NULL
+  ttl interval NOT NULL,
+  lives text[] NOT NULL
 );
 
 -- One row. It is as durable as the lock state: if it is not there, or of another server's life, the
--- lock state may lack something (`reborn`). Nothing is granted before `grants_from`.
+-- lock state may lack something (`reborn`). Nothing is granted before `grants_from`. `life` is what
+-- clients know the server by: a copy of its data that goes on by itself begins another one.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
   identity text NOT NULL,
+  life text NOT NULL,
   grants_from timestamptz NOT NULL
 );
 
 -- A lease. `expires` = 1970: dead for ever, its rows in `request` are being deleted. `conn`:
--- the number of its connection; older ones change nothing. `graced`: since its last renewal the
--- lease was extended because of the server's clock.
+-- the number of its connection; older ones change nothing. `client`: its id; `info`: JSON of
+-- ASCII, which any encoding has. `graced`: since its last renewal the lease was extended because of
+-- the server's clock. `step`, `answers`: of its last step that has to be answered alike if it comes
+-- again.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
   id bigint PRIMARY KEY,
   conn int NOT NULL,
   bucket bytea NOT NULL,
-  info jsonb NOT NULL,
+  client text NOT NULL,
+  info text NOT NULL,
   ttl interval NOT NULL,
   renewed timestamptz NOT NULL,
   expires timestamptz NOT NULL,
-  graced bool NOT NULL
+  graced bool NOT NULL,
+  step bigint NOT NULL DEFAULT 0,
+  answers bigint[]
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
 -- The queues: those of a name (`key`) by `ticket`, first those with a token, which are held. Only
@@ -77,14 +92,6 @@ CREATE TABLE IF NOT EXISTS web_locks.mark (
 );
 CREATE INDEX IF NOT EXISTS mark_by_time ON web_locks.mark (until);
 
--- Tickets and tokens. Starts at the time, so that tokens go on growing if the schema is made anew.
-DO $create$ BEGIN
-  IF to_regclass('web_locks.token') IS NULL THEN
-    CREATE SEQUENCE web_locks.token;
-    PERFORM setval('web_locks.token', (extract(epoch FROM clock_timestamp()) * 1e6)::bigint);
-  END IF;
-END $create$;
-
 -- Which life of which server this is: a promotion begins a new timeline, a dump that is loaded
 -- elsewhere meets another system.
 CREATE OR REPLACE FUNCTION web_locks.identity() RETURNS text LANGUAGE sql VOLATILE AS $$
@@ -92,43 +99,60 @@ CREATE OR REPLACE FUNCTION web_locks.identity() RETURNS text LANGUAGE sql VOLATI
   FROM pg_control_system()
 $$;
 
--- Begins a quarantine, if the lock state may lack something: who held a lock hears of it by his own
--- clock before anybody else gets it. Leases that are still known last as long, so that who can
--- renew goes on. Returns grants_from.
-CREATE OR REPLACE FUNCTION web_locks.reborn() RETURNS timestamptz LANGUAGE plpgsql AS $$
+-- Begins another life, with a quarantine, if the lock state may lack something: who held a lock
+-- hears of it by his own clock before anybody else gets it. So it may if the server is another one,
+-- or a client has seen a life, or a token, that this one knows nothing of. Leases that are still
+-- known last as long, so that who can renew goes on. Returns grants_from.
+CREATE OR REPLACE FUNCTION web_locks.reborn(seen_life text, seen_token bigint) RETURNS timestamptz
+LANGUAGE plpgsql AS $$
 DECLARE
   me text := web_locks.identity();
   pause interval;
+  known text[];
+  latest text;
   last bigint;
   until timestamptz;
 BEGIN
   PERFORM pg_advisory_xact_lock(22348, 1);
-  SELECT ttl INTO pause FROM web_locks.lasting;
-  SELECT grants_from INTO until FROM web_locks.epoch WHERE identity = me;
-  -- A clock that was set back must not make it longer.
-  IF FOUND AND until <= clock_timestamp() + pause THEN RETURN until; END IF;
-  until := clock_timestamp() + pause;
+  SELECT ttl, lives INTO pause, known FROM web_locks.lasting;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'web_locks.lasting is empty' USING ERRCODE = 'WL002';
+  END IF;
   SELECT last_value INTO last FROM web_locks.token;
-  PERFORM setval('web_locks.token',
-    greatest(last + 1000000, (extract(epoch FROM clock_timestamp()) * 1e6)::bigint));
+  SELECT grants_from, life INTO until, latest FROM web_locks.epoch WHERE identity = me;
+  -- A clock that was set back must not make it longer.
+  IF FOUND AND until <= clock_timestamp() + pause
+    AND (seen_life IN ('', latest) OR seen_life = ANY (known)) AND seen_token <= last
+  THEN RETURN until; END IF;
+  until := clock_timestamp() + pause;
+  latest := gen_random_uuid();
+  known := array_remove(known, seen_life) || array_remove(ARRAY[seen_life], '') || latest;
+  UPDATE web_locks.lasting SET lives = known[greatest(cardinality(known) - 99, 1):];
+  PERFORM setval('web_locks.token', greatest(
+    greatest(last, seen_token) + 1000000, (extract(epoch FROM clock_timestamp()) * 1e6)::bigint));
   UPDATE web_locks.session
     SET expires = clock_timestamp() + ttl, renewed = clock_timestamp(), graced = false
     WHERE id IN (SELECT id FROM web_locks.session WHERE expires > 'epoch'
       FOR UPDATE SKIP LOCKED);
-  INSERT INTO web_locks.epoch (identity, grants_from) VALUES (me, until)
-    ON CONFLICT (one) DO UPDATE SET identity = me, grants_from = until;
+  INSERT INTO web_locks.epoch (identity, life, grants_from) VALUES (me, latest, until)
+    ON CONFLICT (one) DO UPDATE SET identity = me, life = latest, grants_from = until;
   RETURN until;
 END $$;
 
 -- What begins all that begins with a connection, or renews. A step needs the epoch only as it is:
--- another life of the server has other connections. Returns grants_from.
-CREATE OR REPLACE FUNCTION web_locks.awake() RETURNS timestamptz LANGUAGE plpgsql AS $$
+-- another server has other connections. `seen_life`, `seen_token`: what the client has seen of
+-- servers, '' and 0 for nothing. Returns grants_from.
+CREATE OR REPLACE FUNCTION web_locks.awake(seen_life text, seen_token bigint)
+RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
   until timestamptz;
 BEGIN
-  SELECT grants_from INTO until FROM web_locks.epoch WHERE identity = web_locks.identity();
+  SELECT grants_from INTO until FROM web_locks.epoch WHERE identity = web_locks.identity()
+    AND (seen_life IN ('', life)
+      OR EXISTS (SELECT FROM web_locks.lasting WHERE seen_life = ANY (lives)))
+    AND seen_token <= (SELECT last_value FROM web_locks.token);
   IF FOUND AND until <= clock_timestamp() THEN RETURN until; END IF;
-  RETURN web_locks.reborn();
+  RETURN web_locks.reborn(seen_life, seen_token);
 END $$;
 
 -- Extends leases if the server's clock has jumped, or everybody stood still: if nobody has renewed
@@ -170,67 +194,122 @@ BEGIN
   END LOOP;
 END $$;
 
--- Deletes the first rows of a name whose sessions are dead. Returns whether there were any.
-CREATE OR REPLACE FUNCTION web_locks.bury(k bytea) RETURNS bool LANGUAGE plpgsql AS $$
+-- Deletes the rows of a session in the queue of a name, if it is dead. Returns whether there were
+-- any: not those that a user guards, nor of who is renewing, or in a step.
+CREATE OR REPLACE FUNCTION web_locks.bury(k bytea, its_session bigint) RETURNS bool
+LANGUAGE plpgsql AS $$
 DECLARE
-  dead bigint[];
+  until timestamptz := (SELECT expires FROM web_locks.session WHERE id = its_session);
 BEGIN
-  SELECT array_agg(DISTINCT r.session) INTO dead
-    FROM (SELECT session FROM web_locks.request WHERE key = k ORDER BY ticket LIMIT 100) r
-    LEFT JOIN web_locks.session s ON s.id = r.session
-    WHERE s.id IS NULL OR s.expires <= clock_timestamp();
-  IF dead IS NULL THEN RETURN false; END IF;
-  PERFORM web_locks.grace();
-  -- From here on they cannot renew. Who is renewing, or in a step, has his row.
-  UPDATE web_locks.session SET expires = 'epoch' WHERE id IN (
-    SELECT id FROM web_locks.session
-    WHERE id = ANY (dead) AND expires > 'epoch' AND expires <= clock_timestamp()
-    FOR UPDATE SKIP LOCKED);
-  DELETE FROM web_locks.request WHERE key = k AND ticket IN (
-    SELECT ticket FROM web_locks.request r
-    WHERE key = k AND session = ANY (dead) AND NOT EXISTS (
-      SELECT FROM web_locks.session s WHERE s.id = r.session AND s.expires > 'epoch')
-    FOR UPDATE SKIP LOCKED);
+  IF until > clock_timestamp() THEN RETURN false; END IF;
+  IF until > 'epoch' THEN
+    PERFORM web_locks.grace();
+    -- From here on it cannot renew.
+    UPDATE web_locks.session SET expires = 'epoch' WHERE id = (
+      SELECT id FROM web_locks.session WHERE id = its_session AND expires <= clock_timestamp()
+      FOR UPDATE SKIP LOCKED);
+    IF NOT FOUND THEN RETURN false; END IF;
+  END IF;
+  DELETE FROM web_locks.request WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM web_locks.request WHERE key = k AND session = its_session
+    FOR UPDATE SKIP LOCKED));
   RETURN FOUND;
 END $$;
 
--- Grants what can be granted of a name, and tells those who get it.
-CREATE OR REPLACE FUNCTION web_locks.process(k bytea, grants_from timestamptz) RETURNS void
-LANGUAGE plpgsql AS $$
+-- Processes the lock request queue of a name, as the specification calls it: from its head on,
+-- grants what can be granted, and tells those who get it. The one place that decides about a grant.
+-- `is_shared`, `its_limit`, `its_weight`: of a request that is made, and is not in the queue yet;
+-- NULL for none. `fits`: whether it is granted, behind all others, or ahead of those that wait
+-- (`is_ahead`). `is_first`: the queue is empty; `known`: the limit of the name, NULL while it has
+-- none.
+CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
+  k bytea, grants_from timestamptz, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
+  its_weight int DEFAULT 0, is_ahead bool DEFAULT false,
+  OUT fits bool, OUT is_first bool, OUT known int
+) LANGUAGE plpgsql AS $$
 DECLARE
-  r record;
-  units bigint := 0;
-  is_held bool := false;
+  tail record;
+  head record;
+  candidate record;
   number bigint;
+  is_new bool;
 BEGIN
-  IF clock_timestamp() < grants_from THEN RETURN; END IF;
-  PERFORM web_locks.bury(k);
-  FOR r IN SELECT * FROM web_locks.request WHERE key = k ORDER BY ticket LOOP
-    IF r.token IS NULL THEN
-      EXIT WHEN is_held AND (NOT r.shared OR r.lim > 0 AND units + r.weight > r.lim);
-      number := nextval('web_locks.token');
-      UPDATE web_locks.request SET token = number, granted = clock_timestamp()
-        WHERE key = k AND ticket = r.ticket;
-      PERFORM pg_notify('wl_' || r.session, 'g ' || r.ref || ' ' || number);
+  fits := false;
+  LOOP
+    SELECT token, lim INTO tail FROM web_locks.request WHERE key = k ORDER BY ticket DESC LIMIT 1;
+    is_first := NOT FOUND;
+    known := tail.lim;
+    is_new := is_ahead OR is_first OR tail.token IS NOT NULL;
+    IF is_new THEN
+      IF is_shared IS NULL THEN RETURN; END IF;
+      SELECT NULL::bigint AS ticket, is_shared AS shared, its_limit AS lim, its_weight AS weight
+        INTO candidate;
+    ELSE
+      SELECT ticket, session, ref, shared, lim, weight INTO candidate FROM web_locks.request
+        WHERE key = k AND token IS NULL ORDER BY ticket LIMIT 1;
+      CONTINUE WHEN web_locks.bury(k, candidate.session);
     END IF;
-    EXIT WHEN NOT r.shared;
-    is_held := true;
-    units := units + r.weight;
+    IF NOT is_first THEN
+      SELECT session, token, shared INTO head FROM web_locks.request
+        WHERE key = k ORDER BY ticket LIMIT 1;
+      IF head.token IS NOT NULL THEN
+        IF NOT candidate.shared OR NOT head.shared THEN
+          CONTINUE WHEN web_locks.bury(k, head.session);
+          RETURN;
+        END IF;
+        IF candidate.lim <> known OR candidate.lim > 0 AND candidate.weight + (
+          SELECT sum(weight) FROM web_locks.request
+          WHERE key = k AND (is_new OR ticket < candidate.ticket)) > candidate.lim
+        THEN
+          CONTINUE WHEN web_locks.bury_holders(k);
+          RETURN;
+        END IF;
+      END IF;
+    END IF;
+    IF clock_timestamp() < grants_from THEN RETURN; END IF;
+    IF is_new THEN
+      fits := true;
+      RETURN;
+    END IF;
+    number := nextval('web_locks.token');
+    UPDATE web_locks.request SET token = number, granted = clock_timestamp()
+      WHERE key = k AND ticket = candidate.ticket;
+    PERFORM pg_notify('wl_' || candidate.session, 'g ' || candidate.ref || ' ' || number);
   END LOOP;
 END $$;
 
--- Does operations of a session in their order. The arrays have one entry for each:
---   kind   0 a request, 1 one that does not wait, 2 a theft, 3 an end
---   key    of the name: SHA-256; NULL for an end of which only `ref` is known
+-- Deletes the rows of dead sessions that hold a name. Returns whether there were any.
+CREATE OR REPLACE FUNCTION web_locks.bury_holders(k bytea) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+  holder record;
+  holders bigint[] := '{}';
+  were_any bool := false;
+BEGIN
+  FOR holder IN SELECT session, token FROM web_locks.request WHERE key = k ORDER BY ticket LOOP
+    EXIT WHEN holder.token IS NULL;
+    CONTINUE WHEN holder.session = ANY (holders);
+    holders := holders || holder.session;
+    were_any := web_locks.bury(k, holder.session) OR were_any;
+  END LOOP;
+  RETURN were_any;
+END $$;
+
+-- Does operations of a session in their order, once: the last step that comes again is answered as
+-- it was. `its_conn`, `its_step`: the numbers of the connection and of the step. The arrays have
+-- one entry for each operation:
+--   kinds  0 a request, 1 one that does not wait, 2 a theft, 3 an end
+--   keys   of the name: SHA-256; NULL for an end of which only `ref` is known
 --   lims, weights   of a shared request, 0 for none; most: so many may wait, -1 for any number
 --   keeps  of an end: milliseconds for which the name is marked; 0 for none
 --   groups 0, or what those that do not wait have in common that want all or nothing
 -- Returns an entry for each: > 0 granted, the token; 0 it waits; -1 not available; -3 too many
--- wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n: the limit of the name is
--- n. Or a single -2: the session is dead; -5: the connection was replaced; nothing was done then.
+-- wait; -4 ended; -6 ended, and not marked, as it was not held; -7 a user guards the lock, nothing
+-- was done; -10 - n: the limit of the name is n. Or a single -2: the session is dead; -5: the
+-- connection was replaced; nothing was done then.
 CREATE OR REPLACE FUNCTION web_locks.step(
-  me bigint, number int, kinds int[], refs bigint[], keys bytea[], names bytea[], shareds bool[],
-  lims int[], weights int[], most int[], labels bytea[], groups int[], keeps float8[]
+  me bigint, its_conn int, its_step bigint, kinds int[], refs bigint[], keys bytea[],
+  names bytea[], shareds bool[], lims int[], weights int[], most int[], labels bytea[],
+  groups int[], keeps float8[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
   codes bigint[] := '{}';
@@ -240,11 +319,17 @@ DECLARE
   count int := cardinality(kinds);
   from_i int := 1;
   marks int := 0;
+  -- Ends are answered alike whenever they come.
+  is_kept bool := false;
 BEGIN
   -- Each statement has to see what was committed before the names were locked.
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'web_locks needs READ COMMITTED' USING ERRCODE = 'WL001';
   END IF;
+  -- Who has said hello knows that its older connection records nothing any more.
+  SELECT answers INTO codes FROM web_locks.session
+    WHERE id = me AND step = its_step AND conn = its_conn AND expires > clock_timestamp();
+  IF FOUND THEN RETURN codes; END IF;
   IF count = 1 AND k IS NOT NULL THEN
     PERFORM pg_advisory_xact_lock(22349, (get_byte(k, 0) << 24) | (get_byte(k, 1) << 16)
       | (get_byte(k, 2) << 8) | get_byte(k, 3));
@@ -259,14 +344,14 @@ BEGIN
 
   -- Nobody ends the session while this step has its row.
   SELECT conn, expires, grants_from INTO mine
-    FROM web_locks.session, web_locks.epoch WHERE id = me FOR KEY SHARE OF session;
+    FROM web_locks.session, web_locks.epoch WHERE id = me FOR NO KEY UPDATE OF session;
   IF FOUND AND mine.expires <= clock_timestamp() THEN
     PERFORM web_locks.grace();
     SELECT conn, expires, grants_from INTO mine
       FROM web_locks.session, web_locks.epoch WHERE id = me;
   END IF;
   IF NOT FOUND OR mine.expires <= clock_timestamp() THEN RETURN '{-2}'; END IF;
-  IF mine.conn <> number THEN RETURN '{-5}'; END IF;
+  IF mine.conn <> its_conn THEN RETURN '{-5}'; END IF;
 
   FOR i IN 1 .. count LOOP
     IF kinds[i] = 3 THEN
@@ -291,7 +376,11 @@ BEGIN
       END IF;
     END IF;
     codes[i] := code;
+    is_kept := is_kept OR kinds[i] <> 3 OR keeps[i] > 0;
   END LOOP;
+  IF is_kept THEN
+    UPDATE web_locks.session SET step = its_step, answers = codes WHERE id = me;
+  END IF;
   IF marks > 0 THEN PERFORM web_locks.drop_marks(2 * marks); END IF;
   RETURN codes;
 END $$;
@@ -301,49 +390,31 @@ CREATE OR REPLACE FUNCTION web_locks.request_one(
   its_weight int, most int, its_label bytea, grants_from timestamptz
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-  r record;
+  queue record;
   number bigint;
   present timestamptz := clock_timestamp();
-  is_first bool;
-  is_free bool;
-  was_buried bool := false;
   known int;
 BEGIN
-  LOOP
-    SELECT token, shared, lim INTO r FROM web_locks.request WHERE key = k
-      ORDER BY ticket DESC LIMIT 1;
-    is_first := NOT FOUND;
-    is_free := is_first;
-    known := CASE WHEN is_first THEN NULL ELSE r.lim END;
-    EXIT WHEN is_first;
-    number := (SELECT coalesce(token, 0) FROM web_locks.request
-      WHERE session = me AND ref = reference);
-    IF number IS NOT NULL THEN RETURN number; END IF;
-    -- The last one is held, so all are, and no other request is overtaken.
-    is_free := r.token IS NOT NULL AND r.shared AND is_shared
-      AND (known = 0 OR its_weight + (
-        SELECT sum(weight) FROM web_locks.request WHERE key = k) <= known);
-    EXIT WHEN is_free AND known = its_limit OR was_buried;
-    was_buried := true;
-    EXIT WHEN NOT web_locks.bury(k);
-    PERFORM web_locks.process(k, grants_from);
-  END LOOP;
+  queue := web_locks.process_the_lock_request_queue(
+    k, grants_from, is_shared, its_limit, its_weight);
+  known := queue.known;
   IF is_shared AND known <> its_limit THEN RETURN -10 - known::bigint; END IF;
-  is_free := is_free AND present >= grants_from;
-  IF NOT is_free THEN
+  IF NOT queue.fits THEN
     IF NOT waits THEN RETURN -1; END IF;
     IF most >= 0 AND most <= (SELECT count(*) FROM (
-      SELECT FROM web_locks.request WHERE key = k AND token IS NULL LIMIT most) waiting)
+      SELECT FROM web_locks.request r WHERE key = k AND token IS NULL
+        AND (SELECT expires > present FROM web_locks.session WHERE id = r.session)
+      LIMIT most) waiting)
     THEN RETURN -3; END IF;
   END IF;
   IF is_shared AND known IS NULL THEN
     known := its_limit;
-    IF NOT is_first THEN
+    IF NOT queue.is_first THEN
       UPDATE web_locks.request SET lim = its_limit WHERE key = k;
     END IF;
   END IF;
   number := nextval('web_locks.token');
-  IF is_free THEN
+  IF queue.fits THEN
     INSERT INTO web_locks.request VALUES (k, number, me, reference, number, is_shared, known,
       its_weight, its_name, its_label, present, present);
     RETURN number;
@@ -360,24 +431,25 @@ DECLARE
   r record;
   lim int;
   place bigint;
-  client text := (SELECT info ->> 'clientId' FROM web_locks.session WHERE id = me);
   number bigint;
+  thief text := (SELECT client FROM web_locks.session WHERE id = me);
+  held tid[] := ARRAY(SELECT ctid FROM web_locks.request WHERE key = k AND token IS NOT NULL);
+  free tid[] := ARRAY(SELECT ctid FROM web_locks.request WHERE key = k AND token IS NOT NULL
+    FOR UPDATE SKIP LOCKED);
 BEGIN
-  SELECT token INTO r FROM web_locks.request WHERE session = me AND ref = reference;
-  IF FOUND THEN RETURN coalesce(r.token, 0); END IF;
+  IF cardinality(free) < cardinality(held) THEN RETURN -7; END IF;
   SELECT q.lim INTO lim FROM web_locks.request q WHERE key = k LIMIT 1;
-  FOR r IN DELETE FROM web_locks.request WHERE key = k AND token IS NOT NULL
-    RETURNING session, ref
-  LOOP
-    PERFORM pg_notify('wl_' || r.session, 's ' || r.ref || ' ' || client);
+  FOR r IN DELETE FROM web_locks.request WHERE ctid = ANY (free) RETURNING session, ref LOOP
+    PERFORM pg_notify('wl_' || r.session, 's ' || r.ref || ' ' || thief);
   END LOOP;
   -- Ahead of everybody: held locks are always ahead of those that wait.
   SELECT min(ticket) - 1 INTO place FROM web_locks.request WHERE key = k;
   IF place IS NULL THEN place := nextval('web_locks.token'); END IF;
-  IF clock_timestamp() >= grants_from THEN number := nextval('web_locks.token'); END IF;
+  r := web_locks.process_the_lock_request_queue(k, grants_from, false, 0, 0, true);
+  IF r.fits THEN number := nextval('web_locks.token'); END IF;
   INSERT INTO web_locks.request VALUES (
     k, place, me, reference, number, false, lim, 0, its_name, its_label, clock_timestamp(),
-    CASE WHEN number IS NOT NULL THEN clock_timestamp() END);
+    CASE WHEN r.fits THEN clock_timestamp() END);
   RETURN coalesce(number, 0);
 END $$;
 
@@ -386,11 +458,18 @@ CREATE OR REPLACE FUNCTION web_locks.end_one(
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   gone record;
-  head record;
+  is_gone bool := true;
   code bigint := -4;
 BEGIN
-  DELETE FROM web_locks.request WHERE session = me AND ref = reference
-    RETURNING ticket, token, lim INTO gone;
+  DELETE FROM web_locks.request WHERE ctid = (
+    SELECT ctid FROM web_locks.request WHERE session = me AND ref = reference
+    FOR UPDATE SKIP LOCKED)
+    RETURNING token INTO gone;
+  IF NOT FOUND THEN
+    IF EXISTS (SELECT FROM web_locks.request WHERE session = me AND ref = reference)
+    THEN RETURN -7; END IF;
+    is_gone := false;
+  END IF;
   IF keep > 0 THEN
     IF gone.token IS NOT NULL THEN
       PERFORM web_locks.set_mark(k, me, reference, keep);
@@ -400,18 +479,9 @@ BEGIN
       code := -6;
     END IF;
   END IF;
-  IF gone IS NULL THEN RETURN code; END IF;
-  SELECT token INTO head FROM web_locks.request WHERE key = k ORDER BY ticket LIMIT 1;
-  -- One of many readers went, so those behind them wait on.
-  IF NOT FOUND OR head.token IS NOT NULL AND gone.token IS NOT NULL AND gone.lim = 0
-  THEN RETURN code; END IF;
-  -- Who waits ahead of it waits on, and so do those behind it.
-  IF gone.token IS NULL THEN
-    SELECT token INTO head FROM web_locks.request WHERE key = k AND ticket < gone.ticket
-      ORDER BY ticket DESC LIMIT 1;
-    IF FOUND AND head.token IS NULL THEN RETURN code; END IF;
+  IF is_gone THEN
+    PERFORM web_locks.process_the_lock_request_queue(k, grants_from);
   END IF;
-  PERFORM web_locks.process(k, grants_from);
   RETURN code;
 END $$;
 
@@ -433,48 +503,57 @@ CREATE OR REPLACE FUNCTION web_locks.drop_marks(most int) RETURNS void LANGUAGE 
     ORDER BY until LIMIT most FOR UPDATE SKIP LOCKED))
 $$;
 
--- Starts a session. Returns its lease in milliseconds.
+-- Starts a session. Returns the server's life. Its connection is known by an advisory lock to who
+-- makes the tables.
 CREATE OR REPLACE FUNCTION web_locks.open(
-  me bigint, its_bucket bytea, its_info jsonb, milliseconds float8
-) RETURNS float8 LANGUAGE plpgsql AS $$
+  me bigint, its_bucket bytea, its_client text, its_info text, milliseconds float8,
+  seen_life text, seen_token bigint
+) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   lease interval := milliseconds * interval '1 millisecond';
 BEGIN
-  UPDATE web_locks.lasting SET ttl = lease WHERE ttl < lease;
-  PERFORM web_locks.awake();
+  PERFORM pg_advisory_lock_shared(22347, hashtext('web_locks'));
+  IF EXISTS (SELECT FROM web_locks.lasting WHERE ttl < lease) THEN
+    PERFORM pg_advisory_xact_lock(22348, 1);
+    UPDATE web_locks.lasting SET ttl = lease WHERE ttl < lease;
+  END IF;
+  PERFORM web_locks.awake(seen_life, seen_token);
   PERFORM web_locks.grace();
-  INSERT INTO web_locks.session VALUES (
-    me, 1, its_bucket, its_info, lease, clock_timestamp(), clock_timestamp() + lease, false);
-  RETURN milliseconds;
+  INSERT INTO web_locks.session VALUES (me, 1, its_bucket, its_client, its_info, lease,
+    clock_timestamp(), clock_timestamp() + lease, false);
+  RETURN (SELECT life FROM web_locks.epoch);
 END $$;
 
 -- A new connection of a session. Returns its number; NULL if the session is dead. Waits until what
 -- an older connection is doing is done.
-CREATE OR REPLACE FUNCTION web_locks.hello(me bigint) RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION web_locks.hello(me bigint, seen_life text, seen_token bigint)
+RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   number int;
 BEGIN
-  PERFORM web_locks.awake();
-  PERFORM web_locks.grace();
+  PERFORM pg_advisory_lock_shared(22347, hashtext('web_locks'));
+  PERFORM web_locks.awake(seen_life, seen_token);
   PERFORM FROM web_locks.session WHERE id = me FOR UPDATE;
+  PERFORM web_locks.grace();
   UPDATE web_locks.session SET conn = conn + 1 WHERE id = me AND expires > clock_timestamp()
     RETURNING conn INTO number;
   RETURN number;
 END $$;
 
 -- Extends the lease. `refs`, `tokens`: all locks and requests of the session, 0 for one that waits;
--- `next_expiry_in`, `grants_in`: milliseconds, NULL for never.
+-- `next_expiry_in`, `grants_in`: milliseconds, NULL for never; `its_life`: the server's.
 CREATE OR REPLACE FUNCTION web_locks.renew(
-  me bigint, number int, OUT alive bool, OUT refs bigint[], OUT tokens bigint[],
-  OUT next_expiry_in float8, OUT grants_in float8
+  me bigint, its_conn int, seen_life text, seen_token bigint, OUT alive bool, OUT refs bigint[],
+  OUT tokens bigint[], OUT next_expiry_in float8, OUT grants_in float8, OUT its_life text
 ) LANGUAGE plpgsql AS $$
 DECLARE
-  grants_from timestamptz := web_locks.awake();
+  grants_from timestamptz := web_locks.awake(seen_life, seen_token);
 BEGIN
+  PERFORM FROM web_locks.session WHERE id = me FOR NO KEY UPDATE;
   PERFORM web_locks.grace();
   UPDATE web_locks.session
     SET expires = clock_timestamp() + ttl, renewed = clock_timestamp(), graced = false
-    WHERE id = me AND conn = number AND expires > clock_timestamp();
+    WHERE id = me AND conn = its_conn AND expires > clock_timestamp();
   alive := FOUND;
   IF NOT alive THEN RETURN; END IF;
   SELECT array_agg(ref), array_agg(coalesce(token, 0)) INTO refs, tokens
@@ -484,20 +563,23 @@ BEGIN
     INTO next_expiry_in FROM web_locks.session WHERE id <> me;
   IF next_expiry_in < 50 THEN next_expiry_in := 50; END IF;
   grants_in := greatest(extract(epoch FROM grants_from - clock_timestamp()) * 1000, 0);
+  SELECT life INTO its_life FROM web_locks.epoch;
 END $$;
 
--- Ends sessions, as far as 100 names allow, and grants what becomes free, and what waits for
--- `others`. Returns whether there is more to do.
+-- Ends sessions, as far as the 100 names allow whose keys are next to `beyond`, and grants what
+-- becomes free, and what waits for `others`. What a user guards stays, for a later sweep. Returns
+-- the last of these keys, NULL if there were fewer.
 CREATE OR REPLACE FUNCTION web_locks.end_sessions(
-  ids bigint[], others bytea[], grants_from timestamptz, is_own bool
-) RETURNS bool LANGUAGE plpgsql AS $$
+  ids bigint[], beyond bytea, others bytea[], grants_from timestamptz, is_own bool
+) RETURNS bytea LANGUAGE plpgsql AS $$
 DECLARE
-  keys bytea[] := ARRAY(
-    SELECT DISTINCT key FROM web_locks.request WHERE session = ANY (ids) LIMIT 100) || others;
+  keys bytea[] := ARRAY(SELECT DISTINCT key FROM web_locks.request
+    WHERE session = ANY (ids) AND key > beyond ORDER BY key LIMIT 100);
+  all_keys bytea[] := keys || others;
   dead bigint[];
   k bytea;
 BEGIN
-  PERFORM web_locks.lock_names(keys);
+  PERFORM web_locks.lock_names(all_keys);
   IF is_own THEN
     PERFORM FROM web_locks.session WHERE id = ANY (ids) FOR UPDATE;
     UPDATE web_locks.session SET expires = 'epoch' WHERE id = ANY (ids);
@@ -511,25 +593,25 @@ BEGIN
       RETURNING id)
     SELECT array_agg(id) INTO dead FROM marked;
   END IF;
-  DELETE FROM web_locks.request WHERE (session, ref) IN (
-    SELECT session, ref FROM web_locks.request WHERE session = ANY (dead) AND key = ANY (keys)
-    FOR UPDATE SKIP LOCKED);
-  FOREACH k IN ARRAY keys LOOP
-    PERFORM web_locks.process(k, grants_from);
+  DELETE FROM web_locks.request WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM web_locks.request WHERE session = ANY (dead) AND key = ANY (keys)
+    FOR UPDATE SKIP LOCKED));
+  FOREACH k IN ARRAY all_keys LOOP
+    PERFORM web_locks.process_the_lock_request_queue(k, grants_from);
   END LOOP;
   DELETE FROM web_locks.session s WHERE id = ANY (dead)
     AND NOT EXISTS (SELECT FROM web_locks.request r WHERE r.session = s.id);
-  RETURN EXISTS (
-    SELECT FROM web_locks.request WHERE session = ANY (dead) AND NOT key = ANY (keys));
+  RETURN keys[100];
 END $$;
 
 -- Ends the sessions whose lease has run out; after a quarantine sets the caller's names going.
--- Returns whether there is more to do.
-CREATE OR REPLACE FUNCTION web_locks.sweep(me bigint) RETURNS bool LANGUAGE plpgsql AS $$
+-- `beyond`, and what is returned: see `end_sessions`; '' at first, and again until it is NULL.
+CREATE OR REPLACE FUNCTION web_locks.sweep(me bigint, beyond bytea) RETURNS bytea
+LANGUAGE plpgsql AS $$
 DECLARE
-  grants_from timestamptz := web_locks.awake();
+  grants_from timestamptz := web_locks.awake('', 0);
   others bytea[] := '{}';
-  is_more bool;
+  last bytea;
 BEGIN
   PERFORM web_locks.grace();
   IF clock_timestamp() BETWEEN grants_from
@@ -538,24 +620,40 @@ BEGIN
     others := ARRAY(SELECT DISTINCT key FROM web_locks.request
       WHERE session = me AND token IS NULL LIMIT 2000);
   END IF;
-  is_more := web_locks.end_sessions(
-    ARRAY(SELECT id FROM web_locks.session WHERE expires <= clock_timestamp() LIMIT 100),
-    others, grants_from, false);
+  last := web_locks.end_sessions(
+    ARRAY(SELECT id FROM web_locks.session WHERE expires <= clock_timestamp()),
+    beyond, others, grants_from, false);
   PERFORM web_locks.drop_marks(1000);
-  RETURN is_more;
+  RETURN last;
 END $$;
 
--- Ends one's own session. Returns whether there is more to do.
-CREATE OR REPLACE FUNCTION web_locks.close(me bigint) RETURNS bool LANGUAGE plpgsql AS $$
+-- Ends one's own session. `beyond`, and what is returned: as in `sweep`.
+CREATE OR REPLACE FUNCTION web_locks.close(me bigint, beyond bytea) RETURNS bytea
+LANGUAGE plpgsql AS $$
 DECLARE
-  grants_from timestamptz := web_locks.awake();
+  grants_from timestamptz := web_locks.awake('', 0);
 BEGIN
-  RETURN web_locks.end_sessions(ARRAY[me], '{}', grants_from, true);
+  RETURN web_locks.end_sessions(ARRAY[me], beyond, '{}', grants_from, true);
 END $$;
 
--- A schema that is made anew has lost nothing.
-WITH first AS (
-  INSERT INTO web_locks.lasting (version, durability, ttl)
-  VALUES (2, 'logged'/*durability*/, interval '1 second') ON CONFLICT DO NOTHING RETURNING 1)
-INSERT INTO web_locks.epoch (identity, grants_from) SELECT web_locks.identity(), 'epoch' FROM first;
+-- Tickets and tokens. Starts at the time, so that tokens go on growing if the schema is made anew.
+-- What is made anew has lost nothing, if nobody is connected who has used it. Tables that were
+-- there and are empty have: there is no epoch then.
+DO $create$ DECLARE
+  first_life text := gen_random_uuid();
+  is_new bool := false;
+BEGIN
+  IF to_regclass('web_locks.token') IS NULL THEN
+    CREATE SEQUENCE web_locks.token;
+    PERFORM setval('web_locks.token', (extract(epoch FROM clock_timestamp()) * 1e6)::bigint);
+    is_new := pg_try_advisory_xact_lock(22347, hashtext('web_locks'));
+  END IF;
+  INSERT INTO web_locks.lasting (version, durability, ttl, lives)
+    VALUES (3, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
+    ON CONFLICT DO NOTHING;
+  IF is_new THEN
+    INSERT INTO web_locks.epoch (identity, life, grants_from)
+      VALUES (web_locks.identity(), first_life, 'epoch') ON CONFLICT DO NOTHING;
+  END IF;
+END $create$;
 COMMIT;
