@@ -468,6 +468,29 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.equal(await left(a.session), 0);
     });
 
+    test('lets a bucket whose thief waits for it go on with other names', async () => {
+      const [one, two] = [1, 2].map(() => openBucket('guarded', { pool, ttl: TTL }));
+      const robbed = await one.locks.acquire('guarded');
+      const own = await pool.connect();
+      await own.query('BEGIN');
+      await robbed.guard(own);
+      let isStolen = false;
+      const theft = two.locks.request('guarded', { steal: true }, () => {
+        isStolen = true;
+      });
+      for (let i = 0; i < 20; i++) {
+        await two.locks.request(`other ${i}`, () => {});
+        const available = await two.locks.request('guarded', { ifAvailable: true }, (lock) => lock);
+        assert.equal(available, null);
+      }
+      assert.deepEqual([isStolen, robbed.held, two.state], [false, true, 'open']);
+      await own.query('COMMIT');
+      own.release();
+      await theft;
+      assert.equal(isStolen, true);
+      await Promise.all([one.close(), two.close()]);
+    });
+
     test('ends no close that has more to end than a page', async () => {
       const a = await client();
       const ops = Array.from({ length: 250 }, () => request(fresh()));
