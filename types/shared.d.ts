@@ -255,8 +255,8 @@ export interface LockDetails {
   /** Milliseconds that a pending request has waited; 0 for a lock. */
   waited: number;
   /**
-   * Milliseconds that a lock has been held; 0 for a pending request. `NaN` (null in JSON) if that is
-   * not known: see etcd in the documentation of clusters.
+   * Milliseconds that a lock has been held; 0 for a pending request. `NaN` (null in JSON) if that
+   * is not known: see etcd in the documentation of clusters.
    */
   held: number;
   /** Units of the name that shared locks may hold at a time; 0 for no limit, and if exclusive. */

@@ -200,12 +200,12 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  */
 
 /**
- * What a rejection means: `dead`, the session is not there any more; `retry`, it may go well another
- * time, by another connection; `fatal`, it never will, and the user has to change something;
- * `refused`, the server works, and has not done this call, nor will it: of a `step`, fewer operations
- * may go well, any other call is tried again; `local`, it went wrong here, before anything was sent
- * (a missing file, a defect): of a `step`, fewer operations may go well, of any other call it is
- * `fatal`.
+ * What a rejection means: `dead`, the session is not there any more; `retry`, it may go well
+ * another time, by another connection; `fatal`, it never will, and the user has to change
+ * something; `refused`, the server works, and has not done this call, nor will it: of a `step`,
+ * fewer operations may go well, any other call is tried again; `local`, it went wrong here, before
+ * anything was sent (a missing file, a defect): of a `step`, fewer operations may go well, of any
+ * other call it is `fatal`.
  * @typedef {'dead' | 'retry' | 'fatal' | 'refused' | 'local'} Meaning
  */
 
@@ -228,13 +228,13 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   `marked`; the most names of a group, if that is not for the server to say
  * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if it
  *   has to, and starts a new session, of which steps can be made at once and hints are heard. Its
- *   lease lasts from a time not before the call. `ttl`: milliseconds wanted. May be called again while it is under way: the later one
- *   counts, and whatever the earlier ones have made ends by itself. `close` of the session before
- *   may be under way
- * @property {(seen: Seen) => Promise<void>} hello replaces the connection, for the same session: the one
- *   there is does nothing any more, at the server neither, and what it was asked need not settle.
- *   Then hints are heard, and not those that came before. May be called again while it is under
- *   way. If the session is dead it rejects so
+ *   lease lasts from a time not before the call. `ttl`: milliseconds wanted. May be called again
+ *   while it is under way: the later one counts, and whatever the earlier ones have made ends by
+ *   itself. `close` of the session before may be under way
+ * @property {(seen: Seen) => Promise<void>} hello replaces the connection, for the same session:
+ *   the one there is does nothing any more, at the server neither, and what it was asked need not
+ *   settle. Then hints are heard, and not those that came before. May be called again while it is
+ *   under way. If the session is dead it rejects so
  * @property {(ops: Op[], number: number) => Promise<Answer[]>} step does all operations in their
  *   order, as one: nobody sees some of them done and some not. At least one; at most 100, unless a
  *   group has more. `number`: greater than that of any other step of the session before; a step

@@ -296,8 +296,8 @@ class ClusterBackend {
   }
 
   /**
-   * As `close`, when the thread has nothing more to do: only if it goes on after all is anybody told
-   * of a loss.
+   * As `close`, when the thread has nothing more to do: only if it goes on after all is anybody
+   * told of a loss.
    */
   async closeQuietly() {
     const closed = this.#session.close();

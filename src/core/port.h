@@ -1,6 +1,6 @@
 /* What the core needs of the operating system: a mutex, a condition, clocks, a random seed, and a
- * way to find the copy of this library that the process loaded first. One implementation a platform:
- * port_posix.c, port_windows.c; only these three have an `#if` of the system's.
+ * way to find the copy of this library that the process loaded first. One implementation a
+ * platform: port_posix.c, port_windows.c; only these three have an `#if` of the system's.
  *
  * The WLK_ annotations let clang prove the locking rules (`-Wthread-safety`); other compilers do
  * not see them. */

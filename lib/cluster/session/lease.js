@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * Until when a session is sure to have what it has. The continuous clock says so: it counts the time
- * that the machine sleeps, and nobody sets it. Where the system has none, the monotonic clock stands
- * for it, which may stand still meanwhile. The monotonic clock and the wall clock, which may be set,
- * are a second opinion: whichever says first that the end is there.
+ * Until when a session is sure to have what it has. The continuous clock says so: it counts the
+ * time that the machine sleeps, and nobody sets it. Where the system has none, the monotonic clock
+ * stands for it, which may stand still meanwhile. The monotonic clock and the wall clock, which may
+ * be set, are a second opinion: whichever says first that the end is there.
  */
 
 /** @typedef {import('./clock.js').Clock} Clock */

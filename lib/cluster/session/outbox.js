@@ -2,9 +2,9 @@
 
 /**
  * What a manager has to say to the server, in the order in which it was asked: one step at a time,
- * and what comes up while one is under way is the next. A step has a number, and is kept until it is
- * answered, to be sent again as it was. One that the server refuses is halved, until it is known what
- * of it is refused.
+ * and what comes up while one is under way is the next. A step has a number, and is kept until it
+ * is answered, to be sent again as it was. One that the server refuses is halved, until it is known
+ * what of it is refused.
  */
 
 /** @typedef {import('../adapter.js').Op} Op */

@@ -32,7 +32,10 @@ class Places {
     return [...this.#places.values()];
   }
 
-  /** @param {Place} place @returns {Place[]} those of its group, as they are now; itself, if none */
+  /**
+   * @param {Place} place
+   * @returns {Place[]} those of its group, as they are now; itself, if none
+   */
   groupOf(place) {
     const group = this.#groups.get(place.op.group);
     return group ? [...group] : [place];

@@ -87,8 +87,8 @@ const { within } = require('./within.js');
 const RULES = Object.freeze({ margin: 0.9, compares: true });
 
 /**
- * @typedef {'deadline' | 'patience' | 'busy' | Step | Silence} Item of the agenda; a silence is that
- *   of a call that is not answered
+ * @typedef {'deadline' | 'patience' | 'busy' | Step | Silence} Item of the agenda; a silence is
+ *   that of a call that is not answered
  * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} Step of a connection, or to it
  */
 

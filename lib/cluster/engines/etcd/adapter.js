@@ -6,8 +6,8 @@
  * A session is a lease and a key bound to it; requests are keys bound to it, too (keys.js). A
  * watch of all of a bucket's keys tells everything to the mirror (mirror.js), which knows who
  * holds what; grants are not written. What is done has its conditions, which etcd judges (plan.js),
- * and what the mirror says is made certain so: something is written, and when it comes by the watch, all
- * that was before it has come. So every renewal also shows that the watch is heard.
+ * and what the mirror says is made certain so: something is written, and when it comes by the
+ * watch, all that was before it has come. So every renewal also shows that the watch is heard.
  *
  * The session's key is written by each connection; all that is written has its version as a
  * condition. So nothing of an earlier connection, or of a lease that has ended, changes anything.

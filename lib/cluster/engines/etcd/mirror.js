@@ -8,8 +8,9 @@
  * adapter.js says. So a grant is nothing that is written.
  *
  * A lock's token is the revision at which it came to be held (more what life.js adds): that of its
- * own creation, or of the end of what was in its way. Where that is not known, because the watch had to be begun anew, it
- * is the revision that was read: greater, and less than that of any grant that comes after.
+ * own creation, or of the end of what was in its way. Where that is not known, because the watch
+ * had to be begun anew, it is the revision that was read: greater, and less than that of any grant
+ * that comes after.
  */
 
 const { now } = require('../../../platform/intrinsics.js');

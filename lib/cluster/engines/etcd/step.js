@@ -2,8 +2,8 @@
 
 /**
  * A step that is under way, or was the last one: what is left of it, and what is known of what was
- * done. It is kept until the next one comes, so that the same step, if it comes again, goes on where
- * its answers got lost, or is answered at once (R1).
+ * done. It is kept until the next one comes, so that the same step, if it comes again, goes on
+ * where its answers got lost, or is answered at once (R1).
  */
 
 const { ENDED, QUEUED, QUEUE_FULL, UNAVAILABLE, granted } = require('../../adapter.js');

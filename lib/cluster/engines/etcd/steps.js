@@ -344,7 +344,10 @@ class Steps {
   }
 }
 
-/** @param {import('./plan.js').Move} move @returns {boolean} whether it is a transaction of its own */
+/**
+ * @param {import('./plan.js').Move} move
+ * @returns {boolean} whether it is a transaction of its own
+ */
 const isNested = ({ conditions }) => conditions.length > 0;
 
 /** @param {import('./plan.js').Move} move @returns {object[]} in the transaction of the part */

@@ -37,7 +37,9 @@ const {
 /** Of the schema. Another one that changes what it means has another number. */
 const VERSION = 3;
 
-/** So many names of a group; each takes a place in a table of locks that all of the server share. */
+/**
+ * So many names of a group; each takes a place in a table of locks that all of the server share.
+ */
 const MOST_NAMES = 1_000;
 
 /** @type {Record<Op['kind'], number>} */
@@ -193,7 +195,8 @@ class PostgresAdapter {
 
   /**
    * @param {Op[]} ops that were not done
-   * @returns {Promise<Guard[]>} the transactions that guard their locks, as far as that can be found
+   * @returns {Promise<Guard[]>} the transactions that guard their locks, as far as that can be
+   *   found
    */
   async #guards(ops) {
     const keys = ops.map(({ name }) => (name === undefined ? 'NULL' : literal(this.#keyOf(name))));
@@ -403,8 +406,8 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a statement that begins a session, after the tables are made, if some are not there, or are
-   * empty.
+   * Runs a statement that begins a session, after the tables are made, if some are not there, or
+   * are empty.
    * @param {OpenLink} link
    * @param {Parameters<OpenLink['run']>[0]} query
    */

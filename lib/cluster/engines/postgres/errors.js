@@ -36,8 +36,8 @@ const MEANING = {
 
 /**
  * Names of errors that pass by themselves, or that a new connection may help: it ends or is not
- * allowed now, something was cancelled, a deadlock, a standby, a disk that is full, a statement that
- * was prepared for other tables.
+ * allowed now, something was cancelled, a deadlock, a standby, a disk that is full, a statement
+ * that was prepared for other tables.
  */
 const PASSING = /^(08|40|53(?!200)|57|58|0A000|25006|26000|55006|55P03)/;
 

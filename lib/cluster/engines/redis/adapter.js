@@ -55,7 +55,9 @@ const END = ['0', '-1', '""', '0'];
 /** The most names of a group: the server does nothing else while it makes one. */
 const MOST = 1_000;
 
-/** Milliseconds after which what nobody renews is gone: many leases, and some days to look into it. */
+/**
+ * Milliseconds after which what nobody renews is gone: many leases, and some days to look into it.
+ */
 const IDLE = 7 * 24 * 3_600_000;
 
 /** Texts that are as they are in a key, and of which those who look there see something. */
@@ -387,7 +389,8 @@ class RedisAdapter {
    * @param {OpenLink} link
    * @param {number} ttl milliseconds
    * @returns {Promise<string[]>} how long a quarantine has to be, in milliseconds; how many
-   *   replicas have to be there; after how many milliseconds what nobody renews expires, 0 for never
+   *   replicas have to be there; after how many milliseconds what nobody renews expires, 0 for
+   *   never
    */
   async #examine(link, ttl) {
     let pause = Math.ceil(ttl);

@@ -126,8 +126,8 @@ const KINDS = {
 };
 
 /**
- * Options that users may have otherwise, and that would come in our way. Connections may be idle for
- * a third of a lease, and whether they work is looked at by the session.
+ * Options that users may have otherwise, and that would come in our way. Connections may be idle
+ * for a third of a lease, and whether they work is looked at by the session.
  */
 const PATIENT = { socketTimeout: undefined, commandTimeout: undefined };
 /** Of node-redis: several calls may be under way, and what is asked changes something. */
