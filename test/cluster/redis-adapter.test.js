@@ -66,6 +66,12 @@ const livesOf = async (bucket) => {
   return lives;
 };
 const WEEK = 7 * 24 * 3_600_000;
+/** A process that was started; rejects if it ends before. */
+const saysSomething = (user) =>
+  Promise.race([
+    once(user, 'message'),
+    once(user, 'exit').then(() => assert.fail('it ended before it was open')),
+  ]);
 const setUp = (bucket, ...fields) => server.call('HSET', `{wl:${bucket}}:m`, ...fields);
 const sessionsOf = (bucket) => server.call('ZRANGE', `{wl:${bucket}}:s`, '0', '-1');
 
@@ -532,6 +538,22 @@ describe('Redis', { skip: lacks.redis }, () => {
       assert.deepEqual([...(await a.renew()).mine], [[op.ref, token]]);
     });
 
+    test('R5: an old primary that comes back is told of the newer one, whose tokens were smaller', async () => {
+      const bucket = 'came back';
+      const a = await client({ bucket });
+      const { life } = await a.renew();
+      const seen = { life: 'that of the newer one', token: 0n };
+      await a.hello();
+      assert.equal((await a.renew()).grantsIn, 0);
+      await a.adapter.hello(seen);
+      const renewed = await a.renew();
+      assert.ok(renewed.grantsIn > 0);
+      assert.notEqual(renewed.life, life);
+      await over(bucket);
+      await a.adapter.hello(seen);
+      assert.equal((await a.adapter.renew(seen)).grantsIn, 0);
+    });
+
     test('data that are lost while somebody is there are noticed by him', async () => {
       const bucket = 'flushed';
       const a = await client({ bucket });
@@ -749,7 +771,7 @@ describe('Redis', { skip: lacks.redis }, () => {
     const users = Object.keys(clusterClients).map((kind) =>
       fork(program, [kind, String(cluster.port), 'bucket'], { timeout: 30_000 }),
     );
-    await Promise.all(users.map((user) => once(user, 'message')));
+    await Promise.all(users.map(saysSomething));
     const ends = Promise.all(users.map((user) => once(user, 'exit')));
     await owner.crash();
     for (const [code] of await ends) assert.equal(code, 0);
@@ -763,7 +785,7 @@ describe('Redis', { skip: lacks.redis }, () => {
     const users = kinds.map((kind) =>
       fork(program, [kind, String(own.port), kind], { timeout: 30_000 }),
     );
-    await Promise.all(users.map((user) => once(user, 'message')));
+    await Promise.all(users.map(saysSomething));
     const ends = Promise.all(users.map((user) => once(user, 'exit')));
     own.signal('SIGSTOP');
     for (const user of users) user.send('close');

@@ -57,14 +57,16 @@
 local P, command, me, number = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local pause, strict, idle = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
 local call = redis.call
+-- All functions: they are made anew in each call, and the fewer locals they share the faster.
+local F = {}
 
-local function int(n) return string.format('%.0f', n) end
+function F.int(n) return string.format('%.0f', n) end
 
 local M, S, MARKS, MARKERS = P .. ':m', P .. ':s', P .. ':k', P .. ':w'
-local function info_of(session) return P .. ':i:' .. session end
-local function refs_of(session) return P .. ':o:' .. session end
-local function queue_of(key) return P .. ':q:' .. key end
-local function rows_of(key) return P .. ':n:' .. key end
+function F.info_of(session) return P .. ':i:' .. session end
+function F.refs_of(session) return P .. ':o:' .. session end
+function F.queue_of(key) return P .. ':q:' .. key end
+function F.rows_of(key) return P .. ':n:' .. key end
 
 local time = call('TIME')
 local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -73,129 +75,129 @@ local from, life, known = 0, '', {}
 
 -- What is told is told last: who may not publish must not stop a step in the middle.
 local news = {}
-local function tell(session, what) news[#news + 1] = { P .. ':c:' .. session, what } end
+function F.tell(session, what) news[#news + 1] = { P .. ':c:' .. session, what } end
 
-local function field(text, name) return string.match(text, name .. ':([^\r\n]*)') end
+function F.field(text, name) return string.match(text, name .. ':([^\r\n]*)') end
 
 -- How a life is written down, among the last hundred: it may be any text.
-local function digest(text) return string.sub(redis.sha1hex(text), 1, 16) .. ' ' end
-local function lives()
+function F.digest(text) return string.sub(redis.sha1hex(text), 1, 16) .. ' ' end
+function F.lives()
   known.lives = known.lives or call('HGET', M, 'lives') or ''
   return known.lives
 end
-local function learn(text) known.lives = string.sub(digest(text) .. lives(), 1, 1700) end
+function F.learn(text) known.lives = string.sub(F.digest(text) .. F.lives(), 1, 1700) end
 
 -- Another life of the server, or another server: it may lack something, so it grants nothing for
 -- `wait`. Who held a lock hears of it by his own clock before anybody else gets it. Leases that
 -- are still known last as long, so that who can renew goes on. Tokens are greater than `last`.
-local function reborn(wait, last)
-  from, life = now + wait, redis.sha1hex(known.run .. ' ' .. int(micros) .. ' ' .. int(last))
+function F.reborn(wait, last)
+  from, life = now + wait, redis.sha1hex(known.run .. ' ' .. F.int(micros) .. ' ' .. F.int(last))
   known.tok = math.max(last + 1000000, micros)
-  learn(life)
-  call('HSET', M, 'run', known.run, 'life', life, 'lives', known.lives, 'from', int(from),
-    'pause', int(pause), 'renewed', int(now), 'tok', int(known.tok))
+  F.learn(life)
+  call('HSET', M, 'run', known.run, 'life', life, 'lives', known.lives, 'from', F.int(from),
+    'pause', F.int(pause), 'renewed', F.int(now), 'tok', F.int(known.tok))
   local sessions = call('ZRANGEBYSCORE', S, '(0', '+inf')
   for _, session in ipairs(sessions) do
-    local ttl = tonumber(call('HGET', info_of(session), 'ttl') or 0)
-    call('ZADD', S, int(now + ttl), session)
-    call('HSET', info_of(session), 'graced', '0')
+    local ttl = tonumber(call('HGET', F.info_of(session), 'ttl') or 0)
+    call('ZADD', S, F.int(now + ttl), session)
+    call('HSET', F.info_of(session), 'graced', '0')
   end
 end
 
 -- A new bucket has lost nothing, unless the server was there for less than a lease, or has taken
 -- over from another. Returns for how long it grants nothing.
-local function childhood(server)
-  local past = field(call('INFO', 'replication'), 'master_replid2') or ''
-  local uptime = tonumber(field(server, 'uptime_in_seconds') or 0)
+function F.childhood(server)
+  local past = F.field(call('INFO', 'replication'), 'master_replid2') or ''
+  local uptime = tonumber(F.field(server, 'uptime_in_seconds') or 0)
   if known.run == '' or not string.match(past, '^0*$') then return pause end
   return math.max(0, pause - math.max(0, uptime - 1) * 1000)
 end
 
 -- What a client has seen: if this server was not there, what others granted may be missing here.
-local function heed(seen, token)
+function F.heed(seen, token)
   local is_ahead = token > known.tok
   if seen == '' or seen == life then
-    if is_ahead then reborn(pause, token) end
+    if is_ahead then F.reborn(pause, token) end
     return
   end
-  local is_known = string.find(lives(), digest(seen), 1, true)
+  local is_known = string.find(F.lives(), F.digest(seen), 1, true)
   if is_known and not is_ahead then return end
-  if not is_known then learn(seen) end
-  reborn(pause, math.max(token, known.tok))
+  if not is_known then F.learn(seen) end
+  F.reborn(pause, math.max(token, known.tok))
 end
 
 -- Extends leases if the clock has jumped, or everybody stood still: if nobody has renewed for half
 -- a lease, those whose lease it is could not, so they get another, once.
-local function grace(renewed)
+function F.grace(renewed)
   if renewed <= now and renewed >= now - 1000 then return end
   local sessions = call('ZRANGEBYSCORE', S, '(0', '+inf', 'WITHSCORES')
   for i = 1, #sessions, 2 do
     local session = sessions[i]
-    local known = call('HMGET', info_of(session), 'ttl', 'graced')
+    local known = call('HMGET', F.info_of(session), 'ttl', 'graced')
     local ttl = tonumber(known[1] or 0)
     local is_late = renewed < now - ttl / 2 and known[2] ~= '1'
     if is_late or tonumber(sessions[i + 1]) > now + ttl then
-      call('ZADD', S, int(now + ttl), session)
-      call('HSET', info_of(session), 'graced', '1')
+      call('ZADD', S, F.int(now + ttl), session)
+      call('HSET', F.info_of(session), 'graced', '1')
     end
   end
-  if renewed > now then call('HSET', M, 'renewed', int(now)) end
+  if renewed > now then call('HSET', M, 'renewed', F.int(now)) end
 end
 
 -- To be done before anything else. Returns an error, or nothing.
-local function awake()
+function F.awake()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions')
   local server = call('INFO', 'server')
-  known = { run = field(server, 'run_id') or '', tok = tonumber(it[4] or 0),
+  known = { run = F.field(server, 'run_id') or '', tok = tonumber(it[4] or 0),
     sessions = tonumber(it[7] or 0) }
   if strict > 0 then
-    local good = field(call('INFO', 'replication'), 'min_slaves_good_slaves')
+    local good = F.field(call('INFO', 'replication'), 'min_slaves_good_slaves')
     if tonumber(good or 0) < strict then
       return redis.error_reply('NOREPLICAS not all replicas are attached')
     end
   end
   pause = math.max(pause, tonumber(it[3] or 0))
   if it[1] ~= known.run then
-    reborn((it[1] or command ~= 'open') and pause or childhood(server), known.tok)
+    F.reborn((it[1] or command ~= 'open') and pause or F.childhood(server), known.tok)
     return
   end
   from, life = tonumber(it[2]), it[6] or ''
   -- A clock that was set back must not make it longer.
   if from > now + pause then
     from = now + pause
-    call('HSET', M, 'from', int(from))
+    call('HSET', M, 'from', F.int(from))
   end
-  grace(tonumber(it[5]))
+  F.grace(tonumber(it[5]))
 end
 
 local has_dead
-local function are_there_dead()
-  if has_dead == nil then has_dead = call('ZCOUNT', S, '-inf', int(now)) > 0 end
+function F.are_there_dead()
+  if has_dead == nil then has_dead = call('ZCOUNT', S, '-inf', F.int(now)) > 0 end
   return has_dead
 end
 
-local function is_alive(session)
+function F.is_alive(session)
   local expires = call('ZSCORE', S, session)
   return expires and tonumber(expires) > now
 end
 
-local function split(member)
+function F.split(member)
   local bar = string.find(member, '|', 1, true)
   return string.sub(member, 1, bar - 1), string.sub(member, bar + 1)
 end
 
 -- What nobody keeps so goes by itself, long after all leases. Not where the server evicts what
 -- would.
-local function keep(key)
-  if idle > 0 then call('PEXPIRE', key, int(idle)) else call('PERSIST', key) end
+function F.keep(key)
+  if idle > 0 then call('PEXPIRE', key, F.int(idle)) else call('PERSIST', key) end
 end
 
-local function text_of(row)
-  return table.concat({ row.mode, int(row.weight), int(row.token), int(row.asked),
-    int(row.granted), row.label }, ' ')
+function F.text_of(row)
+  return table.concat({ row.mode, F.int(row.weight), F.int(row.token), F.int(row.asked),
+    F.int(row.granted), row.label }, ' ')
 end
 
-local function row_of(member, text)
+function F.row_of(member, text)
   if not text then return nil end
   local mode, weight, token, asked, granted, label =
     string.match(text, '^(%a) (%d+) (%d+) (%d+) (%d+) (.*)$')
@@ -203,76 +205,75 @@ local function row_of(member, text)
     asked = tonumber(asked), granted = tonumber(granted), label = label, is_queued = true }
 end
 
-local function read_row(key, member) return row_of(member, call('HGET', rows_of(key), member)) end
+function F.read_row(key, member) return F.row_of(member, call('HGET', F.rows_of(key), member)) end
 
 -- Counts a row among those that are held.
-local function count_held(it, row)
+function F.count_held(it, row)
   it.held, it.units, it.alone = it.held + 1, it.units + row.weight, row.mode == 'x'
 end
 
 -- Writes what is held of a name, and fields and values besides.
-local function write(it, ...)
-  call('HSET', rows_of(it.key), 'held', it.held, 'units', int(it.units),
+function F.write(it, ...)
+  call('HSET', F.rows_of(it.key), 'held', it.held, 'units', F.int(it.units),
     'alone', it.alone and 1 or 0, ...)
 end
 
 -- Somebody has deleted the queue of a name, and not its rows: it is made of them again, in the
 -- order of grants and requests.
-local function mend(it)
-  local rows, fields = {}, call('HGETALL', rows_of(it.key))
+function F.mend(it)
+  local rows, fields = {}, call('HGETALL', F.rows_of(it.key))
   for i = 1, #fields, 2 do
     local is_row = string.find(fields[i], '|', 1, true)
-    if is_row then rows[#rows + 1] = row_of(fields[i], fields[i + 1]) end
+    if is_row then rows[#rows + 1] = F.row_of(fields[i], fields[i + 1]) end
   end
   table.sort(rows, function(a, b)
     if (a.token > 0) ~= (b.token > 0) then return a.token > 0 end
     if a.token ~= b.token then return a.token < b.token end
     if a.asked ~= b.asked then return a.asked < b.asked end
-    return tonumber((split(a.member))) < tonumber((split(b.member)))
+    return tonumber((F.split(a.member))) < tonumber((F.split(b.member)))
   end)
   it.count, it.held, it.units, it.alone = #rows, 0, 0, false
-  for _, row in ipairs(rows) do
-    call('ZADD', queue_of(it.key), call('HINCRBY', M, 'tok', 1), row.member)
-    if row.token > 0 then count_held(it, row) end
-  end
   if it.count == 0 then
-    call('DEL', rows_of(it.key))
+    call('DEL', F.rows_of(it.key))
     it.limit = nil
     return
   end
-  keep(queue_of(it.key))
-  write(it)
+  for _, row in ipairs(rows) do
+    call('ZADD', F.queue_of(it.key), call('HINCRBY', M, 'tok', 1), row.member)
+    if row.token > 0 then F.count_held(it, row) end
+  end
+  F.keep(F.queue_of(it.key))
+  F.write(it)
 end
 
 -- Takes a lock or a request out of a name. Returns its row, if it was there.
-local function take_out(it, member)
-  local row = read_row(it.key, member)
-  local ref, session = split(member)
-  call('HDEL', refs_of(session), ref)
-  local found = call('ZREM', queue_of(it.key), member)
-  it.count = it.count - found
+function F.take_out(it, member)
+  local row = F.read_row(it.key, member)
+  local ref, session = F.split(member)
+  call('HDEL', F.refs_of(session), ref)
+  it.count = it.count - call('ZREM', F.queue_of(it.key), member)
   if not row then return nil end
   if row.token > 0 then it.held, it.units, it.alone = it.held - 1, it.units - row.weight, false end
-  if found == 1 and it.count == 0 then
-    call('DEL', rows_of(it.key))
+  if it.count == 0 then
+    call('DEL', F.rows_of(it.key))
     it.limit = nil
     return row
   end
-  call('HDEL', rows_of(it.key), member)
-  if found == 0 then mend(it) elseif row.token > 0 then write(it) end
+  call('HDEL', F.rows_of(it.key), member)
+  if row.token > 0 then F.write(it) end
   return row
 end
 
 -- Those among the first rows of a name whose sessions are dead go. Returns whether there were any.
-local function bury(it)
-  if it.count == 0 or not are_there_dead() then return false end
+function F.bury(it)
+  if it.count == 0 or not F.are_there_dead() then return false end
   local found = false
-  for _, member in ipairs(call('ZRANGE', queue_of(it.key), 0, 99)) do
-    local _, session = split(member)
-    if not is_alive(session) then
+  for _, member in ipairs(call('ZRANGE', F.queue_of(it.key), 0, 99)) do
+    local _, session = F.split(member)
+    if not F.is_alive(session) then
       -- From here on it cannot renew.
       if call('ZSCORE', S, session) then call('ZADD', S, 0, session) end
-      take_out(it, member)
+      F.take_out(it, member)
       found = true
     end
   end
@@ -280,162 +281,164 @@ local function bury(it)
 end
 
 -- The row of the first who waits; nil if nobody does.
-local function first_waiting(it)
+function F.first_waiting(it)
   while it.held < it.count do
-    local member = call('ZRANGE', queue_of(it.key), it.held, it.held)[1]
-    local row = read_row(it.key, member)
+    local member = call('ZRANGE', F.queue_of(it.key), it.held, it.held)[1]
+    local row = F.read_row(it.key, member)
     if row then return row end
     -- Somebody has deleted the rows of the name.
-    take_out(it, member)
+    F.take_out(it, member)
   end
 end
 
 -- The only one that decides what is granted: those who wait, in their order, as far as they go
 -- together with what is held. They are told. `mine` is the caller's own request, who is not: its
 -- row, which may not be in the queue yet, and then comes last, and is not written.
-local function process_the_lock_request_queue(it, mine)
+function F.process_the_lock_request_queue(it, mine)
   if now < from then return end
   while true do
-    local row = first_waiting(it) or mine
+    local row = F.first_waiting(it) or mine
     if mine and row.member == mine.member then row = mine end
     if not row or row.token > 0 then return end
     local is_shareable = row.mode == 's' and not it.alone
     local is_limited = (it.limit or 0) > 0 and it.units + row.weight > it.limit
     if it.held > 0 and (is_limited or not is_shareable) then return end
     row.token, row.granted = call('HINCRBY', M, 'tok', 1), now
-    count_held(it, row)
-    if row.is_queued then write(it, row.member, text_of(row)) end
+    F.count_held(it, row)
+    if row.is_queued then F.write(it, row.member, F.text_of(row)) end
     if row ~= mine then
-      local ref, session = split(row.member)
-      tell(session, 'g ' .. ref .. ' ' .. int(row.token))
+      local ref, session = F.split(row.member)
+      F.tell(session, 'g ' .. ref .. ' ' .. F.int(row.token))
     end
   end
 end
 
 -- How a name is, without the dead: what can be granted by that is.
-local function read_name(key)
-  local fields = call('HMGET', rows_of(key), 'held', 'units', 'alone', 'limit', 'name')
+function F.read_name(key)
+  local fields = call('HMGET', F.rows_of(key), 'held', 'units', 'alone', 'limit', 'name')
   local it = { key = key, held = tonumber(fields[1] or 0), units = tonumber(fields[2] or 0),
     alone = fields[3] == '1', limit = tonumber(fields[4] or nil),
-    count = call('ZCARD', queue_of(key)) }
-  if it.count < it.held or (it.count == 0 and fields[5]) then mend(it) end
+    count = call('ZCARD', F.queue_of(key)) }
+  if it.count < it.held or (it.count == 0 and fields[5]) then F.mend(it) end
   local has_changed = false
-  while bury(it) do has_changed = true end
-  if has_changed then process_the_lock_request_queue(it) end
+  while F.bury(it) do has_changed = true end
+  if has_changed then F.process_the_lock_request_queue(it) end
   return it
 end
 
 -- The row of a request that is made now.
-local function new_row(op)
+function F.new_row(op)
   return { member = op.ref .. '|' .. me, mode = op.mode, weight = op.weight, token = 0,
     asked = now, granted = 0, label = op.label }
 end
 
-local function insert(it, op, row, ticket)
-  call('ZADD', queue_of(op.key), int(ticket), row.member)
+function F.insert(it, op, row, ticket)
+  call('ZADD', F.queue_of(op.key), F.int(ticket), row.member)
   it.count, row.is_queued = it.count + 1, true
-  if it.limit then write(it, row.member, text_of(row), 'name', op.name, 'limit', int(it.limit))
-  else write(it, row.member, text_of(row), 'name', op.name) end
-  call('HSET', refs_of(me), op.ref, op.key)
+  local text = F.text_of(row)
+  if it.limit then F.write(it, row.member, text, 'name', op.name, 'limit', F.int(it.limit))
+  else F.write(it, row.member, text, 'name', op.name) end
+  call('HSET', F.refs_of(me), op.ref, op.key)
   if idle == 0 then return end
-  keep(queue_of(op.key))
-  keep(rows_of(op.key))
-  keep(refs_of(me))
+  F.keep(F.queue_of(op.key))
+  F.keep(F.rows_of(op.key))
+  F.keep(F.refs_of(me))
 end
 
-local function request(op, waits)
-  local it = read_name(op.key)
+function F.request(op, waits)
+  local it = F.read_name(op.key)
   if op.mode == 's' then
-    if it.limit and it.limit ~= op.limit then return int(-10 - it.limit) end
+    if it.limit and it.limit ~= op.limit then return F.int(-10 - it.limit) end
     it.limit = op.limit
   end
-  local row = new_row(op)
-  process_the_lock_request_queue(it, row)
+  local row = F.new_row(op)
+  F.process_the_lock_request_queue(it, row)
   if row.token == 0 then
     if not waits then return '-1' end
     if op.most >= 0 and it.count - it.held >= op.most then return '-3' end
   end
-  insert(it, op, row, row.token > 0 and row.token or call('HINCRBY', M, 'tok', 1))
-  return int(row.token)
+  F.insert(it, op, row, row.token > 0 and row.token or call('HINCRBY', M, 'tok', 1))
+  return F.int(row.token)
 end
 
-local function steal(op)
-  local it = read_name(op.key)
-  local limit, thief = it.limit, call('HGET', info_of(me), 'client')
-  for _, member in ipairs(it.held > 0 and call('ZRANGE', queue_of(op.key), 0, it.held - 1) or {}) do
-    take_out(it, member)
-    local ref, session = split(member)
-    tell(session, 's ' .. ref .. ' ' .. thief)
+function F.steal(op)
+  local it = F.read_name(op.key)
+  local limit, thief = it.limit, call('HGET', F.info_of(me), 'client')
+  local queue = F.queue_of(op.key)
+  for _, member in ipairs(it.held > 0 and call('ZRANGE', queue, 0, it.held - 1) or {}) do
+    F.take_out(it, member)
+    local ref, session = F.split(member)
+    F.tell(session, 's ' .. ref .. ' ' .. thief)
   end
   it.limit = limit
   -- Ahead of everybody.
-  local first = call('ZRANGE', queue_of(op.key), 0, 0, 'WITHSCORES')
+  local first = call('ZRANGE', queue, 0, 0, 'WITHSCORES')
   local ticket = first[2] and tonumber(first[2]) - 1 or call('HINCRBY', M, 'tok', 1)
-  local row = new_row(op)
-  insert(it, op, row, ticket)
-  process_the_lock_request_queue(it, row)
-  return int(row.token)
+  local row = F.new_row(op)
+  F.insert(it, op, row, ticket)
+  F.process_the_lock_request_queue(it, row)
+  return F.int(row.token)
 end
 
 -- Marks a name. Drops two marks that are over, if there are so many: so they do not add up.
-local function mark(key, member, milliseconds)
-  call('ZADD', MARKS, int(now + milliseconds), key)
+function F.mark(key, member, milliseconds)
+  call('ZADD', MARKS, F.int(now + milliseconds), key)
   call('HSET', MARKERS, key, member)
-  for _, over in ipairs(call('ZRANGEBYSCORE', MARKS, '-inf', int(now), 'LIMIT', 0, 2)) do
+  for _, over in ipairs(call('ZRANGEBYSCORE', MARKS, '-inf', F.int(now), 'LIMIT', 0, 2)) do
     call('ZREM', MARKS, over)
     call('HDEL', MARKERS, over)
   end
   for _, all in ipairs({ MARKS, MARKERS }) do
     local till = call('ZREVRANGE', MARKS, 0, 0, 'WITHSCORES')[2]
     if idle == 0 then call('PERSIST', all)
-    elseif till then call('PEXPIREAT', all, int(math.ceil(tonumber(till)) + 1000)) end
+    elseif till then call('PEXPIREAT', all, F.int(math.ceil(tonumber(till)) + 1000)) end
   end
 end
 
 -- `milliseconds`: for which the name is marked; 0 for not.
-local function finish(ref, key, milliseconds)
-  key = key ~= '' and key or call('HGET', refs_of(me), ref)
+function F.finish(ref, key, milliseconds)
+  key = key ~= '' and key or call('HGET', F.refs_of(me), ref)
   if not key then return '-4' end
   local member, code = ref .. '|' .. me, '-4'
-  local it = read_name(key)
-  local row = take_out(it, member)
+  local it = F.read_name(key)
+  local row = F.take_out(it, member)
   if milliseconds > 0 then
-    if row and row.token > 0 then mark(key, member, milliseconds)
+    if row and row.token > 0 then F.mark(key, member, milliseconds)
     elseif call('HGET', MARKERS, key) ~= member then code = '-6' end
   end
-  process_the_lock_request_queue(it)
+  F.process_the_lock_request_queue(it)
   return code
 end
 
 -- What has become of the caller's session: why it cannot do anything, or nothing.
 local my
-local function refusal()
-  if not is_alive(me) then return { '-2' } end
-  local it = call('HMGET', info_of(me), 'conn', 'ttl', 'step', 'kept')
+function F.refusal()
+  if not F.is_alive(me) then return { '-2' } end
+  local it = call('HMGET', F.info_of(me), 'conn', 'ttl', 'step', 'kept')
   if it[1] ~= number then return { '-5' } end
   my = { ttl = tonumber(it[2]), step = it[3], kept = tonumber(it[4] or 0) }
 end
 
 -- The answers that a step was given; nothing if it is new.
-local function recorded(this)
+function F.recorded(this)
   if my.step ~= this then return nil end
-  local codes, text = {}, call('HGET', info_of(me), 'codes')
+  local codes, text = {}, call('HGET', F.info_of(me), 'codes')
   for code in string.gmatch(text, '[^\n]+') do codes[#codes + 1] = code end
   return codes
 end
 
-local function is_refused(code) return (tonumber(code) or -1) < 0 end
+function F.is_refused(code) return (tonumber(code) or -1) < 0 end
 
-local function do_one(op)
-  if op.kind == 'x' then return finish(op.ref, op.key, op.limit) end
-  if op.kind == 't' then return steal(op) end
-  return request(op, op.kind == 'r')
+function F.do_one(op)
+  if op.kind == 'x' then return F.finish(op.ref, op.key, op.limit) end
+  if op.kind == 't' then return F.steal(op) end
+  return F.request(op, op.kind == 'r')
 end
 
 -- What goes wrong (somebody has written to the keys of a name) does so before anything is written.
 -- In the first operation it is told as an error, so nothing is done; later, as the answer.
-local function try(op, is_first)
-  local is_done, code = pcall(do_one, op)
+function F.try(op, is_first)
+  local is_done, code = pcall(F.do_one, op)
   if is_done then return code end
   if is_first then error(code, 0) end
   if op.kind == 'x' then return op.limit > 0 and '-6' or '-4' end
@@ -443,20 +446,20 @@ local function try(op, is_first)
   return 'e' .. string.gsub(text, '\n', ' ')
 end
 
-local function do_all(ops)
+function F.do_all(ops)
   local codes, first = {}, 1
   for i, op in ipairs(ops) do
     local last = ops[i - 1]
     local is_member = last and op.group ~= '0' and op.group == last.group
     if not is_member then first = i end
-    if op.kind == 'i' and is_member and is_refused(codes[i - 1]) then
+    if op.kind == 'i' and is_member and F.is_refused(codes[i - 1]) then
       codes[i] = '-1'
     else
-      codes[i] = try(op, i == 1)
-      if op.kind == 'i' and is_refused(codes[i]) then
+      codes[i] = F.try(op, i == 1)
+      if op.kind == 'i' and F.is_refused(codes[i]) then
         -- All or nothing: those of the group that were granted just now are gone again.
         for j = first, i - 1 do
-          finish(ops[j].ref, ops[j].key, 0)
+          F.finish(ops[j].ref, ops[j].key, 0)
           codes[j] = '-1'
         end
       end
@@ -465,11 +468,11 @@ local function do_all(ops)
   return codes
 end
 
-local function step()
-  local refused = refusal()
+function F.step()
+  local refused = F.refusal()
   if refused then return refused end
   local this = ARGV[7]
-  local codes = recorded(this)
+  local codes = F.recorded(this)
   if codes then return codes end
   -- Ends that mark nothing are what they were when they come again.
   local ops, repeats = {}, true
@@ -480,129 +483,129 @@ local function step()
     ops[#ops + 1] = op
     repeats = repeats and op.kind == 'x' and op.limit == 0
   end
-  codes = do_all(ops)
+  codes = F.do_all(ops)
   if not repeats then
-    call('HSET', info_of(me), 'step', this, 'codes', table.concat(codes, '\n'))
+    call('HSET', F.info_of(me), 'step', this, 'codes', table.concat(codes, '\n'))
   end
   return codes
 end
 
 -- Why the bucket is not the caller's, or nothing.
-local function otherness()
+function F.otherness()
   local it = call('HMGET', M, 'version', 'shards')
   if it[1] and it[1] ~= ARGV[12] then return { 'version', it[1] } end
   if it[2] and it[2] ~= ARGV[13] then return { 'shards', it[2] } end
 end
 
-local function open()
+function F.open()
   local ttl, info, client, version, shards =
     tonumber(ARGV[9]), ARGV[10], ARGV[11], ARGV[12], ARGV[13]
   -- They have expired, after a jump of the clock perhaps, or were deleted: with what they held.
-  if call('ZCARD', S) < known.sessions then reborn(pause, known.tok) end
-  heed(ARGV[7], tonumber(ARGV[8]))
-  call('ZADD', S, int(now + ttl), me)
-  call('HSET', info_of(me), 'conn', number, 'ttl', int(ttl), 'info', info, 'client', client,
-    'graced', '0', 'kept', idle > 0 and int(now) or '0')
-  call('HSET', M, 'version', version, 'shards', shards, 'pause', int(pause), 'renewed', int(now),
-    'sessions', call('ZCARD', S))
-  keep(S)
-  keep(info_of(me))
+  if call('ZCARD', S) < known.sessions then F.reborn(pause, known.tok) end
+  F.heed(ARGV[7], tonumber(ARGV[8]))
+  call('ZADD', S, F.int(now + ttl), me)
+  call('HSET', F.info_of(me), 'conn', number, 'ttl', F.int(ttl), 'info', info, 'client', client,
+    'graced', '0', 'kept', idle > 0 and F.int(now) or '0')
+  call('HSET', M, 'version', version, 'shards', shards, 'pause', F.int(pause),
+    'renewed', F.int(now), 'sessions', call('ZCARD', S))
+  F.keep(S)
+  F.keep(F.info_of(me))
   -- Not as the rest: who may not publish is to know it.
   call('PUBLISH', P .. ':c:' .. me, 'e 0')
   return { 'open', life }
 end
 
 -- Keeps all that the session is part of, if that was some time ago.
-local function keep_all(refs)
+function F.keep_all(refs)
   local age = now - my.kept
   if idle == 0 and my.kept == 0 then return end
   if idle > 0 and my.kept > 0 and age >= 0 and age < idle / 8 then return end
-  for _, key in ipairs({ S, info_of(me), refs_of(me) }) do keep(key) end
+  for _, key in ipairs({ S, F.info_of(me), F.refs_of(me) }) do F.keep(key) end
   for i = 2, #refs, 2 do
-    keep(queue_of(refs[i]))
-    keep(rows_of(refs[i]))
+    F.keep(F.queue_of(refs[i]))
+    F.keep(F.rows_of(refs[i]))
   end
-  call('HSET', info_of(me), 'kept', idle > 0 and int(now) or '0')
+  call('HSET', F.info_of(me), 'kept', idle > 0 and F.int(now) or '0')
 end
 
-local function renew()
-  heed(ARGV[7], tonumber(ARGV[8]))
-  local refused = refusal()
+function F.renew()
+  F.heed(ARGV[7], tonumber(ARGV[8]))
+  local refused = F.refusal()
   if refused then return refused end
-  call('ZADD', S, int(now + my.ttl), me)
-  call('HSET', info_of(me), 'graced', '0')
-  call('HSET', M, 'renewed', int(now))
-  tell(me, ARGV[9])
+  call('ZADD', S, F.int(now + my.ttl), me)
+  call('HSET', F.info_of(me), 'graced', '0')
+  call('HSET', M, 'renewed', F.int(now))
+  F.tell(me, ARGV[9])
   local next_expiry = '-1'
   local sessions = call('ZRANGE', S, 0, 1, 'WITHSCORES')
   for i = #sessions - 1, 1, -2 do
-    if sessions[i] ~= me then next_expiry = int(math.max(tonumber(sessions[i + 1]) - now, 0)) end
+    if sessions[i] ~= me then next_expiry = F.int(math.max(tonumber(sessions[i + 1]) - now, 0)) end
   end
-  local reply = { '0', next_expiry, int(math.max(from - now, 0)), life }
-  local refs = call('HGETALL', refs_of(me))
+  local reply = { '0', next_expiry, F.int(math.max(from - now, 0)), life }
+  local refs = call('HGETALL', F.refs_of(me))
   for i = 1, #refs, 2 do
-    local row = read_row(refs[i + 1], refs[i] .. '|' .. me)
+    local row = F.read_row(refs[i + 1], refs[i] .. '|' .. me)
     if row then
       reply[#reply + 1] = refs[i]
-      reply[#reply + 1] = int(row.token)
+      reply[#reply + 1] = F.int(row.token)
     end
   end
-  keep_all(refs)
+  F.keep_all(refs)
   return reply
 end
 
 -- Ends sessions, as far as 100 requests allow, and grants what becomes free. Returns whether there
 -- is more to do.
-local function end_sessions(sessions)
+function F.end_sessions(sessions)
   local touched, left = {}, 100
   for _, session in ipairs(sessions) do
     call('ZADD', S, 0, session)
     has_dead = true
-    local refs = call('HGETALL', refs_of(session))
+    local refs = call('HGETALL', F.refs_of(session))
     for i = 1, math.min(#refs, left * 2), 2 do
       local key = refs[i + 1]
-      touched[key] = touched[key] or read_name(key)
-      take_out(touched[key], refs[i] .. '|' .. session)
+      touched[key] = touched[key] or F.read_name(key)
+      F.take_out(touched[key], refs[i] .. '|' .. session)
       left = left - 1
     end
-    if call('EXISTS', refs_of(session)) == 0 then
+    if call('EXISTS', F.refs_of(session)) == 0 then
       call('ZREM', S, session)
-      call('DEL', info_of(session))
+      call('DEL', F.info_of(session))
     end
   end
   if #sessions > 0 then call('HSET', M, 'sessions', call('ZCARD', S)) end
-  for _, it in pairs(touched) do process_the_lock_request_queue(it) end
+  for _, it in pairs(touched) do F.process_the_lock_request_queue(it) end
   return left == 0 and '1' or '0'
 end
 
 -- After a quarantine, the caller's names are set going, too.
-local function sweep()
+function F.sweep()
   if now >= from and now < from + 2 * pause then
-    for _, key in ipairs(call('HVALS', refs_of(me))) do
-      process_the_lock_request_queue(read_name(key))
+    for _, key in ipairs(call('HVALS', F.refs_of(me))) do
+      F.process_the_lock_request_queue(F.read_name(key))
     end
   end
-  local dead = call('ZRANGEBYSCORE', S, '-inf', int(now), 'LIMIT', 0, 10)
-  local more = end_sessions(dead)
+  local dead = call('ZRANGEBYSCORE', S, '-inf', F.int(now), 'LIMIT', 0, 10)
+  local more = F.end_sessions(dead)
   return { (more == '1' or #dead == 10) and '1' or '0' }
 end
 
-local function close()
-  if not call('ZSCORE', S, me) and call('EXISTS', refs_of(me)) == 0 then return { '0' } end
-  return { end_sessions({ me }) }
+function F.close()
+  if not call('ZSCORE', S, me) and call('EXISTS', F.refs_of(me)) == 0 then return { '0' } end
+  return { F.end_sessions({ me }) }
 end
 
-local function hello()
-  heed(ARGV[7], tonumber(ARGV[8]))
-  if not is_alive(me) then return { '-2' } end
-  return { int(call('HINCRBY', info_of(me), 'conn', 1)) }
+function F.hello()
+  F.heed(ARGV[7], tonumber(ARGV[8]))
+  if not F.is_alive(me) then return { '-2' } end
+  return { F.int(call('HINCRBY', F.info_of(me), 'conn', 1)) }
 end
 
 -- The keys of all names that somebody holds or waits for.
-local function names()
+function F.names()
   local seen, keys = {}, {}
-  for _, session in ipairs(call('ZRANGEBYSCORE', S, '(' .. int(now), '+inf')) do
-    for _, key in ipairs(call('HVALS', refs_of(session))) do
+  for _, session in ipairs(call('ZRANGEBYSCORE', S, '(' .. F.int(now), '+inf')) do
+    for _, key in ipairs(call('HVALS', F.refs_of(session))) do
       if not seen[key] then keys[#keys + 1] = key end
       seen[key] = true
     end
@@ -610,16 +613,16 @@ local function names()
   return keys
 end
 
-local function query()
-  local reply, infos = { int(now) }, {}
-  for _, key in ipairs(ARGV[7] ~= '' and { ARGV[7] } or names()) do
-    local its = call('HMGET', rows_of(key), 'name', 'limit')
-    for _, member in ipairs(call('ZRANGE', queue_of(key), 0, -1)) do
-      local _, session = split(member)
+function F.query()
+  local reply, infos = { F.int(now) }, {}
+  for _, key in ipairs(ARGV[7] ~= '' and { ARGV[7] } or F.names()) do
+    local its = call('HMGET', F.rows_of(key), 'name', 'limit')
+    for _, member in ipairs(call('ZRANGE', F.queue_of(key), 0, -1)) do
+      local _, session = F.split(member)
       if infos[session] == nil then
-        infos[session] = is_alive(session) and call('HGET', info_of(session), 'info') or false
+        infos[session] = F.is_alive(session) and call('HGET', F.info_of(session), 'info') or false
       end
-      local row = infos[session] and call('HGET', rows_of(key), member)
+      local row = infos[session] and call('HGET', F.rows_of(key), member)
       if row then
         local n = #reply
         reply[n + 1], reply[n + 2], reply[n + 3] = its[1], its[2] or '0', infos[session]
@@ -630,7 +633,7 @@ local function query()
   return reply
 end
 
-local function marked()
+function F.marked()
   local till = call('ZSCORE', MARKS, ARGV[7])
   return { till and tonumber(till) > now and '1' or '0' }
 end
@@ -639,13 +642,11 @@ end
 if command == 'examine' then
   return { call('INFO', 'server'), call('INFO', 'memory'), call('INFO', 'replication') }
 end
-local other = command == 'open' and otherness()
+local other = command == 'open' and F.otherness()
 if other then return other end
-local failure = awake()
+local failure = F.awake()
 if failure then return failure end
 
-local commands = { open = open, hello = hello, step = step, renew = renew, sweep = sweep,
-  close = close, query = query, marked = marked }
-local reply = commands[command]()
+local reply = F[command]()
 for _, what in ipairs(news) do redis.pcall('PUBLISH', what[1], what[2]) end
 return reply
