@@ -77,12 +77,18 @@ describe('the holdTimeout option', () => {
     });
   }
 
-  it('rejects requestAll, whichever of its locks is held too long', async () => {
+  const waiting =
+    'rejects requestAll one of whose locks is held too long while it waits for the next';
+  it(waiting, needs('oneByOne'), async () => {
     const [a, b] = [freshName('a'), freshName('b')];
     const held = await hold(locks, b);
     const waits = locks.requestAll([a, b], { holdTimeout: 5 }, () => assert.fail('called'));
     await assert.rejects(waits, LockTimeoutError);
     await held.release();
+  });
+
+  it('rejects requestAll whose locks are held too long', async () => {
+    const [a, b] = [freshName('a'), freshName('b')];
     const handles = deferred();
     const asked = locks.requestAll([a, b], { holdTimeout: 5 }, async (all) => {
       await Promise.all(all.map(({ signal }) => lost(signal)));
