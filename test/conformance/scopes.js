@@ -57,6 +57,7 @@ const CLUSTER_LACKS = {
   oneByOne: 'several locks are asked for in one step',
   oneClient: 'a client is a session, of one bucket',
   loads: 'an agent is a session',
+  orderOfNames: 'the server sets the names of a session that ends going in an order of its own',
 };
 
 const idOfTheProcess = (pid, thread) => `node-${pid}-${thread}-\\d+`;
