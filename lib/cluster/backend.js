@@ -42,6 +42,12 @@ const LOOK = 1000;
 
 const NO_LIMITS = "'limit' and 'maxPending' cannot be used with this engine.";
 
+/**
+ * After so many milliseconds a thread that had nothing more to do goes on after all. Less would be
+ * met by sockets that are still closing.
+ */
+const GOES_ON = 1000;
+
 /** What has become of a session: `{ id, state, reason, cause }`. */
 const sessions = channel('locks.session');
 
@@ -303,7 +309,7 @@ class ClusterBackend {
     const closed = this.#session.close();
     doNotCloseAtExit(this);
     await closed;
-    unref(setTimeout(() => this.#announcements.announce(false), 0));
+    unref(setTimeout(() => this.#announcements.announce(false), GOES_ON));
   }
 
   // What the session tells.

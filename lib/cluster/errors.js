@@ -32,13 +32,16 @@ function unreachableError(what, cause) {
 /** @param {any} error @returns {boolean} whether it tells why there was no answer */
 const tellsWhy = (error) => !made.has(error);
 
+/** Of Node.js, for what a string or a buffer cannot have. */
+const TOO_LONG = ['ERR_STRING_TOO_LONG', 'ERR_BUFFER_TOO_LARGE', 'ERR_OUT_OF_RANGE'];
+
 /**
  * @param {any} error of a call that was not made by the network, such as `fetch`
  * @returns {boolean} whether it is this process's, and no fault of a network or a server: a defect,
  *   or a file that cannot be opened
  */
 function isLocal(error) {
-  if (error?.syscall === 'open') return true;
+  if (error?.syscall === 'open' || TOO_LONG.includes(error?.code)) return true;
   return [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => error instanceof kind);
 }
 

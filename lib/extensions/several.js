@@ -155,7 +155,7 @@ class Group {
     for (let i = 0; i < parts.length; i++) {
       const request = new PartRequest(backend, parts[i].name, partOptions(parts[i], options), this);
       requests[i] = request;
-      this.#pending[i] = request;
+      this.#pending[this.#pending.length] = request;
       if (request.backend === backend) {
         others[others.length] = request;
         continue;
@@ -223,6 +223,8 @@ class Group {
       // Also one for which there was no stack to tell that it has left.
       if (request.state === ENDED) request.fail(this.#failure.error);
     }
+    // All of them have heard: what each of thousands says then is no news to the others.
+    this.#pending.length = 0;
     this.settle?.reject(this.#failure.error);
   }
 

@@ -49,7 +49,7 @@ test('who goes on after all is told that he has lost his lock, and does not hold
     }).catch(({ reason }) => console.log('told', reason));
     process.once('beforeExit', () => {
       console.log('held', lock.held);
-      setTimeout(() => {}, 200);
+      setTimeout(() => {}, 5_000);
     });
   `);
   assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });

@@ -3,6 +3,9 @@
 /**
  * What becomes of a place when its session is over: `lost`, and the next one begins, or `closed`,
  * for good.
+ *
+ * Whether a theft is done that was sent and not answered nobody knows: it is not asked for again,
+ * or it would rob twice (R1).
  */
 
 const { ALLOTTED, ASKED, ENDING, HELD, WAITING } = require('./place.js');
@@ -39,9 +42,11 @@ const FATES = {
 /**
  * @param {Place} place
  * @param {'lost' | 'closed'} end of its session
+ * @param {boolean} isSent whether what it asked for is sent, and not answered
  * @returns {Fate}
  */
-function fateOf({ state, keep }, end) {
+function fateOf({ op, state, keep }, end, isSent) {
+  if (state === ASKED && isSent && op.kind === 'steal') return 'failed';
   // Nobody knows whether its name is marked.
   if (state === ENDING && keep > 0) return 'lost';
   return FATES[end][state];

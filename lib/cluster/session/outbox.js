@@ -11,6 +11,8 @@
 
 /** The most operations of a step; a group may have more. */
 const MOST = 100;
+/** The most code units of their names and labels: what takes long to send is not answered in time. */
+const MOST_UNITS = 2 ** 18;
 
 /**
  * @typedef {object} Unit what goes into one step: an operation, or a group of them; or a barrier
@@ -66,6 +68,11 @@ class Outbox {
     return true;
   }
 
+  /** @param {Op} op @returns {boolean} whether it is sent, and not answered */
+  isSent(op) {
+    return this.#sent.some(({ ops }) => ops.has(op));
+  }
+
   /**
    * @returns {Op[]} the next step, with the next `number`, or the one that was not answered; empty
    *   if there is nothing
@@ -77,8 +84,11 @@ class Outbox {
 
   #take() {
     let count = 0;
+    let size = 0;
     for (const unit of this.#units) {
-      if (unit.reached || (count > 0 && count + unit.ops.size > this.#most)) break;
+      size += sizeOf(unit);
+      const isFull = count + unit.ops.size > this.#most || size > MOST_UNITS;
+      if (unit.reached || (count > 0 && isFull)) break;
       this.#units.delete(unit);
       for (const op of unit.ops) this.#unitOf.delete(op);
       this.#sent.push(unit);
@@ -131,6 +141,15 @@ class Outbox {
       unit.reached();
     }
   }
+}
+
+/** @param {Unit} unit @returns {number} code units */
+function sizeOf({ ops }) {
+  let size = 0;
+  for (const op of ops) {
+    if (op.kind !== 'end') size += op.name.length + op.label.length;
+  }
+  return size;
 }
 
 module.exports = { MOST, Outbox };

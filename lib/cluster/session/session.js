@@ -38,7 +38,7 @@ const { Lease } = require('./lease.js');
 const { Outbox } = require('./outbox.js');
 const { fateOf } = require('./fates.js');
 const { Grants } = require('./grants.js');
-const { ASKED, ENDING, GONE, HELD } = require('./place.js');
+const { ALLOTTED, ASKED, ENDING, GONE, HELD } = require('./place.js');
 const { Places } = require('./places.js');
 const { Questions } = require('./questions.js');
 const { Readiness } = require('./readiness.js');
@@ -95,6 +95,9 @@ const RULES = Object.freeze({ margin: 0.9, compares: true });
 /** @type {Step[]} */
 const STEPS = ['renew', 'sweep', 'look', 'reconnect', 'open'];
 
+/** Of a theft that was sent in a session that is lost. */
+const UNKNOWN = 'Whether the lock was stolen, and lost again, is not known';
+
 // Milliseconds to the next attempt to connect: they double, from and to.
 const FIRST_RETRY = 50;
 const LAST_RETRY = 2000;
@@ -118,8 +121,10 @@ class Session {
   /** The `open` that is under way. @type {Promise<{ session: string } | undefined> | undefined} */
   #opening;
   #lease;
-  /** Attempts to connect that failed, in a row. */
+  /** Attempts to open a session that lives to its first renewal, in a row. */
   #attempts = 0;
+  /** Attempts to connect the one there is, in a row. */
+  #retries = 0;
   /** Of the adapter. @type {unknown} */
   #lastError;
   #lastErrorAt = 0;
@@ -132,6 +137,8 @@ class Session {
   /** What something is in the way of. @type {Op[]} */
   #busy = [];
   #busyIn = FIRST_BUSY;
+  /** The number of the step that was sent last. */
+  #lastStep = 0;
   #agenda;
   #calls;
   #renewAgain = false;
@@ -323,10 +330,15 @@ class Session {
   /**
    * @param {string} name
    * @param {number} milliseconds
-   * @returns {Promise<Entry[] | undefined>} see Questions
+   * @returns {Promise<Entry[] | undefined>} see Questions; without what a group has that is not
+   *   whole: that is not in its own way
    */
-  lookAt(name, milliseconds) {
-    return this.#questions.lookAt(name, milliseconds);
+  async lookAt(name, milliseconds) {
+    const entries = await this.#questions.lookAt(name, milliseconds);
+    const allotted = new Set(
+      this.#places.all().flatMap(({ state, token }) => (state === ALLOTTED ? [token] : [])),
+    );
+    return entries?.filter(({ token }) => !allotted.has(token));
   }
 
   /** @param {Place} place held @returns {Promise<boolean>} see Questions */
@@ -442,9 +454,12 @@ class Session {
     return isRecent ? this.#lastError : undefined;
   }
 
-  /** @returns {number} milliseconds */
-  #retryIn() {
-    const milliseconds = Math.min(FIRST_RETRY * 2 ** this.#attempts++, LAST_RETRY);
+  /**
+   * @param {number} failures before
+   * @returns {number} milliseconds
+   */
+  #retryIn(failures) {
+    const milliseconds = Math.min(FIRST_RETRY * 2 ** failures, LAST_RETRY);
     return milliseconds * (0.5 + this.#clock.random());
   }
 
@@ -491,6 +506,7 @@ class Session {
   #opened(session, ttl, times) {
     this.#session = session;
     this.#ttl = ttl;
+    this.#retries = 0;
     this.#grants.forgetEnds();
     this.#extend(times);
     if (this.#lease.rest() <= 0) {
@@ -508,7 +524,7 @@ class Session {
     this.#note(error);
     this.#hangUp();
     this.#agenda.clear('deadline');
-    this.#agenda.set('open', this.#now() + this.#retryIn());
+    this.#agenda.set('open', this.#now() + this.#retryIn(this.#attempts++));
   }
 
   /** The session that there was is ended at the server, if that can be done. */
@@ -538,17 +554,19 @@ class Session {
    * @param {unknown} cause
    */
   #lose(reason, cause) {
-    const places = this.#places.all();
+    const fates = this.#places
+      .all()
+      .map((place) => ({ place, fate: fateOf(place, 'lost', this.#outbox.isSent(place.op)) }));
     this.#hangUp();
     this.#agenda.clear('deadline');
     this.#clearOutbox();
     /** @type {Place[]} */
     const pending = [];
-    for (const place of places) {
-      const fate = fateOf(place, 'lost');
+    for (const { place, fate } of fates) {
       this.#places.leave(place);
       if (fate === 'lost') this.#listener.lost(place, reason, cause);
       else if (fate === 'again') pending.push(place);
+      else if (fate === 'failed') this.#listener.failed(place, this.#timeout(UNKNOWN));
     }
     for (const group of grouped(pending)) this.#grants.askAgain(group);
     this.#become('lost', reason, cause);
@@ -566,7 +584,7 @@ class Session {
     this.#note(error);
     this.#hangUp();
     if (this.state === 'open') this.#become('suspect', undefined, error);
-    this.#agenda.set('reconnect', this.#now() + this.#retryIn());
+    this.#agenda.set('reconnect', this.#now() + this.#retryIn(this.#retries++));
   }
 
   #reconnect() {
@@ -614,7 +632,7 @@ class Session {
     }
     this.#seen.life = renewal.life;
     this.#extend(times);
-    this.#attempts = 0;
+    this.#attempts = this.#retries = 0;
     if (this.#rules.compares) this.#grants.compare(renewal, news);
     if (this.state === 'suspect') {
       this.#become('open');
@@ -665,6 +683,8 @@ class Session {
     const ops = this.#outbox.next();
     if (ops.length === 0) return;
     const { number } = this.#outbox;
+    const isAgain = number === this.#lastStep;
+    this.#lastStep = number;
     this.#calls.make(
       'step',
       this.#ttl / 3,
@@ -672,6 +692,8 @@ class Session {
       (answers) => {
         this.#grants.stepped(ops, answers);
         this.#outbox.answered();
+        // It may have been granted long ago, and be stolen.
+        if (isAgain) this.#renewSoon();
       },
     );
   }
@@ -702,6 +724,7 @@ class Session {
   #clearOutbox() {
     this.#busy = [];
     this.#busyIn = FIRST_BUSY;
+    this.#lastStep = 0;
     this.#agenda.clear('busy');
     this.#outbox.clear();
   }
@@ -765,7 +788,7 @@ class Session {
     /** @type {Place[]} */
     const ending = [];
     for (const place of places) {
-      const fate = fateOf(place, 'closed');
+      const fate = fateOf(place, 'closed', false);
       if (fate === 'kept') {
         ending.push(place);
         continue;

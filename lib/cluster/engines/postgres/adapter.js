@@ -273,7 +273,7 @@ class PostgresAdapter {
   async close(session) {
     const me = BigInt(session);
     await inPages((beyond) =>
-      this.#anyhow(`SELECT ${this.#schema}.close(${me}, ${beyond}) AS last`),
+      this.#inAnyCase(`SELECT ${this.#schema}.close(${me}, ${beyond}) AS last`),
     );
   }
 
@@ -395,13 +395,31 @@ class PostgresAdapter {
    * @param {string} statement without values
    */
   async #anyhow(statement) {
-    if (this.#link) return this.#link.run(statement);
+    return this.#link ? this.#link.run(statement) : this.#byPool(statement);
+  }
+
+  /** @param {string} statement without values */
+  async #byPool(statement) {
     try {
       const begin =
         'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_output TO hex';
       return (await this.#source.query(`${begin}; ${statement}; COMMIT`))[2];
     } catch (error) {
       throw explain(error, this.#schema);
+    }
+  }
+
+  /**
+   * As `#anyhow`, also if the connection is replaced meanwhile.
+   * @param {string} statement without values, harmless to repeat
+   */
+  async #inAnyCase(statement) {
+    const link = this.#link;
+    try {
+      return await this.#anyhow(statement);
+    } catch (error) {
+      if (!link || link === this.#link) throw error;
+      return this.#byPool(statement);
     }
   }
 
