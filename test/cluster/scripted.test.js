@@ -678,3 +678,68 @@ test('R5: the session tells what it has seen of servers, and goes on to in the n
   await stage.world.advance(500);
   assert.deepEqual((await stage.take('open')).args[2], { life: 'second', token: 7n });
 });
+
+test('R1: a theft that was sent in a session that is lost is not done again in the next', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'thief', kind: 'steal' });
+  assert.deepEqual((await step(stage)).ops, ['steal 1']);
+  stage.ask({ owner: 'later', kind: 'steal', name: 'b' });
+  stage.adapter.events.down(new Error('cut'));
+  stage.answers.close = () => {};
+  stage.answers.hello = () => Promise.reject(new Error('away'));
+  await stage.world.advance(0.95 * TTL);
+  assert.match(
+    stage.errors[0].message,
+    /^Whether the lock was stolen, and lost again, is not known/,
+  );
+  await stage.answer('open', { session: 's2', ttl: TTL });
+  assert.deepEqual((await step(stage)).ops, ['steal 3']);
+});
+
+test('R1: a grant that comes from a record is compared at once: it may have been stolen', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'one' });
+  await stage.take('step');
+  await stage.reconnect([]);
+  await (await step(stage)).answer(granted(1n));
+  assert.deepEqual(stage.news(), [['granted', 'one', 1n]]);
+  await stage.answer('renew', renewal([]));
+  assert.deepEqual(stage.news(), [['lost', 'one', 'failover']]);
+});
+
+test('R3: what has long names goes in steps of its own', async () => {
+  const stage = await new Scripted().open();
+  const long = 'x'.repeat(200_000);
+  for (let i = 1; i <= 3; i++) stage.ask({ owner: i, name: `${long}${i}` });
+  stage.ask({ owner: 4, name: 'b' });
+  const first = await step(stage);
+  assert.deepEqual(first.ops, ['request 1']);
+  await first.answer(granted(1n));
+  assert.deepEqual((await step(stage)).ops, ['request 2']);
+});
+
+test('what a group has that is not whole is nobody who holds a lock in its way', async () => {
+  const entry = (name, token) => ({ name, mode: 'exclusive', token, clientId: 'me', label: '' });
+  const query = () => [entry('a', 1n), entry('b', 9n)];
+  const stage = await new Scripted({ query }).open();
+  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
+  await (await step(stage)).answer(granted(1n), QUEUED);
+  const entries = await stage.session.lookAt('a', 1000);
+  assert.deepEqual(
+    entries.map(({ token }) => token),
+    [9n],
+  );
+});
+
+test('a connection that is cut in a new session is made anew as soon as in an old one', async () => {
+  const stage = new Scripted();
+  stage.session.start();
+  for (let i = 0; i < 6; i++) {
+    await stage.fail('open', new Error('away'));
+    await stage.world.advance(3000);
+  }
+  await stage.answer('open', { session: 's1', ttl: TTL });
+  stage.adapter.events.down(new Error('cut'));
+  await stage.world.advance(100);
+  await stage.take('hello');
+});
