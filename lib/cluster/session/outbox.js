@@ -11,7 +11,7 @@
 
 /** The most operations of a step; a group may have more. */
 const MOST = 100;
-/** The most code units of their names and labels: what takes long to send is not answered in time. */
+/** The most code units of their names and labels: what is long to send is answered too late. */
 const MOST_UNITS = 2 ** 18;
 
 /**
