@@ -297,8 +297,8 @@ class Agent {
 
   /** On an empty stack. */
   #drain() {
-    // A tick comes before the event loop goes on. So none is on its way, unless it got lost where the
-    // stack ended.
+    // A tick comes before the event loop goes on. So none is on its way, unless it got lost where
+    // the stack ended.
     this.#ticking = false;
     this.collect();
     addon.drain(true);
