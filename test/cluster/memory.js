@@ -49,6 +49,8 @@ class MemoryServer {
   /** Every grant there ever was: `{ name, ref, clientId, session, ticket, token }`. */
   log = [];
   isDown = false;
+  /** How often an older server came back, which knows nothing of what this one has done. */
+  #returns = 0;
   /** The only network whose calls arrive, until it has told what was seen. */
   only;
 
@@ -109,6 +111,7 @@ class MemoryServer {
    */
   restore({ rows, sessions, tokens, life, lives }, only) {
     this.only = only;
+    this.#returns++;
     this.#marks.clear();
     for (const { link } of this.#sessions.values()) link?.cut();
     const copy = ({ rows: ofName, ...queue }) => ({
@@ -328,7 +331,7 @@ class MemoryServer {
       row.token = ++this.#tokens;
       row.granted = this.#now();
       const { clientId, ref, ticket, token, session } = row;
-      this.log.push({ name, clientId, ref, session, ticket, token });
+      this.log.push({ name, clientId, ref, session, ticket, token, returns: this.#returns });
       this.#hint(session, { ref, token });
     }
   }
@@ -403,9 +406,9 @@ class MemoryServer {
   /** Requests that were granted more than once, which none is, whatever was sent again (R1). */
   get twice() {
     const seen = new Set();
-    return this.log.filter(({ session, ref }) => {
+    return this.log.filter(({ session, ref, returns }) => {
       const size = seen.size;
-      return seen.add(`${session} ${ref}`).size === size;
+      return seen.add(`${session} ${ref} ${returns}`).size === size;
     });
   }
 
