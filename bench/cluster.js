@@ -79,15 +79,16 @@ const subjects = {
     const { PostgresAdapter } = require('../lib/cluster/engines/postgres/adapter.js');
     const adapter = new PostgresAdapter('bench of steps', { pool });
     const info = { clientId: 'bench', host: '', pid: 0, threadId: 0, threadName: '', version: '' };
-    const { session } = await adapter.open(info, 600_000);
+    const { session } = await adapter.open(info, 600_000, { life: '', token: 0n });
     const request = { kind: 'request', mode: 'exclusive', limit: 0, weight: 0, maxPending: -1 };
     let ref = 0;
+    let number = 0;
     return {
       async run(name, use) {
         ref++;
-        await adapter.step([{ ...request, ref, name, label: '', group: 0 }]);
+        await adapter.step([{ ...request, ref, name, label: '', group: 0 }], ++number);
         await use();
-        await adapter.step([{ kind: 'end', ref, name, keep: 0 }]);
+        await adapter.step([{ kind: 'end', ref, name, keep: 0 }], ++number);
       },
       async close() {
         await adapter.close(session);
