@@ -610,6 +610,26 @@ test('R3: an end that is refused is over here, and comes again when a renewal fi
   assert.deepEqual((await step(stage)).ops, ['end 1']);
 });
 
+test('R3: the rest of a group is held when the end of what it waits for is refused', async () => {
+  const stage = await new Scripted().open();
+  const waits = stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
+  await (await step(stage)).answer(QUEUED, granted(4n));
+  stage.session.end(waits);
+  await (await step(stage)).fail('REFUSED');
+  assert.deepEqual(stage.news(), [['granted', 'y', 4n]]);
+});
+
+test('R3: what is longer than a string can be is a local error, a cut is none', () => {
+  for (const [error, expected] of [
+    [Object.assign(new Error('too long'), { code: 'ERR_STRING_TOO_LONG' }), true],
+    [new RangeError('Maximum call stack size exceeded'), true],
+    [Object.assign(new Error('no such file'), { code: 'ENOENT', syscall: 'open' }), true],
+    [Object.assign(new Error('cut'), { code: 'ECONNRESET', syscall: 'read' }), false],
+  ]) {
+    assert.equal(isLocal(error), expected, error.message);
+  }
+});
+
 test('R3: an answer that makes no sense is none, whatever error that is', async () => {
   const stage = await new Scripted().open();
   stage.adapter.classify = (error) => (isLocal(error) ? 'local' : 'retry');

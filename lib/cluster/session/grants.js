@@ -144,10 +144,12 @@ class Grants {
    */
   isRefused(op, error) {
     const place = this.#places.get(op.ref);
-    if (op.kind === 'end') {
+    if (op.kind === 'end' && place) {
+      const group = this.#places.groupOf(place);
       // If the server has it, the next comparison finds it.
-      if (place) this.#places.leave(place);
-      if (place && op.keep > 0) this.#listener.lost(place, 'failover', error);
+      this.#places.leave(place);
+      if (op.keep > 0) this.#listener.lost(place, 'failover', error);
+      this.#holdWhole(group);
     } else if (place?.state === ASKED) {
       this.#places.leave(place);
       this.#listener.failed(place, error);
