@@ -173,7 +173,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {string} threadName
  * @property {string} label
  * @property {number} waited milliseconds: until the grant, or so far
- * @property {number} held milliseconds since the grant; 0 if it waits
+ * @property {number} held milliseconds since the grant; 0 if it waits; NaN if that is not known
  * @property {number} limit 0 for none
  * @property {number} weight 0 without a limit
  */
@@ -204,8 +204,8 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * another time, by another connection; `fatal`, it never will, and the user has to change
  * something; `refused`, the server works, and has not done this call, nor will it: of a `step`,
  * fewer operations may go well, any other call is tried again; `local`, it went wrong here, before
- * anything was sent (a missing file, a defect): of a `step`, fewer operations may go well, of any
- * other call it is `fatal`.
+ * anything was sent (a missing file, a defect): of a `step`, fewer operations may go well, any
+ * other call is `fatal` before a session was open, and tried again after that.
  * @typedef {'dead' | 'retry' | 'fatal' | 'refused' | 'local'} Meaning
  */
 

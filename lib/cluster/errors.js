@@ -32,8 +32,8 @@ function unreachableError(what, cause) {
 /** @param {any} error @returns {boolean} whether it tells why there was no answer */
 const tellsWhy = (error) => !made.has(error);
 
-/** Of Node.js, for what a string or a buffer cannot have. */
-const TOO_LONG = ['ERR_STRING_TOO_LONG', 'ERR_BUFFER_TOO_LARGE', 'ERR_OUT_OF_RANGE'];
+/** Of Node.js, for more than a string can have; a plain Error. */
+const TOO_LONG = 'ERR_STRING_TOO_LONG';
 
 /**
  * @param {any} error of a call that was not made by the network, such as `fetch`
@@ -41,7 +41,7 @@ const TOO_LONG = ['ERR_STRING_TOO_LONG', 'ERR_BUFFER_TOO_LARGE', 'ERR_OUT_OF_RAN
  *   or a file that cannot be opened
  */
 function isLocal(error) {
-  if (error?.syscall === 'open' || TOO_LONG.includes(error?.code)) return true;
+  if (error?.syscall === 'open' || error?.code === TOO_LONG) return true;
   return [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => error instanceof kind);
 }
 

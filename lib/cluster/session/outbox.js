@@ -32,8 +32,13 @@ class Outbox {
   /** The most operations of the next step. */
   #most = MOST;
 
+  /** Whether a step was sent, and not answered. */
+  get hasStep() {
+    return this.#sent.length > 0;
+  }
+
   get isEmpty() {
-    return this.#units.size === 0 && this.#sent.length === 0;
+    return this.#units.size === 0 && !this.hasStep;
   }
 
   /** @param {Op[]} ops one, or a group */

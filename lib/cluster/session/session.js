@@ -137,8 +137,6 @@ class Session {
   /** What something is in the way of. @type {Op[]} */
   #busy = [];
   #busyIn = FIRST_BUSY;
-  /** The number of the step that was sent last. */
-  #lastStep = 0;
   #agenda;
   #calls;
   #renewAgain = false;
@@ -680,11 +678,10 @@ class Session {
 
   #pump() {
     if (this.state !== 'open' || this.#calls.has('step')) return;
+    const isAgain = this.#outbox.hasStep;
     const ops = this.#outbox.next();
     if (ops.length === 0) return;
     const { number } = this.#outbox;
-    const isAgain = number === this.#lastStep;
-    this.#lastStep = number;
     this.#calls.make(
       'step',
       this.#ttl / 3,
@@ -724,7 +721,6 @@ class Session {
   #clearOutbox() {
     this.#busy = [];
     this.#busyIn = FIRST_BUSY;
-    this.#lastStep = 0;
     this.#agenda.clear('busy');
     this.#outbox.clear();
   }
