@@ -15,7 +15,7 @@ const process = require('node:process');
 const { NO_TAG } = require('../backend/contract.js');
 const { entryOf } = require('../backend/entry.js');
 const { notSupportedError } = require('../platform/errors.js');
-const { report, setTimeout, unref } = require('../platform/intrinsics.js');
+const { report, setTimeout, soon, unref } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { threadId, threadName } = require('../platform/thread.js');
 const { tooManyError } = require('./errors.js');
@@ -212,11 +212,14 @@ class ClusterBackend {
    * no stack even for this.
    */
   undo = () => {
-    this.#finishSoon();
+    try {
+      soon(() => this.#finish());
+    } catch {
+      // No stack: something happens later.
+    }
   };
 
-  async #finishSoon() {
-    await undefined;
+  #finish() {
     const { unfinished } = this;
     for (let i = 0; i < unfinished.length; i++) {
       try {

@@ -1,7 +1,15 @@
 'use strict';
 
 const process = require('node:process');
-const { Promise, now, report, uncurry } = require('../platform/intrinsics.js');
+const { NO_TAG } = require('../backend/contract.js');
+const {
+  Promise,
+  arePromisesOurs,
+  now,
+  report,
+  then,
+  uncurry,
+} = require('../platform/intrinsics.js');
 const { theLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { Lock, own } = require('../standard/lock.js');
@@ -234,19 +242,40 @@ class HeldRequest extends Request {
   /**
    * Releases the lock, if it still is held, and tells who gets it.
    * @returns {Promise<void> | void}
+   * @throws {RangeError} for want of stack; then it is still held
    */
   giveBack() {
     if (!this.held) return undefined;
-    const released = this.release();
-    if (released) return this.#givenBack(released);
-    this.observer?.ended();
-    this.backend.announce();
-    return undefined;
+    let released;
+    try {
+      released = this.release();
+      if (released) released = this.#givenBack(released);
+      else this.observer?.ended();
+      this.backend.announce();
+    } catch (error) {
+      if (/** @type {LockRequest} */ (this).state === GRANTED) throw error;
+      // It is released; as in LockRequest#start.
+      const { unfinished } = this.backend;
+      unfinished[unfinished.length] = this;
+      this.backend.undo(NO_TAG);
+    }
+    return released;
   }
 
-  /** @param {Promise<void>} released */
-  async #givenBack(released) {
-    this.backend.announce();
+  /**
+   * @param {Promise<void>} released
+   * @returns {Promise<void>} when those were told who hear of the end
+   */
+  #givenBack(released) {
+    if (!arePromisesOurs()) return this.#endAfter(released);
+    return then(released, () => this.observer?.ended());
+  }
+
+  /**
+   * Somebody changed what promises are made of: see `releasedAfter` of lock-request.js.
+   * @param {Promise<void>} released
+   */
+  async #endAfter(released) {
     await released;
     this.observer?.ended();
   }

@@ -68,19 +68,27 @@ class OuterLock {
     request.granted(lock.tokenLow, lock.tokenHigh);
   }
 
-  /** @returns {void | Promise<void>} */
+  /**
+   * Harmless to repeat: there may have been no stack for all of it.
+   * @returns {void | Promise<void>}
+   */
   withdraw() {
     const { served } = this.lock;
-    if (!served || !this.#isOf(served.requests[this.#place])) return undefined;
-    const { requests } = served;
+    if (!served) return undefined;
+    this.#leave(served.requests);
+    if (served.requests.length > 0 || !served.isAwaited) return undefined;
+    const released = this.lock.release();
+    served.end?.(released);
+    return released;
+  }
+
+  /** @param {Request[]} requests */
+  #leave(requests) {
+    if (!this.#isOf(requests[this.#place])) return;
     const last = requests[requests.length - 1];
     /** @type {OuterLock} */ (/** @type {any} */ (last.backend)).#place = this.#place;
     requests[this.#place] = last;
     requests.length--;
-    if (requests.length > 0 || !served.isAwaited) return undefined;
-    const released = this.lock.release();
-    served.end?.(released);
-    return released;
   }
 
   release() {

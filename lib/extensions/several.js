@@ -9,7 +9,7 @@
 const { typeError } = require('../platform/errors.js');
 const { Promise, threadsNow: now, uncurry } = require('../platform/intrinsics.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
-const { ENDED, GRANTED, LOST } = require('../standard/lock-request.js');
+const { ENDED, GRANTED, LOST, PENDING } = require('../standard/lock-request.js');
 const { checkName, describe, toDOMString, toLockMode } = require('../standard/webidl.js');
 const { addOnce, callInside, countsInside } = require('./inside.js');
 const { HeldRequest, createHandle, siteOfHandle } = require('./lock-handle.js');
@@ -115,6 +115,7 @@ class Group {
         return callback ? await callback(null) : null;
       }
     } catch (error) {
+      this.#leavePending();
       const released = this.release();
       if (released) await released;
       throw error;
@@ -226,6 +227,18 @@ class Group {
     // All of them have heard: what each of thousands says then is no news to the others.
     this.#pending.length = 0;
     this.settle?.reject(this.#failure.error);
+  }
+
+  /** There was no stack to wait for them: not by a call of ours, as in LockRequest#start. */
+  #leavePending() {
+    for (let i = 0; i < this.#pending.length; i++) {
+      const request = this.#pending[i];
+      if (request.state !== PENDING && request.state !== GRANTED) continue;
+      request.state = ENDED;
+      const { unfinished } = request.backend;
+      unfinished[unfinished.length] = request;
+      request.backend.undo(request.tag);
+    }
   }
 
   /** @returns {Promise<void> | void} if one of them serves others yet */

@@ -7,6 +7,7 @@ const { getEventListeners } = require('node:events');
 const { after, before, describe, it } = require('node:test');
 const { LockError, LockLostError, Mutex, Semaphore } = require('../../lib/index.js');
 const { noMemoryError } = require('../../lib/platform/errors.js');
+const { HeldRequest } = require('../../lib/extensions/lock-handle.js');
 const { createLockManager } = require('../../lib/extensions/lock-manager.js');
 const { deferred, turn } = require('../helpers/locks.js');
 
@@ -416,6 +417,43 @@ describe('a release() near the end of the stack', () => {
     }
   });
 
+  it('tells who gets the lock, at once or from the event loop, whichever of its calls finds no stack', async (t) => {
+    for (const isSlow of [false, true]) {
+      const failed = [];
+      for (const whose of ['request', 'observer', 'backend']) {
+        for (const name of methodsOf((await setUpHeld())[whose])) {
+          if (name === 'undo') continue;
+          const held = await setUpHeld();
+          const { backend, observer, handle } = held;
+          if (isSlow) backend.releaseAnswer = () => Promise.resolve();
+          const told = t.mock.method(backend, 'announce');
+          const undone = t.mock.method(backend, 'undo');
+          const ended = t.mock.method(observer, 'ended');
+          const inherited = held[whose][name];
+          held[whose][name] = () => {
+            failed.push(`${whose}.${name}`);
+            throw new RangeError('Maximum call stack size exceeded');
+          };
+          let released;
+          try {
+            released = handle.release();
+          } catch {
+            assert.ok(!handle.released, `${whose}.${name}: what it threw was not that it is held`);
+          }
+          // What comes later finds an empty stack.
+          held[whose][name] = inherited;
+          await released;
+          if (!handle.released) continue;
+          const isTold = told.mock.callCount() > 0 || undone.mock.callCount() > 0;
+          assert.ok(isTold, `without stack for ${whose}.${name} nobody gets it`);
+          for (const unfinished of backend.unfinished) unfinished.finish();
+          assert.ok(ended.mock.callCount() > 0, `without stack for ${whose}.${name} no end`);
+        }
+      }
+      assert.ok(failed.includes('backend.announce'));
+    }
+  });
+
   it('of a lock that was held too long ends it from the event loop', async () => {
     const { backend, request } = await setUpHeld();
     backend.release = () => {
@@ -489,6 +527,55 @@ describe('the loss of one of several near the end of the stack', () => {
     }
     for (const call of ['waiting.leave', 'waiting.disarm', 'waiting.refuse', 'backend.withdraw']) {
       assert.ok(failed.includes(call), `${call} was not called`);
+    }
+  });
+});
+
+describe('a lock that waits for what it serves, near the end of the stack', () => {
+  it('is released, whichever call finds no stack when the last of those leaves', async (t) => {
+    for (const name of ['release', 'handBack']) {
+      const { backend, locks } = setUp();
+      let inner;
+      const outer = locks.request('a', { reentrant: true }, async (lock) => {
+        inner = await locks.acquire('a', { reentrant: true });
+        return lock.name;
+      });
+      const [request] = backend.requests;
+      answer(request, 'granted');
+      // It waits for the inner one when its callback has ended.
+      await turn();
+      assert.ok(request.served.isAwaited);
+      const mock = t.mock.method(request, name, () => {
+        throw new RangeError('Maximum call stack size exceeded');
+      });
+      try {
+        inner.release();
+      } catch {}
+      mock.mock.restore();
+      for (const unfinished of backend.unfinished) unfinished.finish();
+      assert.deepEqual(backend.released, [request], name);
+      assert.equal(await outer, 'a');
+    }
+  });
+});
+
+describe('several near the end of the stack', () => {
+  it('leave what was asked for and cannot be waited for', async (t) => {
+    for (const isGranted of [false, true]) {
+      const { backend, locks } = setUp();
+      const { request } = backend;
+      if (isGranted) backend.request = (it) => request.call(backend, it) ?? it.granted();
+      const { acquire } = HeldRequest.prototype;
+      const mock = t.mock.method(HeldRequest.prototype, 'acquire', function noWait() {
+        acquire.call(this);
+        throw new RangeError('Maximum call stack size exceeded');
+      });
+      const undo = t.mock.method(backend, 'undo');
+      await assert.rejects(locks.requestAll(['a', 'b'], assert.fail), /call stack/);
+      mock.mock.restore();
+      assert.equal(undo.mock.callCount(), 1);
+      for (const unfinished of backend.unfinished) unfinished.finish();
+      assert.deepEqual(backend.withdrawn, backend.requests);
     }
   });
 });

@@ -485,9 +485,20 @@ class World {
     const { locks } = this;
     const [mode, name] = [this.mode(), this.name()];
     const options = this.random() < 0.5 ? { mode } : { mode, timeout: 2, signal: this.signal() };
-    const form = this.pick(['request', 'acquire', 'tryAcquireSync', 'release']);
+    const form = this.pick(['request', 'requestAll', 'acquire', 'tryAcquireSync', 'release']);
     const entries = Array.from({ length: 40 }, () => new Entry(this, name, mode, false));
     const callbacks = entries.map((entry) => (lock) => this.serve(entry, lock));
+    const names = [name, `${this.prefix}d`];
+    const seconds =
+      form === 'requestAll' ? entries.map(() => new Entry(this, names[1], mode, false)) : [];
+    const both = (i) => [entries[i], ...seconds.slice(i, i + 1)];
+    const ofAll = entries.map((_, i) => async (handles) => {
+      for (const [j, entry] of both(i).entries()) entry.arrive({ handle: handles[j] });
+      const leave = () => {
+        for (const entry of both(i)) entry.leave();
+      };
+      await this.deferred({ leave }).promise;
+    });
     const got = Array(40).fill(undefined);
     const handles = this.entries.filter((it) => it.arrived && !it.left && it.handle);
     const frames = 1 + this.below(4);
@@ -505,6 +516,7 @@ class World {
       const i = calls++;
       try {
         if (form === 'request') got[i] = locks.request(name, options, callbacks[i]);
+        else if (form === 'requestAll') got[i] = locks.requestAll(names, options, ofAll[i]);
         else if (form === 'acquire') got[i] = locks.acquire(name, options);
         else if (form === 'tryAcquireSync') got[i] = locks.tryAcquireSync(name, { mode });
         else if (i < handles.length) handles[i].handle.release();
@@ -515,6 +527,18 @@ class World {
     deeper(0);
     this.deeds = deeds;
     for (const [i, entry] of entries.entries()) {
+      if (form === 'requestAll' && got[i]) {
+        this.several++;
+        const ended = got[i].finally(() => {
+          this.several--;
+        });
+        for (const it of both(i)) this.track(it, ended);
+        continue;
+      }
+      if (seconds[i]) {
+        seconds[i].settled = true;
+        seconds[i].leave();
+      }
       if (form === 'request' && got[i]) {
         this.track(entry, got[i]);
         continue;

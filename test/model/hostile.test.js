@@ -9,7 +9,7 @@ const PROGRAM = path.join(__dirname, 'hostile.js');
 
 /**
  * Always the same sequences. More by hand: `HOSTILE_RUNS=100000 HOSTILE_SEED=1 node
- * test/model/hostile.js`; known to fail is seed 93300512 on Node.js 24 (docs/RELIABILITY.md).
+ * test/model/hostile.js`.
  */
 it('a hostile user gets no lock that is not his, and leaves nothing', async () => {
   const { error, output } = await new Promise((resolve) => {

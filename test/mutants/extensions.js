@@ -208,17 +208,31 @@ module.exports = [
   },
   {
     file: 'lib/extensions/lock-handle.js',
-    before: '    this.observer?.ended();\n    this.backend.announce();\n    return undefined;',
-    after: '    this.observer?.ended();\n    return undefined;',
+    before: '      else this.observer?.ended();\n      this.backend.announce();',
+    after: '      else this.observer?.ended();',
     why: 'the next in the same thread hears of the release of a handle only by chance',
     tests: ['test/extensions/acquire.test.js', 'test/extensions/sync.test.js'],
   },
   {
     file: 'lib/extensions/lock-handle.js',
-    before: '    await released;\n    this.observer?.ended();',
-    after: '    this.observer?.ended();',
+    before: 'if (released) released = this.#givenBack(released);',
+    after: 'if (released) released = Promise.resolve();',
     why: 'release() of a handle says that it is done before others can have the lock',
     tests: [backend, 'test/host/processes.test.js'],
+  },
+  {
+    file: 'lib/extensions/lock-handle.js',
+    before: '      this.backend.undo(NO_TAG);\n',
+    after: '',
+    why: 'a lock that a handle releases at the end of the stack is told to nobody',
+    tests: [backend],
+  },
+  {
+    file: 'lib/extensions/several.js',
+    before: '      request.backend.undo(request.tag);\n',
+    after: '',
+    why: 'several keep what they could not wait for at the end of the stack',
+    tests: [backend],
   },
   // Options, and what is told.
   {
