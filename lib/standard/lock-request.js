@@ -188,7 +188,11 @@ class LockRequest {
 
   /** @param {boolean} fromEvents told from the event loop, not within a call of users' */
   announceLoss(fromEvents) {
-    if (this.state === LOST && !this.loss?.isAnnounced) this.publishLoss(fromEvents);
+    const { loss } = this;
+    if (this.state !== LOST || loss?.isAnnounced) return;
+    this.publishLoss(fromEvents);
+    // Not before: where there is no stack for all of it, this is called again.
+    if (loss) loss.isAnnounced = true;
   }
 
   /** @param {boolean} _fromEvents */
@@ -199,7 +203,6 @@ class LockRequest {
     this.observer?.lost(error);
     this.observer?.ended(error);
     abort(this.loss?.controller, error);
-    if (this.loss) this.loss.isAnnounced = true;
   }
 
   // Request a lock (4.1).

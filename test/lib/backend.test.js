@@ -559,6 +559,41 @@ describe('a lock that waits for what it serves, near the end of the stack', () =
   });
 });
 
+describe('the loss of a lock near the end of the stack', () => {
+  it('ends what it serves when it is told again, whichever call finds no stack', async (t) => {
+    const failed = [];
+    for (const whose of ['outer', 'inner']) {
+      for (const name of ['publishLoss', 'loseServed', 'announceLoss', 'lossReason', 'refuse']) {
+        const { backend, locks } = setUp();
+        let inner;
+        const outer = locks.request('a', { reentrant: true }, async () => {
+          inner = locks.request('a', { reentrant: true }, () => new Promise(() => {}));
+          await new Promise(() => {});
+        });
+        answer(backend.requests[0], 'granted');
+        await turn();
+        const both = { outer: backend.requests[0], inner: backend.requests[0].served.requests[0] };
+        const mock = t.mock.method(both[whose], name, () => {
+          failed.push(`${whose}.${name}`);
+          throw new RangeError('Maximum call stack size exceeded');
+        });
+        both.outer.stolen('thief');
+        try {
+          both.outer.announceLoss(false);
+        } catch {}
+        mock.mock.restore();
+        // What the event loop does, on an empty stack.
+        both.outer.announceLoss(true);
+        const settled = Promise.allSettled([outer, inner]);
+        const hang = turn().then(() => 'hangs');
+        const all = await Promise.race([settled, hang]);
+        assert.ok(all !== 'hangs', `without stack for ${whose}.${name}`);
+      }
+    }
+    assert.ok(failed.includes('outer.loseServed'));
+  });
+});
+
 describe('several near the end of the stack', () => {
   it('leave what was asked for and cannot be waited for', async (t) => {
     for (const isGranted of [false, true]) {
