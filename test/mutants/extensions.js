@@ -158,7 +158,7 @@ module.exports = [
   // Reentrancy.
   {
     file: 'lib/extensions/outer-lock.js',
-    before: 'if (requests.length > 0 || !served.isAwaited) return undefined;',
+    before: 'if (served.requests.length > 0 || !served.isAwaited) return undefined;',
     after: 'if (!served.isAwaited) return undefined;',
     why: 'the lock is released while an inner request still uses it',
     tests: [reentrant],

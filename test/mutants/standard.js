@@ -265,7 +265,7 @@ module.exports = [
   },
   {
     file: 'lib/standard/lock-request.js',
-    before: 'if (this.loss) this.loss.isAnnounced = true;',
+    before: 'if (loss) loss.isAnnounced = true;',
     after: '',
     why: 'a loss is told twice',
     tests: [backend],
