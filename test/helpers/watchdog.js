@@ -17,8 +17,10 @@ const path = require('node:path');
 const { Worker, parentPort, workerData } = require('node:worker_threads');
 
 const ROOT = path.join(__dirname, '..', '..');
-/** How long another thread may take to answer. */
-const PATIENCE_MS = 3_000;
+/** How long another thread may take to answer, on a machine that has much else to do. */
+const PATIENCE_MS = 10_000;
+/** The same for a thread that has to be started, and to load the library. */
+const START_MS = 30_000;
 
 const { file, limit } = workerData ?? {};
 const write = (text) => fs.writeSync(2, `${text}\n`);
@@ -30,10 +32,10 @@ let isThere = () => {};
 let timer;
 
 /** @returns {Promise<any>} resolves to undefined if the promise takes too long, or rejects */
-async function inTime(promise) {
+async function inTime(promise, milliseconds = PATIENCE_MS) {
   let late;
   const limited = new Promise((resolve) => {
-    late = setTimeout(resolve, PATIENCE_MS);
+    late = setTimeout(resolve, milliseconds);
   });
   try {
     return await Promise.race([promise, limited]);
@@ -253,7 +255,7 @@ async function locksOfProcess() {
   const answer = new Promise((resolve) => worker.once('message', resolve));
   worker.once('error', () => {});
   worker.unref();
-  return (await inTime(answer)) ?? '  not known: the core does not answer';
+  return (await inTime(answer, START_MS)) ?? '  not known: the core does not answer';
 }
 
 async function witness() {
@@ -278,8 +280,10 @@ async function expire() {
   }
   write('===');
   for (const pid of started()) kill(pid);
-  if (isTurning) parentPort.postMessage('exit');
-  await delay(PATIENCE_MS);
+  if (isTurning) {
+    parentPort.postMessage('exit');
+    await delay(PATIENCE_MS);
+  }
   kill(process.pid);
 }
 
