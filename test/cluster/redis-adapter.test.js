@@ -43,9 +43,10 @@ const clientBy =
 const client = clientBy(any);
 
 const P = '{wl:bucket}';
-/** Makes a lease run out, as time would. */
+/** Makes a lease run out, as time would; it is not extended because nobody has renewed for long. */
 const expire = async (session, prefix = P) => {
   const [seconds] = await server.call('TIME');
+  await server.call('HSET', `${prefix}:i:${session}`, 'graced', '1');
   await server.call('ZADD', `${prefix}:s`, String(Number(seconds) * 1_000 - 1_000), session);
 };
 /** How much there is of a session. */

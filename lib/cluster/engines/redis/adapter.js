@@ -46,7 +46,7 @@ const SCRIPT = readFileSync(path.join(__dirname, 'redis.lua'), 'utf8');
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
 /** Of the keys. Another one that changes what they mean has another number. */
-const VERSION = '2';
+const VERSION = '3';
 
 /** @type {Record<Op['kind'], string>} */
 const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', end: 'x' };
@@ -100,6 +100,12 @@ class RedisAdapter {
   #ttl = 0;
   /** How long a quarantine has to be, how many replicas have to be there, what may expire when. */
   #needs = ['0', '0', '0'];
+  /**
+   * By shard, the `run_id` of the server that the connection goes to, for steps: it is another one
+   * only by another connection. '' if the client finds the server by itself, in a cluster.
+   * @type {string[]}
+   */
+  #runs = [];
   /**
    * What some shards have answered, of a step that others refused: it comes again in other steps.
    * @type {Map<number, Answer>}
@@ -165,7 +171,7 @@ class RedisAdapter {
     const link = this.#connect();
     try {
       await link.open(this.#channels(epoch, session));
-      const needs = await this.#examine(link, ttl);
+      const { needs, runs } = await this.#examine(link, ttl);
       const shards = String(this.#prefixes.length);
       const common = [session, '1', ...needs];
       const own = [String(Math.ceil(ttl)), JSON.stringify(info), info.clientId, VERSION, shards];
@@ -176,7 +182,7 @@ class RedisAdapter {
         return value;
       });
       const numbers = this.#prefixes.map(() => '1');
-      this.#keep(epoch, link, { session, numbers, ttl, needs });
+      this.#keep(epoch, link, { session, numbers, ttl, needs, runs });
       return { session, ttl, life: lives.join(' ') };
     } catch (error) {
       link.drop();
@@ -191,14 +197,14 @@ class RedisAdapter {
     const link = this.#connect();
     try {
       await link.open(this.#channels(epoch, session));
-      const needs = await this.#examine(link, this.#ttl);
+      const { needs, runs } = await this.#examine(link, this.#ttl);
       const numbers = await this.#each(async (prefix, shard) => {
         const args = ['hello', session, '0', ...needs, ...this.#seenOf(seen, shard)];
         const [number] = await run(link, prefix, args);
         if (number === DEAD) throw deadError();
         return number;
       });
-      this.#keep(epoch, link, { session, numbers, ttl: this.#ttl, needs });
+      this.#keep(epoch, link, { session, numbers, ttl: this.#ttl, needs, runs });
     } catch (error) {
       link.drop();
       throw explain(error);
@@ -239,7 +245,7 @@ class RedisAdapter {
     const rest = known.length === 0 ? own : own.filter((i) => !known.includes(i));
     if (rest.length === 0) return;
     const args = rest.flatMap((i) => argumentsOf(ops[i]));
-    const codes = await this.#run(shard, 'step', [String(number), ...args]);
+    const codes = await this.#run(shard, 'step', [String(number), this.#runs[shard], ...args]);
     for (const [n, i] of rest.entries()) {
       answers[i] =
         codes[n][0] === 'e' ? failed(failedError(codes[n].slice(1))) : answerOf(codes[n]);
@@ -388,15 +394,15 @@ class RedisAdapter {
    * Rejects if the server is not fit for locks.
    * @param {OpenLink} link
    * @param {number} ttl milliseconds
-   * @returns {Promise<string[]>} how long a quarantine has to be, in milliseconds; how many
-   *   replicas have to be there; after how many milliseconds what nobody renews expires, 0 for
-   *   never
+   * @returns {Promise<{ needs: string[], runs: string[] }>} how long a quarantine has to be, in
+   *   milliseconds; how many replicas have to be there; after how many milliseconds what nobody
+   *   renews expires, 0 for never; and, by shard, the `run_id` (#runs)
    */
   async #examine(link, ttl) {
     let pause = Math.ceil(ttl);
     let strict = 0;
     let idle = IDLE;
-    await this.#each(async (prefix) => {
+    const runs = await this.#each(async (prefix) => {
       const [server, memory, replication] = await run(link, prefix, ['examine']);
       const version = field(server, 'redis_version');
       const [major, minor] = version.split('.').map(Number);
@@ -405,21 +411,25 @@ class RedisAdapter {
       if (policy.startsWith('allkeys-')) throw evictionError(policy);
       // It evicts what expires.
       if (policy.startsWith('volatile-')) idle = 0;
-      if (!this.#ignoresFailover && !field(server, 'run_id')) throw noRunIdError();
-      if (!this.#strict) return;
-      const { lag, replicas } = await examineReplicas(link, replication);
-      pause += (lag + 1) * 1_000;
-      strict = replicas;
+      const runId = field(server, 'run_id');
+      if (!this.#ignoresFailover && !runId) throw noRunIdError();
+      if (this.#strict) {
+        const { lag, replicas } = await examineReplicas(link, replication);
+        pause += (lag + 1) * 1_000;
+        strict = replicas;
+      }
+      return this.#kind.endsWith('cluster') ? '' : runId;
     });
-    return [String(pause), String(strict), String(idle)];
+    return { needs: [String(pause), String(strict), String(idle)], runs };
   }
 
   /**
    * @param {number} epoch
    * @param {OpenLink} link
-   * @param {{ session: string, numbers: string[], ttl: number, needs: string[] }} state
+   * @param {{ session: string, numbers: string[], ttl: number, needs: string[], runs: string[] }}
+   *   state
    */
-  #keep(epoch, link, { session, numbers, ttl, needs }) {
+  #keep(epoch, link, { session, numbers, ttl, needs, runs }) {
     if (epoch !== this.#epoch) throw staleError();
     this.#making = undefined;
     this.#link = link;
@@ -427,6 +437,7 @@ class RedisAdapter {
     this.#numbers = numbers;
     this.#ttl = ttl;
     this.#needs = needs;
+    this.#runs = runs;
     this.#heard = this.#prefixes.map(() => this.#echo);
     link.onDown = (error) => {
       if (epoch !== this.#epoch) return;

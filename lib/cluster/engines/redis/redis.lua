@@ -14,9 +14,10 @@
 --              open, life; or: version, shards, and that of the bucket
 --   hello    7 life, 8 token
 --              the number of the connection; or -2
---   step     7 number of the step, then for each operation: kind (r: request, i: ifAvailable,
---            t: steal, x: end), ref, key of the name, name, mode (x, s), limit (of an end: keep),
---            weight, most (maxPending), label, group
+--   step     7 number of the step, 8 run_id of the server that the connection goes to ('': nobody
+--            knows), then for each operation: kind (r: request, i: ifAvailable, t: steal, x: end),
+--            ref, key of the name, name, mode (x, s), limit (of an end: keep), weight, most
+--            (maxPending), label, group
 --              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
 --              -3 too many wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n:
 --              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5
@@ -43,9 +44,11 @@
 --                         the clock), step, codes (its last step, and what that was answered),
 --                         kept (when its keys were last kept from expiring; 0: they do not)
 --   P:o:<session>   HASH  ref -> key of the name
---   P:q:<key>       ZSET  ref|session -> ticket: the queue; its first `held` are held
---   P:n:<key>       HASH  name, limit, held, units (held), alone (held exclusively),
---                         ref|session -> mode weight token asked granted label
+--   P:n:<key>       HASH  name, limit, and of a lock that nobody waits for or shares: one (ref|session
+--                         mode weight token asked granted label); else: held, units (held), alone
+--                         (held exclusively), ref|session -> mode weight token asked granted label
+--   P:q:<key>       ZSET  ref|session -> ticket: the queue, unless there is `one`; its first `held`
+--                         are held
 --   P:k             ZSET  key of a name -> until when it is marked
 --   P:w             HASH  key of a marked name -> ref|session that has marked it
 --   P:c:<session>   the channel on which a session is told
@@ -57,7 +60,8 @@
 local P, command, me, number = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local pause, strict, idle = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
 local call = redis.call
--- All functions: they are made anew in each call, and the fewer locals they share the faster.
+-- All functions: they are made anew in each call, which takes longer than what most calls do. So
+-- those that most steps do not need are made by `F.make_the_rest`.
 local F = {}
 
 function F.int(n) return string.format('%.0f', n) end
@@ -71,11 +75,145 @@ function F.rows_of(key) return P .. ':n:' .. key end
 local time = call('TIME')
 local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local now = math.floor(micros / 1000)
-local from, life, known = 0, '', {}
+-- What is known of the bucket: `run`, `tok`, `sessions`; of the caller's session.
+local from, life, known, my = 0, '', {}, nil
+
+-- The next ticket or token. Written down once, by `F.finish_call`.
+function F.next_number()
+  known.tok, known.is_used = known.tok + 1, true
+  return known.tok
+end
 
 -- What is told is told last: who may not publish must not stop a step in the middle.
 local news = {}
 function F.tell(session, what) news[#news + 1] = { P .. ':c:' .. session, what } end
+
+function F.finish_call()
+  if known.is_used then call('HSET', M, 'tok', F.int(known.tok)) end
+  for _, what in ipairs(news) do redis.pcall('PUBLISH', what[1], what[2]) end
+end
+
+-- What nobody keeps so goes by itself, long after all leases. Not where the server evicts what
+-- would.
+function F.keep(key)
+  if idle > 0 then call('PEXPIRE', key, F.int(idle)) else call('PERSIST', key) end
+end
+
+function F.text_of(row)
+  return table.concat({ row.mode, F.int(row.weight), F.int(row.token), F.int(row.asked),
+    F.int(row.granted), row.label }, ' ')
+end
+
+-- Counts a row among those that are held.
+function F.count_held(it, row)
+  it.held, it.units, it.alone = it.held + 1, it.units + row.weight, row.mode == 'x'
+end
+
+-- The only one that decides what is granted: those who wait, in their order, as far as they go
+-- together with what is held. They are told. `mine` is the caller's own request, who is not: its
+-- row, which may not be in the queue yet, and then comes last, and is not written.
+function F.process_the_lock_request_queue(it, mine)
+  if now < from then return end
+  while true do
+    local row = it.held < it.count and F.first_waiting(it) or mine
+    if mine and row.member == mine.member then row = mine end
+    if not row or row.token > 0 then return end
+    local is_shareable = row.mode == 's' and not it.alone
+    local is_limited = (it.limit or 0) > 0 and it.units + row.weight > it.limit
+    if it.held > 0 and (is_limited or not is_shareable) then return end
+    row.token, row.granted = F.next_number(), now
+    F.count_held(it, row)
+    if row.is_queued then F.write(it, row.member, F.text_of(row)) end
+    if row ~= mine then
+      local ref, session = F.split(row.member)
+      F.tell(session, 'g ' .. ref .. ' ' .. F.int(row.token))
+    end
+  end
+end
+
+-- The row of a request that is made now.
+function F.new_row(op)
+  return { member = op.ref .. '|' .. me, mode = op.mode, weight = op.weight, token = 0,
+    asked = now, granted = 0, label = op.label }
+end
+
+-- Writes a lock that is alone on its name.
+function F.write_one(it, op, row)
+  local one = row.member .. ' ' .. F.text_of(row)
+  if it.limit then
+    call('HSET', F.rows_of(op.key), 'name', op.name, 'one', one, 'limit', F.int(it.limit))
+  else
+    call('HSET', F.rows_of(op.key), 'name', op.name, 'one', one)
+  end
+  call('HSET', F.refs_of(me), op.ref, op.key)
+  if idle == 0 then return end
+  F.keep(F.rows_of(op.key))
+  F.keep(F.refs_of(me))
+end
+
+function F.operation(i)
+  return { kind = ARGV[i], ref = ARGV[i + 1], key = ARGV[i + 2], name = ARGV[i + 3],
+    mode = ARGV[i + 4], limit = tonumber(ARGV[i + 5]), weight = tonumber(ARGV[i + 6]),
+    most = tonumber(ARGV[i + 7]), label = ARGV[i + 8], group = ARGV[i + 9] }
+end
+
+-- What most steps are, and no more: that the server and the session are as they were, that a name
+-- which nobody has is requested, that a lock ends which nobody waits for.
+
+-- Whether there is nothing that `F.awake` and `F.refusal` would have to do.
+function F.is_plain()
+  local it = call('HMGET', M, 'run', 'from', 'tok')
+  if strict > 0 or ARGV[8] == '' or it[1] ~= ARGV[8] or tonumber(it[2]) > now then return false end
+  local expires = call('ZSCORE', S, me)
+  if not expires or tonumber(expires) <= now then return false end
+  local its = call('HMGET', F.info_of(me), 'conn', 'step')
+  known.tok = tonumber(it[3])
+  return its[1] == number and its[2] ~= ARGV[7]
+end
+
+-- Returns the answer; nothing, with nothing done, if it is not as plain as that.
+function F.do_plain(op)
+  local rows = F.rows_of(op.key)
+  if op.kind == 'x' then
+    local one = op.limit == 0 and op.key ~= '' and call('HGET', rows, 'one')
+    local mine = op.ref .. '|' .. me .. ' '
+    if not one or string.sub(one, 1, #mine) ~= mine then return nil end
+    call('DEL', rows)
+    call('HDEL', F.refs_of(me), op.ref)
+    return '-4'
+  end
+  if op.kind == 't' or op.group ~= '0' or call('EXISTS', rows) == 1 then return nil end
+  local it, row = { held = 0, units = 0, count = 0 }, F.new_row(op)
+  if op.mode == 's' then it.limit = op.limit end
+  F.process_the_lock_request_queue(it, row)
+  F.write_one(it, op, row)
+  return F.int(row.token)
+end
+
+-- Notes what a step was answered, unless it may be done again: ends that mark nothing are what
+-- they were.
+function F.record(codes, repeats)
+  if repeats then return end
+  call('HSET', F.info_of(me), 'step', ARGV[7], 'codes', table.concat(codes, '\n'))
+end
+
+function F.step()
+  local codes, repeats = {}, true
+  if not F.is_plain() then return F.make_the_rest().do_the_rest(codes, repeats) end
+  for i = 9, #ARGV, 10 do
+    local op = F.operation(i)
+    -- Somebody may have written to the keys of the name.
+    local is_done, code = pcall(F.do_plain, op)
+    if not is_done or not code then return F.make_the_rest().do_the_rest(codes, repeats) end
+    codes[#codes + 1] = code
+    repeats = repeats and op.kind == 'x'
+  end
+  F.record(codes, repeats)
+  return codes
+end
+
+-- Everything else.
+function F.make_the_rest()
 
 function F.field(text, name) return string.match(text, name .. ':([^\r\n]*)') end
 
@@ -126,10 +264,17 @@ function F.heed(seen, token)
   F.reborn(pause, math.max(token, known.tok))
 end
 
+local has_dead
+function F.are_there_dead()
+  if has_dead == nil then has_dead = call('ZCOUNT', S, '-inf', F.int(now)) > 0 end
+  return has_dead
+end
+
 -- Extends leases if the clock has jumped, or everybody stood still: if nobody has renewed for half
 -- a lease, those whose lease it is could not, so they get another, once.
 function F.grace(renewed)
   if renewed <= now and renewed >= now - 1000 then return end
+  has_dead = nil
   local sessions = call('ZRANGEBYSCORE', S, '(0', '+inf', 'WITHSCORES')
   for i = 1, #sessions, 2 do
     local session = sessions[i]
@@ -147,9 +292,12 @@ end
 -- To be done before anything else. Returns an error, or nothing.
 function F.awake()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions')
-  local server = call('INFO', 'server')
-  known = { run = F.field(server, 'run_id') or '', tok = tonumber(it[4] or 0),
-    sessions = tonumber(it[7] or 0) }
+  -- The server that a connection goes to does not change while the connection is there.
+  local is_same = command == 'step' and ARGV[8] ~= '' and ARGV[8] == it[1]
+  local server = is_same and '' or call('INFO', 'server')
+  known.run = is_same and it[1] or F.field(server, 'run_id') or ''
+  known.tok = math.max(known.tok or 0, tonumber(it[4] or 0))
+  known.sessions = tonumber(it[7] or 0)
   if strict > 0 then
     local good = F.field(call('INFO', 'replication'), 'min_slaves_good_slaves')
     if tonumber(good or 0) < strict then
@@ -167,13 +315,10 @@ function F.awake()
     from = now + pause
     call('HSET', M, 'from', F.int(from))
   end
-  F.grace(tonumber(it[5]))
-end
-
-local has_dead
-function F.are_there_dead()
-  if has_dead == nil then has_dead = call('ZCOUNT', S, '-inf', F.int(now)) > 0 end
-  return has_dead
+  local renewed = tonumber(it[5])
+  -- A step leaves that to those who renew, unless somebody seems to be dead.
+  if command == 'step' and renewed <= now and not F.are_there_dead() then return end
+  F.grace(renewed)
 end
 
 function F.is_alive(session)
@@ -186,17 +331,6 @@ function F.split(member)
   return string.sub(member, 1, bar - 1), string.sub(member, bar + 1)
 end
 
--- What nobody keeps so goes by itself, long after all leases. Not where the server evicts what
--- would.
-function F.keep(key)
-  if idle > 0 then call('PEXPIRE', key, F.int(idle)) else call('PERSIST', key) end
-end
-
-function F.text_of(row)
-  return table.concat({ row.mode, F.int(row.weight), F.int(row.token), F.int(row.asked),
-    F.int(row.granted), row.label }, ' ')
-end
-
 function F.row_of(member, text)
   if not text then return nil end
   local mode, weight, token, asked, granted, label =
@@ -205,11 +339,16 @@ function F.row_of(member, text)
     asked = tonumber(asked), granted = tonumber(granted), label = label, is_queued = true }
 end
 
-function F.read_row(key, member) return F.row_of(member, call('HGET', F.rows_of(key), member)) end
+function F.read_row(key, member)
+  local its = call('HMGET', F.rows_of(key), member, 'one')
+  local one = its[2] and F.row_of_one(its[2])
+  if one then return one.member == member and one or nil end
+  return F.row_of(member, its[1])
+end
 
--- Counts a row among those that are held.
-function F.count_held(it, row)
-  it.held, it.units, it.alone = it.held + 1, it.units + row.weight, row.mode == 'x'
+function F.row_of_one(text)
+  local member, rest = string.match(text, '^(%S+) (.*)$')
+  return F.row_of(member, rest)
 end
 
 -- Writes what is held of a name, and fields and values besides.
@@ -239,7 +378,7 @@ function F.mend(it)
     return
   end
   for _, row in ipairs(rows) do
-    call('ZADD', F.queue_of(it.key), call('HINCRBY', M, 'tok', 1), row.member)
+    call('ZADD', F.queue_of(it.key), F.next_number(), row.member)
     if row.token > 0 then F.count_held(it, row) end
   end
   F.keep(F.queue_of(it.key))
@@ -248,9 +387,10 @@ end
 
 -- Takes a lock or a request out of a name. Returns its row, if it was there.
 function F.take_out(it, member)
-  local row = F.read_row(it.key, member)
   local ref, session = F.split(member)
   call('HDEL', F.refs_of(session), ref)
+  if it.one then return F.take_out_one(it, member) end
+  local row = F.read_row(it.key, member)
   it.count = it.count - call('ZREM', F.queue_of(it.key), member)
   if not row then return nil end
   if row.token > 0 then it.held, it.units, it.alone = it.held - 1, it.units - row.weight, false end
@@ -264,11 +404,25 @@ function F.take_out(it, member)
   return row
 end
 
+function F.take_out_one(it, member)
+  local one = it.one
+  if one.member ~= member then return nil end
+  call('DEL', F.rows_of(it.key))
+  it.one, it.count, it.held, it.units, it.alone, it.limit = nil, 0, 0, 0, false, nil
+  return one
+end
+
+-- The members of the queue of a name, from and to; all: 0, -1.
+function F.members(it, first, last)
+  if it.one then return { it.one.member } end
+  return call('ZRANGE', F.queue_of(it.key), first, last)
+end
+
 -- Those among the first rows of a name whose sessions are dead go. Returns whether there were any.
 function F.bury(it)
   if it.count == 0 or not F.are_there_dead() then return false end
   local found = false
-  for _, member in ipairs(call('ZRANGE', F.queue_of(it.key), 0, 99)) do
+  for _, member in ipairs(F.members(it, 0, 99)) do
     local _, session = F.split(member)
     if not F.is_alive(session) then
       -- From here on it cannot renew.
@@ -291,48 +445,40 @@ function F.first_waiting(it)
   end
 end
 
--- The only one that decides what is granted: those who wait, in their order, as far as they go
--- together with what is held. They are told. `mine` is the caller's own request, who is not: its
--- row, which may not be in the queue yet, and then comes last, and is not written.
-function F.process_the_lock_request_queue(it, mine)
-  if now < from then return end
-  while true do
-    local row = F.first_waiting(it) or mine
-    if mine and row.member == mine.member then row = mine end
-    if not row or row.token > 0 then return end
-    local is_shareable = row.mode == 's' and not it.alone
-    local is_limited = (it.limit or 0) > 0 and it.units + row.weight > it.limit
-    if it.held > 0 and (is_limited or not is_shareable) then return end
-    row.token, row.granted = call('HINCRBY', M, 'tok', 1), now
-    F.count_held(it, row)
-    if row.is_queued then F.write(it, row.member, F.text_of(row)) end
-    if row ~= mine then
-      local ref, session = F.split(row.member)
-      F.tell(session, 'g ' .. ref .. ' ' .. F.int(row.token))
-    end
-  end
-end
-
 -- How a name is, without the dead: what can be granted by that is.
 function F.read_name(key)
-  local fields = call('HMGET', F.rows_of(key), 'held', 'units', 'alone', 'limit', 'name')
-  local it = { key = key, held = tonumber(fields[1] or 0), units = tonumber(fields[2] or 0),
-    alone = fields[3] == '1', limit = tonumber(fields[4] or nil),
-    count = call('ZCARD', F.queue_of(key)) }
-  if it.count < it.held or (it.count == 0 and fields[5]) then F.mend(it) end
+  local fields = call('HMGET', F.rows_of(key), 'held', 'units', 'alone', 'limit', 'name', 'one')
+  local it = { key = key, held = 0, units = 0, alone = false, limit = tonumber(fields[4] or nil) }
+  if fields[6] then
+    it.one, it.count = F.row_of_one(fields[6]), 1
+    F.count_held(it, it.one)
+  else
+    it.held, it.units, it.alone = tonumber(fields[1] or 0), tonumber(fields[2] or 0), fields[3] == '1'
+    it.count = call('ZCARD', F.queue_of(key))
+    if it.count < it.held or (it.count == 0 and fields[5]) then F.mend(it) end
+  end
   local has_changed = false
   while F.bury(it) do has_changed = true end
   if has_changed then F.process_the_lock_request_queue(it) end
   return it
 end
 
--- The row of a request that is made now.
-function F.new_row(op)
-  return { member = op.ref .. '|' .. me, mode = op.mode, weight = op.weight, token = 0,
-    asked = now, granted = 0, label = op.label }
+-- The lock that was alone on its name becomes the first of a queue.
+function F.unfold(it)
+  local one = it.one
+  it.one = nil
+  call('HDEL', F.rows_of(it.key), 'one')
+  call('DEL', F.queue_of(it.key))
+  call('ZADD', F.queue_of(it.key), F.int(one.token), one.member)
+  F.write(it, one.member, F.text_of(one))
 end
 
 function F.insert(it, op, row, ticket)
+  if it.count == 0 and row.token > 0 then
+    F.write_one(it, op, row)
+    return
+  end
+  if it.one then F.unfold(it) end
   call('ZADD', F.queue_of(op.key), F.int(ticket), row.member)
   it.count, row.is_queued = it.count + 1, true
   local text = F.text_of(row)
@@ -357,23 +503,31 @@ function F.request(op, waits)
     if not waits then return '-1' end
     if op.most >= 0 and it.count - it.held >= op.most then return '-3' end
   end
-  F.insert(it, op, row, row.token > 0 and row.token or call('HINCRBY', M, 'tok', 1))
+  F.insert(it, op, row, row.token > 0 and row.token or F.next_number())
+  return F.int(row.token)
+end
+
+-- Of a name that nobody has, or waits for, any more.
+function F.request_free(it, op)
+  local row = F.new_row(op)
+  F.process_the_lock_request_queue(it, row)
+  F.insert(it, op, row, row.token > 0 and row.token or F.next_number())
   return F.int(row.token)
 end
 
 function F.steal(op)
   local it = F.read_name(op.key)
   local limit, thief = it.limit, call('HGET', F.info_of(me), 'client')
-  local queue = F.queue_of(op.key)
-  for _, member in ipairs(it.held > 0 and call('ZRANGE', queue, 0, it.held - 1) or {}) do
+  for _, member in ipairs(it.held > 0 and F.members(it, 0, it.held - 1) or {}) do
     F.take_out(it, member)
     local ref, session = F.split(member)
     F.tell(session, 's ' .. ref .. ' ' .. thief)
   end
   it.limit = limit
+  if it.count == 0 then return F.request_free(it, op) end
   -- Ahead of everybody.
-  local first = call('ZRANGE', queue, 0, 0, 'WITHSCORES')
-  local ticket = first[2] and tonumber(first[2]) - 1 or call('HINCRBY', M, 'tok', 1)
+  local first = call('ZRANGE', F.queue_of(op.key), 0, 0, 'WITHSCORES')
+  local ticket = first[2] and tonumber(first[2]) - 1 or F.next_number()
   local row = F.new_row(op)
   F.insert(it, op, row, ticket)
   F.process_the_lock_request_queue(it, row)
@@ -411,7 +565,6 @@ function F.finish(ref, key, milliseconds)
 end
 
 -- What has become of the caller's session: why it cannot do anything, or nothing.
-local my
 function F.refusal()
   if not F.is_alive(me) then return { '-2' } end
   local it = call('HMGET', F.info_of(me), 'conn', 'ttl', 'step', 'kept')
@@ -420,8 +573,8 @@ function F.refusal()
 end
 
 -- The answers that a step was given; nothing if it is new.
-function F.recorded(this)
-  if my.step ~= this then return nil end
+function F.recorded()
+  if my.step ~= ARGV[7] then return nil end
   local codes, text = {}, call('HGET', F.info_of(me), 'codes')
   for code in string.gmatch(text, '[^\n]+') do codes[#codes + 1] = code end
   return codes
@@ -446,10 +599,11 @@ function F.try(op, is_first)
   return 'e' .. string.gsub(text, '\n', ' ')
 end
 
-function F.do_all(ops)
-  local codes, first = {}, 1
-  for i, op in ipairs(ops) do
-    local last = ops[i - 1]
+-- Operations from one on; `codes` are the answers of those before.
+function F.do_all(ops, codes)
+  local first = 1
+  for i = #codes + 1, #ops do
+    local op, last = ops[i], ops[i - 1]
     local is_member = last and op.group ~= '0' and op.group == last.group
     if not is_member then first = i end
     if op.kind == 'i' and is_member and F.is_refused(codes[i - 1]) then
@@ -465,28 +619,25 @@ function F.do_all(ops)
       end
     end
   end
-  return codes
 end
 
-function F.step()
+-- A step of which something was not plain. `codes` are the answers of what was, and is done.
+function F.do_the_rest(codes, repeats)
+  local is_begun = #codes > 0
+  local failure = F.awake()
+  if failure then return failure end
   local refused = F.refusal()
   if refused then return refused end
-  local this = ARGV[7]
-  local codes = F.recorded(this)
-  if codes then return codes end
-  -- Ends that mark nothing are what they were when they come again.
-  local ops, repeats = {}, true
-  for i = 8, #ARGV, 10 do
-    local op = { kind = ARGV[i], ref = ARGV[i + 1], key = ARGV[i + 2], name = ARGV[i + 3],
-      mode = ARGV[i + 4], limit = tonumber(ARGV[i + 5]), weight = tonumber(ARGV[i + 6]),
-      most = tonumber(ARGV[i + 7]), label = ARGV[i + 8], group = ARGV[i + 9] }
+  local recorded = not is_begun and F.recorded()
+  if recorded then return recorded end
+  local ops = {}
+  for i = 9, #ARGV, 10 do
+    local op = F.operation(i)
     ops[#ops + 1] = op
     repeats = repeats and op.kind == 'x' and op.limit == 0
   end
-  codes = F.do_all(ops)
-  if not repeats then
-    call('HSET', F.info_of(me), 'step', this, 'codes', table.concat(codes, '\n'))
-  end
+  F.do_all(ops, codes)
+  F.record(codes, repeats)
   return codes
 end
 
@@ -616,13 +767,14 @@ end
 function F.query()
   local reply, infos = { F.int(now) }, {}
   for _, key in ipairs(ARGV[7] ~= '' and { ARGV[7] } or F.names()) do
-    local its = call('HMGET', F.rows_of(key), 'name', 'limit')
-    for _, member in ipairs(call('ZRANGE', F.queue_of(key), 0, -1)) do
+    local its = call('HMGET', F.rows_of(key), 'name', 'limit', 'one')
+    local one, rest = string.match(its[3] or '', '^(%S+) (.*)$')
+    for _, member in ipairs(one and { one } or call('ZRANGE', F.queue_of(key), 0, -1)) do
       local _, session = F.split(member)
       if infos[session] == nil then
         infos[session] = F.is_alive(session) and call('HGET', F.info_of(session), 'info') or false
       end
-      local row = infos[session] and call('HGET', F.rows_of(key), member)
+      local row = infos[session] and (rest or call('HGET', F.rows_of(key), member))
       if row then
         local n = #reply
         reply[n + 1], reply[n + 2], reply[n + 3] = its[1], its[2] or '0', infos[session]
@@ -638,15 +790,24 @@ function F.marked()
   return { till and tonumber(till) > now and '1' or '0' }
 end
 
+return F
+end
+
 -- Asked where the keys are.
+if command == 'step' then
+  local reply = F.step()
+  F.finish_call()
+  return reply
+end
 if command == 'examine' then
   return { call('INFO', 'server'), call('INFO', 'memory'), call('INFO', 'replication') }
 end
+F.make_the_rest()
 local other = command == 'open' and F.otherness()
 if other then return other end
 local failure = F.awake()
 if failure then return failure end
 
 local reply = F[command]()
-for _, what in ipairs(news) do redis.pcall('PUBLISH', what[1], what[2]) end
+F.finish_call()
 return reply
