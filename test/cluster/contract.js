@@ -151,6 +151,17 @@ function contract(engine) {
     );
   });
 
+  test('R1: who was granted a free name, and robbed, is not granted it once more', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [lost, thief] = [request(name), request(name, { kind: 'steal' })];
+    const first = await a.step([lost]);
+    await b.answers(thief);
+    await b.answers(end(thief));
+    assert.deepEqual(await a.again([lost]), first);
+    assert.equal((await a.renew()).mine.size, 0);
+  });
+
   test('R1: who was robbed robs nobody by asking once more', async () => {
     const [a, b] = [await client(), await client()];
     const name = fresh();

@@ -333,7 +333,8 @@ describe('Redis', { skip: lacks.redis }, () => {
       assert.deepEqual(
         [...lives.keys()].sort(),
         ['k', 'w', 's', `i:${session}`, `o:${session}`]
-          .concat(['held', 'free'].flatMap((name) => [`q:${name}`, `n:${name}`]))
+          // A lock that is alone on its name has no queue.
+          .concat(['q:held', 'n:held', 'n:free'])
           .sort(),
       );
       for (const [key, life] of lives) {
@@ -437,6 +438,78 @@ describe('Redis', { skip: lacks.redis }, () => {
       assert.equal((await a.renew()).mine.size, 0);
       assert.deepEqual(await a.answers(end(one), end(two)), ['ended', 'ended']);
     });
+  });
+
+  describe('a lock that is alone on its name', () => {
+    /** What there is of a name. */
+    const keysOf = async (name) =>
+      (await server.call('KEYS', `${P}:[nq]:${name}`)).filter((key) => key).sort();
+
+    test('has no queue before somebody waits, and leaves nothing', async () => {
+      const [a, b] = [await client(), await client()];
+      const name = fresh();
+      const [first, second] = [request(name), request(name)];
+      await a.answers(first);
+      assert.deepEqual(await keysOf(name), [`${P}:n:${name}`]);
+      assert.deepEqual(await b.answers(second), ['queued']);
+      assert.deepEqual(await keysOf(name), [`${P}:n:${name}`, `${P}:q:${name}`]);
+      await a.answers(end(first));
+      assert.equal((await b.next()).granted, second.ref);
+      await b.answers(end(second));
+      assert.deepEqual(await keysOf(name), []);
+    });
+
+    test('does not end by the end of another one', async () => {
+      const [a, b] = [await client(), await client()];
+      const name = fresh();
+      const [mine, other] = [request(name), request(name)];
+      await a.answers(mine);
+      assert.deepEqual(await b.answers({ ...end(mine) }, end(other)), ['ended', 'ended']);
+      assert.deepEqual([...(await a.renew()).mine.keys()], [mine.ref]);
+    });
+
+    test('is first in the queue that it gets, whatever was left of an old one', async () => {
+      const a = await client();
+      const name = fresh();
+      const [held, waiting] = [request(name), request(name)];
+      await a.answers(held);
+      await server.call('ZADD', `${P}:q:${name}`, '1', '999|nobody');
+      assert.deepEqual(await a.answers(waiting), ['queued']);
+      const [token, none] = [...(await a.renew()).mine.values()];
+      assert.ok(token > 0n && none === 0n);
+      await a.answers(end(held));
+      assert.equal((await a.next()).granted, waiting.ref);
+    });
+
+    test('and shared with a limit keeps the limit for those who come', async () => {
+      const [a, b] = [await client(), await client()];
+      const name = fresh();
+      assert.deepEqual(await a.answers(shared(name, { limit: 3, weight: 2 })), ['granted']);
+      assert.deepEqual(await b.answers(shared(name, { limit: 3, weight: 1 })), ['granted']);
+      assert.deepEqual(await b.answers(shared(name, { limit: 3, weight: 1 })), ['queued']);
+      assert.deepEqual(await b.answers(shared(name, { limit: 4, weight: 1 })), ['otherLimit 3']);
+    });
+
+    test('is told by query like any other', async () => {
+      const a = await client();
+      const name = fresh();
+      const [{ token }] = await a.step([request(name, { label: 'a label' })]);
+      const [entry, ...others] = await a.adapter.query(name);
+      assert.deepEqual(others, []);
+      assert.deepEqual(
+        [entry.name, entry.mode, entry.token, entry.label],
+        [name, 'exclusive', token, 'a label'],
+      );
+    });
+  });
+
+  test('data of another server, under the same connection, are noticed by the next step', async () => {
+    const bucket = 'replaced';
+    const a = await client({ bucket });
+    const name = fresh();
+    await a.answers(request(name));
+    await server.call('HSET', `{wl:${bucket}}:m`, 'run', 'of another one');
+    assert.deepEqual(await a.answers(request(fresh(), { kind: 'ifAvailable' })), ['unavailable']);
   });
 
   describe('the clock of the server', () => {
