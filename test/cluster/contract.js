@@ -493,6 +493,12 @@ function contract(engine) {
     assert.equal((await b.adapter.query(name)).length, 1);
   });
 
+  test('a session that has expired takes no free name, though nobody has ended it yet', async () => {
+    const dead = await client();
+    await engine.expire(dead.session);
+    await rejectsWith(dead.step([request(fresh())]), 'ERR_WEB_LOCKS_SESSION_DEAD');
+  });
+
   test('a session that is dead stays dead, and its locks go on', async () => {
     const [dead, a] = [await client(), await client()];
     const name = fresh();

@@ -163,6 +163,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       'utf8',
     );
     const op = ['r', '900000', 'key', '"name"', 'x', '0', '0', '-1', '""', '0'];
+    const [run] = await server.call('HGET', `${P}:m`, 'run');
     const late = [
       'EVAL',
       script,
@@ -175,6 +176,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       '0',
       '0',
       '1',
+      run,
       ...op,
     ];
     await a.hello();
@@ -469,25 +471,24 @@ describe('Redis', { skip: lacks.redis }, () => {
     });
 
     test('is first in the queue that it gets, whatever was left of an old one', async () => {
-      const a = await client();
+      const [a, b] = [await client(), await client()];
       const name = fresh();
-      const [held, waiting] = [request(name), request(name)];
+      const held = request(name);
       await a.answers(held);
       await server.call('ZADD', `${P}:q:${name}`, '1', '999|nobody');
-      assert.deepEqual(await a.answers(waiting), ['queued']);
-      const [token, none] = [...(await a.renew()).mine.values()];
-      assert.ok(token > 0n && none === 0n);
-      await a.answers(end(held));
-      assert.equal((await a.next()).granted, waiting.ref);
+      assert.deepEqual(await b.answers(request(name)), ['queued']);
+      await b.answers(request(name, { kind: 'steal' }));
+      assert.equal((await a.renew()).mine.size, 0);
     });
 
     test('and shared with a limit keeps the limit for those who come', async () => {
       const [a, b] = [await client(), await client()];
       const name = fresh();
-      assert.deepEqual(await a.answers(shared(name, { limit: 3, weight: 2 })), ['granted']);
-      assert.deepEqual(await b.answers(shared(name, { limit: 3, weight: 1 })), ['granted']);
-      assert.deepEqual(await b.answers(shared(name, { limit: 3, weight: 1 })), ['queued']);
-      assert.deepEqual(await b.answers(shared(name, { limit: 4, weight: 1 })), ['otherLimit 3']);
+      const units = (limit, weight) => shared(name, { limit, weight });
+      assert.deepEqual(await a.answers(units(3, 2)), ['granted']);
+      assert.deepEqual(await b.answers(units(4, 1)), ['otherLimit 3']);
+      assert.deepEqual(await b.answers(units(3, 1)), ['granted']);
+      assert.deepEqual(await b.answers(units(3, 1)), ['queued']);
     });
 
     test('is told by query like any other', async () => {
