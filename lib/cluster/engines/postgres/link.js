@@ -41,6 +41,18 @@ const RAW = { getTypeParser: () => (/** @type {string} */ value) => value };
 const raw = (query) =>
   typeof query === 'string' ? { text: query, types: RAW } : { ...query, types: RAW };
 
+/** So many were prepared. */
+let count = 0;
+
+/**
+ * @param {string} text
+ * @returns a statement that a server process parses once, for those that are run often. Its name is
+ *   nobody else's: the client may have been somebody's before
+ */
+const prepared = (text) => ({ name: `web-locks ${++count}`, text, types: RAW, rowMode: 'array' });
+
+/** @typedef {ReturnType<typeof prepared>} Prepared */
+
 /**
  * What is used of a Pool of pg.
  * @typedef {object} Pool
@@ -54,6 +66,14 @@ const raw = (query) =>
  * @property {any[]} [_clients] of pg's own: there is no other way to a client that is connecting
  */
 
+/**
+ * @typedef {object} Question
+ * @property {object} query of pg
+ * @property {unknown[] | undefined} values
+ * @property {(result: any) => void} resolve
+ * @property {(error: unknown) => void} reject
+ */
+
 class Link {
   #client;
   #schema;
@@ -62,10 +82,11 @@ class Link {
   onNotification = () => {};
   /** Called once, with an error. @type {(error: unknown) => void} */
   onDown = () => {};
-  /** Rejects the statements that are not answered. @type {Set<(error: unknown) => void>} */
-  #waiting = new Set();
-  /** Settles when the last statement has: a client of pg is given one at a time. */
-  #last = /** @type {Promise<unknown>} */ (Promise.resolve());
+  /** Whether it hears for certain what is told to the session. */
+  isListening = false;
+  #channel = '';
+  /** What is not answered, the first of which was sent: a client of pg is given one at a time. */
+  #asked = /** @type {Question[]} */ ([]);
 
   /**
    * @param {any} client of the pool
@@ -88,10 +109,12 @@ class Link {
    * @param {number} ttl milliseconds
    * @param {number} time milliseconds in which it is wanted
    * @param {string} then a statement that is run last
+   * @param {boolean} listens at once: the session may hold something
    * @returns {Promise<any>} the statement's result
    */
-  async open(source, session, ttl, time, then) {
-    const listen = `LISTEN wl_${session}`;
+  async open(source, session, ttl, time, then, listens) {
+    this.#channel = `wl_${session}`;
+    const listen = `LISTEN ${this.#channel}`;
     const { isPooled } = await this.#examine();
     if (isPooled) {
       await this.run(listen);
@@ -99,8 +122,18 @@ class Link {
     }
     // One message, one transaction: not of the kind that is the default afterwards.
     const begin = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE';
-    const results = await this.run([begin, settings(ttl), listen, then].join(';'));
+    const statements = [begin, settings(ttl), ...(listens ? [listen] : []), then];
+    const results = await this.run(statements.join(';'));
+    this.isListening = listens || isPooled;
     return results.at(-1);
+  }
+
+  /** Listens no more: each who does is woken by whatever is told to anybody. */
+  rest() {
+    if (!this.isListening) return;
+    this.isListening = false;
+    // That it fails is told by `onDown`, or leaves a listener.
+    this.run(`UNLISTEN ${this.#channel}`).catch(() => {});
   }
 
   /** Whether it is a primary that is new enough; whether somebody is in between. */
@@ -154,37 +187,56 @@ class Link {
 
   /**
    * Runs a statement, or a few without values. Meanwhile the event loop is kept alive.
-   * @param {string | { name?: string, text: string, values?: unknown[] }} query
+   * @param {string | { text: string, values?: unknown[] }} query
    * @returns {Promise<any>} rejects with an error of ours; also when the connection ends, or the
    *   server did not wait for its standby
    */
-  async run(query) {
-    /** @type {(error: unknown) => void} */
-    let reject = () => {};
-    const failed = new Promise((_, no) => {
-      reject = no;
-    });
-    if (this.#waiting.size === 0) this.#client.ref?.();
-    this.#waiting.add(reject);
-    try {
-      return await Promise.race([this.#next(query), failed]);
-    } catch (error) {
-      throw explain(error, this.#schema);
-    } finally {
-      this.#waiting.delete(reject);
-      if (this.#waiting.size === 0 && !this.#isDown) this.#client.unref?.();
-      failed.catch(() => {});
-    }
+  run(query) {
+    return this.#ask(raw(query), undefined);
   }
 
   /**
-   * @param {Parameters<Link['run']>[0]} query
-   * @returns {Promise<any>} of the client, after what was asked before
+   * As `run`.
+   * @param {Prepared} statement
+   * @param {unknown[]} values
+   * @returns {Promise<any[]>} its only row
    */
-  #next(query) {
-    const answer = this.#last.then(() => !this.#isDown && this.#client.query(raw(query)));
-    this.#last = answer.catch(() => {});
-    return answer;
+  async row(statement, values) {
+    return (await this.#ask(statement, values)).rows[0];
+  }
+
+  /**
+   * @param {object} query
+   * @param {unknown[] | undefined} values
+   * @returns {Promise<any>}
+   */
+  #ask(query, values) {
+    return new Promise((resolve, reject) => {
+      if (this.#isDown) throw this.#endedError();
+      this.#asked.push({ query, values, resolve, reject });
+      if (this.#asked.length > 1) return;
+      this.#client.ref?.();
+      this.#send();
+    });
+  }
+
+  async #send() {
+    const [question] = this.#asked;
+    try {
+      const result = await this.#client.query(question.query, question.values);
+      question.resolve(result);
+    } catch (error) {
+      question.reject(explain(error, this.#schema));
+    }
+    // That of a connection that has failed is not there any more.
+    if (this.#asked[0] !== question) return;
+    this.#asked.shift();
+    if (this.#asked.length > 0) this.#send();
+    else this.#client.unref?.();
+  }
+
+  #endedError() {
+    return explain(new Error('the connection ended'), this.#schema);
   }
 
   /** Ends the connection, without a word; what is under way rejects. */
@@ -198,8 +250,8 @@ class Link {
   #fail = (error) => {
     if (this.#isDown) return;
     this.#isDown = true;
-    const why = explain(error ?? new Error('the connection ended'), this.#schema);
-    for (const reject of this.#waiting) reject(why);
+    const why = error ? explain(error, this.#schema) : this.#endedError();
+    for (const { reject } of this.#asked.splice(0)) reject(why);
     const client = this.#client;
     client.removeListener('notification', this.#hear);
     client.removeListener('notice', this.#notice);
@@ -212,7 +264,7 @@ class Link {
 
   /** @param {{ routine?: string }} notice */
   #notice = ({ routine }) => {
-    if (routine === NOT_WAITED && this.#waiting.size > 0) this.#fail(notReplicatedError());
+    if (routine === NOT_WAITED && this.#asked.length > 0) this.#fail(notReplicatedError());
   };
 }
 
@@ -420,4 +472,4 @@ class Source {
   }
 }
 
-module.exports = { Link, Source, raw };
+module.exports = { Link, Source, prepared, raw };
