@@ -56,8 +56,8 @@ module.exports = [
   },
   {
     file: SQL,
-    before: 'is_new := is_ahead OR is_first OR tail.token IS NOT NULL;',
-    after: 'is_new := is_ahead OR is_shared OR is_first OR tail.token IS NOT NULL;',
+    before: 'is_new := is_ahead OR is_first;',
+    after: 'is_new := is_ahead OR is_shared OR is_first;',
     why: 'readers overtake a writer that waits, for ever',
     tests: postgres,
   },
@@ -159,6 +159,13 @@ module.exports = [
     before: 'WHERE id = me AND conn = its_conn AND expires > clock_timestamp();\n  IF NOT FOUND',
     after: 'WHERE id = me AND expires > clock_timestamp();\n  IF NOT FOUND',
     why: 'an end that an old connection still says is done',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'IF NOT candidate.shared THEN RETURN; END IF;',
+    after: 'RETURN;',
+    why: 'of readers that wait only the first is granted',
     tests: postgres,
   },
   {

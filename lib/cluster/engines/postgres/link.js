@@ -2,8 +2,9 @@
 
 /**
  * A connection to PostgreSQL for one session: one client of the user's pool, kept. It listens on
- * the session's channel, and all statements of the session go through it, so that an answer proves
- * that notifications come, too, and a pool whose clients are all in use costs no lease.
+ * the session's channel, while that has or asks for something, and all statements of the session go
+ * through it, so that an answer proves that notifications come, too, and a pool whose clients are
+ * all in use costs no lease.
  *
  * What fails on the connection is told once, by `onDown`; what comes after `drop` is not told.
  */

@@ -247,10 +247,15 @@ DECLARE
 BEGIN
   fits := false;
   LOOP
-    SELECT token, lim INTO tail FROM web_locks.request WHERE key = k ORDER BY ticket DESC LIMIT 1;
+    SELECT ticket, session, ref, token, shared, lim, weight INTO head FROM web_locks.request
+      WHERE key = k ORDER BY ticket LIMIT 1;
     is_first := NOT FOUND;
-    known := tail.lim;
-    is_new := is_ahead OR is_first OR tail.token IS NOT NULL;
+    known := head.lim;
+    is_new := is_ahead OR is_first;
+    IF NOT is_new AND head.token IS NOT NULL THEN
+      SELECT token INTO tail FROM web_locks.request WHERE key = k ORDER BY ticket DESC LIMIT 1;
+      is_new := tail.token IS NOT NULL;
+    END IF;
     IF is_new THEN
       IF is_shared IS NULL THEN RETURN; END IF;
       IF NOT is_first THEN
@@ -258,25 +263,24 @@ BEGIN
           INTO candidate;
       END IF;
     ELSE
-      SELECT ticket, session, ref, shared, lim, weight INTO candidate FROM web_locks.request
-        WHERE key = k AND token IS NULL ORDER BY ticket LIMIT 1;
+      candidate := head;
+      IF head.token IS NOT NULL THEN
+        SELECT ticket, session, ref, shared, lim, weight INTO candidate FROM web_locks.request
+          WHERE key = k AND token IS NULL ORDER BY ticket LIMIT 1;
+      END IF;
       CONTINUE WHEN web_locks.bury(k, candidate.session);
     END IF;
-    IF NOT is_first THEN
-      SELECT session, token, shared INTO head FROM web_locks.request
-        WHERE key = k ORDER BY ticket LIMIT 1;
-      IF head.token IS NOT NULL THEN
-        IF NOT candidate.shared OR NOT head.shared THEN
-          CONTINUE WHEN web_locks.bury(k, head.session);
-          RETURN;
-        END IF;
-        IF candidate.lim <> known OR candidate.lim > 0 AND candidate.weight + (
-          SELECT sum(weight) FROM web_locks.request
-          WHERE key = k AND (is_new OR ticket < candidate.ticket)) > candidate.lim
-        THEN
-          CONTINUE WHEN web_locks.bury_holders(k);
-          RETURN;
-        END IF;
+    IF head.token IS NOT NULL THEN
+      IF NOT candidate.shared OR NOT head.shared THEN
+        CONTINUE WHEN web_locks.bury(k, head.session);
+        RETURN;
+      END IF;
+      IF candidate.lim <> known OR candidate.lim > 0 AND candidate.weight + (
+        SELECT sum(weight) FROM web_locks.request
+        WHERE key = k AND (is_new OR ticket < candidate.ticket)) > candidate.lim
+      THEN
+        CONTINUE WHEN web_locks.bury_holders(k);
+        RETURN;
       END IF;
     END IF;
     IF clock_timestamp() < grants_from THEN RETURN; END IF;
@@ -288,6 +292,8 @@ BEGIN
     UPDATE web_locks.request SET token = number, granted = clock_timestamp()
       WHERE key = k AND ticket = candidate.ticket;
     PERFORM pg_notify('wl_' || candidate.session, 'g ' || candidate.ref || ' ' || number);
+    -- Nothing else fits beside it.
+    IF NOT candidate.shared THEN RETURN; END IF;
   END LOOP;
 END $$;
 
