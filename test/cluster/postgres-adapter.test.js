@@ -384,6 +384,18 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.equal((await a.renew()).alive, true);
     });
 
+    test('a step that comes again after a jump ahead is answered as it was', async () => {
+      const schema = 'ahead_of_answer';
+      const a = await client({ schema });
+      const [one, two] = [request(fresh()), request(fresh(), { kind: 'steal' })];
+      for (const ops of [[one], [end(one), two]]) {
+        const answers = await a.step(ops);
+        await jump(schema, '1 hour');
+        assert.deepEqual(await a.again(ops), answers);
+        await a.renew();
+      }
+    });
+
     test('a jump back makes no lease longer', async () => {
       const schema = 'back';
       const [a, b] = [await client({ schema }), await client({ schema })];

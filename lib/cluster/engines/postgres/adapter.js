@@ -90,14 +90,16 @@ const statementsOf = (schema, session, number) => {
    */
   const call = (name, count) => {
     const values = Array.from({ length: count }, (_, i) => `$${i + 1}`);
-    return prepared(`SELECT * FROM ${schema}.${name}(${[session, number, ...values]})`);
+    return `${schema}.${name}(${[session, number, ...values]})`;
   };
+  /** @type {(name: string, count: number) => import('./link.js').Prepared} */
+  const value = (name, count) => prepared(`SELECT ${call(name, count)}`);
   return {
-    step: call('step', 13),
-    request: call('request_alone', 5),
-    requestWith: call('request_alone', 11),
-    end: call('end_alone', 3),
-    renew: call('renew', 2),
+    step: value('step', 13),
+    request: value('request_alone', 5),
+    requestWith: value('request_alone', 11),
+    end: value('end_alone', 3),
+    renew: prepared(`SELECT * FROM ${call('renew', 2)}`),
   };
 };
 

@@ -342,10 +342,6 @@ DECLARE
   is_kept bool := false;
 BEGIN
   IF listens THEN PERFORM web_locks.listen(me); END IF;
-  -- Who has said hello knows that its older connection records nothing any more.
-  SELECT answers INTO codes FROM web_locks.session
-    WHERE id = me AND step = its_step AND conn = its_conn AND expires > clock_timestamp();
-  IF FOUND THEN RETURN codes; END IF;
   FOR i IN 1 .. count LOOP
     IF keys[i] IS NULL THEN
       keys[i] := (SELECT key FROM web_locks.request WHERE session = me AND ref = refs[i]);
@@ -354,15 +350,16 @@ BEGIN
   PERFORM web_locks.lock_names(keys);
 
   -- Nobody ends the session while this step has its row.
-  SELECT conn, expires, grants_from INTO mine
+  SELECT conn, expires, step, answers, grants_from INTO mine
     FROM web_locks.session, web_locks.epoch WHERE id = me FOR NO KEY UPDATE OF session;
   IF FOUND AND mine.expires <= clock_timestamp() THEN
     PERFORM web_locks.grace();
-    SELECT conn, expires, grants_from INTO mine
+    SELECT conn, expires, step, answers, grants_from INTO mine
       FROM web_locks.session, web_locks.epoch WHERE id = me;
   END IF;
   IF NOT FOUND OR mine.expires <= clock_timestamp() THEN RETURN '{-2}'; END IF;
   IF mine.conn <> its_conn THEN RETURN '{-5}'; END IF;
+  IF mine.step = its_step THEN RETURN mine.answers; END IF;
 
   FOR i IN 1 .. count LOOP
     IF kinds[i] = 3 THEN
