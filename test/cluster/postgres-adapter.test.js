@@ -190,6 +190,22 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     }
   });
 
+  test('all readers at the head of a queue are granted at once, and nobody behind them', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [writer, last, late] = [request(name), request(name), shared(name)];
+    const readers = [shared(name), shared(name), shared(name)];
+    await a.answers(writer, ...readers, last, late);
+    await a.answers(end(writer));
+    const granted = [...(await b.adapter.query(name))].filter(({ token }) => token > 0n);
+    assert.equal(granted.length, readers.length);
+    const { mine } = await a.renew();
+    assert.ok(readers.every(({ ref }) => mine.get(ref) > 0n));
+    await a.answers(...readers.map(end));
+    assert.ok((await a.renew()).mine.get(last.ref) > 0n);
+    assert.equal((await a.renew()).mine.get(late.ref), 0n);
+  });
+
   describe('a session is woken by what is told to others', () => {
     /** A client, and what its connection listens to. */
     async function alone() {
@@ -563,6 +579,13 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         const answer = query.apply(this, args);
         const done = () => count--;
         answer?.then?.(done, done);
+        const { callback } = answer ?? {};
+        if (callback) {
+          answer.callback = (...results) => {
+            done();
+            callback(...results);
+          };
+        }
         return answer;
       };
     });
@@ -571,6 +594,48 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     const step = a.step(ops);
     await Promise.all([step, a.renew(), a.adapter.query(), a.adapter.sweep()]);
     assert.equal(most, 1);
+  });
+
+  describe('what is asked often is asked in a short way, and goes well', () => {
+    /** What a session does most. */
+    async function uses(a) {
+      for (let i = 0; i < 3; i++) {
+        const op = request(fresh());
+        assert.deepEqual(await a.answers(op), ['granted']);
+        assert.deepEqual([...(await a.renew()).mine.keys()], [op.ref]);
+        assert.deepEqual(await a.answers(end(op)), ['ended']);
+      }
+    }
+
+    test('after it was refused', async () => {
+      const schema = 'refusing';
+      const a = await client({ schema });
+      await sql(`ALTER TABLE ${schema}.request ADD CONSTRAINT none CHECK (false)`);
+      for (let i = 0; i < 2; i++) {
+        const error = await a.step([request(fresh())]).catch((reason) => reason);
+        assert.equal(a.adapter.classify(error), 'refused', error.message);
+      }
+      await sql(`ALTER TABLE ${schema}.request DROP CONSTRAINT none`);
+      await uses(a);
+      assert.deepEqual(a.told, []);
+    });
+
+    test('by clients that do not take it', async () => {
+      await uses(await client({ pool: poolOf({ pipeline: true }) }));
+    });
+
+    test('by clients that somebody watches', async () => {
+      const own = poolOf();
+      own.on('connect', (one) => {
+        const { query } = one;
+        // As tools do that trace what is asked.
+        one.query = function (asked, ...rest) {
+          const copy = typeof asked?.text === 'string' ? { ...asked } : Object.create(asked);
+          return query.call(this, typeof asked === 'object' ? copy : asked, ...rest);
+        };
+      });
+      await uses(await client({ pool: own }));
+    });
   });
 
   describe('a transaction that guards a lock', () => {

@@ -44,15 +44,75 @@ const raw = (query) =>
 
 /** So many were prepared. */
 let count = 0;
+/** Nobody else's: the client may have been somebody's before. */
+const nextName = () => `web-locks ${++count}`;
 
 /**
  * @param {string} text
- * @returns a statement that a server process parses once, for those that are run often. Its name is
- *   nobody else's: the client may have been somebody's before
+ * @returns a statement that a server process parses once, for those that are run often
  */
-const prepared = (text) => ({ name: `web-locks ${++count}`, text, types: RAW, rowMode: 'array' });
+const prepared = (text) => ({ name: nextName(), text, types: RAW, rowMode: 'array' });
 
 /** @typedef {ReturnType<typeof prepared>} Prepared */
+
+/** What is of no use here of what a server says. */
+const ignore = () => {};
+
+/**
+ * A statement that is given to a client of pg as it is, as pg-cursor does (`submit`): what pg makes
+ * of others costs more than all the rest, mostly for a description of the result, which is known.
+ * Without `name` and `text`, and with nothing private: tools that watch pg copy what has them, or
+ * derive from it.
+ */
+class Call {
+  /** @type {(string | null)[] | undefined} */
+  row;
+  handleRowDescription = ignore;
+  handleCommandComplete = ignore;
+  handleEmptyQuery = ignore;
+  handlePortalSuspended = ignore;
+  handleCopyInResponse = ignore;
+  handleCopyData = ignore;
+
+  /**
+   * @param {string} statement its name
+   * @param {string | undefined} parsed its text, if it is to be parsed first
+   * @param {unknown[]} values
+   * @param {(error: unknown, row?: any[]) => void} callback
+   */
+  constructor(statement, parsed, values, callback) {
+    this.statement = statement;
+    this.parsed = parsed;
+    this.values = values.map((value) => (Buffer.isBuffer(value) ? value : String(value)));
+    this.callback = callback;
+  }
+
+  /** @param {any} connection */
+  submit(connection) {
+    const { parsed, statement, values } = this;
+    connection.stream.cork?.();
+    if (parsed !== undefined) connection.parse({ name: statement, text: parsed });
+    connection.bind({ statement, values });
+    connection.execute();
+    connection.sync();
+    connection.stream.uncork?.();
+    return null;
+  }
+
+  /** @param {{ fields: (string | null)[] }} message */
+  handleDataRow({ fields }) {
+    this.row = fields;
+  }
+
+  /** @param {unknown} error */
+  handleError(error) {
+    this.callback(error);
+  }
+
+  handleReadyForQuery() {
+    this.callback(null, this.row);
+  }
+}
 
 /**
  * What is used of a Pool of pg.
@@ -69,8 +129,7 @@ const prepared = (text) => ({ name: `web-locks ${++count}`, text, types: RAW, ro
 
 /**
  * @typedef {object} Question
- * @property {object} query of pg
- * @property {unknown[] | undefined} values
+ * @property {() => Promise<any>} send
  * @property {(result: any) => void} resolve
  * @property {(error: unknown) => void} reject
  */
@@ -86,6 +145,8 @@ class Link {
   /** Whether it hears for certain what is told to the session. */
   isListening = false;
   #channel = '';
+  /** Names of the statements that the server process has parsed. @type {Map<Prepared, string>} */
+  #parsed = new Map();
   /** What is not answered, the first of which was sent: a client of pg is given one at a time. */
   #asked = /** @type {Question[]} */ ([]);
 
@@ -193,7 +254,7 @@ class Link {
    *   server did not wait for its standby
    */
   run(query) {
-    return this.#ask(raw(query), undefined);
+    return this.#ask(() => this.#client.query(raw(query)));
   }
 
   /**
@@ -203,18 +264,48 @@ class Link {
    * @returns {Promise<any[]>} its only row
    */
   async row(statement, values) {
-    return (await this.#ask(statement, values)).rows[0];
+    if (this.#canSubmit && !values.some(Array.isArray)) {
+      return this.#ask(() => this.#call(statement, values));
+    }
+    return (await this.#ask(() => this.#client.query(statement, values))).rows[0];
+  }
+
+  /** Not to a client that is native, or sends before it has heard. */
+  get #canSubmit() {
+    const { connection, pipeline } = this.#client;
+    return typeof connection?.bind === 'function' && !pipeline;
   }
 
   /**
-   * @param {object} query
-   * @param {unknown[] | undefined} values
+   * @param {Prepared} statement
+   * @param {unknown[]} values
+   * @returns {Promise<any[]>} the row
+   */
+  #call(statement, values) {
+    const known = this.#parsed.get(statement);
+    // Another name after an error: it may have been parsed, or not.
+    const name = known ?? nextName();
+    return new Promise((resolve, reject) => {
+      const done = (/** @type {unknown} */ error, /** @type {any} */ row) => {
+        if (error) {
+          reject(error);
+          return;
+        }
+        this.#parsed.set(statement, name);
+        resolve(row);
+      };
+      this.#client.query(new Call(name, known ? undefined : statement.text, values, done));
+    });
+  }
+
+  /**
+   * @param {() => Promise<any>} send
    * @returns {Promise<any>}
    */
-  #ask(query, values) {
+  #ask(send) {
     return new Promise((resolve, reject) => {
       if (this.#isDown) throw this.#endedError();
-      this.#asked.push({ query, values, resolve, reject });
+      this.#asked.push({ send, resolve, reject });
       if (this.#asked.length > 1) return;
       this.#client.ref?.();
       this.#send();
@@ -224,8 +315,7 @@ class Link {
   async #send() {
     const [question] = this.#asked;
     try {
-      const result = await this.#client.query(question.query, question.values);
-      question.resolve(result);
+      question.resolve(await question.send());
     } catch (error) {
       question.reject(explain(error, this.#schema));
     }
@@ -278,9 +368,6 @@ function discard(client, error) {
   client.release(error);
   cut(client);
 }
-
-/** What goes wrong on a connection is told by the statement, too. */
-const ignore = () => {};
 
 /** @param {any} client of pg, which may be connecting */
 const cut = (client) => client.connection?.stream?.destroy?.();
@@ -378,6 +465,7 @@ class Source {
       throw endedPoolError();
     }
     this.#clients.add(client);
+    // What goes wrong is told by the statement, too.
     client.on('error', ignore);
     try {
       const result = await client.query(raw(text));
