@@ -156,14 +156,139 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
   test('what an old connection still says changes nothing', async () => {
     const a = await client();
+    const op = request(fresh());
+    await a.answers(op);
     await a.hello();
     const [row] = await sql(
-      `SELECT web_locks.step($1, 1, 1, '{0}', '{900000}', '{abc0}', '{a}', '{f}', '{0}', '{0}', '{-1}',
-        '{a}', '{0}', '{0}') AS codes`,
-      [a.session],
+      `SELECT web_locks.step($1, 1, 2, '{0}', '{900000}', '{abc0}', '{a}', '{f}', '{0}', '{0}', '{-1}',
+          '{a}', '{0}', '{0}') AS step,
+        web_locks.request_alone($1, 1, 3, true, 900001, 'abc1', 'a') AS request,
+        web_locks.end_alone($1, 1, 4, $2, 'abc1') AS end`,
+      [a.session, op.ref],
     );
-    assert.deepEqual(row.codes, ['-5']);
-    assert.equal((await a.renew()).mine.size, 0);
+    assert.deepEqual(row, { step: ['-5'], request: '-5', end: '-5' });
+    assert.deepEqual([...(await a.renew()).mine.keys()], [op.ref]);
+  });
+
+  test('R1: one request alone is answered as it was, whatever it was', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const held = shared(name, { limit: 2, weight: 1 });
+    await b.answers(held);
+    for (const op of [
+      request(name),
+      request(name, { maxPending: 0 }),
+      request(name, { kind: 'ifAvailable', label: 'label' }),
+      shared(name),
+      request(fresh()),
+    ]) {
+      const first = await a.step([op]);
+      await b.answers(end(held));
+      assert.deepEqual(await a.again([op]), first);
+      await a.answers(end(op));
+      await b.answers(held);
+    }
+  });
+
+  test('all readers at the head of a queue are granted at once, and nobody behind them', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [writer, last, late] = [request(name), request(name), shared(name)];
+    const readers = [shared(name), shared(name), shared(name)];
+    await a.answers(writer, ...readers, last, late);
+    await a.answers(end(writer));
+    const granted = [...(await b.adapter.query(name))].filter(({ token }) => token > 0n);
+    assert.equal(granted.length, readers.length);
+    const { mine } = await a.renew();
+    assert.ok(readers.every(({ ref }) => mine.get(ref) > 0n));
+    await a.answers(...readers.map(end));
+    assert.ok((await a.renew()).mine.get(last.ref) > 0n);
+    assert.equal((await a.renew()).mine.get(late.ref), 0n);
+  });
+
+  describe('a session is woken by what is told to others', () => {
+    /** A client, and what its connection listens to. */
+    async function alone() {
+      const own = poolOf({ max: 2 });
+      const connected = once(own, 'connect');
+      const a = await client({ pool: own });
+      const listening = async () => {
+        const [one] = await connected;
+        const { rows } = await one.query('SELECT pg_listening_channels() AS channel');
+        return rows.length > 0;
+      };
+      return { ...a, listening };
+    }
+
+    test('not before it asks for something', async () => {
+      const [a, b] = [await alone(), await client()];
+      assert.equal(await a.listening(), false);
+      await a.renew();
+      const [held, waiting] = [request(fresh()), request(fresh())];
+      await b.answers({ ...waiting, ref: held.ref });
+      await a.answers(waiting);
+      assert.equal(await a.listening(), true);
+      await b.answers(end({ ...waiting, ref: held.ref }));
+      assert.equal((await a.next()).granted, waiting.ref);
+    });
+
+    test('as long as it has something', async () => {
+      const [a, b] = [await alone(), await client()];
+      const held = request(fresh());
+      await a.answers(held);
+      for (let i = 0; i < 4; i++) await a.renew();
+      assert.equal(await a.listening(), true);
+      await b.answers(request(held.name, { kind: 'steal' }));
+      assert.deepEqual(await a.next(), { stolen: held.ref, thief: b.clientId });
+    });
+
+    test('no more when it has had nothing, nor asked for anything, for two renewals', async () => {
+      const [a, b] = [await alone(), await client()];
+      const name = fresh();
+      const use = async () => {
+        const op = request(name);
+        await a.answers(op);
+        await a.answers(end(op));
+      };
+      for (let i = 0; i < 4; i++) {
+        await use();
+        await a.renew();
+      }
+      assert.equal(await a.listening(), true);
+      await a.renew();
+      assert.equal(await a.listening(), false);
+      const [held, waiting, available] = [request(name), request(name), request(fresh())];
+      await b.answers(held);
+      await a.answers(waiting, available);
+      assert.equal(await a.listening(), true);
+      await b.answers(end(held));
+      assert.equal((await a.next()).granted, waiting.ref);
+    });
+
+    test('again when it asks while it is about to hear nothing more', async () => {
+      const [a, b] = [await alone(), await client()];
+      const [first, held] = [request(fresh()), request(fresh())];
+      await b.answers(held);
+      await a.answers(first);
+      await a.answers(end(first));
+      await a.renew();
+      const waiting = request(held.name);
+      const [, answers] = await Promise.all([a.renew(), a.answers(waiting)]);
+      assert.deepEqual(answers, ['queued']);
+      await b.answers(end(held));
+      assert.equal((await a.next()).granted, waiting.ref);
+    });
+
+    test('from the beginning of a new connection on', async () => {
+      const [a, b] = [await client(), await client()];
+      const [held, waiting] = [request(fresh()), request(fresh())];
+      await a.answers(held);
+      await b.answers({ ...waiting, ref: held.ref });
+      await a.answers(waiting);
+      await a.hello();
+      await b.answers(end({ ...waiting, ref: held.ref }));
+      assert.equal((await a.next()).granted, waiting.ref);
+    });
   });
 
   test('a renewal by an old connection extends nothing', async () => {
@@ -275,6 +400,18 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.equal((await a.renew()).alive, true);
     });
 
+    test('a step that comes again after a jump ahead is answered as it was', async () => {
+      const schema = 'ahead_of_answer';
+      const a = await client({ schema });
+      const [one, two] = [request(fresh()), request(fresh(), { kind: 'steal' })];
+      for (const ops of [[one], [end(one), two]]) {
+        const answers = await a.step(ops);
+        await jump(schema, '1 hour');
+        assert.deepEqual(await a.again(ops), answers);
+        await a.renew();
+      }
+    });
+
     test('a jump back makes no lease longer', async () => {
       const schema = 'back';
       const [a, b] = [await client({ schema }), await client({ schema })];
@@ -360,6 +497,53 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.deepEqual([...(await a.renew()).mine], [[op.ref, token]]);
     });
 
+    test('an end waits for the disk, and for a standby, if it grants something', async () => {
+      const own = await startPostgres();
+      const ownPool = new pg.Pool(own.config);
+      ownPool.on('error', () => {});
+      pools.add(ownPool);
+      const [a, b] = [await client({ pool: ownPool }), await client({ pool: ownPool })];
+      const [held, last] = [request('name'), request('other')];
+      await a.answers(held, last);
+      await b.answers(request('name'));
+      await ownPool.query(`ALTER SYSTEM SET synchronous_standby_names TO 'nobody'`);
+      await ownPool.query('SELECT pg_reload_conf()');
+      const waits = `SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
+      // It does from when all processes know of the standby on.
+      const probe = ownPool.query('CREATE TABLE probe ()').catch(() => {});
+      const waiting = async () => (await ownPool.query(waits)).rows;
+      while ((await waiting()).length === 0);
+      assert.deepEqual(await a.answers(end(last)), ['ended'], 'nobody is granted what it ends');
+      const refused = rejectsWith(a.step([end(held)]), 'ERR_WEB_LOCKS_NOT_REPLICATED');
+      while ((await waiting()).length < 2);
+      for (const { pid } of await waiting())
+        await ownPool.query('SELECT pg_cancel_backend($1)', [pid]);
+      await Promise.all([refused, probe]);
+    });
+
+    test('an end that a crash has undone is done when it comes again', async () => {
+      const own = await startPostgres();
+      const ownPool = new pg.Pool(own.config);
+      ownPool.on('error', () => {});
+      pools.add(ownPool);
+      const [a, b] = [
+        await client({ pool: ownPool }, 30_000),
+        await client({ pool: ownPool }, 30_000),
+      ];
+      const op = request('name');
+      await a.answers(op);
+      await a.answers(end(op));
+      await own.crash();
+      await Promise.all([a.next(), b.next()]);
+      await own.start();
+      await Promise.all([a.hello(), b.hello()]);
+      const { mine } = await a.renew();
+      for (const ref of mine.keys()) {
+        assert.deepEqual(await a.answers({ ...end({ ref }), name: undefined }), ['ended']);
+      }
+      assert.deepEqual(await b.answers(request('name')), ['granted']);
+    });
+
     test('a standby is refused, and grants nothing for one ttl when it is promoted', async () => {
       const primary = await startPostgres();
       const standby = await startStandby(primary);
@@ -395,6 +579,13 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         const answer = query.apply(this, args);
         const done = () => count--;
         answer?.then?.(done, done);
+        const { callback } = answer ?? {};
+        if (callback) {
+          answer.callback = (...results) => {
+            done();
+            callback(...results);
+          };
+        }
         return answer;
       };
     });
@@ -403,6 +594,48 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     const step = a.step(ops);
     await Promise.all([step, a.renew(), a.adapter.query(), a.adapter.sweep()]);
     assert.equal(most, 1);
+  });
+
+  describe('what is asked often is asked in a short way, and goes well', () => {
+    /** What a session does most. */
+    async function uses(a) {
+      for (let i = 0; i < 3; i++) {
+        const op = request(fresh());
+        assert.deepEqual(await a.answers(op), ['granted']);
+        assert.deepEqual([...(await a.renew()).mine.keys()], [op.ref]);
+        assert.deepEqual(await a.answers(end(op)), ['ended']);
+      }
+    }
+
+    test('after it was refused', async () => {
+      const schema = 'refusing';
+      const a = await client({ schema });
+      await sql(`ALTER TABLE ${schema}.request ADD CONSTRAINT none CHECK (false)`);
+      for (let i = 0; i < 2; i++) {
+        const error = await a.step([request(fresh())]).catch((reason) => reason);
+        assert.equal(a.adapter.classify(error), 'refused', error.message);
+      }
+      await sql(`ALTER TABLE ${schema}.request DROP CONSTRAINT none`);
+      await uses(a);
+      assert.deepEqual(a.told, []);
+    });
+
+    test('by clients that do not take it', async () => {
+      await uses(await client({ pool: poolOf({ pipeline: true }) }));
+    });
+
+    test('by clients that somebody watches', async () => {
+      const own = poolOf();
+      own.on('connect', (one) => {
+        const { query } = one;
+        // As tools do that trace what is asked.
+        one.query = function (asked, ...rest) {
+          const copy = typeof asked?.text === 'string' ? { ...asked } : Object.create(asked);
+          return query.call(this, typeof asked === 'object' ? copy : asked, ...rest);
+        };
+      });
+      await uses(await client({ pool: own }));
+    });
   });
 
   describe('a transaction that guards a lock', () => {

@@ -2,8 +2,9 @@
 
 /**
  * A connection to PostgreSQL for one session: one client of the user's pool, kept. It listens on
- * the session's channel, and all statements of the session go through it, so that an answer proves
- * that notifications come, too, and a pool whose clients are all in use costs no lease.
+ * the session's channel, while that has or asks for something, and all statements of the session go
+ * through it, so that an answer proves that notifications come, too, and a pool whose clients are
+ * all in use costs no lease.
  *
  * What fails on the connection is told once, by `onDown`; what comes after `drop` is not told.
  */
@@ -41,6 +42,78 @@ const RAW = { getTypeParser: () => (/** @type {string} */ value) => value };
 const raw = (query) =>
   typeof query === 'string' ? { text: query, types: RAW } : { ...query, types: RAW };
 
+/** So many were prepared. */
+let count = 0;
+/** Nobody else's: the client may have been somebody's before. */
+const nextName = () => `web-locks ${++count}`;
+
+/**
+ * @param {string} text
+ * @returns a statement that a server process parses once, for those that are run often
+ */
+const prepared = (text) => ({ name: nextName(), text, types: RAW, rowMode: 'array' });
+
+/** @typedef {ReturnType<typeof prepared>} Prepared */
+
+/** What is of no use here of what a server says. */
+const ignore = () => {};
+
+/**
+ * A statement that is given to a client of pg as it is, as pg-cursor does (`submit`): what pg makes
+ * of others costs more than all the rest, mostly for a description of the result, which is known.
+ * Without `name` and `text`, and with nothing private: tools that watch pg copy what has them, or
+ * derive from it.
+ */
+class Call {
+  /** @type {(string | null)[] | undefined} */
+  row;
+  handleRowDescription = ignore;
+  handleCommandComplete = ignore;
+  handleEmptyQuery = ignore;
+  handlePortalSuspended = ignore;
+  handleCopyInResponse = ignore;
+  handleCopyData = ignore;
+
+  /**
+   * @param {string} statement its name
+   * @param {string | undefined} parsed its text, if it is to be parsed first
+   * @param {unknown[]} values
+   * @param {(error: unknown, row?: any[]) => void} callback
+   */
+  constructor(statement, parsed, values, callback) {
+    this.statement = statement;
+    this.parsed = parsed;
+    this.values = values.map((value) => (Buffer.isBuffer(value) ? value : String(value)));
+    this.callback = callback;
+  }
+
+  /** @param {any} connection */
+  submit(connection) {
+    const { parsed, statement, values } = this;
+    connection.stream.cork?.();
+    if (parsed !== undefined) connection.parse({ name: statement, text: parsed });
+    connection.bind({ statement, values });
+    connection.execute();
+    connection.sync();
+    connection.stream.uncork?.();
+    return null;
+  }
+
+  /** @param {{ fields: (string | null)[] }} message */
+  handleDataRow({ fields }) {
+    this.row = fields;
+  }
+
+  /** @param {unknown} error */
+  handleError(error) {
+    this.callback(error);
+  }
+
+  handleReadyForQuery() {
+    this.callback(null, this.row);
+  }
+}
+
 /**
  * What is used of a Pool of pg.
  * @typedef {object} Pool
@@ -54,6 +127,13 @@ const raw = (query) =>
  * @property {any[]} [_clients] of pg's own: there is no other way to a client that is connecting
  */
 
+/**
+ * @typedef {object} Question
+ * @property {() => Promise<any>} send
+ * @property {(result: any) => void} resolve
+ * @property {(error: unknown) => void} reject
+ */
+
 class Link {
   #client;
   #schema;
@@ -62,10 +142,13 @@ class Link {
   onNotification = () => {};
   /** Called once, with an error. @type {(error: unknown) => void} */
   onDown = () => {};
-  /** Rejects the statements that are not answered. @type {Set<(error: unknown) => void>} */
-  #waiting = new Set();
-  /** Settles when the last statement has: a client of pg is given one at a time. */
-  #last = /** @type {Promise<unknown>} */ (Promise.resolve());
+  /** Whether it hears for certain what is told to the session. */
+  isListening = false;
+  #channel = '';
+  /** Names of the statements that the server process has parsed. @type {Map<Prepared, string>} */
+  #parsed = new Map();
+  /** What is not answered, the first of which was sent: a client of pg is given one at a time. */
+  #asked = /** @type {Question[]} */ ([]);
 
   /**
    * @param {any} client of the pool
@@ -88,10 +171,12 @@ class Link {
    * @param {number} ttl milliseconds
    * @param {number} time milliseconds in which it is wanted
    * @param {string} then a statement that is run last
+   * @param {boolean} listens at once: the session may hold something
    * @returns {Promise<any>} the statement's result
    */
-  async open(source, session, ttl, time, then) {
-    const listen = `LISTEN wl_${session}`;
+  async open(source, session, ttl, time, then, listens) {
+    this.#channel = `wl_${session}`;
+    const listen = `LISTEN ${this.#channel}`;
     const { isPooled } = await this.#examine();
     if (isPooled) {
       await this.run(listen);
@@ -99,8 +184,18 @@ class Link {
     }
     // One message, one transaction: not of the kind that is the default afterwards.
     const begin = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE';
-    const results = await this.run([begin, settings(ttl), listen, then].join(';'));
+    const statements = [begin, settings(ttl), ...(listens ? [listen] : []), then];
+    const results = await this.run(statements.join(';'));
+    this.isListening = listens || isPooled;
     return results.at(-1);
+  }
+
+  /** Listens no more: each who does is woken by whatever is told to anybody. */
+  rest() {
+    if (!this.isListening) return;
+    this.isListening = false;
+    // That it fails is told by `onDown`, or leaves a listener.
+    this.run(`UNLISTEN ${this.#channel}`).catch(() => {});
   }
 
   /** Whether it is a primary that is new enough; whether somebody is in between. */
@@ -154,37 +249,85 @@ class Link {
 
   /**
    * Runs a statement, or a few without values. Meanwhile the event loop is kept alive.
-   * @param {string | { name?: string, text: string, values?: unknown[] }} query
+   * @param {string | { text: string, values?: unknown[] }} query
    * @returns {Promise<any>} rejects with an error of ours; also when the connection ends, or the
    *   server did not wait for its standby
    */
-  async run(query) {
-    /** @type {(error: unknown) => void} */
-    let reject = () => {};
-    const failed = new Promise((_, no) => {
-      reject = no;
-    });
-    if (this.#waiting.size === 0) this.#client.ref?.();
-    this.#waiting.add(reject);
-    try {
-      return await Promise.race([this.#next(query), failed]);
-    } catch (error) {
-      throw explain(error, this.#schema);
-    } finally {
-      this.#waiting.delete(reject);
-      if (this.#waiting.size === 0 && !this.#isDown) this.#client.unref?.();
-      failed.catch(() => {});
-    }
+  run(query) {
+    return this.#ask(() => this.#client.query(raw(query)));
   }
 
   /**
-   * @param {Parameters<Link['run']>[0]} query
-   * @returns {Promise<any>} of the client, after what was asked before
+   * As `run`.
+   * @param {Prepared} statement
+   * @param {unknown[]} values
+   * @returns {Promise<any[]>} its only row
    */
-  #next(query) {
-    const answer = this.#last.then(() => !this.#isDown && this.#client.query(raw(query)));
-    this.#last = answer.catch(() => {});
-    return answer;
+  async row(statement, values) {
+    if (this.#canSubmit && !values.some(Array.isArray)) {
+      return this.#ask(() => this.#call(statement, values));
+    }
+    return (await this.#ask(() => this.#client.query(statement, values))).rows[0];
+  }
+
+  /** Not to a client that is native, or sends before it has heard. */
+  get #canSubmit() {
+    const { connection, pipeline } = this.#client;
+    return typeof connection?.bind === 'function' && !pipeline;
+  }
+
+  /**
+   * @param {Prepared} statement
+   * @param {unknown[]} values
+   * @returns {Promise<any[]>} the row
+   */
+  #call(statement, values) {
+    const known = this.#parsed.get(statement);
+    // Another name after an error: it may have been parsed, or not.
+    const name = known ?? nextName();
+    return new Promise((resolve, reject) => {
+      const done = (/** @type {unknown} */ error, /** @type {any} */ row) => {
+        if (error) {
+          reject(error);
+          return;
+        }
+        this.#parsed.set(statement, name);
+        resolve(row);
+      };
+      this.#client.query(new Call(name, known ? undefined : statement.text, values, done));
+    });
+  }
+
+  /**
+   * @param {() => Promise<any>} send
+   * @returns {Promise<any>}
+   */
+  #ask(send) {
+    return new Promise((resolve, reject) => {
+      if (this.#isDown) throw this.#endedError();
+      this.#asked.push({ send, resolve, reject });
+      if (this.#asked.length > 1) return;
+      this.#client.ref?.();
+      this.#send();
+    });
+  }
+
+  async #send() {
+    const [question] = this.#asked;
+    try {
+      question.resolve(await question.send());
+    } catch (error) {
+      question.reject(explain(error, this.#schema));
+    }
+    // That of a connection that has failed is not there any more.
+    if (this.#asked[0] !== question) return;
+    this.#asked.shift();
+    if (this.#asked.length > 0) this.#send();
+    else this.#client.unref?.();
+  }
+
+  #endedError() {
+    return explain(new Error('the connection ended'), this.#schema);
   }
 
   /** Ends the connection, without a word; what is under way rejects. */
@@ -198,8 +341,8 @@ class Link {
   #fail = (error) => {
     if (this.#isDown) return;
     this.#isDown = true;
-    const why = explain(error ?? new Error('the connection ended'), this.#schema);
-    for (const reject of this.#waiting) reject(why);
+    const why = error ? explain(error, this.#schema) : this.#endedError();
+    for (const { reject } of this.#asked.splice(0)) reject(why);
     const client = this.#client;
     client.removeListener('notification', this.#hear);
     client.removeListener('notice', this.#notice);
@@ -212,7 +355,7 @@ class Link {
 
   /** @param {{ routine?: string }} notice */
   #notice = ({ routine }) => {
-    if (routine === NOT_WAITED && this.#waiting.size > 0) this.#fail(notReplicatedError());
+    if (routine === NOT_WAITED && this.#asked.length > 0) this.#fail(notReplicatedError());
   };
 }
 
@@ -225,9 +368,6 @@ function discard(client, error) {
   client.release(error);
   cut(client);
 }
-
-/** What goes wrong on a connection is told by the statement, too. */
-const ignore = () => {};
 
 /** @param {any} client of pg, which may be connecting */
 const cut = (client) => client.connection?.stream?.destroy?.();
@@ -325,6 +465,7 @@ class Source {
       throw endedPoolError();
     }
     this.#clients.add(client);
+    // What goes wrong is told by the statement, too.
     client.on('error', ignore);
     try {
       const result = await client.query(raw(text));
@@ -420,4 +561,4 @@ class Source {
   }
 }
 
-module.exports = { Link, Source, raw };
+module.exports = { Link, Source, prepared, raw };

@@ -176,7 +176,18 @@ BEGIN
       FOR UPDATE SKIP LOCKED);
 END $$;
 
--- Takes the advisory locks of names.
+-- Takes the advisory lock of a name.
+CREATE OR REPLACE FUNCTION web_locks.lock_name(k bytea) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  -- Each statement has to see what was committed before the name was locked.
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION 'web_locks needs READ COMMITTED' USING ERRCODE = 'WL001';
+  END IF;
+  PERFORM pg_advisory_xact_lock(22349, (get_byte(k, 0) << 24) | (get_byte(k, 1) << 16)
+    | (get_byte(k, 2) << 8) | get_byte(k, 3));
+END $$;
+
+-- Those of several.
 CREATE OR REPLACE FUNCTION web_locks.lock_names(keys bytea[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   slot int;
@@ -220,8 +231,8 @@ END $$;
 -- grants what can be granted, and tells those who get it. The one place that decides about a grant.
 -- `is_shared`, `its_limit`, `its_weight`: of a request that is made, and is not in the queue yet;
 -- NULL for none. `fits`: whether it is granted, behind all others, or ahead of those that wait
--- (`is_ahead`). `is_first`: the queue is empty; `known`: the limit of the name, NULL while it has
--- none.
+-- (`is_ahead`). `is_first`: the queue is empty, so that nobody was granted anything; `known`: the
+-- limit of the name, NULL while it has none.
 CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
   k bytea, grants_from timestamptz, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
   its_weight int DEFAULT 0, is_ahead bool DEFAULT false,
@@ -236,34 +247,40 @@ DECLARE
 BEGIN
   fits := false;
   LOOP
-    SELECT token, lim INTO tail FROM web_locks.request WHERE key = k ORDER BY ticket DESC LIMIT 1;
+    SELECT ticket, session, ref, token, shared, lim, weight INTO head FROM web_locks.request
+      WHERE key = k ORDER BY ticket LIMIT 1;
     is_first := NOT FOUND;
-    known := tail.lim;
-    is_new := is_ahead OR is_first OR tail.token IS NOT NULL;
+    known := head.lim;
+    is_new := is_ahead OR is_first;
+    IF NOT is_new AND head.token IS NOT NULL THEN
+      SELECT token INTO tail FROM web_locks.request WHERE key = k ORDER BY ticket DESC LIMIT 1;
+      is_new := tail.token IS NOT NULL;
+    END IF;
     IF is_new THEN
       IF is_shared IS NULL THEN RETURN; END IF;
-      SELECT NULL::bigint AS ticket, is_shared AS shared, its_limit AS lim, its_weight AS weight
-        INTO candidate;
+      IF NOT is_first THEN
+        SELECT NULL::bigint AS ticket, is_shared AS shared, its_limit AS lim, its_weight AS weight
+          INTO candidate;
+      END IF;
     ELSE
-      SELECT ticket, session, ref, shared, lim, weight INTO candidate FROM web_locks.request
-        WHERE key = k AND token IS NULL ORDER BY ticket LIMIT 1;
+      candidate := head;
+      IF head.token IS NOT NULL THEN
+        SELECT ticket, session, ref, shared, lim, weight INTO candidate FROM web_locks.request
+          WHERE key = k AND token IS NULL ORDER BY ticket LIMIT 1;
+      END IF;
       CONTINUE WHEN web_locks.bury(k, candidate.session);
     END IF;
-    IF NOT is_first THEN
-      SELECT session, token, shared INTO head FROM web_locks.request
-        WHERE key = k ORDER BY ticket LIMIT 1;
-      IF head.token IS NOT NULL THEN
-        IF NOT candidate.shared OR NOT head.shared THEN
-          CONTINUE WHEN web_locks.bury(k, head.session);
-          RETURN;
-        END IF;
-        IF candidate.lim <> known OR candidate.lim > 0 AND candidate.weight + (
-          SELECT sum(weight) FROM web_locks.request
-          WHERE key = k AND (is_new OR ticket < candidate.ticket)) > candidate.lim
-        THEN
-          CONTINUE WHEN web_locks.bury_holders(k);
-          RETURN;
-        END IF;
+    IF head.token IS NOT NULL THEN
+      IF NOT candidate.shared OR NOT head.shared THEN
+        CONTINUE WHEN web_locks.bury(k, head.session);
+        RETURN;
+      END IF;
+      IF candidate.lim <> known OR candidate.lim > 0 AND candidate.weight + (
+        SELECT sum(weight) FROM web_locks.request
+        WHERE key = k AND (is_new OR ticket < candidate.ticket)) > candidate.lim
+      THEN
+        CONTINUE WHEN web_locks.bury_holders(k);
+        RETURN;
       END IF;
     END IF;
     IF clock_timestamp() < grants_from THEN RETURN; END IF;
@@ -275,6 +292,8 @@ BEGIN
     UPDATE web_locks.request SET token = number, granted = clock_timestamp()
       WHERE key = k AND ticket = candidate.ticket;
     PERFORM pg_notify('wl_' || candidate.session, 'g ' || candidate.ref || ' ' || number);
+    -- Nothing else fits beside it.
+    IF NOT candidate.shared THEN RETURN; END IF;
   END LOOP;
 END $$;
 
@@ -302,19 +321,19 @@ END $$;
 --   lims, weights   of a shared request, 0 for none; most: so many may wait, -1 for any number
 --   keeps  of an end: milliseconds for which the name is marked; 0 for none
 --   groups 0, or what those that do not wait have in common that want all or nothing
--- Returns an entry for each: > 0 granted, the token; 0 it waits; -1 not available; -3 too many
+-- `listens`: the connection hears from here on what is told to the session, see `listen`. Returns
+-- an entry for each: > 0 granted, the token; 0 it waits; -1 not available; -3 too many
 -- wait; -4 ended; -6 ended, and not marked, as it was not held; -7 a user guards the lock, nothing
 -- was done; -10 - n: the limit of the name is n. Or a single -2: the session is dead; -5: the
 -- connection was replaced; nothing was done then.
 CREATE OR REPLACE FUNCTION web_locks.step(
   me bigint, its_conn int, its_step bigint, kinds int[], refs bigint[], keys bytea[],
   names bytea[], shareds bool[], lims int[], weights int[], most int[], labels bytea[],
-  groups int[], keeps float8[]
+  groups int[], keeps float8[], listens bool DEFAULT false
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
   codes bigint[] := '{}';
   code bigint;
-  k bytea := keys[1];
   mine record;
   count int := cardinality(kinds);
   from_i int := 1;
@@ -322,40 +341,29 @@ DECLARE
   -- Ends are answered alike whenever they come.
   is_kept bool := false;
 BEGIN
-  -- Each statement has to see what was committed before the names were locked.
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    RAISE EXCEPTION 'web_locks needs READ COMMITTED' USING ERRCODE = 'WL001';
-  END IF;
-  -- Who has said hello knows that its older connection records nothing any more.
-  SELECT answers INTO codes FROM web_locks.session
-    WHERE id = me AND step = its_step AND conn = its_conn AND expires > clock_timestamp();
-  IF FOUND THEN RETURN codes; END IF;
-  IF count = 1 AND k IS NOT NULL THEN
-    PERFORM pg_advisory_xact_lock(22349, (get_byte(k, 0) << 24) | (get_byte(k, 1) << 16)
-      | (get_byte(k, 2) << 8) | get_byte(k, 3));
-  ELSE
-    FOR i IN 1 .. count LOOP
-      IF keys[i] IS NULL THEN
-        keys[i] := (SELECT key FROM web_locks.request WHERE session = me AND ref = refs[i]);
-      END IF;
-    END LOOP;
-    PERFORM web_locks.lock_names(keys);
-  END IF;
+  IF listens THEN PERFORM web_locks.listen(me); END IF;
+  FOR i IN 1 .. count LOOP
+    IF keys[i] IS NULL THEN
+      keys[i] := (SELECT key FROM web_locks.request WHERE session = me AND ref = refs[i]);
+    END IF;
+  END LOOP;
+  PERFORM web_locks.lock_names(keys);
 
   -- Nobody ends the session while this step has its row.
-  SELECT conn, expires, grants_from INTO mine
+  SELECT conn, expires, step, answers, grants_from INTO mine
     FROM web_locks.session, web_locks.epoch WHERE id = me FOR NO KEY UPDATE OF session;
   IF FOUND AND mine.expires <= clock_timestamp() THEN
     PERFORM web_locks.grace();
-    SELECT conn, expires, grants_from INTO mine
+    SELECT conn, expires, step, answers, grants_from INTO mine
       FROM web_locks.session, web_locks.epoch WHERE id = me;
   END IF;
   IF NOT FOUND OR mine.expires <= clock_timestamp() THEN RETURN '{-2}'; END IF;
   IF mine.conn <> its_conn THEN RETURN '{-5}'; END IF;
+  IF mine.step = its_step THEN RETURN mine.answers; END IF;
 
   FOR i IN 1 .. count LOOP
     IF kinds[i] = 3 THEN
-      code := web_locks.end_one(me, refs[i], keys[i], mine.grants_from, keeps[i]);
+      code := (web_locks.end_one(me, refs[i], keys[i], mine.grants_from, keeps[i])).code;
       IF keeps[i] > 0 THEN marks := marks + 1; END IF;
     ELSIF kinds[i] = 2 THEN
       code := web_locks.steal_one(
@@ -365,8 +373,8 @@ BEGIN
       code := -1;
     ELSE
       IF i = 1 OR groups[i] <> groups[i - 1] THEN from_i := i; END IF;
-      code := web_locks.request_one(me, kinds[i] = 0, refs[i], keys[i], names[i], shareds[i],
-        lims[i], weights[i], most[i], labels[i], mine.grants_from);
+      code := web_locks.request_one(me, nextval('web_locks.token'), kinds[i] = 0, refs[i],
+        keys[i], names[i], shareds[i], lims[i], weights[i], most[i], labels[i], mine.grants_from);
       IF kinds[i] = 1 AND code < 0 AND groups[i] > 0 THEN
         -- All or nothing: those of the group that were granted just now are gone again.
         FOR j IN from_i .. i - 1 LOOP
@@ -385,13 +393,77 @@ BEGIN
   RETURN codes;
 END $$;
 
+-- A step of one request, which is not a theft: the same as `step`, and returns its only entry.
+-- Records first what it answers where the name is free.
+CREATE OR REPLACE FUNCTION web_locks.request_alone(
+  me bigint, its_conn int, its_step bigint, waits bool, reference bigint, k bytea, its_name bytea,
+  is_shared bool DEFAULT false, its_limit int DEFAULT 0, its_weight int DEFAULT 0,
+  most int DEFAULT -1, its_label bytea DEFAULT '', listens bool DEFAULT false
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  code bigint;
+  mine record;
+BEGIN
+  PERFORM web_locks.lock_name(k);
+  -- Nobody ends the session while this step has its row.
+  UPDATE web_locks.session SET step = its_step, answers = ARRAY[nextval('web_locks.token')]
+    FROM web_locks.epoch
+    WHERE id = me AND conn = its_conn AND step <> its_step AND expires > clock_timestamp()
+    RETURNING answers[1] AS number, grants_from INTO mine;
+  IF NOT FOUND THEN
+    RETURN (web_locks.step(me, its_conn, its_step, ARRAY[CASE WHEN waits THEN 0 ELSE 1 END],
+      ARRAY[reference], ARRAY[k], ARRAY[its_name], ARRAY[is_shared], ARRAY[its_limit],
+      ARRAY[its_weight], ARRAY[most], ARRAY[its_label], '{0}', '{0}', listens))[1];
+  END IF;
+  IF listens THEN PERFORM web_locks.listen(me); END IF;
+  code := web_locks.request_one(me, mine.number, waits, reference, k, its_name, is_shared,
+    its_limit, its_weight, most, its_label, mine.grants_from);
+  IF code <> mine.number THEN
+    UPDATE web_locks.session SET answers = ARRAY[code] WHERE id = me;
+  END IF;
+  RETURN code;
+END $$;
+
+-- A step of one end of a name that is not marked: the same as `step`, and returns its only entry.
+--
+-- It does not keep others from the session, as what it does is right if that ends just now.
+--
+-- Who ends the last of a queue does not wait until that is on disk. If the server crashes the lock
+-- is held once more, until its session, which is told of it by `renew`, ends it again; or with the
+-- lease. Whoever was granted anything after that waited for the disk, and so for this, too.
+CREATE OR REPLACE FUNCTION web_locks.end_alone(
+  me bigint, its_conn int, its_step bigint, reference bigint, k bytea
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  mine record;
+  ended record;
+BEGIN
+  PERFORM web_locks.lock_name(k);
+  SELECT grants_from INTO mine FROM web_locks.session, web_locks.epoch
+    WHERE id = me AND conn = its_conn AND expires > clock_timestamp();
+  IF NOT FOUND THEN
+    RETURN (web_locks.step(me, its_conn, its_step, '{3}', ARRAY[reference], ARRAY[k], '{""}',
+      '{f}', '{0}', '{0}', '{0}', '{""}', '{0}', '{0}'))[1];
+  END IF;
+  ended := web_locks.end_one(me, reference, k, mine.grants_from, 0);
+  IF ended.is_free THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
+  RETURN ended.code;
+END $$;
+
+-- The connection hears from its next commit on what is told to the session. Each who listens is
+-- woken by all that is told to anybody: a session does so only as long as it may be told anything.
+CREATE OR REPLACE FUNCTION web_locks.listen(me bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE 'LISTEN wl_' || me;
+END $$;
+
+-- `number`: the ticket, and the token if it is granted; made while the name was locked.
 CREATE OR REPLACE FUNCTION web_locks.request_one(
-  me bigint, waits bool, reference bigint, k bytea, its_name bytea, is_shared bool, its_limit int,
-  its_weight int, most int, its_label bytea, grants_from timestamptz
+  me bigint, number bigint, waits bool, reference bigint, k bytea, its_name bytea, is_shared bool,
+  its_limit int, its_weight int, most int, its_label bytea, grants_from timestamptz
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   queue record;
-  number bigint;
   present timestamptz := clock_timestamp();
   known int;
 BEGIN
@@ -413,7 +485,6 @@ BEGIN
       UPDATE web_locks.request SET lim = its_limit WHERE key = k;
     END IF;
   END IF;
-  number := nextval('web_locks.token');
   IF queue.fits THEN
     INSERT INTO web_locks.request VALUES (k, number, me, reference, number, is_shared, known,
       its_weight, its_name, its_label, present, present);
@@ -453,21 +524,27 @@ BEGIN
   RETURN coalesce(number, 0);
 END $$;
 
+-- `is_free`: nobody has the name, or waits for it.
 CREATE OR REPLACE FUNCTION web_locks.end_one(
-  me bigint, reference bigint, k bytea, grants_from timestamptz, keep float8
-) RETURNS bigint LANGUAGE plpgsql AS $$
+  me bigint, reference bigint, k bytea, grants_from timestamptz, keep float8,
+  OUT code bigint, OUT is_free bool
+) LANGUAGE plpgsql AS $$
 DECLARE
   gone record;
   is_gone bool := true;
-  code bigint := -4;
 BEGIN
+  code := -4;
+  is_free := false;
   DELETE FROM web_locks.request WHERE ctid = (
     SELECT ctid FROM web_locks.request WHERE session = me AND ref = reference
     FOR UPDATE SKIP LOCKED)
     RETURNING token INTO gone;
   IF NOT FOUND THEN
     IF EXISTS (SELECT FROM web_locks.request WHERE session = me AND ref = reference)
-    THEN RETURN -7; END IF;
+    THEN
+      code := -7;
+      RETURN;
+    END IF;
     is_gone := false;
   END IF;
   IF keep > 0 THEN
@@ -480,9 +557,8 @@ BEGIN
     END IF;
   END IF;
   IF is_gone THEN
-    PERFORM web_locks.process_the_lock_request_queue(k, grants_from);
+    is_free := (web_locks.process_the_lock_request_queue(k, grants_from)).is_first;
   END IF;
-  RETURN code;
 END $$;
 
 -- Marks a name. May wait for somebody who deletes the mark that is there, and will wait for nobody.
@@ -649,7 +725,7 @@ BEGIN
     is_new := pg_try_advisory_xact_lock(22347, hashtext('web_locks'));
   END IF;
   INSERT INTO web_locks.lasting (version, durability, ttl, lives)
-    VALUES (3, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
+    VALUES (4, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
     ON CONFLICT DO NOTHING;
   IF is_new THEN
     INSERT INTO web_locks.epoch (identity, life, grants_from)
