@@ -21,8 +21,8 @@
  *
  * The session's key is written by each connection; all that is written has its version as a
  * condition. So nothing of an earlier connection, or of a lease that has ended, changes anything.
- * Each transaction of a step also writes its number into a key of the session, on condition that
- * this is as the last one has left it: so it is done once, and what it has done is found out where
+ * Each transaction that asks for something also writes its number into a key of the session, on
+ * condition that this is as the last one has left it: so it is done once, and what it has done is found out where
  * its answer got lost (R1; steps.js).
  *
  * What is not as adapter.js has it:

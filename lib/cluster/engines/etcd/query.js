@@ -184,7 +184,10 @@ class Query {
       });
     } catch (error) {
       if (!isForgotten(error)) throw error;
-      return some.map(() => false);
+      if (some.length === 1) return [false];
+      const half = Math.ceil(some.length / 2);
+      const first = await this.#wereHeld(some.slice(0, half));
+      return [...first, ...(await this.#wereHeld(some.slice(half)))];
     }
   }
 

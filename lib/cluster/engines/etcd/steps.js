@@ -3,7 +3,8 @@
 /**
  * The steps of a session at etcd: what plan.js has planned is done, in transactions, and step.js
  * keeps what is known of it. What is not known is found out: a transaction whose answer got lost
- * was done if its number is in the session's key.
+ * was done if its number is in the session's key. One that only ends something writes no number, for
+ * it may be done twice.
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -112,23 +113,25 @@ class Steps {
    */
   async #try(step, plan, own, link) {
     const key = base64(this.#keys.steps(own.lease));
-    const log = { key, value: base64Json(step.partId), lease: own.id };
-    const moves = plan.moves.flatMap(requestsOf);
-    const changes = [...moves, ...own.planner.reads(plan.names), { request_put: log }];
+    const isLogged = plan.moves.some(({ ops }) => ops.some((op) => isRequest(op) || isMarking(op)));
+    const log = { request_put: { key, value: base64Json(step.partId), lease: own.id } };
     const asItWas = { key, target: 'MOD', result: 'EQUAL', mod_revision: own.logged };
+    const conditions = [...(isLogged ? [asItWas] : []), ...plan.conditions];
+    const moves = plan.moves.flatMap(requestsOf);
+    const changes = [...moves, ...own.planner.reads(plan.names), ...(isLogged ? [log] : [])];
     let isDone = false;
     try {
-      step.isInDoubt = true;
-      const done = await this.#transact(changes, [asItWas, ...plan.conditions], own, link, key);
+      step.isInDoubt = isLogged;
+      const done = await this.#transact(changes, conditions, own, link, key);
       const { header, responses, found } = done;
       if (found && found.mod_revision !== own.logged) return await this.#clear(step, own, link);
       if (responses) {
         isDone = true;
         await this.#take(step, plan.moves, responses, own, link);
-        const reads = responses.slice(moves.length, -1);
+        const reads = responses.slice(moves.length, isLogged ? -1 : undefined);
         const queues = await this.#queuesOf(step, plan.names, reads, header.revision, own, link);
         this.#settle(step, queues, own);
-        own.logged = header.revision;
+        if (isLogged) own.logged = header.revision;
       }
       step.isInDoubt = false;
       return isDone;
@@ -147,7 +150,7 @@ class Steps {
    */
   async #failed(step, error, own, link) {
     const meaning = classify(error);
-    step.isInDoubt = meaning === 'retry';
+    step.isInDoubt &&= meaning === 'retry';
     const ops = step.part.flat();
     if (meaning === 'dead' && ops.some(isMarking)) {
       // It may be the lease of a mark that is over: then the session is there.
@@ -442,17 +445,16 @@ class Steps {
    */
   async #transact(changes, conditions, own, link, log) {
     const key = base64(this.#keys.session(own.lease));
-    const looks = [key, ...(log ? [log] : [])].map((one) => ({ request_range: { key: one } }));
+    const isOurs = { key, target: 'VERSION', result: 'EQUAL', version: String(own.version) };
     const { header, responses, succeeded } = await link.call('kv/txn', {
-      compare: [
-        { key, target: 'VERSION', result: 'EQUAL', version: String(own.version) },
-        ...conditions,
-      ],
+      compare: [isOurs, ...conditions],
       success: changes,
-      failure: looks,
     });
     if (succeeded) return { header, responses };
-    const [[self], [found] = []] = responses.map(
+    // Why not is asked for then: to ask for it each time would cost those that go well.
+    const looks = [key, ...(log ? [log] : [])].map((one) => ({ request_range: { key: one } }));
+    const seen = await link.call('kv/txn', { compare: [], success: looks });
+    const [[self], [found] = []] = seen.responses.map(
       (/** @type {any} */ one) => one.response_range.kvs ?? [],
     );
     if (!self) throw deadError();
