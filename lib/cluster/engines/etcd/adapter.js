@@ -9,12 +9,12 @@
  *
  * What a session costs must not depend on how many others there are, so it hears of nothing but
  * what concerns it (mirror.js, streams.js). One watch is always there, of the keys that are
- * written for this session alone: a thief writes one for each whom he robs, in the transaction that
- * robs, and the end of the session's key is the end of its lease. This does without a watch of what
- * is held, which a free name would have to pay for, and the key stays until the session has heard of
- * it, also if it was cut off and etcd has forgotten what happened. Of a grant nobody could write to
- * whom it is due: nobody is there to do so when a lease runs out. So names that the session waits for
- * are watched, while it does.
+ * written for this session alone: a thief writes one for each whom he robs, in the transaction
+ * that robs, and the end of the session's key is the end of its lease. This does without a watch
+ * of what is held, which a free name would have to pay for, and the key stays until the session
+ * has heard of it, also if it was cut off and etcd has forgotten what happened. Of a grant nobody
+ * could write to whom it is due: when a lease runs out nobody is there to do so, and else it would
+ * be one write more. So names that the session waits for are watched, while it does.
  *
  * Whatever is certain is so by something that is written, and comes by the watches: all that was
  * before it has come then. So every renewal also shows that the watches are heard.
@@ -22,8 +22,8 @@
  * The session's key is written by each connection; all that is written has its version as a
  * condition. So nothing of an earlier connection, or of a lease that has ended, changes anything.
  * Each transaction that asks for something also writes its number into a key of the session, on
- * condition that this is as the last one has left it: so it is done once, and what it has done is found out where
- * its answer got lost (R1; steps.js).
+ * condition that this is as the last one has left it: so it is done once, and what it has done is
+ * found out where its answer got lost (R1; steps.js).
  *
  * What is not as adapter.js has it:
  * - A step is as many transactions as it needs; a group is in one.

@@ -45,9 +45,8 @@ const newLeaderError = () =>
  */
 const bucketError = (there, needed) =>
   plainError(
-    `The bucket is of version ${there}, and this web-locks needs ${needed}. Use one version of ` +
-      'web-locks in all processes; or end them all, and delete the key `web-locks/1-life/` and ' +
-      'the name of the bucket.',
+    `The bucket is of version ${there}, and this web-locks needs ${needed}. All who share locks ` +
+      'need the same: update, or give another name.',
     'ERR_WEB_LOCKS_BUCKET',
   );
 

@@ -1,7 +1,8 @@
 'use strict';
 
 /**
- * What a session knows of its bucket: its own requests, and the queues of the names that it follows.
+ * What a session knows of its bucket: its own requests, and the queues of the names that it
+ * follows.
  *
  * Nothing is known of a name that is free: the transaction that asks for it tells who holds it.
  * A name that one waits for is *followed*: its queue is read once, when a watch of it has begun

@@ -21,9 +21,9 @@
  * too many wait before it). Others may have seen it wait for that time, as a request that is
  * aborted soon.
  *
- * A thief has to name those he robs, so the queue is read before, and to tell them, each in the keys
- * of their session. His conditions are those of the transaction: that nobody holds the name but
- * them. If that is not so, it is planned anew.
+ * A thief has to name those he robs, so the queue is read before, and to tell them, each in the
+ * keys of their session. His conditions are those of the transaction: that nobody holds the name
+ * but them. If that is not so, it is planned anew.
  */
 
 const { UNAVAILABLE, otherLimit } = require('../../adapter.js');

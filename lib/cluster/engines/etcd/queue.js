@@ -1,9 +1,10 @@
 'use strict';
 
 /**
- * The queue of a name, and who holds it: computed from the keys of its requests, by everybody alike.
- * Thieves come first, then requests by the revision that made them and, of one session, by `ref`;
- * as many from the head on hold the name as adapter.js says. So a grant is nothing that is written.
+ * The queue of a name, and who holds it: computed from the keys of its requests, by everybody
+ * alike. Thieves come first, then requests by the revision that made them and, of one session, by
+ * `ref`; as many from the head on hold the name as adapter.js says. So a grant is nothing that is
+ * written.
  */
 
 const { textOf, valueOf } = require('./keys.js');

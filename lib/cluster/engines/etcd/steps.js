@@ -3,8 +3,8 @@
 /**
  * The steps of a session at etcd: what plan.js has planned is done, in transactions, and step.js
  * keeps what is known of it. What is not known is found out: a transaction whose answer got lost
- * was done if its number is in the session's key. One that only ends something writes no number, for
- * it may be done twice.
+ * was done if its number is in the session's key. One that only ends something writes no number,
+ * for it may be done twice.
  */
 
 const { now } = require('../../../platform/intrinsics.js');
