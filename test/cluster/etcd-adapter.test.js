@@ -438,6 +438,38 @@ describe('etcd', { skip: lacks.etcd }, () => {
     assert.ok((await renewal).mine.get(next.ref) > 0n);
   });
 
+  test('a session whose reading of a queue is never answered does not renew, and connects', async () => {
+    const { pass, passed } = gate();
+    let isLost = true;
+    const losing = async (url, options) => {
+      const { compare, success } = url.endsWith('/kv/txn') ? JSON.parse(options.body) : {};
+      const isReading = compare?.length === 0 && success[0].request_range;
+      if (!isReading || !isLost) return fetch(url, options);
+      pass();
+      return new Promise(() => {});
+    };
+    const [a, b] = [await client({}, 60_000), await client({ fetch: losing }, 60_000)];
+    const name = fresh();
+    const [held, next] = [request(name), request(name)];
+    await a.answers(held);
+    assert.deepEqual(await b.answers(next), ['queued']);
+    await passed;
+    await a.answers(end(held));
+    let isRenewed = false;
+    const renewal = b.renew().then(
+      () => {
+        isRenewed = true;
+      },
+      () => {},
+    );
+    for (let round = 0; round < 10; round++) await a.adapter.query();
+    assert.ok(!isRenewed);
+    isLost = false;
+    await b.hello();
+    await renewal;
+    assert.equal((await b.next()).granted, next.ref);
+  });
+
   test('who was robbed while it was cut off is told by whom, also if etcd has forgotten', async () => {
     const thief = await client();
     let ear = new AbortController();

@@ -553,4 +553,11 @@ module.exports = [
     why: 'two versions of the library use one bucket, and do not tell each other of thefts',
     tests: etcd,
   },
+  {
+    file: 'lib/cluster/engines/etcd/streams.js',
+    before: 'stream.isReady = false;',
+    after: 'stream.isReady = true;',
+    why: 'a session whose call is lost, by which it looks who is before it, waits for ever',
+    tests: etcd,
+  },
 ];

@@ -272,7 +272,7 @@ class EtcdAdapter {
       version: 0,
       entered: 0,
       heard: 0,
-      ear: new Stream(),
+      ear: new Stream(true),
       streams: undefined,
       isDead: false,
       life: NO_LIFE,

@@ -31,14 +31,31 @@ const MOST_QUEUES = 100;
 /** A stream of watches, one of which is of the session's own keys, or of one of these. */
 class Stream {
   stop = () => {};
+  /** Whether the queues of its names were read. */
+  #isReady;
   /** The last change of the session's own keys that was heard. */
   #revision = 0;
   /** @type {{ revision: number, resolve: () => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
 
+  /** @param {boolean} isReady */
+  constructor(isReady) {
+    this.#isReady = isReady;
+  }
+
+  get isReady() {
+    return this.#isReady;
+  }
+
+  set isReady(isReady) {
+    this.#isReady = isReady;
+    this.isAt(this.#revision);
+  }
+
   /** @param {number} revision */
   isAt(revision) {
     this.#revision = Math.max(this.#revision, revision);
+    if (!this.#isReady) return;
     const waiting = this.#waiting;
     this.#waiting = waiting.filter((one) => one.revision > this.#revision);
     for (const one of waiting) if (one.revision <= this.#revision) one.resolve();
@@ -46,10 +63,10 @@ class Stream {
 
   /**
    * @param {number} revision of a change of the session's mark
-   * @returns {Promise<void>} settles when it was heard
+   * @returns {Promise<void>} settles when it was heard, and all queues are known
    */
   async reached(revision) {
-    if (this.#revision >= revision) return;
+    if (this.#isReady && this.#revision >= revision) return;
     /** @type {Promise<void>} */
     const reached = new Promise((resolve, reject) => {
       this.#waiting.push({ revision, resolve, reject });
@@ -139,9 +156,11 @@ class Streams {
     this.follow();
   }
 
-  /** Reads all queues again. */
+  /** Reads all queues again. Those of a stream that is not ready are about to be read. */
   reload() {
-    this.#loadAll(this.#mirror.followed).catch(this.#fail);
+    for (const [stream, prefixes] of this.#streams) {
+      if (prefixes.size > 0 && stream.isReady) this.#read(stream, [...prefixes]);
+    }
   }
 
   /**
@@ -183,15 +202,25 @@ class Streams {
     const watches = [mark, ...prefixes.map(allWith)];
     let left = watches.length;
     const stream = this.#open(watches, prefixes, (result) => {
-      if (!result.created || --left > 0) return false;
-      this.#loadAll(prefixes)
-        .then((revision) => {
-          stream.isAt(revision);
-          then();
-        })
-        .catch(this.#fail);
+      if (result.created && --left === 0) this.#read(stream, prefixes, then);
       return false;
     });
+  }
+
+  /**
+   * @param {Stream} stream of names, all watches of which have begun
+   * @param {string[]} prefixes
+   * @param {() => void} [then] is called when their queues were read
+   */
+  #read(stream, prefixes, then = () => {}) {
+    stream.isReady = false;
+    this.#loadAll(prefixes)
+      .then((revision) => {
+        stream.isAt(revision);
+        stream.isReady = true;
+        then();
+      })
+      .catch(this.#fail);
   }
 
   /**
@@ -200,7 +229,7 @@ class Streams {
    * @param {(result: any) => boolean} hear says whether all is done
    */
   #open(watches, prefixes, hear) {
-    const stream = new Stream();
+    const stream = new Stream(prefixes.length === 0);
     this.#streams.set(stream, new Set(prefixes));
     const take = (/** @type {any} */ result) => {
       if (hear(result)) return;
