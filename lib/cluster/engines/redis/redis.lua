@@ -44,9 +44,10 @@
 --                         the clock), step, codes (its last step, and what that was answered),
 --                         kept (when its keys were last kept from expiring; 0: they do not)
 --   P:o:<session>   HASH  ref -> key of the name
---   P:n:<key>       HASH  name, limit, and of a lock that nobody waits for or shares: one (ref|session
---                         mode weight token asked granted label); else: held, units (held), alone
---                         (held exclusively), ref|session -> mode weight token asked granted label
+--   P:n:<key>       HASH  name, limit, and of a lock that nobody waits for or shares: one
+--                         (ref|session mode weight token asked granted label); else: held, units
+--                         (held), alone (held exclusively),
+--                         ref|session -> mode weight token asked granted label
 --   P:q:<key>       ZSET  ref|session -> ticket: the queue, unless there is `one`; its first `held`
 --                         are held
 --   P:k             ZSET  key of a name -> until when it is marked
@@ -453,7 +454,8 @@ function F.read_name(key)
     it.one, it.count = F.row_of_one(fields[6]), 1
     F.count_held(it, it.one)
   else
-    it.held, it.units, it.alone = tonumber(fields[1] or 0), tonumber(fields[2] or 0), fields[3] == '1'
+    it.held, it.units = tonumber(fields[1] or 0), tonumber(fields[2] or 0)
+    it.alone = fields[3] == '1'
     it.count = call('ZCARD', F.queue_of(key))
     if it.count < it.held or (it.count == 0 and fields[5]) then F.mend(it) end
   end
