@@ -52,8 +52,23 @@ const ownFaults = {
 
 const base64 = (text) => Buffer.from(text).toString('base64');
 
+/** Notes who took each client of a pool of pg. @returns {WeakMap<any, string>} */
+function takersOf(pool) {
+  const takers = new WeakMap();
+  const { connect } = pool;
+  pool.connect = (callback) => {
+    if (callback) return connect.call(pool, callback);
+    const { stack } = new Error('taken');
+    return connect.call(pool).then((client) => {
+      takers.set(client, stack);
+      return client;
+    });
+  };
+  return takers;
+}
+
 /** Ends a pool of pg, or says what its clients do. */
-async function endPool(pool) {
+async function endPool(pool, takers) {
   if (
     await within(
       LEFT_MS,
@@ -63,10 +78,13 @@ async function endPool(pool) {
     return;
   const states = pool._clients.map((client) => {
     const { _connected, _connecting, _ended, _ending, _getActiveQuery, readyForQuery } = client;
-    const query = _getActiveQuery?.call(client)?.text ?? client.activeQuery?.text;
+    const active = _getActiveQuery?.call(client);
+    const query = active && (active.text ?? active.statement ?? 'one without a text');
+    const isIdle = pool._idle.some((item) => item.client === client);
     const { destroyed, pending, readyState } = client.connection.stream;
     const stream = { destroyed, pending, readyState };
-    return { _connected, _connecting, _ended, _ending, readyForQuery, query, stream };
+    const states = { _connected, _connecting, _ended, _ending, readyForQuery, query, stream };
+    return { ...states, isIdle, takenBy: takers.get(client) };
   });
   throw new Error(`a pool does not end: ${JSON.stringify(states)}`);
 }
@@ -94,7 +112,8 @@ const engines = {
       const pg = require('pg');
       const pool = new pg.Pool({ ...config, max: 4 });
       pool.on('error', () => {});
-      return { options: { pool }, end: () => endPool(pool) };
+      const takers = takersOf(pool);
+      return { options: { pool }, end: () => endPool(pool, takers) };
     },
   },
 
