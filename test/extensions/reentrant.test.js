@@ -222,11 +222,13 @@ describe('reentrant: true', () => {
     const awake = setInterval(() => {}, 1000);
     let inner;
     const outer = locks.request(name, { ...R, holdTimeout: 20 }, () => {
-      inner = locks.request(name, R, ({ signal }) => once(signal, 'abort'));
+      inner = assert.rejects(
+        locks.request(name, R, ({ signal }) => once(signal, 'abort')),
+        LockTimeoutError,
+      );
     });
-    await turn();
-    const settled = await Promise.allSettled([outer, inner]);
-    assert.ok(settled.every(({ reason }) => reason instanceof LockTimeoutError));
+    await assert.rejects(outer, LockTimeoutError);
+    await inner;
     assert.deepEqual(await stateOf(locks, name), FREE);
     clearInterval(awake);
   });
