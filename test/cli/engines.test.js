@@ -138,9 +138,15 @@ function conform(at, openBucket) {
     await first.says(/runs/);
     const second = start(t, ['run', 'a', '--bucket', 'default', '--at', at(), ...UNTIL_LINE]);
     await pendingOn(bucket.locks, 'a');
-    const { code, stderr } = await run(t, ['run', 'a', '-n', '--', 'true'], { env });
-    assert.equal(code, 1);
-    assert.match(stderr, new RegExp(`held by process ${first.pid} \\("sh"\\)`));
+    let said;
+    // Who does not wait is told who holds it if that is known at once, which a machine that has much
+    // else to do may not manage.
+    for (let i = 0; i < 10 && !said?.includes('held by'); i++) {
+      const { code, stderr } = await run(t, ['run', 'a', '-n', '--', 'true'], { env });
+      assert.equal(code, 1);
+      said = stderr;
+    }
+    assert.match(said, new RegExp(`held by process ${first.pid} \\("sh"\\)`));
     first.type('\n');
     await second.says(/runs/);
     second.type('\n');
