@@ -1,0 +1,457 @@
+/* Wake-ups and news of death: nobody sleeps who has something to hear.
+ *
+ * One name, exclusive locks; each process makes one request, which may steal. Steps in the tables are
+ * of one piece here (step.pml is about their pieces), but their process can die between any two
+ * statements of what follows. What stands for what, to be read beside src/host:
+ *   bell, owed           the fields of these names in segment.h
+ *   request[]            the cell of a member's request
+ *   byte_of, bound       a member's byte lock, and the life whose sockets its paths lead to; the
+ *                        kernel drops both, the sockets first
+ *   unread               wake-ups in a member's datagram socket
+ *   watched, look        wlh_watch.descriptor (as the life that it leads to), wlh_watch.look_at
+ *   alarmed              the helper's alarm (wlh_alarm)
+ *   ENTER, TAKE OVER     wlh_turn_wait (turn.c), wlh_cells_rebuild
+ *   LEAVE                wlh_turn_leave (turn.c), in its order: wlh_mail_take, wlh_bell_hush,
+ *                        wlh_bell_ring, leave_word, wlh_bell_pay, wlh_alarm
+ *   RING, PAY            ring, pay (bell.c)
+ *   JOIN                 wlh_cells_join (members.c)
+ *   ASK, RELEASE         a turn of an event loop: wlh_turn_try to wlh_turn_end
+ *   SLEEP                wlh_port_wait in serve, take_items (helper.c)
+ *   LOOK, WORK, WATCH    look, work with find_members, watch_members (helper.c)
+ * The helper and the event loops of a process take turns (`mu`), so they are one process here.
+ *
+ * Not here: a wake-up that cannot be sent now, which the helper of a living process tries again; sockets
+ * whose paths somebody deleted. Timers are not: where the code looks again after some time, a process
+ * here stands still until there is something new to see.
+ *
+ * Order of memory: `owed` and requests are touched inside only, whose order is that of `word`. `bell`
+ * is also changed outside, by compare-and-swap of all processors' order; what it tells of was written
+ * before inside, and who answers it enters. A wake-up and a hang-up go through the kernel.
+ *
+ * Properties: there is no end state in which somebody waits for a lock that nobody has or that is his,
+ * or was robbed and does not know it, unless the one who owes it to him was stopped and nobody came by
+ * since; unread wake-ups do not pile up.
+ *
+ * Each WITHOUT_ takes one rule away; run.sh sees that Spin then finds an error. */
+
+#define NUMBERS   3
+#ifndef PROCESSES
+#define PROCESSES 3 /* each with a number that is free when it comes */
+#endif
+#ifndef DEATHS
+#define DEATHS    2
+#endif
+#define UNREAD_MOST 2
+#define NOBODY    255
+
+#define BIT(i)      (1 << (i))
+#define HAS(set, i) (((set) >> (i)) & 1)
+
+mtype = { NONE, PENDING, NEWS_HELD, HELD, NEWS_BROKEN } /* requests */
+mtype = { QUIET, OWED, SENT }                           /* bells */
+
+/* The segment. */
+byte word = NOBODY;       /* the life that is inside */
+byte members, joins;      /* `state`: a bit for each that is in; how many ever joined */
+mtype request[NUMBERS] = NONE;
+mtype bell[NUMBERS] = QUIET;
+byte count[NUMBERS];
+byte owed;
+
+/* The kernel. */
+byte byte_of[NUMBERS] = NOBODY;
+byte bound[NUMBERS] = NOBODY;
+byte unread[NUMBERS];
+byte number_of[PROCESSES];
+bool killed[PROCESSES];
+bool silent[PROCESSES];   /* its sockets are closed: who watched it sees a hang-up */
+byte deaths;
+
+/* What Spin knows, and the code does not: a bit for each number of a process that was stopped when it
+ * had left the mutex and may owe wake-ups; and whether nobody left it and paid since. */
+byte stopped;
+bool excused;
+
+#define IS_HELD(n)    (request[n] == HELD || request[n] == NEWS_HELD)
+#define SOMEBODY_HAS  (IS_HELD(0) || IS_HELD(1) || IS_HELD(2))
+#define SOMEBODY_WAITS \
+  (request[0] == PENDING || request[1] == PENDING || request[2] == PENDING)
+#define ALIVE(n)      (byte_of[n] != NOBODY)
+#define HUNG_UP(n)    (watched[n] != NOBODY && silent[watched[n]])
+#define CAN_WATCH(n)  (watching && watched[n] == NOBODY && bound[n] != NOBODY)
+#define LOOKS_AT(n)   (HAS(look, n) && (!ALIVE(n) || CAN_WATCH(n)))
+#define IS_DEAD(life) (number_of[life] == m || !ALIVE(number_of[life]))
+#define IS_STOPPED(n) (IS_HELD(n) && HAS(stopped, n))
+
+/* Whether it is right that a process has nothing to do. Who was robbed may not have heard of it as long
+ * as nobody has the lock instead: then the thief died before its user heard of anything, or it, or who
+ * came after it, was stopped before that. */
+#define HAS_IT(n)     (IS_HELD(n) && ALIVE(n) && !HAS(stopped, n))
+#define IS_FINE                                                                     \
+  (request[m] == NONE || excused ||                                                 \
+   (request[m] == PENDING && (IS_STOPPED(0) || IS_STOPPED(1) || IS_STOPPED(2))) ||  \
+   (request[m] == NEWS_BROKEN && !HAS_IT(0) && !HAS_IT(1) && !HAS_IT(2)))
+
+active proctype killer()
+{
+  do
+  :: deaths < DEATHS ->
+    if
+    :: atomic { !killed[0] -> killed[0] = true; deaths++ }
+    :: atomic { !killed[1] -> killed[1] = true; deaths++ }
+    :: atomic { !killed[2] -> killed[2] = true; deaths++ }
+#if PROCESSES > 3
+    :: atomic { !killed[3] -> killed[3] = true; deaths++ }
+#endif
+    fi
+  :: break
+  od
+}
+
+/* Lets in who waits, if nobody has the lock. */
+inline settle()
+{
+  if
+  :: !SOMEBODY_HAS ->
+    if
+    :: request[0] == PENDING -> request[0] = NEWS_HELD; rung = rung | BIT(0)
+    :: request[1] == PENDING -> request[1] = NEWS_HELD; rung = rung | BIT(1)
+    :: request[2] == PENDING -> request[2] = NEWS_HELD; rung = rung | BIT(2)
+    :: !SOMEBODY_WAITS
+    fi
+  :: else
+  fi
+}
+
+/* wlh_cells_rebuild: drops the dead, mails all news anew. */
+inline rebuild()
+{
+  atomic {
+    for (k : 0 .. NUMBERS - 1) {
+      if
+      :: HAS(members, k) && !ALIVE(k) -> members = members & ~BIT(k)
+      :: else
+      fi;
+      if
+      :: !HAS(members, k) -> request[k] = NONE
+#ifndef WITHOUT_MAILING_ANEW
+      :: request[k] == NEWS_HELD || request[k] == NEWS_BROKEN -> rung = rung | BIT(k)
+#endif
+      :: else
+      fi
+    }
+    k = 0
+  };
+  atomic { settle() }
+}
+
+inline bury()
+{
+  if
+  :: (HAS(members, 0) && !ALIVE(0)) || (HAS(members, 1) && !ALIVE(1)) ||
+     (HAS(members, 2) && !ALIVE(2)) -> rebuild()
+  :: else
+  fi
+}
+
+inline enter()
+{
+  if
+  :: atomic { word == NOBODY -> word = i }
+  :: atomic { word != NOBODY && IS_DEAD(word) -> word = i }; /* TAKE OVER */
+    rebuild()
+  fi
+}
+
+/* PAY, to those in `bits`. */
+inline pay(bits)
+{
+  k = 0;
+  do
+  :: k < NUMBERS && HAS(bits, k) ->
+    atomic { b = bell[k]; was = count[k] };
+    if
+    :: b == OWED ->
+#ifdef WITHOUT_SENDING_FIRST
+      atomic { bell[k] == OWED && count[k] == was -> bell[k] = SENT };
+#endif
+      if
+      :: atomic { bound[k] != NOBODY -> unread[k]++ };
+        assert(unread[k] <= UNREAD_MOST)
+      :: atomic { bound[k] == NOBODY -> look = look | BIT(k); alarmed = true } /* `suspects` */
+      fi;
+#ifndef WITHOUT_SENDING_FIRST
+      atomic {
+        if
+#ifdef WITHOUT_COUNT
+        :: bell[k] == OWED -> bell[k] = SENT
+#else
+        :: bell[k] == OWED && count[k] == was -> bell[k] = SENT
+#endif
+        :: else
+        fi
+      }
+#endif
+    :: else
+    fi;
+    k++
+  :: k < NUMBERS && !HAS(bits, k) -> k++
+  :: k == NUMBERS -> break
+  od;
+  k = 0;
+  b = QUIET;
+  was = 0
+}
+
+inline leave()
+{
+  /* takes its mail */
+  if
+  :: request[m] == NEWS_HELD -> request[m] = HELD
+  :: request[m] == NEWS_BROKEN -> request[m] = NONE
+  :: else
+  fi;
+#ifndef WITHOUT_HUSH
+  atomic {
+    if
+    :: bell[m] != QUIET -> bell[m] = QUIET; count[m]++
+    :: else
+    fi
+  };
+#endif
+  /* a newcomer rings those who wait; who begins to wait later has to look for it */
+#ifdef WITHOUT_LOOKING_FOR_NEWCOMERS
+  wants = request[m] == PENDING && !watching;
+#else
+  wants = request[m] == PENDING && (HAS(rung, m) || !watching || seen != joins);
+#endif
+  /* RING */
+  k = 0;
+  do
+  :: k < NUMBERS && HAS(rung, k) && k != m && bell[k] == QUIET ->
+#ifdef WITHOUT_OWED_FIRST
+    bell[k] = OWED;
+    owed = owed | BIT(k);
+#else
+    owed = owed | BIT(k);
+    bell[k] = OWED;
+#endif
+    k++
+  :: k < NUMBERS && !(HAS(rung, k) && k != m && bell[k] == QUIET) -> k++
+  :: k == NUMBERS -> break
+  od;
+#ifdef WITHOUT_PAYING_FOR_OTHERS
+  owes = owed & rung;
+#else
+  owes = owed;
+#endif
+  k = 0;
+  rung = 0;
+  atomic {
+    for (k : 0 .. NUMBERS - 1) {
+      if
+      :: bell[k] != OWED || k == m -> owed = owed & ~BIT(k)
+      :: else
+      fi
+    }
+    owes = owes & owed;
+    k = 0
+  };
+  /* victims do not watch their thief */
+  if
+  :: stealing -> pay(owes)
+  :: else
+  fi;
+  stealing = false;
+  word = NOBODY;
+  if
+  :: true
+  :: atomic { owes != 0 && !stopped -> stopped = BIT(m); excused = true }; /* SIGSTOP */
+end_stopped:
+    false
+  fi;
+  pay(owes);
+  excused = excused && HAS(stopped, m);
+  owes = 0;
+  alarmed = alarmed || wants;
+  wants = false
+}
+
+proctype process(byte i)
+{
+  byte m = NOBODY;                /* its number */
+  byte watched[NUMBERS] = NOBODY; /* lives */
+  byte look, seen, set;           /* `set`: whom find_members found */
+  byte rung, owes, k, was;
+  mtype b = QUIET;
+  bool watching, alarmed, wants, stealing, asked, dead;
+  {
+    /* It takes a number, and binds its sockets. */
+    if
+    :: atomic { byte_of[0] == NOBODY -> m = 0; number_of[i] = m; byte_of[m] = i }
+    :: atomic { byte_of[1] == NOBODY -> m = 1; number_of[i] = m; byte_of[m] = i }
+    :: atomic { byte_of[2] == NOBODY -> m = 2; number_of[i] = m; byte_of[m] = i }
+    fi;
+    atomic { bound[m] = i; unread[m] = 0 };
+
+    /* JOIN */
+    enter();
+    if
+    :: HAS(members, m) -> members = members & ~BIT(m); rebuild()
+    :: else -> bury()
+    fi;
+    atomic {
+      members = members | BIT(m);
+      joins++;
+#ifndef WITHOUT_NEWCOMER_RINGS
+      for (k : 0 .. NUMBERS - 1) {
+        if
+        :: request[k] == PENDING -> rung = rung | BIT(k)
+        :: else
+        fi
+      }
+      k = 0
+#endif
+    };
+    leave();
+
+    do
+    :: !asked -> asked = true /* it never asks */
+
+    :: !asked -> /* ASK */
+      asked = true;
+      enter();
+      if
+      :: atomic { !SOMEBODY_HAS && !SOMEBODY_WAITS -> request[m] = HELD }
+      :: atomic { SOMEBODY_HAS || SOMEBODY_WAITS -> request[m] = PENDING }
+      :: atomic { SOMEBODY_HAS -> /* it steals */
+          for (k : 0 .. NUMBERS - 1) {
+            if
+            :: IS_HELD(k) -> request[k] = NEWS_BROKEN; rung = rung | BIT(k)
+            :: else
+            fi
+          }
+          k = 0;
+          stealing = true
+        };
+        request[m] = HELD
+      fi;
+      leave()
+
+    :: asked && request[m] == HELD -> /* RELEASE; but who was robbed may never call again */
+      enter();
+      atomic {
+        if
+        :: request[m] == HELD -> request[m] = NONE; settle()
+        :: else
+        fi
+      };
+      leave()
+
+    :: alarmed || unread[m] > 0 || HUNG_UP(0) || HUNG_UP(1) || HUNG_UP(2) ||
+       LOOKS_AT(0) || LOOKS_AT(1) || LOOKS_AT(2) -> /* SLEEP, until there is something */
+      atomic {
+        alarmed = false;
+#ifndef WITHOUT_RECEIVING_FIRST
+        unread[m] = 0;
+#endif
+        for (k : 0 .. NUMBERS - 1) {
+          if
+          :: HUNG_UP(k) -> watched[k] = NOBODY; look = look | BIT(k)
+          :: else
+          fi
+        }
+        k = 0
+      };
+
+      /* LOOK */
+      do
+      :: atomic { k < NUMBERS ->
+          if
+          :: HAS(look, k) && !ALIVE(k) -> dead = true; look = look & ~BIT(k)
+#ifdef WITHOUT_LOOKING_AGAIN
+          :: HAS(look, k) && ALIVE(k) -> look = look & ~BIT(k)
+#else
+          :: HAS(look, k) && ALIVE(k) && CAN_WATCH(k) ->
+            watched[k] = bound[k];
+            look = look & ~BIT(k)
+#endif
+          :: else
+          fi;
+          k++
+        }
+      :: k == NUMBERS -> k = 0; break
+      od;
+
+      /* WORK */
+      enter();
+      if
+      :: dead -> dead = false; bury()
+      :: else
+      fi;
+      atomic {
+        watching = (request[m] == PENDING);
+        seen = joins;
+        set = (watching -> members & ~BIT(m) : 0)
+      };
+      leave();
+
+      /* WATCH */
+      do
+      :: atomic { k < NUMBERS ->
+          if
+          :: !HAS(set, k) -> look = look & ~BIT(k)
+          :: HAS(set, k) && watched[k] == NOBODY && !HAS(look, k) ->
+            if
+            :: bound[k] != NOBODY -> watched[k] = bound[k]
+#ifdef WITHOUT_LOOKING_WHERE_NOBODY_IS
+            :: else
+#else
+            :: else -> look = look | BIT(k)
+#endif
+            fi
+          :: else
+          fi;
+          k++
+        }
+      :: k == NUMBERS -> k = 0; break
+      od;
+      set = 0;
+#ifdef WITHOUT_RECEIVING_FIRST
+      unread[m] = 0
+#endif
+
+    :: timeout && IS_FINE -> break
+    od
+  } unless {
+    atomic { /* killed: its sockets close, then its byte is free */
+      killed[i] ->
+      silent[i] = true;
+      if
+      :: m != NOBODY && bound[m] == i -> bound[m] = NOBODY; unread[m] = 0
+      :: else
+      fi;
+      look = 0; seen = 0; set = 0; rung = 0; owes = 0; k = 0; was = 0; b = QUIET;
+      watching = false; alarmed = false; wants = false; stealing = false; asked = false;
+      dead = false;
+      watched[0] = NOBODY; watched[1] = NOBODY; watched[2] = NOBODY
+    };
+    atomic {
+      if
+      :: m != NOBODY && byte_of[m] == i -> byte_of[m] = NOBODY
+      :: else
+      fi;
+      m = NOBODY
+    }
+  }
+}
+
+init
+{
+  atomic {
+    byte i;
+    for (i : 0 .. PROCESSES - 1) {
+      run process(i)
+    }
+  }
+}
