@@ -6,6 +6,7 @@
  * whose byte lock the kernel has dropped. Who took it over and cannot rebuild, because the tables
  * are lost to it, puts the dead owner's word back. A generation is never used twice, so a late
  * takeover from a dead owner's word cannot meet a living owner of the same number.
+ * test/host/model/mutex.pml is a model of it.
  */
 #ifndef WLH_TURN_H
 #define WLH_TURN_H

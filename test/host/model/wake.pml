@@ -7,7 +7,7 @@
  *   request[]            the cell of a member's request
  *   byte_of, bound       a member's byte lock, and the life whose sockets its paths lead to; the
  *                        kernel drops both, the sockets first
- *   unread               wake-ups in a member's datagram socket
+ *   unread               whether wake-ups are in a member's datagram socket
  *   watched, look        wlh_watch.descriptor (as the life that it leads to), wlh_watch.look_at
  *   alarmed              the helper's alarm (wlh_alarm)
  *   ENTER, TAKE OVER     wlh_turn_wait (turn.c), wlh_cells_rebuild
@@ -30,7 +30,7 @@
  *
  * Properties: there is no end state in which somebody waits for a lock that nobody has or that is his,
  * or was robbed and does not know it, unless the one who owes it to him was stopped and nobody came by
- * since; unread wake-ups do not pile up.
+ * since.
  *
  * Each WITHOUT_ takes one rule away; run.sh sees that Spin then finds an error. */
 
@@ -39,9 +39,8 @@
 #define PROCESSES 3 /* each with a number that is free when it comes */
 #endif
 #ifndef DEATHS
-#define DEATHS    2
+#define DEATHS    1
 #endif
-#define UNREAD_MOST 2
 #define NOBODY    255
 
 #define BIT(i)      (1 << (i))
@@ -61,11 +60,11 @@ byte owed;
 /* The kernel. */
 byte byte_of[NUMBERS] = NOBODY;
 byte bound[NUMBERS] = NOBODY;
-byte unread[NUMBERS];
+bool unread[NUMBERS];
 byte number_of[PROCESSES];
 bool killed[PROCESSES];
 bool silent[PROCESSES];   /* its sockets are closed: who watched it sees a hang-up */
-byte deaths;
+byte deaths, arrived;    /* processes come in the order of `i`, as they are all alike */
 
 /* What Spin knows, and the code does not: a bit for each number of a process that was stopped when it
  * had left the mutex and may owe wake-ups; and whether nobody left it and paid since. */
@@ -97,11 +96,11 @@ active proctype killer()
   do
   :: deaths < DEATHS ->
     if
-    :: atomic { !killed[0] -> killed[0] = true; deaths++ }
-    :: atomic { !killed[1] -> killed[1] = true; deaths++ }
-    :: atomic { !killed[2] -> killed[2] = true; deaths++ }
+    :: atomic { arrived > 0 && !killed[0] -> killed[0] = true; deaths++ }
+    :: atomic { arrived > 1 && !killed[1] -> killed[1] = true; deaths++ }
+    :: atomic { arrived > 2 && !killed[2] -> killed[2] = true; deaths++ }
 #if PROCESSES > 3
-    :: atomic { !killed[3] -> killed[3] = true; deaths++ }
+    :: atomic { arrived > 3 && !killed[3] -> killed[3] = true; deaths++ }
 #endif
     fi
   :: break
@@ -135,7 +134,8 @@ inline rebuild()
       if
       :: !HAS(members, k) -> request[k] = NONE
 #ifndef WITHOUT_MAILING_ANEW
-      :: request[k] == NEWS_HELD || request[k] == NEWS_BROKEN -> rung = rung | BIT(k)
+      :: HAS(members, k) && (request[k] == NEWS_HELD || request[k] == NEWS_BROKEN) ->
+        rung = rung | BIT(k)
 #endif
       :: else
       fi
@@ -163,91 +163,99 @@ inline enter()
   fi
 }
 
-/* PAY, to those in `bits`. */
-inline pay(bits)
+#define IS_TO_PAY(n)  (HAS(owes, n) && bell[n] == OWED)
+#define IS_TO_RING(n) (HAS(rung, n) && (n) != m && bell[n] == QUIET)
+
+/* PAY */
+inline pay()
 {
-  k = 0;
   do
-  :: k < NUMBERS && HAS(bits, k) ->
-    atomic { b = bell[k]; was = count[k] };
-    if
-    :: b == OWED ->
-#ifdef WITHOUT_SENDING_FIRST
-      atomic { bell[k] == OWED && count[k] == was -> bell[k] = SENT };
-#endif
+  :: atomic {
+      do
+      :: k < NUMBERS && !IS_TO_PAY(k) -> k++
+      :: else -> break
+      od;
       if
-      :: atomic { bound[k] != NOBODY -> unread[k]++ };
-        assert(unread[k] <= UNREAD_MOST)
-      :: atomic { bound[k] == NOBODY -> look = look | BIT(k); alarmed = true } /* `suspects` */
-      fi;
-#ifndef WITHOUT_SENDING_FIRST
-      atomic {
-        if
-#ifdef WITHOUT_COUNT
-        :: bell[k] == OWED -> bell[k] = SENT
-#else
-        :: bell[k] == OWED && count[k] == was -> bell[k] = SENT
-#endif
-        :: else
-        fi
-      }
-#endif
+      :: k == NUMBERS -> k = 0; break
+      :: else -> was = count[k]
+      fi
+    };
+#ifdef WITHOUT_SENDING_FIRST
+    if
+    :: bell[k] == OWED && count[k] == was -> bell[k] = SENT
     :: else
     fi;
-    k++
-  :: k < NUMBERS && !HAS(bits, k) -> k++
-  :: k == NUMBERS -> break
-  od;
-  k = 0;
-  b = QUIET;
-  was = 0
+#endif
+    atomic { /* the datagram */
+      if
+      :: bound[k] != NOBODY -> unread[k] = true
+      :: else -> look = look | BIT(k); alarmed = true /* `suspects` */
+      fi
+    };
+    atomic {
+      if
+#ifdef WITHOUT_COUNT
+      :: bell[k] == OWED -> bell[k] = SENT
+#else
+      :: bell[k] == OWED && count[k] == was -> bell[k] = SENT
+#endif
+      :: else
+      fi;
+      was = 0;
+      k++
+    }
+  od
 }
 
 inline leave()
 {
-  /* takes its mail */
-  if
-  :: request[m] == NEWS_HELD -> request[m] = HELD
-  :: request[m] == NEWS_BROKEN -> request[m] = NONE
-  :: else
-  fi;
-#ifndef WITHOUT_HUSH
-  atomic {
+  atomic { /* takes its mail */
     if
-    :: bell[m] != QUIET -> bell[m] = QUIET; count[m]++
+    :: request[m] == NEWS_HELD -> request[m] = HELD
+    :: request[m] == NEWS_BROKEN -> request[m] = NONE
     :: else
     fi
   };
-#endif
-  /* a newcomer rings those who wait; who begins to wait later has to look for it */
-#ifdef WITHOUT_LOOKING_FOR_NEWCOMERS
-  wants = request[m] == PENDING && !watching;
-#else
-  wants = request[m] == PENDING && (HAS(rung, m) || !watching || seen != joins);
-#endif
-  /* RING */
-  k = 0;
-  do
-  :: k < NUMBERS && HAS(rung, k) && k != m && bell[k] == QUIET ->
-#ifdef WITHOUT_OWED_FIRST
-    bell[k] = OWED;
-    owed = owed | BIT(k);
-#else
-    owed = owed | BIT(k);
-    bell[k] = OWED;
-#endif
-    k++
-  :: k < NUMBERS && !(HAS(rung, k) && k != m && bell[k] == QUIET) -> k++
-  :: k == NUMBERS -> break
-  od;
-#ifdef WITHOUT_PAYING_FOR_OTHERS
-  owes = owed & rung;
-#else
-  owes = owed;
-#endif
-  k = 0;
-  rung = 0;
   atomic {
+#ifndef WITHOUT_HUSH
+    if
+    :: bell[m] != QUIET -> bell[m] = QUIET; count[m]++
+    :: else
+    fi;
+#endif
+    /* a newcomer rings those who wait; who begins to wait later has to look for it */
+#ifdef WITHOUT_LOOKING_FOR_NEWCOMERS
+    wants = request[m] == PENDING && (HAS(rung, m) || !watching)
+#else
+    wants = request[m] == PENDING && (HAS(rung, m) || !watching || seen != joins)
+#endif
+  };
+  do /* RING */
+  :: atomic {
+      do
+      :: k < NUMBERS && !IS_TO_RING(k) -> k++
+      :: else -> break
+      od;
+      if
+      :: k == NUMBERS -> k = 0; break
+      :: else
+      fi;
+#ifdef WITHOUT_OWED_FIRST
+      bell[k] = OWED
+    };
+    owed = owed | BIT(k)
+#else
+      owed = owed | BIT(k)
+    };
+    bell[k] = OWED
+#endif
+  od;
+  atomic {
+#ifdef WITHOUT_PAYING_FOR_OTHERS
+    owes = owed & rung;
+#else
+    owes = owed;
+#endif
     for (k : 0 .. NUMBERS - 1) {
       if
       :: bell[k] != OWED || k == m -> owed = owed & ~BIT(k)
@@ -255,26 +263,29 @@ inline leave()
       fi
     }
     owes = owes & owed;
+    comes_by = (stopped != 0);
+    rung = 0;
     k = 0
   };
-  /* victims do not watch their thief */
-  if
-  :: stealing -> pay(owes)
+  if /* victims do not watch their thief */
+  :: stealing -> pay()
   :: else
   fi;
-  stealing = false;
-  word = NOBODY;
+  atomic { word = NOBODY; stealing = false };
   if
   :: true
   :: atomic { owes != 0 && !stopped -> stopped = BIT(m); excused = true }; /* SIGSTOP */
 end_stopped:
     false
   fi;
-  pay(owes);
-  excused = excused && HAS(stopped, m);
-  owes = 0;
-  alarmed = alarmed || wants;
-  wants = false
+  pay();
+  atomic {
+    excused = excused && !comes_by;
+    comes_by = false;
+    alarmed = alarmed || wants;
+    owes = 0;
+    wants = false
+  }
 }
 
 proctype process(byte i)
@@ -283,16 +294,20 @@ proctype process(byte i)
   byte watched[NUMBERS] = NOBODY; /* lives */
   byte look, seen, set;           /* `set`: whom find_members found */
   byte rung, owes, k, was;
-  mtype b = QUIET;
-  bool watching, alarmed, wants, stealing, asked, dead;
+  bool watching, alarmed, wants, stealing, asked, dead, comes_by;
   {
-    /* It takes a number, and binds its sockets. */
-    if
-    :: atomic { byte_of[0] == NOBODY -> m = 0; number_of[i] = m; byte_of[m] = i }
-    :: atomic { byte_of[1] == NOBODY -> m = 1; number_of[i] = m; byte_of[m] = i }
-    :: atomic { byte_of[2] == NOBODY -> m = 2; number_of[i] = m; byte_of[m] = i }
-    fi;
-    atomic { bound[m] = i; unread[m] = 0 };
+    /* It takes the first number that is free, and binds its sockets. */
+    atomic {
+      arrived == i -> arrived++;
+      if
+      :: !ALIVE(0) -> m = 0
+      :: ALIVE(0) && !ALIVE(1) -> m = 1
+      :: ALIVE(0) && ALIVE(1) -> m = 2
+      fi;
+      number_of[i] = m;
+      byte_of[m] = i
+    };
+    atomic { bound[m] = i; unread[m] = false };
 
     /* JOIN */
     enter();
@@ -348,12 +363,12 @@ proctype process(byte i)
       };
       leave()
 
-    :: alarmed || unread[m] > 0 || HUNG_UP(0) || HUNG_UP(1) || HUNG_UP(2) ||
+    :: alarmed || unread[m] || HUNG_UP(0) || HUNG_UP(1) || HUNG_UP(2) ||
        LOOKS_AT(0) || LOOKS_AT(1) || LOOKS_AT(2) -> /* SLEEP, until there is something */
       atomic {
         alarmed = false;
 #ifndef WITHOUT_RECEIVING_FIRST
-        unread[m] = 0;
+        unread[m] = false;
 #endif
         for (k : 0 .. NUMBERS - 1) {
           if
@@ -418,7 +433,7 @@ proctype process(byte i)
       od;
       set = 0;
 #ifdef WITHOUT_RECEIVING_FIRST
-      unread[m] = 0
+      unread[m] = false
 #endif
 
     :: timeout && IS_FINE -> break
@@ -428,12 +443,12 @@ proctype process(byte i)
       killed[i] ->
       silent[i] = true;
       if
-      :: m != NOBODY && bound[m] == i -> bound[m] = NOBODY; unread[m] = 0
+      :: m != NOBODY && bound[m] == i -> bound[m] = NOBODY; unread[m] = false
       :: else
       fi;
-      look = 0; seen = 0; set = 0; rung = 0; owes = 0; k = 0; was = 0; b = QUIET;
+      look = 0; seen = 0; set = 0; rung = 0; owes = 0; k = 0; was = 0;
       watching = false; alarmed = false; wants = false; stealing = false; asked = false;
-      dead = false;
+      dead = false; comes_by = false;
       watched[0] = NOBODY; watched[1] = NOBODY; watched[2] = NOBODY
     };
     atomic {
