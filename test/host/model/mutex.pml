@@ -9,18 +9,22 @@
  *   LEAVE               wlh_turn_leave: leave_word(0)
  *   CLOSE               wlh_member_close of a process that is outside
  *   torn                that a step is half done; step.pml has what is behind it
- * wlh_turn_try is WAIT FOR THE WORD without the takeover, so it has no part of its own. What several
+ * wlh_turn_try is WAIT FOR THE WORD without the takeover, so it has no part of its own. What
+ * several
  * threads of a process do is not here: `mu` lets in one at a time.
  *
- * Waiting: the code looks, sleeps and looks again. A look that finds nothing new changes nothing, so
+ * Waiting: the code looks, sleeps and looks again. A look that finds nothing new changes nothing,
+ * so
  * here a process stands still until there is something new; if that never comes, Spin reports an
  * invalid end state.
  *
  * Order of memory: Spin lets all see all stores in one order. The code may be read so, because
  *   - `word` is entered with acquire and left with release, and each of its changes but the owner's
  *     own store is a compare-and-swap;
- *   - what a dead owner stored is seen by whoever has proof of its death: that it ended and our look
- *     at its byte take the same lock of the kernel. A port whose proof of death does not order memory
+ *   - what a dead owner stored is seen by whoever has proof of its death: that it ended and our
+ * look
+ *     at its byte take the same lock of the kernel. A port whose proof of death does not order
+ * memory
  *     (EVENTS, handles) needs a barrier there;
  *   - `gen` is written and read only by who holds the member's byte, which the kernel orders, too.
  *

@@ -1,7 +1,8 @@
 /* A step in the tables: its commit, death at any store of it, and the rebuild by whoever is inside
  * next, which can die at any store, too.
  *
- * One name, exclusive locks, one request at a time of each process. What stands for what, to be read
+ * One name, exclusive locks, one request at a time of each process. What stands for what, to be
+ * read
  * beside src/host:
  *   kind, owner, ticket, token, untold   fields of struct wlh_request_cell (segment.h)
  *   state, next_ticket, last_token       `state` of a member, `ticket` and `token` of the header
@@ -18,17 +19,22 @@
  *   rebuild, bury        wlh_cells_rebuild, wlh_cells_bury (rebuild.c)
  *   join                 wlh_cells_join (members.c)
  *   turn                 wlh_turn_wait or wlh_turn_try, to wlh_turn_leave (turn.c)
- * Not here: names, labels and agents, which are cells that mean nothing until a request leads to them;
+ * Not here: names, labels and agents, which are cells that mean nothing until a request leads to
+ * them;
  * shared locks and limits; growth.
  *
  * Each statement is a store, and the process inside can be killed before each. mutex.pml shows that
- * there is one inside, and that the next one knows of a death inside (`torn`), so here one turn comes
+ * there is one inside, and that the next one knows of a death inside (`torn`), so here one turn
+ * comes
  * after the other.
  *
  * Order of memory: the code has a compiler fence at a commit and none of the processor. A killed
- * process has executed a prefix of its instructions, and all of them are visible to who has proof of
- * its death (mutex.pml). So a prefix of the stores here is all that anybody finds. Stores between two
- * commits may come in any order; here they come in one, but they are of fields that nobody reads while
+ * process has executed a prefix of its instructions, and all of them are visible to who has proof
+ * of
+ * its death (mutex.pml). So a prefix of the stores here is all that anybody finds. Stores between
+ * two
+ * commits may come in any order; here they come in one, but they are of fields that nobody reads
+ * while
  * `kind` says FREE, and of lists, which nobody believes after a death.
  *
  * Properties, looked for when somebody is inside and has repaired what was torn (`look`):

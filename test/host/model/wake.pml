@@ -1,6 +1,7 @@
 /* Wake-ups and news of death: nobody sleeps who has something to hear.
  *
- * One name, exclusive locks; each process makes one request, which may steal. Steps in the tables are
+ * One name, exclusive locks; each process makes one request, which may steal. Steps in the tables
+ * are
  * of one piece here (step.pml is about their pieces), but their process can die between any two
  * statements of what follows. What stands for what, to be read beside src/host:
  *   bell, owed           the fields of these names in segment.h
@@ -20,19 +21,28 @@
  *   LOOK, WORK, WATCH    look, work with find_members, watch_members (helper.c)
  * The helper and the event loops of a process take turns (`mu`), so they are one process here.
  *
- * Not here: a wake-up that cannot be sent now, which the helper of a living process tries again; sockets
- * whose paths somebody deleted. Timers are not: where the code looks again after some time, a process
+ * Not here: a wake-up that cannot be sent now, which the helper of a living process tries again;
+ * sockets
+ * whose paths somebody deleted. Timers are not: where the code looks again after some time, a
+ * process
  * here stands still until there is something new to see.
  *
- * Order of memory: `owed` and requests are touched inside only, whose order is that of `word`. `bell`
- * is also changed outside, by compare-and-swap of all processors' order; what it tells of was written
+ * Order of memory: `owed` and requests are touched inside only, whose order is that of `word`.
+ * `bell`
+ * is also changed outside, by compare-and-swap of all processors' order; what it tells of was
+ * written
  * before inside, and who answers it enters. A wake-up and a hang-up go through the kernel.
  *
- * Properties: there is no end state in which somebody waits for a lock that nobody has or that is his,
- * or was robbed and does not know it, unless the one who owes it to him was stopped and nobody came by
+ * Properties: there is no end state in which somebody waits for a lock that nobody has or that is
+ * his,
+ * or was robbed and does not know it, unless the one who owes it to him was stopped and nobody
+ * came by
  * since.
  *
- * Each WITHOUT_ takes one rule away; run.sh sees that Spin then finds an error. */
+ * Each WITHOUT_ takes one rule away. run.sh does not check this model yet: it has more states than
+ * a
+ * run of some seconds can visit, so nothing is claimed by it but what was found without HUSH,
+ * LOOKING_WHERE_NOBODY_IS and RECEIVING_FIRST: that somebody sleeps for ever. */
 
 #define NUMBERS   3
 #ifndef PROCESSES
@@ -66,7 +76,8 @@ bool killed[PROCESSES];
 bool silent[PROCESSES];   /* its sockets are closed: who watched it sees a hang-up */
 byte deaths, arrived;    /* processes come in the order of `i`, as they are all alike */
 
-/* What Spin knows, and the code does not: a bit for each number of a process that was stopped when it
+/* What Spin knows, and the code does not: a bit for each number of a process that was stopped when
+ * it
  * had left the mutex and may owe wake-ups; and whether nobody left it and paid since. */
 byte stopped;
 bool excused;
@@ -82,8 +93,10 @@ bool excused;
 #define IS_DEAD(life) (number_of[life] == m || !ALIVE(number_of[life]))
 #define IS_STOPPED(n) (IS_HELD(n) && HAS(stopped, n))
 
-/* Whether it is right that a process has nothing to do. Who was robbed may not have heard of it as long
- * as nobody has the lock instead: then the thief died before its user heard of anything, or it, or who
+/* Whether it is right that a process has nothing to do. Who was robbed may not have heard of it as
+ * long
+ * as nobody has the lock instead: then the thief died before its user heard of anything, or it, or
+ * who
  * came after it, was stopped before that. */
 #define HAS_IT(n)     (IS_HELD(n) && ALIVE(n) && !HAS(stopped, n))
 #define IS_FINE                                                                     \
