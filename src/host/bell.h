@@ -3,10 +3,10 @@
  * Each has one: quiet, owed (it has mail, and was not sent a wake-up yet) or sent, and a count.
  * Inside, the first mail of a member makes a quiet bell owed; after leaving, a wake-up is sent and
  * the bell is sent. The member answers by entering: it takes all mail and makes its bell quiet,
- * counting up. So at most two wake-ups to a member are unread, whoever sends. `owed` has a bit for
- * each member whose bell may be owed; bits are set and cleared inside only, set before the bell.
- * Whoever leaves pays what is owed, also debts of a process that was stopped or died before it
- * could. */
+ * counting up. Who pays sends first and then says that it is sent: processes that pay the same at
+ * once may each send a wake-up, and the member enters once too often. `owed` has a bit for each
+ * member whose bell may be owed; bits are set and cleared inside only, set before the bell. Whoever
+ * leaves pays what is owed, also debts of a process that was stopped or died before it could. */
 #ifndef WLH_BELL_H
 #define WLH_BELL_H
 

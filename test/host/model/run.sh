@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # Checks the protocol of the host scope with Spin: each model holds with all its rules, in all its
-# states,
-# and Spin finds an error in it without any one of them. Needs spin and gcc.
+# states, and Spin finds an error in it without any one of them. Needs spin and gcc. Not wake.pml,
+# which is not finished.
 #
 #   run.sh              all models, and each rule taken away
 #   run.sh deep         the models only, with more turns; takes minutes and some GB
 #   run.sh MODEL RULE   how it fails without a rule: `run.sh mutex WITHOUT_SWAP` prints the way
-# there
 set -euo pipefail
 cd "$(dirname "$0")"
 

@@ -1,9 +1,8 @@
 /* Wake-ups and news of death: nobody sleeps who has something to hear.
  *
- * One name, exclusive locks; each process makes one request, which may steal. Steps in the tables
- * are
- * of one piece here (step.pml is about their pieces), but their process can die between any two
- * statements of what follows. What stands for what, to be read beside src/host:
+ * One name, exclusive locks; each process makes one request, which may steal. Steps in the
+ * tables are of one piece here (step.pml is about their pieces), but their process can die
+ * between any two statements of what follows. What stands for what, to be read beside src/host:
  *   bell, owed           the fields of these names in segment.h
  *   request[]            the cell of a member's request
  *   byte_of, bound       a member's byte lock, and the life whose sockets its paths lead to; the
@@ -22,27 +21,21 @@
  * The helper and the event loops of a process take turns (`mu`), so they are one process here.
  *
  * Not here: a wake-up that cannot be sent now, which the helper of a living process tries again;
- * sockets
- * whose paths somebody deleted. Timers are not: where the code looks again after some time, a
- * process
- * here stands still until there is something new to see.
+ * sockets whose paths somebody deleted. Timers are not: where the code looks again after some
+ * time, a process here stands still until there is something new to see.
  *
  * Order of memory: `owed` and requests are touched inside only, whose order is that of `word`.
- * `bell`
- * is also changed outside, by compare-and-swap of all processors' order; what it tells of was
- * written
- * before inside, and who answers it enters. A wake-up and a hang-up go through the kernel.
+ * `bell` is also changed outside, by compare-and-swap of all processors' order; what it tells of
+ * was written before inside, and who answers it enters. A wake-up and a hang-up go through the
+ * kernel.
  *
- * Properties: there is no end state in which somebody waits for a lock that nobody has or that is
- * his,
- * or was robbed and does not know it, unless the one who owes it to him was stopped and nobody
- * came by
- * since.
+ * Properties: there is no end state in which somebody waits for a lock that nobody has or that
+ * is his, or was robbed and does not know it, unless the one who owes it to him was stopped and
+ * nobody came by since.
  *
- * Each WITHOUT_ takes one rule away. run.sh does not check this model yet: it has more states than
- * a
- * run of some seconds can visit, so nothing is claimed by it but what was found without HUSH,
- * LOOKING_WHERE_NOBODY_IS and RECEIVING_FIRST: that somebody sleeps for ever. */
+ * Each WITHOUT_ takes one rule away. run.sh does not check this model yet: it has more states
+ * than a run of some seconds can visit, so nothing is claimed by it but what was found without
+ * HUSH, LOOKING_WHERE_NOBODY_IS and RECEIVING_FIRST: that somebody sleeps for ever. */
 
 #define NUMBERS   3
 #ifndef PROCESSES
