@@ -94,14 +94,14 @@ class Gateway {
   /**
    * @param {Link} link
    * @param {string} path
-   * @param {string} text
+   * @param {object} body
    * @param {AbortSignal} signal
    * @returns {Promise<any>} a response that is one
    */
-  async post(link, path, text, signal) {
+  async post(link, path, body, signal) {
     for (let isAgain = false; ; isAgain = true) {
       const headers = { ...(await this.#headers(link, signal)) };
-      const response = await this.#send(link, path, text, headers, signal);
+      const response = await this.#send(link, path, body, headers, signal);
       if (response.status === 200) return response;
       const refusal = refusalOf(response.status, await read(link, response));
       if (!this.#auth || isAgain || !isTokenOver(refusal)) {
@@ -114,12 +114,14 @@ class Gateway {
   /**
    * @param {Link} link
    * @param {string} path
-   * @param {string} text
+   * @param {object} body
    * @param {Record<string, string>} headers
    * @param {AbortSignal} signal
    */
-  async #send(link, path, text, headers, signal) {
+  async #send(link, path, body, headers, signal) {
     if (link.isDropped) throw staleError();
+    // What goes wrong with this is no fault of the network.
+    const text = JSON.stringify(body);
     let response;
     try {
       response = await this.#fetch(`${link.endpoint}/v3/${path}`, {
@@ -153,7 +155,7 @@ class Gateway {
    * @returns {Promise<string>} '' if etcd wants none
    */
   async #authenticate(link, { user, password }, signal) {
-    const body = JSON.stringify({ name: user, password });
+    const body = { name: user, password };
     const response = await this.#send(link, 'auth/authenticate', body, {}, signal);
     const text = await read(link, response);
     if (response.status === 200) return String(jsonOf(text)?.token ?? '');
@@ -185,11 +187,9 @@ class Link {
    * @returns {Promise<any>} the answer, of a call that has one
    */
   async call(path, body) {
-    // What goes wrong with this is no fault of the network.
-    const request = JSON.stringify(body);
     const abort = this.#begin();
     try {
-      const response = await this.#gateway.post(this, path, request, abort.signal);
+      const response = await this.#gateway.post(this, path, body, abort.signal);
       const text = await read(this, response);
       const answer = jsonOf(text);
       const { error, result } = answer ?? {};
@@ -209,37 +209,24 @@ class Link {
   }
 
   /**
-   * A stream of watches. The gateway reads all of a request before it answers, so that none can be
-   * added later; but there may be many in one request.
-   * @param {object[]} watches
+   * @param {object} body
    * @param {(result: any) => void} hear is called with each part of the answer
    * @param {(error: unknown) => void} end is called when there will be no more, unless it was
-   *   dropped or stopped
-   * @returns {() => void} stops it
+   *   dropped
+   * @returns {Promise<void>} settles when there is an answer
    */
-  watch(watches, hear, end) {
-    const text = watches.map((one) => JSON.stringify({ create_request: one })).join('\n');
+  async watch(body, hear, end) {
     const abort = this.#begin();
-    const fail = (/** @type {unknown} */ error) => {
-      if (!abort.signal.aborted) end(error);
-    };
-    this.#gateway
-      .post(this, 'watch', text, abort.signal)
-      .then((response) => this.#listen(response, abort.signal, hear, fail))
-      .catch(fail);
-    return () => {
-      this.#aborts.delete(abort);
-      abort.abort();
-    };
+    const response = await this.#gateway.post(this, 'watch', body, abort.signal);
+    this.#listen(response, hear, end);
   }
 
   /**
    * @param {any} response
-   * @param {AbortSignal} signal
    * @param {(result: any) => void} hear
    * @param {(error: unknown) => void} end
    */
-  async #listen(response, signal, hear, end) {
+  async #listen(response, hear, end) {
     /** @type {unknown} */
     let reason = 'the watch has ended';
     try {
@@ -249,14 +236,14 @@ class Link {
         const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
         rest = String(lines.pop());
         for (const result of lines.filter(Boolean).map(resultOf)) {
-          const isGood = signal.aborted || tryTo(() => hear(result), end);
+          const isGood = this.isDropped || tryTo(() => hear(result), end);
           if (!isGood) return;
         }
       }
     } catch (error) {
       reason = error;
     }
-    end(unreachableError(this.endpoint, reason));
+    if (!this.isDropped) end(unreachableError(this.endpoint, reason));
   }
 
   /** Nothing that was asked is answered any more. */
