@@ -491,6 +491,17 @@ describe('Redis', { skip: lacks.redis }, () => {
       assert.deepEqual(await b.answers(units(3, 1)), ['queued']);
     });
 
+    test('is not there if its session cannot have it', async () => {
+      const [a, b] = [await client(), await client()];
+      const [name, other] = [fresh(), fresh()];
+      await server.call('SET', `${P}:o:${a.session}`, 'something else');
+      await assert.rejects(a.step([request(name)]));
+      await b.answers(request(other));
+      await assert.rejects(a.step([request(other)]));
+      assert.deepEqual(await keysOf(name), []);
+      assert.equal((await b.adapter.query(other)).length, 1);
+    });
+
     test('is told by query like any other', async () => {
       const a = await client();
       const name = fresh();

@@ -146,10 +146,14 @@ function F.write_one(it, op, row)
   else
     call('HSET', F.rows_of(op.key), 'name', op.name, 'one', one)
   end
+  if idle > 0 then F.keep(F.rows_of(op.key)) end
+end
+
+-- Notes that the session has part in a name. First: what is written of the name before would be
+-- nobody's if this cannot be.
+function F.enroll(op)
   call('HSET', F.refs_of(me), op.ref, op.key)
-  if idle == 0 then return end
-  F.keep(F.rows_of(op.key))
-  F.keep(F.refs_of(me))
+  if idle > 0 then F.keep(F.refs_of(me)) end
 end
 
 function F.operation(i)
@@ -187,6 +191,7 @@ function F.do_plain(op)
   local it, row = { held = 0, units = 0, count = 0 }, F.new_row(op)
   if op.mode == 's' then it.limit = op.limit end
   F.process_the_lock_request_queue(it, row)
+  F.enroll(op)
   F.write_one(it, op, row)
   return F.int(row.token)
 end
@@ -200,12 +205,12 @@ end
 
 function F.step()
   local codes, repeats = {}, true
-  if not F.is_plain() then return F.make_the_rest().do_the_rest(codes, repeats) end
+  if not F.is_plain() then return F.make_the_rest().do_the_rest(codes) end
   for i = 9, #ARGV, 10 do
     local op = F.operation(i)
     -- Somebody may have written to the keys of the name.
     local is_done, code = pcall(F.do_plain, op)
-    if not is_done or not code then return F.make_the_rest().do_the_rest(codes, repeats) end
+    if not is_done or not code then return F.make_the_rest().do_the_rest(codes) end
     codes[#codes + 1] = code
     repeats = repeats and op.kind == 'x'
   end
@@ -347,10 +352,9 @@ function F.read_row(key, member)
   return F.row_of(member, its[1])
 end
 
-function F.row_of_one(text)
-  local member, rest = string.match(text, '^(%S+) (.*)$')
-  return F.row_of(member, rest)
-end
+-- What is written of a lock that is alone on its name: its member, and its row.
+function F.parts_of_one(text) return string.match(text, '^(%S+) (.*)$') end
+function F.row_of_one(text) return F.row_of(F.parts_of_one(text)) end
 
 -- Writes what is held of a name, and fields and values besides.
 function F.write(it, ...)
@@ -476,6 +480,7 @@ function F.unfold(it)
 end
 
 function F.insert(it, op, row, ticket)
+  F.enroll(op)
   if it.count == 0 and row.token > 0 then
     F.write_one(it, op, row)
     return
@@ -486,11 +491,9 @@ function F.insert(it, op, row, ticket)
   local text = F.text_of(row)
   if it.limit then F.write(it, row.member, text, 'name', op.name, 'limit', F.int(it.limit))
   else F.write(it, row.member, text, 'name', op.name) end
-  call('HSET', F.refs_of(me), op.ref, op.key)
   if idle == 0 then return end
   F.keep(F.queue_of(op.key))
   F.keep(F.rows_of(op.key))
-  F.keep(F.refs_of(me))
 end
 
 function F.request(op, waits)
@@ -499,20 +502,17 @@ function F.request(op, waits)
     if it.limit and it.limit ~= op.limit then return F.int(-10 - it.limit) end
     it.limit = op.limit
   end
+  return F.ask(it, op, waits)
+end
+
+function F.ask(it, op, waits)
   local row = F.new_row(op)
   F.process_the_lock_request_queue(it, row)
   if row.token == 0 then
     if not waits then return '-1' end
-    if op.most >= 0 and it.count - it.held >= op.most then return '-3' end
+    local is_limited = op.kind == 'r' and op.most >= 0
+    if is_limited and it.count - it.held >= op.most then return '-3' end
   end
-  F.insert(it, op, row, row.token > 0 and row.token or F.next_number())
-  return F.int(row.token)
-end
-
--- Of a name that nobody has, or waits for, any more.
-function F.request_free(it, op)
-  local row = F.new_row(op)
-  F.process_the_lock_request_queue(it, row)
   F.insert(it, op, row, row.token > 0 and row.token or F.next_number())
   return F.int(row.token)
 end
@@ -526,7 +526,7 @@ function F.steal(op)
     F.tell(session, 's ' .. ref .. ' ' .. thief)
   end
   it.limit = limit
-  if it.count == 0 then return F.request_free(it, op) end
+  if it.count == 0 then return F.ask(it, op, true) end
   -- Ahead of everybody.
   local first = call('ZRANGE', F.queue_of(op.key), 0, 0, 'WITHSCORES')
   local ticket = first[2] and tonumber(first[2]) - 1 or F.next_number()
@@ -624,7 +624,7 @@ function F.do_all(ops, codes)
 end
 
 -- A step of which something was not plain. `codes` are the answers of what was, and is done.
-function F.do_the_rest(codes, repeats)
+function F.do_the_rest(codes)
   local is_begun = #codes > 0
   local failure = F.awake()
   if failure then return failure end
@@ -632,7 +632,7 @@ function F.do_the_rest(codes, repeats)
   if refused then return refused end
   local recorded = not is_begun and F.recorded()
   if recorded then return recorded end
-  local ops = {}
+  local ops, repeats = {}, true
   for i = 9, #ARGV, 10 do
     local op = F.operation(i)
     ops[#ops + 1] = op
@@ -770,7 +770,7 @@ function F.query()
   local reply, infos = { F.int(now) }, {}
   for _, key in ipairs(ARGV[7] ~= '' and { ARGV[7] } or F.names()) do
     local its = call('HMGET', F.rows_of(key), 'name', 'limit', 'one')
-    local one, rest = string.match(its[3] or '', '^(%S+) (.*)$')
+    local one, rest = F.parts_of_one(its[3] or '')
     for _, member in ipairs(one and { one } or call('ZRANGE', F.queue_of(key), 0, -1)) do
       local _, session = F.split(member)
       if infos[session] == nil then
@@ -795,12 +795,12 @@ end
 return F
 end
 
--- Asked where the keys are.
 if command == 'step' then
   local reply = F.step()
   F.finish_call()
   return reply
 end
+-- Asked where the keys are.
 if command == 'examine' then
   return { call('INFO', 'server'), call('INFO', 'memory'), call('INFO', 'replication') }
 end
