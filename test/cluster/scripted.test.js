@@ -668,6 +668,53 @@ test('R4: what was given up meanwhile is not asked for again, an end is', async 
   assert.ok(ended.isSettled);
 });
 
+/** Lets the next step, which is that operation alone, be busy. @returns after how long it came */
+async function busyAfter(stage, op) {
+  const from = stage.world.now;
+  while (!stage.calls.some(({ call }) => call === 'step')) await stage.world.advance(1);
+  const after = stage.world.now - from;
+  const again = await step(stage);
+  assert.deepEqual(again.ops, [op]);
+  await again.answer(busy());
+  return after;
+}
+
+const idle = { sweep: () => {}, renew: () => renewal() };
+
+test('R4: what stays obstructed is asked for less and less often, half a second at most', async () => {
+  const stage = await new Scripted(idle).open();
+  stage.ask({ owner: 'thief', kind: 'steal' });
+  await (await step(stage)).answer(busy());
+  const delays = [];
+  for (let i = 0; i < 7; i++) delays.push(await busyAfter(stage, 'steal 1'));
+  assert.deepEqual(delays, [20, 40, 80, 160, 320, 500, 500]);
+});
+
+test('R4: what is obstructed next is asked for again as soon as the first was', async () => {
+  const stage = await new Scripted(idle).open();
+  const thief = stage.ask({ owner: 'thief', kind: 'steal' });
+  await (await step(stage)).answer(busy());
+  for (let i = 0; i < 5; i++) await busyAfter(stage, 'steal 1');
+  await stage.world.advance(500);
+  await (await step(stage)).answer(granted(1n));
+  stage.session.end(thief);
+  await (await step(stage)).answer(busy());
+  assert.equal(await busyAfter(stage, 'end 1'), 20);
+});
+
+test('R4: what is obstructed does not wait for the turn of what was obstructed before', async () => {
+  const stage = await new Scripted(idle).open();
+  stage.ask({ owner: 'thief', kind: 'steal' });
+  await (await step(stage)).answer(busy());
+  for (let i = 0; i < 5; i++) await busyAfter(stage, 'steal 1');
+  stage.ask({ owner: 'other', kind: 'steal', name: 'b' });
+  const other = await step(stage);
+  await stage.world.advance(500);
+  await other.answer(busy());
+  await (await step(stage)).answer(busy());
+  assert.equal(await busyAfter(stage, 'steal 2'), 20);
+});
+
 test('R4: a theft that something is in the way of for a lease fails, and says what', async () => {
   const stage = await new Scripted({ sweep: () => {}, renew: () => renewal() }).open();
   const { errors } = stage;

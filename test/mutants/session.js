@@ -581,4 +581,25 @@ module.exports = [
     why: 'after an outage a connection that is cut is made anew too late for the lease',
     tests: [scripted],
   },
+  {
+    file: 'lib/cluster/session/obstructed.js',
+    before: '    this.#delays.set(op, delay);\n',
+    after: '',
+    why: 'what a transaction is in the way of for long is asked for fifty times a second',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/obstructed.js',
+    before: 'last === undefined ? FIRST :',
+    after: 'last === undefined ? LAST :',
+    why: 'what is obstructed for a moment waits for half a second',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: "this.#agenda.setBy('busy', this.#obstructed.add(op, this.#now()));",
+    after: "this.#agenda.set('busy', this.#obstructed.add(op, this.#now()));",
+    why: 'what is obstructed waits for what has been obstructed for longer',
+    tests: [scripted],
+  },
 ];

@@ -38,6 +38,7 @@ const { Lease } = require('./lease.js');
 const { Outbox } = require('./outbox.js');
 const { fateOf } = require('./fates.js');
 const { Grants } = require('./grants.js');
+const { Obstructed } = require('./obstructed.js');
 const { ALLOTTED, ASKED, ENDING, GONE, HELD } = require('./place.js');
 const { Places } = require('./places.js');
 const { Questions } = require('./questions.js');
@@ -101,9 +102,6 @@ const UNKNOWN = 'Whether the lock was stolen, and lost again, is not known';
 // Milliseconds to the next attempt to connect: they double, from and to.
 const FIRST_RETRY = 50;
 const LAST_RETRY = 2000;
-// The same to the next attempt of an operation that something is in the way of.
-const FIRST_BUSY = 20;
-const LAST_BUSY = 500;
 class Session {
   /** @type {State} */
   state = 'new';
@@ -134,9 +132,7 @@ class Session {
   #seen = { life: '', token: 0n };
   #grants;
   #outbox = new Outbox();
-  /** What something is in the way of. @type {Op[]} */
-  #busy = [];
-  #busyIn = FIRST_BUSY;
+  #obstructed = new Obstructed();
   #agenda;
   #calls;
   #renewAgain = false;
@@ -702,25 +698,21 @@ class Session {
 
   /** @param {Op} op that something is in the way of */
   #tryLater(op) {
-    this.#busy.push(op);
-    if (this.#agenda.timeOf('busy') < Number.POSITIVE_INFINITY) return;
-    this.#agenda.set('busy', this.#now() + this.#busyIn);
-    this.#busyIn = Math.min(2 * this.#busyIn, LAST_BUSY);
+    this.#agenda.setBy('busy', this.#obstructed.add(op, this.#now()));
   }
 
   #tryBusy() {
-    const ops = this.#busy;
-    this.#busy = [];
-    for (const op of ops) {
+    for (const op of this.#obstructed.takeDue(this.#now())) {
       // A request may have been given up meanwhile.
       const isWanted = op.kind === 'end' || this.#places.get(op.ref)?.state === ASKED;
       if (isWanted) this.#outbox.add([op]);
     }
+    const { next } = this.#obstructed;
+    if (next < Number.POSITIVE_INFINITY) this.#agenda.set('busy', next);
   }
 
   #clearOutbox() {
-    this.#busy = [];
-    this.#busyIn = FIRST_BUSY;
+    this.#obstructed.clear();
     this.#agenda.clear('busy');
     this.#outbox.clear();
   }
