@@ -32,7 +32,9 @@ const WAIT = [
   'cli/engines',
   'cluster/postgres-adapter',
   'cluster/etcd-adapter',
+  'documents/documents',
   'limit/limit',
+  'documents/finding-out',
 ];
 
 /** Other files that take more than a few seconds, the longest first. */

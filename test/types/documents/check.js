@@ -1,36 +1,21 @@
 'use strict';
 
 /**
- * Type-checks what the documents show, as a TypeScript user with strict settings would write it:
- * each block of JavaScript in README.md and docs/*.md is a module of its own, with the names of
- * prelude.d.ts. Prints what the compiler says with the file and line of the document.
+ * Type-checks what the documents show, as a TypeScript user with strict settings would write it: each
+ * block of JavaScript in README.md and docs/*.md is a module of its own, with the program of which it
+ * is a fragment (test/documents/blocks.js). Blocks whose language is `javascript`, not `js`, are for
+ * users of JavaScript only. Prints what the compiler says with the file and line of the document.
  */
 
 const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
+const { blocksOf, pages, root } = require('../../documents/blocks.js');
 
-const root = path.join(__dirname, '..', '..', '..');
 const folder = path.join(root, 'build', 'documents');
-const FENCE = /^( *)```(\w*)/;
-
-/**
- * @param {string} text
- * @returns {{ start: number, lines: string[] }[]} the blocks, and the index of the first line of each
- */
-function blocks(text) {
-  const found = [];
-  let open;
-  for (const [i, line] of text.split('\n').entries()) {
-    const fence = FENCE.exec(line);
-    if (!fence) open?.lines.push(line);
-    else if (open) {
-      if (/^(js|mjs|ts)$/.test(open.language)) found.push(open);
-      open = undefined;
-    } else open = { language: fence[2], start: i + 1, lines: [] };
-  }
-  return found;
-}
+const application = path.join(root, 'test', 'documents', 'application.mjs');
+/** What is run by no program of ours, and uses what others declare. */
+const FOREIGN = /\b(jest|vi|afterEach|expect)\b|node-loader/;
 
 /** CommonJS as the compiler understands it in a module, each line where it was. */
 const toModule = (line) =>
@@ -41,27 +26,25 @@ const toModule = (line) =>
     )
     .replace(/require\(('[^']+')\)/, '(await import($1)).default');
 
+/** @returns {Map<string, number>} the line of its document that is before the first of each module */
 function extract() {
   fs.rmSync(folder, { recursive: true, force: true });
   fs.mkdirSync(folder, { recursive: true });
-  const documents = [
-    'README.md',
-    ...fs.readdirSync(path.join(root, 'docs')).map((f) => `docs/${f}`),
-  ];
-  let count = 0;
-  for (const document of documents.filter((file) => file.endsWith('.md'))) {
-    for (const { start, lines } of blocks(fs.readFileSync(path.join(root, document), 'utf8'))) {
-      // `start` lines before it, so that the compiler's line is the document's.
-      const content = `export {};${'\n'.repeat(start)}${lines.map(toModule).join('\n')}\n`;
-      const name = `${document.replaceAll('/', '__')}.${start + 1}.mts`;
-      fs.writeFileSync(path.join(folder, name), content);
-      count++;
-    }
+  fs.copyFileSync(application, path.join(folder, path.basename(application)));
+  const offsets = new Map();
+  const blocks = pages().flatMap(blocksOf);
+  const programs = blocks.filter(({ language }) => /^(js|mjs|ts)$/.test(language));
+  for (const { after, before, code, line, page } of programs) {
+    if (FOREIGN.test(code.join('\n'))) continue;
+    const content = [...before, ...code, ...after, 'export {};'].map(toModule).join('\n');
+    const name = `${page.replaceAll('/', '__')}.${line}.mts`;
+    fs.writeFileSync(path.join(folder, name), `${content}\n`);
+    offsets.set(name, line - before.length - 1);
   }
-  return count;
+  return offsets;
 }
 
-const count = extract();
+const offsets = extract();
 const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 const project = path.join(__dirname, 'tsconfig.json');
 const { status, stdout } = spawnSync(process.execPath, [tsc, '-p', project, '--pretty', 'false'], {
@@ -69,9 +52,9 @@ const { status, stdout } = spawnSync(process.execPath, [tsc, '-p', project, '--p
   encoding: 'utf8',
 });
 const told = stdout.replaceAll(
-  /^build\/documents\/(.+)\.\d+\.mts\((\d+),\d+\)/gm,
-  (_, name, line) => `${name.replaceAll('__', '/')}:${line}`,
+  /^build\/documents\/((.+)\.\d+\.mts)\((\d+),\d+\)/gm,
+  (_, module, name, line) => `${name.replaceAll('__', '/')}:${Number(line) + offsets.get(module)}`,
 );
 process.stdout.write(told);
-if (count === 0) console.log('no document has an example');
-process.exitCode = count === 0 ? 1 : status;
+if (offsets.size === 0) console.log('no document has an example');
+process.exitCode = offsets.size === 0 ? 1 : status;

@@ -1,0 +1,81 @@
+'use strict';
+
+/** Every code block of README.md and docs/ runs as printed (blocks.js: what a page says of a block). */
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { after, before, describe, it } = require('node:test');
+const { blocksOf, pages, root } = require('./blocks.js');
+const { finish, prepare, runBlock, skipOf } = require('./programs.js');
+
+const RUN = ['js', 'javascript', 'sh', 'sql'];
+
+/** Compares what a program wrote with what its page says. */
+function compare(wanted, text) {
+  if (wanted === undefined) return;
+  const [, pattern, flags] = /^\/(.*)\/([a-z]*)$/.exec(wanted) ?? [];
+  if (pattern === undefined) assert.equal(text, JSON.parse(wanted));
+  else assert.match(text, new RegExp(pattern, flags));
+}
+
+/** What a block is called: its first line that says something. */
+function titleOf({ code, line }) {
+  const first = code.find((text) => !/^(import .*|#!.*|\s*|const .*require\(.*)$/.test(text));
+  return `line ${line}: ${(first ?? code[0]).trim().slice(0, 60)}`;
+}
+
+/** Waits for servers, mostly: more at a time than there are cores. */
+const concurrency = Number(process.env.WEB_LOCKS_TEST_CORES ?? os.cpus().length) + 1;
+
+/** A pool of pg emits 'error' where nobody waits for its clients: without a listener that is the end. */
+const lacksListener = (text) => /new (pg\.)?Pool\(/.test(text) && !/\.on\('error',/.test(text);
+
+describe('the code of the documents', { concurrency }, () => {
+  before(prepare);
+  after(finish);
+
+  for (const page of pages()) {
+    const blocks = blocksOf(page);
+    for (const [i, block] of blocks.entries()) {
+      const { keys } = block;
+      const place = `${page}, ${titleOf(block)}`;
+      it(place, { skip: skipOf(block) }, async () => {
+        assert.ok(RUN.includes(block.language), `nothing runs ${block.language}: "not run: …"?`);
+        const files = blocks.slice(0, i).filter((other) => other.keys.file);
+        const { code, stderr, stdout } = await runBlock(block, files);
+        const told = `${stdout}${stderr}`;
+        if (keys.warns) compare(keys.warns, stderr);
+        else assert.equal(stderr, '', `${place} writes to stderr`);
+        assert.equal(code, 0, `${place} ends with ${code}:\n${told}`);
+        compare(keys.prints, stdout);
+      });
+    }
+
+    it(`${page} makes no pool that ends the process when the server restarts`, () => {
+      const lacking = blocks.filter(({ after, before, code }) =>
+        lacksListener([...before, ...code, ...after].join('\n')),
+      );
+      assert.deepEqual(lacking.map(titleOf), []);
+    });
+
+    it(`${page} names tests that are there`, () => {
+      for (const { keys } of blocks.filter((block) => block.keys['tested by'])) {
+        assert.ok(fs.existsSync(path.join(root, keys['tested by'])), keys['tested by']);
+      }
+    });
+  }
+});
+
+describe('docs/API.md', () => {
+  it('lists what the package exports, and nothing else', () => {
+    const text = fs.readFileSync(path.join(root, 'docs', 'API.md'), 'utf8');
+    const [, also] = /^Also exported: (.*?)\n\n/ms.exec(text) ?? [];
+    const listed = [...also.matchAll(/`(\w+)`/g)].map(([, name]) => name);
+    const exported = Object.keys(require('web-locks')).sort();
+    assert.deepEqual(['locks', 'openBucket', ...listed].sort(), exported);
+    const host = Object.keys(require('web-locks/host')).sort();
+    assert.deepEqual(host, exported, 'web-locks/host exports the same');
+  });
+});

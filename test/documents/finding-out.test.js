@@ -1,0 +1,138 @@
+'use strict';
+
+/** The programs of docs/FINDING-OUT.md tell what the page says that they tell. */
+
+const assert = require('node:assert/strict');
+const { after, before, describe, it } = require('node:test');
+const { blocksOf } = require('./blocks.js');
+const { finish, prepare, runBlock, skipOf } = require('./programs.js');
+
+const PAGE = 'docs/FINDING-OUT.md';
+const blocks = blocksOf(PAGE);
+const with_ = (text) => blocks.find(({ code }) => code.join('\n').includes(text));
+
+/** @returns why it cannot be run: a package is missing */
+const without = (block) => skipOf({ ...block, keys: {} });
+
+/** @returns {Promise<string>} what a program prints with the block in it */
+async function run(block, first, last) {
+  const program = {
+    ...block,
+    before: [
+      "import { setImmediate as turn } from 'node:timers/promises';",
+      "import { locks, LockTimeoutError } from 'web-locks';",
+      ...first.split('\n'),
+    ],
+    after: last.split('\n'),
+  };
+  const { code, stderr, stdout } = await runBlock(program, []);
+  assert.equal(stderr, '');
+  assert.equal(code, 0);
+  return stdout;
+}
+
+describe(PAGE, () => {
+  before(prepare);
+  after(finish);
+
+  it('tells who waits and who holds', async () => {
+    const output = await run(
+      with_('blockedBy'),
+      `let release;
+       locks.request('a', { label: 'report' }, () => new Promise((r) => { release = r; }));
+       locks.request('a', { label: 'order' }, () => {});
+       locks.request('a', () => {});
+       await turn();`,
+      'release();',
+    );
+    assert.match(output, /^order waits for a for \d+ ms, blocked by report$/m);
+    assert.match(output, /^thread 0 waits for a for \d+ ms, blocked by report$/m);
+  });
+
+  it('profiles a part of a program', async () => {
+    const work = "const importEverything = () => locks.request('a', turn);";
+    assert.equal(
+      await run(with_('startProfile'), work, ''),
+      "{ file: 'import.json', requests: 1, dropped: 0 }\n",
+    );
+  });
+
+  const prometheus = with_('prom-client');
+
+  /** @returns {Promise<string>} the metrics after some requests */
+  const metrics = (last) =>
+    run(
+      prometheus,
+      "import { register } from 'prom-client';",
+      `${last}\nconsole.log(await register.metrics());`,
+    );
+
+  it('tells Prometheus of waits, holds and thefts', { skip: without(prometheus) }, async () => {
+    const output = await metrics(`
+      const slow = locks.request('a', { label: 'order' }, () => new Promise(() => {}));
+      slow.catch(() => {});
+      await turn();
+      await locks.request('a', { label: 'order', steal: true }, turn);`);
+    assert.match(output, /^lock_wait_seconds_count\{lock="order",outcome="granted"\} 2$/m);
+    assert.match(output, /^lock_hold_seconds_count\{lock="order"\} 2$/m);
+    assert.match(output, /^lock_lost_total\{lock="order"\} 1$/m);
+  });
+
+  it('tells Prometheus how long a request waited in vain, and of no hold of it', {
+    skip: without(prometheus),
+  }, async () => {
+    const output = await metrics(`
+      await locks.request('a', async () => {
+        const options = { label: 'order', timeout: 20 };
+        await locks.request('a', options, turn).catch((error) => {
+          if (!(error instanceof LockTimeoutError)) throw error;
+        });
+        await locks.request('a', { label: 'order', ifAvailable: true }, turn);
+      });`);
+    assert.match(output, /^lock_wait_seconds_count\{lock="order",outcome="failed"\} 1$/m);
+    assert.match(output, /^lock_wait_seconds_sum\{lock="order",outcome="failed"\} 0\.0[2-9]/m);
+    assert.match(output, /^lock_wait_seconds_count\{lock="order",outcome="unavailable"\} 1$/m);
+    assert.doesNotMatch(output, /^lock_hold_seconds_count\{lock="order"\}/m);
+    assert.doesNotMatch(output, /^lock_lost_total\{/m);
+    assert.doesNotMatch(output, /undefined/);
+  });
+
+  const telemetry = with_('opentelemetry');
+
+  it('tells OpenTelemetry', { skip: without(telemetry) }, async () => {
+    const output = await run(
+      telemetry,
+      `import { trace as api } from '@opentelemetry/api';
+       const told = [];
+       const span = (name) => ({
+         addEvent: (event) => told.push(name + ': ' + event),
+         recordException: (error) => told.push(name + ': ' + error.message),
+         setStatus: ({ code, message }) => told.push(name + ': status ' + code + ', ' + message),
+         end: () => told.push(name + ': end'),
+       });
+       const startSpan = (name, { attributes }) => {
+         told.push(name + ': ' + JSON.stringify(attributes));
+         return span(name);
+       };
+       api.setGlobalTracerProvider({ getTracer: () => ({ startSpan }) });`,
+      `await locks.request('a', { label: 'order' }, turn);
+       await locks.request('b', async () => { throw new Error('no'); }).catch(() => {});
+       console.log(told.join('\\n'));`,
+    );
+    assert.deepEqual(output.trim().split('\n'), [
+      'lock order: {"name":"a","mode":"exclusive"}',
+      'lock order: granted',
+      'lock order: end',
+      'lock b: {"name":"b","mode":"exclusive"}',
+      'lock b: granted',
+      'lock b: no',
+      'lock b: status 2, Error: no',
+      'lock b: end',
+    ]);
+  });
+
+  it('has no other program of this kind', () => {
+    const own = blocks.filter(({ keys }) => keys['tested by']?.endsWith('finding-out.test.js'));
+    assert.equal(own.length, 4);
+  });
+});
