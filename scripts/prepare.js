@@ -1,9 +1,10 @@
 'use strict';
 
 /**
- * Builds the addon. npm runs it as `prepare`: after `npm install` in a clone, before `npm pack`, and in
- * the clone that a package manager makes of a dependency from git; never for those who install the
- * package from the registry or from a tarball, which bring a binary.
+ * Builds the addon. npm runs it as `postprepare` after `npm install` in a clone, also in the clone that it
+ * makes of a dependency from git, and as `prepack` before `npm pack`; never for those who install the
+ * package from the registry or from a tarball, which bring a binary. A script called `prepare` would
+ * not run for them either, but npm 11 names it in a warning when they install a tarball.
  *
  * What is packed gets the binary of this platform where `require` looks for one built from source,
  * unless those of all platforms are there (`npm run prebuilds`).

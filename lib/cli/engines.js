@@ -2,7 +2,8 @@
 
 /**
  * Opens the bucket of an engine that a URL names. The engine's client library is the user's: it is
- * looked for from the current folder, as a module there would find it.
+ * looked for from the current folder, as a module there would find it, and then beside this package,
+ * where that is installed for all folders.
  */
 
 const { createRequire } = require('node:module');
@@ -73,21 +74,30 @@ function entry(name) {
  */
 function client(...names) {
   const folder = process.cwd();
-  const from = createRequire(path.join(folder, 'web-locks'));
-  for (const name of names) {
-    try {
-      from.resolve(name);
-    } catch {
-      continue;
-    }
-    return { name, module: from(name) };
+  const places = [createRequire(path.join(folder, 'web-locks')), createRequire(__filename)];
+  for (const from of places) {
+    const name = names.find((one) => resolves(from, one));
+    if (name !== undefined) return { name, module: from(name) };
   }
   const which = names.join(' or ');
   throw new Failure(
     STATUS.unavailable,
-    `--at needs the package ${which}, which is not found from ${folder}.`,
-    `Install it there: npm install ${names[0]}`,
+    `--at needs the package ${which}, which is found neither from ${folder} nor beside web-locks.`,
+    `Install it: npm install ${names[0]}, or npm install --global ${names[0]} for a global web-locks.`,
   );
+}
+
+/**
+ * @param {NodeJS.Require} from
+ * @param {string} name
+ */
+function resolves(from, name) {
+  try {
+    from.resolve(name);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**

@@ -96,8 +96,9 @@ class Command {
   }
 }
 
-/** Starts `web-locks` with pipes. */
-const start = (t, args, options) => new Command(t, process.execPath, [PROGRAM, ...args], options);
+/** Starts `web-locks` with pipes; `program`: of another copy of the package. */
+const start = (t, args, { program = PROGRAM, ...options } = {}) =>
+  new Command(t, process.execPath, [program, ...args], options);
 
 /** Runs `web-locks` with pipes, and nothing on stdin. */
 function run(t, args, options) {

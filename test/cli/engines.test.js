@@ -4,7 +4,14 @@
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');
-const { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } = require('node:fs');
+const {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  writeFileSync,
+} = require('node:fs');
 const { createServer } = require('node:net');
 const { tmpdir } = require('node:os');
 const path = require('node:path');
@@ -14,6 +21,7 @@ const { pendingOn } = require('../helpers/process.js');
 const { root, run, skip, start } = require('./command.js');
 
 const { lacks, startPgbouncer, startPostgres, stopAll } = servers;
+const BUILT = path.join('build', 'Release', 'web_locks.node');
 const UNTIL_LINE = ['--', 'sh', '-c', 'echo runs; read line; echo ends'];
 
 after(stopAll);
@@ -34,25 +42,49 @@ describe('--at', { skip }, () => {
     }
   });
 
+  /** The package in a folder of its own, as npm installs it; `pg` is what its neighbour says. */
+  function installed(t, pg) {
+    const modules = path.join(emptyFolder(t), 'node_modules');
+    for (const part of ['bin', 'lib', 'package.json'])
+      cpSync(path.join(root, part), path.join(modules, 'web-locks', part), { recursive: true });
+    if (pg) writePackage(path.join(modules, 'pg'), pg);
+    const WEB_LOCKS_BINARY = process.env.WEB_LOCKS_BINARY ?? path.join(root, BUILT);
+    const program = path.join(modules, 'web-locks', 'bin', 'web-locks.js');
+    return { program, env: { WEB_LOCKS_BINARY } };
+  }
+
+  /** A client library that says who it is. */
+  function writePackage(folder, says) {
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(path.join(folder, 'index.js'), `console.error('${says}'); process.exit(42);`);
+  }
+
+  const QUERY = ['query', '--at', 'postgres://localhost'];
+
   it('says which package it needs, and how to install it', async (t) => {
     const cwd = emptyFolder(t);
     const args = ['run', 'a', '--at', 'postgres://localhost', '--', 'echo', 'runs'];
-    const { code, stdout, stderr } = await run(t, args, { cwd });
+    const { code, stdout, stderr } = await run(t, args, { cwd, ...installed(t) });
     assert.deepEqual({ code, stdout }, { code: 69, stdout: '' });
     assert.equal(
       stderr,
-      `web-locks: --at needs the package pg, which is not found from ${cwd}.\n` +
-        'Install it there: npm install pg\n',
+      'web-locks: --at needs the package pg, which is found neither ' +
+        `from ${cwd} nor beside web-locks.\n` +
+        'Install it: npm install pg, or npm install --global pg for a global web-locks.\n',
     );
   });
 
-  it('looks for the package from the current folder', async (t) => {
+  it('looks for the package from the current folder first', async (t) => {
     const cwd = emptyFolder(t);
-    mkdirSync(path.join(cwd, 'node_modules', 'pg'), { recursive: true });
-    const index = path.join(cwd, 'node_modules', 'pg', 'index.js');
-    writeFileSync(index, "console.error('the pg of the folder'); process.exit(42);");
-    const { code } = await run(t, ['query', '--at', 'postgres://localhost'], { cwd });
-    assert.equal(code, 42);
+    writePackage(path.join(cwd, 'node_modules', 'pg'), 'the pg of the folder');
+    const { code, stderr } = await run(t, QUERY, { cwd, ...installed(t, 'the other one') });
+    assert.deepEqual({ code, stderr }, { code: 42, stderr: 'the pg of the folder\n' });
+  });
+
+  it('looks for the package beside itself, too', async (t) => {
+    const cwd = emptyFolder(t);
+    const { code, stderr } = await run(t, QUERY, { cwd, ...installed(t, 'the pg beside it') });
+    assert.deepEqual({ code, stderr }, { code: 42, stderr: 'the pg beside it\n' });
   });
 
   it('is refused if the client library cannot read it', async (t) => {

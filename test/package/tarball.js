@@ -220,7 +220,7 @@ describe('the tarball', () => {
   it('has nothing that makes a package manager build it', () => {
     assert.ok(!files.includes('binding.gyp'));
     const manifest = JSON.parse(fs.readFileSync(path.join(unpacked, 'package.json'), 'utf8'));
-    for (const script of ['preinstall', 'install', 'postinstall']) {
+    for (const script of ['preinstall', 'install', 'postinstall', 'prepare']) {
       assert.equal(manifest.scripts[script], undefined, script);
     }
     assert.equal(manifest.gypfile, false);
@@ -333,6 +333,19 @@ describe('installed without a compiler and without install scripts', () => {
     const lock = JSON.parse(fs.readFileSync(path.join(directory, 'package-lock.json'), 'utf8'));
     assert.equal(lock.packages['node_modules/web-locks'].hasInstallScript, undefined);
     await check(directory);
+  });
+
+  it('globally: the command and its manual page are there, and nothing is warned of', async () => {
+    const prefix = path.join(work, 'global');
+    const parameters = ['install', '--global', '--prefix', prefix, tarball];
+    const env = { ...environment(), npm_config_ignore_scripts: 'false' };
+    const { stderr } = await execute(path.join(bin, 'npm'), parameters, { cwd: work, env });
+    assert.equal(stderr, '');
+    const manual = path.join(prefix, 'share', 'man', 'man1', 'web-locks.1');
+    assert.match(fs.readFileSync(manual, 'utf8'), /^\.TH WEB-LOCKS 1/);
+    const { version } = require('../../package.json');
+    const command = path.join(prefix, 'bin', 'web-locks');
+    assert.equal(await run(work, command, ['--version']), `${version}\n`);
   });
 
   it('pnpm', async () => {
