@@ -1,15 +1,23 @@
 'use strict';
 
-const { Lock, LockManager, locks } = require('./index.js');
+const { typeError } = require('./platform/errors.js');
+const { describe, takeOnly } = require('./standard/webidl.js');
+const { Lock, LockManager, locks: locksOfProcess } = require('./index.js');
 
 /**
  * Puts `locks`, `LockManager` and `Lock` where libraries written for browsers look:
  * `navigator.locks` (3.1) and the globals. Replaces what is there; creates `navigator` where there
  * is none.
- * @param {any} [target] the global object to install on; by default this realm's
+ * @param {any} [where] the global object to install on, by default this realm's; or options:
+ *   `locks`, the lock manager that `navigator.locks` is, by default that of the process; `target`,
+ *   the global object
  * @returns {() => void} undoes it; the second call does nothing
  */
-function install(target = globalThis) {
+function install(where) {
+  const { target = globalThis, locks = locksOfProcess } = toOptions(where);
+  if (!(locks instanceof LockManager)) {
+    throw typeError(INSTALL, `The 'locks' option is ${describe(locks)}, not a LockManager.`);
+  }
   /** @type {(() => void)[]} */
   const undo = [];
   replace(target, 'LockManager', global(LockManager), undo);
@@ -17,10 +25,23 @@ function install(target = globalThis) {
   // One of ours goes when all who installed it have undone that.
   const { navigator = createNavigator() } = target;
   if (ours.has(navigator)) replace(target, 'navigator', global(navigator), undo);
-  replace(homeOfLocks(target.navigator), 'locks', attribute(), undo);
+  replace(homeOfLocks(target.navigator), 'locks', attribute(locks), undo);
   return () => {
     for (const restore of undo.splice(0).reverse()) restore();
   };
+}
+
+const INSTALL = "'install'";
+
+/**
+ * @param {any} where a global object, or options
+ * @returns {{ target?: any, locks?: any }}
+ */
+function toOptions(where) {
+  const isOptions = where && (Object.hasOwn(where, 'locks') || Object.hasOwn(where, 'target'));
+  if (!isOptions) return { target: where };
+  takeOnly(where, ['locks', 'target'], INSTALL);
+  return where;
 }
 
 /**
@@ -67,9 +88,10 @@ const global = (value) => ({ value, writable: true, enumerable: false, configura
 
 /**
  * The descriptor of `readonly attribute LockManager locks`.
+ * @param {unknown} locks
  * @returns {PropertyDescriptor}
  */
-function attribute() {
+function attribute(locks) {
   const holder = {
     get locks() {
       return locks;

@@ -2,7 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { Lock, LockManager, locks } = require('../../lib/index.js');
+const { Lock, LockManager, locks, openBucket } = require('../../lib/index.js');
 const install = require('../../lib/install.js');
 
 /** Everything that install() may touch. */
@@ -84,6 +84,42 @@ describe('3.1 Navigator mixins: web-locks/install', () => {
     assert.equal(String(target.navigator), '[object Navigator]');
     uninstall();
     assert.deepEqual(Reflect.ownKeys(target), []);
+  });
+
+  it('installs the lock manager that is given', () => {
+    const bucket = openBucket('3.1');
+    const target = {};
+    const uninstall = install({ locks: bucket.locks, target });
+    assert.equal(target.navigator.locks, bucket.locks);
+    assert.equal(target.LockManager, LockManager);
+    const above = install({ target });
+    assert.equal(target.navigator.locks, locks);
+    above();
+    assert.equal(target.navigator.locks, bucket.locks);
+    uninstall();
+    assert.deepEqual(Reflect.ownKeys(target), []);
+  });
+
+  it('without a target it is this realm whose lock manager is given', () => {
+    const before = snapshot();
+    const { locks: given } = openBucket('3.1');
+    const uninstall = install({ locks: given });
+    const { locks: found } = navigator;
+    uninstall();
+    assert.equal(found, given);
+    assert.deepEqual(snapshot(), before);
+  });
+
+  it('what is not a lock manager, and what is misspelt, changes nothing', () => {
+    const before = snapshot();
+    for (const wrong of ['mine', null, {}, { request() {}, query() {} }]) {
+      assert.throws(() => install({ locks: wrong }), {
+        name: 'TypeError',
+        message: /^Failed to execute 'install': The 'locks' option is .*, not a LockManager\.$/,
+      });
+    }
+    assert.throws(() => install({ locks, traget: {} }), { message: /option 'traget'/ });
+    assert.deepEqual(snapshot(), before);
   });
 
   it('a library written for browsers works', async () => {

@@ -3,6 +3,7 @@
 import webLocks, { locks, type LockManager } from 'web-locks';
 import install from 'web-locks/install';
 import 'web-locks/register';
+import 'web-locks/host/register';
 
 export const manager: LockManager = locks;
 export const same: LockManager = webLocks.locks;

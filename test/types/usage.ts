@@ -46,6 +46,9 @@ export async function accepted(signal: AbortSignal): Promise<void> {
   const uninstall = install();
   same<typeof uninstall, () => void>(true);
   install({});
+  install({ locks: bucket.locks, target: {} });
+  // @ts-expect-error: not a lock manager
+  install({ locks: 'mine' } satisfies install.InstallOptions);
 }
 
 /** A callback gets `null` where it can, and nowhere else. */
