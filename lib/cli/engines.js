@@ -2,8 +2,8 @@
 
 /**
  * Opens the bucket of an engine that a URL names. The engine's client library is the user's: it is
- * looked for from the current folder, as a module there would find it, and then beside this package,
- * where that is installed for all folders.
+ * looked for from the current folder, as a module there would find it, and then beside this
+ * package, where that is installed for all folders.
  */
 
 const { createRequire } = require('node:module');
@@ -83,7 +83,7 @@ function client(...names) {
   throw new Failure(
     STATUS.unavailable,
     `--at needs the package ${which}, which is found neither from ${folder} nor beside web-locks.`,
-    `Install it: npm install ${names[0]}, or npm install --global ${names[0]} for a global web-locks.`,
+    `Install it: npm install ${names[0]} (--global beside a global web-locks).`,
   );
 }
 

@@ -63,7 +63,7 @@ describe('--at', { skip }, () => {
       stderr,
       'web-locks: --at needs the package pg, which is found neither ' +
         `from ${cwd} nor beside web-locks.\n` +
-        'Install it: npm install pg, or npm install --global pg for a global web-locks.\n',
+        'Install it: npm install pg (--global beside a global web-locks).\n',
     );
   });
 
