@@ -817,11 +817,19 @@ class User {
     const opened = place.open();
     place.another = opened;
     place.count = (place.count ?? 0) + 1;
-    if (this.chance(0.3)) await this.#isReady(opened);
-    if (!before) return;
+    try {
+      if (this.chance(0.3)) await this.#isReady(opened);
+    } finally {
+      // Also if the server cannot be reached: nobody else has the one before.
+      await this.#closeAnother(place, before);
+    }
+  }
+
+  async #closeAnother(place, bucket) {
+    if (!bucket) return;
     this.record('gone', { bucket: place.bucket });
-    if (this.chance(0.5)) await before.close();
-    else await before[Symbol.asyncDispose]();
+    if (this.chance(0.5)) await bucket.close();
+    else await bucket[Symbol.asyncDispose]();
   }
 
   /** Another loop may close it meanwhile. */
