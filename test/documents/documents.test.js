@@ -79,3 +79,54 @@ describe('docs/API.md', () => {
     assert.deepEqual(host, exported, 'web-locks/host exports the same');
   });
 });
+
+describe('README.md', () => {
+  it('has no figure that was not measured', () => {
+    const text = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
+    const { works } = require('../../docs/performance.json');
+    const median = (work, subject) =>
+      works.find(({ name }) => name === work).medians[subject].value;
+    const measured = [
+      `${median('host, kill -9 to grant', 'host').toFixed(1)} ms`,
+      ...['web-locks', 'async-mutex'].map(
+        (subject) => `${Math.round(median('sequential', subject)).toLocaleString('en')} ns`,
+      ),
+    ];
+    const told = [...text.matchAll(/\b\d[\d,.]* (?:ns|µs|ms)\b/g)].map(([figure]) => figure);
+    assert.deepEqual(told, measured);
+  });
+
+  it('tells of the checks what docs/RELIABILITY.md tells', () => {
+    const text = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
+    const reliability = fs.readFileSync(path.join(root, 'docs', 'RELIABILITY.md'), 'utf8');
+    const figures = text.match(/\b\d{1,3}(,\d{3})+\b(?! ns)/g);
+    assert.notEqual(figures, null);
+    for (const figure of figures) assert.ok(reliability.includes(figure), figure);
+  });
+});
+
+/** The addresses of a page's headings, as GitHub makes them. */
+function anchorsOf(page) {
+  const text = fs.readFileSync(path.join(root, page), 'utf8').replace(/^ *```.*?^ *```/gms, '');
+  const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading);
+  return headings.map((heading) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+describe('the links of the documents', () => {
+  for (const page of pages()) {
+    it(`${page} leads to files and headings that are there`, () => {
+      const text = fs.readFileSync(path.join(root, page), 'utf8').replace(/```.*?```/gs, '');
+      const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)];
+      for (const [link, file, anchor] of links) {
+        const target = file === '' ? page : path.join(path.dirname(page), file);
+        assert.ok(fs.existsSync(path.join(root, target)), `${link}: no such file`);
+        if (anchor) assert.ok(anchorsOf(target).includes(anchor), `${link}: no such heading`);
+      }
+    });
+  }
+});
