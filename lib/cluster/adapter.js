@@ -44,7 +44,9 @@
  * until it has all of it.
  * R3. What can never succeed ends by itself: a step that the server refuses, or that cannot even be
  * sent, is halved by the session until the one operation is found, whose request fails with the
- * cause. `classify` tells such a refusal from a connection that does not work.
+ * cause. `classify` tells such a refusal from a connection that does not work. So is one that got
+ * no answer by its connection, if the server tells by the next one that it has not done it (`step`
+ * of a renewal): it may be too long for the line, or for somebody's patience.
  * R4. Names wait independently: no step waits for what only a user ends. Such an operation is BUSY,
  * and the session asks for it again, by itself.
  * R5. Clients tell the server what they have seen: the life of the server that answered last, and
@@ -158,6 +160,9 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {number} grantsIn milliseconds until the quarantine is over; 0 if there is none
  * @property {string} life of the server: another one after anything that may have lost what it
  *   knew of grants, and nobody else's
+ * @property {number} [step] the greatest number of a step of the session that the server has
+ *   recorded (R1), as of the same instant; undefined if it does not tell: then a step that is not
+ *   answered is never halved
  */
 
 /**
@@ -239,7 +244,8 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   order, as one: nobody sees some of them done and some not. At least one; at most 100, unless a
  *   group has more. `number`: greater than that of any other step of the session before; a step
  *   that was not answered comes again with the same operations and number, before any other one,
- *   and is answered as it was, or would have been, then (R1). Not one that was refused (R3).
+ *   and is answered as it was, or would have been, then (R1). Not one that was refused, or that a
+ *   renewal by a later connection shows not to be done (R3).
  *   Whoever is granted something by it is told (`granted`), in the order of the grants; the
  *   session itself by the answers, if the operation is among these, and by hints, if not. Does
  *   nothing, and rejects, if the session is dead

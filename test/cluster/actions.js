@@ -14,7 +14,9 @@ const what = fc.oneof(
   { weight: 5, arbitrary: fc.constantFrom('abort', 'steal', 'all', 'all', 'refused') },
   {
     weight: 5,
-    arbitrary: fc.constantFrom('cut', 'drop', 'away', 'delay', 'twice', 'heal', 'stop', 'wall'),
+    arbitrary: fc.constantFrom(
+      ...['cut', 'drop', 'away', 'delay', 'narrow', 'twice', 'heal', 'stop', 'wall'],
+    ),
   },
   {
     weight: 3,

@@ -111,6 +111,7 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {boolean} [keepsNoLimit] a limit goes with the last shared request, not with the queue
  * @property {number} [shortestKeep] milliseconds of a mark that is not over before its step is done
  * @property {boolean} [neverForgets] what it has answered, so that there is nothing to be careful of
+ * @property {boolean} [tellsNoStep] which was done last
  * @property {boolean} [tellsOfDead] that a lease has run out is told, and not for `renew` to foresee
  */
 
@@ -199,6 +200,18 @@ function contract(engine) {
   });
 
   const { neverForgets } = engine;
+  test('R3: a renewal tells which step was done last', { skip: engine.tellsNoStep }, async () => {
+    const a = await client();
+    const first = request(fresh());
+    await a.answers(first, request(fresh()));
+    await a.answers(request(fresh()));
+    assert.equal((await a.renew()).step, 2);
+    await a.hello();
+    assert.equal((await a.renew()).step, 2);
+    await a.answers(done(first));
+    assert.equal((await a.renew()).step, 3);
+  });
+
   test('R5: a client that has seen another life of the server makes it careful', {
     skip: neverForgets,
   }, async () => {

@@ -126,6 +126,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     through: at,
     stride: 97,
     keepsNoLimit: true,
+    tellsNoStep: true,
     // Its lease is granted before the step.
     shortestKeep: 60_000,
     tellsOfDead: true,

@@ -373,6 +373,7 @@ class MemoryServer {
       nextExpiryIn,
       grantsIn: Math.max(this.#grantsFrom - this.#now(), 0),
       life,
+      step: session.number,
     };
   }
 
@@ -437,8 +438,11 @@ class Link {
     this.#network = network;
   }
 
-  /** Calls the server; the promise settles with its answer. */
-  call(work) {
+  /**
+   * Calls the server; the promise settles with its answer.
+   * @param isLong it is more than what arrives
+   */
+  call(work, isLong = false) {
     const { server, world } = this.#network;
     return new Promise((resolve, reject) => {
       if (!this.#isOpen || this.#network.isCut) {
@@ -458,8 +462,8 @@ class Link {
       const fate = this.#network.fate('call');
       this.#arrival = Math.max(this.#arrival, world.now + fate.delay);
       const wait = this.#arrival - world.now;
-      if (!fate.isLost) world.after(wait, () => server.machine.run(deliver));
-      if (fate.isTwice) world.after(wait, () => server.machine.run(deliver));
+      if (!fate.isLost && !isLong) world.after(wait, () => server.machine.run(deliver));
+      if (fate.isTwice && !isLong) world.after(wait, () => server.machine.run(deliver));
     });
   }
 
@@ -515,6 +519,8 @@ class Network {
   drops = { call: false, reply: false };
   /** Milliseconds, each way. */
   delay = 1;
+  /** A step of more operations does not arrive. */
+  most = Number.POSITIVE_INFINITY;
   /** Each call arrives twice. */
   isTwice = false;
   /** Says what happens to a message: `{ delay, isLost, isTwice }`. */
@@ -589,7 +595,8 @@ class MemoryAdapter {
   step(ops, number) {
     const session = this.#session;
     const connection = this.#connection;
-    return this.#link.call(() => this.#server.step(session, connection, ops, number));
+    const isLong = ops.length > this.#network.most;
+    return this.#link.call(() => this.#server.step(session, connection, ops, number), isLong);
   }
 
   renew(seen) {

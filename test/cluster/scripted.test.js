@@ -810,3 +810,37 @@ test('a connection that is cut in a new session is made anew as soon as in an ol
   await stage.world.advance(100);
   await stage.take('hello');
 });
+
+/** The connection is cut, and the next one tells which step was done last. */
+async function missed(stage, number) {
+  stage.adapter.events.down(new Error('cut'));
+  stage.calls = [];
+  await stage.world.advance(100);
+  await stage.answer('hello');
+  await stage.answer('renew', renewal([], { step: number }));
+}
+
+test('R3: a step that the server has missed is halved, and sent in steps with new numbers', async () => {
+  const stage = await new Scripted().open();
+  for (let i = 1; i <= 4; i++) stage.ask({ owner: i, name: `name ${i}` });
+  const first = await step(stage);
+  assert.equal(first.ops.length, 4);
+  await missed(stage, first.number - 1);
+  const half = await step(stage);
+  assert.deepEqual(half.ops, ['request 1', 'request 2']);
+  assert.ok(half.number > first.number);
+  await half.answer(granted(1n), granted(2n));
+  assert.deepEqual((await step(stage)).ops, ['request 3', 'request 4']);
+});
+
+test('R1: a step that the server has done, or does not tell of, is not halved', async () => {
+  for (const done of [1, undefined]) {
+    const stage = await new Scripted().open();
+    stage.ask({ owner: 1, kind: 'steal' });
+    stage.ask({ owner: 2, name: 'b' });
+    const { number } = await step(stage);
+    await missed(stage, done);
+    const again = await step(stage);
+    assert.deepEqual([again.number, again.ops], [number, ['steal 1', 'request 2']]);
+  }
+});

@@ -677,3 +677,35 @@ test('the channel locks.session tells what becomes of a session', async () => {
   unsubscribe('locks.session', listen);
   assert.deepEqual(told, ['opening', 'open', 'suspect', 'open', 'closed']);
 });
+
+test('R3: who cannot send as much as it asks sends less, and loses nothing', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  client.network.most = 3;
+  const requests = Array.from({ length: 40 }, (_, i) => cluster.request(client, `name ${i}`));
+  await cluster.world.until(() => requests.every(({ lock }) => lock));
+  assert.equal(held.lock.held, true);
+  await cluster.close();
+});
+
+test('R3: what the server misses for a lease fails alone, while it answers all else', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  client.network.most = 1;
+  const group = { isSettled: false };
+  client.locks
+    .requestAll(['b', 'c'], {}, () => {})
+    .catch((error) => {
+      Object.assign(group, { error, isSettled: true });
+    });
+  const later = cluster.request(client, 'd');
+  await cluster.world.until(() => group.isSettled, 3 * TTL);
+  assert.equal(group.error.code, 'ERR_WEB_LOCKS_UNREACHABLE');
+  assert.match(group.error.message, /^The server answers, but not this request/);
+  await cluster.world.until(() => later.lock, TTL);
+  assert.equal(held.lock.held, true);
+  assert.deepEqual(new Set(statesOf(client)), new Set(['opening', 'open', 'suspect']));
+  await cluster.close();
+});

@@ -189,6 +189,7 @@ class Trial {
       else if (what === 'drop') network.drops[flag ? 'call' : 'reply'] = true;
       else if (what === 'away') network.isCut = true;
       else if (what === 'delay') network.delay = ms / 10;
+      else if (what === 'narrow') network.most = ms % 4;
       else if (what === 'twice') network.isTwice = flag;
       else if (what === 'heal') this.#heal(network);
       else if (what === 'wall') machine.setWallBy(flag ? ms : -ms);
@@ -212,6 +213,7 @@ class Trial {
     network.drops = { call: false, reply: false };
     network.isCut = false;
     network.delay = 1;
+    network.most = Number.POSITIVE_INFINITY;
     network.isTwice = false;
   }
 

@@ -602,4 +602,25 @@ module.exports = [
     why: 'what is obstructed waits for what has been obstructed for longer',
     tests: [scripted],
   },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: 'Number(renewal.step) < this.#outbox.number',
+    after: 'Number(renewal.step) <= this.#outbox.number',
+    why: 'a step that is done is taken for one that is not, and a theft is done twice (R1)',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/outbox.js',
+    before: '    if (this.#sent.length > 1) return this.refused();\n',
+    after: '',
+    why: 'a step that is too long for the line is sent as it is until all of it fails (R3)',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/outbox.js',
+    before: 'return now - this.#missedSince < patience ? [] : this.refused();',
+    after: 'return [];',
+    why: 'what never reaches the server keeps all others waiting for ever (R3)',
+    tests: [session],
+  },
 ];

@@ -3,8 +3,8 @@
 /**
  * What a manager has to say to the server, in the order in which it was asked: one step at a time,
  * and what comes up while one is under way is the next. A step has a number, and is kept until it
- * is answered, to be sent again as it was. One that the server refuses is halved, until it is known
- * what of it is refused.
+ * is answered, to be sent again as it was. One that the server refuses, or has missed, is halved,
+ * until it is known what of it cannot be done.
  */
 
 /** @typedef {import('../adapter.js').Op} Op */
@@ -31,6 +31,8 @@ class Outbox {
   number = 0;
   /** The most operations of the next step. */
   #most = MOST;
+  /** Since when the server misses what was sent, which cannot be divided. */
+  #missedSince = Number.POSITIVE_INFINITY;
 
   /** Whether a step was sent, and not answered. */
   get hasStep() {
@@ -105,6 +107,7 @@ class Outbox {
   /** The step that was sent is answered. */
   answered() {
     this.#sent = [];
+    this.#missedSince = Number.POSITIVE_INFINITY;
     this.#most = Math.min(2 * this.#most, MOST);
     this.#passBarriers();
   }
@@ -116,6 +119,7 @@ class Outbox {
   refused() {
     const sent = this.#sent;
     this.#sent = [];
+    this.#missedSince = Number.POSITIVE_INFINITY;
     if (sent.length === 1) {
       this.#most = MOST;
       this.#passBarriers();
@@ -127,6 +131,19 @@ class Outbox {
     return [];
   }
 
+  /**
+   * The step that was sent is not done, and will not be by the connection that it was sent by: it
+   * is halved. What cannot be divided is sent again for a time.
+   * @param {number} now
+   * @param {number} patience milliseconds
+   * @returns {Op[]} what is dropped, as `refused` does, as that time is over
+   */
+  missed(now, patience) {
+    if (this.#sent.length > 1) return this.refused();
+    this.#missedSince = Math.min(this.#missedSince, now);
+    return now - this.#missedSince < patience ? [] : this.refused();
+  }
+
   /** Drops everything. */
   clear() {
     const units = [...this.#units];
@@ -135,6 +152,7 @@ class Outbox {
     this.#sent = [];
     this.number = 0;
     this.#most = MOST;
+    this.#missedSince = Number.POSITIVE_INFINITY;
     for (const { reached } of units) reached?.();
   }
 

@@ -629,6 +629,8 @@ class Session {
     this.#attempts = this.#retries = 0;
     if (this.#rules.compares) this.#grants.compare(renewal, news);
     if (this.state === 'suspect') {
+      // By the connection before nothing will be done any more.
+      if (this.#outbox.hasStep && Number(renewal.step) < this.#outbox.number) this.#isMissed();
       this.#become('open');
       this.#lookSoon();
     }
@@ -694,6 +696,13 @@ class Session {
   /** @param {unknown} error why a step is not done, and will not be */
   #isRefused(error) {
     for (const op of this.#outbox.refused()) this.#grants.isRefused(op, error);
+  }
+
+  /** The server has not done the step that was sent. */
+  #isMissed() {
+    const ops = this.#outbox.missed(this.#now(), this.#ttl);
+    const error = this.#timeout('The server answers, but not this request');
+    for (const op of ops) this.#grants.isRefused(op, error);
   }
 
   /** @param {Op} op that something is in the way of */

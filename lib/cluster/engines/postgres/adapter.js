@@ -35,7 +35,7 @@ const {
 /** @typedef {import('./errors.js').Guard} Guard */
 
 /** Of the schema. Another one that changes what it means has another number. */
-const VERSION = 4;
+const VERSION = 5;
 
 /**
  * So many names of a group; each takes a place in a table of locks that all of the server share.
@@ -305,7 +305,8 @@ class PostgresAdapter {
     const { renew } = this.#statements;
     const asked = this.#asked;
     if (asked === this.#idle) link.rest();
-    const [alive, refs, tokens, nextExpiryIn, grantsIn, its] = await link.row(renew, [life, token]);
+    const row = await link.row(renew, [life, token]);
+    const [alive, refs, tokens, nextExpiryIn, grantsIn, its, step] = row;
     const ofToken = listOf(tokens);
     const mine = new Map(listOf(refs).map((ref, i) => [Number(ref), BigInt(ofToken[i])]));
     if (mine.size === 0) this.#idle = asked;
@@ -315,6 +316,7 @@ class PostgresAdapter {
       nextExpiryIn: nextExpiryIn === null ? Number.POSITIVE_INFINITY : Number(nextExpiryIn),
       grantsIn: Number(grantsIn),
       life: its,
+      step: Number(step),
     };
   }
 

@@ -617,10 +617,12 @@ BEGIN
 END $$;
 
 -- Extends the lease. `refs`, `tokens`: all locks and requests of the session, 0 for one that waits;
--- `next_expiry_in`, `grants_in`: milliseconds, NULL for never; `its_life`: the server's.
+-- `next_expiry_in`, `grants_in`: milliseconds, NULL for never; `its_life`: the server's;
+-- `its_step`: the last one that was recorded.
 CREATE OR REPLACE FUNCTION web_locks.renew(
   me bigint, its_conn int, seen_life text, seen_token bigint, OUT alive bool, OUT refs bigint[],
-  OUT tokens bigint[], OUT next_expiry_in float8, OUT grants_in float8, OUT its_life text
+  OUT tokens bigint[], OUT next_expiry_in float8, OUT grants_in float8, OUT its_life text,
+  OUT its_step bigint
 ) LANGUAGE plpgsql AS $$
 DECLARE
   grants_from timestamptz := web_locks.awake(seen_life, seen_token);
@@ -629,7 +631,8 @@ BEGIN
   PERFORM web_locks.grace();
   UPDATE web_locks.session
     SET expires = clock_timestamp() + ttl, renewed = clock_timestamp(), graced = false
-    WHERE id = me AND conn = its_conn AND expires > clock_timestamp();
+    WHERE id = me AND conn = its_conn AND expires > clock_timestamp()
+    RETURNING step INTO its_step;
   alive := FOUND;
   IF NOT alive THEN RETURN; END IF;
   SELECT array_agg(ref), array_agg(coalesce(token, 0)) INTO refs, tokens
@@ -725,7 +728,7 @@ BEGIN
     is_new := pg_try_advisory_xact_lock(22347, hashtext('web_locks'));
   END IF;
   INSERT INTO web_locks.lasting (version, durability, ttl, lives)
-    VALUES (4, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
+    VALUES (5, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
     ON CONFLICT DO NOTHING;
   IF is_new THEN
     INSERT INTO web_locks.epoch (identity, life, grants_from)

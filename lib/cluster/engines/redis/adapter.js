@@ -268,7 +268,9 @@ class RedisAdapter {
     const mine = new Map();
     let nextExpiryIn = Number.POSITIVE_INFINITY;
     let grantsIn = 0;
-    for (const [shard, [, next, grants, , ...refs]] of replies.entries()) {
+    let step = 0;
+    for (const [shard, [, next, grants, , done, ...refs]] of replies.entries()) {
+      step = Math.max(step, Number(done));
       if (next !== '-1') nextExpiryIn = Math.min(nextExpiryIn, Number(next));
       if (grants !== '0') grantsIn = Math.min(grantsIn || Number(grants), Number(grants));
       for (let i = 0; i < refs.length; i += 2) {
@@ -278,7 +280,7 @@ class RedisAdapter {
       }
     }
     const life = replies.map((reply) => reply[3]).join(' ');
-    return { alive: true, mine, nextExpiryIn, grantsIn, life };
+    return { alive: true, mine, nextExpiryIn, grantsIn, life, step };
   }
 
   /**

@@ -23,8 +23,8 @@
 --              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5
 --   renew    7 life, 8 token, 9 what is told on the channel, so that it is seen to work
 --              0, ms to the end of the next foreign lease (-1: none), ms to the end of the
---              quarantine, life, then ref, token (0: it waits) of all that the session has; or
---              -2, -5
+--              quarantine, life, number of the last step that was recorded (0: none), then ref,
+--              token (0: it waits) of all that the session has; or -2, -5
 --   sweep    whether there is more to do: 1, 0
 --   close    the same
 --   query    7 key of a name, or '' for all
@@ -694,7 +694,8 @@ function F.renew()
   for i = #sessions - 1, 1, -2 do
     if sessions[i] ~= me then next_expiry = F.int(math.max(tonumber(sessions[i + 1]) - now, 0)) end
   end
-  local reply = { '0', next_expiry, F.int(math.max(from - now, 0)), life }
+  local reply = { '0', next_expiry, F.int(math.max(from - now, 0)), life,
+    my.step or '0' }
   local refs = call('HGETALL', F.refs_of(me))
   for i = 1, #refs, 2 do
     local row = F.read_row(refs[i + 1], refs[i] .. '|' .. me)
