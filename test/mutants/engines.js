@@ -6,7 +6,7 @@ const postgres = ['test/cluster/postgres-adapter.test.js'];
 const redis = ['test/cluster/redis-adapter.test.js'];
 const etcd = ['test/cluster/etcd-mirror.test.js', 'test/cluster/etcd-adapter.test.js'];
 
-const SQL = 'lib/cluster/engines/postgres/postgres.sql';
+const SQL = 'lib/cluster/engines/postgres/postgres.sql.js';
 const LUA = 'lib/cluster/engines/redis/redis.lua';
 
 /** @type {import('../../scripts/mutants/data.js').Mutant[]} */

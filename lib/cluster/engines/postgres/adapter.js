@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * The adapter of PostgreSQL (adapter.js): calls of the functions of postgres.sql, by a client
+ * The adapter of PostgreSQL (adapter.js): calls of the functions of postgres.sql.js, by a client
  * of the user's pg Pool that it keeps for itself (link.js).
  *
  * A step is one statement, and so one transaction. It is told of grants and thefts by NOTIFY in the
@@ -9,11 +9,10 @@
  */
 
 const { createHash, randomBytes } = require('node:crypto');
-const { readFileSync } = require('node:fs');
-const path = require('node:path');
 
 const { NO_EVENTS, busy } = require('../../adapter.js');
 const { DEAD, STALE, answerOf, tell } = require('../words.js');
+const SCRIPT = require('./postgres.sql.js');
 const { Link, Source, prepared, raw } = require('./link.js');
 const {
   classify,
@@ -622,12 +621,10 @@ function entryOf({ held, info, label, lim, name, shared, token, waited, weight }
 /**
  * @param {string} schema
  * @param {'logged' | 'unlogged'} durability
- * @returns {string} postgres.sql for it
+ * @returns {string} what makes it
  */
 function scriptOf(schema, durability) {
-  const script = readFileSync(path.join(__dirname, 'postgres.sql'), 'utf8');
-  return script
-    .replaceAll('web_locks', schema)
+  return SCRIPT.replaceAll('web_locks', schema)
     .replaceAll('/*unlogged*/', durability === 'unlogged' ? 'UNLOGGED' : '')
     .replaceAll("'logged'/*durability*/", `'${durability}'`);
 }

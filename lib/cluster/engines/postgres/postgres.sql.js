@@ -1,11 +1,19 @@
+'use strict';
+
+/**
+ * The SQL of web-locks/postgres. In a module, so that bundlers take it along: what is read from
+ * beside a file is not there in a bundle. So there is no backtick in it, no backslash, and no dollar
+ * sign before a brace.
+ */
+module.exports = `
 -- The lock state in PostgreSQL (13 or newer), and the steps that change it. web-locks/postgres runs
 -- this on first use; where the application may not create tables, an administrator runs it as it is
--- (docs/CLUSTER.md). `web_locks` is the schema, `/*unlogged*/` is UNLOGGED where that is wanted.
+-- (docs/CLUSTER.md). "web_locks" is the schema, "/*unlogged*/" is UNLOGGED where that is wanted.
 --
 -- Each function is called in a transaction of its own, which it changes everything in. The order of
 -- locks, so that nobody waits in a circle: the server's life (an advisory lock, then the row of
--- `lasting`), names (advisory locks, ascending), the caller's own row of `session`, then nothing
--- that can wait. Rows of other sessions, and rows of `request`, which users guard (FOR KEY SHARE),
+-- "lasting"), names (advisory locks, ascending), the caller's own row of "session", then nothing
+-- that can wait. Rows of other sessions, and rows of "request", which users guard (FOR KEY SHARE),
 -- are taken only if nobody has them (SKIP LOCKED); updates of those change nothing of their keys,
 -- so they wait for no guard.
 --
@@ -16,13 +24,13 @@ SELECT pg_advisory_xact_lock(22348, 0);
 
 DO $create$ BEGIN
   IF to_regnamespace('web_locks') IS NULL THEN CREATE SCHEMA web_locks; END IF;
-  -- What one of them had is lost, if only that one was dropped: see `reborn`.
+  -- What one of them had is lost, if only that one was dropped: see "reborn".
   IF to_regclass('web_locks.epoch') IS NOT NULL
     AND (to_regclass('web_locks.session') IS NULL OR to_regclass('web_locks.request') IS NULL)
   THEN DELETE FROM web_locks.epoch; END IF;
 END $create$;
 
--- What has to outlast everything, one row. `ttl`: the longest lease that was ever given. `lives`:
+-- What has to outlast everything, one row. "ttl": the longest lease that was ever given. "lives":
 -- lives that are no news, this server's own and those that clients told of, the last 100.
 CREATE TABLE IF NOT EXISTS web_locks.lasting (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
@@ -33,7 +41,7 @@ CREATE TABLE IF NOT EXISTS web_locks.lasting (
 );
 
 -- One row. It is as durable as the lock state: if it is not there, or of another server's life, the
--- lock state may lack something (`reborn`). Nothing is granted before `grants_from`. `life` is what
+-- lock state may lack something ("reborn"). Nothing is granted before "grants_from". "life" is what
 -- clients know the server by: a copy of its data that goes on by itself begins another one.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
@@ -42,10 +50,10 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
   grants_from timestamptz NOT NULL
 );
 
--- A lease. `expires` = 1970: dead for ever, its rows in `request` are being deleted. `conn`:
--- the number of its connection; older ones change nothing. `client`: its id; `info`: JSON of
--- ASCII, which any encoding has. `graced`: since its last renewal the lease was extended because of
--- the server's clock. `step`, `answers`: of its last step that has to be answered alike if it comes
+-- A lease. "expires" = 1970: dead for ever, its rows in "request" are being deleted. "conn":
+-- the number of its connection; older ones change nothing. "client": its id; "info": JSON of
+-- ASCII, which any encoding has. "graced": since its last renewal the lease was extended because of
+-- the server's clock. "step", "answers": of its last step that has to be answered alike if it comes
 -- again.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
   id bigint PRIMARY KEY,
@@ -61,9 +69,9 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
   answers bigint[]
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
--- The queues: those of a name (`key`) by `ticket`, first those with a token, which are held. Only
--- who has the advisory lock of a name changes its rows. `token` is in no index, so that a grant is
--- a HOT update. `lim`: the limit of the name, the same in all its rows; NULL while nobody has set
+-- The queues: those of a name ("key") by "ticket", first those with a token, which are held. Only
+-- who has the advisory lock of a name changes its rows. "token" is in no index, so that a grant is
+-- a HOT update. "lim": the limit of the name, the same in all its rows; NULL while nobody has set
 -- it.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
   key bytea NOT NULL,
@@ -140,7 +148,7 @@ BEGIN
 END $$;
 
 -- What begins all that begins with a connection, or renews. A step needs the epoch only as it is:
--- another server has other connections. `seen_life`, `seen_token`: what the client has seen of
+-- another server has other connections. "seen_life", "seen_token": what the client has seen of
 -- servers, '' and 0 for nothing. Returns grants_from.
 CREATE OR REPLACE FUNCTION web_locks.awake(seen_life text, seen_token bigint)
 RETURNS timestamptz LANGUAGE plpgsql AS $$
@@ -229,9 +237,9 @@ END $$;
 
 -- Processes the lock request queue of a name, as the specification calls it: from its head on,
 -- grants what can be granted, and tells those who get it. The one place that decides about a grant.
--- `is_shared`, `its_limit`, `its_weight`: of a request that is made, and is not in the queue yet;
--- NULL for none. `fits`: whether it is granted, behind all others, or ahead of those that wait
--- (`is_ahead`). `is_first`: the queue is empty, so that nobody was granted anything; `known`: the
+-- "is_shared", "its_limit", "its_weight": of a request that is made, and is not in the queue yet;
+-- NULL for none. "fits": whether it is granted, behind all others, or ahead of those that wait
+-- ("is_ahead"). "is_first": the queue is empty, so that nobody was granted anything; "known": the
 -- limit of the name, NULL while it has none.
 CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
   k bytea, grants_from timestamptz, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
@@ -314,14 +322,14 @@ BEGIN
 END $$;
 
 -- Does operations of a session in their order, once: the last step that comes again is answered as
--- it was. `its_conn`, `its_step`: the numbers of the connection and of the step. The arrays have
+-- it was. "its_conn", "its_step": the numbers of the connection and of the step. The arrays have
 -- one entry for each operation:
 --   kinds  0 a request, 1 one that does not wait, 2 a theft, 3 an end
---   keys   of the name: SHA-256; NULL for an end of which only `ref` is known
+--   keys   of the name: SHA-256; NULL for an end of which only "ref" is known
 --   lims, weights   of a shared request, 0 for none; most: so many may wait, -1 for any number
 --   keeps  of an end: milliseconds for which the name is marked; 0 for none
 --   groups 0, or what those that do not wait have in common that want all or nothing
--- `listens`: the connection hears from here on what is told to the session, see `listen`. Returns
+-- "listens": the connection hears from here on what is told to the session, see "listen". Returns
 -- an entry for each: > 0 granted, the token; 0 it waits; -1 not available; -3 too many
 -- wait; -4 ended; -6 ended, and not marked, as it was not held; -7 a user guards the lock, nothing
 -- was done; -10 - n: the limit of the name is n. Or a single -2: the session is dead; -5: the
@@ -393,7 +401,7 @@ BEGIN
   RETURN codes;
 END $$;
 
--- A step of one request, which is not a theft: the same as `step`, and returns its only entry.
+-- A step of one request, which is not a theft: the same as "step", and returns its only entry.
 -- Records first what it answers where the name is free.
 CREATE OR REPLACE FUNCTION web_locks.request_alone(
   me bigint, its_conn int, its_step bigint, waits bool, reference bigint, k bytea, its_name bytea,
@@ -424,12 +432,12 @@ BEGIN
   RETURN code;
 END $$;
 
--- A step of one end of a name that is not marked: the same as `step`, and returns its only entry.
+-- A step of one end of a name that is not marked: the same as "step", and returns its only entry.
 --
 -- It does not keep others from the session, as what it does is right if that ends just now.
 --
 -- Who ends the last of a queue does not wait until that is on disk. If the server crashes the lock
--- is held once more, until its session, which is told of it by `renew`, ends it again; or with the
+-- is held once more, until its session, which is told of it by "renew", ends it again; or with the
 -- lease. Whoever was granted anything after that waited for the disk, and so for this, too.
 CREATE OR REPLACE FUNCTION web_locks.end_alone(
   me bigint, its_conn int, its_step bigint, reference bigint, k bytea
@@ -457,7 +465,7 @@ BEGIN
   EXECUTE 'LISTEN wl_' || me;
 END $$;
 
--- `number`: the ticket, and the token if it is granted; made while the name was locked.
+-- "number": the ticket, and the token if it is granted; made while the name was locked.
 CREATE OR REPLACE FUNCTION web_locks.request_one(
   me bigint, number bigint, waits bool, reference bigint, k bytea, its_name bytea, is_shared bool,
   its_limit int, its_weight int, most int, its_label bytea, grants_from timestamptz
@@ -524,7 +532,7 @@ BEGIN
   RETURN coalesce(number, 0);
 END $$;
 
--- `is_free`: nobody has the name, or waits for it.
+-- "is_free": nobody has the name, or waits for it.
 CREATE OR REPLACE FUNCTION web_locks.end_one(
   me bigint, reference bigint, k bytea, grants_from timestamptz, keep float8,
   OUT code bigint, OUT is_free bool
@@ -572,7 +580,7 @@ BEGIN
     ON CONFLICT (key) DO UPDATE SET until = the_end, session = me, ref = reference;
 END $$;
 
--- Deletes up to so many marks that are over. To come last in a transaction, see `set_mark`.
+-- Deletes up to so many marks that are over. To come last in a transaction, see "set_mark".
 CREATE OR REPLACE FUNCTION web_locks.drop_marks(most int) RETURNS void LANGUAGE sql AS $$
   DELETE FROM web_locks.mark WHERE key = ANY (ARRAY(
     SELECT key FROM web_locks.mark WHERE until <= clock_timestamp()
@@ -616,9 +624,9 @@ BEGIN
   RETURN number;
 END $$;
 
--- Extends the lease. `refs`, `tokens`: all locks and requests of the session, 0 for one that waits;
--- `next_expiry_in`, `grants_in`: milliseconds, NULL for never; `its_life`: the server's;
--- `its_step`: the last one that was recorded.
+-- Extends the lease. "refs", "tokens": all locks and requests of the session, 0 for one that waits;
+-- "next_expiry_in", "grants_in": milliseconds, NULL for never; "its_life": the server's;
+-- "its_step": the last one that was recorded.
 CREATE OR REPLACE FUNCTION web_locks.renew(
   me bigint, its_conn int, seen_life text, seen_token bigint, OUT alive bool, OUT refs bigint[],
   OUT tokens bigint[], OUT next_expiry_in float8, OUT grants_in float8, OUT its_life text,
@@ -645,8 +653,8 @@ BEGIN
   SELECT life INTO its_life FROM web_locks.epoch;
 END $$;
 
--- Ends sessions, as far as the 100 names allow whose keys are next to `beyond`, and grants what
--- becomes free, and what waits for `others`. What a user guards stays, for a later sweep. Returns
+-- Ends sessions, as far as the 100 names allow whose keys are next to "beyond", and grants what
+-- becomes free, and what waits for "others". What a user guards stays, for a later sweep. Returns
 -- the last of these keys, NULL if there were fewer.
 CREATE OR REPLACE FUNCTION web_locks.end_sessions(
   ids bigint[], beyond bytea, others bytea[], grants_from timestamptz, is_own bool
@@ -684,7 +692,7 @@ BEGIN
 END $$;
 
 -- Ends the sessions whose lease has run out; after a quarantine sets the caller's names going.
--- `beyond`, and what is returned: see `end_sessions`; '' at first, and again until it is NULL.
+-- "beyond", and what is returned: see "end_sessions"; '' at first, and again until it is NULL.
 CREATE OR REPLACE FUNCTION web_locks.sweep(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -706,7 +714,7 @@ BEGIN
   RETURN last;
 END $$;
 
--- Ends one's own session. `beyond`, and what is returned: as in `sweep`.
+-- Ends one's own session. "beyond", and what is returned: as in "sweep".
 CREATE OR REPLACE FUNCTION web_locks.close(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -736,3 +744,4 @@ BEGIN
   END IF;
 END $create$;
 COMMIT;
+`;
