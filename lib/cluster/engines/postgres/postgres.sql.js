@@ -2,8 +2,8 @@
 
 /**
  * The SQL of web-locks/postgres. In a module, so that bundlers take it along: what is read from
- * beside a file is not there in a bundle. So there is no backtick in it, no backslash, and no dollar
- * sign before a brace.
+ * beside a file is not there in a bundle. So there is no backtick in it, no backslash, and no
+ * dollar sign before a brace.
  */
 module.exports = `
 -- The lock state in PostgreSQL (13 or newer), and the steps that change it. web-locks/postgres runs
