@@ -1,16 +1,28 @@
 /* The host scope as one translation unit, which is what the addon is built from. Tests build the
  * modules one by one. It needs 64-bit words that can be swapped without a lock. */
-#if defined(__linux__) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
-/* First: what they include asks the system's headers for more than C11. */
-#include "port_failures.c"
+#if (defined(__linux__) || defined(__APPLE__)) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
+/* First: what it includes asks the system's headers for more than C11. */
+#include "port_posix_failures.c"
 
-#include "port_descriptors.c"
+#if defined(__APPLE__)
+#include "port_darwin.c"
+#else
 #include "port_linux.c"
-#include "port_locks.c"
-#include "port_memory.c"
-#include "port_paths.c"
-#include "port_sockets.c"
-#include "port_threads.c"
+#endif
+
+#if defined(__APPLE__) || defined(WLH_PLAIN)
+#include "port_plain_calls.c"
+#else
+#include "port_linux_calls.c"
+#endif
+
+#include "port_failures.c"
+#include "port_posix_descriptors.c"
+#include "port_posix_locks.c"
+#include "port_posix_memory.c"
+#include "port_posix_paths.c"
+#include "port_posix_sockets.c"
+#include "port_posix_threads.c"
 
 #include "agents.c"
 #include "arena.c"

@@ -24,7 +24,7 @@ static void in_child(void)
       wlh_port_shut(bucket->accepted[i]);
     }
     for (uint32_t i = 0; i < WLH_MEMBERS; i++) wlh_port_shut(bucket->watches[i].descriptor);
-    wlh_port_shut(__atomic_load_n(&bucket->alarm, __ATOMIC_RELAXED));
+    wlh_port_shut_alarm(bucket->alarm);
   }
   wlk_list_init(&registry);
 }
@@ -55,7 +55,7 @@ static void init_bucket(struct wlh_bucket *bucket)
     bucket->accepted[i] = -1;
   }
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) bucket->watches[i].descriptor = -1;
-  bucket->alarm = -1;
+  bucket->alarm = (struct wlh_port_alarm){-1, -1};
 }
 
 static void free_bucket(struct wlh_bucket *bucket)

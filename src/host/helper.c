@@ -296,7 +296,7 @@ static bool mind_files(struct wlh_bucket *bucket, uint64_t now)
 
 static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
 {
-  items[ALARM] = (struct wlh_wait_item){bucket->alarm, true, false, false};
+  items[ALARM] = (struct wlh_wait_item){bucket->alarm.rings, true, false, false};
   items[DATAGRAM] = (struct wlh_wait_item){bucket->port.datagram, true, false, false};
   items[STREAM] =
       (struct wlh_wait_item){bucket->deaf ? -1 : bucket->port.stream, true, false, false};

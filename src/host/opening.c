@@ -230,14 +230,14 @@ static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failur
   }
   bucket->by_cell = wlh_port_zeros(BY_CELL_BYTES);
   if (!bucket->by_cell) return wlh_fail(failure, WLH_NO_MEMORY, "out of memory");
-  int alarm = wlh_port_alarm();
-  if (alarm < 0) {
+  struct wlh_port_alarm alarm;
+  if (!wlh_port_alarm(&alarm)) {
     return wlh_fail(
-        failure, wlh_port_status_of(errno), "%s: cannot make an eventfd: %s%s", bucket->port.path,
-        strerror(errno), wlh_port_remedy(errno));
+        failure, wlh_port_status_of(errno), "%s: cannot make what wakes a thread: %s%s",
+        bucket->port.path, strerror(errno), wlh_port_remedy(errno));
   }
   wlk_mutex_lock(&bucket->qmu);
-  __atomic_store_n(&bucket->alarm, alarm, __ATOMIC_RELAXED);
+  bucket->alarm = alarm;
   wlk_mutex_unlock(&bucket->qmu);
   return WLH_OK;
 }
@@ -246,10 +246,10 @@ static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failur
 static void close_all(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);
-  int alarm = bucket->alarm;
-  __atomic_store_n(&bucket->alarm, -1, __ATOMIC_RELAXED);
+  struct wlh_port_alarm alarm = bucket->alarm;
+  bucket->alarm = (struct wlh_port_alarm){-1, -1};
   wlk_mutex_unlock(&bucket->qmu);
-  wlh_port_shut(alarm);
+  wlh_port_shut_alarm(alarm);
   wlh_port_free_zeros((void *)bucket->by_cell, BY_CELL_BYTES);
   bucket->by_cell = NULL;
   wlh_port_close(&bucket->port);

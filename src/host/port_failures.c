@@ -1,12 +1,8 @@
-/* What failures are, and what they say. See port_host.h and port_parts.h. */
-#include "port_parts.h"
+/* A failure, on all systems. See port_host.h. */
+#include "port_host.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum wlh_status wlh_fail(
     struct wlh_failure *failure, enum wlh_status status, const char *format, ...)
@@ -17,79 +13,4 @@ enum wlh_status wlh_fail(
   va_end(arguments);
   failure->status = status;
   return status;
-}
-
-enum wlh_status wlh_port_status_of(int error)
-{
-  static const int shortages[] = {ENOSPC, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOBUFS};
-  for (size_t i = 0; i < sizeof shortages / sizeof *shortages; i++) {
-    if (error == shortages[i]) return WLH_FULL;
-  }
-  return WLH_UNSUPPORTED;
-}
-
-const char *wlh_port_remedy(int error)
-{
-  switch (error) {
-  case ENOSPC:
-  case EDQUOT:
-    return ". Make room on that file system, or give a directory on another one " WLH_GIVEN ".";
-  case EMFILE:
-  case ENFILE:
-    return ". Close files and buckets that are not in use, or allow more open files (ulimit -n).";
-  case ENOMEM:
-    return ". Close buckets that are not in use, or allow more memory (ulimit -v).";
-  case ENOENT:
-    return ". The directory above it must be there: make that, or " WLH_ELSEWHERE ".";
-  case ENOTDIR:
-  case ELOOP:
-  case EISDIR:
-    return ". Something else is there, or a symbolic link: take that away, or " WLH_ELSEWHERE ".";
-  case EROFS:
-  case ENAMETOOLONG:
-    return ". The directory cannot be there: " WLH_ELSEWHERE ".";
-  default:
-    return "";
-  }
-}
-
-/* Says whose the file or directory is that does not let us in: this one or, if we cannot even see
- * it, the nearest above that we can. */
-static enum wlh_status denied(struct wlh_failure *failure, const char *path, const char *what)
-{
-  char nearest[WLH_PATH_SIZE + 16];
-  struct stat status;
-  (void)snprintf(nearest, sizeof nearest, "%s", path);
-  for (char *end; lstat(nearest, &status) != 0 && (end = strrchr(nearest, '/'));) *end = '\0';
-  if (!*nearest) return wlh_fail(failure, WLH_UNSUPPORTED, "%s: %s: permission denied", path, what);
-  return wlh_fail(
-      failure, WLH_UNSUPPORTED,
-      "%s: %s: permission denied: %s belongs to user %u, its mode is %04o, and this process runs "
-      "as user %u. Change that, or " WLH_ELSEWHERE ".",
-      path, what, strcmp(nearest, path) == 0 ? "it" : nearest, (unsigned)status.st_uid,
-      (unsigned)status.st_mode & 07777, (unsigned)geteuid());
-}
-
-enum wlh_status wlh_port_unsupported(
-    struct wlh_failure *failure, const char *path, const char *what)
-{
-  int error = errno;
-  char text[128] = "";
-  /* The XSI one in musl, GNU's in glibc: either leaves or returns the text. */
-  const char *said = NULL;
-#if defined(__GLIBC__)
-  said = strerror_r(error, text, sizeof text);
-#else
-  said = strerror_r(error, text, sizeof text) == 0 ? text : "";
-#endif
-  if (error == EACCES || error == EPERM) return denied(failure, path, what);
-  return wlh_fail(
-      failure, wlh_port_status_of(error), "%s: %s: %s%s", path, what, said, wlh_port_remedy(error));
-}
-
-enum wlh_status wlh_port_vanished_or_unsupported(
-    struct wlh_failure *failure, const char *path, const char *what)
-{
-  if (errno != ENOENT) return wlh_port_unsupported(failure, path, what);
-  return wlh_fail(failure, WLH_LOST, "%s was deleted or moved while it was opened", path);
 }

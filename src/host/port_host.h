@@ -1,6 +1,7 @@
 /* What the host scope needs of the operating system: the files of a bucket, proof of life, mapped
  * memory, wake-ups, news of death, and what can happen to them. One implementation a platform:
- * that of Linux, in the parts that port_parts.h lists; port_other.c, which answers WLH_UNSUPPORTED.
+ * that of Linux and macOS, in the parts that port_parts.h lists; elsewhere port_other.c, which is
+ * the whole scope and answers WLH_UNSUPPORTED. port_failures.c is for all.
  *
  * Nothing here blocks but wlh_port_wait, wlh_port_sleep and wlh_port_widen. */
 #ifndef WLH_PORT_HOST_H
@@ -52,7 +53,7 @@ struct wlh_port {
   uint32_t gid; /* of that group */
   void *map;    /* `map_size` bytes of addresses; NULL if not mapped */
   size_t map_size;
-  int guard; /* slot in the table of the SIGBUS handler; -1 for none */
+  int guard; /* slot in the table of those whose file may be cut off; -1 for none */
 };
 
 /* Makes `port` an empty one: nothing is open. */
@@ -121,7 +122,7 @@ uint64_t wlh_port_size(struct wlh_port *port);
 int wlh_port_grow(struct wlh_port *port, uint64_t size);
 
 /* Maps `size` bytes of addresses, whatever the file has, not inherited by a child.
- *   lost    set to 1 by the SIGBUS handler, which then has mapped zeros there
+ *   lost    set to 1 when the file is found cut off; then zeros are mapped there
  *   returns 0, or the system's error; ENOBUFS: as many are mapped as a process can have */
 int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
 
@@ -167,11 +168,19 @@ void wlh_port_watched(struct wlh_port *port);
 
 /* ---- threads ---- */
 
-/* A descriptor that wlh_port_poke makes readable and wlh_port_poked takes; -1, and errno, if there
- * is none. */
-int wlh_port_alarm(void);
-void wlh_port_poke(int alarm);
-void wlh_port_poked(int alarm);
+/* What one thread waits for and others poke: the descriptor that becomes readable, and the one that
+ * makes it so, which can be the same. Both are -1 while there is none. */
+struct wlh_port_alarm {
+  int rings;
+  int pokes;
+};
+
+/* Makes one; false, and errno, if there is none to be had. Then pokes it, takes all pokes, and
+ * closes it, which is async-signal-safe, as is wlh_port_shut of one descriptor. */
+bool wlh_port_alarm(struct wlh_port_alarm *alarm);
+void wlh_port_poke(struct wlh_port_alarm alarm);
+void wlh_port_poked(struct wlh_port_alarm alarm);
+void wlh_port_shut_alarm(struct wlh_port_alarm alarm);
 void wlh_port_shut(int descriptor);
 
 /* What to wait for. */
@@ -208,7 +217,8 @@ void wlh_port_renew(struct wlk_mutex *mutex);
  * error. */
 int wlh_port_start(void (*run)(void *), void *data);
 
-/* Has `child` called in every child that is forked from now on; false when out of memory. */
+/* Has `child` called in every child that is forked from now on; false when out of memory. To be
+ * called once. */
 bool wlh_port_at_fork(void (*child)(void));
 
 /* The process, in its own namespace; to show. */

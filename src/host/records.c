@@ -13,7 +13,7 @@ bool wlh_is_over(struct wlh_bucket *bucket, enum wlh_cells_status status)
 void wlh_alarm(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);
-  if (bucket->alarm >= 0) wlh_port_poke(bucket->alarm);
+  if (bucket->alarm.rings >= 0) wlh_port_poke(bucket->alarm);
   wlk_mutex_unlock(&bucket->qmu);
 }
 

@@ -146,17 +146,17 @@ struct wlh_bucket {
   uint64_t suspects[WLH_MEMBERS / 64]; /* (m) members that may have died */
 
   struct wlk_mutex qmu;
-  struct wlk_link agents;     /* (q) */
-  struct wlk_link put_off;    /* (q) operations to be done, oldest first */
-  uint32_t put_off_count;     /* (a) how many; changed with qmu */
-  struct wlk_link to_wake;    /* (q) */
-  uint32_t numbers;           /* (q) the last number of an agent */
-  bool running;               /* (q) whether the helper runs: it has the bucket until then */
-  struct wlk_condition ended; /* (q) signalled when `running` became false */
-  uint32_t stop;              /* (a) 1: the helper is to leave and end */
-  int alarm;                  /* (q) pokes the helper; -1 while the file is not open. A forked
-                                 child reads it, too */
-  struct wlh_failure failure; /* (q) the last one */
+  struct wlk_link agents;      /* (q) */
+  struct wlk_link put_off;     /* (q) operations to be done, oldest first */
+  uint32_t put_off_count;      /* (a) how many; changed with qmu */
+  struct wlk_link to_wake;     /* (q) */
+  uint32_t numbers;            /* (q) the last number of an agent */
+  bool running;                /* (q) whether the helper runs: it has the bucket until then */
+  struct wlk_condition ended;  /* (q) signalled when `running` became false */
+  uint32_t stop;               /* (a) 1: the helper is to leave and end */
+  struct wlh_port_alarm alarm; /* (q) pokes the helper; none while the file is not open. A forked
+                                  child reads it, too */
+  struct wlh_failure failure;  /* (q) the last one */
 
   struct wlh_watch watches[WLH_MEMBERS];       /* (h) */
   int accepted[WLH_MEMBERS + WLH_MEMBERS / 2]; /* (h) connections of others; -1 for none */

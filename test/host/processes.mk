@@ -6,18 +6,21 @@
 #   SANITIZE  for example address,undefined
 #   SECONDS   of the torture
 #   STRIDE    of the deaths by single steps
+#   PLAIN     1: the plain variant of the port, as on macOS (src/host/port_parts.h)
 
 BUILD ?= ../../build/host-processes
 SANITIZE ?=
+PLAIN ?=
 SECONDS ?= 10
 STRIDE ?= 211
 
-SOURCES = $(filter-out ../../src/host/all.c ../../src/host/port_other.c, $(wildcard ../../src/host/*.c)) \
+OTHERS = all port_other port_darwin port_windows $(if $(PLAIN),port_linux_calls,port_plain_calls)
+SOURCES = $(filter-out $(OTHERS:%=../../src/host/%.c), $(wildcard ../../src/host/*.c)) \
   ../../src/core/hash.c ../../src/core/port_posix.c
 CORE = $(filter-out ../../src/core/port_windows.c ../../src/core/all.c, $(wildcard ../../src/core/*.c))
 HEADERS = $(wildcard ../../src/host/*.h ../../src/core/*.h) ../core/harness.h cast.h
 WARNINGS = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Werror
-CFLAGS = -std=gnu11 -O1 -g -pthread $(WARNINGS) \
+CFLAGS = -std=gnu11 -O1 -g -pthread $(WARNINGS) $(if $(PLAIN),-DWLH_PLAIN) \
   $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 
 all: $(BUILD)/actor $(BUILD)/actor-next $(BUILD)/processes_test $(BUILD)/harm_test $(BUILD)/between_test \

@@ -307,7 +307,7 @@ module.exports = [
     tests: [harm],
   },
   {
-    file: 'src/host/port_paths.c',
+    file: 'src/host/port_posix_paths.c',
     before:
       'if (status->st_gid == port->gid && (status->st_mode & rights) == rights) return WLH_OK;',
     after: 'return WLH_OK;',
@@ -315,21 +315,21 @@ module.exports = [
     tests: [between],
   },
   {
-    file: 'src/host/port_paths.c',
+    file: 'src/host/port_posix_paths.c',
     before: 'return fchmod(descriptor, mode) == 0;',
     after: '(void)mode;\n  return true;',
     why: 'a second user of the group cannot open what the first one made',
     tests: [between],
   },
   {
-    file: 'src/host/port_sockets.c',
+    file: 'src/host/port_posix_sockets.c',
     before: 'return errno == ECONNREFUSED || errno == ENOENT ? WLH_NOBODY : WLH_NOT_NOW;',
     after: 'return errno == ECONNREFUSED || errno == ENOENT ? WLH_NOBODY : WLH_SENT;',
     why: 'a wake-up for which the system has no room just now counts as sent',
     tests: [between],
   },
   {
-    file: 'src/host/port_sockets.c',
+    file: 'src/host/port_posix_sockets.c',
     before:
       'bool bound = descriptor >= 0 && place >= 0 && bind_in(port, descriptor, type, place, name);\n' +
       '  bound = bound && renameat(place, name, port->directory, end + 1) == 0;',
@@ -339,7 +339,7 @@ module.exports = [
     tests: [between],
   },
   {
-    file: 'src/host/port_paths.c',
+    file: 'src/host/port_posix_paths.c',
     before: 'int made = own < 0 ? -1 : open_directory(own, name);',
     after:
       'if (mkdirat(port->base, bucket_of(port), 0700) != 0) return errno == EEXIST;\n' +
@@ -348,14 +348,14 @@ module.exports = [
     tests: [between],
   },
   {
-    file: 'src/host/port_paths.c',
+    file: 'src/host/port_posix_paths.c',
     before: 'int file = own < 0 ? -1 : make_shared_file(port, own, name);\n  if (file >= 0) {',
     after: 'int file = make_shared_file(port, port->directory, "bucket");\n  if (false) {',
     why: 'who opens while another user makes the file anew is refused, for ever if that one is killed',
     tests: [between],
   },
   {
-    file: 'src/host/port_failures.c',
+    file: 'src/host/port_posix_failures.c',
     before: 'if (errno != ENOENT) return wlh_port_unsupported(failure, path, what);',
     after: 'if (errno != 0) return wlh_port_unsupported(failure, path, what);',
     why: 'what is deleted while it is opened is said to be of a kind that does not work',
@@ -369,7 +369,7 @@ module.exports = [
     tests: [between],
   },
   {
-    file: 'src/host/port_locks.c',
+    file: 'src/host/port_posix_locks.c',
     before: 'bool taken = byte_lock(other, F_OFD_SETLK, F_WRLCK, PROBE, &lock);',
     after: 'bool taken = byte_lock(other, F_OFD_SETLK + 1, F_WRLCK, PROBE, &lock);',
     why: 'opening waits for a process that is stopped while it tests whether locks work',

@@ -5,7 +5,11 @@
 #include <fcntl.h>
 #include <string.h>
 
-#if !defined(F_OFD_GETLK)
+/* Headers do not always have them, kernels do: Linux from 3.15 on, macOS from 10.11 on. */
+#if !defined(F_OFD_GETLK) && defined(__APPLE__)
+#define F_OFD_GETLK 92
+#define F_OFD_SETLK 90
+#elif !defined(F_OFD_GETLK)
 #define F_OFD_GETLK 36
 #define F_OFD_SETLK 37
 #endif
@@ -39,7 +43,7 @@ static bool byte_lock(int descriptor, int command, short type, int64_t at, struc
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   struct flock lock;
-  int other = wlh_port_reopen(port->file);
+  int other = wlh_port_reopen(port);
   if (other < 0) return false;
   bool taken = byte_lock(other, F_OFD_SETLK, F_WRLCK, PROBE, &lock);
   bool works =

@@ -1,5 +1,8 @@
-/* The memory of a bucket: the file, mapped, and what happens when it is cut off. */
+/* The memory of a bucket: the file, mapped, and what happens when it is cut off. The signal of that
+ * is called a bus error here, whichever the system has. */
 #include "port_parts.h"
+
+#include "../core/hash.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,16 +17,7 @@ uint64_t wlh_port_size(struct wlh_port *port)
   return fstat(port->file, &status) == 0 ? (uint64_t)status.st_size : 0;
 }
 
-int wlh_port_grow(struct wlh_port *port, uint64_t size)
-{
-  int error;
-  do {
-    error = posix_fallocate(port->file, 0, (off_t)size);
-  } while (error == EINTR);
-  return error;
-}
-
-/* What the SIGBUS handler looks at. A slot is written under `guards_mutex`; `base` last when it is
+/* What the handler looks at. A slot is written under `guards_mutex`; `base` last when it is
  * taken and first when it is given back, so that the handler, which cannot take a mutex, finds a
  * slot whole or empty. Each bucket that is open takes one. */
 enum { GUARDS = 4096 };
@@ -33,16 +27,28 @@ static struct {
   uint32_t *lost;
 } guards[GUARDS];
 static struct wlk_mutex guards_mutex = WLK_MUTEX_INIT;
-static struct sigaction former;
-static bool guarding; /* guards_mutex */
+
+/* Of each of those signals, by its place in the list. */
+enum { SIGNALS = 2 };
+static struct {
+  struct sigaction former;
+  bool guarding; /* guards_mutex */
+} handlers[SIGNALS];
+
+/* Whether it is a fault, and not sent by somebody. macOS numbers what is sent from 0x10001 on. */
+static bool is_fault(const siginfo_t *info)
+{
+  return info->si_code > 0 && info->si_code <= 0x10000;
+}
 
 static void chain(int signal, siginfo_t *info, void *context)
 {
-  if (former.sa_flags & SA_SIGINFO) {
-    former.sa_sigaction(signal, info, context);
-  } else if (former.sa_handler != SIG_DFL && former.sa_handler != SIG_IGN) {
-    former.sa_handler(signal);
-  } else if (former.sa_handler == SIG_IGN && info->si_code <= 0) {
+  const struct sigaction *former = &handlers[signal == wlh_port_cut_off_signals[0] ? 0 : 1].former;
+  if (former->sa_flags & SA_SIGINFO) {
+    former->sa_sigaction(signal, info, context);
+  } else if (former->sa_handler != SIG_DFL && former->sa_handler != SIG_IGN) {
+    former->sa_handler(signal);
+  } else if (former->sa_handler == SIG_IGN && !is_fault(info)) {
     return; /* sent by somebody, and ignored before */
   } else {
     /* A fault happens again when we return, and ends the process as it would have without us. */
@@ -50,7 +56,7 @@ static void chain(int signal, siginfo_t *info, void *context)
     memset(&standard, 0, sizeof standard);
     standard.sa_handler = SIG_DFL;
     (void)sigaction(signal, &standard, NULL);
-    if (info->si_code <= 0) (void)raise(signal);
+    if (!is_fault(info)) (void)raise(signal);
   }
 }
 
@@ -58,7 +64,7 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
 {
   int error = errno;
   uintptr_t address = (uintptr_t)info->si_addr;
-  for (size_t i = 0; i < GUARDS && info->si_code > 0; i++) {
+  for (size_t i = 0; i < GUARDS && is_fault(info); i++) {
     void *base = __atomic_load_n(&guards[i].base, __ATOMIC_ACQUIRE);
     if (!base || address - (uintptr_t)base >= guards[i].size) continue;
     /* Zeros: nobody is inside, and nothing is in the tables. */
@@ -74,28 +80,29 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
   chain(signal, info, context);
 }
 
-static void start_guarding(void)
+static void start_guarding(int place)
 {
+  int signal = wlh_port_cut_off_signals[place];
   struct sigaction ours, now;
   memset(&ours, 0, sizeof ours);
   ours.sa_sigaction = on_bus_error;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
   (void)sigemptyset(&ours.sa_mask);
-  if (sigaction(SIGBUS, NULL, &now) != 0) return;
+  if (sigaction(signal, NULL, &now) != 0) return;
   bool there = (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus_error;
   /* Where somebody came after us he has us as his former handler, and may call us: then to go in
    * front of him again would make a circle. Where he reset it, we come back. */
   bool reset = !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL;
-  if (there || (guarding && !reset)) return;
-  former = now;
-  guarding = sigaction(SIGBUS, &ours, NULL) == 0;
+  if (there || (handlers[place].guarding && !reset)) return;
+  handlers[place].former = now;
+  handlers[place].guarding = sigaction(signal, &ours, NULL) == 0;
 }
 
 static int guard(struct wlh_port *port, uint32_t *lost)
 {
   int error = ENOBUFS;
   wlk_mutex_lock(&guards_mutex);
-  start_guarding();
+  for (int i = 0; i < SIGNALS && wlh_port_cut_off_signals[i] != 0; i++) start_guarding(i);
   for (int i = 0; i < GUARDS && error != 0; i++) {
     if (guards[i].base) continue;
     guards[i].size = port->map_size;
@@ -108,7 +115,7 @@ static int guard(struct wlh_port *port, uint32_t *lost)
   return error;
 }
 
-void wlh_port_unguard(struct wlh_port *port)
+static void unguard(struct wlh_port *port)
 {
   if (port->guard < 0) return;
   wlk_mutex_lock(&guards_mutex);
@@ -127,6 +134,13 @@ int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost)
   return guard(port, lost);
 }
 
+void wlh_port_unmap(struct wlh_port *port)
+{
+  unguard(port);
+  if (port->map) (void)munmap(port->map, port->map_size);
+  port->map = NULL;
+}
+
 void *wlh_port_zeros(size_t size)
 {
   void *zeros =
@@ -137,4 +151,14 @@ void *wlh_port_zeros(size_t size)
 void wlh_port_free_zeros(void *zeros, size_t size)
 {
   if (zeros) (void)munmap(zeros, size);
+}
+
+uint64_t wlh_port_boot(void)
+{
+  static const uint64_t key[2] = {UINT64_C(0x7765622d6c6f636b), UINT64_C(0x626f6f742d69642e)};
+  char name[64];
+  uint16_t text[64];
+  size_t length = wlh_port_boot_name(name, sizeof name);
+  for (size_t i = 0; i < length; i++) text[i] = (unsigned char)name[i];
+  return length ? wlk_hash(key, text, (uint32_t)length) | 1 : 0;
 }

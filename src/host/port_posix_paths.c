@@ -242,10 +242,9 @@ static enum wlh_status open_base(
   if (!wlh_port_is_local(port->base)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "%s is not on a local file system of a kind that is known to work: tmpfs, ext4, xfs, "
-        "btrfs, overlay, f2fs, zfs. On others, above all those of a network, locks or shared "
-        "memory do not work: " WLH_ELSEWHERE ".",
-        base);
+        "%s is not on a local file system of a kind that is known to work: %s. On others, above "
+        "all those of a network, locks or shared memory do not work: " WLH_ELSEWHERE ".",
+        base, wlh_port_local);
   }
   port->group = !standard && (status.st_mode & S_IWGRP) != 0;
   port->gid = status.st_gid;
@@ -301,7 +300,7 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
     return say_writable(failure, path, status.st_mode, "0600");
   }
   port->file = wlh_port_move_high(port, port->file);
-  port->device = status.st_dev;
+  port->device = (uint64_t)status.st_dev;
   port->inode = status.st_ino;
   port->copy = wlh_port_duplicate_high(port, port->file);
   if (port->copy < 0)
@@ -322,12 +321,19 @@ enum wlh_status wlh_port_open(
     status = open_file(port, failure);
   }
   if (status == WLH_OK && !wlh_port_locks_work(port)) {
-    status = wlh_port_unsupported(failure, port->path, "byte locks do not work here");
+    status = wlh_port_vanished_or_unsupported(failure, port->path, "byte locks do not work here");
   }
   /* systemd-tmpfiles leaves directories with a lock alone. */
   if (status == WLH_OK) (void)flock(port->directory, LOCK_SH | LOCK_NB);
   if (status != WLH_OK) wlh_port_close(port);
   return status;
+}
+
+void wlh_port_close(struct wlh_port *port)
+{
+  wlh_port_unmap(port);
+  wlh_port_forget(port);
+  wlh_port_init(port);
 }
 
 const char *wlh_port_harm(struct wlh_port *port, uint64_t size)

@@ -11,12 +11,12 @@
 
 #define BACKLOG 256
 
-static void address_of(
+static bool address_of(
     const struct wlh_port *port, char kind, uint32_t member, struct sockaddr_un *address)
 {
   char name[16];
   (void)snprintf(name, sizeof name, "%c%u", kind, member);
-  wlh_port_address(port->directory, name, address);
+  return wlh_port_address(port, port->directory, name, address);
 }
 
 /* Binds a socket to `name` in `place`, which only we can write, and gives it its rights. */
@@ -25,7 +25,7 @@ static bool bind_in(
 {
   struct sockaddr_un address;
   struct stat status;
-  wlh_port_address(place, name, &address);
+  if (!wlh_port_address(port, place, name, &address)) return false;
   (void)unlinkat(place, name, 0);
   return bind(descriptor, (struct sockaddr *)&address, sizeof address) == 0 &&
          fstatat(place, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -86,7 +86,7 @@ void wlh_port_unbind(struct wlh_port *port, uint32_t member)
 enum wlh_sent wlh_port_send(struct wlh_port *port, uint32_t member)
 {
   struct sockaddr_un address;
-  address_of(port, 'w', member, &address);
+  if (!address_of(port, 'w', member, &address)) return WLH_NOT_NOW;
   if (sendto(
           port->datagram, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address,
           sizeof address) >= 0) {
@@ -105,9 +105,9 @@ void wlh_port_receive(struct wlh_port *port)
 enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor)
 {
   struct sockaddr_un address;
+  if (!address_of(port, 's', member, &address)) return WLH_NOT_NOW;
   int stream = wlh_port_socket(SOCK_STREAM);
   if (stream < 0) return WLH_NOT_NOW;
-  address_of(port, 's', member, &address);
   if (connect(stream, (struct sockaddr *)&address, sizeof address) == 0) {
     *descriptor = stream;
     return WLH_SENT;

@@ -1,12 +1,35 @@
-/* Threads, their mutexes and clocks. */
+/* Threads: what they wait for, their mutexes and clocks. */
 #include "port_parts.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+void wlh_port_wait(struct wlh_wait_item *items, size_t count, uint64_t nanoseconds)
+{
+  struct pollfd polls[WLH_PORT_WAIT_MOST];
+  size_t places[WLH_PORT_WAIT_MOST];
+  size_t polled = 0;
+  if (count > WLH_PORT_WAIT_MOST) count = WLH_PORT_WAIT_MOST;
+  for (size_t i = 0; i < count; i++) {
+    items[i].ready = items[i].hung_up = false;
+    /* The kernel refuses more than the process can have open, those that are none included. */
+    if (items[i].descriptor < 0) continue;
+    places[polled] = i;
+    /* macOS tells of a hang-up only who asks for it. */
+    polls[polled++] =
+        (struct pollfd){items[i].descriptor, (short)(POLLHUP | (items[i].reads ? POLLIN : 0)), 0};
+  }
+  int ready = wlh_port_poll(polls, polled, nanoseconds);
+  for (size_t i = 0; i < polled && ready > 0; i++) {
+    items[places[i]].ready = polls[i].revents != 0;
+    items[places[i]].hung_up = (polls[i].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+  }
+}
 
 void wlh_port_sleep(uint64_t nanoseconds)
 {
@@ -79,9 +102,10 @@ int wlh_port_start(void (*run)(void *), void *data)
   return error;
 }
 
-bool wlh_port_at_fork(void (*child)(void))
+void wlh_port_shut_alarm(struct wlh_port_alarm alarm)
 {
-  return pthread_atfork(NULL, NULL, child) == 0;
+  wlh_port_shut(alarm.rings);
+  if (alarm.pokes != alarm.rings) wlh_port_shut(alarm.pokes);
 }
 
 uint32_t wlh_port_pid(void)

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,6 +72,15 @@ bool wlh_port_is_ours(const struct wlh_port *port, int descriptor)
          (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
 }
 
+int wlh_port_reopen(const struct wlh_port *port)
+{
+  int file = openat(port->directory, "bucket", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0 || wlh_port_is_ours(port, file)) return file;
+  (void)close(file);
+  errno = ENOENT; /* ours was taken away */
+  return -1;
+}
+
 bool wlh_port_mend(struct wlh_port *port)
 {
   if (wlh_port_is_ours(port, port->file)) return true;
@@ -92,8 +100,8 @@ void wlh_port_raise(struct wlh_port *port)
   port->datagram = wlh_port_move_high(port, port->datagram);
 }
 
-/* Those of the file only if they still are what was opened. Async-signal-safe. */
-static void shut_all(struct wlh_port *port)
+/* Those of the file only if they still are what was opened. */
+void wlh_port_forget(struct wlh_port *port)
 {
   if (wlh_port_is_ours(port, port->copy)) wlh_port_shut(port->copy);
   if (wlh_port_is_ours(port, port->file)) wlh_port_shut(port->file);
@@ -102,19 +110,6 @@ static void shut_all(struct wlh_port *port)
   wlh_port_shut(port->datagram);
   wlh_port_shut(port->directory);
   wlh_port_shut(port->base);
-}
-
-void wlh_port_close(struct wlh_port *port)
-{
-  wlh_port_unguard(port);
-  if (port->map) (void)munmap(port->map, port->map_size);
-  shut_all(port);
-  wlh_port_init(port);
-}
-
-void wlh_port_forget(struct wlh_port *port)
-{
-  shut_all(port);
   port->base = port->directory = port->file = port->copy = -1;
   port->stream = port->datagram = port->watch = -1;
 }

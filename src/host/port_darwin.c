@@ -1,0 +1,38 @@
+/* What is so on macOS, from version 11 on: what no other system compiles. Each call is in the
+ * system's manual pages, named beside it; docs/ARCHITECTURE.md lists what else is macOS's alone. */
+#include "port_parts.h"
+
+#include <mach/vm_inherit.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/sysctl.h>
+
+/* Not confstr(_CS_DARWIN_USER_TEMP_DIR): its path leaves too little of a socket's address. */
+const char *wlh_port_parent(void)
+{
+  return "/tmp";
+}
+
+const char wlh_port_local[] = "apfs, hfs";
+
+/* statfs(2) */
+bool wlh_port_is_local(int descriptor)
+{
+  struct statfs status;
+  if (fstatfs(descriptor, &status) != 0 || !(status.f_flags & MNT_LOCAL)) return false;
+  return strcmp(status.f_fstypename, "apfs") == 0 || strcmp(status.f_fstypename, "hfs") == 0;
+}
+
+/* minherit(2) */
+void wlh_port_keep_private(void *map, size_t size)
+{
+  (void)minherit(map, size, VM_INHERIT_NONE);
+}
+
+/* sysctl(3); the name is in <sys/sysctl.h> of xnu, and changes with each boot only. */
+size_t wlh_port_boot_name(char *name, size_t size)
+{
+  size_t length = size;
+  return sysctlbyname("kern.bootsessionuuid", name, &length, NULL, 0) == 0 ? length : 0;
+}
