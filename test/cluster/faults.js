@@ -96,6 +96,54 @@ async function losesLocks(engine, own, options) {
 }
 
 /**
+ * A server with older data is asked again, while a holder, who cannot reach it, still believes what
+ * the newer one has granted. Who was there meanwhile tells it (R5); a stranger cannot.
+ * @param {FaultyEngine} engine
+ * @param {number} port of the server that has the data at first
+ * @param {() => Promise<number>} replace puts another one in its place: its port
+ * @param {() => Promise<number>} putBack one with the data of before: its port
+ * @returns the stage, closed
+ */
+async function failsBack(engine, port, replace, putBack) {
+  const [ofHolder, ofWaiter] = [await FaultyProxy.open(port), await FaultyProxy.open(port)];
+  const stage = stageOf(engine, port, { ttl: 2 * TTL });
+  const actor = (proxy) => stage.actor({ config: engine.configOf(proxy.port) });
+  const [holder, waiter] = await Promise.all([actor(ofHolder), actor(ofWaiter)]);
+  await Promise.all([holder, waiter].map((one) => one.request('early', {}, 0).settled()));
+  stage.fault();
+  const moved = await replace();
+  for (const proxy of [ofHolder, ofWaiter]) {
+    proxy.retarget(moved);
+    proxy.cut();
+  }
+  const held = holder.request('name');
+  await held.granted();
+  await waiter.request('other', {}, 0).settled();
+  stage.fault();
+  const back = await putBack();
+  ofHolder.refuse();
+  ofWaiter.retarget(back);
+  ofWaiter.cut();
+  const next = waiter.request('name', {}, 10);
+  await next.asked();
+  const stranger = await stage.actor({ config: engine.configOf(back) });
+  const last = stranger.request('name', {}, 10);
+  await Promise.all([held.settled(), next.settled(), last.settled()]);
+  ofHolder.retarget(back);
+  ofHolder.heal();
+  stage.fault();
+  await stage.close();
+  const told = stage.events.filter(({ type }) => type === 'told');
+  assert.deepEqual(
+    told.map(({ reason }) => reason),
+    ['unreachable'],
+    inspect(holder.states),
+  );
+  for (const proxy of [ofHolder, ofWaiter]) await proxy.close();
+  return stage;
+}
+
+/**
  * The tests; to be called in a `describe`.
  * @param {FaultyEngine} engine
  */
@@ -474,6 +522,7 @@ function generator(seed) {
 }
 
 module.exports = {
+  failsBack,
   TTL,
   WITHIN,
   faults,

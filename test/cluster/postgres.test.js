@@ -11,6 +11,7 @@ const pg = require('pg');
 const {
   TTL,
   WITHIN,
+  failsBack,
   faults,
   judge,
   leftInTheEnd,
@@ -19,7 +20,7 @@ const {
   wait,
 } = require('./faults.js');
 const { FaultyProxy } = require('./proxy.js');
-const { lacks, startPostgres, startStandby } = require('./servers.js');
+const { lacks, startCopy, startPostgres, startStandby } = require('./servers.js');
 
 /** How many rows of a server are left. */
 async function rowsLeft({ config }) {
@@ -96,4 +97,28 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
       await standby.stop();
     });
   }
+
+  test('R5: an old primary that is asked again grants nothing that its successor has granted', async () => {
+    const old = await startPostgres();
+    const standby = await startStandby(old);
+    const replace = async () => {
+      await standby.promote();
+      return standby.port;
+    };
+    const stage = await failsBack(engine, old.port, replace, async () => old.port);
+    judge(stage, { within: 3 * WITHIN, left: await rowsLeft(old) });
+    for (const server of [standby, old]) await server.stop();
+  });
+
+  test('R5: nor does a server that was restored from an older copy', async () => {
+    const own = await startPostgres();
+    let copy;
+    const replace = async () => {
+      copy = await startCopy(own);
+      return own.port;
+    };
+    const stage = await failsBack(engine, own.port, replace, async () => copy.port);
+    judge(stage, { within: 3 * WITHIN, left: await rowsLeft(copy) });
+    for (const server of [own, copy]) await server.stop();
+  });
 });

@@ -11,6 +11,7 @@ const { check } = require('./check.js');
 const {
   TTL,
   WITHIN,
+  failsBack,
   faults,
   judge,
   leftInTheEnd,
@@ -151,6 +152,18 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
     judge(stage, { within: 3 * WITHIN, left: await left(replica, stage) });
     await replication.close();
     await replica.stop();
+  });
+
+  test('R5: an old primary that is asked again grants nothing that its successor has granted', async () => {
+    const old = await engine.start();
+    const replica = await startRedis({ primary: old });
+    const replace = async () => {
+      await replica.promote();
+      return replica.port;
+    };
+    const stage = await failsBack(engine, old.port, replace, async () => old.port);
+    judge(stage, { within: 3 * WITHIN, left: await left(old, stage) });
+    for (const server of [replica, old]) await server.stop();
   });
 
   for (const kind of ['ioredis', 'node-redis']) {

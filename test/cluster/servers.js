@@ -270,6 +270,29 @@ async function startPostgres({ settings = [] } = {}) {
  * @returns {Promise<Postgres>} a standby that follows it
  */
 async function startStandby(primary, settings = []) {
+  const server = await copyOf(primary, settings);
+  await server.start();
+  running.add(server);
+  return server;
+}
+
+/**
+ * @param {{ port: number }} primary
+ * @returns {Promise<Postgres>} a primary with the data that it has now, as from a backup
+ */
+async function startCopy(primary) {
+  const server = await copyOf(primary, []);
+  fs.rmSync(path.join(server.folder, 'standby.signal'));
+  await server.start();
+  running.add(server);
+  return server;
+}
+
+/**
+ * @param {{ port: number }} primary
+ * @param {string[]} settings
+ */
+async function copyOf(primary, settings) {
   const folder = newFolder();
   fs.rmdirSync(folder);
   const at = `host=127.0.0.1 port=${primary.port} user=postgres`;
@@ -286,10 +309,7 @@ async function startStandby(primary, settings = []) {
     '--no-sync',
   ]);
   fs.chmodSync(folder, 0o700);
-  const server = new Postgres(folder, await freePort(), settings);
-  await server.start();
-  running.add(server);
-  return server;
+  return new Postgres(folder, await freePort(), settings);
 }
 
 /**
@@ -624,6 +644,7 @@ module.exports = {
   freePort,
   lacks,
   makeCertificate,
+  startCopy,
   startEtcd,
   startPgbouncer,
   startPostgres,
