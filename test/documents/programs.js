@@ -63,7 +63,9 @@ const ENVIRONMENT = {
   /** A pooler in front of the same database. */
   async pgbouncer() {
     const { port } = await server('pgbouncer');
-    return { POOLER_URL: `postgres://postgres@127.0.0.1:${port}/postgres` };
+    const { config } = await server('postgres');
+    const urlOf = (at) => `postgres://postgres@127.0.0.1:${at}/postgres`;
+    return { POOLER_URL: urlOf(port), DATABASE_URL: urlOf(config.port) };
   },
   async redis() {
     const { port } = await server('redis');
@@ -80,6 +82,8 @@ const ENVIRONMENT = {
       AWS_REGION: 'us-east-1',
       AWS_ACCESS_KEY_ID: 'id',
       AWS_SECRET_ACCESS_KEY: 'secret',
+      // The SDK warns of versions of Node.js that it will not support any more.
+      NODE_NO_WARNINGS: '1',
     };
   },
 };

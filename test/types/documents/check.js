@@ -3,8 +3,9 @@
 /**
  * Type-checks what the documents show, as a TypeScript user with strict settings would write it: each
  * block of JavaScript in README.md and docs/*.md is a module of its own, with the program of which it
- * is a fragment (test/documents/blocks.js). Blocks whose language is `javascript`, not `js`, are for
- * users of JavaScript only. Prints what the compiler says with the file and line of the document.
+ * is a fragment (test/documents/blocks.js). One that has types in its comments is checked as
+ * JavaScript, and one whose language is `javascript`, not `js`, is not checked. Prints what the
+ * compiler says with the file and line of the document.
  */
 
 const { spawnSync } = require('node:child_process');
@@ -29,17 +30,19 @@ const toModule = (line) =>
 /** @returns {Map<string, number>} the line of its document that is before the first of each module */
 function extract() {
   fs.rmSync(folder, { recursive: true, force: true });
-  fs.mkdirSync(folder, { recursive: true });
-  fs.copyFileSync(application, path.join(folder, path.basename(application)));
   const offsets = new Map();
-  const blocks = pages().flatMap(blocksOf);
-  const programs = blocks.filter(({ language }) => /^(js|mjs|ts)$/.test(language));
-  for (const { after, before, code, line, page } of programs) {
-    if (FOREIGN.test(code.join('\n'))) continue;
-    const content = [...before, ...code, ...after, 'export {};'].map(toModule).join('\n');
-    const name = `${page.replaceAll('/', '__')}.${line}.mts`;
-    fs.writeFileSync(path.join(folder, name), `${content}\n`);
-    offsets.set(name, line - before.length - 1);
+  for (const page of pages()) {
+    const own = path.join(folder, page.replaceAll('/', '__'));
+    fs.mkdirSync(own, { recursive: true });
+    fs.copyFileSync(application, path.join(own, path.basename(application)));
+    for (const { after, before, code, keys, language, line } of blocksOf(page)) {
+      if (keys.file) fs.writeFileSync(path.join(own, keys.file), code.join('\n'));
+      if (!/^(js|ts)$/.test(language) || FOREIGN.test(code.join('\n'))) continue;
+      const content = [...before, ...code, ...after, 'export {};'].map(toModule).join('\n');
+      const ending = content.includes('/** @') ? 'mjs' : 'mts';
+      fs.writeFileSync(path.join(own, `${line}.${ending}`), `${content}\n`);
+      offsets.set(`${path.basename(own)}/${line}`, line - before.length - 1);
+    }
   }
   return offsets;
 }
@@ -52,8 +55,8 @@ const { status, stdout } = spawnSync(process.execPath, [tsc, '-p', project, '--p
   encoding: 'utf8',
 });
 const told = stdout.replaceAll(
-  /^build\/documents\/((.+)\.\d+\.mts)\((\d+),\d+\)/gm,
-  (_, module, name, line) => `${name.replaceAll('__', '/')}:${Number(line) + offsets.get(module)}`,
+  /^build\/documents\/((.+)\/\d+)\.m[jt]s\((\d+),\d+\)/gm,
+  (_, module, page, line) => `${page.replaceAll('__', '/')}:${Number(line) + offsets.get(module)}`,
 );
 process.stdout.write(told);
 if (offsets.size === 0) console.log('no document has an example');
