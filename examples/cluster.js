@@ -21,6 +21,9 @@ async function main() {
   }
   const { openBucket } = require('web-locks/postgres');
   const pool = new pg.Pool({ connectionString: DATABASE_URL });
+  // A client of pg emits 'error' when its connection breaks: idle ones at the pool, others themselves.
+  pool.on('error', console.error);
+  pool.on('connect', (/** @type {any} */ client) => client.on('error', console.error));
   const shop = openBucket('shop', { pool, label: `process ${process.pid}` });
   await shop.ready;
 
@@ -29,11 +32,17 @@ async function main() {
   await shop.locks.request('order 7', async (lock) => {
     console.log('order 7 is ours, by the token', lock.token > 0n);
     const client = await pool.connect();
-    await client.query('BEGIN');
-    // It is certain that the lock is still ours when this commits.
-    await lock.guard(client);
-    await client.query('COMMIT');
-    client.release();
+    try {
+      await client.query('BEGIN');
+      // It is certain that the lock is still ours when this commits.
+      await lock.guard(client);
+      await client.query('COMMIT');
+    } catch (error) {
+      await client.query('ROLLBACK').catch(() => {});
+      throw error;
+    } finally {
+      client.release();
+    }
   });
   await shop.close();
   await pool.end();

@@ -29,8 +29,10 @@ function titleOf({ code, line }) {
 /** Waits for servers, mostly: more at a time than there are cores. */
 const concurrency = Number(process.env.WEB_LOCKS_TEST_CORES ?? os.cpus().length) + 1;
 
-/** A pool of pg emits 'error' where nobody waits for its clients: without a listener that is the end. */
-const lacksListener = (text) => /new (pg\.)?Pool\(/.test(text) && !/\.on\('error',/.test(text);
+/** A pool of pg, and a client that was taken from one, emit 'error': that ends a process without listener. */
+const lacksListener = (text) =>
+  (/new (pg\.)?Pool\(/.test(text) && !/\.on\('error',/.test(text)) ||
+  (/pool\.connect\(/.test(text) && !/\.on\('connect',/.test(text));
 
 describe('the code of the documents', { concurrency }, () => {
   before(prepare);
