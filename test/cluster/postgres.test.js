@@ -121,4 +121,59 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
     judge(stage, { within: 3 * WITHIN, left: await rowsLeft(copy) });
     for (const server of [own, copy]) await server.stop();
   });
+
+  for (const isPromoted of [false, true]) {
+    const what = isPromoted ? 'is promoted, while somebody cancels the waits for it' : 'comes back';
+    test(`a synchronous standby is split off, and ${what}: one holder, tokens grow`, async () => {
+      const primary = await startPostgres();
+      const replication = await FaultyProxy.open(primary.port);
+      const standby = await startStandby(replication);
+      const admin = new pg.Client(primary.config);
+      admin.on('error', () => {});
+      await admin.connect();
+      await admin.query(`ALTER SYSTEM SET synchronous_standby_names TO '*'`);
+      await admin.query('SELECT pg_reload_conf()');
+      const isSync = `SELECT FROM pg_stat_replication WHERE sync_state = 'sync'`;
+      while ((await admin.query(isSync)).rows.length === 0);
+      const proxy = await FaultyProxy.open(primary.port);
+      const stage = stageOf(engine, proxy.port, { ttl: 2 * TTL });
+      const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+      const held = holder.request('name');
+      await held.granted();
+      const next = waiter.request('name', {}, 10);
+      await next.asked();
+      stage.fault();
+      replication.stall();
+      const unheard = holder.request('unheard', {}, 10);
+      const cancel = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+        WHERE wait_event = 'SyncRep'`;
+      while (!held.known.settled && !unheard.known.granted) {
+        if (isPromoted) await admin.query(cancel);
+        await wait(20);
+      }
+      assert.equal(unheard.known.granted, undefined);
+      await admin.end();
+      if (isPromoted) {
+        proxy.refuse();
+        await primary.stop('SIGQUIT');
+        await standby.promote();
+        proxy.retarget(standby.port);
+        proxy.heal();
+      } else {
+        replication.heal();
+      }
+      stage.fault();
+      await Promise.all([next.settled(), unheard.settled()]);
+      const told = stage.events.filter(({ type }) => type === 'told');
+      assert.deepEqual(
+        told.map(({ reason }) => reason),
+        ['unreachable'],
+        inspect(holder.states),
+      );
+      await stage.close();
+      judge(stage, { within: 3 * WITHIN, left: await rowsLeft(isPromoted ? standby : primary) });
+      for (const one of [proxy, replication]) await one.close();
+      for (const one of [standby, primary]) await one.stop('SIGQUIT');
+    });
+  }
 });
