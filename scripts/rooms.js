@@ -24,6 +24,7 @@ const HOUSES = {
       ['cli/places'],
       ['cli/*'],
       ['*'],
+      ['lockfile/*'],
       ['profile/*'],
       ['extensions/*'],
       ['standard/*'],

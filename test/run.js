@@ -52,6 +52,7 @@ const LONG = [
   'hostile/giving-up',
   'cli/usage',
   'host/processes',
+  'host/lockfile',
   'cli/query',
   'threads/runtime',
   'profile/profile',

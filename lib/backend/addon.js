@@ -39,6 +39,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {() => number} hostEnd
  * @property {(opening: ManagerHandle, name: string | undefined, pending: boolean) => number}
  *   hostSnapshot
+ * @property {(opening: ManagerHandle, timeout: number) => number} hostWaitForSnapshot
  * @property {(opening: ManagerHandle) => Snapshot | number} hostTakeSnapshot
  * @property {() => number} [liveBlocks] allocations of the core that are not freed; in checked
  *   builds only

@@ -31,7 +31,7 @@ const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js'
 const { Releases } = require('./releases.js');
 const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
 const { bucketClosedError } = require('../platform/errors.js');
-const { Promise } = require('../platform/intrinsics.js');
+const { Promise, now } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { theLock } = require('../platform/names.js');
 const process = require('node:process');
@@ -73,6 +73,12 @@ const {
 
 const options = { wait: WLK_WAIT, ifAvailable: WLK_IF_AVAILABLE, steal: WLK_STEAL };
 
+/** How long a blocked thread stays away from JavaScript, in which the engine can end it. */
+const SLICE_MS = 50;
+
+/** For messages. */
+const SNAPSHOT = 'taking a snapshot of the lock state';
+
 /** What others are shown of the version of this package. */
 const VERSION_LENGTH = 15;
 
@@ -86,11 +92,15 @@ const clientOf = (member, number) => `${member.toString(16).padStart(8, '0')}-${
 /** Something that is told by an event, with a tag, and is no request. */
 class Errand {
   tag = NO_TAG;
+  isTold = false;
   /** Ends the waiting for it, with what the event says. @type {(status: number) => void} */
   told = () => {};
   /** @type {Promise<number>} */
   done = new Promise((resolve) => {
-    this.told = resolve;
+    this.told = (status) => {
+      this.isTold = true;
+      resolve(status);
+    };
   });
 
   /** @param {HostBackend} backend */
@@ -506,19 +516,70 @@ class HostBackend {
   }
 
   /**
+   * As `query`, for a thread that blocks until there is an answer.
+   * @param {string} name
+   * @param {number} limit milliseconds to block at most
+   * @returns {LockManagerSnapshot | undefined} undefined if the time is over
+   */
+  querySync(name, limit) {
+    const errand = this.#ask(name, true);
+    const end = now() + limit;
+    try {
+      while (errand && !errand.isTold) {
+        const left = end - now();
+        if (left <= 0) return undefined;
+        exchange[TAG] = errand.tag;
+        addon.hostWaitForSnapshot(this.#open(), Math.ceil(Math.min(left, SLICE_MS)));
+        agent.collect();
+      }
+      return stateOf(this.#take(errand));
+    } finally {
+      if (errand && !errand.isTold) this.#drop(errand);
+      // What else was heard of meanwhile.
+      this.announce();
+    }
+  }
+
+  /**
    * @param {string | undefined} name of all that is there; undefined: everything
    * @param {boolean} pending whether with the requests that wait
    * @returns {Promise<Snapshot>}
    */
   async #snapshot(name, pending) {
-    const doing = 'taking a snapshot of the lock state';
-    const errand = this.#start(() => addon.hostSnapshot(this.#open(), name, pending), doing);
+    const errand = this.#ask(name, pending);
     await errand?.done;
+    return this.#take(errand);
+  }
+
+  /** @param {Errand} errand whose answer nobody waits for any more */
+  async #drop(errand) {
+    try {
+      await errand.done;
+      this.#take(errand);
+    } catch {
+      // Nobody wants to know.
+    }
+  }
+
+  /**
+   * @param {string | undefined} name
+   * @param {boolean} pending
+   * @returns {Errand | undefined} undefined if it is answered
+   */
+  #ask(name, pending) {
+    return this.#start(() => addon.hostSnapshot(this.#open(), name, pending), SNAPSHOT);
+  }
+
+  /**
+   * @param {Errand | undefined} errand that was told
+   * @returns {Snapshot}
+   */
+  #take(errand) {
     if (this.closed) throw this.closed;
     exchange[TAG] = errand?.tag ?? NO_TAG;
     const snapshot = addon.hostTakeSnapshot(this.#open());
     agent.remove(/** @type {any} */ (errand));
-    if (typeof snapshot === 'number') throw this.#error(snapshot, doing);
+    if (typeof snapshot === 'number') throw this.#error(snapshot, SNAPSHOT);
     return snapshot;
   }
 }

@@ -162,6 +162,7 @@ const Function kFunctions[] = {
     {"hostAbort", call_host_abort},
     {"hostEnd", call_host_end},
     {"hostSnapshot", call_host_snapshot},
+    {"hostWaitForSnapshot", call_host_wait_for_snapshot},
     {"hostTakeSnapshot", call_host_take_snapshot},
 #if defined(WLK_CHECKS)
     {"liveBlocks", live_blocks},

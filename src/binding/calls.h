@@ -12,7 +12,7 @@
  * take and answer, what the numbers mean. lib/backend/binary.js has it, too, and loads no binary
  * with another one. Raise both with any change to that. Where numbers stand (`kLayout` in addon.cc)
  * is no part of it: JavaScript asks. */
-enum : int32_t { AGREEMENT = 2 };
+enum : int32_t { AGREEMENT = 3 };
 
 /* The arguments of a call, at most `Count`; missing ones are undefined. */
 template <size_t Count> struct Call {
@@ -90,6 +90,7 @@ napi_value call_host_release(napi_env env, napi_callback_info info);
 napi_value call_host_abort(napi_env env, napi_callback_info info);
 napi_value call_host_end(napi_env env, napi_callback_info info);
 napi_value call_host_snapshot(napi_env env, napi_callback_info info);
+napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info);
 napi_value call_host_take_snapshot(napi_env env, napi_callback_info info);
 
 /* snapshots.cc */

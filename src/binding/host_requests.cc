@@ -131,6 +131,24 @@ napi_value call_host_snapshot(napi_env env, napi_callback_info info)
   return answer(env, status);
 }
 
+/* hostWaitForSnapshot(opening: External, timeout: number): status
+ * Blocks until there is an event to the tag in the exchange, or for so many milliseconds. */
+napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info)
+{
+  Call<2> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  HostOpening *opening = host_opening(call);
+  if (!opening) return answer(env, WLH_CLOSED);
+  uint32_t timeout;
+  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[1], &timeout), "the timeout"))
+    return nullptr;
+  wlh_wait_for_errand(
+      opening->host->agent, call.environment->exchange->tag, timeout,
+      environment_events(call.environment));
+  environment_publish(call.environment, SLOT_HOST);
+  return answer(env, WLH_OK);
+}
+
 /* hostTakeSnapshot(opening: External): snapshot | status
  * The snapshot of the tag in the exchange, as snapshot_value has it with pids. */
 napi_value call_host_take_snapshot(napi_env env, napi_callback_info info)

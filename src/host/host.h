@@ -12,8 +12,8 @@
  *
  * Caveats
  * - An agent is used by one thread, its own. Different agents may be used at the same time.
- * - A call never waits for another process (but wlh_wait and wlh_bucket_close, each for as long as
- *   it says). It does its work if the tables can be entered within some microseconds; else a thread
+ * - A call never waits for another process (but wlh_wait, wlh_wait_for_errand and wlh_bucket_close,
+ *   each for as long as it says). It does its work if the tables can be entered within some microseconds; else a thread
  *   of ours, the helper, does it, in the order of the calls. The answer is then WLH_PENDING, and an
  *   event tells.
  * - A request belongs to its agent's thread from wlh_request until a call or an event ends it, as
@@ -238,6 +238,15 @@ struct wlh_snapshot {
  *   threads  the agent's own */
 enum wlh_status wlh_snapshot(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag);
+
+/* Blocks the calling thread until there is an event of a wlh_snapshot, for a while, and takes the
+ * events that the agent has then.
+ *   tag      of a wlh_snapshot whose event was not taken; without one it does not block
+ *   timeout  milliseconds
+ *   events   out: without that event, the time is over or there was no room for it
+ *   threads  the agent's own, and only while nothing else of that thread has to go on */
+void wlh_wait_for_errand(
+    struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events);
 
 /* Takes the snapshot that an event WLH_NEWS_SNAPSHOT told of.
  *   snapshot out: to be freed with wlh_snapshot_free

@@ -149,6 +149,15 @@ enum wlh_status wlh_snapshot(
   return WLH_UNSUPPORTED;
 }
 
+void wlh_wait_for_errand(
+    struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events)
+{
+  (void)agent;
+  (void)tag;
+  (void)timeout;
+  events->count = 0;
+}
+
 enum wlh_status wlh_take_snapshot(
     struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot)
 {

@@ -1,4 +1,5 @@
-/* A thread that blocks until a request of its is answered: wlh_wait of host.h. */
+/* A thread that blocks until a request or an errand of its is answered: wlh_wait and
+ * wlh_wait_for_errand of host.h. */
 #include "agents.h"
 #include "helper.h"
 #include "later.h"
@@ -27,13 +28,12 @@ static void take_back(struct wlh_bucket *bucket, struct wlh_block *block) WLK_RE
   }
 }
 
-/* Waits until there is news of the request. With qmu. */
-static void wait_for_news(struct wlh_bucket *bucket, struct wlh_request *request, uint64_t timeout)
+/* Waits until there is news of what the agent awaits. With qmu. */
+static void wait_for_news(struct wlh_bucket *bucket, struct wlh_agent *agent, uint64_t timeout)
     WLK_REQUIRES(bucket->qmu)
 {
-  struct wlh_agent *agent = request->item.agent;
   uint64_t begin = wlk_port_now(true);
-  while (request->item.event.news == 0) {
+  while (agent->awaited->event.news == 0) {
     uint64_t passed = wlk_port_now(true) - begin;
     if (passed >= timeout) break;
     wlk_condition_wait_for(&agent->unblocked, &bucket->qmu, timeout - passed);
@@ -53,7 +53,7 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
   block.request = request;
   ask_whether_itself(bucket, &block);
   wlk_mutex_lock(&agent->bucket->qmu);
-  wait_for_news(agent->bucket, request, timeout);
+  wait_for_news(agent->bucket, agent, timeout);
   take_back(agent->bucket, &block);
   struct wlh_sight sight = wlh_see(agent->bucket, request, &status, events);
   if (!sight.ended && (request->item.event.news & WLK_NEWS_GRANTED)) {
@@ -65,4 +65,27 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
   wlk_mutex_unlock(&agent->bucket->qmu);
   if (sight.ours) wlh_put_away(agent, request);
   return status;
+}
+
+/* The errand that was not told of yet; NULL if there is none. With qmu. */
+static struct wlh_item *find_errand(struct wlh_agent *agent, uint32_t tag)
+{
+  WLK_LIST_FOR_EACH (link, &agent->errands) {
+    struct wlh_item *item = &WLK_ITEM(link, struct wlh_errand, by_agent)->item;
+    if (!item->gone && item->event.tag == tag) return item;
+  }
+  return NULL;
+}
+
+void wlh_wait_for_errand(
+    struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events)
+{
+  struct wlh_bucket *bucket = agent->bucket;
+  events->count = 0;
+  if (wlh_is_forked(bucket)) return;
+  wlk_mutex_lock(&agent->bucket->qmu);
+  agent->awaited = find_errand(agent, tag);
+  if (agent->awaited) wait_for_news(agent->bucket, agent, timeout);
+  wlh_take_events(agent, events);
+  wlk_mutex_unlock(&agent->bucket->qmu);
 }

@@ -5,8 +5,9 @@
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { THIEF, addon } = require('../../lib/backend/addon.js');
-const { exchange } = require('../../lib/backend/agent.js');
+const { agent, exchange } = require('../../lib/backend/agent.js');
 const { LockLostError, LockStolenError, openBucket } = require('../../lib/host.js');
+const { backendOf } = require('../../lib/standard/lock-manager.js');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket, freshDirectory } = require('../helpers/process.js');
 const { run } = require('../helpers/program.js');
@@ -346,5 +347,53 @@ describe('many at once', { skip }, () => {
     release();
     await Promise.all(all);
     assert.deepEqual(await locks.query(), { held: [], pending: [] });
+  });
+});
+
+describe('querySync', { skip }, () => {
+  it('blocks until there is an answer, from the first call on', async (t) => {
+    const { locks } = freshBucket(t);
+    const backend = backendOf(locks);
+    const { hostWaitForSnapshot: wait } = addon;
+    const { mock } = t.mock.method(addon, 'hostWaitForSnapshot', wait);
+    assert.deepEqual(backend.querySync('a', 1e4), { held: [], pending: [] });
+    const handle = await locks.acquire('a');
+    // However long the helper takes, a slice is enough.
+    const before = mock.callCount();
+    for (let i = 0; i < 50; i++) assert.equal(backend.querySync('a', 1e4).held.length, 1);
+    assert.ok(mock.callCount() - before <= 60, `${mock.callCount()}`);
+    handle.release();
+    assert.equal(backend.querySync('a', 1e4).held.length, 0);
+  });
+
+  it('tells what it hears of meanwhile', async (t) => {
+    const { locks } = freshBucket(t);
+    const handle = await locks.acquire('a');
+    const next = locks.request('a', ({ name }) => name);
+    const released = handle.release();
+    const { held } = backendOf(locks).querySync('a', 1e4);
+    assert.equal(held.length, 1);
+    assert.equal(await next, 'a');
+    await released;
+  });
+
+  it('gives up when the time is over, and leaves nothing behind', async (t) => {
+    const { locks } = freshBucket(t);
+    const backend = backendOf(locks);
+    assert.equal(backend.querySync('a', 0), undefined);
+    assert.deepEqual(await locks.query(), { held: [], pending: [] });
+    await new Promise(setImmediate);
+    assert.deepEqual(agent.requestsOf(backend), []);
+  });
+
+  it('throws where the bucket is closed, or cannot be opened', async () => {
+    const bucket = openBucket('a', { directory: '/proc/web-locks' });
+    assert.throws(() => backendOf(bucket.locks).querySync('a', 1e4), {
+      code: 'ERR_WEB_LOCKS_SCOPE_UNSUPPORTED',
+    });
+    await bucket.close();
+    assert.throws(() => backendOf(bucket.locks).querySync('a', 1e4), {
+      name: 'InvalidStateError',
+    });
   });
 });

@@ -68,3 +68,21 @@ export const inEtcd: ClusterBucket = openEtcdBucket('shop', {
 export const byUrl: LockManager = etcdLocks.openBucket('shop', { endpoints: 'http://etcd' }).locks;
 // @ts-expect-error: it needs endpoints
 openEtcdBucket('shop', {});
+
+// In place of proper-lockfile.
+
+import lockfile, { check, lock, type LockOptions } from 'web-locks/lockfile';
+
+export const releasing: Promise<() => Promise<void>> = lockfile('file', { retries: 5 });
+export const releasingToo = lock('file', {
+  stale: 5_000,
+  update: 1_000,
+  retries: { retries: 5, minTimeout: 10, randomize: true },
+  realpath: false,
+  onCompromised: (error) => error.code,
+});
+export const releaseSync: () => void = lockfile.lockSync('file');
+export const isLocked: Promise<boolean> = check('file', { lockfilePath: 'a.lock' });
+export const ofLock: LockOptions = { fs: {} };
+// @ts-expect-error: not a list
+lock('file', { retries: '5' });

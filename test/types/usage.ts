@@ -24,6 +24,7 @@ import {
   type SeveralOptions,
 } from 'web-locks';
 import install = require('web-locks/install');
+import lockfile = require('web-locks/lockfile');
 
 /** Compiles only if both types are the same. */
 type Same<A, B> =
@@ -49,6 +50,14 @@ export async function accepted(signal: AbortSignal): Promise<void> {
   install({ locks: bucket.locks, target: {} });
   // @ts-expect-error: not a lock manager
   install({ locks: 'mine' } satisfies install.InstallOptions);
+}
+
+/** As with the declarations of proper-lockfile. */
+export async function lockFile(options: lockfile.LockOptions): Promise<boolean> {
+  const release = await lockfile.lock('file', options);
+  same<typeof release, () => Promise<void>>(true);
+  await release();
+  return lockfile.checkSync('file');
 }
 
 /** A callback gets `null` where it can, and nowhere else. */

@@ -1,0 +1,93 @@
+'use strict';
+
+/**
+ * A drop-in for the package proper-lockfile, over the locks of the machine. What is locked is the
+ * path of the lock file that proper-lockfile would make; no file is made, and nothing goes stale.
+ */
+
+const { notAcquiredError, releasedError } = require('./lockfile/errors.js');
+const { FileLock, heldHere, isLocked, isLockedSync } = require('./lockfile/file-lock.js');
+const { toOptions, toSyncOptions } = require('./lockfile/options.js');
+const { placeOf, placeOfSync } = require('./lockfile/path.js');
+
+/** @typedef {import('../types/lockfile.js').LockOptions} LockOptions */
+/** @typedef {import('../types/lockfile.js').UnlockOptions} UnlockOptions */
+/** @typedef {import('../types/lockfile.js').CheckOptions} CheckOptions */
+
+/**
+ * Locks a file. With `retries` it waits in the queue of the lock for as long as these would take.
+ * @param {string} file
+ * @param {LockOptions} [options]
+ * @returns {Promise<() => Promise<void>>} the function that releases it; it rejects with the code
+ *   `ERELEASED` if the lock is released, or lost, already
+ */
+async function lock(file, options) {
+  const given = toOptions(options);
+  const place = await placeOf(file, given, true);
+  const held = new FileLock(place, given);
+  await held.take();
+  return async () => {
+    if (!held.forget()) throw releasedError(place.file);
+    await held.end();
+  };
+}
+
+/**
+ * As `lock`, at once.
+ * @param {string} file
+ * @param {LockOptions} [options] without `retries`
+ * @returns {() => void}
+ */
+function lockSync(file, options) {
+  const given = toSyncOptions(options);
+  const place = placeOfSync(file, given, true);
+  const held = new FileLock(place, given);
+  held.takeSync();
+  return () => {
+    if (!held.forget()) throw releasedError(place.file);
+    held.endSync();
+  };
+}
+
+/**
+ * Releases what this thread has locked.
+ * @param {string} file
+ * @param {UnlockOptions} [options]
+ */
+async function unlock(file, options) {
+  const place = await placeOf(file, toOptions(options), false);
+  const held = heldHere(place);
+  if (!held?.forget()) throw notAcquiredError(place.file);
+  await held.end();
+}
+
+/**
+ * @param {string} file
+ * @param {UnlockOptions} [options]
+ */
+function unlockSync(file, options) {
+  const place = placeOfSync(file, toSyncOptions(options), false);
+  const held = heldHere(place);
+  if (!held?.forget()) throw notAcquiredError(place.file);
+  held.endSync();
+}
+
+/**
+ * @param {string} file
+ * @param {CheckOptions} [options]
+ * @returns {Promise<boolean>} whether anybody holds the lock
+ */
+async function check(file, options) {
+  return await isLocked(await placeOf(file, toOptions(options), false));
+}
+
+/**
+ * @param {string} file
+ * @param {CheckOptions} [options]
+ * @returns {boolean} whether anybody holds the lock
+ */
+function checkSync(file, options) {
+  return isLockedSync(placeOfSync(file, toSyncOptions(options), false));
+}
+
+module.exports = Object.assign(lock, { lock, unlock, check, lockSync, unlockSync, checkSync });

@@ -1,0 +1,34 @@
+'use strict';
+
+/** The errors of proper-lockfile, by their codes. */
+
+/**
+ * @param {string} message
+ * @param {string} code
+ * @param {string} [file] that was to be locked
+ * @param {unknown} [cause]
+ * @returns {Error}
+ */
+function lockfileError(message, code, file, cause) {
+  const error = cause === undefined ? new Error(message) : new Error(message, { cause });
+  return Object.assign(error, file === undefined ? { code } : { code, file });
+}
+
+/** @param {string} file @param {unknown} [cause] */
+const lockedError = (file, cause) =>
+  lockfileError('Lock file is already being held', 'ELOCKED', file, cause);
+
+/** @param {string} file */
+const notAcquiredError = (file) =>
+  lockfileError('Lock is not acquired/owned by you', 'ENOTACQUIRED', file);
+
+/** @param {string} file */
+const releasedError = (file) => lockfileError('Lock is already released', 'ERELEASED', file);
+
+/** @param {string} file @param {Error} cause why it was lost */
+const compromisedError = (file, cause) =>
+  lockfileError(`The lock was lost: ${cause.message}`, 'ECOMPROMISED', file, cause);
+
+const syncError = () => lockfileError('Cannot use retries with the sync api', 'ESYNC');
+
+module.exports = { compromisedError, lockedError, notAcquiredError, releasedError, syncError };

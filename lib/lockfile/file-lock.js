@@ -1,0 +1,131 @@
+'use strict';
+
+/** The locks of files, and which of them this thread has. */
+
+const { HostBackend } = require('../backend/host.js');
+const { LockTimeoutError } = require('../extensions/lock-errors.js');
+const { HeldRequest } = require('../extensions/lock-handle.js');
+const { defaultOptions } = require('../extensions/options.js');
+const { ANSWER_MS } = require('../extensions/watch.js');
+const { report } = require('../platform/intrinsics.js');
+const { LOST } = require('../standard/lock-request.js');
+const { compromisedError, lockedError } = require('./errors.js');
+
+/** @typedef {import('./path.js').Place} Place */
+
+/** That of `openBucket('web-locks/lockfile')`. */
+const backend = new HostBackend('bucket:web-locks/lockfile', '');
+
+/** What this thread has locked, by name. @type {Map<string, FileLock>} */
+const locks = new Map();
+
+/** @param {number} wait milliseconds */
+function requestOptions(wait) {
+  if (wait === 0) return { ...defaultOptions, ifAvailable: true };
+  return wait === Number.POSITIVE_INFINITY ? defaultOptions : { ...defaultOptions, timeout: wait };
+}
+
+class FileLock extends HeldRequest {
+  #file;
+  #onCompromised;
+
+  /**
+   * @param {Place} place
+   * @param {import('./options.js').Options} options
+   */
+  constructor({ file, name }, { wait, onCompromised }) {
+    super(backend, name, requestOptions(wait));
+    this.#file = file;
+    this.#onCompromised = onCompromised;
+  }
+
+  /** @throws {Error} it is not locked */
+  async take() {
+    try {
+      this.#note(await this.acquire());
+    } catch (error) {
+      throw this.#toError(error);
+    }
+  }
+
+  /** Does not wait. @throws {Error} it is not locked */
+  takeSync() {
+    try {
+      this.#note(this.acquireSync(0));
+    } catch (error) {
+      throw this.#toError(error);
+    }
+  }
+
+  /** @param {FileLock | null} granted */
+  #note(granted) {
+    if (!granted) throw lockedError(this.#file);
+    // In the moment since.
+    this.#throwIfLost();
+    locks.set(this.name, this);
+  }
+
+  /** @param {unknown} error why it was not granted */
+  #toError(error) {
+    return error instanceof LockTimeoutError ? lockedError(this.#file, error) : error;
+  }
+
+  /** @returns {boolean} whether this thread had it until now, as far as was told */
+  forget() {
+    return locks.get(this.name) === this && locks.delete(this.name);
+  }
+
+  /** Releases it. @throws {Error} it turns out to have been lost */
+  async end() {
+    await this.giveBack();
+    this.#throwIfLost();
+  }
+
+  /** As `end`; if not at once, then before anything that this thread asks for later. */
+  endSync() {
+    this.giveBack();
+    this.#throwIfLost();
+  }
+
+  #throwIfLost() {
+    if (this.state === LOST) throw compromisedError(this.#file, this.lossReason());
+  }
+
+  /** @override @param {boolean} fromEvents */
+  publishLoss(fromEvents) {
+    super.publishLoss(fromEvents);
+    if (locks.get(this.name) !== this) return;
+    const error = compromisedError(this.#file, this.lossReason());
+    this.forget();
+    try {
+      this.#onCompromised(error);
+    } catch (thrown) {
+      report(thrown);
+    }
+  }
+}
+
+/**
+ * @param {Place} place
+ * @returns {FileLock | undefined} undefined if this thread has not locked it
+ */
+const heldHere = ({ name }) => locks.get(name);
+
+/**
+ * @param {Place} place
+ * @returns {Promise<boolean>} whether anybody holds it
+ */
+const isLocked = async ({ name }) => (await backend.query(name)).held.length > 0;
+
+/**
+ * @param {Place} place
+ * @returns {boolean} whether anybody holds it
+ */
+function isLockedSync({ file, name }) {
+  const state = backend.querySync(name, ANSWER_MS);
+  // A process stands still that is changing the locks: as `takeSync` has it.
+  if (!state) throw lockedError(file);
+  return state.held.length > 0;
+}
+
+module.exports = { FileLock, heldHere, isLocked, isLockedSync };

@@ -1,0 +1,105 @@
+'use strict';
+
+/** The options of proper-lockfile. `stale` and `update` are not looked at: nothing goes stale. */
+
+const fs = require('node:fs');
+const { typeError } = require('../platform/errors.js');
+const { describe } = require('../standard/webidl.js');
+const { syncError } = require('./errors.js');
+
+const FOREVER = Number.POSITIVE_INFINITY;
+
+/**
+ * @typedef {object} Options
+ * @property {boolean} realpath
+ * @property {any} fs with `realpath` and `realpathSync`
+ * @property {number} wait milliseconds to wait at most
+ * @property {string | undefined} lockfilePath
+ * @property {(error: Error) => void} onCompromised called if the lock is lost
+ */
+
+/** @type {(error: Error) => void} an uncaught exception, as in proper-lockfile */
+const throwIt = (error) => {
+  throw error;
+};
+
+/**
+ * @param {any} options
+ * @returns {Options}
+ */
+function toOptions(options) {
+  const { realpath = true, fs: given, retries, lockfilePath, onCompromised } = options ?? {};
+  if (onCompromised !== undefined && typeof onCompromised !== 'function') {
+    throw typeError("'lock'", `'onCompromised' is ${describe(onCompromised)}, not a function.`);
+  }
+  return {
+    realpath: Boolean(realpath),
+    fs: given ?? fs,
+    wait: waitOf(retries),
+    lockfilePath: lockfilePath || undefined,
+    onCompromised: onCompromised ?? throwIt,
+  };
+}
+
+/**
+ * @param {any} options
+ * @returns {Options} of a call that does not wait
+ */
+function toSyncOptions(options) {
+  const given = toOptions(options);
+  if (given.wait > 0) throw syncError();
+  return given;
+}
+
+/** The options of the package retry. */
+const DEFAULTS = {
+  retries: 10,
+  factor: 2,
+  minTimeout: 1000,
+  maxTimeout: FOREVER,
+  maxRetryTime: FOREVER,
+  forever: false,
+};
+
+/**
+ * How long to wait: until the last of the retries would be made.
+ * @param {any} retries how many; or the options of the package retry, or its list of pauses
+ * @returns {number} milliseconds
+ */
+function waitOf(retries) {
+  if (!retries) return 0;
+  let wait = 0;
+  if (Array.isArray(retries)) {
+    for (let i = 0; i < retries.length; i++) wait += retries[i];
+  } else {
+    const given = typeof retries === 'number' ? { retries } : retries;
+    wait = timeOf({ ...DEFAULTS, ...given });
+  }
+  if (wait >= 0) return wait;
+  throw typeError("'lock'", "The pauses of 'retries' are not numbers of milliseconds.");
+}
+
+/**
+ * @param {typeof DEFAULTS} options
+ * @returns {number} milliseconds from the first try to the last
+ */
+function timeOf({ retries, factor, minTimeout, maxTimeout, maxRetryTime, forever }) {
+  if (forever || retries === FOREVER) return maxRetryTime;
+  if (minTimeout > maxTimeout) {
+    throw typeError("'lock'", "'minTimeout' is greater than 'maxTimeout'.");
+  }
+  let time = 0;
+  let pause = Math.max(minTimeout, 1);
+  for (let left = retries; left > 0 && time < maxRetryTime; left--) {
+    // From here on they are all the same.
+    if (pause >= maxTimeout || factor === 1) {
+      time += left * Math.min(pause, maxTimeout);
+      break;
+    }
+    time += Math.round(pause);
+    pause *= factor;
+  }
+  return Math.min(time, maxRetryTime);
+}
+
+module.exports = { toOptions, toSyncOptions };

@@ -1,0 +1,440 @@
+'use strict';
+
+/**
+ * `web-locks/lockfile` does what proper-lockfile does: what its own tests ask for, one by one, and
+ * what it promises between processes. Not what makes no sense without lock files: that one is made,
+ * updated (`update`), found stale (`stale`), removed, that its mtime is looked at, and that the
+ * errors of `mkdir`, `stat`, `rmdir` and `utimes` of a given `fs` come out.
+ */
+
+const assert = require('node:assert/strict');
+const { fork, spawnSync } = require('node:child_process');
+const { once } = require('node:events');
+const fs = require('node:fs');
+const path = require('node:path');
+const { after, describe, it } = require('node:test');
+
+const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
+
+const root = fs.realpathSync(fs.mkdtempSync('/dev/shm/web-locks-lockfile-'));
+process.env.WEB_LOCKS_DIRECTORY = path.join(root, 'locks');
+after(() => fs.rmSync(root, { recursive: true, force: true }));
+
+const lockfile = require('../../lib/lockfile.js');
+const { LockStolenError, LockTimeoutError, openBucket } = require('../../lib/host.js');
+const { toOptions } = require('../../lib/lockfile/options.js');
+const { lock, unlock, check, lockSync, unlockSync, checkSync } = lockfile;
+
+const ENTRY = path.join(__dirname, '../../lib/lockfile.js');
+const FIXTURE = path.join(__dirname, '../fixtures/lockfile.js');
+
+let files = 0;
+
+/** @returns a file that no other test uses, and that is there */
+function freshFile() {
+  const file = path.join(root, `file ${++files}`);
+  fs.writeFileSync(file, '');
+  return file;
+}
+
+/** @returns [a file, a symbolic link to it] */
+function fileAndLink() {
+  const file = freshFile();
+  fs.symlinkSync(file, `${file} link`);
+  return [file, `${file} link`];
+}
+
+/** `node:fs` whose `realpath` fails. */
+const broken = {
+  ...fs,
+  realpath: (_, callback) => callback(new Error('broken')),
+  realpathSync: () => {
+    throw new Error('broken');
+  },
+};
+
+const LOCKED = { code: 'ELOCKED', message: /already being held/ };
+const NOT_ACQUIRED = { code: 'ENOTACQUIRED', message: /not acquired\/owned by you/ };
+const RELEASED = { code: 'ERELEASED', message: 'Lock is already released' };
+const MISSING = { code: 'ENOENT' };
+const missing = path.join(root, 'missing');
+const lost = path.join(root, 'no directory', 'missing');
+
+/** Each function in both forms, which have the same answers. */
+const forms = [
+  {
+    form: 'promises',
+    suffix: '',
+    lock,
+    unlock,
+    check,
+    fails: (call, error) => assert.rejects(call, error),
+  },
+  {
+    form: 'Sync',
+    suffix: 'Sync',
+    lock: lockSync,
+    unlock: unlockSync,
+    check: checkSync,
+    fails: (call, error) => assert.throws(call, error),
+  },
+];
+
+it('the module is `lock`, and the entry of ESM has the same functions', async () => {
+  assert.equal(lockfile, lockfile.lock);
+  const { default: main, ...named } = await import('../../lib/lockfile.mjs');
+  assert.equal(main, lockfile);
+  assert.deepEqual(named, { ...lockfile });
+});
+
+for (const { form, suffix, lock, unlock, check, fails } of forms) {
+  describe(`${form}: lock${suffix}`, { skip }, () => {
+    it('refuses a file that is locked, and says which', async () => {
+      const file = freshFile();
+      const release = await lock(file);
+      await fails(() => lock(file), { ...LOCKED, file });
+      await release();
+      await (await lock(file))();
+    });
+
+    it('refuses a file that does not exist, unless `realpath` is false', async () => {
+      await fails(() => lock(missing), MISSING);
+      const release = await lock(missing, { realpath: false });
+      await fails(() => lock(missing, { realpath: false }), LOCKED);
+      await release();
+    });
+
+    it('refuses a file in a directory that does not exist', async () => {
+      await fails(() => lock(lost), MISSING);
+      await fails(() => lock(lost, { realpath: false }), MISSING);
+    });
+
+    it('finds the file behind symbolic links, unless `realpath` is false', async () => {
+      const [file, link] = fileAndLink();
+      const release = await lock(link);
+      await fails(() => lock(file), LOCKED);
+      await fails(() => lock(link), LOCKED);
+      const releaseLink = await lock(link, { realpath: false });
+      await release();
+      await releaseLink();
+    });
+
+    it('takes a relative path for what it is when it is called', async () => {
+      const file = freshFile();
+      const release = await lock(path.relative('.', file));
+      await fails(() => lock(file), LOCKED);
+      await fails(() => lock(file, { realpath: false }), LOCKED);
+      await release();
+    });
+
+    it('locks what `lockfilePath` says, by whatever way its directory is reached', async () => {
+      const [one, other] = [freshFile(), freshFile()];
+      const directory = path.join(root, 'a directory of lock files');
+      fs.mkdirSync(directory, { recursive: true });
+      fs.rmSync(`${directory} link`, { force: true });
+      fs.symlinkSync(directory, `${directory} link`);
+      const lockfilePath = path.join(directory, 'x');
+      const release = await lock(one, { lockfilePath });
+      const same = { lockfilePath: path.join(`${directory} link`, 'x') };
+      await fails(() => lock(other, same), { ...LOCKED, file: other });
+      await (await lock(one))();
+      await fails(() => unlock(one), NOT_ACQUIRED);
+      await unlock(one, same);
+      await fails(() => release(), RELEASED);
+    });
+
+    it('looks the path up with the `fs` that is given', async () => {
+      const file = freshFile();
+      await fails(() => lock(file, { fs: broken }), { message: 'broken' });
+      await fails(() => unlock(file, { fs: broken }), { message: 'broken' });
+      await fails(() => check(file, { fs: broken }), { message: 'broken' });
+    });
+
+    it('takes `stale` and `update`, and makes no file', async () => {
+      const file = freshFile();
+      const release = await lock(file, { stale: 1, update: 1, realpath: true, retries: 0 });
+      assert.equal(fs.existsSync(`${file}.lock`), false);
+      await release();
+    });
+
+    it('refuses options that say nothing', async () => {
+      const file = freshFile();
+      const error = { name: 'TypeError' };
+      await fails(() => lock(file, { onCompromised: 'x' }), error);
+      await fails(() => lock(file, { retries: { minTimeout: 'x' } }), error);
+      await fails(() => lock(file, { retries: { minTimeout: 5, maxTimeout: 4 } }), error);
+      await fails(() => lock(7, { realpath: false }), error);
+    });
+  });
+
+  describe(`${form}: the function that releases, and unlock${suffix}`, { skip }, () => {
+    it('release once: the second time is an error', async () => {
+      const file = freshFile();
+      const release = await lock(file);
+      assert.equal(await release(), undefined);
+      await fails(() => release(), { ...RELEASED, file });
+      await (await lock(file))();
+    });
+
+    it('a function that was called does not release the lock of somebody else', async () => {
+      const file = freshFile();
+      const release = await lock(file);
+      await release();
+      const second = await lock(file);
+      await fails(() => release(), RELEASED);
+      assert.equal(await check(file), true);
+      await second();
+    });
+
+    it('unlock releases what was locked, by any path of it', async () => {
+      const [file, link] = fileAndLink();
+      const release = await lock(file);
+      await fails(() => unlock(link, { realpath: false }), NOT_ACQUIRED);
+      await unlock(link);
+      await fails(() => release(), RELEASED);
+      await (await lock(file))();
+    });
+
+    it('unlock refuses what is not locked', async () => {
+      const file = freshFile();
+      await fails(() => unlock(file), { ...NOT_ACQUIRED, file });
+      await fails(() => unlock(file, { realpath: false }), NOT_ACQUIRED);
+      await fails(() => unlock(missing), MISSING);
+      await fails(() => unlock(lost, { realpath: false }), NOT_ACQUIRED);
+    });
+  });
+
+  describe(`${form}: check${suffix}`, { skip }, () => {
+    it('tells whether the file is locked', async () => {
+      const [file, link] = fileAndLink();
+      assert.equal(await check(file), false);
+      const release = await lock(file);
+      assert.equal(await check(file), true);
+      assert.equal(await check(link), true);
+      assert.equal(await check(link, { realpath: false }), false);
+      await release();
+      assert.equal(await check(file), false);
+    });
+
+    it('refuses a file that does not exist, unless `realpath` is false', async () => {
+      await fails(() => check(missing), MISSING);
+      assert.equal(await check(missing, { realpath: false }), false);
+      assert.equal(await check(lost, { realpath: false }), false);
+    });
+  });
+}
+
+describe('retries', { skip }, () => {
+  it('wait for the lock, first come, first served', async () => {
+    const file = freshFile();
+    const release = await lock(file);
+    const order = [];
+    const waiting = [1, 2, 3].map(async (number) => {
+      const next = await lock(file, { retries: { retries: 3, minTimeout: 1e6 } });
+      order.push(number);
+      await next();
+    });
+    const { locks } = openBucket('web-locks/lockfile');
+    while ((await locks.query({ name: `${file}.lock` })).pending.length < 3);
+    await release();
+    await Promise.all(waiting);
+    assert.deepEqual(order, [1, 2, 3]);
+  });
+
+  for (const [retries, milliseconds] of [
+    [2, 3000],
+    [{ retries: 3, minTimeout: 100 }, 700],
+    [{ retries: 3, minTimeout: 100, maxTimeout: 150 }, 400],
+    [{ retries: 1000, minTimeout: 5, factor: 1 }, 5000],
+    [{ minTimeout: 1 }, 1023],
+    [{ retries: 3, minTimeout: 100, maxRetryTime: 250 }, 250],
+    [[10, 20, 30], 60],
+    [{ retries: 1, minTimeout: 0, factor: 3 }, 1],
+  ]) {
+    it(`${JSON.stringify(retries)} wait for as long as they would take`, () => {
+      assert.equal(toOptions({ retries }).wait, milliseconds);
+    });
+  }
+
+  for (const retries of [Infinity, { retries: Infinity }, { forever: true }, { retries: 2000 }]) {
+    it(`${JSON.stringify(retries)} (${typeof retries}) wait for ever`, () => {
+      assert.equal(toOptions({ retries }).wait, Infinity);
+    });
+  }
+
+  it('end with ELOCKED', async () => {
+    const file = freshFile();
+    const release = await lock(file);
+    const error = await lock(file, { retries: [1] }).then(assert.fail, (reason) => reason);
+    assert.deepEqual([error.code, error.file], ['ELOCKED', file]);
+    assert.ok(error.cause instanceof LockTimeoutError);
+    await release();
+  });
+
+  it('are refused by the Sync form', () => {
+    const file = freshFile();
+    const error = { code: 'ESYNC', message: /Cannot use retries/ };
+    for (const retries of [10, { retries: 10 }, { forever: true }, {}]) {
+      assert.throws(() => lockSync(file, { retries }), error);
+    }
+    for (const retries of [0, { retries: 0 }, undefined, null]) lockSync(file, { retries })();
+  });
+});
+
+describe('a lock that is lost', { skip }, () => {
+  /** @returns the lock of a file, taken away from who holds it */
+  const steal = (file) =>
+    openBucket('web-locks/lockfile').locks.acquire(`${file}.lock`, { steal: true });
+
+  it('is told to onCompromised, which can lock the file again', async () => {
+    const file = freshFile();
+    let thief;
+    const told = new Promise((resolve) => {
+      lock(file, { onCompromised: resolve }).then(async () => {
+        thief = await steal(file);
+      });
+    });
+    const error = await told;
+    assert.deepEqual([error.code, error.file], ['ECOMPROMISED', file]);
+    assert.ok(error.cause instanceof LockStolenError);
+    await assert.rejects(unlock(file), NOT_ACQUIRED);
+    const again = lock(file, { retries: { forever: true } });
+    thief.release();
+    await (await again)();
+  });
+
+  it('has the function that releases it reject', async () => {
+    const file = freshFile();
+    const compromised = [];
+    const release = await lock(file, { onCompromised: (error) => compromised.push(error) });
+    const thief = await steal(file);
+    await new Promise(setImmediate);
+    await assert.rejects(release(), compromised.length > 0 ? RELEASED : { code: 'ECOMPROMISED' });
+    assert.equal(await check(file), true);
+    await thief.release();
+  });
+
+  it('is an uncaught exception without onCompromised', async () => {
+    const file = freshFile();
+    const program = `
+      const lockfile = require(${JSON.stringify(ENTRY)});
+      const { openBucket } = require(${JSON.stringify(ENTRY.replace('lockfile.js', 'host.js'))});
+      setInterval(() => {}, 1e6);
+      lockfile.lock(${JSON.stringify(file)}).then(() =>
+        openBucket('web-locks/lockfile').locks.acquire(
+          ${JSON.stringify(`${file}.lock`)}, { steal: true }));`;
+    const { status, stderr } = spawnSync(process.execPath, ['-e', program], { encoding: 'utf8' });
+    assert.equal(status, 1);
+    assert.match(stderr, /ECOMPROMISED/);
+  });
+});
+
+/** A process that locks files. */
+class Locker {
+  #asked = 0;
+  #answers = new Map();
+
+  static async start(t) {
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+    const child = fork(FIXTURE, { env });
+    t.after(() => child.kill('SIGKILL'));
+    await once(child, 'message');
+    return new Locker(child);
+  }
+
+  constructor(child) {
+    this.child = child;
+    child.on('message', ({ number, value }) => this.#answers.get(number)(value));
+  }
+
+  /** @returns the answer; of an error its code */
+  ask(method, file, options) {
+    const number = ++this.#asked;
+    return new Promise((resolve) => {
+      this.#answers.set(number, resolve);
+      this.child.send({ number, method, file, options });
+    });
+  }
+
+  async kill() {
+    this.child.kill('SIGKILL');
+    await once(this.child, 'exit');
+  }
+}
+
+describe('between processes', { skip }, () => {
+  it('a file that another process has locked is locked, and nobody else can unlock it', async (t) => {
+    const file = freshFile();
+    const other = await Locker.start(t);
+    assert.equal(await other.ask('lock', file), 'locked');
+    await assert.rejects(lock(file), LOCKED);
+    assert.throws(() => lockSync(file), LOCKED);
+    assert.deepEqual([await check(file), checkSync(file)], [true, true]);
+    await assert.rejects(unlock(file), NOT_ACQUIRED);
+    const waiting = lock(file, { retries: { forever: true } });
+    await other.ask('release', file);
+    await (await waiting)();
+    assert.deepEqual([await other.ask('check', file), checkSync(file)], [false, false]);
+  });
+
+  it('checkSync takes nothing: who locks meanwhile, locks', async (t) => {
+    const file = freshFile();
+    const other = await Locker.start(t);
+    const answers = [];
+    let ended = false;
+    const locking = (async () => {
+      for (let i = 0; i < 100; i++) {
+        answers.push(await other.ask('lock', file));
+        await other.ask('release', file);
+      }
+      ended = true;
+    })();
+    while (!ended) {
+      checkSync(file);
+      await new Promise(setImmediate);
+    }
+    await locking;
+    assert.deepEqual(new Set(answers), new Set(['locked']));
+  });
+
+  it('kill -9 of the holder hands the file to who waits', async (t) => {
+    const file = freshFile();
+    const holder = await Locker.start(t);
+    await holder.ask('lock', file);
+    const waiting = lock(file, { retries: { forever: true } });
+    await holder.kill();
+    await (await waiting)();
+  });
+
+  it('of six processes that meet what a killed one has locked, one gets it', async (t) => {
+    const file = freshFile();
+    // As proper-lockfile leaves it.
+    fs.mkdirSync(`${file}.lock`);
+    fs.utimesSync(`${file}.lock`, 1, 1);
+    const six = await Promise.all(Array.from({ length: 6 }, () => Locker.start(t)));
+    for (let round = 0; round < 8; round++) {
+      const killed = await Locker.start(t);
+      assert.equal(await killed.ask('lock', file), 'locked');
+      await killed.kill();
+      const answers = await Promise.all(six.map((one) => one.ask('lock', file)));
+      const sorted = [...answers].sort();
+      assert.deepEqual(sorted, [...Array(5).fill('ELOCKED'), 'locked'], `round ${round}`);
+      await six[answers.indexOf('locked')].ask('unlock', file);
+    }
+  });
+
+  it('a process that has nothing else to do ends, and its lock with it', () => {
+    const file = freshFile();
+    const program = `require(${JSON.stringify(ENTRY)})(${JSON.stringify(file)})`;
+    const { status, stderr } = spawnSync(process.execPath, ['-e', program], { encoding: 'utf8' });
+    assert.deepEqual([status, stderr], [0, '']);
+    assert.equal(checkSync(file), false);
+  });
+
+  it('an uncaught exception ends the lock', () => {
+    const file = freshFile();
+    const program = `require(${JSON.stringify(ENTRY)}).lockSync(${JSON.stringify(file)}); throw 1`;
+    assert.equal(spawnSync(process.execPath, ['-e', program]).status, 1);
+    lockSync(file)();
+  });
+});
