@@ -13,9 +13,9 @@
  * Caveats
  * - An agent is used by one thread, its own. Different agents may be used at the same time.
  * - A call never waits for another process (but wlh_wait, wlh_wait_for_errand and wlh_bucket_close,
- *   each for as long as it says). It does its work if the tables can be entered within some microseconds; else a thread
- *   of ours, the helper, does it, in the order of the calls. The answer is then WLH_PENDING, and an
- *   event tells.
+ *   each for as long as it says). It does its work if the tables can be entered within some
+ *   microseconds; else a thread of ours, the helper, does it, in the order of the calls. The answer
+ *   is then WLH_PENDING, and an event tells.
  * - A request belongs to its agent's thread from wlh_request until a call or an event ends it, as
  *   each says below. wlh_agent_terminate ends all.
  * - When an agent's first event comes, its wake function is called, on any thread and without any
