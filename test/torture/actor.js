@@ -85,6 +85,9 @@ class Thread {
     const { library, places, end } = scope.open(plan);
     this.places = places;
     this.endScope = end;
+    for (const { bucket, asBucket } of places) {
+      asBucket.addEventListener?.('lost', () => this.recorder.record('session lost', { bucket }));
+    }
     const stage = {
       id,
       gate,

@@ -99,6 +99,7 @@ class History {
     }
     for (const holds of this.places.values()) holds.sort((one, other) => one.at - other.at);
     this.thefts = this.#thefts();
+    this.lostSessions = events.filter(({ type }) => type === 'session lost');
     this.harms = events.filter(({ type }) => type === 'harm').map(({ at }) => at);
     /** When somebody was stopped: from, to. */
     this.stops = events
@@ -129,6 +130,13 @@ class History {
     const [process] = actor.split('.');
     const doom = Math.min(this.doomed.get(actor) ?? INFINITY, this.doomed.get(process) ?? INFINITY);
     return doom < at;
+  }
+
+  /** Whether the session that a request was made in was lost before it was granted. */
+  isAskedAgain({ actor, asked, bucket }, granted) {
+    return this.lostSessions.some(
+      (one) => one.actor === actor && one.bucket === bucket && asked < one.at && one.at < granted,
+    );
   }
 
   /**
@@ -511,7 +519,10 @@ function snapshots(history) {
   return faults;
 }
 
-/** The order of a snapshot is that of the grants. */
+/**
+ * The order of a snapshot is that of the grants. But what waits in a session that is lost is asked
+ * for again, by the next one, behind all others.
+ */
 function overtakenLater(history, _ids, place, event, pending) {
   if (!history.promises.queue) return [];
   const faults = [];
@@ -525,6 +536,7 @@ function overtakenLater(history, _ids, place, event, pending) {
       const what = `${place}: ${named(hold)} was behind ${named(last)}, and overtook it`;
       faults.push({ what, events: [event, ...linesOf(last, hold)] });
     }
+    if (history.isAskedAgain(request, hold.at)) continue;
     if (!last || hold.token > last.token) last = hold;
   }
   return faults;

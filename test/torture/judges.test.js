@@ -274,6 +274,10 @@ describe('the judges of the torture', () => {
     const x = request('x', { asked: 0, granted: 6, ended: 7, token: 3 });
     const y = request('y', { ...other, asked: 0, granted: 4, ended: 5, token: 2 });
     finds('snapshots', [snapshot([info('exclusive')], queue), x, y]);
+    const lost = (actor, at) => ({ type: 'session lost', actor, at, bucket: 'b' });
+    finds('snapshots', [snapshot([info('exclusive')], queue), x, y, lost('p1.t0', 6.5)]);
+    finds('snapshots', [snapshot([info('exclusive')], queue), x, y, lost('p2.t0', 1.5)]);
+    passes([snapshot([info('exclusive')], queue), x, y, lost('p1.t0', 1.5)]);
   });
 
   it('seen: what an actor saw itself', () => {
