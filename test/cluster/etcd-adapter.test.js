@@ -48,6 +48,41 @@ function isStep(url, { body }) {
   return key !== undefined && textOf(key).startsWith('web-locks/1-steps/');
 }
 
+/** A `fetch` that tells which watches there are, and what they hear. */
+function fetchListening(next = fetch) {
+  const open = new Set();
+  const heard = [];
+  const listening = async (url, options) => {
+    if (!url.endsWith('/watch')) return next(url, options);
+    const stream = options.body.split('\n').map((line) => {
+      const { key } = JSON.parse(line).create_request;
+      return textOf(key);
+    });
+    open.add(stream);
+    options.signal.addEventListener('abort', () => open.delete(stream));
+    const response = await next(url, options);
+    async function* body() {
+      for await (const chunk of response.body) {
+        for (const [, key] of String(Buffer.from(chunk)).matchAll(/"key":"([^"]*)"/g)) {
+          heard.push(textOf(key));
+        }
+        yield chunk;
+      }
+    }
+    return { status: response.status, text: () => response.text(), body: body() };
+  };
+  return { listening, open, heard };
+}
+
+/** A promise, and what settles it. */
+function gate() {
+  let pass;
+  const passed = new Promise((resolve) => {
+    pass = resolve;
+  });
+  return { pass, passed };
+}
+
 /** A `fetch` that does something else before its first step. */
 function fetchAfter(work, next = fetch) {
   let isFirst = true;
@@ -215,12 +250,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       await assert.rejects(a.step(ops));
       assert.equal((await b.adapter.query(name)).length, 2);
       await between(a);
-      const last = isForgotten ? 'queued' : 'otherLimit';
-      assert.deepEqual(codesOf(await a.again(ops)), ['unavailable', last]);
-      assert.equal(
-        a.told.some(({ changed }) => changed),
-        isForgotten,
-      );
+      assert.deepEqual(codesOf(await a.again(ops)), ['unavailable', 'otherLimit']);
       assert.deepEqual([...(await a.renew()).mine], []);
       assert.equal((await b.adapter.query(name)).length, 1);
     });
@@ -325,6 +355,194 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.equal((await a.next()).granted, waiting.ref);
     });
   }
+
+  test('who waits for nothing hears nothing of what others do, and watches no name', async () => {
+    const { listening, open, heard } = fetchListening();
+    const idle = await client({ fetch: listening });
+    const { counting, counts } = countingFetch();
+    const busy = fetchListening(counting);
+    const [a, b] = [await client({ fetch: busy.listening }), await client()];
+    const name = fresh();
+    Object.assign(counts, { steps: 0, others: 0 });
+    for (let round = 0; round < 5; round++) {
+      const op = request(name);
+      assert.deepEqual(await a.answers(op), ['granted']);
+      await a.answers(end(op));
+    }
+    assert.deepEqual(counts, { steps: 5, others: 5 }, 'a call for each of both');
+    assert.equal(busy.open.size, 1);
+    const [held, waiting] = [request(name), request(name)];
+    await a.answers(held);
+    await b.answers(waiting);
+    await a.answers(end(held));
+    await b.next();
+    await b.answers(request(name, { kind: 'steal' }));
+    await idle.renew();
+    assert.equal(open.size, 1);
+    const own = `web-locks/1/bucket/s/${BigInt(idle.session).toString(16).padStart(16, '0')}`;
+    assert.deepEqual(
+      heard.filter((key) => !key.startsWith(own)),
+      [],
+    );
+    assert.ok(heard.includes(`${own}/mark`));
+  });
+
+  test('names that are waited for one after the other are watched by a few streams', async () => {
+    const { listening, open } = fetchListening();
+    const [a, b] = [await client({}, 60_000), await client({ fetch: listening }, 60_000)];
+    const held = Array.from({ length: 12 }, () => request(fresh()));
+    await a.answers(...held);
+    const waiting = held.map(({ name }) => request(name));
+    for (const op of waiting) {
+      assert.deepEqual(await b.answers(op), ['queued']);
+      assert.ok(open.size <= 6, String(open.size));
+    }
+    // Which hear what they should.
+    await b.renew();
+    for (const [i, op] of held.entries()) {
+      await a.answers(end(op));
+      assert.equal((await b.next()).granted, waiting[i].ref);
+    }
+    const seen = open.size;
+    for (let round = 0; round < 3; round++) await b.renew();
+    assert.ok(seen > 1 && open.size === 1, 'that are ended when nobody waits any more');
+    const [again, last] = [request(held[0].name), request(held[0].name)];
+    await b.answers(end(waiting[0]));
+    await a.answers(again);
+    assert.deepEqual(await b.answers(last), ['queued']);
+    await a.answers(end(again));
+    assert.equal((await b.next()).granted, last.ref);
+  });
+
+  test('what is granted before the watch of its name has begun is told', async () => {
+    const { pass, passed } = gate();
+    const late = async (url, options) => {
+      if (url.endsWith('/watch') && options.body.includes('\n')) await passed;
+      return fetch(url, options);
+    };
+    const [a, b] = [await client({}, 60_000), await client({ fetch: late }, 60_000)];
+    const name = fresh();
+    const [held, next] = [request(name), request(name)];
+    await a.answers(held);
+    assert.deepEqual(await b.answers(next), ['queued']);
+    await a.answers(end(held));
+    await compact();
+    const renewal = b.renew();
+    let isRenewed = false;
+    renewal.then(() => {
+      isRenewed = true;
+    });
+    for (let round = 0; round < 5; round++) await a.adapter.query();
+    assert.ok(!isRenewed, 'a renewal shows that names are heard');
+    pass();
+    assert.equal((await b.next()).granted, next.ref);
+    assert.ok((await renewal).mine.get(next.ref) > 0n);
+  });
+
+  test('a session whose reading of a queue is never answered does not renew, and connects', async () => {
+    const { pass, passed } = gate();
+    let isLost = true;
+    const losing = async (url, options) => {
+      const { compare, success } = url.endsWith('/kv/txn') ? JSON.parse(options.body) : {};
+      const isReading = compare?.length === 0 && success[0].request_range;
+      if (!isReading || !isLost) return fetch(url, options);
+      pass();
+      return new Promise(() => {});
+    };
+    const [a, b] = [await client({}, 60_000), await client({ fetch: losing }, 60_000)];
+    const name = fresh();
+    const [held, next] = [request(name), request(name)];
+    await a.answers(held);
+    assert.deepEqual(await b.answers(next), ['queued']);
+    await passed;
+    await a.answers(end(held));
+    let isRenewed = false;
+    const renewal = b.renew().then(
+      () => {
+        isRenewed = true;
+      },
+      () => {},
+    );
+    for (let round = 0; round < 10; round++) await a.adapter.query();
+    assert.ok(!isRenewed);
+    isLost = false;
+    await b.hello();
+    await renewal;
+    assert.equal((await b.next()).granted, next.ref);
+  });
+
+  test('who was robbed while it was cut off is told by whom, also if etcd has forgotten', async () => {
+    const thief = await client();
+    let ear = new AbortController();
+    const deaf = (url, options) =>
+      url.endsWith('/watch')
+        ? fetch(url, { ...options, signal: AbortSignal.any([options.signal, ear.signal]) })
+        : fetch(url, options);
+    const b = await client({ fetch: deaf }, 60_000);
+    const mine = request(fresh());
+    await b.answers(mine);
+    ear.abort();
+    assert.ok((await b.next()).down);
+    await thief.answers(request(mine.name, { kind: 'steal' }));
+    await compact();
+    ear = new AbortController();
+    await b.hello();
+    assert.deepEqual(await b.next(), { stolen: mine.ref, thief: thief.clientId });
+    const { mine: left, stolen } = await b.renew();
+    assert.deepEqual([[...left], [...stolen]], [[], [[mine.ref, thief.clientId]]]);
+    assert.deepEqual([...(await b.renew()).stolen], [], 'and then no more');
+  });
+
+  test('tokens of others are told as they are, whenever one comes to look', async () => {
+    const bucket = 'tokens';
+    const [a, b] = [await client({ bucket }, 60_000), await client({ bucket }, 60_000)];
+    const [one, two, three] = [fresh(), fresh(), fresh()];
+    const tokens = new Map();
+    for (const [name, isRenewed] of [
+      [one, false],
+      [two, true],
+      [three, false],
+    ]) {
+      const [held, next] = [request(name), request(name)];
+      const [{ token }] = await a.step([held]);
+      tokens.set(name, [token]);
+      await b.answers(next);
+      await a.answers(end(held));
+      tokens.get(name).push((await b.next()).token);
+      if (isRenewed) await b.renew();
+    }
+    const [free] = await a.step([request('free')]);
+    const told = async () => {
+      const c = await client({ bucket });
+      const all = await c.adapter.query();
+      return new Map(all.map(({ held, name, token }) => [name, { held, token }]));
+    };
+    const first = await told();
+    for (const [name, [before, token]] of tokens) {
+      assert.ok(before < token);
+      assert.equal(first.get(name).token, token, name);
+    }
+    assert.equal(first.get('free').token, free.token);
+    assert.ok(first.get('free').held >= 0 && first.get(two).held >= 0);
+    assert.ok(Number.isNaN(first.get(three).held), 'not known so far');
+    await b.renew();
+    await a.renew();
+    await compact();
+    const later = await told();
+    for (const [name, { token }] of first) assert.equal(later.get(name)?.token, token, name);
+    assert.ok(later.get(three).held >= 0);
+  });
+
+  test('a bucket of another version of the library is refused', async () => {
+    const value = base64(JSON.stringify({ id: 'x', offset: '0', known: [] }));
+    await server.call('kv/put', { key: base64('web-locks/1-life/older'), value });
+    const adapter = adapterOf({ bucket: 'older' });
+    await assert.rejects(clientOf(adapter), (error) => {
+      assert.equal(error.code, 'ERR_WEB_LOCKS_BUCKET');
+      assert.equal(adapter.classify(error), 'fatal');
+      return true;
+    });
+  });
 
   test('an etcd that was wiped, or restored, grants nothing until all locks before are over', async () => {
     for (const isRestored of [false, true]) {
@@ -517,7 +735,8 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const [bad, ...good] = Array.from({ length: 8 }, () => request(fresh()));
     const picky = async (url, options) => {
       if (!isStep(url, options)) return fetch(url, options);
-      const keys = JSON.parse(options.body).success.map((one) => textOf(one.request_put.key));
+      const puts = JSON.parse(options.body).success.map((one) => one.request_put?.key ?? '');
+      const keys = puts.map(textOf);
       if (!keys.some((key) => key.endsWith(`-${String(bad.ref).padStart(16, '0')}`))) {
         return fetch(url, options);
       }

@@ -7,22 +7,32 @@ const { test } = require('node:test');
 require('../../lib/index.js');
 const { Keys, base64, base64Json } = require('../../lib/cluster/engines/etcd/keys.js');
 const { Mirror } = require('../../lib/cluster/engines/etcd/mirror.js');
+const { entriesOf, isHeldBehind } = require('../../lib/cluster/engines/etcd/queue.js');
 
 const LEASE = '0000000000000001';
 const OTHER = '0000000000000002';
 
 const keys = new Keys('bucket');
 
-function stage() {
+/** A session that follows a name, whose queue was read at revision 1. */
+function stage(kvs = []) {
   const told = [];
   const mirror = new Mirror(keys, LEASE, {
-    made: () => {},
-    granted: (ref, token) => told.push(['granted', ref, token]),
+    granted: ({ ref, token }) => told.push(['granted', ref, token]),
     stolen: (ref, thief) => told.push(['stolen', ref, thief]),
     gone: (ref) => told.push(['gone', ref]),
+    freed: () => told.push(['freed']),
     dead: () => told.push(['dead']),
   });
-  return { mirror, told };
+  const prefix = keys.queue('a');
+  mirror.follow([prefix]);
+  mirror.load(prefix, kvs, 1);
+  /** Its own requests, as its steps know them. */
+  const own = (...events) => {
+    const all = events.map(({ kv }) => kv);
+    for (const entry of entriesOf(all, keys)) mirror.own(entry);
+  };
+  return { mirror, own, prefix, told };
 }
 
 const op = (ref, more = {}) => ({
@@ -51,13 +61,15 @@ const gone = (request, revision, lease = LEASE) => ({
   type: 'DELETE',
   kv: { key: base64(keys.request(request, lease)), mod_revision: String(revision) },
 });
-const session = (lease, clientId, revision) => ({
-  kv: kvOf(keys.session(lease), base64Json({ clientId }), revision),
+const stolen = (ref, thief, revision) => ({
+  kv: kvOf(keys.stolen(LEASE, ref), base64Json(thief), revision),
 });
 
 test('of what one transaction has made the least ref is the first', () => {
-  const { mirror, told } = stage();
-  mirror.apply([made(op(2), 5), made(op(1), 5), made(op(3), 5)]);
+  const { mirror, own, told } = stage();
+  const all = [made(op(2), 5), made(op(1), 5), made(op(3), 5)];
+  own(...all);
+  mirror.apply(all);
   assert.deepEqual(told, [['granted', 1, 5n]]);
   mirror.apply([gone(op(1), 6)]);
   assert.deepEqual(told.slice(1), [
@@ -66,22 +78,48 @@ test('of what one transaction has made the least ref is the first', () => {
   ]);
 });
 
-test('all that is read anew leaves known locks their tokens, and tells nothing', () => {
-  const { mirror, told } = stage();
+test('what is read anew leaves known locks their tokens, and tells what was granted', () => {
+  const { mirror, own, prefix, told } = stage();
+  own(made(op(1), 5), made(op(2), 6));
   mirror.apply([made(op(1), 5)]);
-  told.length = 0;
-  const others = op(2, { name: 'b' });
-  mirror.load([made(op(1), 5).kv, made(others, 7).kv], 9);
-  assert.deepEqual(told, []);
+  mirror.apply([made(op(2), 6)]);
+  mirror.suspend();
+  mirror.load(prefix, [made(op(1), 5).kv, made(op(2), 6).kv], 9);
+  assert.deepEqual(told, [['granted', 1, 5n]]);
   assert.equal(mirror.mine.get(1).token, 5n);
-  assert.equal(mirror.mine.get(2).token, 9n);
-  assert.equal(mirror.revision, 9);
+  mirror.suspend();
+  mirror.load(prefix, [made(op(2), 6).kv], 12);
+  assert.deepEqual(told.slice(1), [['granted', 2, 12n]]);
+  assert.equal(mirror.mine.get(2).token, 12n);
+});
+
+test('what comes before a queue was read is taken in after it', () => {
+  const { mirror, own, prefix, told } = stage();
+  own(made(op(3), 6));
+  mirror.suspend();
+  mirror.apply([made(op(1), 4, OTHER)]);
+  mirror.apply([gone(op(1), 8, OTHER)]);
+  assert.equal(mirror.queue('a'), undefined);
+  mirror.load(prefix, [made(op(1), 4, OTHER).kv, made(op(3), 6).kv], 7);
+  assert.deepEqual(told, [['granted', 3, 8n]]);
+});
+
+test('a request that the watch tells of before its step does is the same', () => {
+  const { mirror, own, told } = stage();
+  mirror.apply([made(op(1), 4, OTHER)]);
+  mirror.apply([made(op(2), 5)]);
+  own(made(op(2), 5));
+  mirror.apply([gone(op(1), 6, OTHER)]);
+  assert.deepEqual(told, [['granted', 2, 6n]]);
+  assert.equal(mirror.mine.get(2).token, 6n);
 });
 
 test('an event that is known already changes nothing', () => {
-  const { mirror, told } = stage();
+  const { mirror, own, told } = stage();
+  own(made(op(1), 5));
   mirror.apply([made(op(1), 5)]);
   mirror.apply([gone(op(1), 6)]);
+  own(made(op(1), 7));
   mirror.apply([made(op(1), 7)]);
   mirror.apply([gone(op(1), 6)]);
   assert.deepEqual(
@@ -91,17 +129,20 @@ test('an event that is known already changes nothing', () => {
   assert.equal(mirror.queue('a').held, 1);
 });
 
-test('a thief comes before all who wait, and the robbed hear who it is', () => {
-  const { mirror, told } = stage();
+test('a thief comes before all who wait, and the robbed hear once who it is', () => {
+  const { mirror, own, told } = stage();
   const theft = op(1, { kind: 'steal' });
-  mirror.apply([session(OTHER, 'thief', 2)]);
+  own(made(op(1), 3), made(op(2), 4));
   mirror.apply([made(op(1), 3)]);
   mirror.apply([made(op(2), 4)]);
   mirror.apply([gone(op(1), 5), made(theft, 5, OTHER)]);
+  mirror.apply([stolen(1, 'thief', 5)]);
+  mirror.apply([stolen(1, 'thief', 5)]);
   assert.deepEqual(told, [
     ['granted', 1, 3n],
     ['stolen', 1, 'thief'],
   ]);
+  assert.deepEqual([...mirror.mine.keys()], [2]);
   assert.deepEqual(
     [...mirror.queue('a').entries.values()].map(({ kind, token }) => [kind, token]),
     [
@@ -112,17 +153,47 @@ test('a thief comes before all who wait, and the robbed hear who it is', () => {
 });
 
 test('units are held up to the limit, and what fits does not overtake what does not', () => {
-  const { mirror, told } = stage();
-  mirror.apply([made(units(1, 2), 3)]);
-  mirror.apply([made(units(2, 2), 4)]);
-  mirror.apply([made(units(3, 1), 5)]);
+  const { mirror, own, told } = stage();
+  const all = [made(units(1, 2), 3), made(units(2, 2), 4), made(units(3, 1), 5)];
+  own(...all);
+  for (const event of all) mirror.apply([event]);
   assert.deepEqual(told, [['granted', 1, 3n]]);
-  assert.equal(mirror.queue('a').fits({ kind: 'c', limit: 3, weight: 1 }, false), false);
+  const queue = mirror.queue('a').entries.values();
+  assert.equal(isHeldBehind(queue, { kind: 'c', limit: 3, weight: 1 }), false);
   mirror.apply([gone(units(1, 2), 6)]);
   assert.deepEqual(told.slice(2), [
     ['granted', 2, 6n],
     ['granted', 3, 6n],
   ]);
+});
+
+test('the end of a quarantine grants nothing before queues are read as of then', () => {
+  const { mirror, own, prefix, told } = stage();
+  mirror.quarantine = 'lease';
+  own(made(op(1), 3));
+  mirror.apply([made(op(1), 3)]);
+  const kv = kvOf(keys.quarantine, '', 6);
+  mirror.apply([{ type: 'DELETE', kv }]);
+  assert.deepEqual(told, [['freed']]);
+  // A thief may have come meanwhile.
+  assert.equal(mirror.load(prefix, [made(op(1), 3).kv], 5), false);
+  const theft = made(op(9, { kind: 'steal' }), 5, OTHER);
+  assert.equal(mirror.load(prefix, [theft.kv, made(op(1), 3).kv], 7), true);
+  assert.deepEqual(told, [['freed']]);
+  mirror.apply([gone(op(9, { kind: 'steal' }), 8, OTHER)]);
+  assert.deepEqual(told.slice(1), [['granted', 1, 8n]]);
+});
+
+test('a name that nobody waited for between two renewals is followed no more', () => {
+  const { mirror, own, prefix } = stage();
+  own(made(op(1), 3));
+  mirror.prune(1);
+  mirror.prune(2);
+  mirror.mine.clear();
+  mirror.prune(3);
+  assert.deepEqual(mirror.followed, [prefix]);
+  mirror.prune(4);
+  assert.deepEqual(mirror.followed, []);
 });
 
 test('keys are in the order of the numbers in them', () => {

@@ -3,17 +3,27 @@
 /**
  * The adapter of etcd (adapter.js), by its JSON gateway (gateway.js).
  *
- * A session is a lease and a key bound to it; requests are keys bound to it, too (keys.js). A
- * watch of all of a bucket's keys tells everything to the mirror (mirror.js), which knows who
- * holds what; grants are not written. What is done has its conditions, which etcd judges (plan.js),
- * and what the mirror says is made certain so: something is written, and when it comes by the
- * watch, all that was before it has come. So every renewal also shows that the watch is heard.
+ * A session is a lease and a key bound to it; requests are keys bound to it, too (keys.js). Who
+ * holds a name is computed from its keys (queue.js); grants are not written. What is done has its
+ * conditions, which etcd judges (plan.js), and its transaction reads what has become of it.
+ *
+ * What a session costs must not depend on how many others there are, so it hears of nothing but
+ * what concerns it (mirror.js, streams.js). One watch is always there, of the keys that are
+ * written for this session alone: a thief writes one for each whom he robs, in the transaction
+ * that robs, and the end of the session's key is the end of its lease. This does without a watch
+ * of what is held, which a free name would have to pay for, and the key stays until the session
+ * has heard of it, also if it was cut off and etcd has forgotten what happened. Of a grant nobody
+ * could write to whom it is due: when a lease runs out nobody is there to do so, and else it would
+ * be one write more. So names that the session waits for are watched, while it does.
+ *
+ * Whatever is certain is so by something that is written, and comes by the watches: all that was
+ * before it has come then. So every renewal also shows that the watches are heard.
  *
  * The session's key is written by each connection; all that is written has its version as a
  * condition. So nothing of an earlier connection, or of a lease that has ended, changes anything.
- * Each transaction of a step also writes its number into a key of the session, on condition that
- * this is as the last one has left it: so it is done once, and what it has done is found out where
- * its answer got lost (R1; steps.js).
+ * Each transaction that asks for something also writes its number into a key of the session, on
+ * condition that this is as the last one has left it: so it is done once, and what it has done is
+ * found out where its answer got lost (R1; steps.js).
  *
  * What is not as adapter.js has it:
  * - A step is as many transactions as it needs; a group is in one.
@@ -23,24 +33,24 @@
  *   and from anew when another member leads, unless it was started to keep that (checkpoints).
  * - A quarantine begins when a client tells of what etcd does not know any more (life.js), and all
  *   sessions end then. Without that etcd forgets nothing that it has answered.
- * - How long a request has waited is told by the clock of who asks; since when a lock is held is
- *   known if it was granted while we looked, else it is NaN.
+ * - How long a request has waited, and a lock is held, is told by the clock of who asks. The latter
+ *   is NaN if it waited, was granted after the last renewal of who holds it, and was not seen.
  */
 
-const { clearTimeout, now, setTimeout, unref } = require('../../../platform/intrinsics.js');
+const { clearTimeout, setTimeout, unref } = require('../../../platform/intrinsics.js');
 const { NO_EVENTS } = require('../../adapter.js');
-const { classify, deadError, newLeaderError, noWatchError, staleError } = require('./errors.js');
+const { classify, deadError, newLeaderError, newWatchError } = require('./errors.js');
+const { noWatchError, staleError } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
-const { Keys, base64, base64Json, exists, leaseKey } = require('./keys.js');
+const { Keys, base64, base64Json, exists, leaseKey, range } = require('./keys.js');
 const { NOTHING_SEEN, isBehind, lifeOf, putLife, readLife, rebirth } = require('./life.js');
 const { Mirror } = require('./mirror.js');
 const { Planner } = require('./plan.js');
+const { Query } = require('./query.js');
 const { Steps } = require('./steps.js');
-
-const { now: dateNow } = Date;
+const { Stream, Streams } = require('./streams.js');
 
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
-/** @typedef {import('../../adapter.js').Entry} Entry */
 /** @typedef {import('../../adapter.js').Op} Op */
 /** @typedef {import('../../adapter.js').Seen} Seen */
 /** @typedef {import('../../adapter.js').SessionInfo} SessionInfo */
@@ -48,8 +58,8 @@ const { now: dateNow } = Date;
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 /** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
 
-/** Keys that are read at once. */
-const PAGE = 5_000;
+/** Thefts that are forgotten at once, when they were told. */
+const MOST_TOLD = 100;
 
 /**
  * What belongs to a session.
@@ -60,6 +70,9 @@ const PAGE = 5_000;
  * @property {number} ttl milliseconds
  * @property {number} version of its key: of the connection
  * @property {number} entered the revision at which the key was written for that connection
+ * @property {number} heard the last revision that is known of
+ * @property {InstanceType<typeof Stream>} ear what hears what is written for the session
+ * @property {InstanceType<typeof Streams> | undefined} streams of the connection
  * @property {InstanceType<typeof Mirror>} mirror
  * @property {InstanceType<typeof Planner>} planner
  * @property {boolean} isDead
@@ -98,7 +111,7 @@ class EtcdAdapter {
   constructor(bucket, options) {
     this.#gateway = new Gateway(options);
     this.#keys = new Keys(bucket);
-    this.#steps = new Steps(this.#keys, () => this.events.changed());
+    this.#steps = new Steps(this.#keys);
     this.id = `etcd ${bucket}`;
   }
 
@@ -113,10 +126,8 @@ class EtcdAdapter {
     try {
       const lease = await this.#grantLease(ttl, link);
       const own = this.#newSession(String(lease.ID), Number(lease.TTL) * 1_000, info);
-      do {
-        await this.#enter(own, seen, link);
-        await this.#load(link, own.mirror);
-      } while (!(await this.#watch(link, own)));
+      do await this.#enter(own, seen, link);
+      while (!(await this.#watch(link, own)));
       this.#keep(epoch, link, own);
       return { session: own.id, ttl: own.ttl, life: own.life.name };
     } catch (error) {
@@ -132,11 +143,7 @@ class EtcdAdapter {
     const own = this.#session();
     try {
       await this.#enterAgain(own, seen, link);
-      while (!(await this.#watch(link, own))) {
-        // What it has missed is not kept any more.
-        await this.#enterAgain(own, seen, link);
-        await this.#load(link, own.mirror);
-      }
+      while (!(await this.#watch(link, own))) await this.#enterAgain(own, seen, link);
       this.#keep(epoch, link, own);
     } catch (error) {
       link.drop();
@@ -149,7 +156,12 @@ class EtcdAdapter {
    * @param {number} number
    */
   async step(ops, number) {
-    return await this.#steps.make(ops, number, this.#session(), this.#connection());
+    const own = this.#session();
+    try {
+      return await this.#steps.make(ops, number, own, this.#connection());
+    } finally {
+      own.streams?.follow();
+    }
   }
 
   /**
@@ -169,15 +181,31 @@ class EtcdAdapter {
     if (!(Number(TTL) > 0)) return dead;
     // A leader that others have replaced answers, and extends nothing. What is committed in the
     // same term shows that it led.
-    const synced = await this.#steps.sync(own, link);
+    const stolen = new Map([...mirror.thefts].slice(0, MOST_TOLD));
+    const synced = await this.#steps.sync(own, link, this.#forget(own, stolen));
+    for (const ref of stolen.keys()) mirror.thefts.delete(ref);
     if (synced.header.raft_term !== header.raft_term) throw newLeaderError();
     if (isBehind(own.life, synced.header.revision, seen)) {
       await this.#beginLife(seen, own.life, synced.header, own, link);
       return { ...dead, grantsIn: own.ttl };
     }
+    own.heard = Number(synced.header.revision);
+    await own.streams?.renewed(own.heard);
     const mine = new Map([...mirror.mine].map(([ref, { token }]) => [ref, token]));
     const grantsIn = await this.#grantsIn(mirror, link);
-    return { ...dead, alive: true, mine, grantsIn };
+    for (const [ref, thief] of mirror.thefts) stolen.set(ref, thief);
+    return { ...dead, alive: true, mine, stolen, grantsIn };
+  }
+
+  /**
+   * @param {Own} own
+   * @param {Map<number, string>} thefts that were told
+   * @returns {object[]} what deletes the keys that tell of them
+   */
+  #forget({ lease }, thefts) {
+    return [...thefts.keys()].map((ref) => ({
+      request_delete_range: { key: base64(this.#keys.stolen(lease, ref)) },
+    }));
   }
 
   /** etcd ends leases by itself, and tells by the watch. */
@@ -203,11 +231,8 @@ class EtcdAdapter {
 
   /** @param {string} [name] */
   async query(name) {
-    const own = this.#session();
-    await this.#steps.sync(own, this.#connection());
-    const { mirror } = own;
-    const names = name === undefined ? [...mirror.queues] : [name];
-    return names.flatMap((one) => entriesOf(mirror, one));
+    const { mirror } = this.#session();
+    return await new Query(this.#keys, mirror, this.#connection()).run(name);
   }
 
   async dispose() {
@@ -227,22 +252,28 @@ class EtcdAdapter {
   #newSession(id, ttl, info) {
     const lease = leaseKey(id);
     const mirror = new Mirror(this.#keys, lease, {
-      made: (ref) => own.step?.made.add(ref),
-      granted: (ref, token) => own === this.#own && this.#granted(own, ref, token),
-      stolen: (ref, thief) => own === this.#own && this.events.stolen(ref, thief),
+      granted: (entry) => own === this.#own && this.#granted(own, entry),
+      stolen: (ref, thief) => {
+        own.step?.robbed.add(ref);
+        if (own === this.#own) this.events.stolen(ref, thief);
+      },
       gone: (ref) => own === this.#own && !own.step?.ending.has(ref) && this.events.changed(),
+      freed: () => own.streams?.reload(),
       dead: () => {
         own.isDead = true;
         if (own === this.#own) this.events.changed();
       },
     });
-    const planner = new Planner(this.#keys, mirror, lease, id);
+    const planner = new Planner(this.#keys, mirror, lease, info.clientId);
     /** @type {Own} */
     const own = {
       ...{ id, lease, ttl, mirror, planner },
       info: base64Json(info),
       version: 0,
       entered: 0,
+      heard: 0,
+      ear: new Stream(true),
+      streams: undefined,
       isDead: false,
       life: NO_LIFE,
       step: undefined,
@@ -272,7 +303,7 @@ class EtcdAdapter {
     this.#link = undefined;
     this.#making?.drop();
     this.#making = undefined;
-    this.#own?.mirror.hangUp(staleError());
+    this.#own?.streams?.hangUp(staleError());
     this.#epoch++;
   }
 
@@ -293,6 +324,7 @@ class EtcdAdapter {
     this.#making = undefined;
     this.#link = link;
     this.#own = own;
+    own.streams?.resume();
   }
 
   /**
@@ -303,45 +335,21 @@ class EtcdAdapter {
     if (link !== this.#link) return;
     this.#link = undefined;
     link.drop();
-    this.#own?.mirror.hangUp(error);
+    this.#own?.streams?.hangUp(error);
     this.events.down(error);
   }
 
-  // The mirror.
+  // Watches.
 
   /**
-   * @param {OpenLink} link
-   * @param {InstanceType<typeof Mirror>} mirror
-   */
-  async #load(link, mirror) {
-    const { end } = mirror.range;
-    let { key } = mirror.range;
-    const all = [];
-    let revision = '0';
-    for (;;) {
-      const page = await link.call('kv/range', {
-        ...{ key: base64(key), range_end: base64(end), limit: String(PAGE), revision },
-      });
-      if (revision === '0') ({ revision } = page.header);
-      const { kvs = [] } = page;
-      all.push(...kvs);
-      if (!page.more) break;
-      key = `${Buffer.from(kvs.at(-1).key, 'base64').toString('latin1')}\0`;
-    }
-    mirror.load(all, Number(revision));
-  }
-
-  /**
-   * Follows all that comes after what the mirror knows. That the session was entered comes by it,
-   * too, and has to do so in half a lease.
+   * Hears what is written for the session. That it was entered comes by it, too, and has to do so
+   * in half a lease.
    * @param {OpenLink} link
    * @param {Own} own
-   * @returns {Promise<boolean>} false: etcd does not have all of that any more
+   * @returns {Promise<boolean>} false: etcd does not have that revision any more
    */
-  #watch(link, { entered, mirror, ttl }) {
-    const { key, end } = mirror.range;
-    const start = String(Math.min(mirror.revision + 1, entered));
-    const body = { key: base64(key), range_end: base64(end), start_revision: start };
+  #watch(link, own) {
+    const { entered, lease, mirror, ttl } = own;
     let isOver = false;
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => reject(noWatchError()), ttl / 2);
@@ -352,31 +360,35 @@ class EtcdAdapter {
         clearTimeout(timer);
         settle();
       };
-      /** @param {any} error */
-      const fail = (error) => {
+      const fail = (/** @type {unknown} */ error) => {
         done(() => reject(error));
         this.#isDown(link, error);
         link.drop();
       };
-      /** @param {any} result */
-      const hear = (result) => {
-        if (result.compact_revision && !isOver) done(() => resolve(false));
-        else if (result.canceled) fail(new Error(`the watch was ended: ${result.cancel_reason}`));
-        else if (result.events) mirror.apply(result.events);
-        const last = Number(result.events?.at(-1).kv.mod_revision);
-        if (!isOver && last >= entered) done(() => resolve(true));
+      const streams = new Streams({ keys: this.#keys, lease, mirror, link, fail });
+      own.streams = streams;
+      const isCompacted = () => {
+        if (isOver) throw newWatchError('what comes next is compacted');
+        streams.hangUp(staleError());
+        done(() => resolve(false));
       };
-      link.watch({ create_request: body }, hear, fail).catch(fail);
+      own.ear = streams.begin(entered, isCompacted);
+      own.ear.reached(entered).then(
+        () => done(() => resolve(true)),
+        (error) => done(() => reject(error)),
+      );
     });
   }
 
   /**
    * @param {Own} own
-   * @param {number} ref
-   * @param {bigint} token
+   * @param {import('./queue.js').Entry} entry
    */
-  #granted({ step }, ref, token) {
-    if (!step?.granted(ref, token)) this.events.granted(ref, token);
+  #granted({ mirror, step }, entry) {
+    const { ref, token } = entry;
+    if (!step?.granted(ref, token) && mirror.mine.get(ref) === entry) {
+      this.events.granted(ref, token);
+    }
   }
 
   // Lives of the server.
@@ -396,23 +408,31 @@ class EtcdAdapter {
    * @param {OpenLink} link
    */
   async #enter(own, seen, link) {
-    const key = base64(this.#keys.session(own.lease));
     const put = { request_put: this.#sessionPut(own) };
-    const look = [{ request_range: { key } }, readLife(this.#keys)];
+    const looks = this.#looks(own);
     for (;;) {
       const { header, responses } = await link.call('kv/txn', {
         compare: [exists(base64(this.#keys.life))],
-        success: [put, ...look],
-        failure: [putLife(this.#keys), put, ...look],
+        success: [put, ...looks],
+        failure: [putLife(this.#keys), put, ...looks],
       });
-      const [self, found] = responses.slice(-2);
-      isEntered(own, header, self);
-      const life = lifeOf(header, found) ?? NO_LIFE;
+      const [life = NO_LIFE, ...found] = this.#found(header, responses.slice(-looks.length));
       own.life = life;
       own.mirror.offset = life.offset;
+      this.#isEntered(own, header, found);
       if (!isBehind(life, header.revision, seen)) return;
       await this.#beginLife(seen, life, header, own, link);
     }
+  }
+
+  /** What is looked at by who enters. @param {Own} own */
+  #looks({ lease }) {
+    const { key, end } = this.#keys.own(lease);
+    return [
+      readLife(this.#keys),
+      { request_range: range(key, end) },
+      { request_range: { key: base64(this.#keys.quarantine) } },
+    ];
   }
 
   /**
@@ -422,18 +442,40 @@ class EtcdAdapter {
    * @param {OpenLink} link
    */
   async #enterAgain(own, seen, link) {
-    const key = base64(this.#keys.session(own.lease));
     const { header, responses, succeeded } = await link.call('kv/txn', {
-      compare: [exists(key)],
-      success: [
-        { request_put: this.#sessionPut(own) },
-        { request_range: { key } },
-        readLife(this.#keys),
-      ],
+      compare: [exists(base64(this.#keys.session(own.lease)))],
+      success: [{ request_put: this.#sessionPut(own) }, ...this.#looks(own)],
     });
     if (!succeeded) throw deadError();
-    await this.#compare(seen, lifeOf(header, responses[2]), header, own, link);
-    isEntered(own, header, responses[1]);
+    const [life, ...found] = this.#found(header, responses.slice(1));
+    await this.#compare(seen, life, header, own, link);
+    this.#isEntered(own, header, found);
+  }
+
+  /**
+   * @param {any} header
+   * @param {any[]} responses to `#looks`
+   * @returns {[Life | undefined, any[], any]} with the session's keys, and that of a quarantine
+   */
+  #found(header, [life, own, quarantine]) {
+    const { kvs = [] } = own.response_range;
+    return [lifeOf(header, life), kvs, quarantine.response_range.kvs?.[0]];
+  }
+
+  /**
+   * @param {Own} own
+   * @param {any} header
+   * @param {[any[], any]} found
+   */
+  #isEntered(own, header, [kvs, quarantine]) {
+    const { mirror } = own;
+    own.version = Number(kvs[0].version);
+    own.entered = Number(header.revision);
+    own.heard = own.entered;
+    mirror.quarantine = quarantine ? String(quarantine.lease) : undefined;
+    mirror.freed = own.entered;
+    // What was told while nobody heard it is still there.
+    mirror.apply(kvs.map((/** @type {any} */ kv) => ({ kv })));
   }
 
   /**
@@ -445,8 +487,7 @@ class EtcdAdapter {
    */
   async #compare(seen, life, header, own, link) {
     if (!life) throw deadError();
-    const { mirror } = own;
-    const heard = BigInt(mirror.revision) + mirror.offset;
+    const heard = own.mirror.tokenOf(Math.max(own.heard, Number(own.logged)));
     const all = { life: seen.life || own.life.name, token: seen.token };
     if (heard > all.token) all.token = heard;
     if (!isBehind(life, header.revision, all)) return;
@@ -488,38 +529,7 @@ class EtcdAdapter {
   }
 }
 
-/**
- * @param {Own} own
- * @param {any} header
- * @param {any} response to a read of its key
- */
-function isEntered(own, header, response) {
-  own.version = Number(response.response_range.kvs[0].version);
-  own.entered = Number(header.revision);
-}
-
 /** @type {Life} */
 const NO_LIFE = { name: '', offset: 0n, known: [], revision: '0' };
-
-/**
- * @param {InstanceType<typeof Mirror>} mirror
- * @param {string} name
- * @returns {Entry[]}
- */
-function entriesOf(mirror, name) {
-  const time = now();
-  return [...mirror.queue(name).entries.values()].map((entry) => {
-    const { asked, granted: since, kind, label, lease, limit, token, weight } = entry;
-    const { clientId = '', host = '', pid = 0 } = mirror.session(lease) ?? {};
-    const { threadId = 0, threadName = '' } = mirror.session(lease) ?? {};
-    const isHeld = token > 0n;
-    return {
-      ...{ name, token, clientId, host, pid, threadId, threadName, label, limit, weight },
-      mode: kind === 'c' ? 'shared' : 'exclusive',
-      waited: isHeld ? 0 : Math.max(dateNow() - asked, 0),
-      held: isHeld ? time - since : 0,
-    };
-  });
-}
 
 module.exports = { EtcdAdapter };

@@ -18,6 +18,7 @@ const MEANING = {
   ERR_WEB_LOCKS_SESSION_DEAD: 'dead',
   ERR_WEB_LOCKS_RIGHTS: 'fatal',
   ERR_WEB_LOCKS_SERVER: 'fatal',
+  ERR_WEB_LOCKS_BUCKET: 'fatal',
   ERR_WEB_LOCKS_REFUSED: 'refused',
   ERR_WEB_LOCKS_TOO_LARGE: 'refused',
   ERR_WEB_LOCKS_TOO_MANY: 'refused',
@@ -37,6 +38,24 @@ const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOC
 
 const newLeaderError = () =>
   plainError('etcd has another leader since. It is asked again.', UNREACHABLE);
+
+/**
+ * @param {number} there
+ * @param {number} needed
+ */
+const bucketError = (there, needed) =>
+  plainError(
+    `The bucket is of version ${there}, and this web-locks needs ${needed}. All who share locks ` +
+      'need the same: update, or give another name.',
+    'ERR_WEB_LOCKS_BUCKET',
+  );
+
+/** @param {any} error of a read @returns {boolean} whether etcd has forgotten that revision */
+const isForgotten = (error) => /has been compacted/.test(error?.message);
+
+/** @param {string} [reason] */
+const newWatchError = (reason) =>
+  plainError(`etcd has ended a watch: ${reason ?? 'it does not say why'}`, UNREACHABLE);
 
 const noWatchError = () =>
   plainError(
@@ -167,11 +186,14 @@ function refusedError(endpoint, refusal) {
 }
 
 module.exports = {
+  bucketError,
   classify,
   deadError,
+  isForgotten,
   isTokenOver,
   longNameError,
   newLeaderError,
+  newWatchError,
   noWatchError,
   oddAnswerError,
   refusalOf,

@@ -94,14 +94,14 @@ class Gateway {
   /**
    * @param {Link} link
    * @param {string} path
-   * @param {object} body
+   * @param {string} text
    * @param {AbortSignal} signal
    * @returns {Promise<any>} a response that is one
    */
-  async post(link, path, body, signal) {
+  async post(link, path, text, signal) {
     for (let isAgain = false; ; isAgain = true) {
       const headers = { ...(await this.#headers(link, signal)) };
-      const response = await this.#send(link, path, body, headers, signal);
+      const response = await this.#send(link, path, text, headers, signal);
       if (response.status === 200) return response;
       const refusal = refusalOf(response.status, await read(link, response));
       if (!this.#auth || isAgain || !isTokenOver(refusal)) {
@@ -114,14 +114,12 @@ class Gateway {
   /**
    * @param {Link} link
    * @param {string} path
-   * @param {object} body
+   * @param {string} text
    * @param {Record<string, string>} headers
    * @param {AbortSignal} signal
    */
-  async #send(link, path, body, headers, signal) {
+  async #send(link, path, text, headers, signal) {
     if (link.isDropped) throw staleError();
-    // What goes wrong with this is no fault of the network.
-    const text = JSON.stringify(body);
     let response;
     try {
       response = await this.#fetch(`${link.endpoint}/v3/${path}`, {
@@ -155,7 +153,7 @@ class Gateway {
    * @returns {Promise<string>} '' if etcd wants none
    */
   async #authenticate(link, { user, password }, signal) {
-    const body = { name: user, password };
+    const body = JSON.stringify({ name: user, password });
     const response = await this.#send(link, 'auth/authenticate', body, {}, signal);
     const text = await read(link, response);
     if (response.status === 200) return String(jsonOf(text)?.token ?? '');
@@ -187,9 +185,11 @@ class Link {
    * @returns {Promise<any>} the answer, of a call that has one
    */
   async call(path, body) {
+    // What goes wrong with this is no fault of the network.
+    const request = JSON.stringify(body);
     const abort = this.#begin();
     try {
-      const response = await this.#gateway.post(this, path, body, abort.signal);
+      const response = await this.#gateway.post(this, path, request, abort.signal);
       const text = await read(this, response);
       const answer = jsonOf(text);
       const { error, result } = answer ?? {};
@@ -209,24 +209,37 @@ class Link {
   }
 
   /**
-   * @param {object} body
+   * A stream of watches. The gateway reads all of a request before it answers, so that none can be
+   * added later; but there may be many in one request.
+   * @param {object[]} watches
    * @param {(result: any) => void} hear is called with each part of the answer
    * @param {(error: unknown) => void} end is called when there will be no more, unless it was
-   *   dropped
-   * @returns {Promise<void>} settles when there is an answer
+   *   dropped or stopped
+   * @returns {() => void} stops it
    */
-  async watch(body, hear, end) {
+  watch(watches, hear, end) {
+    const text = watches.map((one) => JSON.stringify({ create_request: one })).join('\n');
     const abort = this.#begin();
-    const response = await this.#gateway.post(this, 'watch', body, abort.signal);
-    this.#listen(response, hear, end);
+    const fail = (/** @type {unknown} */ error) => {
+      if (!abort.signal.aborted) end(error);
+    };
+    this.#gateway
+      .post(this, 'watch', text, abort.signal)
+      .then((response) => this.#listen(response, abort.signal, hear, fail))
+      .catch(fail);
+    return () => {
+      this.#aborts.delete(abort);
+      abort.abort();
+    };
   }
 
   /**
    * @param {any} response
+   * @param {AbortSignal} signal
    * @param {(result: any) => void} hear
    * @param {(error: unknown) => void} end
    */
-  async #listen(response, hear, end) {
+  async #listen(response, signal, hear, end) {
     /** @type {unknown} */
     let reason = 'the watch has ended';
     try {
@@ -236,14 +249,14 @@ class Link {
         const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
         rest = String(lines.pop());
         for (const result of lines.filter(Boolean).map(resultOf)) {
-          const isGood = this.isDropped || tryTo(() => hear(result), end);
+          const isGood = signal.aborted || tryTo(() => hear(result), end);
           if (!isGood) return;
         }
       }
     } catch (error) {
       reason = error;
     }
-    if (!this.isDropped) end(unreachableError(this.endpoint, reason));
+    end(unreachableError(this.endpoint, reason));
   }
 
   /** Nothing that was asked is answered any more. */

@@ -4,12 +4,16 @@
  * The keys of a bucket in etcd, and what is in them. All begin with `web-locks/1/<bucket>/`, and
  * are bound to the lease of a session, so that etcd ends all that a session has at one revision.
  *
- *   s/<lease>                                a session: who it is. Its version counts connections
- *   m/<lease>                                written to see it come by the watch
  *   q/<name>/a/<lease>-<ref>                 a thief
  *   q/<name>/b/<lease>-<ref>                 an exclusive request
  *   q/<name>/c/<limit>/<lease>-<ref>         a shared one
+ *   s/<lease>                                a session: who it is. Its version counts connections
+ *   s/<lease>/mark                           written to see it come by the watch: see query.js
+ *   s/<lease>/stolen/<ref>                   who has stolen a lock of the session
  *   w/quarantine                             nothing is granted while it is there: see life.js
+ *
+ * A session watches what begins with its own key, which is written for it alone, and the names that
+ * it waits for.
  *
  * Nobody watches these: `web-locks/1-steps/<bucket>/<lease>`, which a session writes in each
  * transaction of its steps, so that it can find out whether one was done whose answer got lost, and
@@ -18,9 +22,10 @@
  * What is marked as done is `web-locks/1-done/<bucket>/<name>`, which nobody watches, bound to a
  * lease of its own. In the value is who has marked it.
  *
- * Numbers have their full width, so that keys are in the order of numbers; 1 is the version of all
- * this. In names and buckets what is not a letter, a digit, `_`, `.` or `-` is `%` and the code
- * unit; what is long is `#` and its SHA-256, and the name is in the value.
+ * Numbers have their full width, so that keys are in the order of numbers. In names and buckets
+ * what is not a letter, a digit, `_`, `.` or `-` is `%` and the code unit; what is long is `#` and
+ * its SHA-256, and the name is in the value. Of which version all this is is in the key of the
+ * life, so that libraries that would not understand each other meet, and refuse.
  */
 
 const { createHash } = require('node:crypto');
@@ -71,6 +76,9 @@ const textOf = (key) => Buffer.from(key, 'base64').toString('latin1');
 /** @param {string} value */
 const valueOf = (value) => JSON.parse(Buffer.from(value, 'base64').toString());
 
+/** @param {number} ref */
+const digitsOf = (ref) => String(ref).padStart(16, '0');
+
 /** @param {number} limit */
 const tenDigits = (limit) => String(limit).padStart(10, '0');
 
@@ -100,9 +108,28 @@ class Keys {
     return `${this.prefix}s/${lease}`;
   }
 
+  /** @param {string} lease @returns {{ key: string, end: string }} all keys that are its own */
+  own(lease) {
+    const key = this.session(lease);
+    return { key, end: after(`${key}/`) };
+  }
+
   /** @param {string} lease */
   mark(lease) {
-    return `${this.prefix}m/${lease}`;
+    return `${this.session(lease)}/mark`;
+  }
+
+  /**
+   * @param {string} lease of who was robbed
+   * @param {number} ref
+   */
+  stolen(lease, ref) {
+    return `${this.session(lease)}/stolen/${digitsOf(ref)}`;
+  }
+
+  /** All queues, and all sessions. */
+  get all() {
+    return { key: `${this.prefix}q/`, end: after(`${this.prefix}s/`) };
   }
 
   /** @param {string} name @returns {string} what the keys of its requests begin with */
@@ -133,23 +160,25 @@ class Keys {
    * @param {string} lease
    */
   request({ kind, mode, name, limit, ref }, lease) {
-    const own = `${lease}-${String(ref).padStart(16, '0')}`;
+    const own = `${lease}-${digitsOf(ref)}`;
     if (kind === 'steal') return `${this.queue(name)}a/${own}`;
     return mode === 'shared' ? this.shared(name, limit) + own : `${this.queue(name)}b/${own}`;
   }
 
   /**
    * @param {string} key of this bucket
-   * @returns {{ type: string, lease: string, request?: RequestKey }}
+   * @returns {{ type: string, lease: string, what?: string, ref?: number, queue?: string,
+   *   request?: RequestKey }} `what` of the session's keys it is; `queue`: as of `queue()`
    */
   parse(key) {
     const [type, ...parts] = key.slice(this.prefix.length).split('/');
-    if (type !== 'q') return { type, lease: parts[0] };
+    if (type !== 'q') return { type, lease: parts[0], what: parts[1], ref: Number(parts[2]) };
     const [lease, ref] = String(parts.at(-1)).split('-');
     const [name, kind] = parts;
     return {
       type,
       lease,
+      queue: `${this.prefix}q/${name}/`,
       request: {
         kind: /** @type {any} */ (kind),
         limit: kind === 'c' ? Number(parts[2]) : 0,
@@ -181,7 +210,32 @@ function doneLease(lease, ref) {
 /** @param {string} lease etcd's number @returns {string} as it is in keys */
 const leaseKey = (lease) => BigInt(lease).toString(16).padStart(16, '0');
 
+/** @param {string} lease as it is in keys @returns {string} etcd's number */
+const leaseNumber = (lease) => String(BigInt(`0x${lease}`));
+
+/**
+ * @param {string} from
+ * @param {string} to the first key that is not meant any more
+ */
+const range = (from, to) => ({ key: base64(from), range_end: base64(to) });
+
+/** @param {string} prefix */
+const allWith = (prefix) => range(prefix, after(prefix));
+
 /** @param {string} key in base64 @returns {object} the condition that it is there */
 const exists = (key) => ({ key, target: 'CREATE', result: 'GREATER', create_revision: '0' });
 
-module.exports = { Keys, after, base64, base64Json, doneLease, exists, leaseKey, textOf, valueOf };
+module.exports = {
+  Keys,
+  after,
+  allWith,
+  base64,
+  base64Json,
+  doneLease,
+  exists,
+  leaseKey,
+  leaseNumber,
+  range,
+  textOf,
+  valueOf,
+};

@@ -15,13 +15,17 @@
 
 const { randomUUID } = require('node:crypto');
 
-const { after, base64, base64Json, valueOf } = require('./keys.js');
+const { bucketError } = require('./errors.js');
+const { allWith, base64, base64Json, range, valueOf } = require('./keys.js');
 
 /** @typedef {import('../../adapter.js').Seen} Seen */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 
 /** How many lives that are over are known. */
 const KNOWN = 16;
+
+/** Of the keys and what they mean. Version 1 had no such field, and its thieves told nobody. */
+const LAYOUT = 2;
 
 /**
  * @typedef {object} Life
@@ -45,7 +49,8 @@ const readLife = (keys) => ({ request_range: { key: base64(keys.life) } });
 const putLife = (keys, offset = 0n, known = []) => ({
   request_put: {
     key: base64(keys.life),
-    value: base64Json({ id: randomUUID(), offset: String(offset), known }),
+    // Version 1 fails at a life without an `offset`, and so refuses the bucket.
+    value: base64Json({ layout: LAYOUT, id: randomUUID(), added: String(offset), known }),
   },
 });
 
@@ -53,13 +58,15 @@ const putLife = (keys, offset = 0n, known = []) => ({
  * @param {any} header of an answer
  * @param {any} response to `readLife`
  * @returns {Life | undefined} undefined: there is none, so somebody has emptied this etcd
+ * @throws if the bucket is of another version of this library
  */
 function lifeOf({ cluster_id: cluster }, response) {
   const [found] = response.response_range.kvs ?? [];
   if (!found) return undefined;
-  const { id, known, offset } = valueOf(found.value);
+  const { added, id, known, layout = 1 } = valueOf(found.value);
+  if (layout !== LAYOUT) throw bucketError(layout, LAYOUT);
   const name = `${cluster}/${id}`;
-  return { name, offset: BigInt(offset), known, revision: found.mod_revision };
+  return { name, offset: BigInt(added), known, revision: found.mod_revision };
 }
 
 /**
@@ -82,20 +89,14 @@ function isBehind({ known, name, offset }, revision, { life, token }) {
  * @returns {{ compare: object[], success: object[] }} a transaction that nobody has done before
  */
 function rebirth(keys, { name, known, offset, revision: mod }, revision, seen, lease) {
-  const [key, end] = [`${keys.prefix}m/`, keys.quarantine].map(base64);
   const more = seen.token - BigInt(revision);
   const over = [seen.life, name, ...known].filter((one, i, all) => one && all.indexOf(one) === i);
   return {
     compare: [{ key: base64(keys.life), target: 'MOD', result: 'EQUAL', mod_revision: mod }],
     success: [
       // All sessions, with all they have.
-      { request_delete_range: { key, range_end: end } },
-      {
-        request_delete_range: {
-          key: base64(keys.stepPrefix),
-          range_end: base64(after(keys.stepPrefix)),
-        },
-      },
+      { request_delete_range: range(keys.all.key, keys.quarantine) },
+      { request_delete_range: allWith(keys.stepPrefix) },
       putLife(keys, more > offset ? more : offset, over.slice(0, KNOWN)),
       { request_put: { key: base64(keys.quarantine), value: '', lease } },
     ],

@@ -12,37 +12,56 @@
  *   shared; else that there is none at all.
  * - An end that marks the name needs that its lock is there.
  *
- * What no condition of etcd can express is whether units suffice (`ifAvailable` with a limit), and
- * how many wait (`maxPending`). If the mirror says no, and still does so when it has heard all that
- * was before the step, that is the answer. If not, the request is made, and is taken back if it is
- * not held (or if too many wait before it) when it comes by the watch. Others may have seen it wait
- * for that time, as a request that is aborted soon. If it is granted meanwhile, it is kept.
+ * What has become of a request is read in the transaction that makes it: so a free name is had by
+ * one call, and nothing has to be known of it before. Of a name that is followed (mirror.js)
+ * nothing is read: the watch tells.
  *
- * A thief has to name those he robs. His conditions are those of the transaction: that nobody holds
- * the name but them. If that is not so, it is planned anew.
+ * What no condition of etcd can express is whether units suffice (`ifAvailable` with a limit), and
+ * how many wait (`maxPending`). The request is made, and is taken back if it is not held (or if
+ * too many wait before it). Others may have seen it wait for that time, as a request that is
+ * aborted soon.
+ *
+ * A thief has to name those he robs, so the queue is read before, and to tell them, each in the
+ * keys of their session. His conditions are those of the transaction: that nobody holds the name
+ * but them. If that is not so, it is planned anew.
  */
 
-const { QUEUE_FULL, UNAVAILABLE, otherLimit } = require('../../adapter.js');
-const { after, base64, base64Json, doneLease, exists } = require('./keys.js');
-const { isHeldBehind } = require('./mirror.js');
+const { UNAVAILABLE, otherLimit } = require('../../adapter.js');
+const { after, allWith, base64, base64Json } = require('./keys.js');
+const { doneLease, exists, leaseNumber, range } = require('./keys.js');
+const { isHeldBehind } = require('./queue.js');
 
 /** @typedef {import('../../adapter.js').Answer} Answer */
 /** @typedef {import('../../adapter.js').Op} Op */
 /** @typedef {import('../../adapter.js').RequestOp} RequestOp */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {InstanceType<typeof import('./mirror.js').Mirror>} BucketMirror */
-/** @typedef {import('./mirror.js').Entry} MirrorEntry */
+/** @typedef {import('./queue.js').Entry} MirrorEntry */
+/** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
+
+/**
+ * Queues as of a revision of etcd, by name.
+ * @typedef {object} View
+ * @property {number} revision
+ * @property {Map<string, NameQueue>} queues
+ * @property {boolean} isForgotten by etcd: some are as of later
+ */
 
 /** The most operations, or conditions, that a transaction of ours has; etcd's own limit is 128. */
 const MOST = 100;
 /** The most characters of values: etcd's own limit is 1.5 MiB. */
 const MOST_VALUES = 1_000_000;
+/** Queues that are read by one operation of a transaction: etcd counts those within it, too. */
+const MOST_READS = 20;
+/** Requests that are read of a queue, unless it has to be known as a whole. */
+const SHORT = 64;
 
 /**
  * @typedef {object} Plan
- * @property {Map<Op, Answer>} refused by what the mirror knows
+ * @property {Map<Op, Answer>} refused for there is a quarantine
  * @property {object[]} conditions of all moves
  * @property {Move[]} moves
+ * @property {string[]} names whose queues are read
  */
 
 /**
@@ -52,6 +71,9 @@ const MOST_VALUES = 1_000_000;
  * @property {object[]} changes the last one of a mark that is looked at reads it
  * @property {object[]} reads if the conditions are not met: for each operation, or none
  */
+
+/** @param {Op} op @returns {op is RequestOp} */
+const isRequest = (op) => op.kind !== 'end';
 
 /** @param {Op} op */
 const isLooking = (op) =>
@@ -71,10 +93,11 @@ class Part {
    * @param {Op[]} unit
    * @param {BucketKeys} keys
    * @param {BucketMirror} mirror
+   * @param {View} view of what is stolen
    * @returns {boolean}
    */
-  take(unit, keys, mirror) {
-    const weight = unit.reduce((sum, op) => sum + weightOf(op, mirror), 0);
+  take(unit, keys, mirror, view) {
+    const weight = unit.reduce((sum, op) => sum + weightOf(op, view), 0);
     const values = unit.reduce(
       (sum, op) => sum + (op.kind === 'end' ? 0 : keys.value(op).length),
       0,
@@ -113,11 +136,11 @@ class Part {
 
 /**
  * @param {Op} op
- * @param {BucketMirror} mirror
+ * @param {View} view
  * @returns {number} of conditions or changes, at the most
  */
-function weightOf(op, mirror) {
-  if (op.kind === 'steal') return 1 + mirror.queue(op.name).held;
+function weightOf(op, { queues }) {
+  if (op.kind === 'steal') return 1 + (queues.get(op.name)?.held ?? 0);
   return op.kind !== 'end' && op.mode === 'shared' ? 2 : 1;
 }
 
@@ -142,12 +165,15 @@ function unitsOf(ops) {
  * @param {Op[][]} units that are left; those that are taken are removed
  * @param {BucketKeys} keys
  * @param {BucketMirror} mirror
+ * @param {View} view of what is stolen
  * @returns {Op[][]} units of the next transaction
  */
-function nextPart(units, keys, mirror) {
+function nextPart(units, keys, mirror, view) {
   const part = new Part();
   const taken = [];
-  while (units.length > 0 && part.take(units[0], keys, mirror)) taken.push(...units.splice(0, 1));
+  while (units.length > 0 && part.take(units[0], keys, mirror, view)) {
+    taken.push(...units.splice(0, 1));
+  }
   return taken;
 }
 
@@ -155,37 +181,44 @@ class Planner {
   #keys;
   #mirror;
   #lease;
-  #leaseId;
+  #clientId;
 
   /**
    * @param {BucketKeys} keys
    * @param {BucketMirror} mirror
    * @param {string} lease as in keys
-   * @param {string} leaseId as etcd has it
+   * @param {string} clientId who is told to those whose locks are stolen
    */
-  constructor(keys, mirror, lease, leaseId) {
+  constructor(keys, mirror, lease, clientId) {
     this.#keys = keys;
     this.#mirror = mirror;
     this.#lease = lease;
-    this.#leaseId = leaseId;
+    this.#clientId = clientId;
   }
 
   /**
    * @param {Op[][]} units of a part
+   * @param {View} view of what is stolen
    * @returns {Plan}
    */
-  plan(units) {
+  plan(units, view) {
     /** @type {Plan} */
-    const plan = { refused: new Map(), conditions: [], moves: [] };
-    for (const unit of units) this.#planUnit(unit, plan);
+    const plan = { refused: new Map(), conditions: [], moves: [], names: [] };
+    for (const unit of units) this.#planUnit(unit, plan, view);
+    const made = /** @type {RequestOp[]} */ (
+      plan.moves.flatMap(({ ops }) => ops).filter(isRequest)
+    );
+    const names = new Set(made.map(({ name }) => name));
+    plan.names = [...names].filter((name) => !this.#mirror.queue(name));
     return plan;
   }
 
   /**
    * @param {Op[]} unit
    * @param {Plan} plan
+   * @param {View} view
    */
-  #planUnit(unit, plan) {
+  #planUnit(unit, plan, view) {
     const [first] = unit;
     if (first.kind === 'end') {
       const move = this.#end(first);
@@ -193,50 +226,11 @@ class Planner {
       return;
     }
     const asked = /** @type {RequestOp[]} */ (unit);
-    for (const [op, answer] of this.#refusals(asked)) plan.refused.set(op, answer);
-    const made = asked.filter((op) => !plan.refused.has(op));
-    if (made.length === 0) return;
-    if (first.kind === 'ifAvailable') plan.moves.push(this.#tryAll(made));
-    else for (const op of made) plan.moves.push(this.#make(op, plan));
-  }
-
-  // What is known here.
-
-  /**
-   * @param {RequestOp[]} unit
-   * @returns {Map<Op, Answer>} to those of which we know better than etcd
-   */
-  #refusals(unit) {
-    /** @type {Map<Op, Answer>} */
-    const refused = new Map();
-    if (unit[0].kind === 'steal') return refused;
-    const isTried = unit[0].kind === 'ifAvailable';
-    if (isTried && !this.#mirror.isQuarantined && !unit.some(({ limit }) => limit > 0)) {
-      return refused;
-    }
-    for (const op of unit) {
-      const answer = isTried || op.maxPending >= 0 ? this.#refusal(op) : undefined;
-      if (answer) refused.set(op, answer);
-    }
-    if (isTried && refused.size > 0) {
-      for (const op of unit) if (!refused.has(op)) refused.set(op, UNAVAILABLE);
-    }
-    return refused;
-  }
-
-  /**
-   * @param {RequestOp} op
-   * @returns {Answer | undefined}
-   */
-  #refusal(op) {
-    const queue = this.#mirror.queue(op.name);
-    const limit = op.mode === 'shared' ? queue.limit : undefined;
-    if (limit !== undefined && limit !== op.limit) return otherLimit(limit);
-    const { limit: most, weight } = op;
-    const asking = { kind: kindOf(op), limit: most, weight };
-    if (queue.fits(asking, this.#mirror.isQuarantined)) return undefined;
-    if (op.kind === 'ifAvailable') return UNAVAILABLE;
-    return queue.pending >= op.maxPending ? QUEUE_FULL : undefined;
+    if (first.kind !== 'ifAvailable') {
+      for (const op of asked) plan.moves.push(this.#make(op, plan, view));
+    } else if (this.#mirror.isQuarantined) {
+      for (const op of asked) plan.refused.set(op, UNAVAILABLE);
+    } else plan.moves.push(this.#tryAll(asked));
   }
 
   // What etcd is asked to do.
@@ -259,12 +253,13 @@ class Planner {
   /**
    * @param {RequestOp} op
    * @param {Plan} plan
+   * @param {View} view
    * @returns {Move}
    */
-  #make(op, plan) {
+  #make(op, plan, view) {
     const changes = [this.#put(op)];
     if (op.kind === 'steal') {
-      const robbed = this.#rob(op, plan);
+      const robbed = this.#rob(op, plan, view);
       return { ops: [op], conditions: [], changes: [...robbed, ...changes], reads: [] };
     }
     if (op.mode === 'exclusive') return { ops: [op], conditions: [], changes, reads: [] };
@@ -278,7 +273,7 @@ class Planner {
       request_put: {
         key: base64(this.#keys.request(op, this.#lease)),
         value: this.#keys.value(op),
-        lease: this.#leaseId,
+        lease: leaseNumber(this.#lease),
       },
     };
   }
@@ -286,17 +281,40 @@ class Planner {
   /**
    * @param {RequestOp} op
    * @param {Plan} plan
+   * @param {View} view
    * @returns {object[]}
    */
-  #rob({ name }, { conditions }) {
-    const { blocked, holders } = this.#mirror.queue(name);
-    if (this.#mirror.isQuarantined) conditions.push(exists(base64(this.#keys.quarantine)));
-    else if (holders.length === 0) conditions.push(this.#nobody(name));
+  #rob({ name }, { conditions }, { queues, revision }) {
+    if (this.#mirror.isQuarantined) {
+      conditions.push(exists(base64(this.#keys.quarantine)));
+      return [];
+    }
+    const { blocked, holders = [] } = queues.get(name) ?? {};
+    if (holders.length === 0) conditions.push(this.#nobody(name));
     // While it is there, nobody else holds the name.
     else if (holders[0].kind !== 'c') conditions.push(isThere(holders[0]));
-    else if (!blocked) conditions.push(this.#nobodyCame(name));
+    else if (!blocked) conditions.push(this.#nobodyCame(name, revision));
     else conditions.push(...stillWaits(blocked, holders));
-    return holders.map(({ key }) => deletion(key));
+    return holders.map((holder) => this.#robOne(holder));
+  }
+
+  /**
+   * @param {MirrorEntry} holder who is told if he is still there: his lease is so, too, then
+   * @returns {object}
+   */
+  #robOne(holder) {
+    const { key, lease, ref } = holder;
+    const told = {
+      key: base64(this.#keys.stolen(lease, ref)),
+      value: base64Json(this.#clientId),
+      lease: leaseNumber(lease),
+    };
+    return {
+      request_txn: {
+        compare: [isThere(holder)],
+        success: [deletion(key), { request_put: told }],
+      },
+    };
   }
 
   /**
@@ -326,15 +344,19 @@ class Planner {
 
   /** @param {string} name */
   #nobody(name) {
-    const queue = this.#keys.queue(name);
-    return { ...range(queue, after(queue)), ...NONE };
+    return { ...allWith(this.#keys.queue(name)), ...NONE };
   }
 
-  /** @param {string} name */
-  #nobodyCame(name) {
-    const queue = this.#keys.queue(name);
-    const revision = String(this.#mirror.revision + 1);
-    return { ...range(queue, after(queue)), target: 'MOD', result: 'LESS', mod_revision: revision };
+  /**
+   * @param {string} name
+   * @param {number} revision since which
+   */
+  #nobodyCame(name, revision) {
+    const next = String(revision + 1);
+    return {
+      ...allWith(this.#keys.queue(name)),
+      ...{ target: 'MOD', result: 'LESS', mod_revision: next },
+    };
   }
 
   /** @param {RequestOp} op */
@@ -356,7 +378,22 @@ class Planner {
   /** @param {RequestOp} op */
   #readLimit({ name }) {
     const all = this.#keys.allShared(name);
-    return { request_range: { ...range(all, after(all)), limit: '1', keys_only: true } };
+    return { request_range: { ...allWith(all), limit: '1', keys_only: true } };
+  }
+
+  /**
+   * @param {string[]} names
+   * @returns {object[]} operations, each with an answer for each of some names
+   */
+  reads(names) {
+    const reads = names.map((name) => ({
+      request_range: { ...allWith(this.#keys.queue(name)), limit: String(SHORT) },
+    }));
+    const some = [];
+    for (let i = 0; i < reads.length; i += MOST_READS) {
+      some.push({ request_txn: { compare: [], success: reads.slice(i, i + MOST_READS) } });
+    }
+    return some;
   }
 
   // Answers.
@@ -380,9 +417,6 @@ class Planner {
 
 /** That no key of a range is there. */
 const NONE = { target: 'CREATE', result: 'EQUAL', create_revision: '0' };
-
-/** @param {RequestOp} op @returns {'b' | 'c'} */
-const kindOf = ({ mode }) => (mode === 'shared' ? 'c' : 'b');
 
 /**
  * @param {MirrorEntry} blocked
@@ -408,12 +442,6 @@ const setterOf = (lease, ref) => `${lease}-${ref}`;
 /** @param {string} key */
 const deletion = (key) => ({ request_delete_range: { key: base64(key) } });
 
-/**
- * @param {string} from
- * @param {string} to
- */
-const range = (from, to) => ({ key: base64(from), range_end: base64(to) });
-
 /** @param {{ key: string, created: number }} entry */
 const isThere = ({ key, created }) => ({
   key: base64(key),
@@ -422,4 +450,4 @@ const isThere = ({ key, created }) => ({
   create_revision: String(created),
 });
 
-module.exports = { Planner, nextPart, setterOf, unitsOf };
+module.exports = { Planner, isRequest, nextPart, setterOf, unitsOf };

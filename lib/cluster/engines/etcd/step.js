@@ -11,12 +11,13 @@ const { unitsOf } = require('./plan.js');
 
 /** @typedef {import('../../adapter.js').Answer} Answer */
 /** @typedef {import('../../adapter.js').Op} Op */
-/** @typedef {InstanceType<typeof import('./mirror.js').Mirror>} BucketMirror */
+/** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
+/** @typedef {import('./queue.js').Entry} QueueEntry */
 
 class Step {
   number;
   ops;
-  /** Those that are not answered as the mirror has them. @type {Map<Op, Answer>} */
+  /** Those that are not answered by their tokens. @type {Map<Op, Answer>} */
   answers = new Map();
   /** Units that are in no transaction yet. @type {Op[][]} */
   left;
@@ -24,10 +25,10 @@ class Step {
   part = [];
   /** Whether that transaction may have been done. */
   isInDoubt = false;
-  /** Of the mirror, when it began. */
-  loads = 0;
-  /** Requests of which etcd has had a key. @type {Set<number>} */
-  made = new Set();
+  /** @type {import('./plan.js').View | undefined} */
+  view;
+  /** Requests whose locks were stolen meanwhile. @type {Set<number>} */
+  robbed = new Set();
   /** Those that are to be taken back. @type {Set<number>} */
   refused = new Set();
   /** Ends: nobody else has ended those. @type {Set<number>} */
@@ -60,13 +61,9 @@ class Step {
     return true;
   }
 
-  /**
-   * @param {Op} op
-   * @param {BucketMirror} mirror
-   * @returns {bigint} 0n: not granted
-   */
-  tokenOf({ ref }, mirror) {
-    return this.#tokens.get(ref) || (mirror.mine.get(ref)?.token ?? 0n);
+  /** @param {Op} op @returns {bigint} 0n: not granted */
+  #tokenOf({ ref }) {
+    return this.#tokens.get(ref) ?? 0n;
   }
 
   /** @returns {Op[][]} what is left of the part that is not answered yet */
@@ -76,9 +73,13 @@ class Step {
       .filter((unit) => unit.length > 0);
   }
 
-  /** @param {Op[][]} units of the next transaction */
-  begin(units) {
+  /**
+   * @param {Op[][]} units of the next transaction
+   * @param {import('./plan.js').View} [view] of what they steal, if that was just read
+   */
+  begin(units, view) {
     this.part = units;
+    this.view = view;
     this.#parts++;
   }
 
@@ -114,33 +115,31 @@ class Step {
 
   /**
    * Refuses what the part has made and what is not as it was wanted, as far as only that shows it.
-   * @param {BucketMirror} mirror that has heard of the part's transaction
+   * @param {Map<string, NameQueue>} queues of its names, as of the part's transaction or later
+   * @param {Map<number, QueueEntry>} mine requests of the session
    */
-  judge(mirror) {
+  judge(queues, mine) {
     for (const unit of this.open) {
-      if (unit[0].kind === 'ifAvailable') this.#judgeTried(unit, mirror);
-      else for (const op of unit) this.#judgeWaiting(op, mirror);
+      if (unit[0].kind === 'ifAvailable') this.#judgeTried(unit);
+      else for (const op of unit) this.#judgeWaiting(op, queues, mine.get(op.ref));
     }
   }
 
-  /**
-   * @param {Op[]} unit
-   * @param {BucketMirror} mirror
-   */
-  #judgeTried(unit, mirror) {
-    if (unit.every((op) => this.tokenOf(op, mirror))) return;
+  /** @param {Op[]} unit */
+  #judgeTried(unit) {
+    if (unit.every((op) => this.#tokenOf(op))) return;
     for (const op of unit) this.#refuse(op, UNAVAILABLE);
   }
 
   /**
    * @param {Op} op
-   * @param {BucketMirror} mirror
+   * @param {Map<string, NameQueue>} queues
+   * @param {QueueEntry | undefined} entry
    */
-  #judgeWaiting(op, mirror) {
-    if (op.kind !== 'request' || op.maxPending < 0 || this.tokenOf(op, mirror)) return;
-    const entry = mirror.mine.get(op.ref);
-    if (!entry) return;
-    if (mirror.queue(op.name).waitingBefore(entry) >= op.maxPending) this.#refuse(op, QUEUE_FULL);
+  #judgeWaiting(op, queues, entry) {
+    if (op.kind !== 'request' || op.maxPending < 0 || this.#tokenOf(op)) return;
+    const queue = queues.get(op.name);
+    if (entry && queue && queue.waitingBefore(entry) >= op.maxPending) this.#refuse(op, QUEUE_FULL);
   }
 
   /**
@@ -153,13 +152,12 @@ class Step {
     this.ending.add(op.ref);
   }
 
-  /** @param {BucketMirror} mirror */
-  finish(mirror) {
+  finish() {
     this.result = this.ops.map((op) => {
       const known = this.answers.get(op);
       if (known) return known;
       if (op.kind === 'end') return ENDED;
-      const token = this.tokenOf(op, mirror);
+      const token = this.#tokenOf(op);
       return token ? granted(token) : QUEUED;
     });
     return this.result;

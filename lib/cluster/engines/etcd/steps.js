@@ -3,13 +3,17 @@
 /**
  * The steps of a session at etcd: what plan.js has planned is done, in transactions, and step.js
  * keeps what is known of it. What is not known is found out: a transaction whose answer got lost
- * was done if its number is in the session's key.
+ * was done if its number is in the session's key. One that only ends something writes no number,
+ * for it may be done twice.
  */
 
-const { ENDED, NOT_MARKED, UNAVAILABLE, failed, granted } = require('../../adapter.js');
-const { classify, deadError, longNameError, staleError } = require('./errors.js');
-const { base64, base64Json, doneLease, valueOf } = require('./keys.js');
-const { nextPart, setterOf } = require('./plan.js');
+const { now } = require('../../../platform/intrinsics.js');
+const { ENDED, NOT_MARKED, UNAVAILABLE, failed } = require('../../adapter.js');
+const { classify, deadError, isForgotten, longNameError, staleError } = require('./errors.js');
+const { allWith, base64, base64Json, doneLease, valueOf } = require('./keys.js');
+const { isRequest, nextPart, setterOf } = require('./plan.js');
+const { markOf } = require('./query.js');
+const { queueAsOf } = require('./queue.js');
 const { Step } = require('./step.js');
 
 /** @typedef {import('../../adapter.js').Answer} Answer */
@@ -18,22 +22,20 @@ const { Step } = require('./step.js');
 /** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {import('./plan.js').Plan} Plan */
+/** @typedef {import('./plan.js').View} View */
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 
 /** The most characters of a request's value. */
 const MOST_VALUE = 1_000_000;
+/** Queues that are read at once. */
+const MOST_READS = 100;
 
 class Steps {
   #keys;
-  #changed;
 
-  /**
-   * @param {BucketKeys} keys
-   * @param {() => void} changed tells that hints may have got lost
-   */
-  constructor(keys, changed) {
+  /** @param {BucketKeys} keys */
+  constructor(keys) {
     this.#keys = keys;
-    this.#changed = changed;
   }
 
   /**
@@ -54,9 +56,12 @@ class Steps {
     while (step.refused.size + step.open.length + step.left.length > 0) {
       if (step.refused.size > 0) await this.#takeBack(step, own, link);
       else if (step.open.length > 0) await this.#do(step, own, link);
-      else step.begin(nextPart(step.left, this.#keys, own.mirror));
+      else {
+        const view = await this.#lookAtStolen(step.left, own, link);
+        step.begin(nextPart(step.left, this.#keys, own.mirror, view), view);
+      }
     }
-    return step.finish(own.mirror);
+    return step.finish();
   }
 
   /**
@@ -73,8 +78,8 @@ class Steps {
   }
 
   /**
-   * Does the part of a step that was begun. What refuses something has to be known after the step
-   * began.
+   * Does the part of a step that was begun. That there is a quarantine has to be known after the
+   * step began.
    * @param {OwnStep} step
    * @param {Own} own
    * @param {OpenLink} link
@@ -83,7 +88,10 @@ class Steps {
     for (let isKnown = false; ; isKnown = true) {
       const units = step.open;
       for (const { kind, ref } of units.flat()) if (kind === 'end') step.ending.add(ref);
-      const plan = own.planner.plan(units);
+      const view = step.view ?? (await this.#lookAtStolen(units, own, link));
+      // What it was before the last attempt is over.
+      step.view = undefined;
+      const plan = own.planner.plan(units, view);
       if (plan.refused.size === 0 || isKnown) {
         step.answer(plan.refused);
         if (plan.moves.length === 0) {
@@ -92,7 +100,7 @@ class Steps {
         }
         if (await this.#try(step, plan, own, link)) return;
       }
-      await this.sync(own, link);
+      if (own.mirror.isQuarantined) await this.sync(own, link);
     }
   }
 
@@ -104,27 +112,33 @@ class Steps {
    * @returns {Promise<boolean>} false: a condition is not met
    */
   async #try(step, plan, own, link) {
-    step.loads = own.mirror.loads;
     const key = base64(this.#keys.steps(own.lease));
-    const log = { key, value: base64Json(step.partId), lease: own.id };
-    const changes = [...plan.moves.flatMap(requestsOf), { request_put: log }];
+    const isLogged = plan.moves.some(({ ops }) => ops.some((op) => isRequest(op) || isMarking(op)));
+    const log = { request_put: { key, value: base64Json(step.partId), lease: own.id } };
     const asItWas = { key, target: 'MOD', result: 'EQUAL', mod_revision: own.logged };
-    let done;
+    const conditions = [...(isLogged ? [asItWas] : []), ...plan.conditions];
+    const moves = plan.moves.flatMap(requestsOf);
+    const changes = [...moves, ...own.planner.reads(plan.names), ...(isLogged ? [log] : [])];
+    let isDone = false;
     try {
-      step.isInDoubt = true;
-      done = await this.#transact(changes, [asItWas, ...plan.conditions], own, link, key);
+      step.isInDoubt = isLogged;
+      const done = await this.#transact(changes, conditions, own, link, key);
+      const { header, responses, found } = done;
+      if (found && found.mod_revision !== own.logged) return await this.#clear(step, own, link);
+      if (responses) {
+        isDone = true;
+        await this.#take(step, plan.moves, responses, own, link);
+        const reads = responses.slice(moves.length, isLogged ? -1 : undefined);
+        const queues = await this.#queuesOf(step, plan.names, reads, header.revision, own, link);
+        this.#settle(step, queues, own);
+        if (isLogged) own.logged = header.revision;
+      }
+      step.isInDoubt = false;
+      return isDone;
     } catch (/** @type {any} */ error) {
+      if (isDone) throw error;
       return await this.#failed(step, error, own, link);
     }
-    const { responses, found } = done;
-    if (found && found.mod_revision !== own.logged) return await this.#clear(step, own, link);
-    step.isInDoubt = false;
-    if (!responses) return false;
-    own.logged = done.header.revision;
-    await this.#take(step, plan.moves, responses, own, link);
-    step.judge(own.mirror);
-    step.part = [];
-    return true;
   }
 
   /**
@@ -136,7 +150,7 @@ class Steps {
    */
   async #failed(step, error, own, link) {
     const meaning = classify(error);
-    step.isInDoubt = meaning === 'retry';
+    step.isInDoubt &&= meaning === 'retry';
     const ops = step.part.flat();
     if (meaning === 'dead' && ops.some(isMarking)) {
       // It may be the lease of a mark that is over: then the session is there.
@@ -160,42 +174,165 @@ class Steps {
   async #clear(step, own, link) {
     const range = { key: base64(this.#keys.steps(own.lease)) };
     const { responses } = await this.sync(own, link, [{ request_range: range }]);
-    const [found] = responses[1].response_range.kvs ?? [];
-    own.logged = found?.mod_revision ?? '0';
+    const [found] = responses[0].response_range.kvs ?? [];
     const isDone = found !== undefined && valueOf(found.value) === step.partId;
-    if (isDone) await this.#infer(step, BigInt(own.logged), own, link);
+    if (isDone) await this.#infer(step, found.mod_revision, own, link);
+    own.logged = found?.mod_revision ?? '0';
     step.isInDoubt = false;
     return isDone;
   }
 
   /**
-   * Answers a part that was done, and whose answer got lost.
+   * Answers a part that was done, and whose answer got lost. etcd tells how all was then; if it has
+   * forgotten that, how it is now: what was made and is gone since was stolen, and is told of.
    * @param {OwnStep} step
-   * @param {bigint} revision at which it was done
+   * @param {string} revision at which it was done
    * @param {Own} own
    * @param {OpenLink} link
    */
-  async #infer(step, revision, { lease, mirror }, link) {
-    const isAllHeard = step.loads === mirror.loads;
+  async #infer(step, revision, own, link) {
+    const { lease, mirror } = own;
+    const names = step.open.flat().filter(isRequest);
+    const asked = [...new Set(names.map(({ name }) => name))];
+    const { isForgotten: isGone, queues } = await this.#look(asked, own, link, revision);
     for (const unit of step.open.reverse()) {
-      const isMade = unit.some(({ ref }) => step.made.has(ref));
       for (const op of [...unit].reverse()) {
         if (op.kind === 'end') {
           if (op.keep > 0) step.answers.set(op, await this.#lookAt(op, lease, link));
           continue;
         }
-        if (mirror.mine.has(op.ref) || step.tokenOf(op, mirror)) continue;
-        if (op.kind === 'steal') step.answers.set(op, granted(revision + mirror.offset));
+        const isThere = queues.get(op.name)?.entries.has(this.#keys.request(op, lease));
+        if (isThere) continue;
+        const isMade = op.kind === 'steal' || (isGone && step.robbed.has(op.ref));
         // A condition was not met, and nothing was changed by it.
-        else if (isAllHeard && !(op.kind === 'ifAvailable' ? isMade : step.made.has(op.ref))) {
-          step.again(op);
-        }
+        if (!isMade) step.again(op);
+        else if (op.kind !== 'request') step.granted(op.ref, mirror.tokenOf(revision));
       }
     }
-    step.judge(mirror);
+    this.#settle(step, queues, own);
+  }
+
+  /**
+   * Takes in what has become of a part that was done.
+   * @param {OwnStep} step
+   * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues of all names that
+   *   it has asked for
+   * @param {Own} own
+   */
+  #settle(step, queues, { lease, mirror }) {
+    for (const op of step.part.flat()) if (op.kind === 'end') mirror.mine.delete(op.ref);
+    for (const op of step.open.flat().filter(isRequest)) {
+      const entry = queues.get(op.name)?.entries.get(this.#keys.request(op, lease));
+      if (!entry) continue;
+      if (entry.token && step.granted(op.ref, entry.token)) entry.granted = now();
+      if (step.robbed.has(op.ref)) continue;
+      const own = mirror.own(entry);
+      if (own.token) step.granted(op.ref, own.token);
+    }
+    step.judge(queues, mirror.mine);
     step.part = [];
-    // What was told of these meanwhile was not heard.
-    if (!isAllHeard) this.#changed();
+  }
+
+  // Queues.
+
+  /**
+   * @param {Op[][]} units
+   * @param {Own} own
+   * @param {OpenLink} link
+   * @returns {Promise<View>} of what they steal
+   */
+  async #lookAtStolen(units, own, link) {
+    const thefts = units.flat().filter((op) => op.kind === 'steal');
+    const names = new Set(thefts.map(({ name }) => String(name)));
+    return await this.#look([...names], own, link);
+  }
+
+  /**
+   * @param {string[]} names
+   * @param {Own} own
+   * @param {OpenLink} link
+   * @param {string} [at] a revision; if etcd has forgotten it: as it is now
+   * @returns {Promise<View>}
+   */
+  async #look(names, own, link, at = '0') {
+    /** @type {View} */
+    const view = { queues: new Map(), revision: Number(at), isForgotten: false };
+    for (let i = 0; i < names.length; i += MOST_READS) {
+      const some = names.slice(i, i + MOST_READS);
+      const success = some.map((name) => ({
+        request_range: { ...allWith(this.#keys.queue(name)), revision: String(view.revision) },
+      }));
+      const { header, responses } = await this.#read(success, view, link);
+      const isNow = view.isForgotten || view.revision === 0;
+      const revision = isNow ? header.revision : String(view.revision);
+      const found = responses.map((/** @type {any} */ one) => one.response_range);
+      for (const [name, queue] of this.#asOf(some, found, revision, own)) {
+        view.queues.set(name, queue);
+      }
+      if (view.revision === 0) view.revision = Number(revision);
+    }
+    return view;
+  }
+
+  /**
+   * @param {{ request_range: any }[]} success
+   * @param {View} view
+   * @param {OpenLink} link
+   * @returns {Promise<any>}
+   */
+  async #read(success, view, link) {
+    try {
+      return await link.call('kv/txn', { compare: [], success });
+    } catch (error) {
+      if (!isForgotten(error)) throw error;
+      view.isForgotten = true;
+      for (const { request_range: range } of success) range.revision = '0';
+      return await link.call('kv/txn', { compare: [], success });
+    }
+  }
+
+  /**
+   * @param {string[]} names
+   * @param {any[]} found what was read of each
+   * @param {string} revision
+   * @param {Own} own
+   */
+  #asOf(names, found, revision, { mirror }) {
+    const token = mirror.tokenOf(revision);
+    return new Map(
+      names.map((name, i) => {
+        const { kvs = [] } = found[i];
+        return [name, queueAsOf(kvs, this.#keys, token, mirror.isQuarantined)];
+      }),
+    );
+  }
+
+  /**
+   * The queues of all names that a part has asked for.
+   * @param {OwnStep} step
+   * @param {string[]} names whose queues its transaction has read
+   * @param {any[]} reads what it has read
+   * @param {string} revision of it
+   * @param {Own} own
+   * @param {OpenLink} link
+   */
+  async #queuesOf(step, names, reads, revision, own, link) {
+    const found = reads.flatMap((one) =>
+      one.response_txn.responses.map((/** @type {any} */ { response_range: read }) => read),
+    );
+    const queues = this.#asOf(names, found, revision, own);
+    const left = names.filter((_, i) => found[i].more);
+    for (const { name } of step.open.flat().filter(isRequest)) {
+      if (queues.has(name)) continue;
+      // It is followed, and was changed by the transaction.
+      await own.mirror.reached(name, Number(revision));
+      const queue = own.mirror.queue(name);
+      if (queue) queues.set(name, queue);
+      else if (!left.includes(name)) left.push(name);
+    }
+    const all = await this.#look(left, own, link, revision);
+    for (const [name, queue] of all.queues) queues.set(name, queue);
+    return queues;
   }
 
   /**
@@ -230,11 +367,13 @@ class Steps {
    * @param {OpenLink} link
    */
   async #takeBack(step, own, link) {
-    const entries = [...step.refused].map((ref) => own.mirror.mine.get(ref));
-    const changes = entries.flatMap((entry) =>
-      entry ? [{ request_delete_range: { key: base64(entry.key) } }] : [],
-    );
+    const { mine } = own.mirror;
+    const changes = [...step.refused].flatMap((ref) => {
+      const entry = mine.get(ref);
+      return entry ? [{ request_delete_range: { key: base64(entry.key) } }] : [];
+    });
     if (changes.length > 0) await this.#transact(changes, [], own, link);
+    for (const ref of step.refused) mine.delete(ref);
     step.refused.clear();
   }
 
@@ -306,21 +445,16 @@ class Steps {
    */
   async #transact(changes, conditions, own, link, log) {
     const key = base64(this.#keys.session(own.lease));
-    const looks = [key, ...(log ? [log] : [])].map((one) => ({ request_range: { key: one } }));
+    const isOurs = { key, target: 'VERSION', result: 'EQUAL', version: String(own.version) };
     const { header, responses, succeeded } = await link.call('kv/txn', {
-      compare: [
-        { key, target: 'VERSION', result: 'EQUAL', version: String(own.version) },
-        ...conditions,
-      ],
+      compare: [isOurs, ...conditions],
       success: changes,
-      failure: looks,
     });
-    if (succeeded) {
-      const watched = log ? responses.slice(0, -1) : responses;
-      if (watched.some(hasChanged)) await own.mirror.reached(Number(header.revision));
-      return { header, responses };
-    }
-    const [[self], [found] = []] = responses.map(
+    if (succeeded) return { header, responses };
+    // Why not is asked for then: to ask for it each time would cost those that go well.
+    const looks = [key, ...(log ? [log] : [])].map((one) => ({ request_range: { key: one } }));
+    const seen = await link.call('kv/txn', { compare: [], success: looks });
+    const [[self], [found] = []] = seen.responses.map(
       (/** @type {any} */ one) => one.response_range.kvs ?? [],
     );
     if (!self) throw deadError();
@@ -329,17 +463,18 @@ class Steps {
   }
 
   /**
-   * Has the mirror know all that has happened until now.
+   * Has the mirror know all that was written for the session until now.
    * @param {Own} own
    * @param {OpenLink} link
-   * @param {object[]} [reads]
+   * @param {object[]} [others] operations of the same transaction
    */
-  async sync(own, link, reads = []) {
-    const key = base64(this.#keys.mark(own.lease));
-    const { header, responses = [] } = await this.#transact(
-      [{ request_put: { key, lease: own.id } }, ...reads],
-      ...[[], own, link],
-    );
+  async sync(own, link, others = []) {
+    const { lease, mirror } = own;
+    const key = base64(this.#keys.mark(lease));
+    const mark = { key, value: base64Json(markOf(mirror, own.logged)), lease: own.id };
+    const changes = [...others, { request_put: mark }];
+    const { header, responses = [] } = await this.#transact(changes, [], own, link);
+    await own.ear.reached(Number(header.revision));
     return { header, responses };
   }
 }
@@ -356,16 +491,6 @@ const requestsOf = (move) => {
   if (!isNested(move)) return changes;
   return [{ request_txn: { compare: conditions, success: changes, failure: reads } }];
 };
-
-/** @param {any} response @returns {boolean} whether something is different now */
-const hasChanged = ({ response_put: put, response_delete_range: end, response_txn: inner }) =>
-  put !== undefined || end?.deleted > 0 || (inner?.responses ?? []).some(hasChanged);
-
-/**
- * @param {Op} op
- * @returns {op is import('../../adapter.js').RequestOp}
- */
-const isRequest = (op) => op.kind !== 'end';
 
 /**
  * @param {Op} op

@@ -1,0 +1,245 @@
+'use strict';
+
+/**
+ * What a bucket has: read, for nobody follows all of it. Who holds what is in the keys; since when,
+ * and so the token, is not. It is that of the request's creation, unless it had to wait. So each
+ * session writes into its mark, with each renewal, which of its requests are not held since they
+ * were made, and their tokens. Of what was asked for since then it is looked up when it was not
+ * held yet, in what etcd remembers.
+ */
+
+const { now } = require('../../../platform/intrinsics.js');
+const { isForgotten } = require('./errors.js');
+const { allWith, base64, range, textOf, valueOf } = require('./keys.js');
+const { queueAsOf } = require('./queue.js');
+
+const { now: dateNow } = Date;
+
+/** @typedef {import('../../adapter.js').Entry} Told */
+/** @typedef {import('../../adapter.js').SessionInfo} SessionInfo */
+/** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
+/** @typedef {InstanceType<typeof import('./mirror.js').Mirror>} BucketMirror */
+/** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
+/** @typedef {import('./queue.js').Entry} Entry */
+/** @typedef {import('./queue.js').KeyValue} KeyValue */
+
+/**
+ * @typedef {object} Mark the value of a session's mark
+ * @property {number} known the revision of its last step that is taken into account
+ * @property {Record<number, [token: string, granted: number | null]>} late by `ref`: requests that
+ *   were not granted as they were made; '0' if they wait; when, by the wall clock of the session
+ */
+
+/** Keys that are read at once. */
+const PAGE = 5_000;
+/** Queues that are looked up at once. */
+const MOST_QUEUES = 100;
+
+/**
+ * @param {BucketMirror} mirror
+ * @param {string} logged the revision of the session's last step
+ * @returns {Mark}
+ */
+function markOf(mirror, logged) {
+  /** @type {Mark} */
+  const mark = { known: Number(logged), late: {} };
+  const [time, date] = [now(), dateNow()];
+  for (const [ref, { created, granted, token }] of mirror.mine) {
+    if (token === mirror.tokenOf(created)) continue;
+    mark.late[ref] = [String(token), token ? date - (time - granted) : null];
+  }
+  return mark;
+}
+
+/** A query of a bucket, or of one name. */
+class Query {
+  #keys;
+  #mirror;
+  #link;
+  /** By lease. @type {Map<string, SessionInfo>} */
+  #sessions = new Map();
+  /** By lease. @type {Map<string, Mark>} */
+  #marks = new Map();
+  #revision = 0;
+
+  /**
+   * @param {BucketKeys} keys
+   * @param {BucketMirror} mirror
+   * @param {OpenLink} link
+   */
+  constructor(keys, mirror, link) {
+    this.#keys = keys;
+    this.#mirror = mirror;
+    this.#link = link;
+  }
+
+  /**
+   * @param {string} [name]
+   * @returns {Promise<Told[]>}
+   */
+  async run(name) {
+    const { key, end } = this.#keys.all;
+    const sessions = this.#keys.session('');
+    const requests = await (name === undefined
+      ? this.#read(key, sessions)
+      : this.#readAll(allWith(this.#keys.queue(name))));
+    for (const kv of await this.#read(sessions, end)) this.#takeSession(kv);
+    const queues = this.#queuesOf(requests);
+    await this.#lookUp(queues.flat());
+    return queues.flat().map((entry) => this.#tell(entry));
+  }
+
+  /**
+   * @param {string} from
+   * @param {string} to
+   */
+  #read(from, to) {
+    return this.#readAll(range(from, to));
+  }
+
+  /**
+   * All of it as of one revision, which is that of the first read.
+   * @param {{ key: string, range_end: string }} all
+   * @returns {Promise<KeyValue[]>}
+   */
+  async #readAll(all) {
+    /** @type {KeyValue[]} */
+    const found = [];
+    for (let { key } = all; ; ) {
+      const page = await this.#link.call('kv/range', {
+        ...{ ...all, key, limit: String(PAGE), revision: String(this.#revision) },
+      });
+      if (this.#revision === 0) this.#revision = Number(page.header.revision);
+      const { kvs = [] } = page;
+      found.push(...kvs);
+      if (!page.more) return found;
+      key = base64(`${textOf(kvs.at(-1).key)}\0`);
+    }
+  }
+
+  /** @param {KeyValue} kv of a session */
+  #takeSession({ key, value }) {
+    const { lease, what } = this.#keys.parse(textOf(key));
+    if (what === undefined) this.#sessions.set(lease, valueOf(String(value)));
+    if (what === 'mark') this.#marks.set(lease, valueOf(String(value)));
+  }
+
+  /**
+   * @param {KeyValue[]} kvs of requests, in the order of their keys
+   * @returns {Entry[][]} those of a name, in their order
+   */
+  #queuesOf(kvs) {
+    /** @type {Map<string | undefined, KeyValue[]>} */
+    const byName = new Map();
+    for (const kv of kvs) {
+      const { queue } = this.#keys.parse(textOf(kv.key));
+      const some = byName.get(queue);
+      if (some) some.push(kv);
+      else byName.set(queue, [kv]);
+    }
+    return [...byName.values()].map((some) => [...this.#queueOf(some).entries.values()]);
+  }
+
+  /** @param {KeyValue[]} kvs of a name */
+  #queueOf(kvs) {
+    const token = this.#mirror.tokenOf(this.#revision);
+    return queueAsOf(kvs, this.#keys, token, this.#mirror.isQuarantined);
+  }
+
+  // Since when.
+
+  /** @param {Entry[]} entries */
+  async #lookUp(entries) {
+    const searches = entries
+      .filter(({ token }) => token > 0n)
+      .filter((entry) => !this.#isKnown(entry))
+      .map((entry) => ({ entry, at: entry.created, from: entry.created, to: this.#revision }));
+    for (let open = searches; open.length > 0; open = open.filter(({ from, to }) => from < to)) {
+      for (let i = 0; i < open.length; i += MOST_QUEUES) {
+        const some = open.slice(i, i + MOST_QUEUES);
+        const wereHeld = await this.#wereHeld(some);
+        some.forEach((search, k) => {
+          if (wereHeld[k]) search.to = search.at;
+          else search.from = search.at + 1;
+          search.at = Math.floor((search.from + search.to) / 2);
+        });
+      }
+    }
+    for (const { entry, to } of searches) this.#grant(entry, to, Number.NaN);
+  }
+
+  /**
+   * @param {{ entry: Entry, at: number }[]} some
+   * @returns {Promise<boolean[]>} whether they were held at a revision; false if that is forgotten
+   */
+  async #wereHeld(some) {
+    const success = some.map(({ entry, at }) => ({
+      request_range: { ...allWith(this.#keys.queue(entry.name)), revision: String(at) },
+    }));
+    try {
+      const { responses } = await this.#link.call('kv/txn', { compare: [], success });
+      return some.map(({ entry: { key } }, i) => {
+        const queue = this.#queueOf(responses[i].response_range.kvs ?? []);
+        return Boolean(queue.entries.get(key)?.token);
+      });
+    } catch (error) {
+      if (!isForgotten(error)) throw error;
+      if (some.length === 1) return [false];
+      const half = Math.ceil(some.length / 2);
+      const first = await this.#wereHeld(some.slice(0, half));
+      return [...first, ...(await this.#wereHeld(some.slice(half)))];
+    }
+  }
+
+  /**
+   * @param {Entry} entry that is held
+   * @returns {boolean} whether it is known here since when
+   */
+  #isKnown(entry) {
+    const { created, key, lease, name, ref } = entry;
+    const own = this.#mirror.mine.get(ref);
+    const seen = own?.key === key ? own : this.#mirror.queue(name)?.entries.get(key);
+    if (seen?.created === created && seen.granted > 0) {
+      entry.token = seen.token;
+      entry.granted = dateNow() - (now() - seen.granted);
+      return true;
+    }
+    const { known = 0, late = {} } = this.#marks.get(lease) ?? {};
+    const [token = '0', granted] = late[ref] ?? [];
+    if (token !== '0') {
+      entry.token = BigInt(token);
+      entry.granted = granted ?? Number.NaN;
+    } else if (created <= known && !late[ref]) this.#grant(entry, created, entry.asked);
+    else return false;
+    return true;
+  }
+
+  /**
+   * @param {Entry} entry
+   * @param {number} revision at which it came to be held
+   * @param {number} time by a wall clock
+   */
+  #grant(entry, revision, time) {
+    entry.token = this.#mirror.tokenOf(revision);
+    entry.granted = revision === entry.created ? entry.asked : time;
+  }
+
+  /**
+   * @param {Entry} entry
+   * @returns {Told}
+   */
+  #tell({ asked, granted, kind, label, lease, limit, name, token, weight }) {
+    const { clientId = '', host = '', pid = 0 } = this.#sessions.get(lease) ?? {};
+    const { threadId = 0, threadName = '' } = this.#sessions.get(lease) ?? {};
+    const isHeld = token > 0n;
+    const date = dateNow();
+    return {
+      ...{ name, token, clientId, host, pid, threadId, threadName, label, limit, weight },
+      mode: kind === 'c' ? 'shared' : 'exclusive',
+      waited: isHeld ? 0 : Math.max(date - asked, 0),
+      held: isHeld ? Math.max(date - granted, 0) : 0,
+    };
+  }
+}
+
+module.exports = { Query, markOf };
