@@ -48,16 +48,20 @@ function isStep(url, { body }) {
   return key !== undefined && textOf(key).startsWith('web-locks/1-steps/');
 }
 
+/** @returns {string} what is watched: the first key */
+const watchedBy = ({ body }) => textOf(JSON.parse(body).create_request.key);
+
+/** Whether a request is the watch of one name, or of all. */
+const isNameWatch = (url, options) =>
+  url.endsWith('/watch') && watchedBy(options).startsWith('web-locks/1/bucket/q/');
+
 /** A `fetch` that tells which watches there are, and what they hear. */
 function fetchListening(next = fetch) {
   const open = new Set();
   const heard = [];
   const listening = async (url, options) => {
     if (!url.endsWith('/watch')) return next(url, options);
-    const stream = options.body.split('\n').map((line) => {
-      const { key } = JSON.parse(line).create_request;
-      return textOf(key);
-    });
+    const stream = watchedBy(options);
     open.add(stream);
     options.signal.addEventListener('abort', () => open.delete(stream));
     const response = await next(url, options);
@@ -417,7 +421,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
   test('what is granted before the watch of its name has begun is told', async () => {
     const { pass, passed } = gate();
     const late = async (url, options) => {
-      if (url.endsWith('/watch') && options.body.includes('\n')) await passed;
+      if (isNameWatch(url, options)) await passed;
       return fetch(url, options);
     };
     const [a, b] = [await client({}, 60_000), await client({ fetch: late }, 60_000)];
@@ -437,6 +441,123 @@ describe('etcd', { skip: lacks.etcd }, () => {
     pass();
     assert.equal((await b.next()).granted, next.ref);
     assert.ok((await renewal).mine.get(next.ref) > 0n);
+  });
+
+  test('a gateway that makes only the first watch of a request keeps nobody waiting', async () => {
+    // etcd's does so when it has much to do.
+    const first = (url, options) => {
+      const [body] = url.endsWith('/watch') ? options.body.split('\n') : [options.body];
+      return fetch(url, { ...options, body });
+    };
+    const [a, b] = [await client({}, 60_000), await client({ fetch: first }, 60_000)];
+    const held = Array.from({ length: 7 }, () => request(fresh()));
+    const waiting = held.map(({ name }) => request(name));
+    await a.answers(...held);
+    await b.answers(...waiting.slice(0, 3));
+    await b.answers(...waiting.slice(3));
+    await b.renew();
+    for (const [i, op] of held.entries()) {
+      await a.answers(end(op));
+      assert.equal((await b.next()).granted, waiting[i].ref);
+    }
+  });
+
+  test('a session that does not hear of its grant does not renew, and connects', async () => {
+    let isDeaf = true;
+    const deaf = async (url, options) => {
+      const response = await fetch(url, options);
+      if (!isDeaf || !isNameWatch(url, options)) return response;
+      async function* body() {
+        for await (const chunk of response.body) {
+          if (!String(Buffer.from(chunk)).includes('"events"')) yield chunk;
+        }
+      }
+      return { status: response.status, text: () => response.text(), body: body() };
+    };
+    const [a, b] = [await client({}, 60_000), await client({ fetch: deaf }, 60_000)];
+    const name = fresh();
+    const [held, next] = [shared(name), request(name)];
+    await a.answers(held);
+    assert.deepEqual(await b.answers(next), ['queued']);
+    assert.equal((await b.renew()).mine.get(next.ref), 0n, 'as long as it waits it renews');
+    await a.answers(end(held));
+    let isRenewed = false;
+    const renewal = b.renew().then(
+      () => {
+        isRenewed = true;
+      },
+      () => {},
+    );
+    for (let round = 0; round < 10; round++) await a.adapter.query();
+    assert.ok(!isRenewed);
+    isDeaf = false;
+    await b.hello();
+    await renewal;
+    assert.equal((await b.next()).granted, next.ref);
+  });
+
+  test('a watch that is ahead of another one makes a session miss nothing', async () => {
+    const { pass, passed } = gate();
+    let count = 0;
+    const late = async (url, options) => {
+      const response = await fetch(url, options);
+      if (!isNameWatch(url, options) || ++count > 1) return response;
+      async function* body() {
+        for await (const chunk of response.body) {
+          if (String(Buffer.from(chunk)).includes('"events"')) await passed;
+          yield chunk;
+        }
+      }
+      return { status: response.status, text: () => response.text(), body: body() };
+    };
+    const [a, b] = [await client({}, 60_000), await client({ fetch: late }, 60_000)];
+    const held = Array.from({ length: 5 }, () => request(fresh()));
+    const waiting = held.map(({ name }) => request(name));
+    await a.answers(...held);
+    for (const op of waiting.slice(0, 4)) await b.answers(op);
+    await b.renew();
+    const [{ name }] = held;
+    const [thief, last] = [request(name, { kind: 'steal' }), request(name)];
+    await a.answers(thief);
+    // The watch of the first name is behind, and that of all names, which hears of it, begins now.
+    await b.answers(waiting[4]);
+    await a.answers(last);
+    await a.answers(end(held[4]));
+    assert.equal((await b.next()).granted, waiting[4].ref);
+    pass();
+    await a.answers(end(thief));
+    assert.equal((await b.next()).granted, waiting[0].ref);
+    assert.equal((await a.renew()).mine.get(last.ref), 0n);
+  });
+
+  test('what is answered late, by a quarantine that is over since, is granted to nobody', async () => {
+    const bucket = 'careful';
+    const { ID } = await server.call('lease/grant', { TTL: 60 });
+    await server.call('kv/put', {
+      ...{ key: base64(`web-locks/1/${bucket}/w/quarantine`), value: '', lease: ID },
+    });
+    const { pass, passed } = gate();
+    const made = gate();
+    const late = async (url, options) => {
+      const response = await fetch(url, options);
+      if (!isStep(url, options)) return response;
+      made.pass();
+      await passed;
+      return response;
+    };
+    const a = await client({ bucket, fetch: late }, 60_000);
+    const b = await client({ bucket }, 60_000);
+    const [mine, thief] = [request('name'), request('name', { kind: 'steal' })];
+    const step = a.answers(mine);
+    await made.passed;
+    assert.deepEqual(await b.answers(thief), ['queued']);
+    await server.call('lease/revoke', { ID });
+    assert.equal((await b.next()).granted, thief.ref);
+    assert.equal((await a.renew()).grantsIn, 0);
+    pass();
+    assert.deepEqual(await step, ['queued']);
+    await b.answers(end(thief));
+    assert.equal((await a.next()).granted, mine.ref);
   });
 
   test('a session whose reading of a queue is never answered does not renew, and connects', async () => {

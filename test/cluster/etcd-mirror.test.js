@@ -25,7 +25,7 @@ function stage(kvs = []) {
     dead: () => told.push(['dead']),
   });
   const prefix = keys.queue('a');
-  mirror.follow([prefix]);
+  mirror.follow(prefix);
   mirror.load(prefix, kvs, 1);
   /** Its own requests, as its steps know them. */
   const own = (...events) => {
@@ -102,6 +102,49 @@ test('what comes before a queue was read is taken in after it', () => {
   assert.equal(mirror.queue('a'), undefined);
   mirror.load(prefix, [made(op(1), 4, OTHER).kv, made(op(3), 6).kv], 7);
   assert.deepEqual(told, [['granted', 3, 8n]]);
+});
+
+test('a queue is as its own stream tells, and no other one', () => {
+  const { mirror, own, prefix, told } = stage();
+  const [before, after] = [{}, {}];
+  mirror.follow(prefix, before);
+  assert.equal(mirror.load(prefix, [], 3, before), true);
+  own(made(op(1), 5));
+  // It is ahead: what was made before its watch began it does not tell.
+  mirror.apply([gone(op(8), 6, OTHER)], after);
+  mirror.apply([made(op(9), 4, OTHER)], before);
+  mirror.apply([made(op(1), 5)], before);
+  assert.deepEqual(told, []);
+  // What was read for a stream that is gone tells nothing, either.
+  mirror.follow(prefix, after);
+  mirror.load(prefix, [made(op(1), 5).kv], 7, before);
+  assert.equal(mirror.queue('a'), undefined);
+  mirror.load(prefix, [made(op(9), 4, OTHER).kv, made(op(1), 5).kv], 6, after);
+  mirror.apply([gone(op(9), 8, OTHER)], after);
+  assert.deepEqual(told, [['granted', 1, 8n]]);
+});
+
+test('as long as the first that waits is behind holders that are there nobody is granted', () => {
+  const { mirror, own } = stage();
+  const keysOf = () => mirror.obstacles.map(({ ref }) => ref);
+  const all = [1, 2, 3, 4].map((ref) => made(units(ref, 1), ref + 1, OTHER));
+  mirror.apply(all);
+  assert.deepEqual(keysOf(), []);
+  own(made(units(5, 1), 6));
+  mirror.apply([made(units(5, 1), 6)]);
+  assert.deepEqual(keysOf(), [4, 1, 2, 3]);
+  mirror.apply([gone(units(2, 1), 7, OTHER)]);
+  assert.deepEqual(keysOf(), [5, 1, 3, 4]);
+});
+
+test('it is known of a time before the end of a quarantine that it was one', () => {
+  const { mirror } = stage();
+  assert.ok(!mirror.wasQuarantined(1));
+  mirror.quarantine = 'lease';
+  assert.ok(mirror.wasQuarantined(9));
+  mirror.free(7);
+  assert.ok(mirror.wasQuarantined(6));
+  assert.ok(!mirror.wasQuarantined(7));
 });
 
 test('a request that the watch tells of before its step does is the same', () => {

@@ -518,16 +518,17 @@ module.exports = [
 
   // etcd.
   {
-    file: 'lib/cluster/engines/etcd/plan.js',
-    before: 'while (count < holders.length && isHeldBehind(holders.slice(0, count), blocked)) {',
-    after: 'while (count < 1) {',
+    file: 'lib/cluster/engines/etcd/queue.js',
+    before:
+      'while (count < holders.length && isHeldBehind(holders.slice(0, count), blocked)) count++;',
+    after: 'count = Math.min(holders.length, 1);',
     why: 'a thief takes the lock from readers that were granted it after it had looked',
     tests: etcd,
   },
   {
-    file: 'lib/cluster/engines/etcd/plan.js',
-    before: 'const conditions = [isThere(blocked)];',
-    after: 'const conditions = [];',
+    file: 'lib/cluster/engines/etcd/queue.js',
+    before: 'return [blocked, ...holders.slice(0, count)];',
+    after: 'return holders.slice(0, count);',
     why: 'a theft ends those who held the lock before it came, and not who holds it',
     tests: etcd,
   },
@@ -652,17 +653,37 @@ module.exports = [
   },
   {
     file: 'lib/cluster/engines/etcd/streams.js',
-    before:
-      'await Promise.all([...this.#streams.keys()].map((stream) => stream.reached(revision)));',
+    before: 'await this.#compare();',
     after: '',
     why: 'a session renews its lease although it is not told of what it waits for',
     tests: etcd,
   },
   {
     file: 'lib/cluster/engines/etcd/streams.js',
-    before: 'this.#isReplacing = others.length >= MOST_STREAMS;',
-    after: 'this.#isReplacing = false;',
+    before: 'if (this.#narrow.size < MOST_STREAMS) {',
+    after: 'if (this.#narrow.size < Infinity) {',
     why: 'there are as many connections as names that are waited for',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/engines/etcd/mirror.js',
+    before: 'if (!followed || followed.source !== source) continue;',
+    after: 'if (!followed) continue;',
+    why: 'what the watch of a name has still to tell is missed, because another one was faster',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/engines/etcd/mirror.js',
+    before: 'if (!followed || followed.source !== source) return true;',
+    after: 'if (!followed) return true;',
+    why: 'a queue that was read for an earlier watch is taken for what is there when a later begins',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/engines/etcd/steps.js',
+    before: 'const isQuarantined = mirror.wasQuarantined(Number(revision));',
+    after: 'const isQuarantined = mirror.isQuarantined;',
+    why: 'an answer from a quarantine grants what a thief has got, if it comes after its end',
     tests: etcd,
   },
   {
@@ -681,8 +702,8 @@ module.exports = [
   },
   {
     file: 'lib/cluster/engines/etcd/streams.js',
-    before: 'stream.isReady = false;',
-    after: 'stream.isReady = true;',
+    before: 'await this.#mirror.known();',
+    after: '',
     why: 'a session whose call is lost, by which it looks who is before it, waits for ever',
     tests: etcd,
   },

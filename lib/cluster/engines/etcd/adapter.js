@@ -48,7 +48,7 @@ const { Mirror } = require('./mirror.js');
 const { Planner } = require('./plan.js');
 const { Query } = require('./query.js');
 const { Steps } = require('./steps.js');
-const { Stream, Streams } = require('./streams.js');
+const { Ear, Streams } = require('./streams.js');
 
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
 /** @typedef {import('../../adapter.js').Op} Op */
@@ -71,7 +71,7 @@ const MOST_TOLD = 100;
  * @property {number} version of its key: of the connection
  * @property {number} entered the revision at which the key was written for that connection
  * @property {number} heard the last revision that is known of
- * @property {InstanceType<typeof Stream>} ear what hears what is written for the session
+ * @property {InstanceType<typeof Ear>} ear what hears what is written for the session
  * @property {InstanceType<typeof Streams> | undefined} streams of the connection
  * @property {InstanceType<typeof Mirror>} mirror
  * @property {InstanceType<typeof Planner>} planner
@@ -190,7 +190,7 @@ class EtcdAdapter {
       return { ...dead, grantsIn: own.ttl };
     }
     own.heard = Number(synced.header.revision);
-    await own.streams?.renewed(own.heard);
+    await own.streams?.renewed();
     const mine = new Map([...mirror.mine].map(([ref, { token }]) => [ref, token]));
     const grantsIn = await this.#grantsIn(mirror, link);
     for (const [ref, thief] of mirror.thefts) stolen.set(ref, thief);
@@ -272,7 +272,7 @@ class EtcdAdapter {
       version: 0,
       entered: 0,
       heard: 0,
-      ear: new Stream(true),
+      ear: new Ear(),
       streams: undefined,
       isDead: false,
       life: NO_LIFE,
@@ -324,7 +324,7 @@ class EtcdAdapter {
     this.#making = undefined;
     this.#link = link;
     this.#own = own;
-    own.streams?.resume();
+    own.streams?.follow();
   }
 
   /**
@@ -372,8 +372,9 @@ class EtcdAdapter {
         streams.hangUp(staleError());
         done(() => resolve(false));
       };
-      own.ear = streams.begin(entered, isCompacted);
-      own.ear.reached(entered).then(
+      own.ear = streams.ear;
+      streams.begin(entered, isCompacted);
+      streams.ear.reached(entered).then(
         () => done(() => resolve(true)),
         (error) => done(() => reject(error)),
       );
@@ -472,8 +473,8 @@ class EtcdAdapter {
     own.version = Number(kvs[0].version);
     own.entered = Number(header.revision);
     own.heard = own.entered;
-    mirror.quarantine = quarantine ? String(quarantine.lease) : undefined;
-    mirror.freed = own.entered;
+    if (quarantine) mirror.quarantine = String(quarantine.lease);
+    else mirror.free(own.entered);
     // What was told while nobody heard it is still there.
     mirror.apply(kvs.map((/** @type {any} */ kv) => ({ kv })));
   }

@@ -209,16 +209,16 @@ class Link {
   }
 
   /**
-   * A stream of watches. The gateway reads all of a request before it answers, so that none can be
-   * added later; but there may be many in one request.
-   * @param {object[]} watches
+   * A watch. Only one: the gateway takes several in one request, but begins to answer when it has
+   * made the first, and loses what it has not read of the others until then.
+   * @param {object} watch
    * @param {(result: any) => void} hear is called with each part of the answer
    * @param {(error: unknown) => void} end is called when there will be no more, unless it was
    *   dropped or stopped
    * @returns {() => void} stops it
    */
-  watch(watches, hear, end) {
-    const text = watches.map((one) => JSON.stringify({ create_request: one })).join('\n');
+  watch(watch, hear, end) {
+    const text = JSON.stringify({ create_request: watch });
     const abort = this.#begin();
     const fail = (/** @type {unknown} */ error) => {
       if (!abort.signal.aborted) end(error);

@@ -129,12 +129,17 @@ class Keys {
 
   /** All queues, and all sessions. */
   get all() {
-    return { key: `${this.prefix}q/`, end: after(`${this.prefix}s/`) };
+    return { key: this.queues, end: after(`${this.prefix}s/`) };
+  }
+
+  /** @returns {string} what the keys of all requests begin with */
+  get queues() {
+    return `${this.prefix}q/`;
   }
 
   /** @param {string} name @returns {string} what the keys of its requests begin with */
   queue(name) {
-    return `${this.prefix}q/${encode(name)}/`;
+    return `${this.queues}${encode(name)}/`;
   }
 
   /** @param {string} name */
@@ -178,7 +183,7 @@ class Keys {
     return {
       type,
       lease,
-      queue: `${this.prefix}q/${name}/`,
+      queue: `${this.queues}${name}/`,
       request: {
         kind: /** @type {any} */ (kind),
         limit: kind === 'c' ? Number(parts[2]) : 0,

@@ -6,7 +6,8 @@
  *
  * Nothing is known of a name that is free: the transaction that asks for it tells who holds it.
  * A name that one waits for is *followed*: its queue is read once, when a watch of it has begun
- * (streams.js), and then kept by the events of the watch, in their order.
+ * (streams.js), and then kept by the events of that watch, in their order. Those of another watch
+ * say nothing: it may be ahead of this one, and what it has left behind would be missed.
  *
  * A lock's token is the revision at which it came to be held (more what life.js adds): that of its
  * own creation, or of the end of what was in its way. Where that is not known, because the name was
@@ -38,6 +39,7 @@ const { Queue, entriesOf, queueOf } = require('./queue.js');
 /**
  * @typedef {object} Followed a name
  * @property {InstanceType<typeof Queue>} queue
+ * @property {unknown} source the stream that tells of it
  * @property {number} revision until which all is known
  * @property {boolean} isLive whether that is so; if not, the queue is yet to be read
  * @property {{ events: WatchEvent[], revision: number }[]} early came before it was read
@@ -78,6 +80,11 @@ class Mirror {
     return this.quarantine !== undefined;
   }
 
+  /** @param {number} revision */
+  wasQuarantined(revision) {
+    return this.isQuarantined || revision < this.freed;
+  }
+
   /** @param {number | string} revision */
   tokenOf(revision) {
     return BigInt(revision) + this.offset;
@@ -109,15 +116,13 @@ class Mirror {
   }
 
   /**
-   * A watch of them is being made.
-   * @param {string[]} prefixes
+   * Nothing is known of it before its queue is read.
+   * @param {string} prefix of its keys
+   * @param {unknown} [source] the stream that tells of it from now on
    */
-  follow(prefixes) {
-    for (const prefix of prefixes) {
-      if (this.#followed.has(prefix)) continue;
-      const queue = new Queue();
-      this.#followed.set(prefix, { queue, revision: 0, isLive: false, early: [], since: 0 });
-    }
+  follow(prefix, source) {
+    const { queue = new Queue(), revision = 0, since = 0 } = this.#followed.get(prefix) ?? {};
+    this.#followed.set(prefix, { queue, source, revision, isLive: false, early: [], since });
   }
 
   /**
@@ -130,12 +135,6 @@ class Mirror {
       if (followed.since === 0 || wanted.has(prefix)) followed.since = renewal;
       else if (renewal - followed.since > 1) this.#followed.delete(prefix);
     }
-  }
-
-  /** Only names that somebody waits for now are followed any more. */
-  forgetOthers() {
-    const { wanted } = this;
-    for (const prefix of this.followed) if (!wanted.has(prefix)) this.#followed.delete(prefix);
   }
 
   /**
@@ -160,16 +159,49 @@ class Mirror {
    */
   async reached(name, revision) {
     const prefix = this.#keys.queue(name);
-    const isOver = () => {
+    await this.#until(() => {
       const followed = this.#followed.get(prefix);
       return !followed || (followed.isLive && followed.revision >= revision);
-    };
+    });
+  }
+
+  /**
+   * @returns {Promise<void>} settles when the queues of all names are known that somebody here
+   *   waits for, as they were when he began to
+   */
+  async known() {
+    const waiting = [...this.mine.values()].filter(({ token }) => token === 0n);
+    await Promise.all(waiting.map(({ created, name }) => this.reached(name, created)));
+  }
+
+  /**
+   * @returns {Entry[]} as long as these are there nobody here is granted what he waits for, as far
+   *   as it is known; in a quarantine there is no need of any
+   */
+  get obstacles() {
+    if (this.isQuarantined) return [];
+    return [...this.wanted].flatMap((prefix) => this.#followed.get(prefix)?.queue.obstacle ?? []);
+  }
+
+  /**
+   * @param {Entry} obstacle that is not there any more
+   * @returns {Promise<void>} settles when that is known
+   */
+  async ended({ created, key, name }) {
+    const prefix = this.#keys.queue(name);
+    await this.#until(
+      () => this.#followed.get(prefix)?.queue.entries.get(key)?.created !== created,
+    );
+  }
+
+  /** @param {() => boolean} isOver */
+  async #until(isOver) {
     if (isOver()) return;
     /** @type {Promise<void>} */
-    const reached = new Promise((resolve, reject) => {
+    const over = new Promise((resolve, reject) => {
       this.#waiting.push({ isOver, resolve, reject });
     });
-    await reached;
+    await over;
   }
 
   /**
@@ -194,12 +226,13 @@ class Mirror {
    * @param {string} prefix of its keys
    * @param {KeyValue[]} kvs
    * @param {number} revision at which it was read
+   * @param {unknown} [source] the stream for which it was read
    * @returns {boolean} false: it has to be read again
    */
-  load(prefix, kvs, revision) {
+  load(prefix, kvs, revision, source) {
     const followed = this.#followed.get(prefix);
-    // Two watches of a name may be there for a while.
-    if (!followed || (followed.isLive && followed.revision >= revision)) return true;
+    if (!followed || followed.source !== source) return true;
+    if (followed.isLive && followed.revision >= revision) return true;
     // As of a time before the end of a quarantine nobody could know who is granted what by it.
     if (revision < this.freed) return false;
     /** @type {(() => void)[]} */
@@ -238,8 +271,11 @@ class Mirror {
 
   // Events.
 
-  /** @param {WatchEvent[]} events in their order; of a name all or none of a revision */
-  apply(events) {
+  /**
+   * @param {WatchEvent[]} events in their order; of a name all or none of a revision
+   * @param {unknown} [source] the stream that they come by
+   */
+  apply(events, source) {
     /** @type {(() => void)[]} */
     const news = [];
     for (const some of byRevision(events)) {
@@ -252,7 +288,8 @@ class Mirror {
       }
       for (const [prefix, of] of changes) {
         const followed = this.#followed.get(prefix);
-        if (followed) this.#change(followed, of, Number(of[0].kv.mod_revision), news);
+        if (!followed || followed.source !== source) continue;
+        this.#change(followed, of, Number(of[0].kv.mod_revision), news);
       }
     }
     this.#wake();
@@ -269,9 +306,28 @@ class Mirror {
     const isEnd = type === 'DELETE';
     if (key === this.#keys.session(this.#lease) && isEnd) news.push(() => this.#news.dead());
     if (what === 'stolen' && !isEnd) this.#rob(ref, valueOf(String(kv.value)), news);
-    if (key !== this.#keys.quarantine || !isEnd || !this.isQuarantined) return;
+    if (key === this.#keys.quarantine && isEnd) this.#free(Number(kv.mod_revision), news);
+  }
+
+  /**
+   * The quarantine is over.
+   * @param {number} revision at which it was, at the latest
+   */
+  free(revision) {
+    /** @type {(() => void)[]} */
+    const news = [];
+    this.#free(revision, news);
+    for (const tell of news) tell();
+  }
+
+  /**
+   * @param {number} revision
+   * @param {(() => void)[]} news
+   */
+  #free(revision, news) {
+    if (!this.isQuarantined) return;
     this.quarantine = undefined;
-    this.freed = Number(kv.mod_revision);
+    this.freed = revision;
     this.suspend();
     news.push(() => this.#news.freed());
   }
@@ -299,7 +355,7 @@ class Mirror {
       followed.early.push({ events, revision });
       return;
     }
-    // What is known already comes again if there are two watches of a name.
+    // It was in the queue already when that was read.
     if (revision <= followed.revision) return;
     followed.revision = revision;
     const { entries } = followed.queue;

@@ -29,7 +29,6 @@
 const { UNAVAILABLE, otherLimit } = require('../../adapter.js');
 const { after, allWith, base64, base64Json } = require('./keys.js');
 const { doneLease, exists, leaseNumber, range } = require('./keys.js');
-const { isHeldBehind } = require('./queue.js');
 
 /** @typedef {import('../../adapter.js').Answer} Answer */
 /** @typedef {import('../../adapter.js').Op} Op */
@@ -289,12 +288,12 @@ class Planner {
       conditions.push(exists(base64(this.#keys.quarantine)));
       return [];
     }
-    const { blocked, holders = [] } = queues.get(name) ?? {};
+    const { holders = [], obstacle = [] } = queues.get(name) ?? {};
     if (holders.length === 0) conditions.push(this.#nobody(name));
     // While it is there, nobody else holds the name.
     else if (holders[0].kind !== 'c') conditions.push(isThere(holders[0]));
-    else if (!blocked) conditions.push(this.#nobodyCame(name, revision));
-    else conditions.push(...stillWaits(blocked, holders));
+    else if (obstacle.length === 0) conditions.push(this.#nobodyCame(name, revision));
+    else conditions.push(...obstacle.map(isThere));
     return holders.map((holder) => this.#robOne(holder));
   }
 
@@ -417,20 +416,6 @@ class Planner {
 
 /** That no key of a range is there. */
 const NONE = { target: 'CREATE', result: 'EQUAL', create_revision: '0' };
-
-/**
- * @param {MirrorEntry} blocked
- * @param {MirrorEntry[]} holders before it
- * @returns {object[]} as long as these are there, it still waits, and so do those behind it
- */
-function stillWaits(blocked, holders) {
-  const conditions = [isThere(blocked)];
-  let count = 0;
-  while (count < holders.length && isHeldBehind(holders.slice(0, count), blocked)) {
-    conditions.push(isThere(holders[count++]));
-  }
-  return conditions;
-}
 
 /**
  * @param {string} lease as in keys

@@ -108,6 +108,18 @@ class Queue {
     return [...this.#first(this.held + 1)][this.held];
   }
 
+  /**
+   * @returns {Entry[]} the first that waits, and holders before it: as long as these are there it
+   *   still waits, and so do those behind it; none: nobody waits
+   */
+  get obstacle() {
+    const { blocked, holders } = this;
+    if (!blocked) return [];
+    let count = 0;
+    while (count < holders.length && isHeldBehind(holders.slice(0, count), blocked)) count++;
+    return [blocked, ...holders.slice(0, count)];
+  }
+
   /** @param {number} count */
   *#first(count) {
     let left = count;

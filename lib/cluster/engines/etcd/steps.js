@@ -299,10 +299,11 @@ class Steps {
    */
   #asOf(names, found, revision, { mirror }) {
     const token = mirror.tokenOf(revision);
+    const isQuarantined = mirror.wasQuarantined(Number(revision));
     return new Map(
       names.map((name, i) => {
         const { kvs = [] } = found[i];
-        return [name, queueAsOf(kvs, this.#keys, token, mirror.isQuarantined)];
+        return [name, queueAsOf(kvs, this.#keys, token, isQuarantined)];
       }),
     );
   }
@@ -463,7 +464,8 @@ class Steps {
   }
 
   /**
-   * Has the mirror know all that was written for the session until now.
+   * Has the mirror know all that was written for the session until now, and whether there is a
+   * quarantine.
    * @param {Own} own
    * @param {OpenLink} link
    * @param {object[]} [others] operations of the same transaction
@@ -472,9 +474,12 @@ class Steps {
     const { lease, mirror } = own;
     const key = base64(this.#keys.mark(lease));
     const mark = { key, value: base64Json(markOf(mirror, own.logged)), lease: own.id };
-    const changes = [...others, { request_put: mark }];
+    const quarantine = { request_range: { key: base64(this.#keys.quarantine), count_only: true } };
+    const changes = [...others, quarantine, { request_put: mark }];
     const { header, responses = [] } = await this.#transact(changes, [], own, link);
-    await own.ear.reached(Number(header.revision));
+    const revision = Number(header.revision);
+    await own.ear.reached(revision);
+    if (!Number(responses.at(-2).response_range.count ?? 0)) mirror.free(revision);
     return { header, responses };
   }
 }

@@ -6,67 +6,54 @@
  * Names that it waits for are watched as well, as long as it does, and for up to two renewals after
  * that.
  *
- * The JSON gateway cannot take a watch more on a stream, so names come by streams of their own:
- * all that a step has to wait for by one, and if there are as many streams as may be, all names
- * together by a new one, that replaces the others. A watch begins with what comes next, which
- * etcd serves at once (it looks at what is past ten times a second), and a queue is read when its
- * watch has begun: nothing is missed, and nothing has to be remembered by etcd.
+ * Each watch is a request of its own, for the JSON gateway cannot take one more on a stream, and of
+ * several in one request it may lose all but the first: it begins to answer when that was made, and
+ * what it has not read until then of the request is thrown away. So a few names have a stream each,
+ * and all others have one together, which hears of all queues of the bucket. A name has the same
+ * stream for as long as it is followed.
  *
- * On each stream the session's mark is watched, too. Who has written it knows by it that
- * a stream is heard.
+ * A watch begins with what comes next, which etcd serves at once (it looks at what is past ten
+ * times a second), and a queue is read when its watch has begun: nothing is missed, and nothing has
+ * to be remembered by etcd.
+ *
+ * That the first watch is heard shows with each renewal, by the session's mark. Of the others it
+ * shows then where it matters: what is in the way of a request is looked at, and if it is not
+ * there any more, the stream has to tell that before the renewal is answered.
  */
 
 const { newWatchError } = require('./errors.js');
-const { allWith, base64, textOf } = require('./keys.js');
+const { allWith, base64, range, textOf } = require('./keys.js');
 
 /** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {InstanceType<typeof import('./mirror.js').Mirror>} BucketMirror */
 
-/** The most streams of names, but for the one that replaces them. */
+/** The most names that have a stream each. */
 const MOST_STREAMS = 4;
-/** Queues that are read at once. */
-const MOST_QUEUES = 100;
+/** Queues that are read at once, or keys. */
+const MOST_READS = 100;
 
-/** A stream of watches, one of which is of the session's own keys, or of one of these. */
-class Stream {
-  stop = () => {};
-  /** Whether the queues of its names were read. */
-  #isReady;
-  /** The last change of the session's own keys that was heard. */
+/** Waits for what is written for the session. */
+class Ear {
+  /** The last change of its keys that was heard. */
   #revision = 0;
   /** @type {{ revision: number, resolve: () => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
 
-  /** @param {boolean} isReady */
-  constructor(isReady) {
-    this.#isReady = isReady;
-  }
-
-  get isReady() {
-    return this.#isReady;
-  }
-
-  set isReady(isReady) {
-    this.#isReady = isReady;
-    this.isAt(this.#revision);
-  }
-
   /** @param {number} revision */
   isAt(revision) {
     this.#revision = Math.max(this.#revision, revision);
-    if (!this.#isReady) return;
     const waiting = this.#waiting;
     this.#waiting = waiting.filter((one) => one.revision > this.#revision);
     for (const one of waiting) if (one.revision <= this.#revision) one.resolve();
   }
 
   /**
-   * @param {number} revision of a change of the session's mark
-   * @returns {Promise<void>} settles when it was heard, and all queues are known
+   * @param {number} revision of a change of the session's keys
+   * @returns {Promise<void>} settles when it was heard
    */
   async reached(revision) {
-    if (this.#isReady && this.#revision >= revision) return;
+    if (this.#revision >= revision) return;
     /** @type {Promise<void>} */
     const reached = new Promise((resolve, reject) => {
       this.#waiting.push({ revision, resolve, reject });
@@ -74,24 +61,43 @@ class Stream {
     await reached;
   }
 
-  /** Nobody waits for it any more. @param {unknown} [error] none: it is not needed */
+  /** @param {unknown} error */
   end(error) {
-    this.stop();
     const waiting = this.#waiting;
     this.#waiting = [];
-    for (const { reject, resolve } of waiting) error ? reject(error) : resolve();
+    for (const { reject } of waiting) reject(error);
   }
 }
 
+/** A watch of one name, or of all. */
+class NameStream {
+  /** What the keys of the names begin with that it tells of. @type {Set<string>} */
+  prefixes = new Set();
+  /** Ends the watch. */
+  stop = () => {};
+  /** It does: what happens from now on will be heard. */
+  begins = () => {};
+  /** @type {Promise<void>} */
+  begun = new Promise((resolve) => {
+    this.begins = resolve;
+  });
+}
+
 class Streams {
+  ear = new Ear();
   #keys;
   #lease;
   #mirror;
   #link;
   #fail;
-  /** With the prefixes of keys that they watch. @type {Map<Stream, Set<string>>} */
+  /** Of names that have one each. @type {Set<NameStream>} */
+  #narrow = new Set();
+  /** The one of all other names. @type {NameStream | undefined} */
+  #wide;
+  /** By what the keys of a name begin with. @type {Map<string, NameStream>} */
   #streams = new Map();
-  #isReplacing = false;
+  #stopEar = () => {};
+  #stopQuarantine = () => {};
   #isOver = false;
   #renewals = 0;
 
@@ -112,176 +118,192 @@ class Streams {
   }
 
   /**
-   * The watch of what is written for the session.
+   * Hears what is written for the session, and the end of a quarantine.
    * @param {number} revision of the first change that is to be heard
    * @param {() => void} isCompacted etcd does not have that any more
-   * @returns {Stream}
    */
   begin(revision, isCompacted) {
     const { key, end } = this.#keys.own(this.#lease);
-    const ranges = [{ key: base64(key), range_end: base64(end) }];
-    if (this.#mirror.isQuarantined) {
-      ranges.push({ key: base64(this.#keys.quarantine), range_end: '' });
-    }
-    const watches = ranges.map((range) => ({ ...range, start_revision: String(revision) }));
-    return this.#open(watches, [], (result) => {
+    const hear = (/** @type {any} */ result) => {
       if (result.compact_revision) isCompacted();
-      return Boolean(result.compact_revision);
-    });
+      else this.#hear(eventsOf(result));
+    };
+    const from = { start_revision: String(revision) };
+    this.#stopEar = this.#link.watch({ ...range(key, end), ...from }, hear, this.#fail);
+    if (!this.#mirror.isQuarantined) return;
+    const quarantine = { key: base64(this.#keys.quarantine), ...from };
+    this.#stopQuarantine = this.#link.watch(quarantine, hear, this.#fail);
   }
 
-  /** Follows all that somebody here waits for. */
+  /** Follows all that somebody here waits for, and what was followed before. */
   follow() {
-    if (this.#isOver || this.#isReplacing) return;
-    const followed = new Set(this.#mirror.followed);
-    const names = [...this.#mirror.wanted].filter((prefix) => !followed.has(prefix));
-    if (names.length === 0) return;
-    this.#mirror.follow(names);
-    const others = [...this.#streams].filter(([, prefixes]) => prefixes.size > 0);
-    this.#isReplacing = others.length >= MOST_STREAMS;
-    if (!this.#isReplacing) this.#watch(names);
-    else {
-      this.#mirror.forgetOthers();
-      this.#watch(this.#mirror.followed, () => {
-        for (const [stream] of others) this.#drop(stream);
-        this.#isReplacing = false;
-        this.follow();
-      });
+    if (this.#isOver) return;
+    const names = new Set([...this.#mirror.followed, ...this.#mirror.wanted]);
+    /** @type {Map<NameStream, string[]>} */
+    const added = new Map();
+    for (const prefix of names) {
+      if (this.#streams.has(prefix)) continue;
+      const stream = this.#streamOf(prefix);
+      stream.prefixes.add(prefix);
+      this.#streams.set(prefix, stream);
+      this.#mirror.follow(prefix, stream);
+      added.set(stream, [...(added.get(stream) ?? []), prefix]);
     }
+    for (const [stream, prefixes] of added) this.#read(stream, prefixes);
   }
 
-  /** Begins to follow anew what is followed. */
-  resume() {
-    if (this.#mirror.followed.length > 0) this.#watch(this.#mirror.followed);
-    this.follow();
-  }
-
-  /** Reads all queues again. Those of a stream that is not ready are about to be read. */
+  /** A quarantine is over: reads all queues again. */
   reload() {
-    for (const [stream, prefixes] of this.#streams) {
-      if (prefixes.size > 0 && stream.isReady) this.#read(stream, [...prefixes]);
-    }
+    this.#stopQuarantine();
+    for (const stream of new Set(this.#streams.values())) this.#read(stream, [...stream.prefixes]);
   }
 
   /**
-   * To be called with each renewal: what was not waited for since the last one is let go.
-   * @param {number} revision of the session's mark
+   * To be called with each renewal, after it was written: what was not waited for since the last
+   * one is let go.
+   * @returns {Promise<void>} settles when all is known that has become of what is waited for
    */
-  async renewed(revision) {
-    await Promise.all([...this.#streams.keys()].map((stream) => stream.reached(revision)));
+  async renewed() {
     this.follow();
+    await this.#mirror.known();
+    await this.#compare();
     this.#mirror.prune(++this.#renewals);
     const followed = new Set(this.#mirror.followed);
-    for (const [stream, prefixes] of this.#streams) {
-      const isOfNames = prefixes.size > 0;
-      for (const prefix of prefixes) if (!followed.has(prefix)) prefixes.delete(prefix);
-      if (isOfNames && prefixes.size === 0) this.#drop(stream);
+    for (const [prefix, stream] of this.#streams) {
+      if (!followed.has(prefix)) this.#leave(prefix, stream);
     }
   }
 
   /** @param {unknown} error */
   hangUp(error) {
     this.#isOver = true;
-    for (const stream of this.#streams.keys()) stream.end(error);
+    this.#stopEar();
+    this.#stopQuarantine();
+    for (const stream of this.#streams.values()) stream.stop();
     this.#streams.clear();
+    this.ear.end(error);
     this.#mirror.hangUp(error);
   }
 
-  /** @param {Stream} stream */
-  #drop(stream) {
-    this.#streams.delete(stream);
-    stream.end();
+  // Watches.
+
+  /** @param {import('./queue.js').WatchEvent[]} events of no names */
+  #hear(events) {
+    this.#mirror.apply(events);
+    const session = this.#keys.session(this.#lease);
+    const last = events.findLast(({ kv }) => textOf(kv.key).startsWith(session));
+    this.ear.isAt(Number(last?.kv.mod_revision ?? 0));
   }
 
   /**
-   * @param {string[]} prefixes
-   * @param {() => void} [then] is called when their queues were read
+   * @param {string} prefix of a name that is to be followed
+   * @returns {NameStream}
    */
-  #watch(prefixes, then = () => {}) {
-    const mark = { key: base64(this.#keys.mark(this.#lease)) };
-    const watches = [mark, ...prefixes.map(allWith)];
-    let left = watches.length;
-    const stream = this.#open(watches, prefixes, (result) => {
-      if (result.created && --left === 0) this.#read(stream, prefixes, then);
-      return false;
-    });
+  #streamOf(prefix) {
+    if (this.#narrow.size < MOST_STREAMS) {
+      const stream = this.#open(prefix);
+      this.#narrow.add(stream);
+      return stream;
+    }
+    this.#wide ??= this.#open(this.#keys.queues);
+    return this.#wide;
   }
 
-  /**
-   * @param {Stream} stream of names, all watches of which have begun
-   * @param {string[]} prefixes
-   * @param {() => void} [then] is called when their queues were read
-   */
-  #read(stream, prefixes, then = () => {}) {
-    stream.isReady = false;
-    this.#loadAll(prefixes)
-      .then((revision) => {
-        stream.isAt(revision);
-        stream.isReady = true;
-        then();
-      })
-      .catch(this.#fail);
-  }
-
-  /**
-   * @param {object[]} watches
-   * @param {string[]} prefixes
-   * @param {(result: any) => boolean} hear says whether all is done
-   */
-  #open(watches, prefixes, hear) {
-    const stream = new Stream(prefixes.length === 0);
-    this.#streams.set(stream, new Set(prefixes));
-    const take = (/** @type {any} */ result) => {
-      if (hear(result)) return;
-      if (result.canceled) throw newWatchError(result.cancel_reason);
-      const { events = [] } = result;
-      this.#mirror.apply(events);
-      stream.isAt(this.#lastOwn(events));
+  /** @param {string} prefix */
+  #open(prefix) {
+    const stream = new NameStream();
+    const hear = (/** @type {any} */ result) => {
+      const events = eventsOf(result);
+      if (result.created) stream.begins();
+      this.#mirror.apply(events, stream);
     };
-    stream.stop = this.#link.watch(watches, take, this.#fail);
+    stream.stop = this.#link.watch(allWith(prefix), hear, this.#fail);
     return stream;
   }
 
   /**
-   * @param {import('./queue.js').WatchEvent[]} events
-   * @returns {number} the revision of the last one of the session's own keys
+   * @param {string} prefix of a name that is followed no more
+   * @param {NameStream} stream
    */
-  #lastOwn(events) {
-    const session = this.#keys.session(this.#lease);
-    const last = events.findLast(({ kv }) => textOf(kv.key).startsWith(session));
-    return Number(last?.kv.mod_revision ?? 0);
+  #leave(prefix, stream) {
+    this.#streams.delete(prefix);
+    stream.prefixes.delete(prefix);
+    if (stream.prefixes.size > 0) return;
+    stream.stop();
+    this.#narrow.delete(stream);
+    if (this.#wide === stream) this.#wide = undefined;
+  }
+
+  // Queues.
+
+  /**
+   * Reads queues when their watch has begun.
+   * @param {NameStream} stream
+   * @param {string[]} prefixes
+   */
+  #read(stream, prefixes) {
+    const parts = partsOf(prefixes);
+    stream.begun
+      .then(() => Promise.all(parts.map((some) => this.#load(stream, some))))
+      .catch(this.#fail);
   }
 
   /**
+   * @param {NameStream} stream
    * @param {string[]} prefixes
-   * @returns {Promise<number>} the revision until which all is known
    */
-  async #loadAll(prefixes) {
-    let last = Number.POSITIVE_INFINITY;
-    for (let i = 0; i < prefixes.length; i += MOST_QUEUES) {
-      const some = prefixes.slice(i, i + MOST_QUEUES);
-      last = Math.min(last, await this.#load(some));
-    }
-    return last;
-  }
-
-  /**
-   * @param {string[]} prefixes
-   * @returns {Promise<number>}
-   */
-  async #load(prefixes) {
-    for (;;) {
-      const { header, responses } = await this.#link.call('kv/txn', {
-        compare: [],
-        success: prefixes.map((prefix) => ({ request_range: allWith(prefix) })),
-      });
+  async #load(stream, prefixes) {
+    for (let left = prefixes; left.length > 0; ) {
+      const success = left.map((prefix) => ({ request_range: allWith(prefix) }));
+      const { header, responses } = await this.#link.call('kv/txn', { compare: [], success });
       const revision = Number(header.revision);
-      const areKnown = prefixes.map((prefix, i) =>
-        this.#mirror.load(prefix, responses[i].response_range.kvs ?? [], revision),
-      );
-      if (areKnown.every(Boolean)) return revision;
+      left = left.filter((prefix, i) => {
+        const { kvs = [] } = responses[i].response_range;
+        return !this.#mirror.load(prefix, kvs, revision, stream);
+      });
     }
+  }
+
+  /** Waits until it is known what is not in the way any more of what somebody here waits for. */
+  async #compare() {
+    await Promise.all(partsOf(this.#mirror.obstacles).map((some) => this.#compareSome(some)));
+  }
+
+  /** @param {import('./queue.js').Entry[]} obstacles */
+  async #compareSome(obstacles) {
+    const { responses } = await this.#link.call('kv/txn', {
+      compare: [],
+      success: obstacles.map(({ key }) => ({
+        request_range: { key: base64(key), keys_only: true },
+      })),
+    });
+    const ended = obstacles.filter(({ created }, i) => {
+      const [found] = responses[i].response_range.kvs ?? [];
+      return Number(found?.create_revision) !== created;
+    });
+    await Promise.all(ended.map((one) => this.#mirror.ended(one)));
   }
 }
 
-module.exports = { Stream, Streams };
+/**
+ * @param {any} result of a watch
+ * @returns {import('./queue.js').WatchEvent[]}
+ */
+function eventsOf({ canceled, cancel_reason: reason, events = [] }) {
+  if (canceled) throw newWatchError(reason);
+  return events;
+}
+
+/**
+ * @template Item
+ * @param {Item[]} all
+ * @returns {Item[][]} as many as may be read at once together
+ */
+function partsOf(all) {
+  /** @type {Item[][]} */
+  const parts = [];
+  for (let i = 0; i < all.length; i += MOST_READS) parts.push(all.slice(i, i + MOST_READS));
+  return parts;
+}
+
+module.exports = { Ear, Streams };
