@@ -55,7 +55,7 @@ const kvOf = (key, value, revision) => ({
   mod_revision: String(revision),
 });
 const made = (request, revision, lease = LEASE) => ({
-  kv: kvOf(keys.request(request, lease), keys.value(request), revision),
+  kv: kvOf(keys.request(request, lease), keys.value(request, 'thief'), revision),
 });
 const gone = (request, revision, lease = LEASE) => ({
   type: 'DELETE',
@@ -195,6 +195,22 @@ test('a thief comes before all who wait, and the robbed hear once who it is', ()
   );
 });
 
+test('who was robbed hears that before it is granted the name again, whatever comes first', () => {
+  const { mirror, own, told } = stage();
+  const theft = op(1, { kind: 'steal' });
+  own(made(op(1), 3), made(op(2), 4));
+  mirror.apply([made(op(1), 3)]);
+  mirror.apply([made(op(2), 4)]);
+  mirror.apply([gone(op(1), 5), made(theft, 5, OTHER)]);
+  mirror.apply([gone(theft, 6, OTHER)]);
+  mirror.apply([stolen(1, 'thief', 5)]);
+  assert.deepEqual(told, [
+    ['granted', 1, 3n],
+    ['stolen', 1, 'thief'],
+    ['granted', 2, 6n],
+  ]);
+});
+
 test('units are held up to the limit, and what fits does not overtake what does not', () => {
   const { mirror, own, told } = stage();
   const all = [made(units(1, 2), 3), made(units(2, 2), 4), made(units(3, 1), 5)];
@@ -230,12 +246,12 @@ test('the end of a quarantine grants nothing before queues are read as of then',
 test('a name that nobody waited for between two renewals is followed no more', () => {
   const { mirror, own, prefix } = stage();
   own(made(op(1), 3));
-  mirror.prune(1);
-  mirror.prune(2);
+  mirror.prune();
+  mirror.prune();
   mirror.mine.clear();
-  mirror.prune(3);
+  mirror.prune();
   assert.deepEqual(mirror.followed, [prefix]);
-  mirror.prune(4);
+  mirror.prune();
   assert.deepEqual(mirror.followed, []);
 });
 

@@ -652,6 +652,13 @@ module.exports = [
     tests: etcd,
   },
   {
+    file: 'lib/cluster/engines/etcd/mirror.js',
+    before: 'if (theft && entry.token > 0n) this.#rob(entry.ref, theft.thief, news);',
+    after: 'if (theft && entry.token > 0n) continue;',
+    why: 'who was robbed is granted the name once more before it hears of the theft',
+    tests: etcd,
+  },
+  {
     file: 'lib/cluster/engines/etcd/streams.js',
     before: 'await this.#compare();',
     after: '',

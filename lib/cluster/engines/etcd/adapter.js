@@ -191,6 +191,7 @@ class EtcdAdapter {
     }
     own.heard = Number(synced.header.revision);
     await own.streams?.renewed();
+    link.check();
     const mine = new Map([...mirror.mine].map(([ref, { token }]) => [ref, token]));
     const grantsIn = await this.#grantsIn(mirror, link);
     for (const [ref, thief] of mirror.thefts) stolen.set(ref, thief);
@@ -320,7 +321,8 @@ class EtcdAdapter {
    * @param {Own} own
    */
   #keep(epoch, link, own) {
-    if (epoch !== this.#epoch || link.isDropped) throw staleError();
+    if (epoch !== this.#epoch) throw staleError();
+    link.check();
     this.#making = undefined;
     this.#link = link;
     this.#own = own;

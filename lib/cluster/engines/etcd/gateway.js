@@ -119,7 +119,7 @@ class Gateway {
    * @param {AbortSignal} signal
    */
   async #send(link, path, text, headers, signal) {
-    if (link.isDropped) throw staleError();
+    link.check();
     let response;
     try {
       response = await this.#fetch(`${link.endpoint}/v3/${path}`, {
@@ -191,6 +191,7 @@ class Link {
     try {
       const response = await this.#gateway.post(this, path, request, abort.signal);
       const text = await read(this, response);
+      this.check();
       const answer = jsonOf(text);
       const { error, result } = answer ?? {};
       if (!answer || error) throw refusedError(this.endpoint, refusalOf(response.status, text));
@@ -199,6 +200,11 @@ class Link {
     } finally {
       this.#aborts.delete(abort);
     }
+  }
+
+  /** @throws if it was dropped: what was asked on it is over */
+  check() {
+    if (this.isDropped) throw staleError();
   }
 
   /** A signal for each call: one for all would keep what each of them has left there. */

@@ -194,10 +194,15 @@ class Keys {
     };
   }
 
-  /** @param {RequestOp} op @returns {string} with the time by our clock, for `query` */
-  value({ name, weight, label }) {
+  /**
+   * @param {RequestOp} op
+   * @param {string} [clientId] of who asks, to whom it matters: who is robbed
+   * @returns {string} with the time by our clock, for `query`
+   */
+  value({ kind, name, weight, label }, clientId) {
     const isLong = encode(name)[0] === '#';
-    return base64Json({ weight, label, asked: dateNow(), name: isLong ? name : undefined });
+    const thief = kind === 'steal' ? clientId : undefined;
+    return base64Json({ weight, label, asked: dateNow(), thief, name: isLong ? name : undefined });
   }
 }
 

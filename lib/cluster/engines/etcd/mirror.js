@@ -62,6 +62,7 @@ class Mirror {
   #news;
   /** By what their keys begin with. @type {Map<string, Followed>} */
   #followed = new Map();
+  #renewals = 0;
   /** @type {{ isOver: () => boolean, resolve: () => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
 
@@ -125,12 +126,10 @@ class Mirror {
     this.#followed.set(prefix, { queue, source, revision, isLive: false, early: [], since });
   }
 
-  /**
-   * Names that nobody here has waited for between two renewals are followed no more.
-   * @param {number} renewal number of it
-   */
-  prune(renewal) {
+  /** Names that nobody here has waited for between two renewals are followed no more. */
+  prune() {
     const { wanted } = this;
+    const renewal = ++this.#renewals;
     for (const [prefix, followed] of this.#followed) {
       if (followed.since === 0 || wanted.has(prefix)) followed.since = renewal;
       else if (renewal - followed.since > 1) this.#followed.delete(prefix);
@@ -372,10 +371,12 @@ class Mirror {
     for (const entry of made) {
       if (!entries.has(entry.key)) followed.queue.add(this.#known(entry, entries));
     }
-    // What was held is told of by its thief.
-    const isTheft = made.some(({ kind }) => kind === 'a');
+    const theft = made.find(({ kind }) => kind === 'a');
     for (const entry of gone) {
-      if (this.#isMine(entry) && !(isTheft && entry.token > 0n)) this.#gone(entry, news);
+      if (!this.#isMine(entry)) continue;
+      // It is told of what is written for the session, too, but that may come after the next grant.
+      if (theft && entry.token > 0n) this.#rob(entry.ref, theft.thief, news);
+      else this.#gone(entry, news);
     }
     this.#process(followed, news, now());
   }

@@ -271,7 +271,7 @@ class Planner {
     return {
       request_put: {
         key: base64(this.#keys.request(op, this.#lease)),
-        value: this.#keys.value(op),
+        value: this.#keys.value(op, this.#clientId),
         lease: leaseNumber(this.#lease),
       },
     };

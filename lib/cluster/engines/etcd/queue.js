@@ -32,6 +32,7 @@ const { textOf, valueOf } = require('./keys.js');
  * @property {number} limit
  * @property {number} weight
  * @property {string} label
+ * @property {string} thief the client id of one who steals; '' if it is none
  * @property {number} created revision
  * @property {bigint} token 0n: it waits
  * @property {number} asked when, by the wall clock of who asked; NaN: not known
@@ -162,11 +163,11 @@ class Queue {
  * @returns {Entry} that waits so far
  */
 function entryOf(key, { kind, lease, limit, name, ref }, kv) {
-  const { weight, label, asked = Number.NaN, name: longName } = valueOf(String(kv.value));
+  const { weight, label, asked = Number.NaN, thief = '', ...value } = valueOf(String(kv.value));
   const created = Number(kv.create_revision);
   return {
-    ...{ key, kind, lease, limit, ref, weight, label, created, asked },
-    name: name ?? longName,
+    ...{ key, kind, lease, limit, ref, weight, label, thief, created, asked },
+    name: name ?? value.name,
     token: 0n,
     granted: Number.NaN,
   };

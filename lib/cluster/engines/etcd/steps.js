@@ -327,6 +327,7 @@ class Steps {
       if (queues.has(name)) continue;
       // It is followed, and was changed by the transaction.
       await own.mirror.reached(name, Number(revision));
+      link.check();
       const queue = own.mirror.queue(name);
       if (queue) queues.set(name, queue);
       else if (!left.includes(name)) left.push(name);
@@ -479,6 +480,7 @@ class Steps {
     const { header, responses = [] } = await this.#transact(changes, [], own, link);
     const revision = Number(header.revision);
     await own.ear.reached(revision);
+    link.check();
     if (!Number(responses.at(-2).response_range.count ?? 0)) mirror.free(revision);
     return { header, responses };
   }

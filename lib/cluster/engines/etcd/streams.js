@@ -99,7 +99,6 @@ class Streams {
   #stopEar = () => {};
   #stopQuarantine = () => {};
   #isOver = false;
-  #renewals = 0;
 
   /**
    * @param {object} parts
@@ -167,7 +166,7 @@ class Streams {
     this.follow();
     await this.#mirror.known();
     await this.#compare();
-    this.#mirror.prune(++this.#renewals);
+    this.#mirror.prune();
     const followed = new Set(this.#mirror.followed);
     for (const [prefix, stream] of this.#streams) {
       if (!followed.has(prefix)) this.#leave(prefix, stream);
