@@ -174,6 +174,39 @@ test('a quarantine that ends between a sweep and its renewal has another sweep f
   await stage.take('sweep');
 });
 
+test('so it has if the quarantine was told before anything waited', async () => {
+  const stage = await new Scripted().open();
+  (await renewing(stage)).answer(renewal([], { grantsIn: 0.2 * TTL }));
+  await stage.world.advance(1);
+  await stage.answer('sweep');
+  await stage.answer('renew', renewal([], { grantsIn: 0.2 * TTL }));
+  await asked(stage, 'waits', QUEUED);
+  await stage.world.advance(TTL / 10);
+  await stage.answer('sweep');
+  await stage.answer('renew', renewal([[1, 0n]]));
+  await stage.world.advance(TTL / 10);
+  await stage.take('sweep');
+});
+
+test('so it has in a session that was never told of a quarantine', async () => {
+  const stage = await new Scripted().open();
+  await asked(stage, 'waits', QUEUED);
+  for (let session = 1; session <= 2; session++) {
+    await stage.world.advance(TTL / 10);
+    await stage.answer('sweep');
+    await stage.answer('renew', renewal([[session, 0n]]));
+    await stage.world.advance(TTL / 10);
+    await stage.answer('sweep');
+    await stage.answer('renew', renewal([[session, 0n]]));
+    await stage.world.advance(TTL / 10);
+    assert.deepEqual(stage.calls, []);
+    (await renewing(stage)).answer({ ...renewal(), alive: false });
+    await stage.answer('close');
+    await stage.answer('open', { session: 'next', ttl: TTL });
+    await stage.answer('step', [QUEUED]);
+  }
+});
+
 test('what cannot be swept yet is not tried without a pause', async () => {
   let sweeps = 0;
   const stage = new Scripted({

@@ -193,7 +193,7 @@ module.exports = [
   // Sweeps.
   {
     file: 'lib/cluster/session/sweeps.js',
-    before: 'const isOver = this.#isQuarantined && grantsIn <= 0;',
+    before: 'const isOver = this.#mayBeQuarantined && grantsIn <= 0;',
     after: 'const isOver = false;',
     why: 'after a quarantine that ended between a sweep and its renewal nobody is granted anything',
     tests: [scripted, session],
@@ -622,5 +622,19 @@ module.exports = [
     after: 'return [];',
     why: 'what never reaches the server keeps all others waiting for ever (R3)',
     tests: [session],
+  },
+  {
+    file: 'lib/cluster/session/sweeps.js',
+    before: '    if (waiting === 0) return undefined;\n',
+    after: '',
+    why: 'a session for which nobody waits sweeps for others that die',
+    tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/sweeps.js',
+    before: '  begin() {\n    this.#mayBeQuarantined = true;',
+    after: '  begin() {',
+    why: 'who asks in the quarantine that a lost session has left waits for ever',
+    tests: [scripted],
   },
 ];

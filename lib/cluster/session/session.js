@@ -501,6 +501,7 @@ class Session {
     this.#session = session;
     this.#ttl = ttl;
     this.#retries = 0;
+    this.#sweeps.begin();
     this.#grants.forgetEnds();
     this.#extend(times);
     if (this.#lease.rest() <= 0) {

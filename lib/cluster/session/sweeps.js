@@ -10,9 +10,14 @@
 
 class Sweeps {
   #isFirst = true;
-  /** Whether the last renewal told of a quarantine. */
-  #isQuarantined = false;
+  /** Whether no renewal of the session has told that there is no quarantine since there was one. */
+  #mayBeQuarantined = true;
   #last = Number.NEGATIVE_INFINITY;
+
+  /** There is another session: nothing was told in it. */
+  begin() {
+    this.#mayBeQuarantined = true;
+  }
 
   /**
    * @param {number} waiting how many requests wait
@@ -37,10 +42,11 @@ class Sweeps {
    * @returns {number | undefined} when the next one is; undefined if none has to be
    */
   next({ nextExpiryIn, grantsIn }, { now, ttl, waiting }) {
+    // The sweep before may have come too early.
+    const isOver = this.#mayBeQuarantined && grantsIn <= 0;
+    this.#mayBeQuarantined = grantsIn > 0;
     if (this.#isFirst) return now;
     if (waiting === 0) return undefined;
-    const isOver = this.#isQuarantined && grantsIn <= 0;
-    this.#isQuarantined = grantsIn > 0;
     const grants = isOver || grantsIn > 0 ? grantsIn : Number.POSITIVE_INFINITY;
     const rest = Math.min(nextExpiryIn, grants);
     if (rest === Number.POSITIVE_INFINITY) return undefined;
