@@ -168,6 +168,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
 /**
  * A lock or a request, for `query`.
  * @typedef {object} Entry
+ * @property {number} ref which of its session's it is
  * @property {string} name
  * @property {LockMode} mode
  * @property {bigint} token 0n: it waits

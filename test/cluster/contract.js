@@ -498,6 +498,19 @@ function contract(engine) {
     await a.answers(...requests.map(end));
   });
 
+  test('query tells whose request each is, by its ref', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [mine, other] = [request(name), request(name)];
+    await a.answers(mine);
+    await b.answers(other);
+    const told = (await b.adapter.query(name)).map(({ clientId, ref }) => [clientId, ref]);
+    assert.deepEqual(told, [
+      [a.clientId, mine.ref],
+      [b.clientId, other.ref],
+    ]);
+  });
+
   test('buckets do not see each other', async () => {
     const [a, b] = [await client(), await client({ bucket: 'other' })];
     const name = fresh();

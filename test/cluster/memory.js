@@ -393,12 +393,13 @@ class MemoryServer {
     const entries = [];
     for (const [one, { rows }] of this.#names) {
       if (name !== undefined && one !== name) continue;
-      for (const { mode, token, label, limit, weight, asked, granted: since, session } of rows) {
+      for (const row of rows) {
+        const { ref, mode, token, label, limit, weight, asked, granted: since, session } = row;
         if (!this.#isAlive(session)) continue;
         const { version: _, ...info } = this.#sessions.get(session).info;
         const waited = (token ? since : now) - asked;
         const held = token ? now - since : 0;
-        entries.push({ name: one, mode, token, label, limit, weight, waited, held, ...info });
+        entries.push({ ref, name: one, mode, token, label, limit, weight, waited, held, ...info });
       }
     }
     return entries;

@@ -280,13 +280,98 @@ test('a request that is taken back while it is under way is ended at the server'
   assert.ok(ended);
 });
 
+/** What a server tells of a request of ours. */
+const entryOf = (ref, name, token = 0n) => ({
+  ref,
+  name,
+  token,
+  clientId: 'me',
+  mode: 'exclusive',
+});
+
 test('a query whose turn does not come, for the session is lost, is asked in the next', async () => {
-  const stage = await new Scripted({ query: (name) => [name] }).open();
+  const stage = await new Scripted({ query: (name) => [entryOf(9, name)] }).open();
   stage.ask({ owner: 1 });
   const entries = settling(stage.session.query('a'));
   await stage.fail('step', dead());
   await stage.answer('open', { session: 's2', ttl: TTL });
-  assert.deepEqual(entries.value, ['a']);
+  assert.deepEqual(
+    entries.value.map(({ ref }) => ref),
+    [9, 2],
+  );
+});
+
+/** The next step, whose requests all wait, and ends go well. */
+async function answered(stage) {
+  const { args, answer } = await stage.take('step');
+  answer(args[0].map(({ kind }) => (kind === 'end' ? ENDED : QUEUED)));
+  await settle();
+}
+
+/** A query that is asked behind 250 requests, which are of the names '1' to '250'. */
+async function queryBehindMany(stage, name = undefined) {
+  for (let i = 1; i <= 250; i++) stage.ask({ owner: i, name: `${i}` });
+  await settle();
+  const query = settling(stage.session.query(name));
+  await answered(stage);
+  assert.ok(!stage.calls.some(({ call }) => call === 'query'));
+  await answered(stage);
+  return { query, ...(await stage.take('query')) };
+}
+
+const all = (from, to) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
+
+test('a query waits for one step of what was asked before, and tells the rest as waiting', async () => {
+  const stage = await new Scripted().open();
+  const { answer, query } = await queryBehindMany(stage);
+  answer(all(1, 200).map((ref) => entryOf(ref, `${ref}`)));
+  await settle();
+  assert.deepEqual(
+    query.value.map(({ ref, name, token }) => [ref, name, token]),
+    all(1, 250).map((ref) => [ref, `${ref}`, 0n]),
+  );
+});
+
+test('what a query tells twice, as the server has come to it meanwhile, is told once', async () => {
+  const stage = await new Scripted().open();
+  const { answer, query } = await queryBehindMany(stage);
+  answer(all(1, 250).map((ref) => entryOf(ref, `${ref}`, BigInt(ref))));
+  await settle();
+  assert.deepEqual(
+    query.value.map(({ token }) => token),
+    all(1, 250).map(BigInt),
+  );
+});
+
+test('a query of a name tells nothing of others that the server has not come to', async () => {
+  const stage = await new Scripted().open();
+  const { answer, args, query } = await queryBehindMany(stage, '249');
+  assert.deepEqual(args, ['249']);
+  answer([]);
+  await settle();
+  assert.deepEqual(
+    query.value.map(({ name }) => name),
+    ['249'],
+  );
+});
+
+test('what is given up, and not asked for any more, is in no query', async () => {
+  const stage = await new Scripted().open();
+  const held = await asked(stage, 'held', granted(1n));
+  for (let i = 2; i <= 250; i++) stage.ask({ owner: i, name: `${i}` });
+  const aborted = stage.ask({ owner: 251, name: 'aborted' });
+  stage.ask({ owner: 252, name: 'now or never', kind: 'ifAvailable' });
+  stage.session.end(held);
+  stage.session.end(aborted);
+  const query = settling(stage.session.query());
+  await answered(stage);
+  const { answer } = await stage.take('query');
+  answer([entryOf(1, 'a', 1n), { ...entryOf(1, 'b', 2n), clientId: 'another' }]);
+  await settle();
+  assert.deepEqual(
+    query.value.map(({ name }) => name),
+    ['b', ...all(102, 250).map(String)],
+  );
 });
 
 test('a process does not end while a query is under way', async () => {

@@ -55,10 +55,30 @@ class Outbox {
     for (const op of unit.ops) this.#unitOf.set(op, unit);
   }
 
-  /** @param {() => void} reached called when all that is in here was answered, or dropped */
+  /**
+   * @param {() => void} reached called when all that is in here was answered, or dropped; if that
+   *   is much, when what comes next of it was
+   */
   barrier(reached) {
-    if (this.isEmpty) reached();
-    else this.#units.add({ ops: new Set(), reached });
+    if (this.isEmpty) {
+      reached();
+      return;
+    }
+    const barrier = { ops: new Set(), reached };
+    const units = [...this.#units];
+    let count = 0;
+    const behind = units.findIndex(({ ops }, i) => {
+      count += ops.size;
+      return i > 0 && count > MOST;
+    });
+    if (behind < 0) this.#units.add(barrier);
+    else this.#units = new Set([...units.slice(0, behind), barrier, ...units.slice(behind)]);
+  }
+
+  /** @returns {Iterable<Op>} what is not known to have come to the server */
+  *unanswered() {
+    for (const { ops } of this.#sent) yield* ops;
+    for (const { ops } of this.#units) yield* ops;
   }
 
   /**

@@ -3,13 +3,17 @@
 /**
  * Questions to the server, which change nothing: they wait until the session is open again, are
  * asked anew by another connection, and are given up after a time. They keep the event loop alive.
+ *
+ * A query does not wait for all that was asked before it, which may be more than the server does in
+ * that time: what it has not come to then is told from here, as a request that waits.
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
-const { HELD } = require('./place.js');
+const { ASKED, HELD } = require('./place.js');
 
 /** @typedef {import('../adapter.js').Adapter} Adapter */
 /** @typedef {import('../adapter.js').Entry} Entry */
+/** @typedef {import('../adapter.js').SessionInfo} SessionInfo */
 /** @typedef {InstanceType<typeof import('./place.js').Place>} Place */
 
 /**
@@ -27,7 +31,9 @@ const { HELD } = require('./place.js');
 
 class Questions {
   #adapter;
+  #info;
   #clock;
+  #places;
   #outbox;
   #keepAlive;
   #session;
@@ -37,14 +43,18 @@ class Questions {
   /**
    * @param {object} parts
    * @param {Adapter} parts.adapter
+   * @param {SessionInfo} parts.info
    * @param {import('./clock.js').Clock} parts.clock
+   * @param {InstanceType<typeof import('./places.js').Places>} parts.places
    * @param {InstanceType<typeof import('./outbox.js').Outbox>} parts.outbox
    * @param {InstanceType<typeof import('./keep-alive.js').KeepAlive>} parts.keepAlive
    * @param {Session} session
    */
-  constructor({ adapter, clock, outbox, keepAlive }, session) {
+  constructor({ adapter, info, clock, places, outbox, keepAlive }, session) {
     this.#adapter = adapter;
+    this.#info = info;
     this.#clock = clock;
+    this.#places = places;
     this.#outbox = outbox;
     this.#keepAlive = keepAlive;
     this.#session = session;
@@ -93,7 +103,8 @@ class Questions {
   }
 
   /**
-   * Asked after what was asked before, and before what is asked later.
+   * Asked after what was asked before, as far as the next step goes, and before what is asked
+   * later.
    * @param {string} [name]
    */
   async #query(name) {
@@ -160,9 +171,59 @@ class Questions {
    * @returns {Promise<Entry[]>} whose rejection is looked at later
    */
   #ask(name) {
-    const answer = this.#adapter.query(name);
+    const answer = this.#askWithOwn(name);
     then(answer, undefined, () => {});
     return answer;
+  }
+
+  /**
+   * @param {string} [name]
+   * @returns {Promise<Entry[]>} what the server tells, and what it has been asked for by now, and
+   *   has not come to
+   */
+  async #askWithOwn(name) {
+    const { asked, ended } = this.#unanswered(name);
+    const told = await this.#adapter.query(name);
+    /** @type {Entry[]} */
+    const entries = [];
+    for (const entry of told) {
+      const isOwn = entry.clientId === this.#info.clientId;
+      if (isOwn) asked.delete(entry.ref);
+      if (!isOwn || !ended.has(entry.ref)) entries.push(entry);
+    }
+    return [...entries, ...asked.values()];
+  }
+
+  /**
+   * @param {string} [name]
+   * @returns {{ asked: Map<number, Entry>, ended: Set<number> }} what the server may not have come
+   *   to: requests that may have to wait, by `ref`; and those that are given up
+   */
+  #unanswered(name) {
+    /** @type {Map<number, Entry>} */
+    const asked = new Map();
+    /** @type {Set<number>} */
+    const ended = new Set();
+    for (const op of this.#outbox.unanswered()) {
+      if (op.kind === 'end') ended.add(op.ref);
+      else if (op.kind !== 'ifAvailable' && (name ?? op.name) === op.name) this.#tell(op, asked);
+    }
+    return { asked, ended };
+  }
+
+  /**
+   * @param {import('../adapter.js').RequestOp} op
+   * @param {Map<number, Entry>} asked
+   */
+  #tell({ label, limit, mode, name, ref, weight }, asked) {
+    const place = this.#places.get(ref);
+    if (place?.state !== ASKED) return;
+    const { clientId, host, pid, threadId, threadName } = this.#info;
+    const waited = this.#clock.monotonic() - place.asked;
+    asked.set(ref, {
+      ...{ ref, name, mode, limit, weight, label, token: 0n, waited, held: 0 },
+      ...{ clientId, host, pid, threadId, threadName },
+    });
   }
 }
 

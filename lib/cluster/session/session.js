@@ -181,8 +181,15 @@ class Session {
     });
     const isWaiting = () => this.#places.unheld > 0 || this.#readiness.isAwaited;
     this.#keepAlive = new KeepAlive(clock, isWaiting);
-    const parts = { adapter, clock, outbox: this.#outbox, keepAlive: this.#keepAlive };
-    this.#questions = new Questions(parts, this.#asked());
+    this.#questions = new Questions(
+      {
+        ...{ adapter, info, clock },
+        places: this.#places,
+        outbox: this.#outbox,
+        keepAlive: this.#keepAlive,
+      },
+      this.#asked(),
+    );
     adapter.events = {
       granted: (ref, token) => this.#react(() => this.#grants.hintGranted(ref, token)),
       stolen: (ref, thief) => this.#react(() => this.#grants.hintStolen(ref, thief)),

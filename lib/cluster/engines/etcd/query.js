@@ -228,13 +228,13 @@ class Query {
    * @param {Entry} entry
    * @returns {Told}
    */
-  #tell({ asked, granted, kind, label, lease, limit, name, token, weight }) {
+  #tell({ asked, granted, kind, label, lease, limit, name, ref, token, weight }) {
     const { clientId = '', host = '', pid = 0 } = this.#sessions.get(lease) ?? {};
     const { threadId = 0, threadName = '' } = this.#sessions.get(lease) ?? {};
     const isHeld = token > 0n;
     const date = dateNow();
     return {
-      ...{ name, token, clientId, host, pid, threadId, threadName, label, limit, weight },
+      ...{ ref, name, token, clientId, host, pid, threadId, threadName, label, limit, weight },
       mode: kind === 'c' ? 'shared' : 'exclusive',
       waited: isHeld ? 0 : Math.max(date - asked, 0),
       held: isHeld ? Math.max(date - granted, 0) : 0,

@@ -341,7 +341,7 @@ class PostgresAdapter {
     const isGuarded =
       'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = r.xmax)';
     const { rows } = await this.#anyhow(
-      `SELECT r.name, shared, token, label, lim, weight, info,
+      `SELECT r.ref, r.name, shared, token, label, lim, weight, info,
         extract(epoch FROM coalesce(granted, clock_timestamp()) - asked)::float8 * 1000 AS waited,
         extract(epoch FROM clock_timestamp() - granted)::float8 * 1000 AS held
       FROM ${this.#schema}.request r JOIN ${this.#schema}.session s ON s.id = r.session
@@ -598,10 +598,11 @@ const newSession = () => String(BigInt.asUintN(63, randomBytes(8).readBigUInt64L
  * @param {any} row
  * @returns {import('../../adapter.js').Entry}
  */
-function entryOf({ held, info, label, lim, name, shared, token, waited, weight }) {
+function entryOf({ held, info, label, lim, name, ref, shared, token, waited, weight }) {
   const { clientId, host, pid, threadId, threadName } = JSON.parse(info);
   const limit = shared === 't' ? Number(lim) : 0;
   return {
+    ref: Number(ref),
     name: text(name),
     mode: shared === 't' ? 'shared' : 'exclusive',
     token: BigInt(token ?? 0),

@@ -617,14 +617,15 @@ function argumentsOf(op) {
  */
 function entriesOf([now, ...rest]) {
   const entries = [];
-  for (let i = 0; i < rest.length; i += 4) {
-    const [name, limitText, info, row] = rest.slice(i, i + 4);
+  for (let i = 0; i < rest.length; i += 5) {
+    const [ref, name, limitText, info, row] = rest.slice(i, i + 5);
     const [mode, weight, token, asked, since] = row.split(' ', 5);
     const label = row.slice([mode, weight, token, asked, since].join(' ').length + 1);
     const { clientId, host, pid, threadId, threadName } = JSON.parse(info);
     const isHeld = token !== '0';
     const limit = mode === 's' ? Number(limitText) : 0;
     entries.push({
+      ref: Number(ref),
       name: JSON.parse(name),
       mode: /** @type {import('../../adapter.js').LockMode} */ (
         mode === 's' ? 'shared' : 'exclusive'

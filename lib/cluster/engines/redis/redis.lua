@@ -28,7 +28,7 @@
 --   sweep    whether there is more to do: 1, 0
 --   close    the same
 --   query    7 key of a name, or '' for all
---              the time, then for each request: name, limit, info, row
+--              the time, then for each request: ref, name, limit, info, row
 --   marked   7 key of a name
 --              1, 0
 --
@@ -773,15 +773,15 @@ function F.query()
     local its = call('HMGET', F.rows_of(key), 'name', 'limit', 'one')
     local one, rest = F.parts_of_one(its[3] or '')
     for _, member in ipairs(one and { one } or call('ZRANGE', F.queue_of(key), 0, -1)) do
-      local _, session = F.split(member)
+      local ref, session = F.split(member)
       if infos[session] == nil then
         infos[session] = F.is_alive(session) and call('HGET', F.info_of(session), 'info') or false
       end
       local row = infos[session] and (rest or call('HGET', F.rows_of(key), member))
       if row then
         local n = #reply
-        reply[n + 1], reply[n + 2], reply[n + 3] = its[1], its[2] or '0', infos[session]
-        reply[n + 4] = row
+        reply[n + 1], reply[n + 2], reply[n + 3] = ref, its[1], its[2] or '0'
+        reply[n + 4], reply[n + 5] = infos[session], row
       end
     end
   end
