@@ -177,7 +177,7 @@ export declare class Lock {
 export declare class LockHandle extends Lock {
   private constructor();
 
-  /** Whether the lock is not held any more: released, or lost. */
+  /** Whether the lock is no longer held: released, or lost. */
   readonly released: boolean;
 
   /**
@@ -311,9 +311,9 @@ export declare class LockLostError extends LockError {
    * - `'closed'`: its bucket was closed;
    * - `'destroyed'`: what keeps its state, a file, is gone;
    * - `'expired'`: its lease was not renewed in time;
-   * - `'unreachable'`: the server did not answer until its lease had run out;
+   * - `'unreachable'`: its lease expired while the server did not answer;
    * - `'failover'`: the server that took over does not know it;
-   * - `'released'`: it was not lost, but is not held any more: of {@link Lock.guard}.
+   * - `'released'`: it was not lost, but is no longer held: of {@link Lock.guard}.
    */
   readonly reason: 'closed' | 'destroyed' | 'expired' | 'unreachable' | 'failover' | 'released';
   /** That of the lock. */

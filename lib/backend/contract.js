@@ -60,7 +60,7 @@
  * @property {(clientId: string) => void} stolen the lock, granted before, was stolen, by whom; ends
  *   the request
  * @property {(reason: LossReason, cause?: () => Error | undefined) => void} lost the lock, granted
- *   before, is not held any more, for another reason; ends the request. `cause` makes the error
+ *   before, is no longer held, for another reason; ends the request. `cause` makes the error
  *   behind it, when it is told. Says nothing of one that was released meanwhile, but if it has
  *   `keep`: then that its name was not marked
  * @property {(cycle: CycleEntry[]) => void} [deadlocked] the request would close this cycle; ends
@@ -83,7 +83,7 @@
 /**
  * Why a lock was lost otherwise than by a theft: its lease ran out while nobody answered
  * ('unreachable') or because it was not renewed in time ('expired'); a server that took over does
- * not know it ('failover'); its bucket was closed ('closed'); what keeps its state is gone
+ * not know it ('failover'); its bucket was closed ('closed'); its state was deleted or damaged
  * ('destroyed').
  * @typedef {'expired' | 'unreachable' | 'failover' | 'closed' | 'destroyed'} LossReason
  */

@@ -45,7 +45,7 @@ const kinds = new Map([
     [
       'LOST',
       'Nothing may delete, move or change files in the directory of web-locks while they are in ' +
-        'use. The next request tries to open them anew.',
+        'use. The next request tries to open them again.',
     ],
   ],
 ]);

@@ -83,11 +83,11 @@ const units = wholeNumber(1, MOST_UNITS);
 
 /** Where the locks are. @type {Record<string, Option>} */
 const PLACE = {
-  bucket: { short: 'b', value: 'NAME', help: 'the storage bucket, a set of locks of its own' },
+  bucket: { short: 'b', value: 'NAME', help: 'the storage bucket: a separate set of locks' },
   directory: {
     short: 'd',
     value: 'PATH',
-    help: 'where the files of the locks of this machine are',
+    help: "the folder of the files of this machine's locks",
   },
   at: {
     value: 'URL',
@@ -98,12 +98,12 @@ const PLACE = {
   ttl: {
     value: 'SECONDS',
     read: lease,
-    help: 'with --at: the length of the lease, 2 to 3600, 10 if not given',
+    help: 'with --at: the lease, from 2 to 3600; 10 by default',
   },
 };
 
 /** @type {Record<string, Option>} */
-const HELP = { help: { short: 'h', help: 'prints this' } };
+const HELP = { help: { short: 'h', help: 'shows this help' } };
 
 /** @type {Option} */
 const LABEL = { short: 'l', value: 'TEXT', help: 'what `query` shows; by default the command' };
@@ -116,12 +116,12 @@ const COMMANDS = {
     usage: 'run NAME [options] -- COMMAND [ARGUMENT…]',
     summary: 'runs a command while it holds a lock',
     details:
-      'Waits for the lock NAME, first come, first served, runs COMMAND while it is held, and ' +
+      'Waits for the lock NAME, first come, first served, runs COMMAND while it holds it, and ' +
       'ends as COMMAND ends. COMMAND has WEB_LOCKS_NAME and WEB_LOCKS_TOKEN in its environment.',
     takes: LOCK_NAME,
     takesCommand: true,
     options: {
-      shared: { short: 's', help: 'holds it together with others who say --shared' },
+      shared: { short: 's', help: 'holds the lock together with other shared holders' },
       limit: {
         value: 'N',
         read: units,
@@ -130,29 +130,29 @@ const COMMANDS = {
       weight: {
         value: 'N',
         read: units,
-        help: 'how many units of the limit it takes, 1 if not given',
+        help: 'how many units of the limit it takes, 1 by default',
       },
       timeout: {
         short: 'w',
         value: 'SECONDS',
         read: seconds,
-        help: 'waits no longer than that; with --at, also for the server',
+        help: 'limits the wait; with --at, also the wait for the server',
       },
       'if-available': { short: 'n', help: 'does not wait' },
-      steal: { help: 'takes the lock from whoever holds it' },
+      steal: { help: 'takes the lock from its holders' },
       'conflict-exit-code': {
         short: 'E',
         value: 'N',
         read: wholeNumber(0, 255),
-        help: 'the exit status if it did not get the lock, 1 if not given',
+        help: 'the exit status if it did not get the lock, 1 by default',
       },
       'kill-after': {
         value: 'SECONDS',
         read: seconds,
-        help: 'from SIGTERM to SIGKILL if the lock was lost, 5 if not given',
+        help: 'the time from SIGTERM to SIGKILL if the lock was lost, 5 by default',
       },
       label: LABEL,
-      quiet: { short: 'q', help: 'does not say that it did not get the lock' },
+      quiet: { short: 'q', help: 'does not print that it did not get the lock' },
       ...PLACE,
       ...HELP,
     },
@@ -160,27 +160,30 @@ const COMMANDS = {
   },
   query: {
     usage: 'query [options]',
-    summary: 'shows who holds and who waits',
+    summary: 'shows who holds locks and who waits',
     details:
-      'Prints a table of the locks that are held, and of the requests that wait for them in the ' +
-      'order of their queue.',
+      'Prints a table of held locks, and of the requests that wait for them in the order of the ' +
+      'queue.',
     options: {
-      name: { value: 'NAME', help: 'only the lock of that name' },
+      name: { value: 'NAME', help: 'shows that name only' },
       json: { short: 'j', help: 'prints one line of JSON' },
-      watch: { short: 'w', help: 'goes on, and shows changes; in a terminal until q or Ctrl-C' },
+      watch: {
+        short: 'w',
+        help: 'keeps running, and shows changes; in a terminal until q or Ctrl-C',
+      },
       ...PLACE,
       ...HELP,
     },
   },
   steal: {
     usage: 'steal NAME [options]',
-    summary: 'takes a lock from those who hold it',
+    summary: 'takes a lock from its holders',
     details:
-      'Says who holds the lock NAME, asks, takes it from them, and gives it to the next who ' +
-      'waits. For recovery from a holder that hangs.',
+      'Shows who holds the lock NAME, asks, takes it from them, and gives it to the next waiter. ' +
+      'For recovery from a holder that hangs.',
     takes: LOCK_NAME,
     options: {
-      yes: { short: 'y', help: 'does not ask' },
+      yes: { short: 'y', help: 'takes it without asking' },
       label: { ...LABEL, help: 'what `query` shows of the thief' },
       ...PLACE,
       ...HELP,
@@ -218,13 +221,13 @@ const EXCLUSIONS = [
 function checkRun(values) {
   for (const [one, other] of EXCLUSIONS) {
     if (values[one] !== undefined && values[other] !== undefined) {
-      throw usageError(`--${one} and --${other} exclude each other.`);
+      throw usageError(`--${one} and --${other} cannot be used together.`);
     }
   }
   if (values.weight !== undefined && values.limit === undefined) {
     throw usageError('--weight needs --limit.');
   }
-  if (values.weight > values.limit) throw usageError('--weight is above --limit.');
+  if (values.weight > values.limit) throw usageError('--weight is greater than --limit.');
 }
 
 /** @param {Values} values */
@@ -235,7 +238,7 @@ function checkReport({ output }) {
 /** @param {Values} values */
 function checkPlace({ directory, at, ttl }) {
   if (directory !== undefined && at !== undefined) {
-    throw usageError('--directory and --at exclude each other.');
+    throw usageError('--directory and --at cannot be used together.');
   }
   if (directory === '') throw usageError('--directory takes a path.');
   if (ttl !== undefined && at === undefined) throw usageError('--ttl needs --at.');
@@ -288,7 +291,7 @@ function readCommand(command, argv, env) {
   if (takes) checkFirst(takes, name);
   if (tooMuch !== undefined) {
     const hint = takesCommand ? ' The command comes after --.' : '';
-    throw usageError(`'${tooMuch}' is too much.${hint}`);
+    throw usageError(`unexpected argument '${tooMuch}'.${hint}`);
   }
   if (takesCommand && words.length === 0) throw usageError('-- and a command are missing.');
   // Not "else": with a directory the locks are those of this machine.

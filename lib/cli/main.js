@@ -61,7 +61,7 @@ function report(error, command) {
     say(message.replace(/^web-locks: /, ''));
     return { status: STATUS.unavailable };
   }
-  say(`an error of this program: ${stack ?? error}`);
+  say(`an error in web-locks: ${stack ?? error}`);
   return { status: STATUS.internal };
 }
 

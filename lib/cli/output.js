@@ -22,7 +22,7 @@ function output() {
 /** @param {NodeJS.ErrnoException} error */
 function end({ code, message }) {
   if (code === 'EPIPE' || code === 'EIO') process.exit(STATUS.ok);
-  say(`what it prints cannot be written: ${message}`);
+  say(`the output cannot be written: ${message}`);
   process.exit(STATUS.file);
 }
 

@@ -21,8 +21,8 @@ const { Failure, STATUS, say } = require('./status.js');
  */
 async function steal({ name = '', values }) {
   if (!values.yes && !process.stdin.isTTY) {
-    const message = 'it asks before it steals, and there is no terminal to ask at.';
-    throw new Failure(STATUS.usage, message, 'With --yes it does not ask.');
+    const message = 'it asks before it takes a lock, and there is no terminal to ask in.';
+    throw new Failure(STATUS.usage, message, 'Give --yes to take it without asking.');
   }
   checkName(name, values);
   const place = new Place(values);
@@ -59,7 +59,7 @@ async function rob({ locks }, name, { yes, label = 'web-locks steal' }) {
     const before = state;
     state = await look();
     if (identity(state) === identity(before)) break;
-    say('that has changed meanwhile.');
+    say('the holders have changed meanwhile.');
   }
   await locks.request(name, { steal: true, label }, () => {});
   await print(state.held.map((holder) => `robbed ${describeHolder(holder)}\n`).join(''));

@@ -51,7 +51,7 @@ function isLocal(error) {
  */
 const tooManyError = (most, count) =>
   plainError(
-    `These are ${count} names at once, and the most is ${most}. Ask for fewer, or lock one name ` +
+    `The call names ${count} locks, and may name ${most}. Request fewer at once, or one name ` +
       'that stands for all of them.',
     'ERR_WEB_LOCKS_TOO_MANY',
   );

@@ -41,7 +41,7 @@ class Extension {
    * Sees to it that the lock is still held when a transaction of the user's commits, where the lock
    * manager can: in PostgreSQL.
    * @param {any} client in whose transaction
-   * @returns {Promise<void>} rejects if the lock is not held any more
+   * @returns {Promise<void>} rejects if the lock is no longer held
    */
   async guard(client) {
     const request = of(this, 'guard');

@@ -56,10 +56,10 @@ LockStolenError.prototype.constructor = DOMException;
 /** What is said of a lock that was lost, by LossReason. @type {Record<string, string>} */
 const LOSSES = {
   expired: 'its lease was not renewed in time',
-  unreachable: 'the server did not answer until its lease had run out',
+  unreachable: 'its lease expired while the server did not answer',
   failover: 'the server that took over does not know it',
   closed: 'its bucket was closed',
-  destroyed: 'what keeps its state is gone',
+  destroyed: 'its state was deleted or damaged',
   released: 'it was released',
 };
 
@@ -73,7 +73,7 @@ class LockLostError extends LockError {
    */
   constructor(lockName, reason, token, cause) {
     const why = cause ? `${LOSSES[reason]} (${cause.message.replace(/\.$/, '')})` : LOSSES[reason];
-    const what = reason === 'released' ? 'is not held any more' : 'was lost';
+    const what = reason === 'released' ? 'is no longer held' : 'was lost';
     super(`${capitalized(theLock(lockName))} ${what}: ${why}.`, lockName, 'AbortError');
     this.reason = reason;
     this.token = token;

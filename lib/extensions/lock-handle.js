@@ -77,7 +77,7 @@ class LockHandle extends Lock {
     this.#request = arguments[1];
   }
 
-  /** @returns {boolean} whether the lock is not held any more: released, or lost */
+  /** @returns {boolean} whether the lock is no longer held: released, or lost */
   get released() {
     return !this.#request.holds;
   }

@@ -167,7 +167,9 @@ class Extensions {
       if (given.keep === undefined) throw typeError(ONCE, "The 'keep' option is missing.");
       checkRequest(given);
       if (!backend.marked) {
-        throw notSupportedError(`Failed to execute ${ONCE}: its locks cannot be marked as done.`);
+        throw notSupportedError(
+          `Failed to execute ${ONCE}: this lock manager cannot mark names as done.`,
+        );
       }
       return new Once(backend, resourceName, given).start(run);
     } catch (error) {
@@ -198,7 +200,9 @@ class Extensions {
 function blockingBackendOf(value, operation) {
   const backend = backendOf(value, operation);
   if (backend.wait) return backend;
-  throw notSupportedError(`Failed to execute ${operation}: its locks are not on this machine.`);
+  throw notSupportedError(
+    `Failed to execute ${operation}: it cannot block a thread for locks on a server.`,
+  );
 }
 
 /**

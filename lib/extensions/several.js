@@ -214,7 +214,7 @@ class Group {
 
   /**
    * Harmless to repeat.
-   * @param {unknown} error why one of them is not held any more, or will not be
+   * @param {unknown} error why one of them is no longer held, or will not be
    */
   lost(error) {
     this.#failure ??= { error };

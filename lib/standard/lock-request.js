@@ -425,7 +425,7 @@ class LockRequest {
   }
 
   /**
-   * Has the backend release the lock, which is not held any more here.
+   * Has the backend release the lock, which is no longer held here.
    * @returns {Promise<void> | void}
    */
   handBack() {

@@ -63,7 +63,7 @@ describe('web-locks steal', { skip }, () => {
     const { lock } = await hold(locks, 'a');
     const { code, stderr } = await run(t, ['steal', 'a', ...at]);
     assert.equal(code, 64);
-    assert.match(stderr, /no terminal to ask at\.\nWith --yes it does not ask\.\n$/);
+    assert.match(stderr, /no terminal to ask in\.\nGive --yes to take it without asking\.\n$/);
     assert.equal(lock.held, true);
   });
 });
@@ -106,7 +106,7 @@ describe('web-locks steal, in a terminal', { skip: noTerminal }, () => {
     await first.release();
     const { lock } = await hold(locks, 'a', { label: 'another' });
     thief.type('y\r');
-    await thief.says(/has changed meanwhile[\s\S]*another[\s\S]*\[y\/N\] $/);
+    await thief.says(/have changed meanwhile[\s\S]*another[\s\S]*\[y\/N\] $/);
     assert.equal(lock.held, true);
     thief.type('n\r');
     assert.equal((await thief.ended).code, 1);

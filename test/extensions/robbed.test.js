@@ -49,7 +49,7 @@ describe('a lock that another thread stole and gave back', () => {
   for (const [name, way] of Object.entries(ways)) {
     for (const isTwice of [false, true]) {
       const how = isTwice ? `${name} through a bucket that is open twice` : name;
-      it(`is not held any more when the next one is: ${how}`, async (t) => {
+      it(`is no longer held when the next one is: ${how}`, async (t) => {
         const bucket = openBucket(`robbed ${how}`);
         const second = isTwice ? openBucket(`robbed ${how}`) : bucket;
         const robbed = await hold(bucket.locks, 'a');

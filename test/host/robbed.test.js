@@ -50,7 +50,7 @@ const ways = {
 
 describe('a lock that another process stole and gave back', { skip }, () => {
   for (const [name, way] of Object.entries(ways)) {
-    it(`is not held any more when the next one is: ${name}`, async (t) => {
+    it(`is no longer held when the next one is: ${name}`, async (t) => {
       const { locks, where } = freshBucket(t);
       const robbed = await hold(locks, 'a');
       robbed.released.catch(() => {});

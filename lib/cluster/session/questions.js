@@ -95,7 +95,7 @@ class Questions {
 
   /**
    * @param {Place} place held
-   * @returns {Promise<boolean>} whether its name is marked; false, too, if it is not held any more;
+   * @returns {Promise<boolean>} whether its name is marked; false, too, if it is no longer held;
    *   rejects if the server cannot tell
    */
   isMarked(place) {

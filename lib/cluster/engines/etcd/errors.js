@@ -37,7 +37,7 @@ const deadError = () =>
 const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
 
 const newLeaderError = () =>
-  plainError('etcd has another leader since. It is asked again.', UNREACHABLE);
+  plainError('etcd has a new leader. The request is repeated.', UNREACHABLE);
 
 /**
  * @param {number} there
@@ -55,7 +55,7 @@ const isForgotten = (error) => /has been compacted/.test(error?.message);
 
 /** @param {string} [reason] */
 const newWatchError = (reason) =>
-  plainError(`etcd has ended a watch: ${reason ?? 'it does not say why'}`, UNREACHABLE);
+  plainError(`etcd ended a watch: ${reason ?? 'it gave no reason'}`, UNREACHABLE);
 
 const noWatchError = () =>
   plainError(
@@ -78,7 +78,7 @@ const UNREACHABLE = 'ERR_WEB_LOCKS_UNREACHABLE';
 
 /** @param {string} endpoint */
 const oddAnswerError = (endpoint) =>
-  plainError(`What answers at ${endpoint} does not answer as etcd does.`, UNREACHABLE);
+  plainError(`The server at ${endpoint} does not answer like etcd.`, UNREACHABLE);
 
 /** @param {string} name */
 const longNameError = (name) =>
@@ -151,7 +151,7 @@ const REFUSALS = [
   [
     ({ message }) => message.includes('too many operations'),
     'ERR_WEB_LOCKS_TOO_MANY',
-    'These are too many names for one transaction. Ask for fewer at once, or start etcd with ' +
+    'The call names too many locks for a transaction. Request fewer at once, or start etcd with ' +
       'a greater --max-txn-ops',
   ],
   [

@@ -174,7 +174,7 @@ function guardedError(guard) {
 
 const REFUSED = {
   code: 'ERR_WEB_LOCKS_RIGHTS',
-  message: 'The server refuses the login. Look at the user, the password, and pg_hba.conf.',
+  message: 'The server refuses the login. Check the user, the password, and pg_hba.conf.',
 };
 const NO_DATABASE = {
   code: 'ERR_WEB_LOCKS_DATABASE',
@@ -211,7 +211,7 @@ const BY_STATE = {
   WL002: noTables,
   WL001: () => ({
     code: 'ERR_WEB_LOCKS_ISOLATION',
-    message: `Transactions are not READ COMMITTED, and cannot be: ${POOLER}. ${DIRECTLY}`,
+    message: `Transactions are not READ COMMITTED, and that cannot be set: ${POOLER}. ${DIRECTLY}`,
   }),
   // read_only_sql_transaction: a primary that was demoted, or a role that is read only
   25006: () => ({
@@ -225,7 +225,7 @@ const BY_STATE = {
   // lock_not_available, query_canceled
   '55P03': () => ({
     code: BUSY,
-    message: 'A statement of another transaction keeps names or tables locked for long.',
+    message: 'A statement of another transaction keeps names or tables locked for too long.',
   }),
   57014: () => ({ code: BUSY, message: 'The statement was cancelled.' }),
 };
