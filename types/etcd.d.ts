@@ -8,31 +8,32 @@ export type EtcdFetch = (url: string, options: object) => Promise<object>;
 
 export interface EtcdOptions {
   /**
-   * URLs for clients, such as `'http://host:2379'`, of members of one etcd. Each connection is to
-   * the next one.
+   * The client URLs of the members of one etcd, such as `'http://host:2379'`. Each new connection
+   * goes to the next one.
    */
   endpoints: string | readonly string[];
   /**
-   * Milliseconds, 2,000 to 3,600,000, by default 10,000. A process that is gone, or cannot reach
-   * etcd for so long, has lost its locks. etcd counts whole seconds: the next greater one is taken.
+   * The lease, in milliseconds: 2,000 to 3,600,000, by default 10,000; rounded up to whole seconds,
+   * as etcd counts them. A process that is killed, or cannot reach etcd for so long, loses its
+   * locks.
    */
   ttl?: number | undefined;
-  /** Where etcd wants a user. */
+  /** If etcd requires a user. */
   auth?: { user: string; password: string } | undefined;
   /**
-   * Used instead of Node's own `fetch`: where certificates, client certificates or a proxy are
-   * needed. It must pass on each part of a response as it comes.
+   * Used instead of Node's own `fetch`, for certificates, client certificates or a proxy. It must
+   * pass on each part of a response as it arrives.
    */
   fetch?: EtcdFetch | undefined;
-  /** For `query({ details: true })`, of requests that have none of their own. */
+  /** What `query({ details: true })` shows for requests without a label of their own. */
   label?: string | undefined;
 }
 
 /**
  * Opens a storage bucket in etcd: a lock manager shared by all who open the same name in the same
- * etcd. Returns at once; `ready` tells when it is open.
+ * etcd. Returns at once; `ready` resolves when it is open.
  *
- * @throws TypeError for options that cannot be right
+ * @throws TypeError for invalid options
  *
  * @example
  * const shop = openBucket('shop', { endpoints: ['http://etcd-1:2379', 'http://etcd-2:2379'] });

@@ -13,7 +13,7 @@ export declare const locks: LockManager;
  * Opens a storage bucket: a lock manager of its own, shared by all threads that open the same name.
  * Locks of one bucket neither block those of another nor show in its `query()`.
  *
- * @param name any string; none of them opens the default bucket, whose manager is {@link locks}
+ * @param name any string; no string opens the default bucket, whose manager is {@link locks}
  *
  * @example
  * const { locks } = openBucket('tenant-7');

@@ -3,11 +3,11 @@ import type { LockManager } from './shared.js';
 /**
  * Puts `locks`, `LockManager` and `Lock` where libraries written for browsers look:
  * `navigator.locks` and the globals, of this thread. Replaces what is there, such as the
- * `navigator.locks` of newer Node.js versions. Creates `navigator` where there is none (Node.js
+ * `navigator.locks` of newer Node.js versions. Creates `navigator` if there is none (Node.js
  * 20).
  *
  * The scope of `navigator.locks` is that of the lock manager: by default all threads of this
- * process. A library that elects a leader by it elects one in each process then. With
+ * process. A library that elects a leader by it then elects one in each process. With
  * `{ locks }` of `web-locks/host` the scope is all processes of the machine, with those of a
  * bucket of a cluster all machines.
  *

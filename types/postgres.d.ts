@@ -10,27 +10,27 @@ export interface PostgresPool {
 
 export interface PostgresOptions {
   /**
-   * A `Pool` of `pg`, of at least two clients. One of them is kept until the bucket is closed. To
-   * be ended after the bucket is closed.
+   * A `Pool` of `pg`, whose `max` is at least 2: the bucket keeps one client until it is closed.
+   * End the pool after the bucket.
    */
   pool: PostgresPool;
   /**
-   * Where `pool` leads through a pooler in transaction mode: a `Pool` that does not. One client of
-   * it is kept then, and none of `pool`.
+   * If `pool` connects through a pooler in transaction mode: a second `Pool` that does not. The
+   * bucket then uses only this one.
    */
   listen?: PostgresPool | undefined;
   /**
-   * Milliseconds, 2,000 to 3,600,000, by default 10,000. A process that is gone, or cannot reach
-   * the server for so long, has lost its locks.
+   * The lease, in milliseconds: 2,000 to 3,600,000, by default 10,000. A process that is killed, or
+   * cannot reach the server for so long, loses its locks.
    */
   ttl?: number | undefined;
   /** Where the tables are; lower-case letters, digits and `_`, by default `web_locks`. */
   schema?: string | undefined;
-  /** For `query({ details: true })`, of requests that have none of their own. */
+  /** What `query({ details: true })` shows for requests without a label of their own. */
   label?: string | undefined;
   /**
-   * What a crash of the server does to locks: `'logged'` (the default of a schema that is made)
-   * nothing, `'unlogged'` they are lost, and nobody gets one for the length of a lease.
+   * What a crash of the server does to locks. `'logged'` (the default for a new schema): nothing.
+   * `'unlogged'`: they are lost, and nobody is granted one for the length of a lease.
    */
   durability?: 'logged' | 'unlogged' | undefined;
 }
@@ -47,9 +47,9 @@ export interface SessionEvent {
 type SessionListener = (event: SessionEvent) => void;
 
 /**
- * A storage bucket on a server. It tells what becomes of its session by events, which are
- * {@link SessionEvent}s: `suspect`, the server does not answer, and locks are held until their
- * lease ends; `lost`, all locks were lost; `open`, all is well again.
+ * A storage bucket on a server. Its events are {@link SessionEvent}s: `suspect`, the server does
+ * not answer, and locks are held until their lease expires; `lost`, all locks were lost; `open`,
+ * the bucket works again.
  */
 export interface ClusterBucket extends StorageBucket {
   readonly state: 'new' | 'opening' | 'open' | 'suspect' | 'lost' | 'closed';
@@ -63,9 +63,9 @@ export interface ClusterBucket extends StorageBucket {
 
 /**
  * Opens a storage bucket in a PostgreSQL database: a lock manager shared by all who open the same
- * name with the same database and schema. Returns at once; `ready` tells when it is open.
+ * name with the same database and schema. Returns at once; `ready` resolves when it is open.
  *
- * @throws TypeError for options that cannot be right
+ * @throws TypeError for invalid options
  *
  * @example
  * const shop = openBucket('shop', { pool });

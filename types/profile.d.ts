@@ -1,4 +1,4 @@
-/** Of a profile of contention. */
+/** Options of {@link startProfile}. */
 export interface ProfileOptions {
   /** What `stop()` writes; by default `web-locks-profile-<pid>.json`, in the current folder. */
   file?: string;
@@ -7,7 +7,7 @@ export interface ProfileOptions {
    */
   size?: number;
   /**
-   * Whether to find out where requests are made, by default `true`; it costs more than the rest.
+   * Whether to record call sites, by default `true`; they cost more than the rest.
    */
   sites?: boolean;
 }
@@ -17,21 +17,21 @@ export interface ProfileSummary {
   file: string;
   /** How many requests are in the file. */
   requests: number;
-  /** How many were made, and are not in it: there was no room. */
+  /** How many requests are not in it because there was no room. */
   dropped: number;
 }
 
-/** A profile that goes on in this thread. It ends with the thread. */
+/** A profile that records this thread. It ends with the thread. */
 export interface Profile {
   /**
-   * Ends it, and writes the file. In a thread that takes part in the profile of the thread which
-   * started it, ends the recording of this thread, and returns nothing.
+   * Ends it, and writes the file. In a thread that takes part in the profile of the thread that
+   * started it: ends the recording of this thread, and returns nothing.
    */
   stop(): ProfileSummary | undefined;
 }
 
 /**
- * Begins to record the requests of this thread, and of workers that it starts from now on, if they
- * call it too, or load this module by `--import`. While one goes on, it is returned.
+ * Starts to record the requests of this thread, and of workers that it starts later, if they call
+ * this too, or load this module by `--import`. If this thread has a profile already, returns that.
  */
 export function startProfile(options?: ProfileOptions): Profile;

@@ -48,57 +48,56 @@ export interface LockOptions {
   signal?: AbortSignal | undefined;
 
   /**
-   * Takes the lock away from whoever holds it, in any thread, and goes ahead of the queue. The
-   * promises of the robbed requests reject with an `AbortError`; their callbacks go on running
-   * without the lock. For recovery only. Exclusive mode only; not together with `ifAvailable` or
-   * `signal`.
+   * Takes the lock away from its holders, in any thread, and goes ahead of the queue. The promises
+   * of the robbed requests reject with an `AbortError`; their callbacks keep running without the
+   * lock. For recovery only. Exclusive mode only; not together with `ifAvailable` or `signal`.
    * @default false
    */
   steal?: boolean | undefined;
 
   /**
-   * Extension. Milliseconds to wait at most; then the promise rejects with a
+   * Extension. Limits the wait, in milliseconds. After that time the promise rejects with a
    * {@link LockTimeoutError}. 0: fails at once unless the lock can be granted now. Not together
    * with `steal` or `ifAvailable`.
    */
   timeout?: number | undefined;
 
-  /** Extension. What it is for; shows in `query({ details: true })`, in errors and in warnings. */
+  /** Extension. What it is for: in `query({ details: true })`, in errors and in warnings. */
   label?: string | undefined;
 
   /**
-   * Extension. Milliseconds after which one process warning tells that the request still waits, or
-   * that the lock is still held, and names the other side.
+   * Extension. If the request waits, or its lock is held, for more milliseconds than this, one
+   * process warning says so, and names the holders or the waiters.
    */
   warnAfter?: number | undefined;
 
   /**
-   * Extension. `'reject'` declares that the locks whose callbacks this request is made inside of
-   * are not released before it has ended. If it would have to wait, and such requests of any
-   * threads close a cycle with it, it rejects with a {@link DeadlockError}.
+   * Extension. `'reject'` declares that the callbacks in which this request is made wait for it:
+   * their locks are not released before it has ended. If such requests, of any threads, wait for
+   * each other in a cycle, the one that closes the cycle rejects with a {@link DeadlockError}.
    */
   deadlock?: 'reject' | undefined;
 
   /**
-   * Extension. Milliseconds, more than 0, to hold the lock at most. Then it is released, its
-   * `signal` is aborted and the promise rejects with a {@link LockTimeoutError}; the callback goes
-   * on without the lock. Takes effect when the thread comes to its timers.
+   * Extension. Limits how long the lock is held, in milliseconds, more than 0. After that time it
+   * is released, its `signal` is aborted and the promise rejects with a {@link LockTimeoutError};
+   * the callback keeps running without the lock. Takes effect when the thread reaches its timers.
    */
   holdTimeout?: number | undefined;
 
   /**
-   * Extension. If the request is made inside the callback of one for the same name that says it
-   * as well, it is served by that one's lock, at once. The lock is not released before both have
-   * ended.
+   * Extension. If the request is made inside the callback of a request for the same name, and both
+   * have this option, the lock of the outer one serves it at once. The lock is not released before
+   * both have ended.
    * An exclusive request inside a shared lock rejects with a {@link DeadlockError}.
    * @default false
    */
   reentrant?: boolean | undefined;
 
   /**
-   * Extension. How many units of the name may be held at a time, by shared locks that say so: a
-   * semaphore. A whole number from 1 to 2^31 - 1. The same for all who hold the name or wait for
-   * it: a shared request with another limit, or with none, rejects with a `TypeError`. Needs the
+   * Extension. How many units of the name are held at a time, by shared locks with this limit: a
+   * semaphore. A whole number from 1 to 2^31 - 1. All holders and waiters of the name have the same
+   * limit: a shared request with another one, or with none, rejects with a `TypeError`. Needs the
    * mode `'shared'`.
    */
   limit?: number | undefined;
@@ -110,13 +109,13 @@ export interface LockOptions {
   weight?: number | undefined;
 
   /**
-   * Extension. If the request has to wait and so many wait for the name already, it rejects with a
-   * {@link LockQueueFullError} instead.
+   * Extension. Limits the queue: if the request has to wait and so many requests of the name wait
+   * already, it rejects with a {@link LockQueueFullError} instead.
    */
   maxPending?: number | undefined;
 }
 
-/** Options with which there is a lock where there could be `null`. */
+/** Options with which the result is a lock, and never `null`. */
 export type Waiting = { ifAvailable?: false | undefined };
 
 /**
@@ -133,35 +132,35 @@ export declare class Lock {
   readonly name: string;
 
   /**
-   * Extension. Aborted when the lock is lost: with a {@link LockStolenError} as its reason when it
-   * is stolen, with a {@link LockTimeoutError} when the `holdTimeout` is over, with a
-   * {@link LockLostError} when it was lost otherwise.
+   * Extension. Aborted when the lock is lost. Its reason is a {@link LockStolenError} if it was
+   * stolen, a {@link LockTimeoutError} if the `holdTimeout` is over, otherwise a
+   * {@link LockLostError}.
    */
   readonly signal: AbortSignal;
 
   /**
    * Extension. Whether it is held, as far as this thread knows: a theft by another thread or
-   * process counts when the event loop of this thread comes round.
+   * process counts when this thread returns to its event loop.
    */
   readonly held: boolean;
 
   /**
-   * Extension. Milliseconds that it is held at least, if nobody renews it; `Infinity` where locks
-   * have no lease, 0 if it is not held.
+   * Extension. For how many milliseconds it is held at least, if its lease is not renewed;
+   * `Infinity` if locks have no lease, 0 if it is not held.
    */
   readonly remaining: number;
 
   /**
-   * Extension, for lock managers of a database. Sees to it that the lock is still held when the
-   * transaction of `client` commits; rejects with a {@link LockLostError} if it is not held any
-   * more, and with a `NotSupportedError` where the lock manager cannot.
+   * Extension, for lock managers of a database. Ensures that the lock is still held when the
+   * transaction of `client` commits; rejects with a {@link LockLostError} if it is no longer held,
+   * and with a `NotSupportedError` if the lock manager cannot do this.
    */
   guard(client: unknown): Promise<void>;
 
   /**
-   * Extension. Greater than the token of any lock that was granted on the name before, by any
-   * thread, for as long as the process lives: with it a store can refuse a writer that lost its
-   * lock without knowing (fencing).
+   * Extension. Greater than the token of every lock that was granted on the name before, to any
+   * thread, for as long as the process lives. With it a store can refuse a writer that has lost
+   * its lock and does not know it (fencing).
    */
   readonly token: bigint;
 
@@ -171,8 +170,9 @@ export declare class Lock {
 
 /**
  * A lock that is held until it is released: what {@link LockManager.acquire} resolves to. Not
- * constructible. If it is collected without release, the lock is released with a process warning,
- * which says where it was acquired if `warnAfter` was given or there was such a warning before.
+ * constructible. If it is garbage-collected without release, the lock is released with a process
+ * warning, which says where it was acquired if `warnAfter` was given or there was such a warning
+ * before.
  */
 export declare class LockHandle extends Lock {
   private constructor();
@@ -181,8 +181,8 @@ export declare class LockHandle extends Lock {
   readonly released: boolean;
 
   /**
-   * Releases the lock, at once. Calls after the first do nothing. Where it takes longer than the
-   * call, returns a promise that resolves when it is done.
+   * Releases the lock at once. Calls after the first do nothing. If it takes longer than the call,
+   * returns a promise that resolves when it is done.
    */
   release(): void | Promise<void>;
 
@@ -192,7 +192,7 @@ export declare class LockHandle extends Lock {
 
 /** Several locks that are held until they are released together. */
 export interface SeveralLocks {
-  /** In the order asked for. A name that was asked for twice is the same lock twice. */
+  /** In the order of the request. A name that was given twice is the same lock twice. */
   readonly locks: readonly LockHandle[];
   /** Releases all of them, at once, as {@link LockHandle.release}. */
   release(): void | Promise<void>;
@@ -223,8 +223,8 @@ export type SyncOptions = Pick<
 /** A lock or a request in a {@link LockManagerSnapshot}. */
 export interface LockInfo {
   /**
-   * Tells which thread's it is: one string per thread and load of the package, `node-<process
-   * id>-<thread id>-<number>`.
+   * The thread that holds or waits: one string per thread and load of the package,
+   * `node-<process id>-<thread id>-<number>`.
    */
   clientId: string;
   mode: LockMode;
@@ -284,7 +284,7 @@ export interface DetailedSnapshot {
 export interface QueryOptions {
   /** `true`: entries are {@link LockDetails}. */
   details?: boolean | undefined;
-  /** Only what is on this name; any, if not given. */
+  /** Shows this name only; all names if not given. */
   name?: string | undefined;
 }
 
@@ -309,7 +309,7 @@ export declare class LockLostError extends LockError {
   private constructor();
   /**
    * - `'closed'`: its bucket was closed;
-   * - `'destroyed'`: what keeps its state, a file, is gone;
+   * - `'destroyed'`: its state, a file, was deleted or damaged;
    * - `'expired'`: its lease was not renewed in time;
    * - `'unreachable'`: its lease expired while the server did not answer;
    * - `'failover'`: the server that took over does not know it;
@@ -330,7 +330,7 @@ export declare class LockTimeoutError extends LockError {
   readonly waited: number;
   /** Milliseconds that it was held; 0 if it was not granted. */
   readonly held: number;
-  /** Who held it, if it was not granted. */
+  /** The holders, if it was not granted. */
   readonly holders: LockDetails[];
 }
 
@@ -353,11 +353,11 @@ export declare class DeadlockError extends LockError {
 
 /**
  * Called when the lock is granted, or with `null` if it was requested with `ifAvailable` and is not
- * available. Where that cannot be, {@link LockManager.request} takes callbacks of a {@link Lock} as
- * well.
+ * available. Without `ifAvailable`, {@link LockManager.request} also takes callbacks of a
+ * {@link Lock}.
  *
- * The lock is held until what it returns settles; if that is not a promise or another thenable,
- * until it returns.
+ * The lock is held until the promise that it returns settles; if it does not return a promise or
+ * another thenable, until it returns.
  */
 export type LockGrantedCallback<T> = (lock: Lock | null) => T;
 
@@ -369,22 +369,22 @@ export declare class LockManager {
   private constructor();
 
   /**
-   * Tells which locks are held and which requests wait, of all threads.
+   * Resolves to the held locks and the pending requests of all threads.
    *
    * @example
    * const { held, pending } = await locks.query();
    */
   query(): Promise<LockManagerSnapshot>;
   /**
-   * Extension: the same with threads, times, labels and what blocks whom; or of one name, in time
-   * proportional to what is on that.
+   * Extension: the same with threads, times, labels and blockers; or for one name only, in time
+   * proportional to its locks and requests.
    */
   query(options: { details: true; name?: string | undefined }): Promise<DetailedSnapshot>;
   query(options?: QueryOptions): Promise<LockManagerSnapshot>;
 
   /**
-   * Requests a lock, calls `callback` when it is granted, and releases it when what `callback`
-   * returned has settled.
+   * Requests a lock, calls `callback` when it is granted, and releases it when the promise of
+   * `callback` settles.
    *
    * Requests of a name are granted in the order in which they were made. A pending request keeps
    * the event loop of its thread alive, a held lock does not. A lock also ends with its thread,
@@ -392,14 +392,14 @@ export declare class LockManager {
    *
    * Never throws: all errors reject the promise.
    * - `TypeError`: an argument or an option has the wrong type.
-   * - `NotSupportedError`: the name starts with `-`, or the options exclude each other.
+   * - `NotSupportedError`: the name starts with `-`, or options cannot be used together.
    * - the reason of `signal`, by default an `AbortError`: the request was aborted.
    * - `AbortError`: the lock was stolen.
    * - `InvalidStateError`: the thread's environment is shutting down.
    * - `RangeError` with the code `ERR_WEB_LOCKS_NO_MEMORY`: out of memory.
    *
    * @param name any string that does not start with `-`; compared by UTF-16 code units
-   * @returns settles like what `callback` returned, after the lock was released
+   * @returns resolves to the result of `callback`, after the lock was released
    *
    * @example
    * await locks.request('report', async (lock) => {
@@ -419,8 +419,8 @@ export declare class LockManager {
   ): Promise<Awaited<T>>;
 
   /**
-   * Extension. Requests a lock that is held until its handle is released. The same queue as
-   * `request()`, the same options and errors.
+   * Extension. Requests a lock that is held until its handle is released. Queue, options and errors
+   * are those of `request()`.
    *
    * @returns `null` if `ifAvailable` was given and the lock is not available
    *
@@ -431,11 +431,11 @@ export declare class LockManager {
   acquire(name: string, options: LockOptions): Promise<LockHandle | null>;
 
   /**
-   * Extension. Requests several locks and calls `callback` when it has all of them; they are taken
-   * in one order for all callers, so that two of them cannot wait for each other. `signal` and
-   * `timeout` are about the whole, `ifAvailable` is all or nothing.
+   * Extension. Requests several locks and calls `callback` when it holds all of them. All callers
+   * take them in one order, so that two of them cannot wait for each other. `signal` and `timeout`
+   * cover the whole call, `ifAvailable` is all or nothing.
    *
-   * @param names a name that is there twice is locked once, in the stronger mode
+   * @param names a name that occurs twice is locked once, in the stronger mode
    * @param callback gets the locks in the order of `names`
    *
    * @example
@@ -456,31 +456,31 @@ export declare class LockManager {
     callback: (locks: readonly LockHandle[] | null) => T,
   ): Promise<Awaited<T>>;
 
-  /** Extension. As `requestAll`, held until they are released. */
+  /** Extension. Like `requestAll`; the locks are held until they are released. */
   acquireAll(names: Iterable<LockName>, options?: SeveralOptions & Waiting): Promise<SeveralLocks>;
   acquireAll(names: Iterable<LockName>, options: SeveralOptions): Promise<SeveralLocks | null>;
 
   /**
-   * Extension. Takes a lock if it is available now. Throws what `request()` rejects with.
+   * Extension. Acquires a lock if it is available now. Throws what `request()` rejects with.
    *
    * @returns `null` if it is not available
    */
   tryAcquireSync(name: string, options?: Omit<SyncOptions, 'timeout'>): LockHandle | null;
 
   /**
-   * Extension. Takes a lock, and blocks the calling thread until it is available: nothing else runs
-   * in it meanwhile. `timeout` is required on the main thread. Throws a {@link DeadlockError} at
-   * once if the thread itself holds the lock or waits for it.
+   * Extension. Acquires a lock, and blocks the calling thread until it is granted: nothing else
+   * runs in the thread meanwhile. `timeout` is required on the main thread. Throws a
+   * {@link DeadlockError} at once if the thread itself holds the lock or waits for it.
    */
   acquireSync(name: string, options?: SyncOptions): LockHandle;
 
   /**
-   * Extension. Leader election: waits until it holds the lock `name`, and calls `callback`; resigns
-   * when what that returned has settled. If it loses the lock before, `leader.signal` is aborted,
-   * and when the callback has ended, it stands again, after a pause of 50 to 100 ms that doubles
-   * with each loss up to 10 s. `signal` ends the wait, and is heard by `leader.signal`.
+   * Extension. Leader election: waits until it holds the lock `name`, calls `callback`, and resigns
+   * when the promise of `callback` settles. If it loses the lock before, `leader.signal` is
+   * aborted; when the callback has ended, it stands again after a pause of 50 to 100 ms, which
+   * doubles with each loss up to 10 s. `signal` ends the wait, and also aborts `leader.signal`.
    *
-   * @returns settles like what `callback` returned while it led
+   * @returns settles like the promise of `callback` of the term in which it led until the end
    *
    * @example
    * await locks.elect('scheduler', async (leader) => schedule({ signal: leader.signal }));
@@ -493,11 +493,11 @@ export declare class LockManager {
   ): Promise<Awaited<T>>;
 
   /**
-   * Extension. Run once: of all who ask for `name` within `keep` milliseconds after one has
-   * succeeded, nobody else runs `callback`; those who ask meanwhile wait for the one who runs. The
-   * mark is written in the step that releases the lock, and only if `callback` has succeeded: it
-   * runs at least once, and again if the process dies between its end and the release. Rejects with
-   * what it rejects with, or with the loss of the lock.
+   * Extension. Run once: one caller runs `callback`. Others wait for it, and skip theirs for `keep`
+   * milliseconds after it has succeeded. The mark is written in the step that releases the lock,
+   * and only if `callback` has succeeded. So it runs at least once, and again if the process dies
+   * after its end and before the release. Rejects with the error of `callback`, or with the loss of
+   * the lock.
    *
    * @example
    * await locks.once('report 2026-11', { keep: 86_400_000 }, (lock) => send(lock.signal));
@@ -508,7 +508,7 @@ export declare class LockManager {
     callback: (lock: Lock) => T,
   ): Promise<OnceResult<Awaited<T>>>;
 
-  /** Extension. Who leads: the holder of the lock `name`, `null` if there is none. */
+  /** Extension. The leader: the holder of the lock `name`, `null` if there is none. */
   leader(name: string): Promise<LockDetails | null>;
 }
 
@@ -524,11 +524,11 @@ export interface OnceOptions
     LockOptions,
     'signal' | 'label' | 'timeout' | 'warnAfter' | 'deadlock' | 'maxPending'
   > {
-  /** Milliseconds for which nobody runs again: more than 0, at most 100 years. */
+  /** For how many milliseconds nobody runs again: more than 0, at most 100 years. */
   keep: number;
 }
 
-/** Extension. What {@link LockManager.once} resolves to: whether the callback ran, what it gave. */
+/** Extension. What {@link LockManager.once} resolves to: whether the callback ran, its result. */
 export type OnceResult<T> = { ran: true; value: T } | { ran: false; value: undefined };
 
 /** Extension. A term of office: what the callback of {@link LockManager.elect} gets. */
@@ -559,7 +559,7 @@ export interface AcquireOptions
    * @default true
    */
   blocking?: boolean | undefined;
-  /** Milliseconds to wait at most; then it rejects with a {@link LockTimeoutError}. */
+  /** Limits the wait, in milliseconds; then it rejects with a {@link LockTimeoutError}. */
   timeout?: number | undefined;
 }
 
@@ -572,7 +572,7 @@ export interface Release {
 
 /** Extension. Options of a {@link Mutex} or {@link RWLock} without a name. */
 export interface PrivateOptions {
-  /** What it is for; that of requests that have none. */
+  /** What it is for: the label of requests that have none. */
   label?: string | undefined;
 }
 
@@ -588,8 +588,8 @@ export interface NamedOptions extends PrivateOptions {
 }
 
 /**
- * Extension. A mutual exclusion lock. Without a name it is private to those who have the object, in
- * one thread; with a name it is the exclusive lock of that name, shared by all threads.
+ * Extension. A mutual exclusion lock. Without a name it is private to the code that has the object,
+ * in one thread; with a name it is the exclusive lock of that name, shared by all threads.
  *
  * @example
  * const mutex = new Mutex();
@@ -598,7 +598,7 @@ export interface NamedOptions extends PrivateOptions {
 export declare class Mutex {
   constructor(name?: undefined, options?: PrivateOptions);
   constructor(name: string, options?: NamedOptions);
-  /** Whether somebody holds it. */
+  /** Whether it is held. */
   readonly locked: boolean;
   /** Resolves to the function that releases it, which may be called more than once. */
   acquire(options?: AcquireOptions): Promise<Release>;
@@ -613,7 +613,7 @@ export declare class Mutex {
 export declare class RWLock {
   constructor(name?: undefined, options?: PrivateOptions);
   constructor(name: string, options?: NamedOptions);
-  /** How it is held, by whomever. */
+  /** In which mode it is held; `null` if it is free. */
   readonly locked: LockMode | null;
   acquireShared(options?: AcquireOptions): Promise<Release>;
   acquireExclusive(options?: AcquireOptions): Promise<Release>;
@@ -625,10 +625,10 @@ export declare class RWLock {
 export type SemaphoreOptions = AcquireOptions & Pick<LockOptions, 'weight'>;
 
 /**
- * Extension. A number of units, of which each user takes some for a while. With a number it is
- * private to those who have the object, in one thread; with a name it is made of shared locks of
- * that name with the limit `permits`, shared by all threads. First come, first served, also where
- * those behind want less.
+ * Extension. A number of units, of which each holder takes some. With a number it is private to the
+ * code that has the object, in one thread; with a name it uses shared locks of that name with the
+ * limit `permits`, shared by all threads. First come, first served: a small request does not
+ * overtake a larger one.
  *
  * @example
  * const connections = new Semaphore(4);
@@ -641,11 +641,11 @@ export declare class Semaphore {
   readonly available: number;
   /** Waits for `weight` units, by default 1. */
   acquire(options?: SemaphoreOptions): Promise<Release>;
-  /** Does not wait: `null` if there are not so many units, or if others wait. */
+  /** Does not wait: `null` if there are not enough units, or if others wait. */
   tryAcquire(
     options?: Omit<SemaphoreOptions, 'blocking' | 'signal' | 'timeout'>,
   ): Promise<Release | null>;
-  /** Calls `callback` when it has the units, and gives them back when what it returned settles. */
+  /** Calls `callback` when it holds the units, and releases them when its promise settles. */
   run<T>(callback: (lock: Lock) => T, options?: SemaphoreOptions): Promise<Awaited<T>>;
 }
 
@@ -655,14 +655,14 @@ export interface StorageBucket {
   /** The bucket's lock manager. */
   readonly locks: LockManager;
   /**
-   * Resolves when it is open, rejects with why it could not be opened. After that it is another
-   * promise, of another attempt. Requests wait for that by themselves.
+   * Resolves when the bucket is open, rejects with the reason why it cannot be opened. Reading it
+   * again then starts another attempt, and returns another promise. Requests wait by themselves.
    */
   readonly ready: Promise<void>;
   /**
    * Gives back what is held through this bucket: those locks are lost, with a
-   * {@link LockLostError}. What is pending, and later requests, reject with an
-   * `InvalidStateError`. Others who opened the same bucket go on.
+   * {@link LockLostError}. Pending and later requests reject with an `InvalidStateError`. Others
+   * who opened the same bucket are not affected.
    */
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
