@@ -96,6 +96,46 @@ async function losesLocks(engine, own, options) {
 }
 
 /**
+ * The wall clock of a server is set ahead by an hour, and back by two.
+ * @param {FaultyEngine} engine
+ * @param {any} own a server of the test's own; is stopped
+ * @param {{ set: (seconds: number) => void }} clock of the server
+ */
+async function clockJumps(engine, own, clock) {
+  const stage = stageOf(engine, own.port);
+  const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+  for (const seconds of [3_600, -3_600]) {
+    const killed = await stage.actor();
+    const held = holder.request('name');
+    await Promise.all([held.granted(), killed.request('of the dead').granted()]);
+    const next = waiter.request('name', {}, 1);
+    const behind = waiter.request('of the dead', {}, 1);
+    await Promise.all([next.asked(), behind.asked()]);
+    const many = Array.from({ length: 40 }, (_, i) =>
+      [holder, waiter][i % 2].request(`many ${i % 3}`, {}, 1),
+    );
+    clock.set(seconds);
+    stage.fault();
+    // Neither is a lease that is renewed over by then, nor does one last that is not.
+    await killed.kill();
+    const past = wait(2 * TTL);
+    for (const one of [...many, behind]) await one.settled();
+    await past;
+    assert.equal(held.known.settled, false, inspect(holder.states));
+    held.release();
+    await Promise.all([held.settled(), next.settled()]);
+    stage.fault();
+  }
+  await stage.close();
+  assert.deepEqual(
+    stage.events.filter(({ type }) => type === 'told'),
+    [],
+  );
+  judge(stage, { left: await engine.left(own, stage) });
+  await own.stop();
+}
+
+/**
  * A server with older data is asked again, while a holder, who cannot reach it, still believes what
  * the newer one has granted. Who was there meanwhile tells it (R5); a stranger cannot.
  * @param {FaultyEngine} engine
@@ -522,6 +562,7 @@ function generator(seed) {
 }
 
 module.exports = {
+  clockJumps,
   failsBack,
   TTL,
   WITHIN,

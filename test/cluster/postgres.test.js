@@ -11,6 +11,7 @@ const pg = require('pg');
 const {
   TTL,
   WITHIN,
+  clockJumps,
   failsBack,
   faults,
   judge,
@@ -20,7 +21,7 @@ const {
   wait,
 } = require('./faults.js');
 const { FaultyProxy } = require('./proxy.js');
-const { lacks, startCopy, startPostgres, startStandby } = require('./servers.js');
+const { ServerClock, lacks, startCopy, startPostgres, startStandby } = require('./servers.js');
 
 /** How many rows of a server are left. */
 async function rowsLeft({ config }) {
@@ -49,6 +50,13 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
   test('unlogged locks are lost by a crash, and nothing is granted too early', async () => {
     const own = await startPostgres();
     await losesLocks(engine, own, { durability: 'unlogged' });
+  });
+
+  test('a clock that is set ends no lease, and lets none last', {
+    skip: lacks.faketime,
+  }, async () => {
+    const clock = new ServerClock();
+    await clockJumps(engine, await startPostgres({ clock }), clock);
   });
 
   for (const isMissing of [false, true]) {

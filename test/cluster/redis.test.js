@@ -11,6 +11,7 @@ const { check } = require('./check.js');
 const {
   TTL,
   WITHIN,
+  clockJumps,
   failsBack,
   faults,
   judge,
@@ -22,7 +23,7 @@ const {
 } = require('./faults.js');
 const { FaultyProxy } = require('./proxy.js');
 const { clients, sentinelClients } = require('./redis-clients.js');
-const { lacks, startRedis, startSentinel } = require('./servers.js');
+const { ServerClock, lacks, startRedis, startSentinel } = require('./servers.js');
 
 /** What is left at a server, of a bucket that was used: nothing but its hash, and marks. */
 const left = (server, stage) =>
@@ -84,6 +85,13 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
     assert.deepEqual(reasonsOf(stage), ['failover']);
     judge(stage, { left: await left(own, stage) });
     await own.stop();
+  });
+
+  test('a clock that is set ends no lease, and lets none last', {
+    skip: lacks.faketime,
+  }, async () => {
+    const clock = new ServerClock();
+    await clockJumps(engine, await startRedis({ clock }), clock);
   });
 
   for (const isMissing of [false, true]) {

@@ -45,7 +45,16 @@ const hasOpenssl = () => {
   }
 };
 
+/** @returns {string | undefined} the library by which a program has another time */
+const faketimeLibrary = () => {
+  const folders = fs.existsSync('/usr/lib') ? fs.readdirSync('/usr/lib') : [];
+  return ['', ...folders]
+    .map((folder) => path.join('/usr/lib', folder, 'faketime/libfaketime.so.1'))
+    .find((file) => fs.existsSync(file));
+};
+
 const bin = postgresFolder();
+const faketime = faketimeLibrary();
 const pgbouncer = pgbouncerProgram();
 const redisServer = redisProgram();
 const etcd = ['/usr/bin/etcd', '/usr/local/bin/etcd'].find((file) => fs.existsSync(file));
@@ -56,6 +65,7 @@ const lacks = {
   pgbouncer: bin && pgbouncer ? false : 'pgbouncer is not installed (Debian: pgbouncer)',
   redis: redisServer ? false : 'Redis is not installed (Debian: redis-server)',
   etcd: etcd ? false : 'etcd is not installed (Debian: etcd-server)',
+  faketime: faketime ? false : 'libfaketime is not installed (Debian: libfaketime)',
   openssl: hasOpenssl() ? false : 'openssl is not installed (Debian: openssl)',
 };
 
@@ -121,17 +131,45 @@ const tool = (name, args) =>
 const run = promisify(execFile);
 const environment = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
 
+/** The wall clock of a server, which can be set; its other clocks go on. */
+class ServerClock {
+  #file = path.join(newFolder(), 'offset');
+
+  constructor() {
+    this.set(0);
+  }
+
+  /** @param {number} seconds that it is ahead of that of this machine */
+  set(seconds) {
+    // Not in place: the server reads it again and again.
+    fs.writeFileSync(`${this.#file}.new`, `${seconds < 0 ? '' : '+'}${seconds}\n`);
+    fs.renameSync(`${this.#file}.new`, this.#file);
+  }
+
+  /** Of a program whose clock it is. */
+  get environment() {
+    return {
+      // The allocator of Redis asks for the time while the library, which allocates, is set up.
+      LD_PRELOAD: `${faketime}:libc.so.6`,
+      FAKETIME_TIMESTAMP_FILE: this.#file,
+      FAKETIME_NO_CACHE: '1',
+      FAKETIME_DONT_FAKE_MONOTONIC: '1',
+    };
+  }
+}
+
 /**
  * Starts a program, and waits until what it writes matches.
  * @param {string} program
  * @param {string[]} args
  * @param {RegExp} ready
+ * @param {ServerClock} [clock]
  */
-async function launch(program, args, ready) {
+async function launch(program, args, ready, clock) {
   const child = spawn(program, args, {
     ...user,
     cwd: '/',
-    env: environment,
+    env: { ...environment, ...clock?.environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   children.add(child);
@@ -170,16 +208,19 @@ class Postgres {
   /** @type {import('node:child_process').ChildProcess | undefined} */
   #child;
   #options;
+  #clock;
 
   /**
    * @param {string} folder
    * @param {number} port
    * @param {string[]} options such as 'synchronous_commit=on'
+   * @param {ServerClock} [clock]
    */
-  constructor(folder, port, options) {
+  constructor(folder, port, options, clock) {
     this.folder = folder;
     this.port = port;
     this.#options = options;
+    this.#clock = clock;
   }
 
   /** What `new pg.Pool` takes. */
@@ -197,7 +238,7 @@ class Postgres {
     ];
     const args = ['-D', this.folder, ...options.flatMap((option) => ['-c', option])];
     const ready = /database system is ready to accept (read-only )?connections/;
-    this.#child = await launch(path.join(bin, 'postgres'), args, ready);
+    this.#child = await launch(path.join(bin, 'postgres'), args, ready, this.#clock);
   }
 
   /** Ends it with all its processes; SIGINT: in order, SIGQUIT: as by a loss of power. */
@@ -243,9 +284,10 @@ const running = new Set();
 /**
  * @param {object} [options]
  * @param {string[]} [options.settings]
+ * @param {ServerClock} [options.clock]
  * @returns {Promise<Postgres>} a primary that runs
  */
-async function startPostgres({ settings = [] } = {}) {
+async function startPostgres({ settings = [], clock } = {}) {
   const folder = newFolder();
   await tool('initdb', [
     '-D',
@@ -258,7 +300,7 @@ async function startPostgres({ settings = [] } = {}) {
     '--locale=C',
     '-EUTF8',
   ]);
-  const server = new Postgres(folder, await freePort(), settings);
+  const server = new Postgres(folder, await freePort(), settings, clock);
   await server.start();
   running.add(server);
   return server;
@@ -372,23 +414,27 @@ class Redis {
   /** @type {import('node:child_process').ChildProcess | undefined} */
   #child;
   #settings;
+  #clock;
 
   /**
    * @param {string} folder
    * @param {number} port
    * @param {string[]} settings such as '--appendonly', 'yes'
+   * @param {ServerClock} [clock]
    */
-  constructor(folder, port, settings) {
+  constructor(folder, port, settings, clock) {
     this.folder = folder;
     this.port = port;
     this.#settings = settings;
+    this.#clock = clock;
   }
 
   async start() {
     const args = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.folder];
     const own = ['--save', '', '--repl-diskless-sync-delay', '0', '--repl-timeout', '60'];
     const ready = /Ready to accept connections/;
-    this.#child = await launch(redisServer, [...args, ...own, ...this.#settings], ready);
+    const all = [...args, ...own, ...this.#settings];
+    this.#child = await launch(redisServer, all, ready, this.#clock);
   }
 
   /** Ends it; SIGTERM: in order. */
@@ -430,12 +476,13 @@ class Redis {
  * @param {object} [options]
  * @param {{ port: number }} [options.primary] that it follows, or a proxy of it
  * @param {string[]} [options.settings]
+ * @param {ServerClock} [options.clock]
  * @returns {Promise<Redis>} a server that runs: for some seconds, so that a new bucket grants at
  *   once; a replica that is up to date
  */
-async function startRedis({ primary, settings = [] } = {}) {
+async function startRedis({ primary, settings = [], clock } = {}) {
   const following = primary ? ['--replicaof', '127.0.0.1', String(primary.port)] : [];
-  const server = new Redis(newFolder(), await freePort(), [...following, ...settings]);
+  const server = new Redis(newFolder(), await freePort(), [...following, ...settings], clock);
   await server.start();
   running.add(server);
   await server.until(primary ? /master_link_status:up/ : /uptime_in_seconds:([4-9]|\d\d)/);
@@ -641,6 +688,7 @@ async function stopAll() {
 }
 
 module.exports = {
+  ServerClock,
   freePort,
   lacks,
   makeCertificate,
