@@ -475,7 +475,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const name = fresh();
       const held = request(name);
       await a.answers(held);
-      await server.call('ZADD', `${P}:q:${name}`, '1', '999|nobody');
+      await server.call('ZADD', `${P}:q:${name}`, '1', `999|${b.session}`);
       assert.deepEqual(await b.answers(request(name)), ['queued']);
       await b.answers(request(name, { kind: 'steal' }));
       assert.equal((await a.renew()).mine.size, 0);
