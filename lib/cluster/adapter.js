@@ -38,8 +38,10 @@
  * The rules that keep what is said above, whatever gets lost on the way:
  *
  * R1. A step has exactly one effect. It has a number; the server keeps the answers of the session's
- * last step, and gives those to the step when it comes again, whatever has become since of what it
- * did. A thief whose answer was lost, and who was robbed, robs nobody by asking once more.
+ * last steps, as many as may be under way, and gives those to a step when it comes again, whatever
+ * has become since of what it did. A thief whose answer was lost, and who was robbed, robs nobody by
+ * asking once more. Where several may be under way, the server does one only after the one before
+ * it: a step whose predecessor got lost is refused, without effect, and comes again behind that.
  * R2. A group stays a group: the session asks for one again as a whole, and holds nothing of it
  * until it has all of it.
  * R3. What can never succeed ends by itself: a step that the server refuses, or that cannot even be
@@ -221,8 +223,9 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * or `open`. All calls but `open`, `close`, `query` and `dispose` are about the session that `open`
  * returned last.
  *
- * At a time there is at most one `step` under way, at most one `renew`, at most one `sweep`; those
- * `marked` and `query` come in any combination. Nothing of an adapter keeps the event loop alive:
+ * At a time there are at most `can.window` steps under way, at most one `renew`, at most one `sweep`;
+ * those, `marked` and `query` come in any combination, and need no order among them. Nothing of an
+ * adapter keeps the event loop alive:
  * the session does so while somebody waits for something.
  *
  * @typedef {object} Adapter
@@ -230,8 +233,9 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   others; does not have to tell two servers apart
  * @property {AdapterEvents} events set by the session
  * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean,
- *   readonly most?: number }} can whether it knows `limit` and `maxPending`; groups; `keep` and
- *   `marked`; the most names of a group, if that is not for the server to say
+ *   readonly most?: number, readonly window?: number }} can whether it knows `limit` and
+ *   `maxPending`; groups; `keep` and `marked`; the most names of a group, if that is not for the
+ *   server to say; how many steps it takes at once, 1 if it does not say
  * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if it
  *   has to, and starts a new session, of which steps can be made at once and hints are heard. Its
  *   lease lasts from a time not before the call. `ttl`: milliseconds wanted. May be called again
@@ -241,12 +245,16 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   the one there is does nothing any more, at the server neither, and what it was asked need not
  *   settle. Then hints are heard, and not those that came before. May be called again while it is
  *   under way. If the session is dead it rejects so
- * @property {(ops: Op[], number: number) => Promise<Answer[]>} step does all operations in their
- *   order, as one: nobody sees some of them done and some not. At least one; at most 100, unless a
- *   group has more. `number`: greater than that of any other step of the session before; a step
+ * @property {(ops: Op[], number: number, before: number) => Promise<Answer[]>} step does all
+ *   operations in their order, as one: nobody sees some of them done and some not. At least one; at
+ *   most 100, unless a group has more. `number`: greater than that of any other step of the session
+ *   before, and by less than `can.window` than that of any that is not answered; a step
  *   that was not answered comes again with the same operations and number, before any other one,
  *   and is answered as it was, or would have been, then (R1). Not one that was refused, or that a
- *   renewal by a later connection shows not to be done (R3).
+ *   renewal by a later connection shows not to be done (R3), and not those that were sent behind
+ *   it. `before`: the number of the step that was sent before this one, and is not answered; 0 if
+ *   all are. If the step done last is not that one, it does nothing, and rejects with what is
+ *   `retry`.
  *   Whoever is granted something by it is told (`granted`), in the order of the grants; the
  *   session itself by the answers, if the operation is among these, and by hints, if not. Does
  *   nothing, and rejects, if the session is dead

@@ -66,7 +66,7 @@ const soon = (call) => {
   then(RESOLVED, call);
 };
 
-const { clearTimeout, setTimeout } = timers;
+const { clearTimeout, setImmediate, setTimeout } = timers;
 const { nextTick } = process;
 const now = performance.now.bind(performance);
 
@@ -110,6 +110,7 @@ module.exports = {
   now,
   rejected,
   report,
+  setImmediate,
   setTimeout,
   soon,
   then,

@@ -44,7 +44,7 @@ async function clientOf(adapter, ttl = TTL, before = { life: '', token: 0n }) {
   const renew = () => adapter.renew(seen);
   let steps = 0;
   /** Makes the next step, or one again. */
-  const step = (ops, number = ++steps) => adapter.step(ops, number);
+  const step = (ops, number = ++steps, before = 0) => adapter.step(ops, number, before);
   const again = (ops) => step(ops, steps);
   const answers = async (...ops) => (await step(ops)).map(plain);
   const next = async () => {
@@ -108,6 +108,7 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {() => number} port of the server
  * @property {(port: number) => any} through options of a client that connects to a port
  * @property {number} [stride] bytes between one cut and the next, where calls have many
+ * @property {number} [window] how many steps it takes at once; one, if it does not say
  * @property {boolean} [keepsNoLimit] a limit goes with the last shared request, not with the queue
  * @property {number} [shortestKeep] milliseconds of a mark that is not over before its step is done
  * @property {boolean} [neverForgets] what it has answered, so that there is nothing to be careful of
@@ -197,6 +198,78 @@ function contract(engine) {
     await b.answers(request(name, { kind: 'steal' }));
     assert.deepEqual((await a.again([waiting])).map(plain), ['queued']);
     assert.equal((await a.renew()).mine.get(waiting.ref), undefined);
+  });
+
+  const takesOne = engine.window === undefined && 'one step at a time';
+  test('R1: steps under way are done in their order', { skip: takesOne }, async () => {
+    const a = await client();
+    assert.equal(a.adapter.can.window, engine.window);
+    const name = fresh();
+    const [first, second] = [request(name), request(name, { kind: 'ifAvailable' })];
+    const ops = [first, end(first), second, end(second)].slice(0, engine.window);
+    const answers = await Promise.all(ops.map((op, i) => a.step([op], i + 1, i)));
+    assert.deepEqual(
+      answers.flat().map(plain),
+      ['granted', 'ended', 'granted', 'ended'].slice(0, engine.window),
+    );
+  });
+
+  test('R1: each step that was under way is answered as it was', { skip: takesOne }, async () => {
+    const [a, b] = [await client(), await client()];
+    const names = Array.from({ length: engine.window }, () => fresh());
+    const thefts = names.map((name) => request(name, { kind: 'steal' }));
+    const step = (i) => a.step([thefts[i]], i + 1, i);
+    const answers = await Promise.all(thefts.map((_, i) => step(i)));
+    const robbers = names.map((name) => request(name, { kind: 'steal' }));
+    await b.answers(...robbers);
+    await a.hello();
+    // The first of them comes after none that is not answered.
+    const again = [a.step([thefts[0]], 1, 0), ...thefts.slice(1).map((_, i) => step(i + 1))];
+    assert.deepEqual(await Promise.all(again), answers);
+    assert.equal((await a.renew()).mine.size, 0);
+    assert.equal((await b.renew()).mine.size, names.length);
+    // Whatever comes next, what is no further away is known.
+    const next = await a.step([request(fresh())], engine.window + 1, 0);
+    assert.equal(next[0].code, 'granted');
+    assert.deepEqual(await a.step([thefts[1]], 2, 0), answers[1]);
+  });
+
+  test('R1: a step whose predecessor is not done does nothing, until that is', {
+    skip: takesOne,
+  }, async () => {
+    const a = await client();
+    const name = fresh();
+    const [first, second, third] = [request(name), request(name), end({ ref: lastRef - 1, name })];
+    for (const make of [() => a.step([second], 2, 1), () => a.step([third], 3, 2)]) {
+      await assert.rejects(make, (error) => a.adapter.classify(error) === 'retry');
+    }
+    assert.equal((await a.renew()).mine.size, 0);
+    const codes = await Promise.all([a.step([first], 1, 0), a.step([second], 2, 1)]);
+    assert.deepEqual(codes.flat().map(plain), ['granted', 'queued']);
+    assert.deepEqual((await a.step([third], 3, 2)).map(plain), ['ended']);
+    assert.equal((await a.next()).granted, second.ref);
+  });
+
+  test('R1: a step of ends is one that others come after, too', { skip: takesOne }, async () => {
+    const a = await client();
+    const name = fresh();
+    const [held, next] = [request(name), request(name)];
+    await a.step([held], 1, 0);
+    await a.step([end(held)], 2, 1);
+    assert.equal((await a.renew()).step, 2);
+    assert.deepEqual((await a.step([next], 3, 2)).map(plain), ['granted']);
+    assert.deepEqual((await a.step([end(held)], 2, 0)).map(plain), ['ended']);
+    assert.equal((await a.renew()).step, 3);
+  });
+
+  test('R1: a step that is too old to be known is not done', { skip: takesOne }, async () => {
+    const a = await client();
+    const old = request(fresh(), { kind: 'steal' });
+    await a.step([old], 1, 0);
+    for (let n = 2; n <= engine.window + 1; n++) await a.step([request(fresh())], n, n - 1);
+    const retried = (error) => a.adapter.classify(error) === 'retry';
+    await assert.rejects(a.step([request(old.name, { kind: 'steal' })], 1, 0), retried);
+    assert.ok((await a.renew()).mine.has(old.ref));
   });
 
   const { neverForgets } = engine;

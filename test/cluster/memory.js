@@ -20,7 +20,11 @@ const {
 const fault = (message, code) => Object.assign(new Error(message), { code });
 const dead = () => fault('The session has expired.', 'DEAD');
 const stale = () => fault('The connection was replaced.', 'STALE');
+const early = () => fault('The step before this one is not done.', 'EARLY');
 const cut = () => fault('The connection was cut.', 'CUT');
+
+/** How many steps may be under way. */
+const WINDOW = 3;
 
 /** The label of a request that the server does not make. */
 const REFUSED = 'refused';
@@ -56,13 +60,20 @@ class MemoryServer {
 
   /**
    * @param machine that it runs on
-   * @param rules for tests that take one away: `quarantine`, `connections`, `records` (R1), `listens`
-   *   to what clients have seen (R5)
+   * @param rules for tests that take one away: `quarantine`, `connections`, `records` (R1: of how many
+   *   steps), `orders` (R1), `listens` to what clients have seen (R5)
    */
   constructor(machine, { ttl = 10_000, ...rules } = {}) {
     this.machine = machine;
     this.#ttl = ttl;
-    this.#rules = { quarantine: true, connections: true, records: true, listens: true, ...rules };
+    this.#rules = {
+      quarantine: true,
+      connections: true,
+      records: WINDOW,
+      orders: true,
+      listens: true,
+      ...rules,
+    };
   }
 
   #now() {
@@ -149,7 +160,7 @@ class MemoryServer {
     this.#hear(seen);
     const id = `s${++this.#numbers}`;
     const expires = this.#now() + ttl;
-    this.#sessions.set(id, { id, info, link, connection: 1, expires, number: 0, answers: [] });
+    this.#sessions.set(id, { id, info, link, connection: 1, expires, number: 0, records: [] });
     return { session: id, ttl, life: this.#life };
   }
 
@@ -177,17 +188,19 @@ class MemoryServer {
     return this.#now() < this.#grantsFrom;
   }
 
-  step(id, connection, ops, number) {
+  step(id, connection, ops, number, before) {
     const session = this.#alive(id, connection);
     if (ops.some(({ label }) => label === REFUSED)) throw fault('This cannot be.', 'REFUSED');
-    if (this.#rules.records) {
-      if (number === session.number) return session.answers;
-      // It was on its way for long.
-      if (number < session.number) throw stale();
-    }
+    const { records, orders } = this.#rules;
+    const record = records && session.records.find((one) => one.number === number);
+    if (record) return record.answers;
+    // It was on its way for long.
+    if (records && number < session.number) throw stale();
+    if (orders && before > 0 && before !== session.number) throw early();
     session.number = number;
-    session.answers = this.#doAll(session, ops);
-    return session.answers;
+    const answers = this.#doAll(session, ops);
+    session.records = [...session.records, { number, answers }].slice(-records);
+    return answers;
   }
 
   #doAll(session, ops) {
@@ -550,7 +563,7 @@ class Network {
 
 class MemoryAdapter {
   id = 'memory';
-  can = { limits: true, groups: true, marks: true };
+  can;
   events;
   #network;
   #server;
@@ -558,7 +571,9 @@ class MemoryAdapter {
   #connection = 1;
   #link;
 
-  constructor(network) {
+  /** @param window how many steps may be under way */
+  constructor(network, window = WINDOW) {
+    this.can = { limits: true, groups: true, marks: true, window };
     this.#network = network;
     this.#server = network.server;
   }
@@ -593,11 +608,14 @@ class MemoryAdapter {
     link.onDown = (error) => this.events.down(error);
   }
 
-  step(ops, number) {
+  step(ops, number, before) {
     const session = this.#session;
     const connection = this.#connection;
     const isLong = ops.length > this.#network.most;
-    return this.#link.call(() => this.#server.step(session, connection, ops, number), isLong);
+    return this.#link.call(
+      () => this.#server.step(session, connection, ops, number, before),
+      isLong,
+    );
   }
 
   renew(seen) {
@@ -633,4 +651,4 @@ class MemoryAdapter {
   }
 }
 
-module.exports = { MemoryAdapter, MemoryServer, Network };
+module.exports = { MemoryAdapter, MemoryServer, Network, WINDOW };

@@ -3,12 +3,15 @@
 /** The adapter of Redis against the contract, at a real server, with clients of all kinds. */
 
 const assert = require('node:assert/strict');
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { once } = require('node:events');
 const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
+const { setImmediate } = require('node:timers/promises');
 
 const { RedisAdapter } = require('../../lib/cluster/engines/redis/adapter.js');
 const { explain } = require('../../lib/cluster/engines/redis/errors.js');
+const { openBucket } = require('../../lib/redis.js');
 const {
   TTL,
   clientOf,
@@ -114,6 +117,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         alone: { bucket: `alone ${kind}` },
         expire,
         left,
+        window: 4,
         port: () => server.port,
         through: (port) => ({ port }),
       });
@@ -1006,6 +1010,47 @@ describe('Redis', { skip: lacks.redis }, () => {
         );
         assert.equal((await a.renew()).mine.size, 3);
         assert.deepEqual(a.told, []);
+      });
+
+      test(`what is behind a step that the server refuses is not done, and then is: ${kind}`, async () => {
+        const bucket = `behind ${kind}`;
+        const a = await clientBy(make)({ bucket });
+        const [bad, good] = [request('bad'), request('good')];
+        await server.call('SET', `{wl:${bucket}}:n:bad`, 'something else');
+        const sent = await Promise.allSettled([a.step([bad], 1, 0), a.step([good], 2, 1)]);
+        const classes = sent.map(({ reason }) => reason && a.adapter.classify(reason));
+        assert.deepEqual(classes, ['refused', 'retry']);
+        assert.equal((await a.renew()).mine.size, 0);
+        assert.equal((await a.step([good], 3, 0))[0].code, 'granted');
+      });
+
+      test(`the session goes on beside a step that the server refuses: ${kind}`, async () => {
+        const bucket = `beside ${kind}`;
+        const states = [];
+        const note = ({ state }) => states.push(state);
+        subscribe('locks.session', note);
+        const opened = openBucket(bucket, { client: make(server.port) });
+        const { locks } = opened;
+        await opened.ready;
+        await server.call('SET', `{wl:${bucket}}:n:bad`, 'something else');
+        const bad = assert.rejects(
+          locks.request('bad', () => {}),
+          { code: 'ERR_WEB_LOCKS_REDIS' },
+        );
+        await setImmediate();
+        const others = [];
+        for (let i = 0; i < 6; i++) {
+          others.push(locks.request(`good ${i}`, () => i));
+          await setImmediate();
+        }
+        assert.deepEqual(await Promise.all(others), [0, 1, 2, 3, 4, 5]);
+        await bad;
+        await opened.close();
+        unsubscribe('locks.session', note);
+        assert.deepEqual(
+          states.filter((state) => state === 'suspect'),
+          [],
+        );
       });
 
       test(`as many names as a group may have are granted: ${kind}`, async () => {

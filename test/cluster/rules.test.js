@@ -118,6 +118,42 @@ matters(
 );
 
 matters(
+  'R1: a theft is done once, also if another step was under way behind it',
+  async (trial) => {
+    const { network } = trial.client(0);
+    network.drops.reply = true;
+    trial.request(0, 'a', { steal: true }, TTL);
+    await trial.world.advance(1);
+    trial.request(0, 'b', {}, TTL);
+    await trial.world.advance(10);
+    trial.request(1, 'a', { steal: true }, TTL);
+    await trial.world.advance(10);
+    network.drops.reply = false;
+    network.cut();
+    await trial.world.advance(2 * TTL);
+  },
+  { server: { records: 1 }, patience: 10 * TTL },
+  /not all are served|is granted twice/,
+);
+
+matters(
+  'R1: a step that got lost is done before those behind it',
+  async (trial) => {
+    const { network } = trial.client(0);
+    trial.request(0, 'a', {}, 50);
+    await trial.world.advance(10);
+    network.drops.call = true;
+    trial.request(0, 'a', {}, 50);
+    await trial.world.advance(1);
+    network.drops.call = false;
+    trial.request(0, 'a', {}, 50);
+    await trial.world.advance(2 * TTL);
+  },
+  { server: { orders: false }, patience: 10 * TTL },
+  /not all are served|is granted before/,
+);
+
+matters(
   'R5: a server that comes back without what another one has granted grants nothing for a ttl',
   async (trial) => {
     const { server } = trial.cluster;

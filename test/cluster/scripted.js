@@ -35,10 +35,13 @@ class Scripted {
   errors = [];
   states = [];
 
-  /** @param answers calls that are answered at once, by functions */
-  constructor(answers = {}) {
+  /**
+   * @param answers calls that are answered at once, by functions
+   * @param can what else the adapter can
+   */
+  constructor(answers = {}, can = {}) {
     this.answers = answers;
-    this.adapter = { can: { limits: true, groups: true, marks: true } };
+    this.adapter = { can: { limits: true, groups: true, marks: true, ...can } };
     for (const call of CALLS) this.adapter[call] = (...args) => this.#called(call, args);
     this.adapter.classify = ({ code }) => MEANING[code] ?? 'retry';
     const tell =

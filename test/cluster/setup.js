@@ -29,11 +29,12 @@ class Cluster {
     ttl = TTL,
     clock = {},
     rules,
+    window,
     wrap = (a) => a,
   } = {}) {
     const machine = new Machine(this.world, { random: this.random, ...clock });
     const network = new Network(this.world, machine, this.server);
-    const adapter = wrap(new MemoryAdapter(network));
+    const adapter = wrap(new MemoryAdapter(network, window));
     const changes = [];
     const backend = new ClusterBackend(adapter, {
       ttl,

@@ -7,6 +7,7 @@
  */
 
 const { Recorder, check } = require('./check.js');
+const { WINDOW } = require('./memory.js');
 const { Cluster, TTL } = require('./setup.js');
 
 class Trial {
@@ -15,16 +16,20 @@ class Trial {
 
   /**
    * @param rates how fast the clocks of the server and the clients go
-   * @param options `server`, `rules` and `clock`, of the clients, take a rule away
+   * @param options `server`, `rules` and `clock`, of the clients, take a rule away; `patience`: how
+   *   long everybody is waited for in the end
    */
-  constructor(rates, { server = {}, rules, clock, random } = {}) {
+  constructor(rates, { server = {}, rules, clock, random, patience = 1000 * TTL } = {}) {
+    this.patience = patience;
     this.cluster = new Cluster({ server, clock: { rate: rates[0] }, random });
     this.world = this.cluster.world;
     this.recorder = new Recorder(
       () => this.world.now,
       (event) => this.events.push(event),
     );
-    for (const rate of rates.slice(1)) this.cluster.start({ rules, clock: { ...clock, rate } });
+    for (const [i, rate] of rates.slice(1).entries()) {
+      this.cluster.start({ rules, window: WINDOW - i, clock: { ...clock, rate } });
+    }
     this.rules = rules;
     this.clock = clock;
   }
@@ -228,7 +233,7 @@ class Trial {
     this.fault();
     let wrong = [];
     try {
-      await this.world.until(() => this.#isDone, 1000 * TTL);
+      await this.world.until(() => this.#isDone, this.patience);
     } catch (error) {
       wrong = [`not all are served: ${error.message}`];
     }

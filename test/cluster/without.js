@@ -10,6 +10,7 @@ const fc = require('fast-check');
 const { parseArgs } = require('node:util');
 const { story } = require('./actions.js');
 const { run } = require('./trial.js');
+const { TTL } = require('./setup.js');
 
 /** Options of a Trial that take a rule away. */
 const RULES = {
@@ -19,6 +20,8 @@ const RULES = {
   // A step that was replaced is old by its number, too.
   connections: { server: { connections: false, records: false } },
   records: { server: { records: false } },
+  record: { server: { records: 1 }, patience: 10 * TTL },
+  orders: { server: { orders: false }, patience: 10 * TTL },
   listens: { server: { listens: false } },
 };
 

@@ -88,7 +88,14 @@ class Machine {
     this.#isContinuous = isContinuous;
     this.random = random;
     const clocks = ['monotonic', 'wall', 'continuous'];
-    for (const name of [...clocks, 'setTimeout', 'clearTimeout', 'unref', 'random']) {
+    for (const name of [
+      ...clocks,
+      'setTimeout',
+      'setImmediate',
+      'clearTimeout',
+      'unref',
+      'random',
+    ]) {
       this[name] = this[name].bind(this);
     }
   }
@@ -148,6 +155,11 @@ class Machine {
     timer.isOver = true;
     this.timers--;
     if (timer.isRef) this.refs--;
+  }
+
+  /** Before the world goes on. */
+  setImmediate(callback) {
+    Promise.resolve().then(callback);
   }
 
   clearTimeout(timer) {

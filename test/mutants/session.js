@@ -8,6 +8,7 @@ const clock = 'test/cluster/clock.test.js';
 const backend = 'test/cluster/backend.test.js';
 const rules = 'test/cluster/rules.test.js';
 const once = 'test/cluster/once.test.js';
+const window = 'test/cluster/window.test.js';
 
 /** @type {import('../../scripts/mutants/data.js').Mutant[]} */
 module.exports = [
@@ -267,17 +268,15 @@ module.exports = [
   // Steps.
   {
     file: 'lib/cluster/session/outbox.js',
-    before: 'if (this.#sent.length === 0) this.#take();',
-    after: 'if (this.#sent.length === 0) this.#take();\n    else this.#sent.splice(1);',
+    before: '    if (step) step.isUnderWay = true;\n',
+    after: '    if (step?.isAgain) step.ops.splice(1);\n    if (step) step.isUnderWay = true;\n',
     why: 'of a step that is sent again all but the first request are forgotten',
     tests: [scripted, session, backend],
   },
   {
     file: 'lib/cluster/session/outbox.js',
-    before: 'if (this.#sent.length === 0) this.#take();',
-    after:
-      'if (this.#sent.length === 0) this.#take();\n' +
-      '    else return this.#sent.flatMap(({ ops }) => [...ops]).slice(0, MOST);',
+    before: '    if (step) step.isUnderWay = true;\n',
+    after: '    if (step?.isAgain) step.ops.splice(MOST);\n    if (step) step.isUnderWay = true;\n',
     why: 'of a group that is sent again what is over 100 is forgotten',
     tests: [scripted, session, backend],
   },
@@ -311,8 +310,8 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/calls.js',
-    before: 'if (connection !== this.connection) return;\n      this.#calls.delete(call);',
-    after: 'this.#calls.delete(call);',
+    before: 'if (connection !== this.connection) return;\n      this.#isAnswered(call, patience);',
+    after: 'if (!this.#calls.has(call)) return;\n      this.#isAnswered(call, patience);',
     why: 'an answer that came after the end of the lease counts for the next session',
     tests: [scripted, session],
   },
@@ -450,15 +449,17 @@ module.exports = [
   // The rules R1 to R5 (adapter.js).
   {
     file: 'lib/cluster/session/outbox.js',
-    before: 'if (this.#sent.length === 0) this.#take();',
-    after: 'if (this.#sent.length === 0) this.#take();\n    else this.number++;',
+    before: '    if (step) step.isUnderWay = true;\n',
+    after:
+      '    if (step?.isAgain) step.number = ++this.#number;\n' +
+      '    if (step) step.isUnderWay = true;\n',
     why: 'a step that comes again has another number, and is done twice (R1)',
     tests: [scripted],
   },
   {
     file: 'lib/cluster/session/outbox.js',
-    before: '    if (count > 0) this.number++;\n',
-    after: '',
+    before: 'new Step(++this.#number, units)',
+    after: 'new Step(1, units)',
     why: 'all steps have one number, so what is asked next is answered as the last one was (R1)',
     tests: [scripted],
   },
@@ -485,15 +486,15 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/session.js',
-    before: "if (isRefused && call === 'step') this.#isRefused(error);",
-    after: "if (isRefused && call === 'step') this.#isDown(error);",
+    before: "if (kind !== 'refused' && kind !== 'local') this.#isRejected('step', error);",
+    after: "if (kind !== 'none') this.#isRejected('step', error);",
     why: 'a step that the server refuses is sent for ever, and everything waits behind it (R3)',
     tests: [scripted],
   },
   {
     file: 'lib/cluster/session/outbox.js',
-    before: '    this.#units = new Set([...sent, ...this.#units]);\n',
-    after: '    this.#units = new Set([...this.#units, ...sent]);\n',
+    before: '    this.#units = new Set([...again, ...this.#units]);\n',
+    after: '    this.#units = new Set([...this.#units, ...again]);\n',
     why: 'what was in a step that was refused is overtaken by what was asked later (R3)',
     tests: [scripted],
   },
@@ -555,7 +556,7 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/session.js',
-    before: 'if (isAgain) this.#renewSoon();',
+    before: 'if (first.isAgain) this.#renewSoon();',
     after: '',
     why: 'a lock that was stolen before its grant was heard is held for a third of a lease',
     tests: [scripted],
@@ -603,22 +604,22 @@ module.exports = [
     tests: [scripted],
   },
   {
-    file: 'lib/cluster/session/session.js',
-    before: 'Number(renewal.step) < this.#outbox.number',
-    after: 'Number(renewal.step) <= this.#outbox.number',
+    file: 'lib/cluster/session/outbox.js',
+    before: 'this.#steps.find(({ number }) => number > done)',
+    after: 'this.#steps.find(({ number }) => number >= done)',
     why: 'a step that is done is taken for one that is not, and a theft is done twice (R1)',
     tests: [scripted],
   },
   {
     file: 'lib/cluster/session/outbox.js',
-    before: '    if (this.#sent.length > 1) return this.refused();\n',
+    before: '    if (step.units.length > 1) return this.refused(step);\n',
     after: '',
     why: 'a step that is too long for the line is sent as it is until all of it fails (R3)',
     tests: [scripted, session],
   },
   {
     file: 'lib/cluster/session/outbox.js',
-    before: 'return now - this.#missedSince < patience ? [] : this.refused();',
+    before: 'return now - this.#missedSince < patience ? [] : this.refused(step);',
     after: 'return [];',
     why: 'what never reaches the server keeps all others waiting for ever (R3)',
     tests: [session],
@@ -657,5 +658,63 @@ module.exports = [
     after: 'return entries;',
     why: 'a query leaves out what was asked before it',
     tests: [scripted],
+  },
+
+  // Several steps under way.
+  {
+    file: 'lib/cluster/session/outbox.js',
+    before: 'this.#number + 1 - this.first.number < this.#window',
+    after: 'this.#steps.length < this.#window',
+    why: 'a step comes again when the server has forgotten what it was answered (R1)',
+    tests: [window],
+  },
+  {
+    file: 'lib/cluster/session/outbox.js',
+    before: 'return this.#steps[this.#steps.indexOf(step) - 1]?.number ?? 0;',
+    after: 'return step.number - 1;',
+    why: 'behind a step that was refused nothing is done any more',
+    tests: [window],
+  },
+  {
+    file: 'lib/cluster/session/outbox.js',
+    before: 'return this.#steps[this.#steps.indexOf(step) - 1]?.number ?? 0;',
+    after: 'return 0;',
+    why: 'a step overtakes the one that was sent before it and got lost (R1)',
+    tests: [window],
+  },
+  {
+    file: 'lib/cluster/session/outbox.js',
+    before: 'this.#steps.splice(this.#steps.indexOf(step)).slice(1)',
+    after: 'this.#steps.splice(this.#steps.indexOf(step), 1).slice(1)',
+    why: 'what is sent behind a step that is refused is sent to a server that never does it (R3)',
+    tests: [window],
+  },
+  {
+    file: 'lib/cluster/session/outbox.js',
+    before: 'step.isUnderWay = step.isAnswered = false;',
+    after: 'step.isUnderWay = false;',
+    why: 'the next connection takes an answer for that of a step that it has sent again',
+    tests: [window],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: '    if (!this.#outbox.has(step)) return;\n',
+    after: '',
+    why: 'a request that cannot be done costs those behind it the connection (R3)',
+    tests: [window],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: 'first?.isAnswered; { first } = this.#outbox',
+    after: 'first; { first } = this.#outbox',
+    why: 'an answer that comes early is taken for those of all steps under way',
+    tests: [window],
+  },
+  {
+    file: 'lib/cluster/session/calls.js',
+    before: '      this.#await(call, patience);\n    } else',
+    after: '    } else',
+    why: 'who has many steps under way loses the connection to a server that answers them',
+    tests: [window],
   },
 ];

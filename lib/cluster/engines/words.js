@@ -18,9 +18,13 @@ const {
 /** @typedef {import('../adapter.js').AdapterEvents} AdapterEvents */
 /** @typedef {import('../adapter.js').Answer} Answer */
 
-/** Instead of an answer to a step: the session is not there; a newer connection has replaced it. */
+/**
+ * Instead of an answer to a step: the session is not there; a newer connection, or a later step, has
+ * replaced it; the step that it comes after is not done.
+ */
 const DEAD = '-2';
 const STALE = '-5';
+const EARLY = '-8';
 
 /**
  * @param {string} code a token; '0': it waits; -1: not available; -3: the queue is full; -4: ended;
@@ -49,4 +53,4 @@ function tell(events, line) {
   else if (line[0] === 's') events.stolen(ref, what);
 }
 
-module.exports = { DEAD, STALE, answerOf, tell };
+module.exports = { DEAD, EARLY, STALE, answerOf, tell };

@@ -1,8 +1,9 @@
 'use strict';
 
 /**
- * The calls of the adapter that are under way, one of a kind at a time. An answer is listened to
- * on the connection only on which it was asked for, and in its time.
+ * The calls of the adapter that are under way, one of a kind at a time, but for steps. An answer is
+ * listened to on the connection only on which it was asked for, and in its time; one of several of a
+ * kind has its time from when the one before it was answered.
  */
 
 const { unreachableError } = require('../errors.js');
@@ -14,8 +15,8 @@ const { unreachableError } = require('../errors.js');
 class Calls {
   /** Counts the connections. */
   connection = 0;
-  /** Not answered. @type {Set<Call>} */
-  #calls = new Set();
+  /** How many are not answered. @type {Map<Call, number>} */
+  #calls = new Map();
   #clock;
   #agenda;
   #react;
@@ -42,53 +43,77 @@ class Calls {
 
   /**
    * @template T
-   * @param {Call} call not under way
+   * @param {Call} call
    * @param {number} patience milliseconds until it is given up
    * @param {() => Promise<T>} make
    * @param {(result: T) => void} then unless the connection was given up
+   * @param {(error: unknown) => void} [isRejected] the same
    */
-  async make(call, patience, make, then) {
+  async make(call, patience, make, then, isRejected = (error) => this.#isRejected(call, error)) {
     const { connection } = this;
-    this.#calls.add(call);
-    this.#agenda.set(`no ${call}`, this.#clock.monotonic() + patience);
+    const others = this.#calls.get(call) ?? 0;
+    this.#calls.set(call, others + 1);
+    if (others === 0) this.#await(call, patience);
     /** @type {() => void} */
     let use;
     try {
       const result = await make();
-      use = () => this.#use(call, result, then);
+      use = () => this.#use(result, then, isRejected);
     } catch (error) {
-      use = () => this.#isRejected(call, error);
+      use = () => isRejected(error);
     }
     if (connection !== this.connection) return;
     this.#react(() => {
       // It may have begun with the end of the lease.
       if (connection !== this.connection) return;
-      this.#calls.delete(call);
-      this.#agenda.clear(`no ${call}`);
+      this.#isAnswered(call, patience);
       use();
     });
   }
 
   /**
+   * @param {Call} call
+   * @param {number} patience
+   */
+  #await(call, patience) {
+    this.#agenda.set(`no ${call}`, this.#clock.monotonic() + patience);
+  }
+
+  /**
+   * @param {Call} call
+   * @param {number} patience
+   */
+  #isAnswered(call, patience) {
+    const others = /** @type {number} */ (this.#calls.get(call)) - 1;
+    if (others > 0) {
+      this.#calls.set(call, others);
+      this.#await(call, patience);
+    } else {
+      this.#calls.delete(call);
+      this.#agenda.clear(`no ${call}`);
+    }
+  }
+
+  /**
    * An answer that is not as the contract has it is none.
    * @template T
-   * @param {Call} call
    * @param {T} result
    * @param {(result: T) => void} then
+   * @param {(error: unknown) => void} isRejected
    */
-  #use(call, result, then) {
+  #use(result, then, isRejected) {
     try {
       then(result);
     } catch (error) {
       // Its type says nothing about who is to blame.
-      this.#isRejected(call, unreachableError('An answer is not what was asked for', error));
+      isRejected(unreachableError('An answer is not what was asked for', error));
     }
   }
 
   /** What was asked is not listened to any more. */
   hangUp() {
     this.connection++;
-    for (const call of this.#calls) this.#agenda.clear(`no ${call}`);
+    for (const call of this.#calls.keys()) this.#agenda.clear(`no ${call}`);
     this.#calls.clear();
   }
 }

@@ -14,6 +14,8 @@ const intrinsics = require('../../platform/intrinsics.js');
  *   nobody sets it. The monotonic clock, where the system has none such
  * @property {() => number} wall milliseconds; may be set, to earlier and later times
  * @property {(callback: () => void, milliseconds: number) => any} setTimeout
+ * @property {(callback: () => void) => void} setImmediate calls when this turn of the event loop is
+ *   over
  * @property {(timer: any) => void} clearTimeout
  * @property {(timer: any) => void} unref the timer does not keep the event loop alive
  * @property {() => number} random 0 to 1
@@ -37,6 +39,7 @@ const systemClock = {
   wall: Date.now,
   setTimeout: intrinsics.setTimeout,
   clearTimeout: intrinsics.clearTimeout,
+  setImmediate: intrinsics.setImmediate,
   unref: intrinsics.unref,
   random: Math.random,
 };

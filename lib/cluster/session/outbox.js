@@ -1,12 +1,19 @@
 'use strict';
 
 /**
- * What a manager has to say to the server, in the order in which it was asked: one step at a time,
- * and what comes up while one is under way is the next. A step has a number, and is kept until it
- * is answered, to be sent again as it was. One that the server refuses, or has missed, is halved,
- * until it is known what of it cannot be done.
+ * What a manager has to say to the server, in the order in which it was asked: in steps, of which
+ * as many are under way as the adapter takes. A step has a number, and is kept until it is answered,
+ * to be sent again as it was. It says which one it comes after, as long as that is not answered: the
+ * server does it only after that one (R1), so that nothing overtakes what was asked before.
+ *
+ * One that the server refuses, or has missed, is halved, until it is known what of it cannot be
+ * done. What was sent behind it the server does not do either, since it comes after that one: it is taken back, and sent
+ * in other steps, behind the halves. Numbers are not used twice. So those that are not answered may
+ * be far apart, and the server, which knows the last ones, is not sent any that is further away from
+ * the first of them than the window is long.
  */
 
+/** @typedef {import('../adapter.js').Answer} Answer */
 /** @typedef {import('../adapter.js').Op} Op */
 
 /** The most operations of a step; a group may have more. */
@@ -20,27 +27,70 @@ const MOST_UNITS = 2 ** 18;
  * @property {() => void} [reached] of a barrier: called when all before it was answered
  */
 
+/** A few units that are sent as one. */
+class Step {
+  /** Whether it is sent, on the connection that there is. */
+  isUnderWay = false;
+  /** Whether it was sent on another one before. */
+  isAgain = false;
+  /** Whether `answers` are those that came on this connection. */
+  isAnswered = false;
+  /** @type {Answer[]} */
+  answers = [];
+
+  /**
+   * @param {number} number
+   * @param {Unit[]} units
+   */
+  constructor(number, units) {
+    this.number = number;
+    this.units = units;
+    this.ops = units.flatMap(({ ops }) => [...ops]);
+  }
+}
+
 class Outbox {
   /** Not sent yet. @type {Set<Unit>} */
   #units = new Set();
   /** By operation that is not sent. @type {Map<Op, Unit>} */
   #unitOf = new Map();
-  /** Of the step that was sent, and not answered. @type {Unit[]} */
-  #sent = [];
-  /** Its number; the last one's, if there is none. */
-  number = 0;
+  /** Those that were sent, and not answered, in their order. @type {Step[]} */
+  #steps = [];
+  /** Of the step that was made last. */
+  #number = 0;
+  #window;
   /** The most operations of the next step. */
   #most = MOST;
   /** Since when the server misses what was sent, which cannot be divided. */
   #missedSince = Number.POSITIVE_INFINITY;
 
-  /** Whether a step was sent, and not answered. */
-  get hasStep() {
-    return this.#sent.length > 0;
+  /** @param {number} window how many steps may be under way */
+  constructor(window) {
+    this.#window = window;
+  }
+
+  /** Of the steps that were sent, the first that is not answered. @returns {Step | undefined} */
+  get first() {
+    return this.#steps[0];
   }
 
   get isEmpty() {
-    return this.#units.size === 0 && !this.hasStep;
+    return this.#units.size === 0 && this.#steps.length === 0;
+  }
+
+  /** Whether there may be something to send now. */
+  get isReady() {
+    return this.#unsent !== undefined || (this.#units.size > 0 && this.#hasRoom);
+  }
+
+  /** Of the steps that were sent on another connection, the first that is not on this. */
+  get #unsent() {
+    return this.#steps.find(({ isUnderWay }) => !isUnderWay);
+  }
+
+  /** Whether another step may be under way. */
+  get #hasRoom() {
+    return !this.first || this.#number + 1 - this.first.number < this.#window;
   }
 
   /** @param {Op[]} ops one, or a group */
@@ -77,7 +127,7 @@ class Outbox {
 
   /** @returns {Iterable<Op>} what is not known to have come to the server */
   *unanswered() {
-    for (const { ops } of this.#sent) yield* ops;
+    for (const { ops } of this.#steps) yield* ops;
     for (const { ops } of this.#units) yield* ops;
   }
 
@@ -97,19 +147,33 @@ class Outbox {
 
   /** @param {Op} op @returns {boolean} whether it is sent, and not answered */
   isSent(op) {
-    return this.#sent.some(({ ops }) => ops.has(op));
+    return this.#steps.some(({ units }) => units.some(({ ops }) => ops.has(op)));
+  }
+
+  /** @param {Step} step @returns {boolean} whether it was neither answered nor taken back */
+  has(step) {
+    return this.#steps.includes(step);
   }
 
   /**
-   * @returns {Op[]} the next step, with the next `number`, or the one that was not answered; empty
-   *   if there is nothing
+   * @returns {Step | undefined} the next that is to be sent now, which is under way then: one that
+   *   was sent and not answered on another connection, or a new one, if there is room for it
    */
   next() {
-    if (this.#sent.length === 0) this.#take();
-    return this.#sent.flatMap(({ ops }) => [...ops]);
+    const step = this.#unsent ?? this.#take();
+    if (step) step.isUnderWay = true;
+    return step;
   }
 
+  /** @param {Step} step @returns {number} which it comes after; 0 if all before it are answered */
+  before(step) {
+    return this.#steps[this.#steps.indexOf(step) - 1]?.number ?? 0;
+  }
+
+  /** @returns {Step | undefined} of what was not sent yet, and can be now */
   #take() {
+    if (!this.#hasRoom) return undefined;
+    const units = [];
     let count = 0;
     let size = 0;
     for (const unit of this.#units) {
@@ -118,50 +182,64 @@ class Outbox {
       if (unit.reached || (count > 0 && isFull)) break;
       this.#units.delete(unit);
       for (const op of unit.ops) this.#unitOf.delete(op);
-      this.#sent.push(unit);
+      units.push(unit);
       count += unit.ops.size;
     }
-    if (count > 0) this.number++;
+    if (count === 0) return undefined;
+    const step = new Step(++this.#number, units);
+    this.#steps.push(step);
+    return step;
   }
 
-  /** The step that was sent is answered. */
+  /** The connection is gone: what was not answered is to be sent again. */
+  isInterrupted() {
+    for (const step of this.#steps) {
+      step.isAgain = true;
+      step.isUnderWay = step.isAnswered = false;
+    }
+  }
+
+  /** The first step is answered. */
   answered() {
-    this.#sent = [];
+    this.#steps.shift();
     this.#missedSince = Number.POSITIVE_INFINITY;
     this.#most = Math.min(2 * this.#most, MOST);
     this.#passBarriers();
   }
 
   /**
-   * The step that was sent is not done, and will not be: the next one is half of it.
+   * A step is not done, and will not be: the next one is half of it. Nor are those behind it.
+   * @param {Step} step
    * @returns {Op[]} what cannot be divided, which is dropped; empty if it can
    */
-  refused() {
-    const sent = this.#sent;
-    this.#sent = [];
+  refused(step) {
+    const behind = this.#steps.splice(this.#steps.indexOf(step)).slice(1);
     this.#missedSince = Number.POSITIVE_INFINITY;
-    if (sent.length === 1) {
-      this.#most = MOST;
-      this.#passBarriers();
-      return [...sent[0].ops];
-    }
-    this.#most = Math.ceil(sent.length / 2);
-    this.#units = new Set([...sent, ...this.#units]);
-    for (const unit of sent) this.#canBeTakenBack(unit);
-    return [];
+    const isOne = step.units.length === 1;
+    const again = [...(isOne ? [] : step.units), ...behind.flatMap(({ units }) => units)];
+    this.#units = new Set([...again, ...this.#units]);
+    for (const unit of again) this.#canBeTakenBack(unit);
+    this.#most = isOne ? MOST : Math.ceil(step.units.length / 2);
+    if (!isOne) return [];
+    this.#passBarriers();
+    return step.ops;
   }
 
   /**
-   * The step that was sent is not done, and will not be by the connection that it was sent by: it
-   * is halved. What cannot be divided is sent again for a time.
+   * The server has done the steps up to a number, and will not do what was sent behind by the
+   * connection that it was sent by: the first of that is halved. What cannot be divided is sent
+   * again for a time.
+   * @param {number} done
    * @param {number} now
    * @param {number} patience milliseconds
    * @returns {Op[]} what is dropped, as `refused` does, as that time is over
    */
-  missed(now, patience) {
-    if (this.#sent.length > 1) return this.refused();
+  missed(done, now, patience) {
+    const step = this.#steps.find(({ number }) => number > done);
+    if (!step) return [];
+    if (step.units.length > 1) return this.refused(step);
     this.#missedSince = Math.min(this.#missedSince, now);
-    return now - this.#missedSince < patience ? [] : this.refused();
+    return now - this.#missedSince < patience ? [] : this.refused(step);
   }
 
   /** Drops everything. */
@@ -169,15 +247,15 @@ class Outbox {
     const units = [...this.#units];
     this.#units.clear();
     this.#unitOf.clear();
-    this.#sent = [];
-    this.number = 0;
+    this.#steps = [];
+    this.#number = 0;
     this.#most = MOST;
     this.#missedSince = Number.POSITIVE_INFINITY;
     for (const { reached } of units) reached?.();
   }
 
   #passBarriers() {
-    if (this.#sent.length > 0) return;
+    if (this.#steps.length > 0) return;
     for (const unit of this.#units) {
       if (!unit.reached) return;
       this.#units.delete(unit);

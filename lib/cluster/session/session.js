@@ -28,7 +28,6 @@
  */
 
 const { bucketClosedError } = require('../../platform/errors.js');
-const { soon } = require('../../platform/intrinsics.js');
 const { Agenda } = require('./agenda.js');
 const { Calls } = require('./calls.js');
 const { systemClock } = require('./clock.js');
@@ -58,6 +57,7 @@ const { within } = require('./within.js');
 /** @typedef {import('./clock.js').Clock} Clock */
 /** @typedef {import('./lease.js').Times} Times */
 /** @typedef {InstanceType<typeof import('./place.js').Place>} Place */
+/** @typedef {NonNullable<InstanceType<typeof Outbox>['first']>} SentStep */
 
 /** @typedef {'new' | 'opening' | 'open' | 'suspect' | 'lost' | 'closed'} State */
 /**
@@ -131,7 +131,7 @@ class Session {
   /** @type {import('../adapter.js').Seen} */
   #seen = { life: '', token: 0n };
   #grants;
-  #outbox = new Outbox();
+  #outbox;
   #obstructed = new Obstructed();
   #agenda;
   #calls;
@@ -169,6 +169,7 @@ class Session {
       (work) => this.#react(work),
       (call, error) => this.#isRejected(call, error),
     );
+    this.#outbox = new Outbox(adapter.can.window ?? 1);
     this.#grants = new Grants({
       places: this.#places,
       outbox: this.#outbox,
@@ -412,7 +413,7 @@ class Session {
       else this.#agenda.setBy('deadline', this.#now() + rest);
     }
     work();
-    this.#pump();
+    this.#pumpSoon();
     this.#keepAlive.look();
     this.#listener.settled();
   }
@@ -422,6 +423,7 @@ class Session {
   /** What was asked is not listened to any more. */
   #hangUp() {
     this.#calls.hangUp();
+    this.#outbox.isInterrupted();
     this.#renewAgain = false;
     for (const step of STEPS) this.#agenda.clear(step);
   }
@@ -432,11 +434,9 @@ class Session {
    */
   #isRejected(call, error) {
     const kind = this.#adapter.classify(error);
-    const isRefused = kind === 'refused' || kind === 'local';
     // Later it may be a client that came to grief with its connection.
     const isFatal = kind === 'fatal' || (kind === 'local' && !this.#readiness.isReached);
-    if (isRefused && call === 'step') this.#isRefused(error);
-    else if (isFatal) this.#fail(error);
+    if (isFatal) this.#fail(error);
     else if (call === 'open') this.#openLater(error);
     else if (kind === 'dead') this.#lose('failover', error);
     else this.#isDown(error);
@@ -638,7 +638,7 @@ class Session {
     if (this.#rules.compares) this.#grants.compare(renewal, news);
     if (this.state === 'suspect') {
       // By the connection before nothing will be done any more.
-      if (this.#outbox.hasStep && Number(renewal.step) < this.#outbox.number) this.#isMissed();
+      this.#isMissed(renewal.step);
       this.#become('open');
       this.#lookSoon();
     }
@@ -672,10 +672,13 @@ class Session {
 
   // The outbox.
 
-  /** What is asked in one go makes one step. */
+  /**
+   * What is asked in one turn of the event loop makes one step, however many steps may be under way:
+   * what a step costs that is not of its operations is the most of what a small one costs.
+   */
   #pumpSoon() {
-    if (this.#pumping) return;
-    soon(() => {
+    if (this.#pumping || this.state !== 'open' || !this.#outbox.isReady) return;
+    this.#clock.setImmediate(() => {
       this.#pumping = false;
       this.#pump();
     });
@@ -683,32 +686,59 @@ class Session {
   }
 
   #pump() {
-    if (this.state !== 'open' || this.#calls.has('step')) return;
-    const isAgain = this.#outbox.hasStep;
-    const ops = this.#outbox.next();
-    if (ops.length === 0) return;
-    const { number } = this.#outbox;
+    if (this.state !== 'open') return;
+    for (;;) {
+      const step = this.#outbox.next();
+      if (!step) return;
+      this.#send(step);
+    }
+  }
+
+  /** @param {SentStep} step */
+  #send(step) {
+    const { number, ops } = step;
+    const before = this.#outbox.before(step);
     this.#calls.make(
       'step',
       this.#ttl / 3,
-      () => this.#adapter.step(ops, number),
-      (answers) => {
-        this.#grants.stepped(ops, answers);
-        this.#outbox.answered();
-        // It may have been granted long ago, and be stolen.
-        if (isAgain) this.#renewSoon();
-      },
+      () => this.#adapter.step(ops, number, before),
+      (answers) => this.#isAnswered(step, answers),
+      (error) => this.#isNotDone(step, error),
     );
   }
 
-  /** @param {unknown} error why a step is not done, and will not be */
-  #isRefused(error) {
-    for (const op of this.#outbox.refused()) this.#grants.isRefused(op, error);
+  /**
+   * Steps are answered in their order, whatever order the answers come in.
+   * @param {SentStep} step
+   * @param {Answer[]} answers
+   */
+  #isAnswered(step, answers) {
+    step.answers = answers;
+    step.isAnswered = true;
+    for (let { first } = this.#outbox; first?.isAnswered; { first } = this.#outbox) {
+      this.#grants.stepped(first.ops, first.answers);
+      this.#outbox.answered();
+      // It may have been granted long ago, and be stolen.
+      if (first.isAgain) this.#renewSoon();
+    }
   }
 
-  /** The server has not done the step that was sent. */
-  #isMissed() {
-    const ops = this.#outbox.missed(this.#now(), this.#ttl);
+  /**
+   * @param {SentStep} step
+   * @param {unknown} error
+   */
+  #isNotDone(step, error) {
+    // It came after one that was refused, and is sent anew.
+    if (!this.#outbox.has(step)) return;
+    const kind = this.#adapter.classify(error);
+    if (kind !== 'refused' && kind !== 'local') this.#isRejected('step', error);
+    else for (const op of this.#outbox.refused(step)) this.#grants.isRefused(op, error);
+  }
+
+  /** @param {number | undefined} done the last step that the server has done, if it tells */
+  #isMissed(done) {
+    if (done === undefined) return;
+    const ops = this.#outbox.missed(done, this.#now(), this.#ttl);
     const error = this.#timeout('The server answers, but not this request');
     for (const op of ops) this.#grants.isRefused(op, error);
   }

@@ -19,13 +19,14 @@ const path = require('node:path');
 const { performance } = require('node:perf_hooks');
 
 const { ENDED, NO_EVENTS, failed } = require('../../adapter.js');
-const { DEAD, STALE, answerOf, tell } = require('../words.js');
+const { DEAD, EARLY, STALE, answerOf, tell } = require('../words.js');
 const { Link, kindOf } = require('./link.js');
 const {
   bucketError,
   classify,
   deadError,
   deafError,
+  earlyError,
   evictionError,
   explain,
   failedError,
@@ -51,6 +52,9 @@ const VERSION = '3';
 /** @type {Record<Op['kind'], string>} */
 const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', end: 'x' };
 const END = ['0', '-1', '""', '0'];
+
+/** How many steps may be under way: as many as the script keeps the answers of. */
+const WINDOW = 4;
 
 /** The most names of a group: the server does nothing else while it makes one. */
 const MOST = 1_000;
@@ -155,7 +159,14 @@ class RedisAdapter {
     const key = keyOf(bucket);
     this.#prefixes = Array.from({ length: shards }, (_, i) => `{wl:${key}${i > 0 ? `#${i}` : ''}}`);
     this.#tokens = this.#prefixes.map(() => 0n);
-    this.can = Object.freeze({ limits: true, groups: shards === 1, marks: true, most: MOST });
+    this.can = Object.freeze({
+      limits: true,
+      groups: shards === 1,
+      marks: true,
+      most: MOST,
+      // Each shard is sent its part of a step only, so it does not see which one was left out.
+      window: shards === 1 ? WINDOW : 1,
+    });
     this.id = `redis ${bucket}`;
   }
 
@@ -214,8 +225,9 @@ class RedisAdapter {
   /**
    * @param {Op[]} ops
    * @param {number} number
+   * @param {number} before
    */
-  async step(ops, number) {
+  async step(ops, number, before) {
     /** @type {Answer[]} */
     const answers = Array(ops.length).fill(ENDED);
     /** @type {unknown[]} */
@@ -223,7 +235,7 @@ class RedisAdapter {
     await this.#each(async (_, shard) => {
       const own = [...ops.keys()].filter((i) => this.#isOf(ops[i], shard));
       try {
-        await this.#stepOf(shard, { ops, own, number, answers });
+        await this.#stepOf(shard, { ops, own, numbers: [number, before], answers });
       } catch (error) {
         if (this.#prefixes.length === 1 || classify(error) !== 'refused') throw error;
         refusals.push(error);
@@ -236,16 +248,20 @@ class RedisAdapter {
 
   /**
    * @param {number} shard
-   * @param {{ ops: Op[], own: number[], number: number, answers: Answer[] }} step of whose
+   * @param {{ ops: Op[], own: number[], numbers: number[], answers: Answer[] }} step of whose
    *   operations those of the shard are done, and answered
    */
-  async #stepOf(shard, { ops, own, number, answers }) {
+  async #stepOf(shard, { ops, own, numbers, answers }) {
     const known = own.filter((i) => this.#answered.has(ops[i].ref) && ops[i].kind !== 'end');
     for (const i of known) answers[i] = /** @type {Answer} */ (this.#answered.get(ops[i].ref));
     const rest = known.length === 0 ? own : own.filter((i) => !known.includes(i));
     if (rest.length === 0) return;
     const args = rest.flatMap((i) => argumentsOf(ops[i]));
-    const codes = await this.#run(shard, 'step', [String(number), this.#runs[shard], ...args]);
+    const codes = await this.#run(shard, 'step', [
+      ...numbers.map(String),
+      this.#runs[shard],
+      ...args,
+    ]);
     for (const [n, i] of rest.entries()) {
       answers[i] =
         codes[n][0] === 'e' ? failed(failedError(codes[n].slice(1))) : answerOf(codes[n]);
@@ -498,6 +514,7 @@ class RedisAdapter {
     const reply = await run(this.#link, this.#prefixes[shard], [...common, ...args]);
     if (reply[0] === DEAD) throw deadError();
     if (reply[0] === STALE) throw staleError();
+    if (reply[0] === EARLY) throw earlyError();
     return reply;
   }
 

@@ -34,6 +34,9 @@ const deadError = () =>
 
 const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
 
+const earlyError = () =>
+  plainError('The step before this one was not done. Both are sent again.', 'ERR_WEB_LOCKS_EARLY');
+
 const deafError = () =>
   plainError(
     'What is published on the channel of this session does not arrive. It is subscribed anew.',
@@ -160,6 +163,7 @@ module.exports = {
   classify,
   deadError,
   deafError,
+  earlyError,
   evictionError,
   explain,
   explainOfCluster,

@@ -14,13 +14,13 @@
 --              open, life; or: version, shards, and that of the bucket
 --   hello    7 life, 8 token
 --              the number of the connection; or -2
---   step     7 number of the step, 8 run_id of the server that the connection goes to ('': nobody
---            knows), then for each operation: kind (r: request, i: ifAvailable, t: steal, x: end),
---            ref, key of the name, name, mode (x, s), limit (of an end: keep), weight, most
---            (maxPending), label, group
+--   step     7 number of the step, 8 of the one that it comes after (0: of none that matters), 9
+--            run_id of the server that the connection goes to ('': nobody knows), then for each
+--            operation: kind (r: request, i: ifAvailable, t: steal, x: end), ref, key of the name,
+--            name, mode (x, s), limit (of an end: keep), weight, most (maxPending), label, group
 --              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
 --              -3 too many wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n:
---              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5
+--              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5, -8
 --   renew    7 life, 8 token, 9 what is told on the channel, so that it is seen to work
 --              0, ms to the end of the next foreign lease (-1: none), ms to the end of the
 --              quarantine, life, number of the last step that was recorded (0: none), then ref,
@@ -32,7 +32,8 @@
 --   marked   7 key of a name
 --              1, 0
 --
---   -2: the session is not there; -5: a newer connection has replaced it.
+--   -2: the session is not there; -5: a newer connection, or a later step, has replaced it; -8: the
+--   step before it is not the last that was done.
 --
 --   P:m             HASH  version, shards, run (whose lock state this is), life (since when),
 --                         lives (digests of those that it knows of, the latest first), from
@@ -41,7 +42,8 @@
 --                         are), tok (the last ticket or token)
 --   P:s             ZSET  session -> when its lease runs out; 0: dead for ever, being deleted
 --   P:i:<session>   HASH  conn, ttl, info, client, graced (its lease was extended because of
---                         the clock), step, codes (its last step, and what that was answered),
+--                         the clock), step (its last one), 0, 1, … (by their numbers modulo WINDOW,
+--                         the last steps that may not be done again, and what each was answered),
 --                         kept (when its keys were last kept from expiring; 0: they do not)
 --   P:o:<session>   HASH  ref -> key of the name
 --   P:n:<key>       HASH  name, limit, and of a lock that nobody waits for or shares: one
@@ -61,6 +63,8 @@
 local P, command, me, number = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local pause, strict, idle = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
 local call = redis.call
+-- How many steps of a session may be under way.
+local WINDOW = 4
 -- All functions: they are made anew in each call, which takes longer than what most calls do. So
 -- those that most steps do not need are made by `F.make_the_rest`.
 local F = {}
@@ -168,12 +172,18 @@ end
 -- Whether there is nothing that `F.awake` and `F.refusal` would have to do.
 function F.is_plain()
   local it = call('HMGET', M, 'run', 'from', 'tok')
-  if strict > 0 or ARGV[8] == '' or it[1] ~= ARGV[8] or tonumber(it[2]) > now then return false end
+  if strict > 0 or ARGV[9] == '' or it[1] ~= ARGV[9] or tonumber(it[2]) > now then return false end
   local expires = call('ZSCORE', S, me)
   if not expires or tonumber(expires) <= now then return false end
   local its = call('HMGET', F.info_of(me), 'conn', 'step')
   known.tok = tonumber(it[3])
-  return its[1] == number and its[2] ~= ARGV[7]
+  return its[1] == number and F.is_next(its[2])
+end
+
+-- Whether the step is the next one after the last that was done.
+function F.is_next(last)
+  if tonumber(ARGV[7]) <= tonumber(last or 0) then return false end
+  return ARGV[8] == '0' or ARGV[8] == last
 end
 
 -- Returns the answer; nothing, with nothing done, if it is not as plain as that.
@@ -196,17 +206,22 @@ function F.do_plain(op)
   return F.int(row.token)
 end
 
--- Notes what a step was answered, unless it may be done again: ends that mark nothing are what
--- they were.
+-- Notes that a step is done, and what it was answered, unless it may be done again: ends that mark
+-- nothing are what they were.
 function F.record(codes, repeats)
-  if repeats then return end
-  call('HSET', F.info_of(me), 'step', ARGV[7], 'codes', table.concat(codes, '\n'))
+  local n = ARGV[7]
+  if repeats then
+    call('HSET', F.info_of(me), 'step', n)
+  else
+    local text = n .. '\n' .. table.concat(codes, '\n')
+    call('HSET', F.info_of(me), 'step', n, F.int(n % WINDOW), text)
+  end
 end
 
 function F.step()
   local codes, repeats = {}, true
   if not F.is_plain() then return F.make_the_rest().do_the_rest(codes) end
-  for i = 9, #ARGV, 10 do
+  for i = 10, #ARGV, 10 do
     local op = F.operation(i)
     -- Somebody may have written to the keys of the name.
     local is_done, code = pcall(F.do_plain, op)
@@ -299,7 +314,7 @@ end
 function F.awake()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions')
   -- The server that a connection goes to does not change while the connection is there.
-  local is_same = command == 'step' and ARGV[8] ~= '' and ARGV[8] == it[1]
+  local is_same = command == 'step' and ARGV[9] ~= '' and ARGV[9] == it[1]
   local server = is_same and '' or call('INFO', 'server')
   known.run = is_same and it[1] or F.field(server, 'run_id') or ''
   known.tok = math.max(known.tok or 0, tonumber(it[4] or 0))
@@ -574,11 +589,15 @@ function F.refusal()
   my = { ttl = tonumber(it[2]), step = it[3], kept = tonumber(it[4] or 0) }
 end
 
--- The answers that a step was given; nothing if it is new.
-function F.recorded()
-  if my.step ~= ARGV[7] then return nil end
-  local codes, text = {}, call('HGET', F.info_of(me), 'codes')
-  for code in string.gmatch(text, '[^\n]+') do codes[#codes + 1] = code end
+-- What a step is answered that is not the next one, without doing anything; nothing if it may be
+-- done again.
+function F.answer_of_old(repeats)
+  if tonumber(ARGV[7]) > tonumber(my.step or 0) then return { '-8' } end
+  if repeats then return nil end
+  local text = call('HGET', F.info_of(me), F.int(ARGV[7] % WINDOW)) or ''
+  if string.match(text, '^%d+') ~= ARGV[7] then return { '-5' } end
+  local codes = {}
+  for code in string.gmatch(text, '\n([^\n]+)') do codes[#codes + 1] = code end
   return codes
 end
 
@@ -630,16 +649,17 @@ function F.do_the_rest(codes)
   if failure then return failure end
   local refused = F.refusal()
   if refused then return refused end
-  local recorded = not is_begun and F.recorded()
-  if recorded then return recorded end
   local ops, repeats = {}, true
-  for i = 9, #ARGV, 10 do
+  for i = 10, #ARGV, 10 do
     local op = F.operation(i)
     ops[#ops + 1] = op
     repeats = repeats and op.kind == 'x' and op.limit == 0
   end
+  local is_new = is_begun or F.is_next(my.step)
+  local answer = not is_new and F.answer_of_old(repeats)
+  if answer then return answer end
   F.do_all(ops, codes)
-  F.record(codes, repeats)
+  if is_new then F.record(codes, repeats) end
   return codes
 end
 
