@@ -311,7 +311,7 @@ module.exports = [
   {
     file: 'lib/cluster/session/calls.js',
     before: 'if (connection !== this.connection) return;\n      this.#isAnswered(call, patience);',
-    after: 'if (!this.#calls.has(call)) return;\n      this.#isAnswered(call, patience);',
+    after: 'this.#isAnswered(call, patience);',
     why: 'an answer that came after the end of the lease counts for the next session',
     tests: [scripted, session],
   },
