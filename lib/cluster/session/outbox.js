@@ -2,15 +2,16 @@
 
 /**
  * What a manager has to say to the server, in the order in which it was asked: in steps, of which
- * as many are under way as the adapter takes. A step has a number, and is kept until it is answered,
- * to be sent again as it was. It says which one it comes after, as long as that is not answered: the
- * server does it only after that one (R1), so that nothing overtakes what was asked before.
+ * as many are under way as the adapter takes. A step has a number, and is kept until it is
+ * answered, to be sent again as it was. It says which one it comes after, as long as that is not
+ * answered: the server does it only after that one (R1), so that nothing overtakes what was asked
+ * before.
  *
  * One that the server refuses, or has missed, is halved, until it is known what of it cannot be
- * done. What was sent behind it the server does not do either, since it comes after that one: it is taken back, and sent
- * in other steps, behind the halves. Numbers are not used twice. So those that are not answered may
- * be far apart, and the server, which knows the last ones, is not sent any that is further away from
- * the first of them than the window is long.
+ * done. What was sent behind it the server does not do either, since it comes after that one: it is
+ * taken back, and sent in other steps, behind the halves. Numbers are not used twice. So those that
+ * are not answered may be far apart, and the server, which knows the last ones, is not sent any
+ * that is further away from the first of them than the window is long.
  */
 
 /** @typedef {import('../adapter.js').Answer} Answer */

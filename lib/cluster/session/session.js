@@ -673,8 +673,8 @@ class Session {
   // The outbox.
 
   /**
-   * What is asked in one turn of the event loop makes one step, however many steps may be under way:
-   * what a step costs that is not of its operations is the most of what a small one costs.
+   * What is asked in one turn of the event loop makes one step, however many steps may be under
+   * way: most of what a small one costs is not of its operations.
    */
   #pumpSoon() {
     if (this.#pumping || this.state !== 'open' || !this.#outbox.isReady) return;
