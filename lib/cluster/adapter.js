@@ -39,9 +39,10 @@
  *
  * R1. A step has exactly one effect. It has a number; the server keeps the answers of the session's
  * last steps, as many as may be under way, and gives those to a step when it comes again, whatever
- * has become since of what it did. A thief whose answer was lost, and who was robbed, robs nobody by
- * asking once more. Where several may be under way, the server does one only after the one before
- * it: a step whose predecessor got lost is refused, without effect, and comes again behind that.
+ * has become since of what it did. A thief whose answer was lost, and who was robbed, robs nobody
+ * by asking once more. Where several may be under way, the server does one only after the one
+ * before it: a step whose predecessor got lost is refused, without effect, and comes again behind
+ * that.
  * R2. A group stays a group: the session asks for one again as a whole, and holds nothing of it
  * until it has all of it.
  * R3. What can never succeed ends by itself: a step that the server refuses, or that cannot even be
@@ -223,8 +224,8 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * or `open`. All calls but `open`, `close`, `query` and `dispose` are about the session that `open`
  * returned last.
  *
- * At a time there are at most `can.window` steps under way, at most one `renew`, at most one `sweep`;
- * those, `marked` and `query` come in any combination, and need no order among them. Nothing of an
+ * At a time there are at most `can.window` steps under way, at most one `renew`, at most one
+ * `sweep`; those, `marked` and `query` come in any combination, and need no order among them. Nothing of an
  * adapter keeps the event loop alive:
  * the session does so while somebody waits for something.
  *

@@ -19,8 +19,8 @@ const {
 /** @typedef {import('../adapter.js').Answer} Answer */
 
 /**
- * Instead of an answer to a step: the session is not there; a newer connection, or a later step, has
- * replaced it; the step that it comes after is not done.
+ * Instead of an answer to a step: the session is not there; a newer connection, or a later step,
+ * has replaced it; the step that it comes after is not done.
  */
 const DEAD = '-2';
 const STALE = '-5';

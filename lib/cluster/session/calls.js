@@ -2,8 +2,8 @@
 
 /**
  * The calls of the adapter that are under way, one of a kind at a time, but for steps. An answer is
- * listened to on the connection only on which it was asked for, and in its time; one of several of a
- * kind has its time from when the one before it was answered.
+ * listened to on the connection only on which it was asked for, and in its time; one of several of
+ * a kind has its time from when the one before it was answered.
  */
 
 const { unreachableError } = require('../errors.js');
