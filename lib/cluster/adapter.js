@@ -225,8 +225,8 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * returned last.
  *
  * At a time there are at most `can.window` steps under way, at most one `renew`, at most one
- * `sweep`; those, `marked` and `query` come in any combination, and need no order among them. Nothing of an
- * adapter keeps the event loop alive:
+ * `sweep`; those, `marked` and `query` come in any combination, and need no order among them.
+ * Nothing of an adapter keeps the event loop alive:
  * the session does so while somebody waits for something.
  *
  * @typedef {object} Adapter
