@@ -113,6 +113,12 @@ export interface LockOptions {
    * already, it rejects with a {@link LockQueueFullError} instead.
    */
   maxPending?: number | undefined;
+
+  /**
+   * Extension. Milliseconds, more than 0, to wait for the lock and hold it, together. While the
+   * request waits this is a `timeout`, and then what is left of it is a `holdTimeout`.
+   */
+  maxTotal?: number | undefined;
 }
 
 /** Options with which the result is a lock, and never `null`. */
@@ -218,6 +224,7 @@ export type SyncOptions = Pick<
   | 'limit'
   | 'weight'
   | 'maxPending'
+  | 'maxTotal'
 >;
 
 /** A lock or a request in a {@link LockManagerSnapshot}. */
@@ -465,7 +472,10 @@ export declare class LockManager {
    *
    * @returns `null` if it is not available
    */
-  tryAcquireSync(name: string, options?: Omit<SyncOptions, 'timeout'>): LockHandle | null;
+  tryAcquireSync(
+    name: string,
+    options?: Omit<SyncOptions, 'timeout' | 'maxTotal'>,
+  ): LockHandle | null;
 
   /**
    * Extension. Acquires a lock, and blocks the calling thread until it is granted: nothing else
@@ -508,6 +518,9 @@ export declare class LockManager {
     callback: (lock: Lock) => T,
   ): Promise<OnceResult<Awaited<T>>>;
 
+  /** Extension. Whether the lock `name` is held or waited for. */
+  isBusy(name: string): Promise<boolean>;
+
   /** Extension. The leader: the holder of the lock `name`, `null` if there is none. */
   leader(name: string): Promise<LockDetails | null>;
 }
@@ -545,23 +558,31 @@ export interface Leader {
 }
 
 /**
- * Extension. Options of {@link Mutex} and {@link RWLock}: those of requests but `mode`,
- * `ifAvailable` and `steal`. Others are refused.
+ * Extension. Options of {@link Mutex} and {@link RWLock}: those of requests but `mode` and `steal`.
+ * Others are refused.
  */
-export interface AcquireOptions
-  extends Pick<
-    LockOptions,
-    'signal' | 'label' | 'warnAfter' | 'holdTimeout' | 'deadlock' | 'reentrant' | 'maxPending'
-  > {
-  /**
-   * Whether to wait. If not, and the lock is held, it rejects with a {@link LockError}. Not
-   * together with `timeout` or `signal`.
-   * @default true
-   */
-  blocking?: boolean | undefined;
-  /** Limits the wait, in milliseconds; then it rejects with a {@link LockTimeoutError}. */
-  timeout?: number | undefined;
-}
+export type AcquireOptions = Pick<
+  LockOptions,
+  | 'ifAvailable'
+  | 'signal'
+  | 'label'
+  | 'timeout'
+  | 'warnAfter'
+  | 'holdTimeout'
+  | 'deadlock'
+  | 'reentrant'
+  | 'maxPending'
+  | 'maxTotal'
+>;
+
+/** Options that say how to wait. */
+type OfTheWait = 'ifAvailable' | 'signal' | 'timeout' | 'maxTotal';
+
+/** Extension. Options of {@link Mutex.waitForUnlock}. */
+export type WaitOptions = Pick<
+  LockOptions,
+  'signal' | 'label' | 'timeout' | 'warnAfter' | 'deadlock' | 'maxPending'
+>;
 
 /** Extension. Releases a lock. Calls after the first do nothing. */
 export interface Release {
@@ -600,13 +621,34 @@ export declare class Mutex {
   constructor(name: string, options?: NamedOptions);
   /** Whether it is held. */
   readonly locked: boolean;
-  /** Resolves to the function that releases it, which may be called more than once. */
-  acquire(options?: AcquireOptions): Promise<Release>;
+  /**
+   * Resolves to the function that releases it, which may be called more than once; to `null` if it
+   * said `ifAvailable`, and somebody holds the lock or waits for it.
+   */
+  acquire(options?: AcquireOptions & Waiting): Promise<Release>;
+  acquire(options: AcquireOptions): Promise<Release | null>;
+  /** As `acquire` with `ifAvailable`: `null` if somebody holds the lock or waits for it. */
+  tryAcquire(options?: Omit<AcquireOptions, OfTheWait>): Promise<Release | null>;
   /**
    * Rejects with a {@link LockStolenError} or a {@link LockTimeoutError} as soon as the lock is
    * lost; `lock.signal` tells the callback.
    */
-  runExclusive<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
+  runExclusive<T>(
+    callback: (lock: Lock) => T,
+    options?: AcquireOptions & Waiting,
+  ): Promise<Awaited<T>>;
+  runExclusive<T>(callback: LockGrantedCallback<T>, options: AcquireOptions): Promise<Awaited<T>>;
+  /**
+   * Resolves when all who hold the lock or wait for it now are done: it waits in the queue, and
+   * holds the lock only for as long as it takes to release it.
+   */
+  waitForUnlock(options?: WaitOptions): Promise<void>;
+  /**
+   * Rejects the requests of this object that wait. Who holds the lock goes on, and so do the
+   * requests of others.
+   * @param reason by default a {@link LockError} whose `name` is `'AbortError'`
+   */
+  cancel(reason?: unknown): void;
 }
 
 /** Extension. A lock that readers share and writers do not. */
@@ -615,10 +657,22 @@ export declare class RWLock {
   constructor(name: string, options?: NamedOptions);
   /** In which mode it is held; `null` if it is free. */
   readonly locked: LockMode | null;
-  acquireShared(options?: AcquireOptions): Promise<Release>;
-  acquireExclusive(options?: AcquireOptions): Promise<Release>;
-  runShared<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
-  runExclusive<T>(callback: (lock: Lock) => T, options?: AcquireOptions): Promise<Awaited<T>>;
+  acquireShared(options?: AcquireOptions & Waiting): Promise<Release>;
+  acquireShared(options: AcquireOptions): Promise<Release | null>;
+  acquireExclusive(options?: AcquireOptions & Waiting): Promise<Release>;
+  acquireExclusive(options: AcquireOptions): Promise<Release | null>;
+  runShared<T>(
+    callback: (lock: Lock) => T,
+    options?: AcquireOptions & Waiting,
+  ): Promise<Awaited<T>>;
+  runShared<T>(callback: LockGrantedCallback<T>, options: AcquireOptions): Promise<Awaited<T>>;
+  runExclusive<T>(
+    callback: (lock: Lock) => T,
+    options?: AcquireOptions & Waiting,
+  ): Promise<Awaited<T>>;
+  runExclusive<T>(callback: LockGrantedCallback<T>, options: AcquireOptions): Promise<Awaited<T>>;
+  /** Rejects the requests of this object that wait: as {@link Mutex.cancel}. */
+  cancel(reason?: unknown): void;
 }
 
 /** Extension. Options of a {@link Semaphore}'s requests. */
@@ -639,14 +693,27 @@ export declare class Semaphore {
   constructor(name: string, options: NamedOptions & { permits: number });
   /** Units that nobody holds. */
   readonly available: number;
-  /** Waits for `weight` units, by default 1. */
-  acquire(options?: SemaphoreOptions): Promise<Release>;
-  /** Does not wait: `null` if there are not enough units, or if others wait. */
-  tryAcquire(
-    options?: Omit<SemaphoreOptions, 'blocking' | 'signal' | 'timeout'>,
-  ): Promise<Release | null>;
+  /** How many requests wait for units, of all threads. */
+  readonly pending: number;
+  /**
+   * Waits for `weight` units, by default 1. Resolves to `null` if it said `ifAvailable`, and
+   * there are not enough units, or others wait.
+   */
+  acquire(options?: SemaphoreOptions & Waiting): Promise<Release>;
+  acquire(options: SemaphoreOptions): Promise<Release | null>;
+  /** As `acquire` with `ifAvailable`: `null` if there are not enough units, or others wait. */
+  tryAcquire(options?: Omit<SemaphoreOptions, OfTheWait>): Promise<Release | null>;
   /** Calls `callback` when it holds the units, and releases them when its promise settles. */
-  run<T>(callback: (lock: Lock) => T, options?: SemaphoreOptions): Promise<Awaited<T>>;
+  run<T>(callback: (lock: Lock) => T, options?: SemaphoreOptions & Waiting): Promise<Awaited<T>>;
+  run<T>(callback: LockGrantedCallback<T>, options: SemaphoreOptions): Promise<Awaited<T>>;
+  /**
+   * Changes the number of units; only of a semaphore without a name. Requests made before are
+   * served with the old number. Those made after wait for them, and have the new one.
+   * @returns resolves when the new number is in effect
+   */
+  resize(permits: number): Promise<void>;
+  /** Rejects the requests of this object that wait: as {@link Mutex.cancel}. */
+  cancel(reason?: unknown): void;
 }
 
 /** A storage bucket (2.2, 6.1). */

@@ -115,12 +115,12 @@ function waitTimeoutError(lockName, waited, holders) {
  * @param {string} lockName
  * @param {number} waited milliseconds, before
  * @param {number} held milliseconds
- * @param {number} limit milliseconds
+ * @param {{ option: string, limit: number }} why
  */
-function holdTimeoutError(lockName, waited, held, limit) {
+function holdTimeoutError(lockName, waited, held, { option, limit }) {
   const message =
     `${capitalized(theLock(lockName))} was released after ${milliseconds(held)}: its ` +
-    `'holdTimeout' is ${limit} ms.`;
+    `'${option}' is ${limit} ms.`;
   return new LockTimeoutError(message, lockName, { waited, held, holders: [] });
 }
 

@@ -26,6 +26,7 @@ const ACQUIRE_SYNC = on('acquireSync');
 const TRY_ACQUIRE_SYNC = on('tryAcquireSync');
 const QUERY = on('query');
 const ELECT = on('elect');
+const IS_BUSY = on('isBusy');
 const LEADER = on('leader');
 const ONCE = on('once');
 
@@ -117,11 +118,12 @@ class Extensions {
     const given = toSyncOptions(options, 'acquireSync', ACQUIRE_SYNC);
     checkName(resourceName);
     checkRequest(given);
-    if (isMainThread && given.timeout === undefined) {
+    const { timeout = Number.POSITIVE_INFINITY, maxTotal = Number.POSITIVE_INFINITY } = given;
+    const limit = Math.min(timeout, maxTotal);
+    if (isMainThread && limit === Number.POSITIVE_INFINITY) {
       throw typeError(ACQUIRE_SYNC, "The main thread must give a 'timeout'.");
     }
-    const { timeout = Number.POSITIVE_INFINITY } = given;
-    return new HandleRequest(backend, resourceName, given).acquireSync(timeout);
+    return new HandleRequest(backend, resourceName, given).acquireSync(limit);
   }
 
   /**
@@ -175,6 +177,17 @@ class Extensions {
     } catch (error) {
       return rejected(error);
     }
+  }
+
+  /**
+   * @param {any} name the resource name
+   * @returns {Promise<boolean>} whether it is held or waited for
+   */
+  async isBusy(name) {
+    const backend = backendOf(this, IS_BUSY);
+    needArguments(arguments.length, 1, IS_BUSY);
+    const { held, pending } = await backend.query(toName(name, IS_BUSY));
+    return held.length + pending.length > 0;
   }
 
   /**
@@ -234,8 +247,7 @@ const form = {
   defaultOptions,
   check(options) {
     // What it does not take, written out: the list would be a twentieth of a request.
-    const { blocking, keep } = options;
-    if (blocking !== undefined || keep !== undefined) refuseOthers(options, 'request', REQUEST);
+    if (options.keep !== undefined) refuseOthers(options, 'request', REQUEST);
     checkRequest(options);
   },
   Request,

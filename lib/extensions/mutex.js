@@ -23,6 +23,18 @@ const call = (operation, mode) => ({ operation, kind: 'mutex', fixed: { mode } }
 const LOCKED = "'locked'";
 const ACQUIRE = call(on('acquire', 'Mutex'), 'exclusive');
 const RUN = call(on('runExclusive', 'Mutex'), 'exclusive');
+/** @type {import('./named-lock.js').Call} */
+const TRY = {
+  operation: on('tryAcquire', 'Mutex'),
+  kind: 'tryMutex',
+  fixed: { mode: 'exclusive', ifAvailable: true },
+};
+/** @type {import('./named-lock.js').Call} */
+const WAIT = {
+  operation: on('waitForUnlock', 'Mutex'),
+  kind: 'wait',
+  fixed: { mode: 'exclusive' },
+};
 const ACQUIRE_SHARED = call(on('acquireShared', 'RWLock'), 'shared');
 const ACQUIRE_EXCLUSIVE = call(on('acquireExclusive', 'RWLock'), 'exclusive');
 const RUN_SHARED = call(on('runShared', 'RWLock'), 'shared');
@@ -50,8 +62,8 @@ class Mutex {
 
   /**
    * @param {AcquireOptions} [options]
-   * @returns {Promise<import('./named-lock.js').Release>} the function that releases it; harmless
-   *   to call twice
+   * @returns {Promise<import('./named-lock.js').Release | null>} the function that releases it;
+   *   harmless to call twice. null if it said `ifAvailable` and it is not
    * @throws {import('./lock-errors.js').LockError} not acquired
    */
   acquire(options) {
@@ -59,13 +71,40 @@ class Mutex {
   }
 
   /**
-   * @param {(lock: any) => any} callback called with the lock, whose signal tells if it is lost
+   * As `acquire` with `ifAvailable`.
+   * @param {any} [options] those that are not about waiting
+   * @returns {Promise<import('./named-lock.js').Release | null>}
+   */
+  tryAcquire(options) {
+    return this.#lock.acquire(options, TRY);
+  }
+
+  /**
+   * Waits for its turn, and holds the lock no longer than it takes to release it.
+   * @param {any} [options]
+   * @returns {Promise<void>}
+   */
+  async waitForUnlock(options) {
+    await this.#lock.run(() => {}, options, WAIT);
+  }
+
+  /**
+   * @param {(lock: any) => any} callback called with the lock, whose signal tells if it is lost;
+   *   with null if it said `ifAvailable` and it is not
    * @param {AcquireOptions} [options]
    * @returns {Promise<any>} what the callback returned
    * @throws {import('./lock-errors.js').LockError} not acquired
    */
   runExclusive(callback, options) {
     return this.#lock.run(callback, options, RUN);
+  }
+
+  /**
+   * Rejects the requests of this object that wait; who holds the lock goes on.
+   * @param {unknown} [reason] by default an AbortError
+   */
+  cancel(reason) {
+    this.#lock.cancel(reason);
   }
 }
 
@@ -110,6 +149,11 @@ class RWLock {
    */
   runExclusive(callback, options) {
     return this.#lock.run(callback, options, RUN_EXCLUSIVE);
+  }
+
+  /** @param {unknown} [reason] as for Mutex */
+  cancel(reason) {
+    this.#lock.cancel(reason);
   }
 }
 

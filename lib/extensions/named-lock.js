@@ -10,10 +10,11 @@ const { asyncDispose, dispose } = require('../platform/realm.js');
 const { backendOf } = require('../standard/lock-manager.js');
 const { checkName, describe, takeOnly, toCallback, toDOMString } = require('../standard/webidl.js');
 const { bucketBackend } = require('./buckets.js');
-const { LockError, capitalized } = require('./lock-errors.js');
-const { HandleRequest } = require('./lock-handle.js');
-const { TAKEN, checkRequest, refuseOthers, toOptions } = require('./options.js');
+const { LockError } = require('./lock-errors.js');
+const { HandleRequest, HeldRequest } = require('./lock-handle.js');
+const { TAKEN, checkRequest, defaultOptions, refuseOthers, toOptions } = require('./options.js');
 const { Request } = require('./request.js');
+const { Waiting } = require('./waiting.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
@@ -39,6 +40,9 @@ class NamedLock {
   #name;
   /** Of requests that have none. @type {string | undefined} */
   #label;
+  #waiting = new Waiting();
+  /** What it is, if it is private. @type {string | undefined} */
+  #kind;
 
   /**
    * @param {string} kind what it is, for messages
@@ -62,7 +66,8 @@ class NamedLock {
     if (isPrivate) {
       privateBackend ??= new NativeBackend('mutex');
       this.#backend = privateBackend;
-      this.#name = privateName(kind, agent.uniqueName(), this.#label ?? '');
+      this.#name = this.#newName(kind);
+      this.#kind = kind;
       return;
     }
     if (locks !== undefined && bucket !== undefined) {
@@ -72,6 +77,28 @@ class NamedLock {
       locks === undefined ? bucketBackend(bucket, operation) : backendOf(locks, operation);
     this.#name = toDOMString(name, operation, 'The name');
     checkName(this.#name);
+  }
+
+  /**
+   * @param {string} kind
+   * @returns {string} one that nobody else has
+   */
+  #newName(kind) {
+    return privateName(kind, agent.uniqueName(), this.#label ?? '');
+  }
+
+  /**
+   * Goes on under a new name, which is free when nobody holds the one before, or waits for it: then
+   * it can have another limit.
+   * @param {string} operation for the message
+   * @returns {Promise<void>} when it is free; at once it has that name
+   */
+  renew(operation) {
+    if (!this.#kind) throw notSupportedError(`Failed to execute ${operation}: it has a name.`);
+    const before = new HeldRequest(this.#backend, this.#name, defaultOptions);
+    this.#name = this.#newName(this.#kind);
+    const after = new HeldRequest(this.#backend, this.#name, defaultOptions);
+    return succeed(before, after);
   }
 
   /**
@@ -85,24 +112,27 @@ class NamedLock {
   }
 
   /**
-   * @param {any} options
-   * @param {Call} call
-   * @returns {Promise<Release>} the function that releases it
+   * @param {string} asking what for, for the message
+   * @returns {number} how many requests wait for it now
    */
-  async acquire(options, call) {
-    const given = this.#toOptions(options, call);
-    const handle = await new HandleRequest(this.#backend, this.#name, given).acquire();
-    return releaser(handle ?? this.#refuse());
+  pending(asking) {
+    this.holders(asking);
+    const state = /** @type {any} */ (this.#backend.query(this.#name));
+    return state.pending.length;
   }
 
   /**
    * @param {any} options
    * @param {Call} call
-   * @returns {Promise<Release | null>} null if it is not available without waiting
+   * @returns {Promise<Release | null>} the function that releases it; null if it is to be had by
+   *   waiting only, and `ifAvailable` says not to wait
    */
-  async tryAcquire(options, call) {
-    const given = this.#toOptions(options, call, false);
-    const handle = await new HandleRequest(this.#backend, this.#name, given).acquire();
+  async acquire(options, call) {
+    const given = this.#toOptions(options, call);
+    const request = new HandleRequest(this.#backend, this.#name, given);
+    const answer = request.acquire();
+    this.#waiting.add(request);
+    const handle = await answer;
     return handle && releaser(handle);
   }
 
@@ -117,46 +147,59 @@ class NamedLock {
       const run = toCallback(callback, call.operation, 'The callback');
       const given = this.#toOptions(options, call);
       const request = new Request(this.#backend, this.#name, given);
-      return request.start((lock) => (lock ? run(lock) : this.#refuse()));
+      const released = request.start(run);
+      this.#waiting.add(request);
+      return released;
     } catch (error) {
       return rejected(error);
     }
   }
 
   /**
+   * Gives up the requests that were made here and wait.
+   * @param {unknown} [reason] what they reject with
+   */
+  cancel(reason) {
+    this.#waiting.abort(reason === undefined ? canceledError(this.#name) : reason);
+  }
+
+  /**
    * @param {any} value
    * @param {Call} call
-   * @param {boolean} [blocking]
    * @returns {Readonly<RequestOptions>}
    */
-  #toOptions(value, { operation, kind, fixed }, blocking) {
+  #toOptions(value, { operation, kind, fixed }) {
     const given = toOptions(value, operation);
     takeOnly(value, TAKEN[kind], operation);
     // Those that are inherited.
     refuseOthers(given, kind, operation);
-    const ifAvailable = !(blocking ?? given.blocking ?? true);
     const { label = this.#label } = given;
-    const options = { ...given, ...fixed, label, ifAvailable };
-    if (ifAvailable) refuseToWait(options);
+    const options = { ...given, ...fixed, label };
     checkRequest(options);
     return options;
-  }
-
-  /** @returns {never} */
-  #refuse() {
-    throw new LockError(`${capitalized(theLock(this.#name))} is not available.`, this.#name);
   }
 }
 
 /**
- * @param {Readonly<RequestOptions>} options of a request that does not wait
+ * @param {InstanceType<typeof HeldRequest>} before
+ * @param {InstanceType<typeof HeldRequest>} after on a name that nobody has asked for
  */
-function refuseToWait({ signal, timeout }) {
-  if (!signal && timeout === undefined) return;
-  throw notSupportedError(
-    `The '${signal ? 'signal' : 'timeout'}' option cannot be used without blocking.`,
-  );
+async function succeed(before, after) {
+  const waiting = before.acquire();
+  // At once: what is asked for from now on is behind it.
+  const held = after.acquire();
+  try {
+    await held;
+    await waiting;
+  } finally {
+    before.giveBack();
+    after.giveBack();
+  }
 }
+
+/** @param {string} name */
+const canceledError = (name) =>
+  new LockError(`The request for ${theLock(name)} was canceled.`, name, 'AbortError');
 
 /**
  * @callback ReleaseCall

@@ -24,13 +24,13 @@ const { freeze, keys } = Object;
 /**
  * What options are converted to.
  * @typedef {object} Extensions
- * @property {boolean | undefined} blocking
  * @property {'reject' | undefined} deadlock
  * @property {number | undefined} holdTimeout milliseconds
  * @property {number | undefined} keep milliseconds
  * @property {string | undefined} label
  * @property {number | undefined} limit
  * @property {number | undefined} maxPending
+ * @property {number | undefined} maxTotal milliseconds
  * @property {boolean} reentrant
  * @property {number | undefined} timeout milliseconds
  * @property {number | undefined} warnAfter milliseconds
@@ -54,8 +54,10 @@ const CALLS = freeze({
     on('runShared', 'RWLock'),
     on('runExclusive', 'RWLock'),
   ],
+  tryMutex: [on('tryAcquire', 'Mutex')],
   semaphore: [on('acquire', 'Semaphore'), on('run', 'Semaphore')],
   trySemaphore: [on('tryAcquire', 'Semaphore')],
+  wait: [on('waitForUnlock', 'Mutex')],
 });
 
 /**
@@ -78,14 +80,18 @@ const SCOPES_OF_CALLS = freeze({
   // A segment has no room for the marks of names that nobody uses.
   once: ['process', 'cluster'],
   mutex: ['process', 'host', 'cluster'],
+  tryMutex: ['process', 'host', 'cluster'],
   semaphore: ['process', 'host', 'cluster'],
   trySemaphore: ['process', 'host', 'cluster'],
+  wait: ['process', 'host', 'cluster'],
 });
 
 /** @type {readonly Kind[]} */
 const SYNC = ['acquireSync', 'tryAcquireSync'];
 /** @type {readonly Kind[]} */
-const OBJECTS = ['mutex', 'semaphore', 'trySemaphore'];
+const OBJECTS = ['mutex', 'tryMutex', 'semaphore', 'trySemaphore'];
+/** @type {readonly Kind[]} Those that wait for a lock, and do not say how it is held. */
+const WAITS = ['elect', 'once', 'wait'];
 
 /**
  * @typedef {object} Option
@@ -103,7 +109,7 @@ const OBJECTS = ['mutex', 'semaphore', 'trySemaphore'];
 const OPTIONS = freeze({
   ifAvailable: {
     does: 'does not wait: there is no lock (`null`) if it is not free',
-    calls: ['request', 'several'],
+    calls: ['request', 'several', 'mutex', 'semaphore'],
     not: ['steal', 'signal', 'timeout'],
     isStandard: true,
   },
@@ -114,8 +120,8 @@ const OPTIONS = freeze({
   },
   signal: {
     does: 'ends the wait when it is aborted',
-    calls: ['request', 'several', 'elect', 'once', 'mutex', 'semaphore'],
-    not: ['ifAvailable', 'steal', 'blocking'],
+    calls: ['request', 'several', ...WAITS, 'mutex', 'semaphore'],
+    not: ['ifAvailable', 'steal'],
     isStandard: true,
   },
   steal: {
@@ -125,14 +131,9 @@ const OPTIONS = freeze({
     needs: "`mode: 'exclusive'`",
     isStandard: true,
   },
-  blocking: {
-    does: 'whether to wait; `true` by default',
-    calls: ['mutex', 'semaphore'],
-    not: ['signal', 'timeout'],
-  },
   deadlock: {
     does: "`'reject'`: rejects if it would wait for itself",
-    calls: ['request', 'several', 'elect', 'once', ...OBJECTS],
+    calls: ['request', 'several', ...WAITS, ...OBJECTS],
     scopes: ['process'],
   },
   holdTimeout: {
@@ -145,7 +146,7 @@ const OPTIONS = freeze({
   },
   label: {
     does: 'says what it is for, in details, errors and warnings',
-    calls: ['request', 'several', ...SYNC, 'elect', 'once', ...OBJECTS],
+    calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
     isForBackend: true,
   },
   limit: {
@@ -157,8 +158,12 @@ const OPTIONS = freeze({
   },
   maxPending: {
     does: 'limits the queue that it joins',
-    calls: ['request', 'several', ...SYNC, 'elect', 'once', ...OBJECTS],
+    calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
     isForBackend: true,
+  },
+  maxTotal: {
+    does: 'limits the wait and the hold together; milliseconds',
+    calls: ['request', 'several', 'acquireSync', 'mutex', 'semaphore'],
   },
   reentrant: {
     does: 'lets the holder acquire the lock again',
@@ -166,12 +171,12 @@ const OPTIONS = freeze({
   },
   timeout: {
     does: 'limits the wait; milliseconds',
-    calls: ['request', 'several', 'acquireSync', 'once', 'mutex', 'semaphore'],
-    not: ['steal', 'ifAvailable', 'blocking'],
+    calls: ['request', 'several', 'acquireSync', 'once', 'wait', 'mutex', 'semaphore'],
+    not: ['steal', 'ifAvailable'],
   },
   warnAfter: {
     does: 'warns if it waits, or the lock is held, longer; milliseconds',
-    calls: ['request', 'several', ...SYNC, 'elect', 'once', ...OBJECTS],
+    calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
   },
   weight: {
     does: 'how many units of the limit it takes; 1 by default',
@@ -197,25 +202,19 @@ function toOptions(value, operation) {
     mode,
     signal,
     steal,
-    blocking: toBlocking(value.blocking),
     deadlock: toDeadlock(value.deadlock, operation),
-    holdTimeout: toHoldTimeout(value.holdTimeout, operation),
+    holdTimeout: toLimit(value.holdTimeout, operation, "The 'holdTimeout' option"),
     keep: toKeep(value.keep, operation),
     label: toLabel(value.label, operation),
     limit: toCount(value.limit, 1, operation, "The 'limit' option"),
     maxPending: toCount(value.maxPending, 0, operation, "The 'maxPending' option"),
+    maxTotal: toLimit(value.maxTotal, operation, "The 'maxTotal' option"),
     reentrant: Boolean(value.reentrant),
     timeout: toMilliseconds(value.timeout, operation, "The 'timeout' option"),
     warnAfter: toMilliseconds(value.warnAfter, operation, "The 'warnAfter' option"),
     weight: toCount(value.weight, 1, operation, "The 'weight' option"),
   };
 }
-
-/**
- * @param {any} value
- * @returns {boolean | undefined} null says nothing, as if it was not given
- */
-const toBlocking = (value) => (value === undefined || value === null ? undefined : Boolean(value));
 
 /**
  * @param {any} value
@@ -230,11 +229,12 @@ function toDeadlock(value, operation) {
 /**
  * @param {any} value
  * @param {string} operation for the message
+ * @param {string} what the argument is, for the message
  */
-function toHoldTimeout(value, operation) {
-  const holdTimeout = toMilliseconds(value, operation, "The 'holdTimeout' option");
-  if (holdTimeout !== 0) return holdTimeout;
-  throw typeError(operation, "The 'holdTimeout' option is 0: milliseconds, more than 0.");
+function toLimit(value, operation, what) {
+  const limit = toMilliseconds(value, operation, what);
+  if (limit !== 0) return limit;
+  throw typeError(operation, `${what} is 0: milliseconds, more than 0.`);
 }
 
 /** The longest time that a mark is kept, in milliseconds: 100 years. */

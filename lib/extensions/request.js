@@ -67,6 +67,11 @@ class ExtendedRequest extends LockRequest {
   origin;
   /** @type {InstanceType<typeof import('./outer-lock.js').Served> | undefined} */
   served;
+  /**
+   * What counts it among those that wait.
+   * @type {InstanceType<typeof import('./waiting.js').Waiting> | undefined}
+   */
+  among;
 
   /** @override @returns {import('../backend/contract.js').Disposition} */
   get disposition() {
@@ -142,6 +147,12 @@ class ExtendedRequest extends LockRequest {
   leave() {
     if (this.state === GRANTED) this.observer?.noteRelease();
     return super.leave();
+  }
+
+  /** @override */
+  disarm() {
+    this.among?.remove(this);
+    super.disarm();
   }
 
   /** The time limit of the request is reached. */
@@ -263,8 +274,7 @@ class ExtendedRequest extends LockRequest {
 
   holdError() {
     const { name, observer } = this;
-    const { holdTimeout = 0 } = this.options;
-    return holdTimeoutError(name, observer.waited(), observer.held(), holdTimeout);
+    return holdTimeoutError(name, observer.waited(), observer.held(), observer.holdLimit);
   }
 
   /**
@@ -314,7 +324,10 @@ function otherLimitError(request, limit) {
 }
 
 /** @param {Readonly<RequestOptions>} options */
-const isLimited = (options) => options.timeout !== undefined || options.holdTimeout !== undefined;
+const isLimited = (options) =>
+  options.timeout !== undefined ||
+  options.holdTimeout !== undefined ||
+  options.maxTotal !== undefined;
 
 setDefaults(ExtendedRequest);
 

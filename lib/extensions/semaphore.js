@@ -9,6 +9,7 @@ const { on, toCount } = require('./options.js');
 /** @typedef {import('./named-lock.js').Release} Release */
 
 const NEW = "'new Semaphore'";
+const RESIZE = on('resize', 'Semaphore');
 
 /**
  * A number of units, of which each user takes some for a while. `new Semaphore(permits)` is private
@@ -48,9 +49,15 @@ class Semaphore {
     return Math.max(units, 0);
   }
 
+  /** @returns {number} requests that wait for units, of all threads */
+  get pending() {
+    return this.#lock.pending("'pending'");
+  }
+
   /**
    * @param {any} [options] `weight`: how many units, by default 1; and those of Mutex
-   * @returns {Promise<Release>} the function that gives them back; harmless to call twice
+   * @returns {Promise<Release | null>} the function that gives them back; harmless to call twice.
+   *   null if it said `ifAvailable`, and there are not so many units, or others wait
    * @throws {import('./lock-errors.js').LockError} not acquired
    */
   acquire(options) {
@@ -58,16 +65,17 @@ class Semaphore {
   }
 
   /**
-   * Does not wait.
+   * As `acquire` with `ifAvailable`.
    * @param {any} [options] `weight`; and those of Mutex but what is about waiting
-   * @returns {Promise<Release | null>} null if there are not so many units, or others wait
+   * @returns {Promise<Release | null>}
    */
   tryAcquire(options) {
-    return this.#lock.tryAcquire(options, this.#call('tryAcquire', 'trySemaphore'));
+    return this.#lock.acquire(options, this.#call('tryAcquire', 'trySemaphore'));
   }
 
   /**
-   * @param {(lock: any) => any} callback called with the lock, whose signal tells if it is lost
+   * @param {(lock: any) => any} callback called with the lock, whose signal tells if it is lost;
+   *   with null if it said `ifAvailable` and there is none
    * @param {any} [options] as for `acquire`
    * @returns {Promise<any>} what the callback returned, after the units were given back
    * @throws {import('./lock-errors.js').LockError} not acquired
@@ -77,13 +85,37 @@ class Semaphore {
   }
 
   /**
+   * Changes the number of units of a private one. Those who hold units, or wait for some, are
+   * served as before; what is asked for from now on comes after them, with the new number.
+   * @param {number} permits
+   * @returns {Promise<void>} when it is so
+   */
+  async resize(permits) {
+    const units = toCount(permits, 1, RESIZE, 'The number of permits');
+    if (units === undefined) throw typeError(RESIZE, 'The number of permits is missing.');
+    const renewed = this.#lock.renew(RESIZE);
+    this.#permits = units;
+    await renewed;
+  }
+
+  /**
+   * Rejects the requests of this object that wait; those who hold units go on.
+   * @param {unknown} [reason] by default an AbortError
+   */
+  cancel(reason) {
+    this.#lock.cancel(reason);
+  }
+
+  /**
    * @param {string} method
    * @param {import('./options.js').Kind} [kind]
    * @returns {import('./named-lock.js').Call}
    */
   #call(method, kind = 'semaphore') {
     const fixed = /** @type {const} */ ({ mode: 'shared', limit: this.#permits });
-    return { operation: on(method, 'Semaphore'), kind, fixed };
+    return kind === 'trySemaphore'
+      ? { operation: on(method, 'Semaphore'), kind, fixed: { ...fixed, ifAvailable: true } }
+      : { operation: on(method, 'Semaphore'), kind, fixed };
   }
 }
 

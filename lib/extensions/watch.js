@@ -2,7 +2,7 @@
 
 /**
  * What is told of a request while it goes on: to subscribers of diagnostics channels, by warnings
- * (`warnAfter`), and by its time limits (`timeout`, `holdTimeout`). Most requests have nothing of
+ * (`warnAfter`), and by its time limits (`timeout`, `holdTimeout`, `maxTotal`). Most requests have nothing of
  * this and no Watch.
  */
 
@@ -46,6 +46,8 @@ const ANSWER_MS = 1000;
 
 /** The most milliseconds that a timer of Node.js can wait. */
 const LONGEST_TIMER = 2 ** 31 - 1;
+
+const FOREVER = Number.POSITIVE_INFINITY;
 
 /** @implements {Observer} */
 class Watch {
@@ -178,8 +180,25 @@ class Watch {
 
   /** @returns {number | undefined} milliseconds that the answer may take; 0, too, for no limit */
   get #waitLimit() {
-    const { timeout } = this.#options;
-    return timeout === 0 && this.#request.backend.wait ? ANSWER_MS : timeout;
+    const { maxTotal, timeout } = this.#options;
+    const limit = timeout === 0 && this.#request.backend.wait ? ANSWER_MS : timeout;
+    if (maxTotal === undefined || limit === 0) return limit;
+    const left = Math.max(this.#asked + maxTotal - this.#armed, 1);
+    return limit === undefined ? left : Math.min(limit, left);
+  }
+
+  /** @returns {number} when it is to be given up, as `threadsNow()` tells it; Infinity: never */
+  get #heldUntil() {
+    const { holdTimeout = FOREVER, maxTotal = FOREVER } = this.#options;
+    return Math.min(this.#granted + holdTimeout, this.#asked + maxTotal);
+  }
+
+  /** @returns {{ option: string, limit: number }} which limit on holding comes first */
+  get holdLimit() {
+    const { holdTimeout = FOREVER, maxTotal = FOREVER } = this.#options;
+    return this.#granted + holdTimeout <= this.#asked + maxTotal
+      ? { option: 'holdTimeout', limit: holdTimeout }
+      : { option: 'maxTotal', limit: maxTotal };
   }
 
   /**
@@ -187,10 +206,9 @@ class Watch {
    * set, or removed, by half.
    */
   #setTimers() {
-    const { holdTimeout } = this.#options;
     const isSet =
       Boolean(this.#timeout) === (this.#waits && Boolean(this.#waitLimit)) &&
-      Boolean(this.#holdTimeout) === (this.#holds && holdTimeout !== undefined) &&
+      Boolean(this.#holdTimeout) === (this.#holds && this.#heldUntil < FOREVER) &&
       this.#warnAt === this.#warningFor;
     if (this.#setting || isSet) return;
     soon(() => this.#setTimersNow());
@@ -199,7 +217,6 @@ class Watch {
 
   #setTimersNow() {
     this.#setting = false;
-    const { holdTimeout } = this.#options;
     const timeout = this.#waitLimit;
     if (!this.#waits) {
       clearTimeout(this.#timeout);
@@ -210,8 +227,8 @@ class Watch {
     if (!this.#holds) {
       clearTimeout(this.#holdTimeout);
       this.#holdTimeout = undefined;
-    } else if (holdTimeout !== undefined && !this.#holdTimeout) {
-      this.#limitHold(Math.max(this.#granted + holdTimeout - now(), 0));
+    } else if (this.#heldUntil < FOREVER && !this.#holdTimeout) {
+      this.#limitHold(Math.max(this.#heldUntil - now(), 0));
     }
     if (this.#warnAt === this.#warningFor) return;
     clearTimeout(this.#warning);
@@ -384,6 +401,7 @@ async function waitingFor(backend, name) {
 const isWatched = (options) =>
   options.timeout !== undefined ||
   options.holdTimeout !== undefined ||
+  options.maxTotal !== undefined ||
   options.warnAfter !== undefined ||
   start.hasSubscribers ||
   grant.hasSubscribers ||

@@ -124,3 +124,21 @@ describe('query({ name })', () => {
     await assert.rejects(locks.query({ name: Symbol('x') }), TypeError);
   });
 });
+
+describe('isBusy', () => {
+  it('tells whether a name is held or waited for', async () => {
+    const name = freshName();
+    assert.equal(await locks.isBusy(name), false);
+    const held = await hold(locks, name, { mode: 'shared' });
+    assert.equal(await locks.isBusy(name), true);
+    assert.equal(await locks.isBusy(freshName()), false);
+    await held.release();
+    assert.equal(await locks.isBusy(name), false);
+  });
+
+  it('rejects what is no name, and what is no lock manager', async () => {
+    await assert.rejects(locks.isBusy(), TypeError);
+    await assert.rejects(locks.isBusy(Symbol('name')), TypeError);
+    await assert.rejects(locks.isBusy.call({}, 'name'), TypeError);
+  });
+});

@@ -8,6 +8,7 @@ const {
   LockTimeoutError,
   Mutex,
   RWLock,
+  Semaphore,
   locks,
   openBucket,
   turn,
@@ -35,11 +36,17 @@ describe('Mutex, the trial programs of the article', () => {
   it('7: without blocking only the first gets it', async () => {
     const lock = new Mutex();
     const a = [];
-    const settled = await Promise.allSettled(
-      seq.map((x) => lock.runExclusive(() => push(a, x), { blocking: false })),
+    const options = { ifAvailable: true };
+    const got = await Promise.all(
+      seq.map((x) =>
+        lock.runExclusive(async (held) => {
+          if (held) await push(a, x);
+          return held !== null;
+        }, options),
+      ),
     );
     assert.deepEqual(a, [0]);
-    assert.equal(settled.filter(({ reason }) => reason instanceof LockError).length, 9);
+    assert.equal(got.filter(Boolean).length, 1);
   });
 
   it('7: with a timeout the first ones get it, in order, and the others do not', async () => {
@@ -58,7 +65,7 @@ describe('Mutex, the trial programs of the article', () => {
 
   it('8: gives the result of the callback', async () => {
     const lock = new Mutex();
-    const answer = await lock.runExclusive(async () => 42, { blocking: true, timeout: 500 });
+    const answer = await lock.runExclusive(async () => 42, { timeout: 500 });
     assert.equal(answer, 42);
   });
 });
@@ -197,8 +204,8 @@ describe('the options of Mutex and RWLock', () => {
       const lock = make();
       for (const options of [
         { mode: 'shared' },
-        { ifAvailable: false },
         { steal: true },
+        { blocking: false },
         { timeOut: 5 },
         { bucket: 'x' },
       ]) {
@@ -208,7 +215,7 @@ describe('the options of Mutex and RWLock', () => {
       }
       const { signal } = new AbortController();
       for (const options of [{ timeout: 5 }, { signal }]) {
-        const refused = call(lock, { blocking: false, ...options });
+        const refused = call(lock, { ifAvailable: true, ...options });
         await assert.rejects(refused, { name: 'NotSupportedError' });
       }
       (await call(lock, { mode: undefined, steal: undefined }))();
@@ -261,7 +268,7 @@ describe('a private lock', () => {
       const acquire = (options) => (lock.acquire ?? lock.acquireExclusive).call(lock, options);
       const release = await acquire();
       const messages = await Promise.all(
-        [{ blocking: false }, { timeout: 1 }].map((options) =>
+        [{ maxPending: 0 }, { timeout: 1 }].map((options) =>
           acquire(options).then(assert.fail, ({ message }) => message),
         ),
       );
@@ -270,7 +277,8 @@ describe('a private lock', () => {
         deadlock: 'reject',
       });
       messages.push(await nested.then(assert.fail, ({ message }) => message));
-      assert.equal(messages[0], `${name[0].toUpperCase()}${name.slice(1)} is not available.`);
+      const start = `${name[0].toUpperCase()}${name.slice(1)} is not available, and `;
+      assert.ok(messages[0].startsWith(start), messages[0]);
       assert.ok(messages[1].includes(` ms waiting for ${name} (held by`), messages[1]);
       assert.ok(
         messages[2].startsWith(`The request for ${name} would wait for itself: `),
@@ -303,13 +311,152 @@ describe('a private lock', () => {
   });
 });
 
+describe('not to wait', () => {
+  it('tryAcquire resolves to the function that releases it, or to null', async () => {
+    const mutex = new Mutex(freshName());
+    const release = await mutex.tryAcquire({ label: 'mine' });
+    assert.equal(await mutex.tryAcquire(), null);
+    const waiting = mutex.acquire();
+    await turn();
+    await release();
+    const next = await waiting;
+    assert.equal(await mutex.tryAcquire(), null);
+    await next();
+    await (await mutex.tryAcquire())();
+  });
+
+  it('is said by ifAvailable, and answered by null, by each way to a lock', async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    const ifAvailable = { ifAvailable: true };
+    const got = (lock) => lock;
+    const mutex = new Mutex(name);
+    const rwlock = new RWLock(name);
+    const semaphore = new Semaphore(name, { permits: 2 });
+    const answers = await Promise.all([
+      locks.request(name, ifAvailable, got),
+      locks.acquire(name, ifAvailable),
+      locks.requestAll([name], ifAvailable, got),
+      locks.acquireAll([name], ifAvailable),
+      mutex.acquire(ifAvailable),
+      mutex.runExclusive(got, ifAvailable),
+      mutex.tryAcquire(),
+      rwlock.acquireShared(ifAvailable),
+      rwlock.runShared(got, ifAvailable),
+      rwlock.acquireExclusive(ifAvailable),
+      rwlock.runExclusive(got, ifAvailable),
+      semaphore.acquire(ifAvailable),
+      semaphore.run(got, ifAvailable),
+      semaphore.tryAcquire(),
+    ]);
+    assert.deepEqual(answers, Array(answers.length).fill(null));
+    await held.release();
+  });
+
+  it('is answered by null without a promise, too', needs('sync'), async () => {
+    const name = freshName();
+    const held = await hold(locks, name);
+    assert.equal(locks.tryAcquireSync(name), null);
+    await held.release();
+  });
+});
+
+describe('waitForUnlock', () => {
+  it('resolves when those who hold it or wait for it are done, and holds nothing then', async () => {
+    const mutex = new Mutex(freshName());
+    const order = [];
+    const release = await mutex.acquire();
+    const before = mutex.runExclusive(() => order.push('before'));
+    const waited = mutex.waitForUnlock().then(() => order.push('unlocked'));
+    const after = mutex.runExclusive(() => order.push('after'));
+    await release();
+    await Promise.all([before, waited, after]);
+    assert.deepEqual(order.slice(0, 1), ['before']);
+    assert.deepEqual([...order].sort(), ['after', 'before', 'unlocked']);
+    assert.equal(await mutex.waitForUnlock(), undefined);
+    await (await mutex.tryAcquire())();
+  });
+});
+
+describe('cancel', () => {
+  for (const kind of ['Mutex', 'RWLock', 'Semaphore']) {
+    const make = (name) =>
+      new ({ Mutex, RWLock, Semaphore })[kind](
+        name,
+        ...(kind === 'Semaphore' ? [{ permits: 1 }] : []),
+      );
+    const acquire = (lock, options) => (lock.acquire ?? lock.acquireExclusive).call(lock, options);
+    const run = (lock, callback) => (lock.run ?? lock.runExclusive).call(lock, callback);
+
+    it(`of a ${kind} rejects what waits, and nothing else`, async () => {
+      const name = freshName();
+      const lock = make(name);
+      const release = await acquire(lock);
+      const others = acquire(make(name));
+      const waiting = [acquire(lock), acquire(lock), run(lock, () => assert.fail('it ran'))];
+      const outcomes = Promise.allSettled(waiting);
+      await turn();
+      lock.cancel();
+      for (const { reason } of await outcomes) {
+        assert.ok(reason instanceof LockError);
+        assert.deepEqual([reason.name, reason.lockName], ['AbortError', name]);
+      }
+      await release();
+      await (await others)();
+      lock.cancel();
+      await (await acquire(lock))();
+    });
+  }
+
+  it('rejects with the reason that is given, also undefined’s like', async () => {
+    const mutex = new Mutex();
+    const release = await mutex.acquire();
+    for (const reason of [null, 0, new Error('mine')]) {
+      const waiting = mutex.acquire();
+      await turn();
+      mutex.cancel(reason);
+      await assert.rejects(waiting, (error) => error === reason);
+    }
+    release();
+  });
+
+  it('grants nobody whom it rejects', async () => {
+    const lock = new RWLock();
+    const release = await lock.acquireShared();
+    const waiting = [lock.acquireExclusive(), lock.acquireShared(), lock.acquireShared()];
+    lock.cancel('enough');
+    for (const { status } of await Promise.allSettled(waiting)) assert.equal(status, 'rejected');
+    release();
+  });
+
+  it('has no hold on what has ended otherwise', async () => {
+    const mutex = new Mutex();
+    const release = await mutex.acquire();
+    const controller = new AbortController();
+    const late = mutex.acquire({ timeout: 1 });
+    const aborted = mutex.acquire({ signal: controller.signal });
+    controller.abort('aborted');
+    await Promise.all([
+      assert.rejects(late, LockTimeoutError),
+      assert.rejects(aborted, (reason) => reason === 'aborted'),
+    ]);
+    const granted = mutex.acquire();
+    release();
+    const next = await granted;
+    mutex.cancel();
+    assert.equal(mutex.locked, true);
+    next();
+    assert.equal(mutex.locked, false);
+  });
+});
+
 describe('RWLock', () => {
   it('readers share it, writers do not', async () => {
     const lock = new RWLock();
     assert.equal(lock.locked, null);
     const readers = [await lock.acquireShared(), await lock.acquireShared()];
     assert.equal(lock.locked, 'shared');
-    await assert.rejects(lock.acquireExclusive({ blocking: false }), LockError);
+    assert.equal(await lock.acquireExclusive({ ifAvailable: true }), null);
     const writer = lock.runExclusive(() => lock.locked);
     for (const release of readers) release();
     assert.equal(await writer, 'exclusive');

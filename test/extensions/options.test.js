@@ -56,6 +56,10 @@ const calls = {
     using(await new RWLock(name).acquireExclusive(options), work),
   'RWLock.runShared': (name, options, work) => new RWLock(name).runShared(work, options),
   'RWLock.runExclusive': (name, options, work) => new RWLock(name).runExclusive(work, options),
+  'Mutex.tryAcquire': async (name, options, work) =>
+    using(await new Mutex(name).tryAcquire(options), work),
+  'Mutex.waitForUnlock': async (name, options, work) =>
+    work(await new Mutex(name).waitForUnlock(options)),
   'Semaphore.acquire': async (name, options, work) =>
     using(await new Semaphore(name, { permits: 3 }).acquire(options), work),
   'Semaphore.run': (name, options, work) => new Semaphore(name, { permits: 3 }).run(work, options),
@@ -75,13 +79,13 @@ const SAMPLES = {
   mode: 'shared',
   signal: new AbortController().signal,
   steal: true,
-  blocking: false,
   deadlock: 'reject',
   holdTimeout: LONG_MS,
   keep: LONG_MS,
   label: 'sample',
   limit: 3,
   maxPending: 3,
+  maxTotal: LONG_MS,
   reentrant: true,
   timeout: 0,
   warnAfter: LONG_MS,
@@ -89,7 +93,6 @@ const SAMPLES = {
 };
 
 const fail = () => assert.fail('the callback was called');
-const WAITS = { name: 'LockError' };
 
 let remote;
 let endRemote;
@@ -155,9 +158,6 @@ const does = {
     );
     assert.ok(taken);
   },
-  async blocking(call) {
-    await refusedWhileHeld(call, { blocking: false }, WAITS);
-  },
   async deadlock(call) {
     const name = freshName();
     await locks.request(name, { deadlock: 'reject' }, () =>
@@ -174,7 +174,18 @@ const does = {
     await call(name, { keep: LONG_MS }, () => {});
     await call(name, { keep: 1 }, fail);
   },
-  async label(call) {
+  async label(call, kind) {
+    if (kind === 'wait') {
+      const name = freshName();
+      await whileHeld(name, async (there) => {
+        const asked = call(name, { label: 'mine' }, () => {});
+        const { pending } = await locks.query({ details: true, name });
+        assert.equal(pending[0].label, 'mine');
+        there.release();
+        await asked;
+      });
+      return;
+    }
     assert.equal((await detailsOf(call, { label: 'mine' })).label, 'mine');
   },
   async limit(call) {
@@ -182,6 +193,14 @@ const does = {
   },
   async maxPending(call) {
     await refusedWhileHeld(call, { maxPending: 0 }, { name: 'QuotaExceededError' });
+  },
+  async maxTotal(call, kind) {
+    const name = freshName();
+    await refusedWhileHeld(call, { maxTotal: 1 }, { name: 'TimeoutError' });
+    // What acquireSync waits is not known before it has the lock.
+    if (kind === 'acquireSync') return;
+    const outcome = call(name, { maxTotal: 50 }, () => locks.request(name, () => {}));
+    await outcome.catch((error) => assert.equal(error.name, 'TimeoutError'));
   },
   async reentrant(call) {
     const name = freshName();
@@ -196,8 +215,18 @@ const does = {
   async timeout(call) {
     await refusedWhileHeld(call, { timeout: 1 }, { name: 'TimeoutError' });
   },
-  async warnAfter(call) {
+  async warnAfter(call, kind) {
     const name = freshName();
+    if (kind === 'wait') {
+      await whileHeld(name, async (there) => {
+        const warned = warningAbout(name);
+        const asked = call(name, { warnAfter: 1 }, () => {});
+        await warned;
+        there.release();
+        await asked;
+      });
+      return;
+    }
     // Neither a lock nor a warning keeps the event loop alive.
     const alive = setInterval(() => {}, 1_000);
     const warned = warningAbout(name);
@@ -211,7 +240,7 @@ const does = {
 };
 
 /** What never waits joins no queue and closes no cycle, and is served as without these. */
-const NEVER_WAITS = ['tryAcquireSync', 'trySemaphore'];
+const NEVER_WAITS = ['tryAcquireSync', 'tryMutex', 'trySemaphore'];
 const OF_THE_WAIT = ['maxPending', 'deadlock'];
 
 const isTaken = (name, kind) =>

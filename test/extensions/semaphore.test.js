@@ -329,10 +329,100 @@ describe('class Semaphore', () => {
     await running;
   });
 
+  it('tells how many requests wait', needs('state'), async () => {
+    const name = freshName();
+    const semaphore = new Semaphore(name, { permits: 1 });
+    assert.equal(semaphore.pending, 0);
+    const release = await semaphore.acquire();
+    const waiting = [semaphore.acquire(), new Semaphore(name, { permits: 1 }).acquire()];
+    assert.equal(semaphore.pending, 2);
+    release();
+    (await waiting[0])();
+    (await waiting[1])();
+    assert.equal(semaphore.pending, 0);
+  });
+
+  describe('resize', () => {
+    /** @returns how many callbacks of a semaphore run at a time at most */
+    async function most(semaphore, count) {
+      let running = 0;
+      let greatest = 0;
+      const work = async () => {
+        greatest = Math.max(greatest, ++running);
+        await turn();
+        running--;
+      };
+      await Promise.all(Array.from({ length: count }, () => semaphore.run(work)));
+      return greatest;
+    }
+
+    for (const [from, to] of [
+      [2, 5],
+      [5, 2],
+      [3, 3],
+    ]) {
+      it(`from ${from} to ${to} units, for all that is asked for later`, async () => {
+        const semaphore = new Semaphore(from);
+        const before = most(semaphore, 10);
+        const resized = semaphore.resize(to);
+        const after = most(semaphore, 10);
+        assert.deepEqual([await before, await after, await resized], [from, to, undefined]);
+        assert.deepEqual([semaphore.available, semaphore.pending], [to, 0]);
+      });
+    }
+
+    it('waits for those who hold units, and for nobody else', async () => {
+      const semaphore = new Semaphore(1);
+      const release = await semaphore.acquire();
+      let isResized = false;
+      const resized = semaphore.resize(2).then(() => {
+        isResized = true;
+      });
+      const next = semaphore.acquire({ weight: 2 });
+      assert.equal(await semaphore.tryAcquire(), null);
+      await assert.rejects(semaphore.acquire({ timeout: 1 }), { name: 'TimeoutError' });
+      assert.deepEqual([isResized, semaphore.available], [false, 0]);
+      release();
+      await resized;
+      (await next)();
+    });
+
+    it('can be said again at once: the last one counts', async () => {
+      const semaphore = new Semaphore(1);
+      const release = await semaphore.acquire();
+      const all = [semaphore.resize(5), semaphore.resize(3), semaphore.acquire({ weight: 3 })];
+      release();
+      const [, , last] = await Promise.all(all);
+      last();
+      assert.equal(semaphore.available, 3);
+    });
+
+    it('does not take the units of who is cancelled', async () => {
+      const semaphore = new Semaphore(1);
+      const release = await semaphore.acquire();
+      const resized = semaphore.resize(2);
+      const waiting = semaphore.acquire();
+      semaphore.cancel('enough');
+      await assert.rejects(waiting, (reason) => reason === 'enough');
+      release();
+      await resized;
+      assert.equal(semaphore.available, 2);
+    });
+
+    it('is refused without a number, and of a name that others use, too', async () => {
+      const semaphore = new Semaphore(2);
+      for (const permits of [undefined, 0, 1.5, '2']) {
+        await assert.rejects(semaphore.resize(permits), TypeError);
+      }
+      const named = new Semaphore(freshName(), { permits: 2 });
+      await assert.rejects(named.resize(3), { name: 'NotSupportedError' });
+    });
+  });
+
   for (const [title, options] of [
     ['mode', { mode: 'shared' }],
     ['limit', { limit: 1 }],
-    ['ifAvailable', { ifAvailable: true }],
+    ['blocking', { blocking: false }],
     ['steal', { steal: true }],
   ]) {
     it(`refuses the option ${title}`, async () => {

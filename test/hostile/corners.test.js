@@ -283,7 +283,7 @@ describe('two evaluations of the library over one binary', () => {
     const releases = [];
     for (const mutex of all) {
       assert.equal(mutex.locked, false);
-      releases.push(await mutex.acquire({ blocking: false }));
+      releases.push(await mutex.tryAcquire());
     }
     for (const release of releases) release();
   });

@@ -126,7 +126,7 @@ describe('messages', () => {
   });
 
   it('of a limit on holding', () => {
-    const error = holdTimeoutError('x', 0, 5012, 5000);
+    const error = holdTimeoutError('x', 0, 5012, { option: 'holdTimeout', limit: 5000 });
     assert.equal(
       message(error),
       'Lock "x" was released after 5,012 ms: its \'holdTimeout\' is 5000 ms.',

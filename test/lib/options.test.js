@@ -43,19 +43,12 @@ const VALUES = {
     ],
     bad: [],
   },
-  blocking: {
-    good: [
-      [0, false],
-      ['x', true],
-      [null, undefined],
-    ],
-    bad: [],
-  },
   deadlock: { good: [['reject']], bad: [true, 'Reject', null] },
   holdTimeout: { good: [[0.5], [1e9]], bad: [0, -1, '5', null, Infinity, NaN] },
   keep: { good: [[0.5], [3e12]], bad: [0, -1, '5', null, 4e12, NaN] },
   label: { good: [['x'], [5, '5'], [null, 'null']], bad: [Symbol('label')] },
   limit: { good: [[1], [2 ** 31 - 1]], bad: [0, 1.5, '1', null, 2 ** 31] },
+  maxTotal: { good: [[0.5], [1e9]], bad: [0, -1, '5', null, Infinity, NaN] },
   maxPending: { good: [[0], [2 ** 31 - 1]], bad: [-1, 1.5, '1', null, 2 ** 31] },
   reentrant: {
     good: [
@@ -89,9 +82,8 @@ describe('the table of options', () => {
     it(`'${name}' is converted, and what cannot be is a TypeError that names it`, () => {
       const { good, bad } = VALUES[name];
       for (const [value, wanted = value] of good) {
-        const expected = value === null && name === 'blocking' ? undefined : wanted;
         const options = toOptions({ [name]: value }, 'a test');
-        assert.deepEqual(options, { ...defaultOptions, [name]: expected });
+        assert.deepEqual(options, { ...defaultOptions, [name]: wanted });
       }
       for (const value of bad) {
         assert.throws(() => toOptions({ [name]: value }, 'a test'), {
@@ -126,7 +118,15 @@ describe('the table of options', () => {
   it('says which options cannot be given together', () => {
     const together = {
       ...{ ifAvailable: true, signal, steal: true, deadlock: 'reject', holdTimeout: 1, label: 'x' },
-      ...{ maxPending: 0, reentrant: true, timeout: 0, warnAfter: 1, limit: 2, weight: 2 },
+      ...{
+        maxPending: 0,
+        maxTotal: 1,
+        reentrant: true,
+        timeout: 0,
+        warnAfter: 1,
+        limit: 2,
+        weight: 2,
+      },
     };
     for (const one of Object.keys(together)) {
       for (const other of Object.keys(together)) {
@@ -191,8 +191,10 @@ const COLUMNS = {
   elect: '`elect`',
   once: '`once`',
   mutex: '`Mutex`, `RWLock`',
+  tryMutex: '`tryAcquire` of `Mutex`',
   semaphore: '`Semaphore`',
   trySemaphore: 'its `tryAcquire`',
+  wait: '`waitForUnlock`',
 };
 
 const row = (cells) => `| ${cells.join(' | ')} |`;

@@ -244,8 +244,7 @@ module.exports = [
   },
   {
     file: 'lib/extensions/lock-manager.js',
-    before:
-      "if (blocking !== undefined || keep !== undefined) refuseOthers(options, 'request', REQUEST);",
+    before: "if (options.keep !== undefined) refuseOthers(options, 'request', REQUEST);",
     after: '',
     why: '`keep` does nothing with request, without a word',
     tests: [options],

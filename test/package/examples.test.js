@@ -17,7 +17,7 @@ const expected = {
   'hold-timeout.js':
     'TimeoutError held at least 50 ms: true\nthe next one has it\nthe slow one stops\n',
   'reentrant.js': '1 lock for all\n{ alice: 57, bob: 150 }\n',
-  'mutex.js': '0 1 2 3 4\nrefused: true\nTimeoutError\nlocked: false\n',
+  'mutex.js': '0 1 2 3 4\nif it is free: null\nTimeoutError\nlocked: false\n',
   'details.js':
     'held for: nightly run\nwaits: on demand, blocked by: nightly run\n' +
     'ended: report, nightly run\nended: report, on demand\n',

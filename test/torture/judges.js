@@ -346,9 +346,13 @@ const explanations = {
   thrown: ({ threw }) => threw,
   aborted: ({ aborted, events }) =>
     aborted !== undefined || events.some(({ error }) => error === 'aborted'),
-  TimeoutError: ({ asked, call, options: { timeout, holdTimeout }, inner, settled }, { stops }) =>
+  TimeoutError: (
+    { asked, call, options: { timeout, holdTimeout, maxTotal }, inner, settled },
+    { stops },
+  ) =>
     timeout !== undefined ||
     holdTimeout !== undefined ||
+    maxTotal !== undefined ||
     inner !== undefined ||
     // Somebody stood still inside the tables.
     (call === 'tryAcquireSync' && stops.some(([from, to]) => from < settled.at && asked < to)),
@@ -360,7 +364,6 @@ const explanations = {
   InvalidStateError: ({ facts }, { doom }) => facts.isClosing || doom,
   HostileError: ({ facts }) => facts.isHostile,
   RangeError: ({ facts, settled }) => facts.isHostile && /call stack/.test(settled.message),
-  LockError: ({ options }) => options.blocking === false,
   NotSupportedError: () => false,
 };
 

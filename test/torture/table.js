@@ -36,7 +36,8 @@ const RWLOCK = [
   'RWLock.runExclusive',
 ];
 const SEMAPHORE = ['Semaphore.acquire', 'Semaphore.run'];
-const TRY = ['Semaphore.tryAcquire'];
+const TRY = ['Mutex.tryAcquire', 'Semaphore.tryAcquire'];
+const TRY_UNITS = ['Semaphore.tryAcquire'];
 const NAMED = [...MUTEX, ...RWLOCK, ...SEMAPHORE, ...TRY];
 const LONG = ['elect', 'once'];
 
@@ -71,13 +72,13 @@ const options = {
     draw: (user, { kind }) => (kind === 'units' ? LIMIT : user.pick([1, 2, LIMIT])),
   },
   weight: {
-    takes: [...MANAGER, ...SYNC, ...SEMAPHORE, ...TRY],
+    takes: [...MANAGER, ...SYNC, ...SEMAPHORE, ...TRY_UNITS],
     on: isAbout('units', 'rough'),
     often: 0.6,
     draw: (user, { options: { limit = LIMIT } }) => 1 + user.below(limit),
   },
   ifAvailable: {
-    takes: MANAGER,
+    takes: [...MANAGER, ...MUTEX, ...RWLOCK, ...SEMAPHORE],
     on: always,
     often: 0.08,
     draw: () => true,
@@ -105,6 +106,12 @@ const options = {
     on: isAbout('rough'),
     often: 0.25,
     draw: (user) => user.pick([0.5, 1 + user.below(4), 5 + user.below(20)]),
+  },
+  maxTotal: {
+    takes: [...MANAGER, 'acquireSync', ...MUTEX, ...RWLOCK, ...SEMAPHORE],
+    on: isAbout('rough'),
+    often: 0.15,
+    draw: (user) => user.pick([0.5, 1 + user.below(40), 60_000]),
   },
   maxPending: {
     takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED],
@@ -145,12 +152,6 @@ const options = {
     often: 1,
     draw: (user) => user.pick([0.5, 5, 40, 400]),
   },
-  blocking: {
-    takes: [...MUTEX, ...RWLOCK, ...SEMAPHORE],
-    on: always,
-    often: 0.1,
-    draw: (user) => user.chance(0.3),
-  },
 };
 
 /** What cannot be asked for together: the error, and when. */
@@ -166,11 +167,6 @@ const conflicts = [
     of: ({ timeout, steal, ifAvailable }) => timeout !== undefined && (steal || ifAvailable),
   },
   {
-    error: NOT_SUPPORTED,
-    of: ({ blocking, signal, timeout }, { method }) =>
-      method.isNamed && blocking === false && (signal || timeout !== undefined),
-  },
-  {
     error: TYPE,
     of: ({ limit, mode }, { method }) =>
       !method.isNamed && limit !== undefined && mode !== 'shared',
@@ -182,8 +178,8 @@ const conflicts = [
   },
   {
     error: TYPE,
-    of: ({ timeout }, { call, isMain }) =>
-      call === 'acquireSync' && isMain && timeout === undefined,
+    of: ({ maxTotal, timeout }, { call, isMain }) =>
+      call === 'acquireSync' && isMain && timeout === undefined && maxTotal === undefined,
   },
 ];
 
@@ -231,6 +227,7 @@ const calls = {
     needs: 'marks',
   },
   'Mutex.acquire': named('Mutex', 'release', 'exclusive'),
+  'Mutex.tryAcquire': named('Mutex', 'release', 'exclusive'),
   'Mutex.runExclusive': named('Mutex', 'callback', 'exclusive'),
   'RWLock.acquireShared': named('RWLock', 'release', 'shared'),
   'RWLock.acquireExclusive': named('RWLock', 'release', 'exclusive'),
@@ -251,7 +248,9 @@ const deeds = {
   query: { on: 'LockManager', weight: 2 },
   leader: { on: 'LockManager', weight: 0.5 },
   locked: { on: 'Mutex', weight: 0.3 },
-  available: { on: 'Semaphore', weight: 0.3 },
+  available: { on: 'Semaphore', weight: 0.2 },
+  pending: { on: 'Semaphore', weight: 0.2 },
+  isBusy: { on: 'LockManager', weight: 0.3 },
   openAndClose: { on: 'StorageBucket', weight: 0.4 },
   collect: { on: 'LockHandle', weight: 0.1, isSlow: true },
 };
@@ -336,10 +335,11 @@ const members = {
     ...Object.keys(calls).filter((call) => calls[call].on === 'LockManager'),
     'query',
     'leader',
+    'isBusy',
   ],
-  Mutex: ['acquire', 'runExclusive', 'locked'],
+  Mutex: ['acquire', 'tryAcquire', 'runExclusive', 'locked'],
   RWLock: ['acquireShared', 'acquireExclusive', 'runShared', 'runExclusive', 'locked'],
-  Semaphore: ['acquire', 'tryAcquire', 'run', 'available'],
+  Semaphore: ['acquire', 'tryAcquire', 'run', 'available', 'pending'],
   Lock: ['mode', 'name', 'signal', 'held', 'remaining', 'guard', 'token', 'toJSON'],
   LockHandle: ['released', 'release', 'dispose', 'asyncDispose'],
   SeveralLocks: ['locks', 'release', 'dispose', 'asyncDispose'],
@@ -366,6 +366,13 @@ const leftOut = {
   'RedisOptions.failover': 'of servers that hide: test/cluster/redis-adapter.test.js',
   'EtcdOptions.auth': 'who may: test/cluster/etcd-adapter.test.js',
   'EtcdOptions.fetch': 'how it is reached: test/cluster/etcd-adapter.test.js',
+  'Mutex.waitForUnlock': 'an acquire and a release: test/extensions/mutex.test.js',
+  'Mutex.cancel': 'as signals that abort: test/extensions/mutex.test.js',
+  'RWLock.cancel': 'as signals that abort: test/extensions/mutex.test.js',
+  'Semaphore.cancel': 'as signals that abort: test/extensions/semaphore.test.js',
+  'Semaphore.resize': 'two names, one after the other: test/extensions/semaphore.test.js',
+  'InstallOptions.target': 'asks for no lock: test/spec/3.1-navigator.test.js',
+  'InstallOptions.locks': 'asks for no lock: test/spec/3.1-navigator.test.js',
   'ProfileOptions.file': 'a profile asks for no lock: test/profile',
   'ProfileOptions.size': 'a profile asks for no lock: test/profile',
   'ProfileOptions.sites': 'a profile asks for no lock: test/profile',

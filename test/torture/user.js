@@ -412,9 +412,7 @@ class User {
     if (call === 'elect' && !given.signal) given.signal = this.signal(request, true);
     const isShort = given.ifAvailable || given.steal || given.timeout < 100 || !method;
     if (!(target.isInner || target.isBounded) || isShort || call === 'tryAcquireSync') return;
-    if (options.timeout.takes.includes(call) && given.blocking !== false) {
-      given.timeout = this.below(20);
-    }
+    if (options.timeout.takes.includes(call)) given.timeout = this.below(20);
   }
 
   /** The limit of a semaphore that is one by itself. */
@@ -769,6 +767,11 @@ class User {
     },
     locked: () => this.#lookAt('Mutex', 'plain', 'locked'),
     available: () => this.#lookAt('Semaphore', 'units', 'available'),
+    pending: () => this.#lookAt('Semaphore', 'units', 'pending'),
+    isBusy: async () => {
+      const { name, place } = this.pick(this.names);
+      await place.locks.isBusy(name);
+    },
     openAndClose: () => this.#openAndClose(),
     collect: async () => this.stage.collect(),
   };

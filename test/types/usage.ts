@@ -97,7 +97,7 @@ export async function notGiven(given: { signal: AbortSignal | undefined }): Prom
   await locks.query({ details: undefined });
   const mutex = new Mutex('name', { bucket: undefined, locks: undefined, label: undefined });
   const limits = { holdTimeout: undefined, reentrant: undefined };
-  await mutex.runExclusive(() => {}, { blocking: undefined, ...given, ...limits });
+  await mutex.runExclusive(() => {}, { ifAvailable: undefined, ...given, ...limits });
 }
 
 export async function extensions(error: unknown): Promise<void> {
@@ -129,8 +129,23 @@ export async function extensions(error: unknown): Promise<void> {
   await new RWLock(undefined, { label: 'mine' }).acquireShared({ signal, deadlock: 'reject' });
   await locks.request('name', { holdTimeout: 5, reentrant: true }, () => {});
   locks.tryAcquireSync('name', { holdTimeout: 5, reentrant: true })?.release();
-  const value = await new RWLock().runShared(async () => 7, { blocking: false });
+  const value = await new RWLock().runShared(async () => 7, { ifAvailable: true });
   same<typeof value, number>(true);
+  const tried = await new Mutex().tryAcquire({ label: 'mine' });
+  same<typeof tried, Release | null>(true);
+  const asked = await new Semaphore(2).acquire({ ifAvailable: true, weight: 2 });
+  same<typeof asked, Release | null>(true);
+  const waited = await new Semaphore(2).acquire({ weight: 2, maxTotal: 5 });
+  same<typeof waited, Release>(true);
+  await new Mutex().runExclusive((lock) => same<typeof lock, Lock | null>(true), {
+    ifAvailable: true,
+  });
+  await new Mutex().waitForUnlock({ timeout: 5 });
+  new Mutex().cancel();
+  const semaphore = new Semaphore(2);
+  await semaphore.resize(semaphore.pending + 1);
+  const busy = await locks.isBusy('name');
+  same<typeof busy, boolean>(true);
   await new Mutex().runExclusive(({ signal }) => same<typeof signal, AbortSignal>(true));
   await new RWLock().runShared((lock) => same<typeof lock, Lock>(true));
   if (error instanceof LockTimeoutError) same<typeof error.waited, number>(true);
