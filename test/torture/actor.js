@@ -86,7 +86,7 @@ class Thread {
     this.places = places;
     this.endScope = end;
     for (const { bucket, asBucket } of places) {
-      asBucket.addEventListener?.('lost', () => this.recorder.record('session lost', { bucket }));
+      asBucket?.addEventListener?.('lost', () => this.recorder.record('session lost', { bucket }));
     }
     const stage = {
       id,
