@@ -2,8 +2,8 @@
 
 /**
  * What is told of a request while it goes on: to subscribers of diagnostics channels, by warnings
- * (`warnAfter`), and by its time limits (`timeout`, `holdTimeout`, `maxTotal`). Most requests have nothing of
- * this and no Watch.
+ * (`warnAfter`), and by its time limits (`timeout`, `holdTimeout`, `maxTotal`). Most requests have
+ * nothing of this and no Watch.
  */
 
 const { channel } = require('node:diagnostics_channel');
