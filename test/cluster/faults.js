@@ -398,6 +398,32 @@ function faults(engine) {
     judge(stage, { left: await engine.left(server, stage) });
   });
 
+  test('a cut costs nobody his lock where a round trip is a thirty-second of a lease', async () => {
+    const proxy = await FaultyProxy.open(server.port);
+    const ttl = 3 * TTL;
+    const stage = stageOf(engine, proxy.port, { ttl });
+    const holder = await stage.actor();
+    const held = holder.request('name');
+    await held.granted();
+    const before = holder.states.length;
+    // Each way.
+    proxy.delay(ttl / 64);
+    stage.fault();
+    proxy.cut();
+    await holder.until(() => holder.states.length >= before + 2);
+    assert.deepEqual(
+      holder.states.slice(before).map(({ state }) => state),
+      ['suspect', 'open'],
+    );
+    held.release();
+    await held.settled();
+    proxy.heal();
+    stage.fault();
+    await stage.close();
+    await proxy.close();
+    judge(stage, { left: await engine.left(server, stage) });
+  });
+
   test('a request and a release survive a cut after any number of bytes', async () => {
     const proxy = await FaultyProxy.open(server.port);
     const stage = stageOf(engine, proxy.port, { ttl: 3 * TTL });
