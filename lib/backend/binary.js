@@ -48,12 +48,16 @@ function requireFrom(place) {
         return require('../../prebuilds/linux-x64-musl/web_locks.node');
       case 'prebuilds/linux-arm64':
         return require('../../prebuilds/linux-arm64/web_locks.node');
+      case 'prebuilds/linux-arm64-musl':
+        return require('../../prebuilds/linux-arm64-musl/web_locks.node');
       case 'prebuilds/darwin-x64':
         return require('../../prebuilds/darwin-x64/web_locks.node');
       case 'prebuilds/darwin-arm64':
         return require('../../prebuilds/darwin-arm64/web_locks.node');
       case 'prebuilds/win32-x64':
         return require('../../prebuilds/win32-x64/web_locks.node');
+      case 'prebuilds/win32-arm64':
+        return require('../../prebuilds/win32-arm64/web_locks.node');
       default:
         throw plainError('the package has no binary for this platform', 'MODULE_NOT_FOUND');
     }

@@ -5,6 +5,7 @@
  * command's.
  */
 
+const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const { constants } = require('node:os');
 
@@ -38,8 +39,14 @@ function isInForeground() {
     const [, , group, , terminal, foreground] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return terminal !== '0' && group === foreground;
   } catch {
-    return process.stdin.isTTY === true;
+    return isInForegroundBySystem();
   }
+}
+
+/** The same where there is no /proc: `ps` marks who is. */
+function isInForegroundBySystem() {
+  const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', `${process.pid}`], { encoding: 'utf8' });
+  return stdout ? stdout.includes('+') : process.stdin.isTTY === true;
 }
 
 class Signals {

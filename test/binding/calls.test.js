@@ -12,6 +12,7 @@ const { tmpdir } = require('node:os');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
 const { loadBinary } = require('../../lib/backend/binary.js');
+const { lacksHost } = require('../helpers/host-scope.js');
 
 const addon = loadBinary();
 
@@ -182,7 +183,7 @@ describe('events that were not taken', () => {
   });
 });
 
-describe('the host scope', { skip: process.platform !== 'linux' && 'there is none here' }, () => {
+describe('the host scope', { skip: lacksHost }, () => {
   /** Opens a bucket in a folder of its own. */
   async function openHost(t) {
     const directory = mkdtempSync(path.join(tmpdir(), 'web-locks-'));

@@ -5,13 +5,11 @@
 const { execFileSync, spawn } = require('node:child_process');
 const { once } = require('node:events');
 const path = require('node:path');
+const { lacksHost: skip } = require('../helpers/host-scope.js');
 
 const root = path.join(__dirname, '..', '..');
 const PROGRAM = path.join(root, 'bin', 'web-locks.js');
 const TERMINAL = path.join(__dirname, 'terminal.py');
-
-/** Why tests of the command line cannot run, or false. */
-const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
 
 /** Why tests in a terminal cannot run, or false. */
 const noTerminal = (() => {

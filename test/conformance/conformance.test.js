@@ -10,9 +10,9 @@ const { execFile } = require('node:child_process');
 const path = require('node:path');
 const { describe, it } = require('node:test');
 const { files } = require('./files.js');
+const { lacksHost } = require('../helpers/host-scope.js');
 
-/** The host scope is for Linux so far. */
-const SCOPES = ['late', 'memory', ...(process.platform === 'linux' ? ['host'] : [])];
+const SCOPES = ['late', 'memory', ...(lacksHost ? [] : ['host'])];
 
 /** Of the model test, as many as take a second or two. */
 const RUNS = process.env.MODEL_RUNS ?? '100';

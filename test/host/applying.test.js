@@ -7,8 +7,7 @@ const { describe, it } = require('node:test');
 const { contend } = require('../helpers/contend.js');
 const { hold } = require('../helpers/locks.js');
 const { RemoteProcess, freshBucket } = require('../helpers/process.js');
-
-const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
+const { lacksHost: skip } = require('../helpers/host-scope.js');
 
 /** What ends a test that waits for ever; far more than it needs. */
 const LIMIT = { timeout: 60_000 };

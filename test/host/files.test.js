@@ -20,8 +20,8 @@ const {
   pendingOn,
 } = require('../helpers/process.js');
 const { version } = require('../../package.json');
+const { lacksHost: skip, lacksProc } = require('../helpers/host-scope.js');
 
-const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
 const code = (kind) => ({ code: `ERR_WEB_LOCKS_SCOPE_${kind}` });
 
 /** The one file of the one bucket in a directory. */
@@ -149,7 +149,7 @@ describe('the directory of the locks of a machine', { skip }, () => {
     assert.equal(stdout, `${code('FULL').code} held\n`);
   });
 
-  it('is refused on a file system where locks do not work', async (t) => {
+  it('is refused on a file system where locks do not work', { skip: lacksProc }, async (t) => {
     const bucket = openBucket('a', { directory: '/proc/self/web-locks' });
     t.after(() => bucket.close());
     await assert.rejects(bucket.ready, code('UNSUPPORTED'));

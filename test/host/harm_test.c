@@ -923,6 +923,13 @@ TEST(members, "there is room for 256 processes, and the next is refused")
   end_play();
 }
 
+/* Whether the system tells what happens to files (inotify). */
+#if defined(WLH_PLAIN)
+enum { WATCHED = 0 };
+#else
+enum { WATCHED = 1 };
+#endif
+
 int main(int argc, char **argv)
 {
   (void)argc;
@@ -946,7 +953,7 @@ int main(int argc, char **argv)
   RUN(zeroed_newcomer);
   RUN(zeroed_member);
   RUN(zeroed_idle);
-  RUN(zeroed_by_write);
+  if (WATCHED) RUN(zeroed_by_write);
   RUN(zeroed_left);
   RUN(told_of_damage);
   RUN(foreign);
@@ -963,7 +970,7 @@ int main(int argc, char **argv)
   RUN(no_sockets_dead);
   RUN(no_descriptors);
   RUN(stray_close);
-  RUN(ends_first);
+  if (WATCHED) RUN(ends_first);
   RUN(fork_child);
   RUN(ends);
   RUN(other_fault);

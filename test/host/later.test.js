@@ -11,8 +11,7 @@ const { backendOf } = require('../../lib/standard/lock-manager.js');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket, freshDirectory } = require('../helpers/process.js');
 const { run } = require('../helpers/program.js');
-
-const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
+const { lacksHost: skip } = require('../helpers/host-scope.js');
 
 describe('a call that comes after one that is not answered yet', { skip }, () => {
   it('release() and an abort are done later, whatever became of Map', async (t) => {

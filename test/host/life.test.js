@@ -11,8 +11,8 @@ const host = require('../../lib/host.js');
 const webLocks = require('../../lib/index.js');
 const { freshName, hold } = require('../helpers/locks.js');
 const { RemoteProcess, freshBucket, freshDirectory, pendingOn } = require('../helpers/process.js');
+const { lacksHost: skip, lacksProc } = require('../helpers/host-scope.js');
 
-const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
 const library = JSON.stringify(require.resolve('../../lib/host.js'));
 
 /**
@@ -87,7 +87,7 @@ describe('the event loop of a process', { skip }, () => {
   });
 });
 
-describe('the descriptors of a process', { skip }, () => {
+describe('the descriptors of a process', { skip: skip || lacksProc }, () => {
   // A descriptor that does not fit has the kernel make their table larger, which takes it 10 ms.
   const look = `
     const fs = require('node:fs');

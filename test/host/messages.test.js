@@ -11,8 +11,8 @@ const { promisify } = require('node:util');
 const { LockLostError, openBucket } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket, freshDirectory, pendingOn } = require('../helpers/process.js');
+const { lacksHost: skip } = require('../helpers/host-scope.js');
 
-const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
 const notRoot = process.getuid?.() === 0 ? false : 'only root can change the owner of a file';
 const library = JSON.stringify(require.resolve('../../lib/host.js'));
 

@@ -7,8 +7,8 @@ const { describe, it } = require('node:test');
 const { LockLostError, LockStolenError } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
 const { RemoteProcess, freshBucket, pendingOn } = require('../helpers/process.js');
+const { lacksHost: skip } = require('../helpers/host-scope.js');
 
-const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
 const start = RemoteProcess.start;
 
 describe('locks between processes', { skip }, () => {

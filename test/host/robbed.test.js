@@ -8,8 +8,7 @@ const { describe, it } = require('node:test');
 const { LockLostError, LockStolenError, openBucket } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket } = require('../helpers/process.js');
-
-const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
+const { lacksHost: skip } = require('../helpers/host-scope.js');
 
 const THIEF = `
   const { openBucket } = require(${JSON.stringify(require.resolve('../../lib/host.js'))});

@@ -8,6 +8,8 @@
 #   run.sh torn [stride]  death at every store, and in repairs at every `stride`-th; 1 takes long
 #   run.sh fuzz [seconds] each fuzzer for so long
 #   run.sh processes      several processes: grants, deaths, damage to files, torture
+#   run.sh plain [stride] the same with the plain variant of the port, as macOS has it, and that in
+#                         Node.js: the tests of the host scope, conformance, torture
 #   run.sh steps [stride] death at each `stride`-th instruction of each operation
 #   run.sh torture [seconds] [processes] [threads] [seed]
 set -euo pipefail
@@ -45,21 +47,46 @@ fuzz() {
   done
 }
 
+# processes FOLDER [VARIABLE=…]: under no sanitizer, and then under each
 processes() {
-  $make -f processes.mk check CC=gcc BUILD=$build/host-processes
-  $make -f processes.mk all CC=clang BUILD=$build/host-processes-asan SANITIZE=address,undefined
-  $build/host-processes-asan/threads_test
-  $build/host-processes-asan/turn_test
-  $build/host-processes-asan/processes_test
-  $build/host-processes-asan/between_test
-  # One of its processes is to die of a SIGBUS as it would without a sanitizer.
-  ASAN_OPTIONS=handle_sigbus=0 $build/host-processes-asan/harm_test
-  $build/host-processes-asan/torture 10
+  local folder=$build/$1
+  shift
+  $make -f processes.mk check CC=gcc BUILD="$folder" "$@"
+  $make -f processes.mk all CC=clang BUILD="$folder-asan" SANITIZE=address,undefined "$@"
+  "$folder-asan/threads_test"
+  "$folder-asan/turn_test"
+  "$folder-asan/processes_test"
+  "$folder-asan/between_test"
+  # Some of its processes are to die of a fault as they would without a sanitizer.
+  ASAN_OPTIONS=handle_sigbus=0:handle_segv=0 "$folder-asan/harm_test"
+  "$folder-asan/torture" 10
   for test in threads_test turn_test; do
-    $make -f processes.mk $build/host-processes-tsan/$test CC=clang \
-      BUILD=$build/host-processes-tsan SANITIZE=thread
-    $build/host-processes-tsan/$test
+    $make -f processes.mk "$folder-tsan/$test" CC=clang BUILD="$folder-tsan" SANITIZE=thread "$@"
+    "$folder-tsan/$test"
   done
+}
+
+# The addon with the plain variant, from a copy of the sources, so that the ordinary build stays.
+plain_addon() {
+  local root copy
+  root=$(cd ../.. && pwd)
+  copy=$root/build/plain
+  rm -rf "$copy"
+  mkdir -p "$copy"
+  cp -r "$root/src" "$root/binding.gyp" "$root/package.json" "$copy"
+  ln -s "$root/node_modules" "$copy/node_modules"
+  (cd "$copy" && GYP_DEFINES=plain_port=1 npm run rebuild >build.log 2>&1) ||
+    { tail -50 "$copy/build.log" && exit 1; }
+  export WEB_LOCKS_BINARY=$copy/build/Release/web_locks.node
+}
+
+plain() {
+  processes host-plain PLAIN=1 STRIDE="$1"
+  plain_addon
+  cd ../..
+  node test/run.js test/host/*.test.js
+  MODEL_RUNS=30 node test/conformance/run.js host
+  node test/torture/torture.js --scope host --seconds 20
 }
 
 of_processes() {
@@ -75,18 +102,19 @@ case "${1:-all}" in
   valgrind) valgrind_all ;;
   torn) torn "${2:-7}" ;;
   fuzz) fuzz "${2:-20}" ;;
-  processes) processes ;;
+  processes) processes host-processes ;;
+  plain) plain "${2:-2003}" ;;
   steps) of_processes steps_test "${@:2}" ;;
   torture) of_processes torture "${@:2}" ;;
   all)
     quick
     asan
     valgrind_all
-    processes
+    processes host-processes
     fuzz 20
     ;;
   *)
-    echo "usage: run.sh [quick|asan|valgrind|torn [stride]|fuzz [seconds]|processes|steps|torture]" >&2
+    echo "usage: run.sh [quick|asan|valgrind|torn [stride]|fuzz [seconds]|processes|plain [stride]|steps|torture]" >&2
     exit 2
     ;;
 esac

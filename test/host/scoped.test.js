@@ -5,8 +5,7 @@ const { describe, it } = require('node:test');
 const webLocks = require('../../lib/index.js');
 const host = require('../../lib/host.js');
 const { freshName } = require('../helpers/locks.js');
-
-const isSkipped = process.platform === 'linux' ? false : 'no host scope on this platform';
+const { lacksHost: isSkipped } = require('../helpers/host-scope.js');
 
 describe('locks as objects, of a wider scope', { skip: isSkipped }, () => {
   it('with a name they are of the machine, not of the process', async () => {

@@ -17,8 +17,7 @@ const { Watch } = require('../../lib/extensions/watch.js');
 const { LockRequest } = require('../../lib/standard/lock-request.js');
 require('../helpers/locks.js');
 const { freshBucket } = require('../helpers/process.js');
-
-const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
+const { lacksHost: skip } = require('../helpers/host-scope.js');
 
 /** Milliseconds in which the helper answers what was put off. Where it does not, less is tested. */
 const ANSWERED_MS = 10;

@@ -6,8 +6,7 @@ const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
 const { describe, it } = require('node:test');
 const { freshDirectory } = require('../helpers/process.js');
-
-const skip = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
+const { lacksHost: skip } = require('../helpers/host-scope.js');
 
 /** What the first calls with `locks` end with. */
 function outcomes(openLocks) {

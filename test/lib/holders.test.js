@@ -13,8 +13,7 @@ const { freshName, hold } = require('../helpers/locks.js');
 const { freshDirectory } = require('../helpers/process.js');
 const late = require('../conformance/late.js');
 const { memoryBackend } = require('../conformance/memory.js');
-
-const noHost = process.platform === 'linux' ? false : 'the host scope is for Linux so far';
+const { lacksHost: noHost } = require('../helpers/host-scope.js');
 
 /** Has calls of the addon answer with this status instead, until the test ends. */
 function failCalls(t, names, status) {

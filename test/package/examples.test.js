@@ -6,6 +6,7 @@ const path = require('node:path');
 const { describe, it } = require('node:test');
 const { promisify } = require('node:util');
 const { locks: nodeLocks } = require('node:worker_threads');
+const { lacksHost } = require('../helpers/host-scope.js');
 
 const run = promisify(execFile);
 
@@ -30,8 +31,7 @@ const expected = {
   'deadlock.js': 'had both\ncycle: a a b b\n',
 };
 
-// The host scope is for Linux so far.
-if (process.platform === 'linux') {
+if (!lacksHost) {
   expected['processes.js'] =
     'the first holds the printer\nthe first has it: true\n' +
     'waiting: the second, the third\nthe first is killed\nthe second holds the printer\n' +

@@ -19,6 +19,16 @@ const execute = promisify(execFile);
 const root = path.join(__dirname, '..', '..');
 const VERSIONS = [20, 22, 24, 26];
 const SIZE_LIMIT = 1.5 * 1024 * 1024;
+const TARGETS = [
+  'darwin-arm64',
+  'darwin-x64',
+  'linux-arm64',
+  'linux-arm64-musl',
+  'linux-x64',
+  'linux-x64-musl',
+  'win32-arm64',
+  'win32-x64',
+];
 
 /** Outside of the repository, so that nothing is found in a parent folder. */
 const work = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-package-')));
@@ -208,9 +218,10 @@ describe('the tarball', () => {
       files.filter((file) => !allowed.some((pattern) => pattern.test(file))),
       [],
     );
-    for (const target of ['linux-x64', 'linux-arm64', 'linux-x64-musl', 'win32-x64']) {
-      assert.ok(files.includes(`prebuilds/${target}/web_locks.node`), target);
-    }
+    assert.deepEqual(
+      files.filter((file) => file.endsWith('.node')).sort(),
+      TARGETS.map((target) => `prebuilds/${target}/web_locks.node`),
+    );
   });
 
   it('is smaller than 1.5 MB', () => {
@@ -258,7 +269,7 @@ describe('the tarball', () => {
   });
 
   it('its Linux binaries need Node-API and an old libc only', async () => {
-    for (const target of ['linux-x64', 'linux-arm64', 'linux-x64-musl']) {
+    for (const target of TARGETS.filter((target) => target.startsWith('linux'))) {
       const binary = path.join(unpacked, 'prebuilds', target, 'web_locks.node');
       const { stdout } = await execute('objdump', ['-T', '-p', binary]).catch(() =>
         execute('aarch64-linux-gnu-objdump', ['-T', '-p', binary]),
@@ -276,6 +287,14 @@ describe('the tarball', () => {
         assert.ok(Number(major) === 2 && Number(minor) <= 28, `${target}: GLIBC_${major}.${minor}`);
       }
       assert.doesNotMatch(stdout, /GLIBCXX|CXXABI|GCC_/);
+    }
+  });
+
+  it('its macOS binaries need Node-API and what macOS 11 has only', async () => {
+    const { problemsOf } = require('../../scripts/darwin-imports.js');
+    for (const target of TARGETS.filter((target) => target.startsWith('darwin'))) {
+      const binary = path.join(unpacked, 'prebuilds', target, 'web_locks.node');
+      assert.deepEqual(problemsOf(fs.readFileSync(binary)), [], target);
     }
   });
 

@@ -8,6 +8,7 @@
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { describe: tell, torture } = require('./torture.js');
+const { lacksHost } = require('../helpers/host-scope.js');
 
 const seed = process.env.TORTURE_SEED ?? String(Math.floor(Math.random() * 2 ** 31));
 const seconds = Number(process.env.TORTURE_SECONDS ?? 5);
@@ -22,7 +23,7 @@ const scopes = {
 
 describe('whoever asks for anything gets what is promised, or is told', () => {
   for (const [title, plan] of Object.entries(scopes)) {
-    const skip = plan.scope === 'host' && process.platform !== 'linux';
+    const skip = plan.scope === 'host' && lacksHost;
     it(title, { skip, timeout: 120_000 + seconds * 2000 }, async () => {
       const report = await torture({ seed, seconds, ...plan });
       assert.ok(
