@@ -20,7 +20,9 @@ const HOUSES = {
   lib: {
     storeys: [
       ['cli/main'],
-      ['cli/run', 'cli/query', 'cli/steal', 'cli/report'],
+      ['cli/run', 'cli/once', 'cli/elect', 'cli/query', 'cli/steal', 'cli/report'],
+      ['cli/job'],
+      ['cli/command'],
       ['cli/places'],
       ['cli/*'],
       ['*'],

@@ -14,6 +14,7 @@ const { Failure, STATUS } = require('./status.js');
  * @property {string} [short] one letter
  * @property {string} [value] what stands after it; none for a switch
  * @property {string} help
+ * @property {'file' | 'folder'} [completes] what a shell offers for its value
  * @property {(text: string, option: string) => any} [read] its value
  */
 
@@ -78,6 +79,20 @@ const wholeNumber = (least, most) => (text, option) => {
   return number;
 };
 
+const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/**
+ * @param {string} text
+ * @param {string} option
+ * @returns {number} milliseconds
+ */
+function duration(text, option) {
+  const [, number, unit = 's'] = /^(\d+\.?\d*|\.\d+)(ms|[smhd])?$/.exec(text) ?? [];
+  const milliseconds = Number(number) * UNITS[/** @type {keyof typeof UNITS} */ (unit)];
+  if (milliseconds > 0) return milliseconds;
+  throw usageError(`--${option} takes a time, such as 90s, 30m, 1h or 7d, not '${text}'.`);
+}
+
 const MOST_UNITS = 2 ** 31 - 1;
 const units = wholeNumber(1, MOST_UNITS);
 
@@ -87,6 +102,7 @@ const PLACE = {
   directory: {
     short: 'd',
     value: 'PATH',
+    completes: 'folder',
     help: "the folder of the files of this machine's locks",
   },
   at: {
@@ -100,6 +116,12 @@ const PLACE = {
     read: lease,
     help: 'with --at: the lease, from 2 to 3600; 10 by default',
   },
+  schema: { value: 'NAME', help: 'with postgres://: where the tables are; web_locks by default' },
+  shards: {
+    value: 'N',
+    read: wholeNumber(1, 64),
+    help: 'with redis://: in how many slots of a cluster the names are; 1 by default',
+  },
 };
 
 /** @type {Record<string, Option>} */
@@ -107,6 +129,44 @@ const HELP = { help: { short: 'h', help: 'shows this help' } };
 
 /** @type {Option} */
 const LABEL = { short: 'l', value: 'TEXT', help: 'what `query` shows; by default the command' };
+
+/** What `run`, `once` and `elect` have in common. @type {Record<string, Option>} */
+const JOB = {
+  command: {
+    short: 'c',
+    value: 'COMMAND',
+    help: 'in place of -- and a command: a line for a shell ($SHELL)',
+  },
+  'kill-after': {
+    value: 'SECONDS',
+    read: seconds,
+    help: 'the time from SIGTERM to SIGKILL if the lock was lost, 5 by default',
+  },
+  label: LABEL,
+  verbose: {
+    short: 'v',
+    help: 'prints that it has the lock, and whom it waits for',
+  },
+  ...PLACE,
+  ...HELP,
+};
+
+/** Of those that may give up waiting. @type {Record<string, Option>} */
+const WAITING = {
+  timeout: {
+    short: 'w',
+    value: 'SECONDS',
+    read: seconds,
+    help: 'limits the wait; with --at, also the wait for the server',
+  },
+  'conflict-exit-code': {
+    short: 'E',
+    value: 'N',
+    read: wholeNumber(0, 255),
+    help: 'the exit status if it did not get the lock, 1 by default',
+  },
+  quiet: { short: 'q', help: 'does not print that it waits, or did not get the lock' },
+};
 
 const LOCK_NAME = 'the name of the lock';
 
@@ -132,31 +192,45 @@ const COMMANDS = {
         read: units,
         help: 'how many units of the limit it takes, 1 by default',
       },
-      timeout: {
-        short: 'w',
-        value: 'SECONDS',
-        read: seconds,
-        help: 'limits the wait; with --at, also the wait for the server',
-      },
       'if-available': { short: 'n', help: 'does not wait' },
       steal: { help: 'takes the lock from its holders' },
-      'conflict-exit-code': {
-        short: 'E',
-        value: 'N',
-        read: wholeNumber(0, 255),
-        help: 'the exit status if it did not get the lock, 1 by default',
-      },
-      'kill-after': {
-        value: 'SECONDS',
-        read: seconds,
-        help: 'the time from SIGTERM to SIGKILL if the lock was lost, 5 by default',
-      },
-      label: LABEL,
-      quiet: { short: 'q', help: 'does not print that it did not get the lock' },
-      ...PLACE,
-      ...HELP,
+      ...WAITING,
+      ...JOB,
     },
     check: checkRun,
+  },
+  once: {
+    usage: 'once NAME --keep TIME [options] -- COMMAND [ARGUMENT…]',
+    summary: 'runs a command unless it was run already',
+    details:
+      'Of all that ask for NAME, one runs COMMAND. The others wait until COMMAND has ended, and ' +
+      'end with 0 without running anything; so does every one that asks within TIME after that. ' +
+      'If COMMAND fails, the next one runs its own. Needs the locks of a server: --at.',
+    takes: LOCK_NAME,
+    takesCommand: true,
+    options: {
+      keep: {
+        short: 'k',
+        value: 'TIME',
+        read: duration,
+        help: 'for how long nobody runs again, such as 90s, 30m, 1h or 7d',
+      },
+      ...WAITING,
+      ...JOB,
+    },
+    check: checkOnce,
+  },
+  elect: {
+    usage: 'elect NAME [options] -- COMMAND [ARGUMENT…]',
+    summary: 'runs a command while it is the leader',
+    details:
+      'Of all that stand for NAME, one leads and runs COMMAND. If it loses the lock, it ends ' +
+      'COMMAND, stands again, and starts COMMAND again when it leads again. If COMMAND ends by ' +
+      'itself, web-locks ends with its status, and the next one leads.',
+    takes: LOCK_NAME,
+    takesCommand: true,
+    options: JOB,
+    check: checkJob,
   },
   query: {
     usage: 'query [options]',
@@ -200,16 +274,27 @@ const COMMANDS = {
       output: {
         short: 'o',
         value: 'PAGE',
+        completes: 'file',
         help: 'the page; by default FILE with .html in place of .json',
       },
       ...HELP,
     },
     check: checkReport,
   },
+  completion: {
+    usage: 'completion bash|zsh|fish',
+    summary: 'prints what completes commands and options in a shell',
+    details:
+      'Prints a script for a shell, which then completes commands and options. For bash, in ' +
+      '~/.bashrc: source <(web-locks completion bash)',
+    takes: 'the shell',
+    options: HELP,
+  },
 };
 
-/** What excludes what, of `run`. */
+/** What excludes what. */
 const EXCLUSIONS = [
+  ['quiet', 'verbose'],
   ['if-available', 'timeout'],
   ['if-available', 'steal'],
   ['steal', 'timeout'],
@@ -218,12 +303,24 @@ const EXCLUSIONS = [
 ];
 
 /** @param {Values} values */
-function checkRun(values) {
+function checkJob(values) {
   for (const [one, other] of EXCLUSIONS) {
     if (values[one] !== undefined && values[other] !== undefined) {
       throw usageError(`--${one} and --${other} cannot be used together.`);
     }
   }
+  if (values.command === '') throw usageError('--command takes a command.');
+}
+
+/** @param {Values} values */
+function checkOnce(values) {
+  checkJob(values);
+  if (values.keep === undefined) throw usageError('--keep is missing.');
+}
+
+/** @param {Values} values */
+function checkRun(values) {
+  checkJob(values);
   if (values.weight !== undefined && values.limit === undefined) {
     throw usageError('--weight needs --limit.');
   }
@@ -236,17 +333,19 @@ function checkReport({ output }) {
 }
 
 /** @param {Values} values */
-function checkPlace({ directory, at, ttl }) {
+function checkPlace({ directory, at, ...more }) {
   if (directory !== undefined && at !== undefined) {
     throw usageError('--directory and --at cannot be used together.');
   }
   if (directory === '') throw usageError('--directory takes a path.');
-  if (ttl !== undefined && at === undefined) throw usageError('--ttl needs --at.');
+  for (const option of ['ttl', 'schema', 'shards']) {
+    if (more[option] !== undefined && at === undefined) throw usageError(`--${option} needs --at.`);
+  }
 }
 
 /**
  * @typedef {object} Request
- * @property {string} command of COMMANDS, or `help` or `version`
+ * @property {string} command of COMMANDS, or `help`, `version`, or `usage`: nothing was said
  * @property {string} [of] what help is wanted for
  * @property {string} [name] of the lock, or of a file
  * @property {string[]} words the command to run
@@ -261,8 +360,8 @@ function checkPlace({ directory, at, ttl }) {
  */
 function read(argv, env) {
   const [first, ...rest] = argv;
-  if (first === undefined) throw usageError('a command is missing.');
   const none = { words: [], values: {} };
+  if (first === undefined) return { command: 'usage', ...none };
   if (first === '--version' || first === '-V') return { command: 'version', ...none };
   if (first === '--help' || first === '-h') return { command: 'help', ...none };
   if (first === 'help' && (rest.length === 0 || Object.hasOwn(COMMANDS, rest[0]))) {
@@ -284,7 +383,6 @@ function readCommand(command, argv, env) {
   const { takes, takesCommand, options, check } = COMMANDS[command];
   const end = takesCommand ? argv.indexOf('--') : -1;
   const own = end < 0 ? argv : argv.slice(0, end);
-  const words = end < 0 ? [] : argv.slice(end + 1);
   const { values, positionals } = parse(own, options);
   if (values.help) return { command: 'help', of: command, words: [], values };
   const [name, tooMuch] = takes ? positionals : [undefined, positionals[0]];
@@ -293,13 +391,28 @@ function readCommand(command, argv, env) {
     const hint = takesCommand ? ' The command comes after --.' : '';
     throw usageError(`unexpected argument '${tooMuch}'.${hint}`);
   }
-  if (takesCommand && words.length === 0) throw usageError('-- and a command are missing.');
+  const words = takesCommand ? toWords(argv, end, values, env) : [];
   // Not "else": with a directory the locks are those of this machine.
   const at = options.at && env.WEB_LOCKS_AT;
   if (values.directory === undefined && at) values.at ??= at;
   check?.(values);
   checkPlace(values);
   return { command, name, words, values };
+}
+
+/**
+ * @param {string[]} argv
+ * @param {number} end the index of `--`, or -1
+ * @param {Values} values
+ * @param {NodeJS.ProcessEnv} env
+ * @returns {string[]} the command to run
+ */
+function toWords(argv, end, { command }, { SHELL }) {
+  if (command !== undefined && end >= 0) throw usageError('--command and -- exclude each other.');
+  if (command !== undefined) return [SHELL || '/bin/sh', '-c', command];
+  const words = end < 0 ? [] : argv.slice(end + 1);
+  if (words.length === 0) throw usageError('-- and a command are missing.');
+  return words;
 }
 
 /**

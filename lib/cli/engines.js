@@ -14,6 +14,8 @@ const { Failure, STATUS } = require('./status.js');
  * @typedef {object} Settings
  * @property {string} bucket
  * @property {number} [ttl] milliseconds
+ * @property {string} [schema] of PostgreSQL
+ * @property {number} [shards] of Redis
  *
  * @typedef {{ locks: any, ready: Promise<void>, close(): Promise<void> }} EngineBucket
  *
@@ -32,6 +34,9 @@ const ENGINES = {
   'etcd+https': openEtcd,
 };
 
+/** What only one of them takes. */
+const OF_ENGINE = { schema: openPostgres, shards: openRedis };
+
 /**
  * @param {string} url
  * @param {Settings} settings
@@ -43,6 +48,10 @@ function openEngine(url, settings) {
   if (!Object.hasOwn(ENGINES, scheme)) {
     const known = Object.keys(ENGINES).map((one) => `${one}://`);
     throw new Failure(STATUS.usage, `--at takes a URL that begins with ${known.join(', ')}.`);
+  }
+  for (const option of /** @type {const} */ (['schema', 'shards'])) {
+    if (settings[option] === undefined || ENGINES[scheme] === OF_ENGINE[option]) continue;
+    throw new Failure(STATUS.usage, `--${option} is not for ${scheme}://.`);
   }
   try {
     return ENGINES[scheme](url, settings);
@@ -105,7 +114,7 @@ function resolves(from, name) {
  * @param {Settings} settings
  * @returns {Opened}
  */
-function openPostgres(url, { bucket, ttl }) {
+function openPostgres(url, { bucket, schema, ttl }) {
   const { Client, Pool } = client('pg').module;
   // A Pool looks at it later.
   new Client({ connectionString: url });
@@ -113,7 +122,7 @@ function openPostgres(url, { bucket, ttl }) {
   // The bucket is told by its own connection; one that nobody uses is nobody's loss.
   pool.on('error', () => {});
   return {
-    bucket: entry('postgres').openBucket(bucket, { pool, ttl }),
+    bucket: entry('postgres').openBucket(bucket, { pool, schema, ttl }),
     end: () => pool.end(),
   };
 }
@@ -123,13 +132,13 @@ function openPostgres(url, { bucket, ttl }) {
  * @param {Settings} settings
  * @returns {Opened} the bucket duplicates the client, which is never connected itself
  */
-function openRedis(url, { bucket, ttl }) {
+function openRedis(url, { bucket, shards, ttl }) {
   const { openBucket } = entry('redis');
   const { name, module } = client('redis', 'ioredis');
   const one =
     name === 'redis' ? module.createClient({ url }) : new module.Redis(url, { lazyConnect: true });
   one.on('error', () => {});
-  return { bucket: openBucket(bucket, { client: one, ttl }), end() {} };
+  return { bucket: openBucket(bucket, { client: one, shards, ttl }), end() {} };
 }
 
 /**

@@ -50,7 +50,7 @@ function describeOption(name, { short, value, help }) {
 
 /** @returns {string} of all commands */
 function overview() {
-  const commands = Object.entries(COMMANDS).map(([name, { summary }]) => line(name, summary, 10));
+  const commands = Object.entries(COMMANDS).map(([name, { summary }]) => line(name, summary, 14));
   return [
     'Usage: web-locks COMMAND …',
     '',

@@ -18,9 +18,12 @@ const { version } = require('../../package.json');
  */
 const DOERS = {
   run: () => require('./run.js').run,
+  once: () => require('./once.js').once,
+  elect: () => require('./elect.js').elect,
   query: () => require('./query.js').query,
   steal: () => require('./steal.js').steal,
   report: () => require('./report.js').report,
+  completion: () => require('./completion.js').completion,
 };
 
 /**
@@ -30,6 +33,10 @@ const DOERS = {
 async function perform(request) {
   if (request.command === 'version') return answer(`${version}\n`);
   if (request.command === 'help') return answer(help(request.of));
+  if (request.command === 'usage') {
+    process.stderr.write(help());
+    return { status: STATUS.usage };
+  }
   return DOERS[request.command]()(request);
 }
 

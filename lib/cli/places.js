@@ -132,9 +132,12 @@ function noAnswer(patience, cause) {
  * @param {import('./arguments.js').Values} values
  * @returns {{ bucket: any, end: () => unknown }}
  */
-function open({ bucket, directory, at, ttl }) {
+function open({ bucket, directory, at, ...more }) {
   try {
-    if (at) return openEngine(at, { bucket: bucket ?? USUAL_BUCKET, ttl });
+    if (at) {
+      const { schema, shards, ttl } = more;
+      return openEngine(at, { bucket: bucket ?? USUAL_BUCKET, schema, shards, ttl });
+    }
     return { bucket: openHost(bucket, directory), end() {} };
   } catch (error) {
     if (error instanceof Failure) throw error;

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The signals of `run`: before there is a command they end the program, then they are the
- * command's.
+ * The signals of `run` and its like: before there is a command they end the program, then they are
+ * the command's.
  */
 
 const { spawnSync } = require('node:child_process');
@@ -13,6 +13,8 @@ const { constants } = require('node:os');
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
 /** @type {NodeJS.Signals[]} those that a terminal sends to all of its foreground */
 const OF_TERMINAL = ['SIGINT', 'SIGQUIT'];
+/** @type {NodeJS.Signals[]} those that say nothing else than that it is to end */
+const ENDING = ['SIGINT', 'SIGTERM', 'SIGQUIT'];
 /** @type {NodeJS.Signals[]} those of a command that crashed: the core of this one tells nothing */
 const OF_CORES = [
   'SIGQUIT',
@@ -54,6 +56,8 @@ class Signals {
   #child;
   /** @type {NodeJS.Signals | undefined} */
   #first;
+  /** The last one by which the command was told to end. @type {NodeJS.Signals | undefined} */
+  #told;
   #give = /** @type {(signal: NodeJS.Signals) => void} */ (() => {});
   /** Resolves to the signal that came before there was a command. */
   came = /** @type {Promise<NodeJS.Signals>} */ (
@@ -68,6 +72,7 @@ class Signals {
 
   #take = (/** @type {NodeJS.Signals} */ signal) => {
     if (this.#child) {
+      if (ENDING.includes(signal)) this.#told = signal;
       if (!(OF_TERMINAL.includes(signal) && isInForeground())) this.#child.kill(signal);
     } else if (this.#first) {
       // Giving up takes too long.
@@ -83,9 +88,15 @@ class Signals {
     return this.#first !== undefined;
   }
 
+  /** There will be another command, unless this one was told to end: then the program is, too. */
+  passOn() {
+    if (this.#told && !this.#child) this.#take(this.#told);
+  }
+
   /** @param {import('node:child_process').ChildProcess} child that has them until it ends */
   forwardTo(child) {
     this.#child = child;
+    this.#told = undefined;
     child.once('exit', () => {
       this.#child = undefined;
     });

@@ -27,6 +27,7 @@ const CLEAN = {
   WEB_LOCKS_AT: undefined,
   WEB_LOCKS_DIRECTORY: undefined,
   WEB_LOCKS_NAME: undefined,
+  WEB_LOCKS_OUTER: undefined,
   WEB_LOCKS_TOKEN: undefined,
   NO_COLOR: undefined,
   TERM: 'xterm',

@@ -80,6 +80,21 @@ describe('--at', { skip }, () => {
     assert.deepEqual({ code, stderr }, { code: 42, stderr: 'the pg beside it\n' });
   });
 
+  it('--schema and --shards are of one engine each', async (t) => {
+    for (const [url, ...option] of [
+      ['redis://host', '--schema', 'x'],
+      ['etcd+http://host', '--schema', 'x'],
+      ['postgres://host', '--shards', '2'],
+    ]) {
+      const { code, stderr } = await run(t, ['query', '--at', url, ...option]);
+      assert.equal(code, 64);
+      assert.equal(
+        stderr.split('\n')[0],
+        `web-locks: ${option[0]} is not for ${/[^:]+/.exec(url)}://.`,
+      );
+    }
+  });
+
   it('is refused if the client library cannot read it', async (t) => {
     for (const url of ['redis://host:99999', 'postgres://host:port/db']) {
       const { code, stderr } = await run(t, ['query', '--at', url]);
@@ -192,6 +207,29 @@ function conform(at, openBucket) {
     assert.deepEqual([held[0].label, held[0].pid], ['mine', command.pid]);
     assert.match(held[0].token, /^\d+$/);
     assert.deepEqual([pending[0].label, pending[0].pid], ['next', process.pid]);
+  });
+
+  it('once: of those who ask within a time one runs, and the others when it fails', async (t) => {
+    const env = { WEB_LOCKS_AT: at() };
+    const name = `once ${Math.random()}`;
+    const once = (...words) => ['once', name, '--keep', '1h', ...words];
+    const first = start(t, once(...UNTIL_LINE), { env });
+    await first.says(/runs/);
+    const bucket = await openBucket(t);
+    const second = start(t, once('--', 'sh', '-c', 'echo second; exit 7'), { env });
+    await pendingOn(bucket.locks, name);
+    first.kill('SIGTERM');
+    assert.equal((await first.ended).signal, 'SIGTERM');
+    assert.deepEqual(await second.ended, {
+      code: 7,
+      signal: null,
+      stdout: 'second\n',
+      stderr: '',
+    });
+    assert.equal((await run(t, once('--', 'echo', 'third'), { env })).stdout, 'third\n');
+    const { code, stdout, stderr } = await run(t, once('-v', '--', 'echo', 'fourth'), { env });
+    assert.deepEqual({ code, stdout }, { code: 0, stdout: '' });
+    assert.equal(stderr, `web-locks: "${name}" is done already.\n`);
   });
 
   it('a stolen lock ends the command', async (t) => {

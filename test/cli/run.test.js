@@ -8,7 +8,7 @@ const path = require('node:path');
 const { describe, it } = require('node:test');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket, pendingOn } = require('../helpers/process.js');
-const { noTerminal, run, skip, start, startInTerminal } = require('./command.js');
+const { PROGRAM, noTerminal, run, skip, start, startInTerminal } = require('./command.js');
 
 /** Of struct wlh_header, see src/host/segment.h. */
 const TOKEN_AT = 88;
@@ -200,6 +200,138 @@ describe('web-locks run', { skip }, () => {
     assert.match(refused.stderr, /^web-locks: lock "a" is not available \(held by /);
     await lock.release();
     assert.deepEqual(await run(t, args), { code: 0, signal: null, stdout: 'runs\n', stderr: '' });
+  });
+
+  it('-c is a command for the shell of the user, as with flock', async (t) => {
+    const { locks, at } = setUp(t);
+    const line = 'echo one | tr o O; read line; exit 7';
+    const command = start(t, ['run', 'a', ...at, '-c', line], { env: { SHELL: '' } });
+    await command.says(/^One/);
+    assert.equal((await locks.leader('a')).label, line);
+    command.type('\n');
+    assert.equal((await command.ended).code, 7);
+    const env = { SHELL: '/bin/echo' };
+    assert.equal((await run(t, ['run', 'a', ...at, '-c', 'x  y'], { env })).stdout, '-c x  y\n');
+  });
+
+  it('-v says for whom it waits, and that it has the lock', async (t) => {
+    const { locks, at } = setUp(t);
+    const holder = await hold(locks, 'a', { label: 'the\ntest' });
+    const before = start(t, ['run', 'a', ...at, '--', 'true']);
+    await pendingOn(locks, 'a');
+    const command = start(t, ['run', 'a', '-v', ...at, '--', 'true']);
+    const told =
+      /^web-locks: waiting for lock "a" \(held by process (\d+) \("the\\ntest"\), for .*; 1 ahead\)\.\n/;
+    const [, pid] = await command.says(told, 'stderr');
+    assert.equal(Number(pid), process.pid);
+    await holder.release();
+    await command.says(/^web-locks: has lock "a" \(token \d+\)\.$/m, 'stderr');
+    assert.equal((await command.ended).code, 0);
+    assert.equal((await before.ended).stderr, '');
+  });
+
+  it('the environment of a web-locks that has ended stands in the way of nobody', async (t) => {
+    const { locks, at } = setUp(t);
+    const WEB_LOCKS_OUTER = `${process.pid}:1`;
+    const holder = await hold(locks, 'a');
+    const command = start(t, ['run', 'a', ...at, ...UNTIL_LINE], { env: { WEB_LOCKS_OUTER } });
+    await pendingOn(locks, 'a');
+    await holder.release();
+    await command.says(/runs/);
+  });
+
+  /** `web-locks run`s in one another; the innermost says that it runs. */
+  function nested(t, ...levels) {
+    const words = levels.flatMap((level) => [process.execPath, PROGRAM, 'run', ...level, '--']);
+    return run(t, [...words.slice(2), 'echo', 'runs']);
+  }
+
+  it('inside of itself is refused, where it would wait for ever', async (t) => {
+    const { at } = setUp(t);
+    const other = ['--directory', at[1], '--bucket', 'other'];
+    for (const [levels, outcome] of [
+      [
+        [
+          ['a', ...at],
+          ['a', ...at],
+        ],
+        64,
+      ],
+      [
+        [
+          ['a', ...at],
+          ['b', ...at],
+          ['a', ...at],
+        ],
+        64,
+      ],
+      [
+        [
+          ['a', '-s', ...at],
+          ['a', ...at],
+        ],
+        64,
+      ],
+      [
+        [
+          ['a', ...at],
+          ['a', '-s', ...at],
+        ],
+        64,
+      ],
+      [
+        [
+          ['a', '--limit', '2', ...at],
+          ['a', '--limit', '2', '--weight', '2', ...at],
+        ],
+        64,
+      ],
+      [
+        [
+          ['a', '--limit', '2', ...at],
+          ['a', '--limit', '2', ...at],
+        ],
+        0,
+      ],
+      [
+        [
+          ['a', '-s', ...at],
+          ['a', '-s', ...at],
+        ],
+        0,
+      ],
+      [
+        [
+          ['a', ...at],
+          ['b', ...at],
+        ],
+        0,
+      ],
+      [
+        [
+          ['a', ...at],
+          ['a', ...other],
+        ],
+        0,
+      ],
+      [
+        [
+          ['a', ...at],
+          ['a', '-n', '-q', ...at],
+        ],
+        1,
+      ],
+    ]) {
+      const { code, stdout, stderr } = await nested(t, ...levels);
+      const names = levels.map((level) => level.filter((word) => !at.includes(word)).join(' '));
+      assert.deepEqual(
+        { code, stdout },
+        { code: outcome, stdout: outcome ? '' : 'runs\n' },
+        names.join(),
+      );
+      if (outcome === 64)
+        assert.match(stderr, /^web-locks: a web-locks around this one has lock "a"/);
+    }
   });
 
   it('a name that is too long is a wrong usage', async (t) => {
@@ -396,6 +528,15 @@ describe('web-locks run, in a terminal', { skip: noTerminal }, () => {
     const { code, stdout } = await startInTerminal(t, args).ended;
     assert.equal(code, 0);
     assert.match(stdout, /^\/dev\/pts\//);
+  });
+
+  it('who waits in a terminal is told for whom', async (t) => {
+    const { locks, at } = setUp(t);
+    const holder = await hold(locks, 'a');
+    const command = startInTerminal(t, ['run', 'a', ...at, '--', 'echo', 'runs']);
+    await command.says(/waiting for lock "a" \(held by process /);
+    await holder.release();
+    await command.says(/runs/);
   });
 
   it('Ctrl-C while it waits ends it by that signal', async (t) => {

@@ -22,7 +22,6 @@ function run(args, env = {}) {
 }
 
 const WRONG = [
-  [[], /a command is missing/],
   [['walk'], /there is no command 'walk'/],
   [['--walk'], /there is no option '--walk'/],
   [['toString'], /there is no command 'toString'/],
@@ -59,6 +58,21 @@ const WRONG = [
   [['run', 'a', '--ttl', '3', '--', 'true'], /--ttl needs --at/],
   [['query', 'a'], /unexpected argument 'a'/],
   [['query', '--directory', ''], /--directory takes a path/],
+  [['run', 'a', '-c', 'true', '--', 'true'], /--command and -- exclude each other/],
+  [['run', 'a', '-c', ''], /--command takes a command/],
+  [['run', 'a', '-q', '-v', '--', 'true'], /--quiet and --verbose exclude/],
+  [['run', 'a', '--schema', 'x', '--', 'true'], /--schema needs --at/],
+  [['run', 'a', '--shards', '2', '--', 'true'], /--shards needs --at/],
+  [['query', '--at', 'redis://x', '--shards', '65'], /--shards takes a whole number from 1 to 64/],
+  [['once', 'a', '--', 'true'], /--keep is missing/],
+  [['once', 'a', '--keep', '1w', '--', 'true'], /--keep takes a time, such as 90s, .* not '1w'/],
+  [['once', 'a', '--keep', '0', '--', 'true'], /--keep takes a time/],
+  [['once', 'a', '--keep', '1h'], /-- and a command are missing/],
+  [['elect', '--', 'true'], /the name of the lock is missing/],
+  [['elect', 'a'], /-- and a command are missing/],
+  [['elect', 'a', '-n', '--', 'true'], /Unknown option '-n'/],
+  [['completion'], /the shell is missing/],
+  [['completion', 'tcsh'], /there is completion for bash, zsh, fish, not for 'tcsh'/],
   [['steal'], /the name of the lock is missing/],
   [['steal', 'a', 'b'], /unexpected argument 'b'/],
   [['steal', '--', '-a'], /cannot begin with -/],
@@ -75,9 +89,15 @@ describe('the command line', () => {
       const { code, stdout, stderr } = run(args);
       assert.deepEqual({ code, stdout }, { code: 64, stdout: '' });
       assert.match(stderr, pattern);
-      assert.match(stderr, /^web-locks: .*\nSee: web-locks ((run|query|steal|report) )?--help\n$/);
+      assert.match(stderr, /^web-locks: .*\nSee: web-locks ([a-z]+ )?--help\n$/);
     });
   }
+
+  it('without a command prints its usage, which is a wrong usage', () => {
+    const { code, stdout, stderr } = run([]);
+    assert.deepEqual({ code, stdout }, { code: 64, stdout: '' });
+    assert.equal(stderr, run(['--help']).stdout);
+  });
 
   it('--version prints the version', () => {
     const { version } = require('../../package.json');

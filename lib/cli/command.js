@@ -1,0 +1,117 @@
+'use strict';
+
+/**
+ * The command of `run`, `once` and `elect`: runs while a lock is held. If that is lost, the command
+ * is told to end, then killed.
+ */
+
+const { spawn } = require('node:child_process');
+const { once } = require('node:events');
+const process = require('node:process');
+const { outerOf } = require('./outer.js');
+const { messageOf } = require('./places.js');
+const { quoted } = require('./people.js');
+const { STATUS, say } = require('./status.js');
+
+/** @typedef {import('./status.js').Ending} Ending */
+
+const KILL_AFTER_MS = 5000;
+
+class Command {
+  #name;
+  #words;
+  #killAfter;
+  #signals;
+  /** Whether the lock was lost, and people were told why. */
+  isLost = false;
+
+  /**
+   * @param {import('./arguments.js').Request} request
+   * @param {InstanceType<typeof import('./signals.js').Signals>} signals
+   */
+  constructor({ name, words, values }, signals) {
+    this.#name = /** @type {string} */ (name);
+    this.#words = words;
+    this.#killAfter = values['kill-after'] ?? KILL_AFTER_MS;
+    this.#signals = signals;
+  }
+
+  /**
+   * @param {{ token: bigint, signal: AbortSignal }} lock that is held; `signal`: until it is lost
+   * @returns {Promise<Ending>} how it ended, whatever became of the lock
+   */
+  async run(lock) {
+    const [program, ...words] = this.#words;
+    let child;
+    try {
+      child = spawn(program, words, { stdio: 'inherit', env: this.#environment(lock) });
+    } catch (error) {
+      return notStarted(error, program);
+    }
+    const ended = endOf(child, program);
+    if (child.pid === undefined) return ended;
+    this.#signals.forwardTo(child);
+    /** @type {NodeJS.Timeout | undefined} */
+    let timer;
+    const stop = () => {
+      this.lost(lock.signal.reason, ' The command is told to end.');
+      child.kill('SIGTERM');
+      timer = setTimeout(() => child.kill('SIGKILL'), this.#killAfter);
+    };
+    if (lock.signal.aborted) stop();
+    else lock.signal.addEventListener('abort', stop, { once: true });
+    const ending = await ended;
+    lock.signal.removeEventListener('abort', stop);
+    clearTimeout(timer);
+    return ending;
+  }
+
+  /** @param {{ token: bigint }} lock */
+  #environment({ token }) {
+    return {
+      ...process.env,
+      WEB_LOCKS_NAME: this.#name,
+      WEB_LOCKS_TOKEN: String(token),
+      WEB_LOCKS_OUTER: outerOf(process.env, token),
+    };
+  }
+
+  /**
+   * @param {unknown} error why
+   * @param {string} [more]
+   */
+  lost(error, more = '') {
+    if (this.isLost) return;
+    this.isLost = true;
+    say(messageOf(error) + more);
+  }
+}
+
+/**
+ * @param {import('node:child_process').ChildProcess} child
+ * @param {string} program
+ * @returns {Promise<Ending>}
+ */
+async function endOf(child, program) {
+  try {
+    const [status, signal] = await once(child, 'exit');
+    return signal ? { signal } : { status };
+  } catch (error) {
+    return notStarted(error, program);
+  }
+}
+
+/**
+ * @param {unknown} error
+ * @param {string} program
+ * @returns {Ending}
+ */
+function notStarted(error, program) {
+  const { code } = /** @type {NodeJS.ErrnoException} */ (error);
+  const isMissing = code === 'ENOENT';
+  const why = isMissing ? 'is not found' : `cannot be executed (${code})`;
+  say(`the command ${quoted(program)} ${why}.`);
+  return { status: isMissing ? STATUS.notFound : STATUS.notExecutable };
+}
+
+module.exports = { Command };

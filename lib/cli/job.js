@@ -1,0 +1,238 @@
+'use strict';
+
+/**
+ * What `run`, `once` and `elect` have in common: they ask for a lock, tell people for whom they
+ * wait, run a command while they hold it, and end as that ends.
+ */
+
+const path = require('node:path');
+const process = require('node:process');
+const { UNKNOWN_HOLDERS } = require('../extensions/holders.js');
+const { LockTimeoutError } = require('../extensions/lock-errors.js');
+const { hostname } = require('../platform/machine.js');
+const { Command } = require('./command.js');
+const { excludes, isOuter } = require('./outer.js');
+const { describeHolders, quoted } = require('./people.js');
+const { LATE, Place, checkName, unreachable, within } = require('./places.js');
+const { Signals } = require('./signals.js');
+const { Failure, STATUS, say } = require('./status.js');
+
+/** @typedef {import('./status.js').Ending} Ending */
+/** @typedef {import('./arguments.js').Request} Request */
+
+/** How long who does not wait for others waits for an engine to answer. */
+const PATIENCE_MS = 10_000;
+/** How long it waits to hear who has the lock that it did not get. */
+const LOOK_MS = 1000;
+/** Whom nobody makes wait for longer is not told for whom he waits. */
+const TELLING_MS = 1000;
+/** Who waits for less than that gives an engine that much to be reached. */
+const LEAST_PATIENCE_MS = 1000;
+
+/**
+ * What a kind of job does: asks for the lock, and calls `hold` when it has it. What it returns is
+ * how the program ends if there was no command; by default it did not get the lock.
+ * @typedef {(job: Job) => Promise<Ending | undefined | void>} Ask
+ */
+
+/**
+ * @param {Request} request
+ * @param {Ask} ask
+ * @returns {Promise<Ending>}
+ */
+async function doJob(request, ask) {
+  checkName(String(request.name), request.values);
+  const signals = new Signals();
+  const place = new Place(request.values);
+  const job = new Job(request, place, signals);
+  const gaveUp = signals.came.then((signal) => ({ signal }));
+  // What becomes of it after a signal is nobody's business.
+  const work = job.done(ask);
+  work.catch(() => {});
+  try {
+    return await Promise.race([work, gaveUp]);
+  } finally {
+    job.stopTelling();
+    await place.close();
+  }
+}
+
+/** @param {import('../backend/contract.js').LockDetails} request */
+const isOwn = ({ host, pid }) => pid === process.pid && host === hostname();
+
+class Job {
+  #request;
+  #place;
+  #command;
+  /** @type {NodeJS.Timeout | undefined} */
+  #telling;
+  /** The end of the command, once there is one. @type {Promise<Ending> | undefined} */
+  #ended;
+  /** It was given up: a grant that comes now is too late. */
+  isOver = false;
+
+  /**
+   * @param {Request} request
+   * @param {InstanceType<typeof Place>} place
+   * @param {InstanceType<typeof Signals>} signals
+   */
+  constructor(request, place, signals) {
+    this.#request = request;
+    this.#place = place;
+    this.signals = signals;
+    this.#command = new Command(request, signals);
+  }
+
+  get name() {
+    return /** @type {string} */ (this.#request.name);
+  }
+
+  get values() {
+    return this.#request.values;
+  }
+
+  get locks() {
+    return this.#place.locks;
+  }
+
+  /** What `query` shows of it. */
+  get label() {
+    const { label, command } = this.values;
+    return label ?? command ?? path.basename(this.#request.words[0]);
+  }
+
+  /** @returns {boolean} whether it takes the lock only if that is free */
+  get doesNotWait() {
+    return this.values['if-available'] || this.values.timeout === 0;
+  }
+
+  /** How long an engine may take to answer, in milliseconds; undefined: as long as it wants. */
+  get patience() {
+    const { at, timeout } = this.values;
+    if (!at) return undefined;
+    if (this.doesNotWait) return PATIENCE_MS;
+    return timeout === undefined ? undefined : Math.max(timeout, LEAST_PATIENCE_MS);
+  }
+
+  /** @returns {boolean} whether the lock was lost while the command ran */
+  get isLost() {
+    return this.#command.isLost;
+  }
+
+  /**
+   * @param {Ask} ask
+   * @returns {Promise<Ending>} of the command, or why there was none
+   */
+  async done(ask) {
+    await this.#place.ready(this.patience);
+    await this.#refuseToWaitForItself();
+    this.tellOfWait();
+    let instead;
+    try {
+      instead = await ask(this);
+    } catch (error) {
+      if (!this.#ended) return this.#refused(error);
+      this.#command.lost(error);
+    }
+    if (!this.#ended) return instead ?? this.#notAvailable();
+    const ending = await this.#ended;
+    return this.isLost ? { status: STATUS.lost } : ending;
+  }
+
+  /**
+   * Runs the command, unless that is too late.
+   * @param {any} lock null: not available
+   * @returns {Promise<Ending | undefined>}
+   */
+  async hold(lock) {
+    this.stopTelling();
+    if (!lock || this.isOver || this.signals.haveCome) return undefined;
+    if (this.values.verbose) say(`has lock ${quoted(this.name)} (token ${lock.token}).`);
+    this.#ended = this.#command.run(lock);
+    return this.#ended;
+  }
+
+  /**
+   * The lock was lost, the command has ended, and it will be asked for again. Who told the command
+   * to end meanwhile meant this program, too.
+   */
+  standAgain() {
+    this.signals.passOn();
+    this.#ended = undefined;
+    this.#command = new Command(this.#request, this.signals);
+    this.tellOfWait();
+  }
+
+  /** Tells people for whom it waits, if that takes a while. */
+  tellOfWait() {
+    const { quiet, verbose } = this.values;
+    if (quiet || this.doesNotWait || !(verbose || process.stderr.isTTY)) return;
+    this.#telling = setTimeout(async () => {
+      const { held, pending } = (await this.#look()) ?? {};
+      if (!this.#telling) return;
+      const { ahead = 0 } = pending?.find(isOwn) ?? {};
+      const others = ahead > 0 ? `; ${ahead} ahead` : '';
+      say(`waiting for lock ${quoted(this.name)} (${describeHolders(held)}${others}).`);
+    }, TELLING_MS);
+  }
+
+  stopTelling() {
+    clearTimeout(this.#telling);
+    this.#telling = undefined;
+  }
+
+  /** @returns {Promise<any>} who holds it and who waits now; undefined: that is not known */
+  async #look() {
+    const asked = this.locks.query({ name: this.name, details: true });
+    try {
+      const state = await within(asked, LOOK_MS);
+      return state === LATE ? undefined : state;
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Also of a lock that several commands around this one hold together. */
+  async #refuseToWaitForItself() {
+    const { shared, limit, weight, steal, timeout } = this.values;
+    const isAround = isOuter(process.env);
+    if (!isAround || this.doesNotWait || steal || timeout !== undefined) return;
+    const { held = [] } = (await this.#look()) ?? {};
+    const mode = shared || limit !== undefined ? 'shared' : 'exclusive';
+    if (!excludes(held.filter(isAround), { mode, limit, weight })) return;
+    const around = `a web-locks around this one has lock ${quoted(this.name)}`;
+    const hint = 'Leave the inner one out, or give it another name.';
+    throw new Failure(STATUS.usage, `${around}: it would wait for ever.`, hint);
+  }
+
+  /**
+   * @param {unknown} error of a request that was not granted
+   * @returns {Ending}
+   */
+  #refused(error) {
+    if (!(error instanceof LockTimeoutError)) throw unreachable(error);
+    const seconds = this.values.timeout / 1000;
+    const { holders: known, message } = /** @type {any} */ (error);
+    const isUnknown = message.endsWith(`(${UNKNOWN_HOLDERS}).`);
+    const holders = describeHolders(isUnknown ? undefined : known);
+    const name = quoted(this.name);
+    return this.#conflict(`timed out after ${seconds} s waiting for lock ${name} (${holders}).`);
+  }
+
+  async #notAvailable() {
+    const state = this.values.quiet ? undefined : await this.#look();
+    const holders = describeHolders(state?.held);
+    return this.#conflict(`lock ${quoted(this.name)} is not available (${holders}).`);
+  }
+
+  /**
+   * @param {string} message
+   * @returns {Ending}
+   */
+  #conflict(message) {
+    if (!this.values.quiet && !this.signals.haveCome) say(message);
+    return { status: this.values['conflict-exit-code'] ?? STATUS.conflict };
+  }
+}
+
+module.exports = { PATIENCE_MS, doJob };

@@ -1,0 +1,47 @@
+'use strict';
+
+/**
+ * `web-locks once`: of all who ask within a time, one runs the command. The others wait until it
+ * has ended well, and run nothing; if it fails, the next one runs its own.
+ */
+
+const { doJob } = require('./job.js');
+const { quoted } = require('./people.js');
+const { Failure, STATUS, say } = require('./status.js');
+
+/** Thrown so that a command that failed marks nothing. */
+const FAILED = new Error('The command failed.');
+
+/**
+ * @param {import('./arguments.js').Request} request
+ * @returns {Promise<import('./status.js').Ending>}
+ */
+const once = (request) => doJob(request, ask);
+
+/** @type {import('./job.js').Ask} */
+async function ask(job) {
+  const { keep, timeout, verbose } = job.values;
+  const { label, name } = job;
+  try {
+    const run = async (/** @type {any} */ lock) => {
+      const ending = await job.hold(lock);
+      if (!ending || ending.signal || ending.status !== 0) throw FAILED;
+    };
+    const { ran } = await job.locks.once(name, { keep, label, timeout }, run);
+    if (ran) return undefined;
+    if (verbose) say(`${quoted(name)} is done already.`);
+    return { status: STATUS.ok };
+  } catch (error) {
+    if (error !== FAILED) throw explained(error);
+    return undefined;
+  }
+}
+
+/** @param {any} error */
+function explained(error) {
+  if (error?.name !== 'NotSupportedError') return error;
+  const message = 'the locks of this machine cannot note that something is done.';
+  return new Failure(STATUS.usage, message, 'Use those of a server: --at.');
+}
+
+module.exports = { once };
