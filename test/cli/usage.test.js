@@ -60,7 +60,7 @@ const WRONG = [
   [['query', '--directory', ''], /--directory takes a path/],
   [['run', 'a', '-c', 'true', '--', 'true'], /--command and -- exclude each other/],
   [['run', 'a', '-c', ''], /--command takes a command/],
-  [['run', 'a', '-q', '-v', '--', 'true'], /--quiet and --verbose exclude/],
+  [['run', 'a', '-q', '-v', '--', 'true'], /--quiet and --verbose/],
   [['run', 'a', '--schema', 'x', '--', 'true'], /--schema needs --at/],
   [['run', 'a', '--shards', '2', '--', 'true'], /--shards needs --at/],
   [['query', '--at', 'redis://x', '--shards', '65'], /--shards takes a whole number from 1 to 64/],
