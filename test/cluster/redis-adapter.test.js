@@ -763,10 +763,16 @@ describe('Redis', { skip: lacks.redis }, () => {
     test('a wake connection that drops everything is noticed', async () => {
       const proxies = [await FaultyProxy.open(server.port), await FaultyProxy.open(server.port)];
       // The first connection that is made is for commands, the second one hears.
-      const made = { duplicate: () => any(proxies[ears++ % 2].port), call() {} };
+      const made = {
+        duplicate: (options) => any(proxies[ears++ % 2].port, options),
+        call() {},
+      };
       let ears = 0;
       const a = await clientOf(new RedisAdapter('bucket', { client: made }), TTL);
-      await a.renew();
+      for (let i = 0; i < 3; i++) {
+        await a.renew();
+        await sleep(TTL / 5);
+      }
       proxies[1].stall();
       await assert.rejects(
         async () => {
@@ -781,6 +787,37 @@ describe('Redis', { skip: lacks.redis }, () => {
       await a.hello();
       await a.renew();
       for (const proxy of proxies) await proxy.close();
+    });
+
+    test('one shard whose news do not arrive is noticed, while those of another do', async () => {
+      let isDeaf = false;
+      const made = {
+        duplicate(options) {
+          const client = any(server.port, options);
+          const { on } = client;
+          client.on = (event, hear) => {
+            const hearSome = (channel, ...message) => {
+              if (!isDeaf || !channel.includes('#1}')) hear(channel, ...message);
+            };
+            return on.call(client, event, event === 'message' ? hearSome : hear);
+          };
+          return client;
+        },
+        call() {},
+      };
+      const adapter = new RedisAdapter('one deaf shard', { client: made, shards: 2 });
+      const a = await clientOf(adapter, TTL);
+      await a.renew();
+      isDeaf = true;
+      await rejectsWith(
+        (async () => {
+          for (let i = 0; i < 10; i++) {
+            await a.renew();
+            await sleep(TTL / 5);
+          }
+        })(),
+        'ERR_WEB_LOCKS_NO_NEWS',
+      );
     });
   });
 
