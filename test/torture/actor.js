@@ -160,12 +160,17 @@ class Thread {
     record('the clients of its buckets');
     // What is closed is gone in the next turns; of `fetch`, idle connections some seconds later.
     let left = this.#left;
+    let told = '';
     for (let i = 0; i < LAST_LOOKS && left !== ''; i++) {
+      // Who is not let run often enough for all of this is ended before it can tell what is left.
+      if (left !== told) record(`all but ${left}`);
+      told = left;
       gc();
       await new Promise((resolve) => setTimeout(resolve, 10));
       left = this.#left;
     }
-    if (left !== '') this.recorder.record('fault', { judge: 'left', what: `left: ${left}` });
+    if (left === '') record('all');
+    else this.recorder.record('fault', { judge: 'left', what: `left: ${left}` });
   }
 
   /** What is there that was not there before; '' if nothing. */
