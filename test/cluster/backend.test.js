@@ -307,7 +307,7 @@ test('R3: more names at once than the engine takes are refused at once, by the n
     locks.requestAll(names, () => {}),
     (error) => {
       assert.equal(error.code, 'ERR_WEB_LOCKS_TOO_MANY');
-      assert.match(error.message, /4 names at once, and the most is 3/);
+      assert.match(error.message, /The call names 4 locks, and may name 3/);
       return true;
     },
   );
