@@ -7,4 +7,17 @@ declare module 'undici' {
   function fetch(url: string, options: object): Promise<Response>;
 }
 
+// Of Node.js 24.
+declare module 'worker_threads' {
+  const locks: import('web-locks').LockManager;
+}
+
+declare module 'redlock' {
+  class Redlock {
+    constructor(clients: object[], options: object);
+    lock(name: string, ttl: number): Promise<{ unlock(): Promise<void> }>;
+  }
+  export = Redlock;
+}
+
 declare const navigator: { locks: import('web-locks').LockManager };
