@@ -31,8 +31,8 @@ test('a program that ends while it holds locks ends well, and gives them back', 
   const { code, stderr, stdout } = await run(`
     bucket.locks.request('a', () => new Promise(() => {}));
     bucket.locks.request('b', { mode: 'shared' }, () => {
-      // Giving back takes its time.
-      network.delay = 20;
+      // Giving back takes its time, longer than it takes to know who goes on.
+      network.delay = 600;
       return new Promise(() => {});
     });
   `);
