@@ -68,6 +68,43 @@ describe('the code of the documents', { concurrency }, () => {
       }
     });
   }
+
+  const guard = blocksOf('docs/CLUSTER.md').find(({ code }) => code.join().includes('.guard('));
+  it('the one of lock.guard gives its client back when the lock was lost', {
+    skip: skipOf(guard),
+  }, async () => {
+    const [first, rest] = [guard.before.slice(0, -1), guard.before.slice(-1)];
+    assert.match(rest[0], /^const shop = openBucket/);
+    const program = {
+      ...guard,
+      before: [
+        ...first,
+        "const [bucket, thief] = [0, 1].map(() => openBucket('shop', { pool }));",
+        'let end;',
+        'const ended = new Promise((resolve) => { end = resolve; });',
+        'const robbed = async (lock, callback) => {',
+        "  await thief.locks.request('order 7', { steal: true }, () => {});",
+        '  await callback(lock).finally(end);',
+        '};',
+        'const request = (name, callback) =>',
+        '  bucket.locks.request(name, (lock) => robbed(lock, callback));',
+        'const shop = { locks: { request } };',
+        'try {',
+      ],
+      after: [
+        '} catch (error) {',
+        '  console.log(error.name);',
+        '}',
+        'await ended;',
+        'await Promise.all([bucket.close(), thief.close()]);',
+        'console.log(pool.totalCount - pool.idleCount);',
+        'await pool.end();',
+      ],
+    };
+    const { stderr, stdout } = await runBlock(program, []);
+    assert.equal(stderr, '');
+    assert.equal(stdout, 'AbortError\n0\n');
+  });
 });
 
 describe('docs/API.md', () => {
