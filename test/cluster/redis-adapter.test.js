@@ -162,10 +162,7 @@ describe('Redis', { skip: lacks.redis }, () => {
 
   test('what an old connection still says changes nothing', async () => {
     const a = await client();
-    const script = require('node:fs').readFileSync(
-      require.resolve('../../lib/cluster/engines/redis/redis.lua'),
-      'utf8',
-    );
+    const script = require('../../lib/cluster/engines/redis/redis.lua.js');
     const op = ['r', '900000', 'key', '"name"', 'x', '0', '0', '-1', '""', '0'];
     const [run] = await server.call('HGET', `${P}:m`, 'run');
     const late = [

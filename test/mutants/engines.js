@@ -7,7 +7,7 @@ const redis = ['test/cluster/redis-adapter.test.js'];
 const etcd = ['test/cluster/etcd-mirror.test.js', 'test/cluster/etcd-adapter.test.js'];
 
 const SQL = 'lib/cluster/engines/postgres/postgres.sql.js';
-const LUA = 'lib/cluster/engines/redis/redis.lua';
+const LUA = 'lib/cluster/engines/redis/redis.lua.js';
 
 /** @type {import('../../scripts/mutants/data.js').Mutant[]} */
 module.exports = [

@@ -207,7 +207,7 @@ describe('the tarball', () => {
       /^examples\/[\w-]+\.js$/,
       /^lib\/([a-z]+\/)?[\w-]+\.(js|mjs|d\.ts)$/,
       /^lib\/cluster\/(session|engines|engines\/[a-z]+)\/[\w-]+\.js$/,
-      /^lib\/cluster\/engines\/[a-z]+\/[\w-]+\.(sql\.js|lua)$/,
+      /^lib\/cluster\/engines\/[a-z]+\/[a-z]+\.(sql|lua)\.js$/,
       /^lib\/profile\/page\/page\.(js|css|template)$/,
       /^types\/[\w-]+\.d\.(ts|mts)$/,
       /^prebuilds\/(SHA256SUMS|[\w-]+\/web_locks\.node)$/,

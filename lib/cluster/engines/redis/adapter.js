@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * The adapter of Redis and Valkey (adapter.js): calls of the script redis.lua, by connections
+ * The adapter of Redis and Valkey (adapter.js): calls of the script redis.lua.js, by connections
  * of its own that are made from the user's client (link.js).
  *
  * A step is one run of the script, and so atomic; it publishes grants and thefts on the channel of
@@ -14,8 +14,6 @@
  */
 
 const { createHash, randomBytes } = require('node:crypto');
-const { readFileSync } = require('node:fs');
-const path = require('node:path');
 const { performance } = require('node:perf_hooks');
 
 const { ENDED, NO_EVENTS, failed } = require('../../adapter.js');
@@ -35,6 +33,7 @@ const {
   staleError,
   strictError,
 } = require('./errors.js');
+const SCRIPT = require('./redis.lua.js');
 
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
 /** @typedef {import('../../adapter.js').Answer} Answer */
@@ -43,7 +42,6 @@ const {
 /** @typedef {InstanceType<typeof Link>} OpenLink */
 /** @typedef {import('./link.js').Client} Client */
 
-const SCRIPT = readFileSync(path.join(__dirname, 'redis.lua'), 'utf8');
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
 /** Of the keys. Another one that changes what they mean has another number. */
@@ -629,7 +627,7 @@ function argumentsOf(op) {
 }
 
 /**
- * @param {string[]} reply of redis.lua, `query`
+ * @param {string[]} reply of redis.lua.js, `query`
  * @returns {import('../../adapter.js').Entry[]}
  */
 function entriesOf([now, ...rest]) {

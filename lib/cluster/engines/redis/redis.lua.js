@@ -1,3 +1,10 @@
+'use strict';
+
+/**
+ * The Lua of web-locks/redis. In a module, so that bundlers take it along: what is read from beside
+ * a file is not there in a bundle. So there is no backtick in it, and no dollar sign before a brace.
+ */
+module.exports = String.raw`
 -- The lock state of a bucket (or of a shard of one) in Redis, and the steps that change it. One
 -- call is one step: the server does nothing else meanwhile. The adapter beside it calls it.
 --
@@ -50,7 +57,7 @@
 --                         (ref|session mode weight token asked granted label); else: held, units
 --                         (held), alone (held exclusively),
 --                         ref|session -> mode weight token asked granted label
---   P:q:<key>       ZSET  ref|session -> ticket: the queue, unless there is `one`; its first `held`
+--   P:q:<key>       ZSET  ref|session -> ticket: the queue, unless there is "one"; its first "held"
 --                         are held
 --   P:k             ZSET  key of a name -> until when it is marked
 --   P:w             HASH  key of a marked name -> ref|session that has marked it
@@ -66,7 +73,7 @@ local call = redis.call
 -- How many steps of a session may be under way.
 local WINDOW = 4
 -- All functions: they are made anew in each call, which takes longer than what most calls do. So
--- those that most steps do not need are made by `F.make_the_rest`.
+-- those that most steps do not need are made by "F.make_the_rest".
 local F = {}
 
 function F.int(n) return string.format('%.0f', n) end
@@ -80,10 +87,10 @@ function F.rows_of(key) return P .. ':n:' .. key end
 local time = call('TIME')
 local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local now = math.floor(micros / 1000)
--- What is known of the bucket: `run`, `tok`, `sessions`; of the caller's session.
+-- What is known of the bucket: "run", "tok", "sessions"; of the caller's session.
 local from, life, known, my = 0, '', {}, nil
 
--- The next ticket or token. Written down once, by `F.finish_call`.
+-- The next ticket or token. Written down once, by "F.finish_call".
 function F.next_number()
   known.tok, known.is_used = known.tok + 1, true
   return known.tok
@@ -115,7 +122,7 @@ function F.count_held(it, row)
 end
 
 -- The only one that decides what is granted: those who wait, in their order, as far as they go
--- together with what is held. They are told. `mine` is the caller's own request, who is not: its
+-- together with what is held. They are told. "mine" is the caller's own request, who is not: its
 -- row, which may not be in the queue yet, and then comes last, and is not written.
 function F.process_the_lock_request_queue(it, mine)
   if now < from then return end
@@ -169,7 +176,7 @@ end
 -- What most steps are, and no more: that the server and the session are as they were, that a name
 -- which nobody has is requested, that a lock ends which nobody waits for.
 
--- Whether there is nothing that `F.awake` and `F.refusal` would have to do.
+-- Whether there is nothing that "F.awake" and "F.refusal" would have to do.
 function F.is_plain()
   local it = call('HMGET', M, 'run', 'from', 'tok')
   if strict > 0 or ARGV[9] == '' or it[1] ~= ARGV[9] or tonumber(it[2]) > now then return false end
@@ -247,8 +254,8 @@ end
 function F.learn(text) known.lives = string.sub(F.digest(text) .. F.lives(), 1, 1700) end
 
 -- Another life of the server, or another server: it may lack something, so it grants nothing for
--- `wait`. Who held a lock hears of it by his own clock before anybody else gets it. Leases that
--- are still known last as long, so that who can renew goes on. Tokens are greater than `last`.
+-- "wait". Who held a lock hears of it by his own clock before anybody else gets it. Leases that
+-- are still known last as long, so that who can renew goes on. Tokens are greater than "last".
 function F.reborn(wait, last)
   from, life = now + wait, redis.sha1hex(known.run .. ' ' .. F.int(micros) .. ' ' .. F.int(last))
   known.tok = math.max(last + 1000000, micros)
@@ -566,7 +573,7 @@ function F.mark(key, member, milliseconds)
   end
 end
 
--- `milliseconds`: for which the name is marked; 0 for not.
+-- "milliseconds": for which the name is marked; 0 for not.
 function F.finish(ref, key, milliseconds)
   key = key ~= '' and key or call('HGET', F.refs_of(me), ref)
   if not key then return '-4' end
@@ -620,7 +627,7 @@ function F.try(op, is_first)
   return 'e' .. string.gsub(text, '\n', ' ')
 end
 
--- Operations from one on; `codes` are the answers of those before.
+-- Operations from one on; "codes" are the answers of those before.
 function F.do_all(ops, codes)
   local first = 1
   for i = #codes + 1, #ops do
@@ -642,7 +649,7 @@ function F.do_all(ops, codes)
   end
 end
 
--- A step of which something was not plain. `codes` are the answers of what was, and is done.
+-- A step of which something was not plain. "codes" are the answers of what was, and is done.
 function F.do_the_rest(codes)
   local is_begun = #codes > 0
   local failure = F.awake()
@@ -834,3 +841,4 @@ if failure then return failure end
 local reply = F[command]()
 F.finish_call()
 return reply
+`;

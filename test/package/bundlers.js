@@ -1,0 +1,48 @@
+'use strict';
+
+/**
+ * The package in bundles, as docs/INSTALL.md says: `npm run test:bundlers`. Needs npm's registry.
+ * CI does it with esbuild and webpack (tarball.js).
+ */
+
+const assert = require('node:assert/strict');
+const { execFile } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { after, before, describe, it } = require('node:test');
+const { promisify } = require('node:util');
+const { stopAll } = require('../cluster/servers.js');
+const { BUNDLERS, bundleAndRun, printed, startServers } = require('./bundled.js');
+
+const execute = promisify(execFile);
+const root = path.join(__dirname, '..', '..');
+/** Outside of the repository, so that nothing is found in a parent folder. */
+const work = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-bundlers-')));
+let tarball = '';
+let env = {};
+
+before(async () => {
+  const parameters = ['pack', '--json', '--pack-destination', work];
+  const { stdout } = await execute('npm', parameters, { cwd: root });
+  tarball = path.join(work, JSON.parse(stdout)[0].filename);
+  env = await startServers();
+});
+
+after(async () => {
+  await stopAll();
+  fs.rmSync(work, { recursive: true, force: true });
+});
+
+describe('every entry of the package works in a bundle of', () => {
+  for (const name of Object.keys(BUNDLERS)) {
+    it(name, async () => {
+      const directory = path.join(work, name);
+      fs.mkdirSync(directory);
+      fs.writeFileSync(path.join(directory, 'package.json'), '{ "private": true }');
+      await execute('npm', ['install', '--no-audit', '--no-fund', tarball], { cwd: directory });
+      for (const lines of await bundleAndRun(name, directory, path.join(work, `${name} runs`), env))
+        assert.deepEqual(lines, printed(env));
+    });
+  }
+});
