@@ -15,6 +15,9 @@ const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
 const { promisify } = require('node:util');
 
+const { stopAll } = require('../cluster/servers.js');
+const { bundleAndRun, printed, startServers } = require('./bundled.js');
+
 const execute = promisify(execFile);
 const root = path.join(__dirname, '..', '..');
 const VERSIONS = [20, 22, 24, 26];
@@ -182,7 +185,10 @@ before(async () => {
   }
 });
 
-after(() => fs.rmSync(work, { recursive: true, force: true }));
+after(async () => {
+  await stopAll();
+  fs.rmSync(work, { recursive: true, force: true });
+});
 
 describe('the tarball', () => {
   const unpacked = path.join(work, 'package');
@@ -469,35 +475,17 @@ describe('TypeScript and bundlers', () => {
     await run(directory, 'node', [tsc, ...common, ...bundler, 'use.mts']);
   });
 
-  it('esbuild', async () => {
-    const directory = folder('with-esbuild', FILES);
-    await npm(directory, 'install', tarball);
-    const modules = await tools('esbuild', 'esbuild');
-    await execute(
-      path.join(modules, '.bin/esbuild'),
-      ['program.cjs', '--bundle', '--platform=node', '--loader:.node=copy', '--outdir=bundle'],
-      { cwd: directory },
-    );
-    fs.rmSync(path.join(directory, 'node_modules'), { recursive: true });
-    assert.equal(await run(directory, 'node', ['bundle/program.js']), 'excluded\n');
-  });
-
-  it('webpack', async () => {
-    const config = `module.exports = {
-      target: 'node',
-      mode: 'production',
-      entry: './program.cjs',
-      output: { path: __dirname + '/bundle', filename: 'program.js' },
-      node: { __dirname: false, __filename: false },
-      module: { rules: [{ test: /\\.node$/, loader: require.resolve('node-loader') }] },
-    };`;
-    const directory = folder('with-webpack', { ...FILES, 'webpack.config.cjs': config });
-    await npm(directory, 'install', tarball);
-    await npm(directory, 'install', 'webpack', 'webpack-cli', 'node-loader');
-    await run(directory, 'node', ['node_modules/webpack/bin/webpack.js']);
-    fs.rmSync(path.join(directory, 'node_modules'), { recursive: true });
-    assert.equal(await run(directory, 'node', ['bundle/program.js']), 'excluded\n');
-  });
+  // All that there are: npm run test:bundlers.
+  for (const name of ['esbuild', 'webpack']) {
+    it(`every entry in a bundle of ${name}`, async () => {
+      const env = await startServers();
+      const directory = folder(`with-${name}`);
+      await npm(directory, 'install', tarball);
+      const elsewhere = path.join(work, `${name}-runs`);
+      for (const lines of await bundleAndRun(name, directory, elsewhere, env))
+        assert.deepEqual(lines, printed(env));
+    });
+  }
 });
 
 describe('binaries for other systems', () => {
