@@ -1,8 +1,9 @@
 'use strict';
 
 /**
- * The Lua of web-locks/redis. In a module, so that bundlers take it along: what is read from beside
- * a file is not there in a bundle. So there is no backtick in it, and no dollar sign before a brace.
+ * The Lua of web-locks/redis. In a module, so that bundlers take it along: what is read from
+ * beside a file is not there in a bundle. So there is no backtick in it, and no dollar sign before
+ * a brace.
  */
 module.exports = String.raw`
 -- The lock state of a bucket (or of a shard of one) in Redis, and the steps that change it. One
