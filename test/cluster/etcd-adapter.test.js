@@ -928,7 +928,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     };
     const a = await client({ fetch: old });
     await assert.rejects(a.renew(), (error) => {
-      assert.match(error.message, /another leader/);
+      assert.match(error.message, /new leader/);
       assert.equal(a.adapter.classify(error), 'retry');
       return true;
     });
