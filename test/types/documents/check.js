@@ -36,8 +36,8 @@ function extract() {
     fs.mkdirSync(own, { recursive: true });
     fs.copyFileSync(application, path.join(own, path.basename(application)));
     for (const { after, before, code, keys, language, line } of blocksOf(page)) {
-      if (keys.file) fs.writeFileSync(path.join(own, keys.file), code.join('\n'));
       if (!/^(js|ts)$/.test(language) || FOREIGN.test(code.join('\n'))) continue;
+      if (keys.file) fs.writeFileSync(path.join(own, keys.file), code.join('\n'));
       const content = [...before, ...code, ...after, 'export {};'].map(toModule).join('\n');
       const ending = content.includes('/** @') ? 'mjs' : 'mts';
       fs.writeFileSync(path.join(own, `${line}.${ending}`), `${content}\n`);
