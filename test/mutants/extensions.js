@@ -6,6 +6,7 @@ const election = 'test/extensions/election.test.js';
 const backend = 'test/lib/backend.test.js';
 const details = 'test/extensions/details.test.js';
 const holdTimeout = 'test/extensions/hold-timeout.test.js';
+const maxTotal = 'test/extensions/max-total.test.js';
 const messages = 'test/lib/messages.test.js';
 const mutex = 'test/extensions/mutex.test.js';
 const once = 'test/extensions/once.test.js';
@@ -53,6 +54,34 @@ module.exports = [
     after: 'if (locks && bucket === undefined) return options;',
     why: 'a Mutex of web-locks/host excludes nobody in other processes',
     tests: [scoped],
+  },
+  {
+    file: 'lib/extensions/waiting.js',
+    before: 'for (let i = requests.length - 1; i >= 0; i--) {',
+    after: 'for (let i = 0; i < requests.length; i++) {',
+    why: 'cancel grants a lock to some of those whom it should reject',
+    tests: [mutex],
+  },
+  {
+    file: 'lib/extensions/semaphore.js',
+    before: '    this.#permits = units;\n    await renewed;',
+    after: '    await renewed;',
+    why: 'resize changes nothing',
+    tests: [semaphore],
+  },
+  {
+    file: 'lib/extensions/named-lock.js',
+    before: '    await held;\n    await waiting;',
+    after: '    await held;',
+    why: 'a semaphore that is resized has the old and the new number of holders at a time',
+    tests: [semaphore],
+  },
+  {
+    file: 'lib/extensions/watch.js',
+    before: 'return Math.min(this.#granted + holdTimeout, this.#asked + maxTotal);',
+    after: 'return Math.min(this.#granted + holdTimeout, this.#granted + maxTotal);',
+    why: 'maxTotal is a limit on each, not on both together',
+    tests: [maxTotal],
   },
   // Several locks.
   {
