@@ -32,6 +32,9 @@
 
 #include "../core/weblocks.h"
 
+/* What to use where this scope cannot be. */
+#define WLH_CLUSTER "web-locks/postgres, web-locks/redis and web-locks/etcd"
+
 /* Every outcome of a call, each with the sentence that explains it. */
 #define WLH_STATUS_LIST(X)                                                                         \
   X(WLH_OK, "done")                                                                                \

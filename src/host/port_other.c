@@ -40,8 +40,8 @@ void wlh_open_failure(char *text, size_t size)
   (void)snprintf(
       text, size,
       "host scope is not available on " PLATFORM
-      ". Use the locks of one process, require('web-locks'), or of one of the databases that it "
-      "has locks for.");
+      ". Use the locks of one process, require('web-locks'), or those of a cluster: " WLH_CLUSTER
+      ".");
 }
 
 /* ---- what nobody calls, as nothing is ever open ---- */

@@ -243,7 +243,8 @@ static enum wlh_status open_base(
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
         "%s is not on a local file system of a kind that is known to work: %s. On others, above "
-        "all those of a network, locks or shared memory do not work: " WLH_ELSEWHERE ".",
+        "all those of a network, locks or shared memory do not work: give a directory on one of "
+        "those " WLH_GIVEN "; for locks of several machines there are " WLH_CLUSTER ".",
         base, wlh_port_local);
   }
   port->group = !standard && (status.st_mode & S_IWGRP) != 0;

@@ -35,15 +35,22 @@ static bool bind_in(
          (type != SOCK_STREAM || listen(descriptor, BACKLOG) == 0);
 }
 
+/* What is being made has a name of the same length for each member: where the path is too long for
+ * a socket's address, the first one is refused, and not the tenth. In the bucket's own directory it
+ * is short, which leaves room for the path. */
 static int bind_one(struct wlh_port *port, int type, char kind, uint32_t member)
 {
-  char end[16], name[WLH_PORT_NEW_SIZE];
-  (void)snprintf(end, sizeof end, ".%c%u", kind, member);
-  wlh_port_new_name(port, end, name);
+  char final[16], end[16], name[WLH_PORT_NEW_SIZE];
+  (void)snprintf(final, sizeof final, "%c%u", kind, member);
+  (void)snprintf(end, sizeof end, ".%c%03u", kind, member);
+  if (port->group)
+    wlh_port_new_name(port, end, name);
+  else
+    (void)snprintf(name, sizeof name, "new%s", end);
   int descriptor = wlh_port_socket(type);
   int place = port->group ? wlh_port_open_own(port) : port->directory;
   bool bound = descriptor >= 0 && place >= 0 && bind_in(port, descriptor, type, place, name);
-  bound = bound && renameat(place, name, port->directory, end + 1) == 0;
+  bound = bound && renameat(place, name, port->directory, final) == 0;
   if (port->group) wlh_port_close_quietly(place);
   if (bound) return wlh_port_move_high(port, descriptor);
   wlh_port_close_quietly(descriptor);

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,6 +53,14 @@ static void is_refused(struct played *actor, const char *status, const char *tex
   hear(actor, "open WLH_OK");
   fails(actor, status, text);
 }
+
+/* Whether the system tells what happens to files (inotify); whether sockets are found by the path of
+ * the directory. */
+#if defined(WLH_PLAIN)
+enum { WATCHED = 0, BY_PATH = 1 };
+#else
+enum { WATCHED = 1, BY_PATH = 0 };
+#endif
 
 static void cannot_enter(struct played *actor, const char *status, const char *text)
 {
@@ -800,6 +809,31 @@ TEST(symbolic, "a directory that is a symbolic link is refused")
   end_play();
 }
 
+/* Opens in a directory whose path is so long, or is refused. */
+static void open_at_length(size_t length, bool is_refused)
+{
+  char before[sizeof directory];
+  begin_play(program);
+  (void)snprintf(before, sizeof before, "%s", directory);
+  size_t missing = length - strlen(directory) - 1;
+  (void)strcat(directory, "/");
+  for (size_t i = 0; i < missing; i++) (void)strcat(directory, "d");
+  if (is_refused)
+    cannot_enter(&a, "WLH_UNSUPPORTED", "File name too long. The directory cannot be there");
+  else
+    enter(&a);
+  (void)snprintf(directory, sizeof directory, "%s", before);
+  end_play();
+}
+
+TEST(long_path, "the path of a directory can be as long as a socket's address has room for")
+{
+  struct sockaddr_un address;
+  size_t longest = sizeof address.sun_path - sizeof "/012345678901234567890123/new.w255";
+  open_at_length(longest, false);
+  open_at_length(longest + 1, BY_PATH);
+}
+
 TEST(group, "members of a directory's group share its locks, whatever their umask is")
 {
   begin_play(program);
@@ -832,7 +866,8 @@ static void unmount_here(void)
 TEST(other_system, "a file system that is not known to work is refused")
 {
   if (!mount_here("ramfs", "mode=0700")) return;
-  cannot_enter(&a, "WLH_UNSUPPORTED", "or shared memory do not work: give another one");
+  cannot_enter(
+      &a, "WLH_UNSUPPORTED", "memory do not work: give a directory on one of those with the");
   unmount_here();
 }
 
@@ -923,13 +958,6 @@ TEST(members, "there is room for 256 processes, and the next is refused")
   end_play();
 }
 
-/* Whether the system tells what happens to files (inotify). */
-#if defined(WLH_PLAIN)
-enum { WATCHED = 0 };
-#else
-enum { WATCHED = 1 };
-#endif
-
 int main(int argc, char **argv)
 {
   (void)argc;
@@ -979,6 +1007,7 @@ int main(int argc, char **argv)
   RUN(not_ours);
   RUN(not_there);
   RUN(symbolic);
+  RUN(long_path);
   RUN(group);
   RUN(other_system);
   RUN(full_at_open);

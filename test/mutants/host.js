@@ -332,9 +332,9 @@ module.exports = [
     file: 'src/host/port_posix_sockets.c',
     before:
       'bool bound = descriptor >= 0 && place >= 0 && bind_in(port, descriptor, type, place, name);\n' +
-      '  bound = bound && renameat(place, name, port->directory, end + 1) == 0;',
+      '  bound = bound && renameat(place, name, port->directory, final) == 0;',
     after:
-      'bool bound = descriptor >= 0 && bind_in(port, descriptor, type, port->directory, end + 1);',
+      'bool bound = descriptor >= 0 && bind_in(port, descriptor, type, port->directory, final);',
     why: 'a member of the group can have any file of another user made writable for the group',
     tests: [between],
   },

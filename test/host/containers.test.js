@@ -1,0 +1,126 @@
+'use strict';
+
+/**
+ * The recipes for containers of docs/HOST.md, with what containers are made of: a process with PID,
+ * network, IPC and host name spaces of its own, and a volume that is mounted for it and others.
+ */
+
+const assert = require('node:assert/strict');
+const { execFile, spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+const process = require('node:process');
+const { describe, it } = require('node:test');
+const { promisify } = require('node:util');
+const { lacksHost } = require('../helpers/host-scope.js');
+const { freshDirectory } = require('../helpers/process.js');
+
+const execute = promisify(execFile);
+
+const MOUNTS = ['--mount', '--propagation', 'private'];
+const CONTAINER = ['--pid', '--net', '--ipc', '--uts', '--fork'];
+
+/** Why containers cannot be made here, or false. */
+const skip = (() => {
+  if (lacksHost) return lacksHost;
+  const tried = ['unshare', [...MOUNTS, 'unshare', ...CONTAINER, 'mount', '--version']];
+  return spawnSync(...tried).status === 0 ? false : 'needs root, and unshare and mount';
+})();
+
+/** What the page gives to `docker volume create` as `o=`, in its order. */
+const page = fs.readFileSync(path.join(__dirname, '..', '..', 'docs', 'HOST.md'), 'utf8');
+const recipes = [...page.matchAll(/docker volume create .*--opt o=(\S+)/g)].map(([, o]) => o);
+
+/** Runs in each container, as the user: holds the lock, or says that it has to wait, and then has it. */
+const program = `
+  const { locks } = require(${JSON.stringify(path.join(__dirname, '..', '..', 'lib', 'host.js'))});
+  const [user, group] = process.argv.slice(1).map(Number);
+  process.setgroups([]);
+  process.setgid(group);
+  process.setuid(user);
+  process.stdin.resume().on('end', () => process.exit()); // nobody leads this any more
+  const failed = ({ code, message }) => console.log(code, message);
+  locks.request('a', { ifAvailable: true }, async (lock) => {
+    console.log(lock ? 'holds it' : 'waits', process.pid);
+    if (lock) await new Promise(() => setInterval(() => {}, 1000));
+  })
+    .then(() => locks.request('a', () => console.log('has it')))
+    .catch(failed);`;
+
+/**
+ * Mounts a volume, starts a container in which a process holds a lock, then another, where one waits
+ * for it, and kills the first container. Prints what they say.
+ */
+const play = `
+  const { execFileSync, spawn } = require('node:child_process');
+  const { createInterface } = require('node:readline');
+  const [volume, options, directory, first, second] = process.argv.slice(1);
+  execFileSync('mount', ['-t', 'tmpfs', ...(options ? ['-o', options] : []), 'tmpfs', volume]);
+  const start = async function* (user) {
+    const child = spawn('unshare', [${CONTAINER.map((option) => `'${option}'`)},
+      process.execPath, '-e', ${JSON.stringify(program)}, '--', ...user.split(':')],
+      {
+        env: { ...process.env, WEB_LOCKS_DIRECTORY: directory },
+        stdio: ['pipe', 'pipe', 'inherit'],
+        detached: true,
+      });
+    try {
+      for await (const line of createInterface({ input: child.stdout })) {
+        console.log(line);
+        yield line;
+      }
+    } finally {
+      process.kill(-child.pid, 'SIGKILL'); // with the process in it
+    }
+  };
+  (async () => {
+    const holder = start(first);
+    const { value } = await holder.next();
+    if (!value.startsWith('holds')) return holder.return();
+    const waiter = start(second);
+    await waiter.next();
+    await holder.return();
+    await waiter.next();
+    await waiter.return();
+  })();`;
+
+/**
+ * @param {string} options of the volume, as \`mount\` has them
+ * @param {string} directory in the volume
+ * @param {string[]} users of two containers: numbers of a user and a group
+ */
+async function share(t, options, directory, users) {
+  const volume = freshDirectory(t);
+  fs.chmodSync(volume, 0o755);
+  const command = [process.execPath, '-e', play, '--', volume, options];
+  const { stdout } = await execute(
+    'unshare',
+    [...MOUNTS, ...command, path.join(volume, directory), ...users],
+    { timeout: 60_000, killSignal: 'SIGKILL' },
+  );
+  return stdout;
+}
+
+const SHARED = 'holds it 1\nwaits 1\nhas it\n';
+
+describe('containers', { skip }, () => {
+  it('share locks in a volume of their user', async (t) => {
+    const user = /uid=(\d+)/.exec(recipes[0])[1];
+    const users = [`${user}:${user}`, `${user}:${user}`];
+    assert.equal(await share(t, recipes[0], '', users), SHARED);
+  });
+
+  it('share locks in a volume of their group', async (t) => {
+    const group = /gid=(\d+)/.exec(recipes[1])[1];
+    assert.equal(await share(t, recipes[1], '', [`1001:${group}`, `1002:${group}`]), SHARED);
+  });
+
+  it('share locks in a directory of a volume that everybody may write', async (t) => {
+    assert.equal(await share(t, '', 'web-locks', ['1000:1000', '1000:1000']), SHARED);
+  });
+
+  it('are told why not in a volume that everybody may write', async (t) => {
+    const said = await share(t, '', '', ['1000:1000', '1000:1000']);
+    assert.match(said, /^ERR_WEB_LOCKS_SCOPE_UNSUPPORTED .*(writable by others|another user)/);
+  });
+});
