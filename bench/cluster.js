@@ -6,6 +6,7 @@
  * - steps: the two steps of the adapter that this needs, without a session above it
  * - rows: the least that a table can do: a row inserted and deleted
  * - advisory: pg_advisory_lock and its unlock, one connection for each who waits
+ * - FOR UPDATE: a row that is there for good, locked by a transaction that lasts as long as its use
  * - polling: a row inserted unless it is there, tried again every 50 ms, as many libraries do it
  */
 
@@ -43,6 +44,28 @@ const subjects = {
         client.release();
       },
       close() {},
+    };
+  },
+
+  async 'FOR UPDATE'(pool) {
+    const known = new Set();
+    return {
+      async run(name, use) {
+        const values = [name];
+        const insert = 'INSERT INTO polled VALUES ($1, now()) ON CONFLICT DO NOTHING';
+        if (!known.has(name)) await pool.query(insert, values);
+        known.add(name);
+        const client = await pool.connect();
+        const select = 'SELECT FROM polled WHERE name = $1 FOR UPDATE';
+        await client.query('BEGIN');
+        await client.query({ name: 'for update', text: select, values });
+        await use();
+        await client.query('COMMIT');
+        client.release();
+      },
+      async close() {
+        await pool.query('DELETE FROM polled');
+      },
     };
   },
 
@@ -234,4 +257,4 @@ if (require.main === module) {
   child(JSON.parse(process.argv[2]));
 }
 
-module.exports = { runCluster, together };
+module.exports = { runCluster, subjects, together };

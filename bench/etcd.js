@@ -112,4 +112,4 @@ async function runEtcd() {
   await stopAll();
 }
 
-module.exports = { runEtcd };
+module.exports = { runEtcd, subjects };

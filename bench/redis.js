@@ -162,4 +162,4 @@ async function runRedis() {
   await stopAll();
 }
 
-module.exports = { runRedis };
+module.exports = { runRedis, subjects };

@@ -1,9 +1,11 @@
 /**
- * Runs the benches: `npm run bench -- [--only TEXT] [--rounds N] [--brief] [--json FILE]`.
+ * Runs the benches: `npm run bench -- [--only TEXT,…] [--rounds N] [--brief] [--json FILE]`.
  *
  * A bench is a work of works.js, or one of core (without JavaScript), cluster (PostgreSQL),
- * redis, etcd. `--only` chooses those whose names have the text; without it all works run, with
- * `--brief` all benches. `--brief` does next to nothing of each, once, to see that it works.
+ * redis, etcd, and what engines.js measures of those three. `--only` chooses those whose names have
+ * one of the texts; without it all works run, with `--brief` all benches. `--brief` does next to
+ * nothing of each, once, to see that it works. `--json` writes the figures of works and engines; with
+ * `--only` into the file that there is, whose other figures stay.
  *
  * Every measurement of a work is a process of its own, so that no subject profits or suffers from
  * what another one did to the heap and the compiler. Subjects take turns within a round, so that a
@@ -29,6 +31,7 @@ const { values: options } = parseArgs({
 if (options.brief) process.env.WEB_LOCKS_BENCH_BRIEF = '1';
 
 const { runCluster } = require('./cluster.js');
+const { measureEngine } = require('./engines.js');
 const { runCore } = require('./core.js');
 const { measure } = require('./measure.js');
 const { runRedis } = require('./redis.js');
@@ -86,7 +89,17 @@ const report = {
   platform: `${process.platform}-${process.arch}`,
   cpu: `${os.cpus()[0].model}, ${os.cpus().length} cores`,
   works: [],
+  engines: {},
 };
+
+/** What is measured at an engine, on its own and as a figure to publish. */
+const ofEngine = (name) => ({
+  name: `${name}, at its engine`,
+  async run() {
+    const { node, platform, cpu } = report;
+    report.engines[name] = { node, platform, cpu, ...(await measureEngine(name)) };
+  },
+});
 
 const ofWorks = works.map((work) => ({
   name: work.name,
@@ -102,9 +115,11 @@ const others = [
   { name: 'cluster', run: runCluster },
   { name: 'redis', run: runRedis },
   { name: 'etcd', run: runEtcd },
+  ...['cluster', 'redis', 'etcd'].map(ofEngine),
 ];
 
-const isChosen = ({ name }) => name.includes(options.only);
+const texts = options.only.split(',');
+const isChosen = ({ name }) => texts.some((text) => name.includes(text));
 const chosen = [...ofWorks, ...(options.only || options.brief ? others : [])].filter(isChosen);
 
 if (chosen.length === 0) {
@@ -113,5 +128,24 @@ if (chosen.length === 0) {
 }
 console.log(`Node.js ${report.node}, ${report.cpu}`);
 runAll(chosen).then(() => {
-  if (options.json) fs.writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`);
+  if (options.json) write(options.json);
 });
+
+/** @param {string} file */
+function write(file) {
+  const isPart = options.only !== '' && fs.existsSync(file);
+  const all = isPart ? withOthers(JSON.parse(fs.readFileSync(file, 'utf8'))) : report;
+  fs.writeFileSync(file, `${JSON.stringify(all, null, 2)}\n`);
+}
+
+/** What was measured now, and what was measured before of other works and engines. */
+function withOthers(before) {
+  const { works: measured, engines } = report;
+  const others = before.works.filter(({ name }) => !measured.some((work) => work.name === name));
+  const machine = measured.length > 0 ? report : before;
+  return {
+    ...{ node: machine.node, platform: machine.platform, cpu: machine.cpu },
+    works: [...others, ...measured],
+    engines: { ...before.engines, ...engines },
+  };
+}

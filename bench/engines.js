@@ -1,0 +1,395 @@
+/**
+ * What locks cost at an engine: `npm run bench -- --only cluster,redis,etcd`. For each engine, at a
+ * server of its own:
+ *
+ * - beside its peers: one after the other, and 32 at once, each on its own name
+ * - by the number of sessions: one of them asks while the others are idle; four contend for one name
+ *   beside the others; all are idle
+ * - by the delay of the line between the client and the server
+ *
+ * Clients and server are on one machine, and clients in one process. Processor time is that of the
+ * process, or of all processes of the server (Linux).
+ */
+
+const fs = require('node:fs');
+
+const { Missing } = require('./missing.js');
+const { duration, isBrief, size } = require('./size.js');
+const { ms, rank, row, wait } = require('./tools.js');
+
+const AT_ONCE = 32;
+const CONTENDERS = 4;
+
+/** @param {number[]} pids @returns {number} microseconds of the processor that they have had */
+function cpuOf(pids) {
+  let sum = 0;
+  for (const pid of pids) {
+    for (const task of listOf(`/proc/${pid}/task`)) {
+      sum += Number(textOf(`/proc/${pid}/task/${task}/schedstat`).split(' ')[0]) / 1e3;
+    }
+  }
+  return sum;
+}
+
+/** @returns {number} bytes that are theirs, of what is shared a part */
+const memoryOf = (pids) =>
+  pids.reduce((sum, pid) => {
+    const [, kilobytes = 0] = /^Pss: +(\d+)/m.exec(textOf(`/proc/${pid}/smaps_rollup`)) ?? [];
+    return sum + Number(kilobytes) * 1024;
+  }, 0);
+
+/** @returns {number} connections to a port of this machine */
+function connectionsTo(port) {
+  const local = new RegExp(`^ +\\d+: \\w+:${port.toString(16).toUpperCase().padStart(4, '0')} `);
+  const lines = ['tcp', 'tcp6'].flatMap((file) => textOf(`/proc/net/${file}`).split('\n'));
+  return lines.filter((line) => local.test(line) && line.split(/ +/)[4] === '01').length;
+}
+
+// A process may end meanwhile.
+function textOf(file) {
+  try {
+    return fs.readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function listOf(folder) {
+  try {
+    return fs.readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+/**
+ * Uses locks for a while.
+ * @param {((i: number) => Promise<unknown>)[]} users each is called over and over
+ * @param {number} milliseconds
+ * @param {{ pids: () => number[] }} server
+ * @returns {Promise<{ p50: number, p99: number, perSecond: number, client: number, server: number }>}
+ *   milliseconds of one; how many a second; microseconds of the processor for one
+ */
+async function use(users, milliseconds, server) {
+  for (const [i, user] of users.entries()) await user(i);
+  const times = [];
+  const pids = server.pids();
+  const cpu = cpuOf(pids);
+  const own = process.cpuUsage();
+  const from = ms();
+  await Promise.all(
+    users.map(async (user, i) => {
+      do {
+        const at = ms();
+        await user(i);
+        times.push(ms() - at);
+      } while (ms() - from < milliseconds);
+    }),
+  );
+  const passed = ms() - from;
+  const { user, system } = process.cpuUsage(own);
+  const count = times.length;
+  return {
+    p50: rank(times, 0.5),
+    p99: rank(times, 0.99),
+    perSecond: count / (passed / 1e3),
+    client: (user + system) / count,
+    server: (cpuOf(pids) - cpu) / count,
+  };
+}
+
+const textOfUse = ({ p50, p99, perSecond, client, server }) =>
+  `p50 ${p50.toFixed(2)} ms  p99 ${p99.toFixed(2)}  ${perSecond.toFixed(0)}/s` +
+  `  client ${client.toFixed(0)} µs  server ${server.toFixed(0)} µs`;
+
+const pairOf =
+  ({ run }) =>
+  (i) =>
+    run(`own ${i}`, () => {});
+
+/** @returns what was measured of each subject: two rounds, in turns; the later counts */
+async function besidePeers(engine) {
+  console.log(`\n${engine.name}, beside its peers: a request and a release`);
+  const opened = new Map();
+  const left = {};
+  for (const [name, open] of Object.entries(engine.peers)) {
+    try {
+      opened.set(name, await open());
+    } catch (error) {
+      if (!(error instanceof Missing)) throw error;
+      left[name] = error.message;
+    }
+  }
+  const results = {};
+  for (let round = 0; round < (isBrief ? 1 : 2); round++) {
+    for (const [name, subject] of opened) {
+      const pair = pairOf(subject);
+      results[name] = {
+        sequential: await use([pair], duration(1_000), engine.server),
+        atOnce: await use(Array(AT_ONCE).fill(pair), duration(1_500), engine.server),
+      };
+    }
+  }
+  for (const [name, { sequential, atOnce }] of Object.entries(results)) {
+    row(name, `one after the other  ${textOfUse(sequential)}`);
+    row('', `${AT_ONCE} at once           ${textOfUse(atOnce)}`);
+  }
+  for (const [name, why] of Object.entries(left)) row(name, why);
+  for (const { close } of opened.values()) await close();
+  return results;
+}
+
+/** @returns what one, four and no sessions cost beside so many */
+async function bySessions(engine) {
+  const results = [];
+  const opened = [];
+  // What the peers have used is let go of by then.
+  await wait(duration(6_000));
+  const others = connectionsTo(engine.server.port);
+  for (const count of engine.sessions.map((full) => Math.max(1, size(full)))) {
+    const before = { memory: memoryOf(engine.server.pids()), count: opened.length };
+    while (opened.length < count) {
+      const next = Math.min(count - opened.length, 25);
+      const more = Array.from({ length: next }, () => engine.open());
+      opened.push(...(await Promise.all(more)));
+    }
+    const grown = memoryOf(engine.server.pids()) - before.memory;
+    const contending = opened.slice(0, CONTENDERS);
+    const result = {
+      sessions: count,
+      alone: await use([pairOf(opened[0])], duration(1_500), engine.server),
+      contended: await use(
+        contending.map(
+          ({ run }) =>
+            () =>
+              run('one', () => {}),
+        ),
+        duration(1_500),
+        engine.server,
+      ),
+      idle: await idle(engine, count, others),
+      memory: grown / Math.max(count - before.count, 1),
+    };
+    results.push(result);
+    console.log(`\n${engine.name}, ${count} session${count > 1 ? 's' : ''}`);
+    row('one asks', textOfUse(result.alone));
+    row(`${contending.length} contend`, textOfUse(result.contended));
+    const { calls, connections, cpu } = result.idle;
+    row(
+      'idle, of each',
+      `${cpu.toFixed(0)} µs of the server's processor a second, ${calls.toFixed(2)} calls a second,` +
+        ` ${connections.toFixed(2)} connections, ${(result.memory / 1024).toFixed(0)} KiB`,
+    );
+  }
+  await Promise.all(opened.map(({ close }) => close()));
+  return results;
+}
+
+/**
+ * @param {object} engine
+ * @param {number} count of sessions
+ * @param {number} others connections that are not of sessions
+ * @returns for each session: microseconds of the server's processor, and calls, a second
+ */
+async function idle(engine, count, others) {
+  // What was used is let go of, and what may linger has gone.
+  await wait(duration(1_500));
+  const pids = engine.server.pids();
+  const calls = await engine.server.calls();
+  const cpu = cpuOf(pids);
+  const from = ms();
+  // Longer than a third of a lease: each is renewed.
+  await wait(duration(7_000));
+  const passed = ms() - from;
+  const spent = cpuOf(pids) - cpu;
+  return {
+    cpu: spent / passed / 1e-3 / count,
+    // One of them is this question.
+    calls: Math.max((await engine.server.calls()) - calls - 1, 0) / passed / 1e-3 / count,
+    connections: (connectionsTo(engine.server.port) - others) / count,
+  };
+}
+
+/** @returns what is done by a line that takes so many milliseconds to the server and back */
+async function byDelay(engine) {
+  const { FaultyProxy } = require('../test/cluster/proxy.js');
+  const results = [];
+  for (const roundTrip of isBrief ? [0, 5] : [0, 1, 5, 50]) {
+    const proxy = await FaultyProxy.open(engine.server.port);
+    const both = [await engine.open(proxy.port), await engine.open(proxy.port)];
+    if (roundTrip > 0) proxy.delay(roundTrip / 2);
+    const [one] = both;
+    const time = Math.max(duration(1_000), 20 * roundTrip);
+    const sequential = await use([pairOf(one)], time, engine.server);
+    const atOnce = await use(Array(AT_ONCE).fill(pairOf(one)), time, engine.server);
+    const query = await use([() => one.query()], time, engine.server);
+    const handOver = await handOverOf(both, Math.max(20, size(100)), roundTrip);
+    proxy.heal?.();
+    for (const { close } of both) await close();
+    await proxy.close();
+    const result = { roundTrip, sequential, atOnce, query, handOver };
+    results.push(result);
+    console.log(`\n${engine.name}, ${roundTrip} ms to the server and back`);
+    row('sequential', textOfUse(sequential));
+    row(`${AT_ONCE} at once`, textOfUse(atOnce));
+    row('query', textOfUse(query));
+    row('hand-over', `p50 ${handOver.p50.toFixed(2)} ms  p99 ${handOver.p99.toFixed(2)}`);
+    row('ratio', `${(atOnce.perSecond / sequential.perSecond).toFixed(1)} × of ${AT_ONCE} at once`);
+  }
+  return results;
+}
+
+/** @returns from the end of one's use to the begin of the other's, in milliseconds */
+async function handOverOf(both, count, roundTrip) {
+  const gaps = [];
+  let last = { who: -1, at: 0 };
+  const again = async ({ run }, who) => {
+    for (let i = 0; i < count / 2; i++) {
+      await run('handed over', async () => {
+        if (last.who === 1 - who) gaps.push(ms() - last.at);
+        // So long that the other one waits.
+        await wait(5 + roundTrip);
+        last = { who, at: ms() };
+      });
+    }
+  };
+  await Promise.all(both.map(again));
+  return { p50: rank(gaps, 0.5), p99: rank(gaps, 0.99) };
+}
+
+/** Those of ours, as the subjects of the benches are. */
+const ofBucket = async (bucket, close = () => {}) => {
+  await bucket.ready;
+  return {
+    run: (name, callback) => bucket.locks.request(name, callback),
+    query: () => bucket.locks.query(),
+    async close() {
+      await bucket.close();
+      await close();
+    },
+  };
+};
+
+/** Servers, and what is measured at them; each is closed by `close`. */
+const engines = {
+  async redis() {
+    const { lacks, startRedis } = require('../test/cluster/servers.js');
+    if (lacks.redis) throw new Missing(lacks.redis);
+    const Redis = require('ioredis');
+    const { openBucket } = require('../lib/redis.js');
+    const { subjects } = require('./redis.js');
+    const server = await startRedis();
+    // So that a new bucket grants at once.
+    await server.until(/uptime_in_seconds:(1[2-9]|[2-9]\d)/);
+    const admin = new Redis(server.port);
+    const info = async (what, field) =>
+      Number(new RegExp(`^${field}:(\\d+)`, 'm').exec(await admin.info(what))[1]);
+    const pid = await info('server', 'process_id');
+    const clients = [admin];
+    const client = (port = server.port) => {
+      const one = new Redis(port, { lazyConnect: true });
+      clients.push(one);
+      return one;
+    };
+    const peers = {};
+    for (const [name, open] of Object.entries(subjects)) peers[name] = () => open(client());
+    return {
+      name: 'redis',
+      server: {
+        port: server.port,
+        pids: () => [pid],
+        calls: () => info('stats', 'total_commands_processed'),
+      },
+      peers,
+      sessions: [1, 10, 100, 1_000],
+      open: (port) => ofBucket(openBucket('bench of sessions', { client: client(port) })),
+      close() {
+        for (const one of clients) one.disconnect();
+      },
+    };
+  },
+
+  async cluster() {
+    const { lacks, startPostgres } = require('../test/cluster/servers.js');
+    if (lacks.postgres) throw new Missing(lacks.postgres);
+    const pg = require('pg');
+    const { openBucket } = require('../lib/postgres.js');
+    const { subjects } = require('./cluster.js');
+    const server = await startPostgres({ settings: ['max_connections=300'] });
+    const pools = [];
+    const poolOf = (max, port = server.port) => {
+      const pool = new pg.Pool({ ...server.config, port, max, idleTimeoutMillis: 1_000 });
+      // Who is idle loses his connection when the proxy ends.
+      pool.on('error', () => {});
+      pools.push(pool);
+      return pool;
+    };
+    const pool = poolOf(AT_ONCE);
+    await pool.query('CREATE TABLE polled (name text PRIMARY KEY, at timestamptz)');
+    const sessions = poolOf(150);
+    const text = `SELECT sum(xact_commit + xact_rollback)::int8 AS n FROM pg_stat_database`;
+    const peers = {};
+    for (const name of ['web-locks', 'rows', 'FOR UPDATE', 'advisory']) {
+      peers[name] = () => subjects[name](name === 'rows' ? poolOf(AT_ONCE) : pool);
+    }
+    return {
+      name: 'cluster',
+      server: {
+        port: server.port,
+        pids: () => server.pids(),
+        calls: async () => Number((await pool.query(text)).rows[0].n),
+      },
+      peers,
+      // A server allows 100 connections by default.
+      sessions: [1, 10, 90],
+      open: (port) =>
+        ofBucket(openBucket('bench of sessions', { pool: port ? poolOf(3, port) : sessions })),
+      close: () => Promise.all(pools.map((one) => one.end())),
+    };
+  },
+
+  async etcd() {
+    const { lacks, startEtcd } = require('../test/cluster/servers.js');
+    if (lacks.etcd) throw new Missing(lacks.etcd);
+    const { openBucket } = require('../lib/etcd.js');
+    const { subjects } = require('./etcd.js');
+    const server = await startEtcd();
+    const [url] = server.endpoints;
+    const peers = {};
+    for (const name of ['web-locks', 'steps', 'etcd3']) peers[name] = () => subjects[name](url);
+    return {
+      name: 'etcd',
+      server: {
+        port: server.port,
+        pids: () => server.members.map(({ child }) => child.pid),
+        async calls() {
+          const metrics = await (await fetch(`${url}/metrics`)).text();
+          const counts = metrics.matchAll(/^grpc_server_handled_total\{.*\} (\S+)$/gm);
+          return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
+        },
+      },
+      peers,
+      sessions: [1, 10, 100, 1_000],
+      open: (port = server.port) =>
+        ofBucket(openBucket('bench of sessions', { endpoints: [`http://127.0.0.1:${port}`] })),
+      close() {},
+    };
+  },
+};
+
+/**
+ * @param {'redis' | 'cluster' | 'etcd'} name
+ * @returns {Promise<object>} what was measured; rejects with Missing where the server is not there
+ */
+async function measureEngine(name) {
+  const { stopAll } = require('../test/cluster/servers.js');
+  const engine = await engines[name]();
+  const peers = await besidePeers(engine);
+  const sessions = await bySessions(engine);
+  const delays = await byDelay(engine);
+  await engine.close();
+  await stopAll();
+  return { peers, sessions, delays };
+}
+
+module.exports = { measureEngine };
