@@ -49,23 +49,22 @@ const subjects = {
 
   async 'FOR UPDATE'(pool) {
     const known = new Set();
+    await pool.query('CREATE TABLE IF NOT EXISTS kept (name text PRIMARY KEY)');
     return {
       async run(name, use) {
         const values = [name];
-        const insert = 'INSERT INTO polled VALUES ($1, now()) ON CONFLICT DO NOTHING';
+        const insert = 'INSERT INTO kept VALUES ($1) ON CONFLICT DO NOTHING';
         if (!known.has(name)) await pool.query(insert, values);
         known.add(name);
         const client = await pool.connect();
-        const select = 'SELECT FROM polled WHERE name = $1 FOR UPDATE';
+        const select = 'SELECT FROM kept WHERE name = $1 FOR UPDATE';
         await client.query('BEGIN');
         await client.query({ name: 'for update', text: select, values });
         await use();
         await client.query('COMMIT');
         client.release();
       },
-      async close() {
-        await pool.query('DELETE FROM polled');
-      },
+      close() {},
     };
   },
 
