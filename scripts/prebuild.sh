@@ -82,7 +82,7 @@ windows() {
   # The variant with POSIX threads has std::mutex, which a header of node-addon-api mentions.
   compile "$1" "$2gcc-posix" "$2g++-posix"
   finish "$1" "$2g++-posix" -shared -static -Wl,--no-insert-timestamp "$work/$1-core.o" \
-    "$work/$1-host.o" "$work/$1-binding.o" -L"$work" -lnode -ladvapi32
+    "$work/$1-host.o" "$work/$1-binding.o" -L"$work" -lnode -ladvapi32 -lntdll
 }
 
 # zig_musl TARGET ZIG-TARGET: as musl

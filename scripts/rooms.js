@@ -83,7 +83,15 @@ const HOUSES = {
       ['port_posix_memory'],
       ['port_linux_calls', 'port_plain_calls'],
       ['port_posix_descriptors', 'port_posix_failures'],
-      ['port_linux', 'port_darwin', 'port_windows'],
+      ['port_linux', 'port_darwin'],
+      ['port_windows_paths', 'port_windows_threads'],
+      ['port_windows_peers'],
+      ['port_windows_memory'],
+      ['port_windows_locks'],
+      ['port_windows_files'],
+      ['port_windows_access'],
+      ['port_windows_failures'],
+      ['port_windows_parts'],
       ['port_failures', 'port_other'],
       ['port_parts'],
       ['port_host'],
@@ -181,6 +189,13 @@ for (const [house, { storeys }] of Object.entries(HOUSES)) {
   }
 }
 
+const ofWindows = (module) => /\/port_windows/.test(module);
+const ofPosix = (module) => /\/port_(?:posix|linux|plain|darwin)/.test(module);
+
+/** Whether two modules are of ports to different systems, which define the same functions. */
+const areApart = (one, other) =>
+  (ofWindows(one) && ofPosix(other)) || (ofPosix(one) && ofWindows(other));
+
 for (const house of Object.keys(HOUSES)) {
   const sources = filesIn(house)
     .filter((file) => /\.[ch]$/.test(file))
@@ -189,6 +204,7 @@ for (const house of Object.keys(HOUSES)) {
     for (const other of sources) {
       if (
         other.module !== module &&
+        !areApart(module, other.module) &&
         other.defines.some((name) => names.has(name) && !defines.includes(name))
       )
         modules.get(module).uses.add(other.module);

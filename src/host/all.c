@@ -1,7 +1,20 @@
 /* The host scope as one translation unit, which is what the addon is built from. Tests build the
  * modules one by one. It needs 64-bit words that can be swapped without a lock. */
-#if (defined(__linux__) || defined(__APPLE__)) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
-/* First: what it includes asks the system's headers for more than C11. */
+#if (defined(__linux__) || defined(__APPLE__) || defined(_WIN32)) &&                               \
+    __GCC_ATOMIC_LLONG_LOCK_FREE == 2
+
+/* First: what they include asks the system's headers for more than C11. */
+#if defined(_WIN32)
+#include "port_windows_failures.c"
+
+#include "port_windows_access.c"
+#include "port_windows_files.c"
+#include "port_windows_locks.c"
+#include "port_windows_memory.c"
+#include "port_windows_paths.c"
+#include "port_windows_peers.c"
+#include "port_windows_threads.c"
+#else
 #include "port_posix_failures.c"
 
 #if defined(__APPLE__)
@@ -16,13 +29,15 @@
 #include "port_linux_calls.c"
 #endif
 
-#include "port_failures.c"
 #include "port_posix_descriptors.c"
 #include "port_posix_locks.c"
 #include "port_posix_memory.c"
 #include "port_posix_paths.c"
 #include "port_posix_sockets.c"
 #include "port_posix_threads.c"
+#endif
+
+#include "port_failures.c"
 
 #include "agents.c"
 #include "arena.c"

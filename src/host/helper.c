@@ -41,9 +41,11 @@ static void close_descriptor(int *place)
   wlh_port_shut(descriptor);
 }
 
-static void close_watch(struct wlh_watch *watch)
+static void close_watch(struct wlh_bucket *bucket, struct wlh_watch *watch)
 {
-  close_descriptor(&watch->descriptor);
+  int descriptor = watch->descriptor;
+  watch->descriptor = -1;
+  wlh_port_disconnect(&bucket->port, descriptor);
 }
 
 static void look_soon(struct wlh_watch *watch, uint64_t now)
@@ -146,13 +148,15 @@ static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
   if (error == 0) {
     (void)wlh_fail(
         &bucket->failure, WLH_FULL,
-        "%s/bucket has as many cells as there can be, %u. Hold and request fewer locks at a time, "
+        WLH_PORT_FILE
+        " has as many cells as there can be, %u. Hold and request fewer locks at a time, "
         "or use several buckets.",
         bucket->port.path, (unsigned)WLH_CELLS_MOST);
   } else {
     (void)wlh_fail(
-        &bucket->failure, WLH_FULL, "%s/bucket: no room for %llu bytes: %s%s", bucket->port.path,
-        (unsigned long long)bytes, strerror(error), wlh_port_remedy(error));
+        &bucket->failure, WLH_FULL, WLH_PORT_FILE ": no room for %llu bytes: %s%s",
+        bucket->port.path, (unsigned long long)bytes, wlh_port_error_text(error),
+        wlh_port_remedy(error));
   }
   wlk_mutex_unlock(&bucket->qmu);
 }
@@ -171,7 +175,7 @@ static void make_room(struct wlh_bucket *bucket)
   bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
   if (bucket->no_room) note_no_room(bucket, bytes, error);
   if (bucket->no_room || wlh_turn_wait(bucket) != WLH_IN) return;
-  bucket->arena.bytes = wlh_port_size(&bucket->port);
+  wlh_turn_reach(bucket);
   (void)wlh_cells_grow(&bucket->arena, wanted);
   wlh_turn_leave(bucket);
 }
@@ -323,7 +327,7 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     if (!items[MEMBERS + i].hung_up) continue;
     look = true; /* it may have left as the files are lost, and what it held is nothing then */
-    close_watch(&bucket->watches[i]);
+    close_watch(bucket, &bucket->watches[i]);
     look_soon(&bucket->watches[i], now);
   }
   for (uint32_t i = 0; i < ACCEPTED; i++) {
@@ -371,7 +375,7 @@ static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
     fill_items(bucket, items);
     wlk_mutex_unlock(&bucket->mu);
     wlh_wake_agents(bucket);
-    wlh_port_wait(items, ITEMS, time);
+    wlh_port_wait(&bucket->port, items, ITEMS, time);
     wlk_mutex_lock(&bucket->mu);
     any = take_items(bucket, items);
     if (bucket->raise_at != 0 && wlh_port_time() >= bucket->raise_at) raise_descriptors(bucket);
@@ -398,7 +402,7 @@ static void begin_life(struct wlh_bucket *bucket)
 
 static void end_life(struct wlh_bucket *bucket)
 {
-  for (uint32_t i = 0; i < WLH_MEMBERS; i++) close_watch(&bucket->watches[i]);
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) close_watch(bucket, &bucket->watches[i]);
   for (uint32_t i = 0; i < ACCEPTED; i++) close_descriptor(&bucket->accepted[i]);
 }
 
@@ -466,7 +470,8 @@ static void lose_all(struct wlh_bucket *bucket)
   }
   const char *why = __atomic_load_n(&bucket->lost_why, __ATOMIC_RELAXED);
   (void)wlh_fail(
-      &bucket->failure, WLH_LOST, "%s/bucket %s", bucket->port.path, why ? why : "was truncated");
+      &bucket->failure, WLH_LOST, WLH_PORT_FILE " %s", bucket->port.path,
+      why ? why : "was truncated");
   wlk_mutex_unlock(&bucket->qmu);
 }
 

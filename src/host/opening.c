@@ -29,9 +29,9 @@ enum verdict { GOOD, FORMATLESS, FOREIGN_LAYOUT, POISONED, RETIRED };
 
 static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot)
 {
-  uint64_t size = wlh_port_size(&bucket->port);
-  struct wlh_header *header = header_of(bucket);
+  uint64_t size = wlh_port_reach(&bucket->port);
   if (size < wlh_segment_bytes(WLH_CELLS_LEAST)) return FORMATLESS;
+  struct wlh_header *header = header_of(bucket);
   if (atomic_load(&header->magic) != WLH_MAGIC || header->boot != boot) return FORMATLESS;
   if (header->layout != WLH_LAYOUT || header->incompat != 0) return FOREIGN_LAYOUT;
   uint32_t ncells = header->ncells;
@@ -49,10 +49,10 @@ static enum wlh_status say_why(
   if (verdict != FOREIGN_LAYOUT) {
     return wlh_fail(
         failure, WLH_LOST,
-        "%s/bucket is damaged, and others still have it open: requests fail until they have "
-        "noticed "
-        "or ended, and then it is made anew. fuser -v shows who they are.",
-        bucket->port.path);
+        WLH_PORT_FILE " is damaged, and others still have it open: requests fail until they have "
+                      "noticed "
+                      "or ended, and then it is made anew. %s",
+        bucket->port.path, wlh_port_who());
   }
   uint32_t pid = 0;
   char version[sizeof segment->members[0].version + 1] = "";
@@ -67,13 +67,15 @@ static enum wlh_status say_why(
   if (pid == 0) { /* it is just opening it */
     return wlh_fail(
         failure, WLH_VERSION,
-        "%s/bucket is in use by another version of the package, which cannot share it with this "
+        WLH_PORT_FILE
+        " is in use by another version of the package, which cannot share it with this "
         "one, %s",
         bucket->port.path, bucket->version);
   }
   return wlh_fail(
       failure, WLH_VERSION,
-      "%s/bucket is in use by process %u with version %s of the package, which cannot share it "
+      WLH_PORT_FILE
+      " is in use by process %u with version %s of the package, which cannot share it "
       "with this one, %s",
       bucket->port.path, pid, version, bucket->version);
 }
@@ -83,37 +85,39 @@ static enum wlh_status say_why(
 static void have_them_look(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
-    int descriptor = -1;
-    if (!wlh_port_alive(&bucket->port, i)) continue;
-    if (wlh_port_connect(&bucket->port, i, &descriptor) == WLH_SENT) wlh_port_shut(descriptor);
+    if (wlh_port_alive(&bucket->port, i)) wlh_port_rouse(&bucket->port, i);
   }
 }
 
 /* With the gate: makes the segment anew if nobody is a member. */
 static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
-  struct wlh_header *header = header_of(bucket);
-  bool touch = wlh_port_size(&bucket->port) >= sizeof *header;
+  bool touch = wlh_port_reach(&bucket->port) >= sizeof(struct wlh_header);
   uint64_t key[2];
-  if (touch) atomic_store(&header->retired, 1);
+  if (touch) atomic_store(&header_of(bucket)->retired, 1);
   atomic_thread_fence(memory_order_seq_cst);
   if (wlh_port_any_alive(&bucket->port)) {
-    if (touch) atomic_store(&header->retired, 0);
+    if (touch) atomic_store(&header_of(bucket)->retired, 0);
     enum verdict verdict = judge(bucket, boot);
     if (verdict == GOOD) return WLH_OK;
     if (verdict != FOREIGN_LAYOUT) have_them_look(bucket);
     return say_why(bucket, verdict, failure);
   }
-  if (touch) atomic_store(&header->magic, 0);
+  if (touch) atomic_store(&header_of(bucket)->magic, 0);
   int error = wlh_port_grow(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
   if (error != 0) {
     return wlh_fail(
-        failure, WLH_FULL, "%s/bucket: no room for %u bytes: %s%s", bucket->port.path,
-        (unsigned)wlh_segment_bytes(CELLS_AT_FIRST), strerror(error), wlh_port_remedy(error));
+        failure, WLH_FULL, WLH_PORT_FILE ": no room for %u bytes: %s%s", bucket->port.path,
+        (unsigned)wlh_segment_bytes(CELLS_AT_FIRST), wlh_port_error_text(error),
+        wlh_port_remedy(error));
   }
   if (!wlk_port_random(key, sizeof key)) {
     return wlh_fail(failure, WLH_UNSUPPORTED, "the system gave no random bytes");
   }
+  if (wlh_port_reach(&bucket->port) < wlh_segment_bytes(CELLS_AT_FIRST)) {
+    return wlh_fail(failure, WLH_FULL, WLH_PORT_FILE " cannot be mapped", bucket->port.path);
+  }
+  struct wlh_header *header = header_of(bucket);
   wlh_cells_format(bucket->port.map, CELLS_AT_FIRST, boot, key);
   /* Greater than the tokens of a file that was deleted, or of another boot, in which there was less
    * than one grant a microsecond; unless the clock was set back. */
@@ -124,8 +128,9 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
   return WLH_OK;
 }
 
+/* `stale`: whether the segment is made anew although it is good. */
 static enum wlh_status pass_gate(
-    struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
+    struct wlh_bucket *bucket, uint64_t boot, bool stale, struct wlh_failure *failure)
 {
   /* Who is stopped at the gate must not keep us from closing, so this does not block. */
   for (uint64_t sleep = 50000; !wlh_port_gate(&bucket->port);) {
@@ -133,7 +138,8 @@ static enum wlh_status pass_gate(
     wlh_port_sleep(sleep);
     if (sleep < 5000000) sleep *= 2;
   }
-  enum wlh_status status = judge(bucket, boot) == GOOD ? WLH_OK : format(bucket, boot, failure);
+  bool good = !stale && judge(bucket, boot) == GOOD;
+  enum wlh_status status = good ? WLH_OK : format(bucket, boot, failure);
   wlh_port_leave_gate(&bucket->port);
   return status;
 }
@@ -161,14 +167,18 @@ static enum wlh_status find_number(
   if (boot == 0) {
     return wlh_fail(
         failure, wlh_port_status_of(errno), "cannot read /proc/sys/kernel/random/boot_id: %s%s",
-        strerror(errno), wlh_port_status_of(errno) == WLH_FULL ? wlh_port_remedy(errno) : "");
+        wlh_port_error_text(errno),
+        wlh_port_status_of(errno) == WLH_FULL ? wlh_port_remedy(errno) : "");
   }
+  /* Where boots have no numbers: one that nobody has open may be of another boot. */
+  bool stale = boot == WLH_PORT_ANY_BOOT && !wlh_port_any_alive(&bucket->port);
   for (int round = 0; round < OPEN_ROUNDS; round++) {
-    if (judge(bucket, boot) == GOOD) {
+    if (!stale && judge(bucket, boot) == GOOD) {
       if (!take_number(bucket, member)) {
         return wlh_fail(
             failure, WLH_FULL,
-            "%s/bucket has %d members already: more processes cannot have it open. Let some of "
+            WLH_PORT_FILE
+            " has %d members already: more processes cannot have it open. Let some of "
             "them end or close it, or use several buckets.",
             bucket->port.path, WLH_MEMBERS);
       }
@@ -177,21 +187,24 @@ static enum wlh_status find_number(
       if (judge(bucket, boot) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;
       wlh_port_drop(&bucket->port, *member);
     }
-    enum wlh_status status = pass_gate(bucket, boot, failure);
+    enum wlh_status status = pass_gate(bucket, boot, stale, failure);
+    stale = false;
     if (status != WLH_OK) return status;
     if (wlh_is_lost(bucket)) break;
   }
-  return wlh_fail(failure, WLH_LOST, "%s/bucket changes while it is opened", bucket->port.path);
+  return wlh_fail(
+      failure, WLH_LOST, WLH_PORT_FILE " changes while it is opened", bucket->port.path);
 }
 
 /* Enters as the new member. */
 static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct wlh_failure *failure)
 {
+  uint64_t bytes = wlh_port_reach(&bucket->port);
   struct wlh_segment *segment = bucket->port.map;
   uint64_t generation = (segment->members[member].gen + 1) & GENERATIONS;
   segment->members[member].gen = generation;
   bucket->me = generation << 16 | (member + 1);
-  wlh_cells_attach(&bucket->arena, segment, wlh_port_size(&bucket->port), member, alive, bucket);
+  wlh_cells_attach(&bucket->arena, segment, bytes, member, alive, bucket);
   int error = wlh_port_bind(&bucket->port, member);
   if (error == ENOENT) {
     return wlh_fail(
@@ -200,8 +213,8 @@ static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct w
   if (error != 0) {
     return wlh_fail(
         failure, wlh_port_status_of(error),
-        "%s: a Unix socket cannot be bound here, or does not work: %s%s", bucket->port.path,
-        strerror(error), wlh_port_remedy(error));
+        "%s: what wakes a member cannot be made here, or does not work: %s%s", bucket->port.path,
+        wlh_port_error_text(error), wlh_port_remedy(error));
   }
   enum wlh_way way = wlh_turn_wait(bucket);
   if (way == WLH_SHUT) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
@@ -210,7 +223,8 @@ static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct w
     wlh_turn_leave(bucket);
   }
   if (!wlh_is_lost(bucket)) return WLH_OK;
-  return wlh_fail(failure, WLH_LOST, "%s/bucket was lost while it was opened", bucket->port.path);
+  return wlh_fail(
+      failure, WLH_LOST, WLH_PORT_FILE " was lost while it was opened", bucket->port.path);
 }
 
 /* Maps the file, and makes what else is there only while it is open. */
@@ -220,13 +234,14 @@ static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failur
   if (error == ENOBUFS) {
     return wlh_fail(
         failure, WLH_FULL,
-        "%s/bucket: too many buckets are open in this process. Close those that are not in use.",
+        WLH_PORT_FILE
+        ": too many buckets are open in this process. Close those that are not in use.",
         bucket->port.path);
   }
   if (error != 0) {
     return wlh_fail(
-        failure, wlh_port_status_of(error), "%s/bucket cannot be mapped: %s%s", bucket->port.path,
-        strerror(error), wlh_port_remedy(error));
+        failure, wlh_port_status_of(error), WLH_PORT_FILE " cannot be mapped: %s%s",
+        bucket->port.path, wlh_port_error_text(error), wlh_port_remedy(error));
   }
   bucket->by_cell = wlh_port_zeros(BY_CELL_BYTES);
   if (!bucket->by_cell) return wlh_fail(failure, WLH_NO_MEMORY, "out of memory");
@@ -234,7 +249,7 @@ static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failur
   if (!wlh_port_alarm(&alarm)) {
     return wlh_fail(
         failure, wlh_port_status_of(errno), "%s: cannot make what wakes a thread: %s%s",
-        bucket->port.path, strerror(errno), wlh_port_remedy(errno));
+        bucket->port.path, wlh_port_error_text(errno), wlh_port_remedy(errno));
   }
   wlk_mutex_lock(&bucket->qmu);
   bucket->alarm = alarm;

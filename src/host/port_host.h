@@ -29,8 +29,14 @@ enum wlh_status wlh_fail(
     struct wlh_failure *failure, enum wlh_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* What the system says of its `error`; until the thread's next call. */
+const char *wlh_port_error_text(int error);
+
 /* Says what to do about the system's `error`: a sentence behind ". ", a constant, or "". */
 const char *wlh_port_remedy(int error);
+
+/* How to find out who has files open: a sentence, a constant. */
+const char *wlh_port_who(void);
 
 /* What a failure for the system's `error` is: WLH_FULL if something is short that there may be more
  * of later (room, descriptors, memory), else WLH_UNSUPPORTED. */
@@ -53,8 +59,16 @@ struct wlh_port {
   uint32_t gid; /* of that group */
   void *map;    /* `map_size` bytes of addresses; NULL if not mapped */
   size_t map_size;
-  int guard; /* slot in the table of those whose file may be cut off; -1 for none */
+  int guard;                 /* slot in the table of those whose file may be cut off; -1 for none */
+  struct wlh_system *system; /* what only one system needs; NULL where that is nothing */
 };
+
+/* How messages name the segment, by `path`. */
+#if defined(_WIN32)
+#define WLH_PORT_FILE "%s\\bucket"
+#else
+#define WLH_PORT_FILE "%s/bucket"
+#endif
 
 /* Makes `port` an empty one: nothing is open. */
 void wlh_port_init(struct wlh_port *port);
@@ -121,17 +135,24 @@ uint64_t wlh_port_size(struct wlh_port *port);
  *   returns  0, or the system's error */
 int wlh_port_grow(struct wlh_port *port, uint64_t size);
 
-/* Maps `size` bytes of addresses, whatever the file has, not inherited by a child.
+/* Maps `size` bytes of addresses, whatever the file has, not inherited by a child; or, where a map
+ * cannot be larger than its file, as many as that has: see wlh_port_reach.
  *   lost    set to 1 when the file is found cut off; then zeros are mapped there
  *   returns 0, or the system's error; ENOBUFS: as many are mapped as a process can have */
 int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
+
+/* How many bytes of the file can be reached in `map`. Where a map cannot be larger than its file, it
+ * is made anew if the file has grown, at another address. To be called by who alone uses it. */
+uint64_t wlh_port_reach(struct wlh_port *port);
 
 /* Gives `size` bytes of zeros, of which only those take memory that are written; NULL when out of
  * memory. And takes them back; NULL is allowed. */
 void *wlh_port_zeros(size_t size);
 void wlh_port_free_zeros(void *zeros, size_t size);
 
-/* A number of this boot of the machine; 0, and errno, if the system does not tell. */
+/* A number of this boot of the machine; 0, and errno, if the system does not tell;
+ * WLH_PORT_ANY_BOOT where boots have no numbers. */
+#define WLH_PORT_ANY_BOOT UINT64_MAX
 uint64_t wlh_port_boot(void);
 
 /* ---- wake-ups and news of death ---- */
@@ -157,6 +178,12 @@ void wlh_port_receive(struct wlh_port *port);
 /* Connects to a member, whose death then hangs up.
  *   descriptor  out, if WLH_SENT: to be closed */
 enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor);
+
+/* Ends a connection. */
+void wlh_port_disconnect(struct wlh_port *port, int descriptor);
+
+/* Has a member look at the tables, as if something was sent; by who may not be a member yet. */
+void wlh_port_rouse(struct wlh_port *port, uint32_t member);
 
 /* Accepts a connection; -1 if there is none or no descriptor is left, which `full` tells. */
 int wlh_port_accept(struct wlh_port *port, bool *full);
@@ -186,7 +213,7 @@ void wlh_port_shut(int descriptor);
 /* What to wait for. */
 struct wlh_wait_item {
   int descriptor; /* -1: ignored */
-  bool reads;     /* in: whether to wait for something to read, too */
+  bool reads;     /* in: whether to wait for something to read, too; else it is a connection */
   bool ready;     /* out: something to read, or hung up */
   bool hung_up;   /* out */
 };
@@ -195,7 +222,8 @@ struct wlh_wait_item {
 
 /* Waits until one of `count` items (at most WLH_PORT_WAIT_MOST) is ready, or for so many ns. */
 enum { WLH_PORT_WAIT_MOST = 1024 };
-void wlh_port_wait(struct wlh_wait_item *items, size_t count, uint64_t nanoseconds);
+void wlh_port_wait(
+    struct wlh_port *port, struct wlh_wait_item *items, size_t count, uint64_t nanoseconds);
 
 /* Sleeps. */
 void wlh_port_sleep(uint64_t nanoseconds);

@@ -3,9 +3,7 @@
 
 #include <stdio.h>
 
-#if defined(_WIN32)
-#define PLATFORM "win32"
-#elif defined(__APPLE__)
+#if defined(__APPLE__)
 #define PLATFORM "darwin"
 #elif defined(__FreeBSD__)
 #define PLATFORM "freebsd"

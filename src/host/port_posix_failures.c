@@ -16,6 +16,16 @@ enum wlh_status wlh_port_status_of(int error)
   return WLH_UNSUPPORTED;
 }
 
+const char *wlh_port_error_text(int error)
+{
+  return strerror(error);
+}
+
+const char *wlh_port_who(void)
+{
+  return "fuser -v shows who they are.";
+}
+
 const char *wlh_port_remedy(int error)
 {
   switch (error) {

@@ -17,6 +17,12 @@ uint64_t wlh_port_size(struct wlh_port *port)
   return fstat(port->file, &status) == 0 ? (uint64_t)status.st_size : 0;
 }
 
+/* As much as can ever be is mapped from the beginning. */
+uint64_t wlh_port_reach(struct wlh_port *port)
+{
+  return wlh_port_size(port);
+}
+
 /* What the handler looks at. A slot is written under `guards_mutex`; `base` last when it is
  * taken and first when it is given back, so that the handler, which cannot take a mutex, finds a
  * slot whole or empty. Each bucket that is open takes one. */

@@ -124,6 +124,18 @@ enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *desc
   return answer;
 }
 
+void wlh_port_disconnect(struct wlh_port *port, int descriptor)
+{
+  (void)port;
+  wlh_port_shut(descriptor);
+}
+
+void wlh_port_rouse(struct wlh_port *port, uint32_t member)
+{
+  int descriptor = -1;
+  if (wlh_port_connect(port, member, &descriptor) == WLH_SENT) wlh_port_shut(descriptor);
+}
+
 int wlh_port_accept(struct wlh_port *port, bool *full)
 {
   int descriptor = wlh_port_accept_one(port->stream);

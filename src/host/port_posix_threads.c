@@ -9,8 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-void wlh_port_wait(struct wlh_wait_item *items, size_t count, uint64_t nanoseconds)
+void wlh_port_wait(
+    struct wlh_port *port, struct wlh_wait_item *items, size_t count, uint64_t nanoseconds)
 {
+  (void)port;
   struct pollfd polls[WLH_PORT_WAIT_MOST];
   size_t places[WLH_PORT_WAIT_MOST];
   size_t polled = 0;

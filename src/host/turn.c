@@ -53,13 +53,19 @@ static void leave_word(struct wlh_bucket *bucket, uint64_t word)
   atomic_store_explicit(&bucket->arena.segment->header.word, word, memory_order_release);
 }
 
+void wlh_turn_reach(struct wlh_bucket *bucket)
+{
+  bucket->arena.bytes = wlh_port_reach(&bucket->port);
+  bucket->arena.segment = bucket->port.map;
+}
+
 /* Begins a turn in the tables. False if they are lost. */
 static bool begin(struct wlh_bucket *bucket)
 {
   uint64_t now = wlk_port_now(false);
   enum wlh_cells_status status = wlh_cells_begin(&bucket->arena, now);
   if (status == WLH_CELLS_GREW) {
-    bucket->arena.bytes = wlh_port_size(&bucket->port);
+    wlh_turn_reach(bucket);
     status = wlh_cells_begin(&bucket->arena, now);
   }
   if (status == WLH_CELLS_GREW) wlh_set_lost(bucket, "was truncated");

@@ -14,7 +14,7 @@ PLAIN ?=
 SECONDS ?= 10
 STRIDE ?= 211
 
-OTHERS = all port_other port_darwin port_windows $(if $(PLAIN),port_linux_calls,port_plain_calls)
+OTHERS = all port_other port_darwin port_windows_% $(if $(PLAIN),port_linux_calls,port_plain_calls)
 SOURCES = $(filter-out $(OTHERS:%=../../src/host/%.c), $(wildcard ../../src/host/*.c)) \
   ../../src/core/hash.c ../../src/core/port_posix.c
 CORE = $(filter-out ../../src/core/port_windows.c ../../src/core/all.c, $(wildcard ../../src/core/*.c))

@@ -1,0 +1,54 @@
+/* Files of a bucket, by their names, and handles. */
+#include "port_windows_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool wlh_port_wide_path(const char *path, WCHAR *wide)
+{
+  size_t start = 0;
+  if (path[1] == ':') {
+    wcscpy(wide, L"\\\\?\\");
+  } else if (path[2] != '?' && path[2] != '.') {
+    wcscpy(wide, L"\\\\?\\UNC");
+    path++; /* one of the two */
+  } else {
+    *wide = L'\0';
+  }
+  start = wcslen(wide);
+  return MultiByteToWideChar(
+             CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide + start,
+             (int)(WLH_PORT_WIDE_SIZE - start)) > 0;
+}
+
+bool wlh_port_wide(const struct wlh_port *port, const char *name, WCHAR *wide)
+{
+  char path[WLH_PATH_SIZE + 16];
+  (void)snprintf(path, sizeof path, "%s%s%s", port->path, *name ? "\\" : "", name);
+  return wlh_port_wide_path(path, wide);
+}
+
+HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD disposition)
+{
+  WCHAR wide[WLH_PORT_WIDE_SIZE];
+  struct wlh_private security;
+  if (!wlh_port_wide(port, name, wide) || !wlh_port_private(&security, false)) {
+    return INVALID_HANDLE_VALUE;
+  }
+  /* What is in it is of use only while it is open: it need not be written to the disk. */
+  return CreateFileW(
+      wide, GENERIC_READ | GENERIC_WRITE, WLH_PORT_SHARE, &security.attributes, disposition,
+      FILE_ATTRIBUTE_TEMPORARY | FILE_ATTRIBUTE_NOT_CONTENT_INDEXED | WLH_PORT_NO_FOLLOWING, NULL);
+}
+
+void wlh_port_init(struct wlh_port *port)
+{
+  memset(port, 0, sizeof *port);
+  port->base = port->directory = port->file = port->copy = -1;
+  port->stream = port->datagram = port->watch = port->guard = -1;
+}
+
+void wlh_port_shut(int descriptor)
+{
+  if (descriptor >= 0) (void)CloseHandle(wlh_port_handle(descriptor));
+}

@@ -1,0 +1,106 @@
+/* Proof of life: byte locks, which belong to the handle that took them. */
+#include "port_windows_parts.h"
+
+#include <string.h>
+
+/* Where the byte locks are: far behind the end of any file. */
+#define GATE    (UINT64_C(1) << 40)
+#define PROBE   (GATE - 1)
+#define GROWING (GATE - 2)
+
+enum { SHARED = 0 };
+
+static OVERLAPPED place_of(uint64_t at)
+{
+  OVERLAPPED place;
+  memset(&place, 0, sizeof place);
+  place.Offset = (DWORD)at;
+  place.OffsetHigh = (DWORD)(at >> 32);
+  return place;
+}
+
+static bool lock(HANDLE file, DWORD flags, uint64_t at)
+{
+  OVERLAPPED place = place_of(at);
+  return LockFileEx(file, flags, 0, 1, 0, &place) != FALSE;
+}
+
+static void unlock(HANDLE file, uint64_t at)
+{
+  OVERLAPPED place = place_of(at);
+  (void)UnlockFileEx(file, 0, 1, 0, &place);
+}
+
+static bool take(HANDLE file, uint64_t at)
+{
+  return lock(file, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, at);
+}
+
+/* Whether another handle holds a byte. The system only tells by refusing: so it is taken for a
+ * moment, shared, by which those who ask at the same time do not see each other. Who wants to
+ * become a member with that number takes another one meanwhile. */
+static bool is_locked(HANDLE file, uint64_t at)
+{
+  if (!lock(file, SHARED | LOCKFILE_FAIL_IMMEDIATELY, at)) return true;
+  unlock(file, at);
+  return false;
+}
+
+/* Whether byte locks do what they are for here: one handle sees what another holds. Does not wait
+ * for another process that tests at this moment: that we are refused its byte is the proof. */
+bool wlh_port_locks_work(struct wlh_port *port)
+{
+  HANDLE other = wlh_port_open_file(port, "bucket", OPEN_EXISTING);
+  if (other == INVALID_HANDLE_VALUE) return false;
+  bool taken = take(other, PROBE);
+  bool works = taken ? is_locked(wlh_port_handle(port->file), PROBE)
+                     : GetLastError() == ERROR_LOCK_VIOLATION || GetLastError() == ERROR_IO_PENDING;
+  DWORD error = GetLastError();
+  (void)CloseHandle(other);
+  SetLastError(error);
+  return works;
+}
+
+bool wlh_port_gate(struct wlh_port *port)
+{
+  return take(wlh_port_handle(port->file), GATE);
+}
+
+void wlh_port_leave_gate(struct wlh_port *port)
+{
+  unlock(wlh_port_handle(port->file), GATE);
+}
+
+bool wlh_port_take(struct wlh_port *port, uint32_t member)
+{
+  return take(wlh_port_handle(port->file), GATE + 1 + member);
+}
+
+void wlh_port_drop(struct wlh_port *port, uint32_t member)
+{
+  unlock(wlh_port_handle(port->file), GATE + 1 + member);
+}
+
+bool wlh_port_alive(struct wlh_port *port, uint32_t member)
+{
+  return is_locked(wlh_port_handle(port->file), GATE + 1 + member);
+}
+
+bool wlh_port_any_alive(struct wlh_port *port)
+{
+  /* One by one: all together would leave no number to those who become members meanwhile. */
+  for (uint32_t i = 0; i < WLH_PORT_MEMBERS; i++) {
+    if (wlh_port_alive(port, i)) return true;
+  }
+  return false;
+}
+
+void wlh_port_begin_growing(struct wlh_port *port)
+{
+  (void)lock(wlh_port_handle(port->file), LOCKFILE_EXCLUSIVE_LOCK, GROWING);
+}
+
+void wlh_port_end_growing(struct wlh_port *port)
+{
+  unlock(wlh_port_handle(port->file), GROWING);
+}
