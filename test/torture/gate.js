@@ -15,12 +15,18 @@ const path = require('node:path');
 class FileGate {
   #folder;
   #owner;
+  /** A file with the owner's name in it: links to it appear with that in them. */
+  #marker;
   #numbers = 0;
 
   constructor(folder, owner) {
     this.#folder = folder;
     this.#owner = owner;
-    fs.mkdirSync(path.join(folder, 'doomed'), { recursive: true });
+    for (const part of ['doomed', 'owners']) {
+      fs.mkdirSync(path.join(folder, part), { recursive: true });
+    }
+    this.#marker = path.join(folder, 'owners', owner ?? 'nobody');
+    fs.writeFileSync(this.#marker, String(owner));
   }
 
   /** What it has inside counts no more; `actor` may be a process, with all its threads. */
@@ -43,7 +49,7 @@ class FileGate {
   /** @returns {string | undefined} who is inside, and not doomed */
   #ownerOf(link) {
     try {
-      const owner = fs.readlinkSync(link);
+      const owner = fs.readFileSync(link, 'utf8');
       return this.#isDoomed(owner) ? undefined : owner;
     } catch {
       return undefined;
@@ -68,7 +74,7 @@ class FileGate {
     const alone = path.join(folder, 'x');
     if (mode === 'shared') {
       const mine = path.join(folder, `s~${this.#owner}~${++this.#numbers}~${weight}`);
-      fs.symlinkSync(this.#owner, mine);
+      fs.linkSync(this.#marker, mine);
       const owner = this.#ownerOf(alone);
       let wrong = owner && `${owner} has it exclusively`;
       const shares = limit > 0 ? this.#shares(folder) : [];
@@ -79,7 +85,7 @@ class FileGate {
     let wrong;
     while (wrong === undefined) {
       try {
-        fs.symlinkSync(this.#owner, alone);
+        fs.linkSync(this.#marker, alone);
         break;
       } catch (error) {
         if (error.code !== 'EEXIST') throw error;

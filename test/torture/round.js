@@ -7,6 +7,7 @@
 
 const { fork } = require('node:child_process');
 const fs = require('node:fs');
+const os = require('node:os');
 const path = require('node:path');
 const { FileGate } = require('./gate.js');
 const { Recorder, readHistory } = require('./history.js');
@@ -14,6 +15,9 @@ const { judge } = require('./judges.js');
 const { Random } = require('./random.js');
 const { faults, filesIn, harms, wait, within } = require('./faults.js');
 const { bucketOf, scopes } = require('./scopes.js');
+
+/** In memory, where there is such a place. */
+const root = path.resolve(fs.existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir());
 
 const PROGRAM = path.join(__dirname, 'actor.js');
 /** How often it is looked whether all goes on. */
@@ -132,7 +136,7 @@ class Round {
       buckets: plan.buckets ?? this.scope.buckets,
       threads: plan.threads ?? this.scope.threads,
     };
-    this.folder = fs.mkdtempSync('/dev/shm/torture-');
+    this.folder = fs.mkdtempSync(path.join(root, 'torture-'));
     for (const name of ['history', 'gate', 'above']) fs.mkdirSync(path.join(this.folder, name));
     this.directory = path.join(this.folder, 'above', 'locks');
     fs.mkdirSync(this.directory, { mode: 0o700 });
