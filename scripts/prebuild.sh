@@ -102,7 +102,7 @@ zig_windows() {
   zig dlltool -m "$3" -d "$work/node_api.def" -l "$work/libnode-$3.a"
   compile "$1" zig_cc zig_cxx
   finish "$1" zig_cc -shared "$work/$1-core.o" "$work/$1-host.o" "$work/$1-binding.o" \
-    "$work/libnode-$3.a" -ladvapi32
+    "$work/libnode-$3.a" -ladvapi32 -lntdll
   rm -f "prebuilds/$1"/*.lib
   node scripts/no-timestamp.js "prebuilds/$1/web_locks.node"
 }

@@ -110,7 +110,9 @@ function notStarted(error, program) {
   const { code } = /** @type {NodeJS.ErrnoException} */ (error);
   const isMissing = code === 'ENOENT';
   const why = isMissing ? 'is not found' : `cannot be executed (${code})`;
-  say(`the command ${quoted(program)} ${why}.`);
+  // There npm and its like are batch files, which the system does not start by themselves.
+  const hint = process.platform === 'win32' ? ' A batch file is started by cmd: -- cmd /c …' : '';
+  say(`the command ${quoted(program)} ${why}.${hint}`);
   return { status: isMissing ? STATUS.notFound : STATUS.notExecutable };
 }
 

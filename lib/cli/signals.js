@@ -9,12 +9,20 @@ const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const { constants } = require('node:os');
 
-/** @type {NodeJS.Signals[]} */
-const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
+const isWindows = process.platform === 'win32';
+
+/**
+ * On Windows they are Ctrl-C, Ctrl-Break, and the end of the console, which comes as SIGHUP and
+ * leaves some seconds.
+ * @type {NodeJS.Signals[]}
+ */
+const CAUGHT = isWindows
+  ? ['SIGINT', 'SIGBREAK', 'SIGHUP']
+  : ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
 /** @type {NodeJS.Signals[]} those that a terminal sends to all of its foreground */
 const OF_TERMINAL = ['SIGINT', 'SIGQUIT'];
 /** @type {NodeJS.Signals[]} those that say nothing else than that it is to end */
-const ENDING = ['SIGINT', 'SIGTERM', 'SIGQUIT'];
+const ENDING = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGBREAK'];
 /** @type {NodeJS.Signals[]} those of a command that crashed: the core of this one tells nothing */
 const OF_CORES = [
   'SIGQUIT',
@@ -28,6 +36,9 @@ const OF_CORES = [
   'SIGXFSZ',
   'SIGSYS',
 ];
+
+/** The status of a program on Windows that such an event of the console ended. */
+const CONTROL_C_EXIT = 0xc000013a;
 
 /**
  * Whether this process is in the foreground of a terminal. Its command is then, too, and what the
@@ -51,6 +62,13 @@ function isInForegroundBySystem() {
   return stdout ? stdout.includes('+') : process.stdin.isTTY === true;
 }
 
+/**
+ * Whether the command has got a signal as well. On Windows a console tells all of its processes, and
+ * to send a signal would be to kill.
+ * @param {NodeJS.Signals} signal
+ */
+const comesToBoth = (signal) => isWindows || (OF_TERMINAL.includes(signal) && isInForeground());
+
 class Signals {
   /** @type {import('node:child_process').ChildProcess | undefined} */
   #child;
@@ -67,13 +85,13 @@ class Signals {
   );
 
   constructor() {
-    for (const signal of FORWARDED) process.on(signal, this.#take);
+    for (const signal of CAUGHT) process.on(signal, this.#take);
   }
 
   #take = (/** @type {NodeJS.Signals} */ signal) => {
     if (this.#child) {
       if (ENDING.includes(signal)) this.#told = signal;
-      if (!(OF_TERMINAL.includes(signal) && isInForeground())) this.#child.kill(signal);
+      if (!comesToBoth(signal)) this.#child.kill(signal);
     } else if (this.#first) {
       // Giving up takes too long.
       dieOf(signal);
@@ -110,6 +128,7 @@ class Signals {
  */
 function dieOf(signal) {
   process.removeAllListeners(signal);
+  if (isWindows) process.exit(CONTROL_C_EXIT);
   if (!OF_CORES.includes(signal)) process.kill(process.pid, signal);
   process.exit(128 + constants.signals[signal]);
 }

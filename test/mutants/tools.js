@@ -96,7 +96,7 @@ module.exports = [
   },
   {
     file: 'lib/cli/signals.js',
-    before: 'if (!(OF_TERMINAL.includes(signal) && isInForeground())) this.#child.kill(signal);',
+    before: 'if (!comesToBoth(signal)) this.#child.kill(signal);',
     after: 'this.#child.kill(signal);',
     why: 'Ctrl-C comes twice to the command, which then ends without tidying up',
     tests: run,
