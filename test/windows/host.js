@@ -171,8 +171,14 @@ describe('processes', () => {
   it('a stolen lock is lost in the other process', async () => {
     const directory = freshDirectory();
     const other = await Member.start();
-    const held = ofBucket(directory).locks.request('a', (lock) => once(lock.signal, 'abort'));
-    const lost = assert.rejects(held, { name: 'AbortError' });
+    let lost;
+    await new Promise((resolve) => {
+      const held = ofBucket(directory).locks.request('a', (lock) => {
+        resolve();
+        return once(lock.signal, 'abort');
+      });
+      lost = assert.rejects(held, { name: 'AbortError' });
+    });
     const options = { steal: true };
     assert.equal(await other.tell('hold', { directory, name: 'a', options }), 'granted');
     await lost;
