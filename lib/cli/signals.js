@@ -63,8 +63,8 @@ function isInForegroundBySystem() {
 }
 
 /**
- * Whether the command has got a signal as well. On Windows a console tells all of its processes, and
- * to send a signal would be to kill.
+ * Whether the command has got a signal as well. On Windows a console tells all of its processes,
+ * and to send a signal would be to kill.
  * @param {NodeJS.Signals} signal
  */
 const comesToBoth = (signal) => isWindows || (OF_TERMINAL.includes(signal) && isInForeground());

@@ -141,8 +141,8 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size);
  *   returns 0, or the system's error; ENOBUFS: as many are mapped as a process can have */
 int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
 
-/* How many bytes of the file can be reached in `map`. Where a map cannot be larger than its file, it
- * is made anew if the file has grown, at another address. To be called by who alone uses it. */
+/* How many bytes of the file can be reached in `map`. Where a map cannot be larger than its file,
+ * it is made anew if the file has grown, at another address. To be called by who alone uses it. */
 uint64_t wlh_port_reach(struct wlh_port *port);
 
 /* Gives `size` bytes of zeros, of which only those take memory that are written; NULL when out of

@@ -1,5 +1,6 @@
 /* What the parts of the port to Windows have in common with each other, and with nobody else. A
- * part is a file: port_windows_failures, _access, _files, _locks, _memory, _peers, _threads, _paths.
+ * part is a file: port_windows_failures, _access, _files, _locks, _memory, _peers, _threads and
+ * _paths.
  *
  * How it differs from POSIX, where port_host.h speaks of descriptors and sockets:
  *   - A descriptor is a handle, whose value has 32 bits also where pointers have 64. That of a
