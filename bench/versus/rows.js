@@ -26,8 +26,10 @@ const WORKERS = 3;
 async function start(part, memory) {
   const argv = process.argv.slice(2);
   const worker = new Worker(__filename, { argv, workerData: { part, memory } });
+  // It may have ended before the others have begun.
+  const ended = once(worker, 'exit');
   await once(worker, 'message');
-  return worker;
+  return { worker, ended };
 }
 
 const startAll = (part, memory) =>
@@ -144,7 +146,7 @@ const ROWS = {
   async theft() {
     const memory = new Int32Array(new SharedArrayBuffer(8));
     const workers = await startAll('steals', memory);
-    await Promise.all(workers.map((worker) => once(worker, 'exit')));
+    await Promise.all(workers.map(({ ended }) => ended));
     const [right, wrong] = memory;
     return wrong > 0 || right === 0
       ? { is: 'wrong', text: `${wrong} holders were told by an error that is no AbortError` }
@@ -152,7 +154,7 @@ const ROWS = {
   },
 
   async terminated() {
-    const worker = await start('holds');
+    const { worker } = await start('holds');
     const next = granted('a');
     await worker.terminate();
     return (await next)
