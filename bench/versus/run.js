@@ -144,7 +144,8 @@ async function main() {
   const versions = values.check ? [values.check] : positionals;
   if (versions.length === 0) throw new Error('usage: npm run versus -- VERSION…');
   const results = [];
-  for (const version of versions) results.push(await runAll(nodeOf(version), Boolean(values.check)));
+  for (const version of versions)
+    results.push(await runAll(nodeOf(version), Boolean(values.check)));
   const faults = results.flatMap(wrongOf);
   if (values.check) faults.push(...results.flatMap(changedOf));
   for (const fault of faults) console.error(fault);
