@@ -59,7 +59,8 @@ class Actor {
     });
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream.on('data', (chunk) => {
-        this.output = (this.output + chunk).replace(FULL_STACK, '').slice(-20_000);
+        const output = (this.output + chunk).replaceAll('\r\n', '\n');
+        this.output = output.replace(FULL_STACK, '').slice(-20_000);
       });
     }
     this.child.on('message', (message) => this.#hear(message));
