@@ -419,6 +419,13 @@ module.exports = [
   },
   {
     file: LUA,
+    before: '  if todo.seen[rows] then return nil end\n',
+    after: '',
+    why: 'two requests of a name in one step both get it',
+    tests: redis,
+  },
+  {
+    file: LUA,
     before: "  return ARGV[8] == '0' or ARGV[8] == last\n",
     after: '  return true\n',
     why: 'a step overtakes the one that was sent before it and got lost',

@@ -161,10 +161,10 @@ function F.write_one(it, op, row)
   if idle > 0 then F.keep(F.rows_of(op.key)) end
 end
 
--- Notes that the session has part in a name. First: what is written of the name before would be
--- nobody's if this cannot be.
-function F.enroll(op)
-  call('HSET', F.refs_of(me), op.ref, op.key)
+-- Notes that the session has part in names, by refs and keys. First: what is written of a name
+-- before would be nobody's if this cannot be.
+function F.enroll(...)
+  call('HSET', F.refs_of(me), ...)
   if idle > 0 then F.keep(F.refs_of(me)) end
 end
 
@@ -174,8 +174,9 @@ function F.operation(i)
     most = tonumber(ARGV[i + 7]), label = ARGV[i + 8], group = ARGV[i + 9] }
 end
 
--- What most steps are, and no more: that the server and the session are as they were, that a name
--- which nobody has is requested, that a lock ends which nobody waits for.
+-- What most steps are, and no more: that the server and the session are as they were, that names
+-- which nobody has are requested, that locks end which nobody waits for. All of it is looked at
+-- first, and then written with as few commands as there can be.
 
 -- Whether there is nothing that "F.awake" and "F.refusal" would have to do.
 function F.is_plain()
@@ -194,24 +195,37 @@ function F.is_next(last)
   return ARGV[8] == '0' or ARGV[8] == last
 end
 
--- Returns the answer; nothing, with nothing done, if it is not as plain as that.
-function F.do_plain(op)
+-- Returns the answer; nothing if it is not as plain as that. What is to be written is noted in todo:
+-- enrolled (refs and keys of names), granted, ended (refs), gone (names); seen: all names.
+function F.plan(op, todo)
   local rows = F.rows_of(op.key)
+  -- What an operation before it is to write is not there yet.
+  if todo.seen[rows] then return nil end
+  todo.seen[rows] = true
   if op.kind == 'x' then
     local one = op.limit == 0 and op.key ~= '' and call('HGET', rows, 'one')
     local mine = op.ref .. '|' .. me .. ' '
     if not one or string.sub(one, 1, #mine) ~= mine then return nil end
-    call('DEL', rows)
-    call('HDEL', F.refs_of(me), op.ref)
+    todo.ended[#todo.ended + 1], todo.gone[#todo.gone + 1] = op.ref, rows
     return '-4'
   end
   if op.kind == 't' or op.group ~= '0' or call('EXISTS', rows) == 1 then return nil end
   local it, row = { held = 0, units = 0, count = 0 }, F.new_row(op)
   if op.mode == 's' then it.limit = op.limit end
   F.process_the_lock_request_queue(it, row)
-  F.enroll(op)
-  F.write_one(it, op, row)
+  local n = #todo.enrolled
+  todo.enrolled[n + 1], todo.enrolled[n + 2] = op.ref, op.key
+  todo.granted[#todo.granted + 1] = { it, op, row }
   return F.int(row.token)
+end
+
+-- Writes what is noted; the first that can fail before anything else.
+function F.write_plan(todo)
+  if #todo.enrolled > 0 then F.enroll(unpack(todo.enrolled)) end
+  for _, one in ipairs(todo.granted) do F.write_one(unpack(one)) end
+  if #todo.gone == 0 then return end
+  call('HDEL', F.refs_of(me), unpack(todo.ended))
+  call('DEL', unpack(todo.gone))
 end
 
 -- Notes that a step is done, and what it was answered, unless it may be done again: ends that mark
@@ -227,16 +241,21 @@ function F.record(codes, repeats)
 end
 
 function F.step()
-  local codes, repeats = {}, true
+  local codes, repeats, is_whole = {}, true, true
+  local todo = { enrolled = {}, granted = {}, ended = {}, gone = {}, seen = {} }
   if not F.is_plain() then return F.make_the_rest().do_the_rest(codes) end
   for i = 10, #ARGV, 10 do
     local op = F.operation(i)
     -- Somebody may have written to the keys of the name.
-    local is_done, code = pcall(F.do_plain, op)
-    if not is_done or not code then return F.make_the_rest().do_the_rest(codes) end
+    local is_known, code = pcall(F.plan, op, todo)
+    is_whole = is_known and code ~= nil
+    if not is_whole then break end
     codes[#codes + 1] = code
     repeats = repeats and op.kind == 'x'
   end
+  -- The same of those of the session.
+  if not pcall(F.write_plan, todo) then codes, is_whole = {}, false end
+  if not is_whole then return F.make_the_rest().do_the_rest(codes) end
   F.record(codes, repeats)
   return codes
 end
@@ -503,7 +522,7 @@ function F.unfold(it)
 end
 
 function F.insert(it, op, row, ticket)
-  F.enroll(op)
+  F.enroll(op.ref, op.key)
   if it.count == 0 and row.token > 0 then
     F.write_one(it, op, row)
     return
