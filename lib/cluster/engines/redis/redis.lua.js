@@ -195,8 +195,8 @@ function F.is_next(last)
   return ARGV[8] == '0' or ARGV[8] == last
 end
 
--- Returns the answer; nothing if it is not as plain as that. What is to be written is noted in todo:
--- enrolled (refs and keys of names), granted, ended (refs), gone (names); seen: all names.
+-- Returns the answer; nothing if it is not as plain as that. What is to be written is noted in
+-- todo: enrolled (refs and keys of names), granted, ended (refs), gone (names); seen: all names.
 function F.plan(op, todo)
   local rows = F.rows_of(op.key)
   -- What an operation before it is to write is not there yet.
