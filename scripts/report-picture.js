@@ -24,11 +24,9 @@ async function main() {
     cwd: root,
     env: { ...process.env, WEB_LOCKS_PROFILE: file },
   });
-  report(file, page);
+  report([file], page);
   const browser = new Browser();
-  const tab = await browser.open(pathToFileURL(page).href, { width: 1180, height: 570 });
-  await tab.value('document.querySelector("#timeline").style.height = "13rem"');
-  await tab.value('window.dispatchEvent(new Event("resize"))');
+  const tab = await browser.open(pathToFileURL(page).href, { width: 1180, height: 860 });
   await tab.frame();
   fs.writeFileSync(path.join(root, 'docs', 'report.png'), await tab.screenshot());
   await browser.close();

@@ -26,6 +26,7 @@ const { Failure, STATUS } = require('./status.js');
  * @property {string} summary
  * @property {string} details
  * @property {string} [takes] what is expected before the options, such as the name of a lock
+ * @property {boolean} [takesMore] whether several of these are taken
  * @property {boolean} [takesCommand] whether a command is expected after `--`
  * @property {Record<string, Option>} options
  * @property {(values: Values) => void} [check] what is wrong together
@@ -264,18 +265,20 @@ const COMMANDS = {
     },
   },
   report: {
-    usage: 'report FILE [options]',
+    usage: 'report FILE… [options]',
     summary: 'makes a page of a profile',
     details:
       'Makes a page of FILE, a profile of who waited for whom that was recorded with ' +
-      '`node --import web-locks/profile`. The page is one file that loads nothing.',
+      '`node --import web-locks/profile`. Profiles of several processes make one page, on one ' +
+      'clock. The page is one file that loads nothing.',
     takes: 'the file',
+    takesMore: true,
     options: {
       output: {
         short: 'o',
         value: 'PAGE',
         completes: 'file',
-        help: 'the page; by default FILE with .html in place of .json',
+        help: 'the page; by default the first FILE with .html in place of .json',
       },
       ...HELP,
     },
@@ -348,6 +351,7 @@ function checkPlace({ directory, at, ...more }) {
  * @property {string} command of COMMANDS, or `help`, `version`, or `usage`: nothing was said
  * @property {string} [of] what help is wanted for
  * @property {string} [name] of the lock, or of a file
+ * @property {string[]} [more] further files
  * @property {string[]} words the command to run
  * @property {Values} values
  */
@@ -380,24 +384,26 @@ function read(argv, env) {
  * @returns {Request}
  */
 function readCommand(command, argv, env) {
-  const { takes, takesCommand, options, check } = COMMANDS[command];
+  const { takes, takesMore, takesCommand, options, check } = COMMANDS[command];
   const end = takesCommand ? argv.indexOf('--') : -1;
   const own = end < 0 ? argv : argv.slice(0, end);
   const { values, positionals } = parse(own, options);
   if (values.help) return { command: 'help', of: command, words: [], values };
-  const [name, tooMuch] = takes ? positionals : [undefined, positionals[0]];
+  const name = takes ? positionals[0] : undefined;
+  const more = takes ? positionals.slice(1) : positionals;
   if (takes) checkFirst(takes, name);
-  if (tooMuch !== undefined) {
+  if (more.length > 0 && !takesMore) {
     const hint = takesCommand ? ' The command comes after --.' : '';
-    throw usageError(`unexpected argument '${tooMuch}'.${hint}`);
+    throw usageError(`unexpected argument '${more[0]}'.${hint}`);
   }
+  for (const other of more) checkFirst(takes ?? '', other);
   const words = takesCommand ? toWords(argv, end, values, env) : [];
   // Not "else": with a directory the locks are those of this machine.
   const at = options.at && env.WEB_LOCKS_AT;
   if (values.directory === undefined && at) values.at ??= at;
   check?.(values);
   checkPlace(values);
-  return { command, name, words, values };
+  return { command, name, more, words, values };
 }
 
 /**

@@ -1,6 +1,6 @@
 'use strict';
 
-/** `web-locks report`: makes a page of a profile. */
+/** `web-locks report`: makes a page of a profile, or of several. */
 
 const fs = require('node:fs');
 const profile = require('../profile/report.js');
@@ -14,24 +14,24 @@ const { Failure, STATUS, say } = require('./status.js');
  * @returns {Promise<Ending>}
  * @throws {Failure} if the file cannot be read, or is not a profile, or the page cannot be written
  */
-async function report({ name: file = '', values }) {
+async function report({ name: file = '', more = [], values }) {
   const output = values.output ?? `${file.replace(/\.json$/, '')}.html`;
-  const { requests, dropped } = make(file, output);
+  const { requests, dropped } = make([file, ...more], output);
   const lost = dropped > 0 ? `, ${dropped} more were dropped` : '';
   say(`${output}: ${requests} ${requests === 1 ? 'request' : 'requests'}${lost}`);
   return { status: STATUS.ok };
 }
 
 /**
- * @param {string} file
+ * @param {string[]} files
  * @param {string} output
  */
-function make(file, output) {
-  if (isSame(file, output)) {
+function make(files, output) {
+  if (files.some((file) => isSame(file, output))) {
     throw new Failure(STATUS.usage, `${output} is the profile: the page would replace it.`);
   }
   try {
-    return profile.report(file, output);
+    return profile.report(files, output);
   } catch (error) {
     // Others are errors of this program.
     if (error instanceof profile.Unusable) throw new Failure(STATUS.file, error.message);

@@ -134,7 +134,7 @@ class Watch {
     // One warning for the wait or for the lock, whichever first takes too long.
     if (!this.#warned) this.#warnLater();
     this.#setTimers();
-    this.#publish(grant, {});
+    this.#publish(grant, { token: this.#request.token });
   }
 
   missed() {
@@ -170,7 +170,8 @@ class Watch {
     this.#warnAt = Number.POSITIVE_INFINITY;
     this.#setTimers();
     const { steal, ifAvailable } = this.#options;
-    this.#publish(end, { steal, ifAvailable, error });
+    const token = this.#granted ? this.#request.token : undefined;
+    this.#publish(end, { steal, ifAvailable, error, token });
   }
 
   #warnLater() {

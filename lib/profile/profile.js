@@ -9,6 +9,8 @@
  * keeps a thread alive.
  */
 
+const { hostname } = require('node:os');
+const path = require('node:path');
 const process = require('node:process');
 const workerThreads = require('node:worker_threads');
 const { Recorder } = require('./recorder.js');
@@ -34,6 +36,15 @@ const ENDED = 4;
 /** @typedef {{ size: number, sites: boolean }} Manner how to record */
 /** @typedef {{ id: number, name?: string }} Thread */
 /** @typedef {{ file: string, requests: number, dropped: number }} Summary */
+
+/** The most characters of the command that are kept. */
+const LONGEST_COMMAND = 500;
+
+/** @returns {string} what was run, without the folders of the runtime */
+const commandLine = () =>
+  [path.basename(process.argv[0] ?? ''), ...process.argv.slice(1)]
+    .join(' ')
+    .slice(0, LONGEST_COMMAND);
 
 /** @returns {Thread} this one */
 const thisThread = () => ({
@@ -78,6 +89,7 @@ class Profile {
   #size;
   #part;
   #zero = clock();
+  #began = new Date().toISOString();
   #channel = new BroadcastChannel(CHANNEL);
   /**
    * Of the threads that go on.
@@ -172,7 +184,13 @@ class Profile {
     const about = {
       producer: 'web-locks',
       version: 1,
+      began: this.#began,
+      // Of the monotonic clock that all processes of a machine have in common.
+      zero: this.#zero,
+      host: hostname(),
       pid: process.pid,
+      command: commandLine(),
+      node: process.version,
       seconds: (end - this.#zero) / 1e3,
       requests: requests.length,
       dropped: this.#dropped,

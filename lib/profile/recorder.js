@@ -14,7 +14,10 @@ const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { END, GRANT, START } = require('./ring.js');
 const { callSite } = require('./site.js');
 
-/** What became of a request; a number in the ring. */
+/**
+ * What became of a request; a number in the ring. One that threw was granted, and its callback
+ * threw or rejected.
+ */
 const OUTCOMES = /** @type {const} */ ([
   'failed',
   'granted',
@@ -24,11 +27,15 @@ const OUTCOMES = /** @type {const} */ ([
   'held too long',
   'stolen',
   'lost',
+  'threw',
 ]);
 /** @typedef {typeof OUTCOMES[number] | 'pending' | 'held'} Outcome */
 
 /** Names and labels are cut to so many code units. */
 const LONGEST = 1000;
+
+/** Those of which the error tells more. */
+const TELLING = ['failed', 'threw'];
 
 /** @typedef {{ number: number, waits: boolean, outcome: number }} Live a request that goes on */
 
@@ -111,11 +118,11 @@ class Recorder {
   }
 
   /** @param {any} message */
-  #grant({ id, asked, waited }) {
+  #grant({ id, asked, waited, token }) {
     const live = this.#live.get(id);
     if (!live) return;
     live.outcome = OUTCOMES.indexOf('granted');
-    if (live.waits) this.#write(GRANT, [live.number, asked + waited]);
+    if (live.waits) this.#write(GRANT, [live.number, asked + waited, ...halvesOf(token)]);
   }
 
   /**
@@ -128,11 +135,35 @@ class Recorder {
   }
 
   /** @param {any} message */
-  #end({ id, waited, held }) {
+  #end({ id, waited, held, token, error }) {
     const live = this.#live.get(id);
     if (!live) return;
     this.#live.delete(id);
-    this.#write(END, [live.number, live.outcome, waited, held]);
+    const isThrown = OUTCOMES[live.outcome] === 'granted' && error !== undefined;
+    if (isThrown) live.outcome = OUTCOMES.indexOf('threw');
+    const why = TELLING.includes(OUTCOMES[live.outcome]) ? describe(error) : '';
+    const numbers = [live.number, live.outcome, waited, held, ...halvesOf(token), why.length];
+    this.#write(END, numbers, why);
+  }
+}
+
+/**
+ * @param {bigint | undefined} token
+ * @returns {[high: number, low: number]} its halves; 0, 0 for none
+ */
+const halvesOf = (token) =>
+  token === undefined ? [0, 0] : [Number(token >> 32n), Number(token & 0xffff_ffffn)];
+
+/**
+ * @param {any} error of whatever kind: users' callbacks throw what they like
+ * @returns {string} one line
+ */
+function describe(error) {
+  try {
+    const text = error instanceof Error ? `${error.name}: ${error.message}` : error;
+    return typeof text === 'string' ? cut(text.split('\n', 1)[0]) : '';
+  } catch {
+    return '';
   }
 }
 

@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * Makes a page of a profile: one file that needs nothing else, and loads nothing.
+ * Makes a page of a profile, or of those of several processes: one file that needs nothing else, and loads nothing.
  *
  * All that users chose (names, labels, call sites) is data in the page, never markup: it is JSON
  * without a `<`, which the page's script puts into text nodes. The page's own policy lets no other
@@ -12,6 +12,7 @@ const { createHash } = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 const { getSystemErrorMap } = require('node:util');
+const { isOwn, merge } = require('./merge.js');
 
 /** The profile cannot be read, or is none, or the page cannot be written. */
 class Unusable extends Error {}
@@ -31,6 +32,9 @@ function attempt(what, call) {
   }
 }
 
+/** The parts of the page's script, each after those that it requires; the last one runs all. */
+const SCRIPTS = ['model.js', 'show.js', 'locks.js', 'timeline.js', 'requests.js', 'main.js'];
+
 /**
  * @param {string} name
  * @returns {string} a part of the page
@@ -38,15 +42,16 @@ function attempt(what, call) {
 const part = (name) => fs.readFileSync(path.join(__dirname, 'page', name), 'utf8');
 
 /**
- * @param {string} file a profile
+ * @param {string[]} files profiles, at least one
  * @param {string} output where to write the page
  * @returns {{ requests: number, dropped: number }} what is in it
  * @throws {Unusable}
  */
-function report(file, output) {
-  const data = dataOf(file, read(file));
+function report(files, output) {
+  const data = dataOf(files, files.map(read));
   attempt(`${output} cannot be written`, () => fs.writeFileSync(output, pageOf(data)));
-  return { requests: data.asked.length, dropped: data.about.dropped };
+  const dropped = data.processes.reduce((sum, { about }) => sum + about.dropped, 0);
+  return { requests: data.asked.length, dropped };
 }
 
 /** @param {string} file @returns {any} a profile, with all that dataOf reads of it */
@@ -92,48 +97,73 @@ class Table {
 }
 
 /**
- * @param {string} file
- * @param {{ otherData: any, traceEvents: any[] }} trace
- * @returns {any} what page.js reads: columns, an entry for each request;
- *   times in microseconds
+ * @typedef {object} Process
+ * @property {string} file its profile, without folders
+ * @property {any} about what the profile says of it
+ * @property {import('./merge.js').Offset} offset of its clock
  */
-function dataOf(file, { otherData, traceEvents }) {
+
+/**
+ * @param {string[]} files
+ * @param {import('./merge.js').Trace[]} traces
+ * @returns {{ processes: Process[], asked: number[], [column: string]: any }} what the page's
+ *   script reads: columns, an entry for each request; times in microseconds since the first
+ */
+function dataOf(files, traces) {
   const names = new Table();
   const texts = new Table();
   const outcomes = new Table();
-  const requests = traceEvents.filter(({ cat, ph }) => cat === 'request' && ph === 'X');
-  requests.sort((a, b) => a.ts - b.ts);
-  const indexOf = new Map(requests.map(({ args }, index) => [args.id, index]));
-  /** @param {(request: any) => any} value */
-  const column = (value) => requests.map(value);
+  const { requests, offsets } = merge(traces);
+  const indexOf = new Map(requests.map((request, index) => [request, index]));
+  const first = requests[0]?.asked ?? 0;
   const micro = (/** @type {number} */ milliseconds) => Math.round(milliseconds * 1e3);
+  /** @param {(request: import('./merge.js').Merged) => any} value */
+  const column = (value) => requests.map(value);
+  // Locks of the same name of two processes are two, if each is within its process.
+  const keyOf = (/** @type {import('./merge.js').Merged} */ { args, process }) =>
+    `${isOwn(args) ? process : ''}\n${args.manager}\n${args.lock}`;
   return {
-    about: { ...otherData, file: path.basename(file) },
-    name: column(({ name, args }) => names.numberOf(name, `${args.manager}\n${args.lock}`)),
-    label: column(({ args }) => texts.numberOf(args.label ?? '')),
-    site: column(({ args }) => texts.numberOf(args.site)),
+    processes: traces.map(({ otherData }, index) => ({
+      file: path.basename(files[index]),
+      about: otherData,
+      offset: offsets[index],
+    })),
+    first: first - Number(traces[0].otherData.zero ?? 0),
+    name: column((request) => names.numberOf(request.title, keyOf(request))),
+    process: column(({ process }) => process),
+    // -1: it has none.
+    label: column(({ args: { label } }) => (label === undefined ? -1 : texts.numberOf(label))),
+    site: column(({ args }) => texts.numberOf(args.site ?? '')),
+    error: column(({ args: { error } }) => (error === undefined ? -1 : texts.numberOf(error))),
     thread: column(({ args }) => args.thread),
     outcome: column(({ args }) => outcomes.numberOf(args.outcome)),
     shared: column(({ args }) => Number(args.mode === 'shared')),
     contended: column(({ args }) => Number(args.contended)),
-    asked: column(({ ts }) => Math.round(ts)),
+    asked: column(({ asked }) => micro(asked - first)),
     waited: column(({ args }) => micro(args.waited)),
     held: column(({ args }) => micro(args.held)),
-    blockers: column(({ args }) =>
-      args.blockers
-        .map((/** @type {any} */ { id }) => indexOf.get(id))
-        .filter((/** @type {any} */ index) => index !== undefined),
-    ),
+    blockers: column(({ blockers }) => blockers.map((blocker) => indexOf.get(blocker))),
     names: names.values,
     texts: texts.values,
     outcomes: outcomes.values,
   };
 }
 
+/** @returns {string} the parts as one script: as in Node.js, each has a scope of its own */
+function scriptOf() {
+  const parts = SCRIPTS.map((name) => {
+    const text = `(function (module, require) {\n${part(name)}})(module, require);`;
+    return `module = {};\n${text}\nparts['./${name}'] = module.exports;`;
+  });
+  const head =
+    "'use strict';\nlet module;\nconst parts = {};\nconst require = (name) => parts[name];";
+  return `${head}\n${parts.join('\n')}`;
+}
+
 /** @param {object} data @returns {string} HTML */
 function pageOf(data) {
   const style = part('page.css');
-  const script = part('page.js');
+  const script = scriptOf();
   const hash = (/** @type {string} */ text) =>
     `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
   const policy = `default-src 'none'; style-src ${hash(style)}; script-src ${hash(script)}`;

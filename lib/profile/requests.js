@@ -26,6 +26,8 @@ const { END, GRANT, START, entriesOf, textOf } = require('./ring.js');
  * @property {number} granted Infinity: never
  * @property {number} ended
  * @property {import('./recorder.js').Outcome} outcome
+ * @property {bigint} token of the grant; 0: none is known
+ * @property {string | undefined} error what the callback threw, or why the request failed
  * @property {Recorded[]} blockers who held the name when it began to wait
  */
 
@@ -64,15 +66,24 @@ function readPart({ thread, words, end }) {
     if (kind === GRANT) {
       request.granted = numbers[1];
       request.outcome = 'held';
+      request.token = tokenOf(numbers[2], numbers[3]);
     } else if (kind === END) {
-      const [, outcome, waited, held] = numbers;
+      const [, outcome, waited, held, high, low, length] = numbers;
       request.outcome = OUTCOMES[outcome];
+      request.token = tokenOf(high, low);
+      [request.error] = textOf(numbers, 7, [length || -1]);
       request.granted = held > 0 ? request.asked + waited : Number.POSITIVE_INFINITY;
       request.ended = request.asked + waited + held;
     }
   }
   return [...requests.values()];
 }
+
+/**
+ * @param {number} [high]
+ * @param {number} [low]
+ */
+const tokenOf = (high = 0, low = 0) => (BigInt(high) << 32n) | BigInt(low);
 
 /**
  * @param {Float64Array} numbers of the entry
@@ -94,6 +105,8 @@ function startOf(numbers) {
     // If it turns out that it was not available, its end says so.
     granted: contended ? Number.POSITIVE_INFINITY : answered,
     outcome: contended ? 'pending' : 'held',
+    token: 0n,
+    error: undefined,
     blockers: [],
   };
 }
@@ -135,4 +148,4 @@ function nextOf(byGrant, from, request) {
   return undefined;
 }
 
-module.exports = { requestsOf };
+module.exports = { findBlockers, requestsOf };

@@ -120,6 +120,8 @@ const argsOf = (request, got) => ({
   site: request.site,
   thread: request.thread.id,
   outcome: request.outcome,
+  error: request.error,
+  token: request.token ? String(request.token) : undefined,
   contended: request.contended,
   waited: rounded(got - request.asked),
   held: request.granted < Number.POSITIVE_INFINITY ? rounded(request.ended - request.granted) : 0,

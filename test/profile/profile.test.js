@@ -19,7 +19,8 @@ describe('a profile tells of each request', () => {
         'await save();',
     );
     assert.equal(requests.length, 1);
-    const [{ site, waited, held, ...rest }] = requests;
+    const [{ site, waited, held, token, ...rest }] = requests;
+    assert.ok(BigInt(token) > 0n);
     assert.deepEqual(rest, {
       id: 1,
       lock: 'a',
@@ -89,6 +90,36 @@ describe('a profile tells of each request', () => {
     assert.equal(aborted.held, 0);
     assert.equal(refused.held, 0);
     assert.equal(aborted.blockers[0].label, 'robbed');
+  });
+
+  it('whose callback threw, or that failed, and why', async (t) => {
+    const { requests } = await profileOf(
+      t,
+      `const ignore = () => {};
+       const fails = (label, error) =>
+         locks.request('a', { label }, async () => { throw error; }).catch(ignore);
+       await fails('error', new TypeError('no stock\\nof that'));
+       await fails('text', 'a text');
+       await fails('nothing', null);
+       await fails('hostile', { get message() { throw new Error('of a getter'); } });
+       await locks.request('a', { label: 'limited', mode: 'shared', limit: 2 }, () =>
+         locks.request('a', { label: 'other', mode: 'shared', limit: 3 }, ignore).catch(ignore));`,
+    );
+    const told = Object.fromEntries(
+      requests.map(({ label, outcome, error }) => [label, [outcome, error]]),
+    );
+    assert.deepEqual(told, {
+      error: ['threw', 'TypeError: no stock'],
+      text: ['threw', 'a text'],
+      nothing: ['threw', undefined],
+      hostile: ['threw', undefined],
+      limited: ['granted', undefined],
+      other: [
+        'failed',
+        'TypeError: A request for lock "a" has the limit 3, but those who hold it or wait for it ' +
+          'have the limit 2.',
+      ],
+    });
   });
 
   it('that was lost with its bucket', async (t) => {

@@ -1,0 +1,121 @@
+'use strict';
+
+/** The requests of the lock that is looked at: a table, and what is told of one of them. */
+
+const model = require('./model.js');
+const { ROWS, element, fill, make, makeHead, ms, signOf, writerOfTimes } = require('./show.js');
+const timeline = require('./timeline.js');
+
+const { data, errorOf, outcomeOf, processName, severalProcesses } = model;
+const { shownLabel, siteOf, threadOf, whoIs } = model;
+
+/** Those that are listed, how many rows of them, and the one that is told of; -1: none. */
+const shown = { requests: [], rows: ROWS, current: -1 };
+
+function makeRequestsHead() {
+  makeHead('requests', [
+    ['at, ms', 'number'],
+    ...(severalProcesses ? [['process', '']] : []),
+    ['thread', ''],
+    ['label', ''],
+    ['call site', ''],
+    ['outcome', ''],
+    ['wait, ms', 'number'],
+    ['hold, ms', 'number'],
+    ['blocked by, or error', ''],
+  ]);
+}
+
+/** Lists these, and tells of none. */
+function showRequests(requests) {
+  Object.assign(shown, { requests, rows: ROWS });
+  tell(-1);
+  draw();
+}
+
+function showMoreRequests() {
+  shown.rows += 10 * ROWS;
+  draw();
+}
+
+function draw() {
+  const { requests, rows } = shown;
+  const [times, waits, holds] = [data.asked, data.waited, data.held].map((column) =>
+    writerOfTimes(requests.map((i) => column[i])),
+  );
+  const rowOf = (i) => {
+    const row = document.createElement('tr');
+    row.dataset.request = i;
+    if (i === shown.current) row.ariaCurrent = 'true';
+    const outcome = make('td', '', 'whole');
+    outcome.append(signOf(outcomeOf(i)), ` ${outcomeOf(i)}`);
+    const time = make('td', '', 'number');
+    const button = make('button', times(data.asked[i]));
+    button.type = 'button';
+    button.addEventListener('click', () => show(i));
+    time.append(button);
+    row.append(
+      time,
+      make('td', threadOf(i), 'text'),
+      make('td', shownLabel(i) ?? '', 'text'),
+      make('td', siteOf(i), 'text'),
+      outcome,
+      make('td', waits(data.waited[i]), 'number'),
+      make('td', data.held[i] > 0 ? holds(data.held[i]) : '', 'number'),
+      make('td', errorOf(i) ?? blockersShown(i), 'text'),
+    );
+    if (severalProcesses) {
+      row.children[1].replaceWith(
+        make('td', processName(data.process[i]), 'text'),
+        make('td', threadOf(i).replace(`${processName(data.process[i])}, `, ''), 'text'),
+      );
+    }
+    return row;
+  };
+  fill('requests', 'more-requests', requests, rows, rowOf, 'requests');
+}
+
+const blockersShown = (i) => data.blockers[i].map(whoIs).join('; ');
+
+/** Tells of a request. */
+function tell(i) {
+  if (i === shown.current) return;
+  shown.current = i;
+  timeline.mark(i);
+  for (const row of document.querySelectorAll('#requests tbody tr')) {
+    row.ariaCurrent = Number(row.dataset.request) === i ? 'true' : null;
+  }
+  if (i < 0) {
+    element('request').textContent = '';
+    return;
+  }
+  const who = [shownLabel(i), siteOf(i), threadOf(i)].filter(Boolean).join(', ');
+  const facts = [
+    `${who}: ${outcomeOf(i)}`,
+    ...(data.shared[i] ? ['shared'] : []),
+    ...(errorOf(i) ? [errorOf(i)] : []),
+    `waited ${ms(data.waited[i])}`,
+    `held ${ms(data.held[i])}`,
+  ];
+  const blockers = blockersShown(i);
+  if (blockers) facts.push(`blocked by ${blockers}`);
+  element('request').textContent = facts.join(' · ');
+}
+
+/** Tells of a request, and has it seen in the timeline. */
+function show(i) {
+  tell(i);
+  timeline.reveal(i);
+}
+
+/** Goes to the next request, or to the one before. */
+function step(by) {
+  const { requests, current } = shown;
+  if (requests.length === 0) return;
+  const before = requests.indexOf(current);
+  const first = by > 0 ? -1 : requests.length;
+  const next = (before < 0 ? first : before) + by;
+  show(requests[Math.min(Math.max(next, 0), requests.length - 1)]);
+}
+
+module.exports = { makeRequestsHead, showMoreRequests, showRequests, step, tell };

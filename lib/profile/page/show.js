@@ -1,0 +1,127 @@
+'use strict';
+
+/**
+ * How things are written, and elements made. What users chose is put into text nodes, never into
+ * markup.
+ */
+
+const { shapeOf } = require('./model.js');
+
+const element = (id) => document.getElementById(id);
+
+/** So many rows are shown at first, and more each time. */
+const ROWS = 200;
+
+/** The most characters of a text that are shown: of others only its title has the middle. */
+const LONGEST = 200;
+const HEAD = 140;
+
+const brief = (text) =>
+  text.length > LONGEST ? `${text.slice(0, HEAD)}…${text.slice(HEAD + 1 - LONGEST)}` : text;
+
+/** @returns {HTMLElement} a new one, with text */
+function make(tag, text = '', className = '') {
+  const made = document.createElement(tag);
+  made.textContent = brief(text);
+  if (text.length > LONGEST) made.title = text;
+  if (className) made.className = className;
+  return made;
+}
+
+const integers = new Intl.NumberFormat('en');
+const whole = (number) => integers.format(number);
+const plural = (number, what) => `${whole(number)} ${what}${number === 1 ? '' : 's'}`;
+
+/** The fewer decimals the greater the greatest of a column: they are the same in all its rows. */
+const decimalsFor = (most) => [10, 1000, 100_000].filter((limit) => most < limit).length;
+
+/** @returns {(number: number) => string} for a column of these numbers */
+function writerFor(numbers) {
+  const most = numbers.reduce((a, b) => Math.max(a, b), 0);
+  const digits = decimalsFor(most);
+  const format = new Intl.NumberFormat('en', {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
+  return (number) => format.format(number);
+}
+
+/** @returns {(micro: number) => string} milliseconds, for a column of microseconds */
+function writerOfTimes(micros) {
+  const write = writerFor(micros.map((micro) => micro / 1000));
+  return (micro) => write(micro / 1000);
+}
+
+/** One time, by itself. */
+const ms = (micro) => `${writerOfTimes([micro])(micro)} ms`;
+
+/**
+ * The signs of outcomes, as points in a square of the size 100: what is shaped otherwise is known
+ * without its color. Those that are as usual have none in the timeline.
+ */
+const SHAPES = {
+  threw: '50 0, 100 100, 0 100',
+  failed: '30 0, 70 0, 100 30, 100 70, 70 100, 30 100, 0 70, 0 30',
+  lost: '0 0, 100 0, 50 100',
+  stolen: '50 0, 100 50, 50 100, 0 50',
+  'held too long': '0 0, 100 50, 0 100',
+  'timed out': '0 0, 100 0, 60 50, 100 100, 0 100, 40 50',
+  aborted: '0 25, 25 0, 50 25, 75 0, 100 25, 75 50, 100 75, 75 100, 50 75, 25 100, 0 75, 25 50',
+  'not available': '0 35, 100 35, 100 65, 0 65',
+  pending: '0 70, 100 70, 100 100, 0 100',
+  held: '0 0, 100 0, 100 100, 0 100',
+  granted: '0 55, 20 35, 40 60, 85 10, 100 30, 40 95',
+};
+
+/** @returns {HTMLElement} the sign of an outcome */
+function signOf(outcome) {
+  const sign = make('i', '', 'sign');
+  const points = SHAPES[outcome].replace(/\d+/g, '$&%');
+  sign.style.clipPath = `polygon(${points})`;
+  sign.style.background = `var(--${shapeOf(outcome)})`;
+  sign.ariaHidden = 'true';
+  return sign;
+}
+
+/** @returns {HTMLElement} how often each outcome came about */
+function outcomesShown(outcomes) {
+  const list = make('span', '', 'outcomes');
+  for (const [outcome, n] of outcomes) {
+    const entry = make('span', '', 'outcome');
+    entry.title = `${plural(n, 'request')}: ${outcome}`;
+    entry.append(signOf(outcome), make('span', whole(n)), make('span', ` ${outcome}`, 'unseen'));
+    list.append(entry);
+  }
+  return list;
+}
+
+/** Makes the titles of a table's columns. @param {[title: string, className: string][]} titles */
+function makeHead(table, titles) {
+  const cells = titles.map(([title, className]) => make('th', title, className));
+  for (const cell of cells) cell.scope = 'col';
+  document.querySelector(`#${table} thead tr`).append(...cells);
+}
+
+/** Puts rows into the body of a table, and a button below it if there are more. */
+function fill(table, button, all, shown, rowOf, what) {
+  document.querySelector(`#${table} tbody`).replaceChildren(...all.slice(0, shown).map(rowOf));
+  const more = all.length - shown;
+  element(button).hidden = more <= 0;
+  element(button).textContent = `Show ${whole(Math.min(more, 10 * ROWS))} more ${what}`;
+}
+
+module.exports = {
+  ROWS,
+  SHAPES,
+  brief,
+  element,
+  fill,
+  make,
+  makeHead,
+  ms,
+  outcomesShown,
+  plural,
+  signOf,
+  whole,
+  writerOfTimes,
+};
