@@ -16,6 +16,7 @@ const workerThreads = require('node:worker_threads');
 const { Recorder } = require('./recorder.js');
 const { requestsOf } = require('./requests.js');
 const { LEAST, START, Ring, entriesOf, isSize } = require('./ring.js');
+const { folder } = require('./site.js');
 const { writeTrace } = require('./trace.js');
 const { threadsNow: clock } = require('../platform/intrinsics.js');
 const { threadId, threadName } = require('../platform/thread.js');
@@ -40,11 +41,12 @@ const ENDED = 4;
 /** The most characters of the command that are kept. */
 const LONGEST_COMMAND = 500;
 
-/** @returns {string} what was run, without the folders of the runtime */
-const commandLine = () =>
-  [path.basename(process.argv[0] ?? ''), ...process.argv.slice(1)]
-    .join(' ')
-    .slice(0, LONGEST_COMMAND);
+/** @returns {string} what was run, without the folders of the runtime, and that it was run in */
+function commandLine() {
+  const [runtime = '', ...words] = process.argv;
+  const text = [path.basename(runtime), ...words].join(' ');
+  return text.replaceAll(folder, '').slice(0, LONGEST_COMMAND);
+}
 
 /** @returns {Thread} this one */
 const thisThread = () => ({

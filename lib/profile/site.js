@@ -44,4 +44,4 @@ function usersFrame(_error, frames) {
   return '';
 }
 
-module.exports = { callSite };
+module.exports = { callSite, folder };

@@ -29,12 +29,25 @@ async function setPrices() {
   }
 }
 
+/** Some of it does not end well. */
+async function audit() {
+  const ignore = () => {};
+  for (let i = 0; i < 6; i++) {
+    await locks.request('stock', { label: 'audit', timeout: 10 }, ignore).catch(ignore);
+    await locks.request('prices', { label: 'audit', ifAvailable: true }, ignore);
+  }
+  const wrong = async () => {
+    throw new RangeError('The price of 4711 is negative.');
+  };
+  await locks.request('prices', { label: 'audit' }, wrong).catch(ignore);
+}
+
 async function main() {
   if (isMainThread) {
     const workers = Array.from({ length: Number(WORKERS) }, () => new Worker(__filename));
     await Promise.all(workers.map((worker) => once(worker, 'message')));
     for (const worker of workers) worker.postMessage('open');
-    await Promise.all([writeReport(), setPrices()]);
+    await Promise.all([writeReport(), setPrices(), audit()]);
   } else {
     parentPort.postMessage('ready');
     await once(parentPort, 'message');

@@ -90,7 +90,7 @@ function listen() {
 function makeFilter() {
   const all = outcomesOf(Array.from({ length: count }, (_, i) => i));
   for (const [outcome, n] of all) {
-    const button = make('button', '', 'outcome');
+    const button = make('button', '', 'chip');
     button.type = 'button';
     button.ariaPressed = 'false';
     button.dataset.outcome = outcome;

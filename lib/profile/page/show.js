@@ -85,7 +85,7 @@ function signOf(outcome) {
 
 /** @returns {HTMLElement} how often each outcome came about */
 function outcomesShown(outcomes) {
-  const list = make('span', '', 'outcomes');
+  const list = make('span', '', outcomes.length > 3 ? 'outcomes many' : 'outcomes');
   for (const [outcome, n] of outcomes) {
     const entry = make('span', '', 'outcome');
     entry.title = `${plural(n, 'request')}: ${outcome}`;
