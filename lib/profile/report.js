@@ -1,7 +1,8 @@
 'use strict';
 
 /**
- * Makes a page of a profile, or of those of several processes: one file that needs nothing else, and loads nothing.
+ * Makes a page of a profile, or of those of several processes: one file that needs nothing else,
+ * and loads nothing.
  *
  * All that users chose (names, labels, call sites) is data in the page, never markup: it is JSON
  * without a `<`, which the page's script puts into text nodes. The page's own policy lets no other

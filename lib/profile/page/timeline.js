@@ -73,7 +73,7 @@ function inRows(list, from, to, more) {
   return { bars, rows: heap.length };
 }
 
-/** The bars of requests of a lock: first the rows of who held, then of who waited, or got nothing. */
+/** The bars of requests: first the rows of who held, then of who waited, or got nothing. */
 function layOut(requests) {
   const asked = (i) => data.asked[i];
   const granted = requests.filter((i) => data.held[i] > 0);
