@@ -24,7 +24,7 @@ let view = { from: begin, to: end };
 let bars = [];
 let steps = [];
 let longest = 0;
-/** Of each request that is drawn: its bars, those of its wait first. @type {Map<number, object[]>} */
+/** Of each request that is drawn: its bars, in their order. @type {Map<number, object[]>} */
 let barsOf = new Map();
 /** The request that was pointed at; -1: none. */
 let current = -1;
