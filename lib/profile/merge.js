@@ -207,8 +207,8 @@ function bounds(parts) {
 
 /**
  * @param {Merged[]} same of one name
- * @returns {Generator<[before: Merged, after: Merged]>} locks that excluded each other, and of which
- *   one was given back before the other was granted
+ * @returns {Generator<[before: Merged, after: Merged]>} locks that excluded each other: one was
+ *   given back before the other was granted
  */
 function* successive(same) {
   const granted = same
