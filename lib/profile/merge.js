@@ -182,8 +182,8 @@ const epochOf = ({ otherData: { began, zero = 0 } }) => (Date.parse(began) || 0)
 
 /**
  * @param {Merged[][]} parts of each process, by its own clock
- * @returns {number[][]} `[a][b]`: how much more, at least, is to be added to the clock of `b` than to
- *   that of `a`, whatever way from `a` to `b`
+ * @returns {number[][]} `[a][b]`: how much more, at least, is to be added to the clock of `b` than
+ *   to that of `a`, whatever way from `a` to `b`
  */
 function bounds(parts) {
   const { length } = parts;
