@@ -20,14 +20,23 @@ const { ms, rank, row, wait } = require('./tools.js');
 const AT_ONCE = 32;
 const CONTENDERS = 4;
 
-/** @param {number[]} pids @returns {number} microseconds of the processor that they have had */
+/** @returns {Map<number, number>} microseconds of the processor that each process has had */
 function cpuOf(pids) {
-  let sum = 0;
+  const times = new Map();
   for (const pid of pids) {
+    let sum = 0;
     for (const task of listOf(`/proc/${pid}/task`)) {
       sum += Number(textOf(`/proc/${pid}/task/${task}/schedstat`).split(' ')[0]) / 1e3;
     }
+    times.set(pid, sum);
   }
+  return times;
+}
+
+/** @returns {number} microseconds since then, of those that are there now: some may have ended */
+function cpuSince(before, server) {
+  let sum = 0;
+  for (const [pid, time] of cpuOf(server.pids())) sum += Math.max(time - (before.get(pid) ?? 0), 0);
   return sum;
 }
 
@@ -40,9 +49,11 @@ const memoryOf = (pids) =>
 
 /** @returns {number} connections to a port of this machine */
 function connectionsTo(port) {
-  const local = new RegExp(`^ +\\d+: \\w+:${port.toString(16).toUpperCase().padStart(4, '0')} `);
+  const local = new RegExp(`^\\d+: \\w+:${port.toString(16).toUpperCase().padStart(4, '0')} `);
   const lines = ['tcp', 'tcp6'].flatMap((file) => textOf(`/proc/net/${file}`).split('\n'));
-  return lines.filter((line) => local.test(line) && line.split(/ +/)[4] === '01').length;
+  return lines
+    .map((line) => line.trim())
+    .filter((line) => local.test(line) && line.split(/ +/)[3] === '01').length;
 }
 
 // A process may end meanwhile.
@@ -73,8 +84,7 @@ function listOf(folder) {
 async function use(users, milliseconds, server) {
   for (const [i, user] of users.entries()) await user(i);
   const times = [];
-  const pids = server.pids();
-  const cpu = cpuOf(pids);
+  const cpu = cpuOf(server.pids());
   const own = process.cpuUsage();
   const from = ms();
   await Promise.all(
@@ -94,7 +104,7 @@ async function use(users, milliseconds, server) {
     p99: rank(times, 0.99),
     perSecond: count / (passed / 1e3),
     client: (user + system) / count,
-    server: (cpuOf(pids) - cpu) / count,
+    server: cpuSince(cpu, server) / count,
   };
 }
 
@@ -194,14 +204,13 @@ async function bySessions(engine) {
 async function idle(engine, count, others) {
   // What was used is let go of, and what may linger has gone.
   await wait(duration(1_500));
-  const pids = engine.server.pids();
   const calls = await engine.server.calls();
-  const cpu = cpuOf(pids);
+  const cpu = cpuOf(engine.server.pids());
   const from = ms();
   // Longer than a third of a lease: each is renewed.
   await wait(duration(7_000));
   const passed = ms() - from;
-  const spent = cpuOf(pids) - cpu;
+  const spent = cpuSince(cpu, engine.server);
   return {
     cpu: spent / passed / 1e-3 / count,
     // One of them is this question.
@@ -330,7 +339,7 @@ const engines = {
     const server = await startPostgres({ settings: ['max_connections=300'] });
     const pools = [];
     const poolOf = (max, port = server.port) => {
-      const pool = new pg.Pool({ ...server.config, port, max, idleTimeoutMillis: 1_000 });
+      const pool = new pg.Pool({ ...server.config, port, max, idleTimeoutMillis: 3_000 });
       // Who is idle loses his connection when the proxy ends.
       pool.on('error', () => {});
       pools.push(pool);
