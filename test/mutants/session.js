@@ -296,7 +296,7 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/outbox.js',
-    before: 'for (const { reached } of units) reached?.();',
+    before: 'for (const { reached } of units) reached?.(true);',
     after: '',
     why: 'a query never settles when the session is lost before its turn',
     tests: [scripted, session, backend],
@@ -633,9 +633,16 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/outbox.js',
-    before: 'if (behind < 0) this.#units.add(barrier);',
-    after: 'if (behind < 0 || behind > 0) this.#units.add(barrier);',
+    before: 'this.#units = new Set([barrier, ...passed, ...behind]);',
+    after: 'this.#units = new Set([...passed, ...behind, barrier]);',
     why: 'a query waits for all that was asked before it, and rejects if that takes a lease',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/outbox.js',
+    before: 'else this.#units.add(barrier);',
+    after: 'else this.#units = new Set([barrier, ...this.#units]);',
+    why: 'a query does not come after what was asked before it',
     tests: [scripted],
   },
   {

@@ -25,7 +25,8 @@ const MOST_UNITS = 2 ** 18;
 /**
  * @typedef {object} Unit what goes into one step: an operation, or a group of them; or a barrier
  * @property {Set<Op>} ops
- * @property {() => void} [reached] of a barrier: called when all before it was answered
+ * @property {(isDropped: boolean) => void} [reached] of a barrier: called when all before it was
+ *   answered, or dropped
  */
 
 /** A few units that are sent as one. */
@@ -107,29 +108,30 @@ class Outbox {
   }
 
   /**
-   * @param {() => void} reached called when all that is in here was answered, or dropped; if that
-   *   is much, when what comes next of it was
+   * @param {(isDropped: boolean) => void} reached called when all that is in here was answered, or
+   *   dropped
+   * @returns {Unit} for `hurry`
    */
   barrier(reached) {
-    if (this.isEmpty) {
-      reached();
-      return;
-    }
     const barrier = { ops: new Set(), reached };
-    const units = [...this.#units];
-    let count = 0;
-    const behind = units.findIndex(({ ops }, i) => {
-      count += ops.size;
-      return i > 0 && count > MOST;
-    });
-    if (behind < 0) this.#units.add(barrier);
-    else this.#units = new Set([...units.slice(0, behind), barrier, ...units.slice(behind)]);
+    if (this.isEmpty) reached(false);
+    else this.#units.add(barrier);
+    return barrier;
   }
 
-  /** @returns {Iterable<Op>} what is not known to have come to the server */
-  *unanswered() {
-    for (const { ops } of this.#steps) yield* ops;
-    for (const { ops } of this.#units) yield* ops;
+  /**
+   * Has a barrier reached when what was sent is answered.
+   * @param {Unit} barrier
+   * @returns {Unit[]} what it does not wait for any more
+   */
+  hurry(barrier) {
+    const units = [...this.#units];
+    const at = units.indexOf(barrier);
+    if (at < 0) return [];
+    const [passed, behind] = [units.slice(0, at), units.slice(at + 1)];
+    this.#units = new Set([barrier, ...passed, ...behind]);
+    this.#passBarriers();
+    return passed;
   }
 
   /**
@@ -252,7 +254,7 @@ class Outbox {
     this.#number = 0;
     this.#most = MOST;
     this.#missedSince = Number.POSITIVE_INFINITY;
-    for (const { reached } of units) reached?.();
+    for (const { reached } of units) reached?.(true);
   }
 
   #passBarriers() {
@@ -260,7 +262,7 @@ class Outbox {
     for (const unit of this.#units) {
       if (!unit.reached) return;
       this.#units.delete(unit);
-      unit.reached();
+      unit.reached(false);
     }
   }
 }

@@ -4,8 +4,8 @@
  * Questions to the server, which change nothing: they wait until the session is open again, are
  * asked anew by another connection, and are given up after a time. They keep the event loop alive.
  *
- * A query does not wait for all that was asked before it, which may be more than the server does in
- * that time: what it has not come to then is told from here, as a request that waits.
+ * A query is asked after all that was asked before it. If that is more than the server does in a
+ * part of that time, what it has not come to then is told from here, as a request that waits.
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
@@ -15,6 +15,18 @@ const { ASKED, HELD } = require('./place.js');
 /** @typedef {import('../adapter.js').Entry} Entry */
 /** @typedef {import('../adapter.js').SessionInfo} SessionInfo */
 /** @typedef {InstanceType<typeof import('./place.js').Place>} Place */
+/** @typedef {import('./outbox.js').Unit} Unit */
+
+/**
+ * When a query was asked.
+ * @typedef {object} Turn
+ * @property {Promise<Entry[]>} [answer] unless there was nobody to ask, or another session begins
+ * @property {number} connection by which it was
+ * @property {Unit[]} passed what was asked before, and is not waited for
+ */
+
+/** A query waits for what was asked before it for a quarter of a `ttl` at most. */
+const BEHIND = 4;
 
 /**
  * What is asked of the session.
@@ -102,40 +114,70 @@ class Questions {
     return this.#keepAlive.during(() => this.#isMarked(place));
   }
 
-  /**
-   * Asked after what was asked before, as far as the next step goes, and before what is asked
-   * later.
-   * @param {string} [name]
-   */
+  /** @param {string} [name] */
   async #query(name) {
     const session = this.#session;
     const end = this.#clock.monotonic() + session.ttl;
-    /** @type {Promise<Entry[]> | undefined} */
-    let answer;
-    const reached = new Promise((/** @type {(_?: any) => void} */ resolve) => {
-      this.#outbox.barrier(() => {
-        if (session.state === 'open') answer = this.#ask(name);
-        resolve();
-      });
-    });
-    await session.within(reached, session.ttl);
     for (;;) {
+      const { answer, connection, passed } = await this.#turn(name, end);
       if (session.error) throw session.error;
       const rest = end - this.#clock.monotonic();
-      if (session.state === 'open') {
-        const { connection } = session;
+      if (answer) {
         try {
-          return await session.within(answer ?? this.#ask(name), rest);
+          return this.#withPassed(await session.within(answer, rest), passed, name);
         } catch (error) {
           const isLate = this.#clock.monotonic() >= end;
           if (isLate || this.#adapter.classify(error) === 'fatal') throw error;
           session.isDown(error, connection);
         }
-      } else {
+      } else if (session.state !== 'open') {
         await session.within(this.#change(), rest);
       }
-      answer = undefined;
     }
+  }
+
+  /**
+   * A query comes after what was asked before, and before what is asked later.
+   * @param {string | undefined} name
+   * @param {number} end until when it is of use
+   * @returns {Promise<Turn>}
+   */
+  async #turn(name, end) {
+    const session = this.#session;
+    /** @type {Turn} */
+    const turn = { connection: 0, passed: [] };
+    /** @type {Unit | undefined} */
+    let barrier;
+    const reached = new Promise((/** @type {(_?: any) => void} */ resolve) => {
+      barrier = this.#outbox.barrier((isDropped) => {
+        turn.connection = session.connection;
+        if (!isDropped && session.state === 'open') turn.answer = this.#ask(name);
+        resolve();
+      });
+    });
+    const rest = () => end - this.#clock.monotonic();
+    try {
+      await session.within(reached, Math.min(session.ttl / BEHIND, rest()));
+    } catch {
+      if (barrier) turn.passed = this.#outbox.hurry(barrier);
+      await session.within(reached, rest());
+    }
+    return turn;
+  }
+
+  /**
+   * @param {string} [name]
+   * @returns {Promise<Entry[]>} whose rejection is looked at later
+   */
+  #ask(name) {
+    const answer = this.#told(name);
+    then(answer, undefined, () => {});
+    return answer;
+  }
+
+  /** @param {string} [name] */
+  async #told(name) {
+    return await this.#adapter.query(name);
   }
 
   /** @param {Place} place */
@@ -167,23 +209,19 @@ class Questions {
   }
 
   /**
+   * @param {Entry[]} told by the server
+   * @param {Unit[]} passed that it may not have come to: requests that may have to wait, and ends
    * @param {string} [name]
-   * @returns {Promise<Entry[]>} whose rejection is looked at later
    */
-  #ask(name) {
-    const answer = this.#askWithOwn(name);
-    then(answer, undefined, () => {});
-    return answer;
-  }
-
-  /**
-   * @param {string} [name]
-   * @returns {Promise<Entry[]>} what the server tells, and what it has been asked for by now, and
-   *   has not come to
-   */
-  async #askWithOwn(name) {
-    const { asked, ended } = this.#unanswered(name);
-    const told = await this.#adapter.query(name);
+  #withPassed(told, passed, name) {
+    /** @type {Map<number, Entry>} */
+    const asked = new Map();
+    /** @type {Set<number>} */
+    const ended = new Set();
+    for (const op of passed.flatMap(({ ops }) => [...ops])) {
+      if (op.kind === 'end') ended.add(op.ref);
+      else if (op.kind !== 'ifAvailable' && (name ?? op.name) === op.name) this.#tell(op, asked);
+    }
     /** @type {Entry[]} */
     const entries = [];
     for (const entry of told) {
@@ -192,23 +230,6 @@ class Questions {
       if (!isOwn || !ended.has(entry.ref)) entries.push(entry);
     }
     return [...entries, ...asked.values()];
-  }
-
-  /**
-   * @param {string} [name]
-   * @returns {{ asked: Map<number, Entry>, ended: Set<number> }} what the server may not have come
-   *   to: requests that may have to wait, by `ref`; and those that are given up
-   */
-  #unanswered(name) {
-    /** @type {Map<number, Entry>} */
-    const asked = new Map();
-    /** @type {Set<number>} */
-    const ended = new Set();
-    for (const op of this.#outbox.unanswered()) {
-      if (op.kind === 'end') ended.add(op.ref);
-      else if (op.kind !== 'ifAvailable' && (name ?? op.name) === op.name) this.#tell(op, asked);
-    }
-    return { asked, ended };
   }
 
   /**
