@@ -98,6 +98,13 @@ test('a theft without a thief is found', () => {
   finds(check(events), /by nobody/);
   const thief = request('y', 4, 5, 6, 2n, { kind: 'steal' });
   assert.deepEqual(check([...events, ...thief]), []);
+  const failed = (error) => [
+    { type: 'call', id: 'z', client: 'z', name: 'a', mode: 'exclusive', kind: 'steal', time: -2 },
+    { type: 'settled', id: 'z', error, time: -1 },
+  ];
+  finds(check([...events, ...failed('Error: The request was not made')]), /by nobody/);
+  const unknown = 'Error: Whether the lock was stolen, and lost again, is not known: late';
+  assert.deepEqual(check([...events, ...failed(unknown)]), []);
 });
 
 test('who never settles, and who waits too long, is found', () => {

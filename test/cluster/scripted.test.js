@@ -865,6 +865,20 @@ test('R4: a theft that something is in the way of for a lease fails, and says wh
   assert.match(errors[0].message, /The request was not made: a transaction guards it/);
 });
 
+test('R1: of a theft that the server does not answer for a lease nobody knows whether it is done', async () => {
+  const stage = await new Scripted({ sweep: () => {}, renew: () => renewal() }).open();
+  stage.ask({ owner: 'thief', kind: 'steal' });
+  await step(stage);
+  // The connection stays: the step is sent again, and is not answered either.
+  stage.answers.step = () => new Promise(() => {});
+  stage.answers.hello = () => {};
+  for (let i = 0; i < 12; i++) await stage.world.advance(TTL / 10);
+  assert.match(
+    stage.errors[0].message,
+    /^Whether the lock was stolen, and lost again, is not known/,
+  );
+});
+
 test('R5: the session tells what it has seen of servers, and goes on to in the next session', async () => {
   const stage = new Scripted();
   stage.session.start();

@@ -646,6 +646,13 @@ module.exports = [
     tests: [scripted],
   },
   {
+    file: 'lib/cluster/session/session.js',
+    before: "const isUnknown = op.kind === 'steal' && this.#outbox.isSent(op);",
+    after: 'const isUnknown = false;',
+    why: 'a theft that may still be done says that it was not made',
+    tests: [scripted],
+  },
+  {
     file: 'lib/cluster/session/questions.js',
     before: 'if (isOwn) asked.delete(entry.ref);',
     after: '',

@@ -779,9 +779,12 @@ class Session {
         next = Math.min(next, end);
         continue;
       }
-      const { obstacle = this.#why } = place;
+      const { obstacle = this.#why, op } = place;
+      // Of a theft that is sent the server may still do what cannot be undone.
+      const isUnknown = op.kind === 'steal' && this.#outbox.isSent(op);
       this.end(place);
-      this.#listener.failed(place, unreachableError('The request was not made', obstacle));
+      const what = isUnknown ? UNKNOWN : 'The request was not made';
+      this.#listener.failed(place, unreachableError(what, obstacle));
     }
     if (next < Number.POSITIVE_INFINITY) this.#agenda.set('patience', next);
   }
