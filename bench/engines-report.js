@@ -15,6 +15,7 @@ const COLORS = { redis: '#b3261e', cluster: '#1769aa', etcd: '#2e8540' };
 const all = Object.keys(TITLES).filter((name) => engines?.[name]);
 
 const number = (value) => {
+  if (Number.isInteger(value)) return value.toLocaleString('en');
   const digits = [100, 10, 0.1].findIndex((limit) => value >= limit);
   return value.toLocaleString('en', {
     maximumFractionDigits: digits < 0 ? 3 : digits,
