@@ -1,6 +1,6 @@
 /* Damaged segments: bytes are operations on a few names, among them such that overwrite anything in
- * the segment: between two operations, or between two reads of one (WLH_LOOKS). Nothing may be read or written outside of it, nothing may go on for ever, and a
- * rebuild either finds the damage or leaves a segment in which every invariant holds: no two
+ * the segment: between two operations, or between two reads of one (WLH_LOOKS). Nothing may be read
+ * or written outside of it, nothing may go on for ever, and a rebuild either finds the damage or leaves a segment in which every invariant holds: no two
  * holders that exclude each other.
  *
  * A libFuzzer target. With -DWLH_STANDALONE it has a main() instead that makes up its bytes. */
@@ -17,6 +17,7 @@ enum { MOST = 24, ROOM = 128 };
 static struct table table;
 static struct made all[MOST];
 static bool damaged; /* since the last rebuild */
+static bool lasting; /* what no rebuild makes anew */
 static long rebuilt, found;
 
 /* ---- damage ---- */
@@ -38,6 +39,21 @@ static uint32_t twist(uint8_t how, uint32_t old, uint32_t ncells)
   return numbers[how % 8];
 }
 
+/* What a segment is given when it is formatted, such as the key of its hashes. Whoever has seen it
+ * notices, and poisons the segment; who opens it then takes it for what it is, and rebuilds by it. */
+static bool is_given(const uint32_t *place)
+{
+  const struct wlh_header *header = &table.segment->header;
+  const char *at = (const char *)place;
+  const char *begin = (const char *)header;
+  if (at < begin || at >= begin + sizeof *header) return false;
+  size_t offset = (size_t)(at - begin);
+  return offset < offsetof(struct wlh_header, retired) ||
+         offset == offsetof(struct wlh_header, nmembers) ||
+         (offset >= offsetof(struct wlh_header, hash_key) &&
+          offset < offsetof(struct wlh_header, free));
+}
+
 static void overwrite(uint32_t *place, uint8_t how)
 {
   uint32_t value;
@@ -45,6 +61,7 @@ static void overwrite(uint32_t *place, uint8_t how)
   value = twist(how, value, table.parties[0].arena.ncells);
   memcpy(place, &value, sizeof value);
   damaged = true;
+  lasting = lasting || is_given(place);
 }
 
 static void damage(uint8_t where, uint8_t field, uint8_t how)
@@ -103,7 +120,7 @@ static void do_rebuild(int party)
 {
   struct wlh_arena *arena = &table.parties[party].arena;
   bool before = damaged;
-  damaged = false; /* unless it comes while this is under way */
+  damaged = lasting; /* unless it comes while this is under way */
   enum wlh_cells_status status = wlh_cells_begin(arena, 1);
   if (status != WLH_CELLS_OK && status != WLH_CELLS_LOST) {
     damaged = damaged || before;
@@ -258,7 +275,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   memset(all, 0, sizeof all);
-  damaged = false;
+  damaged = lasting = false;
   planned.looks = 0;
   /* Exactly as long as it has to be, so that a sanitizer sees its end. */
   uint32_t room = size > 0 && data[0] & 1 ? ROOM : WLH_CELLS_LEAST;

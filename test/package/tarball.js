@@ -154,13 +154,14 @@ async function tools(name, ...packages) {
 
 /** The fragments of a document's headings, as npm and GitHub make them. */
 function anchorsOf(file) {
-  const headings = [...fs.readFileSync(file, 'utf8').matchAll(/^#+ (.+)$/gm)];
-  return headings.map(([, heading]) =>
+  const text = fs.readFileSync(file, 'utf8');
+  const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) =>
     heading
       .toLowerCase()
       .replace(/[^\w\- ]/g, '')
       .replaceAll(' ', '-'),
   );
+  return [...headings, ...[...text.matchAll(/<a id="([\w-]+)">/g)].map(([, id]) => id)];
 }
 
 before(async () => {
@@ -214,7 +215,7 @@ describe('the tarball', () => {
       /^lib\/([a-z]+\/)?[\w-]+\.(js|mjs|d\.ts)$/,
       /^lib\/cluster\/(session|engines|engines\/[a-z]+)\/[\w-]+\.js$/,
       /^lib\/cluster\/engines\/[a-z]+\/[a-z]+\.(sql|lua)\.js$/,
-      /^lib\/profile\/page\/page\.(js|css|template)$/,
+      /^lib\/profile\/page\/(page\.(css|template)|[a-z]+\.js)$/,
       /^types\/[\w-]+\.d\.(ts|mts)$/,
       /^prebuilds\/(SHA256SUMS|[\w-]+\/web_locks\.node)$/,
       /^src\/(binding\.gyp|web_locks\.gypi)$/,
@@ -313,6 +314,8 @@ describe('the tarball', () => {
       'kernel32.dll',
       'msvcrt.dll',
       'node.exe',
+      // What kind of volume a directory is on, it alone tells.
+      'ntdll.dll',
       'user32.dll',
     ]);
   });
