@@ -1117,6 +1117,25 @@ describe('Redis', { skip: lacks.redis }, () => {
       for (const token of mine.values()) assert.ok(token > 0n);
     });
 
+    test('a step of several shards that comes again is answered by each as before', async () => {
+      const [bucket, shards] = ['shards again', 2];
+      const a = await client({ bucket, shards });
+      const names = Array.from({ length: 8 }, () => fresh());
+      const first = `{wl:${bucket}}`;
+      const held = names.map((name) => request(name));
+      await a.step(held);
+      const others = Array.from({ length: 8 }, () => fresh());
+      const ops = [...others.map((name) => request(name)), ...held.map((op) => done(op))];
+      for (const name of others) await server.call('SET', `${first}:n:${name}`, 'something else');
+      await assert.rejects(a.step(ops));
+      for (const name of others) await server.call('DEL', `${first}:n:${name}`);
+      const answers = await a.again(ops);
+      assert.deepEqual(
+        answers.map(({ code }) => code),
+        ops.map(({ kind }) => (kind === 'end' ? 'ended' : 'granted')),
+      );
+    });
+
     test('a server whose memory is full refuses steps as a whole', async () => {
       const a = await client();
       const op = request(fresh());

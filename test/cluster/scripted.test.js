@@ -999,3 +999,18 @@ test('R1: a step that the server has done, or does not tell of, is not halved', 
     assert.deepEqual([again.number, again.ops], [number, ['steal 1', 'request 2']]);
   }
 });
+
+test('R1: a step that the server has done is not halved if it is refused when it comes again', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 1, kind: 'steal' });
+  stage.ask({ owner: 2, name: 'b' });
+  const { number } = await step(stage);
+  await missed(stage, number);
+  const again = await step(stage);
+  assert.equal(again.number, number);
+  await again.fail('REFUSED');
+  assert.equal(stage.errors.length, 0);
+  await missed(stage, number);
+  const last = await step(stage);
+  assert.deepEqual([last.number, last.ops], [number, ['steal 1', 'request 2']]);
+});

@@ -289,6 +289,20 @@ test('R3: of the steps under way the first that the server has missed is halved'
   assert.deepEqual((await step(stage)).ops, ['request 3', 'request 4']);
 });
 
+test('R3: a step has its own time to be done, not that of the one that it comes after', async () => {
+  const stage = await open(3);
+  const [one] = await steps(stage, { owner: 1 }, { owner: 2 });
+  const begin = stage.world.now;
+  while (stage.world.now - begin < 0.8 * TTL) {
+    await reconnect(stage, [], { step: one.number - 1 });
+    await stage.world.advance(TTL / 20);
+  }
+  await stage.world.advance(TTL / 4);
+  await reconnect(stage, [], { step: one.number });
+  assert.ok(stage.world.now - begin > TTL + 100);
+  assert.deepEqual(stage.news(), []);
+});
+
 test('R4: what something is in the way of holds up nothing of the steps behind it', async () => {
   const stage = await open(3);
   const [thief, other] = await steps(

@@ -531,10 +531,18 @@ module.exports = [
   },
   {
     file: 'lib/cluster/engines/redis/adapter.js',
-    before: 'if (isOneOfMany) this.#answered.set(ops[i].ref, answers[i]);',
+    before:
+      'if (isOneOfMany) this.#answered.set(ops[i].ref, { number: numbers[0], answer: answers[i] });',
     after: '',
     why: 'what one shard has done of a step that another one refuses is done twice',
     tests: redis,
+  },
+  {
+    file: 'lib/cluster/engines/redis/adapter.js',
+    before: 'if (known === undefined || known.number === numbers[0]) rest.push(i);',
+    after: 'if (known === undefined) rest.push(i);',
+    why: 'a step of several shards that comes again is answered in the wrong order',
+    tests: ['test/cluster/redis-adapter.test.js'],
   },
   {
     file: 'lib/cluster/engines/redis/adapter.js',

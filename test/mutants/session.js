@@ -619,7 +619,7 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/outbox.js',
-    before: 'return now - this.#missedSince < patience ? [] : this.refused(step);',
+    before: 'return now - this.#missed.since < patience ? [] : this.refused(step);',
     after: 'return [];',
     why: 'what never reaches the server keeps all others waiting for ever (R3)',
     tests: [session],
@@ -651,6 +651,20 @@ module.exports = [
     after: 'const isUnknown = false;',
     why: 'a theft that may still be done says that it was not made',
     tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: 'else if (step.isDone) this.#isDown(error);',
+    after: '',
+    why: 'a step that the server has done, and whose answer it refuses, is done again',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/outbox.js',
+    before: 'if (this.#missed.number !== step.number)',
+    after: 'if (this.#missed.number === 0)',
+    why: 'a step is dropped for the time that the server has missed the one before it',
+    tests: ['test/cluster/window.test.js'],
   },
   {
     file: 'lib/cluster/session/questions.js',

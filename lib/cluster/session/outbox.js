@@ -35,6 +35,8 @@ class Step {
   isUnderWay = false;
   /** Whether it was sent on another one before. */
   isAgain = false;
+  /** Whether the server is known to have done it. */
+  isDone = false;
   /** Whether `answers` are those that came on this connection. */
   isAnswered = false;
   /** @type {Answer[]} */
@@ -63,8 +65,8 @@ class Outbox {
   #window;
   /** The most operations of the next step. */
   #most = MOST;
-  /** Since when the server misses what was sent, which cannot be divided. */
-  #missedSince = Number.POSITIVE_INFINITY;
+  /** The step that the server misses, which cannot be divided, and since when. */
+  #missed = { number: 0, since: 0 };
 
   /** @param {number} window how many steps may be under way */
   constructor(window) {
@@ -205,7 +207,6 @@ class Outbox {
   /** The first step is answered. */
   answered() {
     this.#steps.shift();
-    this.#missedSince = Number.POSITIVE_INFINITY;
     this.#most = Math.min(2 * this.#most, MOST);
     this.#passBarriers();
   }
@@ -217,7 +218,6 @@ class Outbox {
    */
   refused(step) {
     const behind = this.#steps.splice(this.#steps.indexOf(step)).slice(1);
-    this.#missedSince = Number.POSITIVE_INFINITY;
     const isOne = step.units.length === 1;
     const again = [...(isOne ? [] : step.units), ...behind.flatMap(({ units }) => units)];
     this.#units = new Set([...again, ...this.#units]);
@@ -241,8 +241,13 @@ class Outbox {
     const step = this.#steps.find(({ number }) => number > done);
     if (!step) return [];
     if (step.units.length > 1) return this.refused(step);
-    this.#missedSince = Math.min(this.#missedSince, now);
-    return now - this.#missedSince < patience ? [] : this.refused(step);
+    if (this.#missed.number !== step.number) this.#missed = { number: step.number, since: now };
+    return now - this.#missed.since < patience ? [] : this.refused(step);
+  }
+
+  /** The server has done the steps up to a number. @param {number} done */
+  areDone(done) {
+    for (const step of this.#steps) if (step.number <= done) step.isDone = true;
   }
 
   /** Drops everything. */
@@ -253,7 +258,6 @@ class Outbox {
     this.#steps = [];
     this.#number = 0;
     this.#most = MOST;
-    this.#missedSince = Number.POSITIVE_INFINITY;
     for (const { reached } of units) reached?.(true);
   }
 

@@ -636,6 +636,7 @@ class Session {
     this.#extend(times);
     this.#attempts = this.#retries = 0;
     if (this.#rules.compares) this.#grants.compare(renewal, news);
+    if (renewal.step !== undefined) this.#outbox.areDone(renewal.step);
     if (this.state === 'suspect') {
       // By the connection before nothing will be done any more.
       this.#isMissed(renewal.step);
@@ -732,6 +733,8 @@ class Session {
     if (!this.#outbox.has(step)) return;
     const kind = this.#adapter.classify(error);
     if (kind !== 'refused' && kind !== 'local') this.#isRejected('step', error);
+    // Its answer is refused, not what it did (R1).
+    else if (step.isDone) this.#isDown(error);
     else for (const op of this.#outbox.refused(step)) this.#grants.isRefused(op, error);
   }
 

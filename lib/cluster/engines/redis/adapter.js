@@ -109,8 +109,9 @@ class RedisAdapter {
    */
   #runs = [];
   /**
-   * What some shards have answered, of a step that others refused: it comes again in other steps.
-   * @type {Map<number, Answer>}
+   * What some shards have answered, by `ref`, of a step that others refused, and its number: it
+   * comes again in other steps.
+   * @type {Map<number, { number: number, answer: Answer }>}
    */
   #answered = new Map();
   /** The greatest token that each shard has granted to us: each counts by itself. */
@@ -250,9 +251,14 @@ class RedisAdapter {
    *   operations those of the shard are done, and answered
    */
   async #stepOf(shard, { ops, own, numbers, answers }) {
-    const known = own.filter((i) => this.#answered.has(ops[i].ref) && ops[i].kind !== 'end');
-    for (const i of known) answers[i] = /** @type {Answer} */ (this.#answered.get(ops[i].ref));
-    const rest = known.length === 0 ? own : own.filter((i) => !known.includes(i));
+    /** @type {number[]} */
+    const rest = [];
+    for (const i of own) {
+      const known = ops[i].kind === 'end' ? undefined : this.#answered.get(ops[i].ref);
+      // By the same number the shard answers as it did, to all that it was sent with it.
+      if (known === undefined || known.number === numbers[0]) rest.push(i);
+      else answers[i] = known.answer;
+    }
     if (rest.length === 0) return;
     const args = rest.flatMap((i) => argumentsOf(ops[i]));
     const codes = await this.#run(shard, 'step', [
@@ -265,7 +271,7 @@ class RedisAdapter {
         codes[n][0] === 'e' ? failed(failedError(codes[n].slice(1))) : answerOf(codes[n]);
       this.#saw(answers[i].token, shard);
       const isOneOfMany = this.#prefixes.length > 1 && ops[i].kind !== 'end';
-      if (isOneOfMany) this.#answered.set(ops[i].ref, answers[i]);
+      if (isOneOfMany) this.#answered.set(ops[i].ref, { number: numbers[0], answer: answers[i] });
     }
   }
 
