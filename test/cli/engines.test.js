@@ -324,7 +324,7 @@ describe('--at postgres://…', { skip: skip || lacks.postgres }, () => {
     t.after(() => server.start());
     const { code, stderr } = await command.ended;
     assert.equal(code, 75);
-    assert.match(stderr, /was lost: the server did not answer/);
+    assert.match(stderr, /was lost: its lease expired while the server did not answer/);
   });
 });
 
