@@ -6,13 +6,10 @@
  */
 
 const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
 const { isMainThread } = require('node:worker_threads');
 const host = require('../../lib/host.js');
-
-/** In memory, where there is such a place. */
-const root = fs.existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir();
+const { root } = require('../helpers/root.js');
 
 if (isMainThread && process.env.WEB_LOCKS_TEST_DIRECTORY === undefined) {
   const directory = fs.mkdtempSync(path.join(root, 'web-locks-conformance-'));

@@ -8,6 +8,7 @@ const { cpSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } = require('nod
 const path = require('node:path');
 const { openBucket } = require('../../lib/host.js');
 const { deferred } = require('./locks.js');
+const { root: directories } = require('./root.js');
 
 const ROOT = path.join(__dirname, '..', '..');
 const FIXTURE = path.join('test', 'fixtures', 'process.js');
@@ -103,7 +104,7 @@ class RemoteProcess {
 
 /** A directory that goes when the test ends; in memory, as the default one. */
 function freshDirectory(t) {
-  const directory = mkdtempSync('/dev/shm/web-locks-test-');
+  const directory = mkdtempSync(path.join(directories, 'web-locks-test-'));
   t.after(() => rmSync(directory, { recursive: true, force: true }));
   return directory;
 }

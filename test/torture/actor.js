@@ -46,6 +46,8 @@ const { User, namesOf } = require('./user.js');
 const { setImmediate, setTimeout, setInterval, clearInterval } = globalThis;
 
 const BEAT_MS = 20;
+/** Where the system lists what this process has open. */
+const DESCRIPTORS = process.platform === 'darwin' ? '/dev/fd' : '/proc/self/fd';
 /** How often it is looked whether all is gone in the end, every 10 ms. */
 const LAST_LOOKS = 600;
 /** What ends a thread that is to end by an error. */
@@ -60,7 +62,7 @@ const pause = new Int32Array(new SharedArrayBuffer(4));
 function resources() {
   const count = {};
   for (const one of process.getActiveResourcesInfo()) count[one] = (count[one] ?? 0) + 1;
-  return { descriptors: fs.readdirSync('/proc/self/fd').length, active: count };
+  return { descriptors: fs.readdirSync(DESCRIPTORS).length, active: count };
 }
 
 // These count from the beginning: they are opened, or keep the process alive, later than that.

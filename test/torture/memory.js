@@ -14,6 +14,7 @@ const { Recorder, readHistory } = require('./history.js');
 const { judge } = require('./judges.js');
 const { Random } = require('./random.js');
 const { promisesOf } = require('./round.js');
+const { root } = require('../helpers/root.js');
 
 const PROGRAM = path.join(__dirname, 'world.js');
 /** Milliseconds of the machine that a round may take at most. */
@@ -23,7 +24,7 @@ class Round {
   constructor(plan) {
     const isCalm = new Random(plan.seed, plan.round, 'calm').chance(0.2);
     this.plan = { ...plan, isCalm: plan.faults ? plan.faults.length === 0 : isCalm };
-    this.folder = fs.mkdtempSync('/dev/shm/torture-');
+    this.folder = fs.mkdtempSync(path.join(root, 'torture-'));
     fs.mkdirSync(path.join(this.folder, 'history'));
   }
 

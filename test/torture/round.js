@@ -7,7 +7,6 @@
 
 const { fork } = require('node:child_process');
 const fs = require('node:fs');
-const os = require('node:os');
 const path = require('node:path');
 const { FileGate } = require('./gate.js');
 const { Recorder, readHistory } = require('./history.js');
@@ -15,9 +14,7 @@ const { judge } = require('./judges.js');
 const { Random } = require('./random.js');
 const { faults, filesIn, harms, wait, within } = require('./faults.js');
 const { bucketOf, scopes } = require('./scopes.js');
-
-/** In memory, where there is such a place. */
-const root = path.resolve(fs.existsSync('/dev/shm') ? '/dev/shm' : os.tmpdir());
+const { root } = require('../helpers/root.js');
 
 const PROGRAM = path.join(__dirname, 'actor.js');
 /** How often it is looked whether all goes on. */
