@@ -23,7 +23,11 @@ const char *wlh_port_error_text(int error)
 
 const char *wlh_port_who(void)
 {
+#if defined(__APPLE__)
+  return "lsof shows who they are, by the path of the file.";
+#else
   return "fuser -v shows who they are.";
+#endif
 }
 
 const char *wlh_port_remedy(int error)
