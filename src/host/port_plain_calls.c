@@ -31,9 +31,10 @@ static void after_fork(void) WLK_UNCHECKED
   wlk_mutex_unlock(&making);
 }
 
+/* Made anew: it was locked by a thread of the parent, and who unlocks it has to be that one. */
 static void after_fork_in_child(void)
 {
-  after_fork();
+  wlh_port_renew(&making);
   call_in_child();
 }
 
