@@ -237,6 +237,7 @@ static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64
 {
   uint64_t until = next_work(bucket);
   if (bucket->mind_at != 0 && bucket->mind_at < until) until = bucket->mind_at;
+  if (bucket->refresh_at < until) until = bucket->refresh_at;
   /* Where nothing tells us that our sockets were deleted, we look ourselves. */
   if (waits && bucket->port.watch < 0 && until > now + LONGEST) until = now + LONGEST;
   if (until == WLH_PORT_FOREVER) return until;
@@ -282,12 +283,21 @@ static bool has_requests(struct wlh_bucket *bucket)
   return has;
 }
 
+/* Also while nobody needs to know what became of the files. With mu. */
+static void refresh_file(struct wlh_bucket *bucket, uint64_t now)
+{
+  if (now < bucket->refresh_at) return;
+  uint64_t after = wlh_port_refresh(&bucket->port);
+  bucket->refresh_at = after == WLH_PORT_FOREVER ? after : now + after;
+}
+
 /* That a directory above ours was moved nobody tells, nor that somebody wrote over the file: so we
  * look each second, but only while somebody needs to know: while this process holds or waits for
  * something, or did something in the last second. When that is over the next turn wakes us, and we
  * look at once. With mu. Returns as mend_files. */
 static bool mind_files(struct wlh_bucket *bucket, uint64_t now)
 {
+  refresh_file(bucket, now);
   if (bucket->minded && now < bucket->mind_at) return false;
   bool needed = !bucket->minded || bucket->used || has_requests(bucket);
   bucket->minded = needed;
@@ -396,6 +406,7 @@ static void begin_life(struct wlh_bucket *bucket)
   bucket->raise_at = wlh_port_time() + RAISE_AFTER;
   bucket->mind_at = wlh_port_time() + MIND_EACH; /* opening looks */
   bucket->minded = true;
+  bucket->refresh_at = 0;
   bucket->used = false;
   bucket->watching = false;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/sysctl.h>
 
 /* Not confstr(_CS_DARWIN_USER_TEMP_DIR): its path leaves too little of a socket's address. */
@@ -22,6 +23,14 @@ bool wlh_port_is_local(int descriptor)
   struct statfs status;
   if (fstatfs(descriptor, &status) != 0 || !(status.f_flags & MNT_LOCAL)) return false;
   return strcmp(status.f_fstypename, "apfs") == 0 || strcmp(status.f_fstypename, "hfs") == 0;
+}
+
+/* futimens(2). /tmp is emptied of files that nobody has read or written for three days; what is
+ * written by its mapping does not count. */
+uint64_t wlh_port_refresh(struct wlh_port *port)
+{
+  if (wlh_port_mend(port)) (void)futimens(port->file, NULL);
+  return UINT64_C(12) * 3600 * 1000000000;
 }
 
 /* minherit(2) */

@@ -107,6 +107,10 @@ void wlh_port_close(struct wlh_port *port);
 /* Closes the descriptors, in a child that has them by fork; async-signal-safe. */
 void wlh_port_forget(struct wlh_port *port);
 
+/* Keeps the system from deleting the file as one that nobody uses, where it does that to files that
+ * are open. Returns after how many ns that is to be done again; WLH_PORT_FOREVER: never. */
+uint64_t wlh_port_refresh(struct wlh_port *port);
+
 /* Looks whether the file is what the path leads to, and has at least `size` bytes. Returns NULL, or
  * what happened to it: the end of a sentence, a constant. */
 const char *wlh_port_harm(struct wlh_port *port, uint64_t size);

@@ -40,6 +40,13 @@ bool wlh_port_is_local(int descriptor)
   return false;
 }
 
+/* systemd-tmpfiles leaves alone what is in a directory with a lock: wlh_port_open takes that. */
+uint64_t wlh_port_refresh(struct wlh_port *port)
+{
+  (void)port;
+  return WLH_PORT_FOREVER;
+}
+
 void wlh_port_keep_private(void *map, size_t size)
 {
   (void)madvise(map, size, MADV_DONTFORK);

@@ -220,6 +220,12 @@ const char *wlh_port_harm(struct wlh_port *port, uint64_t size)
   return (uint64_t)info.EndOfFile.QuadPart < size ? "was truncated" : NULL;
 }
 
+uint64_t wlh_port_refresh(struct wlh_port *port)
+{
+  (void)port;
+  return WLH_PORT_FOREVER;
+}
+
 void wlh_port_watch(struct wlh_port *port, uint32_t member)
 {
   (void)member; /* what it has, all have: they are looked at together */

@@ -163,6 +163,7 @@ struct wlh_bucket {
   bool deaf;                                   /* (h) no connection can be accepted for now */
   uint64_t debt_at, debt_interval; /* (h) when to try `debts` again, ns; 0: not at all */
   uint64_t mind_at;                /* (h) when to look at the files next, ns; 0: not at all */
+  uint64_t refresh_at;             /* (h) when to call wlh_port_refresh next, ns */
   uint32_t own_cell;               /* (h) the last one that wlh_own_look looked at */
   uint64_t raise_at;               /* (h) when to raise the descriptors, ns; 0: not at all */
   struct wlh_view view;            /* (h) room for snapshots */
