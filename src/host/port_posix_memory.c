@@ -41,7 +41,14 @@ static struct {
   bool guarding; /* guards_mutex */
 } handlers[SIGNALS];
 
-/* Whether it is a fault, and not sent by somebody. macOS numbers what is sent from 0x10001 on. */
+/* Whether it is a fault, and not sent by somebody, as far as its number tells. On macOS it does not
+ * tell: SIGBUS has that of a fault also if somebody sent it, and a fault's SIGSEGV can have 0. */
+#if defined(__APPLE__)
+enum { TELLS_FAULTS = 0 };
+#else
+enum { TELLS_FAULTS = 1 };
+#endif
+
 static bool is_fault(const siginfo_t *info)
 {
   return info->si_code > 0 && info->si_code <= 0x10000;
@@ -54,15 +61,16 @@ static void chain(int signal, siginfo_t *info, void *context)
     former->sa_sigaction(signal, info, context);
   } else if (former->sa_handler != SIG_DFL && former->sa_handler != SIG_IGN) {
     former->sa_handler(signal);
-  } else if (former->sa_handler == SIG_IGN && !is_fault(info)) {
+  } else if (former->sa_handler == SIG_IGN && TELLS_FAULTS && !is_fault(info)) {
     return; /* sent by somebody, and ignored before */
   } else {
-    /* A fault happens again when we return, and ends the process as it would have without us. */
+    /* A fault happens again when we return, and ends the process as it would have without us. What
+     * may have been sent is sent again. */
     struct sigaction standard;
     memset(&standard, 0, sizeof standard);
     standard.sa_handler = SIG_DFL;
     (void)sigaction(signal, &standard, NULL);
-    if (!is_fault(info)) (void)raise(signal);
+    if (!TELLS_FAULTS || !is_fault(info)) (void)raise(signal);
   }
 }
 
