@@ -27,8 +27,8 @@ const kinds = new Map([
     WLH_VERSION,
     [
       'VERSION',
-      'Let all programs that share these locks use the same major version of web-locks, or end ' +
-        'the one that has it open.',
+      'Let all programs that share these locks use the same version of web-locks, or end the one ' +
+        'that has it open.',
     ],
   ],
   [

@@ -229,13 +229,18 @@ describe('retries', () => {
     const file = freshFile();
     const release = await lock(file);
     const order = [];
-    const waiting = [1, 2, 3].map(async (number) => {
-      const next = await lock(file, { retries: { retries: 3, minTimeout: 1e6 } });
-      order.push(number);
-      await next();
-    });
     const { locks } = openBucket('web-locks/lockfile');
-    while ((await locks.query({ name: `${file}.lock` })).pending.length < 3);
+    const waiting = [];
+    for (const number of [1, 2, 3]) {
+      const waits = async () => {
+        const next = await lock(file, { retries: { retries: 3, minTimeout: 1e6 } });
+        order.push(number);
+        await next();
+      };
+      waiting.push(waits());
+      // Each asks when it knows the real path of the file, whichever is told that first.
+      while ((await locks.query({ name: `${file}.lock` })).pending.length < number);
+    }
     await release();
     await Promise.all(waiting);
     assert.deepEqual(order, [1, 2, 3]);

@@ -42,7 +42,7 @@ export UBSAN_OPTIONS=print_stacktrace=1
 if [ $# -eq 0 ]; then
   # Not memory.test.js, which limits the address space, of which the sanitizer takes terabytes; not
   # loading.test.js, which copies the ordinary build; not those that are about JavaScript alone.
-  set -- --not '^(package|cluster|cli|profile|conformance|bench|limit)/'
+  set -- --not '^(package|cluster|cli|documents|profile|conformance|bench|limit)/'
 fi
 # It is slow.
 WEB_LOCKS_TEST_LIMIT=600 node test/run.js "$@"
