@@ -227,7 +227,7 @@ describe('the tarball', () => {
     );
     assert.deepEqual(
       files.filter((file) => file.endsWith('.node')).sort(),
-      TARGETS.map((target) => `prebuilds/${target}/web_locks.node`),
+      TARGETS.map((target) => `prebuilds/${target}/web_locks.node`).sort(),
     );
   });
 
