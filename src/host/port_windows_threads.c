@@ -11,6 +11,9 @@
 /* What the system's other time limits are exact to, at worst. */
 #define COARSE UINT64_C(16000000)
 
+/* How long a wait takes that the system refuses, in ms: who waits again at once would not rest. */
+#define REFUSED_WAIT 10
+
 enum { HANDLES_MOST = 8 };
 
 /* A timer that is set, for a time that a time limit is too coarse for; NULL if there is none to be
@@ -75,6 +78,7 @@ static DWORD wait_for_one(HANDLE *handles, DWORD count, uint64_t nanoseconds)
   DWORD limit = timer ? INFINITE : limit_of(nanoseconds);
   DWORD got = WaitForMultipleObjects(timer ? count + 1 : count, handles, FALSE, limit);
   if (timer) (void)CloseHandle(timer);
+  if (got == WAIT_FAILED) Sleep(REFUSED_WAIT);
   return got - WAIT_OBJECT_0 < count ? got - WAIT_OBJECT_0 : count;
 }
 
@@ -156,8 +160,9 @@ int wlh_port_start(void (*run)(void *), void *data)
     (void)CloseHandle(thread);
     return 0;
   }
+  DWORD error = GetLastError();
   free(start);
-  return (int)GetLastError();
+  return (int)error;
 }
 
 bool wlh_port_at_fork(void (*child)(void))
