@@ -194,29 +194,36 @@ enum wlh_status wlh_port_open(
   return status;
 }
 
+/* What it means that a file cannot be looked at; NULL if something is short that there may be more of
+ * at the next look. */
+static const char *harm_by(DWORD error, const char *otherwise)
+{
+  if (wlh_port_status_of((int)error) == WLH_FULL) return NULL;
+  bool moved = error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND;
+  return moved ? "was moved" : otherwise;
+}
+
 const char *wlh_port_harm(struct wlh_port *port, uint64_t size)
 {
+  static const char rights[] = "cannot be reached any more, as the rights to its directory changed";
   FILE_STANDARD_INFO info;
   FILE_ID_INFO id;
   WCHAR wide[WLH_PORT_WIDE_SIZE];
   HANDLE ours = wlh_port_handle(port->file);
   if (!GetFileInformationByHandleEx(ours, FileStandardInfo, &info, sizeof info)) {
-    return "was closed by something else in this process";
+    return harm_by(GetLastError(), "was closed by something else in this process");
   }
   if (info.DeletePending || info.NumberOfLinks == 0) return "was deleted";
   if (!wlh_port_wide(port, "bucket", wide)) return "was moved";
   HANDLE there = CreateFileW(
       wide, FILE_READ_ATTRIBUTES, WLH_PORT_SHARE, NULL, OPEN_EXISTING,
       FILE_FLAG_BACKUP_SEMANTICS | WLH_PORT_NO_FOLLOWING, NULL);
-  if (there == INVALID_HANDLE_VALUE) {
-    bool moved = GetLastError() == ERROR_FILE_NOT_FOUND || GetLastError() == ERROR_PATH_NOT_FOUND;
-    return moved ? "was moved"
-                 : "cannot be reached any more, as the rights to its directory changed";
-  }
-  bool same = GetFileInformationByHandleEx(there, FileIdInfo, &id, sizeof id) &&
-              memcmp(&id, &port->system->id, sizeof id) == 0;
+  if (there == INVALID_HANDLE_VALUE) return harm_by(GetLastError(), rights);
+  bool known = GetFileInformationByHandleEx(there, FileIdInfo, &id, sizeof id) != FALSE;
+  DWORD error = GetLastError();
   (void)CloseHandle(there);
-  if (!same) return "was moved, and another one is there";
+  if (!known) return harm_by(error, rights);
+  if (memcmp(&id, &port->system->id, sizeof id) != 0) return "was moved, and another one is there";
   return (uint64_t)info.EndOfFile.QuadPart < size ? "was truncated" : NULL;
 }
 
@@ -239,7 +246,9 @@ void wlh_port_watched(struct wlh_port *port)
 {
   HANDLE watch = wlh_port_handle(port->watch);
   /* Only then: it would be asked twice. */
-  if (WaitForSingleObject(watch, 0) == WAIT_OBJECT_0) (void)FindNextChangeNotification(watch);
+  if (WaitForSingleObject(watch, 0) != WAIT_OBJECT_0 || FindNextChangeNotification(watch)) return;
+  wlh_port_shut(port->watch); /* it would say the same for ever, or nothing more */
+  port->watch = -1;
 }
 
 /* ---- handles ---- */
