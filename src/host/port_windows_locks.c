@@ -4,9 +4,8 @@
 #include <string.h>
 
 /* Where the byte locks are: far behind the end of any file. */
-#define GATE    (UINT64_C(1) << 40)
-#define PROBE   (GATE - 1)
-#define GROWING (GATE - 2)
+#define GATE  (UINT64_C(1) << 40)
+#define PROBE (GATE - 1)
 
 enum { SHARED = 0 };
 
@@ -73,16 +72,22 @@ void wlh_port_leave_gate(struct wlh_port *port)
 
 bool wlh_port_take(struct wlh_port *port, uint32_t member)
 {
-  return take(wlh_port_handle(port->file), GATE + 1 + member);
+  bool taken = take(wlh_port_handle(port->file), GATE + 1 + member);
+  if (taken) port->system->taken = 1 + member;
+  return taken;
 }
 
 void wlh_port_drop(struct wlh_port *port, uint32_t member)
 {
+  port->system->taken = 0;
   unlock(wlh_port_handle(port->file), GATE + 1 + member);
 }
 
+/* Not asked for our own: a handle may have a byte twice, and to give back the second is to give back
+ * the first, our life. */
 bool wlh_port_alive(struct wlh_port *port, uint32_t member)
 {
+  if (port->system->taken == 1 + member) return false;
   return is_locked(wlh_port_handle(port->file), GATE + 1 + member);
 }
 
@@ -93,14 +98,4 @@ bool wlh_port_any_alive(struct wlh_port *port)
     if (wlh_port_alive(port, i)) return true;
   }
   return false;
-}
-
-void wlh_port_begin_growing(struct wlh_port *port)
-{
-  (void)lock(wlh_port_handle(port->file), LOCKFILE_EXCLUSIVE_LOCK, GROWING);
-}
-
-void wlh_port_end_growing(struct wlh_port *port)
-{
-  unlock(wlh_port_handle(port->file), GROWING);
 }

@@ -11,20 +11,23 @@ uint64_t wlh_port_size(struct wlh_port *port)
   return GetFileSizeEx(wlh_port_handle(port->file), &size) ? (uint64_t)size.QuadPart : 0;
 }
 
-/* The file cannot be made larger without saying how large, and by another process it may have
- * become larger than that in the meantime. */
+/* By appending zeros: to set the end of the file would be to set it back if another process has made
+ * it larger meanwhile, and what kept them apart could be held by one that is suspended. The file can
+ * get a little larger than asked for, if several do it at once. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size)
 {
-  FILE_END_OF_FILE_INFO end;
-  DWORD error = ERROR_SUCCESS;
-  end.EndOfFile.QuadPart = (LONGLONG)size;
-  wlh_port_begin_growing(port);
-  bool done =
-      wlh_port_size(port) >= size ||
-      SetFileInformationByHandle(wlh_port_handle(port->file), FileEndOfFileInfo, &end, sizeof end);
-  if (!done) error = GetLastError();
-  wlh_port_end_growing(port);
-  return (int)error;
+  static const char zeros[16384];
+  HANDLE file = wlh_port_handle(port->file);
+  LARGE_INTEGER now;
+  while (GetFileSizeEx(file, &now)) {
+    if ((uint64_t)now.QuadPart >= size) return 0;
+    uint64_t missing = size - (uint64_t)now.QuadPart;
+    DWORD count = missing < sizeof zeros ? (DWORD)missing : (DWORD)sizeof zeros;
+    OVERLAPPED end = {.Offset = UINT32_MAX, .OffsetHigh = UINT32_MAX}; /* wherever that is */
+    if (!WriteFile(file, zeros, count, &count, &end)) return (int)GetLastError();
+    if (count == 0) return ERROR_DISK_FULL;
+  }
+  return (int)GetLastError();
 }
 
 void *wlh_port_map_file(HANDLE file, uint64_t size)
@@ -55,8 +58,8 @@ int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost)
 {
   (void)size;
   (void)lost;
-  uint64_t there = wlh_port_size(port);
-  return wlh_port_reach(port) == there ? 0 : (int)GetLastError();
+  uint64_t there = wlh_port_size(port); /* by now it may be larger */
+  return wlh_port_reach(port) >= there ? 0 : (int)GetLastError();
 }
 
 void *wlh_port_zeros(size_t size)

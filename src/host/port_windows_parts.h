@@ -49,6 +49,7 @@ struct wlh_system {
   FILE_ID_INFO id;                 /* of the file */
   struct wlh_peer_record *records; /* WLH_PORT_MEMBERS of them: the file `peers`, mapped */
   uint32_t member;                 /* ours, if `life` is not 0 */
+  uint32_t taken;                  /* 1 and the number of the member whose byte is ours; 0: none */
   uint64_t life;                   /* ours, while we are bound; else 0 */
   HANDLE news;                     /* signalled when one of `peers` died */
   struct wlh_peer peers[WLH_PORT_MEMBERS];
@@ -117,10 +118,6 @@ HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD d
 
 /* Whether byte locks do what they are for on this file; GetLastError, if they cannot be tried. */
 bool wlh_port_locks_work(struct wlh_port *port);
-
-/* Keeps other processes from making the file larger at the same time, which may have to wait. */
-void wlh_port_begin_growing(struct wlh_port *port);
-void wlh_port_end_growing(struct wlh_port *port);
 
 /* ---- port_windows_memory ---- */
 
