@@ -83,8 +83,8 @@ void wlh_port_drop(struct wlh_port *port, uint32_t member)
   unlock(wlh_port_handle(port->file), GATE + 1 + member);
 }
 
-/* Not asked for our own: a handle may have a byte twice, and to give back the second is to give back
- * the first, our life. */
+/* Not asked for our own: a handle may have a byte twice, and to give back the second is to give
+ * back the first, our life. */
 bool wlh_port_alive(struct wlh_port *port, uint32_t member)
 {
   if (port->system->taken == 1 + member) return false;

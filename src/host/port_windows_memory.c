@@ -11,9 +11,9 @@ uint64_t wlh_port_size(struct wlh_port *port)
   return GetFileSizeEx(wlh_port_handle(port->file), &size) ? (uint64_t)size.QuadPart : 0;
 }
 
-/* By appending zeros: to set the end of the file would be to set it back if another process has made
- * it larger meanwhile, and what kept them apart could be held by one that is suspended. The file can
- * get a little larger than asked for, if several do it at once. */
+/* By appending zeros: to set the end of the file would be to set it back if another process has
+ * made it larger meanwhile, and what kept them apart could be held by one that is suspended. The
+ * file can get a little larger than asked for, if several do it at once. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size)
 {
   static const char zeros[16384];

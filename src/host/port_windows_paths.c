@@ -194,8 +194,8 @@ enum wlh_status wlh_port_open(
   return status;
 }
 
-/* What it means that a file cannot be looked at; NULL if something is short that there may be more of
- * at the next look. */
+/* What it means that a file cannot be looked at; NULL if something is short that there may be more
+ * of at the next look. */
 static const char *harm_by(DWORD error, const char *otherwise)
 {
   if (wlh_port_status_of((int)error) == WLH_FULL) return NULL;
