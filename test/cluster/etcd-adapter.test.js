@@ -55,6 +55,24 @@ const watchedBy = ({ body }) => textOf(JSON.parse(body).create_request.key);
 const isNameWatch = (url, options) =>
   url.endsWith('/watch') && watchedBy(options).startsWith('web-locks/1/bucket/q/');
 
+/**
+ * Renews a session that cannot hear what it waits for.
+ * @returns {Promise<{ renewal: Promise<void> }>} when it was not answered for some calls of another
+ *   one; `renewal` settles with it, and does not reject
+ */
+async function unanswered(client, other) {
+  let isRenewed = false;
+  const renewal = client.renew().then(
+    () => {
+      isRenewed = true;
+    },
+    () => {},
+  );
+  for (let round = 0; round < 10; round++) await other.adapter.query();
+  assert.ok(!isRenewed);
+  return { renewal };
+}
+
 /** A `fetch` that tells which watches there are, and what they hear. */
 function fetchListening(next = fetch) {
   const open = new Set();
@@ -481,15 +499,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     assert.deepEqual(await b.answers(next), ['queued']);
     assert.equal((await b.renew()).mine.get(next.ref), 0n, 'as long as it waits it renews');
     await a.answers(end(held));
-    let isRenewed = false;
-    const renewal = b.renew().then(
-      () => {
-        isRenewed = true;
-      },
-      () => {},
-    );
-    for (let round = 0; round < 10; round++) await a.adapter.query();
-    assert.ok(!isRenewed);
+    const { renewal } = await unanswered(b, a);
     isDeaf = false;
     await b.hello();
     await renewal;
@@ -577,15 +587,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     assert.deepEqual(await b.answers(next), ['queued']);
     await passed;
     await a.answers(end(held));
-    let isRenewed = false;
-    const renewal = b.renew().then(
-      () => {
-        isRenewed = true;
-      },
-      () => {},
-    );
-    for (let round = 0; round < 10; round++) await a.adapter.query();
-    assert.ok(!isRenewed);
+    const { renewal } = await unanswered(b, a);
     isLost = false;
     await b.hello();
     await renewal;

@@ -351,8 +351,9 @@ DECLARE
 BEGIN
   IF listens THEN PERFORM web_locks.listen(me); END IF;
   -- What was done is answered whatever would keep it from being done.
-  SELECT conn, step, answers INTO mine FROM web_locks.session WHERE id = me;
-  IF mine.conn = its_conn AND mine.step = its_step THEN RETURN mine.answers; END IF;
+  SELECT answers INTO mine FROM web_locks.session
+    WHERE id = me AND conn = its_conn AND step = its_step AND expires > clock_timestamp();
+  IF FOUND THEN RETURN mine.answers; END IF;
   FOR i IN 1 .. count LOOP
     IF keys[i] IS NULL THEN
       keys[i] := (SELECT key FROM web_locks.request WHERE session = me AND ref = refs[i]);
