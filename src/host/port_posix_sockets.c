@@ -142,3 +142,27 @@ int wlh_port_accept(struct wlh_port *port, bool *full)
   *full = descriptor < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
   return wlh_port_move_high(port, descriptor);
 }
+
+void wlh_port_wait(
+    struct wlh_port *port, struct wlh_wait_item *items, size_t count, uint64_t nanoseconds)
+{
+  (void)port;
+  struct pollfd polls[WLH_PORT_WAIT_MOST];
+  size_t places[WLH_PORT_WAIT_MOST];
+  size_t polled = 0;
+  if (count > WLH_PORT_WAIT_MOST) count = WLH_PORT_WAIT_MOST;
+  for (size_t i = 0; i < count; i++) {
+    items[i].ready = items[i].hung_up = false;
+    /* The kernel refuses more than the process can have open, those that are none included. */
+    if (items[i].descriptor < 0) continue;
+    places[polled] = i;
+    /* macOS tells of a hang-up only who asks for it. */
+    polls[polled++] =
+        (struct pollfd){items[i].descriptor, (short)(POLLHUP | (items[i].reads ? POLLIN : 0)), 0};
+  }
+  int ready = wlh_port_poll(polls, polled, nanoseconds);
+  for (size_t i = 0; i < polled && ready > 0; i++) {
+    items[places[i]].ready = polls[i].revents != 0;
+    items[places[i]].hung_up = (polls[i].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
+  }
+}
