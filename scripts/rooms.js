@@ -28,6 +28,8 @@ const HOUSES = {
       ['*'],
       ['lockfile/*'],
       ['profile/*'],
+      ['profile/page/*'],
+      ['page/*'],
       ['extensions/*'],
       ['standard/*'],
       ['cluster/engines/etcd/*', 'cluster/engines/postgres/*', 'cluster/engines/redis/*'],

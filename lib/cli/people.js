@@ -1,6 +1,6 @@
 'use strict';
 
-/** How names, times and holders are shown to people, whatever others have put into them. */
+/** How names and holders are shown to people, whatever others have put into them. */
 
 const holders = require('../extensions/holders.js');
 
@@ -32,32 +32,6 @@ function shown(text) {
 const quoted = (text) => `"${text.replace(/["\\]/g, '\\$&').replace(UNSEEN, escaped)}"`;
 
 /**
- * Up to so many milliseconds: the unit, its length, the unit below it.
- * @type {[number, string, number, string][]}
- */
-const UNITS = [
-  [3_600_000, 'm', 60_000, 's'],
-  [86_400_000, 'h', 3_600_000, 'm'],
-  [Infinity, 'd', 86_400_000, 'h'],
-];
-const LENGTHS = { s: 1000, m: 60_000, h: 3_600_000 };
-
-/**
- * @param {number} milliseconds NaN: not known
- * @returns {string} such as 0.3s, 12s, 3m 5s, 2h 0m, 4d 7h
- */
-function duration(milliseconds) {
-  if (Number.isNaN(milliseconds)) return '?';
-  if (milliseconds < 9950) return `${(milliseconds / 1000).toFixed(1)}s`;
-  if (milliseconds < 60_000) return `${Math.floor(milliseconds / 1000)}s`;
-  const [, big, length, small] = /** @type {(typeof UNITS)[0]} */ (
-    UNITS.find(([limit]) => milliseconds < limit)
-  );
-  const rest = Math.floor((milliseconds % length) / LENGTHS[/** @type {'s'} */ (small)]);
-  return `${Math.floor(milliseconds / length)}${big} ${rest}${small}`;
-}
-
-/**
  * @param {LockDetails} details of a lock
  * @returns {string} such as: process 4702 ("nightly run"), for 3.2 s
  */
@@ -69,4 +43,4 @@ const describeHolder = (details) => holders.describeHolder(details, quoted);
  */
 const describeHolders = (all) => holders.describeHolders(all, quoted);
 
-module.exports = { describeHolder, describeHolders, duration, quoted, shown };
+module.exports = { describeHolder, describeHolders, quoted, shown };

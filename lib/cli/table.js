@@ -2,7 +2,8 @@
 
 /** A snapshot as a table: one line a lock or request, cut to the columns that there are. */
 
-const { duration, shown } = require('./people.js');
+const { duration } = require('../page/duration.js');
+const { shown } = require('./people.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */

@@ -5,14 +5,13 @@
  * and loads nothing.
  *
  * All that users chose (names, labels, call sites) is data in the page, never markup: it is JSON
- * without a `<`, which the page's script puts into text nodes. The page's own policy lets no other
- * script and no other style be.
+ * without a `<`, which the page's script puts into text nodes.
  */
 
-const { createHash } = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 const { getSystemErrorMap } = require('node:util');
+const { assemble } = require('../page/assemble.js');
 const { isOwn, merge } = require('./merge.js');
 
 /** The profile cannot be read, or is none, or the page cannot be written. */
@@ -33,14 +32,14 @@ function attempt(what, call) {
   }
 }
 
-/** The parts of the page's script, each after those that it requires; the last one runs all. */
-const SCRIPTS = ['model.js', 'show.js', 'locks.js', 'timeline.js', 'requests.js', 'main.js'];
-
-/**
- * @param {string} name
- * @returns {string} a part of the page
- */
-const part = (name) => fs.readFileSync(path.join(__dirname, 'page', name), 'utf8');
+/** Its parts. */
+const PAGE = {
+  folder: path.join(__dirname, 'page'),
+  template: 'page.template',
+  style: 'page.css',
+  common: ['elements.js'],
+  scripts: ['model.js', 'show.js', 'locks.js', 'timeline.js', 'requests.js', 'main.js'],
+};
 
 /**
  * @param {string[]} files profiles, at least one
@@ -150,27 +149,10 @@ function dataOf(files, traces) {
   };
 }
 
-/** @returns {string} the parts as one script: as in Node.js, each has a scope of its own */
-function scriptOf() {
-  const parts = SCRIPTS.map((name) => {
-    const text = `(function (module, require) {\n${part(name)}})(module, require);`;
-    return `module = {};\n${text}\nparts['./${name}'] = module.exports;`;
-  });
-  const head =
-    "'use strict';\nlet module;\nconst parts = {};\nconst require = (name) => parts[name];";
-  return `${head}\n${parts.join('\n')}`;
-}
-
 /** @param {object} data @returns {string} HTML */
 function pageOf(data) {
-  const style = part('page.css');
-  const script = scriptOf();
-  const hash = (/** @type {string} */ text) =>
-    `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
-  const policy = `default-src 'none'; style-src ${hash(style)}; script-src ${hash(script)}`;
-  /** @type {Record<string, string>} */
-  const parts = { policy, style, script, data: JSON.stringify(data).replaceAll('<', '\\u003c') };
-  return part('page.template').replace(/\{\{(\w+)\}\}/g, (_, name) => parts[name]);
+  const more = { data: JSON.stringify(data).replaceAll('<', '\\u003c') };
+  return assemble({ ...PAGE, more }).html;
 }
 
 module.exports = { Unusable, report };

@@ -215,6 +215,7 @@ describe('the tarball', () => {
       /^lib\/([a-z]+\/)?[\w-]+\.(js|mjs|d\.ts)$/,
       /^lib\/cluster\/(session|engines|engines\/[a-z]+)\/[\w-]+\.js$/,
       /^lib\/cluster\/engines\/[a-z]+\/[a-z]+\.(sql|lua)\.js$/,
+      /^lib\/page\/base\.css$/,
       /^lib\/profile\/page\/(page\.(css|template)|[a-z]+\.js)$/,
       /^types\/[\w-]+\.d\.(ts|mts)$/,
       /^prebuilds\/(SHA256SUMS|[\w-]+\/web_locks\.node)$/,

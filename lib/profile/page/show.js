@@ -1,36 +1,12 @@
 'use strict';
 
-/**
- * How things are written, and elements made. What users chose is put into text nodes, never into
- * markup.
- */
+/** How things are written, and what is made of several elements. */
 
+const { brief, element, make, plural, whole } = require('../../page/elements.js');
 const { shapeOf } = require('./model.js');
-
-const element = (id) => document.getElementById(id);
 
 /** So many rows are shown at first, and more each time. */
 const ROWS = 200;
-
-/** The most characters of a text that are shown: of others only its title has the middle. */
-const LONGEST = 200;
-const HEAD = 140;
-
-const brief = (text) =>
-  text.length > LONGEST ? `${text.slice(0, HEAD)}…${text.slice(HEAD + 1 - LONGEST)}` : text;
-
-/** @returns {HTMLElement} a new one, with text */
-function make(tag, text = '', className = '') {
-  const made = document.createElement(tag);
-  made.textContent = brief(text);
-  if (text.length > LONGEST) made.title = text;
-  if (className) made.className = className;
-  return made;
-}
-
-const integers = new Intl.NumberFormat('en');
-const whole = (number) => integers.format(number);
-const plural = (number, what) => `${whole(number)} ${what}${number === 1 ? '' : 's'}`;
 
 /** The fewer decimals the greater the greatest of a column: they are the same in all its rows. */
 const decimalsFor = (most) => [10, 1000, 100_000].filter((limit) => most < limit).length;

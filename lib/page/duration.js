@@ -1,0 +1,31 @@
+'use strict';
+
+/** How a time is shown to people, in a terminal and in a page: this file needs nothing else. */
+
+/**
+ * Up to so many milliseconds: the unit, its length, the unit below it.
+ * @type {[number, string, number, string][]}
+ */
+const UNITS = [
+  [3_600_000, 'm', 60_000, 's'],
+  [86_400_000, 'h', 3_600_000, 'm'],
+  [Infinity, 'd', 86_400_000, 'h'],
+];
+const LENGTHS = { s: 1000, m: 60_000, h: 3_600_000 };
+
+/**
+ * @param {number} milliseconds NaN: not known
+ * @returns {string} such as 0.3s, 12s, 3m 5s, 2h 0m, 4d 7h
+ */
+function duration(milliseconds) {
+  if (Number.isNaN(milliseconds)) return '?';
+  if (milliseconds < 9950) return `${(milliseconds / 1000).toFixed(1)}s`;
+  if (milliseconds < 60_000) return `${Math.floor(milliseconds / 1000)}s`;
+  const [, big, length, small] = /** @type {(typeof UNITS)[0]} */ (
+    UNITS.find(([limit]) => milliseconds < limit)
+  );
+  const rest = Math.floor((milliseconds % length) / LENGTHS[/** @type {'s'} */ (small)]);
+  return `${Math.floor(milliseconds / length)}${big} ${rest}${small}`;
+}
+
+module.exports = { duration };

@@ -1,0 +1,30 @@
+'use strict';
+
+/**
+ * In a page: elements, and numbers for people. What users chose is put into text nodes, never into
+ * markup.
+ */
+
+const element = (id) => document.getElementById(id);
+
+/** The most characters of a text that are shown: of others only its title has the middle. */
+const LONGEST = 200;
+const HEAD = 140;
+
+const brief = (text) =>
+  text.length > LONGEST ? `${text.slice(0, HEAD)}…${text.slice(HEAD + 1 - LONGEST)}` : text;
+
+/** @returns {HTMLElement} a new one, with text */
+function make(tag, text = '', className = '') {
+  const made = document.createElement(tag);
+  made.textContent = brief(text);
+  if (text.length > LONGEST) made.title = text;
+  if (className) made.className = className;
+  return made;
+}
+
+const integers = new Intl.NumberFormat('en');
+const whole = (number) => integers.format(number);
+const plural = (number, what) => `${whole(number)} ${what}${number === 1 ? '' : 's'}`;
+
+module.exports = { brief, element, make, plural, whole };
