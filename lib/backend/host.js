@@ -34,6 +34,7 @@ const { bucketClosedError } = require('../platform/errors.js');
 const { Promise, now } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { theLock } = require('../platform/names.js');
+const path = require('node:path');
 const process = require('node:process');
 const { threadId } = require('node:worker_threads');
 const { version } = require('../../package.json');
@@ -142,8 +143,7 @@ class HostBackend {
   #open() {
     if (this.#opened) return this.#opened;
     const shown = version.slice(0, VERSION_LENGTH);
-    // This thread's: a worker can have an environment of its own.
-    const directory = this.#directory || process.env.WEB_LOCKS_DIRECTORY || '';
+    const directory = this.#directory || directoryOfEnvironment();
     const opened = addon.hostOpen(this.#bucket, shown, threadId, threadName, directory);
     if (typeof opened === 'number') throw this.#error(opened, 'opening a storage bucket');
     this.#opened = opened;
@@ -582,6 +582,18 @@ class HostBackend {
     if (typeof snapshot === 'number') throw this.#error(snapshot, SNAPSHOT);
     return snapshot;
   }
+}
+
+/**
+ * @returns {string} that of this thread, as a worker can have an environment of its own; '' if it
+ *   names none. On Windows it is resolved as an option is: in the paths that the addon opens, which
+ *   can have any length, `..` and a final separator would be names. What lacks a drive is not the
+ *   same for all processes: the addon refuses it.
+ */
+function directoryOfEnvironment() {
+  const { WEB_LOCKS_DIRECTORY: directory = '' } = process.env;
+  const isResolved = process.platform === 'win32' && path.parse(directory).root.length > 2;
+  return isResolved ? path.resolve(directory) : directory;
 }
 
 /**

@@ -171,7 +171,7 @@ module.exports = [
   },
   {
     file: 'lib/backend/host.js',
-    before: "const directory = this.#directory || process.env.WEB_LOCKS_DIRECTORY || '';",
+    before: 'const directory = this.#directory || directoryOfEnvironment();',
     after: "const directory = this.#directory || '';",
     why: 'a thread with another environment locks in another directory than it says',
     tests: ['test/host/scoped.test.js', 'test/host/messages.test.js', 'test/host/files.test.js'],

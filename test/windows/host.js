@@ -245,6 +245,22 @@ describe('directories', () => {
     assert.equal(fs.readdirSync(directory).length, 1);
   });
 
+  it('are the same however WEB_LOCKS_DIRECTORY writes them', async (t) => {
+    const directory = freshDirectory();
+    const { dir, name } = path.parse(directory);
+    t.after(() => delete process.env.WEB_LOCKS_DIRECTORY);
+    process.env.WEB_LOCKS_DIRECTORY = `${dir}\\none\\..\\.\\\\${name}\\`;
+    await ofBucket(undefined).locks.request('a', async () => {
+      assert.equal((await ofBucket(directory).locks.query()).held.length, 1);
+    });
+  });
+
+  it('of WEB_LOCKS_DIRECTORY are refused without a drive', async (t) => {
+    t.after(() => delete process.env.WEB_LOCKS_DIRECTORY);
+    process.env.WEB_LOCKS_DIRECTORY = '\\locks';
+    await refusedIn(undefined, /\\locks, is not absolute/);
+  });
+
   it('by default it is the user’s own', async () => {
     const { WEB_LOCKS_DIRECTORY: given } = process.env;
     delete process.env.WEB_LOCKS_DIRECTORY;
