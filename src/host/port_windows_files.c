@@ -41,6 +41,31 @@ HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD d
       FILE_ATTRIBUTE_TEMPORARY | FILE_ATTRIBUTE_NOT_CONTENT_INDEXED | WLH_PORT_NO_FOLLOWING, NULL);
 }
 
+/* What it means that a file cannot be looked at; NULL if something is short that there may be more
+ * of at the next look. */
+static const char *moved_by(DWORD error)
+{
+  if (wlh_port_status_of((int)error) == WLH_FULL) return NULL;
+  bool gone = error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND;
+  return gone ? "was moved" : "cannot be reached any more, as the rights to its directory changed";
+}
+
+const char *wlh_port_moved(const struct wlh_port *port, const char *name, const FILE_ID_INFO *id)
+{
+  WCHAR wide[WLH_PORT_WIDE_SIZE];
+  FILE_ID_INFO found;
+  if (!wlh_port_wide(port, name, wide)) return "was moved";
+  HANDLE there = CreateFileW(
+      wide, FILE_READ_ATTRIBUTES, WLH_PORT_SHARE, NULL, OPEN_EXISTING,
+      FILE_FLAG_BACKUP_SEMANTICS | WLH_PORT_NO_FOLLOWING, NULL);
+  if (there == INVALID_HANDLE_VALUE) return moved_by(GetLastError());
+  bool known = GetFileInformationByHandleEx(there, FileIdInfo, &found, sizeof found) != FALSE;
+  DWORD error = GetLastError();
+  (void)CloseHandle(there);
+  if (!known) return moved_by(error);
+  return memcmp(&found, id, sizeof found) == 0 ? NULL : "was moved, and another one is there";
+}
+
 void wlh_port_init(struct wlh_port *port)
 {
   memset(port, 0, sizeof *port);

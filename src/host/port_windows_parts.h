@@ -47,7 +47,8 @@ struct wlh_peer {
 /* What only Windows needs of a bucket that is open. */
 struct wlh_system {
   FILE_ID_INFO id;                 /* of the file */
-  struct wlh_peer_record *records; /* WLH_PORT_MEMBERS of them: the file `peers`, mapped */
+  FILE_ID_INFO peers_id;           /* of the file `peers` */
+  struct wlh_peer_record *records; /* WLH_PORT_MEMBERS of them: that file, mapped */
   uint32_t member;                 /* ours, if `life` is not 0 */
   uint32_t taken;                  /* 1 and the number of the member whose byte is ours; 0: none */
   uint64_t life;                   /* ours, while we are bound; else 0 */
@@ -113,6 +114,10 @@ bool wlh_port_wide(const struct wlh_port *port, const char *name, WCHAR *wide);
 
 /* Opens a file of the bucket with all rights to share; INVALID_HANDLE_VALUE, and GetLastError. */
 HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD disposition);
+
+/* Looks whether the path of a file of the bucket leads to the one with this id. Returns NULL, or
+ * what happened to it: the end of a sentence, a constant. */
+const char *wlh_port_moved(const struct wlh_port *port, const char *name, const FILE_ID_INFO *id);
 
 /* ---- port_windows_locks ---- */
 

@@ -194,36 +194,17 @@ enum wlh_status wlh_port_open(
   return status;
 }
 
-/* What it means that a file cannot be looked at; NULL if something is short that there may be more
- * of at the next look. */
-static const char *harm_by(DWORD error, const char *otherwise)
-{
-  if (wlh_port_status_of((int)error) == WLH_FULL) return NULL;
-  bool moved = error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND;
-  return moved ? "was moved" : otherwise;
-}
-
 const char *wlh_port_harm(struct wlh_port *port, uint64_t size)
 {
-  static const char rights[] = "cannot be reached any more, as the rights to its directory changed";
   FILE_STANDARD_INFO info;
-  FILE_ID_INFO id;
-  WCHAR wide[WLH_PORT_WIDE_SIZE];
   HANDLE ours = wlh_port_handle(port->file);
   if (!GetFileInformationByHandleEx(ours, FileStandardInfo, &info, sizeof info)) {
-    return harm_by(GetLastError(), "was closed by something else in this process");
+    bool full = wlh_port_status_of((int)GetLastError()) == WLH_FULL;
+    return full ? NULL : "was closed by something else in this process";
   }
   if (info.DeletePending || info.NumberOfLinks == 0) return "was deleted";
-  if (!wlh_port_wide(port, "bucket", wide)) return "was moved";
-  HANDLE there = CreateFileW(
-      wide, FILE_READ_ATTRIBUTES, WLH_PORT_SHARE, NULL, OPEN_EXISTING,
-      FILE_FLAG_BACKUP_SEMANTICS | WLH_PORT_NO_FOLLOWING, NULL);
-  if (there == INVALID_HANDLE_VALUE) return harm_by(GetLastError(), rights);
-  bool known = GetFileInformationByHandleEx(there, FileIdInfo, &id, sizeof id) != FALSE;
-  DWORD error = GetLastError();
-  (void)CloseHandle(there);
-  if (!known) return harm_by(error, rights);
-  if (memcmp(&id, &port->system->id, sizeof id) != 0) return "was moved, and another one is there";
+  const char *moved = wlh_port_moved(port, "bucket", &port->system->id);
+  if (moved) return moved;
   return (uint64_t)info.EndOfFile.QuadPart < size ? "was truncated" : NULL;
 }
 

@@ -7,6 +7,9 @@
  * it gives back its byte, and wakes all others: who watched it finds another life there, or none,
  * and looks at the byte.
  *
+ * Where the file was moved, newcomers make another one, and who has the old one goes over to it. The
+ * two look for each other until then as for those who cannot be connected to.
+ *
  * The event's name is a secret of those who can read the file, and global: so it is found from
  * other sessions, by services above all, and nobody can make it before us. */
 #include "port_windows_parts.h"
@@ -35,22 +38,39 @@ static uint64_t life_of(const struct wlh_port *port, uint32_t member)
   return atomic_load_explicit(&port->system->records[member].life, memory_order_acquire);
 }
 
-enum wlh_status wlh_port_open_peers(struct wlh_port *port, struct wlh_failure *failure)
+/* Maps the file that the path leads to, in place of the one that is mapped; makes it if need be.
+ * Leaves that one, if it fails. */
+static enum wlh_status map_peers(struct wlh_port *port, struct wlh_failure *failure)
 {
   static const char what[] = "cannot open the file 'peers'";
   struct wlh_system *system = port->system;
+  FILE_ID_INFO id;
+  struct wlh_peer_record *records = NULL;
   HANDLE file = wlh_port_open_file(port, "peers", OPEN_ALWAYS);
   if (file == INVALID_HANDLE_VALUE) {
     return wlh_port_vanished_or_unsupported(failure, port->path, what);
   }
   enum wlh_status status = wlh_port_check_access(file, port->path, false, failure);
   if (status == WLH_OK) {
-    system->records = wlh_port_map_file(file, PEERS_BYTES);
-    if (system->records) system->news = CreateEventW(NULL, FALSE, FALSE, NULL);
-    if (!system->news) status = wlh_port_unsupported(failure, port->path, what);
+    bool known = GetFileInformationByHandleEx(file, FileIdInfo, &id, sizeof id) != FALSE;
+    if (known) records = wlh_port_map_file(file, PEERS_BYTES);
+    if (!records) status = wlh_port_unsupported(failure, port->path, what);
   }
   (void)CloseHandle(file);
-  return status;
+  if (!records) return status;
+  if (system->records) (void)UnmapViewOfFile(system->records);
+  system->records = records;
+  system->peers_id = id;
+  return WLH_OK;
+}
+
+enum wlh_status wlh_port_open_peers(struct wlh_port *port, struct wlh_failure *failure)
+{
+  enum wlh_status status = map_peers(port, failure);
+  if (status != WLH_OK) return status;
+  port->system->news = CreateEventW(NULL, FALSE, FALSE, NULL);
+  if (port->system->news) return WLH_OK;
+  return wlh_port_unsupported(failure, port->path, "cannot make an event");
 }
 
 /* ---- wake-ups ---- */
@@ -86,8 +106,14 @@ static int make_event(struct wlh_port *port, uint64_t life)
   return 0;
 }
 
+static bool were_peers_moved(const struct wlh_port *port)
+{
+  return wlh_port_moved(port, "peers", &port->system->peers_id) != NULL;
+}
+
 int wlh_port_bind(struct wlh_port *port, uint32_t member)
 {
+  struct wlh_failure failure;
   uint64_t life;
   wlh_port_shut(port->datagram);
   port->datagram = -1;
@@ -95,9 +121,13 @@ int wlh_port_bind(struct wlh_port *port, uint32_t member)
   life |= life == 0;
   int error = make_event(port, life);
   if (error != 0) return error;
-  write_record(port, member, life);
+  write_record(port, member, life); /* also where it was moved: others may have that one still */
   port->system->member = member;
   port->system->life = life;
+  if (were_peers_moved(port)) {
+    if (map_peers(port, &failure) != WLH_OK) return ERROR_FILE_NOT_FOUND;
+    write_record(port, member, life);
+  }
   if (wlh_port_send(port, member) != WLH_SENT) return (int)GetLastError();
   HANDLE event = wlh_port_handle(port->datagram);
   return WaitForSingleObject(event, 0) == WAIT_OBJECT_0 ? 0 : ERROR_NOT_SUPPORTED;
@@ -105,7 +135,7 @@ int wlh_port_bind(struct wlh_port *port, uint32_t member)
 
 bool wlh_port_bound(struct wlh_port *port, uint32_t member)
 {
-  return life_of(port, member) == port->system->life;
+  return life_of(port, member) == port->system->life && !were_peers_moved(port);
 }
 
 void wlh_port_unbind(struct wlh_port *port, uint32_t member)

@@ -9,6 +9,7 @@ const assert = require('node:assert/strict');
 const { execFileSync, fork } = require('node:child_process');
 const { once } = require('node:events');
 const fs = require('node:fs');
+const fsPromises = require('node:fs/promises');
 const os = require('node:os');
 const path = require('node:path');
 const { after, afterEach, describe, it } = require('node:test');
@@ -296,6 +297,8 @@ describe('directories', () => {
 });
 
 describe('harm', () => {
+  afterEach(() => Member.killAll());
+
   it('a lock is lost when its file is deleted, where the system lets it be', async (t) => {
     const directory = freshDirectory();
     const { locks } = ofBucket(directory);
@@ -314,5 +317,27 @@ describe('harm', () => {
     await held.catch(() => {});
     if (reason) assert.equal(reason.code, 'ERR_WEB_LOCKS_SCOPE_LOST');
     assert.equal(await locks.request('a', () => 'granted'), 'granted');
+  });
+
+  it('who has a bucket open makes the file peers anew when it is moved, and can be woken', async () => {
+    const directory = freshDirectory();
+    const other = await Member.start();
+    const { locks } = ofBucket(directory);
+    await locks.request('a', async () => {
+      const [bucket] = fs.readdirSync(directory);
+      const peers = path.join(directory, bucket, 'peers');
+      const changes = fsPromises.watch(path.dirname(peers), {
+        signal: AbortSignal.timeout(20_000),
+      });
+      const made = (async () => {
+        for await (const _ of changes) if (fs.existsSync(peers)) return;
+      })();
+      fs.renameSync(peers, `${peers}.old`);
+      await made;
+      await other.tell('query', { directory });
+      await locks.query(); // when it has an answer nobody is at these files
+      const lives = [0, 1].map((member) => fs.readFileSync(peers).readBigUInt64LE(32 * member));
+      assert.ok(lives.every((life) => life !== 0n));
+    });
   });
 });
