@@ -29,7 +29,8 @@ bool wlh_cells_is_formatted(const struct wlh_segment *segment);
  *   now      milliseconds of the clock that all processes have in common
  *   returns  WLH_CELLS_OK
  *            WLH_CELLS_GREW  the segment has more cells than `bytes`: the caller asks for the size
- *            of the file, sets `bytes` and calls again; if it is so again, the file was truncated
+ *            of the file, sets `bytes` and calls again; if it is so again, the file was truncated,
+ *            or what is behind `bytes` cannot be mapped
  *            WLH_CELLS_LOST  we joined, and others have taken us for dead since
  *            WLH_CELLS_POISONED */
 enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now);

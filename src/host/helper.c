@@ -175,9 +175,11 @@ static void make_room(struct wlh_bucket *bucket)
   bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
   if (bucket->no_room) note_no_room(bucket, bytes, error);
   if (bucket->no_room || wlh_turn_wait(bucket) != WLH_IN) return;
-  wlh_turn_reach(bucket);
+  error = wlh_turn_reach(bucket);
   (void)wlh_cells_grow(&bucket->arena, wanted);
   wlh_turn_leave(bucket);
+  bucket->no_room = error != 0;
+  if (bucket->no_room) note_no_room(bucket, bytes, error);
 }
 
 /* Does all there is to do. With mu. */

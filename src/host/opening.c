@@ -25,17 +25,29 @@ static bool alive(void *data, uint32_t member)
 }
 
 /* Why a segment cannot be joined. */
-enum verdict { GOOD, FORMATLESS, FOREIGN_LAYOUT, POISONED, RETIRED };
+enum verdict { GOOD, FORMATLESS, FOREIGN_LAYOUT, POISONED, RETIRED, UNMAPPED };
 
-static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot)
+static enum wlh_status cannot_map(
+    const struct wlh_bucket *bucket, int error, struct wlh_failure *failure)
 {
-  uint64_t size = wlh_port_reach(&bucket->port);
-  if (size < wlh_segment_bytes(WLH_CELLS_LEAST)) return FORMATLESS;
+  return wlh_fail(
+      failure, wlh_port_status_of(error), WLH_PORT_FILE " cannot be mapped: %s%s",
+      bucket->port.path, wlh_port_error_text(error), wlh_port_remedy(error));
+}
+
+/* Sets `failure` if it is UNMAPPED. */
+static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
+{
+  int error;
+  uint64_t size = wlh_port_reach(&bucket->port, &error);
+  if (error != 0) (void)cannot_map(bucket, error, failure);
+  if (size < wlh_segment_bytes(WLH_CELLS_LEAST)) return error != 0 ? UNMAPPED : FORMATLESS;
   struct wlh_header *header = header_of(bucket);
   if (atomic_load(&header->magic) != WLH_MAGIC || header->boot != boot) return FORMATLESS;
   if (header->layout != WLH_LAYOUT || header->incompat != 0) return FOREIGN_LAYOUT;
   uint32_t ncells = header->ncells;
-  if (!wlh_is_size(ncells, header->nmembers) || size < wlh_segment_bytes(ncells)) return POISONED;
+  if (!wlh_is_size(ncells, header->nmembers)) return POISONED;
+  if (size < wlh_segment_bytes(ncells)) return error != 0 ? UNMAPPED : POISONED;
   if (atomic_load(&header->poisoned)) return POISONED;
   if (!wlh_cells_is_formatted(bucket->port.map)) return POISONED;
   return atomic_load(&header->retired) ? RETIRED : GOOD;
@@ -92,19 +104,21 @@ static void have_them_look(struct wlh_bucket *bucket)
 /* With the gate: makes the segment anew if nobody is a member. */
 static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
-  bool touch = wlh_port_reach(&bucket->port) >= sizeof(struct wlh_header);
+  int error;
+  bool touch = wlh_port_reach(&bucket->port, &error) >= sizeof(struct wlh_header);
   uint64_t key[2];
   if (touch) atomic_store(&header_of(bucket)->retired, 1);
   atomic_thread_fence(memory_order_seq_cst);
   if (wlh_port_any_alive(&bucket->port)) {
     if (touch) atomic_store(&header_of(bucket)->retired, 0);
-    enum verdict verdict = judge(bucket, boot);
+    enum verdict verdict = judge(bucket, boot, failure);
     if (verdict == GOOD) return WLH_OK;
+    if (verdict == UNMAPPED) return failure->status;
     if (verdict != FOREIGN_LAYOUT) have_them_look(bucket);
     return say_why(bucket, verdict, failure);
   }
   if (touch) atomic_store(&header_of(bucket)->magic, 0);
-  int error = wlh_port_grow(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
+  error = wlh_port_grow(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
   if (error != 0) {
     return wlh_fail(
         failure, WLH_FULL, WLH_PORT_FILE ": no room for %u bytes: %s%s", bucket->port.path,
@@ -114,8 +128,10 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
   if (!wlk_port_random(key, sizeof key)) {
     return wlh_fail(failure, WLH_UNSUPPORTED, "the system gave no random bytes");
   }
-  if (wlh_port_reach(&bucket->port) < wlh_segment_bytes(CELLS_AT_FIRST)) {
-    return wlh_fail(failure, WLH_FULL, WLH_PORT_FILE " cannot be mapped", bucket->port.path);
+  if (wlh_port_reach(&bucket->port, &error) < wlh_segment_bytes(CELLS_AT_FIRST)) {
+    if (error != 0) return cannot_map(bucket, error, failure);
+    return wlh_fail(
+        failure, WLH_LOST, WLH_PORT_FILE " was truncated while it was opened", bucket->port.path);
   }
   struct wlh_header *header = header_of(bucket);
   wlh_cells_format(bucket->port.map, CELLS_AT_FIRST, boot, key);
@@ -138,7 +154,7 @@ static enum wlh_status pass_gate(
     wlh_port_sleep(sleep);
     if (sleep < 5000000) sleep *= 2;
   }
-  bool good = !stale && judge(bucket, boot) == GOOD;
+  bool good = !stale && judge(bucket, boot, failure) == GOOD;
   enum wlh_status status = good ? WLH_OK : format(bucket, boot, failure);
   wlh_port_leave_gate(&bucket->port);
   return status;
@@ -173,7 +189,7 @@ static enum wlh_status find_number(
   /* Where boots have no numbers: one that nobody has open may be of another boot. */
   bool stale = boot == WLH_PORT_ANY_BOOT && !wlh_port_any_alive(&bucket->port);
   for (int round = 0; round < OPEN_ROUNDS; round++) {
-    if (!stale && judge(bucket, boot) == GOOD) {
+    if (!stale && judge(bucket, boot, failure) == GOOD) {
       if (!take_number(bucket, member)) {
         return wlh_fail(
             failure, WLH_FULL,
@@ -184,7 +200,7 @@ static enum wlh_status find_number(
       }
       /* Either who formats sees our byte, or we see that he is about to. */
       atomic_thread_fence(memory_order_seq_cst);
-      if (judge(bucket, boot) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;
+      if (judge(bucket, boot, failure) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;
       wlh_port_drop(&bucket->port, *member);
     }
     enum wlh_status status = pass_gate(bucket, boot, stale, failure);
@@ -199,13 +215,14 @@ static enum wlh_status find_number(
 /* Enters as the new member. */
 static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct wlh_failure *failure)
 {
-  uint64_t bytes = wlh_port_reach(&bucket->port);
+  int error;
+  uint64_t bytes = wlh_port_reach(&bucket->port, &error);
   struct wlh_segment *segment = bucket->port.map;
   uint64_t generation = (segment->members[member].gen + 1) & GENERATIONS;
   segment->members[member].gen = generation;
   bucket->me = generation << 16 | (member + 1);
   wlh_cells_attach(&bucket->arena, segment, bytes, member, alive, bucket);
-  int error = wlh_port_bind(&bucket->port, member);
+  error = wlh_port_bind(&bucket->port, member);
   if (error == ENOENT) {
     return wlh_fail(
         failure, WLH_LOST, "%s was deleted or moved while it was opened", bucket->port.path);
@@ -238,11 +255,7 @@ static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failur
         ": too many buckets are open in this process. Close those that are not in use.",
         bucket->port.path);
   }
-  if (error != 0) {
-    return wlh_fail(
-        failure, wlh_port_status_of(error), WLH_PORT_FILE " cannot be mapped: %s%s",
-        bucket->port.path, wlh_port_error_text(error), wlh_port_remedy(error));
-  }
+  if (error != 0) return cannot_map(bucket, error, failure);
   bucket->by_cell = wlh_port_zeros(BY_CELL_BYTES);
   if (!bucket->by_cell) return wlh_fail(failure, WLH_NO_MEMORY, "out of memory");
   struct wlh_port_alarm alarm;

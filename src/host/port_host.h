@@ -146,8 +146,9 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size);
 int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
 
 /* How many bytes of the file can be reached in `map`. Where a map cannot be larger than its file,
- * it is made anew if the file has grown, at another address. To be called by who alone uses it. */
-uint64_t wlh_port_reach(struct wlh_port *port);
+ * it is made anew if the file has grown, at another address. To be called by who alone uses it.
+ *   error  out: 0, or why the system does not map all of the file */
+uint64_t wlh_port_reach(struct wlh_port *port, int *error);
 
 /* Gives `size` bytes of zeros, of which only those take memory that are written; NULL when out of
  * memory. And takes them back; NULL is allowed. */

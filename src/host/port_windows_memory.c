@@ -42,11 +42,13 @@ void *wlh_port_map_file(HANDLE file, uint64_t size)
   return view;
 }
 
-uint64_t wlh_port_reach(struct wlh_port *port)
+uint64_t wlh_port_reach(struct wlh_port *port, int *error)
 {
   uint64_t size = wlh_port_size(port);
+  *error = 0;
   if (size <= port->map_size) return size;
   void *view = wlh_port_map_file(wlh_port_handle(port->file), size);
+  if (!view) *error = (int)GetLastError();
   if (!view) return port->map_size;
   if (port->map) (void)UnmapViewOfFile(port->map);
   port->map = view;
@@ -58,8 +60,9 @@ int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost)
 {
   (void)size;
   (void)lost;
-  uint64_t there = wlh_port_size(port); /* by now it may be larger */
-  return wlh_port_reach(port) >= there ? 0 : (int)GetLastError();
+  int error;
+  (void)wlh_port_reach(port, &error);
+  return error;
 }
 
 void *wlh_port_zeros(size_t size)

@@ -7,8 +7,8 @@
  * it gives back its byte, and wakes all others: who watched it finds another life there, or none,
  * and looks at the byte.
  *
- * Where the file was moved, newcomers make another one, and who has the old one goes over to it. The
- * two look for each other until then as for those who cannot be connected to.
+ * If the file is moved, newcomers make another one, and who has the old one goes over to it. Until
+ * then the two look for each other as for those who cannot be connected to.
  *
  * The event's name is a secret of those who can read the file, and global: so it is found from
  * other sessions, by services above all, and nobody can make it before us. */

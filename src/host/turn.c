@@ -53,22 +53,26 @@ static void leave_word(struct wlh_bucket *bucket, uint64_t word)
   atomic_store_explicit(&bucket->arena.segment->header.word, word, memory_order_release);
 }
 
-void wlh_turn_reach(struct wlh_bucket *bucket)
+int wlh_turn_reach(struct wlh_bucket *bucket)
 {
-  bucket->arena.bytes = wlh_port_reach(&bucket->port);
+  int error;
+  bucket->arena.bytes = wlh_port_reach(&bucket->port, &error);
   bucket->arena.segment = bucket->port.map;
+  return error;
 }
 
 /* Begins a turn in the tables. False if they are lost. */
 static bool begin(struct wlh_bucket *bucket)
 {
+  static const char unmapped[] = "has grown, and the system does not map all of it here";
   uint64_t now = wlk_port_now(false);
+  int error = 0;
   enum wlh_cells_status status = wlh_cells_begin(&bucket->arena, now);
   if (status == WLH_CELLS_GREW) {
-    wlh_turn_reach(bucket);
+    error = wlh_turn_reach(bucket);
     status = wlh_cells_begin(&bucket->arena, now);
   }
-  if (status == WLH_CELLS_GREW) wlh_set_lost(bucket, "was truncated");
+  if (status == WLH_CELLS_GREW) wlh_set_lost(bucket, error ? unmapped : "was truncated");
   return !wlh_is_over(bucket, status);
 }
 

@@ -39,7 +39,8 @@ enum wlh_way wlh_turn_wait(struct wlh_bucket *bucket);
 void wlh_turn_leave(struct wlh_bucket *bucket);
 void wlh_turn_unlock(struct wlh_bucket *bucket, bool wakes);
 
-/* Has the tables reach to the end of the file, which has grown. With mu. */
-void wlh_turn_reach(struct wlh_bucket *bucket);
+/* Has the tables reach to the end of the file, which has grown. With mu.
+ *   returns  0, or why the system does not map all of it */
+int wlh_turn_reach(struct wlh_bucket *bucket);
 
 #endif

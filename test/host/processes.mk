@@ -62,6 +62,6 @@ $(BUILD)/%_test: %_test.c cast.c ../core/harness.c $(BUILD)/libhost.a
 WRAPPED = mkdirat openat openat64 fchown fchmod fchownat fchmodat linkat unlinkat renameat bind \
   fcntl fcntl64 sendto wlh_port_take wlh_port_connect
 $(BUILD)/between_test: private CFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
-$(BUILD)/turn_test: private CFLAGS += -Wl,--wrap=wlh_cells_request
+$(BUILD)/turn_test: private CFLAGS += -Wl,--wrap=wlh_cells_request -Wl,--wrap=wlh_port_reach
 
 .PHONY: all check

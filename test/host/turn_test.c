@@ -1,14 +1,16 @@
 /* Turns of one process, seen from inside of it: what was put off keeps its place, and a turn that
- * cannot begin changes nothing. The linker puts `after_making` behind the call that makes a request
- * in the tables (processes.mk). */
+ * cannot begin changes nothing. The linker puts wrappers around the call that makes a request in
+ * the tables, and the one that maps the file (processes.mk). */
 #include "../core/harness.h"
 
+#include "../../src/host/arena.h"
 #include "../../src/host/helper.h"
 #include "../../src/host/host.h"
 #include "../../src/host/later.h"
 #include "../../src/host/turn.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -87,6 +89,18 @@ enum wlh_cells_status __wrap_wlh_cells_request(
   to_give_up = NULL; /* once */
   if (request) CHECK(wlh_abort(request, &events) == WLH_OK);
   return status;
+}
+
+static _Atomic bool maps_no_more; /* as where a map is made anew for a file that has grown */
+
+uint64_t __real_wlh_port_reach(struct wlh_port *port, int *error);
+uint64_t __wrap_wlh_port_reach(struct wlh_port *port, int *error);
+uint64_t __wrap_wlh_port_reach(struct wlh_port *port, int *error)
+{
+  uint64_t size = __real_wlh_port_reach(port, error);
+  if (!maps_no_more || size <= bucket->arena.bytes) return size;
+  *error = ENOMEM;
+  return bucket->arena.bytes;
 }
 
 /* ---- the stage ---- */
@@ -175,6 +189,51 @@ TEST(keeps_place, "a request for which the file has to grow first stays before t
   wlh_end(first);
   CHECK(is_next(2, WLK_NEWS_GRANTED));
   wlh_end(second);
+  leave_stage();
+}
+
+TEST(
+    cannot_map_own,
+    "if the file grows and cannot be mapped, who needs the room is told, others go on")
+{
+  static uint16_t long_name[WLH_NAME_MOST];
+  struct wlh_request *first = NULL, *second = NULL;
+  char text[WLH_FAILURE_SIZE];
+  enter_stage();
+  maps_no_more = true;
+  CHECK(ask_for(long_name, WLH_NAME_MOST, 1, &first) == WLH_PENDING);
+  struct wlk_event event = next_event(agent);
+  maps_no_more = false;
+  CHECK(event.tag == 1 && event.news == WLH_NEWS_FAILED && event.token_low == WLH_FULL);
+  wlh_bucket_failure(bucket, text, sizeof text);
+  CHECK(strstr(text, "Cannot allocate memory"));
+  CHECK(is_granted(2, &second));
+  wlh_end(second);
+  leave_stage();
+}
+
+TEST(
+    cannot_map_others,
+    "who cannot map what others have made larger loses the file, and is told why")
+{
+  struct wlh_request *lock = NULL, *next = NULL;
+  char text[WLH_FAILURE_SIZE];
+  enter_stage();
+  CHECK(is_granted(1, &lock));
+  go_inside();
+  struct wlh_arena theirs = bucket->arena;
+  theirs.bytes = wlh_segment_bytes(2 * theirs.ncells);
+  CHECK(wlh_port_grow(&bucket->port, theirs.bytes) == 0);
+  CHECK(wlh_cells_grow(&theirs, 2 * theirs.ncells) == WLH_CELLS_OK);
+  maps_no_more = true;
+  wlh_turn_end(bucket);
+  CHECK(ask_as(other, WLK_WAIT, 2, &next) == WLH_PENDING);
+  CHECK(is_next(1, WLH_NEWS_LOST));
+  maps_no_more = false;
+  wlh_bucket_failure(bucket, text, sizeof text);
+  CHECK(strstr(text, "has grown, and the system does not map all of it here"));
+  CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED)); /* in a file that is made anew */
+  wlh_end(next);
   leave_stage();
 }
 
@@ -517,6 +576,8 @@ TEST(mail_of_others, "who was taken for dead takes no mail of whoever has its nu
 int main(void)
 {
   RUN(keeps_place);
+  RUN(cannot_map_own);
+  RUN(cannot_map_others);
   RUN(release_then_theft);
   RUN(abort_then_grant);
   RUN(never_made);

@@ -210,7 +210,7 @@ module.exports = [
   },
   {
     file: 'src/host/opening.c',
-    before: 'if (judge(bucket, boot) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;',
+    before: 'if (judge(bucket, boot, failure) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;',
     after: 'if (!wlh_is_lost(bucket)) return WLH_OK;',
     why: 'who opens while another one formats uses a segment that is about to be cleared',
     tests: [between],
@@ -221,6 +221,13 @@ module.exports = [
     after: '(void)now;',
     why: 'tokens go back when the file is deleted, which is when fencing needs them',
     tests: [harm, files],
+  },
+  {
+    file: 'src/host/helper.c',
+    before: 'bucket->no_room = error != 0;',
+    after: '',
+    why: 'where the file has grown and cannot be mapped, the helper asks for room for ever',
+    tests: [turns],
   },
   {
     file: 'src/host/helper.c',
