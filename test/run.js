@@ -35,6 +35,7 @@ const WAIT = [
   'documents/documents',
   'limit/limit',
   'documents/finding-out',
+  'documents/migrating',
 ];
 
 /** Other files that take more than a few seconds, the longest first. */
