@@ -20,11 +20,14 @@ const HOUSES = {
   lib: {
     storeys: [
       ['cli/main'],
-      ['cli/run', 'cli/once', 'cli/elect', 'cli/query', 'cli/steal', 'cli/report'],
+      ['cli/top'],
+      ['cli/run', 'cli/once', 'cli/elect', 'cli/query', 'cli/steal', 'cli/report', 'cli/web'],
+      ['cli/audience'],
       ['cli/job'],
       ['cli/command'],
       ['cli/places'],
       ['cli/*'],
+      ['cli/page/*'],
       ['*'],
       ['lockfile/*'],
       ['profile/*'],

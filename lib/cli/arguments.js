@@ -250,6 +250,25 @@ const COMMANDS = {
       ...HELP,
     },
   },
+  top: {
+    usage: 'top [options]',
+    summary: 'shows who holds locks and who waits, live',
+    details:
+      'The same as `query --watch`; with --web as a page, for browsers on this machine. Prints ' +
+      'the URL of the page, which has a secret, and runs until Ctrl-C.',
+    options: {
+      name: { value: 'NAME', help: 'shows that name only' },
+      web: { help: 'serves a page on 127.0.0.1' },
+      port: {
+        value: 'N',
+        read: wholeNumber(1, 65_535),
+        help: 'with --web: the port; by default a free one',
+      },
+      ...PLACE,
+      ...HELP,
+    },
+    check: checkTop,
+  },
   steal: {
     usage: 'steal NAME [options]',
     summary: 'takes a lock from its holders',
@@ -328,6 +347,11 @@ function checkRun(values) {
     throw usageError('--weight needs --limit.');
   }
   if (values.weight > values.limit) throw usageError('--weight is greater than --limit.');
+}
+
+/** @param {Values} values */
+function checkTop({ port, web }) {
+  if (port !== undefined && !web) throw usageError('--port needs --web.');
 }
 
 /** @param {Values} values */

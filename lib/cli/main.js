@@ -21,6 +21,7 @@ const DOERS = {
   once: () => require('./once.js').once,
   elect: () => require('./elect.js').elect,
   query: () => require('./query.js').query,
+  top: () => require('./top.js').top,
   steal: () => require('./steal.js').steal,
   report: () => require('./report.js').report,
   completion: () => require('./completion.js').completion,

@@ -75,6 +75,18 @@ class Place {
     return noAnswer(patience, closed === LATE ? undefined : closed?.cause);
   }
 
+  /**
+   * @param {string} [name] that alone
+   * @returns {Promise<import('../backend/contract.js').DetailedSnapshot>} who holds, who waits
+   */
+  async look(name) {
+    try {
+      return await this.locks.query({ details: true, name });
+    } catch (error) {
+      throw unreachable(error);
+    }
+  }
+
   /** Gives back what is held, and ends the connection. May be called again. */
   close() {
     this.#closed ??= this.#close();

@@ -6,7 +6,7 @@
  */
 
 const { output, print } = require('./output.js');
-const { Place, unreachable } = require('./places.js');
+const { Place } = require('./places.js');
 const { Screen } = require('./screen.js');
 const { STATUS } = require('./status.js');
 const { identity, json, table } = require('./table.js');
@@ -26,25 +26,12 @@ async function query({ values }) {
   const place = new Place(values);
   try {
     await place.ready();
-    if (!values.watch) await tell(await look(place, values.name), values.json);
+    if (!values.watch) await tell(await place.look(values.name), values.json);
     else if (output().isTTY && !values.json) return await watch(place, values.name);
     else await follow(place, values.name, values.json);
     return { status: STATUS.ok };
   } finally {
     await place.close();
-  }
-}
-
-/**
- * @param {InstanceType<typeof Place>} place
- * @param {string | undefined} name
- * @returns {Promise<DetailedSnapshot>}
- */
-async function look({ locks }, name) {
-  try {
-    return await locks.query({ details: true, name });
-  } catch (error) {
-    throw unreachable(error);
   }
 }
 
@@ -75,7 +62,7 @@ function terminal() {
 async function follow(place, name, asJson) {
   let before;
   for (;;) {
-    const state = await look(place, name);
+    const state = await place.look(name);
     const now = identity(state);
     if (now !== before) await tell(state, asJson, before === undefined || asJson ? '' : '\n');
     before = now;
@@ -90,7 +77,7 @@ async function follow(place, name, asJson) {
  * @returns {Promise<Ending>}
  */
 async function watch(place, name) {
-  let state = await look(place, name);
+  let state = await place.look(name);
   const paint = () => screen.show(table(state, terminal()));
   const screen = new Screen(process.stdin, output(), paint);
   /** @type {NodeJS.Timeout | undefined} */
@@ -98,7 +85,7 @@ async function watch(place, name) {
   const failed = new Promise((_, reject) => {
     const next = async () => {
       try {
-        state = await look(place, name);
+        state = await place.look(name);
       } catch (error) {
         reject(error);
         return;

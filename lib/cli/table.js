@@ -21,13 +21,13 @@ const GAP = '  ';
 const LEAST = 8;
 
 /** @param {LockDetails} entry */
-const mode = ({ mode: name, limit, weight }) => (limit > 0 ? `shared ${weight}/${limit}` : name);
+const modeOf = ({ mode: name, limit, weight }) => (limit > 0 ? `shared ${weight}/${limit}` : name);
 
 /** @type {Column[]} */
 const COLUMNS = [
   { title: 'NAME', text: ({ name }) => shown(name), isElastic: true },
   { title: 'STATE', text: (_, isHeld) => (isHeld ? 'held' : 'waits') },
-  { title: 'MODE', text: mode },
+  { title: 'MODE', text: modeOf },
   {
     title: 'FOR',
     text: ({ held, waited }, isHeld) => duration(isHeld ? held : waited),
@@ -195,4 +195,4 @@ const identity = (state) =>
     ]),
   );
 
-module.exports = { identity, json, table, widthOf };
+module.exports = { identity, json, modeOf, rowsOf, table, widthOf };

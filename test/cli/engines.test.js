@@ -12,6 +12,7 @@ const { after, before, describe, it } = require('node:test');
 const servers = require('../cluster/servers.js');
 const { pendingOn } = require('../helpers/process.js');
 const { root, run, skip, start } = require('./command.js');
+const { serve, states } = require('./pages.js');
 
 const { lacks, startPgbouncer, startPostgres, stopAll } = servers;
 const BUILT = path.join('build', 'Release', 'web_locks.node');
@@ -207,6 +208,24 @@ function conform(at, openBucket) {
     assert.deepEqual([held[0].label, held[0].pid], ['mine', command.pid]);
     assert.match(held[0].token, /^\d+$/);
     assert.deepEqual([pending[0].label, pending[0].pid], ['next', process.pid]);
+  });
+
+  it('top --web shows who holds and who waits, and what changes', async (t) => {
+    const env = { WEB_LOCKS_AT: at() };
+    const bucket = await openBucket(t);
+    const { url } = await serve(t, ['--name', 'e'], { env });
+    const all = states(t, url);
+    assert.deepEqual((await all.next()).value, []);
+    await bucket.locks.request('e', { label: 'mine' }, async (lock) => {
+      let [group] = (await all.next()).value;
+      while (group.held === 0) [group] = (await all.next()).value;
+      const [{ label, pid, token }] = group.rows;
+      assert.deepEqual(
+        [group.name, label, pid, token],
+        ['e', 'mine', process.pid, `${lock.token}`],
+      );
+    });
+    assert.deepEqual((await all.next()).value, []);
   });
 
   it('once: of those who ask within a time one runs, and the others when it fails', async (t) => {

@@ -4,6 +4,8 @@
 
 const run = ['test/cli/run.test.js'];
 const usage = ['test/cli/usage.test.js'];
+const web = ['test/cli/top.test.js'];
+const audience = ['test/cli/audience.test.js'];
 const ring = ['test/profile/ring.test.js', 'test/profile/profile.test.js'];
 const requests = ['test/profile/requests.test.js', 'test/profile/profile.test.js'];
 
@@ -144,6 +146,62 @@ module.exports = [
     after: 'token: isHeld ? Number(token) : null',
     why: 'programs that read the JSON get a rounded token',
     tests: ['test/cli/query.test.js'],
+  },
+  {
+    file: 'lib/cli/web.js',
+    before: 'if (!this.#hosts.includes(String(headers.host).toLowerCase())) {',
+    after: 'if (!headers.host) {',
+    why: 'a site that gives 127.0.0.1 a name of its own reads the locks by way of a browser',
+    tests: web,
+  },
+  {
+    file: 'lib/cli/web.js',
+    before: "if (!isRight || (rest !== '' && rest !== 'events')) {",
+    after: "if (!secret || (rest !== '' && rest !== 'events')) {",
+    why: 'all users of the machine can read names and labels',
+    tests: web,
+  },
+  {
+    file: 'lib/cli/web.js',
+    before: 'this.#server.listen(wanted, ADDRESS, ',
+    after: 'this.#server.listen(wanted, ',
+    why: 'the page is served to the network',
+    tests: web,
+  },
+  {
+    file: 'lib/cli/top.js',
+    before: '(?:.*@)?([^?#]*).*$/is',
+    after: '(?:.*@)?(.*)$/is',
+    why: 'the password of a server, given as an option of its URL, is in the page',
+    tests: web,
+  },
+  {
+    file: 'lib/cli/audience.js',
+    before: 'if (page.writableNeedDrain) continue;',
+    after: '',
+    why: 'a page that does not read fills the memory',
+    tests: audience,
+  },
+  {
+    file: 'lib/cli/audience.js',
+    before: 'if (this.#pages.size === 0) clearTimeout(this.#timer);',
+    after: '',
+    why: 'the locks are looked at for nobody',
+    tests: audience,
+  },
+  {
+    file: 'lib/cli/page/stream.js',
+    before: 'else if (!document.hidden) this.#begin();',
+    after: 'else this.#begin();',
+    why: 'hidden pages use up the connections that a browser has for a server',
+    tests: ['test/cli/page.test.js'],
+  },
+  {
+    file: 'lib/cli/groups.js',
+    before: 'if (text.length <= LONGEST) return shown(text);',
+    after: 'return shown(text);',
+    why: 'long names are sent to each page every second',
+    tests: web,
   },
   {
     file: 'test/helpers/limit.js',

@@ -216,6 +216,7 @@ describe('the tarball', () => {
       /^lib\/cluster\/(session|engines|engines\/[a-z]+)\/[\w-]+\.js$/,
       /^lib\/cluster\/engines\/[a-z]+\/[a-z]+\.(sql|lua)\.js$/,
       /^lib\/page\/base\.css$/,
+      /^lib\/cli\/page\/(top\.(css|template)|[a-z]+\.js)$/,
       /^lib\/profile\/page\/(page\.(css|template)|[a-z]+\.js)$/,
       /^types\/[\w-]+\.d\.(ts|mts)$/,
       /^prebuilds\/(SHA256SUMS|[\w-]+\/web_locks\.node)$/,

@@ -176,4 +176,17 @@ class Page {
   }
 }
 
-module.exports = { Browser, command };
+/** The contrast of two colors, as WCAG 2 has it. */
+function contrast(one, other) {
+  const light = (color) => {
+    const [r, g, b] = color.match(/[0-9a-f]{2}/g).map((part) => {
+      const value = Number.parseInt(part, 16) / 255;
+      return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const [dark, bright] = [light(one), light(other)].sort((a, b) => a - b);
+  return (bright + 0.05) / (dark + 0.05);
+}
+
+module.exports = { Browser, command, contrast };

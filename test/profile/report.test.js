@@ -7,7 +7,7 @@ const { after, before, describe, it } = require('node:test');
 const { pathToFileURL } = require('node:url');
 const { report } = require('../../lib/profile/report.js');
 const { writeTrace } = require('../../lib/profile/trace.js');
-const { Browser, command } = require('./browser.js');
+const { Browser, command, contrast } = require('./browser.js');
 const { folderFor } = require('./run.js');
 
 const skip = command ? false : 'no chromium';
@@ -54,19 +54,6 @@ function profileFile(t, count, names, more) {
   writeTrace(file, requests, { ...about, requests: count, threads }, 0);
   const page = path.join(folder, 'page.html');
   return { file, page, url: pathToFileURL(page).href };
-}
-
-/** The contrast of two colors, as WCAG 2 has it. */
-function contrast(one, other) {
-  const light = (color) => {
-    const [r, g, b] = color.match(/[0-9a-f]{2}/g).map((part) => {
-      const value = Number.parseInt(part, 16) / 255;
-      return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-    });
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const [dark, bright] = [light(one), light(other)].sort((a, b) => a - b);
-  return (bright + 0.05) / (dark + 0.05);
 }
 
 describe('the report', () => {

@@ -1,0 +1,105 @@
+'use strict';
+
+/**
+ * A snapshot as the page of `top --web` has it: by name, with no text that is too long for a page,
+ * or that a reader could not see.
+ */
+
+const { createHash } = require('node:crypto');
+const { shown } = require('./people.js');
+const { modeOf, rowsOf } = require('./table.js');
+
+/** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
+/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
+
+/** The most characters (UTF-16 code units) of a name or label. */
+const LONGEST = 1000;
+/** The most locks and requests that are told of, with all names; the others are counted. */
+const MOST = 10_000;
+
+/**
+ * @typedef {object} Row
+ * @property {boolean} isHeld
+ * @property {number | null} age milliseconds that it is held or waits; null: not known
+ * @property {string} label
+ * @property {number} pid
+ * @property {string} host
+ * @property {string} thread
+ * @property {string} mode
+ * @property {string} token
+ *
+ * @typedef {object} Group
+ * @property {string} [id] what no other name has, if it was cut
+ * @property {string} name
+ * @property {number} held
+ * @property {number} pending
+ * @property {number} limit 0: none
+ * @property {number} units of the limit that are held
+ * @property {Row[]} rows first who holds, then the queue
+ */
+
+/**
+ * @param {string} text
+ * @returns {string} on one line
+ */
+function brief(text) {
+  if (text.length <= LONGEST) return shown(text);
+  const head = text.slice(0, LONGEST).replace(/[\ud800-\udbff]$/, '');
+  return `${shown(head)}… (${text.length} characters)`;
+}
+
+/** @param {string} name @returns {Group} */
+const groupOf = (name) => ({
+  ...(name.length > LONGEST && {
+    // Not as UTF-8, in which all lone surrogates are one.
+    id: createHash('sha256').update(name, 'utf16le').digest('base64'),
+  }),
+  name: brief(name),
+  held: 0,
+  pending: 0,
+  limit: 0,
+  units: 0,
+  rows: [],
+});
+
+/**
+ * @param {LockDetails} entry
+ * @param {boolean} isHeld
+ * @returns {Row}
+ */
+function rowOf(entry, isHeld) {
+  const { threadId, threadName } = entry;
+  const age = isHeld ? entry.held : entry.waited;
+  return {
+    isHeld,
+    age: Number.isNaN(age) ? null : age,
+    label: entry.label === '' ? '' : brief(entry.label),
+    pid: entry.pid,
+    host: brief(entry.host),
+    thread: `${threadId || 'main'}${threadName ? ` ${brief(threadName)}` : ''}`,
+    mode: modeOf(entry),
+    token: isHeld && entry.token ? String(entry.token) : '',
+  };
+}
+
+/**
+ * @param {DetailedSnapshot} state
+ * @returns {Group[]} by name
+ */
+function groupsOf(state) {
+  /** @type {Map<string, Group>} */
+  const groups = new Map();
+  rowsOf(state).forEach(({ entry, isHeld }, i) => {
+    const group = groups.get(entry.name) ?? groupOf(entry.name);
+    groups.set(entry.name, group);
+    group[isHeld ? 'held' : 'pending']++;
+    if (isHeld && entry.limit > 0) {
+      group.limit = entry.limit;
+      group.units += entry.weight;
+    }
+    if (i < MOST) group.rows.push(rowOf(entry, isHeld));
+  });
+  return [...groups.values()];
+}
+
+module.exports = { groupsOf };

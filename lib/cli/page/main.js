@@ -1,0 +1,120 @@
+'use strict';
+
+/** What the reader does, and what comes. */
+
+const { element, plural } = require('../../page/elements.js');
+const { drawAll, drawTimes, forget, idOf, makeHead } = require('./rows.js');
+const { Stream } = require('./stream.js');
+
+/** In words; `%`: what is said besides. */
+const STATUSES = {
+  asked: 'connecting …',
+  live: 'live',
+  silent: 'no answer for more than 5 seconds; this may be out of date',
+  lost: 'the connection is lost: web-locks has ended, or cannot be reached; trying again …',
+  failed: 'the locks cannot be reached (%); trying again …',
+  paused: 'paused',
+};
+
+/** What was told last, its rows with the time `since` when they hold or wait. */
+let groups = [];
+/** When that was; 0: nothing was told yet. */
+let told = 0;
+let status = '';
+/** The clock stands still while it is not live. */
+let stopped = 0;
+
+const now = () => (status === 'live' ? performance.now() : stopped);
+
+/** How groups are ordered; those that are equal by name, as they come. */
+const ORDERS = {
+  name: () => 0,
+  pending: (a, b) => b.pending - a.pending,
+  age: (a, b) => oldest(a) - oldest(b),
+};
+
+const oldest = ({ rows }) =>
+  rows.reduce((least, { since }) => Math.min(least, since ?? Infinity), Infinity);
+
+/** @returns {(text: string | number) => boolean} whether it has what is searched */
+function matcher() {
+  const text = element('search').value.trim().toLowerCase();
+  return (value) => `${value}`.toLowerCase().includes(text);
+}
+
+/** @returns {{ group: object, entries: object[] }[]} of a name that matches all, else what does */
+function matching() {
+  const has = matcher();
+  return groups
+    .map((group) => ({
+      group,
+      entries: has(group.name)
+        ? group.rows
+        : group.rows.filter(({ label, host, pid, thread }) => [label, host, pid, thread].some(has)),
+    }))
+    .filter(({ group, entries }) => entries.length > 0 || has(group.name));
+}
+
+function draw() {
+  const order = ORDERS[element('order').value];
+  const all = matching().sort((a, b) => order(a.group, b.group));
+  drawAll(all);
+  drawTimes(now());
+  const sum = (key) => groups.reduce((all, group) => all + group[key], 0);
+  const holders = sum('held');
+  element('counts').textContent =
+    groups.length > 0
+      ? `${plural(groups.length, 'name')}: ${plural(holders, 'lock')} held, ` +
+        `${plural(sum('pending'), 'request')} waiting`
+      : '';
+  element('locks').hidden = all.length === 0;
+  const nothing = groups.length > 0 ? 'No lock matches.' : 'No locks are held, and nobody waits.';
+  element('none').textContent = all.length > 0 || told === 0 ? '' : nothing;
+}
+
+/** @param {object[]} state groups, with ages */
+function takeState(state) {
+  told = performance.now();
+  groups = state;
+  for (const { rows } of groups) {
+    let place = 0;
+    for (const row of rows) {
+      row.since = row.age === null ? null : told - row.age;
+      if (!row.isHeld) row.place = ++place;
+    }
+  }
+  forget(new Set(groups.map(idOf)));
+}
+
+/**
+ * @param {string} next
+ * @param {string} [message]
+ */
+function takeStatus(next, message = '') {
+  const text = STATUSES[next].replace('%', () => message);
+  if (status === 'live' && next !== 'live') stopped = performance.now();
+  if (status !== next) document.body.dataset.status = next;
+  status = next;
+  // Screen readers read it when it changes.
+  if (element('status').textContent !== text) element('status').textContent = text;
+  if (next === 'live') {
+    const time = new Date();
+    element('time').dateTime = time.toISOString();
+    element('time').textContent = time.toLocaleString('sv');
+  }
+}
+
+element('about').textContent = JSON.parse(element('data').textContent).about;
+makeHead(draw);
+const stream = new Stream((state) => {
+  takeState(state);
+  takeStatus('live');
+  draw();
+}, takeStatus);
+element('pause').addEventListener('click', () => {
+  stream.isPaused = !stream.isPaused;
+  element('pause').ariaPressed = `${stream.isPaused}`;
+});
+element('search').addEventListener('input', draw);
+element('order').addEventListener('change', draw);
+setInterval(() => drawTimes(now()), 1000);

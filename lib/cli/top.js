@@ -1,0 +1,63 @@
+'use strict';
+
+/**
+ * `web-locks top`: who holds and who waits, live: in a terminal as `query --watch`, or as a page
+ * that is served to this machine alone.
+ */
+
+const { hostname } = require('../platform/machine.js');
+const { print } = require('./output.js');
+const { quoted } = require('./people.js');
+const { Place } = require('./places.js');
+const { query } = require('./query.js');
+const { Signals } = require('./signals.js');
+const { STATUS } = require('./status.js');
+const { Web } = require('./web.js');
+
+/** @typedef {import('./arguments.js').Request} Request */
+/** @typedef {import('./status.js').Ending} Ending */
+
+/**
+ * @param {Request} request
+ * @returns {Promise<Ending>}
+ */
+async function top(request) {
+  const { values } = request;
+  if (values.web) return serve(values);
+  return query({ ...request, values: { ...values, watch: true } });
+}
+
+/**
+ * @param {import('./arguments.js').Values} values
+ * @returns {Promise<Ending>}
+ */
+async function serve(values) {
+  const place = new Place(values);
+  try {
+    await place.ready();
+    const signals = new Signals();
+    const web = new Web({ about: describePlace(values), look: () => place.look(values.name) });
+    await print(`${await web.listen(values.port ?? 0)}\n`);
+    const signal = await signals.came;
+    web.close();
+    return signal === 'SIGINT' ? { status: STATUS.ok } : { signal };
+  } finally {
+    await place.close();
+  }
+}
+
+/**
+ * @param {import('./arguments.js').Values} values
+ * @returns {string} which locks they are, without a password
+ */
+function describePlace({ at, bucket, directory, name }) {
+  const which = name === undefined ? 'Locks' : `The lock ${quoted(name)}`;
+  // A password may be before an @, or be an option.
+  const server = at?.replace(/^([a-z+]+:\/\/)(?:.*@)?([^?#]*).*$/is, '$1$2');
+  const where = server ? `at ${server}` : `of this machine (${hostname()})`;
+  const folder = directory === undefined ? '' : `, in ${quoted(directory)}`;
+  const set = bucket === undefined ? 'the default bucket' : `bucket ${quoted(bucket)}`;
+  return `${which} ${where}${folder}, ${set}`;
+}
+
+module.exports = { describePlace, top };
