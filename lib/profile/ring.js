@@ -120,13 +120,24 @@ class Ring {
     if (tail <= head) return this.words.slice(tail, head);
     // Up to the 0 that says that the next one is at the start.
     let end = tail;
-    while (this.words[end] > 0 && end < this.words.length) end += this.words[end];
+    while (lengthAt(this.words, end) > 0) end += lengthAt(this.words, end);
+    // What is being written over may tell of a length that leads out of it.
+    end = Math.min(Math.floor(end), this.words.length);
     const copy = new Float64Array(end - tail + head);
     copy.set(this.words.subarray(tail, end));
     copy.set(this.words.subarray(0, head), end - tail);
     return copy;
   }
 }
+
+/**
+ * Anything can be there, if it is being written over: text may look like a number that is so small
+ * that who adds it gets no further.
+ * @param {Float64Array} words
+ * @param {number} at
+ * @returns {number} at least 1; 0 where no entry begins
+ */
+const lengthAt = (words, at) => (words[at] >= 1 ? words[at] : 0);
 
 /**
  * @typedef {object} Entry
@@ -140,7 +151,7 @@ class Ring {
  */
 function* entriesOf(words) {
   // Comes to an end whatever the words are: it may run while the process exits.
-  for (let at = 0; words[at] > 0; at += words[at]) {
+  for (let at = 0; lengthAt(words, at) > 0; at += words[at]) {
     yield { kind: words[at + 1], numbers: words.subarray(at + 2, at + words[at]) };
   }
 }

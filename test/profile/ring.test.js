@@ -15,6 +15,13 @@ function read(ring) {
   }));
 }
 
+/** Text where the length of an entry is looked for. */
+const asWord = (text) => new Float64Array(Uint16Array.from(text, (c) => c.charCodeAt(0)).buffer)[0];
+
+/** Indices of the header, as in ring.js. */
+const HEAD = 0;
+const TAIL = 1;
+
 const write = (ring, number, text) => ring.write(START, [number, text.length], text);
 
 describe('a ring', () => {
@@ -61,6 +68,17 @@ describe('a ring', () => {
     });
   });
 
+  it('is copied to an end, whatever is being written over it', () => {
+    for (const word of [asWord('aaaa'), asWord('\0\0\0\u4000'), 1e300, Infinity, Number.NaN]) {
+      const ring = Ring.create(LEAST);
+      // Until the oldest entry is behind the newest one.
+      for (let i = 0; ring.header[TAIL] <= ring.header[HEAD]; i++) write(ring, i, 'x'.repeat(99));
+      const tail = ring.header[TAIL];
+      ring.words[tail + ring.words[tail]] = word;
+      assert.equal(read(ring).at(0).text.length, 99);
+    }
+  });
+
   it('counts as dropped only what begins a request', () => {
     const ring = Ring.create(LEAST);
     write(ring, 0, '');
@@ -100,10 +118,10 @@ describe('a ring', () => {
   });
 
   it('has no entries where its words are none', () => {
-    for (const word of [0, -1, Number.NaN, 0.5]) {
-      const entries = entriesOf(new Float64Array(8).fill(word));
-      const first = entries.next();
-      assert.ok(first.done || entries.next().done, `${word}`);
+    for (const word of [0, -1, Number.NaN, 0.5, asWord('aaaa')]) {
+      assert.equal([...entriesOf(new Float64Array(8).fill(word))].length, 0, `${word}`);
+      const behindOne = new Float64Array(8).fill(word).fill(3, 0, 1);
+      assert.equal([...entriesOf(behindOne)].length, 1, `${word}`);
     }
   });
 
