@@ -258,6 +258,8 @@ describe('the page of top --web', { skip }, () => {
     const controls = nodes.filter(({ role }) => /button|searchbox|combobox/i.test(role?.value));
     assert.equal(controls.length, 4);
     for (const { name } of controls) assert.notEqual(name.value, '');
+    await set(page, '#search', 'nowhere', 'input');
+    assert.equal(await page.value('document.querySelector("#locks").getClientRects().length'), 0);
   });
 
   it('text stands out from its ground by 4.5 to 1 at least, in the light and in the dark', async (t) => {
