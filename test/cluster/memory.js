@@ -537,6 +537,8 @@ class Network {
   most = Number.POSITIVE_INFINITY;
   /** Each call arrives twice. */
   isTwice = false;
+  /** Of the server that has answered last, as far as that tells. */
+  life = '';
   /** Says what happens to a message: `{ delay, isLost, isTwice }`. */
   fate = (direction) => ({
     delay: this.delay,
@@ -593,6 +595,7 @@ class MemoryAdapter {
     const link = this.#connect();
     const opened = await link.call(() => this.#server.open(info, ttl, seen, link));
     if (link !== this.#link) throw cut();
+    this.#network.life = opened.life;
     this.#session = opened.session;
     this.#connection = 1;
     link.onDown = (error) => this.events.down(error);
@@ -618,10 +621,12 @@ class MemoryAdapter {
     );
   }
 
-  renew(seen) {
+  async renew(seen) {
     const session = this.#session;
     const connection = this.#connection;
-    return this.#link.call(() => this.#server.renew(session, connection, seen));
+    const renewal = await this.#link.call(() => this.#server.renew(session, connection, seen));
+    this.#network.life = renewal.life;
+    return renewal;
   }
 
   sweep() {

@@ -150,19 +150,25 @@ class Trial {
     });
   }
 
-  /** The server that there was comes back, and first hears of a client that knows better. */
+  /** Another server takes over, with all data; the one that there was may come back. */
+  backup() {
+    const { server } = this.cluster;
+    this.fault();
+    this.before = server.snapshot();
+    server.failOver(() => false);
+  }
+
+  /** The server that there was comes back, and first hears of a client that knows the other one. */
   failBack() {
     const { server } = this.cluster;
-    if (!this.backup) return;
-    const known = this.events.findLast(
-      ({ type, token }) => type === 'granted' && token > this.backup.tokens,
+    if (!this.before) return;
+    const { lives } = this.before;
+    const client = this.cluster.clients.find(
+      ({ isKilled, network }) => !isKilled && !lives.includes(network.life),
     );
-    const name = known && this.events.find((e) => e.type === 'call' && e.id === known.id).client;
-    const client = this.cluster.clients.find((one) => one.name === name);
-    if (client?.isKilled) return;
     this.fault();
     this.recorder.record('forgot');
-    server.restore(this.backup, client?.network);
+    server.restore(this.before, client?.network);
     // By then everybody has lost what he had.
     this.world.after(2 * TTL, () => {
       server.only = undefined;
@@ -183,7 +189,7 @@ class Trial {
     else if (what === 'all') this.requestAll(i, namesFrom(name), { mode, ...wayOf(ms) }, hold);
     else if (what === 'refused') this.request(i, name, { label: 'refused', mode }, hold);
     else if (what === 'guard') this.guard(name, ms);
-    else if (what === 'backup') this.backup = server.snapshot();
+    else if (what === 'backup') this.backup();
     else if (what === 'failBack') this.failBack();
     else if (what === 'stop') this.stop(i, ms, flag);
     else if (what === 'kill') this.kill(i);
