@@ -518,6 +518,21 @@ test('a session that is opened after it was closed is closed at the server', asy
 
 // What the backend makes of it.
 
+test('questions that are not answered end when the session is closed, and leave no timer', async () => {
+  const stage = await new Scripted({ close: () => {}, dispose: () => {} }).open();
+  const place = await asked(stage, 'held', granted(1n));
+  const query = settling(stage.session.query());
+  const marked = settling(stage.session.isMarked(place));
+  const look = settling(stage.session.lookAt('a', 1000));
+  await settle();
+  await stage.session.close();
+  await settle();
+  assert.equal(query.error?.name, 'InvalidStateError');
+  assert.deepEqual([marked.isSettled, marked.value], [true, false]);
+  assert.deepEqual([look.isSettled, look.value], [true, undefined]);
+  assert.equal(stage.machine.timers, 0);
+});
+
 test('who hears that a session is lost finds that its locks are', async () => {
   const cluster = new Cluster();
   const client = await cluster.client();

@@ -2,7 +2,8 @@
 
 /**
  * Questions to the server, which change nothing: they wait until the session is open again, are
- * asked anew by another connection, and are given up after a time. They keep the event loop alive.
+ * asked anew by another connection, and are given up after a time, or when the session is closed.
+ * They keep the event loop alive.
  *
  * A query is asked after all that was asked before it. If that is more than the server does in a
  * part of that time, what it has not come to then is told from here, as a request that waits.
@@ -51,6 +52,8 @@ class Questions {
   #session;
   /** Called at the next change of state. @type {(() => void)[]} */
   #onChange = [];
+  /** What ends each that is under way. @type {Set<(error: unknown) => void>} */
+  #underWay = new Set();
 
   /**
    * @param {object} parts
@@ -77,6 +80,8 @@ class Questions {
     const waiting = this.#onChange;
     this.#onChange = [];
     for (const resolve of waiting) resolve();
+    const { error, state } = this.#session;
+    if (state === 'closed') for (const end of this.#underWay) end(error);
   }
 
   /**
@@ -98,7 +103,7 @@ class Questions {
     if (this.#session.state !== 'open') return undefined;
     try {
       return await this.#keepAlive.during(() =>
-        this.#session.within(this.#adapter.query(name), milliseconds),
+        this.#within(this.#adapter.query(name), milliseconds),
       );
     } catch {
       return undefined;
@@ -124,7 +129,7 @@ class Questions {
       const rest = end - this.#clock.monotonic();
       if (answer) {
         try {
-          return this.#withPassed(await session.within(answer, rest), passed, name);
+          return this.#withPassed(await this.#within(answer, rest), passed, name);
         } catch (error) {
           const isLate = this.#clock.monotonic() >= end;
           if (isLate || this.#adapter.classify(error) === 'fatal') throw error;
@@ -192,13 +197,36 @@ class Questions {
       }
       const { connection } = session;
       try {
-        return await session.within(marked.call(this.#adapter, name), session.ttl / 3);
+        return await this.#within(marked.call(this.#adapter, name), session.ttl / 3);
       } catch (error) {
+        if (place.state !== HELD) break;
         if (this.#adapter.classify(error) === 'fatal') throw error;
         session.isDown(error, connection);
       }
     }
     return false;
+  }
+
+  /**
+   * @template T
+   * @param {Promise<T>} answer
+   * @param {number} milliseconds
+   * @returns {Promise<T>} rejects if that takes longer, or when the session is closed
+   */
+  async #within(answer, milliseconds) {
+    /** @type {(error: unknown) => void} */
+    let end = () => {};
+    /** @type {Promise<T>} */
+    const ended = new Promise((resolve, reject) => {
+      end = reject;
+      then(answer, resolve, reject);
+    });
+    this.#underWay.add(end);
+    try {
+      return await this.#session.within(ended, milliseconds);
+    } finally {
+      this.#underWay.delete(end);
+    }
   }
 
   /** @returns {Promise<void>} resolves at the next change of state */
