@@ -164,8 +164,8 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {string} life of the server: another one after anything that may have lost what it
  *   knew of grants, and nobody else's
  * @property {number} [step] the greatest number of a step of the session that the server has
- *   recorded (R1), as of the same instant; undefined if it does not tell: then a step that is not
- *   answered is never halved
+ *   recorded (R1), as of the same instant, and as a whole; undefined if it does not tell: then a
+ *   step that is not answered is never halved
  */
 
 /**
@@ -209,12 +209,13 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  */
 
 /**
- * What a rejection means: `dead`, the session is not there any more; `retry`, it may go well
- * another time, by another connection; `fatal`, it never will, and the user has to change
- * something; `refused`, the server works, and has not done this call, nor will it: of a `step`,
- * fewer operations may go well, any other call is tried again; `local`, it went wrong here, before
- * anything was sent (a missing file, a defect): of a `step`, fewer operations may go well, any
- * other call is `fatal` before a session was open, and tried again after that.
+ * What a rejection means: `dead`, the session is not there any more, and this call has done
+ * nothing: who does not know that says `retry`, and `dead` to the `hello` that follows; `retry`, it
+ * may go well another time, by another connection; `fatal`, it never will, and the user has to
+ * change something; `refused`, the server works, and has not done this call, nor will it: of a
+ * `step`, fewer operations may go well, any other call is tried again; `local`, it went wrong here,
+ * before anything was sent (a missing file, a defect): of a `step`, fewer operations may go well,
+ * any other call is `fatal` before a session was open, and tried again after that.
  * @typedef {'dead' | 'retry' | 'fatal' | 'refused' | 'local'} Meaning
  */
 
@@ -258,7 +259,8 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   `retry`.
  *   Whoever is granted something by it is told (`granted`), in the order of the grants; the
  *   session itself by the answers, if the operation is among these, and by hints, if not. Does
- *   nothing, and rejects, if the session is dead
+ *   nothing, and rejects, if the session is dead: also if it was done before, or nothing is to be
+ *   done
  * @property {(seen: Seen) => Promise<Renewal>} renew extends the lease to `ttl` from now. Says
  *   `alive: false`, or rejects so, if it has run out: a dead session does not come back
  * @property {() => Promise<void>} sweep ends the sessions whose lease has run out, and grants what

@@ -933,6 +933,40 @@ test('R1: a theft that was sent in a session that is lost is not done again in t
   assert.deepEqual((await step(stage)).ops, ['steal 3']);
 });
 
+test('R1: a theft whose step found the session dead is asked for again: it was not done', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'thief', kind: 'steal' });
+  await (await step(stage)).fail('DEAD');
+  await stage.answer('close');
+  await stage.answer('open', { session: 's2', ttl: TTL });
+  assert.deepEqual((await step(stage)).ops, ['steal 2']);
+  assert.deepEqual(stage.news(), []);
+});
+
+test('R1: of a theft that came again before the session was found dead nobody knows', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'thief', kind: 'steal' });
+  await step(stage);
+  await stage.reconnect([]);
+  await (await step(stage)).fail('DEAD');
+  assert.match(
+    stage.errors[0].message,
+    /^Whether the lock was stolen, and lost again, is not known/,
+  );
+});
+
+test('R1: a theft that the server has missed was not done by the connection before', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'thief', kind: 'steal' });
+  const { number } = await step(stage);
+  await missed(stage, number - 1);
+  await (await step(stage)).fail('DEAD');
+  await stage.answer('close');
+  await stage.answer('open', { session: 's2', ttl: TTL });
+  assert.deepEqual((await step(stage)).ops, ['steal 2']);
+  assert.deepEqual(stage.news(), []);
+});
+
 test('R1: a grant that comes from a record is compared at once: it may have been stolen', async () => {
   const stage = await new Scripted().open();
   stage.ask({ owner: 'one' });
@@ -1028,4 +1062,42 @@ test('R1: a step that the server has done is not halved if it is refused when it
   await missed(stage, number);
   const last = await step(stage);
   assert.deepEqual([last.number, last.ops], [number, ['steal 1', 'request 2']]);
+});
+
+test('what a server that is older has missed is not sent again if nobody wants it any more', async () => {
+  for (const kind of ['request', 'steal']) {
+    const stage = await new Scripted().open();
+    stage.ask({ owner: 'held', kind });
+    stage.ask({ owner: 'asked', name: 'b' });
+    const { number } = await step(stage);
+    stage.adapter.events.granted(1, 1n);
+    await missed(stage, number - 1);
+    assert.deepEqual(stage.news(), [
+      ['granted', 'held', 1n],
+      ['lost', 'held', 'failover'],
+    ]);
+    assert.deepEqual((await step(stage)).ops, ['request 2']);
+  }
+});
+
+test('nor is what was robbed, or given up, before it was answered: only its end', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'robbed' });
+  const place = stage.ask({ owner: 'given up', name: 'b' });
+  const { number } = await step(stage);
+  stage.adapter.events.granted(1, 1n);
+  stage.adapter.events.stolen(1, 'thief');
+  stage.session.end(place);
+  await missed(stage, number - 1);
+  assert.deepEqual((await step(stage)).ops, ['end 2']);
+});
+
+test('R2: a group that an older server has missed is asked for again as a whole, and once', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
+  const { number } = await step(stage);
+  stage.adapter.events.granted(1, 1n);
+  await missed(stage, number - 1);
+  assert.deepEqual((await step(stage)).ops, ['request 3', 'request 4']);
+  assert.deepEqual(stage.news(), []);
 });

@@ -135,15 +135,25 @@ test('R1: an answer that came before that of an earlier step is not counted on b
 test('R1: a theft in any step that is under way is not done again in the next session', async () => {
   const stage = await open(3);
   const requests = [{ owner: 1 }, { owner: 'thief', kind: 'steal' }, { owner: 3 }];
-  const [one] = await steps(stage, ...requests);
+  const [, , three] = await steps(stage, ...requests);
   stage.ask({ owner: 4, kind: 'steal' });
-  await one.fail('DEAD');
+  await three.fail('DEAD');
   await stage.answer('close');
   await stage.answer('open', { session: 's2', ttl: TTL });
   const next = await step(stage);
   assert.deepEqual([next.number, next.before], [1, 0]);
   assert.deepEqual(next.ops, ['request 5', 'request 6', 'steal 7']);
   assert.deepEqual(stage.news(), [['failed', 'thief']]);
+});
+
+test('R1: what is behind a step that found the session dead was not done, either', async () => {
+  const stage = await open(3);
+  const [one] = await steps(stage, { owner: 1 }, { owner: 'thief', kind: 'steal' });
+  await one.fail('DEAD');
+  await stage.answer('close');
+  await stage.answer('open', { session: 's2', ttl: TTL });
+  assert.deepEqual((await step(stage)).ops, ['request 3', 'steal 4']);
+  assert.deepEqual(stage.news(), []);
 });
 
 test('a grant that a later step has made is heard before the answer of the request, and once', async () => {
@@ -291,14 +301,16 @@ test('R3: of the steps under way the first that the server has missed is halved'
 
 test('R3: a step has its own time to be done, not that of the one that it comes after', async () => {
   const stage = await open(3);
-  const [one] = await steps(stage, { owner: 1 }, { owner: 2 });
+  let [first] = await steps(stage, { owner: 1 }, { owner: 2 });
   const begin = stage.world.now;
   while (stage.world.now - begin < 0.8 * TTL) {
-    await reconnect(stage, [], { step: one.number - 1 });
+    await reconnect(stage, [], { step: first.number - 1 });
+    first = await step(stage);
+    assert.deepEqual(first.ops, ['request 1']);
     await stage.world.advance(TTL / 20);
   }
   await stage.world.advance(TTL / 4);
-  await reconnect(stage, [], { step: one.number });
+  await reconnect(stage, [], { step: first.number });
   assert.ok(stage.world.now - begin > TTL + 100);
   assert.deepEqual(stage.news(), []);
 });

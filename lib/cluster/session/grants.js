@@ -271,7 +271,7 @@ class Grants {
     for (const one of places) {
       const { ref, name } = one.op;
       this.#places.leave(one);
-      if (one !== place) this.#forget(ref, name);
+      if (one !== place && !this.#outbox.remove(one.op)) this.#forget(ref, name);
     }
     this.askAgain(places);
   }

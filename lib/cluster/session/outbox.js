@@ -8,10 +8,10 @@
  * before.
  *
  * One that the server refuses, or has missed, is halved, until it is known what of it cannot be
- * done. What was sent behind it the server does not do either, since it comes after that one: it is
- * taken back, and sent in other steps, behind the halves. Numbers are not used twice. So those that
- * are not answered may be far apart, and the server, which knows the last ones, is not sent any
- * that is further away from the first of them than the window is long.
+ * done. What was sent behind it the server does not do either, since it comes after that one. All
+ * of it is taken back, and sent in other steps, if it is still wanted. Numbers are not used twice.
+ * So those that are not answered may be far apart, and the server, which knows the last ones, is
+ * not sent any that is further away from the first of them than the window is long.
  */
 
 /** @typedef {import('../adapter.js').Answer} Answer */
@@ -28,6 +28,8 @@ const MOST_UNITS = 2 ** 18;
  * @property {(isDropped: boolean) => void} [reached] of a barrier: called when all before it was
  *   answered, or dropped
  */
+
+/** @typedef {{ unit?: Unit, since: number }} Missed */
 
 /** A few units that are sent as one. */
 class Step {
@@ -65,8 +67,8 @@ class Outbox {
   #window;
   /** The most operations of the next step. */
   #most = MOST;
-  /** The step that the server misses, which cannot be divided, and since when. */
-  #missed = { number: 0, since: 0 };
+  /** What the server misses, and cannot be divided, and since when. @type {Missed} */
+  #missed = { since: 0 };
 
   /** @param {number} window how many steps may be under way */
   constructor(window) {
@@ -212,20 +214,32 @@ class Outbox {
   }
 
   /**
-   * A step is not done, and will not be: the next one is half of it. Nor are those behind it.
+   * A step is not done, and will not be, and so nothing behind it: it is as if they were not sent.
+   * @param {Step} step
+   */
+  takeBack(step) {
+    const back = this.#steps.splice(this.#steps.indexOf(step)).flatMap(({ units }) => units);
+    this.#units = new Set([...back, ...this.#units]);
+    for (const unit of back) this.#canBeTakenBack(unit);
+  }
+
+  /**
+   * A step is not done, and will not be: the next one is half of it.
    * @param {Step} step
    * @returns {Op[]} what cannot be divided, which is dropped; empty if it can
    */
   refused(step) {
-    const behind = this.#steps.splice(this.#steps.indexOf(step)).slice(1);
-    const isOne = step.units.length === 1;
-    const again = [...(isOne ? [] : step.units), ...behind.flatMap(({ units }) => units)];
-    this.#units = new Set([...again, ...this.#units]);
-    for (const unit of again) this.#canBeTakenBack(unit);
-    this.#most = isOne ? MOST : Math.ceil(step.units.length / 2);
-    if (!isOne) return [];
-    this.#passBarriers();
-    return step.ops;
+    this.takeBack(step);
+    this.#most = Math.ceil(step.units.length / 2);
+    return step.units.length === 1 ? this.#drop(step.units[0]) : [];
+  }
+
+  /** @param {Unit} unit that is not sent @returns {Op[]} what it had */
+  #drop(unit) {
+    const ops = [...unit.ops];
+    this.#most = MOST;
+    for (const op of ops) this.remove(op);
+    return ops;
   }
 
   /**
@@ -233,16 +247,21 @@ class Outbox {
    * connection that it was sent by: the first of that is halved. What cannot be divided is sent
    * again for a time.
    * @param {number} done
+   * @param {(op: Op) => boolean} isWanted what is not is not sent again
    * @param {number} now
    * @param {number} patience milliseconds
    * @returns {Op[]} what is dropped, as `refused` does, as that time is over
    */
-  missed(done, now, patience) {
+  missed(done, isWanted, now, patience) {
     const step = this.#steps.find(({ number }) => number > done);
     if (!step) return [];
-    if (step.units.length > 1) return this.refused(step);
-    if (this.#missed.number !== step.number) this.#missed = { number: step.number, since: now };
-    return now - this.#missed.since < patience ? [] : this.refused(step);
+    this.takeBack(step);
+    this.#most = Math.ceil(step.units.length / 2);
+    for (const op of this.#unitOf.keys()) if (!isWanted(op)) this.remove(op);
+    const [unit] = step.units;
+    if (step.units.length > 1 || unit.ops.size === 0) return [];
+    if (this.#missed.unit !== unit) this.#missed = { unit, since: now };
+    return now - this.#missed.since < patience ? [] : this.#drop(unit);
   }
 
   /** The server has done the steps up to a number. @param {number} done */

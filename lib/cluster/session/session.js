@@ -635,11 +635,11 @@ class Session {
     this.#seen.life = renewal.life;
     this.#extend(times);
     this.#attempts = this.#retries = 0;
+    // By the connection before nothing will be done any more.
+    if (this.state === 'suspect') this.#isMissed(renewal.step);
     if (this.#rules.compares) this.#grants.compare(renewal, news);
     if (renewal.step !== undefined) this.#outbox.areDone(renewal.step);
     if (this.state === 'suspect') {
-      // By the connection before nothing will be done any more.
-      this.#isMissed(renewal.step);
       this.#become('open');
       this.#lookSoon();
     }
@@ -732,6 +732,8 @@ class Session {
     // It came after one that was refused, and is sent anew.
     if (!this.#outbox.has(step)) return;
     const kind = this.#adapter.classify(error);
+    // If it was not sent before, it was not done: this is all that there was of it.
+    if (kind === 'dead' && !step.isAgain) this.#outbox.takeBack(step);
     if (kind !== 'refused' && kind !== 'local') this.#isRejected('step', error);
     // Its answer is refused, not what it did (R1).
     else if (step.isDone) this.#isDown(error);
@@ -741,7 +743,8 @@ class Session {
   /** @param {number | undefined} done the last step that the server has done, if it tells */
   #isMissed(done) {
     if (done === undefined) return;
-    const ops = this.#outbox.missed(done, this.#now(), this.#ttl);
+    const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
+    const ops = this.#outbox.missed(done, isWanted, this.#now(), this.#ttl);
     const error = this.#timeout('The server answers, but not this request');
     for (const op of ops) this.#grants.isRefused(op, error);
   }
@@ -753,12 +756,19 @@ class Session {
 
   #tryBusy() {
     for (const op of this.#obstructed.takeDue(this.#now())) {
-      // A request may have been given up meanwhile.
-      const isWanted = op.kind === 'end' || this.#places.get(op.ref)?.state === ASKED;
-      if (isWanted) this.#outbox.add([op]);
+      if (this.#isWanted(op)) this.#outbox.add([op]);
     }
     const { next } = this.#obstructed;
     if (next < Number.POSITIVE_INFINITY) this.#agenda.set('busy', next);
+  }
+
+  /**
+   * Whether an operation is still to be done that was not: a request may have been given up since,
+   * or lost what a server has granted it that knows no more of that.
+   * @param {Op} op
+   */
+  #isWanted(op) {
+    return op.kind === 'end' || this.#places.get(op.ref)?.state === ASKED;
   }
 
   #clearOutbox() {
