@@ -598,6 +598,20 @@ function contract(engine) {
     await rejectsWith(dead.step([request(fresh())]), 'ERR_WEB_LOCKS_SESSION_DEAD');
   });
 
+  test('a session that has expired is not answered what it has done, either', async () => {
+    const dead = await client();
+    const ops = [request(fresh()), request(fresh())];
+    await dead.step(ops);
+    await engine.expire(dead.session);
+    await rejectsWith(dead.again(ops), 'ERR_WEB_LOCKS_SESSION_DEAD');
+  });
+
+  test('a session that has expired is dead also where nothing is to be done', async () => {
+    const dead = await client();
+    await engine.expire(dead.session);
+    await rejectsWith(dead.step([end(request(fresh()))]), 'ERR_WEB_LOCKS_SESSION_DEAD');
+  });
+
   test('a session that is dead stays dead, and its locks go on', async () => {
     const [dead, a] = [await client(), await client()];
     const name = fresh();

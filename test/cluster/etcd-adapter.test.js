@@ -278,6 +278,22 @@ describe('etcd', { skip: lacks.etcd }, () => {
     });
   }
 
+  test('R1: a session that dies in a step is not told as one that has done nothing of it', async () => {
+    let own;
+    let steps = 0;
+    const dying = async (url, options) => {
+      if (isStep(url, options) && ++steps === 2) await expire(own.session);
+      return fetch(url, options);
+    };
+    own = await client({ fetch: dying });
+    const name = fresh();
+    // One after the other, in transactions of their own.
+    const thefts = [1, 2].map(() => request(name, { kind: 'steal' }));
+    await assert.rejects(own.step(thefts), (error) => own.adapter.classify(error) === 'retry');
+    await rejectsWith(own.again(thefts), 'ERR_WEB_LOCKS_SESSION_DEAD');
+    await rejectsWith(own.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
+  });
+
   test('the leases of all marks of a step are asked for at once', async () => {
     let grants = 0;
     let allHaveCome;

@@ -291,14 +291,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     });
   });
 
-  test('a session that has expired is not answered what it has done, either', async () => {
-    const dead = await client();
-    const ops = [request(fresh()), request(fresh())];
-    await dead.step(ops);
-    await expire(dead.session);
-    await rejectsWith(dead.again(ops), 'ERR_WEB_LOCKS_SESSION_DEAD');
-  });
-
   test('a renewal by an old connection extends nothing', async () => {
     const a = await client();
     await a.hello();

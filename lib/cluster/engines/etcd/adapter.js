@@ -79,6 +79,7 @@ const MOST_TOLD = 100;
  * @property {Life} life of the server
  * @property {OwnStep | undefined} step that is under way, or was last
  * @property {string} logged revision of the key that steps write
+ * @property {number} proofs how many transactions have shown that it is there, and its connection
  */
 
 /** @implements {Adapter} */
@@ -279,6 +280,7 @@ class EtcdAdapter {
       life: NO_LIFE,
       step: undefined,
       logged: '0',
+      proofs: 0,
     };
     return own;
   }

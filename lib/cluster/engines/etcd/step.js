@@ -25,6 +25,8 @@ class Step {
   part = [];
   /** Whether that transaction may have been done. */
   isInDoubt = false;
+  /** Whether something of it is known to be done. */
+  isBegun = false;
   /** @type {import('./plan.js').View | undefined} */
   view;
   /** Requests whose locks were stolen meanwhile. @type {Set<number>} */

@@ -47,10 +47,29 @@ class Steps {
    */
   async make(ops, number, own, link) {
     const last = own.step;
-    const step = last?.number === number ? last : new Step(ops, number);
-    if (step.result) return step.result;
-    if (last?.isInDoubt) await this.#clear(last, own, link);
-    own.step = step;
+    const isAgain = last?.number === number;
+    const step = isAgain ? last : new Step(ops, number);
+    const { proofs } = own;
+    try {
+      if (last?.isInDoubt) await this.#clear(last, own, link);
+      own.step = step;
+      if (!step.result) await this.#makeAll(step, own, link);
+      // A dead session is answered nothing, not even what is known without etcd.
+      if (own.proofs === proofs) await this.#prove(own, link);
+    } catch (error) {
+      // `dead` would say that nothing of it was done.
+      if (step.isBegun && !isAgain && classify(error) === 'dead') throw staleError();
+      throw error;
+    }
+    return step.result ?? step.finish();
+  }
+
+  /**
+   * @param {OwnStep} step
+   * @param {Own} own
+   * @param {OpenLink} link
+   */
+  async #makeAll(step, own, link) {
     await this.#leaseMarks(step, own, link);
     for (const unit of step.left) this.#checkSizes(unit, step);
     while (step.refused.size + step.open.length + step.left.length > 0) {
@@ -61,7 +80,6 @@ class Steps {
         step.begin(nextPart(step.left, this.#keys, own.mirror, view), view);
       }
     }
-    return step.finish();
   }
 
   /**
@@ -126,7 +144,7 @@ class Steps {
       const { header, responses, found } = done;
       if (found && found.mod_revision !== own.logged) return await this.#clear(step, own, link);
       if (responses) {
-        isDone = true;
+        isDone = step.isBegun = true;
         await this.#take(step, plan.moves, responses, own, link);
         const reads = responses.slice(moves.length, isLogged ? -1 : undefined);
         const queues = await this.#queuesOf(step, plan.names, reads, header.revision, own, link);
@@ -452,7 +470,10 @@ class Steps {
       compare: [isOurs, ...conditions],
       success: changes,
     });
-    if (succeeded) return { header, responses };
+    if (succeeded) {
+      own.proofs++;
+      return { header, responses };
+    }
     // Why not is asked for then: to ask for it each time would cost those that go well.
     const looks = [key, ...(log ? [log] : [])].map((one) => ({ request_range: { key: one } }));
     const seen = await link.call('kv/txn', { compare: [], success: looks });
@@ -462,6 +483,17 @@ class Steps {
     if (!self) throw deadError();
     if (Number(self.version) !== own.version) throw staleError();
     return { header, found };
+  }
+
+  /**
+   * Rejects if the session is dead, or this is not its connection.
+   * @param {Own} own
+   * @param {OpenLink} link
+   */
+  async #prove(own, link) {
+    // Without a read any member would answer, by what it knows itself.
+    const key = base64(this.#keys.session(own.lease));
+    await this.#transact([{ request_range: { key, keys_only: true } }], [], own, link);
   }
 
   /**
