@@ -1117,6 +1117,20 @@ describe('Redis', { skip: lacks.redis }, () => {
       for (const token of mine.values()) assert.ok(token > 0n);
     });
 
+    test('what a shard has done is not answered, either, if its session has expired', async () => {
+      const [bucket, shards] = ['dead shard', 2];
+      const a = await client({ bucket, shards });
+      const ops = Array.from({ length: 8 }, () => request(fresh()));
+      const [first, second] = [`{wl:${bucket}}`, `{wl:${bucket}#1}`];
+      for (const { name } of ops) await server.call('SET', `${first}:n:${name}`, 'something else');
+      await assert.rejects(a.step(ops), (error) => a.adapter.classify(error) === 'refused');
+      const refs = new Set((await a.adapter.query()).map(({ ref }) => ref));
+      await expire(a.session, second);
+      const known = ops.filter(({ ref }) => refs.has(ref));
+      assert.ok(known.length > 0);
+      await assert.rejects(a.step(known));
+    });
+
     test('a step of several shards that comes again is answered by each as before', async () => {
       const [bucket, shards] = ['shards again', 2];
       const a = await client({ bucket, shards });
@@ -1134,6 +1148,69 @@ describe('Redis', { skip: lacks.redis }, () => {
         answers.map(({ code }) => code),
         ops.map(({ kind }) => (kind === 'end' ? 'ended' : 'granted')),
       );
+    });
+
+    test('R3: what one shard never does is told as not done, and what others did is done once', async () => {
+      const bucket = 'silent shard';
+      let isSilent = false;
+      const made = {
+        duplicate(options) {
+          const one = any(server.port, options);
+          const { call } = one;
+          one.call = (command, args) => {
+            if (!isSilent || !args.includes('step')) return call.apply(one, [command, args]);
+            // One of them does its part, and its answer gets lost; the other one does nothing.
+            if (!args[2].includes('#1}')) call.apply(one, [command, args]);
+            return new Promise(() => {});
+          };
+          return one;
+        },
+        call() {},
+      };
+      const a = await clientOf(new RedisAdapter(bucket, { client: made, shards: 2 }));
+      const b = await client({ bucket, shards: 2 });
+      await a.step([request(fresh())]);
+      const ops = Array.from({ length: 8 }, () => request(fresh(), { kind: 'steal' }));
+      isSilent = true;
+      const lost = assert.rejects(a.step(ops));
+      let first;
+      do first = (await a.renew()).mine;
+      while (first.size < 2);
+      isSilent = false;
+      const robbed = ops.filter(({ ref }) => first.has(ref));
+      const thefts = robbed.map(({ name }) => request(name, { kind: 'steal' }));
+      await b.step(thefts);
+      await a.hello();
+      await lost;
+      assert.equal((await a.renew()).step, 1);
+      const half = ops.slice(0, 4);
+      const rest = ops.slice(4);
+      // It goes well at the second attempt.
+      isSilent = true;
+      const again = assert.rejects(a.step(half));
+      await a.renew();
+      isSilent = false;
+      await a.hello();
+      await again;
+      assert.equal((await a.renew()).step, 1);
+      const answers = [...(await a.step(half)), ...(await a.step(rest))];
+      assert.equal((await a.renew()).step, 5);
+      for (const [i, { code, token }] of answers.entries()) {
+        assert.equal(code, 'granted');
+        const known = first.get(ops[i].ref);
+        if (known) assert.equal(token, known);
+      }
+      const { mine } = await b.renew();
+      for (const { ref } of thefts) assert.ok(mine.get(ref) > 0n, 'it was not robbed again');
+    });
+
+    test('a session that is dead in one shard is not told as one that has done nothing', async () => {
+      const [bucket, shards] = ['half dead', 2];
+      const a = await client({ bucket, shards });
+      await expire(a.session, `{wl:${bucket}#1}`);
+      const ops = Array.from({ length: 8 }, () => request(fresh()));
+      await assert.rejects(a.step(ops), (error) => a.adapter.classify(error) === 'retry');
+      await rejectsWith(a.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
     });
 
     test('a server whose memory is full refuses steps as a whole', async () => {

@@ -531,17 +531,45 @@ module.exports = [
   },
   {
     file: 'lib/cluster/engines/redis/adapter.js',
-    before:
-      'if (isOneOfMany) this.#answered.set(ops[i].ref, { number: numbers[0], answer: answers[i] });',
+    before: 'if (isOneOfMany) this.#answered.set(ops[i].ref, { number, answer: answers[i] });',
     after: '',
     why: 'what one shard has done of a step that another one refuses is done twice',
     tests: redis,
   },
   {
     file: 'lib/cluster/engines/redis/adapter.js',
-    before: 'if (known === undefined || known.number === numbers[0]) rest.push(i);',
+    before: 'if (known === undefined || known.number === number) rest.push(i);',
     after: 'if (known === undefined) rest.push(i);',
     why: 'a step of several shards that comes again is answered in the wrong order',
+    tests: ['test/cluster/redis-adapter.test.js'],
+  },
+  {
+    file: 'lib/cluster/engines/redis/adapter.js',
+    before: 'if (this.#recorded[shard] >= last.number) await this.#stepOf(shard, last, []);',
+    after: '',
+    why: 'what one shard has done of a step that another one never does is done twice (R1)',
+    tests: ['test/cluster/redis-adapter.test.js'],
+  },
+  {
+    file: 'lib/cluster/engines/redis/adapter.js',
+    before:
+      'last && this.#recorded.some(isMissing) ? Math.min(recorded, last.number - 1) : recorded',
+    after: 'recorded',
+    why: 'a step that one shard never does is sent for ever, and everything waits behind it (R3)',
+    tests: ['test/cluster/redis-adapter.test.js'],
+  },
+  {
+    file: 'lib/cluster/engines/redis/adapter.js',
+    before: "throw isCertain || classify(error) !== 'dead' ? error : staleError();",
+    after: 'throw error;',
+    why: 'a theft that one shard has done is done again, as another shard says that it is dead (R1)',
+    tests: ['test/cluster/redis-adapter.test.js'],
+  },
+  {
+    file: 'lib/cluster/engines/redis/adapter.js',
+    before: '    // If nothing is left it is asked all the same:',
+    after: '    if (rest.length === 0) return;\n    //',
+    why: 'a session that is dead in a shard is answered what that has done before',
     tests: ['test/cluster/redis-adapter.test.js'],
   },
   {
@@ -602,6 +630,20 @@ module.exports = [
     after: 'const isDone = false;',
     why: 'a thief whose answer got lost, and who was robbed meanwhile, robs the other one',
     tests: etcd,
+  },
+  {
+    file: 'lib/cluster/engines/etcd/steps.js',
+    before: 'if (own.proofs === proofs) await this.#prove(own, link);',
+    after: '',
+    why: 'a session whose lease has ended is answered what it has done before',
+    tests: ['test/cluster/etcd-adapter.test.js'],
+  },
+  {
+    file: 'lib/cluster/engines/etcd/steps.js',
+    before: "if (step.isBegun && !isAgain && classify(error) === 'dead') throw staleError();",
+    after: '',
+    why: 'a theft is done again in the next session, as the end of its own is told as that of all (R1)',
+    tests: ['test/cluster/etcd-adapter.test.js'],
   },
   {
     file: 'lib/cluster/engines/etcd/step.js',

@@ -42,6 +42,8 @@ const SCRIPT = require('./redis.lua.js');
 /** @typedef {InstanceType<typeof Link>} OpenLink */
 /** @typedef {import('./link.js').Client} Client */
 
+/** @typedef {{ ops: Op[], number: number, before: number }} SentStep */
+
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
 /** Of the keys. Another one that changes what they mean has another number. */
@@ -109,11 +111,15 @@ class RedisAdapter {
    */
   #runs = [];
   /**
-   * What some shards have answered, by `ref`, of a step that others refused, and its number: it
-   * comes again in other steps.
+   * What some shards have answered, by `ref`, of a step that others have not done, and its number:
+   * it comes again in other steps.
    * @type {Map<number, { number: number, answer: Answer }>}
    */
   #answered = new Map();
+  /** Of several shards, the last step, until all have answered. @type {SentStep | undefined} */
+  #last;
+  /** By shard, the number of the step that it has recorded last, as the last renewal told. */
+  #recorded;
   /** The greatest token that each shard has granted to us: each counts by itself. */
   #tokens;
   /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
@@ -158,6 +164,7 @@ class RedisAdapter {
     const key = keyOf(bucket);
     this.#prefixes = Array.from({ length: shards }, (_, i) => `{wl:${key}${i > 0 ? `#${i}` : ''}}`);
     this.#tokens = this.#prefixes.map(() => 0n);
+    this.#recorded = this.#prefixes.map(() => 0);
     this.can = Object.freeze({
       limits: true,
       groups: shards === 1,
@@ -178,6 +185,7 @@ class RedisAdapter {
     const session = randomBytes(12).toString('hex');
     const epoch = this.#replace();
     this.#answered.clear();
+    this.#last = undefined;
     const link = this.#connect();
     try {
       await link.open(this.#channels(epoch, session));
@@ -227,51 +235,81 @@ class RedisAdapter {
    * @param {number} before
    */
   async step(ops, number, before) {
+    const step = { ops, number, before };
+    try {
+      if (this.#prefixes.length > 1) await this.#recall(step);
+      const answers = await this.#stepOfAll(step);
+      this.#last = undefined;
+      for (const { ref } of ops) this.#answered.delete(ref);
+      return answers;
+    } catch (error) {
+      // `dead` would say that nothing of it was done. But other shards may have done their part,
+      // and a client of a cluster sends what is not answered once more by itself.
+      const isCertain = this.#prefixes.length === 1 && !this.#kind.endsWith('cluster');
+      throw isCertain || classify(error) !== 'dead' ? error : staleError();
+    }
+  }
+
+  /** @param {SentStep} step */
+  async #stepOfAll(step) {
     /** @type {Answer[]} */
-    const answers = Array(ops.length).fill(ENDED);
+    const answers = Array(step.ops.length).fill(ENDED);
     /** @type {unknown[]} */
     const refusals = [];
     await this.#each(async (_, shard) => {
-      const own = [...ops.keys()].filter((i) => this.#isOf(ops[i], shard));
       try {
-        await this.#stepOf(shard, { ops, own, numbers: [number, before], answers });
+        await this.#stepOf(shard, step, answers);
       } catch (error) {
         if (this.#prefixes.length === 1 || classify(error) !== 'refused') throw error;
         refusals.push(error);
       }
     });
     if (refusals.length > 0) throw refusals[0];
-    for (const { ref } of ops) this.#answered.delete(ref);
     return answers;
   }
 
   /**
-   * @param {number} shard
-   * @param {{ ops: Op[], own: number[], numbers: number[], answers: Answer[] }} step of whose
-   *   operations those of the shard are done, and answered
+   * Before a step that not all shards have done comes again in others: those that have done it tell
+   * once more what they answered (R1).
+   * @param {SentStep} next
    */
-  async #stepOf(shard, { ops, own, numbers, answers }) {
+  async #recall(next) {
+    const last = this.#last;
+    if (last && last.number !== next.number) {
+      await this.#each(async (_, shard) => {
+        if (this.#recorded[shard] >= last.number) await this.#stepOf(shard, last, []);
+      });
+    }
+    this.#last = next;
+  }
+
+  /**
+   * @param {number} shard
+   * @param {SentStep} step of whose operations those of the shard are done, and answered
+   * @param {Answer[]} answers of all of its operations
+   */
+  async #stepOf(shard, { ops, number, before }, answers) {
+    const own = [...ops.keys()].filter((i) => this.#isOf(ops[i], shard));
+    if (own.length === 0) return;
     /** @type {number[]} */
     const rest = [];
     for (const i of own) {
       const known = ops[i].kind === 'end' ? undefined : this.#answered.get(ops[i].ref);
       // By the same number the shard answers as it did, to all that it was sent with it.
-      if (known === undefined || known.number === numbers[0]) rest.push(i);
+      if (known === undefined || known.number === number) rest.push(i);
       else answers[i] = known.answer;
     }
-    if (rest.length === 0) return;
-    const args = rest.flatMap((i) => argumentsOf(ops[i]));
+    // If nothing is left it is asked all the same: a dead session is not told what is known.
     const codes = await this.#run(shard, 'step', [
-      ...numbers.map(String),
-      this.#runs[shard],
-      ...args,
+      ...[String(number), String(before), this.#runs[shard]],
+      ...rest.flatMap((i) => argumentsOf(ops[i])),
     ]);
     for (const [n, i] of rest.entries()) {
       answers[i] =
         codes[n][0] === 'e' ? failed(failedError(codes[n].slice(1))) : answerOf(codes[n]);
       this.#saw(answers[i].token, shard);
       const isOneOfMany = this.#prefixes.length > 1 && ops[i].kind !== 'end';
-      if (isOneOfMany) this.#answered.set(ops[i].ref, { number: numbers[0], answer: answers[i] });
+      if (isOneOfMany) this.#answered.set(ops[i].ref, { number, answer: answers[i] });
     }
   }
 
@@ -288,9 +326,8 @@ class RedisAdapter {
     const mine = new Map();
     let nextExpiryIn = Number.POSITIVE_INFINITY;
     let grantsIn = 0;
-    let step = 0;
-    for (const [shard, [, next, grants, , done, ...refs]] of replies.entries()) {
-      step = Math.max(step, Number(done));
+    for (const [shard, [, next, grants, , recorded, ...refs]] of replies.entries()) {
+      this.#recorded[shard] = Number(recorded);
       if (next !== '-1') nextExpiryIn = Math.min(nextExpiryIn, Number(next));
       if (grants !== '0') grantsIn = Math.min(grantsIn || Number(grants), Number(grants));
       for (let i = 0; i < refs.length; i += 2) {
@@ -300,7 +337,16 @@ class RedisAdapter {
       }
     }
     const life = replies.map((reply) => reply[3]).join(' ');
-    return { alive: true, mine, nextExpiryIn, grantsIn, life, step };
+    return { alive: true, mine, nextExpiryIn, grantsIn, life, step: this.#lastDone };
+  }
+
+  /** The number of the last step that was done by all shards that it is of. */
+  get #lastDone() {
+    const last = this.#last;
+    const recorded = Math.max(...this.#recorded);
+    const isMissing = (/** @type {number} */ done, /** @type {number} */ shard) =>
+      last && done < last.number && last.ops.some((op) => this.#isOf(op, shard));
+    return last && this.#recorded.some(isMissing) ? Math.min(recorded, last.number - 1) : recorded;
   }
 
   /**
