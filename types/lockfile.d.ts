@@ -21,7 +21,7 @@ declare namespace lock {
     /** Its `realpath` and `realpathSync` are used, and nothing else. By default `node:fs`. */
     fs?: object | undefined;
     /**
-     * What is locked: the same path excludes the same callers. No file is made there.
+     * The name of the lock: callers that give the same path exclude each other. No file is made.
      * @default the path of the file, and `.lock`
      */
     lockfilePath?: string | undefined;
@@ -68,7 +68,7 @@ declare namespace lock {
   interface LockfileError extends Error {
     /**
      * - `'ELOCKED'`: it is locked;
-     * - `'ENOTACQUIRED'`: it is not this thread that has locked it;
+     * - `'ENOTACQUIRED'`: this thread has not locked it;
      * - `'ERELEASED'`: it was released, or lost, before;
      * - `'ECOMPROMISED'`: the lock was lost;
      * - `'ESYNC'`: `retries` were given to a function that cannot wait;

@@ -352,8 +352,8 @@ export declare class LockQueueFullError extends LockError {
 export declare class DeadlockError extends LockError {
   private constructor();
   /**
-   * The request, a lock it waits for, the request that this lock waits for, a lock that one waits
-   * for, and so on; the first request was made inside of the last lock.
+   * Requests and locks alternate. After each request comes a lock that it waits for; after each
+   * lock, a request that was made inside of it. The first request was made inside of the last lock.
    */
   readonly cycle: LockDetails[];
 }
