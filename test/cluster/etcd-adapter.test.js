@@ -928,6 +928,42 @@ describe('etcd', { skip: lacks.etcd }, () => {
     await assert.rejects(a.step([cyclic]), (error) => a.adapter.classify(error) === 'local');
   });
 
+  test('who ends a session is not sent to another endpoint when all is over', async () => {
+    const asked = [];
+    const gates = [gate(), gate()];
+    const silent = (url, { signal }) => {
+      asked.push(url);
+      gates[asked.length - 1].pass();
+      return new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason));
+      });
+    };
+    const endpoints = ['http://127.0.0.1:1', 'http://127.0.0.1:2'];
+    const adapter = new EtcdAdapter('bucket', { endpoints, fetch: silent });
+    const closing = assert.rejects(adapter.close('1'));
+    const [first, second] = gates.map(({ passed }) => passed);
+    await first;
+    await adapter.dispose();
+    await Promise.race([closing, second]);
+    assert.deepEqual(asked, ['http://127.0.0.1:1/v3/lease/revoke']);
+  });
+
+  test('what is being opened ends at once when all is over, with its timer', async () => {
+    const watched = gate();
+    const deaf = (url, options) => {
+      if (!url.endsWith('/watch')) return fetch(url, options);
+      watched.pass();
+      return new Promise((_, reject) => {
+        options.signal.addEventListener('abort', () => reject(options.signal.reason));
+      });
+    };
+    const adapter = adapterOf({ fetch: deaf });
+    const failed = rejectsWith(clientOf(adapter, 20_000), 'ERR_WEB_LOCKS_STALE');
+    await watched.passed;
+    await adapter.dispose();
+    await failed;
+  });
+
   test('an endpoint that is away is followed by the next one', async () => {
     const [url] = server.endpoints;
     const a = adapterOf({ endpoints: ['http://127.0.0.1:1', url] });

@@ -646,6 +646,20 @@ module.exports = [
     tests: ['test/cluster/etcd-adapter.test.js'],
   },
   {
+    file: 'lib/cluster/engines/etcd/adapter.js',
+    before: 'if (left === 1 || link.isDropped) throw error;',
+    after: 'if (left === 1) throw error;',
+    why: 'a session that is given up while it is ended is ended by a connection that stays',
+    tests: ['test/cluster/etcd-adapter.test.js'],
+  },
+  {
+    file: 'lib/cluster/engines/etcd/adapter.js',
+    before: 'this.#streams?.hangUp(staleError());',
+    after: 'this.#own?.streams?.hangUp(staleError());',
+    why: 'who closes while it is opened leaves a timer for half a lease',
+    tests: ['test/cluster/etcd-adapter.test.js'],
+  },
+  {
     file: 'lib/cluster/engines/etcd/step.js',
     before: 'if (unit.every((op) => this.#tokenOf(op))) return;',
     after: 'return;',

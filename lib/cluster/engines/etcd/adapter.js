@@ -100,6 +100,8 @@ class EtcdAdapter {
   #link;
   /** One that is not ready yet. @type {OpenLink | undefined} */
   #making;
+  /** The watches that were begun last. @type {InstanceType<typeof Streams> | undefined} */
+  #streams;
   /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
   #epoch = 0;
   /** Calls that end a session. @type {Set<OpenLink>} */
@@ -224,7 +226,8 @@ class EtcdAdapter {
         return;
       } catch (error) {
         if (classify(error) === 'dead') return;
-        if (left === 1) throw error;
+        // What `dispose` has cut short is not begun again: nobody would end it.
+        if (left === 1 || link.isDropped) throw error;
       } finally {
         this.#closing.delete(link);
       }
@@ -306,7 +309,7 @@ class EtcdAdapter {
     this.#link = undefined;
     this.#making?.drop();
     this.#making = undefined;
-    this.#own?.streams?.hangUp(staleError());
+    this.#streams?.hangUp(staleError());
     this.#epoch++;
   }
 
@@ -370,7 +373,7 @@ class EtcdAdapter {
         link.drop();
       };
       const streams = new Streams({ keys: this.#keys, lease, mirror, link, fail });
-      own.streams = streams;
+      own.streams = this.#streams = streams;
       const isCompacted = () => {
         if (isOver) throw newWatchError('what comes next is compacted');
         streams.hangUp(staleError());
