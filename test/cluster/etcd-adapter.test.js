@@ -9,6 +9,7 @@ const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 
 const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
+const { Gateway } = require('../../lib/cluster/engines/etcd/gateway.js');
 const { TTL, clientOf, contract, disposeAfterEach, done, end } = require('./contract.js');
 const { fresh, rejectsWith, request, shared } = require('./contract.js');
 const { FaultyProxy } = require('./proxy.js');
@@ -986,6 +987,22 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.equal(a.adapter.classify(error), 'retry');
       return true;
     });
+  });
+
+  test('what comes in one long line is read once, and not anew with each part of it', async () => {
+    const result = { header: { revision: '1' }, long: 'x'.repeat(2 ** 24) };
+    const line = Buffer.from(`${JSON.stringify({ result })}\n`);
+    async function* body() {
+      for (let at = 0; at < line.length; at += 2 ** 14) yield line.subarray(at, at + 2 ** 14);
+    }
+    const streaming = async () => ({ status: 200, text: async () => '', body: body() });
+    const link = new Gateway({ endpoints: ['http://etcd'], fetch: streaming }).connect();
+    const before = process.cpuUsage();
+    const heard = await new Promise((resolve, reject) => link.watch({}, resolve, reject));
+    const { user, system } = process.cpuUsage(before);
+    assert.equal(heard.long.length, 2 ** 24);
+    // It takes a tenth of a second, and else several.
+    assert.ok(user + system < 1_500_000, `${user + system} µs`);
   });
 
   test('a watch that is not passed on is told', async () => {

@@ -252,7 +252,8 @@ class Link {
       const decoder = new TextDecoder();
       let rest = '';
       for await (const chunk of response.body) {
-        const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+        const lines = decoder.decode(chunk, { stream: true }).split('\n');
+        lines[0] = rest + lines[0];
         rest = String(lines.pop());
         for (const result of lines.filter(Boolean).map(resultOf)) {
           const isGood = signal.aborted || tryTo(() => hear(result), end);
