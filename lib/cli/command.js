@@ -8,6 +8,7 @@
 const { spawn } = require('node:child_process');
 const { once } = require('node:events');
 const process = require('node:process');
+const { endFamily, keepFamily } = require('./family.js');
 const { outerOf } = require('./outer.js');
 const { messageOf } = require('./places.js');
 const { quoted } = require('./people.js');
@@ -43,6 +44,7 @@ class Command {
   async run(lock) {
     const [program, ...words] = this.#words;
     let child;
+    keepFamily(true);
     try {
       child = spawn(program, words, { stdio: 'inherit', env: this.#environment(lock) });
     } catch (error) {
@@ -55,6 +57,7 @@ class Command {
     let timer;
     const stop = () => {
       this.lost(lock.signal.reason, ' The command is told to end.');
+      endFamily();
       child.kill('SIGTERM');
       timer = setTimeout(() => child.kill('SIGKILL'), this.#killAfter);
     };
@@ -63,6 +66,7 @@ class Command {
     const ending = await ended;
     lock.signal.removeEventListener('abort', stop);
     clearTimeout(timer);
+    if (!this.isLost) keepFamily(false);
     return ending;
   }
 

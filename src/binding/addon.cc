@@ -119,6 +119,24 @@ napi_value continuous_now(napi_env env, napi_callback_info)
              : nullptr;
 }
 
+/* keepFamily(endsWithUs): undefined. See wlk_keep_family. Needs no agent. */
+napi_value keep_family(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  bool ends_with_us;
+  if (succeeded(
+          env, napi_get_value_bool(env, call.arguments[0], &ends_with_us), "reading a boolean"))
+    wlk_keep_family(ends_with_us);
+  return nullptr;
+}
+
+/* endFamily(): undefined. See wlk_end_family. Needs no agent. */
+napi_value end_family(napi_env, napi_callback_info)
+{
+  wlk_end_family();
+  return nullptr;
+}
+
 #if defined(WLK_CHECKS)
 /* liveBlocks(): number. For tests, in checked builds only. What this thread keeps for its next
  * requests is given back before. */
@@ -148,6 +166,8 @@ const Function kFunctions[] = {
     {"undo", call_undo},
     {"drain", drain},
     {"continuousNow", continuous_now},
+    {"keepFamily", keep_family},
+    {"endFamily", end_family},
     {"snapshot", call_snapshot},
     {"snapshotOf", call_snapshot_of},
     {"hostOpen", call_host_open},

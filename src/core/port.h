@@ -116,6 +116,16 @@ double wlk_port_continuous_now(void);
  * none to give. */
 bool wlk_port_random(void *bytes, size_t size);
 
+/* Makes this process, what it starts from now on, and what they start, a family; on Windows, where
+ * a process that is ended leaves those that it has started. Elsewhere, and if Windows refuses,
+ * nothing happens.
+ *   ends_with_us  whether all of them end when this process does, however that comes
+ *   threads       one */
+void wlk_port_keep_family(bool ends_with_us);
+
+/* Ends all of the family but this process, and waits until they have ended. */
+void wlk_port_end_family(void);
+
 /* Gives free memory of the C library back to the system, where the library does not by itself. */
 void wlk_port_trim(void);
 

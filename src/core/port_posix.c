@@ -106,6 +106,13 @@ double wlk_port_continuous_now(void)
 #endif
 }
 
+void wlk_port_keep_family(bool ends_with_us)
+{
+  (void)ends_with_us;
+}
+
+void wlk_port_end_family(void) {}
+
 bool wlk_port_random(void *bytes, size_t size)
 {
   return getentropy(bytes, size) == 0;

@@ -74,6 +74,61 @@ double wlk_port_continuous_now(void)
   return (double)time / 1e4;
 }
 
+/* ---- the family ---- */
+
+/* A job. Its handle is ours alone, and closed with this process. */
+static HANDLE family;
+
+/* How long one that is ended is waited for, in ms: what it does in a driver may take any time. */
+enum { END_WITHIN = 5000 };
+
+/* Nobody has leave to break away: Node.js's own jobs give it to what is started in them, unasked,
+ * and it goes as far up as it is given. */
+void wlk_port_keep_family(bool ends_with_us)
+{
+  JOBOBJECT_EXTENDED_LIMIT_INFORMATION limits = {0};
+  if (!family) {
+    HANDLE job = CreateJobObjectW(NULL, NULL);
+    if (!job) return;
+    if (AssignProcessToJobObject(job, GetCurrentProcess()))
+      family = job;
+    else
+      (void)CloseHandle(job);
+  }
+  limits.BasicLimitInformation.LimitFlags = ends_with_us ? JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE : 0;
+  if (!family) return;
+  (void)SetInformationJobObject(family, JobObjectExtendedLimitInformation, &limits, sizeof limits);
+}
+
+/* Ends one of the family. Until it has ended it may start another one. False if it is not there any
+ * more, or does not end. */
+static bool end_one(DWORD pid)
+{
+  BOOL ours = FALSE;
+  HANDLE process =
+      OpenProcess(PROCESS_TERMINATE | PROCESS_QUERY_INFORMATION | SYNCHRONIZE, FALSE, pid);
+  if (!process) return false;
+  bool ended = IsProcessInJob(process, family, &ours) && ours && TerminateProcess(process, 1) &&
+               WaitForSingleObject(process, END_WITHIN) == WAIT_OBJECT_0;
+  (void)CloseHandle(process);
+  return ended;
+}
+
+void wlk_port_end_family(void)
+{
+  _Alignas(JOBOBJECT_BASIC_PROCESS_ID_LIST) char room[1024];
+  JOBOBJECT_BASIC_PROCESS_ID_LIST *found = (void *)room;
+  for (bool any = family != NULL; any;) {
+    any = false;
+    found->NumberOfProcessIdsInList = 0; /* if there are more, as many as there is room for */
+    (void)QueryInformationJobObject(family, JobObjectBasicProcessIdList, found, sizeof room, NULL);
+    for (DWORD i = 0; i < found->NumberOfProcessIdsInList; i++) {
+      DWORD pid = (DWORD)found->ProcessIdList[i];
+      if (pid != GetCurrentProcessId() && end_one(pid)) any = true;
+    }
+  }
+}
+
 bool wlk_port_random(void *bytes, size_t size)
 {
   return SystemFunction036(bytes, (ULONG)size) != FALSE;

@@ -10,8 +10,8 @@ const { it } = require('node:test');
 const { addon } = require('../../lib/backend/addon.js');
 
 /** Of what the number stands for; both change at once. */
-const NUMBER = 3;
-const DIGEST = '87e881d90c594f4e';
+const NUMBER = 4;
+const DIGEST = '08577575e679269e';
 
 /** The functions and constants of the addon as lib/backend/addon.js describes them. */
 function description() {

@@ -40,8 +40,11 @@ const LIVES = [
   'console.log(process.pid); setInterval(() => {}, 1e6)',
 ];
 
-async function startHolder() {
-  const holder = start('run', 'a', ...LIVES);
+/** The same as a batch file has it. */
+const LIVES_IN_CMD = ['--', 'cmd', '/c', ...LIVES.slice(1)];
+
+async function startHolder(words = LIVES) {
+  const holder = start('run', 'a', ...words);
   await once(holder.child.stdout, 'data');
   return { ...holder, pid: Number(/\d+/.exec(holder.said())[0]) };
 }
@@ -78,6 +81,13 @@ describe('web-locks run', () => {
     if (lives(holder.pid)) process.kill(holder.pid, 'SIGKILL');
   });
 
+  it('takes with it what the command has started when it is killed', async () => {
+    const holder = await startHolder(LIVES_IN_CMD);
+    holder.child.kill('SIGKILL');
+    await holder.ended; // of the output, which is that of all of them
+    assert.ok(!lives(holder.pid));
+  });
+
   it('ends the command when the lock is stolen', async () => {
     const holder = await startHolder();
     await locks.request('a', { steal: true }, () => {});
@@ -85,6 +95,40 @@ describe('web-locks run', () => {
     assert.equal(status, 75);
     assert.match(said, /The command is told to end/);
     assert.ok(!lives(holder.pid));
+  });
+
+  it('ends what the command has started when the lock is stolen', async () => {
+    const holder = await startHolder(LIVES_IN_CMD);
+    await locks.request('a', { steal: true }, () => {});
+    const { status } = await holder.ended;
+    assert.equal(status, 75);
+    assert.ok(!lives(holder.pid));
+  });
+
+  it('does not lead again before all that the command has started has ended', async () => {
+    const { child, ended, said } = start('elect', 'a', ...LIVES_IN_CMD);
+    await once(child.stdout, 'data');
+    const first = Number(said());
+    const again = once(child.stdout, 'data');
+    await locks.request('a', { steal: true }, () => {});
+    const [second] = await again;
+    assert.ok(!lives(first));
+    child.kill('SIGKILL');
+    await ended;
+    assert.ok(!lives(Number(second)));
+  });
+
+  it('lets that live which the command leaves behind', async () => {
+    const script = `
+      const words = ['-e', 'setInterval(() => {}, 1e6)'];
+      const options = { detached: true, stdio: 'ignore' };
+      const left = require('node:child_process').spawn(process.execPath, words, options);
+      console.log(left.pid);
+      left.unref();`;
+    const { status, said } = await start('run', 'a', '--', process.execPath, '-e', script).ended;
+    assert.equal(status, 0);
+    assert.ok(lives(Number(said)));
+    process.kill(Number(said), 'SIGKILL');
   });
 
   it('says how a batch file is started', async () => {
