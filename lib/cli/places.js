@@ -20,8 +20,8 @@ const USUAL_BUCKET = 'default';
 
 /** What the library says of it is for programs. */
 const POOLER =
-  'there is a pooler such as pgbouncer, in transaction or statement mode, through which nobody ' +
-  'hears that it is his turn.';
+  'there is a pooler such as pgbouncer, in transaction or statement mode. It drops the messages ' +
+  'that tell a waiter that its turn has come.';
 
 /** Of `within`. */
 const LATE = Symbol('late');

@@ -45,8 +45,8 @@ const newLeaderError = () =>
  */
 const bucketError = (there, needed) =>
   plainError(
-    `The bucket is of version ${there}, and this web-locks needs ${needed}. All who share locks ` +
-      'need the same: update, or give another name.',
+    `The bucket is of version ${there}, and this web-locks needs ${needed}. All clients of a ` +
+      'bucket need the same version: update, or give another name.',
     'ERR_WEB_LOCKS_BUCKET',
   );
 

@@ -116,15 +116,15 @@ const notReplicatedError = () =>
  */
 const schemaError = (schema, problem) =>
   plainError(
-    `The schema "${schema}" ${problem}. All who share locks need the same: update, or take ` +
-      'another name by the option `schema`.',
+    `The schema "${schema}" ${problem}. All clients of a schema need the same: update, or give ` +
+      'another name in the option `schema`.',
     'ERR_WEB_LOCKS_SCHEMA',
   );
 
 /** @param {string} schema */
 const noTablesError = (schema) =>
   plainError(
-    `The tables of the schema "${schema}" are not there any more, or empty. They are made anew.`,
+    `The tables of the schema "${schema}" were dropped or emptied. They are created again.`,
     NO_TABLES,
   );
 

@@ -39,7 +39,7 @@ const earlyError = () =>
 
 const deafError = () =>
   plainError(
-    'What is published on the channel of this session does not arrive. It is subscribed anew.',
+    'Messages that are published for this session do not arrive. It subscribes again.',
     'ERR_WEB_LOCKS_NO_NEWS',
   );
 
@@ -80,10 +80,10 @@ const strictError = (problem) =>
 const bucketError = (what, theirs, ours) =>
   plainError(
     what === 'shards'
-      ? `The bucket was made with ${theirs} shards, not ${ours}. All who open it need the same ` +
-          'number: give that, or another name.'
-      : `The bucket is of version ${theirs}, and this web-locks needs ${ours}. All who share ` +
-          'locks need the same: update, or give another name.',
+      ? `The bucket was made with ${theirs} shards, not ${ours}. All clients of a bucket have to ` +
+          'give the same number: give that one, or another name.'
+      : `The bucket is of version ${theirs}, and this web-locks needs ${ours}. All clients of a ` +
+          'bucket need the same version: update, or give another name.',
     'ERR_WEB_LOCKS_BUCKET',
   );
 
@@ -92,8 +92,8 @@ const BY_TEXT = [
   [
     /\b(NOPERM|ACL)\b|can't run this command or subcommand|No permissions/,
     'ERR_WEB_LOCKS_RIGHTS',
-    'The user of the client may not do what locks need: give him the keys and channels "{wl:*", ' +
-      'and the commands of docs/CLUSTER.md ("Rights").',
+    'The user of the client lacks rights that locks need. Give it the keys and channels "{wl:*", ' +
+      'and the commands that docs/CLUSTER.md names ("Rights").',
   ],
   [
     /^(NOAUTH|WRONGPASS)|invalid (username|password)|without any password/,
