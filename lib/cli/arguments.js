@@ -204,9 +204,10 @@ const COMMANDS = {
     usage: 'once NAME --keep TIME [options] -- COMMAND [ARGUMENT…]',
     summary: 'runs a command unless it was run already',
     details:
-      'Of all that ask for NAME, one runs COMMAND. The others wait until COMMAND has ended, and ' +
-      'end with 0 without running anything; so does every one that asks within TIME after that. ' +
-      'If COMMAND fails, the next one runs its own. Needs the locks of a server: --at.',
+      'One of all callers that ask for NAME runs COMMAND. The others wait until COMMAND has ' +
+      'ended, and then end with 0, without running anything. A caller that asks within TIME ' +
+      'after that also runs nothing. If COMMAND fails, the next caller runs its own. Needs the ' +
+      'locks of a server: --at.',
     takes: LOCK_NAME,
     takesCommand: true,
     options: {
@@ -225,9 +226,9 @@ const COMMANDS = {
     usage: 'elect NAME [options] -- COMMAND [ARGUMENT…]',
     summary: 'runs a command while it is the leader',
     details:
-      'Of all that stand for NAME, one leads and runs COMMAND. If it loses the lock, it ends ' +
+      'One of all candidates for NAME leads, and runs COMMAND. If it loses the lock, it ends ' +
       'COMMAND, stands again, and starts COMMAND again when it leads again. If COMMAND ends by ' +
-      'itself, web-locks ends with its status, and the next one leads.',
+      'itself, web-locks ends with its status, and the next candidate leads.',
     takes: LOCK_NAME,
     takesCommand: true,
     options: JOB,
