@@ -64,6 +64,8 @@ describe('locks.query({ details: true })', () => {
     const name = freshName();
     const held = await hold(locks, name);
     const waiting = locks.request(name, () => {});
+    // It is there.
+    while ((await detailsOf(name)).pending.length === 0);
     await new Promise((resolve) => setTimeout(resolve, 50));
     const state = await detailsOf(name);
     assert.ok(state.held[0].held >= 40 && state.held[0].held < 10_000);

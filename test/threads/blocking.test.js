@@ -11,17 +11,19 @@ const { start } = require('../helpers/worker.js');
 const library = JSON.stringify(require.resolve('../../lib/index.js'));
 const helper = JSON.stringify(require.resolve('../helpers/worker.js'));
 
-/** Source that holds the lock and posts when somebody waits for it. */
-const HOLD = `
-  locks.request(name, () => new Promise(() => {}));
+/** Source that posts when somebody waits for the lock. */
+const TELL_WHEN_BLOCKED = `
   const look = async () => {
     if ((await locks.query()).pending.some((info) => info.name === name)) post('blocked');
     else setImmediate(look);
   };
   look();`;
 const BLOCK = 'locks.acquireSync(name);';
-/** The same, where a worker of this one is who waits. */
-const HOLD_AND_BLOCK = `${HOLD} start(${JSON.stringify(BLOCK)}, name);`;
+/** Source that holds the lock, and has a worker of this one wait for it. */
+const HOLD_AND_BLOCK = `
+  locks.request(name, () => new Promise(() => {}));
+  ${TELL_WHEN_BLOCKED}
+  start(${JSON.stringify(BLOCK)}, name);`;
 
 /** Resolves when somebody waits for `name`. */
 async function somebodyWaits(name) {
@@ -95,10 +97,18 @@ async function exitOf(source) {
 }
 
 describe('process.exit() while a worker blocks for a lock that another holds', () => {
+  const HOLD = `
+    locks.request(name, () => {
+      post('held');
+      return new Promise(() => {});
+    });
+    ${TELL_WHEN_BLOCKED}`;
   const BLOCKED_WORKERS = `
     const worker = start(${JSON.stringify(HOLD)}, 'x');
-    worker.once('message', () => process.exit(7));
-    worker.once('online', () => start(${JSON.stringify(BLOCK)}, 'x'));`;
+    worker.on('message', (what) => {
+      if (what === 'held') start(${JSON.stringify(BLOCK)}, 'x');
+      else process.exit(7);
+    });`;
 
   it('ends the process where the main thread has not loaded the package', async () => {
     assert.deepEqual(await exitOf(BLOCKED_WORKERS), [7, null]);
