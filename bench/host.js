@@ -14,6 +14,7 @@ const path = require('node:path');
 const { Missing, need } = require('./missing.js');
 const { duration, size } = require('./size.js');
 const { startProcess, wait } = require('./tools.js');
+const { root } = require('../test/helpers/root.js');
 
 const callback = async () => {};
 const now = () => Number(process.hrtime.bigint());
@@ -186,9 +187,12 @@ async function handOff(directory, name) {
   return (now() - begin) / 2 / count / 1000;
 }
 
-/** A message over a Unix socket and its answer. */
+/** A message over a Unix socket, or a pipe of Windows, and its answer. */
 async function roundTrip(directory) {
-  const file = path.join(directory, 'socket');
+  const isWindows = process.platform === 'win32';
+  const file = isWindows
+    ? `\\\\.\\pipe\\web-locks-bench-${process.pid}`
+    : path.join(directory, 'socket');
   const other = await start('echo', 'none', file);
   const socket = net.connect(file);
   await once(socket, 'connect');
@@ -247,8 +251,15 @@ async function open(directory) {
 
 /** Runs a measurement in a directory that goes afterwards. */
 const inDirectory = (measure) => async (_subject, name) => {
-  const directory = fs.mkdtempSync('/dev/shm/web-locks-bench-');
-  const remove = () => fs.rmSync(directory, { recursive: true, force: true });
+  const directory = fs.mkdtempSync(path.join(root, 'web-locks-bench-'));
+  const remove = () => {
+    try {
+      fs.rmSync(directory, { recursive: true, force: true });
+    } catch (error) {
+      // There a file stays that this process has open, as it has those of its subjects.
+      if (process.platform !== 'win32') throw error;
+    }
+  };
   // It took too long.
   process.once('SIGTERM', () => {
     remove();

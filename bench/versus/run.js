@@ -12,6 +12,7 @@ const { mkdtempSync, readFileSync, rmSync, writeFileSync } = require('node:fs');
 const { constants } = require('node:os');
 const path = require('node:path');
 const { parseArgs } = require('node:util');
+const { root: memory } = require('../../test/helpers/root.js');
 const { ROWS } = require('./rows.js');
 
 const root = path.join(__dirname, '..', '..');
@@ -39,14 +40,16 @@ const TITLES = {
 /** @returns {string} the program of a version of Node.js */
 function nodeOf(version) {
   const args = ['--yes', `node@${version}`, '-p', 'process.execPath'];
-  const { stdout, status } = spawnSync('npx', args, { encoding: 'utf8', cwd: '/' });
+  // On Windows npx is a batch file, which only a shell starts.
+  const shell = process.platform === 'win32';
+  const { stdout, status } = spawnSync('npx', args, { encoding: 'utf8', cwd: '/', shell });
   if (status !== 0) throw new Error(`there is no node@${version}`);
   return stdout.trim();
 }
 
 /** @returns {Promise<{ is: string, text: string }>} what came of one row */
 async function runOnce(node, row, whose) {
-  const directory = mkdtempSync('/dev/shm/web-locks-versus-');
+  const directory = mkdtempSync(path.join(memory, 'web-locks-versus-'));
   const child = spawn(node, [path.join(__dirname, 'rows.js'), row, whose], {
     env: { ...process.env, WEB_LOCKS_DIRECTORY: directory },
     stdio: ['ignore', 'pipe', 'ignore'],
