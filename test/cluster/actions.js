@@ -11,7 +11,7 @@ const what = fc.oneof(
     weight: 10,
     arbitrary: fc.constantFrom('request', 'request', 'limited', 'ifAvailable', 'once'),
   },
-  { weight: 5, arbitrary: fc.constantFrom('abort', 'steal', 'all', 'all', 'refused') },
+  { weight: 5, arbitrary: fc.constantFrom('abort', 'steal', 'all', 'all', 'refused', 'few') },
   {
     weight: 5,
     arbitrary: fc.constantFrom(
@@ -21,7 +21,7 @@ const what = fc.oneof(
   {
     weight: 3,
     arbitrary: fc.constantFrom(
-      ...['restart', 'failOver', 'stopServer', 'kill', 'guard', 'backup', 'failBack'],
+      ...['restart', 'failOver', 'stopServer', 'kill', 'close', 'guard', 'backup', 'failBack'],
     ),
   },
 );

@@ -6,9 +6,9 @@
  *
  * A history is an array of events in any order, with times of one clock in milliseconds:
  *
- *   call     { id, client, name, mode, kind, limit, weight, keep, group } a request was made; `kind`
- *            is 'wait', 'ifAvailable' or 'steal'; with `keep`, in milliseconds, by `locks.once`;
- *            with `group` together with all that have the same
+ *   call     { id, client, name, mode, kind, limit, weight, maxPending, keep, group } a request was
+ *            made; `kind` is 'wait', 'ifAvailable' or 'steal'; with `keep`, in milliseconds, by
+ *            `locks.once`; with `group` together with all that have the same
  *   ticket   { id, ticket } its place in the queue, where the engine tells; the last one counts
  *   granted  { id, token } its callback was called
  *   unheld   { id } `lock.held` was seen to be false
@@ -200,6 +200,25 @@ function thefts(requests, all) {
   return faults;
 }
 
+/**
+ * Who is refused because too many wait was not alone with fewer. Who has given up waits at the server
+ * until that hears of it, `within` so long.
+ */
+function refusals(requests, within) {
+  const faults = [];
+  for (const { id, name, called, settled, error, maxPending } of requests) {
+    if (!/^QuotaExceededError/.test(error)) continue;
+    const waits = ({ granted, kind, settled: end }) =>
+      kind !== 'ifAvailable' && (granted ?? or(end) + within) >= called;
+    const others = requests.filter(
+      (other) => other.id !== id && other.called <= settled && waits(other),
+    );
+    if (others.length >= maxPending) continue;
+    faults.push(`${name}: ${id} is refused, though ${others.length} of ${maxPending} wait`);
+  }
+  return faults;
+}
+
 /** Every request settles, and who waits is served soon after the last fault. */
 function served(requests, events, within) {
   const faults = [];
@@ -267,6 +286,7 @@ function check(events, { within, left = {} } = {}) {
     const granted = requests.filter((request) => request.granted !== undefined);
     faults.push(...overlaps(granted, stops), ...tokens(granted), ...order(granted));
     faults.push(...thefts(granted, requests), ...runs(requests, events));
+    faults.push(...refusals(requests, within ?? 0));
   }
   faults.push(...fencing(events, all));
   if (within !== undefined) faults.push(...served(all, events, within));
@@ -303,11 +323,12 @@ class Recorder {
    * @returns a promise that settles, and never rejects, when the request has
    */
   async request(client, locks, name, options, use) {
-    const { mode = 'exclusive', limit = 0, weight, signal, keep } = options;
+    const { mode = 'exclusive', limit = 0, weight, maxPending, signal, keep } = options;
     const kind = options.steal ? 'steal' : options.ifAvailable ? 'ifAvailable' : 'wait';
     const id = `${client} ${++this.#numbers}`;
     const units = mode === 'shared' && limit > 0 ? (weight ?? 1) : 0;
-    this.record('call', { id, client, name, mode, kind, limit, weight: units, keep });
+    const asked = { name, mode, kind, limit, weight: units, maxPending, keep };
+    this.record('call', { id, client, ...asked });
     signal?.addEventListener('abort', () => this.record('aborted', { id }));
     const method = keep === undefined ? 'request' : 'once';
     let error;

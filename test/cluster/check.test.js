@@ -107,6 +107,17 @@ test('a theft without a thief is found', () => {
   assert.deepEqual(check([...events, ...failed(unknown)]), []);
 });
 
+test('who is refused though fewer wait than it allows is found', () => {
+  const full = 'QuotaExceededError: a request is waiting already';
+  const refused = [
+    { ...request('x', 5)[0], maxPending: 1 },
+    { type: 'settled', id: 'x', error: full, time: 6 },
+  ];
+  const before = request('y', 0, 1, 4, 1n);
+  finds(check([...before, ...refused]), /x is refused, though 0 of 1 wait/);
+  assert.deepEqual(check([...request('y', 0, 8, 9, 1n), ...refused]), []);
+});
+
 test('who never settles, and who waits too long, is found', () => {
   const [call] = request('x', 0, 1, 2, 1n);
   const faults = check([call], { within: 10 });

@@ -127,6 +127,15 @@ class Trial {
     this.cluster.start({ rules: this.rules, clock: this.clock });
   }
 
+  /** Closes its bucket, with all that it has and waits for; another one comes. */
+  close(i) {
+    const client = this.client(i);
+    if (client.isKilled || client.isClosed) return;
+    client.isClosed = true;
+    client.machine.run(() => client.backend.close());
+    this.cluster.start({ rules: this.rules, clock: this.clock });
+  }
+
   /** The server's machine stands still. */
   stopServer(milliseconds) {
     const { machine } = this.cluster.server;
@@ -185,6 +194,7 @@ class Trial {
     else if (what === 'ifAvailable') this.request(i, name, { mode, ifAvailable: true }, hold);
     else if (what === 'once') this.request(i, name, { keep: 1 + ms }, hold);
     else if (what === 'steal') this.request(i, name, { steal: true }, hold);
+    else if (what === 'few') this.request(i, name, { mode, maxPending: ms % 3 }, hold);
     else if (what === 'abort') this.#abortLater(i, name, mode, ms, hold);
     else if (what === 'all') this.requestAll(i, namesFrom(name), { mode, ...wayOf(ms) }, hold);
     else if (what === 'refused') this.request(i, name, { label: 'refused', mode }, hold);
@@ -193,6 +203,7 @@ class Trial {
     else if (what === 'failBack') this.failBack();
     else if (what === 'stop') this.stop(i, ms, flag);
     else if (what === 'kill') this.kill(i);
+    else if (what === 'close') this.close(i);
     else if (what === 'stopServer') this.stopServer(ms);
     else {
       this.fault();

@@ -15,6 +15,7 @@ const { TTL } = require('./setup.js');
 /** Options of a Trial that take a rule away. */
 const RULES = {
   margin: { rules: { margin: 1.1 } },
+  clock: { clock: { isContinuous: false } },
   compares: { rules: { compares: false } },
   quarantine: { server: { quarantine: false } },
   // A step that was replaced is old by its number, too.
