@@ -4,6 +4,7 @@
 
 #include <mach/vm_inherit.h>
 #include <string.h>
+#include <sys/acl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -23,6 +24,23 @@ bool wlh_port_is_local(int descriptor)
   struct statfs status;
   if (fstatfs(descriptor, &status) != 0 || !(status.f_flags & MNT_LOCAL)) return false;
   return strcmp(status.f_fstypename, "apfs") == 0 || strcmp(status.f_fstypename, "hfs") == 0;
+}
+
+/* acl_get_fd_np(3), acl_get_entry(3), acl_get_tag_type(3). Without a list, ENOENT. Entries that
+ * deny something, as those of a user's own directories, give nothing. */
+bool wlh_port_has_list(int descriptor)
+{
+  acl_t list = acl_get_fd_np(descriptor, ACL_TYPE_EXTENDED);
+  acl_entry_t entry;
+  acl_tag_t tag;
+  bool allows = false;
+  if (!list) return false;
+  for (int next = ACL_FIRST_ENTRY; !allows && acl_get_entry(list, next, &entry) == 0;
+       next = ACL_NEXT_ENTRY) {
+    allows = acl_get_tag_type(entry, &tag) != 0 || tag == ACL_EXTENDED_ALLOW;
+  }
+  (void)acl_free(list);
+  return allows;
 }
 
 /* futimens(2). /tmp is emptied of files that nobody has read or written for three days; what is

@@ -47,6 +47,13 @@ uint64_t wlh_port_refresh(struct wlh_port *port)
   return WLH_PORT_FOREVER;
 }
 
+/* A list of POSIX gives no more than the mode's bits of the group. */
+bool wlh_port_has_list(int descriptor)
+{
+  (void)descriptor;
+  return false;
+}
+
 void wlh_port_keep_private(void *map, size_t size)
 {
   (void)madvise(map, size, MADV_DONTFORK);

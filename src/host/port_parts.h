@@ -86,6 +86,9 @@ const char *wlh_port_parent(void);
 bool wlh_port_is_local(int descriptor);
 extern const char wlh_port_local[];
 
+/* Whether an access list gives rights that the mode does not show. */
+bool wlh_port_has_list(int descriptor);
+
 /* Keeps a map out of children, and of core dumps where that can be. */
 void wlh_port_keep_private(void *map, size_t size);
 

@@ -86,7 +86,12 @@ static enum wlh_status check_owner(
     return say_writable(
         failure, path, status->st_mode, standard ? "0700" : "0700, or 0770 for its group");
   }
-  return WLH_OK;
+  if (!wlh_port_has_list(descriptor)) return WLH_OK;
+  return wlh_fail(
+      failure, WLH_UNSUPPORTED,
+      "%s has an access list, which gives others rights to it: they could break the locks. Take it "
+      "away (chmod -N \"%s\"), or " WLH_ELSEWHERE ".",
+      path, path);
 }
 
 /* ---- what a group shares ----

@@ -499,6 +499,31 @@ TEST(vanishes, "what is deleted at any step of opening is lost, and never said t
   }
 }
 
+static bool has_list; /* whether the directory has an access list, as on macOS */
+
+bool __wrap_wlh_port_has_list(int descriptor);
+bool __wrap_wlh_port_has_list(int descriptor)
+{
+  (void)descriptor;
+  return has_list;
+}
+
+TEST(listed, "a directory whose access list gives rights to others is refused, and not without it")
+{
+  for (int shared = 0; shared < 2; shared++) {
+    struct wlh_port port;
+    if (shared && !is_root()) return;
+    begin_files(shared);
+    has_list = true;
+    CHECK(open_files(&port, 0) == WLH_UNSUPPORTED);
+    CHECK(strstr(failure.text, "has an access list") && strstr(failure.text, "chmod -N \""));
+    has_list = false;
+    CHECK(open_files(&port, 0) == WLH_OK);
+    close_files(&port, 0);
+    end_files();
+  }
+}
+
 /* ---- somebody who tests locks, and stands still or goes on ---- */
 
 static int tester;
@@ -783,6 +808,7 @@ int main(int argc, char **argv)
   RUN(second_user);
   RUN(killed);
   RUN(vanishes);
+  RUN(listed);
   RUN(never_waits);
   RUN(refused);
   RUN(unreachable_members);
