@@ -119,6 +119,14 @@ export interface LockOptions {
    * request waits this is a `timeout`, and then what is left of it is a `holdTimeout`.
    */
   maxTotal?: number | undefined;
+
+  /**
+   * Extension. The place in the queue: the request waits behind all that have the same priority or
+   * more, and ahead of all that have less. A whole number from -2^31 to 2^31 - 1. It takes the lock
+   * away from nobody. A request of low priority can wait for ever. Not together with `steal`.
+   * @default 0
+   */
+  priority?: number | undefined;
 }
 
 /** Options with which the result is a lock, and never `null`. */
@@ -225,6 +233,7 @@ export type SyncOptions = Pick<
   | 'weight'
   | 'maxPending'
   | 'maxTotal'
+  | 'priority'
 >;
 
 /** A lock or a request in a {@link LockManagerSnapshot}. */
@@ -242,7 +251,7 @@ export interface LockInfo {
 export interface LockManagerSnapshot {
   /** The locks that are held, in no particular order. */
   held: LockInfo[];
-  /** The requests that wait. Those of one name are in the order in which they were made. */
+  /** The requests that wait. Those of one name are in the order of the queue. */
   pending: LockInfo[];
 }
 
@@ -270,6 +279,8 @@ export interface LockDetails {
   limit: number;
   /** Units that it takes; 0 where there is no limit. */
   weight: number;
+  /** That of the request, also of a lock; 0 for none. */
+  priority: number;
   /** Of a lock; `0n` for a pending request. A string of digits in JSON. */
   token: bigint;
 }
@@ -528,14 +539,14 @@ export declare class LockManager {
 /** Extension. Options of {@link LockManager.elect}. */
 export type ElectOptions = Pick<
   LockOptions,
-  'signal' | 'label' | 'warnAfter' | 'deadlock' | 'maxPending'
+  'signal' | 'label' | 'warnAfter' | 'deadlock' | 'maxPending' | 'priority'
 >;
 
 /** Extension. Options of {@link LockManager.once}. */
 export interface OnceOptions
   extends Pick<
     LockOptions,
-    'signal' | 'label' | 'timeout' | 'warnAfter' | 'deadlock' | 'maxPending'
+    'signal' | 'label' | 'timeout' | 'warnAfter' | 'deadlock' | 'maxPending' | 'priority'
   > {
   /** For how many milliseconds nobody runs again: more than 0, at most 100 years. */
   keep: number;
@@ -573,6 +584,7 @@ export type AcquireOptions = Pick<
   | 'reentrant'
   | 'maxPending'
   | 'maxTotal'
+  | 'priority'
 >;
 
 /** Options that say how to wait. */
@@ -581,7 +593,7 @@ type OfTheWait = 'ifAvailable' | 'signal' | 'timeout' | 'maxTotal';
 /** Extension. Options of {@link Mutex.waitForUnlock}. */
 export type WaitOptions = Pick<
   LockOptions,
-  'signal' | 'label' | 'timeout' | 'warnAfter' | 'deadlock' | 'maxPending'
+  'signal' | 'label' | 'timeout' | 'warnAfter' | 'deadlock' | 'maxPending' | 'priority'
 >;
 
 /** Extension. Releases a lock. Calls after the first do nothing. */

@@ -96,6 +96,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {number} EXCHANGE_LIMIT
  * @property {number} EXCHANGE_WEIGHT
  * @property {number} EXCHANGE_MAX_PENDING
+ * @property {number} EXCHANGE_PRIORITY
  * @property {number} EXCHANGE_STATUS
  * @property {number} EXCHANGE_EVENTS
  * @property {number} EVENT_TAG
@@ -110,6 +111,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {number} INFO_LABEL
  * @property {number} INFO_LIMIT
  * @property {number} INFO_WEIGHT
+ * @property {number} INFO_PRIORITY
  * @property {number} INFO_AGE
  * @property {number} INFO_TOKEN
  * @property {number} INFO_SIZE
@@ -145,6 +147,8 @@ const {
   /** To requestExtra. */
   EXCHANGE_WEIGHT: WEIGHT,
   EXCHANGE_MAX_PENDING: MAX_PENDING,
+  /** A number with a sign. */
+  EXCHANGE_PRIORITY: PRIORITY,
   /** From a call about one request: what came of it. */
   EXCHANGE_STATUS: STATUS,
   /** The first event; then the next one. In each is, at so much from where it begins: */
@@ -198,6 +202,7 @@ module.exports = {
   MODE,
   NO_MAXIMUM,
   OPTION,
+  PRIORITY,
   STATUS,
   TAG,
   THIEF,

@@ -45,7 +45,10 @@
  *   1 to 2^31 - 1; undefined for no limit. Means nothing for an exclusive one
  * @property {number} [weight] how many of them it takes, 1 to `limit`; 1 if undefined
  * @property {number} [maxPending] it is not made if it has to wait and so many wait already
- * @property {boolean} [asksForMore] whether it has any of `label`, `limit`, `maxPending`, `inside`
+ * @property {number} [priority] -2^31 to 2^31 - 1; 0 if undefined. It waits behind all who have as
+ *   much or more, and ahead of all who have less. 0 of a thief, who waits for nobody
+ * @property {boolean} [asksForMore] whether it has any of `label`, `limit`, `maxPending`,
+ *   `priority` (not 0), `inside`
  * @property {number} [keep] milliseconds, more than 0: `release` marks its name for so long. Set
  *   before that is called, and after `marked` was asked; undefined for no mark
  * @property {Requester[]} [inside] if the request rejects deadlocks: the locks that are
@@ -111,8 +114,10 @@ const NO_TAG = 2 ** 32 - 1;
  *   `granted`, `unavailable`, `deadlocked`, `otherLimit`, `queueFull` and `failed`, once, unless
  *   the request is withdrawn before. The limit of a name is set by the first shared request, and
  *   stays until nobody holds the name or waits for it. Shared locks are held together while their
- *   weights do not add up to more; what would fit does not overtake what does not. Whether to
- *   refuse a request is decided before anything changes, in the turn in which it would be made.
+ *   weights do not add up to more; what would fit does not overtake what does not. The queue of a
+ *   name is ordered by priority, higher first, and among equals first come, first served; no
+ *   request takes a lock away but a thief. A backend that does not know priorities fails those that
+ *   are not 0 with a NotSupportedError. Whether to refuse a request is decided before anything changes, in the turn in which it would be made.
  * @property {(request: Requester) => void | Promise<void>} withdraw ends a request that was made
  *   and whose lock nobody has used: aborts it (4.3) if it is pending, releases its lock if it was
  *   granted meanwhile. Does nothing if it has ended. Nothing is told of it afterwards. What it
@@ -129,8 +134,10 @@ const NO_TAG = 2 ** 32 - 1;
  *   marked
  * @property {(requests: Requester[]) => void} [requestAll] requests several locks in one step, in
  *   which all take their places in their queues: so no two such steps wait for each other. Each is
- *   answered as by `request`; with `ifAvailable` all are granted or none. If it is missing, locks
- *   are requested one after the other.
+ *   answered as by `request`; with `ifAvailable` all are granted or none. That holds as long as all
+ *   steps come in one order in all queues: so those with a `priority` are failed with a
+ *   NotSupportedError (one that waits for `a` could get ahead on `b` of one that holds `a`). If it
+ *   is missing, locks are requested one after the other.
  * @property {() => void} announce tells users what became of requests through the calls so far
  * @property {(request: Requester) => boolean} [announcesLater] asked by the caller of `request`
  *   that was granted during the call: whether callbacks of earlier grants are still to be called.

@@ -28,6 +28,7 @@ const lockDetails = (source) =>
     held: source.held,
     limit: source.limit,
     weight: source.weight,
+    priority: source.priority,
     token: source.token,
   });
 

@@ -15,7 +15,7 @@
  */
 function entryOf(who, request, label, isHeld) {
   const { clientId, host, pid, threadId, threadName } = who;
-  const { name, mode, limit = 0, weight = 1 } = request;
+  const { name, mode, limit = 0, weight = 1, priority = 0 } = request;
   return {
     clientId,
     host,
@@ -29,6 +29,7 @@ function entryOf(who, request, label, isHeld) {
     held: 0,
     limit,
     weight: limit > 0 ? weight : 0,
+    priority,
     token: 0n,
     isHeld,
   };

@@ -30,7 +30,7 @@ const { entryOf } = require('./entry.js');
 const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js');
 const { Releases } = require('./releases.js');
 const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
-const { bucketClosedError } = require('../platform/errors.js');
+const { bucketClosedError, notSupportedError } = require('../platform/errors.js');
 const { Promise, now } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { theLock } = require('../platform/names.js');
@@ -79,6 +79,8 @@ const SLICE_MS = 50;
 
 /** For messages. */
 const SNAPSHOT = 'taking a snapshot of the lock state';
+
+const NO_PRIORITIES = "The 'priority' option cannot be used with this lock manager.";
 
 /** What others are shown of the version of this package. */
 const VERSION_LENGTH = 15;
@@ -200,6 +202,10 @@ class HostBackend {
     if (this.closed) {
       const { closed } = this;
       request.failed(() => closed);
+      return;
+    }
+    if (request.priority) {
+      request.failed(() => notSupportedError(NO_PRIORITIES));
       return;
     }
     const { name, disposition } = request;

@@ -14,6 +14,7 @@ const {
   MODE,
   NO_MAXIMUM,
   OPTION,
+  PRIORITY,
   STATUS,
   TAG,
   THIEF,
@@ -107,10 +108,11 @@ class NativeBackend {
    * @param {Requester} request
    * @returns {Snapshot | undefined} the cycle that the request would close
    */
-  #requestExtra({ name, inside, label, limit, weight, maxPending }) {
+  #requestExtra({ name, inside, label, limit, weight, maxPending, priority }) {
     exchange[LIMIT] = limit ?? 0;
     exchange[WEIGHT] = weight ?? 1;
     exchange[MAX_PENDING] = maxPending ?? NO_MAXIMUM;
+    exchange[PRIORITY] = priority ?? 0;
     const tags = inside && new Uint32Array(inside.length);
     for (let i = 0; tags && inside && i < tags.length; i++) tags[i] = inside[i].tag;
     return addon.requestExtra(this.#manager, name, label ?? '', tags);

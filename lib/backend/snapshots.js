@@ -25,6 +25,8 @@ const {
   INFO_LABEL: LABEL,
   INFO_LIMIT: LOCK_LIMIT,
   INFO_WEIGHT: LOCK_WEIGHT,
+  /** A number with a sign. */
+  INFO_PRIORITY: PRIORITY,
   INFO_AGE: AGE,
   /** Two halves, the lower one first. */
   INFO_TOKEN: LOCK_TOKEN,
@@ -65,6 +67,7 @@ function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pid
       held: isHeld ? age : 0,
       limit: numbers[i + LOCK_LIMIT],
       weight: numbers[i + LOCK_WEIGHT],
+      priority: numbers[i + PRIORITY] | 0,
       token: tokenOf(numbers[i + LOCK_TOKEN], numbers[i + LOCK_TOKEN + 1]),
       isHeld,
     };

@@ -13,6 +13,9 @@
  * behind the thieves that were granted; a prefix of it is *held*: a lock is granted when it comes
  * to stand in that prefix. Exclusive: alone. Shared: with others, as long as their weights do not
  * add up to more than the name's limit (0: none). What would fit does not overtake what does not.
+ * Where the engine knows priorities, a request enters behind all that wait with its priority or
+ * more and before all that wait with less: never before what is held, or a thief. That of a group's
+ * members is 0, and so they stand in one order in all queues.
  * The first shared request sets the limit of a name; it stays until nobody holds the name or waits
  * for it. Names are UTF-16 code units, lone surrogates among them, of any length, and different
  * if one code unit is. Requests of a session that has expired count for nothing, wherever they
@@ -90,6 +93,8 @@
  * @property {number} weight how many of them it takes, 1 to `limit`; 0 without a limit
  * @property {number} maxPending of a `request`: QUEUE_FULL if it had to wait and so many wait on
  *   the name already; -1 for any number
+ * @property {number} priority -2^31 to 2^31 - 1; 0 of a `steal`, of a group, and where the engine
+ *   does not know them
  * @property {string} label for `query`; '' for none
  * @property {number} group 0 for none; the same number within a group, in a step
  */
@@ -185,6 +190,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {number} held milliseconds since the grant; 0 if it waits; NaN if that is not known
  * @property {number} limit 0 for none
  * @property {number} weight 0 without a limit
+ * @property {number} [priority] 0 if undefined
  */
 
 /**
@@ -235,9 +241,10 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   others; does not have to tell two servers apart
  * @property {AdapterEvents} events set by the session
  * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean,
- *   readonly most?: number, readonly window?: number }} can whether it knows `limit` and
- *   `maxPending`; groups; `keep` and `marked`; the most names of a group, if that is not for the
- *   server to say; how many steps it takes at once, 1 if it does not say
+ *   readonly priorities?: boolean, readonly most?: number, readonly window?: number }} can whether
+ *   it knows `limit` and `maxPending`; groups; `keep` and `marked`; `priority`; the most names of a
+ *   group, if that is not for the server to say; how many steps it takes at once, 1 if it does not
+ *   say
  * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if it
  *   has to, and starts a new session, of which steps can be made at once and hints are heard. Its
  *   lease lasts from a time not before the call. `ttl`: milliseconds wanted. May be called again

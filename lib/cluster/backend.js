@@ -41,6 +41,10 @@ const { version } = require('../../package.json');
 const LOOK = 1000;
 
 const NO_LIMITS = "'limit' and 'maxPending' cannot be used with this engine.";
+const NO_PRIORITIES = "The 'priority' option cannot be used with this engine.";
+const NO_PRIORITIES_OF_SEVERAL =
+  "The 'priority' option cannot be used with several locks in a cluster: they could wait for " +
+  'each other.';
 
 /**
  * After so many milliseconds a thread that had nothing more to do goes on after all. Less would be
@@ -131,7 +135,12 @@ class ClusterBackend {
 
   /** @param {Requester[]} requests */
   #requestAll(requests) {
-    const asked = requests.filter((request) => !this.#refuse(request));
+    const asked = requests.filter((request) => {
+      if (this.#refuse(request)) return false;
+      if (!request.priority) return true;
+      request.failed(() => notSupportedError(NO_PRIORITIES_OF_SEVERAL));
+      return false;
+    });
     const { most = Number.POSITIVE_INFINITY } = this.#adapter.can;
     if (asked.length > most) {
       for (const request of asked) request.failed(() => tooManyError(most, asked.length));
@@ -151,9 +160,12 @@ class ClusterBackend {
       request.failed(() => error);
       return true;
     }
+    const { can } = this.#adapter;
     const isLimited = request.limit !== undefined || request.maxPending !== undefined;
-    if (!isLimited || this.#adapter.can.limits) return false;
-    request.failed(() => notSupportedError(NO_LIMITS));
+    if (isLimited && !can.limits) request.failed(() => notSupportedError(NO_LIMITS));
+    else if (request.priority && !can.priorities)
+      request.failed(() => notSupportedError(NO_PRIORITIES));
+    else return false;
     return true;
   }
 
@@ -171,6 +183,7 @@ class ClusterBackend {
       limit,
       weight: limit > 0 ? (request.weight ?? 1) : 0,
       maxPending: request.maxPending ?? -1,
+      priority: request.priority ?? 0,
       label: request.label ?? this.#label,
       group,
     });

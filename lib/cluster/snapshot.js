@@ -59,6 +59,7 @@ const toHolders = (entries) => entries.filter(({ token }) => token).map(toEntry)
 const toEntry = (entry) =>
   lockDetails({
     ...entry,
+    priority: entry.priority ?? 0,
     waited: entry.token ? 0 : Math.floor(entry.waited),
     held: entry.token ? Math.floor(entry.held) : 0,
   });

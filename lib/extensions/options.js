@@ -31,6 +31,7 @@ const { freeze, keys } = Object;
  * @property {number | undefined} limit
  * @property {number | undefined} maxPending
  * @property {number | undefined} maxTotal milliseconds
+ * @property {number} priority
  * @property {boolean} reentrant
  * @property {number | undefined} timeout milliseconds
  * @property {number | undefined} warnAfter milliseconds
@@ -98,6 +99,7 @@ const WAITS = ['elect', 'once', 'wait'];
  * @property {string} does what it does, for docs/API.md
  * @property {readonly Kind[]} calls that take it. Others refuse it: none is silently left out
  * @property {readonly Scope[]} [scopes] where it can be had, if not everywhere
+ * @property {readonly string[]} [notIn] engines of clusters that have not got it
  * @property {readonly string[]} [not] options that it cannot be given together with
  * @property {string} [needs] what has to be given as well, as docs/API.md says it
  * @property {true} [isStandard] of the specification
@@ -127,7 +129,7 @@ const OPTIONS = freeze({
   steal: {
     does: 'takes the lock away from those who hold it',
     calls: ['request'],
-    not: ['ifAvailable', 'signal', 'timeout', 'limit'],
+    not: ['ifAvailable', 'signal', 'timeout', 'limit', 'priority'],
     needs: "`mode: 'exclusive'`",
     isStandard: true,
   },
@@ -164,6 +166,13 @@ const OPTIONS = freeze({
   maxTotal: {
     does: 'limits the wait and the hold together; milliseconds',
     calls: ['request', 'several', 'acquireSync', 'mutex', 'semaphore'],
+  },
+  priority: {
+    does: 'who has more of it waits ahead of who has less; 0 by default',
+    calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
+    scopes: ['process'],
+    not: ['steal'],
+    isForBackend: true,
   },
   reentrant: {
     does: 'lets the holder acquire the lock again',
@@ -209,6 +218,7 @@ function toOptions(value, operation) {
     limit: toCount(value.limit, 1, operation, "The 'limit' option"),
     maxPending: toCount(value.maxPending, 0, operation, "The 'maxPending' option"),
     maxTotal: toLimit(value.maxTotal, operation, "The 'maxTotal' option"),
+    priority: toPriority(value.priority, operation),
     reentrant: Boolean(value.reentrant),
     timeout: toMilliseconds(value.timeout, operation, "The 'timeout' option"),
     warnAfter: toMilliseconds(value.warnAfter, operation, "The 'warnAfter' option"),
@@ -280,6 +290,20 @@ function toCount(value, least, operation, what) {
 /**
  * @param {any} value
  * @param {string} operation for the message
+ * @returns {number} of 32 bits; 0 if it is not given
+ */
+function toPriority(value, operation) {
+  if (value === undefined) return 0;
+  // Also of -0.
+  if (typeof value === 'number' && value >= -MOST - 1 && value <= MOST && value % 1 === 0)
+    return value | 0;
+  const wanted = 'a whole number from -2^31 to 2^31 - 1';
+  throw typeError(operation, `The 'priority' option is ${describe(value)}, not ${wanted}.`);
+}
+
+/**
+ * @param {any} value
+ * @param {string} operation for the message
  * @param {string} what the argument is, for the message
  * @returns {number | undefined} not negative and finite, or undefined
  */
@@ -296,7 +320,10 @@ function toMilliseconds(value, operation, what) {
 function checkRequest(options) {
   checkOptions(options);
   if (options.limit !== undefined || options.weight !== undefined) checkUnits(options);
-  const { ifAvailable, steal, timeout } = options;
+  const { ifAvailable, priority, steal, timeout } = options;
+  if (steal && priority !== 0) {
+    throw notSupportedError("The 'priority' and 'steal' options cannot be used together.");
+  }
   if (timeout === undefined || !(steal || ifAvailable)) return;
   throw notSupportedError(
     `The 'timeout' and '${steal ? 'steal' : 'ifAvailable'}' options cannot be used together.`,

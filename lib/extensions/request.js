@@ -85,7 +85,8 @@ class ExtendedRequest extends LockRequest {
       this.inside !== undefined ||
       options.label !== undefined ||
       options.limit !== undefined ||
-      options.maxPending !== undefined
+      options.maxPending !== undefined ||
+      options.priority !== 0
     );
   }
 
@@ -99,6 +100,10 @@ class ExtendedRequest extends LockRequest {
 
   get maxPending() {
     return this.options.maxPending;
+  }
+
+  get priority() {
+    return this.options.priority;
   }
 
   /**

@@ -69,6 +69,7 @@ struct Exchange {
   uint32_t limit;       /* in, to requestExtra: see wlk_extra; out, if it answers WLK_OTHER_LIMIT */
   uint32_t weight;      /* in, to requestExtra */
   uint32_t max_pending; /* in, to requestExtra: UINT32_MAX for as many as there are */
+  int32_t priority;     /* in, to requestExtra */
   uint32_t status;      /* out: of a call about one request */
   wlk_event events[];   /* out */
 };

@@ -76,6 +76,7 @@ void SetCounts(const Exchange &exchange, wlk_extra *extra)
   if (extra->weight == 0) extra->weight = extra->limit > 0;
   extra->bounded = exchange.max_pending != UINT32_MAX;
   extra->max_pending = exchange.max_pending;
+  extra->priority = exchange.priority;
 }
 
 } // namespace

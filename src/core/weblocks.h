@@ -107,6 +107,8 @@ struct wlk_extra {
   uint32_t weight; /* if there is a limit: how many of the units it takes, from 1 to `limit` */
   bool bounded;    /* whether it does not wait behind more than `max_pending` - 1 others */
   uint32_t max_pending; /* if so: it is not made if it has to wait and so many wait already */
+  int32_t priority;     /* it waits behind all who have as much or more, and ahead of all who have
+                           less. Means nothing for a thief */
 };
 
 #define WLK_UNITS_MOST UINT32_C(0x7fffffff)
@@ -328,13 +330,14 @@ void wlk_end_the_request(struct wlk_request *request);
 
 /* One lock or request of a snapshot, in numbers. */
 struct wlk_lock_info {
-  uint32_t name;   /* index into `names` */
-  uint32_t client; /* index into `clients` */
-  uint32_t mode;   /* enum wlk_mode */
-  uint32_t held;   /* 1 for a lock, 0 for a pending request */
-  uint32_t label;  /* index into `names`; WLK_NO_LABEL if it has none */
-  uint32_t limit;  /* of a shared one: the limit of its name; 0 for none */
-  uint32_t weight; /* if there is a limit: how many units it takes; else 0 */
+  uint32_t name;    /* index into `names` */
+  uint32_t client;  /* index into `clients` */
+  uint32_t mode;    /* enum wlk_mode */
+  uint32_t held;    /* 1 for a lock, 0 for a pending request */
+  uint32_t label;   /* index into `names`; WLK_NO_LABEL if it has none */
+  uint32_t limit;   /* of a shared one: the limit of its name; 0 for none */
+  uint32_t weight;  /* if there is a limit: how many units it takes; else 0 */
+  int32_t priority; /* that of the request */
   uint32_t age; /* milliseconds since it was granted or, if pending, requested; UINT32_MAX at most.
                       As exact as the system's cheapest clock: a few milliseconds */
   uint32_t token_low; /* of a lock: the two halves of its token; else 0 */

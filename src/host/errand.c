@@ -76,6 +76,7 @@ static void add_locks(
         label,
         entry->limit,
         entry->weight,
+        0,
         age_of(entry->since, now),
         (uint32_t)entry->token,
         (uint32_t)(entry->token >> 32)};

@@ -10,7 +10,7 @@ const { once } = require('node:events');
 const { after, before, describe, it } = require('node:test');
 const { CALLS, OPTIONS, SCOPES_OF_CALLS } = require('../../lib/extensions/options.js');
 const { Mutex, RWLock, Semaphore, locks } = require('../helpers/scope.js');
-const { chosen } = require('../conformance/scopes.js');
+const { chosen, scope } = require('../conformance/scopes.js');
 const { deferred, freshName } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
@@ -86,6 +86,7 @@ const SAMPLES = {
   limit: 3,
   maxPending: 3,
   maxTotal: LONG_MS,
+  priority: 5,
   reentrant: true,
   timeout: 0,
   warnAfter: LONG_MS,
@@ -202,6 +203,23 @@ const does = {
     const outcome = call(name, { maxTotal: 50 }, () => locks.request(name, () => {}));
     await outcome.catch((error) => assert.equal(error.name, 'TimeoutError'));
   },
+  async priority(call, kind) {
+    if (kind === 'acquireSync') {
+      assert.equal((await detailsOf(call, { priority: 5 })).priority, 5);
+      return;
+    }
+    const name = freshName();
+    await whileHeld(name, async (there) => {
+      const asked = [locks.request(name, () => {}), call(name, { priority: 5 }, () => {})];
+      const { pending } = await locks.query({ details: true, name });
+      assert.deepEqual(
+        pending.map(({ priority }) => priority),
+        [5, 0],
+      );
+      there.release();
+      await Promise.all(asked);
+    });
+  },
   async reentrant(call) {
     const name = freshName();
     let served = false;
@@ -241,10 +259,14 @@ const does = {
 
 /** What never waits joins no queue and closes no cycle, and is served as without these. */
 const NEVER_WAITS = ['tryAcquireSync', 'tryMutex', 'trySemaphore'];
-const OF_THE_WAIT = ['maxPending', 'deadlock'];
+const OF_THE_WAIT = ['maxPending', 'deadlock', 'priority'];
 
-const isTaken = (name, kind) =>
-  OPTIONS[name].calls.includes(kind) && (OPTIONS[name].scopes ?? [SCOPE]).includes(SCOPE);
+const isTaken = (name, kind) => {
+  const { calls: kinds, notIn = [], scopes = [SCOPE] } = OPTIONS[name];
+  if (!kinds.includes(kind) || !scopes.includes(SCOPE)) return false;
+  if (name === 'priority' && kind === 'several' && scope.lacks.oneByOne) return false;
+  return !notIn.some((engine) => engine.toLowerCase() === chosen);
+};
 
 /** Given as it is, and by an object that inherits it. */
 async function isRefused(call, name) {

@@ -23,6 +23,7 @@ const { fieldsOf, optionsOf } = require('../helpers/declared.js');
 const NAMES = Object.keys(OPTIONS);
 const KINDS = Object.keys(CALLS);
 const SCOPES = ['process', 'host', 'cluster'];
+const ENGINES = ['PostgreSQL', 'Redis', 'etcd'];
 
 /** Values of each option: good ones, with what they are converted to, and bad ones. */
 const { signal } = new AbortController();
@@ -50,6 +51,10 @@ const VALUES = {
   limit: { good: [[1], [2 ** 31 - 1]], bad: [0, 1.5, '1', null, 2 ** 31] },
   maxTotal: { good: [[0.5], [1e9]], bad: [0, -1, '5', null, Infinity, NaN] },
   maxPending: { good: [[0], [2 ** 31 - 1]], bad: [-1, 1.5, '1', null, 2 ** 31] },
+  priority: {
+    good: [[7], [-(2 ** 31)], [2 ** 31 - 1], [0], [-0, 0]],
+    bad: [1.5, '1', null, 2 ** 31, -(2 ** 31) - 1, NaN, Infinity],
+  },
   reentrant: {
     good: [
       ['x', true],
@@ -121,6 +126,7 @@ describe('the table of options', () => {
       ...{
         maxPending: 0,
         maxTotal: 1,
+        priority: 1,
         reentrant: true,
         timeout: 0,
         warnAfter: 1,
@@ -223,7 +229,12 @@ describe('docs/API.md', () => {
   });
 
   it('has a row for each that some scope has not got', () => {
-    const names = (scopes) => SCOPES.map((scope) => (scopes.includes(scope) ? '✓' : ''));
+    const names = (scopes, notIn) =>
+      SCOPES.map((scope) => {
+        if (!scopes.includes(scope)) return '';
+        const isPart = notIn && scope === 'cluster';
+        return isPart ? ENGINES.filter((engine) => !notIn.includes(engine)).join(', ') : '✓';
+      });
     const limited = [
       ...KINDS.filter((kind) => SCOPES_OF_CALLS[kind].length < SCOPES.length).map((kind) => [
         COLUMNS[kind],
@@ -232,10 +243,11 @@ describe('docs/API.md', () => {
       ...NAMES.filter((name) => OPTIONS[name].scopes).map((name) => [
         code(name),
         OPTIONS[name].scopes,
+        OPTIONS[name].notIn,
       ]),
     ];
-    for (const [title, scopes] of limited) {
-      const text = row([title, ...names(scopes)])
+    for (const [title, scopes, notIn] of limited) {
+      const text = row([title, ...names(scopes, notIn)])
         .replaceAll('|  |', '| |')
         .replaceAll('|  |', '| |');
       assert.ok(API.includes(text), `docs/API.md lacks\n\n${text}\n`);
