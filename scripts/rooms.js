@@ -66,7 +66,7 @@ const HOUSES = {
       ['turn'],
       ['check'],
       ['agent', 'store'],
-      ['process', 'declaration', 'layout'],
+      ['process', 'declaration', 'queue', 'layout'],
       ['records'],
       ['table', 'hash', 'pool'],
       ['list', 'alloc', 'port', 'port_posix', 'port_windows', 'weblocks'],

@@ -15,6 +15,7 @@
 #include "declaration.c"
 #include "layout.c"
 #include "process.c"
+#include "queue.c"
 
 #include "agent.c"
 #include "store.c"

@@ -2,6 +2,8 @@
 
 #if defined(WLK_CHECKS)
 
+#include "declaration.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -112,17 +114,42 @@ static size_t label_count(const struct wlk_link *list)
   return count;
 }
 
+/* Whether `levels` leads to those who stand for a priority: the last one of each above 0, the first
+ * one of each below. */
+static const char *check_order(const struct wlk_resource *resource)
+{
+  const struct wlk_link *level = resource->levels.next;
+  int64_t before = INT64_MAX;
+  EXPECT(links_fit(&resource->levels), "a list is torn");
+  WLK_LIST_FOR_EACH (link, &resource->queue) {
+    const struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
+    int64_t priority = wlk_priority(request), after = INT64_MIN;
+    if (link->next != &resource->queue)
+      after = wlk_priority(WLK_REQUEST_OF(link->next, by_resource));
+    EXPECT(priority <= before, "a request is ahead of one that has more priority");
+    bool stands = priority > 0 ? after != priority : priority < 0 && before != priority;
+    before = priority;
+    if (!stands) continue;
+    EXPECT(level == &request->declaration->by_level, "nobody, or another one, stands for a level");
+    level = level->next;
+  }
+  EXPECT(level == &resource->levels, "somebody stands for a level that there is not");
+  return NULL;
+}
+
 /* Whether `writer` leads to the declared requests of the queue that are exclusive or have a weight,
  * in its order. */
 static const char *check_writers(const struct wlk_resource *resource)
 {
   const struct wlk_declaration *writer = resource->writer;
-  uint64_t order = 0;
+  const struct wlk_declaration *ahead = NULL;
   WLK_LIST_FOR_EACH (link, &resource->queue) {
     const struct wlk_declaration *declaration = WLK_REQUEST_OF(link, by_resource)->declaration;
     if (!declaration || !declaration->declares) continue;
-    EXPECT(declaration->order >= order, "the order of a queue is not that of its declarations");
-    order = declaration->order;
+    EXPECT(
+        !ahead || wlk_is_ahead(ahead, declaration),
+        "the order of a queue is not that of its declarations");
+    ahead = declaration;
     if (declaration->request->mode == WLK_SHARED && declaration->request->weight == 0) continue;
     EXPECT(declaration == writer, "a declared request is not in its ring");
     writer = WLK_ITEM(writer->by_writer.next, struct wlk_declaration, by_writer);
@@ -140,6 +167,7 @@ static const char *check_resource(const struct wlk_resource *resource)
   const char *broken = check_held(resource);
   if (!broken) broken = check_weights(resource, &resource->held);
   if (!broken) broken = check_weights(resource, &resource->queue);
+  if (!broken) broken = check_order(resource);
   if (!broken) broken = check_writers(resource);
   return broken ? broken : check_queue(resource);
 }

@@ -1,5 +1,8 @@
 #include "deadlock.h"
 
+#include "declaration.h"
+#include "queue.h"
+
 /* The most room that a request, or one ahead of it, needs: in units, ALL if it is exclusive. */
 #define ALL UINT64_MAX
 
@@ -13,7 +16,7 @@ static uint64_t room_needed(const struct wlk_declaration *declaration)
   struct wlk_declaration *first = declaration->request->resource->writer;
   uint64_t most = room_of(declaration->request);
   struct wlk_declaration *ahead = first;
-  while (ahead && ahead->order < declaration->order && most != ALL) {
+  while (ahead && wlk_is_ahead(ahead, declaration) && most != ALL) {
     uint64_t room = room_of(ahead->request);
     if (room > most) most = room;
     ahead = WLK_ITEM(ahead->by_writer.next, struct wlk_declaration, by_writer);
@@ -44,6 +47,19 @@ static struct wlk_request *find_outer_without_room(const struct wlk_declaration 
   return units > request->resource->limit ? first : NULL;
 }
 
+/* Whether somebody waits inside of `lock` for what the asker asks for, with less priority: then that
+ * request waits for the asker. */
+static bool has_overtaken_inside(
+    const struct wlk_declaration *asker, const struct wlk_declaration *lock)
+{
+  WLK_LIST_FOR_EACH (link, &lock->inner) {
+    const struct wlk_declaration *inner = WLK_ITEM(link, struct wlk_nesting, by_lock)->inner;
+    if (inner->request->resource == asker->request->resource && wlk_is_ahead(asker, inner))
+      return true;
+  }
+  return false;
+}
+
 /* Appends the requests that wait inside of `lock`, unless the search has found them, behind `*end`.
  */
 static void find_inside(
@@ -64,7 +80,8 @@ static void find_inside(
 struct wlk_declaration *wlk_find_deadlock(
     struct wlk_process *process, struct wlk_declaration *asker, struct wlk_request **last)
 {
-  if (asker->nesting_count == 0) return NULL;
+  bool overtakes = wlk_queue_would_overtake(asker->request);
+  if (asker->nesting_count == 0 && !overtakes) return NULL;
   uint64_t search = ++process->searches;
   struct wlk_declaration *end = asker;
   asker->found = NULL;
@@ -80,6 +97,7 @@ struct wlk_declaration *wlk_find_deadlock(
       struct wlk_declaration *lock = (*last)->declaration;
       if (!lock || lock->search == search || leaves_room(*last, room)) continue;
       if (lock->goal == search) return waiting;
+      if (overtakes && has_overtaken_inside(asker, lock)) return waiting;
       lock->search = search;
       find_inside(waiting, lock, &end);
     }

@@ -21,8 +21,10 @@
  * What waits can only go on when all that it waits for has come to an end, so each cycle is a
  * deadlock. Only a new pending request adds a way out of a lock that others wait for already: what
  * a pending request waits for later and not from its beginning is a lock that is granted after it
- * was made, and that has no requests inside it yet. So looking for a cycle through each new request
- * finds all.
+ * was made, and that has no requests inside it yet; or what a new request waits for that has more
+ * priority and gets ahead of it. The latter waits for that new request itself. So looking for a
+ * cycle through each new request finds all, if also those count as waiting for it that it gets
+ * ahead of.
  *
  * What it costs, beside what declarations do (declaration.h): the search visits each request and
  * each lock it reaches once, over O(1) each of the ways that lead there, which is O(locks held) for
@@ -35,8 +37,9 @@
 
 /* Looks for a cycle that `asker`, whose request has its resource but is in no list yet, would close
  * by waiting. Returns the last request of the cycle, from which `waiting` leads back to `asker`,
- * and in `*last` the lock that this one waits for and that the asker was made inside of; NULL if
- * there is no cycle. Cost: above. */
+ * and in `*last` the lock that this one waits for and that the asker was made inside of, or inside
+ * of which a request waits that the asker would get ahead of; NULL if there is no cycle. Cost:
+ * above; to look for the latter adds, for each lock that is reached, the requests inside of it. */
 struct wlk_declaration *wlk_find_deadlock(
     struct wlk_process *process, struct wlk_declaration *asker, struct wlk_request **last)
     WLK_REQUIRES(process->mutex);

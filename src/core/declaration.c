@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Where a request is in the queue before it is there: behind all. */
+/* Where a request is in the queue before it is there: behind all that have its priority. */
 #define LAST UINT64_MAX
 
 /* Adds the locks among `locks` that declare, as what `inner` is made inside of. */
@@ -33,7 +33,9 @@ struct wlk_declaration *wlk_declaration_new(
   declaration->request = request;
   declaration->declares = extra->reject_deadlock;
   declaration->label_length = extra->label_length;
+  declaration->priority = extra->priority;
   declaration->order = LAST;
+  wlk_list_init(&declaration->by_level);
   wlk_list_init(&declaration->by_writer);
   wlk_list_init(&declaration->inner);
   set_nesting(declaration, extra->inside, inside_count);
@@ -49,15 +51,21 @@ const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration)
 
 /* ---- what is pending ---- */
 
+#define WRITER_OF(link) WLK_ITEM(link, struct wlk_declaration, by_writer)
+
 /* Also for those that are in no ring: nothing happens. */
-static void append_writer(struct wlk_declaration *declaration)
+static void insert_writer(struct wlk_declaration *declaration)
 {
   struct wlk_resource *resource = declaration->request->resource;
+  struct wlk_declaration *first = resource->writer;
   if (declaration->request->mode == WLK_SHARED && declaration->request->weight == 0) return;
-  if (resource->writer)
-    wlk_list_append(&resource->writer->by_writer, &declaration->by_writer);
-  else
-    resource->writer = declaration;
+  if (!first || wlk_is_ahead(declaration, first)) resource->writer = declaration;
+  if (!first) return;
+  /* Behind the last one is before the first one, too. */
+  struct wlk_link *ahead = first->by_writer.previous;
+  while (resource->writer == first && wlk_is_ahead(declaration, WRITER_OF(ahead)))
+    ahead = ahead->previous;
+  wlk_list_insert(ahead, &declaration->by_writer);
 }
 
 static void remove_writer(struct wlk_declaration *declaration)
@@ -65,8 +73,7 @@ static void remove_writer(struct wlk_declaration *declaration)
   struct wlk_resource *resource = declaration->request->resource;
   struct wlk_link *link = &declaration->by_writer;
   if (resource->writer == declaration)
-    resource->writer =
-        wlk_list_is_empty(link) ? NULL : WLK_ITEM(link->next, struct wlk_declaration, by_writer);
+    resource->writer = wlk_list_is_empty(link) ? NULL : WRITER_OF(link->next);
   wlk_list_remove(link);
 }
 
@@ -76,7 +83,7 @@ void wlk_declare(struct wlk_process *process, struct wlk_request *request)
   if (!declaration || !declaration->declares) return;
   declaration->pending = true;
   declaration->order = process->declared++;
-  append_writer(declaration);
+  insert_writer(declaration);
   for (uint32_t i = 0; i < declaration->nesting_count; i++) {
     struct wlk_nesting *nesting = &declaration->nesting[i];
     wlk_list_append(&nesting->outer->inner, &nesting->by_lock);

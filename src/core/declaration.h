@@ -3,7 +3,8 @@
  *
  * A lock knows the requests inside it, a request the locks it is inside of: each end of such a pair
  * is found and undone in O(1), so a lock's end costs O(requests inside it), a request's O(locks it
- * was made inside of). Requests that declare nothing pay nothing. */
+ * was made inside of). Requests that declare nothing pay nothing. A label and a priority, of which
+ * queue.h and snapshot.h know, are kept in the same place. */
 #ifndef WLK_DECLARATION_H
 #define WLK_DECLARATION_H
 
@@ -16,8 +17,17 @@ struct wlk_declaration *wlk_declaration_new(
 /* The code units of the label. */
 const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration);
 
-/* Notes that a request, if it is declared, is pending: the last of its queue.
- *   cost O(locks it was made inside of) */
+/* Whether a declared request is ahead of another one in the queue of both. One that is not in there
+ * yet is behind all that have its priority. */
+static inline bool wlk_is_ahead(
+    const struct wlk_declaration *one, const struct wlk_declaration *other)
+{
+  return one->priority == other->priority ? one->order < other->order
+                                          : one->priority > other->priority;
+}
+
+/* Notes that a request, if it is declared, is pending.
+ *   cost O(locks it was made inside of + declared requests in the queue that have less priority) */
 void wlk_declare(struct wlk_process *process, struct wlk_request *request)
     WLK_REQUIRES(process->mutex);
 

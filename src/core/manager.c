@@ -9,6 +9,7 @@
 #include "hash.h"
 #include "mark.h"
 #include "process.h"
+#include "queue.h"
 #include "resource.h"
 #include "snapshot.h"
 #include "store.h"
@@ -83,8 +84,8 @@ void wlk_manager_close(struct wlk_manager *manager)
 static bool is_grantable(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
-  const struct wlk_link *queue = &resource->queue;
-  if (!wlk_list_is_empty(queue) && queue->next != &request->by_resource) return false;
+  bool is_first = resource->queue.next == &request->by_resource;
+  if (!is_first && !wlk_queue_would_be_first(request)) return false;
   if (wlk_list_is_empty(&resource->held)) return true;
   /* An exclusive lock is alone, so any one of the held locks tells the mode of all. Without a limit
    * all three numbers are 0. */
@@ -131,8 +132,7 @@ static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_res
   WLK_LIST_DRAIN (link, &resource->queue) {
     struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
     if (!is_grantable(request)) return;
-    wlk_list_remove(link);
-    resource->pending--;
+    wlk_queue_leave(request);
     grant(turn, request);
     request->since = wlk_port_now(false);
     withdraw_declaration(turn, request);
@@ -172,10 +172,12 @@ static WLK_RARE void steal_the_held_locks(struct wlk_turn *turn, struct wlk_reso
   resource->units = 0;
 }
 
-/* Whether the request, if it waits, can close a cycle: only if it was made inside of a lock. */
+/* Whether the request, if it waits, can close a cycle: only if it was made inside of a lock, or has
+ * others wait behind it that wait already. */
 static bool can_close_a_cycle(const struct wlk_request *request)
 {
-  return wlk_declares(request) && request->declaration->nesting_count > 0;
+  return wlk_declares(request) &&
+         (request->declaration->nesting_count > 0 || wlk_queue_would_overtake(request));
 }
 
 /* Whether it does; if so, and if `cycle` has room for it, it is written there. */
@@ -221,12 +223,10 @@ static enum wlk_status refuse_to_wait(
   return closes_a_cycle(turn, request, cycle) ? WLK_DEADLOCK : WLK_OK;
 }
 
-/* Appends a request to its queue. */
 static void enqueue(struct wlk_turn *turn, struct wlk_request *request)
     WLK_REQUIRES(turn->shard->mutex)
 {
-  wlk_list_append(&request->resource->queue, &request->by_resource);
-  request->resource->pending++;
+  wlk_queue_enter(request);
   declare(turn, request);
 }
 
@@ -348,11 +348,12 @@ static void remove_from_resource(struct wlk_turn *turn, struct wlk_request *requ
     WLK_REQUIRES(turn->shard->mutex)
 {
   struct wlk_resource *resource = request->resource;
-  wlk_list_remove(&request->by_resource);
-  if (request->state == WLK_STATE_PENDING)
-    resource->pending--;
-  else
+  if (request->state == WLK_STATE_PENDING) {
+    wlk_queue_leave(request);
+  } else {
+    wlk_list_remove(&request->by_resource);
     resource->units -= request->weight;
+  }
   withdraw_declaration(turn, request);
   count_out(resource->part, request);
   process_the_lock_request_queue(turn, resource);
@@ -509,7 +510,7 @@ static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 }
 
 /* Whether the thread would wait for itself; if so, and if `cycle` has room for it, it is written
- * there. Asked once: nothing gets ahead of a request but thefts, by other threads. */
+ * there. */
 static bool is_blocked_by_itself(
     struct wlk_turn *turn, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(turn->shard->mutex)
@@ -538,6 +539,18 @@ static enum wlk_status refuse_to_block(
   }
   wlk_turn_end(&turn);
   return status;
+}
+
+/* Whether it has to be asked whether the thread waits for itself: once, and again while a request
+ * waits that may have got ahead since. Thefts, which do so, too, are by other threads. */
+static bool may_be_in_its_own_way(struct wlk_request *request)
+{
+  if (!request->blocked) return true;
+  struct wlk_turn turn;
+  wlk_turn_begin(&turn, request->agent, request->shard);
+  bool may_be = request->state == WLK_STATE_PENDING && wlk_queue_has_more(request);
+  wlk_turn_end(&turn);
+  return may_be;
 }
 
 /* Blocks until the request is not pending any more, or the time is over. */
@@ -581,7 +594,7 @@ enum wlk_status wlk_wait_for_the_lock(
   struct wlk_cycle cycle = WLK_CYCLE_INIT;
   enum wlk_status status = WLK_OK;
   events->count = 0;
-  if (!request->blocked) {
+  if (may_be_in_its_own_way(request)) {
     do status = refuse_to_block(request, &cycle, events);
     while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
     wlk_cycle_finish(&cycle, status, snapshot);

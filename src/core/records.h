@@ -21,12 +21,14 @@
  *   no idle head  The first request of a queue is not grantable, so what is waited for is held.
  *               [check_queue] Hence only a request that is made, or one that ends, can grant
  *               anything: request_a_lock looks at the new one alone.
- *   order       A request enters its queue at the end. It leaves it as the first one, when it is
- *               granted, or by ending. Nothing gets ahead of a request but thefts, whose locks were
- *               in no queue. wlk_wait_for_the_lock relies on it, which asks once whether a thread
- *               waits for itself, and the search for deadlocks, which is made once for each request
- *               (deadlock.h). [check_writers, of those that are declared; a moment does not show it
- *               of others]
+ *   order       A request enters its queue behind all that have its priority or more, and ahead
+ *               of all that have less (queue.h). It leaves it as the first one, when it is granted,
+ *               or by ending. Nothing gets ahead of a request but thefts, whose locks were in no
+ *               queue, and requests of more priority. Two rely on it: wlk_wait_for_the_lock, which
+ *               asks only once whether a thread waits for itself, unless somebody with more
+ *               priority waits; and the search for deadlocks, which is made once for each request,
+ *               and also for those that it gets ahead of (deadlock.h). [check_order; check_writers,
+ *               of those that are declared. A moment does not show who came first of others]
  *   tokens      Each grant has a greater token than any before it in the shard, so of two locks
  *               that are held together the later one has the greater token. [check_tokens]
  *   thefts      A theft ends all locks that are held and nothing else: the queue, the limit and the
@@ -56,7 +58,7 @@ struct wlk_resource;
  * copies of the package with the same number work on the same memory. layout.c has the layout once
  * more, and does not compile where the two differ. */
 #if !defined(WLK_ABI)
-#define WLK_ABI UINT32_C(6)
+#define WLK_ABI UINT32_C(7)
 #endif
 
 /* So many threads can be at work at the same time, if their names are in as many shards. */
@@ -162,7 +164,9 @@ struct wlk_resource {
   struct wlk_entry entry; /* in part->resources; its name is `name` */
   struct wlk_part *part;  /* (c) of its manager, in its shard */
   struct wlk_link held;   /* (s) of by_resource: locks; one exclusive, or any number shared */
-  struct wlk_link queue;  /* (s) of by_resource: pending requests, first come first */
+  struct wlk_link queue;  /* (s) of by_resource: pending requests, in the order of queue.h */
+  struct wlk_link levels; /* (s) of by_level: who stands for those in the queue that have a priority
+                             other than 0, see queue.h */
   struct wlk_declaration *writer; /* (s) of the first request in the queue that is declared and not
                                      held together with just any shared lock (it is exclusive, or
                                      has a weight), from which by_writer leads to the others; NULL
@@ -206,7 +210,7 @@ struct wlk_request {
       uint32_t thread, number; /* (s) if stolen: of the agent that stole it */
     } thief;
   };
-  struct wlk_declaration *declaration; /* (c) its label, what waits for it; NULL for neither */
+  struct wlk_declaration *declaration; /* (c) what else it carries; NULL for nothing */
   uint64_t since;  /* (s) wlk_port_now() when it was made, then when it was granted */
   uint64_t token;  /* (s) once granted: what shard->grants was then */
   uint32_t tag;    /* (c) */
@@ -233,7 +237,8 @@ struct wlk_nesting {
                                     `by_lock` is alone */
 };
 
-/* What a request carries beyond its record, in one block with the label's code units behind.
+/* What a request carries beyond its record, in one block with the label's code units behind. There
+ * is one if it has a label, a priority other than 0, or declares.
  *
  * Lock key: (p) process->mutex  (s) the mutex of its request's shard  (c) constant */
 struct wlk_declaration {
@@ -241,7 +246,10 @@ struct wlk_declaration {
   bool declares;               /* (c) */
   bool pending;                /* (p) whether it declares and is pending */
   uint32_t label_length;       /* (c) code units; 0 for none */
-  uint64_t order;              /* (p) while pending: smaller is ahead in the queue */
+  int32_t priority;            /* (c) */
+  uint64_t order;              /* (p) while pending: of those with the same priority, smaller is
+                                  ahead in the queue */
+  struct wlk_link by_level;    /* (s) in resource->levels if it stands for its level, see queue.h */
   struct wlk_link
       by_writer;         /* (s) and (p) while pending, if exclusive or with a weight: a ring of its
                                   like on its resource, in the queue's order, see
@@ -263,6 +271,11 @@ struct wlk_declaration {
 static inline uint32_t wlk_label_length(const struct wlk_request *request)
 {
   return request->declaration ? request->declaration->label_length : 0;
+}
+
+static inline int32_t wlk_priority(const struct wlk_request *request)
+{
+  return request->declaration ? request->declaration->priority : 0;
 }
 
 /* Whether a request is part of the search for deadlocks. */

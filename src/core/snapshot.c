@@ -115,6 +115,7 @@ static struct wlk_lock_info info_of(
       .label = label,
       .limit = request->mode == WLK_SHARED ? request->resource->limit : 0,
       .weight = request->weight,
+      .priority = wlk_priority(request),
       .age = age_of(request, writer->now),
       .token_low = held ? (uint32_t)request->token : 0,
       .token_high = held ? (uint32_t)(request->token >> 32) : 0,

@@ -18,7 +18,7 @@ enum { SHORT_UNITS = 24 };
 /* The place of a resource that is not from a pool. */
 enum { NO_PLACE = UINT8_MAX };
 
-/* What an agent keeps of each for the next burst: some 260 kB together. */
+/* What an agent keeps of each for the next burst: some 280 kB together. */
 enum { KEPT = 1024 };
 
 void wlk_store_init(struct wlk_agent *agent)
@@ -90,6 +90,7 @@ struct wlk_resource *wlk_resource_prepare(
   entry->next = NULL;
   wlk_list_init(&resource->held);
   wlk_list_init(&resource->queue);
+  wlk_list_init(&resource->levels);
   resource->writer = NULL;
   resource->pending = 0;
   resource->limit = 0;
@@ -121,7 +122,8 @@ struct wlk_request *wlk_request_new(
   request->place = place;
   request->blocked = false;
   request->awaited = false;
-  if (!extra || (extra->label_length == 0 && !extra->reject_deadlock)) return request;
+  if (!extra || (extra->label_length == 0 && !extra->reject_deadlock && extra->priority == 0))
+    return request;
   request->declaration = wlk_declaration_new(request, extra);
   if (request->declaration) return request;
   wlk_request_recycle(request);

@@ -230,10 +230,11 @@ struct wlk_snapshot;
  *            WLK_QUEUE_FULL  nothing was changed: it would have to wait, and `max_pending` others
  *            wait already
  *            WLK_NO_MEMORY  nothing was changed
- *   cost     O(length), whatever else is pending; a steal O(locks held on the name); with
- *            `reject_deadlock` O(locks inside which it is made) and, if it has to wait, for each
- *            such request that the search reaches O(locks held on its name) and, if that name has a
- *            limit, O(requests with `reject_deadlock` ahead of it)
+ *   cost     O(length + priorities other than 0 that wait on the name), whatever else is pending; a
+ *            steal O(locks held on the name); with `reject_deadlock` O(locks inside which it is
+ *            made + such requests on the name that have less priority) and, if it has to wait, for
+ *            each such request that the search reaches O(locks held on its name) and, if that name
+ *            has a limit, O(requests with `reject_deadlock` ahead of it)
  *
  * Limits. The first shared request on a name that nobody holds or waits for otherwise than
  * exclusively says what the name's limit is: its own, or none. It stays so until nobody holds the
@@ -241,17 +242,22 @@ struct wlk_snapshot;
  * held together as long as their weights do not add up to more than the limit. The queue keeps its
  * order: what would fit waits behind what does not.
  *
+ * Priorities. A request waits behind all that have its priority or more, and ahead of all that have
+ * less. It takes no lock away. Nothing else is different: who would be the first of the queue, and
+ * can be held together with the locks that are held, is granted at once.
+ *
  * Deadlocks. A request that says `reject_deadlock` declares that the locks `inside` which it is
  * made are not released before it has ended. While pending it waits for each lock held on its name
  * that cannot be held together with it (one is exclusive, or their weights exceed the limit), for
  * those locks of its name that it is made inside of if all of them together leave it no room, and
  * for those that a declared request ahead of it in the queue waits for because it cannot be held
  * together with them; and each of those locks waits for the declared requests that were made
- * inside it. If following that leads from the new request back to a lock it was made inside of,
- * none of them can ever be granted: the new one, which closes the cycle, is not made. The snapshot
- * `cycle` has, in turn, the request and a lock that it waits for, the request that this lock waits
- * for and a lock that waits for, and so on; the last lock is one that the first request was made
- * inside of. */
+ * inside it. If following that leads from the new request back to a lock it was made inside of, or
+ * inside of which a declared request waits that it would get ahead of by its priority, none of them
+ * can ever be granted: the new one, which closes the cycle, is not made. The snapshot `cycle` has,
+ * in turn, the request and a lock that it waits for, the request that this lock waits for and a
+ * lock that waits for, and so on; the last lock is one that the first request, or the one that it
+ * would get ahead of, was made inside of. */
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
@@ -272,8 +278,8 @@ enum wlk_status wlk_request_a_lock(
  *            ended
  *            WLK_NO_MEMORY  WLK_DEADLOCK, and there is none to say so; the request ended
  *   threads  the agent's own, and only while nothing else of that thread has to go on
- *   cost     the first time O(locks held on the name + requests ahead); then O(1), without the time
- *            it sleeps */
+ *   cost     the first time O(locks held on the name + requests ahead), and again as long as
+ *            somebody with more priority waits; then O(1), without the time it sleeps */
 enum wlk_status wlk_wait_for_the_lock(
     struct wlk_request *request, uint64_t timeout, struct wlk_snapshot **cycle,
     struct wlk_events *events);

@@ -18,9 +18,10 @@ struct expected {
   int agent, resource;
   enum wlk_mode mode;
   uint32_t weight; /* 0: has no limit */
-  uint32_t news;   /* not told yet */
-  uint64_t order;  /* once granted: of the grants */
-  uint64_t token;  /* once told */
+  int32_t priority;
+  uint32_t news;  /* not told yet */
+  uint64_t order; /* once granted: of the grants */
+  uint64_t token; /* once told */
   struct wlk_request *request;
 };
 
@@ -81,6 +82,14 @@ static void process_queue(int resource, int quiet)
     lengths[resource]--;
     memmove(queue, queue + 1, (size_t)lengths[resource] * sizeof *queue);
   }
+}
+
+/* Where a request of this priority belongs in the queue. */
+static int place_of(int resource, int32_t priority)
+{
+  int at = lengths[resource];
+  while (at > 0 && all[queues[resource][at - 1]].priority < priority) at--;
+  return at;
 }
 
 static void unqueue(int resource, int id)
@@ -162,7 +171,8 @@ static enum wlk_status refusal(
   if (option == WLK_STEAL) return WLK_OK;
   if (mode == WLK_SHARED && !fits_limit(resource, extra ? extra->limit : 0)) return WLK_OTHER_LIMIT;
   if (!is_used(resource)) return WLK_OK;
-  if (lengths[resource] == 0 && can_hold(resource, mode, weight)) return WLK_OK;
+  bool is_first = place_of(resource, extra ? extra->priority : 0) == 0;
+  if (is_first && can_hold(resource, mode, weight)) return WLK_OK;
   if (option == WLK_IF_AVAILABLE) return WLK_NOT_AVAILABLE;
   bool full = extra && extra->bounded && (uint32_t)lengths[resource] >= extra->max_pending;
   return full ? WLK_QUEUE_FULL : WLK_OK;
@@ -180,13 +190,14 @@ static void do_request(
   enum wlk_status expected_status = refusal(resource, mode, option, extra, weight);
   if (expected_status == WLK_OK) {
     note_limit(resource, mode, extra ? extra->limit : 0);
-    int at = option == WLK_STEAL ? 0 : lengths[resource];
+    int32_t priority = extra ? extra->priority : 0;
+    int at = option == WLK_STEAL ? 0 : place_of(resource, priority);
     for (int i = 0; option == WLK_STEAL && i < MOST; i++)
       if (all[i].place == HOLDING && all[i].resource == resource) {
         all[i].place = ROBBED;
         all[i].news |= WLK_NEWS_STOLEN;
       }
-    *e = (struct expected){QUEUED, agent, resource, mode, weight, 0, 0, 0, NULL};
+    *e = (struct expected){QUEUED, agent, resource, mode, weight, priority, 0, 0, 0, NULL};
     memmove(
         &queues[resource][at + 1], &queues[resource][at],
         (size_t)(lengths[resource] - at) * sizeof(int));
@@ -285,7 +296,8 @@ static bool is_held(int resource, const struct wlk_lock_info *info, const char *
   for (int i = 0; i < MOST; i++) {
     const struct expected *e = &all[i];
     if (seen[i] || e->place != HOLDING || e->resource != resource || e->mode != info->mode ||
-        e->weight != info->weight || strcmp(client, wlk_agent_client_id(agents[e->agent])) != 0)
+        e->weight != info->weight || e->priority != info->priority ||
+        strcmp(client, wlk_agent_client_id(agents[e->agent])) != 0)
       continue;
     seen[i] = true;
     return true;
@@ -339,6 +351,7 @@ static void compare_snapshot(int manager)
     must(position[name] < lengths[resource], "the queue in a snapshot");
     const struct expected *e = &all[queues[resource][position[name]++]];
     must(info->mode == e->mode && info->weight == e->weight, "a request in a snapshot");
+    must(info->priority == e->priority, "a priority in a snapshot");
     must(info->weight == 0 || info->limit == limits[resource], "a limit in a snapshot");
     must(
         strcmp(s->clients[info->client].id, wlk_agent_client_id(agents[e->agent])) == 0,
@@ -359,14 +372,18 @@ static void operate(uint8_t operation, uint8_t argument)
       .limit = 1 + more % 3,
       .weight = 1 + more / 3 % (1 + more % 3),
       .bounded = more % 2 == 1,
+      .priority = more % 4 == 3 ? -1 : 0,
       .max_pending = more / 4,
   };
+  struct wlk_extra prior = {.priority = more % 5 - 2};
   switch (operation % 15) {
   case 0:
   case 1:
+    do_request(agent, resource, mode, WLK_WAIT, NULL);
+    break;
   case 2:
   case 3:
-    do_request(agent, resource, mode, WLK_WAIT, NULL);
+    do_request(agent, resource, mode, WLK_WAIT, &prior);
     break;
   case 13:
     do_request(agent, resource, mode, WLK_WAIT, &extra);
@@ -375,7 +392,7 @@ static void operate(uint8_t operation, uint8_t argument)
     do_request(agent, resource, WLK_SHARED, more % 4 ? WLK_WAIT : WLK_IF_AVAILABLE, &extra);
     break;
   case 4:
-    do_request(agent, resource, mode, WLK_IF_AVAILABLE, NULL);
+    do_request(agent, resource, mode, WLK_IF_AVAILABLE, more % 2 ? &prior : NULL);
     break;
   case 5:
     do_request(agent, resource, WLK_EXCLUSIVE, WLK_STEAL, NULL);

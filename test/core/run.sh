@@ -21,7 +21,7 @@ tsan() { $make check CC=clang BUILD=$build/core-tsan SANITIZE=thread STEPS=5000;
 valgrind_all() {
   $make all CC=gcc BUILD=$build/core-gcc
   for test in list_test hash_test pool_test table_test resource_test agent_test manager_test \
-    snapshot_test oom_test wake_test extra_test semaphore_test mark_test clock_test \
+    snapshot_test oom_test wake_test extra_test semaphore_test priority_test mark_test clock_test \
     "cost_test 10000" "stress_test 500"; do
     # shellcheck disable=SC2086
     valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=all $build/core-gcc/$test

@@ -1,0 +1,91 @@
+#include "queue.h"
+
+#define LEVEL_OF(link) WLK_ITEM(link, struct wlk_declaration, by_level)
+
+static int32_t priority_at(const struct wlk_link *link)
+{
+  return wlk_priority(WLK_REQUEST_OF(link, by_resource));
+}
+
+bool wlk_queue_would_be_first(const struct wlk_request *request)
+{
+  const struct wlk_resource *resource = request->resource;
+  if (wlk_list_is_empty(&resource->queue)) return true;
+  /* Nobody waits with a priority: not even the first of them has to be looked at. */
+  if (wlk_list_is_empty(&resource->levels)) return wlk_priority(request) > 0;
+  return wlk_priority(request) > priority_at(resource->queue.next);
+}
+
+bool wlk_queue_would_overtake(const struct wlk_request *request)
+{
+  const struct wlk_link *queue = &request->resource->queue;
+  return !wlk_list_is_empty(queue) && wlk_priority(request) > priority_at(queue->previous);
+}
+
+bool wlk_queue_has_more(const struct wlk_request *request)
+{
+  return priority_at(request->resource->queue.next) > wlk_priority(request);
+}
+
+/* The lowest level that has this priority or more; the list of them if none has. */
+static struct wlk_link *level_above(struct wlk_resource *resource, int32_t priority)
+{
+  struct wlk_link *level = resource->levels.previous;
+  while (level != &resource->levels && LEVEL_OF(level)->priority < priority)
+    level = level->previous;
+  return level;
+}
+
+/* What a request of this priority belongs behind: a link of the queue.
+ *   above  as level_above has it */
+static struct wlk_link *place_below(
+    struct wlk_resource *resource, struct wlk_link *above, int32_t priority)
+{
+  if (priority > 0)
+    return above == &resource->levels ? &resource->queue : &LEVEL_OF(above)->request->by_resource;
+  struct wlk_link *below = above->next;
+  return below == &resource->levels ? resource->queue.previous
+                                    : LEVEL_OF(below)->request->by_resource.previous;
+}
+
+/* Of a request that was put into the queue: it may be the one to stand for its level. */
+static void enter_level(struct wlk_declaration *entered, struct wlk_link *above)
+{
+  bool is_new = above == &entered->request->resource->levels ||
+                LEVEL_OF(above)->priority != entered->priority;
+  if (!is_new && entered->priority < 0) return;
+  wlk_list_insert(above, &entered->by_level);
+  if (!is_new) wlk_list_remove(above);
+}
+
+/* Of a request that is still in the queue: if it stands for its level, the next one in there does
+ * from now on, if there is any. */
+static void leave_level(struct wlk_declaration *leaving)
+{
+  if (wlk_list_is_empty(&leaving->by_level)) return;
+  const struct wlk_request *request = leaving->request;
+  struct wlk_link *next =
+      leaving->priority > 0 ? request->by_resource.previous : request->by_resource.next;
+  if (next != &request->resource->queue && priority_at(next) == leaving->priority) {
+    struct wlk_declaration *heir = WLK_REQUEST_OF(next, by_resource)->declaration;
+    wlk_list_insert(&leaving->by_level, &heir->by_level);
+  }
+  wlk_list_remove(&leaving->by_level);
+}
+
+void wlk_queue_enter(struct wlk_request *request)
+{
+  struct wlk_resource *resource = request->resource;
+  int32_t priority = wlk_priority(request);
+  struct wlk_link *above = level_above(resource, priority);
+  wlk_list_insert(place_below(resource, above, priority), &request->by_resource);
+  resource->pending++;
+  if (priority != 0) enter_level(request->declaration, above);
+}
+
+void wlk_queue_leave(struct wlk_request *request)
+{
+  if (wlk_priority(request) != 0) leave_level(request->declaration);
+  wlk_list_remove(&request->by_resource);
+  request->resource->pending--;
+}
