@@ -12,7 +12,14 @@ const { checkName, describe, takeOnly, toCallback, toDOMString } = require('../s
 const { bucketBackend } = require('./buckets.js');
 const { LockError } = require('./lock-errors.js');
 const { HandleRequest, HeldRequest } = require('./lock-handle.js');
-const { TAKEN, checkRequest, defaultOptions, refuseOthers, toOptions } = require('./options.js');
+const {
+  LEAST_PRIORITY,
+  TAKEN,
+  checkRequest,
+  defaultOptions,
+  refuseOthers,
+  toOptions,
+} = require('./options.js');
 const { Request } = require('./request.js');
 const { Waiting } = require('./waiting.js');
 
@@ -31,6 +38,9 @@ const { Waiting } = require('./waiting.js');
 /** Options of constructors. */
 const OF_NAMED = ['bucket', 'label', 'locks'];
 const OF_PRIVATE = ['label'];
+
+/** Of a request that waits for all others. */
+const BEHIND_ALL = Object.freeze({ ...defaultOptions, priority: LEAST_PRIORITY });
 
 /** @type {Backend | undefined} */
 let privateBackend;
@@ -95,7 +105,7 @@ class NamedLock {
    */
   renew(operation) {
     if (!this.#kind) throw notSupportedError(`Failed to execute ${operation}: it has a name.`);
-    const before = new HeldRequest(this.#backend, this.#name, defaultOptions);
+    const before = new HeldRequest(this.#backend, this.#name, BEHIND_ALL);
     this.#name = this.#newName(this.#kind);
     const after = new HeldRequest(this.#backend, this.#name, defaultOptions);
     return succeed(before, after);

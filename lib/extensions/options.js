@@ -99,7 +99,7 @@ const WAITS = ['elect', 'once', 'wait'];
  * @property {string} does what it does, for docs/API.md
  * @property {readonly Kind[]} calls that take it. Others refuse it: none is silently left out
  * @property {readonly Scope[]} [scopes] where it can be had, if not everywhere
- * @property {readonly string[]} [notIn] engines of clusters that have not got it
+ * @property {readonly string[]} [notIn] engines that have not got it, of a cluster's
  * @property {readonly string[]} [not] options that it cannot be given together with
  * @property {string} [needs] what has to be given as well, as docs/API.md says it
  * @property {true} [isStandard] of the specification
@@ -270,8 +270,11 @@ function toKeep(value, operation) {
 const toLabel = (value, operation) =>
   value === undefined ? undefined : toDOMString(value, operation, "The 'label' option");
 
-/** The most that a count can be. */
+/** The most that a count, or a priority, can be. */
 const MOST = 2 ** 31 - 1;
+
+/** The least that a priority can be: it is behind all. */
+const LEAST_PRIORITY = -(2 ** 31);
 
 /**
  * @param {any} value
@@ -295,7 +298,7 @@ function toCount(value, least, operation, what) {
 function toPriority(value, operation) {
   if (value === undefined) return 0;
   // Also of -0.
-  if (typeof value === 'number' && value >= -MOST - 1 && value <= MOST && value % 1 === 0)
+  if (typeof value === 'number' && value >= LEAST_PRIORITY && value <= MOST && value % 1 === 0)
     return value | 0;
   const wanted = 'a whole number from -2^31 to 2^31 - 1';
   throw typeError(operation, `The 'priority' option is ${describe(value)}, not ${wanted}.`);
@@ -369,6 +372,7 @@ function refuseOthers(options, kind, operation) {
 
 module.exports = {
   CALLS,
+  LEAST_PRIORITY,
   OPTIONS,
   SCOPES_OF_CALLS,
   TAKEN,

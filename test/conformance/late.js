@@ -23,9 +23,10 @@ class LateRequest {
   constructor(owner, backend) {
     this.owner = owner;
     this.backend = backend;
-    const { name, mode, disposition, label, limit, weight, maxPending } = owner;
-    Object.assign(this, { name, mode, disposition, label, limit, weight, maxPending });
-    this.asksForMore = [label, limit, maxPending].some((value) => value !== undefined);
+    const { name, mode, disposition, label, limit, weight, maxPending, priority } = owner;
+    Object.assign(this, { name, mode, disposition, label, limit, weight, maxPending, priority });
+    this.asksForMore =
+      priority !== 0 || [label, limit, maxPending].some((value) => value !== undefined);
     this.tag = NO_TAG;
   }
 

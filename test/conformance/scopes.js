@@ -21,6 +21,7 @@
  * - `threads`: whoever loads the library in a worker is another agent
  * - `processes`: whoever loads it in another process is another agent
  * - `orderOfGrants`: a thread hears of its grants in their order
+ * - `priority`: requests are ordered by it
  * - `keptLimit`: a name keeps its limit while only exclusive requests are left
  * - `sessions`: a bucket that is opened anew is another agent
  */
@@ -55,6 +56,7 @@ const CLUSTER = {
 const CLUSTER_LACKS = {
   ...LATER,
   oneByOne: 'several locks are asked for in one step',
+  priority: 'the queue has no priorities',
   oneClient: 'a client is a session, of one bucket',
   loads: 'an agent is a session',
   orderOfNames: 'the server sets the names of a session that ends going in an order of its own',
@@ -115,6 +117,7 @@ const scopes = {
       deadlock: 'deadlocks are not found',
       state: 'who holds a lock is known later',
       marks: 'names cannot be marked as done',
+      priority: 'the queue has no priorities',
       entry: 'its entry is web-locks/host',
       firstOfSeveral: 'any of them is named',
       oneClient: 'a client is a member of one bucket',

@@ -387,6 +387,23 @@ describe('class Semaphore', () => {
       (await next)();
     });
 
+    it('waits also for those whose priority is less than any', async () => {
+      const semaphore = new Semaphore(1);
+      const release = await semaphore.acquire();
+      const least = [-(2 ** 31), -1].map((priority) => semaphore.acquire({ priority }));
+      let isResized = false;
+      const resized = semaphore.resize(2).then(() => {
+        isResized = true;
+      });
+      release();
+      (await least[1])();
+      const last = await least[0];
+      await turn();
+      assert.ok(!isResized);
+      last();
+      await resized;
+    });
+
     it('can be said again at once: the last one counts', async () => {
       const semaphore = new Semaphore(1);
       const release = await semaphore.acquire();

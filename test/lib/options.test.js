@@ -23,7 +23,8 @@ const { fieldsOf, optionsOf } = require('../helpers/declared.js');
 const NAMES = Object.keys(OPTIONS);
 const KINDS = Object.keys(CALLS);
 const SCOPES = ['process', 'host', 'cluster'];
-const ENGINES = ['PostgreSQL', 'Redis', 'etcd'];
+/** Those of clusters, as the table and as docs/API.md name them. */
+const ENGINES = { postgres: 'PostgreSQL', redis: 'Redis', etcd: 'etcd' };
 
 /** Values of each option: good ones, with what they are converted to, and bad ones. */
 const { signal } = new AbortController();
@@ -232,8 +233,9 @@ describe('docs/API.md', () => {
     const names = (scopes, notIn) =>
       SCOPES.map((scope) => {
         if (!scopes.includes(scope)) return '';
-        const isPart = notIn && scope === 'cluster';
-        return isPart ? ENGINES.filter((engine) => !notIn.includes(engine)).join(', ') : '✓';
+        if (!notIn || scope !== 'cluster') return '✓';
+        const engines = Object.keys(ENGINES).filter((engine) => !notIn.includes(engine));
+        return engines.map((engine) => ENGINES[engine]).join(', ');
       });
     const limited = [
       ...KINDS.filter((kind) => SCOPES_OF_CALLS[kind].length < SCOPES.length).map((kind) => [

@@ -7,8 +7,8 @@
  * Where the specification invokes a callback or settles a promise, the model tells the request's agent:
  * `tell(agent, request id, what)` with 'granted', 'unavailable', 'stolen' or 'aborted'.
  *
- * What is not of the specification: `more`, with `limit` and `weight` of a shared request and `maxPending` of any; tokens;
- * and the answers 'other limit' and 'queue full'.
+ * What is not of the specification: `more`, with `limit` and `weight` of a shared request and `maxPending` and `priority` of
+ * any; tokens; and the answers 'other limit' and 'queue full'.
  */
 class LockManagerModel {
   /** Of lock requests that were granted. */
@@ -33,9 +33,16 @@ class LockManagerModel {
     return this.lockRequestQueueMap.get(name);
   }
 
-  isGrantable(request) {
+  /** Where a request is in its queue, or would be: behind all that have its priority or more. */
+  placeOf(request) {
     const queue = this.getTheLockRequestQueue(request.name);
-    if (queue.length > 0 && queue[0] !== request) return false;
+    if (queue.includes(request)) return queue.indexOf(request);
+    const { priority = 0 } = request;
+    return queue.filter((other) => (other.priority ?? 0) >= priority).length;
+  }
+
+  isGrantable(request) {
+    if (this.placeOf(request) > 0) return false;
     const held = [...this.heldLockSet].filter((lock) => lock.name === request.name);
     if (request.mode === 'exclusive') return held.length === 0;
     if (held.some((lock) => lock.mode === 'exclusive')) return false;
@@ -74,7 +81,8 @@ class LockManagerModel {
 
   requestALock(agent, id, name, mode, ifAvailable, steal, more = {}) {
     const { limit = 0, weight = limit && 1, maxPending = Number.POSITIVE_INFINITY } = more;
-    const request = { agent, id, name, mode, limit, weight };
+    const { priority = 0 } = more;
+    const request = { agent, id, name, mode, limit, weight, priority };
     const queue = this.getTheLockRequestQueue(name);
     const isLimited = this.keepsLimits ? this.isUsed(name) : this.isShared(name);
     if (!isLimited) this.limits.delete(name);
@@ -91,7 +99,7 @@ class LockManagerModel {
         this.tell(agent, id, refusal);
         return request;
       }
-      queue.push(request);
+      queue.splice(this.placeOf(request), 0, request);
       if (mode === 'shared') this.limits.set(name, request.limit);
     }
     this.processTheLockRequestQueue(queue);

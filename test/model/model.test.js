@@ -31,6 +31,9 @@ const more = fc.record({
   weight: fc.constantFrom(undefined, 1, 2),
   deviates: fc.constantFrom(...new Array(9).fill(false), true),
   maxPending: fc.constantFrom(undefined, undefined, undefined, 0, 1, 2),
+  priority: scope.lacks.priority
+    ? fc.constant(undefined)
+    : fc.constantFrom(undefined, undefined, undefined, undefined, 0, 1, 1, 2, -1, -2),
 });
 
 /** One step. `pick` chooses among the requests it can apply to, so that every step of every sequence means something. */
@@ -141,9 +144,13 @@ class Comparison {
   }
 
   /** The options that make sense together. */
-  #more({ limit, weight, deviates, maxPending }, name, mode) {
+  #more({ limit, weight, deviates, maxPending, priority }, { name, mode, steal }) {
     const weighs = mode === 'shared' && (name === 'c') !== deviates;
-    return { maxPending, ...(weighs ? { limit, weight } : {}) };
+    return {
+      maxPending,
+      ...(weighs ? { limit, weight } : {}),
+      ...(steal ? {} : { priority }),
+    };
   }
 
   async request({ agent, bucket, name, mode, disposition, more }) {
@@ -155,7 +162,7 @@ class Comparison {
     this.actual.set(id, []);
     this.places.set(id, { bucket, name });
     const model = this.models[bucket];
-    const options = this.#more(more, name, finalMode);
+    const options = this.#more(more, { name, mode: finalMode, steal });
     const request = model.requestALock(agent, id, name, finalMode, ifAvailable, steal, options);
     this.requests.set(id, { id, agent, bucket, request, signal: disposition === 'wait' });
     const [answer] = this.expected.get(id);
@@ -258,7 +265,8 @@ class Comparison {
   async #compareSnapshot(index, model) {
     const { held, pending } = await this.agents[0].send('query', { bucket: this.bucket(index) });
     const expected = model.snapshotTheLockState();
-    const key = ({ name, mode, limit, weight }) => `${name} ${mode} ${weight} of ${limit}`;
+    const key = ({ name, mode, limit, weight, priority }) =>
+      `${name} ${mode} ${weight} of ${limit}, ${priority}`;
     assert.deepEqual(held.map(key).sort(), expected.held.map(key).sort());
     for (const name of ['a', 'b', 'c']) {
       const of = (infos) => infos.filter((info) => info.name === name);

@@ -248,7 +248,7 @@ function twice(place, holds) {
 const isQueued = ({ call, names, inner, options }) =>
   names.length === 1 && call !== 'elect' && !call.endsWith('All') && !inner && !options.steal;
 
-/** First come, first served. */
+/** First come, first served, of those who have the same priority; who has less comes later. */
 function fifo(history) {
   const { order } = history.promises;
   if (!order) return [];
@@ -268,11 +268,25 @@ function fifo(history) {
   return faults;
 }
 
-/** Who was made before another one was asked for, has the smaller token. */
+const priorityOf = ({ request }) => request.options.priority ?? 0;
+
+/**
+ * Who was made before another one was asked for, with its priority or more, has the smaller token.
+ */
 function overtaken(place, holds) {
+  const priorities = [...new Set(holds.map(priorityOf))];
+  return priorities.flatMap((priority) => {
+    const rivals = holds.filter((hold) => priorityOf(hold) >= priority);
+    const own = holds.filter((hold) => priorityOf(hold) === priority);
+    return overtakenOf(place, rivals, own);
+  });
+}
+
+/** That of `rivals` all who were made before one of `holds` was asked for, came before it. */
+function overtakenOf(place, rivals, holds) {
   const faults = [];
   const madeAt = ({ request: { made = INFINITY } }) => made;
-  const byMade = [...holds].sort((one, other) => madeAt(one) - madeAt(other));
+  const byMade = [...rivals].sort((one, other) => madeAt(one) - madeAt(other));
   const byAsked = [...holds].sort((one, other) => one.request.asked - other.request.asked);
   let i = 0;
   let last;
@@ -513,6 +527,10 @@ function snapshots(history) {
       const units = held.reduce((sum, { weight }) => sum + weight, 0);
       if (limit > 0 && units > limit) wrong(`a snapshot has ${units} of ${limit} units`);
       if (pending.some(({ ahead }, i) => ahead !== i)) wrong('a snapshot has a queue with gaps');
+      const isOutOfOrder = ({ priority = 0 }, i) =>
+        i > 0 && priority > (pending[i - 1].priority ?? 0);
+      if (pending.some(isOutOfOrder))
+        wrong('a snapshot has a queue that its priorities do not order');
       if (held.length === 0 && pending.length > 0 && history.promises.settled) {
         wrong('a snapshot has a queue in front of a lock that nobody holds');
       }

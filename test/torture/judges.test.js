@@ -150,6 +150,25 @@ describe('the judges of the torture', () => {
     finds('fifo', [early, same], { order: 'actor' });
   });
 
+  it('fifo: who has less priority, or the same, is granted first', () => {
+    const given = (priority) => ({
+      asked: 0,
+      granted: 6,
+      ended: 7,
+      token: 2,
+      options: { priority },
+    });
+    const later = (priority) => ({
+      ...{ ...other, asked: 1, granted: 2, ended: 3, token: 1 },
+      options: { priority },
+    });
+    finds('fifo', [request('x', given(1)), request('y', later(0))]);
+    finds('fifo', [request('x', given(1)), request('y', later(1))]);
+    finds('fifo', [request('x', given(0)), request('y', later(-1))]);
+    passes([request('x', given(0)), request('y', later(1))]);
+    passes([request('x', given(-1)), request('y', later(undefined))]);
+  });
+
   it('fifo: nobody overtakes a thief, which waits for nobody', () => {
     const early = request('x', { asked: 0, granted: 6, ended: 7, token: 2 });
     const thief = { ...other, asked: 1, granted: 2, ended: 3, token: 1, options: { steal: true } };
@@ -270,6 +289,8 @@ describe('the judges of the torture', () => {
     finds('snapshots', [snapshot([info('shared', { limit: 1, weight: 2 })])]);
     finds('snapshots', [snapshot([info('shared')], [info('exclusive', { ahead: 1 })])]);
     finds('snapshots', [snapshot([], [info('exclusive', { ahead: 0 })])]);
+    const waiting = [0, 1].map((ahead) => info('exclusive', { ahead, priority: ahead - 1 }));
+    finds('snapshots', [snapshot([info('exclusive')], waiting)]);
     const queue = ['x', 'y'].map((label, ahead) => info('exclusive', { label, ahead }));
     const x = request('x', { asked: 0, granted: 6, ended: 7, token: 3 });
     const y = request('y', { ...other, asked: 0, granted: 4, ended: 5, token: 2 });

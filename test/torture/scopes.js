@@ -35,7 +35,7 @@ function placeOf(bucket, open, asBucket) {
   return { bucket, locks, asBucket: asBucket ?? opened, open, close: () => opened.close() };
 }
 
-const LATER = { sync: true, deadlock: true, state: true, oneByOne: true };
+const LATER = { sync: true, deadlock: true, state: true, oneByOne: true, priority: true };
 
 const scopes = {
   /** Threads of a process. */
@@ -63,7 +63,7 @@ const scopes = {
     threads: 1,
     buckets: 2,
     isLinux: true,
-    lacks: { deadlock: true, state: true, marks: true, guard: true },
+    lacks: { deadlock: true, state: true, marks: true, guard: true, priority: true },
     promises: { order: 'actor', queue: true, callbacks: true },
     faults: ['terminate', 'threadExit', 'threadThrow', 'kill', 'stop', 'exit'],
     harms: ['remove', 'removeAll', 'truncate', 'zero', 'move', 'moveAll', 'moveAbove'],

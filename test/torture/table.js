@@ -119,6 +119,14 @@ const options = {
     often: 0.08,
     draw: (user) => user.pick([0, 1, 3, 1000]),
   },
+  priority: {
+    usual: 0,
+    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED],
+    needs: 'priority',
+    on: always,
+    often: 0.2,
+    draw: (user) => user.pick([-1, 1, 1, 2, 5, user.below(100) - 50 || 1]),
+  },
   reentrant: {
     takes: [...MANAGER, ...SYNC, ...NAMED],
     on: always,
@@ -165,6 +173,12 @@ const conflicts = [
   {
     error: NOT_SUPPORTED,
     of: ({ timeout, steal, ifAvailable }) => timeout !== undefined && (steal || ifAvailable),
+  },
+  { error: NOT_SUPPORTED, of: ({ priority, steal }) => priority && steal },
+  {
+    // All locks are asked for in one step.
+    error: NOT_SUPPORTED,
+    of: ({ priority }, { method, lacks }) => priority && method.isSeveral && lacks.oneByOne,
   },
   {
     error: TYPE,
@@ -319,7 +333,8 @@ function refusals(given, { call, lacks, isMain, isPrivate }) {
       errors.add(NOT_SUPPORTED);
     }
   }
-  for (const { error, of } of conflicts) if (of(given, { call, method, isMain })) errors.add(error);
+  for (const { error, of } of conflicts)
+    if (of(given, { call, method, isMain, lacks })) errors.add(error);
   for (const [name, { isRequired, takes }] of Object.entries(options)) {
     if (isRequired && takes.includes(call) && given[name] === undefined) errors.add(TYPE);
   }

@@ -799,8 +799,18 @@ class User {
     } catch (error) {
       this.fault('printable', `a snapshot is not printable: ${error.message}`);
     }
-    const infoOf = ({ name: of, mode, token, label, limit, weight, clientId, ahead }) => {
-      const info = { name: of, mode, token: String(token), label, limit, weight, clientId };
+    const infoOf = ({ name: of, mode, token, label, ahead, ...more }) => {
+      const { clientId, limit, priority, weight } = more;
+      const info = {
+        name: of,
+        mode,
+        token: String(token),
+        label,
+        limit,
+        weight,
+        priority,
+        clientId,
+      };
       return ahead === undefined ? info : { ...info, ahead };
     };
     this.record('snapshot', {
