@@ -404,7 +404,8 @@ export declare class LockManager {
    * Requests a lock, calls `callback` when it is granted, and releases it when the promise of
    * `callback` settles.
    *
-   * Requests of a name are granted in the order in which they were made. A pending request keeps
+   * Requests of a name are granted in the order in which they were made, but for those with a
+   * `priority`. A pending request keeps
    * the event loop of its thread alive, a held lock does not. A lock also ends with its thread,
    * however that ends, and by a request with `steal`.
    *
@@ -651,8 +652,9 @@ export declare class Mutex {
   ): Promise<Awaited<T>>;
   runExclusive<T>(callback: LockGrantedCallback<T>, options: AcquireOptions): Promise<Awaited<T>>;
   /**
-   * Resolves when all who hold the lock or wait for it now are done: it waits in the queue, and
-   * holds the lock only for as long as it takes to release it.
+   * Resolves when all who hold the lock or wait for it now are done, but for those who wait with
+   * less `priority`: it waits in the queue, and holds the lock only for as long as it takes to
+   * release it.
    */
   waitForUnlock(options?: WaitOptions): Promise<void>;
   /**
@@ -694,7 +696,7 @@ export type SemaphoreOptions = AcquireOptions & Pick<LockOptions, 'weight'>;
  * Extension. A number of units, of which each holder takes some. With a number it is private to the
  * code that has the object, in one thread; with a name it uses shared locks of that name with the
  * limit `permits`, shared by all threads. First come, first served: a small request does not
- * overtake a larger one.
+ * overtake a larger one, unless it has more `priority`.
  *
  * @example
  * const connections = new Semaphore(4);

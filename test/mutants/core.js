@@ -6,6 +6,7 @@ const manager = 'core:manager_test';
 const agent = 'core:agent_test';
 const extra = 'core:extra_test';
 const semaphore = 'core:semaphore_test';
+const priority = 'core:priority_test';
 const mark = 'core:mark_test';
 const wake = 'core:wake_test';
 const clock = 'core:clock_test';
@@ -15,16 +16,119 @@ const stress = 'core:stress_test';
 const calls = 'test/binding/calls.test.js';
 const sync = 'test/extensions/sync.test.js';
 const deadlock = 'test/extensions/deadlock.test.js';
+const model = 'test/model/deadlock.test.js';
+const priorities = 'test/extensions/priority.test.js';
 const stolen = 'test/hostile/stolen.test.js';
 
 /** @type {import('../../scripts/mutants/data.js').Mutant[]} */
 module.exports = [
+  // Priorities.
+  {
+    file: 'src/core/queue.c',
+    before: 'LEVEL_OF(level)->priority < priority)',
+    after: 'LEVEL_OF(level)->priority <= priority)',
+    why: 'of those who have the same priority the last one is granted first',
+    tests: [priority, priorities],
+  },
+  {
+    file: 'src/core/queue.c',
+    before: 'if (wlk_list_is_empty(&resource->levels)) return wlk_priority(request) > 0;',
+    after: 'if (wlk_list_is_empty(&resource->levels)) return false;',
+    why: 'who would be first waits at the head of a queue, though it fits beside the locks that are held',
+    tests: [priority, priorities],
+  },
+  {
+    file: 'src/core/queue.c',
+    before: 'return wlk_priority(request) > priority_at(resource->queue.next);',
+    after: 'return wlk_priority(request) > 0;',
+    why: 'who has a priority is granted at once ahead of those who have more',
+    tests: [priority, priorities],
+  },
+  {
+    file: 'src/core/queue.c',
+    before: '  if (priority > 0)\n    return above',
+    after: '  if (priority >= 0)\n    return above',
+    why: 'who has no priority gets ahead of those who have none and wait',
+    tests: [priority],
+  },
+  {
+    file: 'src/core/queue.c',
+    before: '  if (!is_new && entered->priority < 0) return;\n',
+    after: '',
+    why: 'whoever comes gets in between those whose priority is below 0',
+    tests: [priority],
+  },
+  {
+    file: 'src/core/queue.c',
+    before: 'if (next != &request->resource->queue && priority_at(next) == leaving->priority)',
+    after: 'if (next != &request->resource->queue && priority_at(next) != leaving->priority)',
+    why: 'when one leaves, those of its priority are overtaken by who comes next',
+    tests: [priority, priorities],
+  },
+  {
+    file: 'src/core/queue.c',
+    before:
+      'return !wlk_list_is_empty(queue) && wlk_priority(request) > priority_at(queue->previous);',
+    after: 'return !wlk_list_is_empty(queue) && wlk_priority(request) > INT32_MAX - 1;',
+    why: 'a request gets ahead of another one, and both wait for ever',
+    tests: [priority, model],
+  },
+  {
+    file: 'src/core/queue.c',
+    before: 'return priority_at(request->resource->queue.next) > wlk_priority(request);',
+    after: 'return priority_at(request->resource->queue.next) < wlk_priority(request);',
+    why: 'a thread that blocks waits for itself for ever, behind who got ahead meanwhile',
+    tests: [priority],
+  },
+  {
+    file: 'src/core/manager.c',
+    before: '(request->declaration->nesting_count > 0 || wlk_queue_would_overtake(request));',
+    after: 'request->declaration->nesting_count > 0;',
+    why: 'a request that is made inside of nothing has others wait for themselves behind it',
+    tests: [priority, model],
+  },
+  {
+    file: 'src/core/deadlock.c',
+    before: 'if (inner->request->resource == asker->request->resource &&',
+    after: 'if (inner->request->resource != asker->request->resource &&',
+    why: 'a request has others wait for themselves behind it',
+    tests: [priority, model],
+  },
+  {
+    file: 'src/core/deadlock.c',
+    before: 'wlk_is_ahead(asker, inner))\n      return true;',
+    after: '!wlk_is_ahead(asker, inner))\n      return true;',
+    why: 'a request is refused for those that are ahead of it and do not wait for it',
+    tests: [priority, model],
+  },
+  {
+    file: 'src/core/declaration.h',
+    before: ': one->priority > other->priority;',
+    after: ': one->priority < other->priority;',
+    why: 'a request waits for what those wait for that have less priority, and is refused',
+    tests: [priority, model],
+  },
+  {
+    file: 'src/core/declaration.c',
+    before: 'while (resource->writer == first && wlk_is_ahead(declaration, WRITER_OF(ahead)))',
+    after: 'if (resource->writer == first && wlk_is_ahead(declaration, WRITER_OF(ahead)))',
+    why: 'who got ahead of others counts as behind them, and deadlocks are missed',
+    tests: [priority],
+  },
+  {
+    file: 'src/core/store.c',
+    before: ' && extra->priority == 0)',
+    after: ')',
+    why: 'a priority without a label is lost',
+    tests: [priority],
+  },
+
   // The queue.
   {
     file: 'src/core/manager.c',
-    before: 'if (!wlk_list_is_empty(queue) && queue->next != &request->by_resource) return false;',
+    before: 'if (!is_first && !wlk_queue_would_be_first(request)) return false;',
     after:
-      'if (request->mode == WLK_EXCLUSIVE && !wlk_list_is_empty(queue) &&\n      queue->next != &request->by_resource)\n    return false;',
+      'if (request->mode == WLK_EXCLUSIVE && !is_first && !wlk_queue_would_be_first(request))\n    return false;',
     why: 'shared requests overtake an exclusive one that waits, for ever',
     tests: [manager, semaphore],
   },
@@ -38,9 +142,9 @@ module.exports = [
   {
     file: 'src/core/manager.c',
     before:
-      '    resource->units -= request->weight;\n  withdraw_declaration(turn, request);\n  count_out(resource->part, request);\n  process_the_lock_request_queue(turn, resource);\n',
+      '  withdraw_declaration(turn, request);\n  count_out(resource->part, request);\n  process_the_lock_request_queue(turn, resource);\n',
     after:
-      '    resource->units -= request->weight;\n  withdraw_declaration(turn, request);\n  count_out(resource->part, request);\n  if (request->weight == 0 || wlk_list_is_empty(&resource->held))\n    process_the_lock_request_queue(turn, resource);\n',
+      '  withdraw_declaration(turn, request);\n  count_out(resource->part, request);\n  if (request->weight == 0 || wlk_list_is_empty(&resource->held))\n    process_the_lock_request_queue(turn, resource);\n',
     why: 'a semaphore lets nobody in before all of its units are free',
     tests: [semaphore, 'test/extensions/semaphore.test.js'],
   },

@@ -19,6 +19,42 @@ const several = 'test/extensions/several.test.js';
 
 /** @type {import('../../scripts/mutants/data.js').Mutant[]} */
 module.exports = [
+  // Priorities.
+  {
+    file: 'lib/extensions/options.js',
+    before: 'value >= LEAST_PRIORITY && value <= MOST && value % 1 === 0)',
+    after: 'value >= LEAST_PRIORITY && value % 1 === 0)',
+    why: 'a priority that is too great becomes one that is below 0',
+    tests: ['test/lib/options.test.js'],
+  },
+  {
+    file: 'lib/extensions/options.js',
+    before: 'if (steal && priority !== 0) {',
+    after: 'if (steal && priority > 2) {',
+    why: 'a theft with a priority is taken, which means nothing',
+    tests: ['test/lib/options.test.js', 'test/extensions/priority.test.js'],
+  },
+  {
+    file: 'lib/extensions/request.js',
+    before: '      options.priority !== 0\n',
+    after: '      options.priority > 0\n',
+    why: 'a priority below 0 is lost where it is all that is asked for',
+    tests: ['test/extensions/priority.test.js'],
+  },
+  {
+    file: 'lib/extensions/named-lock.js',
+    before: 'new HeldRequest(this.#backend, this.#name, BEHIND_ALL)',
+    after: 'new HeldRequest(this.#backend, this.#name, defaultOptions)',
+    why: 'after a resize more units are held than there are',
+    tests: ['test/extensions/semaphore.test.js'],
+  },
+  {
+    file: 'lib/backend/snapshots.js',
+    before: 'priority: numbers[i + PRIORITY] | 0,',
+    after: 'priority: numbers[i + PRIORITY],',
+    why: 'a priority below 0 is shown as a large one',
+    tests: ['test/extensions/priority.test.js'],
+  },
   // Locks as objects.
   {
     file: 'lib/extensions/mutex.js',

@@ -27,6 +27,7 @@ const expected = {
   'fencing.js': 'the thief: saved\nthe slow writer: refused\nnew\n',
   'back-pressure.js':
     '1 prints, 2 wait\none: printed\ntwo: printed\nthree: printed\nfour: come back later\n',
+  'priority.js': 'prints a ticket\nprints a letter\nprints another letter\nprints a newsletter\n',
   'cluster.js': 'needs the package pg, and DATABASE_URL=postgres://user@host/database\n',
   'deadlock.js': 'had both\ncycle: a a b b\n',
 };

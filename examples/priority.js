@@ -1,0 +1,26 @@
+'use strict';
+
+// Urgent work goes ahead of what waits already; what can wait goes behind all others.
+
+const { Mutex } = require('web-locks');
+
+async function main() {
+  const printer = new Mutex('printer');
+  const release = await printer.acquire();
+  /**
+   * @param {string} order
+   * @param {number} [priority]
+   */
+  const print = (order, priority) =>
+    printer.runExclusive(() => console.log('prints', order), { priority });
+  const printing = [
+    print('a newsletter', -1),
+    print('a letter'),
+    print('another letter'),
+    print('a ticket', 10),
+  ];
+  release();
+  await Promise.all(printing);
+}
+
+main();
