@@ -21,9 +21,40 @@ const step = fc.record({
   name: fc.constantFrom('a', 'b', 'c'),
   mode: fc.constantFrom('exclusive', 'shared'),
   declares: fc.constantFrom(true, true, true, false),
-  priority: fc.constantFrom(0, 0, 0, 0, 1, -1),
+  priority: fc.constantFrom(0, 0, 0, 1, -1),
   steal: fc.constantFrom(...new Array(23).fill(false), true),
 });
+
+/**
+ * How most of those cycles begin that somebody closes who has no lock: a reader waits, inside of
+ * what another reader waits for, behind a writer that counts for nothing, since it does not declare.
+ */
+const opening = fc
+  .tuple(
+    fc.shuffledSubarray(['a', 'b', 'c'], { minLength: 2 }),
+    fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 }),
+    fc.constantFrom(0, 1, -1),
+  )
+  .map(([[a, b], [one, two, three, four], priority]) => {
+    const ask = (task, name, mode, declares = true) => {
+      return { task, command: 'request', name, mode, declares, priority: 0, steal: false };
+    };
+    return [
+      ask(one, a, 'shared'),
+      ask(two, b, 'exclusive'),
+      ask(three, a, 'exclusive', false),
+      ask(two, a, 'shared'),
+      ask(one, b, 'shared'),
+      { ...ask(four, a, 'exclusive'), priority },
+    ];
+  });
+
+const sequence = fc
+  .tuple(
+    fc.oneof({ weight: 2, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: opening }),
+    fc.array(step, { maxLength: 40 }),
+  )
+  .map(([first, rest]) => [...first, ...rest]);
 
 /**
  * The definition of a deadlock, as plainly as possible: whether there is a request from which
@@ -131,7 +162,7 @@ class Comparison {
         ...task.held.map((lock) => lock.model),
         ...overtaken.flatMap(({ inside }) => inside),
       ]);
-      if (overtaken.length > 0) this.overtakings++;
+      if (model.inside.length === 0) this.overtakings++;
       return;
     }
     real.model = Object.assign(
@@ -204,7 +235,7 @@ describe('deadlock detection agrees with its definition', () => {
     let deadlocks = 0;
     let overtakings = 0;
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+      fc.asyncProperty(sequence, async (steps) => {
         const comparison = new Comparison();
         try {
           for (const one of steps) await comparison.step(one);
@@ -217,6 +248,7 @@ describe('deadlock detection agrees with its definition', () => {
       { numRuns: RUNS, seed: SEED },
     );
     assert.ok(deadlocks > RUNS / 10, `only ${deadlocks} deadlocks in ${RUNS} runs`);
+    console.log(overtakings, deadlocks);
     assert.ok(overtakings > 0, 'no deadlock by a request that gets ahead of others');
   });
 });
