@@ -117,7 +117,8 @@ const NO_TAG = 2 ** 32 - 1;
  *   weights do not add up to more; what would fit does not overtake what does not. The queue of a
  *   name is ordered by priority, higher first, and among equals first come, first served; no
  *   request takes a lock away but a thief. A backend that does not know priorities fails those that
- *   are not 0 with a NotSupportedError. Whether to refuse a request is decided before anything changes, in the turn in which it would be made.
+ *   are not 0 with a NotSupportedError. Whether to refuse a request is decided before anything
+ *   changes, in the turn in which it would be made.
  * @property {(request: Requester) => void | Promise<void>} withdraw ends a request that was made
  *   and whose lock nobody has used: aborts it (4.3) if it is pending, releases its lock if it was
  *   granted meanwhile. Does nothing if it has ended. Nothing is told of it afterwards. What it

@@ -47,8 +47,8 @@ static struct wlk_request *find_outer_without_room(const struct wlk_declaration 
   return units > request->resource->limit ? first : NULL;
 }
 
-/* Whether somebody waits inside of `lock` for what the asker asks for, with less priority: then that
- * request waits for the asker. */
+/* Whether a request waits inside of `lock` that the asker would get ahead of: then that one waits
+ * for the asker. */
 static bool has_overtaken_inside(
     const struct wlk_declaration *asker, const struct wlk_declaration *lock)
 {
