@@ -84,8 +84,9 @@ void wlk_manager_close(struct wlk_manager *manager)
 static bool is_grantable(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
-  bool is_first = resource->queue.next == &request->by_resource;
-  if (!is_first && !wlk_queue_would_be_first(request)) return false;
+  const struct wlk_link *queue = &resource->queue;
+  bool is_behind = !wlk_list_is_empty(queue) && queue->next != &request->by_resource;
+  if (is_behind && !wlk_queue_would_be_first(request)) return false;
   if (wlk_list_is_empty(&resource->held)) return true;
   /* An exclusive lock is alone, so any one of the held locks tells the mode of all. Without a limit
    * all three numbers are 0. */

@@ -10,7 +10,6 @@ static int32_t priority_at(const struct wlk_link *link)
 bool wlk_queue_would_be_first(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
-  if (wlk_list_is_empty(&resource->queue)) return true;
   /* Nobody waits with a priority: not even the first of them has to be looked at. */
   if (wlk_list_is_empty(&resource->levels)) return wlk_priority(request) > 0;
   return wlk_priority(request) > priority_at(resource->queue.next);
@@ -26,6 +25,8 @@ bool wlk_queue_has_more(const struct wlk_request *request)
 {
   return priority_at(request->resource->queue.next) > wlk_priority(request);
 }
+
+/* ---- levels ---- */
 
 /* The lowest level that has this priority or more; the list of them if none has. */
 static struct wlk_link *level_above(struct wlk_resource *resource, int32_t priority)
@@ -58,9 +59,18 @@ static void enter_level(struct wlk_declaration *entered, struct wlk_link *above)
   if (!is_new) wlk_list_remove(above);
 }
 
+static WLK_RARE void enter_among_levels(struct wlk_request *request)
+{
+  struct wlk_resource *resource = request->resource;
+  int32_t priority = wlk_priority(request);
+  struct wlk_link *above = level_above(resource, priority);
+  wlk_list_insert(place_below(resource, above, priority), &request->by_resource);
+  if (priority != 0) enter_level(request->declaration, above);
+}
+
 /* Of a request that is still in the queue: if it stands for its level, the next one in there does
  * from now on, if there is any. */
-static void leave_level(struct wlk_declaration *leaving)
+static WLK_RARE void leave_level(struct wlk_declaration *leaving)
 {
   if (wlk_list_is_empty(&leaving->by_level)) return;
   const struct wlk_request *request = leaving->request;
@@ -73,14 +83,16 @@ static void leave_level(struct wlk_declaration *leaving)
   wlk_list_remove(&leaving->by_level);
 }
 
+/* ---- the queue ---- */
+
 void wlk_queue_enter(struct wlk_request *request)
 {
   struct wlk_resource *resource = request->resource;
-  int32_t priority = wlk_priority(request);
-  struct wlk_link *above = level_above(resource, priority);
-  wlk_list_insert(place_below(resource, above, priority), &request->by_resource);
   resource->pending++;
-  if (priority != 0) enter_level(request->declaration, above);
+  if (wlk_priority(request) == 0 && wlk_list_is_empty(&resource->levels))
+    wlk_list_append(&resource->queue, &request->by_resource);
+  else
+    enter_among_levels(request);
 }
 
 void wlk_queue_leave(struct wlk_request *request)

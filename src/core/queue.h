@@ -17,7 +17,8 @@
 
 #include "records.h"
 
-/* Whether a request that is not in the queue of its resource would be its first. */
+/* Whether a request that is not in the queue of its resource, where others are, would be its first.
+ */
 bool wlk_queue_would_be_first(const struct wlk_request *request);
 
 /* Whether a request that is not in the queue of its resource would get ahead of one that is. */

@@ -126,9 +126,9 @@ module.exports = [
   // The queue.
   {
     file: 'src/core/manager.c',
-    before: 'if (!is_first && !wlk_queue_would_be_first(request)) return false;',
+    before: 'if (is_behind && !wlk_queue_would_be_first(request)) return false;',
     after:
-      'if (request->mode == WLK_EXCLUSIVE && !is_first && !wlk_queue_would_be_first(request))\n    return false;',
+      'if (request->mode == WLK_EXCLUSIVE && is_behind && !wlk_queue_would_be_first(request))\n    return false;',
     why: 'shared requests overtake an exclusive one that waits, for ever',
     tests: [manager, semaphore],
   },
