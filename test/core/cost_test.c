@@ -91,6 +91,32 @@ TEST(lock_ends, "a lock ends with many declared requests inside of it, and other
   end(&w);
 }
 
+/* Many requests that wait with a priority, of one agent. */
+static void wait_many(struct world *w, int32_t priority)
+{
+  struct wlk_events none = {.items = NULL, .capacity = 0};
+  struct wlk_extra extra = {.priority = priority};
+  struct wlk_request *request;
+  uint16_t name = 'x';
+  for (int i = 0; i < many; i++)
+    CHECK(
+        wlk_request_a_lock(
+            w->actors[1].agent, w->manager, &name, 1, WLK_EXCLUSIVE, WLK_WAIT, 1, &extra, &request,
+            NULL, &none) == WLK_PENDING);
+}
+
+TEST(priorities, "many requests find their place among many that have less or more priority")
+{
+  struct world w;
+  begin(&w);
+  struct outcome held = ask(&w, 0, "x", WLK_EXCLUSIVE, WLK_WAIT, 0);
+  for (int32_t priority = -1; priority <= 1; priority++) wait_many(&w, priority);
+  for (int32_t priority = 1; priority >= -1; priority--) wait_many(&w, priority);
+  stop_actor(&w, 1);
+  CHECK(release_lock(held.request).status == WLK_OK);
+  end(&w);
+}
+
 int main(int argc, char **argv)
 {
   const struct rlimit limit = {SECONDS, SECONDS};
@@ -100,5 +126,6 @@ int main(int argc, char **argv)
   RUN(terminated);
   RUN(granted);
   RUN(lock_ends);
+  RUN(priorities);
   return finish_tests();
 }

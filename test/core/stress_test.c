@@ -100,9 +100,10 @@ static void request(struct thread *t, struct held *h)
   h->name = name;
   h->mode = !steal && below(t, 3) == 0 ? WLK_SHARED : WLK_EXCLUSIVE;
   enum wlk_option option = steal ? WLK_STEAL : dice == 1 ? WLK_IF_AVAILABLE : WLK_WAIT;
+  struct wlk_extra extra = {.priority = below(t, 5) - 2};
   enum wlk_status status = wlk_request_a_lock(
-      t->agent, managers[h->manager], &name, 1, h->mode, option, (uint32_t)(h - t->held), NULL,
-      &h->request, NULL, &events);
+      t->agent, managers[h->manager], &name, 1, h->mode, option, (uint32_t)(h - t->held),
+      dice < 5 ? NULL : &extra, &h->request, NULL, &events);
   h->live = status == WLK_GRANTED || status == WLK_PENDING;
   if (steal) atomic_fetch_add(&thefts, 1);
   if (status == WLK_GRANTED) enter(h);

@@ -157,7 +157,8 @@ export async function extensions(error: unknown): Promise<void> {
 
 export async function units(): Promise<bigint> {
   const semaphore = new Semaphore('name', { permits: 2, bucket: 'bucket' });
-  const release: Release = await semaphore.acquire({ weight: 2, timeout: 5, maxPending: 3 });
+  const given = { weight: 2, timeout: 5, maxPending: 3, priority: -1 };
+  const release: Release = await semaphore.acquire(given);
   release();
   const tried: Release | null = await semaphore.tryAcquire({ weight: 1 });
   tried?.();
