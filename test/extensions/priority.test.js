@@ -348,6 +348,38 @@ describe('the option priority', needs('priority'), () => {
       assert.deepEqual(order, [2, 1, 0]);
     });
 
+    it('tells a thread that blocks when it waits for itself behind who got ahead', {
+      ...needs('sync'),
+    }, async () => {
+      const name = freshName();
+      const unit = { mode: 'shared', limit: 2 };
+      const held = await hold(locks, name, unit);
+      const worker = new Worker(
+        `const { parentPort, workerData } = require('node:worker_threads');
+         const { locks } = require(${library});
+         const options = { mode: 'shared', limit: 2 };
+         const own = locks.acquireSync(workerData, options);
+         try {
+           locks.acquireSync(workerData, options);
+         } catch ({ name, cycle }) {
+           parentPort.postMessage({ name, cycle });
+         }
+         own.release();`,
+        { eval: true, workerData: name },
+      );
+      const exited = once(worker, 'exit');
+      const told = once(worker, 'message');
+      for (let pending = []; pending.length < 1; await new Promise(setImmediate))
+        ({ pending } = await locks.query({ name }));
+      const urgent = locks.request(name, { priority: 1 }, () => 'granted');
+      const [{ name: error, cycle }] = await told;
+      assert.equal(error, 'DeadlockError');
+      assert.equal(cycle.length, 2);
+      await held.release();
+      assert.equal(await urgent, 'granted');
+      await exited;
+    });
+
     it('acquireSync', needs('sync'), async () => {
       const name = freshName();
       const queue = new Queue(name);
@@ -361,6 +393,7 @@ describe('the option priority', needs('priority'), () => {
          parentPort.once('message', () => lock.release());`,
         { eval: true, workerData: name },
       );
+      const exited = once(worker, 'exit');
       for (let pending = []; pending.length < 2; await new Promise(setImmediate))
         ({ pending } = await locks.query({ name }));
       const granted = once(worker, 'message');
@@ -369,7 +402,7 @@ describe('the option priority', needs('priority'), () => {
       assert.deepEqual(queue.order, []);
       worker.postMessage('go on');
       assert.deepEqual(await queue.end(), ['other']);
-      await once(worker, 'exit');
+      await exited;
     });
   });
 });

@@ -124,8 +124,8 @@ const options = {
     takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED],
     needs: 'priority',
     on: always,
-    often: 0.2,
-    draw: (user) => user.pick([-1, 1, 1, 2, 5, user.below(100) - 50 || 1]),
+    often: 0.3,
+    draw: (user) => user.pick([-1, -1, 1, 1, 1, user.below(100) - 50 || 1]),
   },
   reentrant: {
     takes: [...MANAGER, ...SYNC, ...NAMED],
