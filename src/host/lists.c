@@ -5,19 +5,24 @@ static struct wlh_link *link_of(struct wlh_arena *arena, enum wlh_place place, u
   return &wlh_request_at(arena, request)->links[place];
 }
 
-void wlh_list_add(
-    struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request)
+void wlh_list_insert(
+    struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request,
+    uint32_t before)
 {
-  uint32_t last = list->tail;
   struct wlh_link *link = link_of(arena, place, request);
-  if (last != 0 && !wlh_expect_request(arena, last)) return;
-  WLH_PUT(link->next, 0);
-  WLH_PUT(link->prev, last);
-  if (last != 0)
-    WLH_PUT(link_of(arena, place, last)->next, request);
+  if (before != 0 && !wlh_expect_request(arena, before)) return;
+  uint32_t after = before != 0 ? link_of(arena, place, before)->prev : list->tail;
+  if (after != 0 && !wlh_expect_request(arena, after)) return;
+  WLH_PUT(link->next, before);
+  WLH_PUT(link->prev, after);
+  if (after != 0)
+    WLH_PUT(link_of(arena, place, after)->next, request);
   else
     WLH_PUT(list->head, request);
-  WLH_PUT(list->tail, request);
+  if (before != 0)
+    WLH_PUT(link_of(arena, place, before)->prev, request);
+  else
+    WLH_PUT(list->tail, request);
 }
 
 void wlh_list_drop(
@@ -54,17 +59,12 @@ static uint32_t *next_of(struct wlh_arena *arena, uint32_t request)
   return &link_of(arena, WLH_BY_RESOURCE, request)->next;
 }
 
-static bool comes_first(struct wlh_arena *arena, uint32_t a, uint32_t b)
-{
-  return wlh_request_at(arena, a)->ticket <= wlh_request_at(arena, b)->ticket;
-}
-
-/* Of two sorted chains one; of equal tickets, those of `a` first. */
-static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b)
+/* Of two sorted chains one; of equals, those of `a` first. */
+static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b, wlh_order *order)
 {
   uint32_t first = 0, last = 0, steps = 0;
   while (wlh_goes_on(arena, a != 0 ? a : b, &steps)) {
-    bool from_a = b == 0 || (a != 0 && comes_first(arena, a, b));
+    bool from_a = b == 0 || (a != 0 && order(wlh_request_at(arena, a), wlh_request_at(arena, b)));
     uint32_t *source = from_a ? &a : &b;
     uint32_t request = *source;
     *source = wlh_read(next_of(arena, request));
@@ -77,7 +77,7 @@ static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b)
   return first;
 }
 
-uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain)
+uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain, wlh_order *order)
 {
   uint32_t bins[32] = {0}; /* bins[i] has none, or a sorted chain of 2^i */
   uint32_t steps = 0;
@@ -87,12 +87,12 @@ uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain)
     WLH_PUT(*next_of(arena, one), 0);
     unsigned i = 0;
     for (; i < 31 && bins[i] != 0; i++) {
-      one = merge(arena, bins[i], one);
+      one = merge(arena, bins[i], one, order);
       bins[i] = 0;
     }
     bins[i] = one;
   }
   chain = 0;
-  for (unsigned i = 0; i < 32; i++) chain = merge(arena, bins[i], chain);
+  for (unsigned i = 0; i < 32; i++) chain = merge(arena, bins[i], chain, order);
   return chain;
 }

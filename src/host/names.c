@@ -124,6 +124,7 @@ uint32_t wlh_name_add(struct wlh_arena *arena, const uint16_t *name, uint32_t un
   WLH_PUT(cell->limit, WLH_LIMIT_UNSET);
   WLH_PUT(cell->queue, (struct wlh_list){0});
   WLH_PUT(cell->held, (struct wlh_list){0});
+  WLH_PUT(cell->levels, (struct wlh_list){0});
   WLH_PUT(cell->pending, 0);
   WLH_PUT(cell->weight, 0);
   WLH_STEP(cell->name);

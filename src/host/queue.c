@@ -35,6 +35,74 @@ bool wlh_fits(
          (uint64_t)resource->weight + weight <= wlh_limit_number(resource->limit);
 }
 
+/* ---- the queue, by priority ---- */
+
+static int32_t priority_of(const struct wlh_arena *arena, uint32_t request)
+{
+  return wlh_request_at(arena, request)->priority;
+}
+
+bool wlh_leads(
+    const struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
+{
+  uint32_t first = resource->queue.head;
+  return first == 0 || priority_of(arena, first) < priority;
+}
+
+bool wlh_begins_level(const struct wlh_arena *arena, uint32_t request)
+{
+  uint32_t before = wlh_request_at(arena, request)->links[WLH_BY_RESOURCE].prev;
+  return before != 0 && priority_of(arena, before) > priority_of(arena, request);
+}
+
+/* The first request of less priority; 0 if there is none. */
+static uint32_t find_lower(
+    struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
+{
+  uint32_t last = resource->queue.tail, lower = 0, steps = 0;
+  if (last == 0 || priority_of(arena, last) >= priority) return 0;
+  for (uint32_t level = resource->levels.tail; wlh_goes_on(arena, level, &steps);) {
+    if (priority_of(arena, level) >= priority) return lower;
+    lower = level;
+    level = wlh_request_at(arena, level)->links[WLH_BY_LEVEL].prev;
+  }
+  return wlh_leads(arena, resource, priority) ? resource->queue.head : lower;
+}
+
+static void enter_queue(
+    struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
+{
+  uint32_t lower = find_lower(arena, resource, priority_of(arena, request));
+  bool leads = lower != 0 && lower == resource->queue.head;
+  wlh_list_insert(arena, &resource->queue, WLH_BY_RESOURCE, request, lower);
+  if (leads)
+    wlh_list_insert(arena, &resource->levels, WLH_BY_LEVEL, lower, resource->levels.head);
+  else if (wlh_begins_level(arena, request))
+    wlh_list_insert(arena, &resource->levels, WLH_BY_LEVEL, request, lower);
+}
+
+/* Before a request leaves its queue, where there are levels: the next one begins its level instead,
+ * or its level becomes the highest. */
+static void leave_level(
+    struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
+{
+  uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);
+  bool begins = wlh_begins_level(arena, request);
+  bool is_last = next == 0 || wlh_begins_level(arena, next);
+  if (begins && !is_last) wlh_list_insert(arena, &resource->levels, WLH_BY_LEVEL, next, request);
+  if (begins)
+    wlh_list_drop(arena, &resource->levels, WLH_BY_LEVEL, request);
+  else if (is_last && resource->queue.head == request)
+    wlh_list_drop(arena, &resource->levels, WLH_BY_LEVEL, resource->levels.head);
+}
+
+static void leave_queue(
+    struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
+{
+  if (resource->levels.head != 0) leave_level(arena, resource, request);
+  wlh_list_drop(arena, &resource->queue, WLH_BY_RESOURCE, request);
+}
+
 static void count_pending(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t member, uint32_t by)
 {
@@ -66,7 +134,7 @@ void wlh_enter_name(struct wlh_arena *arena, struct wlh_resource_cell *resource,
     wlh_list_add(arena, &resource->held, WLH_BY_RESOURCE, request);
     WLH_PUT(resource->weight, resource->weight + cell->weight);
   } else {
-    wlh_list_add(arena, &resource->queue, WLH_BY_RESOURCE, request);
+    enter_queue(arena, resource, request);
     count_pending(arena, resource, cell->member, 1);
   }
 }
@@ -80,7 +148,7 @@ void wlh_process_queue(struct wlh_arena *arena, uint32_t resource)
     const struct wlh_request_cell *first = wlh_request_at(arena, request);
     if (!wlh_fits(arena, cell, first->mode, first->weight)) return;
     wlh_grant(arena, request, WLH_KIND_NEWS_HELD);
-    wlh_list_drop(arena, &cell->queue, WLH_BY_RESOURCE, request);
+    leave_queue(arena, cell, request);
     count_pending(arena, cell, first->member, UINT32_MAX);
     wlh_enter_name(arena, cell, request);
     wlh_mail(arena, request);
@@ -113,7 +181,7 @@ static void remove_from_resource(struct wlh_arena *arena, uint32_t request)
   if (!wlh_expect(arena, resource, WLH_KIND_RESOURCE)) return;
   struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
   if (request_cell->kind == WLH_KIND_PENDING) {
-    wlh_list_drop(arena, &cell->queue, WLH_BY_RESOURCE, request);
+    leave_queue(arena, cell, request);
     count_pending(arena, cell, request_cell->member, UINT32_MAX);
   } else {
     if (request_cell->kind == WLH_KIND_NEWS_HELD) wlh_unmail(arena, request);

@@ -16,11 +16,19 @@ bool wlh_fits(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, uint32_t mode,
     uint32_t weight);
 
+/* Whether a request of this priority would be the first of the queue. */
+bool wlh_leads(
+    const struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority);
+
+/* Whether a request that waits is the first of its level, and that not the highest. */
+bool wlh_begins_level(const struct wlh_arena *arena, uint32_t request);
+
 /* The commit of a grant: HELD if the caller tells it, NEWS_HELD if mail does. */
 void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind);
 
 /* What follows from the kind of a request that is in no list of its name: a lock is in its held
- * list, a request that waits in its queue, and both are counted. */
+ * list, a request that waits in its queue, and both are counted. Cost: O(1) and, if it waits,
+ * O(levels of less priority). */
 void wlh_enter_name(struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request);
 
 /* Processes the lock request queue (4.4) of a RESOURCE cell. */

@@ -41,6 +41,7 @@ static void clear_resource(struct wlh_resource_cell *cell)
   WLH_PUT(cell->chain, WLH_NO_NAME);
   WLH_PUT(cell->queue, (struct wlh_list){0});
   WLH_PUT(cell->held, (struct wlh_list){0});
+  WLH_PUT(cell->levels, (struct wlh_list){0});
   WLH_PUT(cell->pending, 0);
   WLH_PUT(cell->weight, 0);
 }
@@ -116,6 +117,7 @@ static void enter_resource(struct wlh_arena *arena, uint32_t request)
   wlh_enter_name(arena, resource, request);
 }
 
+/* What a request has beside its place at its name. */
 static void rebuild_request(struct wlh_arena *arena, uint32_t request)
 {
   struct wlh_header *header = wlh_header_of(arena);
@@ -124,30 +126,46 @@ static void rebuild_request(struct wlh_arena *arena, uint32_t request)
   if (cell->kind != WLH_KIND_PENDING && cell->token > header->token)
     wlh_raise(&header->token, cell->token);
   wlh_text_keep(arena, cell->label, wlh_length(arena, &cell->label_units, WLH_LABEL_MOST));
-  bool broken = cell->kind == WLH_KIND_NEWS_BROKEN;
-  if (!broken) enter_resource(arena, request);
-  if (wlh_is_news(cell->kind) && !broken) wlh_mail(arena, request);
   wlh_list_add(arena, &wlh_agent_at(arena, cell->agent)->requests, WLH_BY_AGENT, request);
 }
 
-/* Mails the thefts: before all grants, of which some may follow from them. What was asked for first
- * may have been granted last, so their order does not tell. */
-static void mail_thefts(struct wlh_arena *arena, uint32_t request)
+static bool by_ticket(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
 {
-  for (uint32_t steps = 0; wlh_goes_on(arena, request, &steps);
-       request = wlh_list_next(arena, WLH_BY_RESOURCE, request))
-    if (wlh_kind_of(arena, request) == WLH_KIND_NEWS_BROKEN) wlh_mail(arena, request);
+  return a->ticket <= b->ticket;
 }
 
-static void rebuild_requests(struct wlh_arena *arena, uint32_t chain)
+/* The order at a name, and of mail, of what has the order of tickets: locks, also those that were
+ * stolen, as they were granted; then requests that wait. So news of a theft is before that of any
+ * grant that followed: tokens grow. */
+static bool by_place(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
 {
-  uint32_t request = wlh_chain_sort(arena, chain), steps = 0;
-  mail_thefts(arena, request);
-  while (wlh_goes_on(arena, request, &steps)) {
+  bool a_waits = a->kind == WLH_KIND_PENDING, b_waits = b->kind == WLH_KIND_PENDING;
+  if (a_waits != b_waits) return b_waits;
+  return a_waits ? a->priority >= b->priority : a->token <= b->token;
+}
+
+/* Enters all in the order of tickets. Returns the chain in that order. */
+static uint32_t rebuild_by_ticket(struct wlh_arena *arena, uint32_t chain)
+{
+  uint32_t first = wlh_chain_sort(arena, chain, by_ticket), steps = 0;
+  for (uint32_t request = first; wlh_goes_on(arena, request, &steps);) {
     uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);
     if (next != 0 && wlh_request_at(arena, next)->ticket == wlh_request_at(arena, request)->ticket)
       wlh_damage(arena);
     rebuild_request(arena, request);
+    request = next;
+  }
+  return first;
+}
+
+static void rebuild_requests(struct wlh_arena *arena, uint32_t chain)
+{
+  uint32_t request = wlh_chain_sort(arena, rebuild_by_ticket(arena, chain), by_place), steps = 0;
+  while (wlh_goes_on(arena, request, &steps)) {
+    uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);
+    uint32_t kind = wlh_kind_of(arena, request);
+    if (kind != WLH_KIND_NEWS_BROKEN) enter_resource(arena, request);
+    if (wlh_is_news(kind)) wlh_mail(arena, request);
     request = next;
   }
 }

@@ -19,13 +19,14 @@ struct asking {
   uint32_t resource; /* 0: the name is new */
 };
 
-/* Whether the request is granted at once: a theft always, another if nobody waits before it and it
- * fits beside what is held. */
+/* Whether the request is granted at once: a theft always, another if nobody is to wait before it
+ * and it fits beside what is held. */
 static bool is_grantable(const struct wlh_arena *arena, const struct asking *asking)
 {
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, asking->resource);
   return asking->ask->option == WLH_STEAL ||
-         (cell->queue.head == 0 && wlh_fits(arena, cell, asking->ask->mode, asking->weight));
+         (wlh_leads(arena, cell, asking->ask->priority) &&
+          wlh_fits(arena, cell, asking->ask->mode, asking->weight));
 }
 
 /* Why the request is not made; OK if it is. */
@@ -176,6 +177,7 @@ static uint32_t fill(struct wlh_arena *arena, const struct asking *asking, uint3
   WLH_PUT(cell->weight, asking->weight);
   WLH_PUT(cell->label, label);
   WLH_PUT(cell->label_units, asking->label_units);
+  WLH_PUT(cell->priority, asking->ask->priority);
   WLH_PUT(cell->token, 0);
   WLH_PUT(cell->cookie, asking->ask->cookie);
   WLH_PUT(cell->since, arena->now);

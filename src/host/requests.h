@@ -14,6 +14,7 @@ struct wlh_ask {
   uint32_t max_pending;
   uint32_t limit;
   uint32_t weight;
+  int32_t priority;     /* higher first */
   const uint16_t *name; /* `name_units` code units */
   uint32_t name_units;
   uint32_t label_units;
@@ -32,7 +33,8 @@ struct wlh_answer {
  * way first, and who is dead is not.
  *   returns  WLH_CELLS_GRANTED (no mail tells it again), PENDING, NOT_AVAILABLE, OTHER_LIMIT,
  *            QUEUE_FULL, FULL, LOST, POISONED
- *   cost     O(length), whatever else is pending; a steal O(locks held on the name) */
+ *   cost     O(length), whatever else is pending; with a priority, O(other priorities that wait); a
+ *            steal O(locks held on the name) */
 enum wlh_cells_status wlh_cells_request(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
 

@@ -22,9 +22,14 @@
  * same in every layout.
  *
  * Invariants. Those of a name are the core's (src/core/records.h), whenever nobody is inside and no
- * rebuild is due. What is different: the order of a queue is that of tickets; tokens grow over all
- * names of a segment; what a process was not told of is in the mailbox of its member. verify.c
- * looks for each of them. */
+ * rebuild is due. What is different: those of a priority have the order of their tickets; tokens
+ * grow over all names of a segment; what a process was not told of is in the mailbox of its member.
+ * verify.c looks for each of them.
+ *
+ * Levels. A queue is a row of levels, one for each priority that waits, the highest first. The list
+ * `levels` has the first request of each but the highest: of requests that all have the same
+ * priority it is empty, and nobody reads it. So who enters a queue looks at the last request, and
+ * only if that has less priority, at one request of each level that it gets ahead of. */
 #ifndef WLH_SEGMENT_H
 #define WLH_SEGMENT_H
 
@@ -36,7 +41,7 @@
 #define WLH_MAGIC UINT32_C(0x4b4c5757) /* "WWLK" where bytes are little-endian */
 /* Tests build another layout. */
 #if !defined(WLH_LAYOUT)
-#define WLH_LAYOUT UINT32_C(2)
+#define WLH_LAYOUT UINT32_C(3)
 #endif
 
 enum {
@@ -44,7 +49,7 @@ enum {
   WLH_CELLS_LEAST = 64,     /* `ncells` is a power of two from here */
   WLH_CELLS_MOST = 1 << 20, /* to here. Cell 0 is always FREE and never used: 0 means none */
   WLH_CELL_BYTES = 128,
-  WLH_NAME_INLINE = 38,      /* code units of a name that fit into its RESOURCE cell */
+  WLH_NAME_INLINE = 36,      /* code units of a name that fit into its RESOURCE cell */
   WLH_TEXT_UNITS = 60,       /* code units in a TEXT cell */
   WLH_NAME_MOST = 32768,     /* code units of a name: 64 KiB */
   WLH_LABEL_MOST = 4096,     /* of a label; what is longer is cut */
@@ -85,8 +90,15 @@ struct wlh_link {
 };
 
 /* Where a request can be in a list: in the queue or among the locks of its resource; in the mailbox
- * of its member, if NEWS_; in the list of its agent, by ticket. */
-enum wlh_place { WLH_BY_RESOURCE, WLH_BY_MAIL, WLH_BY_AGENT };
+ * of its member, if NEWS_; in the list of its agent, by ticket; among the levels of its queue, if
+ * PENDING, and so with the link that is for the mail later. */
+enum wlh_place {
+  WLH_BY_RESOURCE,
+  WLH_BY_MAIL,
+  WLH_BY_AGENT,
+  WLH_PLACES,
+  WLH_BY_LEVEL = WLH_BY_MAIL
+};
 
 /* Who stole a lock. */
 struct wlh_thief {
@@ -100,41 +112,41 @@ struct wlh_thief {
 /* A lock request (2.5) and, once granted, the lock (2.4). What is looked at most is in the first
  * cache line. */
 struct wlh_request_cell {
-  uint32_t kind;            /* (i) PENDING, NEWS_HELD, HELD, NEWS_BROKEN */
-  uint32_t resource;        /* (i) RESOURCE cell; means nothing once broken */
-  uint32_t agent;           /* (i) AGENT cell whose request it is */
-  uint16_t member;          /* (i) the agent's */
-  uint8_t mode;             /* (i) WLH_EXCLUSIVE, WLH_SHARED */
-  uint8_t untold;           /* (i) if broken: 1 if its process was not told of the grant either */
-  uint64_t ticket;          /* (i) grows with each request: the order of the queue */
-  struct wlh_link links[3]; /* (i) * neighbours in the lists of enum wlh_place */
-  uint32_t weight;          /* (i) units it takes; 0 if it is exclusive or the name has no limit */
-  uint32_t label;           /* (i) first TEXT cell of its label; 0 for none */
-  uint32_t label_units;     /* (i) code units in the label */
-  uint32_t zero;
-  uint64_t token;  /* (i) if held: greater than that of any lock granted before */
-  uint64_t cookie; /* (i) what its process calls it */
-  uint64_t since;  /* (i) when it was granted or, if pending, made: milliseconds of a clock that all
-                      processes have in common */
+  uint32_t kind;     /* (i) PENDING, NEWS_HELD, HELD, NEWS_BROKEN */
+  uint32_t resource; /* (i) RESOURCE cell; means nothing once broken */
+  uint32_t agent;    /* (i) AGENT cell whose request it is */
+  uint16_t member;   /* (i) the agent's */
+  uint8_t mode;      /* (i) WLH_EXCLUSIVE, WLH_SHARED */
+  uint8_t untold;    /* (i) if broken: 1 if its process was not told of the grant either */
+  uint64_t ticket;   /* (i) grows with each request: the order of those of a priority */
+  struct wlh_link links[WLH_PLACES]; /* (i) * neighbours in the lists of enum wlh_place */
+  uint32_t weight;        /* (i) units it takes; 0 if it is exclusive or the name has no limit */
+  uint32_t label;         /* (i) first TEXT cell of its label; 0 for none */
+  uint32_t label_units;   /* (i) code units in the label */
+  int32_t priority;       /* (i) higher first; any number can be */
+  uint64_t token;         /* (i) if held: greater than that of any lock granted before */
+  uint64_t cookie;        /* (i) what its process calls it */
+  uint64_t since;         /* (i) when it was granted or, if pending, made: milliseconds of a
+                           clock that all processes have in common */
   struct wlh_thief thief; /* (i) if broken: who stole it; written before the commit */
   uint32_t zeros[4];
 };
 
 /* What a resource name has: the lock request queue and its part of the held lock set. */
 struct wlh_resource_cell {
-  uint32_t kind;         /* (i) RESOURCE */
-  uint32_t hash;         /* (i) * of the name */
-  uint32_t units;        /* (i) code units in the name */
-  uint32_t text;         /* (i) first TEXT cell, of what does not fit into `name`; 0 for none */
-  uint32_t limit;        /* (i) WLH_LIMIT_UNSET until a shared request has said what it is, then
-                      WLH_LIMIT_NONE or how many units may be held. One store, before the commit of
-                      the request that said it */
-  uint32_t chain;        /* (i) * next RESOURCE cell in the bucket; WLH_NO_NAME in the last */
-  struct wlh_list queue; /* (i) * requests that wait, first come first */
-  struct wlh_list held;  /* (i) * locks, in the order of their grants */
-  uint32_t pending;      /* (i) * requests in the queue */
-  uint32_t weight;       /* (i) * sum of the weights of the locks; at most `limit` */
-  uint32_t zero;
+  uint32_t kind;          /* (i) RESOURCE */
+  uint32_t hash;          /* (i) * of the name */
+  uint32_t units;         /* (i) code units in the name */
+  uint32_t text;          /* (i) first TEXT cell, of what does not fit into `name`; 0 for none */
+  uint32_t limit;         /* (i) WLH_LIMIT_UNSET until a shared request has said what it is, then
+                             WLH_LIMIT_NONE or how many units may be held. One store, before the
+                             commit of the request that said it */
+  uint32_t chain;         /* (i) * next RESOURCE cell in the bucket; WLH_NO_NAME in the last */
+  struct wlh_list queue;  /* (i) * requests that wait: by priority, then first come first */
+  struct wlh_list held;   /* (i) * locks, in the order of their grants */
+  struct wlh_list levels; /* (i) * of the queue: see above */
+  uint32_t pending;       /* (i) * requests in the queue */
+  uint32_t weight;        /* (i) * sum of the weights of the locks; at most `limit` */
   uint16_t name[WLH_NAME_INLINE]; /* (i) UTF-16 code units */
 };
 
@@ -286,9 +298,11 @@ WLH_AT(wlh_member, since, 56);
 WLH_AT(wlh_request_cell, ticket, 16);
 WLH_AT(wlh_request_cell, links, 24);
 WLH_AT(wlh_request_cell, weight, 48);
+WLH_AT(wlh_request_cell, priority, 60);
 WLH_AT(wlh_request_cell, token, 64);
 WLH_AT(wlh_request_cell, thief, 88);
-WLH_AT(wlh_resource_cell, name, 52);
+WLH_AT(wlh_resource_cell, levels, 40);
+WLH_AT(wlh_resource_cell, name, 56);
 WLH_AT(wlh_text_cell, text, 8);
 
 #endif

@@ -47,7 +47,8 @@ struct of_list {
   enum wlh_place place;
   bool (*belongs)(const struct wlh_request_cell *cell, uint32_t owner);
   uint32_t owner;
-  bool by_ticket;
+  /* whether `cell` may be right behind `before`; NULL: any may */
+  bool (*follows)(const struct wlh_request_cell *cell, const struct wlh_request_cell *before);
 };
 
 /* Returns how many there are. */
@@ -61,9 +62,9 @@ static uint32_t check_list(
     const struct wlh_request_cell *cell = wlh_request_at(found->arena, i);
     demand(found, cell->links[of->place].prev == previous, "a list does not lead back");
     demand(found, of->belongs(cell, of->owner), "a request is in a list of others");
-    bool after = !of->by_ticket || previous == 0 ||
-                 wlh_request_at(found->arena, previous)->ticket < cell->ticket;
-    demand(found, after, "a list is out of order");
+    bool follows =
+        !of->follows || previous == 0 || of->follows(cell, wlh_request_at(found->arena, previous));
+    demand(found, follows, "a list is out of order");
     previous = i;
     i = cell->links[of->place].next;
   }
@@ -89,6 +90,21 @@ static bool is_mail_of(const struct wlh_request_cell *cell, uint32_t member)
 static bool is_of_agent(const struct wlh_request_cell *cell, uint32_t agent)
 {
   return cell->agent == agent;
+}
+
+static bool came_later(const struct wlh_request_cell *cell, const struct wlh_request_cell *before)
+{
+  return cell->ticket > before->ticket;
+}
+
+static bool has_less(const struct wlh_request_cell *cell, const struct wlh_request_cell *before)
+{
+  return cell->priority < before->priority;
+}
+
+static bool is_behind(const struct wlh_request_cell *cell, const struct wlh_request_cell *before)
+{
+  return has_less(cell, before) || (cell->priority == before->priority && came_later(cell, before));
 }
 
 /* ---- names ---- */
@@ -127,12 +143,17 @@ static void check_held(
 
 static void check_queue(struct found *found, const struct wlh_resource_cell *resource)
 {
-  uint32_t first = resource->queue.head;
+  uint32_t first = resource->queue.head, level = resource->levels.head;
   for (uint32_t i = first; i != 0 && !found->broken;) {
     const struct wlh_request_cell *cell = wlh_request_at(found->arena, i);
     check_limit(found, resource, cell);
+    if (wlh_begins_level(found->arena, i)) {
+      demand(found, i == level, "a level of a queue is not listed");
+      level = cell->links[WLH_BY_LEVEL].next;
+    }
     i = cell->links[WLH_BY_RESOURCE].next;
   }
+  demand(found, level == 0, "a level of a queue is listed that is none");
   const struct wlh_request_cell *cell = wlh_request_at(found->arena, first);
   demand(
       found, first == 0 || !wlh_fits(found->arena, resource, cell->mode, cell->weight),
@@ -142,8 +163,10 @@ static void check_queue(struct found *found, const struct wlh_resource_cell *res
 static void check_resource(struct found *found, uint32_t resource)
 {
   const struct wlh_resource_cell *cell = wlh_resource_at(found->arena, resource);
-  struct of_list queue = {WLH_BY_RESOURCE, waits_for, resource, true};
-  struct of_list held = {WLH_BY_RESOURCE, holds, resource, false};
+  struct of_list queue = {WLH_BY_RESOURCE, waits_for, resource, is_behind};
+  struct of_list levels = {WLH_BY_LEVEL, waits_for, resource, has_less};
+  struct of_list held = {WLH_BY_RESOURCE, holds, resource, NULL};
+  (void)check_list(found, &cell->levels, &levels);
   uint32_t waiting = check_list(found, &cell->queue, &queue);
   uint32_t holding = check_list(found, &cell->held, &held);
   demand(found, waiting == cell->pending, "the pending requests of a name are counted wrong");
@@ -190,7 +213,7 @@ static void check_bucket(struct found *found, uint32_t bucket)
 static void check_member(struct found *found, uint32_t i)
 {
   const struct wlh_member *member = wlh_member_at(found->arena, i);
-  struct of_list mail = {WLH_BY_MAIL, is_mail_of, i, false};
+  struct of_list mail = {WLH_BY_MAIL, is_mail_of, i, NULL};
   found->mailed += check_list(found, &member->mail, &mail);
   bool is = member->npending == found->pending_of[i];
   demand(found, is, "the pending requests of a member are counted wrong");
@@ -199,7 +222,7 @@ static void check_member(struct found *found, uint32_t i)
 static void check_agent(struct found *found, uint32_t agent)
 {
   const struct wlh_agent_cell *cell = wlh_agent_at(found->arena, agent);
-  struct of_list own = {WLH_BY_AGENT, is_of_agent, agent, true};
+  struct of_list own = {WLH_BY_AGENT, is_of_agent, agent, came_later};
   bool is = cell->member < WLH_MEMBERS && wlh_cells_is_member(found->arena, cell->member);
   demand(found, is, "an agent is of nobody");
   uint32_t units = wlh_read(&cell->units);

@@ -78,6 +78,7 @@ static struct wlh_entry entry_of(struct viewing *viewing, uint32_t request, uint
       .held = held,
       .limit = cell->weight > 0 ? wlh_limit_number(limit) : 0,
       .weight = cell->weight,
+      .priority = cell->priority,
       .since = cell->since,
       .token = held ? cell->token : 0,
       .request = request,

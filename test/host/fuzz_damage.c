@@ -146,6 +146,7 @@ static void do_request(int party, uint8_t argument, uint8_t more)
       .option = more % 8 < 6 ? WLH_WAIT : more % 8 - 5,
       .limit = more & 0x20 ? 3 : 0,
       .weight = more & 0x20 ? 1 + argument % 3 : 0,
+      .priority = more & 0x80 ? argument / 4 % 4 - 2 : 0,
       .label = label,
       .label_units = more & 0x40 ? 70 : 0,
   };

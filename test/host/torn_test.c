@@ -107,6 +107,32 @@ static void ask_with_limit(struct scene *scene)
   (void)make(&scene->table, 0, "limited", labelled(3, 2));
 }
 
+static struct made ask_with(struct scene *scene, int party, int32_t priority)
+{
+  return make(&scene->table, party, "name", (struct wlh_ask){.priority = priority});
+}
+
+/* Ahead of all, behind some, between two of whom none has it, behind all. */
+static void ask_highest(struct scene *scene)
+{
+  (void)ask_with(scene, 0, 9);
+}
+
+static void ask_middle(struct scene *scene)
+{
+  (void)ask_with(scene, 0, 5);
+}
+
+static void ask_between(struct scene *scene)
+{
+  (void)ask_with(scene, 0, 3);
+}
+
+static void ask_lowest(struct scene *scene)
+{
+  (void)ask_with(scene, 0, -9);
+}
+
 static void ask_if_available(struct scene *scene)
 {
   struct wlh_ask ask = {.option = WLH_IF_AVAILABLE};
@@ -232,6 +258,54 @@ static void i_wait_in_between(struct scene *scene)
   add(scene, want_shared(&scene->table, 3, "name"));
 }
 
+/* Two of each of three priorities, not in their order. */
+static void queue_with_priorities(struct scene *scene)
+{
+  held_by_another(scene);
+  for (int i = 0; i < 6; i++) add(scene, ask_with(scene, 1 + i % 3, i % 3 == 2 ? -1 : i % 3 * 5));
+}
+
+static void same_for_two(struct scene *scene)
+{
+  held_by_another(scene);
+  for (int i = 1; i < PARTIES - 1; i++) add(scene, ask_with(scene, i, 0));
+}
+
+static void i_am_alone_ahead(struct scene *scene)
+{
+  same_for_two(scene);
+  scene->mine = ask_with(scene, 0, 7);
+}
+
+static void i_begin_a_level(struct scene *scene)
+{
+  held_by_another(scene);
+  add(scene, ask_with(scene, 1, 7));
+  scene->mine = ask_with(scene, 0, 3);
+  add(scene, ask_with(scene, 2, 3));
+  add(scene, ask_with(scene, 3, -2));
+}
+
+static void i_am_a_level(struct scene *scene)
+{
+  held_by_another(scene);
+  add(scene, ask_with(scene, 1, 7));
+  scene->mine = ask_with(scene, 0, 3);
+  add(scene, ask_with(scene, 3, -2));
+}
+
+/* Shared ones, of which the later is granted first; then another waits. */
+static void held_before_levels(struct scene *scene)
+{
+  struct wlh_ask ask = {.mode = WLH_SHARED};
+  scene->mine = want(&scene->table, 0, "name");
+  for (int i = 1; i < PARTIES; i++) {
+    ask.priority = i;
+    add(scene, make(&scene->table, i, "name", ask));
+  }
+  add(scene, ask_with(scene, 1, -1));
+}
+
 static void i_have_mail(struct scene *scene)
 {
   struct made before = want(&scene->table, 1, "one");
@@ -247,6 +321,15 @@ static void i_have_much(struct scene *scene)
   i_have_mail(scene);
   held_before_three_shared(scene);
   limited_with_me(scene);
+}
+
+static void i_have_levels(struct scene *scene)
+{
+  held_before_levels(scene);
+  (void)drop(&scene->table, &scene->mine);
+  add(scene, ask_with(scene, 2, 4));
+  (void)ask_with(scene, 0, 1);
+  (void)ask_with(scene, 0, 4);
 }
 
 /* Behind the cells there is what a longer segment left, before it was formatted anew. */
@@ -287,6 +370,12 @@ static const struct operation operations[] = {
     {"queueing", false, held_by_another, ask_name},
     {"queueing behind many", false, queue_of_many, ask_name},
     {"queueing for a long name, with a label", false, queue_of_many, ask_long_name},
+    {"queueing ahead of one priority", false, same_for_two, ask_highest},
+    {"queueing behind one priority", false, same_for_two, ask_lowest},
+    {"queueing ahead of priorities", false, queue_with_priorities, ask_highest},
+    {"queueing among priorities", false, queue_with_priorities, ask_middle},
+    {"queueing between priorities", false, queue_with_priorities, ask_between},
+    {"queueing behind priorities", false, queue_with_priorities, ask_lowest},
     {"a weight beside others", false, limited_with_me, ask_with_limit},
     {"not available, of the living", false, queue_of_many, ask_if_available},
     {"available after a death", false, somebody_died, ask_if_available},
@@ -294,19 +383,26 @@ static const struct operation operations[] = {
     {"a theft of one, with a queue", true, queue_of_many, steal_name},
     {"a theft of three", true, shared_by_others, steal_name},
     {"a theft of what was not told", true, granted_untold, steal_name},
+    {"a theft of what was not granted as it was asked for", true, i_have_levels, steal_name},
     {"a release of the last", false, long_held_by_me, drop_mine},
     {"a release with a hand-off", false, held_by_me, drop_mine},
     {"a release to three shared", false, held_before_three_shared, drop_mine},
+    {"a release to three of other priorities", false, held_before_levels, drop_mine},
     {"a release of units", false, limited_with_me, drop_mine},
     {"an abort in between", false, i_wait_in_between, give_up_mine},
+    {"an abort of the only one of the highest priority", false, i_am_alone_ahead, give_up_mine},
+    {"an abort of the first of a priority", false, i_begin_a_level, give_up_mine},
+    {"an abort of the only one of a priority", false, i_am_a_level, give_up_mine},
     {"taking mail", false, i_have_mail, take_mail},
     {"the end of an agent", false, i_have_much, terminate_mine},
+    {"the end of an agent in several levels", false, i_have_levels, terminate_mine},
     {"a new agent", false, nothing, add_agent},
     {"leaving", false, i_have_much, leave},
     {"joining after a predecessor", false, a_dead_predecessor, join_again},
     {"growth", false, old_file, grow},
     {"a rebuild after a death", false, somebody_died, rebuild},
     {"a rebuild of torn tables", false, torn_tables, rebuild},
+    {"a rebuild with priorities", false, i_have_levels, rebuild},
 };
 
 /* ---- what must be true then ---- */

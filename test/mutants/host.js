@@ -3,6 +3,7 @@
 /** The host scope in C: the tables that processes share, and what they do when others die. */
 
 const cells = 'host:cells_test';
+const priorities = 'host:priority_test';
 const processes = 'host:processes_test';
 const threads = 'host:threads_test';
 const turns = 'host:turn_test';
@@ -15,10 +16,17 @@ module.exports = [
   // Requests and queues.
   {
     file: 'src/host/requests.c',
-    before: '(cell->queue.head == 0 && wlh_fits(arena, cell, asking->ask->mode, asking->weight))',
-    after: 'wlh_fits(arena, cell, asking->ask->mode, asking->weight)',
+    before: '(wlh_leads(arena, cell, asking->ask->priority) &&',
+    after: '(',
     why: 'readers overtake a writer that waits, for ever',
     tests: [cells],
+  },
+  {
+    file: 'src/host/requests.c',
+    before: 'WLH_PUT(cell->priority, asking->ask->priority);',
+    after: 'WLH_PUT(cell->priority, 0);',
+    why: 'nobody has a priority',
+    tests: [priorities],
   },
   {
     file: 'src/host/requests.c',
@@ -71,6 +79,41 @@ module.exports = [
   },
   {
     file: 'src/host/queue.c',
+    before: 'return first == 0 || priority_of(arena, first) < priority;',
+    after: 'return first == 0 || priority_of(arena, first) <= priority;',
+    why: 'a reader overtakes a writer of its own priority, for ever',
+    tests: [cells, priorities],
+  },
+  {
+    file: 'src/host/queue.c',
+    before: 'if (last == 0 || priority_of(arena, last) >= priority) return 0;',
+    after: 'if (last == 0 || priority_of(arena, last) > priority) return 0;',
+    why: 'of equals who came last is first',
+    tests: [priorities],
+  },
+  {
+    file: 'src/host/queue.c',
+    before: 'if (priority_of(arena, level) >= priority) return lower;',
+    after: 'if (priority_of(arena, level) > priority) return lower;',
+    why: 'who has the priority of some that wait in the middle gets ahead of them',
+    tests: [priorities],
+  },
+  {
+    file: 'src/host/queue.c',
+    before: 'if (begins && !is_last) wlh_list_insert',
+    after: 'if (false) wlh_list_insert',
+    why: 'when the first of a priority leaves, others get ahead of the rest of it',
+    tests: [priorities],
+  },
+  {
+    file: 'src/host/queue.c',
+    before: 'else if (is_last && resource->queue.head == request)',
+    after: 'else if (false)',
+    why: 'a priority stays listed that is the only one, and a later one is put into its middle',
+    tests: [priorities],
+  },
+  {
+    file: 'src/host/queue.c',
     before: 'if (request_cell->kind == WLH_KIND_NEWS_HELD) wlh_unmail(arena, request);',
     after: '',
     why: 'a lock that is released before its grant is read leaves mail about a free cell',
@@ -106,6 +149,20 @@ module.exports = [
     after: '',
     why: 'two exclusive holders are taken over as they are',
     tests: [cells],
+  },
+  {
+    file: 'src/host/rebuild.c',
+    before: 'return a_waits ? a->priority >= b->priority : a->token <= b->token;',
+    after: 'return a_waits ? a->priority >= b->priority : a->ticket <= b->ticket;',
+    why: 'locks that were granted by priority are damage to who repairs the tables, and are lost',
+    tests: [priorities],
+  },
+  {
+    file: 'src/host/rebuild.c',
+    before: 'WLH_PUT(cell->levels, (struct wlh_list){0});',
+    after: '',
+    why: 'what a torn queue says of priorities is believed by who repairs it',
+    tests: [priorities, 'host:torn_test'],
   },
   {
     file: 'src/host/rebuild.c',
