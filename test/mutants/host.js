@@ -86,13 +86,6 @@ module.exports = [
   },
   {
     file: 'src/host/queue.c',
-    before: 'if (last == 0 || priority_of(arena, last) >= priority) return 0;',
-    after: 'if (last == 0 || priority_of(arena, last) > priority) return 0;',
-    why: 'of equals who came last is first',
-    tests: [priorities],
-  },
-  {
-    file: 'src/host/queue.c',
     before: 'if (priority_of(arena, level) >= priority) return lower;',
     after: 'if (priority_of(arena, level) > priority) return lower;',
     why: 'who has the priority of some that wait in the middle gets ahead of them',
