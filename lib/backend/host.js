@@ -18,6 +18,7 @@ const {
   MODE,
   NO_MAXIMUM,
   OPTION,
+  PRIORITY,
   TAG,
   THIEF,
   TOKEN,
@@ -30,7 +31,7 @@ const { entryOf } = require('./entry.js');
 const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js');
 const { Releases } = require('./releases.js');
 const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
-const { bucketClosedError, notSupportedError } = require('../platform/errors.js');
+const { bucketClosedError } = require('../platform/errors.js');
 const { Promise, now } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { theLock } = require('../platform/names.js');
@@ -79,8 +80,6 @@ const SLICE_MS = 50;
 
 /** For messages. */
 const SNAPSHOT = 'taking a snapshot of the lock state';
-
-const NO_PRIORITIES = "The 'priority' option cannot be used with this lock manager.";
 
 /** What others are shown of the version of this package. */
 const VERSION_LENGTH = 15;
@@ -204,10 +203,6 @@ class HostBackend {
       request.failed(() => closed);
       return;
     }
-    if (request.priority) {
-      request.failed(() => notSupportedError(NO_PRIORITIES));
-      return;
-    }
     const { name, disposition } = request;
     let opening = this.#opened;
     if (!opening) {
@@ -239,10 +234,11 @@ class HostBackend {
    * @param {ManagerHandle} opening
    * @param {Requester} request
    */
-  #requestExtra(opening, { name, label, limit, weight, maxPending }) {
+  #requestExtra(opening, { name, label, limit, weight, maxPending, priority }) {
     exchange[LIMIT] = limit ?? 0;
     exchange[WEIGHT] = weight ?? 1;
     exchange[MAX_PENDING] = maxPending ?? NO_MAXIMUM;
+    exchange[PRIORITY] = priority ?? 0;
     return addon.hostRequestExtra(opening, name, label ?? '');
   }
 

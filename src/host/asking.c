@@ -199,6 +199,7 @@ static void fill_ask(
   ask->weight = extra->weight;
   ask->bounded = extra->bounded;
   ask->max_pending = extra->max_pending;
+  ask->priority = extra->priority;
 }
 
 enum wlh_status wlh_request(

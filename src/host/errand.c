@@ -76,7 +76,7 @@ static void add_locks(
         label,
         entry->limit,
         entry->weight,
-        0,
+        entry->priority,
         age_of(entry->since, now),
         (uint32_t)entry->token,
         (uint32_t)(entry->token >> 32)};

@@ -170,7 +170,8 @@ enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag);
  *            code units
  *            WLH_LOST  this is a forked child
  *   threads  the agent's own
- *   cost     O(length), a steal O(locks held on the name); with WLK_IF_AVAILABLE, if it is not to
+ *   cost     O(length), a steal O(locks held on the name), with a priority O(other priorities that
+ *            wait); with WLK_IF_AVAILABLE, if it is not to
  *            be had, a system call for each process that holds it until one lives; and
  *            whatever this process had put off before */
 enum wlh_status wlh_request(

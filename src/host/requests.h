@@ -14,7 +14,7 @@ struct wlh_ask {
   uint32_t max_pending;
   uint32_t limit;
   uint32_t weight;
-  int32_t priority;     /* higher first */
+  int32_t priority;     /* as in struct wlk_extra */
   const uint16_t *name; /* `name_units` code units */
   uint32_t name_units;
   uint32_t label_units;

@@ -11,9 +11,9 @@ struct wlh_entry {
   uint32_t client;             /* index into `clients` */
   uint32_t mode, held;         /* held: 1 for a lock */
   uint32_t limit, weight;      /* as in struct wlk_lock_info */
-  int32_t priority;
-  uint64_t since, token; /* as in struct wlh_request_cell; token 0 if it is pending */
-  uint32_t request;      /* its cell: our own it tells by `member` of the client */
+  int32_t priority;            /* that of the request */
+  uint64_t since, token;       /* as in struct wlh_request_cell; token 0 if it is pending */
+  uint32_t request;            /* its cell: our own it tells by `member` of the client */
 };
 
 struct wlh_client {
