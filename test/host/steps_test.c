@@ -145,14 +145,22 @@ static void get(uint32_t tag, const struct name *name, enum wlk_mode mode)
 }
 
 /* Queues up for sure: not only behind a turn of somebody's. */
-static void queue_up(uint32_t tag, const struct name *name, enum wlk_mode mode)
+static void queue_up_with(
+    uint32_t tag, const struct name *name, enum wlk_mode mode, int32_t priority)
 {
-  if (ask(tag, name, mode, WLK_WAIT) != WLH_PENDING) fail("a request did not have to wait");
+  const struct wlk_extra extra = {.priority = priority};
+  if (ask_more(tag, name, mode, WLK_WAIT, &extra) != WLH_PENDING)
+    fail("a request did not have to wait");
   for (bool waits = false; !waits; (void)sched_yield()) {
     wlk_mutex_lock(&actor.bucket->qmu);
     waits = actor.requests[tag]->state == WLH_WAITING;
     wlk_mutex_unlock(&actor.bucket->qmu);
   }
+}
+
+static void queue_up(uint32_t tag, const struct name *name, enum wlk_mode mode)
+{
+  queue_up_with(tag, name, mode, 0);
 }
 
 static void give(uint32_t tag)
@@ -319,6 +327,38 @@ static void granted_shared(void)
   give(0);
 }
 
+/* The survivor holds it, and waits with two priorities; the victim comes in between. */
+static void hold_and_queue(void)
+{
+  hold();
+  queue_up_with(2, &n, WLK_EXCLUSIVE, 2);
+  queue_up_with(3, &n, WLK_EXCLUSIVE, -2);
+  queue_up_with(4, &n, WLK_EXCLUSIVE, 2);
+}
+
+static void step_request_between(void)
+{
+  const struct wlk_extra extra = {.priority = 1};
+  (void)ask_more(1, &n, WLK_EXCLUSIVE, WLK_WAIT, &extra);
+}
+
+static void victim_waits_ahead(void)
+{
+  queue_up_with(0, &n, WLK_EXCLUSIVE, 5);
+}
+
+static void granted_by_priority(void)
+{
+  static const uint32_t order[] = {0, 2, 4, 3};
+  for (int i = 1; i < 4; i++) {
+    for (int j = i; j < 4; j++)
+      if (actor.news[order[j]] != 0) fail("a request is granted too early");
+    give(order[i - 1]);
+    await_news(order[i], WLK_NEWS_GRANTED, "a request is not granted by its priority");
+  }
+  give(order[3]);
+}
+
 static void perhaps_stolen(void)
 {
   /* Either it was stolen, and we are told, or it is still ours. */
@@ -414,6 +454,10 @@ static const struct operation operations[] = {
     {"a release to three", NULL, hold, queue_three, step_release, granted_three, false, 1},
     {"the end of a lock", NULL, hold, queue_one, step_end, granted_one, false, 1},
     {"an abort", hold_shared, victim_waits, queue_shared, step_abort, granted_shared, false, 1},
+    {"a request that gets ahead", hold_and_queue, nothing, NULL, step_request_between,
+     granted_by_priority, false, 1},
+    {"an abort of who is ahead", hold_and_queue, victim_waits_ahead, NULL, step_abort,
+     granted_by_priority, false, 1},
     {"a theft", hold, nothing, NULL, step_steal, perhaps_stolen, false, 1},
     {"a request that is not available", hold, nothing, NULL, step_if_available, give_held, false,
      1},

@@ -3,8 +3,8 @@
  *   torture [seconds] [processes] [threads] [seed]
  *
  * Looked for, by means that are not the library's: two that hold a name against each other (stamps in
- * shared memory of the test), one that is served before another that asked before it (a clock of the
- * test), one that is never told (a watchdog), and tables that are damaged. Prints one line of counts.
+ * shared memory of the test), one that is served before another that asked before it and has as much
+ * priority (a clock of the test), one that is never told (a watchdog), and tables that are damaged. Prints one line of counts.
  * Names from STOLEN on are stolen at times; there only wake-ups and tables are looked at. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
@@ -34,6 +34,7 @@ struct slot {
   _Atomic int pid;
   _Atomic uint32_t held[NAMES];  /* 0, or mode + 1 */
   _Atomic uint64_t asked[NAMES]; /* when it had asked, by `clock`, while it waits; 0: it does not */
+  _Atomic int32_t priority;      /* of what it waits for */
   _Atomic uint64_t waiting_since; /* ms; 0: it does not wait */
 };
 
@@ -102,13 +103,14 @@ static void check_alone(struct actor *actor, int name, uint32_t mode)
   }
 }
 
-/* Who had asked before we began to ask is served before us. */
-static void check_order(struct actor *actor, int name, uint64_t began)
+/* Who had asked before we began to ask, for no less priority, is served before us. */
+static void check_order(struct actor *actor, int name, int32_t priority, uint64_t began)
 {
   for (int i = 0; i < SLOTS; i++) {
     struct slot *other = &world->slots[i];
     uint64_t asked = atomic_load(&other->asked[name]);
     if (other == actor->slot || asked == 0 || asked > began) continue;
+    if (atomic_load(&other->priority) < priority) continue;
     int pid = atomic_load(&other->pid);
     if (pid == 0 || is_dying(pid) || atomic_load(&other->asked[name]) != asked) continue;
     (void)fprintf(stderr, "name %d: %d overtook %d\n", name, (int)getpid(), pid);
@@ -269,15 +271,19 @@ static void one_request(struct actor *actor)
     option = WLK_STEAL;
     mode = WLK_EXCLUSIVE;
   }
+  struct wlk_extra extra = {.priority = 0};
+  if (option != WLK_STEAL && rand_r(&actor->seed) % 4 == 0)
+    extra.priority = rand_r(&actor->seed) % 3 - 1;
   uint64_t began = atomic_fetch_add(&world->clock, 1);
   enum wlh_status status =
-      wlh_request(actor->agent, text, 2, mode, option, 1, NULL, &request, &actor->events);
+      wlh_request(actor->agent, text, 2, mode, option, 1, &extra, &request, &actor->events);
   uint32_t news = news_of_call(actor);
   if (status == WLH_PENDING) {
     /* What was put off is in the queue some time later. */
     wlk_mutex_lock(&actor->bucket->qmu);
     bool waits = request->state == WLH_WAITING;
     wlk_mutex_unlock(&actor->bucket->qmu);
+    atomic_store(&slot->priority, extra.priority);
     if (waits && name < STOLEN)
       atomic_store(&slot->asked[name], atomic_fetch_add(&world->clock, 1));
     bool granted = await(actor, request, name, news);
@@ -288,7 +294,7 @@ static void one_request(struct actor *actor)
     return;
   }
   if (name < STOLEN && mode == WLK_EXCLUSIVE && option == WLK_WAIT) {
-    check_order(actor, name, began);
+    check_order(actor, name, extra.priority, began);
   }
   hold(actor, request, name, mode);
 }
