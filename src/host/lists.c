@@ -5,24 +5,42 @@ static struct wlh_link *link_of(struct wlh_arena *arena, enum wlh_place place, u
   return &wlh_request_at(arena, request)->links[place];
 }
 
+/* Either neighbour is 0 at that end of the list. */
+static inline void put_between(
+    struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request,
+    struct wlh_link link)
+{
+  WLH_PUT(*link_of(arena, place, request), link);
+  if (link.prev != 0)
+    WLH_PUT(link_of(arena, place, link.prev)->next, request);
+  else
+    WLH_PUT(list->head, request);
+  if (link.next != 0)
+    WLH_PUT(link_of(arena, place, link.next)->prev, request);
+  else
+    WLH_PUT(list->tail, request);
+}
+
+void wlh_list_add(
+    struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request)
+{
+  struct wlh_link link = {.prev = list->tail};
+  if (link.prev != 0 && !wlh_expect_request(arena, link.prev)) return;
+  put_between(arena, list, place, request, link);
+}
+
 void wlh_list_insert(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request,
     uint32_t before)
 {
-  struct wlh_link *link = link_of(arena, place, request);
-  if (before != 0 && !wlh_expect_request(arena, before)) return;
-  uint32_t after = before != 0 ? link_of(arena, place, before)->prev : list->tail;
-  if (after != 0 && !wlh_expect_request(arena, after)) return;
-  WLH_PUT(link->next, before);
-  WLH_PUT(link->prev, after);
-  if (after != 0)
-    WLH_PUT(link_of(arena, place, after)->next, request);
-  else
-    WLH_PUT(list->head, request);
-  if (before != 0)
-    WLH_PUT(link_of(arena, place, before)->prev, request);
-  else
-    WLH_PUT(list->tail, request);
+  if (before == 0) {
+    wlh_list_add(arena, list, place, request);
+    return;
+  }
+  if (!wlh_expect_request(arena, before)) return;
+  struct wlh_link link = {.next = before, .prev = link_of(arena, place, before)->prev};
+  if (link.prev != 0 && !wlh_expect_request(arena, link.prev)) return;
+  put_between(arena, list, place, request, link);
 }
 
 void wlh_list_drop(
@@ -63,8 +81,8 @@ static uint32_t *next_of(struct wlh_arena *arena, uint32_t request)
 static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b, wlh_order *order)
 {
   uint32_t first = 0, last = 0, steps = 0;
-  while (wlh_goes_on(arena, a != 0 ? a : b, &steps)) {
-    bool from_a = b == 0 || (a != 0 && order(wlh_request_at(arena, a), wlh_request_at(arena, b)));
+  while (b != 0 && wlh_goes_on(arena, a, &steps)) {
+    bool from_a = order(wlh_request_at(arena, a), wlh_request_at(arena, b));
     uint32_t *source = from_a ? &a : &b;
     uint32_t request = *source;
     *source = wlh_read(next_of(arena, request));
@@ -74,17 +92,33 @@ static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b, wlh_order
       WLH_PUT(*next_of(arena, last), request);
     last = request;
   }
+  uint32_t rest = a != 0 ? a : b;
+  if (last == 0) return rest;
+  WLH_PUT(*next_of(arena, last), rest);
   return first;
+}
+
+/* Cuts a chain behind those at its beginning that are in order. Returns the first of the rest. */
+static uint32_t cut_sorted(
+    struct wlh_arena *arena, uint32_t request, wlh_order *order, uint32_t *steps)
+{
+  uint32_t next = wlh_read(next_of(arena, request));
+  while (next != 0 && order(wlh_request_at(arena, request), wlh_request_at(arena, next)) &&
+         wlh_goes_on(arena, next, steps)) {
+    request = next;
+    next = wlh_read(next_of(arena, request));
+  }
+  WLH_PUT(*next_of(arena, request), 0);
+  return next;
 }
 
 uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain, wlh_order *order)
 {
-  uint32_t bins[32] = {0}; /* bins[i] has none, or a sorted chain of 2^i */
+  uint32_t bins[32] = {0}; /* bins[i] has none, or what 2^i sorted chains became */
   uint32_t steps = 0;
   while (wlh_goes_on(arena, chain, &steps)) {
     uint32_t one = chain;
-    chain = wlh_read(next_of(arena, one));
-    WLH_PUT(*next_of(arena, one), 0);
+    chain = cut_sorted(arena, one, order, &steps);
     unsigned i = 0;
     for (; i < 31 && bins[i] != 0; i++) {
       one = merge(arena, bins[i], one, order);

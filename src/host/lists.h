@@ -4,18 +4,14 @@
 
 #include "store.h"
 
-/* Puts a request, which is in no list of this place, before another one of the list, or, if
- * `before` is 0, at the end. Cost: O(1). */
+/* Puts a request, which is in no list of this place, at the end. Cost: O(1). */
+void wlh_list_add(
+    struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request);
+
+/* The same, but right before another one of the list, unless `before` is 0. */
 void wlh_list_insert(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request,
     uint32_t before);
-
-/* The same, at the end. */
-static inline void wlh_list_add(
-    struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request)
-{
-  wlh_list_insert(arena, list, place, request, 0);
-}
 
 /* Takes a request out of the list that it is in. Cost: O(1). */
 void wlh_list_drop(
@@ -40,7 +36,7 @@ typedef bool wlh_order(const struct wlh_request_cell *a, const struct wlh_reques
 /* Sorts a chain of requests. Those of which neither is to be before the other keep their order.
  *   chain    the first request; each leads to the next by `links[WLH_BY_RESOURCE].next`
  *   returns  the first of the sorted chain
- *   cost     O(n log n), no memory */
+ *   cost     O(n log m), where it is in order m times in a row; no memory */
 uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain, wlh_order *order);
 
 #endif

@@ -45,8 +45,9 @@ static int32_t priority_of(const struct wlh_arena *arena, uint32_t request)
 bool wlh_leads(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
-  uint32_t first = resource->queue.head;
-  return first == 0 || priority_of(arena, first) < priority;
+  /* Without levels all have as much as the last one, which who waits has to look at anyway. */
+  uint32_t other = resource->levels.head != 0 ? resource->queue.head : resource->queue.tail;
+  return other == 0 || priority_of(arena, other) < priority;
 }
 
 bool wlh_begins_level(const struct wlh_arena *arena, uint32_t request)
@@ -59,17 +60,17 @@ bool wlh_begins_level(const struct wlh_arena *arena, uint32_t request)
 static uint32_t find_lower(
     struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
-  uint32_t last = resource->queue.tail, lower = 0, steps = 0;
-  if (last == 0 || priority_of(arena, last) >= priority) return 0;
+  uint32_t lower = 0, steps = 0;
   for (uint32_t level = resource->levels.tail; wlh_goes_on(arena, level, &steps);) {
     if (priority_of(arena, level) >= priority) return lower;
     lower = level;
     level = wlh_request_at(arena, level)->links[WLH_BY_LEVEL].prev;
   }
-  return wlh_leads(arena, resource, priority) ? resource->queue.head : lower;
+  return priority_of(arena, resource->queue.head) < priority ? resource->queue.head : lower;
 }
 
-static void enter_queue(
+/* Puts a request into a queue whose last one has another priority. */
+static void enter_among_levels(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {
   uint32_t lower = find_lower(arena, resource, priority_of(arena, request));
@@ -79,6 +80,16 @@ static void enter_queue(
     wlh_list_insert(arena, &resource->levels, WLH_BY_LEVEL, lower, resource->levels.head);
   else if (wlh_begins_level(arena, request))
     wlh_list_insert(arena, &resource->levels, WLH_BY_LEVEL, request, lower);
+}
+
+static void enter_queue(
+    struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
+{
+  uint32_t last = resource->queue.tail;
+  if (last == 0 || priority_of(arena, last) == priority_of(arena, request))
+    wlh_list_add(arena, &resource->queue, WLH_BY_RESOURCE, request);
+  else
+    enter_among_levels(arena, resource, request);
 }
 
 /* Before a request leaves its queue, where there are levels: the next one begins its level instead,

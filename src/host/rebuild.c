@@ -82,13 +82,14 @@ static uint32_t find_top(const struct wlh_arena *arena)
   return top;
 }
 
-/* Returns the chain of all requests. */
+/* Returns the chain of all requests. From the top: what was made first tends to have the lowest
+ * cell, and then the chain is nearly sorted. */
 static uint32_t rebuild_cells(struct wlh_arena *arena, uint32_t top)
 {
   uint32_t chain = 0;
   WLH_PUT(wlh_header_of(arena)->high, top);
   if (wlh_kind_of(arena, 0) != WLH_KIND_FREE) wlh_damage(arena);
-  for (uint32_t i = 1; i < top && !arena->poisoned; i++) rebuild_cell(arena, i, &chain);
+  for (uint32_t i = top; i-- > 1 && !arena->poisoned;) rebuild_cell(arena, i, &chain);
   return chain;
 }
 

@@ -21,7 +21,7 @@ struct asking {
 
 /* Whether the request is granted at once: a theft always, another if nobody is to wait before it
  * and it fits beside what is held. */
-static bool is_grantable(const struct wlh_arena *arena, const struct asking *asking)
+static inline bool is_grantable(const struct wlh_arena *arena, const struct asking *asking)
 {
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, asking->resource);
   return asking->ask->option == WLH_STEAL ||
