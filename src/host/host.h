@@ -189,7 +189,8 @@ enum wlh_status wlh_request(
  *            WLH_PENDING  the time is over; nothing was changed, to be called again or aborted
  *            WLH_DEADLOCK  once the tables could be entered: the calling thread itself holds the
  *            name, or is ahead in its queue, through this bucket, in a way that it would wait for
- *            itself; the request ended
+ *            itself; the request ended. Each call asks anew: others that have more priority, and
+ *            that wait for the thread, can get ahead of the request later
  *            and anything that wlh_request answers, or WLH_STOLEN: the request ended
  *   threads  the agent's own, and only while nothing else of that thread has to go on */
 enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct wlk_events *events);

@@ -210,6 +210,7 @@ static void do_request(int agent, int name, struct wlh_ask ask)
       .weight = ask.weight,
       .bounded = ask.bounded,
       .max_pending = ask.max_pending,
+      .priority = ask.priority,
   };
   struct wlk_events events = {.capacity = 0};
   struct wlk_request *request = NULL;
@@ -321,6 +322,7 @@ static void compare_entry(
   must(strtoul(id + 2, NULL, 10) == client->number, "a client in a snapshot");
   must(entry->mode == info->mode && entry->held == info->held, "a mode in a snapshot");
   must(entry->limit == info->limit && entry->weight == info->weight, "a limit in a snapshot");
+  must(entry->priority == info->priority, "a priority in a snapshot");
   bool has_label = info->label != WLK_NO_LABEL;
   must(has_label == (entry->label_units > 0), "whether a label is in a snapshot");
   if (!has_label) return;
@@ -414,6 +416,7 @@ static void operate(uint8_t operation, uint8_t argument)
     break;
   default:
     if (operation % 16 == 4) ask.option = WLH_IF_AVAILABLE;
+    if (operation % 16 >= 2) ask.priority = more % 5 - 2;
     if (operation % 16 >= 13) {
       ask.mode = operation % 16 == 14 ? WLH_SHARED : ask.mode;
       ask.limit = 1 + more % 3;

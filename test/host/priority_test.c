@@ -145,8 +145,7 @@ TEST(overtakes, "a shared request of more priority does not wait for an exclusiv
   stop();
 }
 
-TEST(
-    held_back, "a shared request of less priority waits for an exclusive one that waits")
+TEST(held_back, "a shared request of less priority waits for an exclusive one that waits")
 {
   start();
   struct made reader = want_shared_with(0, 0), writer = want_with(1, 0);
