@@ -117,7 +117,6 @@ const scopes = {
       deadlock: 'deadlocks are not found',
       state: 'who holds a lock is known later',
       marks: 'names cannot be marked as done',
-      priority: 'the queue has no priorities',
       entry: 'its entry is web-locks/host',
       firstOfSeveral: 'any of them is named',
       oneClient: 'a client is a member of one bucket',
