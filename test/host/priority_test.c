@@ -161,6 +161,8 @@ TEST(available, "what is not to wait is available if it fits and nobody has as m
   start();
   CHECK(want_shared_with(0, 0).status == WLH_CELLS_GRANTED);
   CHECK(want_with(1, 3).status == WLH_CELLS_PENDING);
+  CHECK(want_with(1, 0).status == WLH_CELLS_PENDING);
+  CHECK(try_with(2, WLH_SHARED, 2).status == WLH_CELLS_NOT_AVAILABLE);
   CHECK(try_with(2, WLH_SHARED, 3).status == WLH_CELLS_NOT_AVAILABLE);
   CHECK(try_with(2, WLH_EXCLUSIVE, 4).status == WLH_CELLS_NOT_AVAILABLE);
   CHECK(try_with(2, WLH_SHARED, 4).status == WLH_CELLS_GRANTED);

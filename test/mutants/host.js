@@ -79,10 +79,24 @@ module.exports = [
   },
   {
     file: 'src/host/queue.c',
-    before: 'return first == 0 || priority_of(arena, first) < priority;',
-    after: 'return first == 0 || priority_of(arena, first) <= priority;',
+    before: 'return other == 0 || priority_of(arena, other) < priority;',
+    after: 'return other == 0 || priority_of(arena, other) <= priority;',
     why: 'a reader overtakes a writer of its own priority, for ever',
     tests: [cells, priorities],
+  },
+  {
+    file: 'src/host/queue.c',
+    before: 'levels.head != 0 ? resource->queue.head : resource->queue.tail;',
+    after: 'levels.head != 0 ? resource->queue.tail : resource->queue.head;',
+    why: 'who has more priority than the last one gets past all others',
+    tests: [priorities],
+  },
+  {
+    file: 'src/host/queue.c',
+    before: 'if (last == 0 || priority_of(arena, last) == priority_of(arena, request))',
+    after: 'if (last == 0 || priority_of(arena, last) >= priority_of(arena, request))',
+    why: 'who comes for less than all has the place of the lowest that waited before',
+    tests: [priorities],
   },
   {
     file: 'src/host/queue.c',
@@ -148,7 +162,7 @@ module.exports = [
     before: 'return a_waits ? a->priority >= b->priority : a->token <= b->token;',
     after: 'return a_waits ? a->priority >= b->priority : a->ticket <= b->ticket;',
     why: 'locks that were granted by priority are damage to who repairs the tables, and are lost',
-    tests: [priorities],
+    tests: [priorities, cells],
   },
   {
     file: 'src/host/rebuild.c',
@@ -309,9 +323,9 @@ module.exports = [
   },
   {
     file: 'src/host/rebuild.c',
-    before: 'if (wlh_kind_of(arena, request) == WLH_KIND_NEWS_BROKEN) wlh_mail(arena, request);',
-    after: 'if (wlh_is_news(wlh_kind_of(arena, request))) wlh_mail(arena, request);',
-    why: 'a repair mails grants with the thefts, and once more: the list of mail runs in a circle',
+    before: 'if (wlh_is_news(kind)) wlh_mail(arena, request);',
+    after: 'if (kind == WLH_KIND_NEWS_HELD) wlh_mail(arena, request);',
+    why: 'who was robbed before a repair, and not told, is never told',
     tests: [cells],
   },
   {
