@@ -42,7 +42,7 @@ static int32_t priority_of(const struct wlh_arena *arena, uint32_t request)
   return wlh_request_at(arena, request)->priority;
 }
 
-bool wlh_leads(
+bool wlh_would_be_first(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
   /* Without levels all have as much as the last one, which who waits has to look at anyway. */

@@ -17,7 +17,7 @@ bool wlh_fits(
     uint32_t weight);
 
 /* Whether a request of this priority would be the first of the queue. */
-bool wlh_leads(
+bool wlh_would_be_first(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority);
 
 /* Whether a request that waits is the first of its level, and that not the highest. */

@@ -25,7 +25,7 @@ static inline bool is_grantable(const struct wlh_arena *arena, const struct aski
 {
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, asking->resource);
   return asking->ask->option == WLH_STEAL ||
-         (wlh_leads(arena, cell, asking->ask->priority) &&
+         (wlh_would_be_first(arena, cell, asking->ask->priority) &&
           wlh_fits(arena, cell, asking->ask->mode, asking->weight));
 }
 

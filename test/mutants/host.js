@@ -16,7 +16,7 @@ module.exports = [
   // Requests and queues.
   {
     file: 'src/host/requests.c',
-    before: '(wlh_leads(arena, cell, asking->ask->priority) &&',
+    before: '(wlh_would_be_first(arena, cell, asking->ask->priority) &&',
     after: '(',
     why: 'readers overtake a writer that waits, for ever',
     tests: [cells],
