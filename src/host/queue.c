@@ -3,6 +3,7 @@
  * call. */
 #include "queue.h"
 
+#include "../core/port.h" /* WLK_RARE */
 #include "lists.h"
 #include "names.h"
 #include "pool.h"
@@ -70,7 +71,7 @@ static uint32_t find_lower(
 }
 
 /* Puts a request into a queue whose last one has another priority. */
-static void enter_among_levels(
+static WLK_RARE void enter_among_levels(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {
   uint32_t lower = find_lower(arena, resource, priority_of(arena, request));
@@ -86,15 +87,15 @@ static void enter_queue(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {
   uint32_t last = resource->queue.tail;
-  if (last == 0 || priority_of(arena, last) == priority_of(arena, request))
-    wlh_list_add(arena, &resource->queue, WLH_BY_RESOURCE, request);
-  else
+  if (last != 0 && priority_of(arena, last) != priority_of(arena, request))
     enter_among_levels(arena, resource, request);
+  else
+    wlh_list_add(arena, &resource->queue, WLH_BY_RESOURCE, request);
 }
 
 /* Before a request leaves its queue, where there are levels: the next one begins its level instead,
  * or its level becomes the highest. */
-static void leave_level(
+static WLK_RARE void leave_level(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {
   uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);

@@ -17,14 +17,15 @@ struct asking {
   uint32_t limit; /* as it is in a RESOURCE cell; UNSET if the mode is exclusive */
   uint32_t hash;
   uint32_t resource; /* 0: the name is new */
+  bool grantable;    /* whether the request is granted at once */
 };
 
 /* Whether the request is granted at once: a theft always, another if nobody is to wait before it
  * and it fits beside what is held. */
-static inline bool is_grantable(const struct wlh_arena *arena, const struct asking *asking)
+static bool is_grantable(const struct wlh_arena *arena, const struct asking *asking)
 {
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, asking->resource);
-  return asking->ask->option == WLH_STEAL ||
+  return asking->resource == 0 || asking->ask->option == WLH_STEAL ||
          (wlh_would_be_first(arena, cell, asking->ask->priority) &&
           wlh_fits(arena, cell, asking->ask->mode, asking->weight));
 }
@@ -40,7 +41,7 @@ static enum wlh_cells_status refuse(
     answer->limit = wlh_limit_number(cell->limit);
     return WLH_CELLS_OTHER_LIMIT;
   }
-  if (is_grantable(arena, asking)) return WLH_CELLS_OK;
+  if (asking->grantable) return WLH_CELLS_OK;
   if (ask->option == WLH_IF_AVAILABLE) return WLH_CELLS_NOT_AVAILABLE;
   return ask->bounded && cell->pending >= ask->max_pending ? WLH_CELLS_QUEUE_FULL : WLH_CELLS_OK;
 }
@@ -50,6 +51,7 @@ static enum wlh_cells_status look_once(
     struct wlh_arena *arena, struct asking *asking, struct wlh_answer *answer)
 {
   asking->resource = wlh_name_find(arena, asking->ask->name, asking->name_units, asking->hash);
+  asking->grantable = is_grantable(arena, asking);
   enum wlh_cells_status refusal = refuse(arena, asking, answer);
   if (refusal != WLH_CELLS_OK) return refusal;
   answer->needed = 1 + wlh_text_cells(asking->label_units) +
@@ -200,15 +202,15 @@ static enum wlh_cells_status make(
 
   uint32_t request = fill(arena, asking, label);
   answer->request = request;
-  bool granted = is_grantable(arena, asking);
-  if (granted)
+  if (asking->grantable)
     wlh_grant(arena, request, WLH_KIND_HELD);
   else
     wlh_commit_kind(arena, request, WLH_KIND_PENDING);
   wlh_enter_name(arena, cell, request);
   wlh_list_add(arena, &wlh_agent_at(arena, ask->agent)->requests, WLH_BY_AGENT, request);
-  if (granted) answer->token = wlh_request_at(arena, request)->token;
-  return granted ? WLH_CELLS_GRANTED : WLH_CELLS_PENDING;
+  if (!asking->grantable) return WLH_CELLS_PENDING;
+  answer->token = wlh_request_at(arena, request)->token;
+  return WLH_CELLS_GRANTED;
 }
 
 enum wlh_cells_status wlh_cells_request(

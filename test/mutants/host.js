@@ -93,8 +93,8 @@ module.exports = [
   },
   {
     file: 'src/host/queue.c',
-    before: 'if (last == 0 || priority_of(arena, last) == priority_of(arena, request))',
-    after: 'if (last == 0 || priority_of(arena, last) >= priority_of(arena, request))',
+    before: 'if (last != 0 && priority_of(arena, last) != priority_of(arena, request))',
+    after: 'if (last != 0 && priority_of(arena, last) < priority_of(arena, request))',
     why: 'who comes for less than all has the place of the lowest that waited before',
     tests: [priorities],
   },
