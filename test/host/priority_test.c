@@ -5,6 +5,14 @@
 #include <stdlib.h>
 
 static struct table t;
+static long looks;
+
+/* The library looks at a cell, or has read a number. */
+void wlh_look(const void *place, size_t size)
+{
+  (void)place, (void)size;
+  looks++;
+}
 
 static void start(void)
 {
@@ -128,6 +136,27 @@ TEST(thefts, "a theft is ahead of every priority")
   CHECK(is_letter(&mail, &held, WLH_TOLD_STOLEN));
   CHECK(hands_over(&stolen, &high));
   stop();
+}
+
+/* How often a request of `priority` looks, and its abort, where so many wait with each of three. */
+static long looks_of(int32_t priority, int waiting)
+{
+  start();
+  (void)want_with(0, 0);
+  for (int i = 0; i < waiting; i++)
+    for (int32_t other = -4; other <= 4; other += 4) (void)want_with(1 + i % 3, other);
+  looks = 0;
+  struct made made = want_with(1, priority);
+  CHECK(give_up(&t, &made) == WLH_CELLS_OK);
+  long counted = looks;
+  stop();
+  return counted;
+}
+
+TEST(cost, "who comes and goes looks at no more requests however many have the same priority")
+{
+  for (int32_t priority = -6; priority <= 6; priority += 2)
+    CHECK(looks_of(priority, 3) == looks_of(priority, 60));
 }
 
 /* ---- what follows from it ---- */
@@ -334,7 +363,7 @@ TEST(many, "whoever comes and goes, the queue is in its order")
 
 int main(void)
 {
-  RUN(higher_first), RUN(equals), RUN(between), RUN(extremes), RUN(holder), RUN(thefts);
+  RUN(higher_first), RUN(equals), RUN(between), RUN(extremes), RUN(holder), RUN(thefts), RUN(cost);
   RUN(overtakes), RUN(held_back), RUN(available), RUN(limit), RUN(abort_head), RUN(itself);
   RUN(snapshot);
   RUN(rebuilt), RUN(granted_early), RUN(mail_order), RUN(dead_ahead);
