@@ -142,6 +142,21 @@ module.exports = [
     tests: [cells],
   },
 
+  {
+    file: 'src/host/errand.c',
+    before: 'entry->priority,',
+    after: '0,',
+    why: 'details of other processes say that nobody has a priority',
+    tests: ['test/host/priority.test.js'],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before: 'exchange[PRIORITY] = priority ?? 0;',
+    after: '',
+    why: 'a request has the priority of the last one that this thread gave one',
+    tests: ['test/host/priority.test.js'],
+  },
+
   // Repairs.
   {
     file: 'src/host/rebuild.c',
