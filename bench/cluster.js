@@ -102,13 +102,16 @@ const subjects = {
     const adapter = new PostgresAdapter('bench of steps', { pool });
     const info = { clientId: 'bench', host: '', pid: 0, threadId: 0, threadName: '', version: '' };
     const { session } = await adapter.open(info, 600_000, { life: '', token: 0n });
-    const request = { kind: 'request', mode: 'exclusive', limit: 0, weight: 0, maxPending: -1 };
+    const request = {
+      ...{ kind: 'request', mode: 'exclusive', limit: 0, weight: 0, maxPending: -1, priority: 0 },
+      ...{ label: '', group: 0 },
+    };
     let ref = 0;
     let number = 0;
     return {
       async run(name, use) {
         ref++;
-        await adapter.step([{ ...request, ref, name, label: '', group: 0 }], ++number);
+        await adapter.step([{ ...request, ref, name }], ++number);
         await use();
         await adapter.step([{ kind: 'end', ref, name, keep: 0 }], ++number);
       },

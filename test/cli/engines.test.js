@@ -401,7 +401,7 @@ describe('--at etcd+http://…', { skip: noEtcd }, () => {
       });
       return adapter;
     };
-    const numbers = { limit: 0, weight: 0, maxPending: -1, group: 0 };
+    const numbers = { limit: 0, weight: 0, maxPending: -1, priority: 0, group: 0 };
     const long = { kind: 'request', name: 'long', mode: 'exclusive', label: '', ...numbers };
     const [first, next] = [await open('first'), await open('next')];
     t.after(() => clearInterval(alive));

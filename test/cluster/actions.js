@@ -31,6 +31,7 @@ const action = fc.record({
   name: fc.constantFrom('a', 'b'),
   ms: fc.nat({ max: 2 * TTL }),
   mode,
+  priority: fc.constantFrom(0, 0, 0, 1, 2, -1),
   flag: fc.boolean(),
   pause: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: TTL })),
 });

@@ -37,6 +37,44 @@ test('who waits is granted when the lock is released, first come, first served',
   await cluster.close();
 });
 
+test('who has more priority is granted before who came first, and tells it by query', async () => {
+  const cluster = new Cluster();
+  const [one, two] = [await cluster.client(), await cluster.client()];
+  const held = await cluster.hold(one, 'a');
+  const ordinary = cluster.request(one, 'a');
+  await cluster.world.advance(10);
+  const urgent = cluster.request(two, 'a', { priority: 3 });
+  let details;
+  two.locks.query({ details: true, name: 'a' }).then((value) => {
+    details = value;
+  });
+  await cluster.world.until(() => details);
+  assert.deepEqual(
+    [...details.held, ...details.pending].map(({ priority }) => priority),
+    [0, 3, 0],
+  );
+  await cluster.release(held);
+  await cluster.world.until(() => urgent.lock);
+  assert.equal(ordinary.lock, undefined);
+  await cluster.release(urgent);
+  await cluster.world.until(() => ordinary.lock);
+  await cluster.close();
+});
+
+test('priority is refused with several locks, and where the engine does not know it', async () => {
+  const cluster = new Cluster();
+  const [knows, lacks] = [await cluster.client(), await cluster.client()];
+  lacks.adapter.can.priorities = false;
+  const errors = [];
+  const refused = (promise) => promise.catch(({ name }) => errors.push(name));
+  refused(knows.locks.requestAll(['a', 'b'], { priority: 1 }, () => {}));
+  refused(lacks.locks.request('a', { priority: -1 }, () => {}));
+  await cluster.world.until(() => errors.length === 2);
+  assert.deepEqual(errors, ['NotSupportedError', 'NotSupportedError']);
+  await cluster.hold(lacks, 'a', { priority: 0 });
+  await cluster.close();
+});
+
 test('what is asked in one go makes one step, and what comes meanwhile the next', async () => {
   const cluster = new Cluster();
   const client = await cluster.client();

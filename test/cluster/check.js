@@ -6,10 +6,12 @@
  *
  * A history is an array of events in any order, with times of one clock in milliseconds:
  *
- *   call     { id, client, name, mode, kind, limit, weight, maxPending, keep, group } a request was
+ *   call     { id, client, name, mode, kind, limit, weight, priority, keep, group } a request was
  *            made; `kind` is 'wait', 'ifAvailable' or 'steal'; with `keep`, in milliseconds, by
  *            `locks.once`; with `group` together with all that have the same
- *   ticket   { id, ticket } its place in the queue, where the engine tells; the last one counts
+ *   ticket   { id, ticket, turn } when it came into the queue, where the engine tells, and when it
+ *            was granted, by the same count (undefined: not by the server to which it came); the
+ *            last one counts
  *   granted  { id, token } its callback was called
  *   unheld   { id } `lock.held` was seen to be false
  *   told     { id, reason } its signal was aborted: 'stolen', or a reason of LockLostError
@@ -33,7 +35,9 @@ function requestsOf(events) {
     if (!request || event.type === 'call' || event.type === 'write') continue;
     request[event.type] ??= event.time;
     if (event.type === START) request.token = event.token;
-    if (event.type === 'ticket') request.number = event.ticket;
+    if (event.type === 'ticket') {
+      Object.assign(request, { number: event.ticket, turn: event.turn });
+    }
     if (event.type === 'told') request.reason ??= event.reason;
     if (event.type === 'settled') Object.assign(request, { error: event.error, ran: event.ran });
   }
@@ -142,17 +146,29 @@ function tokens(requests) {
   return faults;
 }
 
-/** First come, first served: grants are in the order of tickets, thefts apart. */
+/**
+ * Thefts apart, grants are in the order of priorities, and among equals in that of tickets: first
+ * come, first served.
+ */
 function order(requests) {
   const known = requests.filter(({ number, kind }) => number !== undefined && kind !== 'steal');
   known.sort((a, b) => a.number - b.number);
   const faults = [];
-  for (let i = 1; i < known.length; i++) {
-    if (known[i].token > known[i - 1].token) continue;
-    faults.push(`${known[i].name}: ${describe(known[i])} overtook ${describe(known[i - 1])}`);
+  const overtook = (one, other) =>
+    faults.push(`${one.name}: ${describe(one)} overtook ${describe(other)}`);
+  for (const [i, later] of known.entries()) {
+    for (const earlier of known.slice(0, i)) {
+      if (priorityOf(later) <= priorityOf(earlier)) {
+        if (later.token <= earlier.token) overtook(later, earlier);
+      } else if (later.number < earlier.turn && earlier.turn < later.turn) {
+        overtook(earlier, later);
+      }
+    }
   }
   return faults;
 }
+
+const priorityOf = ({ priority = 0 }) => priority;
 
 /** Who ran to an end keeps others from running, by the server's clock, and nobody else does. */
 function runs(requests, events) {
@@ -323,12 +339,11 @@ class Recorder {
    * @returns a promise that settles, and never rejects, when the request has
    */
   async request(client, locks, name, options, use) {
-    const { mode = 'exclusive', limit = 0, weight, maxPending, signal, keep } = options;
+    const { mode = 'exclusive', limit = 0, weight, priority, signal, keep } = options;
     const kind = options.steal ? 'steal' : options.ifAvailable ? 'ifAvailable' : 'wait';
     const id = `${client} ${++this.#numbers}`;
     const units = mode === 'shared' && limit > 0 ? (weight ?? 1) : 0;
-    const asked = { name, mode, kind, limit, weight: units, maxPending, keep };
-    this.record('call', { id, client, ...asked });
+    this.record('call', { id, client, name, mode, kind, limit, weight: units, priority, keep });
     signal?.addEventListener('abort', () => this.record('aborted', { id }));
     const method = keep === undefined ? 'request' : 'once';
     let error;

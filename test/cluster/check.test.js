@@ -93,6 +93,31 @@ test('who overtakes is found', () => {
   finds(check(events), /overtook/);
 });
 
+test('who overtakes one of his priority or more is found', () => {
+  const events = (early, late, turns) => [
+    ...request('x', 0, 1, 2, 1n, { priority: early }),
+    ...request('y', 0, 3, 4, 2n, { priority: late }),
+    { type: 'ticket', id: 'x', ticket: 2, turn: turns[0], time: 0 },
+    { type: 'ticket', id: 'y', ticket: 1, turn: turns[1], time: 0 },
+  ];
+  assert.deepEqual(check(events(1, 0, [3, 4])), []);
+  finds(check(events(-1, -1, [3, 4])), /x .*overtook y/);
+  finds(check(events(0, 1, [3, 4])), /x .*overtook y/);
+});
+
+test('who is granted before one of more priority that waits is found', () => {
+  const events = (ticket, turn) => [
+    ...request('x', 0, 1, 2, 1n),
+    ...request('y', 0, 3, 4, 2n, { priority: 1 }),
+    { type: 'ticket', id: 'x', ticket: 1, turn, time: 0 },
+    { type: 'ticket', id: 'y', ticket, turn: 4, time: 0 },
+  ];
+  finds(check(events(2, 3)), /x .*overtook y/);
+  // It came when the other one was granted, or that is not known.
+  assert.deepEqual(check(events(3, 2)), []);
+  assert.deepEqual(check(events(2, undefined)), []);
+});
+
 test('a theft without a thief is found', () => {
   const events = [...request('x', 0, 1, 9, 1n), told('x', 5, 'stolen')];
   finds(check(events), /by nobody/);

@@ -6,9 +6,10 @@
  */
 
 const assert = require('node:assert/strict');
-const { afterEach, test } = require('node:test');
+const { afterEach, describe, test } = require('node:test');
 const { setTimeout } = require('node:timers/promises');
 
+const { MemoryServer } = require('./memory.js');
 const { FaultyProxy } = require('./proxy.js');
 
 const TTL = 2_000;
@@ -81,6 +82,7 @@ const request = (name, options = {}) => ({
   limit: 0,
   weight: 0,
   maxPending: -1,
+  priority: 0,
   label: '',
   group: 0,
   ...options,
@@ -111,6 +113,7 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {number} [window] how many steps it takes at once; one, if it does not say
  * @property {boolean} [keepsNoLimit] a limit goes with the last shared request, not with the queue
  * @property {number} [shortestKeep] milliseconds of a mark that is not over before its step is done
+ * @property {boolean} [knowsNoPriorities]
  * @property {boolean} [neverForgets] what it has answered, so that there is nothing to be careful of
  * @property {boolean} [tellsNoStep] which was done last
  * @property {boolean} [tellsOfDead] that a lease has run out is told, and not for `renew` to foresee
@@ -492,6 +495,8 @@ function contract(engine) {
     assert.deepEqual(await a.answers(request(name, { maxPending: 1 })), ['queueFull']);
   });
 
+  describe('priority', { skip: engine.knowsNoPriorities }, () => priorities(engine));
+
   test('ifAvailable does not wait, and does not fail because of the dead', async () => {
     const [dead, a] = [await client(), await client()];
     const name = fresh();
@@ -749,6 +754,196 @@ function contract(engine) {
     await proxy.close();
   });
 }
+
+/** The tests of engines that know priorities. @param {Engine} engine */
+function priorities({ alone, client, expire }) {
+  const MOST = 2 ** 31 - 1;
+  const urgent = (name, priority, options = {}) => request(name, { priority, ...options });
+  const refsOf = (ops) => ops.map(({ ref }) => ref);
+  const granted = async ({ next }, count) => {
+    const refs = [];
+    while (refs.length < count) refs.push((await next()).granted);
+    return refs;
+  };
+
+  test('more of it goes first, and among equals who came first', async () => {
+    const a = await client();
+    const name = fresh();
+    const held = request(name);
+    const given = [0, 5, -5, 5, MOST, -MOST - 1, 0, -5, 1];
+    const waiting = given.map((priority) => urgent(name, priority));
+    await a.answers(held);
+    assert.deepEqual(await a.answers(...waiting), Array(given.length).fill('queued'));
+    const order = [4, 1, 3, 8, 0, 6, 2, 7, 5].map((i) => waiting[i]);
+    assert.deepEqual(refsOf(await a.adapter.query(name)), refsOf([held, ...order]));
+    for (const [i, last] of [held, ...order.slice(0, -1)].entries()) {
+      await a.answers(end(last));
+      assert.equal((await a.next()).granted, order[i].ref);
+    }
+  });
+
+  test('query tells it, of locks and of requests', async () => {
+    const a = await client();
+    const name = fresh();
+    await a.answers(urgent(name, -MOST - 1), urgent(name, MOST), urgent(name, 0));
+    const told = await a.adapter.query(name);
+    assert.deepEqual(
+      told.map(({ priority }) => priority),
+      [-MOST - 1, MOST, 0],
+    );
+  });
+
+  test('it takes a lock from nobody, however little was given for that', async () => {
+    const a = await client();
+    for (const little of [0, -1, 1]) {
+      const name = fresh();
+      const [first, held] = [request(name), urgent(name, little)];
+      await a.answers(first, held);
+      await a.answers(end(first));
+      assert.equal((await a.next()).granted, held.ref);
+      const more = [0, 2, 3].map((priority) => urgent(name, priority));
+      const codes = await a.answers(...more, urgent(name, 4, { kind: 'ifAvailable' }));
+      assert.deepEqual(codes, [...Array(3).fill('queued'), 'unavailable']);
+      await a.answers(end(more[0]));
+      const state = (await a.adapter.query(name)).map(({ ref, token }) => [ref, token > 0n]);
+      assert.deepEqual(state, [
+        [held.ref, true],
+        [more[2].ref, false],
+        [more[1].ref, false],
+      ]);
+      await a.answers(end(held));
+      assert.equal((await a.next()).granted, more[2].ref);
+    }
+  });
+
+  test('nor from who was granted a free name with less than that', async () => {
+    const a = await client();
+    const name = fresh();
+    const [held, other] = [urgent(name, -3), urgent(name, -2)];
+    assert.deepEqual(await a.answers(held, other, request(name)), ['granted', 'queued', 'queued']);
+    const state = (await a.adapter.query(name)).map(({ ref, token }) => [ref, token > 0n]);
+    assert.deepEqual(state[0], [held.ref, true]);
+  });
+
+  test('shared ones get ahead of an exclusive one that has less', async () => {
+    const a = await client();
+    const name = fresh();
+    const [reader, writer] = [shared(name), request(name)];
+    assert.deepEqual(await a.answers(reader, writer), ['granted', 'queued']);
+    const [second, third] = [1, 2].map((priority) => shared(name, { priority }));
+    const attempt = shared(name, { priority: 3, kind: 'ifAvailable' });
+    assert.deepEqual(await a.answers(second, third, attempt), Array(3).fill('granted'));
+    assert.deepEqual(await a.answers(shared(name, { kind: 'ifAvailable' })), ['unavailable']);
+    await a.answers(end(reader), end(third), end(attempt));
+    assert.equal((await a.renew()).mine.get(writer.ref), 0n);
+    await a.answers(end(second));
+    assert.equal((await a.next()).granted, writer.ref);
+  });
+
+  test('all units that are held count for who gets ahead', async () => {
+    const a = await client();
+    const name = fresh();
+    const [two, heavy] = [units(name, 4, 2), units(name, 4, 4)];
+    assert.deepEqual(await a.answers(two, heavy), ['granted', 'queued']);
+    const [light, more] = [1, 2].map((weight) => units(name, 4, weight, { priority: 1 }));
+    assert.deepEqual(await a.answers(light, more), ['granted', 'queued']);
+    await a.answers(end(light));
+    assert.deepEqual(await granted(a, 1), [more.ref]);
+    await a.answers(end(two), end(more));
+    assert.deepEqual(await granted(a, 1), [heavy.ref]);
+  });
+
+  test('who is behind as many as it allows is refused, and who is ahead of them, too', async () => {
+    const a = await client();
+    const name = fresh();
+    await a.answers(request(name), request(name));
+    const limited = [1, 2].map((maxPending) => urgent(name, 1, { maxPending }));
+    assert.deepEqual(await a.answers(...limited), ['queueFull', 'queued']);
+  });
+
+  test('of a dead session counts for nothing', async () => {
+    const [dead, a] = [await client(), await client()];
+    const name = fresh();
+    const [held, waiting] = [request(name), request(name)];
+    await a.answers(held);
+    await dead.answers(urgent(name, 1));
+    await a.answers(waiting);
+    await expire(dead.session);
+    await a.answers(end(held));
+    assert.equal((await a.next()).granted, waiting.ref);
+  });
+
+  test('a thief who waits is ahead of any', async () => {
+    const seen = { life: 'a server before', token: 0n };
+    const a = await client(alone, TTL, seen);
+    const [name, free] = [fresh(), fresh()];
+    const thefts = [name, free].map((one) => request(one, { kind: 'steal' }));
+    const others = [name, free].map((one) => urgent(one, MOST));
+    const codes = await a.answers(request(name), ...thefts, ...others);
+    assert.deepEqual(codes, Array(5).fill('queued'));
+    const first = async (one) => (await a.adapter.query(one))[0].ref;
+    assert.deepEqual([await first(name), await first(free)], refsOf(thefts));
+    await until(a, async () => a.told.length === 2);
+    assert.deepEqual(new Set(a.told.map((event) => event.granted)), new Set(refsOf(thefts)));
+    await closeAll(a);
+  });
+
+  test('in whatever is asked for, queues are those of the engine in memory', async () => {
+    const clients = [await client(), await client()];
+    const model = new MemoryServer({ monotonic: () => 0 });
+    const sessions = clients.map(() => model.open({}, TTL, { life: '', token: 0n }).session);
+    const random = randomOf(SEED);
+    const name = fresh();
+    const asked = [[], []];
+    const history = [];
+    for (let number = 1; number <= 250; number++) {
+      const i = random(2);
+      const op = randomOp(name, random, asked[i]);
+      history.push([i, op]);
+      const story = () => `seed ${SEED}: ${JSON.stringify(history)}`;
+      const its = model.step(sessions[i], 1, [op], number, 0);
+      assert.deepEqual(await clients[i].answers(op), its.map(plain), story());
+      const [queue, expected] = [await clients[i].adapter.query(name), model.query(name)];
+      assert.deepEqual(pictureOf(queue), pictureOf(expected), story());
+      if (number % 50 === 0) await Promise.all(clients.map(({ renew }) => renew()));
+    }
+  });
+}
+
+const SEED = Number(process.env.CLUSTER_SEED ?? Math.floor(Math.random() * 2 ** 31));
+
+/** @returns {(below: number) => number} random numbers, the same of the same seed */
+function randomOf(seed) {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
+    return (state >>> 8) % below;
+  };
+}
+
+/** What a client asks for, with its own requests, to which it is added. */
+function randomOp(name, random, asked) {
+  if (random(5) < 2 && asked.length > 0) return end(asked.splice(random(asked.length), 1)[0]);
+  const isShared = random(3) > 0;
+  const kind = random(12) === 0 ? 'steal' : random(4) === 0 ? 'ifAvailable' : 'request';
+  const op =
+    isShared && kind !== 'steal'
+      ? units(name, 4, 1 + random(3), { kind })
+      : request(name, { kind });
+  op.priority = kind === 'steal' ? 0 : [0, 0, 1, -1, 7, -7][random(6)];
+  op.maxPending = random(5) === 0 && kind === 'request' ? random(4) : -1;
+  asked.push(op);
+  return op;
+}
+
+/** Who holds, in no order, and who waits. */
+const pictureOf = (entries) => ({
+  held: entries
+    .filter(({ token }) => token > 0n)
+    .map(({ ref }) => ref)
+    .sort((x, y) => x - y),
+  waiting: entries.filter(({ token }) => token === 0n).map(({ ref }) => ref),
+});
 
 /** Ends the sessions of a test; to be called in a `describe`. */
 function disposeAfterEach() {

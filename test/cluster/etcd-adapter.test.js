@@ -184,6 +184,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     through: at,
     stride: 97,
     keepsNoLimit: true,
+    knowsNoPriorities: true,
     tellsNoStep: true,
     // Its lease is granted before the step.
     shortestKeep: 60_000,

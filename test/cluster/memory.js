@@ -50,7 +50,10 @@ class MemoryServer {
   #guarded = new Set();
   #ttl;
   #hints = [];
-  /** Every grant there ever was: `{ name, ref, clientId, session, ticket, token }`. */
+  /**
+   * Every grant there ever was: `{ name, ref, clientId, session, ticket, token, turn }`. `turn`: of
+   * the count of tickets, if it was granted by the server that it came to.
+   */
   log = [];
   isDown = false;
   /** How often an older server came back, which knows nothing of what this one has done. */
@@ -61,7 +64,7 @@ class MemoryServer {
   /**
    * @param machine that it runs on
    * @param rules for tests that take one away: `quarantine`, `connections`, `records` (R1: of how many
-   *   steps), `orders` (R1), `listens` to what clients have seen (R5)
+   *   steps), `orders` (R1), `listens` to what clients have seen (R5), `priorities`
    */
   constructor(machine, { ttl = 10_000, ...rules } = {}) {
     this.machine = machine;
@@ -72,6 +75,7 @@ class MemoryServer {
       records: WINDOW,
       orders: true,
       listens: true,
+      priorities: true,
       ...rules,
     };
   }
@@ -231,11 +235,13 @@ class MemoryServer {
     return refusals.map((answer) => answer ?? UNAVAILABLE);
   }
 
-  #find(id, { kind, name, ref }) {
+  #find(id, op) {
+    const { kind, name, ref } = op;
     const rows = this.#names.get(name)?.rows ?? [];
     // Most are new, and come after the last one; thieves do not.
     const last = rows.at(-1);
-    if (kind !== 'steal' && last?.session === id && last.ref < ref) return undefined;
+    const isLast = kind !== 'steal' && last && !isBefore(op, last);
+    if (isLast && last.session === id && last.ref < ref) return undefined;
     return rows.find((row) => row.session === id && row.ref === ref);
   }
 
@@ -251,15 +257,17 @@ class MemoryServer {
     this.#names.set(op.name, queue);
     const row = {
       ...op,
+      priority: this.#rules.priorities ? op.priority : 0,
       session: session.id,
       clientId: session.info.clientId,
       ticket: ++this.#numbers,
       token: 0n,
       asked: this.#now(),
+      returns: this.#returns,
       granted: 0,
     };
     if (op.kind === 'steal') this.#rob(queue, row);
-    else queue.rows.push(row);
+    else queue.rows.splice(placeIn(queue.rows, row), 0, row);
     if (op.mode === 'shared') queue.limit ??= op.limit;
     this.#process(op.name);
     return row.token ? granted(row.token) : QUEUED;
@@ -277,10 +285,11 @@ class MemoryServer {
     if (kind === 'steal' || this.#find(session.id, op)) return undefined;
     const isOther = mode === 'shared' && (queue?.limit ?? limit) !== limit;
     if (isOther) return otherLimit(queue.limit);
-    if (this.#fits(queue?.rows ?? [], op)) return undefined;
+    const rows = queue?.rows ?? [];
+    if (this.#fits(rows.slice(0, placeIn(rows, op)), op)) return undefined;
     if (kind === 'ifAvailable') return UNAVAILABLE;
     if (maxPending < 0) return undefined;
-    const pending = (queue?.rows ?? []).filter(({ token }) => !token).length;
+    const pending = rows.filter(({ token }) => !token).length;
     return pending >= maxPending ? QUEUE_FULL : undefined;
   }
 
@@ -344,7 +353,9 @@ class MemoryServer {
       row.token = ++this.#tokens;
       row.granted = this.#now();
       const { clientId, ref, ticket, token, session } = row;
-      this.log.push({ name, clientId, ref, session, ticket, token, returns: this.#returns });
+      const returns = this.#returns;
+      const turn = row.returns === returns ? ++this.#numbers : undefined;
+      this.log.push({ name, clientId, ref, session, ticket, token, turn, returns });
       this.#hint(session, { ref, token });
     }
   }
@@ -407,12 +418,13 @@ class MemoryServer {
     for (const [one, { rows }] of this.#names) {
       if (name !== undefined && one !== name) continue;
       for (const row of rows) {
-        const { ref, mode, token, label, limit, weight, asked, granted: since, session } = row;
+        const { ref, mode, token, label, limit, weight, priority, session } = row;
         if (!this.#isAlive(session)) continue;
         const { version: _, ...info } = this.#sessions.get(session).info;
-        const waited = (token ? since : now) - asked;
-        const held = token ? now - since : 0;
-        entries.push({ ref, name: one, mode, token, label, limit, weight, waited, held, ...info });
+        const waited = (token ? row.granted : now) - row.asked;
+        const times = { waited, held: token ? now - row.granted : 0 };
+        const its = { mode, token, label, limit, weight, priority };
+        entries.push({ ref, name: one, ...its, ...times, ...info });
       }
     }
     return entries;
@@ -516,6 +528,17 @@ class Link {
   }
 }
 
+/** Whether a request enters the queue before a row: one that waits with less priority. */
+const isBefore = ({ priority }, row) =>
+  !row.token && row.kind !== 'steal' && row.priority < priority;
+
+/** Where a request enters the queue. */
+function placeIn(rows, op) {
+  let place = rows.length;
+  while (place > 0 && isBefore(op, rows[place - 1])) place--;
+  return place;
+}
+
 function answerOf(work) {
   try {
     return { value: work() };
@@ -575,7 +598,7 @@ class MemoryAdapter {
 
   /** @param window how many steps may be under way */
   constructor(network, window = WINDOW) {
-    this.can = { limits: true, groups: true, marks: true, window };
+    this.can = { limits: true, groups: true, marks: true, priorities: true, window };
     this.#network = network;
     this.#server = network.server;
   }

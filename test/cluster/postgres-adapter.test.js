@@ -161,7 +161,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     await a.hello();
     const [row] = await sql(
       `SELECT web_locks.step($1, 1, 2, '{0}', '{900000}', '{abc0}', '{a}', '{f}', '{0}', '{0}', '{-1}',
-          '{a}', '{0}', '{0}') AS step,
+          '{0}', '{a}', '{0}', '{0}') AS step,
         web_locks.request_alone($1, 1, 3, true, 900001, 'abc1', 'a') AS request,
         web_locks.end_alone($1, 1, 4, $2, 'abc1') AS end`,
       [a.session, op.ref],
@@ -706,6 +706,17 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       await b.adapter.sweep();
       assert.ok((await b.next()).granted);
       assert.equal(await left(a.session), 0);
+    });
+
+    test('does not keep who has more priority from the queue', async (t) => {
+      const [a, b] = [await client(), await client()];
+      const { op, own } = await guarded(t, a);
+      const more = request(op.name, { priority: 1 });
+      assert.deepEqual(await b.answers(request(op.name), more), ['queued', 'queued']);
+      assert.deepEqual(await b.answers(request(op.name, { kind: 'steal' })), ['busy']);
+      await own.query('COMMIT');
+      await a.answers(end(op));
+      assert.equal((await b.next()).granted, more.ref);
     });
 
     test('lets a bucket whose thief waits for it go on with other names', async () => {

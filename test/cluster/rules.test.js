@@ -154,6 +154,23 @@ matters(
 );
 
 matters(
+  'who has more priority goes first, also if it is asked for again in another session',
+  async (trial) => {
+    trial.request(0, 'a', {}, 3 * TTL);
+    await trial.world.advance(10);
+    trial.request(0, 'a', {}, 50);
+    trial.request(1, 'a', { priority: 1 }, 50);
+    await trial.world.advance(10);
+    trial.client(1).network.isCut = true;
+    await trial.world.advance(1.5 * TTL);
+    trial.client(1).network.isCut = false;
+    await trial.world.advance(2 * TTL);
+  },
+  { server: { priorities: false } },
+  /overtook/,
+);
+
+matters(
   'R5: a server that comes back without what another one has granted grants nothing for a ttl',
   async (trial) => {
     const { server } = trial.cluster;

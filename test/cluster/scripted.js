@@ -111,6 +111,7 @@ class Scripted {
           limit: 0,
           weight: 0,
           maxPending: -1,
+          priority: 0,
           label: '',
           group: 0,
           ...op,

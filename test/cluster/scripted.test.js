@@ -314,8 +314,8 @@ async function answered(stage) {
  * A query that is asked behind 250 requests, which are of the names '1' to '250': the server comes
  * to 200 of them in the time that it waits for them.
  */
-async function queryBehindMany(stage, name = undefined) {
-  for (let i = 1; i <= 250; i++) stage.ask({ owner: i, name: `${i}` });
+async function queryBehindMany(stage, name = undefined, opOf = (i) => ({ name: `${i}` })) {
+  for (let i = 1; i <= 250; i++) stage.ask({ owner: i, ...opOf(i) });
   await settle();
   const query = settling(stage.session.query(name));
   await answered(stage);
@@ -361,6 +361,19 @@ test('what a query tells twice, as the server has come to it meanwhile, is told 
   assert.deepEqual(
     query.value.map(({ token }) => token),
     all(1, 250).map(BigInt),
+  );
+});
+
+test('a query tells what the server has not come to where its priority will put it', async () => {
+  const stage = await new Scripted().open();
+  const ofOne = (i) => ({ name: i < 248 ? `${i}` : 'one', priority: [5, 0, 9][i - 248] });
+  const { answer, query } = await queryBehindMany(stage, 'one', ofOne);
+  const told = [0n, 7n, 0n, 0n].map((token, i) => entryOf(1000 + i, 'one', token));
+  answer([told[1], { ...told[0], priority: 7 }, told[2], { ...told[3], priority: -1 }]);
+  await settle();
+  assert.deepEqual(
+    query.value.map(({ ref }) => ref),
+    [1001, 250, 1000, 248, 1002, 249, 1003],
   );
 });
 

@@ -185,17 +185,17 @@ class Trial {
     });
   }
 
-  do({ what, i, name, ms, mode, flag }) {
+  do({ what, i, name, ms, mode, flag, priority = 0 }) {
     const { server } = this.cluster;
     const { network, machine } = this.client(i);
     const hold = 1 + (ms % 7) * (ms % 2 ? TTL / 3 : 5);
-    if (what === 'request') this.request(i, name, { mode }, hold);
-    else if (what === 'limited') this.request(i, 'units', units(1 + (ms % 2)), hold);
-    else if (what === 'ifAvailable') this.request(i, name, { mode, ifAvailable: true }, hold);
-    else if (what === 'once') this.request(i, name, { keep: 1 + ms }, hold);
+    const options = { mode, priority };
+    if (what === 'request') this.request(i, name, options, hold);
+    else if (what === 'limited') this.request(i, 'units', units(1 + (ms % 2), priority), hold);
+    else if (what === 'ifAvailable') this.request(i, name, { ...options, ifAvailable: true }, hold);
+    else if (what === 'once') this.request(i, name, { keep: 1 + ms, priority }, hold);
     else if (what === 'steal') this.request(i, name, { steal: true }, hold);
-    else if (what === 'few') this.request(i, name, { mode, maxPending: ms % 3 }, hold);
-    else if (what === 'abort') this.#abortLater(i, name, mode, ms, hold);
+    else if (what === 'abort') this.#abortLater(i, name, options, ms, hold);
     else if (what === 'all') this.requestAll(i, namesFrom(name), { mode, ...wayOf(ms) }, hold);
     else if (what === 'refused') this.request(i, name, { label: 'refused', mode }, hold);
     else if (what === 'guard') this.guard(name, ms);
@@ -220,9 +220,9 @@ class Trial {
     }
   }
 
-  #abortLater(i, name, mode, ms, hold) {
+  #abortLater(i, name, options, ms, hold) {
     const controller = new AbortController();
-    this.request(i, name, { mode, signal: controller.signal }, hold);
+    this.request(i, name, { ...options, signal: controller.signal }, hold);
     this.world.after(ms / 5, () => this.client(i).machine.run(() => controller.abort()));
   }
 
@@ -294,12 +294,10 @@ class Trial {
     const byToken = new Map(this.cluster.server.log.map((entry) => [entry.token, entry]));
     return this.events
       .filter(({ type }) => type === 'granted')
-      .map(({ id, token, time }) => ({
-        type: 'ticket',
-        id,
-        time,
-        ticket: byToken.get(token)?.ticket,
-      }));
+      .map(({ id, token, time }) => {
+        const { ticket, turn } = byToken.get(token) ?? {};
+        return { type: 'ticket', id, time, ticket, turn };
+      });
   }
 }
 
@@ -308,7 +306,7 @@ const namesFrom = (name) => (name === 'a' ? ['a', 'b'] : ['b', 'a']);
 /** How several are requested: most wait. */
 const wayOf = (ms) => [{}, {}, {}, { steal: true }, { ifAvailable: true }][ms % 5];
 
-const units = (weight) => ({ mode: 'shared', limit: 3, weight });
+const units = (weight, priority) => ({ mode: 'shared', limit: 3, weight, priority });
 
 /** Does the actions, with time in between, and judges. */
 async function run(rates, actions, options) {

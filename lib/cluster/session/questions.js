@@ -257,23 +257,37 @@ class Questions {
       if (isOwn) asked.delete(entry.ref);
       if (!isOwn || !ended.has(entry.ref)) entries.push(entry);
     }
-    return [...entries, ...asked.values()];
+    const all = [...entries, ...asked.values()];
+    if (!all.some(({ priority }) => priority)) return all;
+    for (const entry of asked.values()) {
+      const place = entries.findIndex((other) => isBehind(other, entry));
+      entries.splice(place < 0 ? entries.length : place, 0, entry);
+    }
+    return entries;
   }
 
   /**
    * @param {import('../adapter.js').RequestOp} op
    * @param {Map<number, Entry>} asked
    */
-  #tell({ label, limit, mode, name, ref, weight }, asked) {
+  #tell({ label, limit, mode, name, priority, ref, weight }, asked) {
     const place = this.#places.get(ref);
     if (place?.state !== ASKED) return;
     const { clientId, host, pid, threadId, threadName } = this.#info;
     const waited = this.#clock.monotonic() - place.asked;
     asked.set(ref, {
-      ...{ ref, name, mode, limit, weight, label, token: 0n, waited, held: 0 },
+      ...{ ref, name, mode, limit, weight, priority, label, token: 0n, waited, held: 0 },
       ...{ clientId, host, pid, threadId, threadName },
     });
   }
 }
+
+/**
+ * @param {Entry} entry in a queue
+ * @param {Entry} other that will come into one
+ * @returns {boolean} whether it waits behind the other then
+ */
+const isBehind = ({ name, priority = 0, token }, other) =>
+  name === other.name && token === 0n && priority < (other.priority ?? 0);
 
 module.exports = { Questions };

@@ -34,7 +34,7 @@ const {
 /** @typedef {import('./errors.js').Guard} Guard */
 
 /** Of the schema. Another one that changes what it means has another number. */
-const VERSION = 5;
+const VERSION = 6;
 
 /**
  * So many names of a group; each takes a place in a table of locks that all of the server share.
@@ -94,9 +94,9 @@ const statementsOf = (schema, session, number) => {
   /** @type {(name: string, count: number) => import('./link.js').Prepared} */
   const value = (name, count) => prepared(`SELECT ${call(name, count)}`);
   return {
-    step: value('step', 13),
+    step: value('step', 14),
     request: value('request_alone', 5),
-    requestWith: value('request_alone', 11),
+    requestWith: value('request_alone', 12),
     end: value('end_alone', 3),
     renew: prepared(`SELECT * FROM ${call('renew', 2)}`),
   };
@@ -106,7 +106,13 @@ const statementsOf = (schema, session, number) => {
 class PostgresAdapter {
   /** @type {string} */
   id;
-  can = Object.freeze({ limits: true, groups: true, marks: true, most: MOST_NAMES });
+  can = Object.freeze({
+    limits: true,
+    priorities: true,
+    groups: true,
+    marks: true,
+    most: MOST_NAMES,
+  });
   /** @type {import('../../adapter.js').AdapterEvents} */
   events = NO_EVENTS;
   classify = classify;
@@ -262,14 +268,13 @@ class PostgresAdapter {
       return [step, this.#arraysOf(ops, number, listens)];
     const key = this.#keyOf(/** @type {string} */ (op.name));
     if (isEnd) return [end, [number, op.ref, key]];
-    const { kind, label, limit, maxPending, mode, name, ref, weight } = op;
+    const { kind, label, limit, maxPending, mode, name, priority, ref, weight } = op;
     const values = [number, kind === 'request', ref, key, bytes(name)];
     const isShared = mode === 'shared';
-    if (!listens && !isShared && !label && maxPending < 0) return [request, values];
-    return [
-      requestWith,
-      [...values, isShared, limit, weight, maxPending, label ? bytes(label) : NOTHING, listens],
-    ];
+    if (!listens && !isShared && !label && maxPending < 0 && priority === 0)
+      return [request, values];
+    const its = [isShared, limit, weight, maxPending, priority, label ? bytes(label) : NOTHING];
+    return [requestWith, [...values, ...its, listens]];
   }
 
   /**
@@ -291,6 +296,7 @@ class PostgresAdapter {
       each((op) => op.limit ?? 0),
       each((op) => op.weight ?? 0),
       each((op) => op.maxPending ?? -1),
+      each((op) => op.priority ?? 0),
       each((op) => (op.label ? bytes(op.label) : NOTHING)),
       each((op) => op.group ?? 0),
       each((op) => op.keep ?? 0),
@@ -341,13 +347,13 @@ class PostgresAdapter {
     const isGuarded =
       'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = r.xmax)';
     const { rows } = await this.#anyhow(
-      `SELECT r.ref, r.name, shared, token, label, lim, weight, info,
+      `SELECT r.ref, r.name, shared, token, label, lim, weight, priority, info,
         extract(epoch FROM coalesce(granted, clock_timestamp()) - asked)::float8 * 1000 AS waited,
         extract(epoch FROM clock_timestamp() - granted)::float8 * 1000 AS held
       FROM ${this.#schema}.request r JOIN ${this.#schema}.session s ON s.id = r.session
       WHERE bucket = ${literal(this.#bucket)} ${key}
         AND (expires > clock_timestamp() OR ${isGuarded})
-      ORDER BY key, ticket`,
+      ORDER BY key, rank, ticket`,
     );
     return rows.map(entryOf);
   }
@@ -598,7 +604,7 @@ const newSession = () => String(BigInt.asUintN(63, randomBytes(8).readBigUInt64L
  * @param {any} row
  * @returns {import('../../adapter.js').Entry}
  */
-function entryOf({ held, info, label, lim, name, ref, shared, token, waited, weight }) {
+function entryOf({ held, info, label, lim, name, ref, shared, token, waited, ...its }) {
   const { clientId, host, pid, threadId, threadName } = JSON.parse(info);
   const limit = shared === 't' ? Number(lim) : 0;
   return {
@@ -615,7 +621,8 @@ function entryOf({ held, info, label, lim, name, ref, shared, token, waited, wei
     waited: Number(waited),
     held: Number(held ?? 0),
     limit,
-    weight: limit > 0 ? Number(weight) : 0,
+    weight: limit > 0 ? Number(its.weight) : 0,
+    priority: Number(its.priority),
   };
 }
 

@@ -69,26 +69,31 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
   answers bigint[]
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
--- The queues: those of a name ("key") by "ticket", first those with a token, which are held. Only
--- who has the advisory lock of a name changes its rows. "token" is in no index, so that a grant is
--- a HOT update. "lim": the limit of the name, the same in all its rows; NULL while nobody has set
--- it.
+-- The queues: those of a name ("key") by "rank", and those of one rank by "ticket"; first those
+-- with a token, which are held. Only who has the advisory lock of a name changes its rows. "rank"
+-- of who waits is minus the priority, of a thief -infinity. That of who holds is 0 at most, so that
+-- nobody of an ordinary priority or less gets ahead of him; before somebody of more waits,
+-- "request_one" moves the holders ahead. "token" is in no index, so that a grant is a HOT update;
+-- "rank" is in no unique one, so that a move waits for no guard. "lim": the limit of the name, the
+-- same in all its rows; NULL while nobody has set it.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
   key bytea NOT NULL,
+  rank float8 NOT NULL,
   ticket bigint NOT NULL,
   session bigint NOT NULL,
   ref bigint NOT NULL,
   token bigint,
   shared bool NOT NULL,
+  priority int NOT NULL,
   lim int,
   weight int NOT NULL,
   name bytea NOT NULL,
   label bytea NOT NULL,
   asked timestamptz NOT NULL,
   granted timestamptz,
-  PRIMARY KEY (key, ticket)
+  PRIMARY KEY (session, ref)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-CREATE UNIQUE INDEX IF NOT EXISTS request_of_session ON web_locks.request (session, ref);
+CREATE INDEX IF NOT EXISTS request_in_order ON web_locks.request (key, rank, ticket);
 
 -- Names that are marked until a time, by which operation last. Only who has the advisory lock of a
 -- name sets its mark; anybody deletes what is over. Never UNLOGGED: it may have to last for days.
@@ -237,13 +242,13 @@ END $$;
 
 -- Processes the lock request queue of a name, as the specification calls it: from its head on,
 -- grants what can be granted, and tells those who get it. The one place that decides about a grant.
--- "is_shared", "its_limit", "its_weight": of a request that is made, and is not in the queue yet;
--- NULL for none. "fits": whether it is granted, behind all others, or ahead of those that wait
--- ("is_ahead"). "is_first": the queue is empty, so that nobody was granted anything; "known": the
--- limit of the name, NULL while it has none.
+-- "is_shared", "its_limit", "its_weight", "its_rank": of a request that is made, and is not in the
+-- queue yet; NULL for none. "fits": whether it is granted, where its rank is, or ahead of all that
+-- wait ("is_ahead"). "is_first": the queue is empty, so that nobody was granted anything; "known":
+-- the limit of the name, NULL while it has none.
 CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
   k bytea, grants_from timestamptz, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
-  its_weight int DEFAULT 0, is_ahead bool DEFAULT false,
+  its_weight int DEFAULT 0, its_rank float8 DEFAULT NULL, is_ahead bool DEFAULT false,
   OUT fits bool, OUT is_first bool, OUT known int
 ) LANGUAGE plpgsql AS $$
 DECLARE
@@ -255,28 +260,30 @@ DECLARE
 BEGIN
   fits := false;
   LOOP
-    SELECT ticket, session, ref, token, shared, lim, weight INTO head FROM web_locks.request
-      WHERE key = k ORDER BY ticket LIMIT 1;
+    SELECT session, ref, rank, token, shared, lim, weight INTO head FROM web_locks.request
+      WHERE key = k ORDER BY rank, ticket LIMIT 1;
     is_first := NOT FOUND;
     known := head.lim;
     is_new := is_ahead OR is_first;
     IF NOT is_new AND head.token IS NOT NULL THEN
-      SELECT token INTO tail FROM web_locks.request WHERE key = k ORDER BY ticket DESC LIMIT 1;
+      SELECT token INTO tail FROM web_locks.request WHERE key = k
+        ORDER BY rank DESC, ticket DESC LIMIT 1;
       is_new := tail.token IS NOT NULL;
+    END IF;
+    IF NOT is_new THEN
+      candidate := head;
+      IF head.token IS NOT NULL THEN
+        SELECT session, ref, rank, shared, lim, weight INTO candidate FROM web_locks.request
+          WHERE key = k AND token IS NULL ORDER BY rank, ticket LIMIT 1;
+      END IF;
+      is_new := coalesce(its_rank < candidate.rank, false);
+      CONTINUE WHEN NOT is_new AND web_locks.bury(k, candidate.session);
     END IF;
     IF is_new THEN
       IF is_shared IS NULL THEN RETURN; END IF;
       IF NOT is_first THEN
-        SELECT NULL::bigint AS ticket, is_shared AS shared, its_limit AS lim, its_weight AS weight
-          INTO candidate;
+        SELECT is_shared AS shared, its_limit AS lim, its_weight AS weight INTO candidate;
       END IF;
-    ELSE
-      candidate := head;
-      IF head.token IS NOT NULL THEN
-        SELECT ticket, session, ref, shared, lim, weight INTO candidate FROM web_locks.request
-          WHERE key = k AND token IS NULL ORDER BY ticket LIMIT 1;
-      END IF;
-      CONTINUE WHEN web_locks.bury(k, candidate.session);
     END IF;
     IF head.token IS NOT NULL THEN
       IF NOT candidate.shared OR NOT head.shared THEN
@@ -285,7 +292,7 @@ BEGIN
       END IF;
       IF candidate.lim <> known OR candidate.lim > 0 AND candidate.weight + (
         SELECT sum(weight) FROM web_locks.request
-        WHERE key = k AND (is_new OR ticket < candidate.ticket)) > candidate.lim
+        WHERE key = k AND token IS NOT NULL) > candidate.lim
       THEN
         CONTINUE WHEN web_locks.bury_holders(k);
         RETURN;
@@ -297,8 +304,9 @@ BEGIN
       RETURN;
     END IF;
     number := nextval('web_locks.token');
-    UPDATE web_locks.request SET token = number, granted = clock_timestamp()
-      WHERE key = k AND ticket = candidate.ticket;
+    UPDATE web_locks.request
+      SET token = number, granted = clock_timestamp(), rank = least(rank, 0)
+      WHERE session = candidate.session AND ref = candidate.ref;
     PERFORM pg_notify('wl_' || candidate.session, 'g ' || candidate.ref || ' ' || number);
     -- Nothing else fits beside it.
     IF NOT candidate.shared THEN RETURN; END IF;
@@ -312,7 +320,9 @@ DECLARE
   holders bigint[] := '{}';
   were_any bool := false;
 BEGIN
-  FOR holder IN SELECT session, token FROM web_locks.request WHERE key = k ORDER BY ticket LOOP
+  FOR holder IN
+    SELECT session, token FROM web_locks.request WHERE key = k ORDER BY rank, ticket
+  LOOP
     EXIT WHEN holder.token IS NULL;
     CONTINUE WHEN holder.session = ANY (holders);
     holders := holders || holder.session;
@@ -327,6 +337,7 @@ END $$;
 --   kinds  0 a request, 1 one that does not wait, 2 a theft, 3 an end
 --   keys   of the name: SHA-256; NULL for an end of which only "ref" is known
 --   lims, weights   of a shared request, 0 for none; most: so many may wait, -1 for any number
+--   priorities   of a request, higher first; of others 0
 --   keeps  of an end: milliseconds for which the name is marked; 0 for none
 --   groups 0, or what those that do not wait have in common that want all or nothing
 -- "listens": the connection hears from here on what is told to the session, see "listen". Returns
@@ -336,8 +347,8 @@ END $$;
 -- connection was replaced; nothing was done then.
 CREATE OR REPLACE FUNCTION web_locks.step(
   me bigint, its_conn int, its_step bigint, kinds int[], refs bigint[], keys bytea[],
-  names bytea[], shareds bool[], lims int[], weights int[], most int[], labels bytea[],
-  groups int[], keeps float8[], listens bool DEFAULT false
+  names bytea[], shareds bool[], lims int[], weights int[], most int[], priorities int[],
+  labels bytea[], groups int[], keeps float8[], listens bool DEFAULT false
 ) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
   codes bigint[] := '{}';
@@ -386,7 +397,8 @@ BEGIN
     ELSE
       IF i = 1 OR groups[i] <> groups[i - 1] THEN from_i := i; END IF;
       code := web_locks.request_one(me, nextval('web_locks.token'), kinds[i] = 0, refs[i],
-        keys[i], names[i], shareds[i], lims[i], weights[i], most[i], labels[i], mine.grants_from);
+        keys[i], names[i], shareds[i], lims[i], weights[i], most[i], priorities[i], labels[i],
+        mine.grants_from);
       IF kinds[i] = 1 AND code < 0 AND groups[i] > 0 THEN
         -- All or nothing: those of the group that were granted just now are gone again.
         FOR j IN from_i .. i - 1 LOOP
@@ -410,7 +422,8 @@ END $$;
 CREATE OR REPLACE FUNCTION web_locks.request_alone(
   me bigint, its_conn int, its_step bigint, waits bool, reference bigint, k bytea, its_name bytea,
   is_shared bool DEFAULT false, its_limit int DEFAULT 0, its_weight int DEFAULT 0,
-  most int DEFAULT -1, its_label bytea DEFAULT '', listens bool DEFAULT false
+  most int DEFAULT -1, its_priority int DEFAULT 0, its_label bytea DEFAULT '',
+  listens bool DEFAULT false
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   code bigint;
@@ -425,11 +438,12 @@ BEGIN
   IF NOT FOUND THEN
     RETURN (web_locks.step(me, its_conn, its_step, ARRAY[CASE WHEN waits THEN 0 ELSE 1 END],
       ARRAY[reference], ARRAY[k], ARRAY[its_name], ARRAY[is_shared], ARRAY[its_limit],
-      ARRAY[its_weight], ARRAY[most], ARRAY[its_label], '{0}', '{0}', listens))[1];
+      ARRAY[its_weight], ARRAY[most], ARRAY[its_priority], ARRAY[its_label], '{0}', '{0}',
+      listens))[1];
   END IF;
   IF listens THEN PERFORM web_locks.listen(me); END IF;
   code := web_locks.request_one(me, mine.number, waits, reference, k, its_name, is_shared,
-    its_limit, its_weight, most, its_label, mine.grants_from);
+    its_limit, its_weight, most, its_priority, its_label, mine.grants_from);
   IF code <> mine.number THEN
     UPDATE web_locks.session SET answers = ARRAY[code] WHERE id = me;
   END IF;
@@ -455,7 +469,7 @@ BEGIN
     WHERE id = me AND conn = its_conn AND expires > clock_timestamp();
   IF NOT FOUND THEN
     RETURN (web_locks.step(me, its_conn, its_step, '{3}', ARRAY[reference], ARRAY[k], '{""}',
-      '{f}', '{0}', '{0}', '{0}', '{""}', '{0}', '{0}'))[1];
+      '{f}', '{0}', '{0}', '{0}', '{0}', '{""}', '{0}', '{0}'))[1];
   END IF;
   ended := web_locks.end_one(me, reference, k, mine.grants_from, 0);
   IF ended.is_free THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
@@ -472,15 +486,17 @@ END $$;
 -- "number": the ticket, and the token if it is granted; made while the name was locked.
 CREATE OR REPLACE FUNCTION web_locks.request_one(
   me bigint, number bigint, waits bool, reference bigint, k bytea, its_name bytea, is_shared bool,
-  its_limit int, its_weight int, most int, its_label bytea, grants_from timestamptz
+  its_limit int, its_weight int, most int, its_priority int, its_label bytea,
+  grants_from timestamptz
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   queue record;
   present timestamptz := clock_timestamp();
+  its_rank float8 := - its_priority::float8;
   known int;
 BEGIN
   queue := web_locks.process_the_lock_request_queue(
-    k, grants_from, is_shared, its_limit, its_weight);
+    k, grants_from, is_shared, its_limit, its_weight, its_rank);
   known := queue.known;
   IF is_shared AND known <> its_limit THEN RETURN -10 - known::bigint; END IF;
   IF NOT queue.fits THEN
@@ -498,12 +514,16 @@ BEGIN
     END IF;
   END IF;
   IF queue.fits THEN
-    INSERT INTO web_locks.request VALUES (k, number, me, reference, number, is_shared, known,
-      its_weight, its_name, its_label, present, present);
+    INSERT INTO web_locks.request VALUES (k, least(its_rank, 0), number, me, reference, number,
+      is_shared, its_priority, known, its_weight, its_name, its_label, present, present);
     RETURN number;
   END IF;
-  INSERT INTO web_locks.request VALUES (k, number, me, reference, NULL, is_shared, known,
-    its_weight, its_name, its_label, present, NULL);
+  IF its_priority > 0 THEN
+    UPDATE web_locks.request SET rank = '-infinity'
+      WHERE key = k AND rank > its_rank AND token IS NOT NULL;
+  END IF;
+  INSERT INTO web_locks.request VALUES (k, its_rank, number, me, reference, NULL,
+    is_shared, its_priority, known, its_weight, its_name, its_label, present, NULL);
   RETURN 0;
 END $$;
 
@@ -525,14 +545,15 @@ BEGIN
   FOR r IN DELETE FROM web_locks.request WHERE ctid = ANY (free) RETURNING session, ref LOOP
     PERFORM pg_notify('wl_' || r.session, 's ' || r.ref || ' ' || thief);
   END LOOP;
-  -- Ahead of everybody: held locks are always ahead of those that wait.
-  SELECT min(ticket) - 1 INTO place FROM web_locks.request WHERE key = k;
+  -- Ahead of everybody, also of thieves who wait.
+  SELECT min(ticket) - 1 INTO place FROM web_locks.request WHERE key = k AND rank = '-infinity';
   IF place IS NULL THEN place := nextval('web_locks.token'); END IF;
-  r := web_locks.process_the_lock_request_queue(k, grants_from, false, 0, 0, true);
+  r := web_locks.process_the_lock_request_queue(
+    k, grants_from, false, 0, 0, is_ahead => true);
   IF r.fits THEN number := nextval('web_locks.token'); END IF;
   INSERT INTO web_locks.request VALUES (
-    k, place, me, reference, number, false, lim, 0, its_name, its_label, clock_timestamp(),
-    CASE WHEN r.fits THEN clock_timestamp() END);
+    k, '-infinity', place, me, reference, number, false, 0, lim, 0, its_name, its_label,
+    clock_timestamp(), CASE WHEN r.fits THEN clock_timestamp() END);
   RETURN coalesce(number, 0);
 END $$;
 
@@ -740,7 +761,7 @@ BEGIN
     is_new := pg_try_advisory_xact_lock(22347, hashtext('web_locks'));
   END IF;
   INSERT INTO web_locks.lasting (version, durability, ttl, lives)
-    VALUES (5, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
+    VALUES (6, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
     ON CONFLICT DO NOTHING;
   IF is_new THEN
     INSERT INTO web_locks.epoch (identity, life, grants_from)

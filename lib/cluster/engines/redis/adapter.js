@@ -47,11 +47,11 @@ const SCRIPT = require('./redis.lua.js');
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
 /** Of the keys. Another one that changes what they mean has another number. */
-const VERSION = '3';
+const VERSION = '4';
 
 /** @type {Record<Op['kind'], string>} */
 const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', end: 'x' };
-const END = ['0', '-1', '""', '0'];
+const END = ['0', '-1', '0', '""', '0'];
 
 /** How many steps may be under way: as many as the script keeps the answers of. */
 const WINDOW = 4;
@@ -167,6 +167,7 @@ class RedisAdapter {
     this.#recorded = this.#prefixes.map(() => 0);
     this.can = Object.freeze({
       limits: true,
+      priorities: true,
       groups: shards === 1,
       marks: true,
       most: MOST,
@@ -673,6 +674,7 @@ function argumentsOf(op) {
     String(op.limit),
     String(op.weight),
     String(op.maxPending),
+    String(op.priority),
     JSON.stringify(op.label),
     String(op.group),
   ];
@@ -686,8 +688,9 @@ function entriesOf([now, ...rest]) {
   const entries = [];
   for (let i = 0; i < rest.length; i += 5) {
     const [ref, name, limitText, info, row] = rest.slice(i, i + 5);
-    const [mode, weight, token, asked, since] = row.split(' ', 5);
-    const label = row.slice([mode, weight, token, asked, since].join(' ').length + 1);
+    const words = row.split(' ', 6);
+    const [mode, weight, token, asked, since, priority] = words;
+    const label = row.slice(words.join(' ').length + 1);
     const { clientId, host, pid, threadId, threadName } = JSON.parse(info);
     const isHeld = token !== '0';
     const limit = mode === 's' ? Number(limitText) : 0;
@@ -708,6 +711,7 @@ function entriesOf([now, ...rest]) {
       held: isHeld ? Number(now) - Number(since) : 0,
       limit,
       weight: limit > 0 ? Number(weight) : 0,
+      priority: Number(priority),
     });
   }
   return entries;

@@ -25,7 +25,8 @@ module.exports = String.raw`
 --   step     7 number of the step, 8 of the one that it comes after (0: of none that matters), 9
 --            run_id of the server that the connection goes to ('': nobody knows), then for each
 --            operation: kind (r: request, i: ifAvailable, t: steal, x: end), ref, key of the name,
---            name, mode (x, s), limit (of an end: keep), weight, most (maxPending), label, group
+--            name, mode (x, s), limit (of an end: keep), weight, most (maxPending), priority,
+--            label, group
 --              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
 --              -3 too many wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n:
 --              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5, -8
@@ -55,11 +56,15 @@ module.exports = String.raw`
 --                         kept (when its keys were last kept from expiring; 0: they do not)
 --   P:o:<session>   HASH  ref -> key of the name
 --   P:n:<key>       HASH  name, limit, and of a lock that nobody waits for or shares: one
---                         (ref|session mode weight token asked granted label); else: held, units
---                         (held), alone (held exclusively),
---                         ref|session -> mode weight token asked granted label
---   P:q:<key>       ZSET  ref|session -> ticket: the queue, unless there is "one"; its first "held"
---                         are held
+--                         (ref|session row); else: held, units (held), alone (held exclusively),
+--                         ref|session -> ticket row. A row: mode weight token asked granted
+--                         priority label
+--   P:q:<key>       ZSET  ticket|ref|session -> rank: the queue, unless there is "one"; its first
+--                         "held" are held. Tickets are of 16 digits, so that those of one rank are
+--                         in their order. The rank of who waits is minus the priority, of a thief
+--                         -inf. That of who holds is 0 at most, so that nobody of an ordinary
+--                         priority or less gets ahead of him; before somebody of more waits,
+--                         "F.insert" moves the holders ahead
 --   P:k             ZSET  key of a name -> until when it is marked
 --   P:w             HASH  key of a marked name -> ref|session that has marked it
 --   P:c:<session>   the channel on which a session is told
@@ -71,8 +76,8 @@ module.exports = String.raw`
 local P, command, me, number = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local pause, strict, idle = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
 local call = redis.call
--- How many steps of a session may be under way.
-local WINDOW = 4
+-- How many steps of a session may be under way; arguments of an operation.
+local WINDOW, OPERATION = 4, 11
 -- All functions: they are made anew in each call, which takes longer than what most calls do. So
 -- those that most steps do not need are made by "F.make_the_rest".
 local F = {}
@@ -114,7 +119,7 @@ end
 
 function F.text_of(row)
   return table.concat({ row.mode, F.int(row.weight), F.int(row.token), F.int(row.asked),
-    F.int(row.granted), row.label }, ' ')
+    F.int(row.granted), row.priority, row.label }, ' ')
 end
 
 -- Counts a row among those that are held.
@@ -124,19 +129,20 @@ end
 
 -- The only one that decides what is granted: those who wait, in their order, as far as they go
 -- together with what is held. They are told. "mine" is the caller's own request, who is not: its
--- row, which may not be in the queue yet, and then comes last, and is not written.
+-- row, which may not be in the queue yet, and then comes by its rank, and is not written.
 function F.process_the_lock_request_queue(it, mine)
   if now < from then return end
   while true do
     local row = it.held < it.count and F.first_waiting(it) or mine
-    if mine and row.member == mine.member then row = mine end
+    if mine and row ~= mine and F.is_next_mine(row, mine) then row = mine end
     if not row or row.token > 0 then return end
     local is_shareable = row.mode == 's' and not it.alone
     local is_limited = (it.limit or 0) > 0 and it.units + row.weight > it.limit
     if it.held > 0 and (is_limited or not is_shareable) then return end
     row.token, row.granted = F.next_number(), now
     F.count_held(it, row)
-    if row.is_queued then F.write(it, row.member, F.text_of(row)) end
+    if row == mine and not row.is_queued then return end
+    F.write_granted(it, row)
     if row ~= mine then
       local ref, session = F.split(row.member)
       F.tell(session, 'g ' .. ref .. ' ' .. F.int(row.token))
@@ -147,7 +153,7 @@ end
 -- The row of a request that is made now.
 function F.new_row(op)
   return { member = op.ref .. '|' .. me, mode = op.mode, weight = op.weight, token = 0,
-    asked = now, granted = 0, label = op.label }
+    asked = now, granted = 0, priority = op.priority, label = op.label }
 end
 
 -- Writes a lock that is alone on its name.
@@ -171,7 +177,8 @@ end
 function F.operation(i)
   return { kind = ARGV[i], ref = ARGV[i + 1], key = ARGV[i + 2], name = ARGV[i + 3],
     mode = ARGV[i + 4], limit = tonumber(ARGV[i + 5]), weight = tonumber(ARGV[i + 6]),
-    most = tonumber(ARGV[i + 7]), label = ARGV[i + 8], group = ARGV[i + 9] }
+    most = tonumber(ARGV[i + 7]), priority = ARGV[i + 8], label = ARGV[i + 9],
+    group = ARGV[i + 10] }
 end
 
 -- What most steps are, and no more: that the server and the session are as they were, that names
@@ -244,7 +251,7 @@ function F.step()
   local codes, repeats, is_whole = {}, true, true
   local todo = { enrolled = {}, granted = {}, ended = {}, gone = {}, seen = {} }
   if not F.is_plain() then return F.make_the_rest().do_the_rest(codes) end
-  for i = 10, #ARGV, 10 do
+  for i = 10, #ARGV, OPERATION do
     local op = F.operation(i)
     -- Somebody may have written to the keys of the name.
     local is_known, code = pcall(F.plan, op, todo)
@@ -379,24 +386,43 @@ function F.split(member)
   return string.sub(member, 1, bar - 1), string.sub(member, bar + 1)
 end
 
-function F.row_of(member, text)
-  if not text then return nil end
-  local mode, weight, token, asked, granted, label =
-    string.match(text, '^(%a) (%d+) (%d+) (%d+) (%d+) (.*)$')
-  return { member = member, mode = mode, weight = tonumber(weight), token = tonumber(token),
-    asked = tonumber(asked), granted = tonumber(granted), label = label, is_queued = true }
+-- What is written of a lock or a request begins with a word, and then is a row: if it is alone on
+-- its name, with its member, else with its ticket.
+function F.parts_of(text) return string.match(text, '^(%S+) (.*)$') end
+
+function F.row_of(member, ticket, text)
+  local mode, weight, token, asked, granted, priority, label =
+    string.match(text, '^(%a) (%d+) (%d+) (%d+) (%d+) (%-?%d+) (.*)$')
+  return { member = member, ticket = ticket, mode = mode, weight = tonumber(weight),
+    token = tonumber(token), asked = tonumber(asked), granted = tonumber(granted),
+    priority = priority, label = label, is_queued = true }
 end
+
+function F.text_of_queued(row) return row.ticket .. ' ' .. F.text_of(row) end
+
+function F.row_of_queued(member, text)
+  if not text then return nil end
+  return F.row_of(member, F.parts_of(text))
+end
+
+-- Who was alone on a name from its grant on has no other ticket than its token.
+function F.row_of_one(text)
+  local member, rest = F.parts_of(text)
+  local row = F.row_of(member, nil, rest)
+  row.ticket = F.ticket(row.token)
+  return row
+end
+
+function F.ticket(n) return string.format('%016.0f', n) end
+function F.place_of(row) return row.ticket .. '|' .. row.member end
+function F.member_of(place) return string.match(place, '^%d+|(.*)$') or place end
 
 function F.read_row(key, member)
   local its = call('HMGET', F.rows_of(key), member, 'one')
   local one = its[2] and F.row_of_one(its[2])
   if one then return one.member == member and one or nil end
-  return F.row_of(member, its[1])
+  return F.row_of_queued(member, its[1])
 end
-
--- What is written of a lock that is alone on its name: its member, and its row.
-function F.parts_of_one(text) return string.match(text, '^(%S+) (.*)$') end
-function F.row_of_one(text) return F.row_of(F.parts_of_one(text)) end
 
 -- Writes what is held of a name, and fields and values besides.
 function F.write(it, ...)
@@ -404,20 +430,27 @@ function F.write(it, ...)
     'alone', it.alone and 1 or 0, ...)
 end
 
--- Somebody has deleted the queue of a name, and not its rows: it is made of them again, in the
--- order of grants and requests.
+-- Where a request stands that is made now: its rank, as -0 is written with its sign.
+function F.rank_of(op) return op.kind == 't' and -math.huge or 0 - op.priority end
+
+-- Whether the caller's own request comes before the first who waits, or is that.
+function F.is_next_mine(row, mine)
+  return row.member == mine.member or not mine.is_queued and mine.rank < row.rank
+end
+
+-- Writes the row of who waited and is granted.
+function F.write_granted(it, row)
+  if row.rank > 0 then call('ZADD', F.queue_of(it.key), 0, F.place_of(row)) end
+  F.write(it, row.member, F.text_of_queued(row))
+end
+
+-- Somebody has deleted the queue of a name, and not its rows: it is made of them again.
 function F.mend(it)
   local rows, fields = {}, call('HGETALL', F.rows_of(it.key))
   for i = 1, #fields, 2 do
     local is_row = string.find(fields[i], '|', 1, true)
-    if is_row then rows[#rows + 1] = F.row_of(fields[i], fields[i + 1]) end
+    if is_row then rows[#rows + 1] = F.row_of_queued(fields[i], fields[i + 1]) end
   end
-  table.sort(rows, function(a, b)
-    if (a.token > 0) ~= (b.token > 0) then return a.token > 0 end
-    if a.token ~= b.token then return a.token < b.token end
-    if a.asked ~= b.asked then return a.asked < b.asked end
-    return tonumber((F.split(a.member))) < tonumber((F.split(b.member)))
-  end)
   it.count, it.held, it.units, it.alone = #rows, 0, 0, false
   if it.count == 0 then
     call('DEL', F.rows_of(it.key))
@@ -425,20 +458,23 @@ function F.mend(it)
     return
   end
   for _, row in ipairs(rows) do
-    call('ZADD', F.queue_of(it.key), F.next_number(), row.member)
+    local rank = row.token > 0 and -math.huge or 0 - row.priority
+    call('ZADD', F.queue_of(it.key), F.int(rank), F.place_of(row))
     if row.token > 0 then F.count_held(it, row) end
   end
   F.keep(F.queue_of(it.key))
   F.write(it)
 end
 
--- Takes a lock or a request out of a name. Returns its row, if it was there.
-function F.take_out(it, member)
+-- Takes a lock or a request out of a name. Returns its row, if it was there. "place": in the queue,
+-- where that is known.
+function F.take_out(it, member, place)
   local ref, session = F.split(member)
   call('HDEL', F.refs_of(session), ref)
   if it.one then return F.take_out_one(it, member) end
   local row = F.read_row(it.key, member)
-  it.count = it.count - call('ZREM', F.queue_of(it.key), member)
+  place = place or row and F.place_of(row)
+  if place then it.count = it.count - call('ZREM', F.queue_of(it.key), place) end
   if not row then return nil end
   if row.token > 0 then it.held, it.units, it.alone = it.held - 1, it.units - row.weight, false end
   if it.count == 0 then
@@ -459,9 +495,9 @@ function F.take_out_one(it, member)
   return one
 end
 
--- The members of the queue of a name, from and to; all: 0, -1.
-function F.members(it, first, last)
-  if it.one then return { it.one.member } end
+-- The places in the queue of a name, from and to.
+function F.places(it, first, last)
+  if it.one then return { F.place_of(it.one) } end
   return call('ZRANGE', F.queue_of(it.key), first, last)
 end
 
@@ -469,12 +505,13 @@ end
 function F.bury(it)
   if it.count == 0 or not F.are_there_dead() then return false end
   local found = false
-  for _, member in ipairs(F.members(it, 0, 99)) do
+  for _, place in ipairs(F.places(it, 0, 99)) do
+    local member = F.member_of(place)
     local _, session = F.split(member)
     if not F.is_alive(session) then
       -- From here on it cannot renew.
       if call('ZSCORE', S, session) then call('ZADD', S, 0, session) end
-      F.take_out(it, member)
+      F.take_out(it, member, place)
       found = true
     end
   end
@@ -484,11 +521,15 @@ end
 -- The row of the first who waits; nil if nobody does.
 function F.first_waiting(it)
   while it.held < it.count do
-    local member = call('ZRANGE', F.queue_of(it.key), it.held, it.held)[1]
+    local first = call('ZRANGE', F.queue_of(it.key), it.held, it.held, 'WITHSCORES')
+    local member = F.member_of(first[1])
     local row = F.read_row(it.key, member)
-    if row then return row end
+    if row then
+      row.rank = tonumber(first[2])
+      return row
+    end
     -- Somebody has deleted the rows of the name.
-    F.take_out(it, member)
+    F.take_out(it, member, first[1])
   end
 end
 
@@ -517,8 +558,19 @@ function F.unfold(it)
   it.one = nil
   call('HDEL', F.rows_of(it.key), 'one')
   call('DEL', F.queue_of(it.key))
-  call('ZADD', F.queue_of(it.key), F.int(one.token), one.member)
-  F.write(it, one.member, F.text_of(one))
+  call('ZADD', F.queue_of(it.key), 0, F.place_of(one))
+  F.write(it, one.member, F.text_of_queued(one))
+end
+
+-- Moves who holds a name and would stand behind a rank ahead of all.
+function F.move_holders(it, rank)
+  if it.held == 0 then return end
+  local places = call('ZRANGE', F.queue_of(it.key), 0, it.held - 1, 'WITHSCORES')
+  for i = 1, #places, 2 do
+    if tonumber(places[i + 1]) > rank then
+      call('ZADD', F.queue_of(it.key), F.int(-math.huge), places[i])
+    end
+  end
 end
 
 function F.insert(it, op, row, ticket)
@@ -528,9 +580,12 @@ function F.insert(it, op, row, ticket)
     return
   end
   if it.one then F.unfold(it) end
-  call('ZADD', F.queue_of(op.key), F.int(ticket), row.member)
-  it.count, row.is_queued = it.count + 1, true
-  local text = F.text_of(row)
+  local rank = row.token > 0 and math.min(row.rank, 0) or row.rank
+  if row.token == 0 and rank < 0 then F.move_holders(it, rank) end
+  row.ticket, row.is_queued = F.ticket(ticket), true
+  call('ZADD', F.queue_of(op.key), F.int(rank), F.place_of(row))
+  it.count = it.count + 1
+  local text = F.text_of_queued(row)
   if it.limit then F.write(it, row.member, text, 'name', op.name, 'limit', F.int(it.limit))
   else F.write(it, row.member, text, 'name', op.name) end
   if idle == 0 then return end
@@ -549,6 +604,7 @@ end
 
 function F.ask(it, op, waits)
   local row = F.new_row(op)
+  row.rank = F.rank_of(op)
   F.process_the_lock_request_queue(it, row)
   if row.token == 0 then
     if not waits then return '-1' end
@@ -562,18 +618,20 @@ end
 function F.steal(op)
   local it = F.read_name(op.key)
   local limit, thief = it.limit, call('HGET', F.info_of(me), 'client')
-  for _, member in ipairs(it.held > 0 and F.members(it, 0, it.held - 1) or {}) do
-    F.take_out(it, member)
+  for _, place in ipairs(it.held > 0 and F.places(it, 0, it.held - 1) or {}) do
+    local member = F.member_of(place)
+    F.take_out(it, member, place)
     local ref, session = F.split(member)
     F.tell(session, 's ' .. ref .. ' ' .. thief)
   end
   it.limit = limit
   if it.count == 0 then return F.ask(it, op, true) end
-  -- Ahead of everybody.
-  local first = call('ZRANGE', F.queue_of(op.key), 0, 0, 'WITHSCORES')
-  local ticket = first[2] and tonumber(first[2]) - 1 or F.next_number()
+  -- Ahead of everybody, also of thieves who wait.
   local row = F.new_row(op)
-  F.insert(it, op, row, ticket)
+  row.rank = F.rank_of(op)
+  local thief_ahead = call('ZRANGEBYSCORE', F.queue_of(op.key), '-inf', '-inf', 'LIMIT', 0, 1)[1]
+  local ticket = thief_ahead and tonumber(string.match(thief_ahead, '^%d+')) - 1
+  F.insert(it, op, row, ticket or F.next_number())
   F.process_the_lock_request_queue(it, row)
   return F.int(row.token)
 end
@@ -677,7 +735,7 @@ function F.do_the_rest(codes)
   local refused = F.refusal()
   if refused then return refused end
   local ops, repeats = {}, true
-  for i = 10, #ARGV, 10 do
+  for i = 10, #ARGV, OPERATION do
     local op = F.operation(i)
     ops[#ops + 1] = op
     repeats = repeats and op.kind == 'x' and op.limit == 0
@@ -802,6 +860,12 @@ function F.hello()
   return { F.int(call('HINCRBY', F.info_of(me), 'conn', 1)) }
 end
 
+-- What is written of a lock or a request of a queue, without its ticket.
+function F.queued_row(key, member)
+  local _, row = F.parts_of(call('HGET', F.rows_of(key), member) or '')
+  return row
+end
+
 -- The keys of all names that somebody holds or waits for.
 function F.names()
   local seen, keys = {}, {}
@@ -818,13 +882,14 @@ function F.query()
   local reply, infos = { F.int(now) }, {}
   for _, key in ipairs(ARGV[7] ~= '' and { ARGV[7] } or F.names()) do
     local its = call('HMGET', F.rows_of(key), 'name', 'limit', 'one')
-    local one, rest = F.parts_of_one(its[3] or '')
-    for _, member in ipairs(one and { one } or call('ZRANGE', F.queue_of(key), 0, -1)) do
+    local one, alone = F.parts_of(its[3] or '')
+    for _, place in ipairs(one and { one } or call('ZRANGE', F.queue_of(key), 0, -1)) do
+      local member = one or F.member_of(place)
       local ref, session = F.split(member)
       if infos[session] == nil then
         infos[session] = F.is_alive(session) and call('HGET', F.info_of(session), 'info') or false
       end
-      local row = infos[session] and (rest or call('HGET', F.rows_of(key), member))
+      local row = infos[session] and (alone or F.queued_row(key, member))
       if row then
         local n = #reply
         reply[n + 1], reply[n + 2], reply[n + 3] = ref, its[1], its[2] or '0'
