@@ -134,7 +134,8 @@ function F.process_the_lock_request_queue(it, mine)
   if now < from then return end
   while true do
     local row = it.held < it.count and F.first_waiting(it) or mine
-    if mine and row ~= mine and F.is_next_mine(row, mine) then row = mine end
+    local is_behind = mine and row ~= mine and not mine.is_queued and mine.rank < row.rank
+    if is_behind or mine and row.member == mine.member then row = mine end
     if not row or row.token > 0 then return end
     local is_shareable = row.mode == 's' and not it.alone
     local is_limited = (it.limit or 0) > 0 and it.units + row.weight > it.limit
@@ -142,7 +143,8 @@ function F.process_the_lock_request_queue(it, mine)
     row.token, row.granted = F.next_number(), now
     F.count_held(it, row)
     if row == mine and not row.is_queued then return end
-    F.write_granted(it, row)
+    if row.rank > 0 then call('ZADD', F.queue_of(it.key), 0, F.place_of(row)) end
+    F.write(it, row.member, F.text_of_queued(row))
     if row ~= mine then
       local ref, session = F.split(row.member)
       F.tell(session, 'g ' .. ref .. ' ' .. F.int(row.token))
@@ -386,42 +388,28 @@ function F.split(member)
   return string.sub(member, 1, bar - 1), string.sub(member, bar + 1)
 end
 
--- What is written of a lock or a request begins with a word, and then is a row: if it is alone on
--- its name, with its member, else with its ticket.
-function F.parts_of(text) return string.match(text, '^(%S+) (.*)$') end
-
-function F.row_of(member, ticket, text)
-  local mode, weight, token, asked, granted, priority, label =
-    string.match(text, '^(%a) (%d+) (%d+) (%d+) (%d+) (%-?%d+) (.*)$')
-  return { member = member, ticket = ticket, mode = mode, weight = tonumber(weight),
-    token = tonumber(token), asked = tonumber(asked), granted = tonumber(granted),
-    priority = priority, label = label, is_queued = true }
-end
+function F.ticket(n) return string.format('%016.0f', n) end
+function F.place_of(row) return row.ticket .. '|' .. row.member end
+function F.member_of(place) return string.sub(place, 18) end
 
 function F.text_of_queued(row) return row.ticket .. ' ' .. F.text_of(row) end
 
-function F.row_of_queued(member, text)
+-- The row of what is written of a member of a queue; or of who is alone on a name (nil): who was
+-- granted it at once, so that the ticket is the token.
+function F.row_of(member, text)
   if not text then return nil end
-  return F.row_of(member, F.parts_of(text))
+  local first, mode, weight, token, asked, granted, priority, label =
+    string.match(text, '^(%S+) (%a) (%d+) (%d+) (%d+) (%d+) (%-?%d+) (.*)$')
+  return { member = member or first, ticket = member and first or F.ticket(token), mode = mode,
+    weight = tonumber(weight), token = tonumber(token), asked = tonumber(asked),
+    granted = tonumber(granted), priority = priority, label = label, is_queued = true }
 end
-
--- Who was alone on a name from its grant on has no other ticket than its token.
-function F.row_of_one(text)
-  local member, rest = F.parts_of(text)
-  local row = F.row_of(member, nil, rest)
-  row.ticket = F.ticket(row.token)
-  return row
-end
-
-function F.ticket(n) return string.format('%016.0f', n) end
-function F.place_of(row) return row.ticket .. '|' .. row.member end
-function F.member_of(place) return string.match(place, '^%d+|(.*)$') or place end
 
 function F.read_row(key, member)
   local its = call('HMGET', F.rows_of(key), member, 'one')
-  local one = its[2] and F.row_of_one(its[2])
+  local one = F.row_of(nil, its[2])
   if one then return one.member == member and one or nil end
-  return F.row_of_queued(member, its[1])
+  return F.row_of(member, its[1])
 end
 
 -- Writes what is held of a name, and fields and values besides.
@@ -430,26 +418,12 @@ function F.write(it, ...)
     'alone', it.alone and 1 or 0, ...)
 end
 
--- Where a request stands that is made now: its rank, as -0 is written with its sign.
-function F.rank_of(op) return op.kind == 't' and -math.huge or 0 - op.priority end
-
--- Whether the caller's own request comes before the first who waits, or is that.
-function F.is_next_mine(row, mine)
-  return row.member == mine.member or not mine.is_queued and mine.rank < row.rank
-end
-
--- Writes the row of who waited and is granted.
-function F.write_granted(it, row)
-  if row.rank > 0 then call('ZADD', F.queue_of(it.key), 0, F.place_of(row)) end
-  F.write(it, row.member, F.text_of_queued(row))
-end
-
 -- Somebody has deleted the queue of a name, and not its rows: it is made of them again.
 function F.mend(it)
   local rows, fields = {}, call('HGETALL', F.rows_of(it.key))
   for i = 1, #fields, 2 do
     local is_row = string.find(fields[i], '|', 1, true)
-    if is_row then rows[#rows + 1] = F.row_of_queued(fields[i], fields[i + 1]) end
+    if is_row then rows[#rows + 1] = F.row_of(fields[i], fields[i + 1]) end
   end
   it.count, it.held, it.units, it.alone = #rows, 0, 0, false
   if it.count == 0 then
@@ -538,7 +512,7 @@ function F.read_name(key)
   local fields = call('HMGET', F.rows_of(key), 'held', 'units', 'alone', 'limit', 'name', 'one')
   local it = { key = key, held = 0, units = 0, alone = false, limit = tonumber(fields[4] or nil) }
   if fields[6] then
-    it.one, it.count = F.row_of_one(fields[6]), 1
+    it.one, it.count = F.row_of(nil, fields[6]), 1
     F.count_held(it, it.one)
   else
     it.held, it.units = tonumber(fields[1] or 0), tonumber(fields[2] or 0)
@@ -604,7 +578,8 @@ end
 
 function F.ask(it, op, waits)
   local row = F.new_row(op)
-  row.rank = F.rank_of(op)
+  -- Not the negative: -0 is written with its sign.
+  row.rank = op.kind == 't' and -math.huge or 0 - op.priority
   F.process_the_lock_request_queue(it, row)
   if row.token == 0 then
     if not waits then return '-1' end
@@ -628,7 +603,7 @@ function F.steal(op)
   if it.count == 0 then return F.ask(it, op, true) end
   -- Ahead of everybody, also of thieves who wait.
   local row = F.new_row(op)
-  row.rank = F.rank_of(op)
+  row.rank = -math.huge
   local thief_ahead = call('ZRANGEBYSCORE', F.queue_of(op.key), '-inf', '-inf', 'LIMIT', 0, 1)[1]
   local ticket = thief_ahead and tonumber(string.match(thief_ahead, '^%d+')) - 1
   F.insert(it, op, row, ticket or F.next_number())
@@ -860,12 +835,6 @@ function F.hello()
   return { F.int(call('HINCRBY', F.info_of(me), 'conn', 1)) }
 end
 
--- What is written of a lock or a request of a queue, without its ticket.
-function F.queued_row(key, member)
-  local _, row = F.parts_of(call('HGET', F.rows_of(key), member) or '')
-  return row
-end
-
 -- The keys of all names that somebody holds or waits for.
 function F.names()
   local seen, keys = {}, {}
@@ -882,18 +851,18 @@ function F.query()
   local reply, infos = { F.int(now) }, {}
   for _, key in ipairs(ARGV[7] ~= '' and { ARGV[7] } or F.names()) do
     local its = call('HMGET', F.rows_of(key), 'name', 'limit', 'one')
-    local one, alone = F.parts_of(its[3] or '')
+    local one = its[3] and string.match(its[3], '^%S+')
     for _, place in ipairs(one and { one } or call('ZRANGE', F.queue_of(key), 0, -1)) do
       local member = one or F.member_of(place)
       local ref, session = F.split(member)
       if infos[session] == nil then
         infos[session] = F.is_alive(session) and call('HGET', F.info_of(session), 'info') or false
       end
-      local row = infos[session] and (alone or F.queued_row(key, member))
-      if row then
+      local text = infos[session] and (its[3] or call('HGET', F.rows_of(key), member))
+      if text then
         local n = #reply
         reply[n + 1], reply[n + 2], reply[n + 3] = ref, its[1], its[2] or '0'
-        reply[n + 4], reply[n + 5] = infos[session], row
+        reply[n + 4], reply[n + 5] = infos[session], string.match(text, ' (.*)$')
       end
     end
   end
