@@ -825,6 +825,15 @@ function priorities({ alone, client, expire }) {
     assert.deepEqual(state[0], [held.ref, true]);
   });
 
+  test('nor from who shares it, with less than that', async () => {
+    const a = await client();
+    const name = fresh();
+    const ops = [shared(name), shared(name, { priority: -3 }), request(name)];
+    assert.deepEqual(await a.answers(...ops), ['granted', 'granted', 'queued']);
+    const held = (await a.adapter.query(name)).map(({ token }) => token > 0n);
+    assert.deepEqual(held, [true, true, false]);
+  });
+
   test('shared ones get ahead of an exclusive one that has less', async () => {
     const a = await client();
     const name = fresh();

@@ -401,6 +401,19 @@ describe('Redis', { skip: lacks.redis }, () => {
     });
   });
 
+  test('first come, first served also where tickets get one digit more', async () => {
+    const bucket = 'digits';
+    const a = await client({ bucket });
+    await setUp(bucket, 'tok', String(10 ** 15 - 3));
+    const name = fresh();
+    const ops = [1, 2, 3, 4, 5].map(() => request(name));
+    await a.answers(...ops);
+    assert.deepEqual(
+      (await a.adapter.query(name)).map(({ ref }) => ref),
+      ops.map(({ ref }) => ref),
+    );
+  });
+
   describe('keys that somebody deletes', () => {
     test('a queue: it is made again, in its order', async () => {
       const [a, b] = [await client(), await client()];
@@ -417,6 +430,19 @@ describe('Redis', { skip: lacks.redis }, () => {
       assert.equal((await b.next()).granted, three.ref);
       await b.answers(end(three));
       assert.deepEqual(await b.answers(request(name)), ['granted']);
+    });
+
+    test('a queue of priorities: it has them again', async () => {
+      const a = await client();
+      const name = fresh();
+      const ops = [1, -1, 0, 1, 2].map((priority) => request(name, { priority }));
+      await a.answers(...ops);
+      await server.call('DEL', `${P}:q:${name}`);
+      assert.deepEqual(await a.answers(request(name, { kind: 'ifAvailable' })), ['unavailable']);
+      assert.deepEqual(
+        (await a.adapter.query(name)).map(({ ref }) => ref),
+        [0, 4, 3, 2, 1].map((i) => ops[i].ref),
+      );
     });
 
     test('the queue of shared locks', async () => {
@@ -476,7 +502,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const name = fresh();
       const held = request(name);
       await a.answers(held);
-      await server.call('ZADD', `${P}:q:${name}`, '1', `999|${b.session}`);
+      await server.call('ZADD', `${P}:q:${name}`, '-1', `${'0'.repeat(15)}1|999|${b.session}`);
       assert.deepEqual(await b.answers(request(name)), ['queued']);
       await b.answers(request(name, { kind: 'steal' }));
       assert.equal((await a.renew()).mine.size, 0);

@@ -56,7 +56,6 @@ const CLUSTER = {
 const CLUSTER_LACKS = {
   ...LATER,
   oneByOne: 'several locks are asked for in one step',
-  priority: 'the queue has no priorities',
   oneClient: 'a client is a session, of one bucket',
   loads: 'an agent is a session',
   orderOfNames: 'the server sets the names of a session that ends going in an order of its own',
@@ -168,6 +167,7 @@ const scopes = {
     long: 100_000,
     lacks: {
       ...CLUSTER_LACKS,
+      priority: 'the engine has no priorities',
       orderOfGrants: 'an answer and a hint come by different ways',
       keptLimit: 'a limit goes with the last shared request',
       threads: 'the tests do not open buckets there',

@@ -682,8 +682,15 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/questions.js',
-    before: 'return [...entries, ...asked.values()];',
-    after: 'return entries;',
+    before: 'name === other.name && token === 0n && priority',
+    after: 'name === other.name && priority',
+    why: 'a request is told ahead of the lock that it waits for',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/questions.js',
+    before: 'const all = [...entries, ...asked.values()];',
+    after: 'const all = entries;',
     why: 'a query leaves out what was asked before it',
     tests: [scripted],
   },

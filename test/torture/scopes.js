@@ -35,7 +35,7 @@ function placeOf(bucket, open, asBucket) {
   return { bucket, locks, asBucket: asBucket ?? opened, open, close: () => opened.close() };
 }
 
-const LATER = { sync: true, deadlock: true, state: true, oneByOne: true, priority: true };
+const LATER = { sync: true, deadlock: true, state: true, oneByOne: true };
 
 const scopes = {
   /** Threads of a process. */
@@ -100,7 +100,8 @@ const scopes = {
 };
 
 for (const name of Object.keys(engines)) {
-  scopes[name] = scopeOf(name, { lacks: { ...LATER, guard: name !== 'postgres' }, load, placeOf });
+  const lacks = { ...LATER, guard: name !== 'postgres', priority: name === 'etcd' };
+  scopes[name] = scopeOf(name, { lacks, load, placeOf });
 }
 
 module.exports = { bucketOf, scopes };
