@@ -170,7 +170,6 @@ const OPTIONS = freeze({
   priority: {
     does: 'who has more of it waits ahead of who has less; 0 by default',
     calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
-    scopes: ['process', 'cluster'],
     notIn: ['etcd'],
     not: ['steal'],
     isForBackend: true,

@@ -6,9 +6,9 @@
  *
  * A history is an array of events in any order, with times of one clock in milliseconds:
  *
- *   call     { id, client, name, mode, kind, limit, weight, priority, keep, group } a request was
- *            made; `kind` is 'wait', 'ifAvailable' or 'steal'; with `keep`, in milliseconds, by
- *            `locks.once`; with `group` together with all that have the same
+ *   call     { id, client, name, mode, kind, limit, weight, priority, maxPending, keep, group } a
+ *            request was made; `kind` is 'wait', 'ifAvailable' or 'steal'; with `keep`, in
+ *            milliseconds, by `locks.once`; with `group` together with all that have the same
  *   ticket   { id, ticket, turn } when it came into the queue, where the engine tells, and when it
  *            was granted, by the same count (undefined: not by the server to which it came); the
  *            last one counts
@@ -339,11 +339,12 @@ class Recorder {
    * @returns a promise that settles, and never rejects, when the request has
    */
   async request(client, locks, name, options, use) {
-    const { mode = 'exclusive', limit = 0, weight, priority, signal, keep } = options;
+    const { mode = 'exclusive', limit = 0, weight, priority, maxPending, signal, keep } = options;
     const kind = options.steal ? 'steal' : options.ifAvailable ? 'ifAvailable' : 'wait';
     const id = `${client} ${++this.#numbers}`;
     const units = mode === 'shared' && limit > 0 ? (weight ?? 1) : 0;
-    this.record('call', { id, client, name, mode, kind, limit, weight: units, priority, keep });
+    const asked = { name, mode, kind, limit, weight: units, priority, maxPending, keep };
+    this.record('call', { id, client, ...asked });
     signal?.addEventListener('abort', () => this.record('aborted', { id }));
     const method = keep === undefined ? 'request' : 'once';
     let error;

@@ -195,6 +195,7 @@ class Trial {
     else if (what === 'ifAvailable') this.request(i, name, { ...options, ifAvailable: true }, hold);
     else if (what === 'once') this.request(i, name, { keep: 1 + ms, priority }, hold);
     else if (what === 'steal') this.request(i, name, { steal: true }, hold);
+    else if (what === 'few') this.request(i, name, { ...options, maxPending: ms % 3 }, hold);
     else if (what === 'abort') this.#abortLater(i, name, options, ms, hold);
     else if (what === 'all') this.requestAll(i, namesFrom(name), { mode, ...wayOf(ms) }, hold);
     else if (what === 'refused') this.request(i, name, { label: 'refused', mode }, hold);
