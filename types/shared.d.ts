@@ -723,7 +723,7 @@ export declare class Semaphore {
   /**
    * Changes the number of units; only of a semaphore without a name. Requests made before are
    * served with the old number. Those made after wait for them, and have the new one.
-   * @returns resolves when the new number is in effect
+   * @returns resolves when the new number is in effect; if it rejects, nothing has changed
    */
   resize(permits: number): Promise<void>;
   /** Rejects the requests of this object that wait: as {@link Mutex.cancel}. */

@@ -90,9 +90,29 @@ function addHeld(to, from) {
 }
 
 /**
+ * Says that a lock waits for a request, as if that were made inside of it: then requests that
+ * reject deadlocks find those that lead through the two.
+ * @param {Request} lock not asked for yet
+ * @param {Request} request not made yet
+ */
+function declareInside(lock, request) {
+  lock.inside ??= [];
+  request.inside ??= [];
+  addOnce(request.inside, lock);
+}
+
+/**
  * @param {Readonly<RequestOptions>} options
  * @returns {boolean} whether it counts for others that they are inside of such a request's callback
  */
 const countsInside = (options) => rejectsDeadlocks(options) || options.reentrant;
 
-module.exports = { addOnce, callInside, countsInside, locksInside, rejectsDeadlocks, servedBy };
+module.exports = {
+  addOnce,
+  callInside,
+  countsInside,
+  declareInside,
+  locksInside,
+  rejectsDeadlocks,
+  servedBy,
+};

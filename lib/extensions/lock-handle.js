@@ -153,6 +153,26 @@ class HeldRequest extends Request {
   }
 
   /**
+   * Makes the request of ours, not of users: nobody hears of it, and no code of theirs runs. What
+   * this call brought for others is still to be announced.
+   * @throws {unknown} why it failed
+   */
+  enter() {
+    this.observer = undefined;
+    try {
+      this.backend.request(this);
+    } catch (error) {
+      // As in LockRequest#start.
+      this.state = ENDED;
+      const { unfinished } = this.backend;
+      unfinished[unfinished.length] = this;
+      this.backend.undo(this.tag);
+      throw error;
+    }
+    if (this.why) throw this.failure();
+  }
+
+  /**
    * Does not return before there is an answer.
    * @param {number} limit milliseconds to wait at most; Infinity: no limit
    * @returns {any} the answer

@@ -11,6 +11,7 @@ const { backendOf } = require('../standard/lock-manager.js');
 const { checkName, describe, takeOnly, toCallback, toDOMString } = require('../standard/webidl.js');
 const { bucketBackend } = require('./buckets.js');
 const { LockError } = require('./lock-errors.js');
+const { declareInside, servedBy } = require('./inside.js');
 const { HandleRequest, HeldRequest } = require('./lock-handle.js');
 const {
   LEAST_PRIORITY,
@@ -48,6 +49,13 @@ let privateBackend;
 class NamedLock {
   #backend;
   #name;
+  /** Of units, if it is that of a semaphore. @type {number | undefined} */
+  #limit;
+  /**
+   * Requests on names that it had before, oldest first. Each waits for all who still use its name.
+   * @type {InstanceType<typeof HeldRequest>[]}
+   */
+  #former = [];
   /** Of requests that have none. @type {string | undefined} */
   #label;
   #waiting = new Waiting();
@@ -61,8 +69,9 @@ class NamedLock {
    *   `locks`, a lock manager
    * @param {string} operation for messages
    * @param {readonly string[]} [more] options that the caller looks at
+   * @param {number} [limit] of units
    */
-  constructor(kind, name, options, operation, more = []) {
+  constructor(kind, name, options, operation, more = [], limit = undefined) {
     const isPrivate = name === undefined;
     if (typeof name === 'object') {
       throw typeError(operation, `The name is ${describe(name)}, not a string.`);
@@ -71,6 +80,7 @@ class NamedLock {
       throw typeError(operation, `The options are ${describe(options)}, not an object.`);
     }
     takeOnly(options, isPrivate ? OF_PRIVATE : OF_NAMED, operation, more);
+    this.#limit = limit;
     const { bucket, label, locks } = options ?? {};
     if (label !== undefined) this.#label = toDOMString(label, operation, "The 'label' option");
     if (isPrivate) {
@@ -97,18 +107,67 @@ class NamedLock {
     return privateName(kind, agent.uniqueName(), this.#label ?? '');
   }
 
+  get limit() {
+    return this.#limit;
+  }
+
   /**
-   * Goes on under a new name, which is free when nobody holds the one before, or waits for it: then
-   * it can have another limit.
+   * Changes the limit, and with it the name, since a name keeps the limit that it has: what is
+   * asked for from now on is for a new one, which is free when nobody holds the one before, or
+   * waits for it.
+   * @param {number} limit
    * @param {string} operation for the message
-   * @returns {Promise<void>} when it is free; at once it has that name
+   * @returns {Promise<void>} when it is free
+   * @throws {unknown} nothing is changed
    */
-  renew(operation) {
+  async resize(limit, operation) {
     if (!this.#kind) throw notSupportedError(`Failed to execute ${operation}: it has a name.`);
-    const before = new HeldRequest(this.#backend, this.#name, BEHIND_ALL);
-    this.#name = this.#newName(this.#kind);
-    const after = new HeldRequest(this.#backend, this.#name, defaultOptions);
-    return succeed(before, after);
+    const next = new HeldRequest(this.#backend, this.#newName(this.#kind), defaultOptions);
+    const last = new HeldRequest(this.#backend, this.#name, BEHIND_ALL);
+    const granted = last.promise();
+    try {
+      declareInside(next, last);
+      next.enter();
+      last.enter();
+    } catch (error) {
+      // With an empty stack: without one it would not be given back.
+      await undefined;
+      next.giveBack();
+      this.#backend.announce();
+      throw error;
+    }
+    // One step with the two requests: users are told nothing before.
+    this.#former[this.#former.length] = last;
+    this.#name = next.name;
+    this.#limit = limit;
+    await undefined;
+    last.answerNow();
+    this.#backend.announce();
+    await granted;
+    this.#forget(last);
+    last.giveBack();
+    next.giveBack();
+  }
+
+  /** @param {InstanceType<typeof HeldRequest>} last the only one that has its name */
+  #forget(last) {
+    let count = 0;
+    for (let i = 0; i < this.#former.length; i++) {
+      if (this.#former[i] !== last) this.#former[count++] = this.#former[i];
+    }
+    this.#former.length = count;
+  }
+
+  /**
+   * @param {Readonly<RequestOptions>} options
+   * @returns {string} the name to ask for. A reentrant request has that of the lock it is inside of
+   */
+  #nameFor({ reentrant }) {
+    for (let i = 0; reentrant && i < this.#former.length; i++) {
+      const { name } = this.#former[i];
+      if (servedBy(this.#backend, name) !== this.#backend) return name;
+    }
+    return this.#name;
   }
 
   /**
@@ -127,7 +186,16 @@ class NamedLock {
    */
   pending(asking) {
     this.holders(asking);
-    const state = /** @type {any} */ (this.#backend.query(this.#name));
+    let count = this.#pendingOn(this.#name);
+    // The last one there is ours, which waits for the others.
+    for (let i = 0; i < this.#former.length; i++)
+      count += Math.max(this.#pendingOn(this.#former[i].name) - 1, 0);
+    return count;
+  }
+
+  /** @param {string} name */
+  #pendingOn(name) {
+    const state = /** @type {any} */ (this.#backend.query(name));
     return state.pending.length;
   }
 
@@ -139,7 +207,7 @@ class NamedLock {
    */
   async acquire(options, call) {
     const given = this.#toOptions(options, call);
-    const request = new HandleRequest(this.#backend, this.#name, given);
+    const request = new HandleRequest(this.#backend, this.#nameFor(given), given);
     const answer = request.acquire();
     this.#waiting.add(request);
     const handle = await answer;
@@ -156,7 +224,7 @@ class NamedLock {
     try {
       const run = toCallback(callback, call.operation, 'The callback');
       const given = this.#toOptions(options, call);
-      const request = new Request(this.#backend, this.#name, given);
+      const request = new Request(this.#backend, this.#nameFor(given), given);
       const released = request.start(run);
       this.#waiting.add(request);
       return released;
@@ -184,26 +252,10 @@ class NamedLock {
     // Those that are inherited.
     refuseOthers(given, kind, operation);
     const { label = this.#label } = given;
-    const options = { ...given, ...fixed, label };
+    // The limit last: what is read above can change it.
+    const options = { ...given, ...fixed, label, limit: this.#limit };
     checkRequest(options);
     return options;
-  }
-}
-
-/**
- * @param {InstanceType<typeof HeldRequest>} before
- * @param {InstanceType<typeof HeldRequest>} after on a name that nobody has asked for
- */
-async function succeed(before, after) {
-  const waiting = before.acquire();
-  // At once: what is asked for from now on is behind it.
-  const held = after.acquire();
-  try {
-    await held;
-    await waiting;
-  } finally {
-    before.giveBack();
-    after.giveBack();
   }
 }
 

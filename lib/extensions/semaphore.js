@@ -10,6 +10,26 @@ const { on, toCount } = require('./options.js');
 
 const NEW = "'new Semaphore'";
 const RESIZE = on('resize', 'Semaphore');
+const PERMITS = 'The number of permits';
+
+/**
+ * @param {string} method
+ * @returns {import('./named-lock.js').Call}
+ */
+const call = (method) => ({
+  operation: on(method, 'Semaphore'),
+  kind: 'semaphore',
+  fixed: { mode: 'shared' },
+});
+
+const ACQUIRE = call('acquire');
+const RUN = call('run');
+/** @type {import('./named-lock.js').Call} */
+const TRY = {
+  operation: on('tryAcquire', 'Semaphore'),
+  kind: 'trySemaphore',
+  fixed: { mode: 'shared', ifAvailable: true },
+};
 
 /**
  * A number of units, of which each user takes some for a while. `new Semaphore(permits)` is private
@@ -19,7 +39,6 @@ const RESIZE = on('resize', 'Semaphore');
  */
 class Semaphore {
   #lock;
-  #permits;
 
   /**
    * @param {string | number} name the resource name, or the units of a private one
@@ -29,18 +48,17 @@ class Semaphore {
   constructor(name, options) {
     const isPrivate = typeof name === 'number';
     const given = isPrivate ? name : options?.permits;
-    const permits = toCount(given, 1, NEW, 'The number of permits');
-    if (permits === undefined) throw typeError(NEW, 'The number of permits is missing.');
+    const permits = toPermits(given, NEW);
     const more = isPrivate ? [] : ['permits'];
     if (name === undefined) throw typeError(NEW, 'The name is missing.');
-    this.#lock = new NamedLock('semaphore', isPrivate ? undefined : name, options, NEW, more);
-    this.#permits = permits;
+    const lockName = isPrivate ? undefined : name;
+    this.#lock = new NamedLock('semaphore', lockName, options, NEW, more, permits);
   }
 
   /** @returns {number} units that nobody holds; those who wait may be before you */
   get available() {
     const holders = this.#lock.holders("'available'");
-    let units = this.#permits;
+    let units = /** @type {number} */ (this.#lock.limit);
     for (let i = 0; i < holders.length; i++) {
       if (holders[i].mode === 'exclusive') return 0;
       units -= holders[i].weight;
@@ -61,7 +79,7 @@ class Semaphore {
    * @throws {import('./lock-errors.js').LockError} not acquired
    */
   acquire(options) {
-    return this.#lock.acquire(options, this.#call('acquire'));
+    return this.#lock.acquire(options, ACQUIRE);
   }
 
   /**
@@ -70,7 +88,7 @@ class Semaphore {
    * @returns {Promise<Release | null>}
    */
   tryAcquire(options) {
-    return this.#lock.acquire(options, this.#call('tryAcquire', 'trySemaphore'));
+    return this.#lock.acquire(options, TRY);
   }
 
   /**
@@ -81,7 +99,7 @@ class Semaphore {
    * @throws {import('./lock-errors.js').LockError} not acquired
    */
   run(callback, options) {
-    return this.#lock.run(callback, options, this.#call('run'));
+    return this.#lock.run(callback, options, RUN);
   }
 
   /**
@@ -89,13 +107,10 @@ class Semaphore {
    * served as before; what is asked for from now on comes after them, with the new number.
    * @param {number} permits
    * @returns {Promise<void>} when it is so
+   * @throws {unknown} nothing is changed
    */
   async resize(permits) {
-    const units = toCount(permits, 1, RESIZE, 'The number of permits');
-    if (units === undefined) throw typeError(RESIZE, 'The number of permits is missing.');
-    const renewed = this.#lock.renew(RESIZE);
-    this.#permits = units;
-    await renewed;
+    await this.#lock.resize(toPermits(permits, RESIZE), RESIZE);
   }
 
   /**
@@ -105,18 +120,17 @@ class Semaphore {
   cancel(reason) {
     this.#lock.cancel(reason);
   }
+}
 
-  /**
-   * @param {string} method
-   * @param {import('./options.js').Kind} [kind]
-   * @returns {import('./named-lock.js').Call}
-   */
-  #call(method, kind = 'semaphore') {
-    const fixed = /** @type {const} */ ({ mode: 'shared', limit: this.#permits });
-    return kind === 'trySemaphore'
-      ? { operation: on(method, 'Semaphore'), kind, fixed: { ...fixed, ifAvailable: true } }
-      : { operation: on(method, 'Semaphore'), kind, fixed };
-  }
+/**
+ * @param {any} value
+ * @param {string} operation for the message
+ * @returns {number}
+ */
+function toPermits(value, operation) {
+  const permits = toCount(value, 1, operation, PERMITS);
+  if (permits === undefined) throw typeError(operation, `${PERMITS} is missing.`);
+  return permits;
 }
 
 module.exports = { Semaphore };

@@ -11,7 +11,7 @@ const run = (program, value = 'reject') =>
   new Promise((resolve) => {
     const env = { ...process.env, WEB_LOCKS_DEADLOCK: value };
     const source = `
-      const { Mutex, locks, DeadlockError } = require(${library});
+      const { Mutex, Semaphore, locks, DeadlockError } = require(${library});
       const isDeadlock = (error) => error instanceof DeadlockError;
       const tell = (value) => require('node:fs').writeSync(1, String(value));
       (async () => {${program}})();`;
@@ -56,6 +56,23 @@ describe('WEB_LOCKS_DEADLOCK=reject', () => {
       tell(await mutex.runExclusive(() => mutex.acquire()).catch(isDeadlock));
       locks.acquireSync('a', { timeout: 0 }).release();`);
     assert.equal(output, 'true'.repeat(5));
+  });
+
+  it('rejects a resize that waits for itself, which has changed nothing then', async () => {
+    const output = await run(`
+      const semaphore = new Semaphore(2);
+      await semaphore.run(async () => {
+        tell(await semaphore.resize(1).catch(isDeadlock));
+        const { available, pending } = semaphore;
+        tell([available, pending]);
+        (await semaphore.tryAcquire())();
+      });
+      const release = await semaphore.acquire({ weight: 2 });
+      tell(await semaphore.tryAcquire());
+      release();
+      await semaphore.resize(3);
+      tell(semaphore.available);`);
+    assert.equal(output, 'true1,0null3');
   });
 
   it('is for workers, too', async () => {

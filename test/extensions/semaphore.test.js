@@ -1,6 +1,7 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { describe, it } = require('node:test');
 const {
   LockStolenError,
@@ -424,6 +425,97 @@ describe('class Semaphore', () => {
       release();
       await resized;
       assert.equal(semaphore.available, 2);
+    });
+
+    it('counts all who wait, those before it and those after it', async () => {
+      const semaphore = new Semaphore(1);
+      const release = await semaphore.acquire();
+      const before = [semaphore.run(() => {}), semaphore.run(() => {})];
+      const resized = [semaphore.resize(2)];
+      assert.equal(semaphore.pending, 2);
+      const after = semaphore.run(() => {});
+      resized.push(semaphore.resize(3));
+      assert.equal(semaphore.pending, 3);
+      release();
+      await Promise.all([...before, after, ...resized]);
+      assert.equal(semaphore.pending, 0);
+    });
+
+    for (const [method, isServed] of [
+      ['run', (semaphore, options) => semaphore.run((lock) => lock !== null, options)],
+      [
+        'acquire',
+        async (semaphore, options) => {
+          const release = await semaphore.acquire(options);
+          release?.();
+          return release !== null;
+        },
+      ],
+    ]) {
+      it(`leaves a reentrant ${method} to the lock that it is inside of`, async () => {
+        const semaphore = new Semaphore(1);
+        const inner = { reentrant: true, ifAvailable: true };
+        let next;
+        let resized;
+        await semaphore.run(
+          async () => {
+            semaphore.resize(2);
+            next = semaphore.acquire();
+            resized = semaphore.resize(3);
+            assert.ok(await isServed(semaphore, inner));
+            assert.equal(semaphore.pending, 1);
+          },
+          { reentrant: true },
+        );
+        (await next)();
+        await resized;
+        // And one that has the new number.
+        await semaphore.run(
+          async () => assert.ok(await isServed(semaphore, { ...inner, weight: 3 })),
+          { reentrant: true },
+        );
+      });
+    }
+
+    it('makes a deadlock of a request inside of a lock that it waits for', async () => {
+      const semaphore = new Semaphore(2);
+      const options = { deadlock: 'reject' };
+      const resized = [];
+      await semaphore.run(async () => {
+        resized.push(semaphore.resize(3), semaphore.resize(4));
+        const waits = semaphore.acquire({ ...options, timeout: 5000 });
+        await assert.rejects(waits, { name: 'DeadlockError' });
+      }, options);
+      await Promise.all(resized);
+      assert.equal(semaphore.available, 4);
+    });
+
+    it('counts from a request on whose options were read before', async () => {
+      const semaphore = new Semaphore(1);
+      let resized;
+      const options = {
+        get label() {
+          resized = semaphore.resize(2);
+          return 'x';
+        },
+      };
+      const release = await semaphore.acquire(options);
+      await resized;
+      const other = await semaphore.tryAcquire();
+      assert.ok(other);
+      other();
+      release();
+    });
+
+    it('tells subscribers of channels nothing of itself', async () => {
+      const messages = [];
+      const listen = (message) => messages.push(message);
+      const channels = ['start', 'grant', 'end'].map((name) => `locks.request.${name}`);
+      const semaphore = new Semaphore(1);
+      for (const name of channels) subscribe(name, listen);
+      await semaphore.resize(2);
+      for (const name of channels) unsubscribe(name, listen);
+      assert.deepEqual(messages, []);
     });
 
     it('is refused without a number, and of a name that others use, too', async () => {

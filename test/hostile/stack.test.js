@@ -134,6 +134,18 @@ const programs = {
     const callback = () => {};
     atTheEnd(() => mutex.runExclusive(callback));
   `,
+  'resize() of a Semaphore': `
+    const semaphore = new library.Semaphore(1);
+    const release = await semaphore.acquire();
+    atTheEnd(() => semaphore.resize(2));
+    await turn();
+    assert.deepEqual([semaphore.available, semaphore.pending], [0, 0]);
+    assert.equal(await semaphore.tryAcquire(), null);
+    release();
+    await settle();
+    await semaphore.resize(3);
+    assert.equal(semaphore.available, 3);
+  `,
   'tryAcquireSync()': `
     const options = { mode: 'shared' };
     atTheEnd(() => locks.tryAcquireSync('x', options));

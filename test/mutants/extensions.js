@@ -99,17 +99,70 @@ module.exports = [
     tests: [mutex],
   },
   {
-    file: 'lib/extensions/semaphore.js',
-    before: '    this.#permits = units;\n    await renewed;',
-    after: '    await renewed;',
+    file: 'lib/extensions/named-lock.js',
+    before: '    this.#limit = limit;\n    await undefined;',
+    after: '    await undefined;',
     why: 'resize changes nothing',
     tests: [semaphore],
   },
   {
     file: 'lib/extensions/named-lock.js',
-    before: '    await held;\n    await waiting;',
-    after: '    await held;',
+    before: '    await granted;\n    this.#forget(last);',
+    after: '    this.#forget(last);',
     why: 'a semaphore that is resized has the old and the new number of holders at a time',
+    tests: [semaphore],
+  },
+  {
+    file: 'lib/extensions/named-lock.js',
+    before: 'if (servedBy(this.#backend, name) !== this.#backend) return name;',
+    after: '',
+    why: 'a reentrant request waits for ever for the lock that it is inside of, after a resize',
+    tests: [semaphore],
+  },
+  {
+    file: 'lib/extensions/named-lock.js',
+    before: 'count += Math.max(this.#pendingOn(this.#former[i].name) - 1, 0);',
+    after: 'count += this.#pendingOn(this.#former[i].name);',
+    why: 'a resize counts as one that waits for units',
+    tests: [semaphore],
+  },
+  {
+    file: 'lib/extensions/named-lock.js',
+    before: '      declareInside(next, last);\n',
+    after: '',
+    why: 'what waits for itself by way of a resize is not found to be a deadlock',
+    tests: [semaphore],
+  },
+  {
+    file: 'lib/extensions/named-lock.js',
+    before: `    const given = toOptions(value, operation);
+    takeOnly(value, TAKEN[kind], operation);
+    // Those that are inherited.
+    refuseOthers(given, kind, operation);
+    const { label = this.#label } = given;
+    // The limit last: what is read above can change it.
+    const options = { ...given, ...fixed, label, limit: this.#limit };`,
+    after: `    const limit = this.#limit;
+    const given = toOptions(value, operation);
+    takeOnly(value, TAKEN[kind], operation);
+    refuseOthers(given, kind, operation);
+    const { label = this.#label } = given;
+    const options = { ...given, ...fixed, label, limit };`,
+    why: 'a getter of options that resizes has the semaphore refuse all other requests',
+    tests: [semaphore],
+  },
+  {
+    file: 'lib/extensions/lock-handle.js',
+    before: '    if (this.why) throw this.failure();',
+    after: '',
+    why: 'a resize that is rejected takes effect, beside those who hold the old units',
+    tests: ['test/extensions/environment.test.js'],
+  },
+  {
+    file: 'lib/extensions/lock-handle.js',
+    before: '    this.observer = undefined;\n    try {',
+    after: '    try {',
+    why: 'subscribers of channels hear of requests that nobody made',
     tests: [semaphore],
   },
   {
