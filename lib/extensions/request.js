@@ -203,18 +203,24 @@ class ExtendedRequest extends LockRequest {
     return withOrigin(error, this.origin);
   }
 
-  /**
-   * The limit on holding is reached: the lock is lost as by a steal, and so are those that it
-   * serves; then it is released, since somebody else can have it from that moment on.
-   */
-  async heldTooLong() {
+  /** The limit on holding is reached. */
+  heldTooLong() {
     if (!this.holds) return;
-    this.observer?.noteRelease();
-    this.beLost(undefined, TIME);
-    const released = this.handBack();
-    if (released) await released;
+    this.giveUp(TIME);
     this.announceLoss(false);
     this.backend.announce();
+  }
+
+  /**
+   * The lock is lost as by a steal, and so are those that it serves; then it is released, since
+   * somebody else can have it from that moment on. That it is lost is decided here: it does not
+   * wait for the release, which may wait for whoever is to hear of the loss.
+   * @param {string} reason
+   */
+  giveUp(reason) {
+    this.observer?.noteRelease();
+    this.beLost(undefined, reason);
+    this.handBack();
   }
 
   /**

@@ -272,7 +272,7 @@ class Watch {
   #limitHold(milliseconds) {
     this.#holdTimeout = later(milliseconds, (rest) => {
       if (rest > 0) this.#limitHold(rest);
-      else this.#request.heldTooLong().catch(report);
+      else this.#request.heldTooLong();
     });
     // Neither does a lock keep the event loop alive.
     unref(this.#holdTimeout);

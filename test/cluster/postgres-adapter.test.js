@@ -742,6 +742,22 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       await Promise.all([one.close(), two.close()]);
     });
 
+    test('hears at once that its lock is held for too long, and ends then', async () => {
+      const bucket = openBucket('held for too long', { pool, ttl: TTL });
+      const ended = bucket.locks.request('a', { holdTimeout: 50 }, async (lock) => {
+        const own = await pool.connect();
+        await own.query('BEGIN');
+        await lock.guard(own);
+        if (!lock.signal.aborted) await once(lock.signal, 'abort');
+        await own.query('ROLLBACK');
+        own.release();
+      });
+      const next = bucket.locks.request('a', () => 'next');
+      await assert.rejects(ended, { name: 'TimeoutError' });
+      assert.equal(await next, 'next');
+      await bucket.close();
+    });
+
     test('ends no close that has more to end than a page', async () => {
       const a = await client();
       const ops = Array.from({ length: 250 }, () => request(fresh()));

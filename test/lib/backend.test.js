@@ -459,7 +459,7 @@ describe('a release() near the end of the stack', () => {
     backend.release = () => {
       throw new RangeError('Maximum call stack size exceeded');
     };
-    await request.heldTooLong();
+    request.heldTooLong();
     for (const unfinished of backend.unfinished) unfinished.finish();
     assert.deepEqual(backend.withdrawn, [request]);
   });
@@ -615,6 +615,81 @@ describe('several near the end of the stack', () => {
   });
 });
 
+describe('a lock that is held too long, of a backend whose release is never answered', () => {
+  // The timer of a limit does not keep the event loop alive.
+  let alive;
+  before(() => {
+    alive = setInterval(() => {}, 60_000);
+  });
+  after(() => clearInterval(alive));
+
+  /** Grants at once; `late` resolves when all is told that is told before a release is answered. */
+  function setUpStanding() {
+    const { backend, locks } = setUp();
+    const releasing = deferred();
+    backend.releaseAnswer = () => {
+      releasing.resolve();
+      return new Promise(() => {});
+    };
+    const ask = backend.request;
+    backend.request = (request) => {
+      ask.call(backend, request);
+      request.granted();
+    };
+    return { backend, locks, late: releasing.promise.then(turn) };
+  }
+
+  /** Notes what is told of a lock. */
+  function follow(told, { signal, name }) {
+    signal.addEventListener('abort', () => told.push([`signal of ${name}`, signal.reason.name]));
+  }
+
+  for (const limit of ['holdTimeout', 'maxTotal']) {
+    const options = { [limit]: 10 };
+
+    it(`is told to request, after its state has changed (${limit})`, async () => {
+      const { backend, locks, late } = setUpStanding();
+      const told = [];
+      const asked = locks.request('a', options, (lock) => {
+        lock.signal.addEventListener('abort', () => told.push(lock.held, backend.released.length));
+        follow(told, lock);
+        return new Promise(() => {});
+      });
+      asked.catch((error) => told.push(['promise', error.name]));
+      await late;
+      assert.deepEqual(told, [
+        false,
+        1,
+        ['signal of a', 'TimeoutError'],
+        ['promise', 'TimeoutError'],
+      ]);
+    });
+
+    it(`is told to a handle of acquire (${limit})`, async () => {
+      const { locks, late } = setUpStanding();
+      const told = [];
+      follow(told, await locks.acquire('a', options));
+      await late;
+      assert.deepEqual(told, [['signal of a', 'TimeoutError']]);
+    });
+
+    it(`is told to requestAll (${limit})`, async () => {
+      const { locks, late } = setUpStanding();
+      const told = [];
+      const asked = locks.requestAll(['a', 'b'], options, ([a]) => {
+        follow(told, a);
+        return new Promise(() => {});
+      });
+      asked.catch((error) => told.push(['promise', error.name]));
+      await late;
+      assert.deepEqual(told, [
+        ['signal of a', 'TimeoutError'],
+        ['promise', 'TimeoutError'],
+      ]);
+    });
+  }
+});
+
 describe('what a lock serves, of a backend that releases later', () => {
   const options = { reentrant: true };
 
@@ -673,28 +748,34 @@ describe('what a lock serves, of a backend that releases later', () => {
     const nested = await setUpNested({ holdTimeout: 1 });
     await nested.releasing;
     assert.deepEqual(nested.heldAtRelease, [false, false]);
-    // Its reason is known, too, for whoever asks now.
-    assert.equal(nested.locks[1].signal.reason.name, 'TimeoutError');
-    nested.released.resolve();
     await bothReject(nested, { name: 'TimeoutError' });
   });
 
-  it('rejects if its callback ends while the outer one, held too long, is released', async () => {
+  it('rejects when the outer one is held too long, before that is released', async () => {
     const nested = await setUpNested({ holdTimeout: 1 });
+    const told = [];
+    nested.inner.promise.catch(() => told.push('inner'));
+    nested.outer.promise.catch(() => told.push('outer'));
     await nested.releasing;
-    nested.end.resolve('value');
     await turn();
-    nested.released.resolve();
-    await bothReject(nested, { name: 'TimeoutError' });
+    assert.deepEqual(told.sort(), ['inner', 'outer']);
   });
 
-  it('is stolen if the outer one, held too long, turns out to have been stolen', async () => {
+  it('rejects with it also if its callback ends, and the outer one turns out to be stolen', async () => {
     const nested = await setUpNested({ holdTimeout: 1 });
     await nested.releasing;
     const [request] = nested.backend.requests;
+    nested.end.resolve('value');
     request.stolen('thief');
     nested.released.resolve();
     request.announceLoss(true);
+    await bothReject(nested, { name: 'TimeoutError' });
+    assert.equal(nested.locks[1].signal.reason.name, 'TimeoutError');
+  });
+
+  it('is stolen if the release of the outer one, held too long, says so at once', async () => {
+    const nested = await setUpNested({ holdTimeout: 1 });
+    nested.backend.releaseAnswer = (request) => request.stolen('thief');
     await bothReject(nested, { name: 'AbortError', clientId: 'thief' });
   });
 

@@ -426,11 +426,17 @@ module.exports = [
   },
   {
     file: 'lib/extensions/request.js',
-    before:
-      'this.beLost(undefined, TIME);\n    const released = this.handBack();\n    if (released) await released;',
-    after:
-      'const released = this.handBack();\n    if (released) await released;\n    this.beLost(undefined, TIME);',
+    before: 'this.beLost(undefined, reason);\n    this.handBack();',
+    after: 'this.handBack();\n    this.beLost(undefined, reason);',
     why: 'an inner lock says that it is held when the outer one has run out, and another process has it',
+    tests: [backend],
+  },
+  {
+    file: 'lib/extensions/request.js',
+    before: '  heldTooLong() {\n    if (!this.holds) return;\n    this.giveUp(TIME);\n',
+    after:
+      '  async heldTooLong() {\n    if (!this.holds) return;\n    this.beLost(undefined, TIME);\n    await this.handBack();\n',
+    why: 'who holds a lock too long hears of it when the server has released it, which can be never',
     tests: [backend],
   },
   {
