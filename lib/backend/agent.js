@@ -190,6 +190,16 @@ class Agent {
     if (typeof request === 'object') /** @type {any} */ (request.backend).takeNews(request, at);
   }
 
+  /**
+   * Applies all events that there are.
+   * @param {boolean} woken whether this is the answer to a wake-up: then the next event wakes again
+   */
+  catchUp(woken) {
+    this.collect();
+    addon.drain(woken);
+    this.collect();
+  }
+
   /** @param {Requester} request was granted or failed, and is to be told */
   queueAnswer(request) {
     this.#grants.add(request);
@@ -300,9 +310,7 @@ class Agent {
     // A tick comes before the event loop goes on. So none is on its way, unless it got lost where
     // the stack ended.
     this.#ticking = false;
-    this.collect();
-    addon.drain(true);
-    this.collect();
+    this.catchUp(true);
     const { unfinished } = this;
     for (let i = 0; i < unfinished.length; i++) {
       try {

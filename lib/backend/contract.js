@@ -161,6 +161,9 @@ const NO_TAG = 2 ** 32 - 1;
  *   pending request is answered, or for so long. If it is missing, nothing can be done without
  *   returning to the event loop
  * @property {boolean} [findsDeadlocks] whether it looks at `inside`
+ * @property {(lock: Requester) => void} [catchUp] applies what has become of a lock that was
+ *   granted and that its thread has not heard of yet: `stolen` or `lost` is called if it was, to be
+ *   told later. If it is missing, the thread hears of it from its event loop only
  * @property {(lock: Requester) => boolean} [holds] whether a lock that was granted, and neither
  *   released nor lost, is held at this moment, by the clock; if not, it is `lost` by this call, and
  *   told later. If it is missing, it is held

@@ -361,6 +361,22 @@ class HostBackend {
     return released;
   }
 
+  /**
+   * Who cannot enter the tables now hears of it later: this does not wait for others.
+   * @param {Requester} lock
+   */
+  catchUp(lock) {
+    if (exchange[EVENT_COUNT] !== 0) agent.collect();
+    if (lock.tag === NO_TAG) return;
+    exchange[TAG] = lock.tag;
+    // It changes nothing of a lock that is held, but takes the mail of other processes.
+    const status = addon.hostAbort();
+    const thief = clientOf(exchange[THIEF], exchange[THIEF + 1]);
+    agent.catchUp(false);
+    if (status === WLH_STOLEN) agent.stolen(lock, thief);
+    else if (status === WLH_LOST) agent.lost(lock, 'destroyed', () => this.#lossError());
+  }
+
   announce() {
     if (agent.unannounced > 0) agent.announce();
   }
@@ -412,8 +428,7 @@ class HostBackend {
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLH_GRANTED) {
       // This thread may not have heard of it; what ends the lock would drop the event.
-      addon.drain(false);
-      agent.collect();
+      agent.catchUp(false);
       return;
     }
     if (status === WLH_STOLEN) {

@@ -176,6 +176,10 @@ class NativeBackend {
     if (news & WLK_NEWS_STOLEN) agent.stolen(request, thiefAt(at + EVENT_THIEF));
   }
 
+  catchUp() {
+    agent.catchUp(false);
+  }
+
   announce() {
     if (agent.unannounced > 0) agent.announce();
   }

@@ -59,7 +59,10 @@ function servedBy(backend, name) {
     const lock = inside[i];
     if (lock.name !== name || !lock.options.reentrant || lock.backend.id !== backend.id) continue;
     const outer = outermost(lock);
-    if (lock.held && outer.held) return new OuterLock(outer);
+    if (!lock.held || !outer.held) continue;
+    // It may have been stolen since this thread last heard of anything, or its lease has ended.
+    outer.backend.catchUp?.(outer);
+    if (lock.holds && outer.holds) return new OuterLock(outer);
   }
   return backend;
 }

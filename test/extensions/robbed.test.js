@@ -5,7 +5,7 @@
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
-const { openBucket } = require('../../lib/index.js');
+const { LockStolenError, openBucket } = require('../../lib/index.js');
 const { hold } = require('../helpers/locks.js');
 
 const THIEF = `
@@ -29,16 +29,16 @@ function beRobbed(t, bucket) {
 
 /** The ways to the next lock: each resolves to whether it is held, and whether `robbed` is. */
 const ways = {
-  request: (locks, robbed) =>
-    locks.request('a', { ifAvailable: true }, (lock) => [lock !== null, robbed.held]),
-  acquireSync: async (locks, robbed) => {
-    const handle = locks.acquireSync('a', { timeout: 10_000 });
+  request: (locks, robbed, more) =>
+    locks.request('a', { ifAvailable: true, ...more }, (lock) => [lock !== null, robbed.held]),
+  acquireSync: async (locks, robbed, more) => {
+    const handle = locks.acquireSync('a', { timeout: 10_000, ...more });
     const seen = [handle.held, robbed.held];
     await handle.release();
     return seen;
   },
-  tryAcquireSync: async (locks, robbed) => {
-    const handle = locks.tryAcquireSync('a');
+  tryAcquireSync: async (locks, robbed, more) => {
+    const handle = locks.tryAcquireSync('a', more);
     const seen = [handle !== null, robbed.held];
     await handle?.release();
     return seen;
@@ -56,6 +56,21 @@ describe('a lock that another thread stole and gave back', () => {
         robbed.released.catch(() => {});
         beRobbed(t, `robbed ${how}`);
         assert.deepEqual(await way(second.locks, robbed.lock), [true, false]);
+        await second.close();
+        await bucket.close();
+      });
+
+      it(`serves no reentrant request: ${how}`, async (t) => {
+        const bucket = openBucket(`robbed inside ${how}`);
+        const second = isTwice ? openBucket(`robbed inside ${how}`) : bucket;
+        const reentrant = { reentrant: true };
+        let seen;
+        const robbed = bucket.locks.request('a', reentrant, async (lock) => {
+          beRobbed(t, `robbed inside ${how}`);
+          seen = await way(second.locks, lock, reentrant);
+        });
+        await assert.rejects(robbed, LockStolenError);
+        assert.deepEqual(seen, [true, false]);
         await second.close();
         await bucket.close();
       });

@@ -23,8 +23,8 @@ function beRobbed(where) {
 
 /** The ways to the next lock: each resolves to whether `robbed` was held when it was granted. */
 const ways = {
-  'a request that is granted at once': (locks, robbed) =>
-    locks.request('a', { ifAvailable: true }, (lock) => [lock !== null, robbed.held]),
+  'a request that is granted at once': (locks, robbed, more) =>
+    locks.request('a', { ifAvailable: true, ...more }, (lock) => [lock !== null, robbed.held]),
   'a request that is made later': (locks, robbed) => {
     locks.query().catch(() => {});
     return locks.request('a', () => [true, robbed.held]);
@@ -33,14 +33,14 @@ const ways = {
     locks.query().catch(() => {});
     return locks.request('a', { steal: true }, () => [true, robbed.held]);
   },
-  acquireSync: async (locks, robbed) => {
-    const handle = locks.acquireSync('a', { timeout: 10_000 });
+  acquireSync: async (locks, robbed, more) => {
+    const handle = locks.acquireSync('a', { timeout: 10_000, ...more });
     const seen = [handle.held, robbed.held];
     await handle.release();
     return seen;
   },
-  tryAcquireSync: async (locks, robbed) => {
-    const handle = locks.tryAcquireSync('a');
+  tryAcquireSync: async (locks, robbed, more) => {
+    const handle = locks.tryAcquireSync('a', more);
     const seen = [handle !== null, robbed.held];
     await handle?.release();
     return seen;
@@ -66,6 +66,20 @@ describe('a lock that another process stole and gave back', { skip }, () => {
       beRobbed(where);
       assert.deepEqual(await way(second.locks, robbed.lock), [true, false]);
       await second.close();
+    });
+  }
+
+  for (const name of ['a request that is granted at once', 'acquireSync', 'tryAcquireSync']) {
+    it(`serves no reentrant request: ${name}`, async (t) => {
+      const { locks, where } = freshBucket(t);
+      const reentrant = { reentrant: true };
+      let seen;
+      const robbed = locks.request('a', reentrant, async (lock) => {
+        beRobbed(where);
+        seen = await ways[name](locks, lock, reentrant);
+      });
+      await assert.rejects(robbed, LockStolenError);
+      assert.deepEqual(seen, [true, false]);
     });
   }
 

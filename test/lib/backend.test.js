@@ -260,6 +260,25 @@ describe('a LockManager of a backend that is far away', () => {
     assert.deepEqual(backend.released, backend.requests);
   });
 
+  it('a lock whose lease is over serves no reentrant request', async () => {
+    const { backend, locks } = setUp();
+    const options = { reentrant: true };
+    backend.holds = () => backend.left > 0;
+    backend.left = 1;
+    const inner = [];
+    const outer = locks.request('a', options, () => {
+      inner.push(locks.request('a', options, () => 'served'));
+      backend.left = 0;
+      inner.push(locks.request('a', options, () => 'granted'));
+    });
+    answer(backend.requests[0], 'granted');
+    await turn();
+    assert.equal(backend.requests.length, 2);
+    answer(backend.requests[1], 'granted');
+    assert.deepEqual(await Promise.all(inner), ['served', 'granted']);
+    await outer;
+  });
+
   it('a handle’s release() and asyncDispose wait for the backend’s', async () => {
     const { backend, locks } = setUp();
     const { promise, resolve: done } = deferred();

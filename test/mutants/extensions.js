@@ -297,10 +297,32 @@ module.exports = [
   },
   {
     file: 'lib/extensions/inside.js',
-    before: 'if (lock.held && outer.held) return new OuterLock(outer);',
-    after: 'return new OuterLock(outer);',
+    before: 'if (!lock.held || !outer.held) continue;',
+    after: 'if (!lock.held || !outer.held) return new OuterLock(outer);',
     why: 'a lock that was released serves requests, which have no lock then',
     tests: [reentrant],
+  },
+  {
+    file: 'lib/extensions/inside.js',
+    before: '    outer.backend.catchUp?.(outer);\n',
+    after: '',
+    why: 'a lock that another thread or process has stolen serves requests: both hold it',
+    tests: ['test/extensions/robbed.test.js', 'test/host/robbed.test.js'],
+  },
+  {
+    file: 'lib/extensions/inside.js',
+    before: 'if (lock.holds && outer.holds) return new OuterLock(outer);',
+    after: 'if (lock.held && outer.held) return new OuterLock(outer);',
+    why: 'a lock whose lease has ended serves requests: another machine can have it',
+    tests: [backend],
+  },
+  {
+    file: 'lib/backend/host.js',
+    before:
+      "if (status === WLH_STOLEN) agent.stolen(lock, thief);\n    else if (status === WLH_LOST) agent.lost(lock, 'destroyed', () => this.#lossError());\n  }\n\n  announce() {",
+    after: '}\n\n  announce() {',
+    why: 'a theft that a reentrant request was told of is forgotten, and never told',
+    tests: ['test/host/robbed.test.js'],
   },
   // Time limits and handles.
   {

@@ -214,7 +214,7 @@ module.exports = [
   },
   {
     file: 'lib/backend/host.js',
-    before: '      addon.drain(false);\n      agent.collect();\n      return;',
+    before: '      agent.catchUp(false);\n      return;',
     after: '      return;',
     why: 'a grant that comes just before its bucket is closed is told without its token',
     tests: ['test/host/later.test.js'],
