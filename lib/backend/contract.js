@@ -110,6 +110,7 @@ const NO_TAG = 2 ** 32 - 1;
 /**
  * @typedef {object} Backend
  * @property {string} id the same for those that manage the same locks, and for no others
+ * @property {unknown} [closed] once it is closed, or has failed for good: what requests fail with
  * @property {(request: Requester) => void} request requests a lock (4.1). Leads to exactly one of
  *   `granted`, `unavailable`, `deadlocked`, `otherLimit`, `queueFull` and `failed`, once, unless
  *   the request is withdrawn before. The limit of a name is set by the first shared request, and

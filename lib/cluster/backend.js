@@ -123,6 +123,10 @@ class ClusterBackend {
     return this.#session.state;
   }
 
+  get closed() {
+    return this.#session.error;
+  }
+
   // What a LockManager calls.
 
   /** @param {Requester} request */
@@ -155,9 +159,9 @@ class ClusterBackend {
    * @returns {boolean} whether it is answered: it cannot be made
    */
   #refuse(request) {
-    const { error } = this.#session;
-    if (error !== undefined) {
-      request.failed(() => error);
+    const { closed } = this;
+    if (closed !== undefined) {
+      request.failed(() => closed);
       return true;
     }
     const { can } = this.#adapter;

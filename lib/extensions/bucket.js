@@ -3,6 +3,7 @@
 const { Promise, then } = require('../platform/intrinsics.js');
 const { asyncDispose } = require('../platform/realm.js');
 const { createLockManager } = require('./lock-manager.js');
+const { close } = require('./outer-lock.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 
@@ -49,7 +50,7 @@ class Bucket {
    * @returns {Promise<void>} resolves when that is done
    */
   close() {
-    this.#closed ??= this.#backend.close();
+    this.#closed ??= close(this.#backend);
     return this.#closed;
   }
 

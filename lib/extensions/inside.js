@@ -51,10 +51,10 @@ function addOnce(locks, lock) {
  * @param {Backend} backend
  * @param {string} name the resource name
  * @returns {Backend} what serves a reentrant request: the lock of that name that the caller runs
- *   inside of, or the backend where there is none
+ *   inside of, or the backend where there is none, or where that is closed
  */
 function servedBy(backend, name) {
-  const inside = storage?.getStore() ?? [];
+  const inside = backend.closed === undefined ? (storage?.getStore() ?? []) : [];
   for (let i = 0; i < inside.length; i++) {
     const lock = inside[i];
     if (lock.name !== name || !lock.options.reentrant || lock.backend.id !== backend.id) continue;
@@ -62,7 +62,7 @@ function servedBy(backend, name) {
     if (!lock.held || !outer.held) continue;
     // It may have been stolen since this thread last heard of anything, or its lease has ended.
     outer.backend.catchUp?.(outer);
-    if (lock.holds && outer.holds) return new OuterLock(outer);
+    if (lock.holds && outer.holds) return new OuterLock(outer, backend);
   }
   return backend;
 }

@@ -6,11 +6,24 @@
 
 const { threadId } = require('node:worker_threads');
 const { notSupportedError } = require('../platform/errors.js');
-const { Promise } = require('../platform/intrinsics.js');
+const { Promise, report, uncurry } = require('../platform/intrinsics.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('../backend/contract.js').CycleEntry} CycleEntry */
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
+
+/**
+ * What locks of another opening of a bucket serve, by the backend of the opening that was asked.
+ * @type {WeakMap<Backend, Set<Request>>}
+ */
+const guests = new WeakMap();
+
+/** Methods that nobody can replace. */
+const getFrom = uncurry(WeakMap.prototype.get);
+const setIn = uncurry(WeakMap.prototype.set);
+const addTo = uncurry(Set.prototype.add);
+const deleteFrom = uncurry(Set.prototype.delete);
+const forEachOf = uncurry(Set.prototype.forEach);
 
 /** The requests that a lock serves: it is not released before they have ended. */
 class Served {
@@ -24,6 +37,13 @@ class Served {
   ended = new Promise((resolve) => {
     this.end = resolve;
   });
+
+  /** The last one is not served any more. Harmless to repeat where there was no stack for it. */
+  dropLast() {
+    const last = this.requests[this.requests.length - 1];
+    /** @type {OuterLock} */ (/** @type {any} */ (last.backend)).forget(last);
+    this.requests.length--;
+  }
 }
 
 /**
@@ -32,14 +52,19 @@ class Served {
  */
 class OuterLock {
   #backend;
+  #asked;
   /** Where among the served ones, while it is. */
   #place = -1;
 
-  /** @param {Request} lock held, and not served by another one */
-  constructor(lock) {
+  /**
+   * @param {Request} lock held, and not served by another one
+   * @param {Backend} asked what the request was made of
+   */
+  constructor(lock, asked) {
     const { backend } = lock;
     this.lock = lock;
     this.#backend = backend;
+    this.#asked = asked;
     this.id = backend.id;
     this.findsDeadlocks = backend.findsDeadlocks;
     this.unfinished = backend.unfinished;
@@ -64,6 +89,7 @@ class OuterLock {
     const { requests } = served;
     this.#place = requests.length;
     requests[this.#place] = request;
+    if (this.#asked !== this.#backend) noteGuest(this.#asked, request);
     // It is the same lock.
     request.granted(lock.tokenLow, lock.tokenHigh);
   }
@@ -85,10 +111,17 @@ class OuterLock {
   /** @param {Request[]} requests */
   #leave(requests) {
     if (!this.#isOf(requests[this.#place])) return;
+    this.forget(requests[this.#place]);
     const last = requests[requests.length - 1];
     /** @type {OuterLock} */ (/** @type {any} */ (last.backend)).#place = this.#place;
     requests[this.#place] = last;
     requests.length--;
+  }
+
+  /** @param {Request} request is not served any more */
+  forget(request) {
+    const asked = getFrom(guests, this.#asked);
+    if (asked) deleteFrom(asked, request);
   }
 
   release() {
@@ -164,6 +197,57 @@ class OuterLock {
 
 /**
  * @param {Backend} backend
+ * @param {Request} request
+ */
+function noteGuest(backend, request) {
+  let asked = getFrom(guests, backend);
+  if (!asked) {
+    asked = new Set();
+    setIn(guests, backend, asked);
+  }
+  addTo(asked, request);
+}
+
+/**
+ * Closes a backend. What locks of another opening of its bucket serve is lost with it: the backend
+ * does not know of that.
+ * @param {Backend} backend
+ * @returns {Promise<void>} see there
+ */
+function close(backend) {
+  /** @type {Request[]} */
+  const lost = [];
+  const asked = getFrom(guests, backend);
+  if (asked) {
+    forEachOf(asked, (request) => {
+      if (request.held) lost[lost.length] = request;
+    });
+  }
+  for (let i = 0; i < lost.length; i++) lost[i].giveUp('closed');
+  const closed = backend.close();
+  return lost.length > 0 ? announceLosses(lost, closed) : closed;
+}
+
+/**
+ * @param {Request[]} lost
+ * @param {Promise<void>} closed
+ */
+async function announceLosses(lost, closed) {
+  // On an empty stack.
+  await undefined;
+  for (let i = 0; i < lost.length; i++) {
+    try {
+      lost[i].announceLoss(false);
+      lost[i].backend.announce();
+    } catch (error) {
+      report(error);
+    }
+  }
+  await closed;
+}
+
+/**
+ * @param {Backend} backend
  * @param {Request} lock
  * @param {any} client see `lock.guard`
  * @returns {Promise<void>}
@@ -180,4 +264,4 @@ async function guard(backend, lock, client) {
 const outermost = (request) =>
   request.backend instanceof OuterLock ? request.backend.lock : request;
 
-module.exports = { OuterLock, Served, guard, outermost };
+module.exports = { OuterLock, Served, close, guard, outermost };

@@ -263,7 +263,7 @@ class ExtendedRequest extends LockRequest {
    */
   loseServed(served, fromEvents) {
     const { requests } = served;
-    for (; requests.length > 0; requests.length--) {
+    for (; requests.length > 0; served.dropLast()) {
       const last = requests[requests.length - 1];
       if (last.state === LOST) last.announceLoss(fromEvents);
     }

@@ -84,6 +84,10 @@ class LateBackend {
     this.ready = new Promise((resolve) => setImmediate(resolve));
   }
 
+  get closed() {
+    return this.#closed;
+  }
+
   request(owner) {
     if (this.#closed) {
       owner.failed(() => this.#closed);

@@ -396,3 +396,97 @@ describe('reentrant: true', () => {
     await held.release();
   });
 });
+
+describe('close() of a bucket, inside of a lock of the same bucket that was opened again', () => {
+  const INVALID = { name: 'InvalidStateError' };
+
+  /** Calls inside of a lock of the one, with both. */
+  async function inside(callback) {
+    const name = freshName('bucket');
+    const [one, other] = [openBucket(name), openBucket(name)];
+    await one.locks.request('a', R, (lock) => callback({ one, other, lock }));
+    assert.deepEqual(await stateOf(one.locks, 'a'), FREE);
+    await one.close();
+  }
+
+  for (const [method, needed, ask] of [
+    ['request', [], (locks) => locks.request('a', R, () => assert.fail('called'))],
+    ['acquire', [], (locks) => locks.acquire('a', R)],
+    ['requestAll', [], (locks) => locks.requestAll(['a'], R, () => assert.fail('called'))],
+    ['acquireSync', ['sync'], async (locks) => locks.acquireSync('a', { ...R, timeout: 0 })],
+    ['tryAcquireSync', ['sync'], async (locks) => locks.tryAcquireSync('a', R)],
+  ]) {
+    it(`later requests reject with an InvalidStateError: ${method}`, needs(...needed), () =>
+      inside(async ({ other }) => {
+        await other.close();
+        await assert.rejects(ask(other.locks), INVALID);
+      }),
+    );
+  }
+
+  it('what the lock serves of it is lost, and nothing else', () =>
+    inside(async ({ one, other, lock }) => {
+      const handle = await other.locks.acquire('a', R);
+      const mine = await one.locks.acquire('a', R);
+      let inner;
+      const request = other.locks.request('a', R, async ({ signal }) => {
+        inner = signal;
+        await once(signal, 'abort');
+      });
+      const lost = assert.rejects(request, {
+        name: 'AbortError',
+        reason: 'closed',
+        lockName: 'a',
+      });
+      await turn();
+      await other.close();
+      assert.deepEqual([handle.held, handle.released], [false, true]);
+      await lost;
+      assert.equal(inner.reason.reason, 'closed');
+      assert.equal(handle.signal.reason.reason, 'closed');
+      assert.deepEqual([mine.held, lock.held, lock.signal.aborted], [true, true, false]);
+      mine.release();
+      handle.release();
+    }));
+
+  it('a granted request whose callback was not called is lost', () =>
+    inside(async ({ other }) => {
+      const request = other.locks.request('a', R, ({ held }) => held);
+      await Promise.all([other.close(), assert.rejects(request, { reason: 'closed' })]);
+    }));
+
+  it('it is lost before anybody hears of the close', () =>
+    inside(async ({ other }) => {
+      const seen = [];
+      const handle = await other.locks.acquire('a', R);
+      const held = await other.locks.acquire('b');
+      held.signal.addEventListener('abort', () => {
+        seen.push(handle.held);
+        seen.push(
+          assert.rejects(
+            other.locks.request('a', R, () => {}),
+            INVALID,
+          ),
+        );
+      });
+      await other.close();
+      assert.equal(seen[0], false);
+      await seen[1];
+    }));
+
+  it('a lock that waited only for that is released', async () => {
+    const name = freshName('bucket');
+    const [one, other] = [openBucket(name), openBucket(name)];
+    const granted = deferred();
+    const outer = one.locks.request('a', R, async () => {
+      granted.resolve(await other.locks.acquire('a', R));
+    });
+    const handle = await granted.promise;
+    const next = one.locks.request('a', () => 'next');
+    await other.close();
+    await outer;
+    assert.equal(await next, 'next');
+    assert.equal(handle.released, true);
+    await one.close();
+  });
+});

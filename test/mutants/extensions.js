@@ -298,7 +298,7 @@ module.exports = [
   {
     file: 'lib/extensions/inside.js',
     before: 'if (!lock.held || !outer.held) continue;',
-    after: 'if (!lock.held || !outer.held) return new OuterLock(outer);',
+    after: 'if (!lock.held || !outer.held) return new OuterLock(outer, backend);',
     why: 'a lock that was released serves requests, which have no lock then',
     tests: [reentrant],
   },
@@ -311,8 +311,8 @@ module.exports = [
   },
   {
     file: 'lib/extensions/inside.js',
-    before: 'if (lock.holds && outer.holds) return new OuterLock(outer);',
-    after: 'if (lock.held && outer.held) return new OuterLock(outer);',
+    before: 'if (lock.holds && outer.holds) return',
+    after: 'if (lock.held && outer.held) return',
     why: 'a lock whose lease has ended serves requests: another machine can have it',
     tests: [backend],
   },
@@ -323,6 +323,29 @@ module.exports = [
     after: '}\n\n  announce() {',
     why: 'a theft that a reentrant request was told of is forgotten, and never told',
     tests: ['test/host/robbed.test.js'],
+  },
+  {
+    file: 'lib/extensions/inside.js',
+    before: 'backend.closed === undefined ? (storage?.getStore() ?? []) : []',
+    after: 'storage?.getStore() ?? []',
+    why: 'a closed bucket grants what a lock of another one of its name serves',
+    tests: [reentrant],
+  },
+  {
+    file: 'lib/extensions/bucket.js',
+    before: 'this.#closed ??= close(this.#backend);',
+    after: 'this.#closed ??= this.#backend.close();',
+    why: 'a closed bucket keeps what a lock of another one of its name serves',
+    tests: [reentrant],
+  },
+  {
+    file: 'lib/extensions/outer-lock.js',
+    before:
+      "for (let i = 0; i < lost.length; i++) lost[i].giveUp('closed');\n  const closed = backend.close();\n",
+    after:
+      "const closed = backend.close();\n  for (let i = 0; i < lost.length; i++) lost[i].giveUp('closed');\n",
+    why: 'who hears that a bucket is closed finds locks of it that are held',
+    tests: [reentrant],
   },
   // Time limits and handles.
   {
