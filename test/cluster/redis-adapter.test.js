@@ -5,6 +5,7 @@
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { once } = require('node:events');
+const net = require('node:net');
 const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 const { setImmediate } = require('node:timers/promises');
@@ -76,6 +77,36 @@ const saysSomething = (user) =>
     once(user, 'message'),
     once(user, 'exit').then(() => assert.fail('it ended before it was open')),
   ]);
+/**
+ * A process that connects to a server, and does nothing else once it is told that it is connected.
+ * @param {string} kind of its client
+ * @param {number} port
+ * @param {boolean} isSecure
+ */
+function connecting(kind, port, isSecure) {
+  const { spawn } = require('node:child_process');
+  const [of] = kind.split(' ');
+  const options = {
+    ioredis: { host: 'name', ...(isSecure && { tls: {} }) },
+    'node-redis': { url: `redis${isSecure ? 's' : ''}://name:${port}` },
+  }[of];
+  // Nobody is at the first address that is found: a socket has another handle for the next.
+  const addresses = isSecure ? ['127.0.0.1'] : ['127.0.0.2', '127.0.0.1'];
+  const program = `
+    const { clients } = require('./test/cluster/redis-clients.js');
+    const { RedisAdapter } = require('./lib/cluster/engines/redis/adapter.js');
+    const dns = require('node:dns');
+    const found = ${JSON.stringify(addresses)}.map((address) => ({ address, family: 4 }));
+    dns.lookup = (name, options, tell) =>
+      options.all ? tell(null, found) : tell(null, found[0].address, 4);
+    dns.promises.lookup = async () => found[0];
+    const client = clients['${kind}'](${port}, ${JSON.stringify(options)});
+    const seen = { life: '', token: 0n };
+    new RedisAdapter('idle', { client }).open({ clientId: 'a' }, 5000, seen);
+    process.once('message', () => process.disconnect());`;
+  const stdio = ['ignore', 'inherit', 'inherit', 'ipc'];
+  return spawn(process.execPath, ['-e', program], { stdio, timeout: 10_000 });
+}
 const setUp = (bucket, ...fields) => server.call('HSET', `{wl:${bucket}}:m`, ...fields);
 const sessionsOf = (bucket) => server.call('ZRANGE', `{wl:${bucket}}:s`, '0', '-1');
 
@@ -140,6 +171,21 @@ describe('Redis', { skip: lacks.redis }, () => {
         });
         assert.equal(output, 'open');
       });
+
+      for (const isSecure of [false, true]) {
+        const how = isSecure ? ', by TLS' : '';
+        test(`nor does a connection that the server says nothing to${how}`, async (t) => {
+          let expected = 2;
+          const silent = net.createServer((socket) => {
+            socket.on('error', () => {}).resume();
+            if (--expected === 0) program.send('connected');
+          });
+          t.after(() => silent.close());
+          await once(silent.listen(0, '127.0.0.1'), 'listening');
+          const program = connecting(kind, silent.address().port, isSecure);
+          assert.deepEqual(await once(program, 'exit'), [0, null]);
+        });
+      }
 
       test('other options of the client do not come in the way', async () => {
         const a = await clientBy(make)({ login: oddOptionsOf(kind) }, 5_000);

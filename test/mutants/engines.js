@@ -721,6 +721,20 @@ module.exports = [
     tests: redis,
   },
 
+  {
+    file: 'lib/cluster/engines/redis/link.js',
+    before: "if (made?.connecting) made.once('connect', () => made.unref());\n      else ",
+    after: '',
+    why: 'a process that has nothing to do does not end while the server stands still',
+    tests: redis,
+  },
+  {
+    file: 'lib/cluster/engines/redis/link.js',
+    before: "      client.on('connect', () => client.unref());\n",
+    after: '',
+    why: 'the same, where the server was not at the first address of its name',
+    tests: redis,
+  },
   // etcd.
   {
     file: 'lib/cluster/engines/etcd/queue.js',

@@ -40,9 +40,9 @@ const KINDS = {
   ioredis: {
     isCluster: false,
     duplicate: (/** @type {any} */ client) => client.duplicate(IOREDIS),
-    connect: async (/** @type {any} */ client) => {
-      await client.connect();
-      client.stream?.unref?.();
+    connect: (/** @type {any} */ client) => {
+      unrefStreams(client);
+      return client.connect();
     },
     call: (/** @type {any} */ client, /** @type {string[]} */ args) =>
       client.call(args[0], args.slice(1)),
@@ -60,12 +60,9 @@ const KINDS = {
         clusterRetryStrategy: null,
         redisOptions: { ...client.options?.redisOptions, ...PATIENT, keyPrefix: '' },
       }),
-    connect: async (/** @type {any} */ client) => {
-      await client.connect();
-      for (const node of client.nodes('all')) {
-        node.stream?.unref?.();
-        node.on?.('connect', () => node.stream?.unref?.());
-      }
+    connect: (/** @type {any} */ client) => {
+      client.on('+node', unrefStreams);
+      return client.connect();
     },
     call: (/** @type {any} */ client, /** @type {string[]} */ args) =>
       client.call(args[0], args.slice(1)),
@@ -82,9 +79,11 @@ const KINDS = {
         disableOfflineQueue: false,
         pingInterval: undefined,
       }),
-    connect: async (/** @type {any} */ client) => {
-      await client.connect();
+    connect: (/** @type {any} */ client) => {
       client.unref();
+      // Once more, where its server is at another address: its socket has another handle then.
+      client.on('connect', () => client.unref());
+      return client.connect();
     },
     call: (/** @type {any} */ client, /** @type {string[]} */ args) =>
       client.sendCommand(args, PLAIN),
@@ -108,9 +107,7 @@ const KINDS = {
         ...(defaults && { defaults: { ...defaults, ...PLENTY, socket } }),
       });
     },
-    connect: async (/** @type {any} */ client) => {
-      await client.connect();
-    },
+    connect: (/** @type {any} */ client) => client.connect(),
     call: (
       /** @type {any} */ client,
       /** @type {string[]} */ args,
@@ -149,6 +146,24 @@ const IOREDIS = {
 const PLAIN = { typeMapping: {} };
 
 /** @typedef {(message: string) => void} Hear */
+
+/**
+ * None of its streams keeps the event loop alive, also while it waits for a server that stands
+ * still: that lets connect, and says nothing. An ioredis has no `unref`.
+ * @param {any} client an ioredis that has not connected yet
+ */
+function unrefStreams(client) {
+  let { stream } = client;
+  Object.defineProperty(client, 'stream', {
+    get: () => stream,
+    set(made) {
+      stream = made;
+      // Not before, where its server is at another address: it has another handle then.
+      if (made?.connecting) made.once('connect', () => made.unref());
+      else made?.unref?.();
+    },
+  });
+}
 
 /**
  * @param {any} client
