@@ -59,7 +59,7 @@ class Watch {
   #armed = 0;
   #granted = 0;
   #released = 0;
-  #ended = false;
+  #ended = 0;
   /** Whether it waits, so that a time limit counts. */
   #waits = false;
   /** Whether it is held, so that a limit on that counts. */
@@ -95,12 +95,12 @@ class Watch {
 
   /** @returns {number} milliseconds from the request to the grant, or so far */
   waited() {
-    return (this.#granted || now()) - this.#asked;
+    return (this.#granted || this.#ended || now()) - this.#asked;
   }
 
   /** @returns {number} milliseconds from the grant to the release, or so far */
   held() {
-    return this.#granted ? (this.#released || now()) - this.#granted : 0;
+    return this.#granted ? (this.#released || this.#ended || now()) - this.#granted : 0;
   }
 
   /** The time of the grant, which may be told later. */
@@ -164,10 +164,10 @@ class Watch {
   /** @param {unknown} [error] undefined for none */
   ended(error) {
     if (this.#ended) return;
-    this.#ended = true;
     this.#waits = false;
     this.#holds = false;
     this.#warnAt = Number.POSITIVE_INFINITY;
+    this.#ended = now();
     this.#setTimers();
     const { steal, ifAvailable } = this.#options;
     const token = this.#granted ? this.#request.token : undefined;
@@ -289,25 +289,44 @@ class Watch {
 
   /** The thread is blocked for a while: timers do not run. */
   blocked() {
-    if (now() >= this.#warnAt) this.#warn().catch(report);
+    if ((this.#granted || now()) >= this.#warnAt) this.#warn().catch(report);
   }
 
   async #warn() {
     this.#warned = true;
     this.#warnAt = this.#warningFor = Number.POSITIVE_INFINITY;
     clearTimeout(this.#warning);
-    const { backend, name } = this.#request;
-    const what = `${theLock(name)}${labelOf(this.#options.label)}`;
-    let message;
-    if (this.#granted) {
-      const held = duration(this.held());
-      const waiting = describeWaiting(await waitingFor(backend, name));
-      message = `Still holding ${what} after ${held} (${waiting}).`;
-    } else {
-      const holders = describeHolders(await holdersWithin(backend, name, WARNING_LOOK_MS));
-      message = `Still waiting for ${what} after ${duration(this.waited())} (${holders}).`;
-    }
+    const message = await (this.#holds ? this.#describeHold() : this.#describeWait());
     process.emitWarning(message, { type: 'LockWarning', code: 'WEB_LOCKS_SLOW' });
+  }
+
+  get #what() {
+    return `${theLock(this.#request.name)}${labelOf(this.#options.label)}`;
+  }
+
+  /** @returns {Promise<string>} how long it waits, or has waited: that may be over by then */
+  async #describeWait() {
+    const { backend, name } = this.#request;
+    let who = '';
+    if (!this.#granted) {
+      const holders = await holdersWithin(backend, name, WARNING_LOOK_MS);
+      // A backend that has to ask may be answered when they have given it to this one.
+      if (!this.#granted || backend.holders) who = ` (${describeHolders(holders)})`;
+    }
+    const waited = duration(this.waited());
+    return this.#granted || this.#ended
+      ? `Waited for ${this.#what} for ${waited}${who}.`
+      : `Still waiting for ${this.#what} after ${waited}${who}.`;
+  }
+
+  /** @returns {Promise<string>} how long the lock is held, or was */
+  async #describeHold() {
+    const { backend, name } = this.#request;
+    const waiting = describeWaiting(await waitingFor(backend, name));
+    const held = duration(this.held());
+    return this.#released || this.#ended
+      ? `Held ${this.#what} for ${held} (${waiting}).`
+      : `Still holding ${this.#what} after ${held} (${waiting}).`;
   }
 
   /**

@@ -32,24 +32,59 @@ describe('warnAfter', () => {
     assert.deepEqual(warnings, []);
   });
 
+  /** A worker that holds the lock 'x' until that many milliseconds after another one waits. */
+  const heldByWorker = (ms) => `
+    const worker = new Worker(
+      \`const { parentPort } = require('node:worker_threads');
+       const { setImmediate, setTimeout } = require('node:timers/promises');
+       const { locks } = require(\${JSON.stringify(entry)});
+       locks.request('x', async () => {
+         parentPort.postMessage('held');
+         while ((await locks.query()).pending.length === 0) await setImmediate();
+         await setTimeout(${ms});
+       });\`,
+      { eval: true },
+    );
+    await once(worker, 'message');
+  `;
+
   it('warns of a wait of acquireSync() that took longer', async () => {
     const { warnings } = await run(`
-      const worker = new Worker(
-        \`const { parentPort, workerData } = require('node:worker_threads');
-         const { locks } = require(\${JSON.stringify(entry)});
-         locks.request('x', () => {
-           parentPort.postMessage('held');
-           return new Promise((resolve) => setTimeout(resolve, 100));
-         });\`,
-        { eval: true },
-      );
-      await once(worker, 'message');
+      ${heldByWorker(100)}
       locks.acquireSync('x', { timeout: 60_000, warnAfter: 5 }).release();
       await once(worker, 'exit');
     `);
     assert.equal(warnings.length, 1);
     assert.equal(warnings[0].code, 'WEB_LOCKS_SLOW');
-    assert.match(warnings[0].message, /^Still waiting for lock "x"/);
+    assert.match(
+      warnings[0].message,
+      /^Waited for lock "x" for \d+ ms \(held by thread \d+ of this process, for \d+ ms\)\.$/,
+    );
+  });
+
+  it('warns of such a wait, and not of the lock, if it sees only the grant', async () => {
+    const { warnings } = await run(`
+      ${heldByWorker(10)}
+      locks.acquireSync('x', { timeout: 60_000, warnAfter: 5 }).release();
+      await once(worker, 'exit');
+    `);
+    assert.equal(warnings.length, 1);
+    assert.match(warnings[0].message, /^Waited for lock "x" for \d+ ms/);
+  });
+
+  it('tells how long acquireSync() has waited, whenever the thread returns', async () => {
+    const { value, warnings } = await run(`
+      ${heldByWorker(60_000)}
+      const start = performance.now();
+      assert.throws(() => locks.acquireSync('x', { timeout: 100, warnAfter: 5 }), /Timed out/);
+      const took = performance.now() - start;
+      while (performance.now() - start < 2 * took);
+      await worker.terminate();
+      return took;
+    `);
+    assert.equal(warnings.length, 1);
+    const [, ms] = /^Waited for lock "x" for (\d+) ms \(held by/.exec(warnings[0].message);
+    assert.ok(Number(ms) >= 100 && Number(ms) <= value, `${ms} of ${value} ms`);
   });
 
   it('of more than a timer can count does not warn early, but then', async () => {

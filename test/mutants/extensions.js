@@ -464,6 +464,20 @@ module.exports = [
   },
   {
     file: 'lib/extensions/watch.js',
+    before: '(this.#granted || this.#ended || now()) - this.#asked',
+    after: '(this.#granted || now()) - this.#asked',
+    why: 'a warning counts on after the wait is over, as long as the thread is busy',
+    tests: ['test/hostile/corners.test.js'],
+  },
+  {
+    file: 'lib/extensions/watch.js',
+    before: 'this.#holds ? this.#describeHold()',
+    after: 'this.#granted ? this.#describeHold()',
+    why: 'a wait that was too long is told as a lock that is held too long',
+    tests: ['test/hostile/corners.test.js'],
+  },
+  {
+    file: 'lib/extensions/watch.js',
     before: 'if (holders?.length) this.holders = holders;',
     after: 'this.holders = holders;',
     why: 'a request that was not granted is told that nobody holds the lock',
