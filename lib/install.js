@@ -18,20 +18,33 @@ function install(where) {
   if (!(locks instanceof LockManager)) {
     throw typeError(INSTALL, `The 'locks' option is ${describe(locks)}, not a LockManager.`);
   }
+  if (!isObject(target)) {
+    throw typeError(INSTALL, `The target is ${describe(target)}, not a global object.`);
+  }
   /** @type {(() => void)[]} */
   const undo = [];
-  replace(target, 'LockManager', global(LockManager), undo);
-  replace(target, 'Lock', global(Lock), undo);
-  // One of ours goes when all who installed it have undone that.
-  const { navigator = createNavigator() } = target;
-  if (ours.has(navigator)) replace(target, 'navigator', global(navigator), undo);
-  replace(homeOfLocks(target.navigator), 'locks', attribute(locks), undo);
-  return () => {
+  const uninstall = () => {
     for (const restore of undo.splice(0).reverse()) restore();
   };
+  try {
+    replace(target, 'LockManager', global(LockManager), undo);
+    replace(target, 'Lock', global(Lock), undo);
+    // One of ours goes when all who installed it have undone that.
+    const { navigator: found } = target;
+    const navigator = isObject(found) ? found : createNavigator();
+    if (ours.has(navigator)) replace(target, 'navigator', global(navigator), undo);
+    replace(homeOfLocks(navigator), 'locks', attribute(locks), undo);
+  } catch (error) {
+    uninstall();
+    throw error;
+  }
+  return uninstall;
 }
 
 const INSTALL = "'install'";
+
+/** @param {any} value */
+const isObject = (value) => Object(value) === value;
 
 /**
  * @param {any} where a global object, or options

@@ -122,6 +122,34 @@ describe('3.1 Navigator mixins: web-locks/install', () => {
     assert.deepEqual(snapshot(), before);
   });
 
+  it('what is no object to install on changes nothing', () => {
+    const before = snapshot();
+    for (const wrong of [null, 5, 'globalThis', { target: null }, { target: 5 }]) {
+      assert.throws(() => install(wrong), {
+        name: 'TypeError',
+        message:
+          /^Failed to execute 'install': The target is (null|5|'globalThis'), not a global object\.$/,
+      });
+    }
+    assert.deepEqual(snapshot(), before);
+  });
+
+  it('makes a navigator where there is something else of that name', () => {
+    for (const other of [null, 5]) {
+      const target = { navigator: other };
+      const uninstall = install(target);
+      assert.equal(target.navigator.locks, locks);
+      uninstall();
+      assert.deepEqual(target, { navigator: other });
+    }
+  });
+
+  it('what cannot be changed as a whole is not changed', () => {
+    const target = { navigator: Object.freeze({}) };
+    assert.throws(() => install(target), TypeError);
+    assert.deepEqual(Reflect.ownKeys(target), ['navigator']);
+  });
+
   it('a library written for browsers works', async () => {
     const uninstall = install();
     try {
