@@ -78,7 +78,8 @@ const saysSomething = (user) =>
     once(user, 'exit').then(() => assert.fail('it ended before it was open')),
   ]);
 /**
- * A process that connects to a server, and does nothing else once it is told that it is connected.
+ * A process that connects to a server, and does nothing else once it is told that it is connected;
+ * or drops the connections, and ends with 3 if that takes long.
  * @param {string} kind of its client
  * @param {number} port
  * @param {boolean} isSecure
@@ -102,10 +103,30 @@ function connecting(kind, port, isSecure) {
     dns.promises.lookup = async () => found[0];
     const client = clients['${kind}'](${port}, ${JSON.stringify(options)});
     const seen = { life: '', token: 0n };
-    new RedisAdapter('idle', { client }).open({ clientId: 'a' }, 5000, seen);
-    process.once('message', () => process.disconnect());`;
+    const adapter = new RedisAdapter('idle', { client });
+    const opened = adapter.open({ clientId: 'a' }, 5000, seen);
+    process.once('message', (message) => {
+      process.disconnect();
+      if (message !== 'drop') return;
+      opened.catch(() => {});
+      adapter.dispose();
+      setTimeout(() => process.exit(3), 1_500).unref();
+    });`;
   const stdio = ['ignore', 'inherit', 'inherit', 'ipc'];
   return spawn(process.execPath, ['-e', program], { stdio, timeout: 10_000 });
+}
+/** How such a process ends, if the server says nothing, and does not take leave either. */
+async function endOfConnecting(t, kind, isSecure, message) {
+  let expected = 2;
+  const silent = net.createServer({ allowHalfOpen: true }, (socket) => {
+    t.after(() => socket.destroy());
+    socket.on('error', () => {}).resume();
+    if (--expected === 0) program.send(message);
+  });
+  t.after(() => silent.close());
+  await once(silent.listen(0, '127.0.0.1'), 'listening');
+  const program = connecting(kind, silent.address().port, isSecure);
+  return once(program, 'exit');
 }
 const setUp = (bucket, ...fields) => server.call('HSET', `{wl:${bucket}}:m`, ...fields);
 const sessionsOf = (bucket) => server.call('ZRANGE', `{wl:${bucket}}:s`, '0', '-1');
@@ -175,17 +196,13 @@ describe('Redis', { skip: lacks.redis }, () => {
       for (const isSecure of [false, true]) {
         const how = isSecure ? ', by TLS' : '';
         test(`nor does a connection that the server says nothing to${how}`, async (t) => {
-          let expected = 2;
-          const silent = net.createServer((socket) => {
-            socket.on('error', () => {}).resume();
-            if (--expected === 0) program.send('connected');
-          });
-          t.after(() => silent.close());
-          await once(silent.listen(0, '127.0.0.1'), 'listening');
-          const program = connecting(kind, silent.address().port, isSecure);
-          assert.deepEqual(await once(program, 'exit'), [0, null]);
+          assert.deepEqual(await endOfConnecting(t, kind, isSecure, 'stay'), [0, null]);
         });
       }
+
+      test('nor what is left of such a connection that was dropped', async (t) => {
+        assert.deepEqual(await endOfConnecting(t, kind, false, 'drop'), [0, null]);
+      });
 
       test('other options of the client do not come in the way', async () => {
         const a = await clientBy(make)({ login: oddOptionsOf(kind) }, 5_000);

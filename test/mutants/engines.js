@@ -735,6 +735,13 @@ module.exports = [
     why: 'the same, where the server was not at the first address of its name',
     tests: redis,
   },
+  {
+    file: 'lib/cluster/engines/redis/link.js',
+    before: 'disconnectTimeout: 0',
+    after: 'disconnectTimeout: 2_000',
+    why: 'each connection that is given up keeps the process alive for seconds, until the next is',
+    tests: redis,
+  },
   // etcd.
   {
     file: 'lib/cluster/engines/etcd/queue.js',

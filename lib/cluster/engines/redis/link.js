@@ -58,7 +58,7 @@ const KINDS = {
         enableAutoPipelining: false,
         keyPrefix: '',
         clusterRetryStrategy: null,
-        redisOptions: { ...client.options?.redisOptions, ...PATIENT, keyPrefix: '' },
+        redisOptions: { ...client.options?.redisOptions, ...PATIENT, ...AT_ONCE, keyPrefix: '' },
       }),
     connect: (/** @type {any} */ client) => {
       client.on('+node', unrefStreams);
@@ -129,8 +129,11 @@ const KINDS = {
 const PATIENT = { socketTimeout: undefined, commandTimeout: undefined };
 /** Of node-redis: several calls may be under way, and what is asked changes something. */
 const PLENTY = { commandsQueueMaxLength: undefined, readonly: false };
+/** Of ioredis: when it is dropped, it does not wait until the server has taken leave. */
+const AT_ONCE = { disconnectTimeout: 0 };
 const IOREDIS = {
   ...PATIENT,
+  ...AT_ONCE,
   lazyConnect: true,
   retryStrategy: null,
   reconnectOnError: null,
