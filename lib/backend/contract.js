@@ -91,6 +91,13 @@
  * @typedef {'expired' | 'unreachable' | 'failover' | 'closed' | 'destroyed'} LossReason
  */
 
+/**
+ * How far a pending request has come, where it takes a while: nothing is done of it; it is not
+ * known whether it is made (a theft may be done); it is in the queue; or it has its place for good,
+ * and waits only for others that were requested in the same step.
+ * @typedef {'unsent' | 'sent' | 'waiting' | 'allotted'} Progress
+ */
+
 /** The tag of a request that has none. */
 const NO_TAG = 2 ** 32 - 1;
 
@@ -134,6 +141,8 @@ const NO_TAG = 2 ** 32 - 1;
  *   other locks take a mark away. If the lock turns out to be lost, `stolen` or `lost` is called,
  *   and the answer means nothing. Rejects if it cannot tell. If it is missing, nothing can be
  *   marked
+ * @property {(request: Requester) => Progress | undefined} [progress] of a pending request;
+ *   undefined of one that has ended. If it is missing, nothing is known of it
  * @property {(requests: Requester[]) => void} [requestAll] requests several locks in one step, in
  *   which all take their places in their queues: so no two such steps wait for each other. Each is
  *   answered as by `request`; with `ifAvailable` all are granted or none. That holds as long as all

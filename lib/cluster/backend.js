@@ -219,6 +219,12 @@ class ClusterBackend {
     return ended;
   }
 
+  /** @param {Requester} request pending */
+  progress(request) {
+    const place = this.#placeOf(request);
+    return place && this.#session.progress(place);
+  }
+
   announce() {
     this.#announcements.announce(false);
     if (this.unfinished.length > 0) this.undo();

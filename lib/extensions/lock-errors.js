@@ -113,6 +113,20 @@ function waitTimeoutError(lockName, waited, holders) {
 
 /**
  * @param {string} lockName
+ * @param {number} waited milliseconds
+ * @param {boolean} mayBeDone whether it can be that it was stolen
+ */
+function theftTimeoutError(lockName, waited, mayBeDone) {
+  const lock = theLock(lockName);
+  const what = mayBeDone
+    ? `whether ${lock} was stolen, and released again, is not known`
+    : `${lock} was not stolen`;
+  const message = `Timed out after ${milliseconds(waited)}: ${what}.`;
+  return new LockTimeoutError(message, lockName, { waited, held: 0, holders: [] });
+}
+
+/**
+ * @param {string} lockName
  * @param {number} waited milliseconds, before
  * @param {number} held milliseconds
  * @param {{ option: string, limit: number }} why
@@ -192,5 +206,6 @@ module.exports = {
   capitalized,
   describeLimit,
   holdTimeoutError,
+  theftTimeoutError,
   waitTimeoutError,
 };

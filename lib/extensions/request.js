@@ -22,6 +22,7 @@ const {
   LockStolenError,
   describeLimit,
   holdTimeoutError,
+  theftTimeoutError,
   waitTimeoutError,
 } = require('./lock-errors.js');
 const { defaultOptions } = require('./options.js');
@@ -162,9 +163,10 @@ class ExtendedRequest extends LockRequest {
 
   /** The time limit of the request is reached. */
   timedOut() {
-    if (this.state !== PENDING || !this.leave()) return;
-    this.fail(this.timeoutError());
-    this.backend.announce();
+    if (this.state !== PENDING) return;
+    // Not known any more when it has left.
+    const progress = this.backend.progress?.(this);
+    if (this.leave()) this.failLate(progress);
   }
 
   /** The time limit of a request whose thread blocks is reached. */
@@ -191,7 +193,12 @@ class ExtendedRequest extends LockRequest {
   async failWithHolders() {
     await undefined;
     await this.observer.look();
-    this.fail(this.timeoutError());
+    this.failLate();
+  }
+
+  /** @param {import('../backend/contract.js').Progress} [progress] of a theft */
+  failLate(progress) {
+    this.fail(this.options.steal ? this.theftError(progress) : this.timeoutError());
     this.backend.announce();
   }
 
@@ -200,6 +207,17 @@ class ExtendedRequest extends LockRequest {
     const { backend, name, observer } = this;
     const holders = backend.holders ? backend.holders(name) : observer?.holders;
     const error = waitTimeoutError(name, observer?.waited() ?? 0, holders);
+    return withOrigin(error, this.origin);
+  }
+
+  /**
+   * A theft waits for no holder, but for its answer.
+   * @param {import('../backend/contract.js').Progress} [progress]
+   * @returns {Error}
+   */
+  theftError(progress) {
+    const { name, observer } = this;
+    const error = theftTimeoutError(name, observer.waited(), progress !== 'unsent');
     return withOrigin(error, this.origin);
   }
 

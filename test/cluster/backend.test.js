@@ -135,6 +135,36 @@ test('a theft is told to the robbed, with the thief', async () => {
   await cluster.close();
 });
 
+test('of a theft that is not answered within maxTotal nobody knows whether it is done', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  client.adapter.step = () => new Promise(() => {});
+  const theft = client.locks.request('a', { steal: true, maxTotal: 20 }, () => {});
+  // Its step is sent.
+  await cluster.world.advance(10);
+  await assert.rejects(theft, {
+    name: 'TimeoutError',
+    message:
+      /^Timed out after \d+ ms: whether lock "a" was stolen, and released again, is not known\.$/,
+    holders: [],
+  });
+  await cluster.close();
+});
+
+test('a theft that is not sent within maxTotal is not done', async () => {
+  const cluster = new Cluster();
+  const held = await cluster.hold(await cluster.client(), 'a');
+  const two = cluster.start();
+  await assert.rejects(
+    two.locks.request('a', { steal: true, maxTotal: 20 }, () => {}),
+    { name: 'TimeoutError', message: /^Timed out after \d+ ms: lock "a" was not stolen\.$/ },
+  );
+  await cluster.world.until(() => two.backend.state === 'open');
+  await cluster.world.advance(100);
+  assert.equal(held.lock.held, true);
+  await cluster.close();
+});
+
 test('a thief of the same manager is told after the robbed', async () => {
   const cluster = new Cluster();
   const client = await cluster.client({ name: 'both' });

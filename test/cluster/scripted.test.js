@@ -1015,6 +1015,20 @@ test('what a group has that is not whole is nobody who holds a lock in its way',
   );
 });
 
+test('how far a request has come is told, as far as it is known', async () => {
+  const stage = await new Scripted(idle).open();
+  const a = stage.ask({ owner: 'a', group: 1 }, { owner: 'b', name: 'b', group: 1 });
+  const thief = stage.ask({ owner: 'thief', kind: 'steal', name: 'c' });
+  const waits = stage.ask({ owner: 'waits', name: 'd' });
+  const progress = () => [a, thief, waits].map((place) => stage.session.progress(place));
+  assert.deepEqual(progress(), ['unsent', 'unsent', 'unsent']);
+  const asked = await step(stage);
+  assert.deepEqual(progress(), ['sent', 'sent', 'sent']);
+  // Something is in the way of the theft: it is not done.
+  await asked.answer(granted(1n), QUEUED, busy(), QUEUED);
+  assert.deepEqual(progress(), ['allotted', 'unsent', 'waiting']);
+});
+
 test('a connection that is cut in a new session is made anew as soon as in an old one', async () => {
   const stage = new Scripted();
   stage.session.start();

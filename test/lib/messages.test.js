@@ -17,6 +17,7 @@ const {
   DeadlockError,
   LockQueueFullError,
   holdTimeoutError,
+  theftTimeoutError,
   waitTimeoutError,
 } = require('../../lib/extensions/lock-errors.js');
 
@@ -123,6 +124,17 @@ describe('messages', () => {
     assert.deepEqual(unknown.holders, []);
     const free = waitTimeoutError('x', 5002, []);
     assert.equal(message(free), 'Timed out after 5,002 ms waiting for lock "x" (no longer held).');
+  });
+
+  it('of the time limit of a theft say what is known of it, and not for whom it waits', () => {
+    assert.equal(
+      message(theftTimeoutError('x', 5002, true)),
+      'Timed out after 5,002 ms: whether lock "x" was stolen, and released again, is not known.',
+    );
+    assert.equal(
+      message(theftTimeoutError('x', 5002, false)),
+      'Timed out after 5,002 ms: lock "x" was not stolen.',
+    );
   });
 
   it('of a limit on holding', () => {

@@ -456,9 +456,9 @@ module.exports = [
   },
   {
     file: 'lib/extensions/request.js',
-    before: '!this.leave()) return;\n    this.fail(this.timeoutError());',
+    before: 'if (this.leave()) this.failLate(progress);',
     after:
-      '!this.leave()) return;\n    if (!this.backend.holders) return this.failWithHolders();\n    this.fail(this.timeoutError());',
+      'if (!this.leave()) return;\n    if (!this.backend.holders) this.failWithHolders();\n    else this.failLate(progress);',
     why: 'a time limit comes later where the question who holds the lock is not answered',
     tests: [backend],
   },
@@ -512,5 +512,20 @@ module.exports = [
     after: 'options',
     why: 'each of several names has the whole timeout: the wait is as many times as long',
     tests: [several],
+  },
+  {
+    file: 'lib/extensions/request.js',
+    before: 'const progress = this.backend.progress?.(this);\n    if (this.leave()) ',
+    after:
+      'const left = this.leave();\n    const progress = this.backend.progress?.(this);\n    if (left) ',
+    why: 'of a theft that was never sent it is said that nobody knows whether it was done',
+    tests: ['test/cluster/backend.test.js'],
+  },
+  {
+    file: 'lib/extensions/request.js',
+    before: 'this.options.steal ? this.theftError(progress) : this.timeoutError()',
+    after: 'this.timeoutError()',
+    why: 'who is told that it waited in vain has stolen the lock',
+    tests: ['test/cluster/backend.test.js'],
   },
 ];

@@ -577,6 +577,13 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/session.js',
+    before: "return this.#outbox.isSent(op) ? 'sent' : 'unsent';",
+    after: "return 'unsent';",
+    why: 'of a theft that may be done it is said that it was not',
+    tests: [scripted, 'test/cluster/backend.test.js'],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
     before: 'this.#retryIn(this.#retries++)',
     after: 'this.#retryIn(this.#attempts++)',
     why: 'after an outage a connection that is cut is made anew too late for the lease',

@@ -38,7 +38,7 @@ const { Outbox } = require('./outbox.js');
 const { fateOf } = require('./fates.js');
 const { Grants } = require('./grants.js');
 const { Obstructed } = require('./obstructed.js');
-const { ALLOTTED, ASKED, ENDING, GONE, HELD } = require('./place.js');
+const { ALLOTTED, ASKED, ENDING, GONE, HELD, WAITING } = require('./place.js');
 const { Places } = require('./places.js');
 const { Questions } = require('./questions.js');
 const { Readiness } = require('./readiness.js');
@@ -292,6 +292,16 @@ class Session {
     this.#pumpSoon();
     this.#keepAlive.look();
     return place.ended;
+  }
+
+  /**
+   * @param {Place} place that is neither held nor ended
+   * @returns {import('../../backend/contract.js').Progress}
+   */
+  progress({ op, state }) {
+    if (state === WAITING) return 'waiting';
+    if (state === ALLOTTED) return 'allotted';
+    return this.#outbox.isSent(op) ? 'sent' : 'unsent';
   }
 
   /**
