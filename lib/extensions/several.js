@@ -62,6 +62,27 @@ class PartRequest extends HeldRequest {
     if (fromEvents && settle && !this.origin) inTheirStack(settle, tell);
     else tell();
   }
+
+  /** @override The limit on the wait is that of all. */
+  timedOut() {
+    this.group.timedOut();
+  }
+
+  /** Ends its wait: it is the one that is told of. */
+  endWait() {
+    super.timedOut();
+  }
+
+  /** @override As long as others are waited for, `maxTotal` limits that. */
+  async heldTooLong() {
+    const isOfAll = this.observer.holdLimit.option === 'maxTotal';
+    if (!isOfAll || !this.group.timedOut()) await super.heldTooLong();
+  }
+
+  /** @override It is asked for all of them at once. */
+  async failWithHolders() {
+    await this.group.failWithHolders(this);
+  }
 }
 
 /** The locks of one call, from the first request to the release of all. */
@@ -73,6 +94,8 @@ class Group {
   #pending = [];
   /** Why they are not held together any more. @type {{ error: unknown } | undefined} */
   #failure;
+  /** Those that were not granted within the time limit 0. @type {PartRequest[]} */
+  #late = [];
   /**
    * Settles the promise of the call while its callback runs.
    * @type {{ resolve: (value: any) => void, reject: (error: any) => void } | undefined}
@@ -229,6 +252,37 @@ class Group {
     this.settle?.reject(this.#failure.error);
   }
 
+  /**
+   * The limit on the wait for all of them is reached.
+   * @returns {boolean} whether any of them is waited for
+   */
+  timedOut() {
+    /** @type {PartRequest[]} */
+    const waiting = [];
+    for (let i = 0; i < this.#pending.length; i++) {
+      if (this.#pending[i].state === PENDING) waiting[waiting.length] = this.#pending[i];
+    }
+    if (waiting.length === 0) return false;
+    mostBlocked(waiting).endWait();
+    return true;
+  }
+
+  /**
+   * With the time limit 0 there was no time before it to ask who holds the locks.
+   * @param {PartRequest} request
+   */
+  async failWithHolders(request) {
+    this.#late[this.#late.length] = request;
+    if (this.#late.length > 1) return;
+    await undefined;
+    /** @type {Promise<void>[]} */
+    const looks = [];
+    for (let i = 0; i < this.#pending.length; i++) looks[i] = this.#pending[i].observer.look();
+    for (let i = 0; i < looks.length; i++) await looks[i];
+    // Another reason may have come first.
+    if (!this.#failure) mostBlocked(this.#late).failLate();
+  }
+
   /** There was no stack to wait for them: not by a call of ours, as in LockRequest#start. */
   #leavePending() {
     for (let i = 0; i < this.#pending.length; i++) {
@@ -306,6 +360,36 @@ class Group {
     }
     return handles;
   }
+}
+
+/**
+ * Of several that are granted together, the one that an error is to tell of.
+ * @param {PartRequest[]} requests at least one
+ * @returns {PartRequest} the first of those that most likely have somebody in their way
+ */
+function mostBlocked(requests) {
+  let most = requests[0];
+  for (let i = 1; i < requests.length; i++) {
+    if (obstruction(requests[i]) > obstruction(most)) most = requests[i];
+  }
+  return most;
+}
+
+/**
+ * @param {PartRequest} request
+ * @returns {number} greater if it is more likely that somebody is in its way
+ */
+function obstruction(request) {
+  const { backend, observer, options } = request;
+  if (backend.progress?.(request) === 'allotted') return 0;
+  const { holders } = observer;
+  if (!holders) return 2;
+  if (holders.length === 0) return 1;
+  for (let i = 0; i < holders.length; i++) {
+    if (options.mode === 'exclusive' || holders[i].mode === 'exclusive') return 4;
+  }
+  // They can share it, unless units are missing.
+  return options.limit === undefined ? 3 : 4;
 }
 
 /**

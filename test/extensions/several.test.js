@@ -200,6 +200,51 @@ describe('several locks of which one is stolen', () => {
   );
 });
 
+describe('several locks of which one is not granted in time', () => {
+  /** Which lock the error is about, and the label of who holds it. */
+  async function blamed(names, options) {
+    const all = locks.requestAll(names, options, () => assert.fail('called'));
+    const error = await all.then(assert.fail, (reason) => reason);
+    assert.ok(error instanceof LockTimeoutError, error.stack);
+    assert.match(error.message, /^Timed out after \d+ ms waiting for /);
+    return { lockName: error.lockName, label: error.holders[0]?.label };
+  }
+
+  for (const limit of [{ timeout: 0 }, { timeout: 300 }, { maxTotal: 300 }]) {
+    const title = JSON.stringify(limit);
+
+    it(`the error names that one, and who holds it: ${title}`, async () => {
+      const [a, b, c] = [freshName('a'), freshName('b'), freshName('c')];
+      const held = await hold(locks, b, { label: 'blocker' });
+      const expected = { lockName: b, label: 'blocker' };
+      assert.deepEqual(await blamed([a, b, c], limit), expected);
+      assert.deepEqual(await blamed([a, b, c], { ...limit, mode: 'shared' }), expected);
+      await held.release();
+      for (const name of [a, b, c]) assert.deepEqual(await stateOf(locks, name), FREE);
+    });
+
+    it(`and not one that others share with it: ${title}`, async () => {
+      const [a, b] = [freshName('a'), freshName('b')];
+      const reader = await hold(locks, a, { mode: 'shared', label: 'reader' });
+      const held = await hold(locks, b, { label: 'blocker' });
+      const names = [{ name: a, mode: 'shared' }, b];
+      assert.deepEqual(await blamed(names, limit), { lockName: b, label: 'blocker' });
+      await held.release();
+      await reader.release();
+    });
+
+    it(`nor one that they are inside of: ${title}`, async () => {
+      const [a, b] = [freshName('a'), freshName('b')];
+      const held = await hold(locks, b, { label: 'blocker' });
+      const options = { ...limit, reentrant: true };
+      await locks.request(a, { reentrant: true }, async () =>
+        assert.deepEqual(await blamed([a, b], options), { lockName: b, label: 'blocker' }),
+      );
+      await held.release();
+    });
+  }
+});
+
 describe('locks.acquireAll', () => {
   it('resolves to the locks and a release() for all', async () => {
     const [a, b] = [freshName('a'), freshName('b')];

@@ -936,6 +936,68 @@ describe('several locks, of a backend that requests them in one step', () => {
     }
   });
 
+  /** Which of two locks the error is about that does not wait for both. */
+  async function blamedOf({ backend, locks }, options) {
+    const done = locks.requestAll(['a', 'b'], options, () => assert.fail('called'));
+    if (options.timeout === 0) {
+      for (const request of backend.requests) request.unavailable();
+      for (const request of backend.requests) request.announceAnswer();
+    }
+    const { lockName } = await done.then(assert.fail, (error) => error);
+    return lockName;
+  }
+
+  const holder = (name, mode) => ({ clientId: 'other', label: '', held: 3, name, mode });
+  const limits = [{ timeout: 0 }, { timeout: 20 }, { maxTotal: 20 }];
+
+  it('a time limit is told of the one that somebody holds', async () => {
+    for (const limit of limits) {
+      const { backend, locks } = setUpSeveral();
+      backend.askHolders = async (name) => (name === 'b' ? [holder('b', 'exclusive')] : []);
+      assert.equal(await blamedOf({ backend, locks }, limit), 'b');
+    }
+  });
+
+  it('a time limit is not told of one that others can share', async () => {
+    for (const limit of limits) {
+      const { backend, locks } = setUpSeveral();
+      backend.askHolders = async (name) => [holder(name, name === 'b' ? 'exclusive' : 'shared')];
+      assert.equal(await blamedOf({ backend, locks }, { ...limit, mode: 'shared' }), 'b');
+    }
+  });
+
+  it('a time limit is not told of one that waits only for the others', async () => {
+    for (const limit of limits.slice(1)) {
+      const { backend, locks } = setUpSeveral();
+      backend.progress = ({ name }) => (name === 'b' ? 'waiting' : 'allotted');
+      backend.askHolders = async (name) => (name === 'b' ? undefined : [holder(name, 'exclusive')]);
+      assert.equal(await blamedOf({ backend, locks }, limit), 'b');
+    }
+  });
+
+  it('the time limit 0 is told of one of which it is not known that nobody holds it', async () => {
+    const { backend, locks } = setUpSeveral();
+    backend.askHolders = async (name) => (name === 'b' ? undefined : []);
+    assert.equal(await blamedOf({ backend, locks }, { timeout: 0 }), 'b');
+  });
+
+  it('the time limit 0 does not take the place of another reason that comes first', async () => {
+    const { backend, locks } = setUpSeveral();
+    backend.askHolders = async (name) => [holder(name, 'exclusive')];
+    const done = locks.requestAll(['a', 'b'], { timeout: 0 }, () => assert.fail('called'));
+    const timedOut = [];
+    const listen = ({ error }) => timedOut.push(error);
+    subscribe('locks.request.timeout', listen);
+    const [a, b] = backend.requests;
+    answer(a, 'unavailable');
+    const error = new Error('no');
+    answer(b, 'failed', () => error);
+    await assert.rejects(done, error);
+    await turn();
+    unsubscribe('locks.request.timeout', listen);
+    assert.deepEqual(timedOut, []);
+  });
+
   it('ifAvailable is null if one is not', async () => {
     const { backend, locks } = setUpSeveral();
     const done = locks.requestAll(['a', 'b'], { ifAvailable: true }, (all) => all);

@@ -229,6 +229,41 @@ module.exports = [
     why: 'who could never have all of several names waits for the rest of them, and keeps others waiting',
     tests: [backend],
   },
+  {
+    file: 'lib/extensions/several.js',
+    before: 'if (!isOfAll || !this.group.timedOut()) await super.heldTooLong();',
+    after: 'await super.heldTooLong();',
+    why: 'who waits for several until maxTotal is told that a lock was held too long that it never used',
+    tests: [several],
+  },
+  {
+    file: 'lib/extensions/several.js',
+    before: 'if (obstruction(requests[i]) > obstruction(most)) most = requests[i];',
+    after: '',
+    why: 'who does not get several locks is told that nobody holds the lock that it waits for',
+    tests: [backend],
+  },
+  {
+    file: 'lib/extensions/several.js',
+    before: "if (backend.progress?.(request) === 'allotted') return 0;",
+    after: '',
+    why: 'who does not get several locks is told of readers with whom it shares one',
+    tests: [backend],
+  },
+  {
+    file: 'lib/extensions/several.js',
+    before: "if (options.mode === 'exclusive' || holders[i].mode === 'exclusive') return 4;",
+    after: 'return 4;',
+    why: 'who does not get several locks is told of readers with whom it could share one',
+    tests: [backend],
+  },
+  {
+    file: 'lib/extensions/several.js',
+    before: 'if (!this.#failure) mostBlocked(this.#late).failLate();',
+    after: 'mostBlocked(this.#late).failLate();',
+    why: 'a limit is told of on the channel for a call that failed for another reason',
+    tests: [backend],
+  },
   // Elections.
   {
     file: 'lib/extensions/election.js',
