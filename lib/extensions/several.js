@@ -74,9 +74,9 @@ class PartRequest extends HeldRequest {
   }
 
   /** @override As long as others are waited for, `maxTotal` limits that. */
-  async heldTooLong() {
+  heldTooLong() {
     const isOfAll = this.observer.holdLimit.option === 'maxTotal';
-    if (!isOfAll || !this.group.timedOut()) await super.heldTooLong();
+    if (!isOfAll || !this.group.timedOut()) super.heldTooLong();
   }
 
   /** @override It is asked for all of them at once. */

@@ -293,9 +293,12 @@ class Watch {
   }
 
   async #warn() {
-    this.#warned = true;
     this.#warnAt = this.#warningFor = Number.POSITIVE_INFINITY;
     clearTimeout(this.#warning);
+    const { backend } = this.#request;
+    // Those that it waits for warn themselves.
+    if (!this.#granted && backend.progress?.(this.#request) === 'allotted') return;
+    this.#warned = true;
     const message = await (this.#holds ? this.#describeHold() : this.#describeWait());
     process.emitWarning(message, { type: 'LockWarning', code: 'WEB_LOCKS_SLOW' });
   }

@@ -3,7 +3,7 @@
 const assert = require('node:assert/strict');
 const { AsyncLocalStorage } = require('node:async_hooks');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
-const { getEventListeners } = require('node:events');
+const { getEventListeners, once } = require('node:events');
 const { after, before, describe, it } = require('node:test');
 const { LockError, LockLostError, Mutex, Semaphore } = require('../../lib/index.js');
 const { noMemoryError } = require('../../lib/platform/errors.js');
@@ -973,6 +973,25 @@ describe('several locks, of a backend that requests them in one step', () => {
       backend.askHolders = async (name) => (name === 'b' ? undefined : [holder(name, 'exclusive')]);
       assert.equal(await blamedOf({ backend, locks }, limit), 'b');
     }
+  });
+
+  it('a warning is not told of one that waits only for the others', async () => {
+    const { backend, locks } = setUpSeveral();
+    backend.progress = ({ name }) => (name === 'b' ? 'waiting' : 'allotted');
+    backend.askHolders = async (name) => (name === 'b' ? [holder('b', 'exclusive')] : []);
+    const told = [];
+    const listen = ({ message }) => told.push(/lock "(.)"/.exec(message)[1]);
+    process.on('warning', listen);
+    // A timer of a warning does not keep the event loop alive.
+    const alive = setInterval(() => {}, 60_000);
+    const done = locks.requestAll(['a', 'b'], { warnAfter: 5 }, () => 'done');
+    await once(process, 'warning');
+    await turn();
+    clearInterval(alive);
+    process.off('warning', listen);
+    for (const request of backend.requests) answer(request, 'granted');
+    assert.equal(await done, 'done');
+    assert.deepEqual(told, ['b']);
   });
 
   it('the time limit 0 is told of one of which it is not known that nobody holds it', async () => {

@@ -264,6 +264,13 @@ module.exports = [
     why: 'a limit is told of on the channel for a call that failed for another reason',
     tests: [backend],
   },
+  {
+    file: 'lib/extensions/watch.js',
+    before: "if (!this.#granted && backend.progress?.(this.#request) === 'allotted') return;",
+    after: '',
+    why: 'who waits for several is warned of a lock that nobody holds',
+    tests: [backend],
+  },
   // Elections.
   {
     file: 'lib/extensions/election.js',
