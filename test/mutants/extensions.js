@@ -231,8 +231,8 @@ module.exports = [
   },
   {
     file: 'lib/extensions/several.js',
-    before: 'if (!isOfAll || !this.group.timedOut()) await super.heldTooLong();',
-    after: 'await super.heldTooLong();',
+    before: 'if (!isOfAll || !this.group.timedOut()) super.heldTooLong();',
+    after: 'super.heldTooLong();',
     why: 'who waits for several until maxTotal is told that a lock was held too long that it never used',
     tests: [several],
   },
