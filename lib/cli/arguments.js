@@ -7,6 +7,7 @@
 
 const { parseArgs } = require('node:util');
 const { TTL } = require('../cluster/ttl.js');
+const { LEAST_PRIORITY } = require('../extensions/options.js');
 const { Failure, STATUS } = require('./status.js');
 
 /**
@@ -73,7 +74,7 @@ function lease(text, option) {
  */
 const wholeNumber = (least, most) => (text, option) => {
   const number = Number(text);
-  if (!/^\d+$/.test(text) || number < least || number > most) {
+  if (!/^-?\d+$/.test(text) || number < least || number > most) {
     const range = `a whole number from ${least} to ${most}`;
     throw usageError(`--${option} takes ${range}, not '${text}'.`);
   }
@@ -94,8 +95,9 @@ function duration(text, option) {
   throw usageError(`--${option} takes a time, such as 90s, 30m, 1h or 7d, not '${text}'.`);
 }
 
-const MOST_UNITS = 2 ** 31 - 1;
-const units = wholeNumber(1, MOST_UNITS);
+/** The most units, and the highest priority. */
+const MOST = 2 ** 31 - 1;
+const units = wholeNumber(1, MOST);
 
 /** Where the locks are. @type {Record<string, Option>} */
 const PLACE = {
@@ -144,6 +146,12 @@ const JOB = {
     help: 'the time from SIGTERM to SIGKILL if the lock was lost, 5 by default',
   },
   label: LABEL,
+  priority: {
+    short: 'p',
+    value: 'N',
+    read: wholeNumber(LEAST_PRIORITY, MOST),
+    help: 'waits ahead of requests with a lower priority; 0 by default, not with etcd',
+  },
   verbose: {
     short: 'v',
     help: 'prints that it has the lock, and whom it waits for',
@@ -323,6 +331,7 @@ const EXCLUSIONS = [
   ['steal', 'timeout'],
   ['steal', 'shared'],
   ['steal', 'limit'],
+  ['steal', 'priority'],
 ];
 
 /** @param {Values} values */

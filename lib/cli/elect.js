@@ -19,9 +19,11 @@ const ENDED = new Error('The command has ended.');
 /** @type {import('./job.js').Ask} */
 async function ask(job) {
   const { label, locks, name } = job;
+  const { priority } = job.values;
   const over = new AbortController();
+  const options = { label, priority, signal: over.signal };
   try {
-    await locks.elect(name, { label, signal: over.signal }, async (/** @type {any} */ leader) => {
+    await locks.elect(name, options, async (/** @type {any} */ leader) => {
       await job.hold(leader);
       if (!job.isLost) over.abort(ENDED);
       else job.standAgain();

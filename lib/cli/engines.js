@@ -16,6 +16,7 @@ const { Failure, STATUS } = require('./status.js');
  * @property {number} [ttl] milliseconds
  * @property {string} [schema] of PostgreSQL
  * @property {number} [shards] of Redis
+ * @property {number} [priority] of a request; undefined if it is 0
  *
  * @typedef {{ locks: any, ready: Promise<void>, close(): Promise<void> }} EngineBucket
  *
@@ -34,8 +35,12 @@ const ENGINES = {
   'etcd+https': openEtcd,
 };
 
-/** What only one of them takes. */
-const OF_ENGINE = { schema: openPostgres, shards: openRedis };
+/** What not all of them take. */
+const OF_ENGINES = {
+  schema: [openPostgres],
+  shards: [openRedis],
+  priority: [openPostgres, openRedis],
+};
 
 /**
  * @param {string} url
@@ -49,8 +54,8 @@ function openEngine(url, settings) {
     const known = Object.keys(ENGINES).map((one) => `${one}://`);
     throw new Failure(STATUS.usage, `--at takes a URL that begins with ${known.join(', ')}.`);
   }
-  for (const option of /** @type {const} */ (['schema', 'shards'])) {
-    if (settings[option] === undefined || ENGINES[scheme] === OF_ENGINE[option]) continue;
+  for (const option of /** @type {(keyof typeof OF_ENGINES)[]} */ (Object.keys(OF_ENGINES))) {
+    if (settings[option] === undefined || OF_ENGINES[option].includes(ENGINES[scheme])) continue;
     throw new Failure(STATUS.usage, `--${option} is not for ${scheme}://.`);
   }
   try {

@@ -20,14 +20,14 @@ const once = (request) => doJob(request, ask);
 
 /** @type {import('./job.js').Ask} */
 async function ask(job) {
-  const { keep, timeout, verbose } = job.values;
+  const { keep, priority, timeout, verbose } = job.values;
   const { label, name } = job;
   try {
     const run = async (/** @type {any} */ lock) => {
       const ending = await job.hold(lock);
       if (!ending || ending.signal || ending.status !== 0) throw FAILED;
     };
-    const { ran } = await job.locks.once(name, { keep, label, timeout }, run);
+    const { ran } = await job.locks.once(name, { keep, label, priority, timeout }, run);
     if (ran) return undefined;
     if (verbose) say(`${quoted(name)} is done already.`);
     return { status: STATUS.ok };

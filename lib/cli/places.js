@@ -148,7 +148,8 @@ function open({ bucket, directory, at, ...more }) {
   try {
     if (at) {
       const { schema, shards, ttl } = more;
-      return openEngine(at, { bucket: bucket ?? USUAL_BUCKET, schema, shards, ttl });
+      const priority = more.priority || undefined;
+      return openEngine(at, { bucket: bucket ?? USUAL_BUCKET, priority, schema, shards, ttl });
     }
     return { bucket: openHost(bucket, directory), end() {} };
   } catch (error) {

@@ -35,13 +35,14 @@ async function ask(job) {
 
 /** @param {Parameters<import('./job.js').Ask>[0]} job */
 function optionsOf({ doesNotWait, label, values }) {
-  const { shared, limit, weight, timeout, steal } = values;
+  const { shared, limit, weight, priority, timeout, steal } = values;
   return {
     mode: shared || limit !== undefined ? 'shared' : 'exclusive',
     ifAvailable: doesNotWait,
     steal,
     limit,
     weight,
+    priority,
     timeout: doesNotWait ? undefined : timeout,
     label,
   };

@@ -20,8 +20,14 @@ const GAP = '  ';
 /** A column is not cut to less. */
 const LEAST = 8;
 
-/** @param {LockDetails} entry */
-const modeOf = ({ mode: name, limit, weight }) => (limit > 0 ? `shared ${weight}/${limit}` : name);
+/**
+ * @param {LockDetails} entry
+ * @returns {string} with the units of a limit, and a priority that is not the usual one
+ */
+function modeOf({ mode, limit, weight, priority }) {
+  const units = limit > 0 ? `shared ${weight}/${limit}` : mode;
+  return priority ? `${units}, priority ${priority}` : units;
+}
 
 /** @type {Column[]} */
 const COLUMNS = [
@@ -189,7 +195,7 @@ const identity = (state) =>
       entry.name,
       isHeld,
       entry.clientId,
-      entry.mode,
+      modeOf(entry),
       entry.label,
       String(entry.token),
     ]),

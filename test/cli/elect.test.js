@@ -41,6 +41,18 @@ describe('web-locks elect', { skip }, () => {
     assert.equal((await second.ended).code, 0);
   });
 
+  it('--priority leads before candidates that have less of it', async (t) => {
+    const { locks, at } = setUp(t);
+    const { release } = await hold(locks, 'a');
+    stand(t, at);
+    await pendingOn(locks, 'a', 1);
+    const first = stand(t, at, '--priority', '1', '--label', 'first');
+    await pendingOn(locks, 'a', 2);
+    await release();
+    await first.says(/leads/);
+    assert.equal((await locks.leader('a')).label, 'first');
+  });
+
   it('who loses the lock ends its command, and starts it again when it leads again', async (t) => {
     const { locks, at } = setUp(t);
     const command = stand(t, at, '-v');
@@ -60,7 +72,7 @@ describe('web-locks elect', { skip }, () => {
       terms++;
       await steal(locks);
     };
-    await ask({ hold, isLost: false, label: 'test', locks, name: 'a' });
+    await ask({ hold, isLost: false, label: 'test', locks, name: 'a', values: {} });
     assert.equal(terms, 1);
   });
 

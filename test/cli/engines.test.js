@@ -96,6 +96,14 @@ describe('--at', { skip }, () => {
     }
   });
 
+  it('--priority is refused with etcd, unless it is 0', async (t) => {
+    const args = ['elect', 'a', '--at', 'etcd+http://127.0.0.1:1', '--ttl', '2', '--priority'];
+    const refused = await run(t, [...args, '1', '--', 'true']);
+    assert.equal(refused.code, 64);
+    assert.match(refused.stderr, /^web-locks: --priority is not for etcd\+http:\/\/\.\n/);
+    assert.equal((await run(t, [...args, '0', '--', 'true'])).code, 69);
+  });
+
   it('is refused if the client library cannot read it', async (t) => {
     for (const url of ['redis://host:99999', 'postgres://host:port/db']) {
       const { code, stderr } = await run(t, ['query', '--at', url]);

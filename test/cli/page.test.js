@@ -84,13 +84,16 @@ describe('the page of top --web', { skip }, () => {
       [name, state, label, pid, thread, mode, token],
       ['stock', 'held', 'report', `${process.pid}`, 'main', 'exclusive', `${lock.token}`],
     );
-    const waiting = ['second', 'third'].map((label) => locks.request('stock', { label }, () => {}));
+    const waiting = [
+      locks.request('stock', { label: 'second' }, () => {}),
+      locks.request('stock', { label: 'third', priority: -2 }, () => {}),
+    ];
     await until(page, 'document.querySelectorAll("#locks tbody tr").length === 3');
     assert.deepEqual(
-      (await rows(page)).slice(1).map(([state, , label]) => [state, label]),
+      (await rows(page)).slice(1).map(([state, , label, , , , mode]) => [state, label, mode]),
       [
-        ['waits, #1', 'second'],
-        ['waits, #2', 'third'],
+        ['waits, #1', 'second', 'exclusive'],
+        ['waits, #2', 'third', 'exclusive, priority -2'],
       ],
     );
     assert.equal(await text(page, '.name .hint'), '2 waiters');

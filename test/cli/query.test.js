@@ -47,6 +47,28 @@ describe('web-locks query', { skip }, () => {
     ]);
   });
 
+  it('shows a priority that is not 0, of holders too', async (t) => {
+    const { locks, at } = setUp(t);
+    await hold(locks, 'a', { mode: 'shared', limit: 1, priority: 1 });
+    for (const priority of [0, -3, 7]) locks.request('a', { priority }, () => {}).catch(() => {});
+    const { stdout } = await run(t, ['query', ...at]);
+    assert.deepEqual(
+      cells(stdout).map(([, , mode]) => mode),
+      [
+        'MODE',
+        'shared 1/1, priority 1',
+        'exclusive, priority 7',
+        'exclusive',
+        'exclusive, priority -3',
+      ],
+    );
+    const { pending } = JSON.parse((await run(t, ['query', '--json', ...at])).stdout);
+    assert.deepEqual(
+      pending.map(({ priority }) => priority),
+      [7, 0, -3],
+    );
+  });
+
   it('says so if there is nothing', async (t) => {
     const { at } = setUp(t);
     const { code, stdout } = await run(t, ['query', ...at]);
@@ -139,6 +161,22 @@ describe('web-locks query', { skip }, () => {
       states.map(({ held }) => held.length),
       [0, 1],
     );
+  });
+
+  it('--watch prints a change of nothing but a priority', async (t) => {
+    const { locks, at } = setUp(t);
+    await hold(locks, 'a');
+    const ask = (priority) => {
+      const given = new AbortController();
+      locks.request('a', { priority, signal: given.signal }, () => {}).catch(() => {});
+      return given;
+    };
+    const first = ask(1);
+    const watcher = start(t, ['query', '--watch', ...at]);
+    await watcher.says(/priority 1/);
+    first.abort();
+    ask(2);
+    await watcher.says(/priority 2/);
   });
 
   it('--watch ends quietly when nobody reads any more', async (t) => {

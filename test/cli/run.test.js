@@ -133,6 +133,27 @@ describe('web-locks run', { skip }, () => {
     }
   });
 
+  it('--priority waits ahead of requests that have less of it', async (t) => {
+    const { locks, at } = setUp(t);
+    const { release } = await hold(locks, 'a');
+    const last = start(t, ['run', 'a', '--priority=-1', ...at, ...UNTIL_LINE]);
+    await pendingOn(locks, 'a', 1);
+    const first = start(t, ['run', 'a', '-p', '5', ...at, ...UNTIL_LINE]);
+    await pendingOn(locks, 'a', 2);
+    const { pending } = await locks.query({ details: true });
+    assert.deepEqual(
+      pending.map(({ priority }) => priority),
+      [5, -1],
+    );
+    await release();
+    await first.says(/runs/);
+    assert.equal(last.stdout, '');
+    first.type('\n');
+    await last.says(/runs/);
+    last.type('\n');
+    assert.deepEqual([(await first.ended).code, (await last.ended).code], [0, 0]);
+  });
+
   it('--shared runs together with other shared ones, not with an exclusive one', async (t) => {
     const { locks, at } = setUp(t);
     const both = [1, 2].map(() => start(t, ['run', 'a', '--shared', ...at, ...UNTIL_LINE]));

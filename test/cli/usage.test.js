@@ -50,6 +50,10 @@ const WRONG = [
     ['run', 'a', '-n', '-w', '1', '--', 'true'],
     /--if-available and --timeout cannot be used together/,
   ],
+  [['run', 'a', '--steal', '-p', '1', '--', 'true'], /--steal and --priority cannot be used/],
+  [['run', 'a', '-p', '1.5', '--', 'true'], /--priority takes a whole number from -2147483648/],
+  [['run', 'a', '-p', '2147483648', '--', 'true'], /--priority takes a whole number/],
+  [['run', 'a', '-p', '-1', '--', 'true'], /'-1' looks like an option.*: --priority=-1/],
   [['run', 'a', '--steal', '-s', '--', 'true'], /--steal and --shared cannot be used together/],
   [
     ['run', 'a', '-d', '/x', '--at', 'redis://x', '--', 'true'],
