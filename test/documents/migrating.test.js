@@ -93,6 +93,63 @@ describe('p-limit', () => {
   });
 });
 
+describe('p-queue', () => {
+  /** @returns {Promise<any>} a queue for one call at a time */
+  const newQueue = async () => new (await import('p-queue')).default({ concurrency: 1 });
+
+  it('timeout limits the run there, as holdTimeout here; neither stops the callback', async () => {
+    const queue = await newQueue();
+    const semaphore = new Semaphore(1);
+    for (const [run, name] of [
+      [(callback) => queue.add(callback, { timeout: 20 }), 'TimeoutError'],
+      [(callback) => semaphore.run(callback, { holdTimeout: 20 }), 'TimeoutError'],
+    ]) {
+      const over = new AbortController();
+      let isOver = false;
+      const callback = async () => {
+        await sleep(60_000, null, over).catch(() => {});
+        isOver = true;
+        over.signal.dispatchEvent(new Event('over'));
+      };
+      await assert.rejects(run(callback), { name });
+      assert.equal(await run(async () => 'next'), 'next');
+      assert.equal(isOver, false);
+      const ends = once(over.signal, 'over');
+      over.abort();
+      await ends;
+    }
+  });
+
+  it('a call that waits is not timed out there', async () => {
+    const queue = await newQueue();
+    const turn = new AbortController();
+    const first = queue.add(() => sleep(60_000, null, turn).catch(() => {}));
+    const second = queue.add(async () => 'runs', { timeout: 20 });
+    assert.ok(await isPending(second));
+    turn.abort();
+    await first;
+    assert.equal(await second, 'runs');
+  });
+
+  it('clear leaves promises pending there, and cancel rejects them here', async () => {
+    const queue = await newQueue();
+    const turn = new AbortController();
+    const first = queue.add(() => sleep(60_000, null, turn).catch(() => {}));
+    const second = queue.add(() => assert.fail('it was cleared'));
+    queue.clear();
+    turn.abort();
+    await first;
+    assert.ok(await isPending(second));
+
+    const semaphore = new Semaphore(1);
+    const release = await semaphore.acquire();
+    const waits = semaphore.run(() => assert.fail('it was cancelled'));
+    semaphore.cancel();
+    await assert.rejects(waits, { name: 'AbortError' });
+    release();
+  });
+});
+
 describe('proper-lockfile', { skip: process.platform !== 'linux' && 'for Linux' }, () => {
   const other = require('proper-lockfile');
   const ours = require('web-locks/lockfile');
