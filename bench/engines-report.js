@@ -56,7 +56,8 @@ function sessionsOf() {
       contended.perSecond,
       contended.server,
       idle.cpu,
-      idle.calls,
+      // PostgreSQL counts transactions when a session tells of them: those of before come late.
+      name === 'cluster' ? '–' : idle.calls,
       idle.connections,
       memory / 1024,
     ]),
@@ -97,51 +98,69 @@ function delaysOf() {
   return table(head, rows);
 }
 
-const WIDTH = 640;
-const HEIGHT = 300;
-const [LEFT, RIGHT, TOP, BOTTOM] = [70, 110, 40, 40];
+const WIDTH = 680;
+const HEIGHT = 340;
+const [LEFT, RIGHT, TOP, BOTTOM] = [70, 110, 64, 56];
 
-/** The processor time of the server for a pair, by the number of sessions; both logarithmic. */
+/** A mark at 1, 2 and 5 of each power of ten in the range. */
+const marksBetween = (lowest, highest) =>
+  [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100].filter(
+    (mark) => mark >= lowest && mark <= highest,
+  );
+
+/** The processor time of the server for a grant, by the number of sessions; both logarithmic. */
 function draw() {
-  const points = all.map((name) => ({
-    name,
-    line: engines[name].sessions.map(({ sessions, alone }) => [sessions, alone.server]),
-  }));
-  const values = points.flatMap(({ line }) => line.map(([, y]) => y));
-  const lowest = 10 ** Math.floor(Math.log10(Math.min(...values)));
-  const highest = 10 ** Math.ceil(Math.log10(Math.max(...values)));
+  const lines = all.flatMap((name) =>
+    ['alone', 'contended'].map((which) => ({
+      name,
+      isDashed: which === 'contended',
+      // With one session, nobody contends.
+      points: engines[name].sessions
+        .filter(({ sessions }) => which === 'alone' || sessions > 1)
+        .map((row) => [row.sessions, row[which].server / 1e3]),
+    })),
+  );
+  const values = lines.flatMap(({ points }) => points.map(([, value]) => value));
+  const [lowest, highest] = [Math.min(...values) * 0.8, Math.max(...values) * 1.25];
   const x = (count) => LEFT + (Math.log10(count) / 3) * (WIDTH - LEFT - RIGHT);
-  const part = (value) => Math.log10(value / lowest) / Math.log10(highest / lowest);
+  const part = (value) => Math.log(value / lowest) / Math.log(highest / lowest);
   const y = (value) => HEIGHT - BOTTOM - part(value) * (HEIGHT - TOP - BOTTOM);
+  const text = (left, top, content, more = '') =>
+    `<text x="${left.toFixed(1)}" y="${top.toFixed(1)}" ${more}>${content}</text>`;
   const parts = [];
-  for (let value = lowest; value <= highest; value *= 10) {
+  for (const mark of marksBetween(lowest, highest)) {
+    const at = y(mark).toFixed(1);
     parts.push(
-      `<line x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${y(value)}" y2="${y(value)}" stroke="#d9dee4"/>`,
-      `<text x="${LEFT - 8}" y="${y(value) + 4}" text-anchor="end">${number(value)} µs</text>`,
+      `<line x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${at}" y2="${at}" stroke="#d9dee4"/>`,
+      text(LEFT - 8, y(mark) + 4, `${mark} ms`, 'text-anchor="end"'),
     );
   }
   for (const count of [1, 10, 100, 1000]) {
-    const at = `x="${x(count)}" y="${HEIGHT - BOTTOM + 18}"`;
-    parts.push(`<text ${at} text-anchor="middle">${number(count)}</text>`);
+    parts.push(text(x(count), HEIGHT - BOTTOM + 18, number(count), 'text-anchor="middle"'));
   }
-  for (const { name, line } of points) {
-    const path = line.map(([count, value]) => `${x(count).toFixed(1)},${y(value).toFixed(1)}`);
-    const [count, value] = line.at(-1);
+  parts.push(text(x(31.6), HEIGHT - 16, 'sessions', 'text-anchor="middle"'));
+  for (const { isDashed, name, points } of lines) {
+    const color = COLORS[name];
+    const path = points.map(([count, value]) => `${x(count).toFixed(1)},${y(value).toFixed(1)}`);
+    const dashes = isDashed ? ' stroke-dasharray="5 4"' : '';
     parts.push(
-      `<polyline points="${path.join(' ')}" fill="none" stroke="${COLORS[name]}" stroke-width="2"/>`,
+      `<polyline points="${path.join(' ')}" fill="none" stroke="${color}" stroke-width="2"${dashes}/>`,
       ...path.map((point) => {
         const [cx, cy] = point.split(',');
-        return `<circle cx="${cx}" cy="${cy}" r="3.5" fill="${COLORS[name]}"/>`;
+        return `<circle cx="${cx}" cy="${cy}" r="3.5" fill="${isDashed ? '#ffffff' : color}" stroke="${color}"/>`;
       }),
-      `<text x="${x(count) + 10}" y="${y(value) + 4}" fill="${COLORS[name]}">${TITLES[name]}</text>`,
     );
+    const [count, value] = points.at(-1);
+    if (!isDashed) parts.push(text(x(count) + 10, y(value) + 4, TITLES[name], `fill="${color}"`));
   }
-  const title = 'Processor time of the server for a request and its release, by sessions: one asks';
+  const title = 'Processor time of the server for a request and its release (log scale)';
+  const key = 'Line: one session asks, the others are idle. Dashes: four contend for one name.';
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}"
   font-family="system-ui, sans-serif" font-size="12" fill="#1f2933">
-<title>${title}</title>
+<title>${title}, by the number of sessions</title>
 <rect width="100%" height="100%" fill="#ffffff"/>
-<text x="16" y="22" font-size="13">${title}</text>
+${text(16, 22, title, 'font-size="13"')}
+${text(16, 42, key, 'fill="#52606d"')}
 ${parts.join('\n')}
 </svg>
 `;
