@@ -44,7 +44,7 @@ async function main() {
     look: async () => renamed(await bucket.locks.query({ details: true })),
   });
   const browser = new Browser();
-  const tab = await browser.open(await web.listen(0), { width: 1060, height: 465 });
+  const tab = await browser.open(await web.listen(0), { width: 1120, height: 470 });
   await tab.value(`new Promise((done) => {
     const isLive = () => document.body.dataset.status === 'live' && done();
     new MutationObserver(isLive).observe(document.body, { attributes: true });
