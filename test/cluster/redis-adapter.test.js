@@ -4,7 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
-const { once } = require('node:events');
+const { on, once } = require('node:events');
 const net = require('node:net');
 const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
@@ -128,6 +128,18 @@ async function endOfConnecting(t, kind, isSecure, message) {
   const program = connecting(kind, silent.address().port, isSecure);
   return once(program, 'exit');
 }
+/** What a server gets first of each of so many connections: a command, or their end. */
+async function firstOfEach(t, silent, count) {
+  const firsts = [];
+  for await (const [socket] of on(silent, 'connection')) {
+    t.after(() => socket.destroy());
+    const first = new Promise((resolve) => {
+      socket.on('data', () => resolve('command')).on('close', () => resolve('end'));
+      socket.on('error', () => {});
+    });
+    if (firsts.push(first) === count) return Promise.all(firsts);
+  }
+}
 const setUp = (bucket, ...fields) => server.call('HSET', `{wl:${bucket}}:m`, ...fields);
 const sessionsOf = (bucket) => server.call('ZRANGE', `{wl:${bucket}}:s`, '0', '-1');
 
@@ -203,6 +215,21 @@ describe('Redis', { skip: lacks.redis }, () => {
       test('nor what is left of such a connection that was dropped', async (t) => {
         assert.deepEqual(await endOfConnecting(t, kind, false, 'drop'), [0, null]);
       });
+
+      // An ioredis has not begun to connect yet; a node-redis has, and then cannot be stopped.
+      if (kind.startsWith('node-redis')) {
+        test('a connection that was dropped before it was there is ended when it is', async (t) => {
+          const silent = net.createServer();
+          t.after(() => silent.close());
+          await once(silent.listen(0, '127.0.0.1'), 'listening');
+          const adapter = new RedisAdapter('b', { client: clients[kind](silent.address().port) });
+          const opened = adapter.open({ clientId: 'a' }, TTL, { life: '', token: 0n });
+          const got = firstOfEach(t, silent, 2);
+          adapter.dispose();
+          await assert.rejects(opened);
+          assert.deepEqual(await got, ['end', 'end']);
+        });
+      }
 
       test('other options of the client do not come in the way', async () => {
         const a = await clientBy(make)({ login: oddOptionsOf(kind) }, 5_000);

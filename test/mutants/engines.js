@@ -730,8 +730,8 @@ module.exports = [
   },
   {
     file: 'lib/cluster/engines/redis/link.js',
-    before: "      client.on('connect', () => client.unref());\n",
-    after: '',
+    before: '        client.unref();\n      });\n',
+    after: '      });\n',
     why: 'the same, where the server was not at the first address of its name',
     tests: redis,
   },
@@ -740,6 +740,14 @@ module.exports = [
     before: 'disconnectTimeout: 0',
     after: 'disconnectTimeout: 2_000',
     why: 'each connection that is given up keeps the process alive for seconds, until the next is',
+    tests: redis,
+  },
+  {
+    file: 'lib/cluster/engines/redis/link.js',
+    before:
+      "if (withoutSocket.has(client)) client.on('connect', () => client.destroy());\n      else ",
+    after: '',
+    why: 'a connection that is given up while it is made stays for ever, and nobody knows of it',
     tests: redis,
   },
   // etcd.

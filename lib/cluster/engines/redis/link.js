@@ -35,6 +35,9 @@ function kindOf(client) {
   return isFunction(client.withTypeMapping) && isFunction(client.unref) ? 'node-redis' : undefined;
 }
 
+/** Clients of node-redis that connect, until their sockets are there. @type {WeakSet<object>} */
+const withoutSocket = new WeakSet();
+
 /** How a duplicate is made, and what it is asked by. */
 const KINDS = {
   ioredis: {
@@ -81,8 +84,12 @@ const KINDS = {
       }),
     connect: (/** @type {any} */ client) => {
       client.unref();
-      // Once more, where its server is at another address: its socket has another handle then.
-      client.on('connect', () => client.unref());
+      withoutSocket.add(client);
+      client.on('connect', () => {
+        withoutSocket.delete(client);
+        // Once more, where its server is at another address: its socket has another handle then.
+        client.unref();
+      });
       return client.connect();
     },
     call: (/** @type {any} */ client, /** @type {string[]} */ args) =>
@@ -92,7 +99,11 @@ const KINDS = {
       /** @type {string} */ channel,
       /** @type {Hear} */ hear,
     ) => client.subscribe(channel, hear),
-    drop: (/** @type {any} */ client) => client.destroy(),
+    drop: (/** @type {any} */ client) => {
+      // Destroyed now, it would make its socket all the same, and nobody could close that.
+      if (withoutSocket.has(client)) client.on('connect', () => client.destroy());
+      else client.destroy();
+    },
   },
 
   'node-redis cluster': {
