@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * `web-locks elect`: of all who stand, one leads, and runs the command. Who loses the lock ends the
- * command, stands again, and starts it again when it leads again.
+ * `web-locks elect`: one of all candidates leads, and runs the command. If it loses the lock, it
+ * ends the command, stands again, and starts it again when it leads again.
  */
 
 const { doJob } = require('./job.js');

@@ -20,13 +20,13 @@ const { Failure, STATUS, say } = require('./status.js');
 /** @typedef {import('./status.js').Ending} Ending */
 /** @typedef {import('./arguments.js').Request} Request */
 
-/** How long who does not wait for others waits for an engine to answer. */
+/** How long a request that does not wait for a lock waits for an engine to answer. */
 const PATIENCE_MS = 10_000;
-/** How long it waits to hear who has the lock that it did not get. */
+/** How long it waits for the answer who holds the lock that it did not get. */
 const LOOK_MS = 1000;
-/** Whom nobody makes wait for longer is not told for whom he waits. */
+/** After that long a wait it says whom it waits for. */
 const TELLING_MS = 1000;
-/** Who waits for less than that gives an engine that much to be reached. */
+/** An engine has at least that long to be reached, also with a shorter time limit. */
 const LEAST_PATIENCE_MS = 1000;
 
 /**
@@ -46,7 +46,7 @@ async function doJob(request, ask) {
   const place = new Place(request.values);
   const job = new Job(request, place, signals);
   const gaveUp = signals.came.then((signal) => ({ signal }));
-  // What becomes of it after a signal is nobody's business.
+  // After a signal its result no longer matters.
   const work = job.done(ask);
   work.catch(() => {});
   try {
@@ -153,8 +153,8 @@ class Job {
   }
 
   /**
-   * The lock was lost, the command has ended, and it will be asked for again. Who told the command
-   * to end meanwhile meant this program, too.
+   * The lock was lost, the command has ended, and the lock will be asked for again. A signal that
+   * came for the command meanwhile was meant for this program, too.
    */
   standAgain() {
     this.signals.passOn();

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * `web-locks once`: of all who ask within a time, one runs the command. The others wait until it
- * has ended well, and run nothing; if it fails, the next one runs its own.
+ * `web-locks once`: one of all callers within a time runs the command. The others wait until it has
+ * ended well, and run nothing; if it fails, the next one runs its own.
  */
 
 const { doJob } = require('./job.js');

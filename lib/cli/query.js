@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * `web-locks query`: who holds and who waits, as a table or as JSON, once or again and again. In no
- * scope is anybody told of what others do among themselves, so `--watch` looks each second.
+ * `web-locks query`: who holds and who waits, as a table or as JSON, once or again and again. No
+ * scope pushes other clients' changes, so `--watch` looks each second.
  */
 
 const { output, print } = require('./output.js');
@@ -54,7 +54,7 @@ function terminal() {
 }
 
 /**
- * Writes a snapshot, and one after each change, for who reads from a pipe; until that one goes.
+ * Writes a snapshot, and one after each change, into a pipe, until its reader goes.
  * @param {InstanceType<typeof Place>} place
  * @param {string | undefined} name
  * @param {boolean | undefined} asJson

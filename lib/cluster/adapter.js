@@ -2,8 +2,8 @@
 
 /**
  * The contract between the cluster backend and an engine: a server that all machines reach, and
- * that holds the lock state. Whoever has written an Adapter for his engine has locks on it. This
- * file has types, and the few answers; docs/ADAPTERS.md says how to write one.
+ * that holds the lock state. An engine that has an Adapter has locks. This file has types, and the
+ * few answers; docs/ADAPTERS.md says how to write one.
  *
  * Sessions. All that a manager holds and waits for belongs to its session, a lease: the server
  * forgets a session, with its locks and requests, when it was not renewed for `ttl` milliseconds.
@@ -83,7 +83,7 @@
  * cannot be had, that one says why, the others are UNAVAILABLE, and nothing has changed.
  * @typedef {object} RequestOp
  * @property {'request' | 'ifAvailable' | 'steal'} kind to wait; or not to; or to take the locks
- *   that are held on the name away from whoever holds them (those stop being held, and their
+ *   that are held on the name away from their holders (those locks stop being held, and their
  *   sessions are told: `stolen`)
  * @property {number} ref 1 to 2^53 - 1; grows from one request to the next
  * @property {string} name
@@ -284,7 +284,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   not know is `retry`
  * @property {(client: any, lock: { ref: number, name: string, token: bigint }) => Promise<boolean>}
  *   [guard] of engines that have transactions: makes it certain that the lock is still held when
- *   the transaction commits that the user has begun on his `client`; false if it is not held now
+ *   the transaction commits that the user has begun on `client`; false if it is not held now
  */
 
 /** Before the session sets them, and after the end. @type {AdapterEvents} */

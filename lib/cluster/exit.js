@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Closes what is open when a thread has nothing more to do: its locks go on at once, and not when
- * the lease has run out. Nobody is told that he has lost one, unless the thread goes on after all:
- * that it ends while it holds a lock is no error.
+ * Closes what is open when a thread has nothing more to do: its locks go to the next waiters at
+ * once, and not when the lease has run out. It is no error that a thread ends while it holds a
+ * lock, so the loss of a lock is told only if the thread goes on after all.
  */
 
 const process = require('node:process');

@@ -37,7 +37,7 @@ class Bucket {
     if (this.#ready) return this.#ready;
     const ready = this.#backend.ready ?? Promise.resolve();
     this.#ready = ready;
-    // Who does not look at it is told by his requests.
+    // If the user does not look at it, requests tell of the failure.
     then(ready, undefined, () => {
       this.#ready = undefined;
     });

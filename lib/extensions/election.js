@@ -1,6 +1,6 @@
 'use strict';
 
-/** Leader election: who holds the lock leads; who loses it stands again. */
+/** Leader election: the holder of the lock leads; a leader that loses it stands again. */
 
 const { clearTimeout, now, setTimeout, Promise } = require('../platform/intrinsics.js');
 const { AbortSignal } = require('../platform/realm.js');

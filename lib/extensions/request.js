@@ -230,9 +230,9 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * The lock is lost as by a steal, and so are those that it serves; then it is released, since
-   * somebody else can have it from that moment on. That it is lost is decided here: it does not
-   * wait for the release, which may wait for whoever is to hear of the loss.
+   * The lock is lost as by a steal, and so are those that it serves. Then it is released, so that
+   * the next request can have it. The loss does not wait for the release, because the release may
+   * wait for the holder that has to hear of the loss.
    * @param {string} reason
    */
   giveUp(reason) {

@@ -34,8 +34,8 @@ const TRY = {
 /**
  * A number of units, of which each user takes some for a while. `new Semaphore(permits)` is private
  * to those who have the object; `new Semaphore(name, { permits })` is made of shared locks of that
- * name with this limit, by all threads. Whoever waits first is served first, also if he wants more
- * than those behind him.
+ * name with this limit, by all threads. The first request in the queue is served first, also if it
+ * wants more units than those behind it.
  */
 class Semaphore {
   #lock;

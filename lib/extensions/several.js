@@ -2,8 +2,8 @@
 
 /**
  * Several locks at once: the helper of the specification's section 5.1, for all ways in which it
- * can fail. The locks are taken one after the other in one order for everybody, so nobody waits for
- * somebody who waits for him; whatever fails, all are released.
+ * can fail. All calls take their locks one after the other in the same order, so no two calls wait
+ * for each other. If anything fails, all locks are released.
  */
 
 const { typeError } = require('../platform/errors.js');

@@ -56,9 +56,9 @@ const rejected = async (error) => {
 const RESOLVED = Object.defineProperty(Promise.resolve(), 'constructor', { value: undefined });
 
 /**
- * Calls in a microtask. An async function that waits for nothing would do, too, but for the end of
- * the stack: what it cannot do there it tells by a rejection that nobody looks at, and whoever has
- * noted that the call will come waits for it for ever.
+ * Calls in a microtask. An async function that waits for nothing would do, too, but not at the end
+ * of the stack: there it fails by a rejection that nothing handles, and code that expects the call
+ * would wait for it for ever.
  * @param {() => void} call
  * @throws {RangeError} if there is no stack for it; then there will be no call
  */

@@ -232,7 +232,7 @@ function* successive(same) {
   }
 }
 
-/** Who was robbed, or lost it, heard of that later. @param {Merged} request */
+/** A holder that was robbed, or lost the lock, heard of that later. @param {Merged} request */
 const isWhole = ({ args: { outcome } }) => outcome === 'granted' || outcome === 'threw';
 
 module.exports = { isOwn, merge };

@@ -7,7 +7,7 @@
  *
  * Times are those of the messages: milliseconds of a clock that all threads have in common. They
  * are noted after the grant and before the release, so a recorded hold is inside of the real one,
- * and two of an exclusive lock never overlap. But who was robbed holds until he hears of it.
+ * and two of an exclusive lock never overlap. But a robbed holder holds until it hears of it.
  */
 
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');

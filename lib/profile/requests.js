@@ -3,10 +3,10 @@
 /**
  * What the rings of all threads tell together: the requests, and who blocked whom.
  *
- * Those that blocked a request are the ones that held the name when it began to wait. A thread
- * hears of a grant a moment after it: if nobody had heard of his yet, it is the one that heard of
- * it next, of those that asked before. And it notes a release a moment before that: if nobody else
- * comes into question it is the one that noted the last release.
+ * A request was blocked by those that held the name when it began to wait. A thread hears of a
+ * grant a moment after the grant. So if no request had heard of its grant yet, the blocker is the
+ * one that heard of it next, of those that were made before. A thread notes a release a moment
+ * before the release. So if there is no such request, the blocker is the one that released last.
  */
 
 const { OUTCOMES } = require('./recorder.js');

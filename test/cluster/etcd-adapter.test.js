@@ -354,7 +354,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     assert.deepEqual(await others[0].adapter.query(), await others[0].adapter.query(fresh()));
   });
 
-  test('who steals from one that hangs does so at the first attempt, whoever comes', async () => {
+  test('a steal from a holder that hangs succeeds at the first attempt, whatever comes in', async () => {
     const b = await client();
     const name = fresh();
     const held = request(name);
@@ -791,7 +791,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     assert.match(all[1], /^otherLimit [45]$/);
   });
 
-  test('tokens grow from holder to holder, also for a thief and those after him', async () => {
+  test('tokens grow from holder to holder, also for a thief and those after it', async () => {
     const [a, b] = [await client(), await client()];
     const name = fresh();
     const [first, waiting] = [request(name), request(name)];

@@ -372,7 +372,7 @@ function faults(engine) {
     assert.match(check(stage.events).join(), /is held when/);
   });
 
-  test('cuts cost nobody his lock, and answers that are late neither', async () => {
+  test('neither cuts nor late answers cost a holder its lock', async () => {
     const proxy = await FaultyProxy.open(server.port);
     const stage = stageOf(engine, proxy.port, { ttl: 3 * TTL });
     const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
@@ -398,7 +398,7 @@ function faults(engine) {
     judge(stage, { left: await engine.left(server, stage) });
   });
 
-  test('a cut costs nobody his lock where a round trip is a thirty-second of a lease', async () => {
+  test('a cut costs no holder its lock where a round trip is a thirty-second of a lease', async () => {
     const proxy = await FaultyProxy.open(server.port);
     const ttl = 3 * TTL;
     const stage = stageOf(engine, proxy.port, { ttl });
@@ -446,7 +446,7 @@ function faults(engine) {
     judge(stage, { left: await engine.left(server, stage) });
   });
 
-  test('a server that crashes and comes back costs nobody his lock', async () => {
+  test('a server that crashes and comes back costs no holder its lock', async () => {
     const own = await engine.start({ isDurable: true });
     const stage = stageOf(engine, own.port, { ttl: 3 * TTL });
     const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
@@ -487,7 +487,7 @@ function faults(engine) {
       stage.fault();
       await next.settled();
     }
-    // A session that was given up meanwhile is removed, after its lease, by whoever is there.
+    // A session that was given up meanwhile is removed, after its lease, by a session that is there.
     await wait(TTL);
     await stage.close();
     // The next one may lose it, too, if the machine is too busy for its renewals.

@@ -62,7 +62,7 @@ describe('locks.elect', () => {
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
 
-  it('whoever loses it is told by the signal, ends, and stands again', async () => {
+  it('a leader that loses it is told by the signal, ends, and stands again', async () => {
     const name = freshName();
     const leaders = [];
     const first = deferred();

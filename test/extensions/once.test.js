@@ -99,7 +99,7 @@ describe('locks.once', needs('marks'), () => {
     assert.deepEqual(await locks.once(name, DAY, notRun), NOT_RUN);
   });
 
-  it('who loses the lock while he runs marks nothing, and rejects with the loss', async () => {
+  it('a caller that loses the lock while it runs marks nothing, and rejects with the loss', async () => {
     const name = freshName();
     const { started, run, end } = job();
     const robbed = assert.rejects(locks.once(name, DAY, run), LockStolenError);
@@ -111,7 +111,7 @@ describe('locks.once', needs('marks'), () => {
     assert.deepEqual(await locks.once(name, DAY, () => 2), { ran: true, value: 2 });
   });
 
-  it('who is robbed before he could look does not run', async () => {
+  it('a caller that is robbed before it could look does not run', async () => {
     const name = freshName();
     const held = await locks.acquire(name);
     const robbed = assert.rejects(locks.once(name, DAY, notRun), LockStolenError);

@@ -28,7 +28,7 @@ const code = (kind) => ({ code: `ERR_WEB_LOCKS_SCOPE_${kind}` });
 const fileIn = (directory) => path.join(directory, fs.readdirSync(directory)[0], 'bucket');
 
 describe('the directory of the locks of a machine', { skip }, () => {
-  it('is made by whoever comes first, for its user only', async (t) => {
+  it('is made by the process that comes first, for its user only', async (t) => {
     const directory = path.join(freshDirectory(t), 'made');
     const bucket = openBucket('a', { directory });
     t.after(() => bucket.close());

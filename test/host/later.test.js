@@ -111,7 +111,7 @@ describe('a call that comes after one that is not answered yet', { skip }, () =>
     assert.deepEqual(await locks.query(), { held: [], pending: [] });
   });
 
-  it('a theft is told to whoever was robbed', async (t) => {
+  it('a theft is told to the robbed holder', async (t) => {
     const { locks } = freshBucket(t);
     const held = await hold(locks, 'a');
     const lost = assert.rejects(held.released, LockStolenError);

@@ -407,7 +407,7 @@ describe("deadlock: 'reject' is about requests that say it, inside requests that
   });
 });
 
-describe('an error shows the line of whoever asked', () => {
+describe('an error shows the line of the call', () => {
   const forms = {
     request: (name, options) => locks.request(name, options, () => {}),
     acquire: (name, options) => locks.acquire(name, options),

@@ -204,7 +204,7 @@ describe('when others are told', () => {
       let called;
       let thief;
       const first = locks.request('x', { mode: 'shared' }, () => {
-        // Nobody calls back beside the thief who does not know of him.
+        // No callback runs beside the thief without knowing of it.
         thief = locks.request('x', { steal: true }, turn);
         return thief;
       });

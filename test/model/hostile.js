@@ -112,7 +112,7 @@ class Entry {
     return (holds || this.inner.some((it) => it.uses)) && !this.lost;
   }
 
-  /** It has its lock: alone, and nobody who came later had his before. */
+  /** It has its lock: alone, and before every request that came later. */
   arrive({ handle, lock }) {
     this.handle = handle;
     this.lock = lock;
@@ -444,7 +444,7 @@ class World {
     try {
       handle = take(given, mode);
     } catch (error) {
-      // Not granted in time, waiting for itself, or stolen by whoever hears of the grant.
+      // Not granted in time, waiting for itself, or stolen by a subscriber that hears of the grant.
       if (!(error instanceof this.library.LockError)) throw error;
     } finally {
       this.own(entry, handle);

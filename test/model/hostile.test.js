@@ -11,7 +11,7 @@ const PROGRAM = path.join(__dirname, 'hostile.js');
  * Always the same sequences. More by hand: `HOSTILE_RUNS=100000 HOSTILE_SEED=1 node
  * test/model/hostile.js`.
  */
-it('a hostile user gets no lock that is not his, and leaves nothing', async () => {
+it('a hostile user gets no lock that was not granted to it, and leaves nothing', async () => {
   const { error, output } = await new Promise((resolve) => {
     const limits = { timeout: 600_000, killSignal: 'SIGKILL', maxBuffer: 2 ** 26 };
     const args = ['--disable-warning=LockWarning', PROGRAM];

@@ -55,7 +55,7 @@ module.exports = [
     file: 'src/core/queue.c',
     before: '  if (!is_new && entered->priority < 0) return;\n',
     after: '',
-    why: 'whoever comes gets in between those whose priority is below 0',
+    why: 'a new request gets in between those whose priority is below 0',
     tests: [priority],
   },
   {
@@ -220,7 +220,7 @@ module.exports = [
     file: 'src/core/manager.c',
     before: 'end_asking(&turn, status == WLK_DEADLOCK, events);',
     after: 'end_asking(&turn, false, events);',
-    why: 'events of a request that may be a deadlock are lost: whoever was granted waits for ever',
+    why: 'events of a request that may be a deadlock are lost: a granted request waits for ever',
     tests: [extra, deadlock],
   },
   {

@@ -114,7 +114,7 @@ module.exports = [
     file: SQL,
     before: 'WHERE key = k AND rank > its_rank AND token IS NOT NULL;',
     after: 'WHERE key = k AND rank > its_rank;',
-    why: 'whoever waits is moved ahead of who comes with more priority',
+    why: 'waiters are moved ahead of a new request with more priority',
     tests: postgres,
   },
   {
@@ -541,7 +541,7 @@ module.exports = [
     file: LUA,
     before: '  if answer then return answer end\n',
     after: '',
-    why: 'a thief whose answer was lost robs the one who has robbed him',
+    why: 'a thief whose answer was lost robs the one that has robbed it',
     tests: redis,
   },
   {
@@ -897,7 +897,7 @@ module.exports = [
     file: 'lib/cluster/engines/etcd/plan.js',
     before: 'success: [deletion(key), { request_put: told }],',
     after: 'success: [deletion(key)],',
-    why: 'who was robbed goes on as if he held the lock',
+    why: 'a robbed holder goes on as if it held the lock',
     tests: etcd,
   },
   {

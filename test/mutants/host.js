@@ -212,7 +212,7 @@ module.exports = [
     file: 'src/host/arena.c',
     before: 'return member->state == WLH_MEMBER_IN && member->id == arena->id;',
     after: 'return member->state == WLH_MEMBER_IN;',
-    why: 'who was taken for dead uses the cells of whoever has its number now',
+    why: 'a process that was taken for dead uses the cells of the one that has its number now',
     tests: [cells],
   },
   {
@@ -326,7 +326,7 @@ module.exports = [
     file: 'src/host/turn.c',
     before: 'if (!wlh_is_lost(bucket)) wlh_mail_take(bucket);',
     after: 'wlh_mail_take(bucket);',
-    why: 'who was taken for dead takes the mail of whoever has its number now, and that one hears nothing',
+    why: 'a process that was taken for dead takes the mail of the one that has its number now, which hears nothing',
     tests: [turns],
   },
   {

@@ -24,7 +24,7 @@ module.exports = [
     file: 'lib/cluster/session/lease.js',
     before: '      this.#continuousEnd - clock.continuous(),\n',
     after: '',
-    why: 'whose wall clock is set back while the machine sleeps has his lock with the next one',
+    why: 'a session whose wall clock is set back while the machine sleeps has its lock together with the next one',
     tests: [scripted, session],
   },
   {

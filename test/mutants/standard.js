@@ -54,7 +54,7 @@ module.exports = [
     file: 'lib/standard/abort.js',
     before: 'if (!getAborted(signal)) return;',
     after: '',
-    why: 'anybody can end a request by an event that he made up',
+    why: 'anybody can end a request by an event that they made up',
     tests: ['test/hostile/events.test.js', 'test/spec/4.3-abort-the-request.test.js'],
   },
   {
@@ -296,7 +296,7 @@ module.exports = [
     file: 'lib/backend/native.js',
     before: 'if (!pending) return;\n  agent.remove(request);',
     after: 'agent.remove(request);',
-    why: 'who holds a lock of a bucket that is closed is told that he waited for it',
+    why: 'the holder of a lock of a bucket that is closed is told that it waited for it',
     tests: ['test/threads/buckets.test.js'],
   },
   {

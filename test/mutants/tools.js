@@ -130,14 +130,14 @@ module.exports = [
     file: 'lib/cli/people.js',
     before: 'const UNSEEN = /[\\p{C}\\p{Zl}\\p{Zp}]/gu;',
     after: 'const UNSEEN = /[\\p{Zl}\\p{Zp}]/gu;',
-    why: 'the name of a lock can write over the terminal of whoever looks',
+    why: 'the name of a lock can write over the terminal of the person who looks',
     tests: ['test/cli/query.test.js', ...run],
   },
   {
     file: 'lib/cli/table.js',
     before: 'return Number(b.isHeld) - Number(a.isHeld);',
     after: 'return Number(a.isHeld) - Number(b.isHeld);',
-    why: 'who waits is shown above who holds',
+    why: 'waiters are shown above holders',
     tests: ['test/cli/query.test.js', 'test/cli/screen.test.js'],
   },
   {

@@ -26,7 +26,7 @@ describe('who blocked a request', () => {
     assert.deepEqual(waiter.blockers, [holder]);
   });
 
-  it('is who was granted next, if nobody had heard of his grant', () => {
+  it('is the request that was granted next, if none had heard of its grant', () => {
     const [, next, waiter] = recorded(
       { asked: 0, flags: 0, waited: 1, held: 3 },
       { asked: 2, flags: PENDING, waited: 4, held: 2 },

@@ -62,7 +62,7 @@ describe('semaphores over threads', () => {
 });
 
 describe('tokens over threads', () => {
-  it('grow from thread to thread, whoever held the name before', async (t) => {
+  it('grow from thread to thread, whichever held the name before', async (t) => {
     const name = freshName();
     const remotes = [await RemoteAgent.start(t), await RemoteAgent.start(t)];
     let last = await locks.request(name, ({ token }) => token);

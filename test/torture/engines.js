@@ -203,7 +203,7 @@ function scopeOf(name, { lacks, load, placeOf }) {
         }
       };
       const isClean = !(await look(performance.now() + TTL / 2));
-      // What was killed, or given up, is swept away by whoever is there when its lease is over.
+      // What was killed, or given up, is swept away by a session that is there when its lease is over.
       if (!isClean) await this.sweep(round);
       const left = isClean ? undefined : await look(performance.now() + LEFT_MS);
       if (left) round.fault('left', `at the server: ${JSON.stringify(left)}`);

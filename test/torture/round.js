@@ -400,7 +400,7 @@ function processorTimeOf({ child: { pid } }) {
   }
 }
 
-/** What a scope promises where nothing goes wrong, whoever keeps the locks. */
+/** What a scope promises where nothing goes wrong, wherever the locks are kept. */
 const CALM = { order: 'actor', queue: true, callbacks: true };
 
 /** What a round has to keep. */

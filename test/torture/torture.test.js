@@ -21,7 +21,7 @@ const scopes = {
   'a cluster in a world with its own time': { scope: 'memory', rounds: 3, seed: '20261122' },
 };
 
-describe('whoever asks for anything gets what is promised, or is told', () => {
+describe('every call gets what is promised, or an error', () => {
   for (const [title, plan] of Object.entries(scopes)) {
     const skip = plan.scope === 'host' && lacksHost;
     it(title, { skip, timeout: 120_000 + seconds * 2000 }, async () => {

@@ -282,7 +282,7 @@ async function finish() {
   for (const { id, machine: own, timers } of alive()) {
     if (own.timers > timers) fault('left', `${id} has ${own.timers - timers} timers`);
   }
-  // Those who were killed are swept away by whoever comes next.
+  // Sessions that were killed are swept away by the next one.
   await world.advance(2 * TTL);
   server.sweep();
   for (const { clientId, name, ref } of server.twice) {

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The promise that a session is open for the first time. It rejects if that takes too long; whoever
- * asks after that gets another one.
+ * The promise that a session is open for the first time. It rejects if that takes too long. After
+ * that, asking for it returns a new one.
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');

@@ -840,7 +840,7 @@ class Session {
     const opening = this.#opening;
     const patience = Math.max(this.#hasLease ? this.#lease.rest() : 0, this.#ttl / 3);
     const places = this.#places.all();
-    // Who asks later is told this, and not what went wrong before.
+    // Later calls are told this, and not what went wrong before.
     if (!this.#readiness.isReached && !this.#readiness.isAwaited) this.#awaitReady();
     this.#hangUp();
     this.#agenda.clearAll();

@@ -9,12 +9,12 @@
  *
  * What a session costs must not depend on how many others there are, so it hears of nothing but
  * what concerns it (mirror.js, streams.js). One watch is always there, of the keys that are
- * written for this session alone: a thief writes one for each whom he robs, in the transaction
+ * written for this session alone: a thief writes one for each that it robs, in the transaction
  * that robs, and the end of the session's key is the end of its lease. This does without a watch
  * of what is held, which a free name would have to pay for, and the key stays until the session
- * has heard of it, also if it was cut off and etcd has forgotten what happened. Of a grant nobody
- * could write to whom it is due: when a lease runs out nobody is there to do so, and else it would
- * be one write more. So names that the session waits for are watched, while it does.
+ * has heard of it, also if it was cut off and etcd has forgotten what happened. A grant is not
+ * written for the session that it is due to: when a lease runs out, no client is there to write it,
+ * and otherwise it would be one write more. So the session watches the names that it waits for.
  *
  * Whatever is certain is so by something that is written, and comes by the watches: all that was
  * before it has come then. So every renewal also shows that the watches are heard.

@@ -3,7 +3,7 @@
 /**
  * Whether this etcd has lost something that clients have seen: it was made anew, or restored from a
  * snapshot. It cannot know that itself, but they do. A bucket has a *life*: the id of the cluster,
- * and a number that whoever opens the bucket first writes into a key that stays. A client that
+ * and a number that the first client to open the bucket writes into a key that stays. A client that
  * comes with another life, or with a token greater than any of this one, ends it: in one
  * transaction all sessions of the bucket go, a new life begins with greater tokens, and a key is
  * written that is bound to a lease of one `ttl`. As long as it is there nobody is granted anything

@@ -165,8 +165,8 @@ class Mirror {
   }
 
   /**
-   * @returns {Promise<void>} settles when the queues of all names are known that somebody here
-   *   waits for, as they were when he began to
+   * @returns {Promise<void>} settles when the queues of all names are known that a request here
+   *   waits for, as they were when it began to
    */
   async known() {
     const waiting = [...this.mine.values()].filter(({ token }) => token === 0n);
@@ -174,8 +174,8 @@ class Mirror {
   }
 
   /**
-   * @returns {Entry[]} as long as these are there nobody here is granted what he waits for, as far
-   *   as it is known; in a quarantine there is no need of any
+   * @returns {Entry[]} while these are there, no request here is granted, as far as it is known; in
+   *   a quarantine none is granted anyhow
    */
   get obstacles() {
     if (this.isQuarantined) return [];

@@ -21,9 +21,9 @@
  * too many wait before it). Others may have seen it wait for that time, as a request that is
  * aborted soon.
  *
- * A thief has to name those he robs, so the queue is read before, and to tell them, each in the
- * keys of their session. His conditions are those of the transaction: that nobody holds the name
- * but them. If that is not so, it is planned anew.
+ * A thief has to name those that it robs, so the queue is read before, and has to tell them, each
+ * in the keys of its session. The condition of its transaction is that no others hold the name. If
+ * that is not so, the steal is planned anew.
  */
 
 const { UNAVAILABLE, otherLimit } = require('../../adapter.js');
@@ -298,7 +298,7 @@ class Planner {
   }
 
   /**
-   * @param {MirrorEntry} holder who is told if he is still there: his lease is so, too, then
+   * @param {MirrorEntry} holder which is told if it is still there: then its lease is there, too
    * @returns {object}
    */
   #robOne(holder) {

@@ -396,7 +396,7 @@ const settings = (ttl) => `
 
 /**
  * @param {Pool} pool
- * @returns {boolean} whether who asks for a client waits until somebody releases one
+ * @returns {boolean} whether a call for a client waits until one is released
  */
 const isFullyUsed = ({ idleCount, options, totalCount }) =>
   idleCount === 0 && Number(totalCount) >= Number(options?.max);
@@ -436,7 +436,7 @@ class Source {
   /** Those that are connecting, or used for one statement. @type {Set<any>} */
   #clients = new Set();
   #isEnded = false;
-  /** Who wants the client that is under way. @type {((client: any) => void) | undefined} */
+  /** Takes the client that is under way. @type {((client: any) => void) | undefined} */
   #wanted;
   /** @type {{ promise: Promise<any>, since: number, isQueued: boolean } | undefined} */
   #pending;
