@@ -479,6 +479,26 @@ describe('etcd', { skip: lacks.etcd }, () => {
     assert.ok((await renewal).mine.get(next.ref) > 0n);
   });
 
+  test('what is granted behind it meanwhile has no smaller token', async () => {
+    const { pass, passed } = gate();
+    const late = async (url, options) => {
+      if (isNameWatch(url, options)) await passed;
+      return fetch(url, options);
+    };
+    const [a, b] = [await client({}, 60_000), await client({ fetch: late }, 60_000)];
+    const name = fresh();
+    const [held, next, behind] = [request(name), shared(name), shared(name)];
+    await a.answers(held);
+    assert.deepEqual(await b.answers(next), ['queued']);
+    await a.answers(end(held));
+    assert.deepEqual(await b.answers(behind), ['granted']);
+    await a.answers(request(fresh()));
+    pass();
+    assert.equal((await b.next()).granted, next.ref);
+    const { mine } = await b.renew();
+    assert.ok(mine.get(next.ref) <= mine.get(behind.ref));
+  });
+
   test('a gateway that makes only the first watch of a request keeps nobody waiting', async () => {
     // etcd's does so when it has much to do.
     const first = (url, options) => {

@@ -146,6 +146,23 @@ class Mirror {
     return own;
   }
 
+  /**
+   * Takes in who holds names by a transaction of the session. A watch that begins later would tell
+   * it with the token of then, which is greater than those of what was granted behind it.
+   * @param {Iterable<InstanceType<typeof Queue>>} queues as of the transaction
+   */
+  found(queues) {
+    /** @type {(() => void)[]} */
+    const news = [];
+    for (const { holders } of queues) {
+      for (const { key, lease, ref, token } of holders) {
+        const own = lease === this.#lease ? this.mine.get(ref) : undefined;
+        if (own?.key === key && own.token === 0n) this.#hold(own, token, now(), news);
+      }
+    }
+    for (const tell of news) tell();
+  }
+
   /** What comes now is not taken in before all queues are read again. */
   suspend() {
     for (const followed of this.#followed.values()) followed.isLive = false;
@@ -402,11 +419,21 @@ class Mirror {
    */
   #process({ queue, revision }, news, time) {
     for (const entry of queue.process(this.isQuarantined)) {
-      entry.token = this.tokenOf(revision);
-      const isOwn = entry.lease === this.#lease;
-      entry.granted = isOwn ? now() : time;
-      if (isOwn) news.push(() => this.#news.granted(entry));
+      this.#hold(entry, this.tokenOf(revision), time, news);
     }
+  }
+
+  /**
+   * @param {Entry} entry
+   * @param {bigint} token
+   * @param {number} time when it came to be held; that of an own one is known: now
+   * @param {(() => void)[]} news
+   */
+  #hold(entry, token, time, news) {
+    const isOwn = entry.lease === this.#lease;
+    entry.token = token;
+    entry.granted = isOwn ? now() : time;
+    if (isOwn) news.push(() => this.#news.granted(entry));
   }
 }
 

@@ -239,6 +239,7 @@ class Steps {
    */
   #settle(step, queues, { lease, mirror }) {
     for (const op of step.part.flat()) if (op.kind === 'end') mirror.mine.delete(op.ref);
+    mirror.found(queues.values());
     for (const op of step.open.flat().filter(isRequest)) {
       const entry = queues.get(op.name)?.entries.get(this.#keys.request(op, lease));
       if (!entry) continue;
