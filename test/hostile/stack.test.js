@@ -15,7 +15,7 @@ const tools = `
     return Function('act', 'deeper', 'depth', declared + 'return deeper(act, depth + 1, [' + used + ']);');
   });
 
-  const FRAMES = 250;
+  const FRAMES = ${process.env.STACK_FRAMES ?? 250};
   const CALLS = sizes.length * FRAMES;
   /** What calls returned and threw: near the end of the stack there is no room to look at it. */
   const got = new Array(CALLS).fill(undefined);
