@@ -19,7 +19,11 @@ const SDK = path.join(
 /** Of <mach-o/loader.h> and <mach-o/nlist.h>. */
 const MAGIC = 0xfeedfacf;
 const MACHINES = { 16777223: 'x86_64', 16777228: 'arm64' };
-const [SYMTAB, LOAD_DYLIB, CODE_SIGNATURE, BUILD_VERSION] = [0x2, 0xc, 0x1d, 0x32];
+const [SYMTAB, UUID, CODE_SIGNATURE, BUILD_VERSION] = [0x2, 0x1b, 0x1d, 0x32];
+/** A library that is needed, or may be missing, or whose symbols are exported, too. */
+const LIBRARIES = [0xc, 0x80000018, 0x8000001f];
+/** In the flags: the loader makes variables of threads. */
+const HAS_THREAD_VARIABLES = 0x800000;
 const [HEADER, ENTRY] = [32, 16];
 const [KIND, EXTERNAL, PRIVATE] = [0x0e, 0x01, 0x10];
 
@@ -32,12 +36,15 @@ const textAt = (file, at) => file.toString('latin1', at, file.indexOf(0, at));
 function read(file) {
   if (file.readUInt32LE(0) !== MAGIC) throw new Error('is no 64-bit Mach-O file');
   const machine = MACHINES[file.readUInt32LE(4)];
-  const found = { machine, least: 0, libraries: [], imports: [], exports: [], isSigned: false };
+  const found = { machine, least: 0, libraries: [], imports: [], exports: [] };
+  found.hasThreadVariables = Boolean(file.readUInt32LE(24) & HAS_THREAD_VARIABLES);
   for (let at = HEADER, left = file.readUInt32LE(16); left > 0; left--) {
     const command = file.readUInt32LE(at);
-    if (command === LOAD_DYLIB) found.libraries.push(textAt(file, at + file.readUInt32LE(at + 8)));
+    if (LIBRARIES.includes(command))
+      found.libraries.push(textAt(file, at + file.readUInt32LE(at + 8)));
     if (command === BUILD_VERSION) found.least = file.readUInt32LE(at + 12);
     if (command === CODE_SIGNATURE) found.isSigned = true;
+    if (command === UUID) found.hasNumber = true;
     if (command === SYMTAB) readSymbols(file, at, found);
     at += file.readUInt32LE(at + 4);
   }
@@ -76,7 +83,8 @@ function exportsOf(list, machine) {
 }
 
 function problemsOf(file) {
-  const { machine, least, libraries, imports, exports, isSigned } = read(file);
+  const found = read(file);
+  const { machine, least, libraries, imports, exports, isSigned } = found;
   const known = exportsOf(fs.readFileSync(SDK, 'utf8'), machine);
   const { node_api_symbols: node, js_native_api_symbols: javascript } = symbols.v6;
   for (const name of [...node, ...javascript]) known.add(`_${name}`);
@@ -89,6 +97,10 @@ function problemsOf(file) {
   if (!exports.includes('_napi_register_module_v1')) problems.push('is no addon');
   if (!exports.includes('_web_locks_process')) problems.push('does not share its state');
   if (machine === 'arm64' && !isSigned) problems.push('is not signed');
+  // Without one, macOS 26 does not load it.
+  if (!found.hasNumber) problems.push('has no LC_UUID');
+  if (imports.includes('__tlv_bootstrap') && !found.hasThreadVariables)
+    problems.push('does not tell the loader of its variables of threads');
   return problems;
 }
 

@@ -81,6 +81,15 @@ struct wlk_condition {
     PTHREAD_COND_INITIALIZER                                                                       \
   }
 
+/* The clock that only goes forward, is the same for all processes, and stands still while the
+ * machine sleeps, as all waits do. What macOS calls CLOCK_MONOTONIC does neither: it is made of the
+ * wall clock, and was seen to step back. */
+#if defined(__APPLE__)
+#define WLK_CLOCK CLOCK_UPTIME_RAW
+#else
+#define WLK_CLOCK CLOCK_MONOTONIC
+#endif
+
 #endif
 
 /* Neither can fail on a mutex that was initialised and is used as the annotations say: not

@@ -81,13 +81,13 @@ void wlk_condition_wait_for(
 }
 
 #if !defined(CLOCK_MONOTONIC_COARSE)
-#define CLOCK_MONOTONIC_COARSE CLOCK_MONOTONIC
+#define CLOCK_MONOTONIC_COARSE WLK_CLOCK
 #endif
 
 uint64_t wlk_port_now(bool exact)
 {
   struct timespec now;
-  (void)clock_gettime(exact ? CLOCK_MONOTONIC : CLOCK_MONOTONIC_COARSE, &now);
+  (void)clock_gettime(exact ? WLK_CLOCK : CLOCK_MONOTONIC_COARSE, &now);
   return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
@@ -129,6 +129,10 @@ void wlk_port_trim(void)
  * itself into the global scope and then asks that scope for the symbol. The scope is only ever
  * appended to (RTLD_NODELETE keeps what is in it) and the loader serialises both steps, so
  * whichever copy was appended first is what every copy finds, whatever the interleaving.
+ *
+ * On macOS the scope has the order of loading, and what is loaded without RTLD_LOCAL, as Node loads
+ * it there, is in it from then on: every copy finds the one that was loaded first. The handle that
+ * stays open keeps it; RTLD_NODELETE does nothing there.
  *
  * It also means that a copy's reference to the exported variable leads to the first copy's: `own`
  * must come from elsewhere. */

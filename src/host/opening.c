@@ -182,7 +182,7 @@ static enum wlh_status find_number(
   uint64_t boot = wlh_port_boot();
   if (boot == 0) {
     return wlh_fail(
-        failure, wlh_port_status_of(errno), "cannot read /proc/sys/kernel/random/boot_id: %s%s",
+        failure, wlh_port_status_of(errno), "cannot read " WLH_PORT_BOOT ": %s%s",
         wlh_port_error_text(errno),
         wlh_port_status_of(errno) == WLH_FULL ? wlh_port_remedy(errno) : "");
   }

@@ -2,6 +2,7 @@
  * system's manual pages, named beside it; docs/ARCHITECTURE.md lists what else is macOS's alone. */
 #include "port_parts.h"
 
+#include <errno.h>
 #include <mach/vm_inherit.h>
 #include <string.h>
 #include <sys/acl.h>
@@ -9,6 +10,10 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysctl.h>
+#include <time.h>
+
+/* How far the times of the file are set ahead, in seconds. */
+enum { AHEAD = 30 * 24 * 3600 };
 
 /* Not confstr(_CS_DARWIN_USER_TEMP_DIR): its path leaves too little of a socket's address. */
 const char *wlh_port_parent(void)
@@ -26,15 +31,15 @@ bool wlh_port_is_local(int descriptor)
   return strcmp(status.f_fstypename, "apfs") == 0 || strcmp(status.f_fstypename, "hfs") == 0;
 }
 
-/* acl_get_fd_np(3), acl_get_entry(3), acl_get_tag_type(3). Without a list, ENOENT. Entries that
- * deny something, as those of a user's own directories, give nothing. */
-bool wlh_port_has_list(int descriptor)
+/* acl_get_fd_np(3), acl_get_entry(3), acl_get_tag_type(3). Entries that deny something, as those of
+ * a user's own directories, give nothing. What cannot be read may give anything. */
+static bool has_list(int descriptor)
 {
   acl_t list = acl_get_fd_np(descriptor, ACL_TYPE_EXTENDED);
   acl_entry_t entry;
   acl_tag_t tag;
   bool allows = false;
-  if (!list) return false;
+  if (!list) return errno != ENOENT && errno != ENOTSUP && errno != EOPNOTSUPP;
   for (int next = ACL_FIRST_ENTRY; !allows && acl_get_entry(list, next, &entry) == 0;
        next = ACL_NEXT_ENTRY) {
     allows = acl_get_tag_type(entry, &tag) != 0 || tag == ACL_EXTENDED_ALLOW;
@@ -43,12 +48,24 @@ bool wlh_port_has_list(int descriptor)
   return allows;
 }
 
-/* futimens(2). /tmp is emptied of files that nobody has read or written for three days; what is
- * written by its mapping does not count. */
+/* statfs(2), mount(8). Where owners are ignored, as on disks that are plugged in, everybody is
+ * shown as the owner of everything. */
+enum wlh_port_rights wlh_port_rights(int descriptor)
+{
+  struct statfs status;
+  if (fstatfs(descriptor, &status) != 0 || (status.f_flags & MNT_IGNORE_OWNERSHIP))
+    return WLH_RIGHTS_OF_ALL;
+  return has_list(descriptor) ? WLH_RIGHTS_OF_LIST : WLH_RIGHTS_OF_MODE;
+}
+
+/* futimens(2). /tmp is emptied of files that nobody has read, written or changed for three days;
+ * what is written by its mapping does not count. The machine may sleep for longer, and clean /tmp
+ * when it wakes: so the times are some of the future, which only the file's owner can give it. */
 uint64_t wlh_port_refresh(struct wlh_port *port)
 {
-  if (wlh_port_mend(port)) (void)futimens(port->file, NULL);
-  return UINT64_C(12) * 3600 * 1000000000;
+  struct timespec times[2] = {{time(NULL) + AHEAD, 0}, {time(NULL) + AHEAD, 0}};
+  if (wlh_port_mend(port) && futimens(port->file, times) != 0) (void)futimens(port->file, NULL);
+  return UINT64_C(3600) * 1000000000;
 }
 
 /* minherit(2) */

@@ -70,6 +70,13 @@ struct wlh_port {
 #define WLH_PORT_FILE "%s/bucket"
 #endif
 
+/* What tells one boot from another, as messages name it. */
+#if defined(__APPLE__)
+#define WLH_PORT_BOOT "the system's kern.bootsessionuuid"
+#else
+#define WLH_PORT_BOOT "/proc/sys/kernel/random/boot_id"
+#endif
+
 /* Makes `port` an empty one: nothing is open. */
 void wlh_port_init(struct wlh_port *port);
 
@@ -172,6 +179,8 @@ bool wlh_port_bound(struct wlh_port *port, uint32_t member);
 /* Removes the sockets' paths. */
 void wlh_port_unbind(struct wlh_port *port, uint32_t member);
 
+/* That nobody is there proves nothing: macOS also says so of one whom too many have connected to
+ * that it has not accepted. */
 enum wlh_sent { WLH_SENT, WLH_NOBODY, WLH_NOT_NOW };
 
 /* Sends a wake-up to a member. Does not block. */

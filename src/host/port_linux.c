@@ -48,10 +48,10 @@ uint64_t wlh_port_refresh(struct wlh_port *port)
 }
 
 /* A list of POSIX gives no more than the mode's bits of the group. */
-bool wlh_port_has_list(int descriptor)
+enum wlh_port_rights wlh_port_rights(int descriptor)
 {
   (void)descriptor;
-  return false;
+  return WLH_RIGHTS_OF_MODE;
 }
 
 void wlh_port_keep_private(void *map, size_t size)

@@ -86,8 +86,10 @@ const char *wlh_port_parent(void);
 bool wlh_port_is_local(int descriptor);
 extern const char wlh_port_local[];
 
-/* Whether an access list gives rights that the mode does not show. */
-bool wlh_port_has_list(int descriptor);
+/* Who may write: whom owner and mode say; whom an access list says, too; everybody, as the file
+ * system does not mind who owns what. */
+enum wlh_port_rights { WLH_RIGHTS_OF_MODE, WLH_RIGHTS_OF_LIST, WLH_RIGHTS_OF_ALL };
+enum wlh_port_rights wlh_port_rights(int descriptor);
 
 /* Keeps a map out of children, and of core dumps where that can be. */
 void wlh_port_keep_private(void *map, size_t size);

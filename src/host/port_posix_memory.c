@@ -43,7 +43,9 @@ static struct {
 } handlers[SIGNALS];
 
 /* Whether it is a fault, and not sent by somebody, as far as its number tells. On macOS it does not
- * tell: SIGBUS has that of a fault also if somebody sent it, and a fault's SIGSEGV can have 0. */
+ * tell: SIGBUS has that of a fault also if somebody sent it, and a fault's SIGSEGV can have 0. The
+ * address of what was sent is that of the thread's last fault there, and if that was in a map of
+ * ours, the bucket is taken for lost. */
 #if defined(__APPLE__)
 enum { TELLS_FAULTS = 0 };
 #else

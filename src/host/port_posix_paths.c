@@ -69,6 +69,27 @@ static enum wlh_status say_owner(
   "or " WLH_ELSEWHERE "; one that users share has to belong to a group of theirs, and the mode "   \
   "0770"
 
+/* Whether owner and mode tell who can write there. */
+static enum wlh_status check_rights(const char *path, int descriptor, struct wlh_failure *failure)
+{
+  switch (wlh_port_rights(descriptor)) {
+  case WLH_RIGHTS_OF_MODE:
+    return WLH_OK;
+  case WLH_RIGHTS_OF_LIST:
+    return wlh_fail(
+        failure, WLH_UNSUPPORTED,
+        "%s has an access list, which gives others rights to it: they could break the locks. Take "
+        "it away (chmod -N \"%s\"), or " WLH_ELSEWHERE ".",
+        path, path);
+  default:
+    return wlh_fail(
+        failure, WLH_UNSUPPORTED,
+        "%s is on a volume that ignores who owns its files: others could break the locks. Have it "
+        "mind that (diskutil enableOwnership), or " WLH_ELSEWHERE ".",
+        path);
+  }
+}
+
 /* Whether nobody but those who are meant to can write there: we, root, and of an explicit directory
  * its group. `made`: whether it is nothing but what this library makes. */
 static enum wlh_status check_owner(
@@ -86,12 +107,7 @@ static enum wlh_status check_owner(
     return say_writable(
         failure, path, status->st_mode, standard ? "0700" : "0700, or 0770 for its group");
   }
-  if (!wlh_port_has_list(descriptor)) return WLH_OK;
-  return wlh_fail(
-      failure, WLH_UNSUPPORTED,
-      "%s has an access list, which gives others rights to it: they could break the locks. Take it "
-      "away (chmod -N \"%s\"), or " WLH_ELSEWHERE ".",
-      path, path);
+  return check_rights(path, descriptor, failure);
 }
 
 /* ---- what a group shares ----

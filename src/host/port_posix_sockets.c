@@ -156,7 +156,8 @@ void wlh_port_wait(
     /* The kernel refuses more than the process can have open, those that are none included. */
     if (items[i].descriptor < 0) continue;
     places[polled] = i;
-    /* macOS tells of a hang-up only who asks for it. */
+    /* macOS tells of a hang-up only who asks for it, and only until something else comes: so
+     * nothing is ever written to a connection. */
     polls[polled++] =
         (struct pollfd){items[i].descriptor, (short)(POLLHUP | (items[i].reads ? POLLIN : 0)), 0};
   }

@@ -17,7 +17,7 @@ void wlh_port_sleep(uint64_t nanoseconds)
 uint64_t wlh_port_time(void)
 {
   struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  (void)clock_gettime(WLK_CLOCK, &now);
   return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 

@@ -32,11 +32,11 @@ static void take_back(struct wlh_bucket *bucket, struct wlh_block *block) WLK_RE
 static void wait_for_news(struct wlh_bucket *bucket, struct wlh_agent *agent, uint64_t timeout)
     WLK_REQUIRES(bucket->qmu)
 {
-  uint64_t begin = wlk_port_now(true);
-  while (agent->awaited->event.news == 0) {
-    uint64_t passed = wlk_port_now(true) - begin;
-    if (passed >= timeout) break;
-    wlk_condition_wait_for(&agent->unblocked, &bucket->qmu, timeout - passed);
+  uint64_t now = wlk_port_now(true);
+  uint64_t end = timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
+  while (agent->awaited->event.news == 0 && now < end) {
+    wlk_condition_wait_for(&agent->unblocked, &bucket->qmu, end - now);
+    now = wlk_port_now(true);
   }
   agent->awaited = NULL;
 }

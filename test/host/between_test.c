@@ -5,7 +5,7 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
-#include "../../src/host/port_host.h"
+#include "../../src/host/port_parts.h"
 #include "../../src/host/records.h"
 #include "../core/harness.h"
 #include "cast.h"
@@ -499,29 +499,39 @@ TEST(vanishes, "what is deleted at any step of opening is lost, and never said t
   }
 }
 
-static bool has_list; /* whether the directory has an access list, as on macOS */
+static enum wlh_port_rights rights; /* who may write the directory, as on macOS */
 
-bool __wrap_wlh_port_has_list(int descriptor);
-bool __wrap_wlh_port_has_list(int descriptor)
+enum wlh_port_rights __wrap_wlh_port_rights(int descriptor);
+enum wlh_port_rights __wrap_wlh_port_rights(int descriptor)
 {
   (void)descriptor;
-  return has_list;
+  return rights;
 }
 
-TEST(listed, "a directory whose access list gives rights to others is refused, and not without it")
+static void refuses_rights(enum wlh_port_rights which, const char *why, const char *remedy)
 {
   for (int shared = 0; shared < 2; shared++) {
     struct wlh_port port;
     if (shared && !is_root()) return;
     begin_files(shared);
-    has_list = true;
+    rights = which;
     CHECK(open_files(&port, 0) == WLH_UNSUPPORTED);
-    CHECK(strstr(failure.text, "has an access list") && strstr(failure.text, "chmod -N \""));
-    has_list = false;
+    CHECK(strstr(failure.text, why) && strstr(failure.text, remedy));
+    rights = WLH_RIGHTS_OF_MODE;
     CHECK(open_files(&port, 0) == WLH_OK);
     close_files(&port, 0);
     end_files();
   }
+}
+
+TEST(listed, "a directory whose access list gives rights to others is refused, and not without it")
+{
+  refuses_rights(WLH_RIGHTS_OF_LIST, "has an access list", "chmod -N \"");
+}
+
+TEST(ignored, "a directory where the file system ignores owners is refused, and not elsewhere")
+{
+  refuses_rights(WLH_RIGHTS_OF_ALL, "ignores who owns its files", "diskutil enableOwnership");
 }
 
 /* ---- somebody who tests locks, and stands still or goes on ---- */
@@ -809,6 +819,7 @@ int main(int argc, char **argv)
   RUN(killed);
   RUN(vanishes);
   RUN(listed);
+  RUN(ignored);
   RUN(never_waits);
   RUN(refused);
   RUN(unreachable_members);

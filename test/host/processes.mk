@@ -60,8 +60,9 @@ $(BUILD)/%_test: %_test.c cast.c ../core/harness.c $(BUILD)/libhost.a
 
 # The tests stand behind these calls of the library.
 WRAPPED = mkdirat openat openat64 fchown fchmod fchownat fchmodat linkat unlinkat renameat bind \
-  fcntl fcntl64 sendto wlh_port_take wlh_port_connect wlh_port_has_list
+  fcntl fcntl64 sendto wlh_port_take wlh_port_connect wlh_port_rights
 $(BUILD)/between_test: private CFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
-$(BUILD)/turn_test: private CFLAGS += -Wl,--wrap=wlh_cells_request -Wl,--wrap=wlh_port_reach
+$(BUILD)/turn_test: private CFLAGS += -Wl,--wrap=wlh_cells_request -Wl,--wrap=wlh_port_reach \
+  -Wl,--wrap=wlk_port_now
 
 .PHONY: all check

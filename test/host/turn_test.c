@@ -509,6 +509,41 @@ TEST(theft_in_wait, "a thread that blocks hears of thefts together with its gran
   leave_stage();
 }
 
+static uint64_t steps; /* how often the exact clock was asked; 0: it tells the time as it is */
+
+uint64_t __real_wlk_port_now(bool exact);
+uint64_t __wrap_wlk_port_now(bool exact);
+uint64_t __wrap_wlk_port_now(bool exact)
+{
+  static uint64_t before;
+  uint64_t now = __real_wlk_port_now(exact);
+  if (!exact || steps == 0) return now;
+  if (steps++ == 2) return before - 1;
+  return before = now;
+}
+
+TEST(clock_back, "a thread that blocks waits for its whole time, also if the clock steps back")
+{
+  struct wlk_thread thread = {2, NULL, 0};
+  struct wlh_request *lock = NULL, *next = NULL;
+  struct wlh_agent *holder;
+  enter_stage();
+  CHECK(wlh_agent_create(bucket, &thread, wake, NULL, &holder) == WLH_OK);
+  if (ask_as(holder, WLK_WAIT, 1, &lock) == WLH_PENDING)
+    CHECK(is_next_of(holder, 1, WLK_NEWS_GRANTED));
+  if (ask_as(agent, WLK_WAIT, 2, &next) == WLH_PENDING) is_open(); /* by now it waits */
+  uint64_t begin = __real_wlk_port_now(true);
+  steps = 1;
+  CHECK(wlh_wait(next, 50, &events) == WLH_PENDING);
+  steps = 0;
+  CHECK(__real_wlk_port_now(true) - begin >= 50);
+  wlh_end(next);
+  wlh_end(lock);
+  wlh_agent_terminate(holder);
+  is_clean();
+  leave_stage();
+}
+
 /* ---- turns that cannot begin ---- */
 
 /* Others have taken us for dead, and given our number to somebody else. */
@@ -589,6 +624,7 @@ int main(void)
   RUN(theft_put_off);
   RUN(theft_in_mail);
   RUN(theft_in_wait);
+  RUN(clock_back);
   RUN(word_of_the_dead);
   RUN(half_done);
   RUN(mail_of_others);
