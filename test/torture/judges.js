@@ -17,6 +17,8 @@ const RENEWED_MS = 12_000;
 const NONE_MS = 1000;
 /** How many milliseconds of an actor's own loop a time limit may be late. */
 const LATE_MS = 700;
+/** As many beats has an actor in that time if it goes round its loop all the time. */
+const LATE_BEATS = LATE_MS / 20;
 
 /** How long it may take until all have heard that a file is gone. */
 const HARM_MS = 3000;
@@ -110,6 +112,24 @@ class History {
         );
         return [at, end?.at ?? INFINITY];
       });
+    /** By actor: when it went round its loop. @type {Map<string, number[]>} */
+    this.beats = new Map();
+    for (const { type, actor, at } of events) {
+      if (type !== 'beat') continue;
+      if (!this.beats.has(actor)) this.beats.set(actor, []);
+      this.beats.get(actor).push(at);
+    }
+  }
+
+  /** Whether an actor went round its loop all the time between two moments. */
+  goesRound(actor, from, to) {
+    const beats = this.beats.get(actor) ?? [];
+    return beats.filter((at) => at > from && at < to).length >= LATE_BEATS;
+  }
+
+  /** Whether the machine let all stand still that were not stopped by us. */
+  isBusy(from, to) {
+    return ![...this.beats.keys()].some((actor) => this.goesRound(actor, from, to));
   }
 
   /** By place: the thieves, whether they have got anything or not. */
@@ -362,14 +382,15 @@ const explanations = {
     aborted !== undefined || events.some(({ error }) => error === 'aborted'),
   TimeoutError: (
     { asked, call, options: { timeout, holdTimeout, maxTotal }, inner, settled },
-    { stops },
+    { stops, isBusy },
   ) =>
     timeout !== undefined ||
     holdTimeout !== undefined ||
     maxTotal !== undefined ||
     inner !== undefined ||
-    // Somebody stood still inside the tables.
-    (call === 'tryAcquireSync' && stops.some(([from, to]) => from < settled.at && asked < to)),
+    // Somebody stood still inside the tables, or just before them: we stopped it, or the machine.
+    (call === 'tryAcquireSync' &&
+      (stops.some(([from, to]) => from < settled.at && asked < to) || isBusy(asked, settled.at))),
   AbortError: (request, history) => isLossExplained(request, history),
   QuotaExceededError: ({ options }) => options.maxPending !== undefined,
   DeadlockError: ({ options, call }) =>
@@ -414,7 +435,8 @@ function errors(history) {
     }
     if (settled.error === undefined) continue;
     const { harms, stops } = history;
-    const context = { doom: history.isDoomed(request.actor), harms, stops };
+    const isBusy = (from, to) => history.isBusy(from, to);
+    const context = { doom: history.isDoomed(request.actor), harms, stops, isBusy };
     const scope = settled.code?.startsWith('ERR_WEB_LOCKS_SCOPE');
     if (scope && history.harms.length > 0 && isOfHarm(settled)) continue;
     if (away.includes(settled.code) && history.promises.losses) continue;
@@ -442,11 +464,6 @@ function settles(history) {
 /** A time limit is over when it is over, also where nobody answers. */
 function late(history) {
   const faults = [];
-  const beats = history.events.filter(({ type }) => type === 'beat');
-  const byActor = new Map();
-  for (const beat of beats) {
-    byActor.set(beat.actor, [...(byActor.get(beat.actor) ?? []), beat.at]);
-  }
   for (const request of history.requests.values()) {
     const { actor, asked, call, events, id, options, settled, holds, missed } = request;
     if (options.timeout === undefined || call.endsWith('Sync') || !settled) continue;
@@ -458,8 +475,7 @@ function late(history) {
     const limit = asked + (options.timeout || NONE_MS);
     if (settled.at - limit < LATE_MS) continue;
     // Its thread went round its loop all the time.
-    const count = (byActor.get(actor) ?? []).filter((at) => at > limit && at < settled.at).length;
-    if (count < LATE_MS / 20) continue;
+    if (!history.goesRound(actor, limit, settled.at)) continue;
     const ms = Math.round(settled.at - limit);
     faults.push({
       what: `${id}: its time limit of ${options.timeout} ms is ${ms} ms late`,

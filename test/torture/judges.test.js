@@ -206,18 +206,6 @@ describe('the judges of the torture', () => {
     const expected = ['TypeError'];
     finds('errors', [request('x', { asked: 0, granted: 1, ended: 2, token: 1, expected })]);
     passes([request('x', { asked: 0, error: 'TypeError', expected })]);
-    const sync = request('x', {
-      asked: 0,
-      settled: 1001,
-      error: 'TimeoutError',
-      call: 'tryAcquireSync',
-    });
-    const stop = (from, to) => [
-      { type: 'stopped', whom: 'p2', at: from },
-      { type: 'resumed', whom: 'p2', at: to },
-    ];
-    finds('errors', [sync, stop(2000, 3000)]);
-    passes([sync, stop(-1, 1002)]);
   });
 
   it('settles: a request that does not, unless its actor was about to end', () => {
@@ -244,6 +232,24 @@ describe('the judges of the torture', () => {
     passes([failed('LOST'), harm]);
     finds('errors', [failed('UNSUPPORTED', 'it cannot be opened'), harm]);
     passes([failed('UNSUPPORTED', 'The directory above it must be there: make that'), harm]);
+  });
+
+  it('errors: tryAcquireSync gives up where somebody stands still, and nowhere else', () => {
+    const given = { asked: 0, settled: 1000, error: 'TimeoutError', call: 'tryAcquireSync' };
+    const tried = request('x', given);
+    const beats = Array.from({ length: 50 }, (_, i) => ({
+      type: 'beat',
+      actor: 'p2.t0',
+      at: 20 * i,
+    }));
+    const stop = (from, to) => [
+      { type: 'stopped', whom: 'p2', at: from },
+      { type: 'resumed', whom: 'p2', at: to },
+    ];
+    finds('errors', [tried, beats, stop(2000, 3000)]);
+    passes([tried, beats, stop(-1, 1002)]);
+    // The machine was too busy for all of them.
+    passes([tried, beats.slice(0, 20)]);
   });
 
   it('late: a time limit that is over, while the loop goes round', () => {
