@@ -253,23 +253,10 @@ describe('Redis', { skip: lacks.redis }, () => {
   test('what an old connection still says changes nothing', async () => {
     const a = await client();
     const script = require('../../lib/cluster/engines/redis/redis.lua.js');
-    const op = ['r', '900000', 'key', '"name"', 'x', '0', '0', '-1', '""', '0'];
+    const op = ['r', '900000', 'key', '"name"', 'x', '0 ""', ''];
     const [run] = await server.call('HGET', `${P}:m`, 'run');
-    const late = [
-      'EVAL',
-      script,
-      '1',
-      P,
-      'step',
-      a.session,
-      '1',
-      String(TTL),
-      '0',
-      '0',
-      '1',
-      run,
-      ...op,
-    ];
+    const common = ['step', a.session, '1', String(TTL), '0', '0'];
+    const late = ['EVAL', script, '2', P, `${P}:m`, ...common, '1', '0', run, ...op];
     await a.hello();
     assert.deepEqual(await server.call(...late), ['-5']);
     assert.equal((await a.renew()).mine.size, 0);

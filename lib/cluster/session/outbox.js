@@ -51,7 +51,9 @@ class Step {
   constructor(number, units) {
     this.number = number;
     this.units = units;
-    this.ops = units.flatMap(({ ops }) => [...ops]);
+    /** @type {Op[]} */
+    this.ops = [];
+    for (const { ops } of units) this.ops.push(...ops);
   }
 }
 

@@ -38,6 +38,7 @@ const SCRIPT = require('./redis.lua.js');
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
 /** @typedef {import('../../adapter.js').Answer} Answer */
 /** @typedef {import('../../adapter.js').Op} Op */
+/** @typedef {import('../../adapter.js').RequestOp} RequestOp */
 /** @typedef {import('../../adapter.js').Seen} Seen */
 /** @typedef {InstanceType<typeof Link>} OpenLink */
 /** @typedef {import('./link.js').Client} Client */
@@ -51,7 +52,6 @@ const VERSION = '4';
 
 /** @type {Record<Op['kind'], string>} */
 const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', end: 'x' };
-const END = ['0', '-1', '0', '""', '0'];
 
 /** How many steps may be under way: as many as the script keeps the answers of. */
 const WINDOW = 4;
@@ -237,22 +237,38 @@ class RedisAdapter {
    */
   async step(ops, number, before) {
     const step = { ops, number, before };
+    const isOne = this.#prefixes.length === 1;
     try {
-      if (this.#prefixes.length > 1) await this.#recall(step);
-      const answers = await this.#stepOfAll(step);
-      this.#last = undefined;
-      for (const { ref } of ops) this.#answered.delete(ref);
-      return answers;
+      return isOne ? await this.#say(0, step, ops) : await this.#stepOfShards(step);
     } catch (error) {
       // `dead` would say that nothing of it was done. But other shards may have done their part,
       // and a client of a cluster sends what is not answered once more by itself.
-      const isCertain = this.#prefixes.length === 1 && !this.#kind.endsWith('cluster');
+      const isCertain = isOne && !this.#kind.endsWith('cluster');
       throw isCertain || classify(error) !== 'dead' ? error : staleError();
     }
   }
 
+  /**
+   * @param {number} shard
+   * @param {SentStep} step
+   * @param {Op[]} ops of it, those of the shard
+   * @returns {Promise<Answer[]>}
+   */
+  async #say(shard, { number, before }, ops) {
+    const args = [String(number), String(before), this.#runs[shard]];
+    for (const op of ops) args.push(...argumentsOf(op));
+    const codes = await this.#run(shard, 'step', args);
+    return ops.map((_, i) => {
+      const code = codes[i];
+      const answer = code[0] === 'e' ? failed(failedError(code.slice(1))) : answerOf(code);
+      this.#saw(answer.token, shard);
+      return answer;
+    });
+  }
+
   /** @param {SentStep} step */
-  async #stepOfAll(step) {
+  async #stepOfShards(step) {
+    await this.#recall(step);
     /** @type {Answer[]} */
     const answers = Array(step.ops.length).fill(ENDED);
     /** @type {unknown[]} */
@@ -261,11 +277,13 @@ class RedisAdapter {
       try {
         await this.#stepOf(shard, step, answers);
       } catch (error) {
-        if (this.#prefixes.length === 1 || classify(error) !== 'refused') throw error;
+        if (classify(error) !== 'refused') throw error;
         refusals.push(error);
       }
     });
     if (refusals.length > 0) throw refusals[0];
+    this.#last = undefined;
+    for (const { ref } of step.ops) this.#answered.delete(ref);
     return answers;
   }
 
@@ -289,7 +307,8 @@ class RedisAdapter {
    * @param {SentStep} step of whose operations those of the shard are done, and answered
    * @param {Answer[]} answers of all of its operations
    */
-  async #stepOf(shard, { ops, number, before }, answers) {
+  async #stepOf(shard, step, answers) {
+    const { ops, number } = step;
     const own = [...ops.keys()].filter((i) => this.#isOf(ops[i], shard));
     if (own.length === 0) return;
     /** @type {number[]} */
@@ -301,16 +320,10 @@ class RedisAdapter {
       else answers[i] = known.answer;
     }
     // If nothing is left it is asked all the same: a dead session is not told what is known.
-    const codes = await this.#run(shard, 'step', [
-      ...[String(number), String(before), this.#runs[shard]],
-      ...rest.flatMap((i) => argumentsOf(ops[i])),
-    ]);
-    for (const [n, i] of rest.entries()) {
-      answers[i] =
-        codes[n][0] === 'e' ? failed(failedError(codes[n].slice(1))) : answerOf(codes[n]);
-      this.#saw(answers[i].token, shard);
-      const isOneOfMany = this.#prefixes.length > 1 && ops[i].kind !== 'end';
-      if (isOneOfMany) this.#answered.set(ops[i].ref, { number, answer: answers[i] });
+    const its = rest.map((i) => ops[i]);
+    for (const [n, answer] of (await this.#say(shard, step, its)).entries()) {
+      answers[rest[n]] = answer;
+      if (its[n].kind !== 'end') this.#answered.set(its[n].ref, { number, answer });
     }
   }
 
@@ -662,8 +675,7 @@ async function examineReplicas(link, replication) {
 /** @param {Op} op */
 function argumentsOf(op) {
   const key = op.name === undefined ? '' : keyOf(op.name);
-  if (op.kind === 'end')
-    return ['x', String(op.ref), key, '', 'x', String(Math.ceil(op.keep)), ...END];
+  if (op.kind === 'end') return ['x', String(op.ref), key, String(Math.ceil(op.keep))];
   return [
     KINDS[op.kind],
     String(op.ref),
@@ -671,13 +683,15 @@ function argumentsOf(op) {
     // Lone surrogates are escaped in it.
     JSON.stringify(op.name),
     op.mode === 'shared' ? 's' : 'x',
-    String(op.limit),
-    String(op.weight),
-    String(op.maxPending),
-    String(op.priority),
-    JSON.stringify(op.label),
-    String(op.group),
+    `${op.priority} ${JSON.stringify(op.label)}`,
+    numbersOf(op),
   ];
+}
+
+/** @param {RequestOp} op @returns {string} '' for what most requests have */
+function numbersOf({ limit, weight, maxPending, group }) {
+  const isUsual = limit === 0 && weight === 0 && maxPending === -1 && group === 0;
+  return isUsual ? '' : `${limit} ${weight} ${maxPending} ${group}`;
 }
 
 /**

@@ -263,22 +263,30 @@ class Link {
    * @param {() => Promise<T>} work
    * @returns {Promise<T>}
    */
-  async #guarded(work) {
-    if (this.#isDown) throw this.#why();
-    /** @type {(error: unknown) => void} */
-    let reject = () => {};
-    /** @type {Promise<never>} */
-    const failed = new Promise((_, no) => {
-      reject = no;
+  #guarded(work) {
+    return new Promise((resolve, reject) => {
+      if (this.#isDown) {
+        reject(this.#why());
+        return;
+      }
+      this.#waiting.add(reject);
+      this.#do(work, resolve, reject);
     });
-    this.#waiting.add(reject);
+  }
+
+  /**
+   * @template T
+   * @param {() => Promise<T>} work
+   * @param {(result: T) => void} resolve
+   * @param {(error: unknown) => void} reject
+   */
+  async #do(work, resolve, reject) {
     try {
-      return await Promise.race([work(), failed]);
+      resolve(await work());
     } catch (error) {
-      throw this.#kind.isCluster ? explainOfCluster(error) : explain(error);
+      reject(this.#kind.isCluster ? explainOfCluster(error) : explain(error));
     } finally {
       this.#waiting.delete(reject);
-      failed.catch(() => {});
     }
   }
 

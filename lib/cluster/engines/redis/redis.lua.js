@@ -24,9 +24,9 @@ module.exports = String.raw`
 --              the number of the connection; or -2
 --   step     7 number of the step, 8 of the one that it comes after (0: of none that matters), 9
 --            run_id of the server that the connection goes to ('': nobody knows), then for each
---            operation: kind (r: request, i: ifAvailable, t: steal, x: end), ref, key of the name,
---            name, mode (x, s), limit (of an end: keep), weight, most (maxPending), priority,
---            label, group
+--            operation: kind (r: request, i: ifAvailable, t: steal, x: end), ref, key of the name;
+--            of an end: keep; of the others: name, mode (x, s), 'priority label', and 'limit
+--            weight most group' (most: maxPending; '': 0 0 -1 0)
 --              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
 --              -3 too many wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n:
 --              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5, -8
@@ -73,42 +73,164 @@ module.exports = String.raw`
 -- The first write of a call may be refused by the server, a later one not, so a call is done
 -- or not.
 
+-- Asked where the keys are.
+if ARGV[1] == 'examine' then
+  local call = redis.call
+  return { call('INFO', 'server'), call('INFO', 'memory'), call('INFO', 'replication') }
+end
+
 local P, command, me, number = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local pause, strict, idle = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
 local call = redis.call
--- How many steps of a session may be under way; arguments of an operation.
-local WINDOW, OPERATION = 4, 11
--- All functions: they are made anew in each call, which takes longer than what most calls do. So
--- those that most steps do not need are made by "F.make_the_rest".
+-- How many steps of a session may be under way.
+local WINDOW = 4
+local M, S, INFO, REFS = KEYS[2], P .. ':s', P .. ':i:' .. me, P .. ':o:' .. me
+
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- Nothing is granted before; the last ticket or token, and whether it is of this call.
+local from, last_number, is_counted = 0, 0, false
+
+-- All other functions. They are made anew in each call, which takes longer than what most calls do:
+-- so they are made where it is known that this is not one of those.
 local F = {}
+
+local function next_number()
+  last_number, is_counted = last_number + 1, true
+  return last_number
+end
+
+-- Counts a row among those that are held.
+local function count_held(it, row)
+  it.held, it.units, it.alone = it.held + 1, it.units + row.weight, row.mode == 'x'
+end
+
+-- The only one that decides what is granted: those who wait, in their order, as far as they go
+-- together with what is held. They are told. "mine" is the caller's own request, who is not: its
+-- row, which may not be in the queue yet, and then comes by its rank, and is not written.
+local function process_the_lock_request_queue(it, mine)
+  if now < from then return end
+  while true do
+    local row = it.held < it.count and F.first_waiting(it) or mine
+    local is_behind = mine and row ~= mine and not mine.is_queued and mine.rank < row.rank
+    if is_behind or mine and row.member == mine.member then row = mine end
+    if not row or row.token > 0 then return end
+    local is_shareable = row.mode == 's' and not it.alone
+    local is_limited = (it.limit or 0) > 0 and it.units + row.weight > it.limit
+    if it.held > 0 and (is_limited or not is_shareable) then return end
+    row.token, row.granted = next_number(), now
+    count_held(it, row)
+    if row == mine and not row.is_queued then return end
+    if row.rank > 0 then call('ZADD', F.queue_of(it.key), 0, F.place_of(row)) end
+    F.write(it, row.member, F.text_of_queued(row))
+    if row ~= mine then
+      local ref, session = F.split(row.member)
+      F.tell(session, 'g ' .. ref .. ' ' .. F.int(row.token))
+    end
+  end
+end
+
+-- What most steps are, and no more: that the server and the session are as they were, that names
+-- which nobody has are requested, that locks end which nobody waits for. All of it is looked at
+-- first, and then written with as few commands as there can be.
+
+-- The answers of a step. Whether these are all, and to be recorded. Whether it may be done again:
+-- ends that mark nothing are what they were.
+local codes, is_done, repeats = {}, false, true
+-- Whether it is the next one after the last that was done.
+local is_next = false
+
+if command == 'step' then
+  local it = call('HMGET', M, 'run', 'from', 'tok')
+  local its = call('HMGET', INFO, 'conn', 'step')
+  local expires = call('ZSCORE', S, me)
+  last_number = tonumber(it[3] or 0)
+  is_next = ARGV[7] - (its[2] or 0) > 0 and (ARGV[8] == '0' or ARGV[8] == its[2])
+  -- Whether there is nothing that "F.awake" and "F.refusal" would have to do.
+  local is_plain = ARGV[5] == '0' and ARGV[9] ~= '' and it[1] == ARGV[9] and it[2] - now <= 0
+    and expires and expires - now > 0 and its[1] == number and is_next
+  -- What is to be written: refs, and keys of names; what is granted; refs, and names that are gone.
+  -- And all names: what an operation before is to write is not there yet.
+  local enrolled, granted, ended, gone, seen = {}, {}, {}, {}, {}
+  local i, last, at = 10, #ARGV, nil
+  while is_plain and i <= last do
+    local kind, ref, key = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+    local rows, member = P .. ':n:' .. key, ref .. '|' .. me
+    if seen[rows] then break end
+    seen[rows] = true
+    if kind == 'x' then
+      -- Somebody may have written to the keys of the name.
+      local one = ARGV[i + 3] == '0' and key ~= '' and redis.pcall('HGET', rows, 'one')
+      local mine = member .. ' '
+      if type(one) ~= 'string' or string.sub(one, 1, #mine) ~= mine then break end
+      ended[#ended + 1], gone[#gone + 1], codes[#codes + 1] = ref, rows, '-4'
+      i = i + 4
+    else
+      local mode, numbers = ARGV[i + 4], ARGV[i + 6]
+      local limit, weight, group = '0', '0', '0'
+      if numbers ~= '' then
+        limit, weight, group = string.match(numbers, '^(%d+) (%d+) %S+ (%d+)$')
+      end
+      if kind == 't' or group ~= '0' or call('EXISTS', rows) == 1 then break end
+      local it = { held = 0, units = 0, count = 0, limit = mode == 's' and limit + 0 or nil }
+      local row = { member = member, mode = mode, weight = weight, token = 0, granted = 0 }
+      process_the_lock_request_queue(it, row)
+      local n, token = #enrolled, string.format('%d', row.token)
+      at = at or string.format('%d', now)
+      -- As "F.write_one" writes it.
+      local one = member .. ' ' .. mode .. ' ' .. weight .. ' ' .. token .. ' ' .. at .. ' '
+        .. at .. ' ' .. ARGV[i + 5]
+      local fields = { rows, 'name', ARGV[i + 3], 'one', one }
+      if it.limit then fields[6], fields[7] = 'limit', limit end
+      granted[#granted + 1] = fields
+      enrolled[n + 1], enrolled[n + 2], codes[#codes + 1] = ref, key, token
+      i, repeats = i + 7, false
+    end
+  end
+  -- First what can fail: if somebody has written to the keys of the session, or there is no memory.
+  -- What is written of a name before would be nobody's.
+  local is_refused = false
+  if #enrolled > 0 then
+    is_refused = type(redis.pcall('HSET', REFS, unpack(enrolled))) == 'table'
+  end
+  if #ended > 0 and not is_refused then
+    is_refused = type(redis.pcall('HDEL', REFS, unpack(ended))) == 'table'
+  end
+  if is_refused then
+    codes = {}
+  else
+    local expires_in = ARGV[6] ~= '0' and ARGV[6]
+    if #enrolled > 0 and expires_in then call('PEXPIRE', REFS, expires_in) end
+    for _, fields in ipairs(granted) do
+      call('HSET', unpack(fields))
+      if expires_in then call('PEXPIRE', fields[1], expires_in) end
+    end
+    if #gone > 0 then call('DEL', unpack(gone)) end
+    is_done = is_plain and i > last
+  end
+end
+
+-- What is told, and to whom.
+local reply, news = codes, nil
+
+-- Everything else.
+if not is_done then
+
+local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local pause, strict, idle = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
+-- What is known of the bucket: "run", "lives", "sessions"; of the caller's session.
+local life, known, my = '', {}, nil
 
 function F.int(n) return string.format('%.0f', n) end
 
-local M, S, MARKS, MARKERS = P .. ':m', P .. ':s', P .. ':k', P .. ':w'
+local MARKS, MARKERS = P .. ':k', P .. ':w'
 function F.info_of(session) return P .. ':i:' .. session end
 function F.refs_of(session) return P .. ':o:' .. session end
 function F.queue_of(key) return P .. ':q:' .. key end
 function F.rows_of(key) return P .. ':n:' .. key end
 
-local time = call('TIME')
-local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
-local now = math.floor(micros / 1000)
--- What is known of the bucket: "run", "tok", "sessions"; of the caller's session.
-local from, life, known, my = 0, '', {}, nil
-
--- The next ticket or token. Written down once, by "F.finish_call".
-function F.next_number()
-  known.tok, known.is_used = known.tok + 1, true
-  return known.tok
-end
-
--- What is told is told last: who may not publish must not stop a step in the middle.
-local news = {}
-function F.tell(session, what) news[#news + 1] = { P .. ':c:' .. session, what } end
-
-function F.finish_call()
-  if known.is_used then call('HSET', M, 'tok', F.int(known.tok)) end
-  for _, what in ipairs(news) do redis.pcall('PUBLISH', what[1], what[2]) end
+function F.tell(session, what)
+  news = news or {}
+  news[#news + 1] = { P .. ':c:' .. session, what }
 end
 
 -- What nobody keeps so goes by itself, long after all leases. Not where the server evicts what
@@ -122,36 +244,6 @@ function F.text_of(row)
     F.int(row.granted), row.priority, row.label }, ' ')
 end
 
--- Counts a row among those that are held.
-function F.count_held(it, row)
-  it.held, it.units, it.alone = it.held + 1, it.units + row.weight, row.mode == 'x'
-end
-
--- The only one that decides what is granted: those who wait, in their order, as far as they go
--- together with what is held. They are told. "mine" is the caller's own request, who is not: its
--- row, which may not be in the queue yet, and then comes by its rank, and is not written.
-function F.process_the_lock_request_queue(it, mine)
-  if now < from then return end
-  while true do
-    local row = it.held < it.count and F.first_waiting(it) or mine
-    local is_behind = mine and row ~= mine and not mine.is_queued and mine.rank < row.rank
-    if is_behind or mine and row.member == mine.member then row = mine end
-    if not row or row.token > 0 then return end
-    local is_shareable = row.mode == 's' and not it.alone
-    local is_limited = (it.limit or 0) > 0 and it.units + row.weight > it.limit
-    if it.held > 0 and (is_limited or not is_shareable) then return end
-    row.token, row.granted = F.next_number(), now
-    F.count_held(it, row)
-    if row == mine and not row.is_queued then return end
-    if row.rank > 0 then call('ZADD', F.queue_of(it.key), 0, F.place_of(row)) end
-    F.write(it, row.member, F.text_of_queued(row))
-    if row ~= mine then
-      local ref, session = F.split(row.member)
-      F.tell(session, 'g ' .. ref .. ' ' .. F.int(row.token))
-    end
-  end
-end
-
 -- The row of a request that is made now.
 function F.new_row(op)
   return { member = op.ref .. '|' .. me, mode = op.mode, weight = op.weight, token = 0,
@@ -161,116 +253,38 @@ end
 -- Writes a lock that is alone on its name.
 function F.write_one(it, op, row)
   local one = row.member .. ' ' .. F.text_of(row)
-  if it.limit then
-    call('HSET', F.rows_of(op.key), 'name', op.name, 'one', one, 'limit', F.int(it.limit))
-  else
-    call('HSET', F.rows_of(op.key), 'name', op.name, 'one', one)
-  end
+  call('HSET', F.rows_of(op.key), 'name', op.name, 'one', one)
+  if it.limit then call('HSET', F.rows_of(op.key), 'limit', F.int(it.limit)) end
   if idle > 0 then F.keep(F.rows_of(op.key)) end
 end
 
--- Notes that the session has part in names, by refs and keys. First: what is written of a name
--- before would be nobody's if this cannot be.
-function F.enroll(...)
-  call('HSET', F.refs_of(me), ...)
-  if idle > 0 then F.keep(F.refs_of(me)) end
+-- Notes that the session has part in a name. First: what is written of the name before would be
+-- nobody's if this cannot be.
+function F.enroll(op)
+  call('HSET', REFS, op.ref, op.key)
+  if idle > 0 then F.keep(REFS) end
 end
 
-function F.operation(i)
-  return { kind = ARGV[i], ref = ARGV[i + 1], key = ARGV[i + 2], name = ARGV[i + 3],
-    mode = ARGV[i + 4], limit = tonumber(ARGV[i + 5]), weight = tonumber(ARGV[i + 6]),
-    most = tonumber(ARGV[i + 7]), priority = ARGV[i + 8], label = ARGV[i + 9],
-    group = ARGV[i + 10] }
-end
-
--- What most steps are, and no more: that the server and the session are as they were, that names
--- which nobody has are requested, that locks end which nobody waits for. All of it is looked at
--- first, and then written with as few commands as there can be.
-
--- Whether there is nothing that "F.awake" and "F.refusal" would have to do.
-function F.is_plain()
-  local it = call('HMGET', M, 'run', 'from', 'tok')
-  if strict > 0 or ARGV[9] == '' or it[1] ~= ARGV[9] or tonumber(it[2]) > now then return false end
-  local expires = call('ZSCORE', S, me)
-  if not expires or tonumber(expires) <= now then return false end
-  local its = call('HMGET', F.info_of(me), 'conn', 'step')
-  known.tok = tonumber(it[3])
-  return its[1] == number and F.is_next(its[2])
-end
-
--- Whether the step is the next one after the last that was done.
-function F.is_next(last)
-  if tonumber(ARGV[7]) <= tonumber(last or 0) then return false end
-  return ARGV[8] == '0' or ARGV[8] == last
-end
-
--- Returns the answer; nothing if it is not as plain as that. What is to be written is noted in
--- todo: enrolled (refs and keys of names), granted, ended (refs), gone (names); seen: all names.
-function F.plan(op, todo)
-  local rows = F.rows_of(op.key)
-  -- What an operation before it is to write is not there yet.
-  if todo.seen[rows] then return nil end
-  todo.seen[rows] = true
-  if op.kind == 'x' then
-    local one = op.limit == 0 and op.key ~= '' and call('HGET', rows, 'one')
-    local mine = op.ref .. '|' .. me .. ' '
-    if not one or string.sub(one, 1, #mine) ~= mine then return nil end
-    todo.ended[#todo.ended + 1], todo.gone[#todo.gone + 1] = op.ref, rows
-    return '-4'
+function F.operations()
+  local ops, i = {}, 10
+  while i <= #ARGV do
+    local op = { kind = ARGV[i], ref = ARGV[i + 1], key = ARGV[i + 2], group = '0' }
+    if op.kind == 'x' then
+      op.keep = tonumber(ARGV[i + 3])
+      i = i + 4
+    else
+      local numbers = ARGV[i + 6] ~= '' and ARGV[i + 6] or '0 0 -1 0'
+      local limit, weight, most, group = string.match(numbers, '^(%d+) (%d+) (%S+) (%d+)$')
+      op.name, op.mode = ARGV[i + 3], ARGV[i + 4]
+      op.priority, op.label = string.match(ARGV[i + 5], '^(%S+) (.*)$')
+      op.limit, op.weight, op.most = tonumber(limit), tonumber(weight), tonumber(most)
+      op.group = group
+      i = i + 7
+    end
+    ops[#ops + 1] = op
   end
-  if op.kind == 't' or op.group ~= '0' or call('EXISTS', rows) == 1 then return nil end
-  local it, row = { held = 0, units = 0, count = 0 }, F.new_row(op)
-  if op.mode == 's' then it.limit = op.limit end
-  F.process_the_lock_request_queue(it, row)
-  local n = #todo.enrolled
-  todo.enrolled[n + 1], todo.enrolled[n + 2] = op.ref, op.key
-  todo.granted[#todo.granted + 1] = { it, op, row }
-  return F.int(row.token)
+  return ops
 end
-
--- Writes what is noted; the first that can fail before anything else.
-function F.write_plan(todo)
-  if #todo.enrolled > 0 then F.enroll(unpack(todo.enrolled)) end
-  for _, one in ipairs(todo.granted) do F.write_one(unpack(one)) end
-  if #todo.gone == 0 then return end
-  call('HDEL', F.refs_of(me), unpack(todo.ended))
-  call('DEL', unpack(todo.gone))
-end
-
--- Notes that a step is done, and what it was answered, unless it may be done again: ends that mark
--- nothing are what they were.
-function F.record(codes, repeats)
-  local n = ARGV[7]
-  if repeats then
-    call('HSET', F.info_of(me), 'step', n)
-  else
-    local text = n .. '\n' .. table.concat(codes, '\n')
-    call('HSET', F.info_of(me), 'step', n, F.int(n % WINDOW), text)
-  end
-end
-
-function F.step()
-  local codes, repeats, is_whole = {}, true, true
-  local todo = { enrolled = {}, granted = {}, ended = {}, gone = {}, seen = {} }
-  if not F.is_plain() then return F.make_the_rest().do_the_rest(codes) end
-  for i = 10, #ARGV, OPERATION do
-    local op = F.operation(i)
-    -- Somebody may have written to the keys of the name.
-    local is_known, code = pcall(F.plan, op, todo)
-    is_whole = is_known and code ~= nil
-    if not is_whole then break end
-    codes[#codes + 1] = code
-    repeats = repeats and op.kind == 'x'
-  end
-  -- The same of those of the session.
-  if not pcall(F.write_plan, todo) then codes, is_whole = {}, false end
-  if not is_whole then return F.make_the_rest().do_the_rest(codes) end
-  F.record(codes, repeats)
-  return codes
-end
-
--- Everything else.
-function F.make_the_rest()
 
 function F.field(text, name) return string.match(text, name .. ':([^\r\n]*)') end
 
@@ -287,10 +301,10 @@ function F.learn(text) known.lives = string.sub(F.digest(text) .. F.lives(), 1, 
 -- are still known last as long, so that who can renew goes on. Tokens are greater than "last".
 function F.reborn(wait, last)
   from, life = now + wait, redis.sha1hex(known.run .. ' ' .. F.int(micros) .. ' ' .. F.int(last))
-  known.tok = math.max(last + 1000000, micros)
+  last_number = math.max(last + 1000000, micros)
   F.learn(life)
   call('HSET', M, 'run', known.run, 'life', life, 'lives', known.lives, 'from', F.int(from),
-    'pause', F.int(pause), 'renewed', F.int(now), 'tok', F.int(known.tok))
+    'pause', F.int(pause), 'renewed', F.int(now), 'tok', F.int(last_number))
   local sessions = call('ZRANGEBYSCORE', S, '(0', '+inf')
   for _, session in ipairs(sessions) do
     local ttl = tonumber(call('HGET', F.info_of(session), 'ttl') or 0)
@@ -310,7 +324,7 @@ end
 
 -- What a client has seen: if this server was not there, what others granted may be missing here.
 function F.heed(seen, token)
-  local is_ahead = token > known.tok
+  local is_ahead = token > last_number
   if seen == '' or seen == life then
     if is_ahead then F.reborn(pause, token) end
     return
@@ -318,7 +332,7 @@ function F.heed(seen, token)
   local is_known = string.find(F.lives(), F.digest(seen), 1, true)
   if is_known and not is_ahead then return end
   if not is_known then F.learn(seen) end
-  F.reborn(pause, math.max(token, known.tok))
+  F.reborn(pause, math.max(token, last_number))
 end
 
 local has_dead
@@ -353,7 +367,7 @@ function F.awake()
   local is_same = command == 'step' and ARGV[9] ~= '' and ARGV[9] == it[1]
   local server = is_same and '' or call('INFO', 'server')
   known.run = is_same and it[1] or F.field(server, 'run_id') or ''
-  known.tok = math.max(known.tok or 0, tonumber(it[4] or 0))
+  last_number = math.max(last_number, tonumber(it[4] or 0))
   known.sessions = tonumber(it[7] or 0)
   if strict > 0 then
     local good = F.field(call('INFO', 'replication'), 'min_slaves_good_slaves')
@@ -363,7 +377,7 @@ function F.awake()
   end
   pause = math.max(pause, tonumber(it[3] or 0))
   if it[1] ~= known.run then
-    F.reborn((it[1] or command ~= 'open') and pause or F.childhood(server), known.tok)
+    F.reborn((it[1] or command ~= 'open') and pause or F.childhood(server), last_number)
     return
   end
   from, life = tonumber(it[2]), it[6] or ''
@@ -434,7 +448,7 @@ function F.mend(it)
   for _, row in ipairs(rows) do
     local rank = row.token > 0 and -math.huge or 0 - row.priority
     call('ZADD', F.queue_of(it.key), F.int(rank), F.place_of(row))
-    if row.token > 0 then F.count_held(it, row) end
+    if row.token > 0 then count_held(it, row) end
   end
   F.keep(F.queue_of(it.key))
   F.write(it)
@@ -513,7 +527,7 @@ function F.read_name(key)
   local it = { key = key, held = 0, units = 0, alone = false, limit = tonumber(fields[4] or nil) }
   if fields[6] then
     it.one, it.count = F.row_of(nil, fields[6]), 1
-    F.count_held(it, it.one)
+    count_held(it, it.one)
   else
     it.held, it.units = tonumber(fields[1] or 0), tonumber(fields[2] or 0)
     it.alone = fields[3] == '1'
@@ -522,7 +536,7 @@ function F.read_name(key)
   end
   local has_changed = false
   while F.bury(it) do has_changed = true end
-  if has_changed then F.process_the_lock_request_queue(it) end
+  if has_changed then process_the_lock_request_queue(it) end
   return it
 end
 
@@ -548,7 +562,7 @@ function F.move_holders(it, rank)
 end
 
 function F.insert(it, op, row, ticket)
-  F.enroll(op.ref, op.key)
+  F.enroll(op)
   if it.count == 0 and row.token > 0 then
     F.write_one(it, op, row)
     return
@@ -580,19 +594,19 @@ function F.ask(it, op, waits)
   local row = F.new_row(op)
   -- Not the negative: -0 is written with its sign.
   row.rank = op.kind == 't' and -math.huge or 0 - op.priority
-  F.process_the_lock_request_queue(it, row)
+  process_the_lock_request_queue(it, row)
   if row.token == 0 then
     if not waits then return '-1' end
     local is_limited = op.kind == 'r' and op.most >= 0
     if is_limited and it.count - it.held >= op.most then return '-3' end
   end
-  F.insert(it, op, row, row.token > 0 and row.token or F.next_number())
+  F.insert(it, op, row, row.token > 0 and row.token or next_number())
   return F.int(row.token)
 end
 
 function F.steal(op)
   local it = F.read_name(op.key)
-  local limit, thief = it.limit, call('HGET', F.info_of(me), 'client')
+  local limit, thief = it.limit, call('HGET', INFO, 'client')
   for _, place in ipairs(it.held > 0 and F.places(it, 0, it.held - 1) or {}) do
     local member = F.member_of(place)
     F.take_out(it, member, place)
@@ -606,8 +620,8 @@ function F.steal(op)
   row.rank = -math.huge
   local thief_ahead = call('ZRANGEBYSCORE', F.queue_of(op.key), '-inf', '-inf', 'LIMIT', 0, 1)[1]
   local ticket = thief_ahead and tonumber(string.match(thief_ahead, '^%d+')) - 1
-  F.insert(it, op, row, ticket or F.next_number())
-  F.process_the_lock_request_queue(it, row)
+  F.insert(it, op, row, ticket or next_number())
+  process_the_lock_request_queue(it, row)
   return F.int(row.token)
 end
 
@@ -628,7 +642,7 @@ end
 
 -- "milliseconds": for which the name is marked; 0 for not.
 function F.finish(ref, key, milliseconds)
-  key = key ~= '' and key or call('HGET', F.refs_of(me), ref)
+  key = key ~= '' and key or call('HGET', REFS, ref)
   if not key then return '-4' end
   local member, code = ref .. '|' .. me, '-4'
   local it = F.read_name(key)
@@ -637,14 +651,14 @@ function F.finish(ref, key, milliseconds)
     if row and row.token > 0 then F.mark(key, member, milliseconds)
     elseif call('HGET', MARKERS, key) ~= member then code = '-6' end
   end
-  F.process_the_lock_request_queue(it)
+  process_the_lock_request_queue(it)
   return code
 end
 
 -- What has become of the caller's session: why it cannot do anything, or nothing.
 function F.refusal()
   if not F.is_alive(me) then return { '-2' } end
-  local it = call('HMGET', F.info_of(me), 'conn', 'ttl', 'step', 'kept')
+  local it = call('HMGET', INFO, 'conn', 'ttl', 'step', 'kept')
   if it[1] ~= number then return { '-5' } end
   my = { ttl = tonumber(it[2]), step = it[3], kept = tonumber(it[4] or 0) }
 end
@@ -654,7 +668,7 @@ end
 function F.answer_of_old(repeats)
   if tonumber(ARGV[7]) > tonumber(my.step or 0) then return { '-8' } end
   if repeats then return nil end
-  local text = call('HGET', F.info_of(me), F.int(ARGV[7] % WINDOW)) or ''
+  local text = call('HGET', INFO, F.int(ARGV[7] % WINDOW)) or ''
   if string.match(text, '^%d+') ~= ARGV[7] then return { '-5' } end
   local codes = {}
   for code in string.gmatch(text, '\n([^\n]+)') do codes[#codes + 1] = code end
@@ -664,7 +678,7 @@ end
 function F.is_refused(code) return (tonumber(code) or -1) < 0 end
 
 function F.do_one(op)
-  if op.kind == 'x' then return F.finish(op.ref, op.key, op.limit) end
+  if op.kind == 'x' then return F.finish(op.ref, op.key, op.keep) end
   if op.kind == 't' then return F.steal(op) end
   return F.request(op, op.kind == 'r')
 end
@@ -675,7 +689,7 @@ function F.try(op, is_first)
   local is_done, code = pcall(F.do_one, op)
   if is_done then return code end
   if is_first then error(code, 0) end
-  if op.kind == 'x' then return op.limit > 0 and '-6' or '-4' end
+  if op.kind == 'x' then return op.keep > 0 and '-6' or '-4' end
   local text = type(code) == 'table' and code.err or tostring(code)
   return 'e' .. string.gsub(text, '\n', ' ')
 end
@@ -702,24 +716,21 @@ function F.do_all(ops, codes)
   end
 end
 
--- A step of which something was not plain. "codes" are the answers of what was, and is done.
-function F.do_the_rest(codes)
+-- A step of which something was not plain. "codes" has the answers of what was, and is done.
+function F.do_the_rest()
   local is_begun = #codes > 0
   local failure = F.awake()
   if failure then return failure end
   local refused = F.refusal()
   if refused then return refused end
-  local ops, repeats = {}, true
-  for i = 10, #ARGV, OPERATION do
-    local op = F.operation(i)
-    ops[#ops + 1] = op
-    repeats = repeats and op.kind == 'x' and op.limit == 0
-  end
-  local is_new = is_begun or F.is_next(my.step)
+  local ops = F.operations()
+  repeats = true
+  for _, op in ipairs(ops) do repeats = repeats and op.kind == 'x' and op.keep == 0 end
+  local is_new = is_begun or is_next
   local answer = not is_new and F.answer_of_old(repeats)
   if answer then return answer end
   F.do_all(ops, codes)
-  if is_new then F.record(codes, repeats) end
+  is_done = is_new
   return codes
 end
 
@@ -734,15 +745,15 @@ function F.open()
   local ttl, info, client, version, shards =
     tonumber(ARGV[9]), ARGV[10], ARGV[11], ARGV[12], ARGV[13]
   -- They have expired, after a jump of the clock perhaps, or were deleted: with what they held.
-  if call('ZCARD', S) < known.sessions then F.reborn(pause, known.tok) end
+  if call('ZCARD', S) < known.sessions then F.reborn(pause, last_number) end
   F.heed(ARGV[7], tonumber(ARGV[8]))
   call('ZADD', S, F.int(now + ttl), me)
-  call('HSET', F.info_of(me), 'conn', number, 'ttl', F.int(ttl), 'info', info, 'client', client,
+  call('HSET', INFO, 'conn', number, 'ttl', F.int(ttl), 'info', info, 'client', client,
     'graced', '0', 'kept', idle > 0 and F.int(now) or '0')
   call('HSET', M, 'version', version, 'shards', shards, 'pause', F.int(pause),
     'renewed', F.int(now), 'sessions', call('ZCARD', S))
   F.keep(S)
-  F.keep(F.info_of(me))
+  F.keep(INFO)
   -- Not as the rest: who may not publish is to know it.
   call('PUBLISH', P .. ':c:' .. me, 'e 0')
   return { 'open', life }
@@ -753,12 +764,12 @@ function F.keep_all(refs)
   local age = now - my.kept
   if idle == 0 and my.kept == 0 then return end
   if idle > 0 and my.kept > 0 and age >= 0 and age < idle / 8 then return end
-  for _, key in ipairs({ S, F.info_of(me), F.refs_of(me) }) do F.keep(key) end
+  for _, key in ipairs({ S, INFO, REFS }) do F.keep(key) end
   for i = 2, #refs, 2 do
     F.keep(F.queue_of(refs[i]))
     F.keep(F.rows_of(refs[i]))
   end
-  call('HSET', F.info_of(me), 'kept', idle > 0 and F.int(now) or '0')
+  call('HSET', INFO, 'kept', idle > 0 and F.int(now) or '0')
 end
 
 function F.renew()
@@ -766,7 +777,7 @@ function F.renew()
   local refused = F.refusal()
   if refused then return refused end
   call('ZADD', S, F.int(now + my.ttl), me)
-  call('HSET', F.info_of(me), 'graced', '0')
+  call('HSET', INFO, 'graced', '0')
   call('HSET', M, 'renewed', F.int(now))
   F.tell(me, ARGV[9])
   local next_expiry = '-1'
@@ -776,7 +787,7 @@ function F.renew()
   end
   local reply = { '0', next_expiry, F.int(math.max(from - now, 0)), life,
     my.step or '0' }
-  local refs = call('HGETALL', F.refs_of(me))
+  local refs = call('HGETALL', REFS)
   for i = 1, #refs, 2 do
     local row = F.read_row(refs[i + 1], refs[i] .. '|' .. me)
     if row then
@@ -808,15 +819,15 @@ function F.end_sessions(sessions)
     end
   end
   if #sessions > 0 then call('HSET', M, 'sessions', call('ZCARD', S)) end
-  for _, it in pairs(touched) do F.process_the_lock_request_queue(it) end
+  for _, it in pairs(touched) do process_the_lock_request_queue(it) end
   return left == 0 and '1' or '0'
 end
 
 -- After a quarantine, the caller's names are set going, too.
 function F.sweep()
   if now >= from and now < from + 2 * pause then
-    for _, key in ipairs(call('HVALS', F.refs_of(me))) do
-      F.process_the_lock_request_queue(F.read_name(key))
+    for _, key in ipairs(call('HVALS', REFS)) do
+      process_the_lock_request_queue(F.read_name(key))
     end
   end
   local dead = call('ZRANGEBYSCORE', S, '-inf', F.int(now), 'LIMIT', 0, 10)
@@ -825,14 +836,14 @@ function F.sweep()
 end
 
 function F.close()
-  if not call('ZSCORE', S, me) and call('EXISTS', F.refs_of(me)) == 0 then return { '0' } end
+  if not call('ZSCORE', S, me) and call('EXISTS', REFS) == 0 then return { '0' } end
   return { F.end_sessions({ me }) }
 end
 
 function F.hello()
   F.heed(ARGV[7], tonumber(ARGV[8]))
   if not F.is_alive(me) then return { '-2' } end
-  return { F.int(call('HINCRBY', F.info_of(me), 'conn', 1)) }
+  return { F.int(call('HINCRBY', INFO, 'conn', 1)) }
 end
 
 -- The keys of all names that somebody holds or waits for.
@@ -874,25 +885,27 @@ function F.marked()
   return { till and tonumber(till) > now and '1' or '0' }
 end
 
-return F
-end
-
 if command == 'step' then
-  local reply = F.step()
-  F.finish_call()
-  return reply
+  reply = F.do_the_rest()
+else
+  reply = command == 'open' and F.otherness() or F.awake() or F[command]()
 end
--- Asked where the keys are.
-if command == 'examine' then
-  return { call('INFO', 'server'), call('INFO', 'memory'), call('INFO', 'replication') }
-end
-F.make_the_rest()
-local other = command == 'open' and F.otherness()
-if other then return other end
-local failure = F.awake()
-if failure then return failure end
 
-local reply = F[command]()
-F.finish_call()
+end
+
+-- Notes that the step is done, and what it was answered, unless it may be done again.
+if is_done then
+  local n = ARGV[7]
+  if repeats then
+    call('HSET', INFO, 'step', n)
+  else
+    call('HSET', INFO, 'step', n, n % WINDOW, n .. '\n' .. table.concat(codes, '\n'))
+  end
+end
+if is_counted then call('HSET', M, 'tok', string.format('%d', last_number)) end
+-- At last: who may not publish must not stop a step in the middle.
+if news then
+  for _, what in ipairs(news) do redis.pcall('PUBLISH', what[1], what[2]) end
+end
 return reply
 `;
