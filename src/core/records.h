@@ -39,7 +39,7 @@
  *               neither; each is in its agent's list until it ends. A resource exists while one of
  *               its lists is not empty. [check_resource, wlk_check]
  *   no debts    The turn that ends a request grants what can be granted then, and sees to it that
- *               whoever was granted or robbed is told. [check_queue, check_agent] */
+ *               granted and robbed requests are told. [check_queue, check_agent] */
 #ifndef WLK_RECORDS_H
 #define WLK_RECORDS_H
 

@@ -17,7 +17,7 @@ void wlh_init_item(struct wlh_item *item, struct wlh_agent *agent, uint32_t tag)
 void wlh_put_away(struct wlh_agent *agent, struct wlh_request *request);
 
 /* Ends a request that has no cell any more. With qmu. Returns whether it is to be put away; else
- * whoever is at it frees it. */
+ * the thread that is at it frees it. */
 bool wlh_end_here(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUIRES(bucket->qmu);
 
 /* Drops the news of the grant, which the caller knows. With qmu. */

@@ -8,8 +8,8 @@
 
 /* ---- making ---- */
 
-/* The token never goes back while the machine is up, whoever formatted the segment. A damaged one
- * is not believed. */
+/* The token never goes back while the machine is up, whichever process formatted the segment. A
+ * damaged one is not believed. */
 static uint64_t last_token(const struct wlh_header *header, uint64_t boot)
 {
   return header->boot == boot && header->token < WLH_COUNT_MOST / 2 ? header->token : 0;

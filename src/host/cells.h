@@ -5,8 +5,8 @@
  * segment's mutex. Nothing allocates memory or makes a system call, except that `alive` may.
  *
  * A process can be killed at any instruction of any function here. Then the mutex still has its
- * number, whoever comes next calls wlh_cells_rebuild, and the outcome is as if the dead process had
- * ended its requests before or after the step that was under way.
+ * number, the next process inside calls wlh_cells_rebuild, and the outcome is as if the dead
+ * process had ended its requests before or after the step that was under way.
  *
  * Nothing here reads or writes outside the segment or loops without end, whatever is in it. What
  * cannot be is damage: the segment is marked as poisoned, for all and for ever, and every function
@@ -52,7 +52,7 @@ enum wlh_cells_status {
   WLH_CELLS_POISONED       /* the segment is damaged: what is held is lost */
 };
 
-/* How a process sees a segment. Lock key: (c) constant  (m) whoever is in a turn of this process */
+/* How a process sees a segment. Lock key: (c) constant  (m) the thread in a turn of this process */
 struct wlh_arena {
   struct wlh_segment *segment; /* (c) as far as `bytes` to be read and written */
   uint64_t bytes;              /* (m) how many bytes the file is known to have */

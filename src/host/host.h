@@ -25,8 +25,8 @@
  * - Releasing, aborting, ending and terminating cannot fail for want of memory.
  * - Nothing here keeps the process alive or ends it; a process may end at any time, without a call.
  *   In a child that was forked without exec every call answers WLH_LOST.
- * - SIGBUS: while a bucket is open there is a handler of ours, which asks whoever had one before
- *   about addresses that are not ours. */
+ * - SIGBUS: while a bucket is open there is a handler of ours, which calls the former one for
+ *   addresses that are not ours. */
 #ifndef WLH_HOST_H
 #define WLH_HOST_H
 
@@ -179,8 +179,8 @@ enum wlh_status wlh_request(
     enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
     struct wlh_request **request, struct wlk_events *events);
 
-/* Blocks the calling thread until a request is answered, for a while, so who has to hear of
- * anything else waits in slices. Other events of the agent queue up meanwhile.
+/* Blocks the calling thread until a request is answered, for a while, so a caller that has to hear
+ * of anything else waits in slices. Other events of the agent queue up meanwhile.
  *   request  answered with WLH_PENDING; no event about it was taken
  *   timeout  milliseconds; WLK_FOREVER for no limit
  *   events   out: `thief_*`, `token`, `limit` with the answers that have them; with WLH_PENDING the

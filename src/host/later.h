@@ -1,5 +1,5 @@
 /* Operations that were put off, because the tables could not be entered when they were asked for:
- * whoever of the process gets inside next does them first, in their order. */
+ * the next thread of the process that gets inside does them first, in their order. */
 #ifndef WLH_LATER_H
 #define WLH_LATER_H
 

@@ -7,7 +7,7 @@
 /* ---- members ---- */
 
 /* Joins, with the arena's own number, whose byte lock the caller holds. Buries a predecessor and
- * everybody who is dead, then has all who wait rung: they must watch us.
+ * all dead members, then has all waiting ones rung: they must watch us.
  *   id       random, not 0; to be in client ids
  *   pid      to show
  *   version  of the package, ASCII, at most 15 bytes of it are kept

@@ -92,8 +92,8 @@ static enum wlh_status say_why(
       bucket->port.path, pid, version, bucket->version);
 }
 
-/* Has all members enter the tables, as they do when there is something to accept: who has nothing
- * does not look by himself whether they are damaged, and would keep all others out. */
+/* Has all members enter the tables, as they do when there is something to accept: a member that has
+ * nothing there does not look by itself whether they are damaged, and would keep all others out. */
 static void have_them_look(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -148,7 +148,7 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
 static enum wlh_status pass_gate(
     struct wlh_bucket *bucket, uint64_t boot, bool stale, struct wlh_failure *failure)
 {
-  /* Who is stopped at the gate must not keep us from closing, so this does not block. */
+  /* A process stopped at the gate must not keep us from closing, so this does not block. */
   for (uint64_t sleep = 50000; !wlh_port_gate(&bucket->port);) {
     if (wlh_is_stopping(bucket)) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
     wlh_port_sleep(sleep);
@@ -198,7 +198,7 @@ static enum wlh_status find_number(
             "them end or close it, or use several buckets.",
             bucket->port.path, WLH_MEMBERS);
       }
-      /* Either who formats sees our byte, or we see that he is about to. */
+      /* Either the formatter sees our byte, or we see that it is about to format. */
       atomic_thread_fence(memory_order_seq_cst);
       if (judge(bucket, boot, failure) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;
       wlh_port_drop(&bucket->port, *member);

@@ -107,8 +107,8 @@ static void start_guarding(int place)
   (void)sigemptyset(&ours.sa_mask);
   if (sigaction(signal, NULL, &now) != 0) return;
   bool there = (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus_error;
-  /* Where somebody came after us he has us as his former handler, and may call us: then to go in
-   * front of him again would make a circle. Where he reset it, we come back. */
+  /* A handler that was set after ours may call ours as its former one: to go in front of it again
+   * would make a circle. Where the handler was reset, we come back. */
   bool reset = !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL;
   if (there || (handlers[place].guarding && !reset)) return;
   handlers[place].former = now;

@@ -36,8 +36,8 @@ static bool take(HANDLE file, uint64_t at)
 }
 
 /* Whether another handle holds a byte. The system only tells by refusing: so it is taken for a
- * moment, shared, by which those who ask at the same time do not see each other. Who wants to
- * become a member with that number takes another one meanwhile. */
+ * moment, shared, so that two that ask at the same time do not see each other. A process that wants
+ * to become a member with that number takes another one meanwhile. */
 static bool is_locked(HANDLE file, uint64_t at)
 {
   if (!lock(file, SHARED | LOCKFILE_FAIL_IMMEDIATELY, at)) return true;

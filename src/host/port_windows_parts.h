@@ -25,8 +25,8 @@
 #define WLH_GIVEN     "with the option 'directory' or in WEB_LOCKS_DIRECTORY"
 #define WLH_ELSEWHERE "give another one " WLH_GIVEN
 
-/* What a member tells the others of itself: record `member` of the file `peers`. Only who holds the
- * member's byte writes it: `life` 0 first, and last of all what it will be. */
+/* What a member tells the others of itself: record `member` of the file `peers`. Only the
+ * holder of the member's byte writes it: `life` 0 first, and last of all what it will be. */
 struct wlh_peer_record {
   _Atomic uint64_t life; /* random, never used again: the name of its event; 0: nobody */
   uint32_t pid;

@@ -4,11 +4,11 @@
  * time tells it from another process that got its number later.
  *
  * A member that leaves, or loses its place, while its process lives on takes its record back before
- * it gives back its byte, and wakes all others: who watched it finds another life there, or none,
- * and looks at the byte.
+ * it gives back its byte, and wakes all others: one that watched it finds another life there, or
+ * none, and looks at the byte.
  *
- * If the file is moved, newcomers make another one, and who has the old one goes over to it. Until
- * then the two look for each other as for those who cannot be connected to.
+ * If the file is moved, newcomers make another one, and members with the old one go over to it.
+ * Until then the two look for each other as for members that cannot be connected to.
  *
  * The event's name is a secret of those who can read the file, and global: so it is found from
  * other sessions, by services above all, and nobody can make it before us. */

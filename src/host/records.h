@@ -6,8 +6,8 @@
  * operation starts anew. Each time is a *life*, with cells of its own. Between lives, and so after
  * a file could not be opened, there are no descriptors and nothing is mapped.
  *
- * Locks: `mu` is held by whoever is inside the tables for this process, or changes whether it is
- * open; event loops only ever try it. `qmu` is held for a few stores. Order: mu, qmu. */
+ * Locks: `mu` is held by the thread that is inside the tables for this process, or changes whether
+ * it is open; event loops only ever try it. `qmu` is held for a few stores. Order: mu, qmu. */
 #ifndef WLH_RECORDS_H
 #define WLH_RECORDS_H
 

@@ -29,8 +29,8 @@ struct wlh_answer {
   uint32_t needed;  /* if FULL: how many cells have to be free; UINT32_MAX if none are enough */
 };
 
-/* Requests a lock (4.1). Where the answer is not to wait, `alive` is asked for those who are in the
- * way first, and who is dead is not.
+/* Requests a lock (4.1). Before the answer is not to wait, `alive` is asked for the members in the
+ * way: dead ones are not.
  *   returns  WLH_CELLS_GRANTED (no mail tells it again), PENDING, NOT_AVAILABLE, OTHER_LIMIT,
  *            QUEUE_FULL, FULL, LOST, POISONED
  *   cost     O(length), whatever else is pending; with a priority, O(other priorities that wait); a

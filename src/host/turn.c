@@ -158,11 +158,11 @@ void wlh_turn_leave(struct wlh_bucket *bucket)
   uint32_t own = bucket->arena.member;
   bool look = (bucket->arena.rung[own / 64] >> (own % 64)) & 1;
   (void)wlh_is_over(bucket, bucket->arena.poisoned ? WLH_CELLS_POISONED : WLH_CELLS_OK);
-  /* A newcomer rings those who wait; who begins to wait later has to look for it. */
+  /* A newcomer rings those that wait; one that begins to wait later has to look for it. */
   bool seen = bucket->watching && bucket->joins == bucket->arena.segment->header.joins;
   bool watch = (look || !seen) && wlh_cells_pending(&bucket->arena) > 0;
   bool any = wlh_bell_ring(bucket, owed);
-  /* Victims do not watch their thief, so he does not leave before they are told. */
+  /* Victims do not watch their thief, so it does not leave before they are told. */
   if (any && bucket->stealing) wlh_bell_pay(bucket, owed);
   bucket->stealing = false;
   leave_word(bucket, 0);

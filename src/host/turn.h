@@ -1,7 +1,7 @@
 /* Turns: how a process gets inside the tables of a segment, and out of them, and how others are
  * told of it.
  *
- * The mutex is `word` of the header: 0, or generation << 16 | member + 1 of who is inside. It is
+ * The mutex is `word` of the header: 0, or generation << 16 | member + 1 of its owner. It is
  * left by its owner's store of 0, or by a takeover: a compare-and-swap from the word of a member
  * whose byte lock the kernel has dropped. Who took it over and cannot rebuild, because the tables
  * are lost to it, puts the dead owner's word back. A generation is never used twice, so a late

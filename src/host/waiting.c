@@ -6,7 +6,7 @@
 #include "turn.h"
 
 /* Has it found out, after whatever was put off before, whether the calling thread would wait for
- * itself: by us if the tables can be entered now, or else by whoever does so next. */
+ * itself: by us if the tables can be entered now, or else by the thread that enters them next. */
 static void ask_whether_itself(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -61,7 +61,7 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
     events->token = (uint64_t)request->item.event.token_high << 32 | request->item.event.token_low;
     wlh_drop_news(request);
   }
-  if (status != WLH_PENDING) wlh_take_events(agent, events); /* whoever was robbed is among them */
+  if (status != WLH_PENDING) wlh_take_events(agent, events); /* thefts are among them */
   wlk_mutex_unlock(&agent->bucket->qmu);
   if (sight.ours) wlh_put_away(agent, request);
   return status;

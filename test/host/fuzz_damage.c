@@ -158,7 +158,7 @@ static void do_request(int party, uint8_t argument, uint8_t more)
   if (made.status == WLH_CELLS_GRANTED || made.status == WLH_CELLS_PENDING) all[id] = made;
 }
 
-/* What a snapshot says of itself must be in it: whoever reads it believes that. */
+/* What a snapshot says of itself must be in it: its reader believes that. */
 static void must_be_within(const struct wlh_view *view)
 {
   for (uint32_t i = 0; i < view->entry_count; i++) {

@@ -299,7 +299,7 @@ static void hold_quietly(struct played *actor)
   hear_minded(actor, "yes");
 }
 
-TEST(zeroed_behind, "zeros behind the header: who holds or waits is told, whoever does something")
+TEST(zeroed_behind, "zeros behind the header: holders and waiters are told, whoever acts")
 {
   begin_two();
   hold_and_wait();

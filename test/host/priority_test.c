@@ -356,7 +356,7 @@ static void play(uint64_t seed, uint32_t levels)
   stop();
 }
 
-TEST(many, "whoever comes and goes, the queue is in its order")
+TEST(many, "the queue is in its order, whatever comes and goes")
 {
   for (uint64_t seed = 1; seed <= 40; seed++) play(seed, 1 + (uint32_t)seed % 7 * 3);
 }

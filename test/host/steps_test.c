@@ -376,7 +376,7 @@ static void step_open(void)
 /* ---- the tables made anew, and enlarged ---- */
 
 /* Another process, which holds the name, a shared lock and a long name, and dies: with `inside` where
- * nobody can enter before he has made the tables anew. */
+ * no other can enter before it has made the tables anew. */
 static int play_prey(bool inside)
 {
   enter();

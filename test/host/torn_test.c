@@ -585,7 +585,7 @@ static bool cut_at(const struct operation *operation, long n, bool undo, uint64_
   return report(operation, n, 0, sentence) && was_cut;
 }
 
-/* The same, and whoever repairs dies at the m-th store of that. Returns false at its end. */
+/* The same, and the process that repairs dies at the m-th store of that. Returns false at its end. */
 static bool cut_repair_at(const struct operation *operation, long n, long m, uint64_t seed)
 {
   static const struct operation repair = {"", false, NULL, rebuild};

@@ -587,7 +587,7 @@ TEST(half_done, "who enters after a dead process repairs what that one may have 
   leave_stage();
 }
 
-TEST(mail_of_others, "who was taken for dead takes no mail of whoever has its number now")
+TEST(mail_of_others, "one taken for dead takes no mail of the one that has its number now")
 {
   struct wlh_request *request = NULL;
   enter_stage();
