@@ -56,7 +56,7 @@ function isInForeground() {
   }
 }
 
-/** The same where there is no /proc: `ps` marks who is. */
+/** The same where there is no /proc: `ps` marks processes in the foreground. */
 function isInForegroundBySystem() {
   const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', `${process.pid}`], { encoding: 'utf8' });
   return stdout ? stdout.includes('+') : process.stdin.isTTY === true;

@@ -215,13 +215,13 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  */
 
 /**
- * What a rejection means: `dead`, the session is not there any more, and this call has done
- * nothing: who does not know that says `retry`, and `dead` to the `hello` that follows; `retry`, it
- * may go well another time, by another connection; `fatal`, it never will, and the user has to
- * change something; `refused`, the server works, and has not done this call, nor will it: of a
- * `step`, fewer operations may go well, any other call is tried again; `local`, it went wrong here,
- * before anything was sent (a missing file, a defect): of a `step`, fewer operations may go well,
- * any other call is `fatal` before a session was open, and tried again after that.
+ * What a rejection means: `dead`, the session is not there any more, and this call has done nothing
+ * (an adapter that cannot tell says `retry`, and `dead` to the `hello` after it); `retry`, it may
+ * go well another time, by another connection; `fatal`, it never will, and the user has to change
+ * something; `refused`, the server works, and has not done this call, nor will it: of a `step`,
+ * fewer operations may go well, any other call is tried again; `local`, it went wrong here, before
+ * anything was sent (a missing file, a defect): of a `step`, fewer operations may go well, any
+ * other call is `fatal` before a session was open, and tried again after that.
  * @typedef {'dead' | 'retry' | 'fatal' | 'refused' | 'local'} Meaning
  */
 

@@ -3,10 +3,10 @@
 /**
  * What is to be told to users, once the state that it is about is complete: losses first, then what
  * has become of the session, then answers. Answers one at a time, with all microtasks in between
- * (4.4: each is a task). Users' code that throws keeps nobody else from being told.
+ * (4.4: each is a task). Users' code that throws does not prevent what is told after it.
  *
- * Who loses a lock from the event loop hears of it in a microtask, in which the error gets the
- * frames of those who wait. What comes after losses comes after that.
+ * A loss that comes from the event loop is told in a microtask, in which the error gets the frames
+ * of the functions that await it. What comes after losses comes after that.
  */
 
 const { nextTick, report, soon } = require('../platform/intrinsics.js');

@@ -30,8 +30,8 @@ class Bucket {
   }
 
   /**
-   * @returns {Promise<void>} resolves when it is open, rejects with why it could not be opened;
-   *   then who asks again has it tried again. Requests wait for that by themselves
+   * @returns {Promise<void>} resolves when it is open, rejects with why it could not be opened.
+   *   Reading it after that tries again. Requests wait for it by themselves
    */
   get ready() {
     if (this.#ready) return this.#ready;

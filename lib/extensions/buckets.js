@@ -36,8 +36,8 @@ function openBucket(name) {
 }
 
 /**
- * Options are of the wider scopes: who gives some has taken the wrong entry, and would have locks
- * of the process only.
+ * Options are of the wider scopes: a caller that gives some has imported the wrong entry, and would
+ * have locks of the process only.
  * @param {unknown} options
  */
 function refuseOptions(options) {

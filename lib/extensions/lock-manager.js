@@ -128,7 +128,7 @@ class Extensions {
 
   /**
    * Stands for the leadership of a name, and leads until the callback returns: `elect(name,
-   * callback)` or `elect(name, options, callback)`. Whoever loses it stands again.
+   * callback)` or `elect(name, options, callback)`. A leader that loses it stands again.
    * @param {any} name the resource name
    * @param {any} optionsOrCallback
    * @returns {Promise<any>} settles like what the callback returned while it led

@@ -100,7 +100,7 @@ class Mutex {
   }
 
   /**
-   * Rejects the requests of this object that wait; who holds the lock goes on.
+   * Rejects the requests of this object that wait; the holder of the lock goes on.
    * @param {unknown} [reason] by default an AbortError
    */
   cancel(reason) {

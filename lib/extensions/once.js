@@ -1,8 +1,9 @@
 'use strict';
 
 /**
- * Run once: who has the lock looks whether its name is marked as done, does it if not, and marks it
- * in the step that releases the lock. What fails, or loses its lock, marks nothing.
+ * Run once: the holder of the lock looks whether the name is marked as done. If not, it runs the
+ * callback, and marks the name in the step that releases the lock. A callback that fails, or loses
+ * the lock, marks nothing.
  */
 
 const { abortedReason } = require('../standard/abort.js');

@@ -108,7 +108,7 @@ class Watch {
     this.#granted = now();
   }
 
-  /** Before it is released: who gets the lock then may be faster than what is told of this one. */
+  /** Before the release: the next holder may be faster than what is told of this one. */
   noteRelease() {
     this.#released = now();
   }

@@ -4,10 +4,10 @@
  * What becomes of the places of an open session: by answers, by hints, and by what the server has
  * when a renewal is answered. Tells the listener; asks and ends what the server has otherwise.
  *
- * A group that waits is one: nobody is told of its locks before all are there, and if the server
- * does not have one of them any more, all are given back and asked for again, at once, behind
- * everybody. So it never has one lock while it waits for another one behind somebody who came
- * later.
+ * A waiting group is treated as one: its user is told of no lock before all are there. If the
+ * server does not have one of them any more, all are given back and asked for again, at once,
+ * behind all others. So a group never has one lock while it waits for another one behind a later
+ * request.
  */
 
 const { ALLOTTED, ASKED, ENDING, HELD, WAITING } = require('./place.js');

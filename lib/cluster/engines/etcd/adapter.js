@@ -33,8 +33,9 @@
  *   and from anew when another member leads, unless it was started to keep that (checkpoints).
  * - A quarantine begins when a client tells of what etcd does not know any more (life.js), and all
  *   sessions end then. Without that etcd forgets nothing that it has answered.
- * - How long a request has waited, and a lock is held, is told by the clock of who asks. The latter
- *   is NaN if it waited, was granted after the last renewal of who holds it, and was not seen.
+ * - How long a request has waited, and a lock is held, is told by the clock of the session that
+ *   asks. The latter is NaN if the lock was waited for, was granted after the last renewal of its
+ *   holder, and was not seen.
  */
 
 const { clearTimeout, setTimeout, unref } = require('../../../platform/intrinsics.js');

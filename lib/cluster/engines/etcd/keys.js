@@ -120,7 +120,7 @@ class Keys {
   }
 
   /**
-   * @param {string} lease of who was robbed
+   * @param {string} lease of the robbed session
    * @param {number} ref
    */
   stolen(lease, ref) {

@@ -14,8 +14,8 @@
  * not watched then, it is the revision that was read: greater, and less than that of any grant that
  * comes after.
  *
- * Of what is held nothing is watched but what is written for this session: who steals a lock
- * says so there, in the same transaction, and the end of a lease ends the session's key.
+ * Of what is held, only what is written for this session is watched: a thief writes the theft
+ * there, in the same transaction, and the end of a lease ends the session's key.
  */
 
 const { now } = require('../../../platform/intrinsics.js');

@@ -199,7 +199,7 @@ const entriesOf = (kvs, keys) =>
 /**
  * @param {KeyValue[]} kvs of requests of a name, as of a revision
  * @param {BucketKeys} keys
- * @param {bigint} token that who holds it gets, unless it is known
+ * @param {bigint} token that the holder gets, unless it is known
  * @param {boolean} isQuarantined
  * @returns {Queue}
  */

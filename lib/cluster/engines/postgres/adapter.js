@@ -76,8 +76,9 @@ const asciiOf = (value) =>
 const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1, -1).split(','));
 
 /**
- * What is asked by a connection again and again. Who asks is a part of the texts, so that it is not
- * sent each time. Functions with one operation cost a third less than the one that takes any.
+ * The statements that a connection uses again and again. The session is a part of their texts, so
+ * that it is not sent each time. Functions with one operation cost a third less than the one that
+ * takes any.
  * @param {string} schema
  * @param {string} session
  * @param {number} number of the connection

@@ -190,7 +190,7 @@ class Link {
     return results.at(-1);
   }
 
-  /** Listens no more: each who does is woken by whatever is told to anybody. */
+  /** Stops listening: every connection that listens is woken by every notification. */
   rest() {
     if (!this.isListening) return;
     this.isListening = false;
