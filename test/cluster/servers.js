@@ -354,15 +354,43 @@ async function copyOf(primary, settings) {
   return new Postgres(folder, await freePort(), settings);
 }
 
+/** A pooler in front of a PostgreSQL server. */
+class Pgbouncer {
+  /** @type {import('node:child_process').ChildProcess | undefined} */
+  #child;
+  #file;
+
+  /**
+   * @param {string} file its settings
+   * @param {number} port
+   */
+  constructor(file, port) {
+    this.#file = file;
+    this.port = port;
+  }
+
+  async start() {
+    this.#child = await launch(pgbouncer, [this.#file], /process up/);
+  }
+
+  async stop() {
+    await end(this.#child);
+  }
+
+  /** Stops or continues it. */
+  signal(name) {
+    this.#child.kill(name);
+  }
+}
+
 /**
  * @param {{ port: number }} server
  * @param {'transaction' | 'statement' | 'session'} mode
- * @returns {Promise<{ port: number, stop: () => Promise<void> }>}
+ * @returns {Promise<Pgbouncer>} one that runs
  */
 async function startPgbouncer(server, mode) {
-  const folder = newFolder();
   const port = await freePort();
-  const file = path.join(folder, 'pgbouncer.ini');
+  const file = path.join(newFolder(), 'pgbouncer.ini');
   fs.writeFileSync(
     file,
     `[databases]
@@ -373,14 +401,15 @@ listen_port = ${port}
 unix_socket_dir =
 auth_type = any
 pool_mode = ${mode}
+server_login_retry = 1
 ignore_startup_parameters = extra_float_digits,options
 `,
   );
   fs.chmodSync(file, 0o644);
-  const child = await launch(pgbouncer, [file], /process up/);
-  const proxy = { port, stop: () => end(child) };
-  running.add(proxy);
-  return proxy;
+  const pooler = new Pgbouncer(file, port);
+  await pooler.start();
+  running.add(pooler);
+  return pooler;
 }
 
 /**

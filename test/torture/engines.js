@@ -50,6 +50,58 @@ const ownFaults = {
   },
 };
 
+/** What happens to a pooler in between, and behind it. */
+const faultsOfPooler = {
+  /** Its connections to the server are reset. */
+  cutBehind: ({ scope }) => scope.server.behind.cut(),
+  async crashPooler({ scope }, random) {
+    await scope.server.pooler.stop();
+    await wait(TTL * random.number());
+    await scope.server.pooler.start();
+  },
+  async stopPooler({ scope }, random) {
+    scope.server.pooler.signal('SIGSTOP');
+    await wait(2 * TTL * random.number());
+    scope.server.pooler.signal('SIGCONT');
+  },
+};
+
+/** A server that is reached by a pooler. */
+class Pooled {
+  constructor(server, behind, pooler) {
+    this.server = server;
+    this.behind = behind;
+    this.pooler = pooler;
+  }
+
+  static async start() {
+    const server = await servers.startPostgres();
+    const behind = await FaultyProxy.open(server.port);
+    return new Pooled(server, behind, await servers.startPgbouncer(behind, 'session'));
+  }
+
+  get port() {
+    return this.pooler.port;
+  }
+
+  /** Of the server itself. */
+  get config() {
+    return this.server.config;
+  }
+
+  crash() {
+    return this.server.crash();
+  }
+
+  start() {
+    return this.server.start();
+  }
+
+  signal(name) {
+    this.server.signal(name);
+  }
+}
+
 const base64 = (text) => Buffer.from(text).toString('base64');
 
 /** Notes who took each client of a pool of pg. @returns {WeakMap<any, string>} */
@@ -89,32 +141,42 @@ async function endPool(pool, takers) {
   throw new Error(`a pool does not end: ${JSON.stringify(states)}`);
 }
 
-const engines = {
-  postgres: {
-    start: () => servers.startPostgres(),
-    configOf: (port) => ({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' }),
-    async left({ config }) {
-      const pg = require('pg');
-      const client = new pg.Client(config);
-      await client.connect();
-      const list = async (query) => (await client.query(query)).rows;
-      const left = {
-        sessions: await list('SELECT *, clock_timestamp() AS now FROM web_locks.session'),
-        requests: await list('SELECT * FROM web_locks.request'),
-        connections: await list(`SELECT pid, state, query FROM pg_stat_activity
+const postgres = {
+  start: () => servers.startPostgres(),
+  configOf: (port) => ({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' }),
+  async left({ config }) {
+    const pg = require('pg');
+    const client = new pg.Client(config);
+    await client.connect();
+    const list = async (query) => (await client.query(query)).rows;
+    const left = {
+      sessions: await list('SELECT *, clock_timestamp() AS now FROM web_locks.session'),
+      requests: await list('SELECT * FROM web_locks.request'),
+      connections: await list(`SELECT pid, state, query FROM pg_stat_activity
           WHERE query LIKE '%web_locks%' AND pid <> pg_backend_pid()
           AND backend_type = 'client backend'`),
-      };
-      await client.end();
-      return left;
-    },
-    open({ config }) {
-      const pg = require('pg');
-      const pool = new pg.Pool({ ...config, max: 4 });
-      pool.on('error', () => {});
-      const takers = takersOf(pool);
-      return { options: { pool }, end: () => endPool(pool, takers) };
-    },
+    };
+    await client.end();
+    return left;
+  },
+  open({ config }) {
+    const pg = require('pg');
+    const pool = new pg.Pool({ ...config, max: 4 });
+    pool.on('error', () => {});
+    const takers = takersOf(pool);
+    return { options: { pool }, end: () => endPool(pool, takers) };
+  },
+};
+
+const engines = {
+  postgres,
+
+  /** PostgreSQL behind a pooler in session mode. */
+  pgbouncer: {
+    ...postgres,
+    entry: 'postgres',
+    ownFaults: faultsOfPooler,
+    start: () => Pooled.start(),
   },
 
   redis: {
@@ -162,6 +224,7 @@ const engines = {
  */
 function scopeOf(name, { lacks, load, placeOf }) {
   const engine = engines[name];
+  const { entry = name, ownFaults: more = {} } = engine;
   return {
     skip: servers.lacks[name],
     gate: false,
@@ -174,8 +237,8 @@ function scopeOf(name, { lacks, load, placeOf }) {
     // With nothing that goes wrong it is as everywhere else.
     // An answer and a hint come by different ways.
     promises: { losses: true, forgets: engine.forgets, callbacks: false },
-    faults: ['kill', 'stop', 'cut', 'cutAfter', 'stall', 'delay', 'refuse', 'crash', 'stopServer'],
-    ownFaults,
+    faults: ['kill', 'stop', ...Object.keys(ownFaults), ...Object.keys(more)],
+    ownFaults: { ...ownFaults, ...more },
 
     async begin(round) {
       this.server ??= await engine.start();
@@ -229,7 +292,7 @@ function scopeOf(name, { lacks, load, placeOf }) {
 
     /** In an actor. */
     open({ bucket, ...plan }) {
-      const library = load(name);
+      const library = load(entry);
       const { options, end } = engine.open(plan);
       const all = { ...options, ttl: TTL, label: 'torture' };
       return { library, places: [placeOf(bucket, () => library.openBucket(bucket, all))], end };

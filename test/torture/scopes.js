@@ -100,7 +100,8 @@ const scopes = {
 };
 
 for (const name of Object.keys(engines)) {
-  const lacks = { ...LATER, guard: name !== 'postgres', priority: name === 'etcd' };
+  const { entry = name } = engines[name];
+  const lacks = { ...LATER, guard: entry !== 'postgres', priority: entry === 'etcd' };
   scopes[name] = scopeOf(name, { lacks, load, placeOf });
 }
 
