@@ -50,12 +50,41 @@ const meeting = fc.record({
   pause: fc.nat({ max: 20 }),
 });
 
+/** Requests beside those that cannot be done, however often they are sent. */
+const refusing = fc.constantFrom('refused', 'unheard').chain((never) =>
+  fc.array(
+    fc.record({
+      what: fc.constantFrom('request', 'limited', 'all', never),
+      i: fc.nat({ max: 1 }),
+      name: fc.constantFrom('a', 'b'),
+      ms: fc.nat({ max: 20 }),
+      mode,
+      flag: fc.constant(false),
+      pause: fc.nat({ max: 20 }),
+    }),
+    { maxLength: 40 },
+  ),
+);
+
+/** Who holds a lock sleeps, and wall clocks are set back. */
+const sleeping = fc.record({
+  what: fc.constantFrom('hold', 'hold', 'wall back', 'sleep'),
+  i: fc.nat({ max: 1 }),
+  name: fc.constant('a'),
+  ms: fc.nat({ max: 2 * TTL }),
+  mode: fc.constant('exclusive'),
+  flag: fc.constant(false),
+  pause: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: TTL })),
+});
+
 /** What one trial is. */
 const story = fc.tuple(
   rates,
   fc.oneof(
     { weight: 4, arbitrary: fc.array(action, { maxLength: 40 }) },
     { weight: 1, arbitrary: fc.array(meeting, { maxLength: 40 }) },
+    { weight: 1, arbitrary: refusing },
+    { weight: 1, arbitrary: fc.array(sleeping, { maxLength: 20 }) },
   ),
 );
 

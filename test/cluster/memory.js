@@ -29,6 +29,9 @@ const WINDOW = 3;
 /** The label of a request that the server does not make. */
 const REFUSED = 'refused';
 
+/** The label of a request that does not arrive, whatever it is sent with, and however often. */
+const UNHEARD = 'unheard';
+
 let lives = 0;
 const newLife = () => `life ${++lives}`;
 
@@ -466,7 +469,7 @@ class Link {
 
   /**
    * Calls the server; the promise settles with its answer.
-   * @param isLong it is more than what arrives
+   * @param isLong it does not arrive
    */
   call(work, isLong = false) {
     const { server, world } = this.#network;
@@ -637,7 +640,8 @@ class MemoryAdapter {
   step(ops, number, before) {
     const session = this.#session;
     const connection = this.#connection;
-    const isLong = ops.length > this.#network.most;
+    const { most } = this.#network;
+    const isLong = ops.length > most || ops.some(({ label }) => label === UNHEARD);
     return this.#link.call(
       () => this.#server.step(session, connection, ops, number, before),
       isLong,

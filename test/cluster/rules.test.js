@@ -60,6 +60,7 @@ matters(
   async (trial) => {
     trial.request(0, 'a', {}, 3 * TTL);
     await trial.world.advance(10);
+    trial.fault();
     trial.cluster.server.failOver(() => true);
     trial.request(1, 'a', {}, TTL);
     await trial.world.advance(2 * TTL);
@@ -178,6 +179,7 @@ matters(
     trial.request(0, 'a', {}, 3 * TTL);
     await trial.world.advance(10);
     trial.client(1).network.isCut = true;
+    trial.fault();
     server.restore(before);
     await trial.world.advance(200);
     // Who has the lock has been there by now, and is cut off.

@@ -9,8 +9,26 @@
 const fc = require('fast-check');
 const { parseArgs } = require('node:util');
 const { story } = require('./actions.js');
+const { MemoryAdapter } = require('./memory.js');
 const { run } = require('./trial.js');
 const { TTL } = require('./setup.js');
+
+/** R3: what the server refuses is as a network that fails. */
+const refusesNothing = (adapter) =>
+  Object.assign(adapter, {
+    classify(error) {
+      const kind = MemoryAdapter.prototype.classify.call(adapter, error);
+      return kind === 'refused' ? 'retry' : kind;
+    },
+  });
+
+/** R3: which step was the last that the server has done is not known. */
+function missesNothing(adapter) {
+  const renew = adapter.renew.bind(adapter);
+  return Object.assign(adapter, {
+    renew: async (seen) => ({ ...(await renew(seen)), step: undefined }),
+  });
+}
 
 /** Options of a Trial that take a rule away. */
 const RULES = {
@@ -23,6 +41,8 @@ const RULES = {
   records: { server: { records: false } },
   record: { server: { records: 1 }, patience: 10 * TTL },
   orders: { server: { orders: false }, patience: 10 * TTL },
+  refuses: { wrap: refusesNothing, patience: 100 * TTL },
+  misses: { wrap: missesNothing, patience: 100 * TTL },
   listens: { server: { listens: false } },
 };
 
