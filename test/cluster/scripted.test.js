@@ -353,6 +353,18 @@ test('a query waits a time for what was asked before, and tells the rest as wait
   );
 });
 
+test('nor does it leave out what the server has come to while the query is under way', async () => {
+  const stage = await new Scripted().open();
+  const { answer, query } = await queryBehindMany(stage);
+  await answered(stage);
+  answer(all(1, 200).map((ref) => entryOf(ref, `${ref}`)));
+  await settle();
+  assert.deepEqual(
+    query.value.map(({ ref, token }) => [ref, token]),
+    all(1, 250).map((ref) => [ref, 0n]),
+  );
+});
+
 test('what a query tells twice, as the server has come to it meanwhile, is told once', async () => {
   const stage = await new Scripted().open();
   const { answer, query } = await queryBehindMany(stage);

@@ -10,7 +10,7 @@
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
-const { ASKED, HELD } = require('./place.js');
+const { ENDING, HELD } = require('./place.js');
 
 /** @typedef {import('../adapter.js').Adapter} Adapter */
 /** @typedef {import('../adapter.js').Entry} Entry */
@@ -238,7 +238,8 @@ class Questions {
 
   /**
    * @param {Entry[]} told by the server
-   * @param {Unit[]} passed that it may not have come to: requests that may have to wait, and ends
+   * @param {Unit[]} passed that it may not have come to then: requests that may have to wait, and
+   *   ends
    * @param {string} [name]
    */
   #withPassed(told, passed, name) {
@@ -272,7 +273,8 @@ class Questions {
    */
   #tell({ label, limit, mode, name, priority, ref, weight }, asked) {
     const place = this.#places.get(ref);
-    if (place?.state !== ASKED) return;
+    // If it was answered since, that was after what the server told.
+    if (!place || place.state === ENDING) return;
     const { clientId, host, pid, threadId, threadName } = this.#info;
     const waited = this.#clock.monotonic() - place.asked;
     asked.set(ref, {
