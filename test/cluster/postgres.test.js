@@ -20,6 +20,7 @@ const {
   stageOf,
   wait,
 } = require('./faults.js');
+const { now } = require('./actors.js');
 const { FaultyProxy } = require('./proxy.js');
 const { ServerClock, lacks, startCopy, startPostgres, startStandby } = require('./servers.js');
 
@@ -127,6 +128,31 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
     };
     const stage = await failsBack(engine, own.port, replace, async () => copy.port);
     judge(stage, { within: 3 * WITHIN, left: await rowsLeft(copy) });
+    for (const server of [own, copy]) await server.stop();
+  });
+
+  test('a server that is put back, and told so, grants nothing for a ttl, then greater tokens', async () => {
+    const own = await startPostgres();
+    const stage = stageOf(engine, own.port);
+    const first = await stage.actor();
+    await first.request('name', {}, 0).settled();
+    const copy = await startCopy(own);
+    // What the copy knows nothing of, and nobody tells it.
+    const held = first.request('name');
+    await held.granted();
+    const client = new pg.Client(copy.config);
+    await client.connect();
+    await client.query('DELETE FROM web_locks.epoch');
+    await client.end();
+    const from = now();
+    const stranger = await stage.actor({ config: engine.configOf(copy.port) });
+    const next = stranger.request('name', {}, 10);
+    await next.granted();
+    assert.ok(now() - from >= TTL, 'a quarantine');
+    assert.ok(next.known.granted > held.known.granted, 'a greater token');
+    held.release();
+    await Promise.all([held.settled(), next.settled()]);
+    await stage.close();
     for (const server of [own, copy]) await server.stop();
   });
 
