@@ -525,6 +525,34 @@ describe('binaries for other systems', () => {
     assert.equal(fs.readFileSync(output, 'utf8'), 'excluded\n');
   });
 
+  // npm has no Node.js for musl, but Bun.
+  for (const [arch, triplet, cxx, gcc] of [
+    ['x64', 'x86_64', '/usr/lib/x86_64-linux-gnu', '/lib/x86_64-linux-gnu'],
+    ['arm64', 'aarch64', '/usr/aarch64-linux-gnu/lib', '/usr/aarch64-linux-gnu/lib'],
+  ]) {
+    it(`linux-${arch}-musl runs the program, in Bun, with Debian's musl`, async () => {
+      const name = `@oven/bun-linux-${arch === 'x64' ? 'x64' : 'aarch64'}-musl`;
+      const modules = await tools(`bun-${arch}`, '--force', `${name}@1.4.5`);
+      const bun = path.join(modules, name, 'bin/bun');
+      // Debian's C++ library, and in the place of glibc's loader what it lacks in musl.
+      const libraries = folder(`libraries-${arch}`);
+      fs.copyFileSync(path.join(cxx, 'libstdc++.so.6'), path.join(libraries, 'libstdc++.so.6'));
+      fs.copyFileSync(path.join(gcc, 'libgcc_s.so.1'), path.join(libraries, 'libgcc_s.so.1'));
+      const glibc = path.join(libraries, 'ld-linux-x86-64.so.2');
+      const source = path.join(__dirname, 'glibc-for-musl.c');
+      const flags = ['-shared', '-fPIC', '-nostdlib', '-o', glibc];
+      await execute(`${triplet}-linux-gnu-gcc`, [...flags, source]);
+      const directory = folder(`with-musl-${arch}`, FILES);
+      await npm(directory, 'install', tarball);
+      const set = [`LD_LIBRARY_PATH=${libraries}`, `LD_PRELOAD=${glibc}`];
+      const [program, ...rest] =
+        arch === 'x64' ? ['env', ...set] : ['qemu-aarch64', ...set.flatMap((one) => ['-E', one])];
+      const options = { env: process.env, timeout: 120_000 };
+      const output = await run(directory, program, [...rest, bun, 'program.cjs'], options);
+      assert.equal(output, 'excluded\n');
+    });
+  }
+
   it('linux-x64-musl finds all it needs in musl, but for Node-API', async () => {
     const binary = path.join(root, 'prebuilds/linux-x64-musl/web_locks.node');
     const list = await execute('/lib/ld-musl-x86_64.so.1', ['--list', binary]).catch(
