@@ -10,7 +10,7 @@ const { asyncDispose, dispose } = require('../platform/realm.js');
 const { backendOf } = require('../standard/lock-manager.js');
 const { checkName, describe, takeOnly, toCallback, toDOMString } = require('../standard/webidl.js');
 const { bucketBackend } = require('./buckets.js');
-const { LockError } = require('./lock-errors.js');
+const { LockError, LockQueueFullError } = require('./lock-errors.js');
 const { declareInside, servedBy } = require('./inside.js');
 const { HandleRequest, HeldRequest } = require('./lock-handle.js');
 const {
@@ -255,7 +255,21 @@ class NamedLock {
     // The limit last: what is read above can change it.
     const options = { ...given, ...fixed, label, limit: this.#limit };
     checkRequest(options);
+    this.#checkRoom(options);
     return options;
+  }
+
+  /**
+   * Refuses a request that would wait behind too many, some of which have a former name: what is
+   * asked for now would wait for all of them.
+   * @param {Readonly<RequestOptions>} options
+   */
+  #checkRoom(options) {
+    const { maxPending } = options;
+    if (maxPending === undefined || this.#former.length === 0) return;
+    const isOfFormer = this.#nameFor(options) !== this.#name;
+    if (isOfFormer || this.pending("'maxPending'") < maxPending) return;
+    throw new LockQueueFullError(this.#name, maxPending);
   }
 }
 

@@ -415,6 +415,22 @@ describe('class Semaphore', () => {
       assert.equal(semaphore.available, 3);
     });
 
+    it('counts those that wait since before, where a request says `maxPending`', async () => {
+      const semaphore = new Semaphore(1);
+      const release = await semaphore.acquire();
+      const before = semaphore.acquire();
+      const resized = semaphore.resize(2);
+      const after = semaphore.acquire({ maxPending: 2 });
+      const refused = semaphore.acquire({ maxPending: 2 });
+      assert.equal(semaphore.pending, 2);
+      await assert.rejects(refused, { name: 'QuotaExceededError', maxPending: 2 });
+      release();
+      (await before)();
+      (await after)();
+      await resized;
+      (await semaphore.acquire({ maxPending: 0 }))();
+    });
+
     it('does not take the units of who is cancelled', async () => {
       const semaphore = new Semaphore(1);
       const release = await semaphore.acquire();

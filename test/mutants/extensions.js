@@ -92,6 +92,13 @@ module.exports = [
     tests: [scoped],
   },
   {
+    file: 'lib/extensions/named-lock.js',
+    before: '    this.#checkRoom(options);\n',
+    after: '',
+    why: 'while a semaphore is resized more requests wait than a request allows',
+    tests: [semaphore],
+  },
+  {
     file: 'lib/extensions/waiting.js',
     before: 'for (let i = requests.length - 1; i >= 0; i--) {',
     after: 'for (let i = 0; i < requests.length; i++) {',
