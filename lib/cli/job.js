@@ -194,12 +194,13 @@ class Job {
 
   /** Also of a lock that several commands around this one hold together. */
   async #refuseToWaitForItself() {
-    const { shared, limit, weight, steal, timeout } = this.values;
+    const { shared, limit, weight, priority, steal, timeout } = this.values;
     const isAround = isOuter(process.env);
     if (!isAround || this.doesNotWait || steal || timeout !== undefined) return;
-    const { held = [] } = (await this.#look()) ?? {};
+    const { held = [], pending = [] } = (await this.#look()) ?? {};
     const mode = shared || limit !== undefined ? 'shared' : 'exclusive';
-    if (!excludes(held.filter(isAround), { mode, limit, weight })) return;
+    const wanted = { mode, limit, weight, priority };
+    if (!excludes(held.filter(isAround), pending, wanted)) return;
     const around = `a web-locks around this one has lock ${quoted(this.name)}`;
     const hint = 'Leave the inner one out, or give it another name.';
     throw new Failure(STATUS.usage, `${around}: it would wait for ever.`, hint);

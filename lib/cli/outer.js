@@ -33,14 +33,32 @@ function isOuter({ WEB_LOCKS_OUTER }) {
 }
 
 /**
- * @param {LockDetails[]} outer those around it that hold the name
- * @param {{ mode: string, limit?: number, weight?: number }} wanted
- * @returns {boolean} whether a request would have to wait for them
+ * @typedef {object} Wanted
+ * @property {string} mode
+ * @property {number} [limit] 0: none
+ * @property {number} [weight]
+ * @property {number} [priority]
  */
-function excludes(outer, { mode, limit = Infinity, weight = 1 }) {
+
+/**
+ * @param {LockDetails[]} outer those around it that hold the name
+ * @param {LockDetails[]} pending requests for it
+ * @param {Wanted} wanted
+ * @returns {boolean} whether a request would have to wait for them, or for one that does
+ */
+function excludes(outer, pending, wanted) {
   if (outer.length === 0) return false;
+  const ahead = pending.filter(({ priority = 0 }) => priority >= (wanted.priority ?? 0));
+  return [...ahead, wanted].some((one) => isBehind(outer, one));
+}
+
+/**
+ * @param {LockDetails[]} outer
+ * @param {Wanted} wanted
+ */
+function isBehind(outer, { mode, limit, weight = 1 }) {
   if (mode === 'exclusive' || outer.some((holder) => holder.mode === 'exclusive')) return true;
-  return outer.reduce((sum, holder) => sum + (holder.weight ?? 0), weight) > limit;
+  return outer.reduce((sum, holder) => sum + (holder.weight ?? 0), weight) > (limit || Infinity);
 }
 
 module.exports = { excludes, isOuter, outerOf };

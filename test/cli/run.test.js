@@ -261,6 +261,21 @@ describe('web-locks run', { skip }, () => {
     await command.says(/runs/);
   });
 
+  it('inside of itself is refused, where one waits that waits for the outer one', async (t) => {
+    const { locks, at } = setUp(t);
+    const holder = await hold(locks, 'a', { mode: 'shared' });
+    const [{ token }] = (await locks.query({ name: 'a', details: true })).held;
+    const env = { WEB_LOCKS_OUTER: `${process.pid}:${token}` };
+    const writer = locks.request('a', () => {});
+    await pendingOn(locks, 'a');
+    const inner = start(t, ['run', 'a', '-s', ...at, '--', 'true'], { env });
+    assert.equal((await inner.ended).code, 64);
+    const ahead = start(t, ['run', 'a', '-s', '-p', '1', ...at, '--', 'true'], { env });
+    assert.equal((await ahead.ended).code, 0);
+    await holder.release();
+    await writer;
+  });
+
   /** `web-locks run`s in one another; the innermost says that it runs. */
   function nested(t, ...levels) {
     const words = levels.flatMap((level) => [process.execPath, PROGRAM, 'run', ...level, '--']);

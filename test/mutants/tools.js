@@ -12,6 +12,13 @@ const requests = ['test/profile/requests.test.js', 'test/profile/profile.test.js
 /** @type {import('../../scripts/mutants/data.js').Mutant[]} */
 module.exports = [
   {
+    file: 'lib/cli/outer.js',
+    before: 'return [...ahead, wanted].some(',
+    after: 'return [wanted].some(',
+    why: 'a reader inside of a reader waits for ever, behind a writer that waits for the outer one',
+    tests: run,
+  },
+  {
     file: 'lib/cli/job.js',
     before: 'if (!this.#ended) return instead ?? this.#notAvailable();',
     after:
