@@ -77,7 +77,7 @@ module.exports = [
   },
   {
     file: 'lib/cli/outer.js',
-    before: ' > limit;',
+    before: ' > (limit || Infinity);',
     after: ' > limit + weight;',
     why: 'a semaphore that waits for units of the command around it hangs',
     tests: run,
