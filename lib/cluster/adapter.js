@@ -161,8 +161,8 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   token, 0n if it waits. As of one instant, not before this renewal was sent, and not before the
  *   lease was extended
  * @property {Map<number, string>} [stolen] locks of the session that were stolen, by `ref`: the
- *   client id of the thief. For engines that remember it; without it, a theft whose `stolen` got
- *   lost is told as a lock lost
+ *   client id of the thief; each at least until a renewal that told of it was answered. Without
+ *   it, a theft whose hint got lost is told as a lock lost
  * @property {number} nextExpiryIn milliseconds until the next lease of another session runs out, as
  *   far as it is ahead of this session's requests (more are allowed); Infinity for none
  * @property {number} grantsIn milliseconds until the quarantine is over; 0 if there is none

@@ -115,6 +115,7 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {number} [shortestKeep] milliseconds of a mark that is not over before its step is done
  * @property {boolean} [knowsNoPriorities]
  * @property {boolean} [neverForgets] what it has answered, so that there is nothing to be careful of
+ * @property {boolean} [losesNoHint] who is cut off hears all later, without a renewal
  * @property {boolean} [tellsNoStep] which was done last
  * @property {boolean} [tellsOfDead] that a lease has run out is told, and not for `renew` to foresee
  */
@@ -553,6 +554,25 @@ function contract(engine) {
     await a.answers(end(r1));
     await thief.answers(end(theft));
     assert.equal((await a.next()).granted, waiting.ref);
+  });
+
+  test('who was robbed while it was cut off is told by whom until it renews again', async () => {
+    const [a, thief] = [await client(), await client()];
+    const name = fresh();
+    const [mine, theft] = [request(name), request(name, { kind: 'steal' })];
+    await a.answers(mine);
+    assert.deepEqual(await thief.answers(theft), ['granted']);
+    const theftsOf = async () => [...((await a.renew()).stolen ?? [])];
+    await a.hello();
+    assert.deepEqual(await theftsOf(), [[mine.ref, thief.clientId]]);
+    if (!engine.losesNoHint) {
+      await a.hello();
+      assert.deepEqual(await theftsOf(), [[mine.ref, thief.clientId]], 'the answer may be lost');
+    }
+    await a.renew();
+    assert.deepEqual(await theftsOf(), [], 'and then no more');
+    await closeAll(a, thief);
+    assert.equal(await engine.left(a.session), 0);
   });
 
   test('names of any length and with lone surrogates are different names', async () => {

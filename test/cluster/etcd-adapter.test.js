@@ -185,6 +185,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     stride: 97,
     keepsNoLimit: true,
     knowsNoPriorities: true,
+    losesNoHint: true,
     tellsNoStep: true,
     // Its lease is granted before the step.
     shortestKeep: 60_000,

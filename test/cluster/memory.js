@@ -59,6 +59,8 @@ class MemoryServer {
    */
   log = [];
   isDown = false;
+  /** Another one has taken over, or it has lost what it knew. */
+  wasReplaced = false;
   /** How often an older server came back, which knows nothing of what this one has done. */
   #returns = 0;
   /** The only network whose calls arrive, until it has told what was seen. */
@@ -91,6 +93,7 @@ class MemoryServer {
   restart({ data = true } = {}) {
     for (const { link } of this.#sessions.values()) link?.cut();
     if (data) return;
+    this.wasReplaced = true;
     this.#sessions.clear();
     this.#names.clear();
     this.#marks.clear();
@@ -118,7 +121,9 @@ class MemoryServer {
     const rows = [...this.#names].map(([name, queue]) => {
       return [name, { ...queue, rows: queue.rows.map((row) => ({ ...row })) }];
     });
-    const sessions = [...this.#sessions].map(([id, session]) => [id, { ...session }]);
+    const sessions = [...this.#sessions].map(([id, session]) => {
+      return [id, { ...session, thefts: new Map(session.thefts) }];
+    });
     return { rows, sessions, tokens: this.#tokens, life: this.#life, lives: [...this.#lives] };
   }
 
@@ -129,6 +134,7 @@ class MemoryServer {
    */
   restore({ rows, sessions, tokens, life, lives }, only) {
     this.only = only;
+    this.wasReplaced = true;
     this.#returns++;
     this.#marks.clear();
     for (const { link } of this.#sessions.values()) link?.cut();
@@ -138,7 +144,10 @@ class MemoryServer {
     });
     this.#names = new Map(rows.map(([name, queue]) => [name, copy(queue)]));
     this.#sessions = new Map(
-      sessions.map(([id, session]) => [id, { ...session, link: undefined }]),
+      sessions.map(([id, session]) => [
+        id,
+        { ...session, link: undefined, thefts: new Map(session.thefts) },
+      ]),
     );
     this.#tokens = tokens;
     this.#life = life;
@@ -154,6 +163,7 @@ class MemoryServer {
 
   /** A replica takes over that has not got the last grants: it has them as requests, or not. */
   failOver(isMissing) {
+    this.wasReplaced = true;
     for (const { link } of this.#sessions.values()) link?.cut();
     this.#begin();
     for (const [name, queue] of this.#names) {
@@ -167,7 +177,8 @@ class MemoryServer {
     this.#hear(seen);
     const id = `s${++this.#numbers}`;
     const expires = this.#now() + ttl;
-    this.#sessions.set(id, { id, info, link, connection: 1, expires, number: 0, records: [] });
+    const session = { id, info, link, connection: 1, expires, number: 0, records: [] };
+    this.#sessions.set(id, { ...session, thefts: new Map() });
     return { session: id, ttl, life: this.#life };
   }
 
@@ -278,7 +289,11 @@ class MemoryServer {
 
   #rob(queue, thief) {
     const held = queue.rows.filter(({ token }) => token);
-    for (const { session, ref } of held) this.#hint(session, { ref, thief: thief.clientId });
+    for (const { session, ref } of held) {
+      // Until its session tells that it knows: a hint may get lost.
+      this.#sessions.get(session)?.thefts.set(ref, thief.clientId);
+      this.#hint(session, { ref, thief: thief.clientId });
+    }
     queue.rows = [thief, ...queue.rows.filter(({ token }) => !token)];
   }
 
@@ -379,7 +394,8 @@ class MemoryServer {
     return this.#marks.has(name);
   }
 
-  renew(id, connection, seen) {
+  /** @param told refs of thefts that the caller knows of by earlier answers */
+  renew(id, connection, seen, told) {
     this.#hear(seen);
     const life = this.#life;
     if (!this.#isAlive(id)) {
@@ -388,6 +404,7 @@ class MemoryServer {
     }
     const session = this.#alive(id, connection);
     session.expires = this.#now() + this.#ttl;
+    for (const ref of told) session.thefts.delete(ref);
     const mine = new Map();
     for (const { rows } of this.#names.values()) {
       for (const row of rows) if (row.session === id) mine.set(row.ref, row.token);
@@ -397,6 +414,7 @@ class MemoryServer {
     return {
       alive: true,
       mine,
+      stolen: new Map(session.thefts),
       nextExpiryIn,
       grantsIn: Math.max(this.#grantsFrom - this.#now(), 0),
       life,
@@ -598,6 +616,8 @@ class MemoryAdapter {
   #session = '';
   #connection = 1;
   #link;
+  /** Refs of the thefts that the last renewal told of. */
+  #told = [];
 
   /** @param window how many steps may be under way */
   constructor(network, window = WINDOW) {
@@ -608,6 +628,7 @@ class MemoryAdapter {
 
   #connect() {
     this.#link?.close();
+    this.#told = [];
     const link = this.#network.connect();
     this.#link = link;
     link.onHint = ({ ref, token, thief }) => {
@@ -651,7 +672,10 @@ class MemoryAdapter {
   async renew(seen) {
     const session = this.#session;
     const connection = this.#connection;
-    const renewal = await this.#link.call(() => this.#server.renew(session, connection, seen));
+    const link = this.#link;
+    const told = this.#told;
+    const renewal = await link.call(() => this.#server.renew(session, connection, seen, told));
+    if (link === this.#link) this.#told = [...(renewal.stolen?.keys() ?? [])];
     this.#network.life = renewal.life;
     return renewal;
   }

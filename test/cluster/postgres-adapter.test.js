@@ -78,6 +78,7 @@ const client = ({ bucket = 'bucket', ...options } = {}, ttl = TTL, seen = undefi
 /** How many rows there are of a session. */
 const left = async (session) => {
   const rows = `SELECT count(*)::int AS n FROM web_locks.request WHERE session = $1
+    UNION ALL SELECT count(*)::int FROM web_locks.theft WHERE session = $1
     UNION ALL SELECT count(*)::int FROM web_locks.session WHERE id = $1`;
   return (await sql(rows, [session])).reduce((sum, { n }) => sum + n, 0);
 };
@@ -296,7 +297,9 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     await a.hello();
     const expires = () => sql('SELECT expires FROM web_locks.session WHERE id = $1', [a.session]);
     const before = await expires();
-    const [{ alive }] = await sql(`SELECT alive FROM web_locks.renew($1, 1, '', 0)`, [a.session]);
+    const [{ alive }] = await sql(`SELECT alive FROM web_locks.renew($1, 1, '', 0, '{}')`, [
+      a.session,
+    ]);
     assert.equal(alive, false);
     assert.deepEqual(await expires(), before);
   });
@@ -943,7 +946,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.deepEqual(await b.answers(request('name')), ['granted']);
     });
 
-    for (const table of ['session', 'request', 'epoch', 'mark', 'lasting']) {
+    for (const table of ['session', 'request', 'theft', 'epoch', 'mark', 'lasting']) {
       test(`of which one is dropped, ${table}, are made anew`, async () => {
         const schema = `without_${table}`;
         const bucket = openBucket('bucket', { pool, schema, ttl: TTL });

@@ -55,7 +55,12 @@ const expire = async (session, prefix = P) => {
 };
 /** How much there is of a session. */
 const left = async (session) => {
-  const [keys] = await server.call('EXISTS', `${P}:i:${session}`, `${P}:o:${session}`);
+  const [keys] = await server.call(
+    'EXISTS',
+    `${P}:i:${session}`,
+    `${P}:o:${session}`,
+    `${P}:t:${session}`,
+  );
   const [rank] = await server.call('ZRANK', `${P}:s`, session);
   return Number(keys) + (rank === '' ? 0 : 1);
 };

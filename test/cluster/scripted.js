@@ -121,13 +121,16 @@ class Scripted {
     return places[0];
   }
 
-  /** The connection is cut, and there is another one; `mine` is what the server has by then. */
-  async reconnect(mine) {
+  /**
+   * The connection is cut, and there is another one; `mine` is what the server has by then, which is
+   * another one if it has another `life`.
+   */
+  async reconnect(mine, life) {
     this.adapter.events.down(new Error('cut'));
     this.calls = [];
     await this.world.advance(100);
     await this.answer('hello');
-    await this.answer('renew', renewal(mine));
+    await this.answer('renew', renewal(mine, { life }));
   }
 
   /** What was told, without what came before it. */

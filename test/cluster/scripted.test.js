@@ -132,6 +132,37 @@ test('a theft whose hint was lost is told as one, where the server remembers it'
   assert.deepEqual(stage.news(), [['stolen', 'held', 'thief']]);
 });
 
+test('so is that of a lock whose grant was answered after the renewal was sent', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'held' });
+  const step = await stage.take('step');
+  stage.adapter.events.changed();
+  const renew = await stage.take('renew');
+  step.answer([granted(1n)]);
+  await settle();
+  renew.answer(renewal([], { stolen: new Map([[1, 'thief']]) }));
+  await settle();
+  assert.deepEqual(stage.news(), [
+    ['granted', 'held', 1n],
+    ['stolen', 'held', 'thief'],
+  ]);
+});
+
+test('and that of a lock whose grant is answered after the renewal', async () => {
+  const stage = await new Scripted().open();
+  stage.ask({ owner: 'held' });
+  const step = await stage.take('step');
+  stage.adapter.events.changed();
+  (await stage.take('renew')).answer(renewal([], { stolen: new Map([[1, 'thief']]) }));
+  await settle();
+  step.answer([granted(1n)]);
+  await settle();
+  assert.deepEqual(stage.news(), [
+    ['granted', 'held', 1n],
+    ['stolen', 'held', 'thief'],
+  ]);
+});
+
 test('a lock that the server has as a request only is lost, and taken from the queue', async () => {
   const stage = await new Scripted().open();
   await asked(stage, 'held', granted(1n));
@@ -471,27 +502,30 @@ test('a theft that is heard before the grant is told after it', async () => {
   ]);
 });
 
-test('a theft that was heard on an old connection is not of the lock that is granted anew', async () => {
-  const stage = await new Scripted().open();
-  stage.ask({ owner: 'held' });
-  await stage.take('step');
-  stage.adapter.events.stolen(1, 'thief');
-  await stage.reconnect();
-  await stage.answer('step', [granted(4n)]);
-  assert.deepEqual(stage.news(), [['granted', 'held', 4n]]);
+test('a theft by an old server is not of the lock that is granted anew', async () => {
+  for (const life of [undefined, 'another']) {
+    const stage = await new Scripted().open();
+    stage.ask({ owner: 'held' });
+    await stage.take('step');
+    stage.adapter.events.stolen(1, 'thief');
+    await stage.reconnect([], life);
+    await stage.answer('step', [granted(4n)]);
+    const stolen = life ? [] : [['stolen', 'held', 'thief']];
+    assert.deepEqual(stage.news(), [['granted', 'held', 4n], ...stolen]);
+  }
 });
 
-test('a mark that is not set is lost to the thief that is known on this connection', async () => {
-  for (const isCut of [false, true]) {
+test('a mark that is not set is lost to the thief that this server knows', async () => {
+  for (const isReplaced of [false, true]) {
     const stage = await new Scripted().open();
     const place = await asked(stage, 'done', granted(1n));
     stage.news();
     stage.session.end(place, 1000);
     await settle();
     stage.adapter.events.stolen(1, 'thief');
-    if (isCut) await stage.reconnect();
+    if (isReplaced) await stage.reconnect([], 'another');
     await stage.answer('step', [NOT_MARKED]);
-    const told = isCut ? ['lost', 'done', 'failover'] : ['stolen', 'done', 'thief'];
+    const told = isReplaced ? ['lost', 'done', 'failover'] : ['stolen', 'done', 'thief'];
     assert.deepEqual(stage.news(), [told]);
   }
 });

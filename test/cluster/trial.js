@@ -279,12 +279,20 @@ class Trial {
     return [
       ...wrong,
       ...twice,
+      ...this.#falseReasons(),
       ...check([...this.events, ...this.#tickets()], {
         // Where nothing goes wrong there are no leases, quarantines and connections to wait for.
         within: (isCalm ? TTL / 2 : 3 * TTL) + 3 * TTL * this.unheard,
         left: { ...this.cluster.server.left, timers },
       }),
     ];
+  }
+
+  /** Who is robbed is told so, whatever got lost: a fail-over is not told of where there was none. */
+  #falseReasons() {
+    if (this.cluster.server.wasReplaced) return [];
+    const told = this.events.filter(({ type, reason }) => type === 'told' && reason === 'failover');
+    return told.map(({ id }) => `request ${id} is told of a fail-over that never was`);
   }
 
   get #isDone() {

@@ -150,13 +150,6 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/grants.js',
-    before: 'if (thief) this.#listener.stolen(place, thief);\n        else this',
-    after: 'if (!place) this.#listener.stolen(place, String(thief));\n        else this',
-    why: 'a theft that the server remembers is told as a loss by failover',
-    tests: [scripted, session],
-  },
-  {
-    file: 'lib/cluster/session/grants.js',
     before: '} else if (place.state === WAITING && token) {\n        this.#grant(place, token);',
     after: '} else if (place.state === WAITING && token) {\n        continue;',
     why: 'a grant whose hint was lost is never found, and everybody waits for this process',
@@ -175,6 +168,14 @@ module.exports = [
     after: '',
     why: 'a lock that the server has and nobody knows is kept for as long as the process lives',
     tests: [scripted, session],
+  },
+  {
+    file: 'lib/cluster/session/grants.js',
+    before:
+      'for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.hintStolen(ref, thief);',
+    after: '',
+    why: 'who was robbed while it was cut off is told of a fail-over that never was',
+    tests: [scripted],
   },
   {
     file: 'lib/cluster/session/session.js',

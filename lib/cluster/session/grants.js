@@ -22,7 +22,6 @@ class Grants {
   #ended = new Set();
   #places;
   #outbox;
-  #calls;
   #listener;
   #clientId;
   #seen;
@@ -33,17 +32,16 @@ class Grants {
    * @param {object} parts of the session
    * @param {InstanceType<typeof import('./places.js').Places>} parts.places
    * @param {InstanceType<typeof import('./outbox.js').Outbox>} parts.outbox
-   * @param {{ readonly connection: number }} parts.calls
    * @param {import('./session.js').Listener} parts.listener
    * @param {string} parts.clientId of this manager
-   * @param {import('../adapter.js').Seen} parts.seen gets the greatest token
+   * @param {import('../adapter.js').Seen} parts.seen gets the greatest token; of
+   *   which life of the server news are
    * @param {() => void} parts.isQueued called when a request begins to wait
    * @param {(op: Op) => void} parts.isBusy called when an operation is to be asked for again, later
    */
-  constructor({ places, outbox, calls, listener, clientId, seen, isQueued, isBusy }) {
+  constructor({ places, outbox, listener, clientId, seen, isQueued, isBusy }) {
     this.#places = places;
     this.#outbox = outbox;
-    this.#calls = calls;
     this.#listener = listener;
     this.#clientId = clientId;
     this.#seen = seen;
@@ -62,15 +60,15 @@ class Grants {
    * @param {number} news
    */
   compare({ mine, stolen }, news) {
+    // What was stolen stays so, whatever came up since; and it is told for so long only.
+    for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.hintStolen(ref, thief);
     for (const place of this.#places.all()) {
       const { ref } = place.op;
       const token = mine.get(ref);
       if (place.news > news) continue;
       if (place.state === HELD && !token) {
-        const thief = stolen?.get(ref);
         this.#places.leave(place);
-        if (thief) this.#listener.stolen(place, thief);
-        else this.#listener.lost(place, 'failover', undefined);
+        this.#listener.lost(place, 'failover', undefined);
         // It is in the queue again: not for anybody.
         if (token === 0n) this.#forget(ref, place.op.name);
       } else if (place.state === WAITING && token) {
@@ -212,8 +210,8 @@ class Grants {
   }
 
   /** @param {Place} place @returns {boolean} whether it was stolen before the answer came */
-  #isStolen({ thief, thiefConnection }) {
-    return thief !== '' && thiefConnection === this.#calls.connection;
+  #isStolen({ thief, thiefLife }) {
+    return thief !== '' && thiefLife === this.#seen.life;
   }
 
   /** @param {Place} thief what it has stolen from this manager is known before it is told */
@@ -254,7 +252,7 @@ class Grants {
       this.#rob(place, thief);
     } else if (place?.state === ASKED || place?.state === ENDING) {
       place.thief = thief;
-      place.thiefConnection = this.#calls.connection;
+      place.thiefLife = this.#seen.life;
     } else if (place?.state === WAITING || place?.state === ALLOTTED) {
       // Nobody was told that it was granted: nobody has lost anything.
       this.#askGroupAgain(place);

@@ -32,9 +32,9 @@ class Place {
   asked = 0;
   /** Of the news that the session had of its places, the last one about this. */
   news = 0;
-  /** Who stole the lock before the answer that it was granted came, and on which connection. */
+  /** Who stole the lock before the answer that it was granted came, in which life of the server. */
   thief = '';
-  thiefConnection = 0;
+  thiefLife = '';
   /** Milliseconds for which its end marks the name; 0 for no mark. */
   keep = 0;
   /** Why the server could not do what was asked last, if it said so. @type {unknown} */

@@ -173,7 +173,6 @@ class Session {
     this.#grants = new Grants({
       places: this.#places,
       outbox: this.#outbox,
-      calls: this.#calls,
       listener,
       clientId: info.clientId,
       seen: this.#seen,

@@ -34,7 +34,7 @@ const {
 /** @typedef {import('./errors.js').Guard} Guard */
 
 /** Of the schema. Another one that changes what it means has another number. */
-const VERSION = 6;
+const VERSION = 7;
 
 /**
  * So many names of a group; each takes a place in a table of locks that all of the server share.
@@ -99,7 +99,7 @@ const statementsOf = (schema, session, number) => {
     request: value('request_alone', 5),
     requestWith: value('request_alone', 12),
     end: value('end_alone', 3),
-    renew: prepared(`SELECT * FROM ${call('renew', 2)}`),
+    renew: prepared(`SELECT * FROM ${call('renew', 3)}`),
   };
 };
 
@@ -137,6 +137,11 @@ class PostgresAdapter {
   #asked = 0;
   /** What it was at a renewal that found nothing held, nor waited for. */
   #idle = -1;
+  /**
+   * Refs of the thefts that the last renewal told of: the next one tells that we know.
+   * @type {number[]}
+   */
+  #told = [];
   /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
   #epoch = 0;
 
@@ -310,15 +315,21 @@ class PostgresAdapter {
     const link = this.#current();
     const { renew } = this.#statements;
     const asked = this.#asked;
+    const epoch = this.#epoch;
     if (asked === this.#idle) link.rest();
-    const row = await link.row(renew, [life, token]);
-    const [alive, refs, tokens, nextExpiryIn, grantsIn, its, step] = row;
+    const row = await link.row(renew, [life, token, `{${this.#told}}`]);
+    const [alive, refs, tokens, nextExpiryIn, grantsIn, its, step, thefts] = row;
     const ofToken = listOf(tokens);
     const mine = new Map(listOf(refs).map((ref, i) => [Number(ref), BigInt(ofToken[i])]));
     if (mine.size === 0) this.#idle = asked;
+    /** @type {[string, string][]} */
+    const byRef = Object.entries(JSON.parse(thefts ?? '{}'));
+    const stolen = new Map(byRef.map(([ref, thief]) => [Number(ref), thief]));
+    if (epoch === this.#epoch) this.#told = [...stolen.keys()];
     return {
       alive: alive === 't',
       mine,
+      stolen,
       nextExpiryIn: nextExpiryIn === null ? Number.POSITIVE_INFINITY : Number(nextExpiryIn),
       grantsIn: Number(grantsIn),
       life: its,
@@ -402,6 +413,8 @@ class PostgresAdapter {
 
   /** Ends the connection there is, or is being made. Returns the epoch that begins. */
   #replace() {
+    // Its last answer may have come too late for the session.
+    this.#told = [];
     this.#link?.drop();
     this.#link = undefined;
     this.#making?.drop();
@@ -512,7 +525,8 @@ class PostgresAdapter {
   async #examine(link) {
     const { rows } = await link.run(
       `SELECT version, durability FROM ${this.#schema}.lasting WHERE version <> ${VERSION}
-        OR NOT EXISTS (SELECT FROM unnest(ARRAY['epoch', 'session', 'request', 'mark', 'token']) t
+        OR NOT EXISTS (SELECT FROM unnest(ARRAY['epoch', 'session', 'request', 'theft', 'mark',
+            'token']) t
           WHERE to_regclass('${this.#schema}.' || t) IS NULL)`,
     );
     if (rows.length === 0) throw noTablesError(this.#schema);

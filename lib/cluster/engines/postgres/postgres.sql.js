@@ -95,6 +95,16 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX IF NOT EXISTS request_in_order ON web_locks.request (key, rank, ticket);
 
+-- What was stolen from whom, by the client id of the thief, until the session tells that it knows:
+-- what NOTIFY tells does not reach who is cut off. Only inserted by others, so that a thief never
+-- waits for whom it robs.
+CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.theft (
+  session bigint NOT NULL,
+  ref bigint NOT NULL,
+  thief text NOT NULL,
+  PRIMARY KEY (session, ref)
+);
+
 -- Names that are marked until a time, by which operation last. Only who has the advisory lock of a
 -- name sets its mark; anybody deletes what is over. Never UNLOGGED: it may have to last for days.
 CREATE TABLE IF NOT EXISTS web_locks.mark (
@@ -543,6 +553,7 @@ BEGIN
   IF cardinality(free) < cardinality(held) THEN RETURN -7; END IF;
   SELECT q.lim INTO lim FROM web_locks.request q WHERE key = k LIMIT 1;
   FOR r IN DELETE FROM web_locks.request WHERE ctid = ANY (free) RETURNING session, ref LOOP
+    INSERT INTO web_locks.theft VALUES (r.session, r.ref, thief) ON CONFLICT DO NOTHING;
     PERFORM pg_notify('wl_' || r.session, 's ' || r.ref || ' ' || thief);
   END LOOP;
   -- Ahead of everybody, also of thieves who wait.
@@ -651,11 +662,12 @@ END $$;
 
 -- Extends the lease. "refs", "tokens": all locks and requests of the session, 0 for one that waits;
 -- "next_expiry_in", "grants_in": milliseconds, NULL for never; "its_life": the server's;
--- "its_step": the last one that was recorded.
+-- "its_step": the last one that was recorded; "stolen": refs and thieves, JSON, NULL for none;
+-- "told": the refs of those that the caller knows of by earlier answers.
 CREATE OR REPLACE FUNCTION web_locks.renew(
-  me bigint, its_conn int, seen_life text, seen_token bigint, OUT alive bool, OUT refs bigint[],
-  OUT tokens bigint[], OUT next_expiry_in float8, OUT grants_in float8, OUT its_life text,
-  OUT its_step bigint
+  me bigint, its_conn int, seen_life text, seen_token bigint, told bigint[], OUT alive bool,
+  OUT refs bigint[], OUT tokens bigint[], OUT next_expiry_in float8, OUT grants_in float8,
+  OUT its_life text, OUT its_step bigint, OUT stolen text
 ) LANGUAGE plpgsql AS $$
 DECLARE
   grants_from timestamptz := web_locks.awake(seen_life, seen_token);
@@ -670,6 +682,10 @@ BEGIN
   IF NOT alive THEN RETURN; END IF;
   SELECT array_agg(ref), array_agg(coalesce(token, 0)) INTO refs, tokens
     FROM web_locks.request WHERE session = me;
+  IF cardinality(told) > 0 THEN
+    DELETE FROM web_locks.theft WHERE session = me AND ref = ANY (told);
+  END IF;
+  SELECT json_object_agg(ref, thief) INTO stolen FROM web_locks.theft WHERE session = me;
   -- Not less than a little: what a user guards cannot be ended yet.
   SELECT extract(epoch FROM min(expires) - clock_timestamp()) * 1000
     INTO next_expiry_in FROM web_locks.session WHERE id <> me;
@@ -713,6 +729,8 @@ BEGIN
   END LOOP;
   DELETE FROM web_locks.session s WHERE id = ANY (dead)
     AND NOT EXISTS (SELECT FROM web_locks.request r WHERE r.session = s.id);
+  -- After that: who has no request is robbed no more.
+  DELETE FROM web_locks.theft WHERE session = ANY (dead);
   RETURN keys[100];
 END $$;
 
@@ -761,7 +779,7 @@ BEGIN
     is_new := pg_try_advisory_xact_lock(22347, hashtext('web_locks'));
   END IF;
   INSERT INTO web_locks.lasting (version, durability, ttl, lives)
-    VALUES (6, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
+    VALUES (7, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
     ON CONFLICT DO NOTHING;
   IF is_new THEN
     INSERT INTO web_locks.epoch (identity, life, grants_from)

@@ -56,6 +56,9 @@ const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', end: 'x' };
 /** How many steps may be under way: as many as the script keeps the answers of. */
 const WINDOW = 4;
 
+/** The most thefts that one renewal tells that we know: the rest is told of once more. */
+const MOST_TOLD = 1_000;
+
 /** The most names of a group: the server does nothing else while it makes one. */
 const MOST = 1_000;
 
@@ -118,6 +121,11 @@ class RedisAdapter {
   #answered = new Map();
   /** Of several shards, the last step, until all have answered. @type {SentStep | undefined} */
   #last;
+  /**
+   * Refs of the thefts that the last renewal told of: the next one tells that we know.
+   * @type {Set<string>}
+   */
+  #told = new Set();
   /** By shard, the number of the step that it has recorded last, as the last renewal told. */
   #recorded;
   /** The greatest token that each shard has granted to us: each counts by itself. */
@@ -331,13 +339,17 @@ class RedisAdapter {
   async renew(seen) {
     this.#checkEcho();
     const echo = this.#echo + 1;
+    const epoch = this.#epoch;
+    const told = [...this.#told].slice(0, MOST_TOLD);
     const replies = await this.#each((_, shard) =>
-      this.#run(shard, 'renew', [...this.#seenOf(seen, shard), `e ${echo}`]),
+      this.#run(shard, 'renew', [...this.#seenOf(seen, shard), `e ${echo}`, ...told]),
     );
     this.#echo = echo;
     this.#echoed = performance.now();
     /** @type {Map<number, bigint>} */
     const mine = new Map();
+    /** @type {Map<number, string>} */
+    const stolen = new Map();
     let nextExpiryIn = Number.POSITIVE_INFINITY;
     let grantsIn = 0;
     for (const [shard, [, next, grants, , recorded, ...refs]] of replies.entries()) {
@@ -345,13 +357,18 @@ class RedisAdapter {
       if (next !== '-1') nextExpiryIn = Math.min(nextExpiryIn, Number(next));
       if (grants !== '0') grantsIn = Math.min(grantsIn || Number(grants), Number(grants));
       for (let i = 0; i < refs.length; i += 2) {
-        const token = BigInt(refs[i + 1]);
-        mine.set(Number(refs[i]), token);
-        this.#saw(token, shard);
+        const [ref, what] = [Number(refs[i]), refs[i + 1]];
+        if (what[0] === 's') {
+          stolen.set(ref, what.slice(1));
+        } else {
+          mine.set(ref, BigInt(what));
+          this.#saw(BigInt(what), shard);
+        }
       }
     }
+    if (epoch === this.#epoch) this.#told = new Set([...stolen.keys()].map(String));
     const life = replies.map((reply) => reply[3]).join(' ');
-    return { alive: true, mine, nextExpiryIn, grantsIn, life, step: this.#lastDone };
+    return { alive: true, mine, stolen, nextExpiryIn, grantsIn, life, step: this.#lastDone };
   }
 
   /** The number of the last step that was done by all shards that it is of. */
@@ -440,6 +457,8 @@ class RedisAdapter {
 
   /** Ends the connection there is, or is being made. Returns the epoch that begins. */
   #replace() {
+    // Its last answer may have come too late for the session.
+    this.#told.clear();
     this.#link?.drop();
     this.#link = undefined;
     this.#making?.drop();

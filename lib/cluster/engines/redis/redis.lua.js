@@ -30,10 +30,12 @@ module.exports = String.raw`
 --              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
 --              -3 too many wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n:
 --              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5, -8
---   renew    7 life, 8 token, 9 what is told on the channel, so that it is seen to work
+--   renew    7 life, 8 token, 9 what is told on the channel, so that it is seen to work, then the
+--            refs of thefts that the caller knows of by earlier answers
 --              0, ms to the end of the next foreign lease (-1: none), ms to the end of the
 --              quarantine, life, number of the last step that was recorded (0: none), then ref,
---              token (0: it waits) of all that the session has; or -2, -5
+--              token (0: it waits) of all that the session has, and ref, client id of the thief,
+--              after an s, of all that was stolen from it; or -2, -5
 --   sweep    whether there is more to do: 1, 0
 --   close    the same
 --   query    7 key of a name, or '' for all
@@ -55,6 +57,8 @@ module.exports = String.raw`
 --                         the last steps that may not be done again, and what each was answered),
 --                         kept (when its keys were last kept from expiring; 0: they do not)
 --   P:o:<session>   HASH  ref -> key of the name
+--   P:t:<session>   HASH  ref -> client id of the thief: what was stolen from the session, until it
+--                         tells that it knows
 --   P:n:<key>       HASH  name, limit, and of a lock that nobody waits for or shares: one
 --                         (ref|session row); else: held, units (held), alone (held exclusively),
 --                         ref|session -> ticket row. A row: mode weight token asked granted
@@ -225,6 +229,7 @@ function F.int(n) return string.format('%.0f', n) end
 local MARKS, MARKERS = P .. ':k', P .. ':w'
 function F.info_of(session) return P .. ':i:' .. session end
 function F.refs_of(session) return P .. ':o:' .. session end
+function F.thefts_of(session) return P .. ':t:' .. session end
 function F.queue_of(key) return P .. ':q:' .. key end
 function F.rows_of(key) return P .. ':n:' .. key end
 
@@ -611,6 +616,9 @@ function F.steal(op)
     local member = F.member_of(place)
     F.take_out(it, member, place)
     local ref, session = F.split(member)
+    -- Not what stops a step in the middle, if somebody has written to that key.
+    redis.pcall('HSET', F.thefts_of(session), ref, thief)
+    F.keep(F.thefts_of(session))
     F.tell(session, 's ' .. ref .. ' ' .. thief)
   end
   it.limit = limit
@@ -764,7 +772,7 @@ function F.keep_all(refs)
   local age = now - my.kept
   if idle == 0 and my.kept == 0 then return end
   if idle > 0 and my.kept > 0 and age >= 0 and age < idle / 8 then return end
-  for _, key in ipairs({ S, INFO, REFS }) do F.keep(key) end
+  for _, key in ipairs({ S, INFO, REFS, F.thefts_of(me) }) do F.keep(key) end
   for i = 2, #refs, 2 do
     F.keep(F.queue_of(refs[i]))
     F.keep(F.rows_of(refs[i]))
@@ -795,6 +803,12 @@ function F.renew()
       reply[#reply + 1] = F.int(row.token)
     end
   end
+  for i = 10, #ARGV do call('HDEL', F.thefts_of(me), ARGV[i]) end
+  local thefts = call('HGETALL', F.thefts_of(me))
+  for i = 1, #thefts, 2 do
+    reply[#reply + 1] = thefts[i]
+    reply[#reply + 1] = 's' .. thefts[i + 1]
+  end
   F.keep_all(refs)
   return reply
 end
@@ -815,7 +829,7 @@ function F.end_sessions(sessions)
     end
     if call('EXISTS', F.refs_of(session)) == 0 then
       call('ZREM', S, session)
-      call('DEL', F.info_of(session))
+      call('DEL', F.info_of(session), F.thefts_of(session))
     end
   end
   if #sessions > 0 then call('HSET', M, 'sessions', call('ZCARD', S)) end
