@@ -55,3 +55,16 @@ test('who goes on after all is told that he has lost his lock, and does not hold
   assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
   assert.deepEqual(stdout.slice(0, 3), ['held false', 'told closed', NOTHING]);
 });
+
+test('who goes on after all finds the bucket closed, and can open it again', async () => {
+  const { code, stderr, stdout } = await run(`
+    const ask = ({ locks }) => locks.request('a', () => 'granted').catch(({ name }) => name);
+    process.once('beforeExit', async () => {
+      console.log(await ask(bucket));
+      console.log(await ask(openBucket(server).bucket));
+    });
+    ask(bucket);
+  `);
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+  assert.deepEqual(stdout.slice(0, 3), ['InvalidStateError', 'granted', NOTHING]);
+});
