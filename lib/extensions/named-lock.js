@@ -40,6 +40,8 @@ const { Waiting } = require('./waiting.js');
 const OF_NAMED = ['bucket', 'label', 'locks'];
 const OF_PRIVATE = ['label'];
 
+/** Of the one that has a new name while the others use the former: errors name it as the holder. */
+const RESIZING = Object.freeze({ ...defaultOptions, label: 'resize: former permits are in use' });
 /** Of a request that waits for all others. */
 const BEHIND_ALL = Object.freeze({ ...defaultOptions, priority: LEAST_PRIORITY });
 
@@ -122,7 +124,7 @@ class NamedLock {
    */
   async resize(limit, operation) {
     if (!this.#kind) throw notSupportedError(`Failed to execute ${operation}: it has a name.`);
-    const next = new HeldRequest(this.#backend, this.#newName(this.#kind), defaultOptions);
+    const next = new HeldRequest(this.#backend, this.#newName(this.#kind), RESIZING);
     const last = new HeldRequest(this.#backend, this.#name, BEHIND_ALL);
     const granted = last.promise();
     try {

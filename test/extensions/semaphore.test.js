@@ -431,6 +431,18 @@ describe('class Semaphore', () => {
       (await semaphore.acquire({ maxPending: 0 }))();
     });
 
+    it('is what a time-out names while it waits for those who hold units', async () => {
+      const semaphore = new Semaphore(1);
+      const release = await semaphore.acquire();
+      const resized = semaphore.resize(2);
+      await assert.rejects(
+        semaphore.acquire({ timeout: 1 }),
+        /"resize: former permits are in use"/,
+      );
+      release();
+      await resized;
+    });
+
     it('does not take the units of who is cancelled', async () => {
       const semaphore = new Semaphore(1);
       const release = await semaphore.acquire();
