@@ -2,7 +2,7 @@
 
 /**
  * Makes docs/report.png: profiles a program, makes the report, and takes a picture of it. Needs
- * chromium.
+ * chromium and pngquant.
  */
 
 const { execFileSync } = require('node:child_process');
@@ -12,6 +12,7 @@ const path = require('node:path');
 const { pathToFileURL } = require('node:url');
 const { report } = require('../lib/profile/report.js');
 const { Browser } = require('../test/profile/browser.js');
+const { savePicture } = require('./picture.js');
 
 const root = path.join(__dirname, '..');
 
@@ -28,7 +29,7 @@ async function main() {
   const browser = new Browser();
   const tab = await browser.open(pathToFileURL(page).href, { width: 1180, height: 860 });
   await tab.frame();
-  fs.writeFileSync(path.join(root, 'docs', 'report.png'), await tab.screenshot());
+  savePicture('report.png', await tab.screenshot());
   await browser.close();
   fs.rmSync(folder, { recursive: true });
 }

@@ -2,7 +2,7 @@
 
 /**
  * Makes docs/top.png: a shop's locks, with holders, waiters, a semaphore and a priority, and a
- * picture of the page of `top --web` that shows them. Needs chromium, and the host scope.
+ * picture of the page of `top --web` that shows them. Needs chromium, pngquant, and the host scope.
  */
 
 const fs = require('node:fs');
@@ -12,8 +12,8 @@ const { setTimeout: sleep } = require('node:timers/promises');
 const { Web } = require('../lib/cli/web.js');
 const { openBucket } = require('../lib/host.js');
 const { Browser } = require('../test/profile/browser.js');
+const { savePicture } = require('./picture.js');
 
-const root = path.join(__dirname, '..');
 /** So that not all times are the same. Milliseconds. */
 const APART_MS = 700;
 
@@ -51,7 +51,7 @@ async function main() {
     isLive();
   })`);
   await tab.frame();
-  fs.writeFileSync(path.join(root, 'docs', 'top.png'), await tab.screenshot());
+  savePicture('top.png', await tab.screenshot());
   await browser.close();
   web.close();
   end.abort();
