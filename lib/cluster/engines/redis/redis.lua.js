@@ -98,6 +98,14 @@ local from, last_number, is_counted = 0, 0, false
 -- so they are made where it is known that this is not one of those.
 local F = {}
 
+-- A time or a token as text. In two halves: '%d' is of 32 bits where the server is, and '%.0f' takes
+-- as long as a command.
+local function digits_of(n)
+  local high = math.floor(n / 10000000)
+  if high == 0 then return string.format('%d', n) end
+  return string.format('%d%07d', high, n % 10000000)
+end
+
 local function next_number()
   last_number, is_counted = last_number + 1, true
   return last_number
@@ -178,8 +186,8 @@ if command == 'step' then
       local it = { held = 0, units = 0, count = 0, limit = mode == 's' and limit + 0 or nil }
       local row = { member = member, mode = mode, weight = weight, token = 0, granted = 0 }
       process_the_lock_request_queue(it, row)
-      local n, token = #enrolled, string.format('%d', row.token)
-      at = at or string.format('%d', now)
+      local n, token = #enrolled, digits_of(row.token)
+      at = at or digits_of(now)
       -- As "F.write_one" writes it.
       local one = member .. ' ' .. mode .. ' ' .. weight .. ' ' .. token .. ' ' .. at .. ' '
         .. at .. ' ' .. ARGV[i + 5]
@@ -916,7 +924,7 @@ if is_done then
     call('HSET', INFO, 'step', n, n % WINDOW, n .. '\n' .. table.concat(codes, '\n'))
   end
 end
-if is_counted then call('HSET', M, 'tok', string.format('%d', last_number)) end
+if is_counted then call('HSET', M, 'tok', digits_of(last_number)) end
 -- At last: who may not publish must not stop a step in the middle.
 if news then
   for _, what in ipairs(news) do redis.pcall('PUBLISH', what[1], what[2]) end
