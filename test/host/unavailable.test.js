@@ -18,6 +18,7 @@ const parts = ['core/src/core/all.o', 'web_locks/src/binding/all.o'].map((part) 
 const skip =
   lacksHost ||
   (process.platform !== 'linux' && 'it is linked as Linux does') ||
+  (process.env.WEB_LOCKS_BINARY !== undefined && 'another binary is tested') ||
   (!parts.every((part) => fs.existsSync(part)) && 'it was not built here');
 
 it('where there is no host scope the error names those of a process and of a cluster', {

@@ -98,8 +98,8 @@ local from, last_number, is_counted = 0, 0, false
 -- so they are made where it is known that this is not one of those.
 local F = {}
 
--- A time or a token as text. In two halves: '%d' is of 32 bits where the server is, and '%.0f' takes
--- as long as a command.
+-- A time or a token as text. In two halves: '%d' is of 32 bits where the server is, and '%.0f'
+-- takes as long as a command.
 local function digits_of(n)
   local high = math.floor(n / 10000000)
   if high == 0 then return string.format('%d', n) end
