@@ -201,6 +201,8 @@ class NativeBackend {
     // First what is pending, so that none of it is granted by the end of a lock.
     const requests = agent.requestsOf(this);
     for (let i = 0; i < requests.length; i++) endPending(requests[i], this.closed);
+    // This thread may not have heard of what was granted. What ends a lock would drop the event.
+    agent.catchUp(false);
     const locks = agent.requestsOf(this);
     for (let i = 0; i < locks.length; i++) endLock(locks[i]);
     this.announce();
