@@ -106,6 +106,17 @@ function gate() {
   return { pass, passed };
 }
 
+/** Two clients; watches of names of the second one begin when `pass` is called. */
+async function withLateWatches() {
+  const { pass, passed } = gate();
+  const late = async (url, options) => {
+    if (isNameWatch(url, options)) await passed;
+    return fetch(url, options);
+  };
+  const [a, b] = [await client({}, 60_000), await client({ fetch: late }, 60_000)];
+  return { a, b, pass };
+}
+
 /** A `fetch` that does something else before its first step. */
 function fetchAfter(work, next = fetch) {
   let isFirst = true;
@@ -456,12 +467,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
   });
 
   test('what is granted before the watch of its name has begun is told', async () => {
-    const { pass, passed } = gate();
-    const late = async (url, options) => {
-      if (isNameWatch(url, options)) await passed;
-      return fetch(url, options);
-    };
-    const [a, b] = [await client({}, 60_000), await client({ fetch: late }, 60_000)];
+    const { a, b, pass } = await withLateWatches();
     const name = fresh();
     const [held, next] = [request(name), request(name)];
     await a.answers(held);
@@ -481,12 +487,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
   });
 
   test('what is granted behind it meanwhile has no smaller token', async () => {
-    const { pass, passed } = gate();
-    const late = async (url, options) => {
-      if (isNameWatch(url, options)) await passed;
-      return fetch(url, options);
-    };
-    const [a, b] = [await client({}, 60_000), await client({ fetch: late }, 60_000)];
+    const { a, b, pass } = await withLateWatches();
     const name = fresh();
     const [held, next, behind] = [request(name), shared(name), shared(name)];
     await a.answers(held);
