@@ -4,8 +4,11 @@
  *
  * - web-locks: a bucket, request and release
  * - steps: the two transactions that this needs, by bare `fetch`
+ * - steps, http: the same two, by bare `http.request` and connections that are kept
  * - etcd3: the lock of the package etcd3, by gRPC: a lease for each lock, and no queue
  */
+
+const http = require('node:http');
 
 const { Missing } = require('./missing.js');
 const { size } = require('./size.js');
@@ -15,26 +18,50 @@ const ROUNDS = 8;
 const PAIRS = size(40);
 const HAND_OVERS = size(200);
 
+/** The least lock, by calls of the gateway. */
+async function steps(call) {
+  const { ID: lease } = await call('lease/grant', { TTL: '60' });
+  const key = Buffer.from(`bench/${lease}`).toString('base64');
+  const none = { key, target: 'CREATE', result: 'EQUAL', create_revision: '0' };
+  return {
+    async run(_name, use) {
+      const request_put = { key, value: '', lease };
+      await call('kv/txn', { compare: [none], success: [{ request_put }] });
+      await use();
+      await call('kv/txn', { compare: [], success: [{ request_delete_range: { key } }] });
+    },
+    close: () => call('lease/revoke', { ID: lease }),
+  };
+}
+
+const callByFetch = (url) => async (what, body) => {
+  const options = { method: 'POST', body: JSON.stringify(body) };
+  return (await fetch(`${url}/v3/${what}`, options)).json();
+};
+
+function callByHttp(url) {
+  const agent = new http.Agent({ keepAlive: true });
+  return (what, body) =>
+    new Promise((resolve, reject) => {
+      const request = http.request(`${url}/v3/${what}`, { agent, method: 'POST' });
+      request.on('error', reject);
+      request.on('response', (response) => {
+        let text = '';
+        response.setEncoding('utf8');
+        response.on('data', (part) => {
+          text += part;
+        });
+        response.on('end', () => resolve(JSON.parse(text)));
+        response.on('error', reject);
+      });
+      request.end(JSON.stringify(body));
+    });
+}
+
 /** What locks a name, runs a function and unlocks it, by subject. */
 const subjects = {
-  async steps(url) {
-    const call = async (what, body) => {
-      const options = { method: 'POST', body: JSON.stringify(body) };
-      return (await fetch(`${url}/v3/${what}`, options)).json();
-    };
-    const { ID: lease } = await call('lease/grant', { TTL: '60' });
-    const key = Buffer.from(`bench/${lease}`).toString('base64');
-    const none = { key, target: 'CREATE', result: 'EQUAL', create_revision: '0' };
-    return {
-      async run(_name, use) {
-        const request_put = { key, value: '', lease };
-        await call('kv/txn', { compare: [none], success: [{ request_put }] });
-        await use();
-        await call('kv/txn', { compare: [], success: [{ request_delete_range: { key } }] });
-      },
-      close: () => call('lease/revoke', { ID: lease }),
-    };
-  },
+  steps: (url) => steps(callByFetch(url)),
+  'steps, http': (url) => steps(callByHttp(url)),
 
   async 'web-locks'(url) {
     const { openBucket } = require('../lib/etcd.js');

@@ -25,7 +25,8 @@ const OPTIONS = ['endpoints', 'auth', 'fetch'];
  * @param {number} [options.ttl] milliseconds after which a process that is gone has lost its locks,
  *   2,000 to 3,600,000, in whole seconds (more is taken as the next); by default 10,000
  * @param {import('./cluster/engines/etcd/gateway.js').Auth} [options.auth]
- * @param {import('./cluster/engines/etcd/gateway.js').Fetch} [options.fetch] instead of Node's own
+ * @param {import('./cluster/engines/etcd/gateway.js').Fetch} [options.fetch] instead of Node's
+ *   client for HTTP
  * @param {string} [options.label] for `details`, of requests that have none
  * @returns {ClusterBucket}
  * @throws {TypeError} options that cannot be right

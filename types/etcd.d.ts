@@ -21,8 +21,8 @@ export interface EtcdOptions {
   /** If etcd requires a user. */
   auth?: { user: string; password: string } | undefined;
   /**
-   * Used instead of Node's own `fetch`, for certificates, client certificates or a proxy. It must
-   * pass on each part of a response as it arrives.
+   * Used instead of Node's client for HTTP, for client certificates or a proxy. It must pass on
+   * each part of a response as it arrives.
    */
   fetch?: EtcdFetch | undefined;
   /** What `query({ details: true })` shows for requests without a label of their own. */

@@ -1085,7 +1085,9 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const perm = { permType: 'READWRITE', ...range };
     await own.call('auth/role/grant', { name: 'locks', perm });
     await own.call('auth/user/grant', { user: 'shop', role: 'locks' });
+    const early = await client({ endpoints, auth: { user: 'shop', password: 's' } });
     await own.call('auth/enable');
+    assert.deepEqual(await early.answers(request(fresh())), ['granted']);
     await rejectsWith(client({ endpoints }), 'ERR_WEB_LOCKS_RIGHTS');
     const wrong = { user: 'shop', password: 'x' };
     await rejectsWith(client({ endpoints, auth: wrong }), 'ERR_WEB_LOCKS_RIGHTS');

@@ -24,6 +24,7 @@
  * - `priority`: requests are ordered by it
  * - `keptLimit`: a name keeps its limit while only exclusive requests are left
  * - `sessions`: a bucket that is opened anew is another agent
+ * - `tokenOfEach`: shared locks that are granted together have a token each
  */
 
 const library = require('../../lib/index.js');
@@ -170,6 +171,7 @@ const scopes = {
       priority: 'the engine has no priorities',
       orderOfGrants: 'an answer and a hint come by different ways',
       keptLimit: 'a limit goes with the last shared request',
+      tokenOfEach: 'a token is the revision at which a lock is granted',
       threads: 'the tests do not open buckets there',
       processes: 'the tests do not open buckets there',
     },

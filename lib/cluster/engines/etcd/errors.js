@@ -25,7 +25,7 @@ const MEANING = {
 };
 
 /**
- * What goes wrong in `fetch` has a code of ours, whatever it is: see gateway.js.
+ * What goes wrong in a call has a code of ours, whatever it is: see gateway.js.
  * @param {any} error
  * @returns {Meaning}
  */
@@ -66,11 +66,22 @@ const noWatchError = () =>
   );
 
 /**
+ * @param {any} error
+ * @returns {string | undefined} of a host with several addresses, none of which answers, what each
+ *   of them says: the error for all has no message
+ */
+function reasonOf(error) {
+  /** @type {any[]} */
+  const each = Array.isArray(error?.errors) ? error.errors : [];
+  return error?.message || each.map((one) => one?.message).join('; ') || error?.code;
+}
+
+/**
  * @param {string} endpoint
- * @param {any} cause of `fetch`
+ * @param {any} cause of `fetch`, or of transport.js
  */
 const unreachableError = (endpoint, cause) => {
-  const reason = cause?.cause?.message || cause?.message || cause;
+  const reason = reasonOf(cause?.cause) || reasonOf(cause) || cause;
   return plainError(`etcd at ${endpoint} cannot be reached: ${reason}`, UNREACHABLE, { cause });
 };
 
@@ -119,10 +130,11 @@ function refusalOf(status, text) {
 
 /**
  * @param {Refusal} refusal
- * @returns {boolean} whether a new token helps
+ * @returns {boolean} whether a new token helps, also where etcd wanted none before
  */
 const isTokenOver = ({ code, message }) =>
-  code === UNAUTHENTICATED || /invalid auth token|auth store is old/.test(message);
+  code === UNAUTHENTICATED ||
+  /invalid auth token|auth store is old|user name is empty/.test(message);
 
 /**
  * In their order: what matches first counts.

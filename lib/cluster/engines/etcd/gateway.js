@@ -1,16 +1,16 @@
 'use strict';
 
 /**
- * Calls of etcd's JSON gateway, by `fetch`: Node's own, as it was when this was loaded, or the
- * user's, which sees to TLS, client certificates, proxies. A gateway has several endpoints, of
- * which the next one is taken for each connection; a connection stays with its endpoint.
+ * Calls of etcd's JSON gateway, by transport.js, or by the user's `fetch`, which sees to client
+ * certificates, proxies. A gateway has several endpoints, of which the next one is taken for each
+ * connection; a connection stays with its endpoint.
  *
- * Sockets of Node's `fetch` (and undici's) do not keep the event loop alive for our calls. With
- * another `fetch` a watch does, until the bucket is closed.
+ * Neither our sockets nor those of Node's `fetch` (and undici's) keep the event loop alive for our
+ * calls. With another `fetch` a watch does, until the bucket is closed.
  *
- * Threads: one. Errors: what is rejected with is of errors.js. What goes
- * wrong in `fetch`, or with what it gives, is a fault of the network, also if it is a TypeError, as
- * `fetch` has them; only what is thrown before it is called, or by who listens, stays as it is.
+ * Threads: one. Errors: what is rejected with is of errors.js. What goes wrong in `fetch`, or with
+ * what it gives, is a fault of the network, also if it is a TypeError, as `fetch` has them; only
+ * what is thrown before it is called, or by who listens, stays as it is.
  */
 
 const { channel } = require('node:diagnostics_channel');
@@ -23,18 +23,18 @@ const {
   staleError,
   unreachableError,
 } = require('./errors.js');
+const { leave, send } = require('./transport.js');
 const { version } = require('../../../../package.json');
 
 /** @typedef {(url: string, options: any) => Promise<any>} Fetch */
 /** @typedef {{ user: string, password: string }} Auth */
 
-const ownFetch = /** @type {Fetch | undefined} */ (globalThis.fetch);
 const { TextDecoder } = globalThis;
 
 const AGENT = `web-locks/${version}`;
 
 let isUnrefing = false;
-/** undici tells which socket it is about to use for a request. */
+/** Those of a user's `fetch`, if it is undici's, which tells what socket it is about to use. */
 function unrefOurSockets() {
   if (isUnrefing) return;
   isUnrefing = true;
@@ -50,7 +50,9 @@ class Gateway {
   #next = 0;
   #auth;
   #fetch;
-  /** The token of the user, if there is one. @type {string | undefined} */
+  /** Has later calls at an endpoint make connections of their own. A `fetch` has its own way. */
+  leave;
+  /** The token of the user, if it is known; '' if etcd wants none. @type {string | undefined} */
   #token;
 
   /**
@@ -58,17 +60,14 @@ class Gateway {
    * @param {string[]} options.endpoints
    * @param {Auth} [options.auth]
    * @param {Fetch} [options.fetch]
-   * @throws {TypeError} there is no `fetch`
    */
-  constructor({ endpoints, auth, fetch = ownFetch }) {
-    if (typeof fetch !== 'function') {
-      throw new TypeError("There is no global fetch, and the 'fetch' option is not a function.");
-    }
+  constructor({ endpoints, auth, fetch }) {
     this.#endpoints = endpoints;
     this.#auth = auth;
-    this.#fetch = fetch;
+    this.#fetch = fetch ?? send;
+    this.leave = fetch ? () => {} : leave;
     this.endpoint = endpoints[0];
-    unrefOurSockets();
+    if (fetch) unrefOurSockets();
   }
 
   get size() {
@@ -107,7 +106,7 @@ class Gateway {
       if (!this.#auth || isAgain || !isTokenOver(refusal)) {
         throw refusedError(link.endpoint, refusal);
       }
-      if (this.#token === headers.authorization) this.#token = undefined;
+      if (this.#token === (headers.authorization ?? '')) this.#token = undefined;
     }
   }
 
@@ -156,7 +155,11 @@ class Gateway {
     const body = JSON.stringify({ name: user, password });
     const response = await this.#send(link, 'auth/authenticate', body, {}, signal);
     const text = await read(link, response);
-    if (response.status === 200) return String(jsonOf(text)?.token ?? '');
+    if (response.status === 200) {
+      const token = jsonOf(text)?.token;
+      if (typeof token !== 'string') throw oddAnswerError(link.endpoint);
+      return token;
+    }
     const refusal = refusalOf(response.status, text);
     if (refusal.message.includes('authentication is not enabled')) return '';
     throw refusedError(link.endpoint, refusal);
@@ -266,12 +269,13 @@ class Link {
     end(unreachableError(this.endpoint, reason));
   }
 
-  /** Nothing that was asked is answered any more. */
+  /** Nothing that was asked is answered any more, and what is asked next takes another way. */
   drop() {
     if (this.isDropped) return;
     this.isDropped = true;
     for (const abort of this.#aborts) abort.abort();
     this.#aborts.clear();
+    this.#gateway.leave(this.endpoint);
   }
 }
 
