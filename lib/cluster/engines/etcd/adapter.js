@@ -130,7 +130,8 @@ class EtcdAdapter {
     try {
       const lease = await this.#grantLease(ttl, link);
       const own = this.#newSession(String(lease.ID), Number(lease.TTL) * 1_000, info);
-      do await this.#enter(own, seen, link);
+      const all = this.#withHeard(seen);
+      do await this.#enter(own, all, link);
       while (!(await this.#watch(link, own)));
       this.#keep(epoch, link, own);
       return { session: own.id, ttl: own.ttl, life: own.life.name };
@@ -190,7 +191,7 @@ class EtcdAdapter {
     for (const ref of stolen.keys()) mirror.thefts.delete(ref);
     if (synced.header.raft_term !== header.raft_term) throw newLeaderError();
     if (isBehind(own.life, synced.header.revision, seen)) {
-      await this.#beginLife(seen, own.life, synced.header, own, link);
+      await this.#beginLife(this.#withHeard(seen), own.life, synced.header, own, link);
       return { ...dead, grantsIn: own.ttl };
     }
     own.heard = Number(synced.header.revision);
@@ -496,12 +497,21 @@ class EtcdAdapter {
    */
   async #compare(seen, life, header, own, link) {
     if (!life) throw deadError();
-    const heard = own.mirror.tokenOf(Math.max(own.heard, Number(own.logged)));
-    const all = { life: seen.life || own.life.name, token: seen.token };
-    if (heard > all.token) all.token = heard;
+    const all = { ...this.#withHeard(seen), life: seen.life || own.life.name };
     if (!isBehind(life, header.revision, all)) return;
     await this.#beginLife(all, life, header, own, link);
     throw deadError();
+  }
+
+  /**
+   * Who was granted nothing for long has still heard how far others may have come.
+   * @param {Seen} seen
+   * @returns {Seen}
+   */
+  #withHeard({ life, token }) {
+    const own = this.#own;
+    const heard = own ? own.mirror.tokenOf(Math.max(own.heard, Number(own.logged))) : 0n;
+    return { life, token: heard > token ? heard : token };
   }
 
   /**

@@ -9,8 +9,9 @@
  * written that is bound to a lease of one `ttl`. As long as it is there nobody is granted anything
  * (the quarantine): meanwhile those who held something have lost it by their own clocks.
  *
- * A token is a revision and the life's *offset*. Lives that are known to be over are kept in the
- * key, so that all who come from the same one begin but one new life.
+ * A token is a revision and the life's *offset*. That of a new life leaps: others may have been
+ * granted more tokens than those who come have heard of. Lives that are known to be over are kept
+ * in the key, so that all who come from the same one begin but one new life.
  */
 
 const { randomUUID } = require('node:crypto');
@@ -23,6 +24,11 @@ const { allWith, base64, base64Json, range, valueOf } = require('./keys.js');
 
 /** How many lives that are over are known. */
 const KNOWN = 16;
+
+/**
+ * So far behind the last revision is nobody who has a lease: etcd writes less in the longest one.
+ */
+const LEAP = 1_000_000_000n;
 
 /** Of the keys and what they mean. Version 1 had no such field, and its thieves told nobody. */
 const LAYOUT = 2;
@@ -89,7 +95,8 @@ function isBehind({ known, name, offset }, revision, { life, token }) {
  * @returns {{ compare: object[], success: object[] }} a transaction that nobody has done before
  */
 function rebirth(keys, { name, known, offset, revision: mod }, revision, seen, lease) {
-  const more = seen.token - BigInt(revision);
+  const told = seen.token - BigInt(revision);
+  const next = (told > offset ? told : offset) + LEAP;
   const over = [seen.life, name, ...known].filter((one, i, all) => one && all.indexOf(one) === i);
   return {
     compare: [{ key: base64(keys.life), target: 'MOD', result: 'EQUAL', mod_revision: mod }],
@@ -97,7 +104,7 @@ function rebirth(keys, { name, known, offset, revision: mod }, revision, seen, l
       // All sessions, with all they have.
       { request_delete_range: range(keys.all.key, keys.quarantine) },
       { request_delete_range: allWith(keys.stepPrefix) },
-      putLife(keys, more > offset ? more : offset, over.slice(0, KNOWN)),
+      putLife(keys, next, over.slice(0, KNOWN)),
       { request_put: { key: base64(keys.quarantine), value: '', lease } },
     ],
   };
