@@ -83,6 +83,30 @@ const left = async (session) => {
   return (await sql(rows, [session])).reduce((sum, { n }) => sum + n, 0);
 };
 
+/** Whether a server process waits for a standby. */
+async function isWaiting(own, pid) {
+  const waits = `SELECT FROM pg_stat_activity WHERE pid = ${pid} AND wait_event = 'SyncRep'`;
+  return (await own.query(waits)).rows.length > 0;
+}
+
+/**
+ * Resolves when commits wait for a standby. All processes that serve clients were told to before the
+ * one on which that depends.
+ */
+async function commitsWait(own) {
+  const writer = await own.connect();
+  for (let i = 0, waits = false; !waits; i++) {
+    let isDone = false;
+    const written = writer.query(`CREATE TABLE written_${i} ()`).then(() => {
+      isDone = true;
+    });
+    while (!isDone && !waits) waits = await isWaiting(own, writer.processID);
+    if (waits) await own.query('SELECT pg_cancel_backend($1)', [writer.processID]);
+    await written;
+  }
+  writer.release();
+}
+
 describe('PostgreSQL', { skip: lacks.postgres }, () => {
   // Answers of an open session do not keep a process alive, this does.
   const alive = setInterval(() => {}, 60_000);
@@ -459,6 +483,16 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const [{ token }] = await a.step([op]);
       await lose(schema);
       assert.deepEqual([...(await a.renew()).mine], [[op.ref, token]]);
+    });
+
+    test('the lease of who is known lasts as long, so that the sweep at its end removes it', async () => {
+      const schema = 'lasting';
+      const a = await client({ schema });
+      await lose(schema);
+      await client({ schema });
+      const isOver = `SELECT expires = grants_from AS at_once FROM ${schema}.session, ${schema}.epoch
+        WHERE id = $1`;
+      assert.deepEqual(await sql(isOver, [a.session]), [{ at_once: true }]);
     });
 
     test('unlogged: a crash loses the locks, and is followed by a quarantine', async () => {
@@ -1257,13 +1291,13 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const a = await client({ pool: ownPool });
       await ownPool.query(`ALTER SYSTEM SET synchronous_standby_names TO 'nobody'`);
       await ownPool.query('SELECT pg_reload_conf()');
+      await commitsWait(ownPool);
       const [{ pid }] = (
         await ownPool.query(`SELECT pid FROM pg_stat_activity
         WHERE query LIKE 'LISTEN%' OR query LIKE '%set_config%' OR query LIKE '%web_locks.open%'`)
       ).rows;
       const refused = rejectsWith(a.step([request('name')]), 'ERR_WEB_LOCKS_NOT_REPLICATED');
-      const waits = `SELECT FROM pg_stat_activity WHERE pid = ${pid} AND wait_event = 'SyncRep'`;
-      while ((await ownPool.query(waits)).rows.length === 0);
+      while (!(await isWaiting(ownPool, pid)));
       await ownPool.query('SELECT pg_cancel_backend($1)', [pid]);
       await refused;
       assert.equal((await a.next()).down, 'ERR_WEB_LOCKS_NOT_REPLICATED');

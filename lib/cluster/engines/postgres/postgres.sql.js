@@ -125,7 +125,8 @@ $$;
 -- Begins another life, with a quarantine, if the lock state may lack something: who held a lock
 -- hears of it by his own clock before anybody else gets it. So it may if the server is another one,
 -- or a client has seen a life, or a token, that this one knows nothing of. Leases that are still
--- known last as long, so that who can renew goes on. Returns grants_from.
+-- known last as long, so that who can renew goes on, and whose lease is as long as any is swept
+-- away when it ends. Returns grants_from.
 CREATE OR REPLACE FUNCTION web_locks.reborn(seen_life text, seen_token bigint) RETURNS timestamptz
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -134,6 +135,7 @@ DECLARE
   known text[];
   latest text;
   last bigint;
+  present timestamptz;
   until timestamptz;
 BEGIN
   PERFORM pg_advisory_xact_lock(22348, 1);
@@ -147,14 +149,17 @@ BEGIN
   IF FOUND AND until <= clock_timestamp() + pause
     AND (seen_life IN ('', latest) OR seen_life = ANY (known)) AND seen_token <= last
   THEN RETURN until; END IF;
-  until := clock_timestamp() + pause;
+  present := clock_timestamp();
+  until := present + pause;
   latest := gen_random_uuid();
   known := array_remove(known, seen_life) || array_remove(ARRAY[seen_life], '') || latest;
   UPDATE web_locks.lasting SET lives = known[greatest(cardinality(known) - 99, 1):];
   PERFORM setval('web_locks.token', greatest(
-    greatest(last, seen_token) + 1000000, (extract(epoch FROM clock_timestamp()) * 1e6)::bigint));
+    greatest(last, seen_token) + 1000000, (extract(epoch FROM present) * 1e6)::bigint));
+  -- Some may have renewed since.
   UPDATE web_locks.session
-    SET expires = clock_timestamp() + ttl, renewed = clock_timestamp(), graced = false
+    SET expires = greatest(present + ttl, least(expires, clock_timestamp() + ttl)),
+      renewed = present, graced = false
     WHERE id IN (SELECT id FROM web_locks.session WHERE expires > 'epoch'
       FOR UPDATE SKIP LOCKED);
   INSERT INTO web_locks.epoch (identity, life, grants_from) VALUES (me, latest, until)
