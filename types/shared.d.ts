@@ -329,7 +329,8 @@ export declare class LockLostError extends LockError {
    * - `'closed'`: its bucket was closed;
    * - `'destroyed'`: its state, a file, was deleted or damaged;
    * - `'expired'`: its lease was not renewed in time;
-   * - `'unreachable'`: its lease expired while the server did not answer;
+   * - `'unreachable'`: the server did not answer in time, until its lease expired; or it did not
+   *   mark the name, or refused to;
    * - `'failover'`: the server that took over does not know it;
    * - `'released'`: it was not lost, but is no longer held: of {@link Lock.guard}.
    */

@@ -84,10 +84,10 @@
  */
 
 /**
- * Why a lock was lost otherwise than by a theft: its lease ran out while nobody answered
- * ('unreachable') or because it was not renewed in time ('expired'); a server that took over does
- * not know it ('failover'); its bucket was closed ('closed'); its state was deleted or damaged
- * ('destroyed').
+ * Why a lock was lost otherwise than by a theft: nobody answered until its lease ran out, or to
+ * mark its name ('unreachable'); its lease was not renewed in time ('expired'); a server that took
+ * over does not know it ('failover'); its bucket was closed ('closed'); its state was deleted or
+ * damaged ('destroyed').
  * @typedef {'expired' | 'unreachable' | 'failover' | 'closed' | 'destroyed'} LossReason
  */
 

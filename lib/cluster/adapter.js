@@ -58,7 +58,8 @@
  * R5. Clients tell the server what they have seen: the life of the server that answered last, and
  * the greatest token. A server that does not know that life, or has not given such a token, was
  * replaced by another one meanwhile, and may lack what that one granted: it begins another life,
- * with a quarantine and greater tokens.
+ * with a quarantine and greater tokens. Others may have been granted more than anybody tells of: so
+ * the tokens leap, by what can be granted in the longest lease, or ahead of the time.
  * R6. The lease runs on a clock that counts the time that a machine sleeps, and that nobody sets
  * (session/lease.js).
  */
@@ -273,7 +274,8 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {() => Promise<void>} sweep ends the sessions whose lease has run out, and grants what
  *   can be granted by that, or by the end of a quarantine
  * @property {(session: string) => Promise<void>} close ends a session, with its locks and requests,
- *   if it is there, and grants what can be granted then
+ *   if it is there, and grants what can be granted then. Called also for the one before that which
+ *   is open, and steps may be made meanwhile
  * @property {(name?: string) => Promise<Entry[]>} query all locks and requests of sessions that are
  *   alive, or those of one name; those of a name in the order of its queue, as of one instant
  * @property {(name: string) => Promise<boolean>} [marked] whether a name is marked, as of an

@@ -43,6 +43,11 @@ class Announcements {
     this.#answers.push(request);
   }
 
+  /** Whether there are answers that are not announced: each has a turn of its own. */
+  get hasAnswers() {
+    return this.#answers.length > 0;
+  }
+
   /** @param {boolean} fromEvents not within a call of users' */
   announce(fromEvents) {
     if (this.#isAnnouncing) return;

@@ -109,6 +109,7 @@ class ClusterBackend {
         failed: (place, error) => this.#failed(place, error),
         changed: (state, reason, cause) => this.#changed({ state, reason, cause }),
         settled: () => this.#settled(),
+        isTelling: () => this.#announcements.hasAnswers,
       },
     );
     this.#session.start();

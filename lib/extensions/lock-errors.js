@@ -56,7 +56,7 @@ LockStolenError.prototype.constructor = DOMException;
 /** What is said of a lock that was lost, by LossReason. @type {Record<string, string>} */
 const LOSSES = {
   expired: 'its lease was not renewed in time',
-  unreachable: 'its lease expired while the server did not answer',
+  unreachable: 'the server did not answer in time, or refused',
   failover: 'the server that took over does not know it',
   closed: 'its bucket was closed',
   destroyed: 'its state was deleted or damaged',

@@ -79,11 +79,12 @@ const { bigint: hrtime } = process.hrtime;
  */
 const threadsNow = () => toNumber(hrtime()) / 1e6;
 
-/** @type {(timer: any) => void} */
-const unref = (() => {
+/** @type {{ ref: (timer: any) => void, unref: (timer: any) => void }} */
+const { ref, unref } = (() => {
   const timer = setTimeout(() => {}, 0);
   clearTimeout(timer);
-  return uncurry(Object.getPrototypeOf(timer).unref);
+  const prototype = Object.getPrototypeOf(timer);
+  return { ref: uncurry(prototype.ref), unref: uncurry(prototype.unref) };
 })();
 
 /**
@@ -108,6 +109,7 @@ module.exports = {
   clearTimeout,
   nextTick,
   now,
+  ref,
   rejected,
   report,
   setImmediate,

@@ -37,6 +37,46 @@ for (const scope of ['postgres', 'redis', 'etcd']) {
   });
 }
 
+/** A bucket that is open, and the names of the operations of each of its steps. */
+async function watched(name) {
+  const steps = [];
+  const change = (adapter) => {
+    const { step } = adapter;
+    adapter.step = (ops, ...rest) => {
+      steps.push(ops.map((op) => op.name));
+      return step.call(adapter, ops, ...rest);
+    };
+  };
+  const { bucket } = openBucket(newServer(), name, { change });
+  await bucket.ready;
+  return { bucket, steps };
+}
+
+test('loops that are answered together go on together', async () => {
+  const { bucket, steps } = await watched('loops');
+  const loop = async (name) => {
+    for (let i = 0; i < 3; i++) await bucket.locks.request(name, () => {});
+  };
+  await Promise.all(['a', 'b', 'c', 'd'].map(loop));
+  await bucket.close();
+  assert.deepEqual(
+    steps.map((names) => names.length),
+    [4, 4, 4, 4, 4, 4],
+  );
+});
+
+test('what a callback of the event loop asks, and its promises, is one step', async () => {
+  const { bucket, steps } = await watched('promises');
+  const ask = () =>
+    Promise.all([
+      bucket.locks.acquire('a'),
+      Promise.resolve().then(() => bucket.locks.acquire('b')),
+    ]);
+  await new Promise((resolve) => setTimeout(() => resolve(ask()), 1));
+  await bucket.close();
+  assert.deepEqual(steps[0], ['a', 'b']);
+});
+
 test('a bucket is closed where `await using` ends', async () => {
   const server = newServer();
   const { bucket } = openBucket(server);

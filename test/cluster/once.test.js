@@ -203,6 +203,21 @@ test('a function that fails marks nothing', async () => {
   await cluster.close();
 });
 
+test('a server that never does what is to mark the name is no fail-over', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const first = await running(cluster, client);
+  // No step arrives, whereas renewals do.
+  client.network.most = 0;
+  first.end();
+  await settled(cluster, first);
+  assert.equal(first.error.reason, 'unreachable');
+  assert.match(first.error.cause.message, /The server answers, but not this request/);
+  client.network.most = Number.POSITIVE_INFINITY;
+  assert.equal(await isMarked(cluster, client), false);
+  await cluster.close();
+});
+
 test('an engine without marks says so', async () => {
   const cluster = new Cluster();
   const wrap = (adapter) => Object.assign(adapter, { can: { limits: true, groups: true } });

@@ -64,11 +64,98 @@ test('a session that is opened after its first lease has ended is closed, and no
   stage.session.start();
   await stage.world.advance(0.95 * TTL);
   await stage.answer('open', { session: 'late', ttl: TTL });
-  assert.deepEqual(stage.states, ['opening']);
-  assert.deepEqual((await stage.take('close')).args, ['late']);
   await stage.world.advance(100);
   await stage.answer('open', { session: 'next', ttl: TTL });
+  assert.deepEqual(stage.states, ['opening']);
+  assert.equal(await stage.answer('close'), 'late');
   assert.equal(stage.session.state, 'open');
+});
+
+test('the session before is ended before the next one is used, if that can be done in time', async () => {
+  const stage = await new Scripted().open();
+  (await renewing(stage)).answer({ ...renewal(), alive: false });
+  await stage.answer('open', { session: 's2', ttl: TTL });
+  assert.deepEqual((await stage.take('close')).args, ['s1']);
+  assert.equal(stage.session.state, 'opening');
+  await stage.world.advance(Math.ceil(TTL / 6));
+  assert.equal(stage.session.state, 'open');
+});
+
+test('a bucket that is closed while there is no session ends the one before', async () => {
+  const stage = await new Scripted({ dispose: () => undefined }).open();
+  (await renewing(stage)).answer({ ...renewal(), alive: false });
+  await stage.answer('open', { session: 's2', ttl: TTL });
+  await stage.answer('close');
+  // It was lost before its first renewal: the next one is opened later.
+  (await renewing(stage)).answer({ ...renewal(), alive: false });
+  const closed = settling(stage.session.close());
+  assert.equal(await stage.answer('close'), 's2');
+  assert.equal(closed.isSettled, true);
+});
+
+/** The server says that the session is dead. */
+const lose = async (stage) => (await renewing(stage)).answer({ ...renewal(), alive: false });
+
+for (const late of [0.5, 0.75, 0.85]) {
+  test(`an open that takes ${late} ttl is used, though the session before cannot be ended`, async () => {
+    const stage = await new Scripted().open();
+    await lose(stage);
+    stage.answers.renew = () => renewal();
+    const open = await stage.take('open');
+    await stage.world.advance(late * TTL);
+    open.answer({ session: 's2', ttl: TTL });
+    await stage.world.advance(TTL / 6 + 200);
+    assert.equal(stage.session.state, 'open');
+  });
+}
+
+test('a connection that is cut while the session before is ended is known to be', async () => {
+  const stage = await new Scripted().open();
+  await lose(stage);
+  await stage.answer('open', { session: 's2', ttl: TTL });
+  stage.adapter.events.down(new Error('cut'));
+  await stage.answer('close');
+  assert.equal(stage.session.state, 'suspect');
+});
+
+test('a bucket that is closed after an open that failed ends the session before', async () => {
+  const stage = await new Scripted({ dispose: () => undefined }).open();
+  await lose(stage);
+  await stage.fail('open', new Error('cut'));
+  const closed = settling(stage.session.close());
+  assert.equal(await stage.answer('close'), 's1');
+  assert.equal(closed.isSettled, true);
+});
+
+test('a bucket that is closed while it opens ends both sessions, also if one end hangs', async () => {
+  const stage = await new Scripted({ dispose: () => undefined }).open();
+  await lose(stage);
+  const open = await stage.take('open');
+  const closed = settling(stage.session.close());
+  await stage.world.advance(0.3 * TTL);
+  open.answer({ session: 's2', ttl: TTL });
+  await stage.world.advance(TTL);
+  assert.deepEqual(
+    stage.calls.map(({ call, args }) => [call, args[0]]),
+    [
+      ['close', 's1'],
+      ['close', 's2'],
+    ],
+  );
+  assert.equal(closed.isSettled, true);
+});
+
+test('nothing is called after dispose', async () => {
+  const stage = await new Scripted().open();
+  await lose(stage);
+  const open = await stage.take('open');
+  const closed = settling(stage.session.close());
+  await stage.world.advance(Math.ceil(TTL / 3) + 1);
+  await stage.answer('dispose');
+  assert.equal(closed.isSettled, true);
+  open.answer({ session: 's2', ttl: TTL });
+  await settle();
+  assert.deepEqual(stage.calls, []);
 });
 
 test('a shorter lease that the server gives is kept to', async () => {
@@ -108,6 +195,7 @@ test('an answer that is heard after the end of the lease is none in the next ses
   await settle();
   assert.deepEqual(stage.news().at(-1), ['lost', 'held', 'expired']);
   await stage.answer('open', { session: 's2', ttl: TTL });
+  await stage.answer('close');
   assert.deepEqual(await nextStep(stage), ['request 3']);
 });
 
@@ -232,8 +320,8 @@ test('so it has in a session that was never told of a quarantine', async () => {
     await stage.world.advance(TTL / 10);
     assert.deepEqual(stage.calls, []);
     (await renewing(stage)).answer({ ...renewal(), alive: false });
-    await stage.answer('close');
     await stage.answer('open', { session: 'next', ttl: TTL });
+    await stage.answer('close');
     await stage.answer('step', [QUEUED]);
   }
 });
@@ -295,6 +383,7 @@ test('in the next session all is asked for anew, and groups are not taken apart'
   stage.ask({ owner: 'x', name: 'x', group: 1 }, { owner: 'y', name: 'y', group: 1 });
   await stage.fail('step', dead());
   await stage.answer('open', { session: 's2', ttl: TTL });
+  await stage.answer('close');
   const refs = (await stage.answer('step', Array(99).fill(QUEUED))).map(({ ref }) => ref);
   assert.deepEqual([refs.length, Math.min(...refs)], [99, 102]);
   assert.deepEqual(await nextStep(stage), ['request 201', 'request 202']);
@@ -326,6 +415,7 @@ test('a query whose turn does not come, for the session is lost, is asked in the
   const entries = settling(stage.session.query('a'));
   await stage.fail('step', dead());
   await stage.answer('open', { session: 's2', ttl: TTL });
+  await stage.answer('close');
   assert.equal(entries.value, undefined);
   await answered(stage);
   assert.deepEqual(
@@ -672,6 +762,28 @@ test('a time that no timer can wait for is waited for in parts', () => {
   assert.equal(now, 2 ** 32);
 });
 
+test('what is asked is one step, of a tick while none is under way, else of a turn', async () => {
+  const stage = await new Scripted({}, { window: 4 }).open();
+  const waits = [];
+  for (const wait of ['nextTick', 'setImmediate']) {
+    stage.machine[wait] = (call) => {
+      waits.push(wait);
+      Promise.resolve().then(call);
+    };
+  }
+  stage.ask({ owner: 'one' });
+  stage.ask({ owner: 'two', name: 'b' });
+  await settle();
+  stage.ask({ owner: 'three', name: 'c' });
+  stage.ask({ owner: 'four', name: 'd' });
+  await settle();
+  assert.deepEqual(waits, ['nextTick', 'setImmediate']);
+  assert.deepEqual(
+    stage.calls.map(({ args }) => args[0].length),
+    [2, 2],
+  );
+});
+
 test('an end that is answered is told to who waits for it', async () => {
   const stage = await new Scripted().open();
   const place = await asked(stage, 'held', granted(1n));
@@ -763,8 +875,8 @@ test('R2: the locks of a group that is not whole are asked for again in the next
   stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
   await (await step(stage)).answer(granted(1n), QUEUED);
   (await renewing(stage)).answer({ ...renewal(), alive: false });
-  await stage.answer('close');
   await stage.answer('open', { session: 's2', ttl: TTL });
+  await stage.answer('close');
   assert.deepEqual((await step(stage)).ops, ['request 3', 'request 4']);
   assert.deepEqual(stage.news(), []);
 });
@@ -970,7 +1082,6 @@ test('R5: the session tells what it has seen of servers, and goes on to in the n
   const hello = await stage.take('hello');
   assert.deepEqual(hello.args[0], { life: 'second', token: 7n });
   hello.fail(dead());
-  await stage.answer('close');
   await stage.world.advance(500);
   assert.deepEqual((await stage.take('open')).args[2], { life: 'second', token: 7n });
 });
@@ -996,8 +1107,8 @@ test('R1: a theft whose step found the session dead is asked for again: it was n
   const stage = await new Scripted().open();
   stage.ask({ owner: 'thief', kind: 'steal' });
   await (await step(stage)).fail('DEAD');
-  await stage.answer('close');
   await stage.answer('open', { session: 's2', ttl: TTL });
+  await stage.answer('close');
   assert.deepEqual((await step(stage)).ops, ['steal 2']);
   assert.deepEqual(stage.news(), []);
 });
@@ -1020,8 +1131,8 @@ test('R1: a theft that the server has missed was not done by the connection befo
   const { number } = await step(stage);
   await missed(stage, number - 1);
   await (await step(stage)).fail('DEAD');
-  await stage.answer('close');
   await stage.answer('open', { session: 's2', ttl: TTL });
+  await stage.answer('close');
   assert.deepEqual((await step(stage)).ops, ['steal 2']);
   assert.deepEqual(stage.news(), []);
 });

@@ -494,6 +494,28 @@ test('what waits is asked for again in the next session, in its order', async ()
   await cluster.close();
 });
 
+test('what a session has left is not in the way of the next one of the same client', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  await cluster.hold(client, 'a');
+  const waiting = cluster.request(client, 'a');
+  await cluster.world.advance(20);
+  client.network.isCut = true;
+  client.network.cut();
+  // Here it is lost, at the server not yet.
+  await cluster.world.until(() => client.backend.state === 'opening');
+  client.network.isCut = false;
+  const few = cluster.request(client, 'a', { maxPending: 1 });
+  const from = cluster.world.now;
+  await cluster.world.until(() => waiting.lock !== undefined);
+  assert.ok(cluster.world.now - from < TTL / 20, 'does not wait for the lease of the one before');
+  assert.equal(few.error, undefined);
+  waiting.release();
+  await cluster.world.until(() => few.lock !== undefined);
+  few.release();
+  await cluster.close();
+});
+
 test('a server that restarts with its data costs nobody anything', async () => {
   const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];

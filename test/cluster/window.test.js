@@ -138,8 +138,8 @@ test('R1: a theft in any step that is under way is not done again in the next se
   const [, , three] = await steps(stage, ...requests);
   stage.ask({ owner: 4, kind: 'steal' });
   await three.fail('DEAD');
-  await stage.answer('close');
   await stage.answer('open', { session: 's2', ttl: TTL });
+  await stage.answer('close');
   const next = await step(stage);
   assert.deepEqual([next.number, next.before], [1, 0]);
   assert.deepEqual(next.ops, ['request 5', 'request 6', 'steal 7']);
@@ -150,8 +150,8 @@ test('R1: what is behind a step that found the session dead was not done, either
   const stage = await open(3);
   const [one] = await steps(stage, { owner: 1 }, { owner: 'thief', kind: 'steal' });
   await one.fail('DEAD');
-  await stage.answer('close');
   await stage.answer('open', { session: 's2', ttl: TTL });
+  await stage.answer('close');
   assert.deepEqual((await step(stage)).ops, ['request 3', 'steal 4']);
   assert.deepEqual(stage.news(), []);
 });

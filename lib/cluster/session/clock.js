@@ -16,8 +16,11 @@ const intrinsics = require('../../platform/intrinsics.js');
  * @property {(callback: () => void, milliseconds: number) => any} setTimeout
  * @property {(callback: () => void) => void} setImmediate calls when this turn of the event loop is
  *   over
+ * @property {(callback: () => void) => void} nextTick calls when what runs now, and what it has
+ *   resolved, is over
  * @property {(timer: any) => void} clearTimeout
- * @property {(timer: any) => void} unref the timer does not keep the event loop alive
+ * @property {(timer: any) => void} ref the timer keeps the event loop alive, as a new one does
+ * @property {(timer: any) => void} unref it does not
  * @property {() => number} random 0 to 1
  */
 
@@ -32,6 +35,12 @@ function continuousClock() {
   return intrinsics.now;
 }
 
+/**
+ * Ticks come before what promises have to do, unless that has begun.
+ * @type {Clock['nextTick']}
+ */
+const nextTick = (callback) => intrinsics.soon(() => intrinsics.nextTick(callback));
+
 /** @type {Clock} */
 const systemClock = {
   monotonic: intrinsics.now,
@@ -40,6 +49,8 @@ const systemClock = {
   setTimeout: intrinsics.setTimeout,
   clearTimeout: intrinsics.clearTimeout,
   setImmediate: intrinsics.setImmediate,
+  nextTick,
+  ref: intrinsics.ref,
   unref: intrinsics.unref,
   random: Math.random,
 };

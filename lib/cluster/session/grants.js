@@ -146,7 +146,7 @@ class Grants {
       const group = this.#places.groupOf(place);
       // If the server has it, the next comparison finds it.
       this.#places.leave(place);
-      if (op.keep > 0) this.#listener.lost(place, 'failover', error);
+      if (op.keep > 0) this.#listener.lost(place, 'unreachable', error);
       this.#holdWhole(group);
     } else if (place?.state === ASKED) {
       this.#places.leave(place);

@@ -16,6 +16,8 @@
  *
  * Lost. Locks are lost; what waits is asked for again, in its order, in the next session. A request
  * has another `ref` there, so nothing that is said of the old one is taken for news of the new one.
+ * The old session is ended at the server first, as far as that can be done: its own requests would
+ * be in the way of the new ones until its lease is over there, too.
  *
  * Suspect. While the connection is away locks are held until the lease ends. A new one says
  * `hello`, renews, compares what the server has with what is known here, and sends what was not
@@ -62,8 +64,9 @@ const { within } = require('./within.js');
 /** @typedef {'new' | 'opening' | 'open' | 'suspect' | 'lost' | 'closed'} State */
 /**
  * @typedef {'expired' | 'unreachable' | 'failover' | 'closed'} Reason why locks were lost: the
- *   lease ended while this process stood still, or while the server was away; the server does not
- *   know of it any more; the bucket was closed
+ *   lease ended while this process stood still, or while the server was away, which is also said
+ *   of an end that was to mark the name and is not done; the server does not know of it any more;
+ *   the bucket was closed
  */
 
 /**
@@ -76,6 +79,7 @@ const { within } = require('./within.js');
  * @property {(place: Place, error: unknown) => void} failed its request cannot be made
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
  * @property {() => void} settled
+ * @property {() => boolean} isTelling whether users have answers to hear of, one after the other
  */
 
 /**
@@ -116,8 +120,12 @@ class Session {
   #ttl;
   /** The id of the session; '' for none. */
   #session = '';
+  /** That of the one before, until the server has ended it; '' for none. */
+  #before = '';
   /** The `open` that is under way. @type {Promise<{ session: string } | undefined> | undefined} */
   #opening;
+  /** What was told of a new connection before its session is used. @type {unknown} */
+  #cut;
   #lease;
   /** Attempts to open a session that lives to its first renewal, in a row. */
   #attempts = 0;
@@ -180,7 +188,7 @@ class Session {
       isBusy: (op) => this.#tryLater(op),
     });
     const isWaiting = () => this.#places.unheld > 0 || this.#readiness.isAwaited;
-    this.#keepAlive = new KeepAlive(clock, isWaiting);
+    this.#keepAlive = new KeepAlive(clock, isWaiting, () => this.state === 'closed');
     this.#questions = new Questions(
       {
         ...{ adapter, info, clock },
@@ -194,7 +202,7 @@ class Session {
       granted: (ref, token) => this.#react(() => this.#grants.hintGranted(ref, token)),
       stolen: (ref, thief) => this.#react(() => this.#grants.hintStolen(ref, thief)),
       changed: () => this.#react(() => this.#renewSoon()),
-      down: (error) => this.#react(() => this.state === 'open' && this.#isDown(error)),
+      down: (error) => this.#react(() => this.#isCut(error)),
     };
   }
 
@@ -443,6 +451,7 @@ class Session {
    */
   #isRejected(call, error) {
     const kind = this.#adapter.classify(error);
+    if (call === 'open') this.#opening = undefined;
     // Later it may be a client that came to grief with its connection.
     const isFatal = kind === 'fatal' || (kind === 'local' && !this.#readiness.isReached);
     if (isFatal) this.#fail(error);
@@ -490,7 +499,7 @@ class Session {
     this.#hangUp();
     const times = this.#lease.times();
     if (this.state !== 'opening') this.#become('opening');
-    const opening = this.#openOne();
+    const opening = this.#openOne(times.sent);
     this.#opening = opening;
     this.#calls.make(
       'open',
@@ -504,8 +513,29 @@ class Session {
     );
   }
 
-  async #openOne() {
-    return await this.#adapter.open(this.#info, this.#ttl, { ...this.#seen });
+  /** @param {number} sent when it was asked for */
+  async #openOne(sent) {
+    const opened = await this.#adapter.open(this.#info, this.#ttl, { ...this.#seen });
+    this.#cut = undefined;
+    await this.#endBefore(sent);
+    return opened;
+  }
+
+  /**
+   * What the one before has left is in the way of what is asked for again. It is not waited for
+   * when the lease of the next one is half over, nor when nothing will be asked for.
+   * @param {number} sent when the next one was asked for
+   */
+  async #endBefore(sent) {
+    const session = this.#before;
+    if (!session) return;
+    try {
+      const rest = this.state === 'closed' ? 0 : sent + this.#ttl / 2 - this.#now();
+      await this.#within(this.#adapter.close(session), Math.min(this.#ttl / 6, rest));
+      if (this.#before === session) this.#before = '';
+    } catch {
+      // It ends by itself.
+    }
   }
 
   /**
@@ -521,13 +551,14 @@ class Session {
     this.#grants.forgetEnds();
     this.#extend(times);
     if (this.#lease.rest() <= 0) {
-      this.#closeOld();
+      this.#leave();
       this.#openLater(this.#timeout('It was opened too late'));
       return;
     }
     this.#agenda.set('renew', times.sent + ttl / 3);
     this.#become('open');
     this.#readiness.reached();
+    if (this.#cut !== undefined) this.#isDown(this.#cut);
   }
 
   /** @param {unknown} error why it could not be opened now */
@@ -538,20 +569,10 @@ class Session {
     this.#agenda.set('open', this.#now() + this.#retryIn(this.#attempts++));
   }
 
-  /** The session that there was is ended at the server, if that can be done. */
-  #closeOld() {
-    const old = this.#session;
+  /** There is no session, until the next one is open. */
+  #leave() {
+    this.#before = this.#session;
     this.#session = '';
-    if (old) this.#closeAtServer(old);
-  }
-
-  /** @param {string} session */
-  async #closeAtServer(session) {
-    try {
-      await this.#adapter.close(session);
-    } catch {
-      // It ends by itself.
-    }
   }
 
   #expire() {
@@ -581,13 +602,19 @@ class Session {
     }
     for (const group of grouped(pending)) this.#grants.askAgain(group);
     this.#become('lost', reason, cause);
-    this.#closeOld();
+    this.#leave();
     // A session that never came as far as its first renewal is not followed by the next at once.
     if (this.#attempts++ === 0) this.#open();
     else this.#openLater(cause);
   }
 
   // While it is open.
+
+  /** @param {unknown} error of the adapter */
+  #isCut(error) {
+    if (this.state === 'open') this.#isDown(error);
+    else if (this.state === 'opening') this.#cut = error ?? true;
+  }
 
   /** @param {unknown} error */
   #isDown(error) {
@@ -683,12 +710,16 @@ class Session {
   // The outbox.
 
   /**
-   * What is asked in one turn of the event loop makes one step, however many steps may be under
-   * way: most of what a small one costs is not of its operations.
+   * What is asked at once makes one step, however many steps may be under way: most of what a small
+   * one costs is not of its operations. While none is under way, and nobody is still to be told of
+   * an answer, "at once" is what runs now, and what follows from the promises that it settles:
+   * nobody waits for the rest of the turn of the event loop. Else it is the whole turn.
    */
   #pumpSoon() {
     if (this.#pumping || this.state !== 'open' || !this.#outbox.isReady) return;
-    this.#clock.setImmediate(() => {
+    const isMoreToCome = this.#outbox.first !== undefined || this.#listener.isTelling();
+    const later = isMoreToCome ? this.#clock.setImmediate : this.#clock.nextTick;
+    later(() => {
       this.#pumping = false;
       this.#pump();
     });
@@ -873,11 +904,13 @@ class Session {
   async #giveBack(session, opening, patience) {
     try {
       const opened = opening && (await this.#within(opening, patience));
-      const last = opened?.session || session;
+      const last = opened?.session || session || this.#before;
       if (last) await this.#within(this.#adapter.close(last), patience);
     } catch {
       // It ends by itself.
     }
+    // Nothing is called after that: an `open` may be answered yet.
+    this.#before = '';
     try {
       await this.#adapter.dispose();
     } catch {
