@@ -77,14 +77,44 @@ const sleeping = fc.record({
   pause: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: TTL })),
 });
 
+/** Another server takes over, grants, and is gone again, while some are away (R5). */
+const returning = fc.record({
+  what: fc.constantFrom(
+    ...['request', 'request', 'hold', 'steal', 'backup', 'failBack', 'failBack', 'away', 'heal'],
+  ),
+  i: fc.nat({ max: 2 }),
+  name: fc.constant('a'),
+  ms: fc.nat({ max: 2 * TTL }),
+  mode: fc.constant('exclusive'),
+  flag: fc.constant(false),
+  // Longer than a quarantine, too.
+  pause: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: TTL }), fc.constant(1.1 * TTL)),
+});
+
+/** Users' transactions guard names, and nothing else is in the way (R4). */
+const guarding = fc.record({
+  what: fc.constantFrom(
+    ...['request', 'request', 'ifAvailable', 'once', 'abort', 'few'],
+    ...['steal', 'steal', 'guard', 'guard'],
+  ),
+  i: fc.nat({ max: 1 }),
+  name: fc.constantFrom('a', 'b'),
+  ms: fc.nat({ max: 2 * TTL }),
+  mode,
+  flag: fc.constant(false),
+  pause: fc.nat({ max: TTL / 10 }),
+});
+
 /** What one trial is. */
 const story = fc.tuple(
   rates,
   fc.oneof(
-    { weight: 4, arbitrary: fc.array(action, { maxLength: 40 }) },
-    { weight: 1, arbitrary: fc.array(meeting, { maxLength: 40 }) },
+    { weight: 6, arbitrary: fc.array(action, { maxLength: 40 }) },
+    { weight: 2, arbitrary: fc.array(meeting, { maxLength: 40 }) },
     { weight: 1, arbitrary: refusing },
     { weight: 1, arbitrary: fc.array(sleeping, { maxLength: 20 }) },
+    { weight: 1, arbitrary: fc.array(returning, { maxLength: 20 }) },
+    { weight: 1, arbitrary: fc.array(guarding, { maxLength: 20 }) },
   ),
 );
 

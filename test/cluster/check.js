@@ -19,6 +19,7 @@
  *   settled  { id, error, ran } its promise has settled; `ran`: by `locks.once`, unless it failed
  *   aborted  { id } it was aborted by its caller
  *   stopped  { client }, resumed { client }, killed { client } a process
+ *   guarded  { name }, unguarded { name } a user's transaction keeps who holds it, until it ends
  *   fault    {} something went wrong: a cut, a stop, a restart, or the end of it
  *   forgot   {} the server has lost its data, with the marks
  *   write    { id, name, token } somebody wrote to a store that refuses older tokens
@@ -57,6 +58,31 @@ function stopsOf(events) {
     if (type === 'resumed' && of.length > 0) of.at(-1).to = time;
   }
   return stops;
+}
+
+/** When transactions of users kept who held a name. */
+function guardsOf(events) {
+  const guards = [];
+  const open = new Map();
+  for (const { type, name, time } of [...events].sort((a, b) => a.time - b.time)) {
+    if (type === 'guarded' && !open.has(name)) {
+      open.set(name, { name, from: time, to: Number.POSITIVE_INFINITY });
+      guards.push(open.get(name));
+    } else if (type === 'unguarded' && open.has(name)) {
+      open.get(name).to = time;
+      open.delete(name);
+    }
+  }
+  return guards;
+}
+
+/** When who leaves at a time has left, `within` so long, but for what users' transactions keep. */
+function leftAt(time, name, guards, within) {
+  let left = time;
+  for (const guard of guards) {
+    if (guard.name === name && guard.from <= left + within) left = Math.max(left, guard.to);
+  }
+  return left + within;
 }
 
 /** A steal is outside of the rules: what was held when it was called counts no longer. */
@@ -218,14 +244,14 @@ function thefts(requests, all) {
 
 /**
  * Who is refused because too many wait was not alone with fewer. Who has given up waits at the server
- * until that hears of it, `within` so long.
+ * until that hears of it.
  */
-function refusals(requests, within) {
+function refusals(requests, guards, within) {
   const faults = [];
   for (const { id, name, called, settled, error, maxPending } of requests) {
     if (!/^QuotaExceededError/.test(error)) continue;
     const waits = ({ granted, kind, settled: end }) =>
-      kind !== 'ifAvailable' && (granted ?? or(end) + within) >= called;
+      kind !== 'ifAvailable' && (granted ?? leftAt(or(end), name, guards, within)) >= called;
     const others = requests.filter(
       (other) => other.id !== id && other.called <= settled && waits(other),
     );
@@ -235,8 +261,11 @@ function refusals(requests, within) {
   return faults;
 }
 
-/** Every request settles, and who waits is served soon after the last fault. */
-function served(requests, events, within) {
+/**
+ * Every request settles, and who waits is served soon after the last fault. A user's transaction that
+ * guards a name is in the way of those who want that one only (R4).
+ */
+function served(requests, events, guards, within) {
   const faults = [];
   const killed = new Set(events.filter(({ type }) => type === 'killed').map((e) => e.client));
   const lastFault = Math.max(
@@ -249,14 +278,18 @@ function served(requests, events, within) {
     if (killed.has(client)) continue;
     if (settled === undefined) faults.push(`${name}: ${client}'s ${id} never settles`);
     const end = Math.min(or(granted), or(settled), or(aborted));
+    const isInTheWay = (other) => areGroups || other.name === name;
     const ahead = requests.filter(
-      (other) =>
-        (areGroups || other.name === name) && other.granted < end && or(other.ended) > called,
+      (other) => isInTheWay(other) && other.granted < end && or(other.ended) > called,
+    );
+    const guarded = guards.filter(
+      (guard) => isInTheWay(guard) && guard.from < end && guard.to > called,
     );
     const begin = Math.max(
       called,
       lastFault,
       ...ahead.map(({ ended = 0 }) => Math.min(ended, end)),
+      ...guarded.map(({ to }) => Math.min(to, end)),
     );
     if (end - begin > within) faults.push(`${name}: ${client}'s ${id} waits ${end - begin} ms`);
   }
@@ -296,16 +329,17 @@ function fencing(events, requests) {
 function check(events, { within, left = {} } = {}) {
   const all = requestsOf(events);
   const stops = stopsOf(events);
+  const guards = guardsOf(events);
   const faults = [];
   for (const one of new Set(all.map(({ name }) => name))) {
     const requests = all.filter(({ name }) => name === one);
     const granted = requests.filter((request) => request.granted !== undefined);
     faults.push(...overlaps(granted, stops), ...tokens(granted), ...order(granted));
     faults.push(...thefts(granted, requests), ...runs(requests, events));
-    faults.push(...refusals(requests, within ?? 0));
+    faults.push(...refusals(requests, guards, within ?? 0));
   }
   faults.push(...fencing(events, all));
-  if (within !== undefined) faults.push(...served(all, events, within));
+  if (within !== undefined) faults.push(...served(all, events, guards, within));
   for (const [what, count] of Object.entries(left)) {
     if (count !== 0) faults.push(`${count} ${what} left`);
   }

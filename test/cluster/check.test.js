@@ -143,6 +143,20 @@ test('who is refused though fewer wait than it allows is found', () => {
   assert.deepEqual(check([...request('y', 0, 8, 9, 1n), ...refused]), []);
 });
 
+test('who has given up waits at the server for as long as a transaction guards the name', () => {
+  const refused = [
+    { ...request('x', 5)[0], maxPending: 1 },
+    { type: 'settled', id: 'x', error: 'QuotaExceededError: a request is waiting', time: 6 },
+  ];
+  const aborted = [request('y', 0)[0], { type: 'settled', id: 'y', time: 1 }];
+  const guard = (name) => [
+    { type: 'guarded', name, time: 0 },
+    { type: 'unguarded', name, time: 9 },
+  ];
+  assert.deepEqual(check([...guard('a'), ...aborted, ...refused]), []);
+  finds(check([...guard('b'), ...aborted, ...refused]), /x is refused, though 0 of 1 wait/);
+});
+
 test('who never settles, and who waits too long, is found', () => {
   const [call] = request('x', 0, 1, 2, 1n);
   const faults = check([call], { within: 10 });
@@ -150,6 +164,17 @@ test('who never settles, and who waits too long, is found', () => {
   const late = [...request('x', 0, 50, 51, 1n), { type: 'fault', time: 20 }];
   assert.deepEqual(check(late, { within: 30 }), []);
   finds(check(late, { within: 29 }), /waits 30 ms/);
+});
+
+test('R4: who waits while a transaction guards another name is found', () => {
+  const guard = [
+    { type: 'guarded', name: 'a', time: 0 },
+    { type: 'unguarded', name: 'a', time: 40 },
+  ];
+  const waits = (more) => [...guard, ...request('x', 10, 50, 51, 1n, more)];
+  assert.deepEqual(check(waits({}), { within: 10 }), []);
+  finds(check(waits({}), { within: 9 }), /waits 10 ms/);
+  finds(check(waits({ name: 'b' }), { within: 10 }), /waits 40 ms/);
 });
 
 test('who is refused by a store, and was not told, is found', () => {

@@ -22,6 +22,7 @@ const dead = () => fault('The session has expired.', 'DEAD');
 const stale = () => fault('The connection was replaced.', 'STALE');
 const early = () => fault('The step before this one is not done.', 'EARLY');
 const cut = () => fault('The connection was cut.', 'CUT');
+const blocked = () => fault('A transaction is in the way.', 'BLOCKED');
 
 /** How many steps may be under way. */
 const WINDOW = 3;
@@ -49,8 +50,10 @@ class MemoryServer {
   #life = newLife();
   /** Its own ones, and those that clients told of. */
   #lives = new Set(['', this.#life]);
-  /** Locks that a user's transaction guards: `name ref session`. */
+  /** Names whose holder a user's transaction guards. */
   #guarded = new Set();
+  /** What waits until nobody guards a name any more. */
+  #blocked = [];
   #ttl;
   #hints = [];
   /**
@@ -69,7 +72,8 @@ class MemoryServer {
   /**
    * @param machine that it runs on
    * @param rules for tests that take one away: `quarantine`, `connections`, `records` (R1: of how many
-   *   steps), `orders` (R1), `listens` to what clients have seen (R5), `priorities`
+   *   steps), `orders` (R1), `busy` is an answer (R4), `listens` to what clients have seen, `leaps`:
+   *   its tokens get ahead of those that nobody tells of (R5), `priorities`
    */
   constructor(machine, { ttl = 10_000, ...rules } = {}) {
     this.machine = machine;
@@ -79,7 +83,9 @@ class MemoryServer {
       connections: true,
       records: WINDOW,
       orders: true,
+      busy: true,
       listens: true,
+      leaps: true,
       priorities: true,
       ...rules,
     };
@@ -100,9 +106,14 @@ class MemoryServer {
     this.#begin();
   }
 
-  /** Begins another life, in which nothing is granted that may be held. */
+  /**
+   * Begins another life, in which nothing is granted that may be held. Others may have been granted
+   * more tokens than anybody tells of, but not one each microsecond: the time is ahead of them.
+   */
   #begin(token = 0n) {
-    this.#tokens = (token > this.#tokens ? token : this.#tokens) + 1_000_000n;
+    const time = this.#rules.leaps ? BigInt(Math.floor(this.#now() * 1_000)) : 0n;
+    const next = (token > this.#tokens ? token : this.#tokens) + 1_000_000n;
+    this.#tokens = time > next ? time : next;
     this.#life = newLife();
     this.#lives.add(this.#life);
     if (this.#rules.quarantine) this.#grantsFrom = this.#now() + this.#ttl;
@@ -124,7 +135,8 @@ class MemoryServer {
     const sessions = [...this.#sessions].map(([id, session]) => {
       return [id, { ...session, thefts: new Map(session.thefts) }];
     });
-    return { rows, sessions, tokens: this.#tokens, life: this.#life, lives: [...this.#lives] };
+    const known = { tokens: this.#tokens, life: this.#life, grantsFrom: this.#grantsFrom };
+    return { rows, sessions, ...known, lives: [...this.#lives] };
   }
 
   /**
@@ -132,7 +144,7 @@ class MemoryServer {
    * @param only the network of a client that does, by which it hears first, if there is one: before
    *   that nobody can know
    */
-  restore({ rows, sessions, tokens, life, lives }, only) {
+  restore({ rows, sessions, tokens, life, grantsFrom, lives }, only) {
     this.only = only;
     this.wasReplaced = true;
     this.#returns++;
@@ -152,13 +164,29 @@ class MemoryServer {
     this.#tokens = tokens;
     this.#life = life;
     this.#lives = new Set(lives);
-    this.#grantsFrom = 0;
+    this.#grantsFrom = grantsFrom;
   }
 
   /** A user's transaction begins, or ends, that keeps who holds a name. */
   guard(name, isGuarded = true) {
-    if (isGuarded) this.#guarded.add(name);
-    else this.#guarded.delete(name);
+    if (isGuarded) {
+      this.#guarded.add(name);
+      return;
+    }
+    this.#guarded.delete(name);
+    const blocked = this.#blocked;
+    this.#blocked = [];
+    for (const deliver of blocked) this.machine.run(deliver);
+  }
+
+  /** Who waits for users' transactions is called when one of them ends. */
+  block(deliver) {
+    this.#blocked.push(deliver);
+  }
+
+  /** Whether an operation would end what a user's transaction keeps. */
+  #isObstructed({ kind, name }) {
+    return (kind === 'end' || kind === 'steal') && this.#guarded.has(name);
   }
 
   /** A replica takes over that has not got the last grants: it has them as requests, or not. */
@@ -215,6 +243,7 @@ class MemoryServer {
     // It was on its way for long.
     if (records && number < session.number) throw stale();
     if (orders && before > 0 && before !== session.number) throw early();
+    if (!this.#rules.busy && ops.some((op) => this.#isObstructed(op))) throw blocked();
     session.number = number;
     const answers = this.#doAll(session, ops);
     session.records = [...session.records, { number, answers }].slice(-records);
@@ -260,8 +289,8 @@ class MemoryServer {
   }
 
   #do(session, op) {
+    if (this.#isObstructed(op)) return busy();
     if (op.kind === 'end') return this.#end(session, op);
-    if (op.kind === 'steal' && this.#guarded.has(op.name)) return busy();
     this.#bury(op.name);
     const known = this.#find(session.id, op);
     if (known) return known.token ? granted(known.token) : QUEUED;
@@ -322,7 +351,6 @@ class MemoryServer {
   }
 
   #end(session, { ref, name, keep }) {
-    if (this.#guarded.has(name)) return busy();
     if (keep > 0 && !this.#mark(session, ref, name, keep)) return NOT_MARKED;
     const names = name === undefined ? [...this.#names.keys()] : [name];
     for (const one of names)
@@ -500,6 +528,10 @@ class Link {
       const deliver = () => {
         if (server.isDown || (server.only && server.only !== this.#network)) return;
         const reply = answerOf(work);
+        if (reply.error?.code === 'BLOCKED') {
+          server.block(deliver);
+          return;
+        }
         this.#deliver(() => {
           if (!this.#waiting.delete(reject)) return;
           if (reply.error) reject(reply.error);

@@ -152,12 +152,11 @@ class Trial {
 
   /** Somebody's transaction guards whoever holds a name. */
   guard(name, milliseconds) {
-    const { server } = this.cluster;
-    this.fault();
-    server.guard(name);
+    this.recorder.record('guarded', { name });
+    this.cluster.server.guard(name);
     this.world.after(milliseconds, () => {
-      server.guard(name, false);
-      this.fault();
+      this.cluster.server.guard(name, false);
+      this.recorder.record('unguarded', { name });
     });
   }
 
@@ -169,17 +168,23 @@ class Trial {
     server.failOver(() => false);
   }
 
-  /** The server that there was comes back, and first hears of a client that knows the other one. */
+  /**
+   * The server that there was comes back, and first hears of a client that knows the other one: of
+   * that which was granted the least.
+   */
   failBack() {
     const { server } = this.cluster;
     if (!this.before) return;
     const { lives } = this.before;
-    const client = this.cluster.clients.find(
-      ({ isKilled, network }) => !isKilled && !lives.includes(network.life),
-    );
+    const last = new Map(server.log.map(({ clientId, token }) => [clientId, Number(token)]));
+    const [client] = this.cluster.clients
+      .filter(({ isKilled, network }) => !isKilled && !lives.includes(network.life))
+      .sort((a, b) => (last.get(a.name) ?? 0) - (last.get(b.name) ?? 0));
     this.fault();
     this.recorder.record('forgot');
     server.restore(this.before, client?.network);
+    // It goes on with what it grants from now on, until another one takes over again.
+    this.before = undefined;
     // By then everybody has lost what he had.
     this.world.after(2 * TTL, () => {
       server.only = undefined;
@@ -255,7 +260,6 @@ class Trial {
   async judge() {
     const isCalm = !this.events.some(({ type }) => type === 'fault');
     this.cluster.server.machine.resume();
-    for (const name of ['a', 'b']) this.cluster.server.guard(name, false);
     for (const client of this.cluster.clients) {
       this.#heal(client.network);
       client.resume?.();

@@ -9,47 +9,21 @@
 const fc = require('fast-check');
 const { parseArgs } = require('node:util');
 const { story } = require('./actions.js');
-const { MemoryAdapter } = require('./memory.js');
+const { RULES, without } = require('./rules.js');
 const { run } = require('./trial.js');
-const { TTL } = require('./setup.js');
 
-/** R3: what the server refuses is as a network that fails. */
-const refusesNothing = (adapter) =>
-  Object.assign(adapter, {
-    classify(error) {
-      const kind = MemoryAdapter.prototype.classify.call(adapter, error);
-      return kind === 'refused' ? 'retry' : kind;
-    },
-  });
-
-/** R3: which step was the last that the server has done is not known. */
-function missesNothing(adapter) {
-  const renew = adapter.renew.bind(adapter);
-  return Object.assign(adapter, {
-    renew: async (seen) => ({ ...(await renew(seen)), step: undefined }),
-  });
+/** @returns what is wrong with a story without a rule, in words; nothing if it is with it, too */
+async function missed(rule, [clocks, actions]) {
+  const wrong = await without(rule, (options) => run(clocks, actions, options));
+  if (wrong.length === 0) return [];
+  const { patience } = RULES[rule];
+  return (await run(clocks, actions, { patience })).length === 0 ? wrong : [];
 }
-
-/** Options of a Trial that take a rule away. */
-const RULES = {
-  margin: { rules: { margin: 1.1 } },
-  clock: { clock: { isContinuous: false } },
-  compares: { rules: { compares: false } },
-  quarantine: { server: { quarantine: false } },
-  // A step that was replaced is old by its number, too.
-  connections: { server: { connections: false, records: false } },
-  records: { server: { records: false } },
-  record: { server: { records: 1 }, patience: 10 * TTL },
-  orders: { server: { orders: false }, patience: 10 * TTL },
-  refuses: { wrap: refusesNothing, patience: 100 * TTL },
-  misses: { wrap: missesNothing, patience: 100 * TTL },
-  listens: { server: { listens: false } },
-};
 
 async function notice(rule, { runs, seed }) {
   let wrong = [];
-  const property = fc.asyncProperty(story, async ([clocks, actions]) => {
-    const found = await run(clocks, actions, RULES[rule]);
+  const property = fc.asyncProperty(story, async (one) => {
+    const found = await missed(rule, one);
     if (found.length > 0) wrong = found;
     return found.length === 0;
   });

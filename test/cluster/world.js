@@ -92,7 +92,9 @@ class Machine {
       ...clocks,
       'setTimeout',
       'setImmediate',
+      'nextTick',
       'clearTimeout',
+      'ref',
       'unref',
       'random',
     ]) {
@@ -162,10 +164,19 @@ class Machine {
     Promise.resolve().then(callback);
   }
 
+  nextTick(callback) {
+    this.setImmediate(callback);
+  }
+
   clearTimeout(timer) {
     if (!timer || timer.isOver) return;
     this.#end(timer);
     this.#world.cancel(timer.event);
+  }
+
+  ref(timer) {
+    if (!timer.isRef && !timer.isOver) this.refs++;
+    timer.isRef = true;
   }
 
   unref(timer) {
