@@ -13,7 +13,7 @@ const { hostname } = require('../platform/machine.js');
 const { Command } = require('./command.js');
 const { excludes, isOuter } = require('./outer.js');
 const { describeHolders, quoted } = require('./people.js');
-const { LATE, Place, checkName, unreachable, within } = require('./places.js');
+const { CLOSING_MS, LATE, Place, checkName, unreachable, within } = require('./places.js');
 const { Signals } = require('./signals.js');
 const { Failure, STATUS, say } = require('./status.js');
 
@@ -45,13 +45,14 @@ async function doJob(request, ask) {
   const signals = new Signals();
   const place = new Place(request.values);
   const job = new Job(request, place, signals);
-  const gaveUp = signals.came.then((signal) => ({ signal }));
-  // After a signal its result no longer matters.
   const work = job.done(ask);
+  // After a signal its result no longer matters.
   work.catch(() => {});
+  const gaveUp = signals.came.then((signal) => job.endOf(signal, work));
   try {
     return await Promise.race([work, gaveUp]);
   } finally {
+    job.isOver = true;
     job.stopTelling();
     await place.close();
   }
@@ -68,7 +69,7 @@ class Job {
   #telling;
   /** The end of the command, once there is one. @type {Promise<Ending> | undefined} */
   #ended;
-  /** It was given up: a grant that comes now is too late. */
+  /** It was given up, or has ended: a grant that comes now is too late, a loss our own doing. */
   isOver = false;
 
   /**
@@ -119,6 +120,11 @@ class Job {
     return this.#command.isLost;
   }
 
+  /** @returns {Promise<Ending> | undefined} how it ends, if there is a command */
+  get ending() {
+    return this.#ended?.then((ending) => (this.isLost ? { status: STATUS.lost } : ending));
+  }
+
   /**
    * @param {Ask} ask
    * @returns {Promise<Ending>} of the command, or why there was none
@@ -132,11 +138,26 @@ class Job {
       instead = await ask(this);
     } catch (error) {
       if (!this.#ended) return this.#refused(error);
-      this.#command.lost(error);
+      if (!this.isOver) this.#command.lost(error);
     }
-    if (!this.#ended) return instead ?? this.#notAvailable();
-    const ending = await this.#ended;
-    return this.isLost ? { status: STATUS.lost } : ending;
+    return this.ending ?? instead ?? this.#notAvailable();
+  }
+
+  /**
+   * How a signal ends it. Of a command that has ended the end counts: the signal came too late for
+   * it. But one of `once` is done when that is marked, for which the server has a while.
+   * @param {NodeJS.Signals} signal
+   * @param {Promise<Ending>} work
+   * @returns {Promise<Ending>}
+   */
+  async endOf(signal, work) {
+    const ending = await this.ending;
+    if (!ending) return { signal };
+    const isToMark = this.values.keep !== undefined && !ending.signal && ending.status === 0;
+    if (!isToMark) return ending;
+    /** @type {any} */
+    const marked = await within(work, CLOSING_MS);
+    return marked === LATE ? { signal } : marked;
   }
 
   /**

@@ -12,7 +12,7 @@ const { openBucket } = require('../host.js');
 const { openEngine } = require('./engines.js');
 const { Failure, STATUS } = require('./status.js');
 
-/** Milliseconds. */
+/** How long a server may take to answer at the end of the program. */
 const CLOSING_MS = 3000;
 
 /** The bucket at an engine if none is named. */
@@ -202,4 +202,4 @@ function checkName(name, { at }) {
   throw new Failure(STATUS.usage, message);
 }
 
-module.exports = { LATE, Place, checkName, messageOf, noAnswer, unreachable, within };
+module.exports = { CLOSING_MS, LATE, Place, checkName, messageOf, noAnswer, unreachable, within };

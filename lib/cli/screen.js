@@ -14,7 +14,7 @@ const CTRL_C = '\x03';
 const CTRL_D = '\x04';
 const ENDING_KEYS = ['q', 'Q', CTRL_C, CTRL_D];
 /** @type {NodeJS.Signals[]} */
-const ENDING_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'];
+const ENDING_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGBREAK'];
 
 class Screen {
   #input;

@@ -4,6 +4,7 @@
 
 const { execFileSync, spawn } = require('node:child_process');
 const { once } = require('node:events');
+const { writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
 
@@ -112,4 +113,34 @@ function startInTerminal(t, args, { columns = 80, rows = 24, program, ...options
   return new Command(t, 'python3', [TERMINAL, String(columns), String(rows), ...words], options);
 }
 
-module.exports = { Command, PROGRAM, noTerminal, root, run, skip, start, startInTerminal };
+/**
+ * Has `web-locks` get SIGTERM after its command has ended, before anything else of it runs.
+ * @param {string} folder for a file
+ * @returns {{ NODE_OPTIONS: string }} of its environment
+ */
+function signalAfterEnd(folder) {
+  const hook = path.join(folder, 'hook.js');
+  writeFileSync(
+    hook,
+    `const { ChildProcess } = require('node:child_process');
+    const { emit } = ChildProcess.prototype;
+    ChildProcess.prototype.emit = function (event, ...values) {
+      const heard = emit.call(this, event, ...values);
+      if (event === 'exit') process.emit('SIGTERM', 'SIGTERM');
+      return heard;
+    };`,
+  );
+  return { NODE_OPTIONS: `--require ${hook}` };
+}
+
+module.exports = {
+  Command,
+  PROGRAM,
+  noTerminal,
+  root,
+  run,
+  signalAfterEnd,
+  skip,
+  start,
+  startInTerminal,
+};

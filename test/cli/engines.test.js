@@ -11,7 +11,7 @@ const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
 const servers = require('../cluster/servers.js');
 const { pendingOn } = require('../helpers/process.js');
-const { root, run, skip, start } = require('./command.js');
+const { root, run, signalAfterEnd, skip, start } = require('./command.js');
 const { serve, states } = require('./pages.js');
 
 const { lacks, startPgbouncer, startPostgres, stopAll } = servers;
@@ -343,6 +343,32 @@ describe('--at postgres://…', { skip: skip || lacks.postgres }, () => {
     assert.equal(stderr, 'web-locks: the locks could not be reached in 10 s.\n');
   });
 
+  it('once: a signal after the command has ended waits for the mark', async (t) => {
+    const env = signalAfterEnd(emptyFolder(t));
+    const args = ['once', 'marked', '--keep', '1h', '--at', at(), '--', 'echo', 'runs'];
+    const ended = { code: 0, signal: null, stderr: '' };
+    assert.deepEqual(await run(t, args, { env }), { ...ended, stdout: 'runs\n' });
+    assert.deepEqual(await run(t, args), { ...ended, stdout: '' });
+  });
+
+  it('once: a signal after a command that failed does not change how it ends', async (t) => {
+    const env = signalAfterEnd(emptyFolder(t));
+    const args = ['once', 'failed', '--keep', '1h', '--at', at(), '--', 'sh', '-c', 'exit 7'];
+    assert.equal((await run(t, args, { env })).code, 7);
+  });
+
+  it('once: a signal ends it if the server does not answer whether it is marked', async (t) => {
+    const env = signalAfterEnd(emptyFolder(t));
+    const args = ['once', 'silent', '--keep', '1h', '--at', at(), '--ttl', '3600', ...UNTIL_LINE];
+    const command = start(t, args, { env });
+    await command.says(/runs/);
+    server.signal('SIGSTOP');
+    t.after(() => server.signal('SIGCONT'));
+    command.type('\n');
+    const stdout = 'runs\nends\n';
+    assert.deepEqual(await command.ended, { code: null, signal: 'SIGTERM', stdout, stderr: '' });
+  });
+
   it('a command whose server has gone is ended when the lease is over', async (t) => {
     const args = ['run', 'a', '--bucket', 'other', '--at', at(), '--ttl', '2', ...UNTIL_LINE];
     const command = start(t, args);
@@ -351,7 +377,7 @@ describe('--at postgres://…', { skip: skip || lacks.postgres }, () => {
     t.after(() => server.start());
     const { code, stderr } = await command.ended;
     assert.equal(code, 75);
-    assert.match(stderr, /was lost: its lease expired while the server did not answer/);
+    assert.match(stderr, /was lost: the server did not answer in time/);
   });
 });
 

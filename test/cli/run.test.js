@@ -8,7 +8,15 @@ const path = require('node:path');
 const { describe, it } = require('node:test');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket, pendingOn } = require('../helpers/process.js');
-const { PROGRAM, noTerminal, run, skip, start, startInTerminal } = require('./command.js');
+const {
+  PROGRAM,
+  noTerminal,
+  run,
+  signalAfterEnd,
+  skip,
+  start,
+  startInTerminal,
+} = require('./command.js');
 
 /** Of struct wlh_header, see src/host/segment.h. */
 const TOKEN_AT = 88;
@@ -29,7 +37,7 @@ const UNTIL_LINE = ['--', 'sh', '-c', 'echo runs; read line; echo ends'];
 /** A fresh bucket, and the options that name it. */
 function setUp(t) {
   const { locks, where } = freshBucket(t);
-  return { locks, at: ['--directory', where.directory, '--bucket', where.bucket] };
+  return { locks, where, at: ['--directory', where.directory, '--bucket', where.bucket] };
 }
 
 describe('web-locks run', { skip }, () => {
@@ -469,6 +477,13 @@ describe('web-locks run', { skip }, () => {
       assert.deepEqual([ending.signal, ending.code], [signal, null]);
     }
     assert.equal((await locks.query()).held.length, 0);
+  });
+
+  it('a signal after the command has ended does not change how it ends', async (t) => {
+    const { at, where } = setUp(t);
+    const env = signalAfterEnd(where.directory);
+    const { code } = await run(t, ['run', 'a', ...at, '--', 'sh', '-c', 'exit 7'], { env });
+    assert.equal(code, 7);
   });
 
   it('ends with 128 and the number of a signal that leaves a core', async (t) => {

