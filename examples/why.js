@@ -13,7 +13,7 @@ async function report(module) {
   if (!locks) return console.log('this Node.js has no locks of its own');
   console.log(`${module}:`);
   const isGranted = async (/** @type {string} */ name) =>
-    Promise.race([locks.request(name, () => 'granted'), sleep(1000, 'never granted')]);
+    Promise.race([locks.request(name, () => 'granted'), sleep(3000, 'never granted')]);
 
   const code = `require(${JSON.stringify(require.resolve(module))}).locks.request('job', () => {
     require('node:worker_threads').parentPort.on('message', () => {}).postMessage('holds it');

@@ -32,7 +32,7 @@ describe('the holdTimeout option', () => {
     assert.deepEqual([error.name, error.lockName], ['TimeoutError', name]);
     assert.match(
       error.message,
-      /^Lock "report.*" was released after \d+ ms: its 'holdTimeout' is 20 ms\.$/,
+      /^Lock "report.*" was released after [\d,]+ ms: its 'holdTimeout' is 20 ms\.$/,
     );
     assert.ok(error.held >= 19);
     assert.deepEqual(error.holders, []);

@@ -35,8 +35,11 @@ describe('the option maxTotal', () => {
       ),
     );
     for (const reason of reasons) assert.ok(reason instanceof LockTimeoutError);
-    assert.match(reasons[0].message, / was released after \d+ ms: its 'maxTotal' is 500 ms\.$/);
-    assert.match(reasons[1].message, / was released after \d+ ms: its 'holdTimeout' is 500 ms\.$/);
+    assert.match(reasons[0].message, / was released after [\d,]+ ms: its 'maxTotal' is 500 ms\.$/);
+    assert.match(
+      reasons[1].message,
+      / was released after [\d,]+ ms: its 'holdTimeout' is 500 ms\.$/,
+    );
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
 

@@ -7,7 +7,7 @@ const { describe, it } = require('node:test');
 const { inspect } = require('node:util');
 const { MessageChannel } = require('node:worker_threads');
 const { locks, needs, openBucket } = require('../helpers/scope.js');
-const { freshName, hold } = require('../helpers/locks.js');
+const { freshName, hold, timedOut } = require('../helpers/locks.js');
 
 const jsonOf = (value) => JSON.parse(JSON.stringify(value));
 
@@ -92,7 +92,7 @@ describe('JSON.stringify', () => {
 
   it('of a time limit has message and holders', () =>
     withState(async ({ held }, _, name) => {
-      const error = await locks.acquire(name, { timeout: 100 }).catch((reason) => reason);
+      const error = await timedOut(() => locks.acquire(name, { timeout: 100 }));
       const { name: kind, message, lockName, holders } = jsonOf(error);
       assert.deepEqual([kind, message, lockName], ['TimeoutError', error.message, name]);
       assert.equal(holders[0].token, String(held[0].token));

@@ -4,24 +4,24 @@ const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { threadId } = require('node:worker_threads');
 const { LockTimeoutError, MANY, SOON, locks } = require('../helpers/scope.js');
-const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { FREE, freshName, hold, stateOf, timedOut } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 describe('the timeout option', () => {
   it('rejects with a TimeoutError that says how long, for what, and who holds it', async () => {
     const name = freshName('report');
     const held = await hold(locks, name, { label: 'nightly' });
-    const error = await locks
-      .request(name, { timeout: 200 }, () => assert.fail('called'))
-      .then(assert.fail, (reason) => reason);
+    const error = await timedOut(() =>
+      locks.request(name, { timeout: 200 }, () => assert.fail('called')),
+    );
     assert.ok(error instanceof LockTimeoutError && error instanceof DOMException);
     assert.equal(error.name, 'TimeoutError');
     assert.equal(error.lockName, name);
     assert.ok(error.waited >= 199);
     const [{ clientId }] = (await locks.query()).held.filter((lock) => lock.name === name);
     assert.equal(error.holders[0].clientId, clientId);
-    assert.match(error.message, /^Timed out after \d+ ms waiting for lock "report/);
-    assert.match(error.message, /\(held by this thread \("nightly"\), for \d+ ms\)\.$/);
+    assert.match(error.message, /^Timed out after [\d,]+ ms waiting for lock "report/);
+    assert.match(error.message, /\(held by this thread \("nightly"\), for [\d.]+ m?s\)\.$/);
     await held.release();
   });
 
@@ -29,7 +29,7 @@ describe('the timeout option', () => {
     const name = freshName();
     const other = await RemoteAgent.start(t);
     const there = await other.hold(name, { label: 'job' });
-    const { message } = await locks.acquire(name, { timeout: 200 }).catch((reason) => reason);
+    const { message } = await timedOut(() => locks.acquire(name, { timeout: 200 }));
     let agent = `process ${other.pid}`;
     if (other.pid === process.pid) {
       agent =
@@ -121,7 +121,7 @@ describe('the timeout option', () => {
     const name = freshName();
     const other = await RemoteAgent.start(t);
     const held = await other.hold(name);
-    const error = await locks.acquire(name, { timeout: 200 }).then(assert.fail, (reason) => reason);
+    const error = await timedOut(() => locks.acquire(name, { timeout: 200 }));
     assert.equal(error.holders[0].threadId, other.threadId);
     held.release();
   });

@@ -2,6 +2,7 @@
 
 /** What most tests need: fresh names, held locks, and proofs that wait for events only. */
 
+const assert = require('node:assert/strict');
 const { randomUUID } = require('node:crypto');
 const { threadId } = require('node:worker_threads');
 if (!process.env.WEB_LOCKS_TEST_UNGUARDED) require('./applying.js');
@@ -58,4 +59,16 @@ const FREE = { held: [], pending: [] };
 /** Lets everything happen that is due in this thread: microtasks, then a turn of the event loop. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-module.exports = { FREE, deferred, freshName, hold, stateOf, turn };
+/**
+ * What a request that times out rejects with, once that says who holds the lock: where holders have to
+ * be asked for, a thread that stood still when it was to ask does not know.
+ * @param {() => Promise<unknown>} ask
+ */
+async function timedOut(ask) {
+  for (let attempts = 5; ; attempts--) {
+    const error = await ask().then(assert.fail, (reason) => reason);
+    if (attempts === 1 || error.holders?.length !== 0) return error;
+  }
+}
+
+module.exports = { FREE, deferred, freshName, hold, stateOf, timedOut, turn };

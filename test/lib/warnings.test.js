@@ -40,7 +40,7 @@ describe('warnAfter of a lock that is held', () => {
       handle.release();
       return details.call(backend, name);
     });
-    assert.match(await warning(), /^Held lock "a" for \d+ ms \(no waiters\)\.$/);
+    assert.match(await warning(), /^Held lock "a" for [\d.]+ m?s \(no waiters\)\.$/);
   });
 });
 
@@ -58,6 +58,6 @@ describe('warnAfter of a request that waits', () => {
       await request;
       return [];
     };
-    assert.match(await warning(), /^Waited for lock "a" for \d+ ms\.$/);
+    assert.match(await warning(), /^Waited for lock "a" for [\d.]+ m?s\.$/);
   });
 });

@@ -248,7 +248,6 @@ describe('deadlock detection agrees with its definition', () => {
       { numRuns: RUNS, seed: SEED },
     );
     assert.ok(deadlocks > RUNS / 10, `only ${deadlocks} deadlocks in ${RUNS} runs`);
-    console.log(overtakings, deadlocks);
     assert.ok(overtakings > 0, 'no deadlock by a request that gets ahead of others');
   });
 });

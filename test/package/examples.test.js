@@ -2,8 +2,10 @@
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
 const path = require('node:path');
-const { describe, it } = require('node:test');
+const { after, describe, it } = require('node:test');
 const { promisify } = require('node:util');
 const { locks: nodeLocks } = require('node:worker_threads');
 const { lacksHost } = require('../helpers/host-scope.js');
@@ -52,10 +54,15 @@ expected['why.js'] =
     : 'this Node.js has no locks of its own\n') + why('web-locks', 1, 'granted');
 
 describe('the examples do what they say', () => {
+  // Those of another run of these tests share no lock with them.
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'web-locks-examples-'));
+  const env = { ...process.env, WEB_LOCKS_DIRECTORY: path.join(directory, 'locks') };
+  after(() => fs.rmSync(directory, { recursive: true }));
+
   for (const [file, output] of Object.entries(expected)) {
     it(file, async () => {
       const script = path.join(__dirname, '..', '..', 'examples', file);
-      const { stdout, stderr } = await run(process.execPath, [script]);
+      const { stdout, stderr } = await run(process.execPath, [script], { env });
       assert.equal(stderr, '');
       assert.equal(stdout, output);
     });
