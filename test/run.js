@@ -32,6 +32,7 @@ const WAIT = [
   'cli/engines',
   'cluster/postgres-adapter',
   'cluster/etcd-adapter',
+  'cluster/transport',
   'documents/documents',
   'limit/limit',
   'documents/finding-out',

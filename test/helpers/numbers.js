@@ -1,15 +1,24 @@
 'use strict';
 
-/** Joins the events of several runs of `node:test` into those of one run, with common numbers. */
+/**
+ * Joins the events of several runs of `node:test` into those of one run, with common numbers, and
+ * names at its end what has failed: who sees only the end of a log needs no more.
+ */
 
+const path = require('node:path');
 const { Readable } = require('node:stream');
+const { inspect } = require('node:util');
 
 const COUNTS = ['tests', 'suites', 'pass', 'fail', 'cancelled', 'skipped', 'todo'];
 const ENDS = new RegExp(`^(${COUNTS.join('|')}|duration_ms) ([\\d.]+)$`);
+/** So many lines of what a test has failed with are said again. */
+const LINES = 20;
 
 class Numbers extends Readable {
   #counts = Object.fromEntries(COUNTS.map((name) => [name, 0]));
   #topLevel = 0;
+  /** What has failed, and why. @type {string[]} */
+  #failures = [];
   #start = process.hrtime.bigint();
 
   constructor() {
@@ -35,8 +44,18 @@ class Numbers extends Readable {
       if (name in this.#counts) this.#counts[name] += Number(number);
       return;
     }
+    if (type === 'test:fail') this.#fails(data);
     if ((type === 'test:pass' || type === 'test:fail') && isTop) data.testNumber = ++this.#topLevel;
     this.push({ type, data });
+  }
+
+  #fails({ details, file = '', name, todo }) {
+    const { cause = '', failureType } = details.error;
+    // Those within it are named themselves.
+    if (failureType === 'subtestsFailed' || (todo !== undefined && todo !== false)) return;
+    const why = inspect(cause, { colors: false }).split('\n').slice(0, LINES);
+    const where = path.relative(process.cwd(), file);
+    this.#failures.push(`failed: ${where}: ${name}: ${why.join('\n')}`);
   }
 
   /** Adds the events that end a run. */
@@ -44,6 +63,8 @@ class Numbers extends Readable {
     const push = (type, data) => this.push({ type, data: { nesting: 0, ...data } });
     const duration = Number(process.hrtime.bigint() - this.#start) / 1e6;
     push('test:plan', { count: this.#topLevel });
+    for (const failure of this.#failures)
+      for (const message of failure.split('\n')) push('test:diagnostic', { message });
     for (const name of COUNTS)
       push('test:diagnostic', { message: `${name} ${this.#counts[name]}` });
     push('test:diagnostic', { message: `duration_ms ${duration}` });

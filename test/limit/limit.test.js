@@ -1,6 +1,9 @@
 'use strict';
 
-/** A test that hangs is ended and reported, and the other files go on: helpers/limit.js, run.js. */
+/**
+ * A test that hangs is ended and reported, and the other files go on; what fails is named at the end:
+ * helpers/limit.js, helpers/numbers.js, run.js.
+ */
 
 const assert = require('node:assert/strict');
 const { execFile } = require('node:child_process');
@@ -33,6 +36,19 @@ async function reportOf(name) {
   assert.ok(report.includes(`fixtures/limit/${name}.test.js: nothing has ended for 3 s`), report);
   return report;
 }
+
+describe('a test that fails', () => {
+  it('is named at the end, with its file and its cause', async () => {
+    const { code, output } = await run(fixture('fails'), fixture('good'));
+    assert.equal(code, 1);
+    const end = output.slice(output.indexOf('goes on'));
+    assert.match(
+      end,
+      /^(ℹ )?failed: \S*fixtures\/limit\/fails\.test\.js: fails: Error: the cause$/m,
+    );
+    assert.doesNotMatch(end, /failed: \S+: outer/);
+  });
+});
 
 describe('a test that hangs', { concurrency: 2 }, () => {
   it('is named, with the locks of all buckets that are held and waited for', async () => {

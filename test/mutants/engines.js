@@ -5,9 +5,11 @@
 const postgres = ['test/cluster/postgres-adapter.test.js'];
 const redis = ['test/cluster/redis-adapter.test.js'];
 const etcd = ['test/cluster/etcd-mirror.test.js', 'test/cluster/etcd-adapter.test.js'];
+const transport = ['test/cluster/transport.test.js'];
 
 const SQL = 'lib/cluster/engines/postgres/postgres.sql.js';
 const LUA = 'lib/cluster/engines/redis/redis.lua.js';
+const TRANSPORT = 'lib/cluster/engines/etcd/transport.js';
 
 /** @type {import('../../scripts/mutants/data.js').Mutant[]} */
 module.exports = [
@@ -845,6 +847,91 @@ module.exports = [
     tests: ['test/cluster/etcd-adapter.test.js'],
   },
   {
+    file: 'lib/cluster/engines/etcd/errors.js',
+    before: "each.map((one) => one?.message).join('; ')",
+    after: "''",
+    why: 'who starts no etcd on localhost is not told that nobody listens there',
+    tests: transport,
+  },
+  {
+    file: 'lib/cluster/engines/etcd/gateway.js',
+    before: "=== (headers.authorization ?? '')",
+    after: '=== headers.authorization',
+    why: 'a bucket ends for good when the authentication of its etcd is enabled',
+    tests: transport,
+  },
+  {
+    file: 'lib/cluster/engines/etcd/gateway.js',
+    before: "if (typeof token !== 'string') throw oddAnswerError(link.endpoint);",
+    after: "if (typeof token !== 'string') return '';",
+    why: 'a bucket ends for good when a proxy answers once who asks for a token',
+    tests: transport,
+  },
+  {
+    file: 'lib/cluster/engines/etcd/errors.js',
+    before: '|auth store is old|user name is empty/',
+    after: '|auth store is old/',
+    why: 'a bucket ends for good when the authentication of its etcd is enabled',
+    tests: transport,
+  },
+  {
+    file: TRANSPORT,
+    before: '  agents.delete(origin);\n',
+    after: '',
+    why: 'behind a load balancer a session comes back to the member that does not answer, for ever',
+    tests: transport,
+  },
+  {
+    file: TRANSPORT,
+    before: '  agent.maxFreeSockets = 0;\n',
+    after: '',
+    why: 'connections that nobody can use any more are kept for seconds',
+    tests: transport,
+  },
+  {
+    file: TRANSPORT,
+    before: "isChunked || headers['content-length'] !== undefined",
+    after: 'true || isChunked',
+    why: 'half an answer of an old proxy is taken for all of it',
+    tests: transport,
+  },
+  {
+    file: TRANSPORT,
+    before: '  socket.unref();\n',
+    after: '',
+    why: 'a program that has no more to do does not end, for its watches go on',
+    tests: transport,
+  },
+  {
+    file: TRANSPORT,
+    before: 'Buffer.concat(chunks).toString()',
+    after: "chunks.join('')",
+    why: 'a name with an accent is another one where an answer comes in two parts',
+    tests: transport,
+  },
+  {
+    file: TRANSPORT,
+    before: '      current = response;\n',
+    after: '',
+    why: 'what an abort has left of an answer is taken for all of it: a token that is empty, for all calls',
+    tests: transport,
+  },
+  {
+    file: TRANSPORT,
+    before: 'if (current === request) reject',
+    after: 'if (current !== request) reject',
+    why: 'a call that a proxy answers with another protocol is never over',
+    tests: transport,
+  },
+  {
+    file: TRANSPORT,
+    before:
+      "if (response.destroyed) throw response.errored ?? new Error('the answer was cut off');",
+    after: '',
+    why: 'a call whose answer was cut off before it is read is never over',
+    tests: transport,
+  },
+  {
     file: 'lib/cluster/engines/etcd/adapter.js',
     before: 'if (left === 1 || link.isDropped) throw error;',
     after: 'if (left === 1) throw error;',
@@ -864,6 +951,13 @@ module.exports = [
     after: 'return;',
     why: 'who does not want to wait for units waits for them, if others come first',
     tests: etcd,
+  },
+  {
+    file: 'lib/cluster/engines/etcd/adapter.js',
+    before: 'const all = this.#withHeard(seen);',
+    after: 'const all = seen;',
+    why: 'who was granted nothing lets tokens of others be granted again, when an old etcd comes back',
+    tests: ['test/cluster/etcd-life.test.js'],
   },
   {
     file: 'lib/cluster/engines/etcd/life.js',
