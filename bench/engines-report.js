@@ -49,12 +49,14 @@ function peersOf(name) {
 
 function sessionsOf() {
   const rows = all.flatMap((name) =>
-    engines[name].sessions.map(({ sessions, alone, contended, idle, memory }) => [
+    engines[name].sessions.map(({ sessions, alone, contended, all: ofAll, idle, memory }) => [
       `${TITLES[name]}, ${number(sessions)}`,
       alone.p50,
       alone.server,
       contended.perSecond,
       contended.server,
+      ofAll?.perSecond ?? '–',
+      ofAll?.server ?? '–',
       idle.cpu,
       // PostgreSQL counts transactions when a session tells of them: those of before come late.
       name === 'cluster' ? '–' : idle.calls,
@@ -68,6 +70,8 @@ function sessionsOf() {
       'one asks: ms a pair',
       'server, µs a pair',
       '4 contend: grants/s',
+      'server, µs a grant',
+      'all contend: grants/s',
       'server, µs a grant',
       'an idle one: server, µs/s',
       'calls/s',
