@@ -33,8 +33,6 @@ for (const name of ['clearTimeout', 'clearInterval']) {
 
 const fs = require('node:fs');
 const path = require('node:path');
-const v8 = require('node:v8');
-const vm = require('node:vm');
 const { Worker, isMainThread, parentPort, workerData } = require('node:worker_threads');
 const { AtomicGate, FileGate } = require('./gate.js');
 const { Recorder, now } = require('./history.js');
@@ -44,6 +42,8 @@ const { User, namesOf } = require('./user.js');
 
 /** Its own: not among those that are counted. */
 const { setImmediate, setTimeout, setInterval, clearInterval } = globalThis;
+/** Of the command line, see round.js. */
+const { gc } = globalThis;
 
 const BEAT_MS = 20;
 /** Where the system lists what this process has open. */
@@ -52,9 +52,6 @@ const DESCRIPTORS = process.platform === 'darwin' ? '/dev/fd' : '/proc/self/fd';
 const LAST_LOOKS = 600;
 /** What ends a thread that is to end by an error. */
 const LAST_WORDS = 'the end of an actor';
-
-v8.setFlagsFromString('--expose-gc');
-const gc = vm.runInNewContext('gc');
 
 const pause = new Int32Array(new SharedArrayBuffer(4));
 

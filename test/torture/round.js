@@ -50,7 +50,10 @@ class Actor {
 
   constructor(name, plan, env) {
     this.name = name;
+    // `gc` by the flag, not from a new context: Node.js 22 prints "Exception thrown during
+    // bootstrapping" if a thread is terminated while it makes a context that has a `gc`.
     this.child = fork(PROGRAM, [JSON.stringify(plan)], {
+      execArgv: [...process.execArgv, '--expose-gc'],
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
       env: { ...process.env, ...env },
     });
