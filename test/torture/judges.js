@@ -469,6 +469,8 @@ function late(history) {
     if (options.timeout === undefined || call.endsWith('Sync') || !settled) continue;
     // What is lost was granted: it is asked then whether the name is marked.
     if (holds.size > 0 || missed !== undefined || settled.reason) continue;
+    // It had the lock, and found the name marked.
+    if (settled.ran === false) continue;
     // Only the server knows whether it is free.
     if (options.timeout === 0 && history.promises.losses) continue;
     // Of none at all it is said where nobody comes in.

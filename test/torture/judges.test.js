@@ -266,6 +266,9 @@ describe('the judges of the torture', () => {
     // Who ran once has the lock, and asks whether somebody has.
     const lost = { ...given, call: 'once', error: 'AbortError', reason: 'unreachable' };
     passes([request('x', lost), beats], { losses: true });
+    // Who finds it marked has the lock, too, and gives it back.
+    const found = { ...given, call: 'once', error: undefined, ran: false };
+    passes([request('x', found), beats], { forgets: true });
   });
 
   it('once: who runs too early, and who does not though nobody has', () => {
