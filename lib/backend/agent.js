@@ -13,11 +13,14 @@ const {
   checked,
 } = require('./addon.js');
 const { NO_TAG } = require('./contract.js');
-const { nextTick, report, soon } = require('../platform/intrinsics.js');
+const { nextTick, report, soon, uncurry } = require('../platform/intrinsics.js');
 const { threadId, threadName } = require('../platform/thread.js');
 
 /** @typedef {import('./contract.js').Backend} Backend */
 /** @typedef {import('./contract.js').Requester} Requester */
+
+/** A method that nobody can replace. */
+const addTo = uncurry(Set.prototype.add);
 
 /** A list or table smaller than this is kept when the last request leaves it. */
 const LEAST_TO_DROP = 1024;
@@ -241,6 +244,22 @@ class Agent {
       if (typeof request === 'object' && request.backend === backend) all[all.length] = request;
     }
     return all;
+  }
+
+  /**
+   * @param {Backend} backend
+   * @param {string} name
+   * @returns {Set<bigint>} the tokens of the locks on this name that this thread knows to be its
+   *   own, also through another opening of the bucket
+   */
+  tokensOf({ id }, name) {
+    /** @type {Set<bigint>} */
+    const tokens = new Set();
+    for (let tag = 0; tag < this.#requests.length; tag++) {
+      const request = /** @type {any} */ (this.#requests[tag]);
+      if (request.name === name && request.backend.id === id) addTo(tokens, request.token);
+    }
+    return tokens;
   }
 
   /**

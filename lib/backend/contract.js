@@ -160,11 +160,13 @@ const NO_TAG = 2 ** 32 - 1;
  *   the lock state (4.5), or that of one name
  * @property {(name?: string) => DetailedSnapshot | Promise<DetailedSnapshot>} details the same with
  *   details
- * @property {(name: string) => LockDetails[] | undefined} [holders] the locks held on a name, where
- *   that can be known at once; undefined if it is not known: the question failed, or the backend is
- *   closed. An empty list says that nobody holds it
- * @property {(name: string) => Promise<LockDetails[] | undefined>} [askHolders] the same, later;
- *   never rejects, and may take any time. A backend has this or `holders`
+ * @property {(name: string, waits?: boolean) => LockDetails[] | undefined} [holders] the locks held
+ *   on a name, where that can be known at once; undefined if it is not known: the question failed,
+ *   or the backend is closed. An empty list says that nobody holds it. `waits`: a request of this
+ *   thread waits for them. What the thread was granted and has not heard of yet is left out then,
+ *   as that request may be what has it; if nobody else is left, who is in its way is not known
+ * @property {(name: string) => Promise<LockDetails[] | undefined>} [askHolders] the same, later, for
+ *   one that waits; never rejects, and may take any time. A backend has this or `holders`
  * @property {(request: Requester, isHeld: boolean) => CycleEntry} [entryOf] what is known at once
  *   of a request of this thread, for errors. To be there where `holders` is missing
  * @property {(request: Requester, milliseconds: number) => void} [wait] blocks the thread until a

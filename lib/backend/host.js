@@ -28,6 +28,7 @@ const {
 const { agent, exchange, threadName } = require('./agent.js');
 const { NO_TAG } = require('./contract.js');
 const { entryOf } = require('./entry.js');
+const { inTheWay } = require('./in-the-way.js');
 const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js');
 const { Releases } = require('./releases.js');
 const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
@@ -526,7 +527,8 @@ class HostBackend {
    */
   async askHolders(name) {
     try {
-      return detailsOf(await this.#snapshot(name, false));
+      const holders = detailsOf(await this.#snapshot(name, false));
+      return inTheWay(holders, addon.hostClientId(this.#open()), agent.tokensOf(this, name));
     } catch {
       return undefined;
     }

@@ -26,6 +26,7 @@ const {
 } = require('./addon.js');
 const { agent, clientPrefix, exchange } = require('./agent.js');
 const { NO_TAG } = require('./contract.js');
+const { inTheWay } = require('./in-the-way.js');
 const { detailedStateOf, detailsOf, detailsWithState, stateOf } = require('./snapshots.js');
 const { bucketClosedError } = require('../platform/errors.js');
 const { theLock } = require('../platform/names.js');
@@ -259,12 +260,15 @@ class NativeBackend {
 
   /**
    * @param {string} name
+   * @param {boolean} [waits] see contract.js
    * @returns {LockDetails[] | undefined}
    */
-  holders(name) {
+  holders(name, waits = false) {
     if (this.closed) return undefined;
     const snapshot = addon.snapshotOf(this.#manager, name, false);
-    return typeof snapshot === 'number' ? undefined : detailsOf(snapshot);
+    if (typeof snapshot === 'number') return undefined;
+    const holders = detailsOf(snapshot);
+    return waits ? inTheWay(holders, agent.clientId, agent.tokensOf(this, name)) : holders;
   }
 }
 

@@ -267,8 +267,8 @@ class ClusterBackend {
 
   /** @param {string} name */
   async askHolders(name) {
-    const entries = await this.#session.lookAt(name, LOOK);
-    return entries && toHolders(entries);
+    const holders = await this.#session.lookAt(name, LOOK);
+    return holders && toHolders(holders);
   }
 
   /**

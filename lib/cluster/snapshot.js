@@ -47,10 +47,10 @@ function toDetails(entries) {
 }
 
 /**
- * @param {Entry[]} entries
- * @returns {LockDetails[]} those that are held
+ * @param {Entry[]} entries that are held
+ * @returns {LockDetails[]}
  */
-const toHolders = (entries) => entries.filter(({ token }) => token).map(toEntry);
+const toHolders = (entries) => entries.map(toEntry);
 
 /**
  * @param {Entry} entry

@@ -69,7 +69,7 @@ class OuterLock {
     this.findsDeadlocks = backend.findsDeadlocks;
     this.unfinished = backend.unfinished;
     this.undo = backend.undo;
-    if (backend.holders) this.holders = (name) => backend.holders?.(name);
+    if (backend.holders) this.holders = (name, waits) => backend.holders?.(name, waits);
     else this.askHolders = async (name) => backend.askHolders?.(name);
   }
 

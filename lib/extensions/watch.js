@@ -378,10 +378,10 @@ function later(milliseconds, then) {
  * @param {string} name
  * @param {number} milliseconds to wait at most
  * @returns {Promise<import('../backend/contract.js').LockDetails[] | undefined>} those who hold the
- *   lock; undefined if that is not known by then
+ *   lock that a request waits for; undefined if that is not known by then
  */
 async function holdersWithin(backend, name, milliseconds) {
-  if (backend.holders) return backend.holders(name);
+  if (backend.holders) return backend.holders(name, true);
   return await new Promise((resolve) => {
     const timer = setTimeout(() => resolve(undefined), milliseconds);
     askHolders(backend, name, (holders) => {

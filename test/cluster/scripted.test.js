@@ -1160,8 +1160,8 @@ test('R3: what has long names goes in steps of its own', async () => {
 });
 
 test('what a group has that is not whole is nobody who holds a lock in its way', async () => {
-  const entry = (name, token) => ({ name, mode: 'exclusive', token, clientId: 'me', label: '' });
-  const query = () => [entry('a', 1n), entry('b', 9n)];
+  const entry = (clientId, ref, token) => ({ ref, mode: 'exclusive', token, clientId, label: '' });
+  const query = () => [entry('me', 1, 1n), entry('other', 1, 9n)];
   const stage = await new Scripted({ query }).open();
   stage.ask({ owner: 'x', name: 'a', group: 1 }, { owner: 'y', name: 'b', group: 1 });
   await (await step(stage)).answer(granted(1n), QUEUED);
@@ -1170,6 +1170,29 @@ test('what a group has that is not whole is nobody who holds a lock in its way',
     entries.map(({ token }) => token),
     [9n],
   );
+});
+
+test('who waits is not told that it holds the lock, before it has heard of the grant', async () => {
+  let told = [];
+  const stage = await new Scripted({ query: () => told }).open();
+  const entry = (clientId, ref, token) => ({ ref, mode: 'shared', token, clientId, label: '' });
+  const look = async () =>
+    (await stage.session.lookAt('a', 1000))?.map(({ clientId, ref }) => [clientId, ref]);
+  const held = await asked(stage, 'held', granted(1n));
+  await asked(stage, 'waits', QUEUED);
+  const both = [entry('me', 1, 1n), entry('me', 2, 2n)];
+  told = both;
+  assert.deepEqual(await look(), [['me', 1]]);
+  told = [both[1], entry('other', 2, 3n)];
+  assert.deepEqual(await look(), [['other', 2]]);
+  told = [both[1]];
+  assert.equal(await look(), undefined);
+  told = [];
+  assert.deepEqual(await look(), []);
+  // What this thread gives back is in the way until the server has it.
+  stage.session.end(held);
+  told = [both[0]];
+  assert.deepEqual(await look(), [['me', 1]]);
 });
 
 test('how far a request has come is told, as far as it is known', async () => {

@@ -108,3 +108,65 @@ describe('who holds a lock', () => {
     });
   }
 });
+
+/** Each call of the addon that gives the locks of a name, and how a waiter asks for them. */
+const snapshots = {
+  process: {
+    make: () => new NativeBackend(freshName()),
+    call: 'snapshotOf',
+    ask: (backend) => backend.holders('a', true),
+  },
+  host: {
+    skip: noHost,
+    make: (t) => new HostBackend('bucket', freshDirectory(t)),
+    call: 'hostTakeSnapshot',
+    ask: (backend) => backend.askHolders('a'),
+  },
+};
+
+/** Has the addon go on telling the locks that it tells the first time, until the test ends. */
+function standStill(t, call) {
+  const real = addon[call];
+  let first;
+  t.mock.method(addon, call, (...given) => {
+    const snapshot = real(...given);
+    first ??= snapshot;
+    return first;
+  });
+}
+
+for (const [scope, { skip, make, call, ask }] of Object.entries(snapshots)) {
+  describe(`who is in the way of a request that waits, ${scope}`, { skip }, () => {
+    async function setUp(t) {
+      const backend = make(t);
+      t.after(() => backend.close());
+      await backend.ready;
+      const locks = createLockManager(backend);
+      const acquire = () => locks.acquire('a', { mode: 'shared' });
+      return { acquire, backend };
+    }
+
+    it('is its own thread, if that knows that it holds the lock', async (t) => {
+      const { acquire, backend } = await setUp(t);
+      const { token } = await acquire();
+      const holders = await ask(backend);
+      assert.deepEqual(
+        holders.map((holder) => holder.token),
+        [token],
+      );
+    });
+
+    it('is not what its thread was granted and has not heard of', async (t) => {
+      const { acquire, backend } = await setUp(t);
+      const [one, other] = [await acquire(), await acquire()];
+      const tokens = async () => (await ask(backend))?.map(({ token }) => token);
+      standStill(t, call);
+      assert.deepEqual(await tokens(), [one.token, other.token]);
+      // What it has forgotten it does not know either.
+      await one.release();
+      assert.deepEqual(await tokens(), [other.token]);
+      await other.release();
+      assert.equal(await tokens(), undefined);
+    });
+  });
+}

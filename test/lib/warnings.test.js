@@ -4,10 +4,15 @@
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');
+const path = require('node:path');
 const { describe, it } = require('node:test');
+const { Worker } = require('node:worker_threads');
+const { HostBackend } = require('../../lib/backend/host.js');
 const { NativeBackend } = require('../../lib/backend/native.js');
 const { createLockManager } = require('../../lib/extensions/lock-manager.js');
+const { lacksHost: noHost } = require('../helpers/host-scope.js');
 const { freshName } = require('../helpers/locks.js');
+const { freshDirectory } = require('../helpers/process.js');
 
 /** @returns {Promise<string>} the message of the next warning, for which nothing else goes on */
 async function warning() {
@@ -17,6 +22,70 @@ async function warning() {
   assert.equal(code, 'WEB_LOCKS_SLOW');
   return message;
 }
+
+/** Holds the lock `a` of a backend, and gives it back when it is told to. */
+const HOLDER = `
+  const { workerData } = require('node:worker_threads');
+  const { createLockManager } = require(workerData.lib + '/extensions/lock-manager.js');
+  const module = require(workerData.lib + workerData.file);
+  const backend = new module[workerData.of](...workerData.given);
+  const { mode, state } = workerData;
+  const say = (value) => {
+    Atomics.store(state, 0, value);
+    Atomics.notify(state, 0);
+  };
+  (async () => {
+    const handle = await createLockManager(backend).acquire('a', { mode });
+    say(1);
+    Atomics.wait(state, 0, 1);
+    await handle.release();
+    say(3);
+  })();
+`;
+
+/**
+ * Another thread that holds the lock. This one is blocked until it has done what it is to do, and
+ * hears of nothing meanwhile.
+ */
+function startHolder(t, { file, of, given }, mode = 'exclusive') {
+  const state = new Int32Array(new SharedArrayBuffer(4));
+  const lib = path.join(__dirname, '../../lib');
+  const workerData = { file, given, lib, mode, of, state };
+  const worker = new Worker(HOLDER, { eval: true, workerData });
+  t.after(() => worker.terminate());
+  const waitWhile = (value) =>
+    assert.notEqual(Atomics.wait(state, 0, value, 20_000), 'timed-out', 'the holder is there');
+  waitWhile(0);
+  return {
+    release() {
+      Atomics.store(state, 0, 2);
+      Atomics.notify(state, 0);
+      waitWhile(2);
+    },
+  };
+}
+
+const scopes = {
+  process: {
+    open: () => ({ file: '/backend/native.js', of: 'NativeBackend', given: [freshName()] }),
+    make: (given) => new NativeBackend(...given),
+    question: 'holders',
+  },
+  host: {
+    skip: noHost,
+    open: (t) => ({
+      file: '/backend/host.js',
+      of: 'HostBackend',
+      given: ['bucket', freshDirectory(t)],
+    }),
+    make: (given) => new HostBackend(...given),
+    question: 'askHolders',
+  },
+};
+
+/** Nobody is named. */
+const NOBODY =
+  /^(Waited for|Still waiting for) lock "a" (for|after) [\d.]+ m?s( \(holder unknown\))?\.$/;
 
 describe('warnAfter of a lock that is held', () => {
   it('says that it is not known who waits, where that question fails', async (t) => {
@@ -61,3 +130,36 @@ describe('warnAfter of a request that waits', () => {
     assert.match(await warning(), /^Waited for lock "a" for [\d.]+ m?s\.$/);
   });
 });
+
+for (const [scope, { skip, open, make, question }] of Object.entries(scopes)) {
+  const what = `warnAfter of a request that is granted when it is asked who holds, ${scope}`;
+  describe(what, { skip }, () => {
+    /** The lock is given to the request before the question, and this thread hears of it after. */
+    async function setUp(t) {
+      const where = open(t);
+      const backend = make(where.given);
+      t.after(() => backend.close());
+      await backend.ready;
+      const holder = startHolder(t, where);
+      const ask = backend[question];
+      t.mock.method(backend, question, (...given) => {
+        holder.release();
+        return ask.apply(backend, given);
+      });
+      return createLockManager(backend);
+    }
+
+    it('does not say that its thread holds the lock', async (t) => {
+      const locks = await setUp(t);
+      const granted = locks.request('a', { warnAfter: 1 }, () => {});
+      assert.match(await warning(), NOBODY);
+      await granted;
+    });
+
+    it('does not say so where the thread is blocked', async (t) => {
+      const locks = await setUp(t);
+      locks.acquireSync('a', { timeout: 60_000, warnAfter: 1 }).release();
+      assert.match(await warning(), NOBODY);
+    });
+  });
+}

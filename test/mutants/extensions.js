@@ -533,6 +533,27 @@ module.exports = [
     tests: [backend],
   },
   {
+    file: 'lib/extensions/watch.js',
+    before: 'return backend.holders(name, true);',
+    after: 'return backend.holders(name);',
+    why: 'a warning says that a thread waits for itself, which was granted the lock just now',
+    tests: ['test/lib/warnings.test.js'],
+  },
+  {
+    file: 'lib/backend/in-the-way.js',
+    before: 'if (holder.clientId === clientId && !isIn(known, holder.token)) continue;',
+    after: '',
+    why: 'a thread is told to be in its own way before it hears that it was granted the lock',
+    tests: ['test/lib/holders.test.js'],
+  },
+  {
+    file: 'lib/backend/in-the-way.js',
+    before: 'others.length === 0 && holders.length > 0 ? undefined : others',
+    after: 'others',
+    why: 'who was granted a lock just now is told that nobody holds it any more',
+    tests: ['test/lib/holders.test.js', 'test/lib/warnings.test.js'],
+  },
+  {
     file: 'lib/extensions/request.js',
     before: 'this.beLost(undefined, reason);\n    this.handBack();',
     after: 'this.handBack();\n    this.beLost(undefined, reason);',

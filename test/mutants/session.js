@@ -656,9 +656,23 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/session.js',
-    before: 'return entries?.filter(({ token }) => !allotted.has(token));',
-    after: 'return entries;',
+    before: 'place?.token === token && place.state !== ALLOTTED;',
+    after: 'place?.token === token;',
     why: 'a group is told to be in its own way',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: 'return clientId === this.#info.clientId && !isKnown;',
+    after: 'return place?.token === token && !isKnown;',
+    why: 'who waits is told that it holds the lock, before it hears of the grant',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: 'return others?.length || !holders?.length ? others : undefined;',
+    after: 'return others;',
+    why: 'who waits is told that nobody holds the lock, before it hears of the grant',
     tests: [scripted],
   },
   {

@@ -349,15 +349,25 @@ class Session {
   /**
    * @param {string} name
    * @param {number} milliseconds
-   * @returns {Promise<Entry[] | undefined>} see Questions; without what a group has that is not
-   *   whole: that is not in its own way
+   * @returns {Promise<Entry[] | undefined>} who holds it, for one that waits, see Questions; without
+   *   what is granted at the server and not held here, because that is not heard of yet, or its
+   *   group is not whole: that is not in its own way. Undefined, too, if nobody else is left
    */
   async lookAt(name, milliseconds) {
     const entries = await this.#questions.lookAt(name, milliseconds);
-    const allotted = new Set(
-      this.#places.all().flatMap(({ state, token }) => (state === ALLOTTED ? [token] : [])),
-    );
-    return entries?.filter(({ token }) => !allotted.has(token));
+    const holders = entries?.filter(({ token }) => token);
+    const others = holders?.filter((holder) => !this.#isUnheld(holder));
+    return others?.length || !holders?.length ? others : undefined;
+  }
+
+  /**
+   * @param {Entry} entry held at the server
+   * @returns {boolean} whether it is of this session, and not known to be held
+   */
+  #isUnheld({ clientId, ref, token }) {
+    const place = this.#places.get(ref);
+    const isKnown = place?.token === token && place.state !== ALLOTTED;
+    return clientId === this.#info.clientId && !isKnown;
   }
 
   /** @param {Place} place held @returns {Promise<boolean>} see Questions */
