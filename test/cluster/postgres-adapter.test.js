@@ -67,6 +67,9 @@ const INVERTED = {
 
 const documented = readFileSync(path.join(__dirname, '../../docs/CLUSTER.md'), 'utf8');
 
+/** A lease that does not end in a test, nor half of it. */
+const LONG = 60_000;
+
 const sql = async (text, values) => (await pool.query(text, values)).rows;
 /** What makes a lease run out, as time would. */
 const expire = (session) =>
@@ -493,6 +496,25 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const isOver = `SELECT expires = grants_from AS at_once FROM ${schema}.session, ${schema}.epoch
         WHERE id = $1`;
       assert.deepEqual(await sql(isOver, [a.session]), [{ at_once: true }]);
+    });
+
+    test('the lease of who renews while another life begins lasts as long as it was told', async () => {
+      const schema = 'meanwhile';
+      const [a, b] = [await client({ schema }, LONG), await client({ schema }, LONG)];
+      const expires = async () =>
+        (await sql(`SELECT expires FROM ${schema}.session WHERE id = $1`, [a.session]))[0].expires;
+      const writer = await pool.connect();
+      await writer.query(`BEGIN; SELECT FROM ${schema}.lasting FOR UPDATE`);
+      // It has looked at the clock, and waits where it tells of the life.
+      const begun = b.adapter.renew({ life: 'another life', token: 0n });
+      const waits = 'SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))';
+      while ((await sql(waits, [writer.processID])).length === 0);
+      assert.ok((await a.renew()).alive);
+      const told = await expires();
+      await writer.query('ROLLBACK');
+      writer.release();
+      assert.ok((await begun).grantsIn > 0);
+      assert.ok((await expires()) >= told);
     });
 
     test('unlogged: a crash loses the locks, and is followed by a quarantine', async () => {

@@ -406,6 +406,13 @@ module.exports = [
   },
   {
     file: SQL,
+    before: 'greatest(present + ttl, least(expires, clock_timestamp() + ttl))',
+    after: 'present + ttl',
+    why: 'who renews while another life begins has a shorter lease than it was told, and two hold',
+    tests: postgres,
+  },
+  {
+    file: SQL,
     before: 'UPDATE web_locks.lasting SET lives = known[greatest(cardinality(known) - 99, 1):];',
     after: '',
     why: 'each client that has seen another life begins another quarantine (R5)',
