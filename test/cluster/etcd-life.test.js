@@ -1,11 +1,12 @@
 'use strict';
 
 /**
- * What becomes of tokens when an older etcd comes back, and who tells it so was granted nothing: by
- * servers that answer what opening a session asks, and no more.
+ * What becomes of tokens when an older etcd comes back, and who tells it so was granted nothing, or
+ * nothing for long: by servers that answer what opening and renewing a session asks, and no more.
  */
 
 const assert = require('node:assert/strict');
+const { Readable } = require('node:stream');
 const { test } = require('node:test');
 require('../../lib/index.js');
 const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
@@ -15,6 +16,9 @@ const textOf = (base64) => Buffer.from(base64, 'base64').toString();
 
 /** A server of one bucket, of which only what `open` and `renew` need is there. */
 class Etcd {
+  /** Those who hear of what is written for the session. */
+  watches = new Set();
+
   constructor(cluster, revision, life) {
     Object.assign(this, { cluster, revision, life, leases: 100 });
   }
@@ -43,7 +47,7 @@ class Etcd {
       const { request_put: put, request_range: range } = op;
       const key = put && textOf(put.key);
       if (key?.startsWith(LIFE)) this.life = put.value;
-      else if (put?.value) this.session = { ...put, version: '1', ...this.revisions };
+      else if (put?.value) this.write({ ...put, version: '1', ...this.revisions });
       let kvs = [];
       if (range && textOf(range.key).startsWith(LIFE)) {
         kvs = [{ value: this.life, mod_revision: '1' }];
@@ -53,6 +57,25 @@ class Etcd {
       responses.push({ response_range: { kvs } });
     }
     return { succeeded: true, responses };
+  }
+  write(kv) {
+    this.session = kv;
+    for (const body of this.watches) this.tell(body);
+  }
+  /** Tells what was written last. */
+  tell(body) {
+    const events = [{ type: 'PUT', kv: this.session }];
+    body.push(`${JSON.stringify({ result: { header: this.header, events } })}\n`);
+  }
+  watch(signal) {
+    const body = new Readable({ read: () => {} });
+    this.watches.add(body);
+    signal.addEventListener('abort', () => {
+      this.watches.delete(body);
+      body.push(null);
+    });
+    this.tell(body);
+    return body;
   }
 }
 const lifeOf = (id, added = '0') =>
@@ -66,17 +89,7 @@ const adapterOf = (world) =>
       const path = url.slice('http://x/v3/'.length);
       const { etcd } = world;
       if (path === 'watch') {
-        const event = `${JSON.stringify({
-          result: { header: etcd.header, events: [{ type: 'PUT', kv: etcd.session }] },
-        })}\n`;
-        return {
-          status: 200,
-          text: async () => '',
-          body: (async function* () {
-            yield Buffer.from(event);
-            await new Promise((resolve) => signal.addEventListener('abort', resolve));
-          })(),
-        };
+        return { status: 200, text: async () => '', body: etcd.watch(signal) };
       }
       const answer = etcd.answer(path, JSON.parse(body));
       return { status: 200, text: async () => JSON.stringify({ header: etcd.header, ...answer }) };
@@ -99,5 +112,23 @@ test('R5: tokens of the next life are greater, also if who comes first was grant
   world.etcd = old;
   await adapter.open(info, 10_000, { life, token: 0n });
   assert.ok(old.token > last, `${old.token} comes after ${last}`);
+  await adapter.dispose();
+});
+
+test('R5: so they are if who comes first has renewed since, and been granted nothing more', async () => {
+  const world = { etcd: new Etcd('1', 950, lifeOf('first')) };
+  const { etcd } = world;
+  const adapter = adapterOf(world);
+  const { life } = await adapter.open({ clientId: 'me' }, 10_000, { life: '', token: 0n });
+  const seen = { life, token: etcd.token };
+  // Others go on, for long.
+  etcd.revision = 3e9;
+  assert.ok((await adapter.renew(seen)).alive);
+  const last = etcd.token;
+  // What was written since is lost, and no connection is cut.
+  etcd.revision = 900;
+  const { alive, grantsIn } = await adapter.renew(seen);
+  assert.deepEqual([alive, grantsIn], [false, 10_000]);
+  assert.ok(etcd.token > last, `${etcd.token} comes after ${last}`);
   await adapter.dispose();
 });

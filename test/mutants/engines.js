@@ -961,6 +961,13 @@ module.exports = [
   },
   {
     file: 'lib/cluster/engines/etcd/adapter.js',
+    before: 'await this.#beginLife(this.#withHeard(seen), own.life,',
+    after: 'await this.#beginLife(seen, own.life,',
+    why: 'who renews tells an older etcd of its own grants only: tokens of others are granted again',
+    tests: ['test/cluster/etcd-life.test.js'],
+  },
+  {
+    file: 'lib/cluster/engines/etcd/adapter.js',
     before: 'const all = this.#withHeard(seen);',
     after: 'const all = seen;',
     why: 'who was granted nothing lets tokens of others be granted again, when an old etcd comes back',
