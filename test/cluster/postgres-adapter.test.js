@@ -86,28 +86,35 @@ const left = async (session) => {
   return (await sql(rows, [session])).reduce((sum, { n }) => sum + n, 0);
 };
 
-/** Whether a server process waits for a standby. */
-async function isWaiting(own, pid) {
-  const waits = `SELECT FROM pg_stat_activity WHERE pid = ${pid} AND wait_event = 'SyncRep'`;
-  return (await own.query(waits)).rows.length > 0;
+/** The server processes that wait for a standby. */
+async function waitingOf(own) {
+  const waits = `SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
+  return (await own.query(waits)).rows.map(({ pid }) => pid);
+}
+
+/** Cancels the wait for a standby of those who do, or will next. */
+async function cancelWait(own) {
+  let pids = [];
+  while (pids.length === 0) pids = await waitingOf(own);
+  for (const pid of pids) await own.query('SELECT pg_cancel_backend($1)', [pid]);
 }
 
 /**
- * Resolves when commits wait for a standby. All processes that serve clients were told to before the
- * one on which that depends.
+ * Has commits wait for a standby that there is not; resolves when they do. All processes that serve
+ * clients were told to before the one on which that depends.
  */
-async function commitsWait(own) {
-  const writer = await own.connect();
+async function haveCommitsWait(own) {
+  await own.query(`ALTER SYSTEM SET synchronous_standby_names TO 'nobody'`);
+  await own.query('SELECT pg_reload_conf()');
   for (let i = 0, waits = false; !waits; i++) {
     let isDone = false;
-    const written = writer.query(`CREATE TABLE written_${i} ()`).then(() => {
+    const written = own.query(`CREATE TABLE written_${i} ()`).then(() => {
       isDone = true;
     });
-    while (!isDone && !waits) waits = await isWaiting(own, writer.processID);
-    if (waits) await own.query('SELECT pg_cancel_backend($1)', [writer.processID]);
+    while (!isDone && !waits) waits = (await waitingOf(own)).length > 0;
+    if (waits) await cancelWait(own);
     await written;
   }
-  writer.release();
 }
 
 describe('PostgreSQL', { skip: lacks.postgres }, () => {
@@ -565,26 +572,11 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const [held, last] = [request('name'), request('other')];
       await a.answers(held, last);
       await b.answers(request('name'));
-      await ownPool.query(`ALTER SYSTEM SET synchronous_standby_names TO 'nobody'`);
-      await ownPool.query('SELECT pg_reload_conf()');
-      const waits = `SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
-      const waiting = async () => (await ownPool.query(waits)).rows;
-      // The server does from when it knows of the standby on; what ends before does not wait.
-      let probes = 0;
-      let isOver = true;
-      let probe;
-      const create = async () => {
-        isOver = false;
-        await ownPool.query(`CREATE TABLE probe_${probes++} ()`).catch(() => {});
-        isOver = true;
-      };
-      while ((await waiting()).length === 0) if (isOver) probe = create();
+      await haveCommitsWait(ownPool);
       assert.deepEqual(await a.answers(end(last)), ['ended'], 'nobody is granted what it ends');
       const refused = rejectsWith(a.step([end(held)]), 'ERR_WEB_LOCKS_NOT_REPLICATED');
-      while ((await waiting()).length < 2);
-      for (const { pid } of await waiting())
-        await ownPool.query('SELECT pg_cancel_backend($1)', [pid]);
-      await Promise.all([refused, probe]);
+      await cancelWait(ownPool);
+      await refused;
     });
 
     test('an end that a crash has undone is done when it comes again', async () => {
@@ -1311,16 +1303,9 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       ownPool.on('error', () => {});
       pools.add(ownPool);
       const a = await client({ pool: ownPool });
-      await ownPool.query(`ALTER SYSTEM SET synchronous_standby_names TO 'nobody'`);
-      await ownPool.query('SELECT pg_reload_conf()');
-      await commitsWait(ownPool);
-      const [{ pid }] = (
-        await ownPool.query(`SELECT pid FROM pg_stat_activity
-        WHERE query LIKE 'LISTEN%' OR query LIKE '%set_config%' OR query LIKE '%web_locks.open%'`)
-      ).rows;
+      await haveCommitsWait(ownPool);
       const refused = rejectsWith(a.step([request('name')]), 'ERR_WEB_LOCKS_NOT_REPLICATED');
-      while (!(await isWaiting(ownPool, pid)));
-      await ownPool.query('SELECT pg_cancel_backend($1)', [pid]);
+      await cancelWait(ownPool);
       await refused;
       assert.equal((await a.next()).down, 'ERR_WEB_LOCKS_NOT_REPLICATED');
     });
