@@ -165,8 +165,8 @@ const NO_TAG = 2 ** 32 - 1;
  *   or the backend is closed. An empty list says that nobody holds it. `waits`: a request of this
  *   thread waits for them. What the thread was granted and has not heard of yet is left out then,
  *   as that request may be what has it; if nobody else is left, who is in its way is not known
- * @property {(name: string) => Promise<LockDetails[] | undefined>} [askHolders] the same, later, for
- *   one that waits; never rejects, and may take any time. A backend has this or `holders`
+ * @property {(name: string) => Promise<LockDetails[] | undefined>} [askHolders] the same, later,
+ *   for one that waits; never rejects, and may take any time. A backend has this or `holders`
  * @property {(request: Requester, isHeld: boolean) => CycleEntry} [entryOf] what is known at once
  *   of a request of this thread, for errors. To be there where `holders` is missing
  * @property {(request: Requester, milliseconds: number) => void} [wait] blocks the thread until a

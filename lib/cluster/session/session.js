@@ -349,9 +349,9 @@ class Session {
   /**
    * @param {string} name
    * @param {number} milliseconds
-   * @returns {Promise<Entry[] | undefined>} who holds it, for one that waits, see Questions; without
-   *   what is granted at the server and not held here, because that is not heard of yet, or its
-   *   group is not whole: that is not in its own way. Undefined, too, if nobody else is left
+   * @returns {Promise<Entry[] | undefined>} who holds it, for one that waits, see Questions;
+   *   without what is granted at the server and not held here, because that is not heard of yet, or
+   *   its group is not whole: that is not in its own way. Undefined, too, if nobody else is left
    */
   async lookAt(name, milliseconds) {
     const entries = await this.#questions.lookAt(name, milliseconds);
