@@ -49,6 +49,20 @@ describe('the timeout option', () => {
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
 
+  it('ends before a timer that is due half a second later', async () => {
+    // In the order of timers, so also in a thread that stood still. Elsewhere holders are asked for.
+    const inThread = require('../../lib/index.js').locks;
+    const name = freshName();
+    const held = await hold(inThread, name);
+    const order = [];
+    const request = inThread.request(name, { timeout: 20 }, () => assert.fail('called'));
+    const limited = request.catch(() => order.push('timeout'));
+    const timer = new Promise((resolve) => setTimeout(resolve, 520));
+    await Promise.all([limited, timer.then(() => order.push('timer'))]);
+    assert.deepEqual(order, ['timeout', 'timer']);
+    await held.release();
+  });
+
   it('lets those behind it through', async () => {
     const name = freshName();
     const held = await hold(locks, name, { mode: 'shared' });
