@@ -50,17 +50,13 @@ const P = '{wl:bucket}';
 /** Makes a lease run out, as time would; it is not extended because nobody has renewed for long. */
 const expire = async (session, prefix = P) => {
   const [seconds] = await server.call('TIME');
-  await server.call('HSET', `${prefix}:i:${session}`, 'graced', '1');
-  await server.call('ZADD', `${prefix}:s`, String(Number(seconds) * 1_000 - 1_000), session);
+  const past = String(Number(seconds) * 1_000 - 1_000);
+  await server.call('HSET', `${prefix}:i:${session}`, 'graced', '1', 'till', past);
+  await server.call('ZADD', `${prefix}:s`, past, session);
 };
 /** How much there is of a session. */
 const left = async (session) => {
-  const [keys] = await server.call(
-    'EXISTS',
-    `${P}:i:${session}`,
-    `${P}:o:${session}`,
-    `${P}:t:${session}`,
-  );
+  const [keys] = await server.call('EXISTS', `${P}:i:${session}`, `${P}:t:${session}`);
   const [rank] = await server.call('ZRANK', `${P}:s`, session);
   return Number(keys) + (rank === '' ? 0 : 1);
 };
@@ -417,9 +413,9 @@ describe('Redis', { skip: lacks.redis }, () => {
       lives.delete('m');
       assert.deepEqual(
         [...lives.keys()].sort(),
-        ['k', 'w', 's', `i:${session}`, `o:${session}`]
+        ['k', 'w', 's', `i:${session}`]
           // A lock that is alone on its name has no queue.
-          .concat(['q:held', 'n:held', 'n:free'])
+          .concat(['q:held', 'r:held', 'n:held', 'n:free'])
           .sort(),
       );
       for (const [key, life] of lives) {
@@ -554,7 +550,7 @@ describe('Redis', { skip: lacks.redis }, () => {
   describe('a lock that is alone on its name', () => {
     /** What there is of a name. */
     const keysOf = async (name) =>
-      (await server.call('KEYS', `${P}:[nq]:${name}`)).filter((key) => key).sort();
+      (await server.call('KEYS', `${P}:[nqr]:${name}`)).filter((key) => key).sort();
 
     test('has no queue before somebody waits, and leaves nothing', async () => {
       const [a, b] = [await client(), await client()];
@@ -563,7 +559,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       await a.answers(first);
       assert.deepEqual(await keysOf(name), [`${P}:n:${name}`]);
       assert.deepEqual(await b.answers(second), ['queued']);
-      assert.deepEqual(await keysOf(name), [`${P}:n:${name}`, `${P}:q:${name}`]);
+      assert.deepEqual(await keysOf(name), [`${P}:n:${name}`, `${P}:q:${name}`, `${P}:r:${name}`]);
       await a.answers(end(first));
       assert.equal((await b.next()).granted, second.ref);
       await b.answers(end(second));
@@ -577,6 +573,27 @@ describe('Redis', { skip: lacks.redis }, () => {
       await a.answers(mine);
       assert.deepEqual(await b.answers({ ...end(mine) }, end(other)), ['ended', 'ended']);
       assert.deepEqual([...(await a.renew()).mine.keys()], [mine.ref]);
+    });
+
+    test('ends as long as nobody else has the name, also when the lease is over', async () => {
+      const [a, b] = [await client(), await client()];
+      const [held, lost] = [request(fresh()), request(fresh())];
+      await a.answers(held, lost);
+      await expire(a.session);
+      assert.deepEqual(await a.answers(end(held)), ['ended']);
+      assert.deepEqual(await keysOf(held.name), []);
+      assert.deepEqual(await b.answers(request(lost.name)), ['granted']);
+      await rejectsWith(a.step([end(lost)]), 'ERR_WEB_LOCKS_SESSION_DEAD');
+      assert.equal((await b.adapter.query(lost.name)).length, 1);
+    });
+
+    test('is asked for again in the step that ends it', async () => {
+      const a = await client();
+      const name = fresh();
+      const [first, second] = [request(name), request(name)];
+      await a.answers(first);
+      assert.deepEqual(await a.answers(end(first), second), ['ended', 'granted']);
+      assert.deepEqual([...(await a.renew()).mine.keys()], [second.ref]);
     });
 
     test('is first in the queue that it gets, whatever was left of an old one', async () => {
@@ -601,13 +618,14 @@ describe('Redis', { skip: lacks.redis }, () => {
     });
 
     test('is not there if its session cannot have it', async () => {
-      const [a, b] = [await client(), await client()];
+      const bucket = 'written to';
+      const [a, b] = [await client({ bucket }), await client({ bucket })];
       const [name, other] = [fresh(), fresh()];
-      await server.call('SET', `${P}:o:${a.session}`, 'something else');
+      await server.call('SET', `{wl:${bucket}}:i:${a.session}`, 'something else');
       await assert.rejects(a.step([request(name)]));
       await b.answers(request(other));
       await assert.rejects(a.step([request(other)]));
-      assert.deepEqual(await keysOf(name), []);
+      assert.deepEqual(await b.adapter.query(name), []);
       assert.equal((await b.adapter.query(other)).length, 1);
     });
 
@@ -684,6 +702,8 @@ describe('Redis', { skip: lacks.redis }, () => {
       await expire(dead.session, `{wl:${bucket}}`);
       assert.deepEqual(await a.answers(request(name)), ['granted']);
       await jump(bucket, -10_000);
+      await server.call('HINCRBY', `{wl:${bucket}}:i:${dead.session}`, 'till', '10000');
+      await rejectsWith(dead.step([request(fresh())]), 'ERR_WEB_LOCKS_SESSION_DEAD');
       await rejectsWith(dead.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
     });
 

@@ -48,7 +48,7 @@ const SCRIPT = require('./redis.lua.js');
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
 /** Of the keys. Another one that changes what they mean has another number. */
-const VERSION = '4';
+const VERSION = '5';
 
 /** @type {Record<Op['kind'], string>} */
 const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', end: 'x' };
@@ -594,7 +594,8 @@ class RedisAdapter {
   async #run(shard, command, args) {
     if (!this.#link) throw explain(new Error('there is no connection'));
     const common = [command, this.#session, this.#numbers[shard], ...this.#needs];
-    const reply = await run(this.#link, this.#prefixes[shard], [...common, ...args]);
+    const all = await run(this.#link, this.#prefixes[shard], [...common, ...args]);
+    const reply = Array.isArray(all) ? all : [all];
     if (reply[0] === DEAD) throw deadError();
     if (reply[0] === STALE) throw staleError();
     if (reply[0] === EARLY) throw earlyError();

@@ -29,7 +29,8 @@ module.exports = String.raw`
 --            weight most group' (most: maxPending; '': 0 0 -1 0)
 --              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
 --              -3 too many wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n:
---              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5, -8
+--              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5, -8.
+--              The only one is answered as it is, not in an array
 --   renew    7 life, 8 token, 9 what is told on the channel, so that it is seen to work, then the
 --            refs of thefts that the caller knows of by earlier answers
 --              0, ms to the end of the next foreign lease (-1: none), ms to the end of the
@@ -52,23 +53,23 @@ module.exports = String.raw`
 --                         needs), renewed (when somebody did so last), sessions (how many there
 --                         are), tok (the last ticket or token)
 --   P:s             ZSET  session -> when its lease runs out; 0: dead for ever, being deleted
---   P:i:<session>   HASH  conn, ttl, info, client, graced (its lease was extended because of
---                         the clock), step (its last one), 0, 1, … (by their numbers modulo WINDOW,
---                         the last steps that may not be done again, and what each was answered),
---                         kept (when its keys were last kept from expiring; 0: they do not)
---   P:o:<session>   HASH  ref -> key of the name
+--   P:i:<session>   HASH  conn, ttl, info, client, till (as in P:s, for steps), graced (its lease was
+--                         extended because of the clock), step (its last one), 0, 1, … (by their
+--                         numbers modulo WINDOW, the last steps that may not be done again, and
+--                         what each was answered), kept (when its keys were last kept from expiring;
+--                         0: they do not), r<ref> (key of the name)
 --   P:t:<session>   HASH  ref -> client id of the thief: what was stolen from the session, until it
 --                         tells that it knows
---   P:n:<key>       HASH  name, limit, and of a lock that nobody waits for or shares: one
---                         (ref|session row); else: held, units (held), alone (held exclusively),
---                         ref|session -> ticket row. A row: mode weight token asked granted
---                         priority label
---   P:q:<key>       ZSET  ticket|ref|session -> rank: the queue, unless there is "one"; its first
---                         "held" are held. Tickets are of 16 digits, so that those of one rank are
---                         in their order. The rank of who waits is minus the priority, of a thief
---                         -inf. That of who holds is 0 at most, so that nobody of an ordinary
---                         priority or less gets ahead of him; before somebody of more waits,
---                         "F.insert" moves the holders ahead
+--   P:n:<key>       a name that somebody holds or waits for. Of a lock that nobody waits for or
+--                         shares it is the lines ref|session row, limit (if any), name. Else it is
+--                         "q", and there are
+--   P:r:<key>       HASH  name, limit, held, units (held), alone (held exclusively), ref|session ->
+--                         ticket row. A row: mode weight token asked granted priority label
+--   P:q:<key>       ZSET  ticket|ref|session -> rank: the queue; its first "held" are held. Tickets
+--                         are of 16 digits, so that those of one rank are in their order. The rank
+--                         of who waits is minus the priority, of a thief -inf. That of who holds is
+--                         0 at most, so that nobody of an ordinary priority or less gets ahead of
+--                         it; before somebody of more waits, "F.insert" moves the holders ahead
 --   P:k             ZSET  key of a name -> until when it is marked
 --   P:w             HASH  key of a marked name -> ref|session that has marked it
 --   P:c:<session>   the channel on which a session is told
@@ -87,12 +88,16 @@ local P, command, me, number = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local call = redis.call
 -- How many steps of a session may be under way.
 local WINDOW = 4
-local M, S, INFO, REFS = KEYS[2], P .. ':s', P .. ':i:' .. me, P .. ':o:' .. me
+local M, INFO = KEYS[2], P .. ':i:' .. me
 
-local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- Nothing is granted before; the last ticket or token, and whether it is of this call.
-local from, last_number, is_counted = 0, 0, false
+local time, now
+local function look_at_the_clock()
+  time = call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+-- Nothing is granted before; the last ticket or token, whether it is of this call, and as text, if
+-- that is known.
+local from, last_number, is_counted, last_text = 0, 0, false, nil
 
 -- All other functions. They are made anew in each call, which takes longer than what most calls do:
 -- so they are made where it is known that this is not one of those.
@@ -106,8 +111,11 @@ local function digits_of(n)
   return string.format('%d%07d', high, n % 10000000)
 end
 
+-- Where the answer to a step is kept: one of WINDOW digits.
+local function slot_of(n) return string.sub('0123', n % WINDOW + 1, n % WINDOW + 1) end
+
 local function next_number()
-  last_number, is_counted = last_number + 1, true
+  last_number, is_counted, last_text = last_number + 1, true, nil
   return last_number
 end
 
@@ -141,40 +149,51 @@ local function process_the_lock_request_queue(it, mine)
   end
 end
 
+-- What a key of a name holds if there is a queue.
+local QUEUED = 'q'
+
 -- What most steps are, and no more: that the server and the session are as they were, that names
--- which nobody has are requested, that locks end which nobody waits for. All of it is looked at
--- first, and then written with as few commands as there can be.
+-- which nobody has are requested, that locks end which nobody waits for. So they take as few
+-- commands as there can be.
 
 -- The answers of a step. Whether these are all, and to be recorded. Whether it may be done again:
--- ends that mark nothing are what they were.
-local codes, is_done, repeats = {}, false, true
+-- ends that mark nothing are what they were. A table with room does not grow, which would take as
+-- long as half a command.
+local codes, is_done, repeats = { nil }, false, true
 -- Whether it is the next one after the last that was done.
 local is_next = false
+-- What is to be written of the session: the key, fields and values.
+local fields = { INFO, nil, nil, nil, nil, nil, nil }
 
 if command == 'step' then
-  local it = call('HMGET', M, 'run', 'from', 'tok')
-  local its = call('HMGET', INFO, 'conn', 'step')
-  local expires = call('ZSCORE', S, me)
-  last_number = tonumber(it[3] or 0)
+  local its = call('HMGET', INFO, 'conn', 'step', 'till')
   is_next = ARGV[7] - (its[2] or 0) > 0 and (ARGV[8] == '0' or ARGV[8] == its[2])
   -- Whether there is nothing that "F.awake" and "F.refusal" would have to do.
-  local is_plain = ARGV[5] == '0' and ARGV[9] ~= '' and it[1] == ARGV[9] and it[2] - now <= 0
-    and expires and expires - now > 0 and its[1] == number and is_next
-  -- What is to be written: refs, and keys of names; what is granted; refs, and names that are gone.
-  -- And all names: what an operation before is to write is not there yet.
-  local enrolled, granted, ended, gone, seen = {}, {}, {}, {}, {}
-  local i, last, at = 10, #ARGV, nil
+  local is_plain = ARGV[5] == '0' and its[1] == number and is_next
+  -- Who has a lock may end it, on whatever server, and also when the lease is over.
+  local i, last = 10, #ARGV
+  local has_only_ends = i <= last
+  for k = i, last, 4 do has_only_ends = has_only_ends and ARGV[k] == 'x' end
+  if is_plain and not has_only_ends then
+    look_at_the_clock()
+    local it = call('HMGET', M, 'run', 'from', 'tok')
+    last_number = tonumber(it[3] or 0)
+    is_plain = ARGV[9] ~= '' and it[1] == ARGV[9] and it[2] - now <= 0
+      and its[3] and its[3] - now > 0
+  end
+  -- Refs, and keys, of names that are gone when all is looked at.
+  local ended, gone = { nil }, { nil }
+  local idle, at = ARGV[6], nil
   while is_plain and i <= last do
     local kind, ref, key = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-    local rows, member = P .. ':n:' .. key, ref .. '|' .. me
-    if seen[rows] then break end
-    seen[rows] = true
+    local own, member = P .. ':n:' .. key, ref .. '|' .. me
     if kind == 'x' then
-      -- Somebody may have written to the keys of the name.
-      local one = ARGV[i + 3] == '0' and key ~= '' and redis.pcall('HGET', rows, 'one')
+      -- Somebody may have written to the key.
+      local one = ARGV[i + 3] == '0' and key ~= '' and redis.pcall('GET', own)
       local mine = member .. ' '
       if type(one) ~= 'string' or string.sub(one, 1, #mine) ~= mine then break end
-      ended[#ended + 1], gone[#gone + 1], codes[#codes + 1] = ref, rows, '-4'
+      local n = #ended + 1
+      ended[n], gone[n], codes[#codes + 1] = 'r' .. ref, own, '-4'
       i = i + 4
     else
       local mode, numbers = ARGV[i + 4], ARGV[i + 6]
@@ -182,42 +201,36 @@ if command == 'step' then
       if numbers ~= '' then
         limit, weight, group = string.match(numbers, '^(%d+) (%d+) %S+ (%d+)$')
       end
-      if kind == 't' or group ~= '0' or call('EXISTS', rows) == 1 then break end
+      if kind == 't' or group ~= '0' then break end
       local it = { held = 0, units = 0, count = 0, limit = mode == 's' and limit + 0 or nil }
       local row = { member = member, mode = mode, weight = weight, token = 0, granted = 0 }
       process_the_lock_request_queue(it, row)
-      local n, token = #enrolled, digits_of(row.token)
-      at = at or digits_of(now)
+      local token, n = digits_of(row.token), #fields
+      last_text = token
+      -- "now", in a way that takes less.
+      at = at or time[1] .. string.sub('00000' .. time[2], -6, -4)
       -- As "F.write_one" writes it.
-      local one = member .. ' ' .. mode .. ' ' .. weight .. ' ' .. token .. ' ' .. at .. ' '
-        .. at .. ' ' .. ARGV[i + 5]
-      local fields = { rows, 'name', ARGV[i + 3], 'one', one }
-      if it.limit then fields[6], fields[7] = 'limit', limit end
-      granted[#granted + 1] = fields
-      enrolled[n + 1], enrolled[n + 2], codes[#codes + 1] = ref, key, token
+      local one = member .. ' ' .. mode .. ' ' .. weight .. ' ' .. token .. ' ' .. at .. ' ' .. at
+        .. ' ' .. ARGV[i + 5] .. '\n' .. (it.limit and limit or '') .. '\n' .. ARGV[i + 3]
+      local set = idle == '0' and redis.pcall('SET', own, one, 'NX')
+        or idle ~= '0' and redis.pcall('SET', own, one, 'NX', 'PX', idle)
+      if not set or set.err then
+        -- Somebody has part in the name; or nothing can be written, and what follows tells why.
+        last_number, is_counted, last_text = last_number - 1, n > 1, nil
+        break
+      end
+      fields[n + 1], fields[n + 2], codes[#codes + 1] = 'r' .. ref, key, token
       i, repeats = i + 7, false
     end
   end
-  -- First what can fail: if somebody has written to the keys of the session, or there is no memory.
-  -- What is written of a name before would be nobody's.
-  local is_refused = false
-  if #enrolled > 0 then
-    is_refused = type(redis.pcall('HSET', REFS, unpack(enrolled))) == 'table'
+  is_done = is_plain and i > last
+  if #fields > 1 and not is_done then
+    call('HSET', unpack(fields))
+    fields = { INFO }
   end
-  if #ended > 0 and not is_refused then
-    is_refused = type(redis.pcall('HDEL', REFS, unpack(ended))) == 'table'
-  end
-  if is_refused then
-    codes = {}
-  else
-    local expires_in = ARGV[6] ~= '0' and ARGV[6]
-    if #enrolled > 0 and expires_in then call('PEXPIRE', REFS, expires_in) end
-    for _, fields in ipairs(granted) do
-      call('HSET', unpack(fields))
-      if expires_in then call('PEXPIRE', fields[1], expires_in) end
-    end
-    if #gone > 0 then call('DEL', unpack(gone)) end
-    is_done = is_plain and i > last
+  if ended[1] then
+    call('HDEL', INFO, unpack(ended))
+    call('DEL', unpack(gone))
   end
 end
 
@@ -227,19 +240,21 @@ local reply, news = codes, nil
 -- Everything else.
 if not is_done then
 
+if not now then look_at_the_clock() end
 local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local pause, strict, idle = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
 -- What is known of the bucket: "run", "lives", "sessions"; of the caller's session.
 local life, known, my = '', {}, nil
 
+local S = P .. ':s'
 function F.int(n) return string.format('%.0f', n) end
 
 local MARKS, MARKERS = P .. ':k', P .. ':w'
 function F.info_of(session) return P .. ':i:' .. session end
-function F.refs_of(session) return P .. ':o:' .. session end
 function F.thefts_of(session) return P .. ':t:' .. session end
 function F.queue_of(key) return P .. ':q:' .. key end
-function F.rows_of(key) return P .. ':n:' .. key end
+function F.own_of(key) return P .. ':n:' .. key end
+function F.rows_of(key) return P .. ':r:' .. key end
 
 function F.tell(session, what)
   news = news or {}
@@ -263,19 +278,31 @@ function F.new_row(op)
     asked = now, granted = 0, priority = op.priority, label = op.label }
 end
 
--- Writes a lock that is alone on its name.
+-- Writes what a name is: a lock that is alone, or QUEUED.
+function F.write_own(key, text)
+  if idle == 0 then call('SET', F.own_of(key), text)
+  else call('SET', F.own_of(key), text, 'PX', F.int(idle)) end
+end
+
 function F.write_one(it, op, row)
-  local one = row.member .. ' ' .. F.text_of(row)
-  call('HSET', F.rows_of(op.key), 'name', op.name, 'one', one)
-  if it.limit then call('HSET', F.rows_of(op.key), 'limit', F.int(it.limit)) end
-  if idle > 0 then F.keep(F.rows_of(op.key)) end
+  local limit = it.limit and F.int(it.limit) or ''
+  F.write_own(op.key, row.member .. ' ' .. F.text_of(row) .. '\n' .. limit .. '\n' .. op.name)
 end
 
 -- Notes that the session has part in a name. First: what is written of the name before would be
 -- nobody's if this cannot be.
 function F.enroll(op)
-  call('HSET', REFS, op.ref, op.key)
-  if idle > 0 then F.keep(REFS) end
+  call('HSET', INFO, 'r' .. op.ref, op.key)
+end
+
+-- What a session has part in: ref, key of the name, and so on.
+function F.refs_of(session)
+  local refs, its = {}, call('HGETALL', F.info_of(session))
+  for i = 1, #its, 2 do
+    local ref = string.match(its[i], '^r(%d+)$')
+    if ref then refs[#refs + 1], refs[#refs + 2] = ref, its[i + 1] end
+  end
+  return refs
 end
 
 function F.operations()
@@ -309,6 +336,18 @@ function F.lives()
 end
 function F.learn(text) known.lives = string.sub(F.digest(text) .. F.lives(), 1, 1700) end
 
+-- The only one that writes when a lease runs out.
+function F.lease(session, till, graced)
+  call('ZADD', S, F.int(till), session)
+  call('HSET', F.info_of(session), 'till', F.int(till), 'graced', graced)
+end
+
+-- From here on a session cannot renew.
+function F.kill(session)
+  call('ZADD', S, 0, session)
+  call('HSET', F.info_of(session), 'till', '0')
+end
+
 -- Another life of the server, or another server: it may lack something, so it grants nothing for
 -- "wait". Who held a lock hears of it by his own clock before anybody else gets it. Leases that
 -- are still known last as long, so that who can renew goes on. Tokens are greater than "last".
@@ -321,8 +360,7 @@ function F.reborn(wait, last)
   local sessions = call('ZRANGEBYSCORE', S, '(0', '+inf')
   for _, session in ipairs(sessions) do
     local ttl = tonumber(call('HGET', F.info_of(session), 'ttl') or 0)
-    call('ZADD', S, F.int(now + ttl), session)
-    call('HSET', F.info_of(session), 'graced', '0')
+    F.lease(session, now + ttl, '0')
   end
 end
 
@@ -366,8 +404,7 @@ function F.grace(renewed)
     local ttl = tonumber(known[1] or 0)
     local is_late = renewed < now - ttl / 2 and known[2] ~= '1'
     if is_late or tonumber(sessions[i + 1]) > now + ttl then
-      call('ZADD', S, F.int(now + ttl), session)
-      call('HSET', F.info_of(session), 'graced', '1')
+      F.lease(session, now + ttl, '1')
     end
   end
   if renewed > now then call('HSET', M, 'renewed', F.int(now)) end
@@ -433,16 +470,37 @@ function F.row_of(member, text)
 end
 
 function F.read_row(key, member)
-  local its = call('HMGET', F.rows_of(key), member, 'one')
-  local one = F.row_of(nil, its[2])
-  if one then return one.member == member and one or nil end
-  return F.row_of(member, its[1])
+  return F.row_of(member, call('HGET', F.rows_of(key), member))
+end
+
+-- Who is alone on a name: its row, the limit, the name as it is written. Nothing if nobody has part
+-- in it; QUEUED if there is a queue.
+function F.read_own(key)
+  local own = call('GET', F.own_of(key))
+  if not own or own == QUEUED then return own end
+  local text, limit, name = string.match(own, '^(.*)\n(%d*)\n(.*)$')
+  local row = F.row_of(nil, text)
+  if not row then error('a key of a name holds something else: ' .. F.own_of(key), 0) end
+  return row, tonumber(limit), name
+end
+
+-- The row of a request of a session, whose key of the name this is.
+function F.find_row(key, member)
+  local own = F.read_own(key)
+  if own == QUEUED then return F.read_row(key, member) end
+  return own and own.member == member and own or nil
 end
 
 -- Writes what is held of a name, and fields and values besides.
 function F.write(it, ...)
   call('HSET', F.rows_of(it.key), 'held', it.held, 'units', F.int(it.units),
     'alone', it.alone and 1 or 0, ...)
+end
+
+-- Nobody has part in a name any more.
+function F.forget(it)
+  call('DEL', F.own_of(it.key), F.rows_of(it.key))
+  it.one, it.limit = nil, nil
 end
 
 -- Somebody has deleted the queue of a name, and not its rows: it is made of them again.
@@ -453,11 +511,7 @@ function F.mend(it)
     if is_row then rows[#rows + 1] = F.row_of(fields[i], fields[i + 1]) end
   end
   it.count, it.held, it.units, it.alone = #rows, 0, 0, false
-  if it.count == 0 then
-    call('DEL', F.rows_of(it.key))
-    it.limit = nil
-    return
-  end
+  if it.count == 0 then return F.forget(it) end
   for _, row in ipairs(rows) do
     local rank = row.token > 0 and -math.huge or 0 - row.priority
     call('ZADD', F.queue_of(it.key), F.int(rank), F.place_of(row))
@@ -471,7 +525,7 @@ end
 -- where that is known.
 function F.take_out(it, member, place)
   local ref, session = F.split(member)
-  call('HDEL', F.refs_of(session), ref)
+  call('HDEL', F.info_of(session), 'r' .. ref)
   if it.one then return F.take_out_one(it, member) end
   local row = F.read_row(it.key, member)
   place = place or row and F.place_of(row)
@@ -479,8 +533,7 @@ function F.take_out(it, member, place)
   if not row then return nil end
   if row.token > 0 then it.held, it.units, it.alone = it.held - 1, it.units - row.weight, false end
   if it.count == 0 then
-    call('DEL', F.rows_of(it.key))
-    it.limit = nil
+    F.forget(it)
     return row
   end
   call('HDEL', F.rows_of(it.key), member)
@@ -491,8 +544,8 @@ end
 function F.take_out_one(it, member)
   local one = it.one
   if one.member ~= member then return nil end
-  call('DEL', F.rows_of(it.key))
-  it.one, it.count, it.held, it.units, it.alone, it.limit = nil, 0, 0, 0, false, nil
+  F.forget(it)
+  it.count, it.held, it.units, it.alone = 0, 0, 0, false
   return one
 end
 
@@ -510,8 +563,7 @@ function F.bury(it)
     local member = F.member_of(place)
     local _, session = F.split(member)
     if not F.is_alive(session) then
-      -- From here on it cannot renew.
-      if call('ZSCORE', S, session) then call('ZADD', S, 0, session) end
+      if call('ZSCORE', S, session) then F.kill(session) end
       F.take_out(it, member, place)
       found = true
     end
@@ -536,16 +588,17 @@ end
 
 -- How a name is, without the dead: what can be granted by that is.
 function F.read_name(key)
-  local fields = call('HMGET', F.rows_of(key), 'held', 'units', 'alone', 'limit', 'name', 'one')
-  local it = { key = key, held = 0, units = 0, alone = false, limit = tonumber(fields[4] or nil) }
-  if fields[6] then
-    it.one, it.count = F.row_of(nil, fields[6]), 1
-    count_held(it, it.one)
-  else
-    it.held, it.units = tonumber(fields[1] or 0), tonumber(fields[2] or 0)
-    it.alone = fields[3] == '1'
+  local it = { key = key, held = 0, units = 0, count = 0, alone = false }
+  local own, limit, name = F.read_own(key)
+  if own == QUEUED then
+    local its = call('HMGET', F.rows_of(key), 'held', 'units', 'alone', 'limit')
+    it.held, it.units = tonumber(its[1] or 0), tonumber(its[2] or 0)
+    it.alone, it.limit = its[3] == '1', tonumber(its[4] or nil)
     it.count = call('ZCARD', F.queue_of(key))
-    if it.count < it.held or (it.count == 0 and fields[5]) then F.mend(it) end
+    if it.count < it.held or it.count == 0 then F.mend(it) end
+  elseif own then
+    it.one, it.count, it.limit, it.name = own, 1, limit, name
+    count_held(it, own)
   end
   local has_changed = false
   while F.bury(it) do has_changed = true end
@@ -553,12 +606,14 @@ function F.read_name(key)
   return it
 end
 
--- The lock that was alone on its name becomes the first of a queue.
+-- A name gets a queue. The lock that was alone on it becomes the first of it.
 function F.unfold(it)
   local one = it.one
   it.one = nil
-  call('HDEL', F.rows_of(it.key), 'one')
-  call('DEL', F.queue_of(it.key))
+  F.write_own(it.key, QUEUED)
+  -- Of an old one something may be left, if somebody has deleted a key.
+  call('DEL', F.queue_of(it.key), F.rows_of(it.key))
+  if not one then return end
   call('ZADD', F.queue_of(it.key), 0, F.place_of(one))
   F.write(it, one.member, F.text_of_queued(one))
 end
@@ -580,7 +635,7 @@ function F.insert(it, op, row, ticket)
     F.write_one(it, op, row)
     return
   end
-  if it.one then F.unfold(it) end
+  if it.one or it.count == 0 then F.unfold(it) end
   local rank = row.token > 0 and math.min(row.rank, 0) or row.rank
   if row.token == 0 and rank < 0 then F.move_holders(it, rank) end
   row.ticket, row.is_queued = F.ticket(ticket), true
@@ -658,7 +713,7 @@ end
 
 -- "milliseconds": for which the name is marked; 0 for not.
 function F.finish(ref, key, milliseconds)
-  key = key ~= '' and key or call('HGET', REFS, ref)
+  key = key ~= '' and key or call('HGET', INFO, 'r' .. ref)
   if not key then return '-4' end
   local member, code = ref .. '|' .. me, '-4'
   local it = F.read_name(key)
@@ -684,7 +739,7 @@ end
 function F.answer_of_old(repeats)
   if tonumber(ARGV[7]) > tonumber(my.step or 0) then return { '-8' } end
   if repeats then return nil end
-  local text = call('HGET', INFO, F.int(ARGV[7] % WINDOW)) or ''
+  local text = call('HGET', INFO, slot_of(ARGV[7])) or ''
   if string.match(text, '^%d+') ~= ARGV[7] then return { '-5' } end
   local codes = {}
   for code in string.gmatch(text, '\n([^\n]+)') do codes[#codes + 1] = code end
@@ -763,9 +818,9 @@ function F.open()
   -- They have expired, after a jump of the clock perhaps, or were deleted: with what they held.
   if call('ZCARD', S) < known.sessions then F.reborn(pause, last_number) end
   F.heed(ARGV[7], tonumber(ARGV[8]))
-  call('ZADD', S, F.int(now + ttl), me)
+  F.lease(me, now + ttl, '0')
   call('HSET', INFO, 'conn', number, 'ttl', F.int(ttl), 'info', info, 'client', client,
-    'graced', '0', 'kept', idle > 0 and F.int(now) or '0')
+    'kept', idle > 0 and F.int(now) or '0')
   call('HSET', M, 'version', version, 'shards', shards, 'pause', F.int(pause),
     'renewed', F.int(now), 'sessions', call('ZCARD', S))
   F.keep(S)
@@ -780,8 +835,9 @@ function F.keep_all(refs)
   local age = now - my.kept
   if idle == 0 and my.kept == 0 then return end
   if idle > 0 and my.kept > 0 and age >= 0 and age < idle / 8 then return end
-  for _, key in ipairs({ S, INFO, REFS, F.thefts_of(me) }) do F.keep(key) end
+  for _, key in ipairs({ S, INFO, F.thefts_of(me) }) do F.keep(key) end
   for i = 2, #refs, 2 do
+    F.keep(F.own_of(refs[i]))
     F.keep(F.queue_of(refs[i]))
     F.keep(F.rows_of(refs[i]))
   end
@@ -792,8 +848,7 @@ function F.renew()
   F.heed(ARGV[7], tonumber(ARGV[8]))
   local refused = F.refusal()
   if refused then return refused end
-  call('ZADD', S, F.int(now + my.ttl), me)
-  call('HSET', INFO, 'graced', '0')
+  F.lease(me, now + my.ttl, '0')
   call('HSET', M, 'renewed', F.int(now))
   F.tell(me, ARGV[9])
   local next_expiry = '-1'
@@ -803,9 +858,9 @@ function F.renew()
   end
   local reply = { '0', next_expiry, F.int(math.max(from - now, 0)), life,
     my.step or '0' }
-  local refs = call('HGETALL', REFS)
+  local refs = F.refs_of(me)
   for i = 1, #refs, 2 do
-    local row = F.read_row(refs[i + 1], refs[i] .. '|' .. me)
+    local row = F.find_row(refs[i + 1], refs[i] .. '|' .. me)
     if row then
       reply[#reply + 1] = refs[i]
       reply[#reply + 1] = F.int(row.token)
@@ -826,16 +881,17 @@ end
 function F.end_sessions(sessions)
   local touched, left = {}, 100
   for _, session in ipairs(sessions) do
-    call('ZADD', S, 0, session)
+    F.kill(session)
     has_dead = true
-    local refs = call('HGETALL', F.refs_of(session))
-    for i = 1, math.min(#refs, left * 2), 2 do
+    local refs = F.refs_of(session)
+    local most = math.min(#refs, left * 2)
+    for i = 1, most, 2 do
       local key = refs[i + 1]
       touched[key] = touched[key] or F.read_name(key)
       F.take_out(touched[key], refs[i] .. '|' .. session)
       left = left - 1
     end
-    if call('EXISTS', F.refs_of(session)) == 0 then
+    if most == #refs then
       call('ZREM', S, session)
       call('DEL', F.info_of(session), F.thefts_of(session))
     end
@@ -848,9 +904,8 @@ end
 -- After a quarantine, the caller's names are set going, too.
 function F.sweep()
   if now >= from and now < from + 2 * pause then
-    for _, key in ipairs(call('HVALS', REFS)) do
-      process_the_lock_request_queue(F.read_name(key))
-    end
+    local refs = F.refs_of(me)
+    for i = 2, #refs, 2 do process_the_lock_request_queue(F.read_name(refs[i])) end
   end
   local dead = call('ZRANGEBYSCORE', S, '-inf', F.int(now), 'LIMIT', 0, 10)
   local more = F.end_sessions(dead)
@@ -858,7 +913,7 @@ function F.sweep()
 end
 
 function F.close()
-  if not call('ZSCORE', S, me) and call('EXISTS', REFS) == 0 then return { '0' } end
+  if not call('ZSCORE', S, me) and call('EXISTS', INFO) == 0 then return { '0' } end
   return { F.end_sessions({ me }) }
 end
 
@@ -872,30 +927,38 @@ end
 function F.names()
   local seen, keys = {}, {}
   for _, session in ipairs(call('ZRANGEBYSCORE', S, '(' .. F.int(now), '+inf')) do
-    for _, key in ipairs(call('HVALS', F.refs_of(session))) do
-      if not seen[key] then keys[#keys + 1] = key end
-      seen[key] = true
+    local refs = F.refs_of(session)
+    for i = 2, #refs, 2 do
+      if not seen[refs[i]] then keys[#keys + 1] = refs[i] end
+      seen[refs[i]] = true
     end
   end
   return keys
 end
 
+-- Of a name: places in its queue or the lock that is alone, the name as it is written, the limit.
+function F.all_of(key)
+  local own, limit, name = F.read_own(key)
+  if own ~= QUEUED then return { own or nil }, name, limit end
+  local its = call('HMGET', F.rows_of(key), 'name', 'limit')
+  return call('ZRANGE', F.queue_of(key), 0, -1), its[1], its[2]
+end
+
 function F.query()
   local reply, infos = { F.int(now) }, {}
   for _, key in ipairs(ARGV[7] ~= '' and { ARGV[7] } or F.names()) do
-    local its = call('HMGET', F.rows_of(key), 'name', 'limit', 'one')
-    local one = its[3] and string.match(its[3], '^%S+')
-    for _, place in ipairs(one and { one } or call('ZRANGE', F.queue_of(key), 0, -1)) do
-      local member = one or F.member_of(place)
+    local all, name, limit = F.all_of(key)
+    for _, one in ipairs(all) do
+      local member = one.member or F.member_of(one)
       local ref, session = F.split(member)
       if infos[session] == nil then
         infos[session] = F.is_alive(session) and call('HGET', F.info_of(session), 'info') or false
       end
-      local text = infos[session] and (its[3] or call('HGET', F.rows_of(key), member))
-      if text then
+      local row = infos[session] and (one.member and one or F.read_row(key, member))
+      if row then
         local n = #reply
-        reply[n + 1], reply[n + 2], reply[n + 3] = ref, its[1], its[2] or '0'
-        reply[n + 4], reply[n + 5] = infos[session], string.match(text, ' (.*)$')
+        reply[n + 1], reply[n + 2], reply[n + 3] = ref, name, limit or '0'
+        reply[n + 4], reply[n + 5] = infos[session], F.text_of(row)
       end
     end
   end
@@ -917,17 +980,18 @@ end
 
 -- Notes that the step is done, and what it was answered, unless it may be done again.
 if is_done then
-  local n = ARGV[7]
-  if repeats then
-    call('HSET', INFO, 'step', n)
-  else
-    call('HSET', INFO, 'step', n, n % WINDOW, n .. '\n' .. table.concat(codes, '\n'))
+  local n, count = ARGV[7], #fields
+  fields[count + 1], fields[count + 2] = 'step', n
+  if not repeats then
+    fields[count + 3], fields[count + 4] = slot_of(n), n .. '\n' .. table.concat(codes, '\n')
   end
+  call('HSET', unpack(fields))
 end
-if is_counted then call('HSET', M, 'tok', digits_of(last_number)) end
+if is_counted then call('HSET', M, 'tok', last_text or digits_of(last_number)) end
 -- At last: who may not publish must not stop a step in the middle.
 if news then
   for _, what in ipairs(news) do redis.pcall('PUBLISH', what[1], what[2]) end
 end
-return reply
+-- An array of one takes longer to make.
+return command == 'step' and #reply == 1 and reply[1] or reply
 `;
