@@ -530,14 +530,14 @@ function F.take_out(it, member, place)
   local row = F.read_row(it.key, member)
   place = place or row and F.place_of(row)
   if place then it.count = it.count - call('ZREM', F.queue_of(it.key), place) end
-  if not row then return nil end
-  if row.token > 0 then it.held, it.units, it.alone = it.held - 1, it.units - row.weight, false end
+  local was_held = row and row.token > 0
+  if was_held then it.held, it.units, it.alone = it.held - 1, it.units - row.weight, false end
   if it.count == 0 then
     F.forget(it)
-    return row
+  elseif row then
+    call('HDEL', F.rows_of(it.key), member)
+    if was_held then F.write(it) end
   end
-  call('HDEL', F.rows_of(it.key), member)
-  if row.token > 0 then F.write(it) end
   return row
 end
 
@@ -589,7 +589,7 @@ end
 -- How a name is, without the dead: what can be granted by that is.
 function F.read_name(key)
   local it = { key = key, held = 0, units = 0, count = 0, alone = false }
-  local own, limit, name = F.read_own(key)
+  local own, limit = F.read_own(key)
   if own == QUEUED then
     local its = call('HMGET', F.rows_of(key), 'held', 'units', 'alone', 'limit')
     it.held, it.units = tonumber(its[1] or 0), tonumber(its[2] or 0)
@@ -597,7 +597,7 @@ function F.read_name(key)
     it.count = call('ZCARD', F.queue_of(key))
     if it.count < it.held or it.count == 0 then F.mend(it) end
   elseif own then
-    it.one, it.count, it.limit, it.name = own, 1, limit, name
+    it.one, it.count, it.limit = own, 1, limit
     count_held(it, own)
   end
   local has_changed = false
