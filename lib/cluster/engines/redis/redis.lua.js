@@ -53,11 +53,11 @@ module.exports = String.raw`
 --                         needs), renewed (when somebody did so last), sessions (how many there
 --                         are), tok (the last ticket or token)
 --   P:s             ZSET  session -> when its lease runs out; 0: dead for ever, being deleted
---   P:i:<session>   HASH  conn, ttl, info, client, till (as in P:s, for steps), graced (its lease was
---                         extended because of the clock), step (its last one), 0, 1, … (by their
---                         numbers modulo WINDOW, the last steps that may not be done again, and
---                         what each was answered), kept (when its keys were last kept from expiring;
---                         0: they do not), r<ref> (key of the name)
+--   P:i:<session>   HASH  conn, ttl, info, client, till (as in P:s, for steps), graced (its lease
+--                         was extended because of the clock), step (its last one), 0, 1, … (by
+--                         their numbers modulo WINDOW, the last steps that may not be done again,
+--                         and what each was answered), kept (when its keys were last kept from
+--                         expiring; 0: they do not), r<ref> (key of the name)
 --   P:t:<session>   HASH  ref -> client id of the thief: what was stolen from the session, until it
 --                         tells that it knows
 --   P:n:<key>       a name that somebody holds or waits for. Of a lock that nobody waits for or
