@@ -268,7 +268,8 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   Whoever is granted something by it is told (`granted`), in the order of the grants; the
  *   session itself by the answers, if the operation is among these, and by hints, if not. Does
  *   nothing, and rejects, if the session is dead: also if it was done before, or nothing is to be
- *   done
+ *   done. Only ends of what the session still has may be done, and be answered if there is nothing
+ *   else
  * @property {(seen: Seen) => Promise<Renewal>} renew extends the lease to `ttl` from now. Says
  *   `alive: false`, or rejects so, if it has run out: a dead session does not come back
  * @property {() => Promise<void>} sweep ends the sessions whose lease has run out, and grants what

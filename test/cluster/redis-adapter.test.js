@@ -442,6 +442,17 @@ describe('Redis', { skip: lacks.redis }, () => {
       }
     });
 
+    test('is kept by who comes, as a whole', async () => {
+      const bucket = 'kept by others';
+      await use(bucket);
+      for (const what of 'nqr')
+        await server.call('PEXPIRE', `{wl:${bucket}}:${what}:held`, '60000');
+      const b = await client({ bucket });
+      assert.deepEqual(await b.answers(request('held')), ['queued']);
+      const lives = await livesOf(bucket);
+      for (const what of 'nqr') assert.ok(lives.get(`${what}:held`) > WEEK / 2, what);
+    });
+
     test('stays where the server evicts what would go', async () => {
       const bucket = 'evicting';
       const before = await use(bucket);
@@ -535,6 +546,16 @@ describe('Redis', { skip: lacks.redis }, () => {
       assert.equal((await a.next()).granted, writer.ref);
     });
 
+    test('what says that there is a queue: nothing of it stays', async () => {
+      const bucket = 'without its queue';
+      const a = await client({ bucket });
+      const ops = [1, 2].map(() => request('name'));
+      await a.answers(...ops);
+      await server.call('DEL', `{wl:${bucket}}:n:name`);
+      assert.deepEqual(await a.answers(...ops.map((op) => end(op))), ['ended', 'ended']);
+      assert.deepEqual([...(await livesOf(bucket)).keys()].sort(), [`i:${a.session}`, 'm', 's']);
+    });
+
     test('the rows of a name', async () => {
       const [a, b] = [await client(), await client()];
       const name = fresh();
@@ -594,6 +615,20 @@ describe('Redis', { skip: lacks.redis }, () => {
       await a.answers(first);
       assert.deepEqual(await a.answers(end(first), second), ['ended', 'granted']);
       assert.deepEqual([...(await a.renew()).mine.keys()], [second.ref]);
+    });
+
+    test('is asked for and ended in one step, and leaves nothing', async () => {
+      const bucket = 'at once';
+      const a = await client({ bucket });
+      const [op, other] = [request('name'), request('other')];
+      const answers = await a.answers(op, end(op), other, end(other));
+      assert.deepEqual(answers, ['granted', 'ended', 'granted', 'ended']);
+      assert.deepEqual([...(await livesOf(bucket)).keys()].sort(), [`i:${a.session}`, 'm', 's']);
+      const fields = await server.call('HKEYS', `{wl:${bucket}}:i:${a.session}`);
+      assert.deepEqual(
+        fields.filter((field) => /^r\d/.test(field)),
+        [],
+      );
     });
 
     test('is first in the queue that it gets, whatever was left of an old one', async () => {
@@ -1248,14 +1283,16 @@ describe('Redis', { skip: lacks.redis }, () => {
     test('what a shard has done is not answered, either, if its session has expired', async () => {
       const [bucket, shards] = ['dead shard', 2];
       const a = await client({ bucket, shards });
-      const ops = Array.from({ length: 8 }, () => request(fresh()));
+      const [held, ops] = [8, 8].map((length) => Array.from({ length }, () => request(fresh())));
       const [first, second] = [`{wl:${bucket}}`, `{wl:${bucket}#1}`];
+      await a.step(held);
       for (const { name } of ops) await server.call('SET', `${first}:n:${name}`, 'something else');
       await assert.rejects(a.step(ops), (error) => a.adapter.classify(error) === 'refused');
       const refs = new Set((await a.adapter.query()).map(({ ref }) => ref));
       await expire(a.session, second);
       const known = ops.filter(({ ref }) => refs.has(ref));
       assert.ok(known.length > 0);
+      await assert.rejects(a.step([...known, ...held.map((op) => end(op))]));
       await assert.rejects(a.step(known));
     });
 

@@ -260,10 +260,11 @@ class RedisAdapter {
    * @param {number} shard
    * @param {SentStep} step
    * @param {Op[]} ops of it, those of the shard
+   * @param {string} [run] '' to be told also for ends whether the session is dead
    * @returns {Promise<Answer[]>}
    */
-  async #say(shard, { number, before }, ops) {
-    const args = [String(number), String(before), this.#runs[shard]];
+  async #say(shard, { number, before }, ops, run = this.#runs[shard]) {
+    const args = [String(number), String(before), run];
     for (const op of ops) args.push(...argumentsOf(op));
     const codes = await this.#run(shard, 'step', args);
     return ops.map((_, i) => {
@@ -329,7 +330,8 @@ class RedisAdapter {
     }
     // If nothing is left it is asked all the same: a dead session is not told what is known.
     const its = rest.map((i) => ops[i]);
-    for (const [n, answer] of (await this.#say(shard, step, its)).entries()) {
+    const said = await this.#say(shard, step, its, rest.length < own.length ? '' : undefined);
+    for (const [n, answer] of said.entries()) {
       answers[rest[n]] = answer;
       if (its[n].kind !== 'end') this.#answered.set(its[n].ref, { number, answer });
     }

@@ -23,8 +23,8 @@ module.exports = String.raw`
 --   hello    7 life, 8 token
 --              the number of the connection; or -2
 --   step     7 number of the step, 8 of the one that it comes after (0: of none that matters), 9
---            run_id of the server that the connection goes to ('': nobody knows), then for each
---            operation: kind (r: request, i: ifAvailable, t: steal, x: end), ref, key of the name;
+--            run_id of the server that the connection goes to ('': nobody knows; then whether the
+--            session is dead is looked at also for an end), then for each operation: kind (r: request, i: ifAvailable, t: steal, x: end), ref, key of the name;
 --            of an end: keep; of the others: name, mode (x, s), 'priority label', and 'limit
 --            weight most group' (most: maxPending; '': 0 0 -1 0)
 --              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
@@ -170,9 +170,10 @@ if command == 'step' then
   is_next = ARGV[7] - (its[2] or 0) > 0 and (ARGV[8] == '0' or ARGV[8] == its[2])
   -- Whether there is nothing that "F.awake" and "F.refusal" would have to do.
   local is_plain = ARGV[5] == '0' and its[1] == number and is_next
-  -- Who has a lock may end it, on whatever server, and also when the lease is over.
+  -- Who has a lock may end it, on whatever server, and also when the lease is over. Not where
+  -- somebody wants to know whether it is.
   local i, last = 10, #ARGV
-  local has_only_ends = i <= last
+  local has_only_ends = i <= last and ARGV[9] ~= ''
   for k = i, last, 4 do has_only_ends = has_only_ends and ARGV[k] == 'x' end
   if is_plain and not has_only_ends then
     look_at_the_clock()
@@ -224,7 +225,8 @@ if command == 'step' then
     end
   end
   is_done = is_plain and i > last
-  if #fields > 1 and not is_done then
+  -- Before what ends: it may be what was asked for just now.
+  if #fields > 1 and (ended[1] or not is_done) then
     call('HSET', unpack(fields))
     fields = { INFO }
   end
@@ -265,6 +267,11 @@ end
 -- would.
 function F.keep(key)
   if idle > 0 then call('PEXPIRE', key, F.int(idle)) else call('PERSIST', key) end
+end
+
+-- All keys of a name, together: without the first a name is free.
+function F.keep_name(key)
+  for _, its in ipairs({ F.own_of(key), F.rows_of(key), F.queue_of(key) }) do F.keep(its) end
 end
 
 function F.text_of(row)
@@ -499,7 +506,7 @@ end
 
 -- Nobody has part in a name any more.
 function F.forget(it)
-  call('DEL', F.own_of(it.key), F.rows_of(it.key))
+  call('DEL', F.own_of(it.key), F.rows_of(it.key), F.queue_of(it.key))
   it.one, it.limit = nil, nil
 end
 
@@ -517,7 +524,7 @@ function F.mend(it)
     call('ZADD', F.queue_of(it.key), F.int(rank), F.place_of(row))
     if row.token > 0 then count_held(it, row) end
   end
-  F.keep(F.queue_of(it.key))
+  F.keep_name(it.key)
   F.write(it)
 end
 
@@ -527,6 +534,8 @@ function F.take_out(it, member, place)
   local ref, session = F.split(member)
   call('HDEL', F.info_of(session), 'r' .. ref)
   if it.one then return F.take_out_one(it, member) end
+  -- Somebody may have deleted the key that says that there is a queue.
+  if it.count == 0 then return F.forget(it) end
   local row = F.read_row(it.key, member)
   place = place or row and F.place_of(row)
   if place then it.count = it.count - call('ZREM', F.queue_of(it.key), place) end
@@ -645,8 +654,7 @@ function F.insert(it, op, row, ticket)
   if it.limit then F.write(it, row.member, text, 'name', op.name, 'limit', F.int(it.limit))
   else F.write(it, row.member, text, 'name', op.name) end
   if idle == 0 then return end
-  F.keep(F.queue_of(op.key))
-  F.keep(F.rows_of(op.key))
+  F.keep_name(op.key)
 end
 
 function F.request(op, waits)
@@ -836,11 +844,7 @@ function F.keep_all(refs)
   if idle == 0 and my.kept == 0 then return end
   if idle > 0 and my.kept > 0 and age >= 0 and age < idle / 8 then return end
   for _, key in ipairs({ S, INFO, F.thefts_of(me) }) do F.keep(key) end
-  for i = 2, #refs, 2 do
-    F.keep(F.own_of(refs[i]))
-    F.keep(F.queue_of(refs[i]))
-    F.keep(F.rows_of(refs[i]))
-  end
+  for i = 2, #refs, 2 do F.keep_name(refs[i]) end
   call('HSET', INFO, 'kept', idle > 0 and F.int(now) or '0')
 end
 
