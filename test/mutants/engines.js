@@ -590,15 +590,8 @@ module.exports = [
   },
   {
     file: LUA,
-    before: "local has_only_ends = i <= last and ARGV[9] ~= ''",
-    after: "local has_only_ends = ARGV[9] ~= ''",
-    why: 'a step of nothing does not tell that the session is dead',
-    tests: redis,
-  },
-  {
-    file: LUA,
-    before: "local has_only_ends = i <= last and ARGV[9] ~= ''",
-    after: 'local has_only_ends = i <= last',
+    before: "has_only_ends = 10, #ARGV, ARGV[9] ~= ''",
+    after: 'has_only_ends = 10, #ARGV, true',
     why: 'a dead session is told what a shard has done, if it ends something besides',
     tests: redis,
   },

@@ -23,10 +23,11 @@ module.exports = String.raw`
 --   hello    7 life, 8 token
 --              the number of the connection; or -2
 --   step     7 number of the step, 8 of the one that it comes after (0: of none that matters), 9
---            run_id of the server that the connection goes to ('': nobody knows; then whether the
---            session is dead is looked at also for an end), then for each operation: kind (r: request, i: ifAvailable, t: steal, x: end), ref, key of the name;
---            of an end: keep; of the others: name, mode (x, s), 'priority label', and 'limit
---            weight most group' (most: maxPending; '': 0 0 -1 0)
+--            run_id of the server that the connection goes to ('': nobody knows; whether the session
+--            is dead is then looked at also for ends), then for each operation: kind (r: request,
+--            i: ifAvailable, t: steal, x: end), ref, key of the name; of an end: keep; of the
+--            others: name, mode (x, s), 'priority label', and 'limit weight most group' (most:
+--            maxPending; '': 0 0 -1 0)
 --              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
 --              -3 too many wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n:
 --              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5, -8.
@@ -172,8 +173,7 @@ if command == 'step' then
   local is_plain = ARGV[5] == '0' and its[1] == number and is_next
   -- Who has a lock may end it, on whatever server, and also when the lease is over. Not where
   -- somebody wants to know whether it is.
-  local i, last = 10, #ARGV
-  local has_only_ends = i <= last and ARGV[9] ~= ''
+  local i, last, has_only_ends = 10, #ARGV, ARGV[9] ~= ''
   for k = i, last, 4 do has_only_ends = has_only_ends and ARGV[k] == 'x' end
   if is_plain and not has_only_ends then
     look_at_the_clock()
