@@ -23,11 +23,11 @@ module.exports = String.raw`
 --   hello    7 life, 8 token
 --              the number of the connection; or -2
 --   step     7 number of the step, 8 of the one that it comes after (0: of none that matters), 9
---            run_id of the server that the connection goes to ('': nobody knows; whether the session
---            is dead is then looked at also for ends), then for each operation: kind (r: request,
---            i: ifAvailable, t: steal, x: end), ref, key of the name; of an end: keep; of the
---            others: name, mode (x, s), 'priority label', and 'limit weight most group' (most:
---            maxPending; '': 0 0 -1 0)
+--            run_id of the server that the connection goes to ('': nobody knows; whether the
+--            session is dead is then looked at also for ends), then for each operation: kind
+--            (r: request, i: ifAvailable, t: steal, x: end), ref, key of the name; of an end: keep;
+--            of the others: name, mode (x, s), 'priority label', and 'limit weight most group'
+--            (most: maxPending; '': 0 0 -1 0)
 --              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
 --              -3 too many wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n:
 --              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5, -8.
