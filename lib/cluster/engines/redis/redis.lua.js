@@ -343,7 +343,7 @@ function F.lives()
 end
 function F.learn(text) known.lives = string.sub(F.digest(text) .. F.lives(), 1, 1700) end
 
--- The only one that writes when a lease runs out.
+-- This and "F.kill" write when a lease runs out, nobody else: in both places that have it.
 function F.lease(session, till, graced)
   call('ZADD', S, F.int(till), session)
   call('HSET', F.info_of(session), 'till', F.int(till), 'graced', graced)
