@@ -91,6 +91,7 @@ function environmentOfWine(folder) {
   fs.mkdirSync(open, { recursive: true });
   fs.chmodSync(open, 0o777);
   return {
+    NODE_OPTIONS: `--require "${inWindows(path.join(__dirname, 'wine.js'))}"`,
     NODE_SKIP_PLATFORM_CHECK: '1',
     WEB_LOCKS_TEST_OPEN_DIRECTORY: inWindows(open),
     WINEDEBUG: '-all',
