@@ -6,6 +6,7 @@ const { execFileSync, spawn } = require('node:child_process');
 const { once } = require('node:events');
 const { writeFileSync } = require('node:fs');
 const path = require('node:path');
+const { endWith } = require('../helpers/ending.js');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
 
 const root = path.join(__dirname, '..', '..');
@@ -48,7 +49,7 @@ class Command {
    */
   constructor(t, program, args, { env = {}, cwd = root } = {}) {
     this.child = spawn(program, args, { cwd, env: { ...process.env, ...CLEAN, ...env } });
-    t.after(() => this.child.kill('SIGKILL'));
+    endWith(t, this.child);
     for (const stream of ['stdout', 'stderr']) {
       this.child[stream].setEncoding('utf8').on('data', (text) => {
         this[stream] += text;

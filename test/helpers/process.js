@@ -7,6 +7,7 @@ const { once } = require('node:events');
 const { cpSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { openBucket } = require('../../lib/host.js');
+const { endAll, endWith } = require('./ending.js');
 const { deferred } = require('./locks.js');
 const { root: directories } = require('./root.js');
 
@@ -31,7 +32,7 @@ class RemoteProcess {
       ...options,
     });
     const remote = new RemoteProcess(child);
-    t.after(() => child.kill('SIGKILL'));
+    endWith(t, child);
     await once(child, 'message');
     child.on('message', (message) => remote.#receive(message));
     return remote;
@@ -102,10 +103,13 @@ class RemoteProcess {
   }
 }
 
-/** A directory that goes when the test ends; in memory, as the default one. */
+/** A directory that goes when the test and its processes end; in memory, as the default one. */
 function freshDirectory(t) {
   const directory = mkdtempSync(path.join(directories, 'web-locks-test-'));
-  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  t.after(async () => {
+    await endAll(t);
+    rmSync(directory, { recursive: true, force: true });
+  });
   return directory;
 }
 
