@@ -13,6 +13,7 @@ const { once } = require('node:events');
 const fs = require('node:fs');
 const path = require('node:path');
 const { after, describe, it } = require('node:test');
+const { endWith } = require('../helpers/ending.js');
 const { root: directories } = require('../helpers/root.js');
 
 const root = fs.realpathSync(fs.mkdtempSync(path.join(directories, 'web-locks-lockfile-')));
@@ -346,7 +347,7 @@ class Locker {
   static async start(t) {
     const { NODE_TEST_CONTEXT: _, ...env } = process.env;
     const child = fork(FIXTURE, { env });
-    t.after(() => child.kill('SIGKILL'));
+    endWith(t, child);
     await once(child, 'message');
     return new Locker(child);
   }
