@@ -254,10 +254,10 @@ describe('Redis', { skip: lacks.redis }, () => {
   test('what an old connection still says changes nothing', async () => {
     const a = await client();
     const script = require('../../lib/cluster/engines/redis/redis.lua.js');
-    const op = ['r', '900000', 'key', '"name"', 'x', '0 ""', ''];
+    const op = 'r900000 0 -1\nkey\nx 0\n0 ""\n\n"name"';
     const [run] = await server.call('HGET', `${P}:m`, 'run');
-    const common = ['step', a.session, '1', String(TTL), '0', '0'];
-    const late = ['EVAL', script, '2', P, `${P}:m`, ...common, '1', '0', run, ...op];
+    const common = ['step', a.session, `1 ${TTL} 0`, '0'];
+    const late = ['EVAL', script, '1', P, ...common, run, '1', '0', op];
     await a.hello();
     assert.deepEqual(await server.call(...late), ['-5']);
     assert.equal((await a.renew()).mine.size, 0);
@@ -328,7 +328,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       assert.equal((await a.renew()).mine.size, 40);
       assert.equal((await a.adapter.query()).length, 80);
       assert.equal((await a.adapter.query(names[7])).length, 2);
-      const ends = one.map(({ ref }) => ({ kind: 'end', ref, name: undefined }));
+      const ends = one.map(({ ref }) => ({ kind: 'end', ref, name: undefined, keep: 0 }));
       assert.deepEqual(new Set(await a.answers(...ends)), new Set(['ended']));
       const told = [];
       while (told.length < 40) told.push((await b.next()).granted);

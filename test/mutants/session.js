@@ -291,7 +291,7 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/outbox.js',
-    before: 'count + unit.ops.size > this.#most ||',
+    before: 'count + unit.ops.length > this.#most ||',
     after: 'count > this.#most ||',
     why: 'a step has more operations than an engine takes',
     tests: [scripted, backend, session],
@@ -898,8 +898,8 @@ module.exports = [
   },
   {
     file: 'lib/cluster/session/calls.js',
-    before: '      this.#await(call, patience);\n    } else',
-    after: '    } else',
+    before: 'if (others > 0) this.#await(call, patience);\n    else this.#agenda.clear(',
+    after: 'if (others === 0) this.#agenda.clear(',
     why: 'who has many steps under way loses the connection to a server that answers them',
     tests: [window],
   },

@@ -12,10 +12,19 @@ const { unreachableError } = require('../errors.js');
 /** @typedef {'open' | 'hello' | 'step' | 'renew' | 'sweep'} Call */
 /** @typedef {'no open' | 'no hello' | 'no step' | 'no renew' | 'no sweep'} Silence */
 
+/** @type {Record<Call, Silence>} */
+const SILENCES = {
+  open: 'no open',
+  hello: 'no hello',
+  step: 'no step',
+  renew: 'no renew',
+  sweep: 'no sweep',
+};
+
 class Calls {
   /** Counts the connections. */
   connection = 0;
-  /** How many are not answered. @type {Map<Call, number>} */
+  /** How many are not answered, of those that were ever made. @type {Map<Call, number>} */
   #calls = new Map();
   #clock;
   #agenda;
@@ -37,8 +46,13 @@ class Calls {
   }
 
   /** @param {Call} call */
+  #unanswered(call) {
+    return this.#calls.get(call) ?? 0;
+  }
+
+  /** @param {Call} call */
   has(call) {
-    return this.#calls.has(call);
+    return this.#unanswered(call) > 0;
   }
 
   /**
@@ -51,7 +65,7 @@ class Calls {
    */
   async make(call, patience, make, then, isRejected = (error) => this.#isRejected(call, error)) {
     const { connection } = this;
-    const others = this.#calls.get(call) ?? 0;
+    const others = this.#unanswered(call);
     this.#calls.set(call, others + 1);
     if (others === 0) this.#await(call, patience);
     /** @type {() => void} */
@@ -76,7 +90,7 @@ class Calls {
    * @param {number} patience
    */
   #await(call, patience) {
-    this.#agenda.set(`no ${call}`, this.#clock.monotonic() + patience);
+    this.#agenda.set(SILENCES[call], this.#clock.monotonic() + patience);
   }
 
   /**
@@ -84,14 +98,10 @@ class Calls {
    * @param {number} patience
    */
   #isAnswered(call, patience) {
-    const others = /** @type {number} */ (this.#calls.get(call)) - 1;
-    if (others > 0) {
-      this.#calls.set(call, others);
-      this.#await(call, patience);
-    } else {
-      this.#calls.delete(call);
-      this.#agenda.clear(`no ${call}`);
-    }
+    const others = this.#unanswered(call) - 1;
+    this.#calls.set(call, others);
+    if (others > 0) this.#await(call, patience);
+    else this.#agenda.clear(SILENCES[call]);
   }
 
   /**
@@ -113,7 +123,7 @@ class Calls {
   /** What was asked is not listened to any more. */
   hangUp() {
     this.connection++;
-    for (const call of this.#calls.keys()) this.#agenda.clear(`no ${call}`);
+    for (const call of this.#calls.keys()) this.#agenda.clear(SILENCES[call]);
     this.#calls.clear();
   }
 }

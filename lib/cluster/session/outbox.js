@@ -24,7 +24,7 @@ const MOST_UNITS = 2 ** 18;
 
 /**
  * @typedef {object} Unit what goes into one step: an operation, or a group of them; or a barrier
- * @property {Set<Op>} ops
+ * @property {Op[]} ops
  * @property {(isDropped: boolean) => void} [reached] of a barrier: called when all before it was
  *   answered, or dropped
  */
@@ -52,8 +52,7 @@ class Step {
     this.number = number;
     this.units = units;
     /** @type {Op[]} */
-    this.ops = [];
-    for (const { ops } of units) this.ops.push(...ops);
+    this.ops = units.length === 1 ? units[0].ops : units.flatMap(({ ops }) => ops);
   }
 }
 
@@ -101,9 +100,9 @@ class Outbox {
     return !this.first || this.#number + 1 - this.first.number < this.#window;
   }
 
-  /** @param {Op[]} ops one, or a group */
+  /** @param {Op[]} ops one, or a group; nobody else's from now on */
   add(ops) {
-    const unit = { ops: new Set(ops) };
+    const unit = { ops };
     this.#units.add(unit);
     this.#canBeTakenBack(unit);
   }
@@ -119,7 +118,7 @@ class Outbox {
    * @returns {Unit} for `hurry`
    */
   barrier(reached) {
-    const barrier = { ops: new Set(), reached };
+    const barrier = { ops: [], reached };
     if (this.isEmpty) reached(false);
     else this.#units.add(barrier);
     return barrier;
@@ -148,15 +147,16 @@ class Outbox {
     const unit = this.#unitOf.get(op);
     if (!unit) return false;
     this.#unitOf.delete(op);
-    unit.ops.delete(op);
-    if (unit.ops.size === 0) this.#units.delete(unit);
+    // Another list: this one may be that of a step, too.
+    unit.ops = unit.ops.filter((one) => one !== op);
+    if (unit.ops.length === 0) this.#units.delete(unit);
     this.#passBarriers();
     return true;
   }
 
   /** @param {Op} op @returns {boolean} whether it is sent, and not answered */
   isSent(op) {
-    return this.#steps.some(({ units }) => units.some(({ ops }) => ops.has(op)));
+    return this.#steps.some(({ units }) => units.some(({ ops }) => ops.includes(op)));
   }
 
   /** @param {Step} step @returns {boolean} whether it was neither answered nor taken back */
@@ -187,12 +187,12 @@ class Outbox {
     let size = 0;
     for (const unit of this.#units) {
       size += sizeOf(unit);
-      const isFull = count + unit.ops.size > this.#most || size > MOST_UNITS;
+      const isFull = count + unit.ops.length > this.#most || size > MOST_UNITS;
       if (unit.reached || (count > 0 && isFull)) break;
       this.#units.delete(unit);
       for (const op of unit.ops) this.#unitOf.delete(op);
       units.push(unit);
-      count += unit.ops.size;
+      count += unit.ops.length;
     }
     if (count === 0) return undefined;
     const step = new Step(++this.#number, units);
@@ -261,7 +261,7 @@ class Outbox {
     this.#most = Math.ceil(step.units.length / 2);
     for (const op of this.#unitOf.keys()) if (!isWanted(op)) this.remove(op);
     const [unit] = step.units;
-    if (step.units.length > 1 || unit.ops.size === 0) return [];
+    if (step.units.length > 1 || unit.ops.length === 0) return [];
     if (this.#missed.unit !== unit) this.#missed = { unit, since: now };
     return now - this.#missed.since < patience ? [] : this.#drop(unit);
   }

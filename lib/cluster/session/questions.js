@@ -247,7 +247,7 @@ class Questions {
     const asked = new Map();
     /** @type {Set<number>} */
     const ended = new Set();
-    for (const op of passed.flatMap(({ ops }) => [...ops])) {
+    for (const op of passed.flatMap(({ ops }) => ops)) {
       if (op.kind === 'end') ended.add(op.ref);
       else if (op.kind !== 'ifAvailable' && (name ?? op.name) === op.name) this.#tell(op, asked);
     }

@@ -45,13 +45,21 @@ const SCRIPT = require('./redis.lua.js');
 
 /** @typedef {{ ops: Op[], number: number, before: number }} SentStep */
 
+/**
+ * What the script is to know of the server.
+ * @typedef {object} Needs
+ * @property {number} pause milliseconds that a quarantine has to be
+ * @property {number} strict how many replicas have to be there
+ * @property {number} idle milliseconds after which what nobody renews expires; 0 for never
+ */
+
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
 /** Of the keys. Another one that changes what they mean has another number. */
 const VERSION = '5';
 
-/** @type {Record<Op['kind'], string>} */
-const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', end: 'x' };
+/** @type {Record<RequestOp['kind'], string>} */
+const KINDS = { request: 'r', ifAvailable: 'i', steal: 't' };
 
 /** How many steps may be under way: as many as the script keeps the answers of. */
 const WINDOW = 4;
@@ -94,6 +102,11 @@ class RedisAdapter {
   #prefixes;
   #strict;
   #ignoresFailover;
+  /**
+   * Whether a session that is dead has not done a step. Of several shards some may have done their
+   * part, and a client of a cluster sends what is not answered once more by itself.
+   */
+  #isCertain;
   /** The connection there is. @type {OpenLink | undefined} */
   #link;
   /** One that is not ready yet. @type {OpenLink | undefined} */
@@ -102,11 +115,16 @@ class RedisAdapter {
   #others = new Map();
   /** Its number in the session, in each shard. @type {string[]} */
   #numbers = [];
+  /**
+   * By shard, what steps begin with: to make it anew is a part of what a lock costs.
+   * @type {string[][]}
+   */
+  #heads = [];
   /** The session that `open` started last; '' for none. */
   #session = '';
   #ttl = 0;
-  /** How long a quarantine has to be, how many replicas have to be there, what may expire when. */
-  #needs = ['0', '0', '0'];
+  /** @type {Needs} */
+  #needs = { pause: 0, strict: 0, idle: 0 };
   /**
    * By shard, the `run_id` of the server that the connection goes to, for steps: it is another one
    * only by another connection. '' if the client finds the server by itself, in a cluster.
@@ -169,6 +187,7 @@ class RedisAdapter {
     this.#kind = kind;
     this.#strict = strict;
     this.#ignoresFailover = failover === 'ignore';
+    this.#isCertain = shards === 1 && !kind.endsWith('cluster');
     const key = keyOf(bucket);
     this.#prefixes = Array.from({ length: shards }, (_, i) => `{wl:${key}${i > 0 ? `#${i}` : ''}}`);
     this.#tokens = this.#prefixes.map(() => 0n);
@@ -200,10 +219,10 @@ class RedisAdapter {
       await link.open(this.#channels(epoch, session));
       const { needs, runs } = await this.#examine(link, ttl);
       const shards = String(this.#prefixes.length);
-      const common = [session, '1', ...needs];
       const own = [String(Math.ceil(ttl)), JSON.stringify(info), info.clientId, VERSION, shards];
       const lives = await this.#each(async (prefix, shard) => {
-        const args = ['open', ...common, ...this.#seenOf(seen, shard), ...own];
+        const args = this.#argumentsOf(prefix, 'open', session, '1', needs);
+        args.push(...this.#seenOf(seen, shard), ...own);
         const [what, value] = await run(link, prefix, args);
         if (what !== 'open') throw bucketError(what, value, what === 'shards' ? shards : VERSION);
         return value;
@@ -226,7 +245,8 @@ class RedisAdapter {
       await link.open(this.#channels(epoch, session));
       const { needs, runs } = await this.#examine(link, this.#ttl);
       const numbers = await this.#each(async (prefix, shard) => {
-        const args = ['hello', session, '0', ...needs, ...this.#seenOf(seen, shard)];
+        const args = this.#argumentsOf(prefix, 'hello', session, '0', needs);
+        args.push(...this.#seenOf(seen, shard));
         const [number] = await run(link, prefix, args);
         if (number === DEAD) throw deadError();
         return number;
@@ -243,16 +263,19 @@ class RedisAdapter {
    * @param {number} number
    * @param {number} before
    */
-  async step(ops, number, before) {
+  step(ops, number, before) {
     const step = { ops, number, before };
-    const isOne = this.#prefixes.length === 1;
+    return this.#isCertain ? this.#say(0, step, ops) : this.#stepUncertainly(step);
+  }
+
+  /** @param {SentStep} step */
+  async #stepUncertainly(step) {
     try {
-      return isOne ? await this.#say(0, step, ops) : await this.#stepOfShards(step);
+      const isOne = this.#prefixes.length === 1;
+      return isOne ? await this.#say(0, step, step.ops) : await this.#stepOfShards(step);
     } catch (error) {
-      // `dead` would say that nothing of it was done. But other shards may have done their part,
-      // and a client of a cluster sends what is not answered once more by itself.
-      const isCertain = isOne && !this.#kind.endsWith('cluster');
-      throw isCertain || classify(error) !== 'dead' ? error : staleError();
+      // `dead` would say that nothing of it was done.
+      throw classify(error) === 'dead' ? staleError() : error;
     }
   }
 
@@ -264,9 +287,9 @@ class RedisAdapter {
    * @returns {Promise<Answer[]>}
    */
   async #say(shard, { number, before }, ops, run = this.#runs[shard]) {
-    const args = [String(number), String(before), run];
-    for (const op of ops) args.push(...argumentsOf(op));
-    const codes = await this.#run(shard, 'step', args);
+    const args = [...this.#heads[shard], run, String(number), String(before)];
+    for (const op of ops) args.push(textOf(op));
+    const codes = told(await this.#run(shard, args));
     return ops.map((_, i) => {
       const code = codes[i];
       const answer = code[0] === 'e' ? failed(failedError(code.slice(1))) : answerOf(code);
@@ -342,10 +365,12 @@ class RedisAdapter {
     this.#checkEcho();
     const echo = this.#echo + 1;
     const epoch = this.#epoch;
-    const told = [...this.#told].slice(0, MOST_TOLD);
-    const replies = await this.#each((_, shard) =>
-      this.#run(shard, 'renew', [...this.#seenOf(seen, shard), `e ${echo}`, ...told]),
-    );
+    const thefts = [...this.#told].slice(0, MOST_TOLD);
+    const replies = await this.#each(async (_, shard) => {
+      const args = this.#ownArgumentsOf(shard, 'renew');
+      args.push(...this.#seenOf(seen, shard), `e ${echo}`, ...thefts);
+      return told(await this.#run(shard, args));
+    });
     this.#echo = echo;
     this.#echoed = performance.now();
     /** @type {Map<number, bigint>} */
@@ -414,7 +439,8 @@ class RedisAdapter {
 
   async sweep() {
     await this.#each(async (_, shard) => {
-      while ((await this.#run(shard, 'sweep', []))[0] === '1');
+      const args = this.#ownArgumentsOf(shard, 'sweep');
+      while (told(await this.#run(shard, args))[0] === '1');
     });
   }
 
@@ -422,7 +448,7 @@ class RedisAdapter {
   async close(session) {
     await this.#anyhow(async (link) => {
       await this.#each(async (prefix) => {
-        const args = ['close', session, '0', ...this.#needs];
+        const args = this.#argumentsOf(prefix, 'close', session);
         while ((await run(link, prefix, args))[0] === '1');
       });
     });
@@ -434,7 +460,7 @@ class RedisAdapter {
     return this.#anyhow(async (link) => {
       const all = await this.#each(async (prefix, shard) => {
         if (name !== undefined && this.#shardOf(key) !== shard) return [];
-        return entriesOf(await run(link, prefix, ['query', '', '0', ...this.#needs, key]));
+        return entriesOf(await run(link, prefix, [...this.#argumentsOf(prefix, 'query', ''), key]));
       });
       return all.flat();
     });
@@ -445,7 +471,7 @@ class RedisAdapter {
     const key = keyOf(name);
     const prefix = this.#prefixes[this.#shardOf(key)];
     return this.#anyhow(async (link) => {
-      const [is] = await run(link, prefix, ['marked', '', '0', ...this.#needs, key]);
+      const [is] = await run(link, prefix, [...this.#argumentsOf(prefix, 'marked', ''), key]);
       return is === '1';
     });
   }
@@ -497,16 +523,18 @@ class RedisAdapter {
    * Rejects if the server is not fit for locks.
    * @param {OpenLink} link
    * @param {number} ttl milliseconds
-   * @returns {Promise<{ needs: string[], runs: string[] }>} how long a quarantine has to be, in
-   *   milliseconds; how many replicas have to be there; after how many milliseconds what nobody
-   *   renews expires, 0 for never; and, by shard, the `run_id` (#runs)
+   * @returns {Promise<{ needs: Needs, runs: string[] }>} and, by shard, the `run_id` (#runs)
    */
   async #examine(link, ttl) {
     let pause = Math.ceil(ttl);
     let strict = 0;
     let idle = IDLE;
     const runs = await this.#each(async (prefix) => {
-      const [server, memory, replication] = await run(link, prefix, ['examine']);
+      const [server, memory, replication] = await run(
+        link,
+        prefix,
+        this.#argumentsOf(prefix, 'examine', ''),
+      );
       const version = field(server, 'redis_version');
       const [major, minor] = version.split('.').map(Number);
       if (major < 6 || (major === 6 && minor < 2)) throw oldServerError(version);
@@ -523,13 +551,13 @@ class RedisAdapter {
       }
       return this.#kind.endsWith('cluster') ? '' : runId;
     });
-    return { needs: [String(pause), String(strict), String(idle)], runs };
+    return { needs: { pause, strict, idle }, runs };
   }
 
   /**
    * @param {number} epoch
    * @param {OpenLink} link
-   * @param {{ session: string, numbers: string[], ttl: number, needs: string[], runs: string[] }}
+   * @param {{ session: string, numbers: string[], ttl: number, needs: Needs, runs: string[] }}
    *   state
    */
   #keep(epoch, link, { session, numbers, ttl, needs, runs }) {
@@ -541,6 +569,7 @@ class RedisAdapter {
     this.#ttl = ttl;
     this.#needs = needs;
     this.#runs = runs;
+    this.#heads = this.#prefixes.map((_, shard) => this.#ownArgumentsOf(shard, 'step'));
     this.#heard = this.#prefixes.map(() => this.#echo);
     link.onDown = (error) => {
       if (epoch !== this.#epoch) return;
@@ -587,21 +616,40 @@ class RedisAdapter {
   }
 
   /**
-   * Something that the session does, by the connection there is.
+   * @param {string} prefix
+   * @param {string} command
+   * @param {string} session '' for none
+   * @param {string} [number] of the connection; '0' for none
+   * @param {Needs} [needs]
+   * @returns {string[]} what a call of the script begins with
+   */
+  #argumentsOf(prefix, command, session, number = '0', { pause, strict, idle } = this.#needs) {
+    // What a cluster looks at to find the node: a key that is never there, and one that is always
+    // there once a bucket was opened. While the slot of both is moved, neither of the nodes has
+    // both, so none runs the script (TRYAGAIN), which would miss what is still, or already, at the
+    // other.
+    const keys = this.#kind.endsWith('cluster') ? ['2', prefix, `${prefix}:m`] : ['1', prefix];
+    return [SHA, ...keys, command, session, `${number} ${pause} ${strict}`, String(idle)];
+  }
+
+  /**
    * @param {number} shard
    * @param {string} command
-   * @param {string[]} args
-   * @returns {Promise<string[]>}
+   * @returns {string[]} what a call begins with that the session makes by the connection there is
    */
-  async #run(shard, command, args) {
+  #ownArgumentsOf(shard, command) {
+    return this.#argumentsOf(this.#prefixes[shard], command, this.#session, this.#numbers[shard]);
+  }
+
+  /**
+   * Something that the session does, by the connection there is.
+   * @param {number} shard
+   * @param {string[]} args
+   * @returns {Promise<any>} for `told`
+   */
+  #run(shard, args) {
     if (!this.#link) throw explain(new Error('there is no connection'));
-    const common = [command, this.#session, this.#numbers[shard], ...this.#needs];
-    const all = await run(this.#link, this.#prefixes[shard], [...common, ...args]);
-    const reply = Array.isArray(all) ? all : [all];
-    if (reply[0] === DEAD) throw deadError();
-    if (reply[0] === STALE) throw staleError();
-    if (reply[0] === EARLY) throw earlyError();
-    return reply;
+    return run(this.#link, this.#prefixes[shard], args);
   }
 
   /**
@@ -634,14 +682,6 @@ class RedisAdapter {
 }
 
 /**
- * What a cluster looks at to find the node: a key that is never there, and one that is always there
- * once a bucket was opened. While the slot of both is moved, neither of the nodes has both, so none
- * runs the script (TRYAGAIN), which would miss what is still, or already, at the other.
- * @param {string} prefix
- */
-const keysOf = (prefix) => ['2', prefix, `${prefix}:m`];
-
-/**
  * Runs the script.
  * @param {OpenLink} link
  * @param {string} prefix
@@ -649,13 +689,24 @@ const keysOf = (prefix) => ['2', prefix, `${prefix}:m`];
  * @returns {Promise<any>}
  */
 async function run(link, prefix, args) {
-  const rest = [...keysOf(prefix), ...args];
   try {
-    return await link.call(['EVALSHA', SHA, ...rest], prefix);
+    return await link.call('EVALSHA', args, prefix);
   } catch (/** @type {any} */ error) {
     if (!/NOSCRIPT/.test(error.message)) throw error;
-    return link.call(['EVAL', SCRIPT, ...rest], prefix);
+    return link.call('EVAL', [SCRIPT, ...args.slice(1)], prefix);
   }
+}
+
+/**
+ * @param {any} all that the script has answered a session
+ * @returns {string[]} unless that is why it did nothing
+ */
+function told(all) {
+  const reply = Array.isArray(all) ? all : [all];
+  if (reply[0] === DEAD) throw deadError();
+  if (reply[0] === STALE) throw staleError();
+  if (reply[0] === EARLY) throw earlyError();
+  return reply;
 }
 
 /**
@@ -676,7 +727,7 @@ const field = (info, name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?
 async function examineReplicas(link, replication) {
   /** @param {string} name */
   const setting = async (name) => {
-    const reply = await link.call(['CONFIG', 'GET', name]);
+    const reply = await link.call('CONFIG', ['GET', name]);
     return Number(Array.isArray(reply) ? reply[1] : Object.values(reply)[0]);
   };
   const replicas = await setting('min-replicas-to-write');
@@ -694,26 +745,21 @@ async function examineReplicas(link, replication) {
   return { lag, replicas };
 }
 
-/** @param {Op} op */
-function argumentsOf(op) {
+/**
+ * @param {Op} op
+ * @returns {string} as redis.lua.js has it. A key has no line feed, nor has JSON, in which lone
+ *   surrogates are escaped, too
+ */
+function textOf(op) {
   const key = op.name === undefined ? '' : keyOf(op.name);
-  if (op.kind === 'end') return ['x', String(op.ref), key, String(Math.ceil(op.keep))];
-  return [
-    KINDS[op.kind],
-    String(op.ref),
-    key,
-    // Lone surrogates are escaped in it.
-    JSON.stringify(op.name),
-    op.mode === 'shared' ? 's' : 'x',
-    `${op.priority} ${JSON.stringify(op.label)}`,
-    numbersOf(op),
-  ];
-}
-
-/** @param {RequestOp} op @returns {string} '' for what most requests have */
-function numbersOf({ limit, weight, maxPending, group }) {
-  const isUsual = limit === 0 && weight === 0 && maxPending === -1 && group === 0;
-  return isUsual ? '' : `${limit} ${weight} ${maxPending} ${group}`;
+  if (op.kind === 'end') return `x${op.ref} ${Math.ceil(op.keep)}\n${key}`;
+  const { kind, ref, group, maxPending, mode, weight, priority } = op;
+  const label = op.label === '' ? '""' : JSON.stringify(op.label);
+  const [letter, limit] = mode === 'shared' ? ['s', op.limit] : ['x', ''];
+  return (
+    `${KINDS[kind]}${ref} ${group} ${maxPending}\n${key}\n${letter} ${weight}\n` +
+    `${priority} ${label}\n${limit}\n${JSON.stringify(op.name)}`
+  );
 }
 
 /**

@@ -47,8 +47,7 @@ const KINDS = {
       unrefStreams(client);
       return client.connect();
     },
-    call: (/** @type {any} */ client, /** @type {string[]} */ args) =>
-      client.call(args[0], args.slice(1)),
+    call: callIoredis,
     subscribe: subscribeIoredis,
     drop: (/** @type {any} */ client) => client.disconnect(),
   },
@@ -67,8 +66,7 @@ const KINDS = {
       client.on('+node', unrefStreams);
       return client.connect();
     },
-    call: (/** @type {any} */ client, /** @type {string[]} */ args) =>
-      client.call(args[0], args.slice(1)),
+    call: callIoredis,
     subscribe: subscribeIoredis,
     drop: (/** @type {any} */ client) => client.disconnect(),
   },
@@ -92,8 +90,11 @@ const KINDS = {
       });
       return client.connect();
     },
-    call: (/** @type {any} */ client, /** @type {string[]} */ args) =>
-      client.sendCommand(args, PLAIN),
+    call: (
+      /** @type {any} */ client,
+      /** @type {string} */ command,
+      /** @type {string[]} */ args,
+    ) => client.sendCommand([command, ...args], PLAIN),
     subscribe: (
       /** @type {any} */ client,
       /** @type {string} */ channel,
@@ -121,9 +122,10 @@ const KINDS = {
     connect: (/** @type {any} */ client) => client.connect(),
     call: (
       /** @type {any} */ client,
+      /** @type {string} */ command,
       /** @type {string[]} */ args,
       /** @type {string | undefined} */ key,
-    ) => client.sendCommand(key, false, args, PLAIN),
+    ) => client.sendCommand(key, false, [command, ...args], PLAIN),
     subscribe: (
       /** @type {any} */ client,
       /** @type {string} */ channel,
@@ -177,6 +179,16 @@ function unrefStreams(client) {
       else made?.unref?.();
     },
   });
+}
+
+/**
+ * @param {any} client
+ * @param {string} command
+ * @param {string[]} args
+ * @returns {Promise<any>}
+ */
+function callIoredis(client, command, args) {
+  return client.call(command, args);
 }
 
 /**
@@ -250,12 +262,13 @@ class Link {
   }
 
   /**
-   * @param {string[]} args a command
+   * @param {string} command
+   * @param {string[]} args
    * @param {string} [key] of those that it is about, in a cluster
    * @returns {Promise<any>} the reply; rejects with an error of ours, also when the connection ends
    */
-  call(args, key) {
-    return this.#guarded(() => this.#kind.call(this.#client, args, key));
+  call(command, args, key) {
+    return this.#guarded(() => this.#kind.call(this.#client, command, args, key));
   }
 
   /**

@@ -10,29 +10,36 @@ module.exports = String.raw`
 -- call is one step: the server does nothing else meanwhile. The adapter beside it calls it.
 --
 --   KEYS[1]  P, what all keys of the bucket begin with, with their hash tag
---   KEYS[2]  P:m: a node of a cluster that does not have all of the bucket is not to run this
+--   KEYS[2]  in a cluster P:m: a node that does not have all of the bucket is not to run this
 --
---   ARGV     1 command, 2 session, 3 number of its connection, 4 pause (ms, how long a quarantine
---            has to be), 5 strict (how many replicas have to be attached), 6 idle (ms after which
---            what nobody renews is gone; 0: never), then what the command takes. Answers:
+--   ARGV     1 command, 2 session, 3 "link": number of its connection, pause (ms, how long a
+--            quarantine has to be), strict (how many replicas have to be attached), 4 idle (ms
+--            after which what nobody renews is gone; 0: never), then what the command takes.
+--            Answers:
 --
 --   examine  INFO server, memory, replication: what kind of server this is
---   open     7 life, 8 token (what the client has seen), 9 ttl, 10 info, 11 client, 12 version,
---            13 shards
+--   open     5 life, 6 token (what the client has seen), 7 ttl, 8 info, 9 client, 10 version,
+--            11 shards
 --              open, life; or: version, shards, and that of the bucket
---   hello    7 life, 8 token
+--   hello    5 life, 6 token
 --              the number of the connection; or -2
---   step     7 number of the step, 8 of the one that it comes after (0: of none that matters), 9
---            run_id of the server that the connection goes to ('': nobody knows; whether the
---            session is dead is then looked at also for ends), then for each operation: kind
---            (r: request, i: ifAvailable, t: steal, x: end), ref, key of the name; of an end: keep;
---            of the others: name, mode (x, s), 'priority label', and 'limit weight most group'
---            (most: maxPending; '': 0 0 -1 0)
+--   step     5 run_id of the server that the connection goes to ('': nobody knows; whether the
+--            session is dead is then looked at also for ends), 6 number of the step, 7 of the one
+--            that it comes after (0: of none that matters), then the operations. An end is
+--              x<ref> <keep>
+--              <key of the name; '' if that is not known>
+--            and another one (r: request, i: ifAvailable, t: steal)
+--              <kind><ref> <group> <maxPending>
+--              <key of the name>
+--              <mode: x, s> <weight>
+--              <priority> <label>
+--              <limit; '' of who is not in mode s>
+--              <name>
 --              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
 --              -3 too many wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n:
 --              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5, -8.
 --              The only one is answered as it is, not in an array
---   renew    7 life, 8 token, 9 what is told on the channel, so that it is seen to work, then the
+--   renew    5 life, 6 token, 7 what is told on the channel, so that it is seen to work, then the
 --            refs of thefts that the caller knows of by earlier answers
 --              0, ms to the end of the next foreign lease (-1: none), ms to the end of the
 --              quarantine, life, number of the last step that was recorded (0: none), then ref,
@@ -40,9 +47,9 @@ module.exports = String.raw`
 --              after an s, of all that was stolen from it; or -2, -5
 --   sweep    whether there is more to do: 1, 0
 --   close    the same
---   query    7 key of a name, or '' for all
+--   query    5 key of a name, or '' for all
 --              the time, then for each request: ref, name, limit, info, row
---   marked   7 key of a name
+--   marked   5 key of a name
 --              1, 0
 --
 --   -2: the session is not there; -5: a newer connection, or a later step, has replaced it; -8: the
@@ -54,11 +61,12 @@ module.exports = String.raw`
 --                         needs), renewed (when somebody did so last), sessions (how many there
 --                         are), tok (the last ticket or token)
 --   P:s             ZSET  session -> when its lease runs out; 0: dead for ever, being deleted
---   P:i:<session>   HASH  conn, ttl, info, client, till (as in P:s, for steps), graced (its lease
---                         was extended because of the clock), step (its last one), 0, 1, … (by
---                         their numbers modulo WINDOW, the last steps that may not be done again,
---                         and what each was answered), kept (when its keys were last kept from
---                         expiring; 0: they do not), r<ref> (key of the name)
+--   P:i:<session>   HASH  conn (number of its connection), link (that of ARGV, if a step of it may
+--                         be plain), ttl, info, client, till (as in P:s, for steps), graced (its
+--                         lease was extended because of the clock), step (its last one), 0, 1, …
+--                         (by their numbers modulo WINDOW, the last steps that may not be done
+--                         again, and what each was answered), kept (when its keys were last kept
+--                         from expiring; 0: they do not), r<ref> (key of the name)
 --   P:t:<session>   HASH  ref -> client id of the thief: what was stolen from the session, until it
 --                         tells that it knows
 --   P:n:<key>       a name that somebody holds or waits for. Of a lock that nobody waits for or
@@ -85,38 +93,113 @@ if ARGV[1] == 'examine' then
   return { call('INFO', 'server'), call('INFO', 'memory'), call('INFO', 'replication') }
 end
 
-local P, command, me, number = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local call = redis.call
+local ARGV, call = ARGV, redis.call
+local P, command, me, link, idle = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 -- How many steps of a session may be under way.
 local WINDOW = 4
-local M, INFO = KEYS[2], P .. ':i:' .. me
+local M, INFO = P .. ':m', P .. ':i:' .. me
 
 local time, now
-local function look_at_the_clock()
-  time = call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-end
--- Nothing is granted before; the last ticket or token, whether it is of this call, and as text, if
--- that is known.
-local from, last_number, is_counted, last_text = 0, 0, false, nil
+-- The last ticket or token; as text, if it is of this call.
+local last_number, last_text = 0, nil
 
--- All other functions. They are made anew in each call, which takes longer than what most calls do:
--- so they are made where it is known that this is not one of those.
+-- What most steps are, and no more: that the server and the session are as they were, that names
+-- which nobody has are requested, that locks end which nobody waits for. So they take as few
+-- commands as there can be.
+
+-- The answers of a step. Whether these are all, and to be recorded. Whether it may be done again:
+-- ends that mark nothing are what they were. A table with room does not grow, which would take as
+-- long as half a command.
+local codes, is_done, repeats = { nil }, false, true
+-- Whether it is the next one after the last that was done.
+local is_next = false
+-- What is to be written of the session: the key, fields and values.
+local fields = { INFO, nil, nil, nil, nil, nil, nil }
+
+if command == 'step' then
+  local its = call('HMGET', INFO, 'link', 'step', 'till')
+  local run, i, last, has_only_ends = ARGV[5], 8, #ARGV, true
+  is_next = ARGV[6] - (its[2] or 0) > 0 and (ARGV[7] == '0' or ARGV[7] == its[2])
+  -- Whether there is nothing that "F.awake" and "F.refusal" would have to do.
+  local is_plain = run ~= '' and its[1] == link and is_next
+  -- Who has a lock may end it, on whatever server, and also when the lease is over. Not where
+  -- somebody wants to know whether it is.
+  for k = i, last do has_only_ends = has_only_ends and string.byte(ARGV[k]) == 120 end
+  if is_plain and not has_only_ends then
+    time = call('TIME')
+    now = time[1] * 1000 + math.floor(time[2] / 1000)
+    local it = call('HMGET', M, 'run', 'from', 'tok')
+    last_number = tonumber(it[3] or 0)
+    is_plain = it[1] == run and it[2] - now <= 0 and last_number >= 10000000
+      and its[3] and its[3] - now > 0
+  end
+  -- Refs, and keys, of names that are gone when all is looked at.
+  local ended, gone = { nil }, { nil }
+  local at
+  while is_plain and i <= last do
+    local op = ARGV[i]
+    if string.byte(op) == 120 then
+      local ref, key = string.match(op, '^x(%d+) 0\n(.+)$')
+      if not ref then break end
+      local own, mine = P .. ':n:' .. key, ref .. '|' .. me .. ' '
+      -- Somebody may have written to the key.
+      local one = redis.pcall('GET', own)
+      if type(one) ~= 'string' or string.sub(one, 1, #mine) ~= mine then break end
+      local n = #ended + 1
+      ended[n], gone[n], codes[#codes + 1] = 'r' .. ref, own, '-4'
+    else
+      -- Not those of a group.
+      local ref, key, mode, rest =
+        string.match(op, '^[ir](%d+) 0 %S+\n([^\n]+)\n(%a %d+)\n(.*)$')
+      if not ref then break end
+      -- Nothing is in the way of the first on a free name: it is granted, if it is free.
+      local token, n = last_number + 1, #fields
+      -- In halves: '%d' is of 32 bits where the server is, and '%.0f' takes as long as a command.
+      local text = string.format('%d%07d', math.floor(token / 10000000), token % 10000000)
+      -- "now", in a way that takes less.
+      at = at or time[1] .. string.sub('00000' .. time[2], -6, -4)
+      -- As "F.write_one" writes it.
+      local own, one = P .. ':n:' .. key, ref .. '|' .. me .. ' ' .. mode .. ' ' .. text .. ' '
+        .. at .. ' ' .. at .. ' ' .. rest
+      local set = idle == '0' and redis.pcall('SET', own, one, 'NX')
+        or idle ~= '0' and redis.pcall('SET', own, one, 'NX', 'PX', idle)
+      -- Somebody has part in the name; or nothing can be written, and what follows tells why.
+      if not set or set.err then break end
+      last_number, last_text, repeats = token, text, false
+      fields[n + 1], fields[n + 2], codes[#codes + 1] = 'r' .. ref, key, text
+    end
+    i = i + 1
+  end
+  is_done = is_plain and i > last
+  -- Before what ends: it may be what was asked for just now.
+  if #fields > 1 and (ended[1] or not is_done) then
+    call('HSET', unpack(fields))
+    fields = { INFO }
+  end
+  if ended[1] then
+    call('HDEL', INFO, unpack(ended))
+    call('DEL', unpack(gone))
+  end
+end
+
+-- What is told, and to whom.
+local reply, news = codes, nil
+
+-- Everything else.
+if not is_done then
+
+time = time or call('TIME')
+now = now or time[1] * 1000 + math.floor(time[2] / 1000)
+local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local number, pause, strict = string.match(link, '^(%d+) (%d+) (%d+)$')
+pause, strict, idle = tonumber(pause), tonumber(strict), tonumber(idle)
+-- Nothing is granted before; whether a ticket or token was given here.
+local from, is_counted = 0, false
+-- All functions but the next: they would be too many locals.
 local F = {}
 
--- A time or a token as text. In two halves: '%d' is of 32 bits where the server is, and '%.0f'
--- takes as long as a command.
-local function digits_of(n)
-  local high = math.floor(n / 10000000)
-  if high == 0 then return string.format('%d', n) end
-  return string.format('%d%07d', high, n % 10000000)
-end
-
--- Where the answer to a step is kept: one of WINDOW digits.
-local function slot_of(n) return string.sub('0123', n % WINDOW + 1, n % WINDOW + 1) end
-
 local function next_number()
-  last_number, is_counted, last_text = last_number + 1, true, nil
+  last_number, is_counted = last_number + 1, true
   return last_number
 end
 
@@ -153,98 +236,6 @@ end
 -- What a key of a name holds if there is a queue.
 local QUEUED = 'q'
 
--- What most steps are, and no more: that the server and the session are as they were, that names
--- which nobody has are requested, that locks end which nobody waits for. So they take as few
--- commands as there can be.
-
--- The answers of a step. Whether these are all, and to be recorded. Whether it may be done again:
--- ends that mark nothing are what they were. A table with room does not grow, which would take as
--- long as half a command.
-local codes, is_done, repeats = { nil }, false, true
--- Whether it is the next one after the last that was done.
-local is_next = false
--- What is to be written of the session: the key, fields and values.
-local fields = { INFO, nil, nil, nil, nil, nil, nil }
-
-if command == 'step' then
-  local its = call('HMGET', INFO, 'conn', 'step', 'till')
-  is_next = ARGV[7] - (its[2] or 0) > 0 and (ARGV[8] == '0' or ARGV[8] == its[2])
-  -- Whether there is nothing that "F.awake" and "F.refusal" would have to do.
-  local is_plain = ARGV[5] == '0' and its[1] == number and is_next
-  -- Who has a lock may end it, on whatever server, and also when the lease is over. Not where
-  -- somebody wants to know whether it is.
-  local i, last, has_only_ends = 10, #ARGV, ARGV[9] ~= ''
-  for k = i, last, 4 do has_only_ends = has_only_ends and ARGV[k] == 'x' end
-  if is_plain and not has_only_ends then
-    look_at_the_clock()
-    local it = call('HMGET', M, 'run', 'from', 'tok')
-    last_number = tonumber(it[3] or 0)
-    is_plain = ARGV[9] ~= '' and it[1] == ARGV[9] and it[2] - now <= 0
-      and its[3] and its[3] - now > 0
-  end
-  -- Refs, and keys, of names that are gone when all is looked at.
-  local ended, gone = { nil }, { nil }
-  local idle, at = ARGV[6], nil
-  while is_plain and i <= last do
-    local kind, ref, key = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-    local own, member = P .. ':n:' .. key, ref .. '|' .. me
-    if kind == 'x' then
-      -- Somebody may have written to the key.
-      local one = ARGV[i + 3] == '0' and key ~= '' and redis.pcall('GET', own)
-      local mine = member .. ' '
-      if type(one) ~= 'string' or string.sub(one, 1, #mine) ~= mine then break end
-      local n = #ended + 1
-      ended[n], gone[n], codes[#codes + 1] = 'r' .. ref, own, '-4'
-      i = i + 4
-    else
-      local mode, numbers = ARGV[i + 4], ARGV[i + 6]
-      local limit, weight, group = '0', '0', '0'
-      if numbers ~= '' then
-        limit, weight, group = string.match(numbers, '^(%d+) (%d+) %S+ (%d+)$')
-      end
-      if kind == 't' or group ~= '0' then break end
-      local it = { held = 0, units = 0, count = 0, limit = mode == 's' and limit + 0 or nil }
-      local row = { member = member, mode = mode, weight = weight, token = 0, granted = 0 }
-      process_the_lock_request_queue(it, row)
-      local token, n = digits_of(row.token), #fields
-      last_text = token
-      -- "now", in a way that takes less.
-      at = at or time[1] .. string.sub('00000' .. time[2], -6, -4)
-      -- As "F.write_one" writes it.
-      local one = member .. ' ' .. mode .. ' ' .. weight .. ' ' .. token .. ' ' .. at .. ' ' .. at
-        .. ' ' .. ARGV[i + 5] .. '\n' .. (it.limit and limit or '') .. '\n' .. ARGV[i + 3]
-      local set = idle == '0' and redis.pcall('SET', own, one, 'NX')
-        or idle ~= '0' and redis.pcall('SET', own, one, 'NX', 'PX', idle)
-      if not set or set.err then
-        -- Somebody has part in the name; or nothing can be written, and what follows tells why.
-        last_number, is_counted, last_text = last_number - 1, n > 1, nil
-        break
-      end
-      fields[n + 1], fields[n + 2], codes[#codes + 1] = 'r' .. ref, key, token
-      i, repeats = i + 7, false
-    end
-  end
-  is_done = is_plain and i > last
-  -- Before what ends: it may be what was asked for just now.
-  if #fields > 1 and (ended[1] or not is_done) then
-    call('HSET', unpack(fields))
-    fields = { INFO }
-  end
-  if ended[1] then
-    call('HDEL', INFO, unpack(ended))
-    call('DEL', unpack(gone))
-  end
-end
-
--- What is told, and to whom.
-local reply, news = codes, nil
-
--- Everything else.
-if not is_done then
-
-if not now then look_at_the_clock() end
-local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
-local pause, strict, idle = tonumber(ARGV[4] or 0), tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
 -- What is known of the bucket: "run", "lives", "sessions"; of the caller's session.
 local life, known, my = '', {}, nil
 
@@ -312,24 +303,19 @@ function F.refs_of(session)
   return refs
 end
 
+function F.operation(text)
+  local kind, ref, keep, key = string.match(text, '^(x)(%d+) (%d+)\n(.*)$')
+  if kind then return { kind = kind, ref = ref, keep = tonumber(keep), key = key, group = '0' } end
+  local op, most, weight, limit = {}, nil, nil, nil
+  op.kind, op.ref, op.group, most, op.key, op.mode, weight, op.priority, op.label, limit, op.name =
+    string.match(text, '^(%a)(%d+) (%d+) (%S+)\n([^\n]*)\n(%a) (%d+)\n(%S+) ([^\n]*)\n(%d*)\n(.*)$')
+  op.most, op.weight, op.limit = tonumber(most), tonumber(weight), tonumber(limit)
+  return op
+end
+
 function F.operations()
-  local ops, i = {}, 10
-  while i <= #ARGV do
-    local op = { kind = ARGV[i], ref = ARGV[i + 1], key = ARGV[i + 2], group = '0' }
-    if op.kind == 'x' then
-      op.keep = tonumber(ARGV[i + 3])
-      i = i + 4
-    else
-      local numbers = ARGV[i + 6] ~= '' and ARGV[i + 6] or '0 0 -1 0'
-      local limit, weight, most, group = string.match(numbers, '^(%d+) (%d+) (%S+) (%d+)$')
-      op.name, op.mode = ARGV[i + 3], ARGV[i + 4]
-      op.priority, op.label = string.match(ARGV[i + 5], '^(%S+) (.*)$')
-      op.limit, op.weight, op.most = tonumber(limit), tonumber(weight), tonumber(most)
-      op.group = group
-      i = i + 7
-    end
-    ops[#ops + 1] = op
-  end
+  local ops = {}
+  for i = 8, #ARGV do ops[#ops + 1] = F.operation(ARGV[i]) end
   return ops
 end
 
@@ -421,7 +407,7 @@ end
 function F.awake()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions')
   -- The server that a connection goes to does not change while the connection is there.
-  local is_same = command == 'step' and ARGV[9] ~= '' and ARGV[9] == it[1]
+  local is_same = command == 'step' and ARGV[5] ~= '' and ARGV[5] == it[1]
   local server = is_same and '' or call('INFO', 'server')
   known.run = is_same and it[1] or F.field(server, 'run_id') or ''
   last_number = math.max(last_number, tonumber(it[4] or 0))
@@ -745,10 +731,10 @@ end
 -- What a step is answered that is not the next one, without doing anything; nothing if it may be
 -- done again.
 function F.answer_of_old(repeats)
-  if tonumber(ARGV[7]) > tonumber(my.step or 0) then return { '-8' } end
+  if tonumber(ARGV[6]) > tonumber(my.step or 0) then return { '-8' } end
   if repeats then return nil end
-  local text = call('HGET', INFO, slot_of(ARGV[7])) or ''
-  if string.match(text, '^%d+') ~= ARGV[7] then return { '-5' } end
+  local text = call('HGET', INFO, tostring(ARGV[6] % WINDOW)) or ''
+  if string.match(text, '^%d+') ~= ARGV[6] then return { '-5' } end
   local codes = {}
   for code in string.gmatch(text, '\n([^\n]+)') do codes[#codes + 1] = code end
   return codes
@@ -816,19 +802,24 @@ end
 -- Why the bucket is not the caller's, or nothing.
 function F.otherness()
   local it = call('HMGET', M, 'version', 'shards')
-  if it[1] and it[1] ~= ARGV[12] then return { 'version', it[1] } end
-  if it[2] and it[2] ~= ARGV[13] then return { 'shards', it[2] } end
+  if it[1] and it[1] ~= ARGV[10] then return { 'version', it[1] } end
+  if it[2] and it[2] ~= ARGV[11] then return { 'shards', it[2] } end
+end
+
+-- That of a session's steps, if they may be plain: no replicas have to be counted.
+function F.link_of(connection)
+  return strict == 0 and connection .. string.match(link, ' .*') or ''
 end
 
 function F.open()
   local ttl, info, client, version, shards =
-    tonumber(ARGV[9]), ARGV[10], ARGV[11], ARGV[12], ARGV[13]
+    tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10], ARGV[11]
   -- They have expired, after a jump of the clock perhaps, or were deleted: with what they held.
   if call('ZCARD', S) < known.sessions then F.reborn(pause, last_number) end
-  F.heed(ARGV[7], tonumber(ARGV[8]))
+  F.heed(ARGV[5], tonumber(ARGV[6]))
   F.lease(me, now + ttl, '0')
-  call('HSET', INFO, 'conn', number, 'ttl', F.int(ttl), 'info', info, 'client', client,
-    'kept', idle > 0 and F.int(now) or '0')
+  call('HSET', INFO, 'conn', number, 'link', F.link_of(number), 'ttl', F.int(ttl), 'info', info,
+    'client', client, 'kept', idle > 0 and F.int(now) or '0')
   call('HSET', M, 'version', version, 'shards', shards, 'pause', F.int(pause),
     'renewed', F.int(now), 'sessions', call('ZCARD', S))
   F.keep(S)
@@ -849,12 +840,12 @@ function F.keep_all(refs)
 end
 
 function F.renew()
-  F.heed(ARGV[7], tonumber(ARGV[8]))
+  F.heed(ARGV[5], tonumber(ARGV[6]))
   local refused = F.refusal()
   if refused then return refused end
   F.lease(me, now + my.ttl, '0')
   call('HSET', M, 'renewed', F.int(now))
-  F.tell(me, ARGV[9])
+  F.tell(me, ARGV[7])
   local next_expiry = '-1'
   local sessions = call('ZRANGE', S, 0, 1, 'WITHSCORES')
   for i = #sessions - 1, 1, -2 do
@@ -870,7 +861,7 @@ function F.renew()
       reply[#reply + 1] = F.int(row.token)
     end
   end
-  for i = 10, #ARGV do call('HDEL', F.thefts_of(me), ARGV[i]) end
+  for i = 8, #ARGV do call('HDEL', F.thefts_of(me), ARGV[i]) end
   local thefts = call('HGETALL', F.thefts_of(me))
   for i = 1, #thefts, 2 do
     reply[#reply + 1] = thefts[i]
@@ -922,9 +913,11 @@ function F.close()
 end
 
 function F.hello()
-  F.heed(ARGV[7], tonumber(ARGV[8]))
+  F.heed(ARGV[5], tonumber(ARGV[6]))
   if not F.is_alive(me) then return { '-2' } end
-  return { F.int(call('HINCRBY', INFO, 'conn', 1)) }
+  local connection = F.int(call('HINCRBY', INFO, 'conn', 1))
+  call('HSET', INFO, 'link', F.link_of(connection))
+  return { connection }
 end
 
 -- The keys of all names that somebody holds or waits for.
@@ -950,7 +943,7 @@ end
 
 function F.query()
   local reply, infos = { F.int(now) }, {}
-  for _, key in ipairs(ARGV[7] ~= '' and { ARGV[7] } or F.names()) do
+  for _, key in ipairs(ARGV[5] ~= '' and { ARGV[5] } or F.names()) do
     local all, name, limit = F.all_of(key)
     for _, one in ipairs(all) do
       local member = one.member or F.member_of(one)
@@ -970,7 +963,7 @@ function F.query()
 end
 
 function F.marked()
-  local till = call('ZSCORE', MARKS, ARGV[7])
+  local till = call('ZSCORE', MARKS, ARGV[5])
   return { till and tonumber(till) > now and '1' or '0' }
 end
 
@@ -979,19 +972,22 @@ if command == 'step' then
 else
   reply = command == 'open' and F.otherness() or F.awake() or F[command]()
 end
+if is_counted then last_text = F.int(last_number) end
 
 end
 
 -- Notes that the step is done, and what it was answered, unless it may be done again.
 if is_done then
-  local n, count = ARGV[7], #fields
+  local n, count = ARGV[6], #fields
   fields[count + 1], fields[count + 2] = 'step', n
   if not repeats then
-    fields[count + 3], fields[count + 4] = slot_of(n), n .. '\n' .. table.concat(codes, '\n')
+    -- One of WINDOW digits.
+    fields[count + 3] = string.sub('0123', n % WINDOW + 1, n % WINDOW + 1)
+    fields[count + 4] = n .. '\n' .. (codes[2] and table.concat(codes, '\n') or codes[1])
   end
   call('HSET', unpack(fields))
 end
-if is_counted then call('HSET', M, 'tok', last_text or digits_of(last_number)) end
+if last_text then call('HSET', M, 'tok', last_text) end
 -- At last: who may not publish must not stop a step in the middle.
 if news then
   for _, what in ipairs(news) do redis.pcall('PUBLISH', what[1], what[2]) end
