@@ -220,8 +220,8 @@ module.exports = [
   },
   {
     file: LUA,
-    before: "'%016.0f'",
-    after: "'%.0f'",
+    before: "'%09d%07d'",
+    after: "'%d%07d'",
     why: 'when the count of tickets gets one digit more, who comes later is first',
     tests: redis,
   },
