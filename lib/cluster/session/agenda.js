@@ -15,7 +15,10 @@ const LONGEST_TIMER = 2 ** 31 - 1;
 class Agenda {
   #clock;
   #run;
-  /** Infinity for what is not on it: to delete it each time takes longer. @type {Map<Item, number>} */
+  /**
+   * Infinity for what is not on it: to delete it each time takes longer.
+   * @type {Map<Item, number>}
+   */
   #times = new Map();
   /** @type {any} */
   #timer;
