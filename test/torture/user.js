@@ -256,6 +256,8 @@ class User {
     request.given = this.#draw(request);
     if (method.isNamed && target.place?.asBucket && this.chance(0.5)) {
       request.isByBucket = true;
+      // Also for what is asked from inside of it: the other object may be closed by then.
+      target.locks = target.place.locks;
       target.isClosing = false;
     }
     // Which one: each is a session of its own in a cluster.
