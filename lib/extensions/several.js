@@ -121,9 +121,10 @@ class Group {
       if (backend.requestAll) {
         available = await this.#takeTogether(backend, several);
       } else {
-        // Each is asked for when the one before is held. Not in a function of its own: to return
-        // from that would take a microtask more than the answer to the last one.
-        for (let i = 0; i < parts.length && available; i++) {
+        // Each is asked for when the one before is held, unless one was lost since: what is asked
+        // for after that would not be told of it. Not in a function of its own: to return from that
+        // would take a microtask more than the answer to the last one.
+        for (let i = 0; i < parts.length && available && !this.#failure; i++) {
           const request = this.#next(backend, parts[i], options, end);
           available = (await request.acquire()) !== null;
           this.#pending.length = 0;

@@ -198,6 +198,23 @@ describe('several locks of which one is stolen', () => {
       assert.deepEqual(await stateOf(locks, b), FREE);
     },
   );
+
+  for (const options of [{}, { timeout: 0 }, { timeout: 600_000 }, { ifAvailable: true }]) {
+    it(
+      `in the turn in which it is granted: the others are not asked for, ${JSON.stringify(options)}`,
+      needs('atOnce'),
+      async () => {
+        const [a, b] = [freshName('a'), freshName('b')];
+        const other = await hold(locks, b);
+        const all = locks.requestAll([a, b], options, () => assert.fail('called'));
+        const thief = locks.request(a, { steal: true }, () => {});
+        await assert.rejects(all, LockStolenError);
+        await thief;
+        assert.deepEqual(await stateOf(locks, b), { held: ['exclusive'], pending: [] });
+        await other.release();
+      },
+    );
+  }
 });
 
 describe('several locks of which one is not granted in time', () => {

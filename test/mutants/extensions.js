@@ -238,6 +238,13 @@ module.exports = [
   },
   {
     file: 'lib/extensions/several.js',
+    before: 'i < parts.length && available && !this.#failure',
+    after: 'i < parts.length && available',
+    why: 'who asks for several names waits for the second one, though the first one is lost already',
+    tests: [several],
+  },
+  {
+    file: 'lib/extensions/several.js',
     before: 'if (!isOfAll || !this.group.timedOut()) super.heldTooLong();',
     after: 'super.heldTooLong();',
     why: 'who waits for several until maxTotal is told that a lock was held too long that it never used',

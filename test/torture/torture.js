@@ -94,7 +94,9 @@ function describe({ faults, folder, lasted, number }, plan) {
     const distinct = [...new Set(events)].sort((one, other) => one.at - other.at);
     for (const event of distinct.slice(0, MOST_LINES)) lines.push(`  ${JSON.stringify(event)}`);
   }
-  const given = Object.entries(plan)
+  // `--harms` says by itself that the files are harmed; with all of them the same ones are drawn.
+  const { harms = plan.isHarmed ? scopes[plan.scope].harms : undefined } = plan;
+  const given = Object.entries({ ...plan, harms })
     .filter(
       ([name, value]) =>
         value !== undefined && !['round', 'rounds', 'keep', 'seconds', 'isHarmed'].includes(name),
