@@ -892,6 +892,18 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     assert.ok((await a.next()).granted);
   });
 
+  test('the dead leave nothing, though nobody comes to sweep', async () => {
+    const [a, b, c] = [await client(), await client(), await client()];
+    const [held, other, robbed] = [fresh(), fresh(), fresh()].map((name) => request(name));
+    await a.answers(held, other, robbed);
+    assert.deepEqual(await b.answers(request(robbed.name, { kind: 'steal' })), ['granted']);
+    await expire(a.session);
+    assert.deepEqual(await b.answers(request(held.name)), ['granted']);
+    assert.equal(await left(a.session), 3, 'itself, a lock and a theft');
+    assert.deepEqual(await c.answers(request(other.name)), ['granted']);
+    assert.equal(await left(a.session), 0);
+  });
+
   test("the dead who hold units, or gave the limit, are in nobody's way", async () => {
     const all = await Promise.all(Array.from({ length: 4 }, () => client()));
     const a = await client();

@@ -285,6 +285,20 @@ module.exports = [
   },
   {
     file: SQL,
+    before: 'DELETE FROM web_locks.session WHERE id = (\n',
+    after: 'UPDATE web_locks.session SET expires = expires WHERE id = (\n',
+    why: 'the dead who are found in a queue leave their session',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'IF FOUND THEN DELETE FROM web_locks.theft WHERE session = its_session; END IF;',
+    after: '',
+    why: 'the dead who are found in a queue leave what was stolen from them',
+    tests: postgres,
+  },
+  {
+    file: SQL,
     before: 'CONTINUE WHEN web_locks.bury_holders(k);',
     after: '',
     why: 'units of the dead, and their limit, are kept from who asks for others',

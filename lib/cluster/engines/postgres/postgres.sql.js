@@ -233,12 +233,14 @@ BEGIN
   END LOOP;
 END $$;
 
--- Deletes the rows of a session in the queue of a name, if it is dead. Returns whether there were
--- any: not those that a user guards, nor of who is renewing, or in a step.
+-- Deletes the rows of a session in the queue of a name, if it is dead, and itself, if it has no
+-- others: nobody may come to sweep. Returns whether there were any rows: not those that a user
+-- guards, nor of who is renewing, or in a step.
 CREATE OR REPLACE FUNCTION web_locks.bury(k bytea, its_session bigint) RETURNS bool
 LANGUAGE plpgsql AS $$
 DECLARE
   until timestamptz := (SELECT expires FROM web_locks.session WHERE id = its_session);
+  were_any bool;
 BEGIN
   IF until > clock_timestamp() THEN RETURN false; END IF;
   IF until > 'epoch' THEN
@@ -252,7 +254,14 @@ BEGIN
   DELETE FROM web_locks.request WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM web_locks.request WHERE key = k AND session = its_session
     FOR UPDATE SKIP LOCKED));
-  RETURN FOUND;
+  were_any := FOUND;
+  DELETE FROM web_locks.session WHERE id = (
+    SELECT id FROM web_locks.session WHERE id = its_session
+      AND NOT EXISTS (SELECT FROM web_locks.request WHERE session = its_session)
+    FOR UPDATE SKIP LOCKED);
+  -- After that: who has no request is robbed no more.
+  IF FOUND THEN DELETE FROM web_locks.theft WHERE session = its_session; END IF;
+  RETURN were_any;
 END $$;
 
 -- Processes the lock request queue of a name, as the specification calls it: from its head on,
