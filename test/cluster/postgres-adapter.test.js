@@ -892,6 +892,19 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     assert.ok((await a.next()).granted);
   });
 
+  test('nothing is granted while the life of the server is not known', async () => {
+    const [a, b] = [await client(), await client()];
+    const [free, name] = [request(fresh()), fresh()];
+    const [held, beside] = [shared(name, { limit: 0 }), shared(name, { limit: 0 })];
+    await b.answers(held);
+    const [epoch] = await sql('DELETE FROM web_locks.epoch RETURNING *');
+    const answers = [await a.answers(free), await a.answers(beside)];
+    const back =
+      'INSERT INTO web_locks.epoch SELECT * FROM json_populate_record(NULL::web_locks.epoch, $1)';
+    await sql(back, [JSON.stringify(epoch)]);
+    assert.deepEqual(answers, [['queued'], ['queued']]);
+  });
+
   test('the dead leave nothing, though nobody comes to sweep', async () => {
     const [a, b, c] = [await client(), await client(), await client()];
     const [held, other, robbed] = [fresh(), fresh(), fresh()].map((name) => request(name));

@@ -128,8 +128,8 @@ module.exports = [
   },
   {
     file: SQL,
-    before: 'VALUES (k, least(its_rank, 0), number',
-    after: 'VALUES (k, its_rank, number',
+    before: 'SELECT k, least(its_rank, 0), number',
+    after: 'SELECT k, its_rank, number',
     why: 'who was granted a free name with a low priority is overtaken by who comes then',
     tests: postgres,
   },
@@ -276,11 +276,39 @@ module.exports = [
   },
   {
     file: SQL,
-    before: 'IF is_gone THEN\n',
+    before: 'IF NOT was_last THEN\n',
     after:
-      'IF is_gone AND NOT EXISTS (' +
+      'IF NOT was_last AND NOT EXISTS (' +
       'SELECT FROM web_locks.request WHERE key = k AND token IS NOT NULL) THEN\n',
     why: 'units that are given back are not granted to who waits for them',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: "grants_from, (SELECT e.grants_from FROM web_locks.epoch e), 'infinity')\n      AND",
+    after: "'epoch')\n      AND",
+    why: 'a name that nobody has is granted in the quarantine',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: "(SELECT e.grants_from FROM web_locks.epoch e), 'infinity')\n      AND",
+    after: "(SELECT e.grants_from FROM web_locks.epoch e), 'epoch')\n      AND",
+    why: 'a name that nobody has is granted while nobody knows what life the server is in',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: "coalesce((SELECT e.grants_from FROM web_locks.epoch e), 'infinity');",
+    after: "coalesce((SELECT e.grants_from FROM web_locks.epoch e), 'epoch');",
+    why: 'a name that somebody has is granted while nobody knows what life the server is in',
+    tests: postgres,
+  },
+  {
+    file: SQL,
+    before: 'WHERE key = k AND NOT (session = me AND ref = reference)) INTO was_last;',
+    after: 'WHERE key = k AND token IS NOT NULL AND ref <> reference) INTO was_last;',
+    why: 'who waits is not served when the lock is given back',
     tests: postgres,
   },
   {
@@ -341,8 +369,8 @@ module.exports = [
   },
   {
     file: SQL,
-    before: 'WHERE id = me AND conn = its_conn AND expires > clock_timestamp();\n  IF NOT FOUND',
-    after: 'WHERE id = me AND expires > clock_timestamp();\n  IF NOT FOUND',
+    before: 'WHERE id = me AND conn = its_conn AND expires > clock_timestamp())\n    FOR UPDATE',
+    after: 'WHERE id = me AND expires > clock_timestamp())\n    FOR UPDATE',
     why: 'an end that an old connection still says is done',
     tests: postgres,
   },
@@ -355,8 +383,8 @@ module.exports = [
   },
   {
     file: SQL,
-    before: 'IF ended.is_free THEN PERFORM',
-    after: 'IF true THEN PERFORM',
+    before: 'IF was_last THEN done',
+    after: 'IF true THEN done',
     why: 'who was granted a lock by an end may lose it by a crash, and somebody else gets it',
     tests: postgres,
   },
