@@ -272,8 +272,8 @@ END $$;
 -- "is_shared", "its_limit", "its_weight", "its_rank": of a request that is made, and is not in the
 -- queue yet; NULL for none. "fits": whether it is granted, where its rank is, or ahead of all that
 -- wait ("is_ahead"). "is_first": the queue is empty, so that nobody was granted anything; "known":
--- the limit of the name, NULL while it has none. "grants_from": NULL if it was not read yet; nothing
--- is granted while there is none.
+-- the limit of the name, NULL while it has none. "grants_from": NULL if it was not read yet.
+-- Nothing is granted while there is none.
 CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
   k bytea, grants_from timestamptz, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
   its_weight int DEFAULT 0, its_rank float8 DEFAULT NULL, is_ahead bool DEFAULT false,
@@ -522,6 +522,7 @@ BEGIN
 END $$;
 
 -- "number": the ticket, and the token if it is granted; made while the name was locked.
+-- "grants_from": as of "process_the_lock_request_queue".
 CREATE OR REPLACE FUNCTION web_locks.request_one(
   me bigint, number bigint, waits bool, reference bigint, k bytea, its_name bytea, is_shared bool,
   its_limit int, its_weight int, most int, its_priority int, its_label bytea,
