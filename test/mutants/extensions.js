@@ -217,13 +217,6 @@ module.exports = [
   },
   {
     file: 'lib/extensions/several.js',
-    before: '      this.group.lost(this.lossReason());\n      super.publishLoss(false);',
-    after: '      super.publishLoss(false);\n      this.group.lost(this.lossReason());',
-    why: 'near the end of the stack the others of several wait on, though one of them is lost',
-    tests: [backend],
-  },
-  {
-    file: 'lib/extensions/several.js',
     before: 'if (request.backend === backend) {',
     after: 'if (request) {',
     why: 'several names of which one is held already wait for that one for ever',
