@@ -3,6 +3,7 @@
 /** The adapter of PostgreSQL against the contract, at a real server. */
 
 const assert = require('node:assert/strict');
+const { createHash } = require('node:crypto');
 const { once } = require('node:events');
 const { readFileSync } = require('node:fs');
 const path = require('node:path');
@@ -77,6 +78,44 @@ const expire = (session) =>
 
 const client = ({ bucket = 'bucket', ...options } = {}, ttl = TTL, seen = undefined) =>
   clientOf(new PostgresAdapter(bucket, { pool, ...options }), ttl, seen);
+
+/** @returns {Buffer} the key of a name of the bucket that clients have by default */
+function keyOf(name) {
+  const hash = (bytes) => createHash('sha256').update(bytes).digest();
+  const utf16 = (text) => Buffer.from(text, 'utf16le');
+  return hash(Buffer.concat([hash(utf16('bucket')), utf16(name)]));
+}
+
+/** A client of pg whose transaction has done something, and the end of that. */
+async function inTransaction(text, values) {
+  const own = await pool.connect();
+  await own.query('BEGIN');
+  await own.query(text, values);
+  return {
+    own,
+    async commit() {
+      await own.query('COMMIT');
+      own.release();
+    },
+  };
+}
+
+/** One that has the advisory lock of a name. */
+const lockName = (name) =>
+  inTransaction('SELECT pg_advisory_xact_lock(22349, $1)', [keyOf(name).readInt32BE(0)]);
+
+/** One that deletes the mark of a name, which is over: who marks the name waits for it. */
+async function deleteMark(name) {
+  const key = keyOf(name);
+  await sql(`INSERT INTO web_locks.mark VALUES ($1, now() - interval '1 s', 1, 1)`, [key]);
+  return inTransaction('DELETE FROM web_locks.mark WHERE key = $1', [key]);
+}
+
+/** Resolves when so many statements wait for what a client of pg has. */
+async function untilWaiting({ processID }, count = 1) {
+  const waits = 'SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))';
+  while ((await sql(waits, [processID])).length < count);
+}
 
 /** How many rows there are of a session. */
 const left = async (session) => {
@@ -514,14 +553,121 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       await writer.query(`BEGIN; SELECT FROM ${schema}.lasting FOR UPDATE`);
       // It has looked at the clock, and waits where it tells of the life.
       const begun = b.adapter.renew({ life: 'another life', token: 0n });
-      const waits = 'SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))';
-      while ((await sql(waits, [writer.processID])).length === 0);
+      await untilWaiting(writer);
       assert.ok((await a.renew()).alive);
       const told = await expires();
       await writer.query('ROLLBACK');
       writer.release();
       assert.ok((await begun).grantsIn > 0);
       assert.ok((await expires()) >= told);
+    });
+
+    test('all that waited meanwhile is set going, however much that is', async () => {
+      const schema = 'many';
+      const a = await client({ schema }, LONG);
+      await sql(`UPDATE ${schema}.epoch SET grants_from = clock_timestamp() + interval '1 minute'`);
+      for (let i = 0; i < 3; i++) {
+        const ops = Array.from({ length: 900 }, () => request(fresh()));
+        const codes = new Set(await a.answers(...ops));
+        assert.deepEqual([...codes], ['queued']);
+      }
+      await sql(`UPDATE ${schema}.epoch SET grants_from = clock_timestamp()`);
+      await a.adapter.sweep();
+      const tokens = [...(await a.renew()).mine.values()];
+      assert.equal(tokens.length, 2_700);
+      assert.ok(tokens.every((token) => token > 0n));
+    });
+
+    describe('that begins while something waits', () => {
+      const begin = 'another life';
+      let lives = 0;
+      const over = () => sql(`UPDATE web_locks.epoch SET grants_from = 'epoch'`);
+      const grantsNothing = async ({ adapter, renew, told }) => {
+        assert.ok([...(await renew()).mine.values()].includes(0n));
+        await adapter.query();
+        assert.deepEqual(told, []);
+      };
+
+      for (const count of [1, 2]) {
+        test(`a step of ${count} that waits for its session`, async () => {
+          const a = await client({}, LONG);
+          const reborn = 'SELECT web_locks.reborn($1, 0)';
+          const { own, commit } = await inTransaction(reborn, [`${begin} ${++lives}`]);
+          const asked = a.answers(...Array.from({ length: count }, () => request(fresh())));
+          await untilWaiting(own);
+          await commit();
+          try {
+            assert.deepEqual(await asked, Array(count).fill('queued'));
+          } finally {
+            await over();
+          }
+        });
+      }
+
+      test('a close that waits for a name', async () => {
+        const all = [await client({}, LONG), await client({}, LONG), await client({}, LONG)];
+        const [a, waiting, other] = all;
+        const name = fresh();
+        await a.answers(request(name));
+        await waiting.answers(request(name));
+        const { own, commit } = await lockName(name);
+        const closed = a.adapter.close(a.session);
+        await untilWaiting(own);
+        const { grantsIn } = await other.adapter.renew({ life: `${begin} ${++lives}`, token: 0n });
+        assert.ok(grantsIn > 0);
+        await commit();
+        await closed;
+        try {
+          await grantsNothing(waiting);
+        } finally {
+          await over();
+        }
+      });
+
+      test('a sweep that waits for a name', async () => {
+        const [waiting, other] = [await client({}, LONG), await client({}, LONG)];
+        const name = fresh();
+        await sql(`UPDATE web_locks.epoch SET grants_from = clock_timestamp() + interval '1 s'`);
+        await waiting.answers(request(name));
+        await sql('UPDATE web_locks.epoch SET grants_from = clock_timestamp()');
+        const { own, commit } = await lockName(name);
+        const swept = waiting.adapter.sweep();
+        await untilWaiting(own);
+        const { grantsIn } = await other.adapter.renew({ life: `${begin} ${++lives}`, token: 0n });
+        assert.ok(grantsIn > 0);
+        await commit();
+        await swept;
+        try {
+          await grantsNothing(waiting);
+        } finally {
+          await over();
+        }
+      });
+    });
+
+    test('who is granted a lock behind those who waited has a greater token', async () => {
+      const schema = 'behind';
+      const [a, b] = [await client({ schema }, LONG), await client({ schema }, LONG)];
+      const name = fresh();
+      await sql(`UPDATE ${schema}.epoch SET grants_from = clock_timestamp() + interval '1 minute'`);
+      assert.deepEqual(await a.answers(shared(name)), ['queued']);
+      await sql(`UPDATE ${schema}.epoch SET grants_from = clock_timestamp()`);
+      const [{ token }] = await b.step([shared(name)]);
+      assert.ok(token > (await a.next()).token);
+    });
+
+    test('who closes by another client of the pool begins it, before anybody is granted what it had', async () => {
+      const schema = 'closes';
+      const [a, waiting] = [await client({ schema }, LONG), await client({ schema }, LONG)];
+      const name = fresh();
+      await a.answers(request(name));
+      const op = request(name);
+      await waiting.answers(op);
+      await lose(schema);
+      await new PostgresAdapter('bucket', { pool, schema }).close(a.session);
+      const { grantsIn, mine } = await waiting.renew();
+      assert.ok(grantsIn > 0);
+      assert.deepEqual([...mine], [[op.ref, 0n]]);
     });
 
     test('unlogged: a crash loses the locks, and is followed by a quarantine', async () => {
@@ -577,6 +723,26 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const refused = rejectsWith(a.step([end(held)]), 'ERR_WEB_LOCKS_NOT_REPLICATED');
       await cancelWait(ownPool);
       await refused;
+    });
+
+    test('so does a close by another client of the pool, whatever its role has', async () => {
+      const own = await startPostgres();
+      const [ownPool, hasty] = [{}, { options: '-c synchronous_commit=off' }].map((options) =>
+        poolOf({ ...own.config, ...options }),
+      );
+      const [a, b] = [await client({ pool: ownPool }), await client({ pool: ownPool })];
+      const name = fresh();
+      await a.answers(request(name));
+      await b.answers(request(name));
+      await haveCommitsWait(ownPool);
+      let isClosed = false;
+      const closed = new PostgresAdapter('bucket', { pool: hasty }).close(a.session).then(() => {
+        isClosed = true;
+      });
+      while ((await waitingOf(ownPool)).length === 0) assert.equal(isClosed, false);
+      await cancelWait(ownPool);
+      await closed;
+      assert.ok((await b.next()).granted);
     });
 
     test('an end that a crash has undone is done when it comes again', async () => {
@@ -903,6 +1069,83 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       'INSERT INTO web_locks.epoch SELECT * FROM json_populate_record(NULL::web_locks.epoch, $1)';
     await sql(back, [JSON.stringify(epoch)]);
     assert.deepEqual(answers, [['queued'], ['queued']]);
+  });
+
+  test('who outlives its lease in a step is not buried by it', async () => {
+    const [a, waiting] = [await client({}, LONG), await client({}, LONG)];
+    const [marked, name] = [request(fresh()), fresh()];
+    await a.answers(marked);
+    await a.answers(units(name, 1, 1));
+    await waiting.answers(units(name, 1, 1, { priority: -1 }));
+    const { own, commit } = await deleteMark(marked.name);
+    const lease = `UPDATE web_locks.session SET graced = true,
+      expires = clock_timestamp() + interval '300 milliseconds' WHERE id = $1 RETURNING expires`;
+    await sql(lease, [a.session]);
+    const asked = a.answers(done(marked), units(name, 1, 1, { kind: 'ifAvailable' }));
+    await untilWaiting(own);
+    const isOver = 'SELECT FROM web_locks.session WHERE id = $1 AND expires < clock_timestamp()';
+    while ((await sql(isOver, [a.session])).length === 0);
+    await waiting.renew();
+    await commit();
+    assert.deepEqual(await asked, ['ended', 'unavailable']);
+    await waiting.adapter.sweep();
+    assert.ok((await waiting.next()).granted);
+    assert.equal(await left(a.session), 0);
+  });
+
+  test('a close ends what a step asks for that is still under way', async () => {
+    const [a, other] = [await client({}, LONG), await client({}, LONG)];
+    const marked = request(fresh());
+    await a.answers(marked);
+    const { own, commit } = await deleteMark(marked.name);
+    const asked = a.answers(done(marked), request(fresh()));
+    await untilWaiting(own);
+    const closed = other.adapter.close(a.session);
+    const waits = 'SELECT FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0';
+    while ((await sql(waits)).length < 2);
+    await commit();
+    assert.deepEqual(await asked, ['ended', 'granted']);
+    await closed;
+    assert.equal(await left(a.session), 0);
+  });
+
+  describe('nobody waits in a circle', () => {
+    test('with a sweep that extends leases', async () => {
+      const [a, b, dead] = await Promise.all([1, 2, 3].map(() => client({}, LONG)));
+      const name = fresh();
+      await dead.answers(request(name));
+      await expire(dead.session);
+      // As if everybody stood still for more than half a lease.
+      await sql(
+        `UPDATE web_locks.session SET renewed = now() - interval '1 hour',
+        graced = id = $1`,
+        [dead.session],
+      );
+      const { own, commit } = await lockName(name);
+      const asked = b.answers(request(name));
+      await untilWaiting(own);
+      const swept = a.adapter.sweep();
+      await untilWaiting(own, 2);
+      await commit();
+      await swept;
+      assert.equal((await asked).length, 1);
+    });
+
+    test('with a close, though a life of the server is to begin', async () => {
+      const schema = 'circle';
+      const [a, b] = [await client({ schema }, LONG), await client({ schema }, LONG)];
+      const name = fresh();
+      await a.answers(request(name));
+      await sql(`DELETE FROM ${schema}.epoch`);
+      const { own, commit } = await lockName(name);
+      const asked = b.answers(request(name));
+      await untilWaiting(own);
+      const closed = new PostgresAdapter('bucket', { pool, schema }).close(a.session);
+      await untilWaiting(own, 2);
+      await commit();
+      await closed;
+      assert.deepEqual(await asked, ['queued']);
+    });
   });
 
   test('the dead leave nothing, though nobody comes to sweep', async () => {

@@ -13,7 +13,7 @@ const { createHash, randomBytes } = require('node:crypto');
 const { NO_EVENTS, busy } = require('../../adapter.js');
 const { DEAD, STALE, answerOf, tell } = require('../words.js');
 const SCRIPT = require('./postgres.sql.js');
-const { Link, Source, prepared, raw } = require('./link.js');
+const { Link, Source, prepared, raw, waitForDisk } = require('./link.js');
 const {
   classify,
   deadError,
@@ -34,7 +34,7 @@ const {
 /** @typedef {import('./errors.js').Guard} Guard */
 
 /** Of the schema. Another one that changes what it means has another number. */
-const VERSION = 7;
+const VERSION = 8;
 
 /**
  * So many names of a group; each takes a place in a table of locks that all of the server share.
@@ -475,12 +475,15 @@ class PostgresAdapter {
     return this.#link ? this.#link.run(statement) : this.#byPool(statement);
   }
 
-  /** @param {string} statement without values */
-  async #byPool(statement) {
+  /**
+   * By a client whose settings are the user's, and whose server may have begun another life.
+   * @param {string} statement without values
+   * @param {string} [before] what comes before it, in a transaction of its own
+   */
+  async #byPool(statement, before = 'SELECT') {
+    const its = [before, statement].map((one) => `${BEGIN}; ${one}; COMMIT`);
     try {
-      const begin =
-        'BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_output TO hex';
-      return (await this.#source.query(`${begin}; ${statement}; COMMIT`))[2];
+      return (await this.#source.query(its.join(';'))).at(-2);
     } catch (error) {
       throw explain(error, this.#schema);
     }
@@ -488,16 +491,16 @@ class PostgresAdapter {
 
   /**
    * As `#anyhow`, also if the connection is replaced meanwhile.
-   * @param {string} statement without values, harmless to repeat
+   * @param {string} statement without values, harmless to repeat, that may grant something
    */
   async #inAnyCase(statement) {
     const link = this.#link;
     try {
-      return await this.#anyhow(statement);
+      if (link) return await link.run(statement);
     } catch (error) {
-      if (!link || link === this.#link) throw error;
-      return this.#byPool(statement);
+      if (link === this.#link) throw error;
     }
+    return this.#byPool(statement, `SELECT ${this.#schema}.awake('', 0)`);
   }
 
   /**
@@ -560,6 +563,10 @@ class PostgresAdapter {
 }
 
 const NOTHING = Buffer.alloc(0);
+
+/** Of a transaction by a client that has other settings: see `settings` in link.js. */
+const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_output TO hex;
+  ${waitForDisk(true)}`;
 
 /**
  * @param {string} answer one, or an array

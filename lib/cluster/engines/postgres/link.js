@@ -373,6 +373,14 @@ function discard(client, error) {
 const cut = (client) => client.connection?.stream?.destroy?.();
 
 /**
+ * What a grant waits for, whatever the role has: the disk, and a standby if there is one.
+ * @param {boolean} isLocal to the transaction
+ */
+const waitForDisk = (isLocal) => `
+  SELECT set_config('synchronous_commit', 'on', ${isLocal})
+    WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
+
+/**
  * Each statement needs them, whatever its role has; a client that is kept has them to itself. Some
  * are known to newer servers only.
  * @param {number} ttl milliseconds
@@ -391,8 +399,7 @@ const settings = (ttl) => `
   SELECT set_config(name, '0', false) FROM pg_settings
     WHERE name IN (
       'idle_session_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
-  SELECT set_config('synchronous_commit', 'on', false)
-    WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
+  ${waitForDisk(false)}`;
 
 /**
  * @param {Pool} pool
@@ -561,4 +568,4 @@ class Source {
   }
 }
 
-module.exports = { Link, Source, prepared, raw };
+module.exports = { Link, Source, prepared, raw, waitForDisk };

@@ -269,13 +269,13 @@ END $$;
 
 -- Processes the lock request queue of a name, as the specification calls it: from its head on,
 -- grants what can be granted, and tells those who get it. The one place that decides about a grant.
--- "is_shared", "its_limit", "its_weight", "its_rank": of a request that is made, and is not in the
--- queue yet; NULL for none. "fits": whether it is granted, where its rank is, or ahead of all that
--- wait ("is_ahead"). "is_first": the queue is empty, so that nobody was granted anything; "known":
--- the limit of the name, NULL while it has none. "grants_from": NULL if it was not read yet.
--- Nothing is granted while there is none.
+-- "me": the session whose step this is, which was alive when that began, and is so until it is done;
+-- NULL for none. "is_shared", "its_limit", "its_weight", "its_rank": of a request that is made, and
+-- is not in the queue yet; NULL for none. "fits": whether it is granted, where its rank is, or ahead
+-- of all that wait ("is_ahead"). "is_first": the queue is empty, so that nobody was granted
+-- anything; "known": the limit of the name, NULL while it has none.
 CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
-  k bytea, grants_from timestamptz, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
+  k bytea, me bigint, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
   its_weight int DEFAULT 0, its_rank float8 DEFAULT NULL, is_ahead bool DEFAULT false,
   OUT fits bool, OUT is_first bool, OUT known int
 ) LANGUAGE plpgsql AS $$
@@ -285,13 +285,21 @@ DECLARE
   candidate record;
   number bigint;
   is_new bool;
+  grants_from timestamptz;
+  done text;
 BEGIN
   fits := false;
   LOOP
-    SELECT session, ref, rank, token, shared, lim, weight INTO head FROM web_locks.request
-      WHERE key = k ORDER BY rank, ticket LIMIT 1;
+    -- All that is needed of a queue whose head waits, which is what a hand-over meets, is read at
+    -- once: on the way to who is granted the lock each statement counts.
+    SELECT session, ref, rank, token, shared, lim, weight,
+        r.session = me OR (SELECT expires > clock_timestamp() FROM web_locks.session
+          WHERE id = r.session) AS lives,
+        (SELECT e.grants_from FROM web_locks.epoch e) AS grants_from
+      INTO head FROM web_locks.request r WHERE key = k ORDER BY rank, ticket LIMIT 1;
     is_first := NOT FOUND;
     known := head.lim;
+    grants_from := head.grants_from;
     is_new := is_ahead OR is_first;
     IF NOT is_new AND head.token IS NOT NULL THEN
       SELECT token INTO tail FROM web_locks.request WHERE key = k
@@ -301,11 +309,15 @@ BEGIN
     IF NOT is_new THEN
       candidate := head;
       IF head.token IS NOT NULL THEN
-        SELECT session, ref, rank, shared, lim, weight INTO candidate FROM web_locks.request
+        SELECT session, ref, rank, shared, lim, weight,
+            r.session = me OR (SELECT expires > clock_timestamp() FROM web_locks.session
+              WHERE id = r.session) AS lives
+          INTO candidate FROM web_locks.request r
           WHERE key = k AND token IS NULL ORDER BY rank, ticket LIMIT 1;
       END IF;
       is_new := coalesce(its_rank < candidate.rank, false);
-      CONTINUE WHEN NOT is_new AND web_locks.bury(k, candidate.session);
+      CONTINUE WHEN NOT is_new AND candidate.lives IS NOT TRUE
+        AND web_locks.bury(k, candidate.session);
     END IF;
     IF is_new THEN
       IF is_shared IS NULL THEN RETURN; END IF;
@@ -315,21 +327,20 @@ BEGIN
     END IF;
     IF head.token IS NOT NULL THEN
       IF NOT candidate.shared OR NOT head.shared THEN
-        CONTINUE WHEN web_locks.bury(k, head.session);
+        CONTINUE WHEN head.lives IS NOT TRUE AND web_locks.bury(k, head.session);
         RETURN;
       END IF;
       IF candidate.lim <> known OR candidate.lim > 0 AND candidate.weight + (
         SELECT sum(weight) FROM web_locks.request
         WHERE key = k AND token IS NOT NULL) > candidate.lim
       THEN
-        CONTINUE WHEN web_locks.bury_holders(k);
+        CONTINUE WHEN web_locks.bury_holders(k, me);
         RETURN;
       END IF;
     END IF;
-    IF grants_from IS NULL THEN
-      grants_from := coalesce((SELECT e.grants_from FROM web_locks.epoch e), 'infinity');
-    END IF;
-    IF clock_timestamp() < grants_from THEN RETURN; END IF;
+    IF is_first THEN grants_from := (SELECT e.grants_from FROM web_locks.epoch e); END IF;
+    -- Nothing is granted while there is no epoch.
+    IF grants_from IS NULL OR clock_timestamp() < grants_from THEN RETURN; END IF;
     IF is_new THEN
       fits := true;
       RETURN;
@@ -338,14 +349,16 @@ BEGIN
     UPDATE web_locks.request
       SET token = number, granted = clock_timestamp(), rank = least(rank, 0)
       WHERE session = candidate.session AND ref = candidate.ref;
-    PERFORM pg_notify('wl_' || candidate.session, 'g ' || candidate.ref || ' ' || number);
+    done := pg_notify('wl_' || candidate.session, 'g ' || candidate.ref || ' ' || number);
     -- Nothing else fits beside it.
     IF NOT candidate.shared THEN RETURN; END IF;
   END LOOP;
 END $$;
 
--- Deletes the rows of dead sessions that hold a name. Returns whether there were any.
-CREATE OR REPLACE FUNCTION web_locks.bury_holders(k bytea) RETURNS bool LANGUAGE plpgsql AS $$
+-- Deletes the rows of dead sessions that hold a name, not those of "me". Returns whether there were
+-- any.
+CREATE OR REPLACE FUNCTION web_locks.bury_holders(k bytea, me bigint) RETURNS bool
+LANGUAGE plpgsql AS $$
 DECLARE
   holder record;
   holders bigint[] := '{}';
@@ -355,7 +368,7 @@ BEGIN
     SELECT session, token FROM web_locks.request WHERE key = k ORDER BY rank, ticket
   LOOP
     EXIT WHEN holder.token IS NULL;
-    CONTINUE WHEN holder.session = ANY (holders);
+    CONTINUE WHEN holder.session = ANY (holders) OR holder.session = me;
     holders := holders || holder.session;
     were_any := web_locks.bury(k, holder.session) OR were_any;
   END LOOP;
@@ -404,12 +417,11 @@ BEGIN
   PERFORM web_locks.lock_names(keys);
 
   -- Nobody ends the session while this step has its row.
-  SELECT conn, expires, step, answers, grants_from INTO mine
-    FROM web_locks.session, web_locks.epoch WHERE id = me FOR NO KEY UPDATE OF session;
+  SELECT conn, expires, step, answers INTO mine
+    FROM web_locks.session WHERE id = me FOR NO KEY UPDATE;
   IF FOUND AND mine.expires <= clock_timestamp() THEN
     PERFORM web_locks.grace();
-    SELECT conn, expires, step, answers, grants_from INTO mine
-      FROM web_locks.session, web_locks.epoch WHERE id = me;
+    SELECT conn, expires, step, answers INTO mine FROM web_locks.session WHERE id = me;
   END IF;
   IF NOT FOUND OR mine.expires <= clock_timestamp() THEN RETURN '{-2}'; END IF;
   IF mine.conn <> its_conn THEN RETURN '{-5}'; END IF;
@@ -417,23 +429,21 @@ BEGIN
 
   FOR i IN 1 .. count LOOP
     IF kinds[i] = 3 THEN
-      code := web_locks.end_one(me, refs[i], keys[i], mine.grants_from, keeps[i]);
+      code := web_locks.end_one(me, refs[i], keys[i], keeps[i]);
       IF keeps[i] > 0 THEN marks := marks + 1; END IF;
     ELSIF kinds[i] = 2 THEN
-      code := web_locks.steal_one(
-        me, refs[i], keys[i], names[i], labels[i], mine.grants_from);
+      code := web_locks.steal_one(me, refs[i], keys[i], names[i], labels[i]);
     ELSIF groups[i] > 0 AND i > 1 AND groups[i] = groups[i - 1] AND codes[i - 1] < 0
       AND kinds[i] = 1 THEN
       code := -1;
     ELSE
       IF i = 1 OR groups[i] <> groups[i - 1] THEN from_i := i; END IF;
       code := web_locks.request_one(me, nextval('web_locks.token'), kinds[i] = 0, refs[i],
-        keys[i], names[i], shareds[i], lims[i], weights[i], most[i], priorities[i], labels[i],
-        mine.grants_from);
+        keys[i], names[i], shareds[i], lims[i], weights[i], most[i], priorities[i], labels[i]);
       IF kinds[i] = 1 AND code < 0 AND groups[i] > 0 THEN
         -- All or nothing: those of the group that were granted just now are gone again.
         FOR j IN from_i .. i - 1 LOOP
-          PERFORM web_locks.end_one(me, refs[j], keys[j], mine.grants_from, 0);
+          PERFORM web_locks.end_one(me, refs[j], keys[j], 0);
           codes[j] := -1;
         END LOOP;
       END IF;
@@ -474,7 +484,7 @@ BEGIN
   END IF;
   IF listens THEN PERFORM web_locks.listen(me); END IF;
   code := web_locks.request_one(me, number, waits, reference, k, its_name, is_shared,
-    its_limit, its_weight, most, its_priority, its_label, NULL);
+    its_limit, its_weight, most, its_priority, its_label);
   IF code <> number THEN
     UPDATE web_locks.session SET answers = ARRAY[code] WHERE id = me;
   END IF;
@@ -508,7 +518,7 @@ BEGIN
       '{f}', '{0}', '{0}', '{0}', '{0}', '{""}', '{0}', '{0}'))[1];
   END IF;
   IF NOT was_last THEN
-    was_last := (web_locks.process_the_lock_request_queue(k, NULL)).is_first;
+    was_last := (web_locks.process_the_lock_request_queue(k, me)).is_first;
   END IF;
   IF was_last THEN done := set_config('synchronous_commit', 'off', true); END IF;
   RETURN -4;
@@ -521,29 +531,28 @@ BEGIN
   EXECUTE 'LISTEN wl_' || me;
 END $$;
 
--- "number": the ticket, and the token if it is granted; made while the name was locked.
--- "grants_from": as of "process_the_lock_request_queue".
+-- "number": the ticket, and the token if nobody was granted anything before it in this step; made
+-- while the name was locked.
 CREATE OR REPLACE FUNCTION web_locks.request_one(
   me bigint, number bigint, waits bool, reference bigint, k bytea, its_name bytea, is_shared bool,
-  its_limit int, its_weight int, most int, its_priority int, its_label bytea,
-  grants_from timestamptz
+  its_limit int, its_weight int, most int, its_priority int, its_label bytea
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   queue record;
   present timestamptz := clock_timestamp();
   its_rank float8 := - its_priority::float8;
+  its_token bigint := number;
   known int;
 BEGIN
   -- A name that nobody has, which is the most frequent, needs no look at its queue.
   INSERT INTO web_locks.request SELECT k, least(its_rank, 0), number, me, reference, number,
       is_shared, its_priority, CASE WHEN is_shared THEN its_limit END, its_weight, its_name,
       its_label, present, present
-    WHERE present >= coalesce(
-        grants_from, (SELECT e.grants_from FROM web_locks.epoch e), 'infinity')
+    WHERE present >= (SELECT grants_from FROM web_locks.epoch)
       AND NOT EXISTS (SELECT FROM web_locks.request WHERE key = k);
   IF FOUND THEN RETURN number; END IF;
   queue := web_locks.process_the_lock_request_queue(
-    k, grants_from, is_shared, its_limit, its_weight, its_rank);
+    k, me, is_shared, its_limit, its_weight, its_rank);
   known := queue.known;
   IF is_shared AND known <> its_limit THEN RETURN -10 - known::bigint; END IF;
   IF NOT queue.fits THEN
@@ -561,9 +570,11 @@ BEGIN
     END IF;
   END IF;
   IF queue.fits THEN
-    INSERT INTO web_locks.request VALUES (k, least(its_rank, 0), number, me, reference, number,
+    -- Those ahead of it may have been granted just now.
+    IF NOT queue.is_first THEN its_token := nextval('web_locks.token'); END IF;
+    INSERT INTO web_locks.request VALUES (k, least(its_rank, 0), number, me, reference, its_token,
       is_shared, its_priority, known, its_weight, its_name, its_label, present, present);
-    RETURN number;
+    RETURN its_token;
   END IF;
   IF its_priority > 0 THEN
     UPDATE web_locks.request SET rank = '-infinity'
@@ -575,7 +586,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION web_locks.steal_one(
-  me bigint, reference bigint, k bytea, its_name bytea, its_label bytea, grants_from timestamptz
+  me bigint, reference bigint, k bytea, its_name bytea, its_label bytea
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   r record;
@@ -596,8 +607,7 @@ BEGIN
   -- Ahead of everybody, also of thieves who wait.
   SELECT min(ticket) - 1 INTO place FROM web_locks.request WHERE key = k AND rank = '-infinity';
   IF place IS NULL THEN place := nextval('web_locks.token'); END IF;
-  r := web_locks.process_the_lock_request_queue(
-    k, grants_from, false, 0, 0, is_ahead => true);
+  r := web_locks.process_the_lock_request_queue(k, me, false, is_ahead => true);
   IF r.fits THEN number := nextval('web_locks.token'); END IF;
   INSERT INTO web_locks.request VALUES (
     k, '-infinity', place, me, reference, number, false, 0, lim, 0, its_name, its_label,
@@ -606,7 +616,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION web_locks.end_one(
-  me bigint, reference bigint, k bytea, grants_from timestamptz, keep float8
+  me bigint, reference bigint, k bytea, keep float8
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   gone record;
@@ -631,7 +641,7 @@ BEGIN
       code := -6;
     END IF;
   END IF;
-  IF is_gone THEN PERFORM web_locks.process_the_lock_request_queue(k, grants_from); END IF;
+  IF is_gone THEN PERFORM web_locks.process_the_lock_request_queue(k, me); END IF;
   RETURN code;
 END $$;
 
@@ -675,7 +685,8 @@ BEGIN
 END $$;
 
 -- A new connection of a session. Returns its number; NULL if the session is dead. Waits until what
--- an older connection is doing is done.
+-- an older connection is doing is done, but for an end alone: that may come later, and is what it
+-- is then, too.
 CREATE OR REPLACE FUNCTION web_locks.hello(me bigint, seen_life text, seen_token bigint)
 RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
@@ -725,24 +736,29 @@ BEGIN
 END $$;
 
 -- Ends sessions, as far as the 100 names allow whose keys are next to "beyond", and grants what
--- becomes free, and what waits for "others". What a user guards stays, for a later sweep. Returns
--- the last of these keys, NULL if there were fewer.
+-- becomes free, and what "waiting", a session, waits for; NULL for none. What a user guards stays,
+-- for a later sweep. Returns where to go on, NULL if this was all.
 CREATE OR REPLACE FUNCTION web_locks.end_sessions(
-  ids bigint[], beyond bytea, others bytea[], grants_from timestamptz, is_own bool
+  ids bigint[], beyond bytea, waiting bigint, is_own bool
 ) RETURNS bytea LANGUAGE plpgsql AS $$
 DECLARE
   keys bytea[] := ARRAY(SELECT DISTINCT key FROM web_locks.request
-    WHERE session = ANY (ids) AND key > beyond ORDER BY key LIMIT 100);
-  all_keys bytea[] := keys || others;
+    WHERE (session = ANY (ids) OR session = waiting AND token IS NULL) AND key > beyond
+    ORDER BY key LIMIT 100);
   dead bigint[];
   k bytea;
 BEGIN
-  PERFORM web_locks.lock_names(all_keys);
+  PERFORM web_locks.lock_names(keys);
   IF is_own THEN
     PERFORM FROM web_locks.session WHERE id = ANY (ids) FOR UPDATE;
     UPDATE web_locks.session SET expires = 'epoch' WHERE id = ANY (ids);
+    -- A step by another connection, which was waited for, has asked for more.
+    IF EXISTS (SELECT FROM web_locks.request WHERE session = ANY (ids) AND key > beyond
+      AND key <> ALL (keys) AND (keys[100] IS NULL OR key < keys[100]))
+    THEN RETURN beyond; END IF;
     dead := ids;
   ELSE
+    PERFORM web_locks.grace();
     WITH marked AS (
       UPDATE web_locks.session SET expires = 'epoch' WHERE id IN (
         SELECT id FROM web_locks.session
@@ -754,8 +770,8 @@ BEGIN
   DELETE FROM web_locks.request WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM web_locks.request WHERE session = ANY (dead) AND key = ANY (keys)
     FOR UPDATE SKIP LOCKED));
-  FOREACH k IN ARRAY all_keys LOOP
-    PERFORM web_locks.process_the_lock_request_queue(k, grants_from);
+  FOREACH k IN ARRAY keys LOOP
+    PERFORM web_locks.process_the_lock_request_queue(k, NULL);
   END LOOP;
   DELETE FROM web_locks.session s WHERE id = ANY (dead)
     AND NOT EXISTS (SELECT FROM web_locks.request r WHERE r.session = s.id);
@@ -765,35 +781,28 @@ BEGIN
 END $$;
 
 -- Ends the sessions whose lease has run out; after a quarantine sets the caller's names going.
--- "beyond", and what is returned: see "end_sessions"; '' at first, and again until it is NULL.
+-- "beyond", and what is returned: see "end_sessions"; '' at first, and again until it is NULL. It
+-- needs the epoch only as it is, as a step does.
 CREATE OR REPLACE FUNCTION web_locks.sweep(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
 DECLARE
-  grants_from timestamptz := web_locks.awake('', 0);
-  others bytea[] := '{}';
+  waiting bigint := (SELECT me FROM web_locks.epoch, web_locks.lasting
+    WHERE clock_timestamp() BETWEEN grants_from AND grants_from + 2 * ttl);
   last bytea;
 BEGIN
-  PERFORM web_locks.grace();
-  IF clock_timestamp() BETWEEN grants_from
-    AND grants_from + 2 * (SELECT ttl FROM web_locks.lasting)
-  THEN
-    others := ARRAY(SELECT DISTINCT key FROM web_locks.request
-      WHERE session = me AND token IS NULL LIMIT 2000);
-  END IF;
   last := web_locks.end_sessions(
     ARRAY(SELECT id FROM web_locks.session WHERE expires <= clock_timestamp()),
-    beyond, others, grants_from, false);
+    beyond, waiting, false);
   PERFORM web_locks.drop_marks(1000);
   RETURN last;
 END $$;
 
--- Ends one's own session. "beyond", and what is returned: as in "sweep".
+-- Ends one's own session. "beyond", and what is returned: as in "sweep". By a connection that did
+-- not begin with "open" or "hello", "awake" comes first, in a transaction of its own.
 CREATE OR REPLACE FUNCTION web_locks.close(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
-DECLARE
-  grants_from timestamptz := web_locks.awake('', 0);
 BEGIN
-  RETURN web_locks.end_sessions(ARRAY[me], beyond, '{}', grants_from, true);
+  RETURN web_locks.end_sessions(ARRAY[me], beyond, NULL, true);
 END $$;
 
 -- Tickets and tokens. Starts at the time, so that tokens go on growing if the schema is made anew.
@@ -809,7 +818,7 @@ BEGIN
     is_new := pg_try_advisory_xact_lock(22347, hashtext('web_locks'));
   END IF;
   INSERT INTO web_locks.lasting (version, durability, ttl, lives)
-    VALUES (7, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
+    VALUES (8, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
     ON CONFLICT DO NOTHING;
   IF is_new THEN
     INSERT INTO web_locks.epoch (identity, life, grants_from)
