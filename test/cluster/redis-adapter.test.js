@@ -72,6 +72,8 @@ const livesOf = async (bucket) => {
   return lives;
 };
 const WEEK = 7 * 24 * 3_600_000;
+/** A lease that does not end in a test. */
+const LONG = 60_000;
 /** A process that was started; rejects if it ends before. */
 const saysSomething = (user) =>
   Promise.race([
@@ -488,6 +490,137 @@ describe('Redis', { skip: lacks.redis }, () => {
       const c = await client({ bucket });
       assert.equal((await c.renew()).grantsIn, 0);
     });
+
+    describe('that has gone in part', () => {
+      /** As when only the keys of sessions have expired, which are older than those of names. */
+      const expireSessions = async (bucket, ...sessions) => {
+        const keys = ['s', ...sessions.map((session) => `i:${session}`)];
+        await server.call('DEL', ...keys.map((key) => `{wl:${bucket}}:${key}`));
+      };
+      /** It is over just now: names that wait are set going by a sweep. */
+      const endQuarantine = async (bucket) => {
+        const [seconds] = await server.call('TIME');
+        await setUp(bucket, 'from', String(Number(seconds) * 1_000));
+      };
+
+      test('keeps nobody waiting', async () => {
+        const bucket = 'gone in part';
+        const dead = await client({ bucket });
+        await dead.answers(request('alone'), request('queue'), request('queue'));
+        await expireSessions(bucket, dead.session);
+        const b = await client({ bucket });
+        const ops = [request('alone'), request('queue')];
+        assert.deepEqual(await b.answers(...ops), ['queued', 'queued']);
+        await endQuarantine(bucket);
+        await b.adapter.sweep();
+        for (const token of (await b.renew()).mine.values()) assert.ok(token > 0n);
+      });
+
+      test('also if somebody else has kept the list of sessions', async () => {
+        const bucket = 'kept list';
+        const [dead, b] = [await client({ bucket }), await client({ bucket })];
+        await dead.answers(request('name'));
+        await server.call('DEL', `{wl:${bucket}}:i:${dead.session}`);
+        await server.call('ZADD', `{wl:${bucket}}:s`, '1', dead.session);
+        await b.adapter.sweep();
+        assert.ok((await b.renew()).grantsIn > 0, 'what it had is not known');
+        assert.deepEqual(await b.answers(request('name')), ['queued']);
+        await endQuarantine(bucket);
+        await b.adapter.sweep();
+        for (const token of (await b.renew()).mine.values()) assert.ok(token > 0n);
+      });
+
+      test("is nobody else's before a lease is over, if the clock has jumped so far", async () => {
+        const bucket = 'almost a week';
+        const [a, b] = [await client({ bucket }), await client({ bucket })];
+        await a.answers(request('name'));
+        await server.call('DEL', `{wl:${bucket}}:i:${a.session}`, `{wl:${bucket}}:n:name`);
+        const [renewed] = await server.call('HGET', `{wl:${bucket}}:m`, 'renewed');
+        const ahead = WEEK - 600_000;
+        await setUp(bucket, 'renewed', String(Number(renewed) - ahead));
+        for (const session of [a.session, b.session]) {
+          await server.call('ZINCRBY', `{wl:${bucket}}:s`, String(-ahead), session);
+        }
+        await server.call('HINCRBY', `{wl:${bucket}}:i:${b.session}`, 'till', String(-ahead));
+        assert.deepEqual(await b.answers(request('name')), ['queued']);
+        assert.ok((await b.renew()).grantsIn > 0);
+      });
+
+      test('does not make who comes after a week wait, if all was closed', async () => {
+        const bucket = 'closed for a week';
+        const a = await client({ bucket });
+        await a.answers(request('name'));
+        await a.adapter.close(a.session);
+        const [renewed] = await server.call('HGET', `{wl:${bucket}}:m`, 'renewed');
+        await setUp(bucket, 'renewed', String(Number(renewed) - WEEK), 'from', '0');
+        const b = await client({ bucket });
+        assert.deepEqual(await b.answers(request('name')), ['granted']);
+      });
+    });
+  });
+
+  describe('keys of a name that somebody writes to', () => {
+    const spoil = (bucket, name) => server.call('SET', `{wl:${bucket}}:n:${name}`, 'something');
+
+    test('take nothing else from who has part in it', async () => {
+      const bucket = 'spoiled';
+      const a = await client({ bucket });
+      const [spoiled, other] = [request('spoiled'), request('other')];
+      await a.answers(spoiled, other);
+      await spoil(bucket, 'spoiled');
+      const { alive, mine } = await a.renew();
+      assert.equal(alive, true);
+      assert.deepEqual([...mine.keys()], [other.ref]);
+      assert.deepEqual(
+        (await a.adapter.query()).map(({ name }) => name),
+        ['other'],
+      );
+    });
+
+    test('keep nobody waiting for what else the dead had', async () => {
+      const bucket = 'spoiled by the dead';
+      const [dead, b] = [await client({ bucket }), await client({ bucket })];
+      const names = ['one', 'spoiled', 'two', 'three'];
+      await dead.answers(...names.map((name) => request(name)));
+      await setUp(bucket, 'from', '0');
+      const waiting = names.filter((name) => name !== 'spoiled').map((name) => request(name));
+      await b.answers(...waiting);
+      await spoil(bucket, 'spoiled');
+      await expire(dead.session, `{wl:${bucket}}`);
+      await b.adapter.sweep();
+      for (const { ref } of waiting) assert.ok((await b.renew()).mine.get(ref) > 0n);
+    });
+
+    test('and that are called like what servers say are not that', async () => {
+      const a = await client({ bucket: 'called so' });
+      await spoil('called so', 'ACL');
+      const [error] = await Promise.allSettled([a.step([request('ACL')])]);
+      assert.equal(error.reason.code, 'ERR_WEB_LOCKS_REDIS');
+    });
+  });
+
+  test('who only looks at data that are lost begins no life: who comes next waits', async () => {
+    const bucket = 'lost and looked at';
+    const own = await startRedis();
+    const at = { bucket, port: own.port };
+    const a = await client(at, LONG);
+    await a.answers(request('name'));
+    await own.call('FLUSHALL');
+    const looking = new RedisAdapter(bucket, { client: any(own.port) });
+    assert.deepEqual(await looking.query('name'), []);
+    await looking.dispose();
+    const b = await client(at, LONG);
+    assert.ok((await b.renew()).grantsIn > 0);
+  });
+
+  test('the news of a second session are heard', async () => {
+    const a = await client({ bucket: 'second session' });
+    await a.renew();
+    const info = { clientId: 'second', host: '', pid: 1, threadId: 0, threadName: '', version: '' };
+    await a.adapter.open(info, TTL, { life: '', token: 0n });
+    // That late an echo has to have arrived.
+    await sleep(TTL / 6 + 50);
+    assert.equal((await a.renew()).alive, true);
   });
 
   test('first come, first served also where tickets get one digit more', async () => {
@@ -1259,6 +1392,33 @@ describe('Redis', { skip: lacks.redis }, () => {
         await a.adapter.close(a.session);
       });
     }
+
+    test('a second session is told by each shard what it refuses, and not what another did', async () => {
+      const bucket = 'second of shards';
+      const a = await client({ bucket, shards: 2 });
+      const count = 8;
+      for (let i = 0; i < count; i++) await a.answers(request(`warm ${i}`));
+      await a.renew();
+      const info = { clientId: 'next', host: '', pid: 1, threadId: 0, threadName: '', version: '' };
+      await a.adapter.open(info, TTL, { life: '', token: 0n });
+      const ops = Array.from({ length: count }, (_, i) => request(`name ${i}`));
+      for (const { name } of ops) {
+        await server.call('SET', `{wl:${bucket}}:n:${name}`, 'something else');
+      }
+      let number = 0;
+      const codeOf = async (some) => {
+        try {
+          return (await a.adapter.step(some, ++number, 0))[0].code;
+        } catch (error) {
+          return a.adapter.classify(error);
+        }
+      };
+      assert.equal(await codeOf(ops), 'refused');
+      const codes = [];
+      for (const op of ops) codes.push(await codeOf([op]));
+      // Those of the second shard have other keys.
+      assert.deepEqual(new Set(codes), new Set(['refused', 'granted']));
+    });
 
     test('what one shard has done is not done again if another one refuses', async () => {
       const [bucket, shards] = ['refusing shard', 2];

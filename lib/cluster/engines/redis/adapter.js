@@ -214,6 +214,7 @@ class RedisAdapter {
     const epoch = this.#replace();
     this.#answered.clear();
     this.#last = undefined;
+    this.#recorded.fill(0);
     const link = this.#connect();
     try {
       await link.open(this.#channels(epoch, session));
@@ -584,7 +585,8 @@ class RedisAdapter {
    */
   #hear(message, shard) {
     if (message[0] === 'e') {
-      this.#heard[shard] = Number(message.slice(2));
+      // That of the beginning may come after others.
+      this.#heard[shard] = Math.max(this.#heard[shard] ?? 0, Number(message.slice(2)));
       return;
     }
     if (message[0] === 'g') this.#saw(BigInt(message.slice(message.indexOf(' ', 2) + 1)), shard);

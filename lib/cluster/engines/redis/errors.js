@@ -139,8 +139,10 @@ const REPLY = /^[A-Z]{2,}\b/;
 function explain(error) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_') || isLocal(error)) return error;
   const text = String(error?.message ?? error);
+  // Without what users have called something.
+  const said = text.replace(/(holds something else): .*/s, '$1');
   for (const [pattern, code, message] of BY_TEXT) {
-    if (pattern.test(text)) return plainError(`${message} (${text})`, code, { cause: error });
+    if (pattern.test(said)) return plainError(`${message} (${text})`, code, { cause: error });
   }
   return REPLY.test(text) && error?.syscall === undefined
     ? plainError(`Redis refuses: ${text}`, 'ERR_WEB_LOCKS_REDIS', { cause: error })

@@ -59,7 +59,8 @@ module.exports = String.raw`
 --                         lives (digests of those that it knows of, the latest first), from
 --                         (nothing is granted before), pause (the longest quarantine that anybody
 --                         needs), renewed (when somebody did so last), sessions (how many there
---                         are), tok (the last ticket or token)
+--                         are), tok (the last ticket or token), missed (until then names may have
+--                         something of sessions that are not there any more)
 --   P:s             ZSET  session -> when its lease runs out; 0: dead for ever, being deleted
 --   P:i:<session>   HASH  conn (number of its connection), link (that of ARGV, if a step of it may
 --                         be plain), ttl, info, client, till (as in P:s, for steps), graced (its
@@ -177,8 +178,8 @@ if command == 'step' then
     fields = { INFO }
   end
   if ended[1] then
-    call('HDEL', INFO, unpack(ended))
     call('DEL', unpack(gone))
+    call('HDEL', INFO, unpack(ended))
   end
 end
 
@@ -387,8 +388,19 @@ end
 
 local has_dead
 function F.are_there_dead()
-  if has_dead == nil then has_dead = call('ZCOUNT', S, '-inf', F.int(now)) > 0 end
+  if has_dead == nil then
+    has_dead = now < known.missed or call('ZCOUNT', S, '-inf', F.int(now)) > 0
+  end
   return has_dead
+end
+
+-- Sessions have gone by themselves, or are deleted, and names have what was theirs for as long as
+-- those last. Some of them may believe that they hold something.
+local ALMOST_FOR_EVER = 604800000
+function F.miss()
+  known.missed, has_dead = now + (idle > 0 and idle or ALMOST_FOR_EVER), nil
+  call('HSET', M, 'missed', F.int(known.missed))
+  F.reborn(pause, last_number)
 end
 
 -- Extends leases if the clock has jumped, or everybody stood still: if nobody has renewed for half
@@ -411,7 +423,12 @@ end
 
 -- To be done before anything else. Returns an error, or nothing.
 function F.awake()
-  local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions')
+  local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
+    'missed')
+  -- Who only looks, or has nothing any more, begins no life.
+  local is_looking = command == 'query' or command == 'marked' or command == 'close'
+  known.missed = tonumber(it[8] or 0)
+  if not it[1] and is_looking then return end
   -- The server that a connection goes to does not change while the connection is there.
   local is_same = command == 'step' and ARGV[5] ~= '' and ARGV[5] == it[1]
   local server = is_same and '' or call('INFO', 'server')
@@ -438,6 +455,8 @@ function F.awake()
   local renewed = tonumber(it[5])
   -- A step leaves that to those who renew, unless somebody seems to be dead.
   if command == 'step' and renewed <= now and not F.are_there_dead() then return end
+  -- What belongs together expires within an eighth of that time: some of it may have.
+  if idle > 0 and known.sessions > 0 and renewed < now - idle * 3 / 4 then return F.miss() end
   F.grace(renewed)
 end
 
@@ -561,11 +580,12 @@ end
 -- Those among the first rows of a name whose sessions are dead go. Returns whether there were any.
 function F.bury(it)
   if it.count == 0 or not F.are_there_dead() then return false end
-  local found = false
+  local found, is_alive = false, {}
   for _, place in ipairs(F.places(it, 0, 99)) do
     local member = F.member_of(place)
     local _, session = F.split(member)
-    if not F.is_alive(session) then
+    if is_alive[session] == nil then is_alive[session] = F.is_alive(session) or false end
+    if not is_alive[session] then
       if call('ZSCORE', S, session) then F.kill(session) end
       F.take_out(it, member, place)
       found = true
@@ -826,7 +846,7 @@ function F.open()
   local ttl, info, client, version, shards =
     tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10], ARGV[11]
   -- They have expired, after a jump of the clock perhaps, or were deleted: with what they held.
-  if call('ZCARD', S) < known.sessions then F.reborn(pause, last_number) end
+  if call('ZCARD', S) < known.sessions then F.miss() end
   F.heed(ARGV[5], tonumber(ARGV[6]))
   F.lease(me, now + ttl, '0')
   call('HSET', INFO, 'conn', number, 'link', F.link_of(number), 'ttl', F.int(ttl), 'info', info,
@@ -866,8 +886,9 @@ function F.renew()
     my.step or '0' }
   local refs = F.refs_of(me)
   for i = 1, #refs, 2 do
-    local row = F.find_row(refs[i + 1], refs[i] .. '|' .. me)
-    if row then
+    -- A name whose keys somebody has written to is lost to who has part in it, and nothing else.
+    local is_read, row = pcall(F.find_row, refs[i + 1], refs[i] .. '|' .. me)
+    if is_read and row then
       reply[#reply + 1] = refs[i]
       reply[#reply + 1] = F.int(row.token)
     end
@@ -882,19 +903,27 @@ function F.renew()
   return reply
 end
 
+-- How a name is; false if somebody has written to its keys, which is in nobody else's way.
+function F.try_to_read(key)
+  local is_read, it = pcall(F.read_name, key)
+  return is_read and it
+end
+
 -- Ends sessions, as far as 100 requests allow, and grants what becomes free. Returns whether there
 -- is more to do.
 function F.end_sessions(sessions)
-  local touched, left = {}, 100
+  local touched, left, is_missing = {}, 100, false
   for _, session in ipairs(sessions) do
+    is_missing = is_missing or call('HEXISTS', F.info_of(session), 'ttl') == 0
     F.kill(session)
     has_dead = true
     local refs = F.refs_of(session)
     local most = math.min(#refs, left * 2)
     for i = 1, most, 2 do
       local key = refs[i + 1]
-      touched[key] = touched[key] or F.read_name(key)
-      F.take_out(touched[key], refs[i] .. '|' .. session)
+      if touched[key] == nil then touched[key] = F.try_to_read(key) end
+      if touched[key] then F.take_out(touched[key], refs[i] .. '|' .. session)
+      else call('HDEL', F.info_of(session), 'r' .. refs[i]) end
       left = left - 1
     end
     if most == #refs then
@@ -903,7 +932,9 @@ function F.end_sessions(sessions)
     end
   end
   if #sessions > 0 then call('HSET', M, 'sessions', call('ZCARD', S)) end
-  for _, it in pairs(touched) do process_the_lock_request_queue(it) end
+  -- What they had is not known.
+  if is_missing then F.miss() end
+  for _, it in pairs(touched) do if it then process_the_lock_request_queue(it) end end
   return left == 0 and '1' or '0'
 end
 
@@ -911,7 +942,10 @@ end
 function F.sweep()
   if now >= from and now < from + 2 * pause then
     local refs = F.refs_of(me)
-    for i = 2, #refs, 2 do process_the_lock_request_queue(F.read_name(refs[i])) end
+    for i = 2, #refs, 2 do
+      local it = F.try_to_read(refs[i])
+      if it then process_the_lock_request_queue(it) end
+    end
   end
   local dead = call('ZRANGEBYSCORE', S, '-inf', F.int(now), 'LIMIT', 0, 10)
   local more = F.end_sessions(dead)
@@ -955,8 +989,8 @@ end
 function F.query()
   local reply, infos = { F.int(now) }, {}
   for _, key in ipairs(ARGV[5] ~= '' and { ARGV[5] } or F.names()) do
-    local all, name, limit = F.all_of(key)
-    for _, one in ipairs(all) do
+    local is_read, all, name, limit = pcall(F.all_of, key)
+    for _, one in ipairs(is_read and all or {}) do
       local member = one.member or F.member_of(one)
       local ref, session = F.split(member)
       if infos[session] == nil then
