@@ -611,6 +611,22 @@ test('a lock that the server has and nobody here knows is given back', async () 
   await cluster.close();
 });
 
+test('what nobody here knows is given back before anything else is asked for', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  const held = await cluster.hold(client, 'a');
+  const before = cluster.server.snapshot();
+  await cluster.release(held);
+  // A crash has undone the release.
+  cluster.server.restore(before);
+  await cluster.world.until(() => client.backend.state === 'suspect');
+  const again = cluster.request(client, 'a', { ifAvailable: true });
+  await cluster.world.until(() => again.lock !== undefined);
+  assert.ok(again.lock, 'it is not in its own way');
+  again.release();
+  await cluster.close();
+});
+
 test('a release that is not answered settles at the deadline, as the callback did', async () => {
   const cluster = new Cluster();
   const client = await cluster.client();

@@ -163,6 +163,13 @@ module.exports = [
     tests: [scripted, session],
   },
   {
+    file: 'lib/cluster/session/outbox.js',
+    before: 'new Set([unit, ...this.#units])',
+    after: 'new Set([...this.#units, unit])',
+    why: 'what a crash has given back to a process is in the way of what it asks for next',
+    tests: [session],
+  },
+  {
     file: 'lib/cluster/session/grants.js',
     before: 'if (!this.#places.get(ref) && !this.#ended.has(ref)) this.#forget(ref, undefined);',
     after: '',

@@ -91,7 +91,7 @@ class Grants {
    */
   #forget(ref, name) {
     this.#ended.add(ref);
-    this.#outbox.add([{ kind: 'end', ref, name, keep: 0 }]);
+    this.#outbox.addFirst({ kind: 'end', ref, name, keep: 0 });
   }
 
   /**

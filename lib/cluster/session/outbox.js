@@ -107,6 +107,16 @@ class Outbox {
     this.#canBeTakenBack(unit);
   }
 
+  /**
+   * Adds the end of what is nobody's: before all that is not sent, as it may be in its way.
+   * @param {Op} op nobody else's from now on
+   */
+  addFirst(op) {
+    const unit = { ops: [op] };
+    this.#units = new Set([unit, ...this.#units]);
+    this.#canBeTakenBack(unit);
+  }
+
   /** @param {Unit} unit that is not sent */
   #canBeTakenBack(unit) {
     for (const op of unit.ops) this.#unitOf.set(op, unit);
