@@ -55,6 +55,24 @@ const prepared = (text) => ({ name: nextName(), text, types: RAW, rowMode: 'arra
 
 /** @typedef {ReturnType<typeof prepared>} Prepared */
 
+/**
+ * @param {Promise<any>} promise
+ * @param {Done} done told what has become of it
+ */
+async function tell(promise, done) {
+  let result;
+  try {
+    result = await promise;
+  } catch (error) {
+    done(error);
+    return;
+  }
+  done(undefined, result);
+}
+
+/** @param {Promise<any>} result of pg @returns {Promise<any[]>} its only row */
+const rowOf = async (result) => (await result).rows[0];
+
 /** What is of no use here of what a server says. */
 const ignore = () => {};
 
@@ -78,7 +96,7 @@ class Call {
    * @param {string} statement its name
    * @param {string | undefined} parsed its text, if it is to be parsed first
    * @param {unknown[]} values
-   * @param {(error: unknown, row?: any[]) => void} callback
+   * @param {Done} callback
    */
   constructor(statement, parsed, values, callback) {
     this.statement = statement;
@@ -127,9 +145,11 @@ class Call {
  * @property {any[]} [_clients] of pg's own: there is no other way to a client that is connecting
  */
 
+/** @typedef {(error: unknown, result?: any) => void} Done told once what has become of something */
+
 /**
  * @typedef {object} Question
- * @property {() => Promise<any>} send
+ * @property {(done: Done) => void} send
  * @property {(result: any) => void} resolve
  * @property {(error: unknown) => void} reject
  */
@@ -254,7 +274,7 @@ class Link {
    *   server did not wait for its standby
    */
   run(query) {
-    return this.#ask(() => this.#client.query(raw(query)));
+    return this.#ask((done) => tell(this.#client.query(raw(query)), done));
   }
 
   /**
@@ -263,11 +283,11 @@ class Link {
    * @param {unknown[]} values
    * @returns {Promise<any[]>} its only row
    */
-  async row(statement, values) {
-    if (this.#canSubmit && !values.some(Array.isArray)) {
-      return this.#ask(() => this.#call(statement, values));
-    }
-    return (await this.#ask(() => this.#client.query(statement, values))).rows[0];
+  row(statement, values) {
+    return this.#ask((done) => {
+      if (this.#canSubmit && !values.some(Array.isArray)) this.#call(statement, values, done);
+      else tell(rowOf(this.#client.query(statement, values)), done);
+    });
   }
 
   /** Not to a client that is native, or sends before it has heard. */
@@ -279,27 +299,22 @@ class Link {
   /**
    * @param {Prepared} statement
    * @param {unknown[]} values
-   * @returns {Promise<any[]>} the row
+   * @param {Done} done told the row
    */
-  #call(statement, values) {
+  #call(statement, values, done) {
     const known = this.#parsed.get(statement);
     // Another name after an error: it may have been parsed, or not.
     const name = known ?? nextName();
-    return new Promise((resolve, reject) => {
-      const done = (/** @type {unknown} */ error, /** @type {any} */ row) => {
-        if (error) {
-          reject(error);
-          return;
-        }
-        this.#parsed.set(statement, name);
-        resolve(row);
-      };
-      this.#client.query(new Call(name, known ? undefined : statement.text, values, done));
-    });
+    /** @type {Done} */
+    const isDone = (error, row) => {
+      if (!error) this.#parsed.set(statement, name);
+      done(error, row);
+    };
+    this.#client.query(new Call(name, known ? undefined : statement.text, values, isDone));
   }
 
   /**
-   * @param {() => Promise<any>} send
+   * @param {(done: Done) => void} send
    * @returns {Promise<any>}
    */
   #ask(send) {
@@ -312,18 +327,23 @@ class Link {
     });
   }
 
-  async #send() {
+  #send() {
     const [question] = this.#asked;
+    /** @type {Done} */
+    const done = (error, result) => {
+      if (error) question.reject(explain(error, this.#schema));
+      else question.resolve(result);
+      // That of a connection that has failed is not there any more.
+      if (this.#asked[0] !== question) return;
+      this.#asked.shift();
+      if (this.#asked.length > 0) this.#send();
+      else this.#client.unref?.();
+    };
     try {
-      question.resolve(await question.send());
+      question.send(done);
     } catch (error) {
-      question.reject(explain(error, this.#schema));
+      done(error);
     }
-    // That of a connection that has failed is not there any more.
-    if (this.#asked[0] !== question) return;
-    this.#asked.shift();
-    if (this.#asked.length > 0) this.#send();
-    else this.#client.unref?.();
   }
 
   #endedError() {
