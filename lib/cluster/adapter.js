@@ -20,7 +20,7 @@
  * for it. Names are UTF-16 code units, lone surrogates among them, of any length, and different
  * if one code unit is. Requests of a session that has expired count for nothing, wherever they
  * stand: nothing is refused or made to wait on their account longer than until the next `sweep`,
- * and `ifAvailable` not even that.
+ * and `ifAvailable` not even that, but while somebody else is just ending such a session.
  *
  * Tokens. A grant gets a number, greater than that of any grant of the name before: after restarts,
  * fail-overs and lost data, too. 1 to 2^63 - 1.
