@@ -8,6 +8,7 @@
  * - advisory: pg_advisory_lock and its unlock, one connection for each who waits
  * - FOR UPDATE: a row that is there for good, locked by a transaction that lasts as long as its use
  * - polling: a row inserted unless it is there, tried again every 50 ms, as many libraries do it
+ * - turns: two who take turns, told by NOTIFY: the least that hands over on disk
  */
 
 const { createHash } = require('node:crypto');
@@ -17,6 +18,8 @@ const { duration, size } = require('./size.js');
 const { ms, rank, row, startProcess, wait } = require('./tools.js');
 
 const POLL_MS = 50;
+/** How long one waits for his turn, while the other may have ended. */
+const TURN_MS = 300;
 /** How long processes compete. */
 const LONG = duration(3_000);
 
@@ -94,6 +97,32 @@ const subjects = {
         await client.query({ name: 'delete', text: 'DELETE FROM polled WHERE name = $1', values });
       },
       close: () => client.release(),
+    };
+  },
+
+  async turns(pool) {
+    const client = await pool.connect();
+    const [{ me }] = (await client.query(`SELECT nextval('turn')::int AS me`)).rows;
+    await client.query(`LISTEN turn_${me}`);
+    let isMine = (await client.query('SELECT count FROM turns')).rows[0].count % 2 === me;
+    let hear = () => {};
+    client.on('notification', () => {
+      isMine = true;
+      hear();
+    });
+    return {
+      async run(_, use) {
+        const heard = new Promise((resolve) => {
+          hear = resolve;
+        });
+        if (!isMine) await Promise.race([heard, wait(TURN_MS)]);
+        if (!isMine) return;
+        await use();
+        isMine = false;
+        const text = `UPDATE turns SET count = count + 1 RETURNING pg_notify($1, '')`;
+        await client.query({ name: 'turn', text, values: [`turn_${1 - me}`] });
+      },
+      close: () => client.release(true),
     };
   },
 
@@ -211,7 +240,7 @@ async function handOver(config) {
   console.log(
     '\nhand-over between two processes (ms from the end of one to the begin of the next)',
   );
-  for (const subject of ['web-locks', 'advisory', 'polling']) {
+  for (const subject of ['web-locks', 'turns', 'advisory', 'polling']) {
     const options = { subject, config, milliseconds: LONG, isNoted: true };
     const uses = (await together(2, options)).flatMap(({ notes }, who) =>
       notes.filter((_, i) => i % 2 === 0).map((at, i) => ({ who, at, until: notes[2 * i + 1] })),
@@ -244,6 +273,8 @@ async function runCluster() {
   const server = await startPostgres();
   const pool = new pg.Pool({ ...server.config, max: 10 });
   await pool.query('CREATE TABLE polled (name text PRIMARY KEY, at timestamptz)');
+  await pool.query('CREATE TABLE turns AS SELECT 0 AS count');
+  await pool.query('CREATE SEQUENCE turn MINVALUE 0 MAXVALUE 1 CYCLE');
   const { close } = await subjects['web-locks'](pool);
   await close();
   await uncontended(pool);
