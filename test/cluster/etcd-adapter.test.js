@@ -11,7 +11,7 @@ const { after, before, describe, test } = require('node:test');
 const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
 const { Gateway } = require('../../lib/cluster/engines/etcd/gateway.js');
 const { TTL, clientOf, contract, disposeAfterEach, done, end } = require('./contract.js');
-const { fresh, rejectsWith, request, shared } = require('./contract.js');
+const { fresh, rejectsWith, request, shared, units } = require('./contract.js');
 const { FaultyProxy } = require('./proxy.js');
 const { lacks, makeCertificate, startEtcd, stopAll } = require('./servers.js');
 
@@ -891,6 +891,156 @@ describe('etcd', { skip: lacks.etcd }, () => {
     counts.steps = 0;
     assert.deepEqual(new Set(await a.answers(...some)), new Set(['granted']));
     assert.equal(counts.steps, 2);
+  });
+
+  test('so it is of one name, if none of them is sure to wait', async () => {
+    const { counting, counts } = countingFetch();
+    const [a, b] = [await client({ fetch: counting }), await client({ fetch: counting })];
+    const name = fresh();
+    const attempt = () => request(name, { kind: 'ifAvailable' });
+    const most = (maxPending) => request(name, { maxPending });
+    const first = attempt();
+    const rest = Array.from({ length: 99 }, attempt);
+    assert.deepEqual(await a.answers(first, ...rest), [
+      'granted',
+      ...rest.map(() => 'unavailable'),
+    ]);
+    assert.deepEqual(await b.answers(attempt(), attempt()), ['unavailable', 'unavailable']);
+    assert.equal(counts.steps, 2);
+    const some = [most(0), most(1), most(1), most(2), most(2), most(3)];
+    const its = ['queueFull', 'queued', 'queueFull', 'queued', 'queueFull', 'queued'];
+    assert.deepEqual(await b.answers(...some), its);
+    assert.equal((await b.renew()).mine.size, 3);
+    // Between them the name may be given back.
+    const again = attempt();
+    assert.deepEqual(await a.answers(end(first), again), ['ended', 'unavailable']);
+  });
+
+  test('a lock that more share than a transaction has room for can be stolen', async () => {
+    const [a, b] = [await client({}, 60_000), await client({}, 60_000)];
+    const name = fresh();
+    const readers = Array.from({ length: 130 }, () => shared(name));
+    await a.answers(...readers.slice(0, 65));
+    await a.answers(...readers.slice(65));
+    assert.deepEqual(await b.answers(request(name, { kind: 'steal' })), ['granted']);
+    assert.equal((await a.renew()).mine.size, 0);
+  });
+
+  test('units of another limit that are asked for with a theft of their name wait behind it', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    await a.answers(units(name, 3, 1));
+    const theft = request(name, { kind: 'steal' });
+    assert.deepEqual(await b.answers(theft, units(name, 4, 1)), ['granted', 'queued']);
+  });
+
+  test('R2: a group whose refusal got lost is not asked for once more in parts', async () => {
+    const [x, y] = [fresh(), fresh()];
+    const holder = await client({}, 60_000);
+    const held = units(y, 3, 1);
+    await holder.answers(held);
+    const a = await client({ fetch: fetchLosing(() => holder.answers(end(held))) }, 60_000);
+    const b = await client({}, 60_000);
+    const group = [request(x, { group: 1 }), units(y, 4, 1, { group: 1 })];
+    await assert.rejects(a.step(group));
+    assert.deepEqual(await b.answers(...[x, y].map((name) => request(name, { group: 2 }))), [
+      'queued',
+      'granted',
+    ]);
+    await a.hello();
+    const [first, second] = await a.again(group);
+    assert.equal(first.code, 'granted');
+    assert.deepEqual([second.code, second.limit], ['otherLimit', 3]);
+  });
+
+  test('a mark whose step comes again lasts as long from then on', async () => {
+    let isLost = true;
+    const kept = [];
+    const losing = async (url, options) => {
+      if (url.endsWith('/lease/keepalive')) kept.push(String(JSON.parse(options.body).ID));
+      if (url.endsWith('/lease/grant') && JSON.parse(options.body).ID) granted = options.body;
+      if (isLost && granted !== undefined && isStep(url, options)) {
+        isLost = false;
+        throw new TypeError('fetch failed');
+      }
+      return fetch(url, options);
+    };
+    let granted;
+    const a = await client({ fetch: losing }, 60_000);
+    const op = request(fresh());
+    await a.answers(op);
+    const marking = [done(op)];
+    await assert.rejects(a.step(marking));
+    await a.hello();
+    assert.deepEqual(codesOf(await a.again(marking)), ['ended']);
+    assert.ok(kept.includes(String(JSON.parse(granted).ID)));
+  });
+
+  test('a quarantine lasts from when it has begun, however long that took', async () => {
+    const own = await startEtcd();
+    const { endpoints } = own;
+    const a = await client({ endpoints }, 60_000);
+    const kept = [];
+    let lease;
+    const watched = async (url, options) => {
+      const body = url.endsWith('/watch') ? {} : JSON.parse(options.body);
+      const response = await fetch(url, options);
+      // What begins another life ends the sessions of the one before.
+      if (body.success?.some((one) => one.request_delete_range)) {
+        lease = String(body.success.find((one) => one.request_put?.lease).request_put.lease);
+      } else if (url.endsWith('/lease/keepalive')) kept.push(String(body.ID));
+      return response;
+    };
+    const b = await client({ endpoints, fetch: watched }, 60_000, { life: 'x/y', token: 5n });
+    assert.ok((await b.renew()).grantsIn > 0);
+    assert.ok(kept.includes(lease), 'who renewed until then is ended by it');
+    assert.equal((await a.renew()).alive, false);
+    await own.stop();
+  });
+
+  test('what is told of many readers is read once', async () => {
+    let reads = 0;
+    const counting = (url, options) => {
+      if (url.endsWith('/kv/txn')) {
+        for (const { request_range } of JSON.parse(options.body).success) {
+          if (request_range?.revision) reads++;
+        }
+      }
+      return fetch(url, options);
+    };
+    const [a, b] = [await client({}, 60_000), await client({}, 60_000)];
+    const looking = await client({ fetch: counting }, 60_000);
+    const name = fresh();
+    const writer = request(name);
+    await a.answers(writer);
+    const readers = Array.from({ length: 50 }, () => shared(name));
+    await b.answers(...readers);
+    await b.renew();
+    await a.answers(end(writer));
+    const entries = await looking.adapter.query(name);
+    assert.equal(entries.length, 50);
+    assert.ok(entries.every(({ token }) => token === entries[0].token && token > 0n));
+    assert.ok(reads <= 30, `${reads} reads`);
+  });
+
+  test('a query during which etcd forgets what it reads is made once more', async () => {
+    const other = await client();
+    let isFirst = true;
+    const forgetting = async (url, options) => {
+      const response = await fetch(url, options);
+      if (isFirst && url.endsWith('/kv/range')) {
+        isFirst = false;
+        await other.answers(request(fresh()));
+        await compact();
+      }
+      return response;
+    };
+    const bucket = 'forgotten';
+    const a = await client({ bucket, fetch: forgetting });
+    await a.answers(request('name'));
+    isFirst = true;
+    assert.equal((await a.adapter.query()).length, 1);
+    assert.equal(isFirst, false);
   });
 
   test('R3: what etcd refuses fails alone, and the rest of its step is done', async () => {

@@ -255,6 +255,46 @@ test('a name that nobody waited for between two renewals is followed no more', (
   assert.deepEqual(mirror.followed, []);
 });
 
+test('who waits for what a step has done is told when a name is followed no more', async () => {
+  const { mirror } = stage();
+  mirror.prune();
+  mirror.prune();
+  let isReached = false;
+  // The step is answered, and its events have not come.
+  const reached = mirror.reached('a', 9).then(() => {
+    isReached = true;
+  });
+  mirror.prune();
+  assert.deepEqual(mirror.followed, []);
+  await Promise.race([reached, new Promise(setImmediate)]);
+  assert.ok(isReached);
+});
+
+test('to read many names again, each is looked at once', () => {
+  let looks = 0;
+  class CountedKeys extends Keys {
+    queue(name) {
+      looks++;
+      return super.queue(name);
+    }
+  }
+  const counted = new CountedKeys('bucket');
+  const listener = { granted() {}, stolen() {}, gone() {}, freed() {}, dead() {} };
+  const mirror = new Mirror(counted, LEASE, listener);
+  const names = Array.from({ length: 100 }, (_, i) => `name ${i}`);
+  const found = new Map();
+  for (const [i, name] of names.entries()) {
+    const prefix = keys.queue(name);
+    mirror.follow(prefix);
+    const { kv } = made(op(i + 1, { name }), 2);
+    for (const entry of entriesOf([kv], keys)) mirror.own(entry);
+    found.set(prefix, [kv]);
+  }
+  looks = 0;
+  assert.deepEqual(mirror.loadAll(found, 3), []);
+  assert.ok(looks <= 5 * names.length, `${looks} looks`);
+});
+
 test('keys are in the order of the numbers in them', () => {
   const refs = [9, 10, 2 ** 53 - 1].map((ref) => keys.request(op(ref), LEASE));
   assert.deepEqual(refs.toSorted(), refs);

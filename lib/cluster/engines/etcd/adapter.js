@@ -41,7 +41,7 @@
 const { clearTimeout, setTimeout, unref } = require('../../../platform/intrinsics.js');
 const { NO_EVENTS } = require('../../adapter.js');
 const { classify, deadError, newLeaderError, newWatchError } = require('./errors.js');
-const { noWatchError, staleError } = require('./errors.js');
+const { isForgotten, noWatchError, staleError } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
 const { Keys, base64, base64Json, exists, leaseKey, range } = require('./keys.js');
 const { NOTHING_SEEN, isBehind, lifeOf, putLife, readLife, rebirth } = require('./life.js');
@@ -239,7 +239,14 @@ class EtcdAdapter {
   /** @param {string} [name] */
   async query(name) {
     const { mirror } = this.#session();
-    return await new Query(this.#keys, mirror, this.#connection()).run(name);
+    const ask = () => new Query(this.#keys, mirror, this.#connection()).run(name);
+    try {
+      return await ask();
+    } catch (error) {
+      // It is of one revision, which etcd has forgotten meanwhile: not soon once more.
+      if (!isForgotten(error)) throw error;
+      return await ask();
+    }
   }
 
   async dispose() {
@@ -526,8 +533,10 @@ class EtcdAdapter {
     const { ID } = await this.#grantLease(ttl, link);
     const change = rebirth(this.#keys, life, revision, seen, String(ID));
     const { succeeded } = await link.call('kv/txn', change);
+    // Who was ended by it may have renewed until then: the quarantine lasts from now.
+    if (succeeded) await link.call('lease/keepalive', { ID });
     // Another client has done so.
-    if (!succeeded) await link.call('lease/revoke', { ID }).catch(() => {});
+    else await link.call('lease/revoke', { ID }).catch(() => {});
   }
 
   /**

@@ -134,6 +134,8 @@ class Mirror {
       if (followed.since === 0 || wanted.has(prefix)) followed.since = renewal;
       else if (renewal - followed.since > 1) this.#followed.delete(prefix);
     }
+    // Whoever waits for one of those has to look it up.
+    this.#wake();
   }
 
   /**
@@ -246,29 +248,73 @@ class Mirror {
    * @returns {boolean} false: it has to be read again
    */
   load(prefix, kvs, revision, source) {
+    return this.loadAll(new Map([[prefix, kvs]]), revision, source).length === 0;
+  }
+
+  /**
+   * As `load`, of several: what they have in common is looked at once.
+   * @param {Map<string, KeyValue[]>} found by what the keys of a name begin with
+   * @param {number} revision
+   * @param {unknown} [source]
+   * @returns {string[]} what has to be read again
+   */
+  loadAll(found, revision, source) {
+    /** @type {(() => void)[]} */
+    const news = [];
+    const waiting = this.#waitingUntil(revision);
+    const again = [...found].filter(
+      ([prefix, kvs]) =>
+        !this.#load(prefix, kvs, revision, source, waiting.get(prefix) ?? [], news),
+    );
+    this.#wake();
+    for (const tell of news) tell();
+    return again.map(([prefix]) => prefix);
+  }
+
+  /**
+   * @param {number} revision
+   * @returns {Map<string, Entry[]>} own requests that were made until then and wait, by what the
+   *   keys of their names begin with
+   */
+  #waitingUntil(revision) {
+    /** @type {Map<string, Entry[]>} */
+    const waiting = new Map();
+    for (const entry of this.mine.values()) {
+      if (entry.token !== 0n || entry.created > revision) continue;
+      const prefix = this.#keys.queue(entry.name);
+      const some = waiting.get(prefix);
+      if (some) some.push(entry);
+      else waiting.set(prefix, [entry]);
+    }
+    return waiting;
+  }
+
+  /**
+   * @param {string} prefix
+   * @param {KeyValue[]} kvs
+   * @param {number} revision
+   * @param {unknown} source
+   * @param {Entry[]} waiting own requests that were made until then
+   * @param {(() => void)[]} news
+   */
+  #load(prefix, kvs, revision, source, waiting, news) {
     const followed = this.#followed.get(prefix);
     if (!followed || followed.source !== source) return true;
     if (followed.isLive && followed.revision >= revision) return true;
     // As of a time before the end of a quarantine nobody could know who is granted what by it.
     if (revision < this.freed) return false;
-    /** @type {(() => void)[]} */
-    const news = [];
     const before = followed.queue.entries;
     const entries = entriesOf(kvs, this.#keys).map((entry) => this.#known(entry, before));
     followed.queue = queueOf(entries);
     followed.revision = revision;
     followed.isLive = true;
-    for (const entry of this.mine.values()) {
-      const isOver = entry.token === 0n && entry.created <= revision;
-      const isOfIt = this.#keys.queue(entry.name) === prefix;
-      if (isOfIt && isOver && !followed.queue.entries.has(entry.key)) this.#gone(entry, news);
+    for (const entry of waiting) {
+      if (!followed.queue.entries.has(entry.key)) this.#gone(entry, news);
     }
     this.#process(followed, news, Number.NaN);
     const { early } = followed;
     followed.early = [];
     for (const one of early) this.#change(followed, one.events, one.revision, news);
-    this.#wake();
-    for (const tell of news) tell();
     return true;
   }
 

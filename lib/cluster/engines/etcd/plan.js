@@ -57,7 +57,8 @@ const SHORT = 64;
 
 /**
  * @typedef {object} Plan
- * @property {Map<Op, Answer>} refused for there is a quarantine
+ * @property {Map<Op, Answer>} refused for there is a quarantine, or one like it before
+ * @property {Set<string>} tried names that somebody wants who does not wait
  * @property {object[]} conditions of all moves
  * @property {Move[]} moves
  * @property {string[]} names whose queues are read
@@ -78,10 +79,23 @@ const isRequest = (op) => op.kind !== 'end';
 const isLooking = (op) =>
   op.kind === 'ifAvailable' || op.kind === 'steal' || (op.kind === 'request' && op.maxPending >= 0);
 
+/**
+ * @param {Op} op
+ * @returns {op is RequestOp} one that is not to be had, if one like it was asked for just before:
+ *   whether that one was had or not
+ */
+const isTried = (op) => op.kind === 'ifAvailable' && op.mode === 'exclusive' && op.group === 0;
+
 /** A part of a step that is made in one transaction. */
 class Part {
   #refs = new Set();
   #names = new Set();
+  /** Those of which the last operation is such a one. @type {Set<string>} */
+  #tried = new Set();
+  /** Those of which one has asked who may share it, or rob. @type {Set<string>} */
+  #mixed = new Set();
+  /** Those that are stolen. @type {Set<string>} */
+  #stolen = new Set();
   /** By name, of shared requests. @type {Map<string, number>} */
   #limits = new Map();
   #weight = 0;
@@ -113,9 +127,15 @@ class Part {
   #collides(op) {
     if (this.#refs.has(op.ref)) return true;
     if (op.kind === 'end') return op.keep > 0 && op.name !== undefined && this.#names.has(op.name);
+    // Conditions are judged before anything is changed: by those who are robbed.
+    if (op.mode === 'shared' && this.#stolen.has(op.name)) return true;
     const limit = this.#limits.get(op.name);
     const isOther = op.mode === 'shared' && limit !== undefined && limit !== op.limit;
-    return isOther || (isLooking(op) && this.#names.has(op.name));
+    const isAfterOne = isTried(op) && this.#tried.has(op.name);
+    if (isOther || isAfterOne) return isOther;
+    // What is read is as of after what comes before it, but for what is to be taken back.
+    const isCounted = op.kind === 'request' && op.mode === 'exclusive' && !this.#mixed.has(op.name);
+    return isLooking(op) && !isCounted && this.#names.has(op.name);
   }
 
   /**
@@ -128,6 +148,10 @@ class Part {
     const name = op.name ?? known?.name;
     if (name === undefined) return;
     this.#names.add(name);
+    if (isTried(op)) this.#tried.add(name);
+    else this.#tried.delete(name);
+    if (op.kind === 'steal') this.#stolen.add(name);
+    if (op.kind !== 'end' && (op.kind === 'steal' || op.mode === 'shared')) this.#mixed.add(name);
     if (op.kind === 'end' && known?.kind === 'c') this.#limits.set(name, known.limit);
     if (op.kind !== 'end' && op.mode === 'shared') this.#limits.set(name, op.limit);
   }
@@ -139,7 +163,7 @@ class Part {
  * @returns {number} of conditions or changes, at the most
  */
 function weightOf(op, { queues }) {
-  if (op.kind === 'steal') return 1 + (queues.get(op.name)?.held ?? 0);
+  if (op.kind === 'steal') return 1 + Math.min(queues.get(op.name)?.held ?? 0, MOST_READS);
   return op.kind !== 'end' && op.mode === 'shared' ? 2 : 1;
 }
 
@@ -202,7 +226,7 @@ class Planner {
    */
   plan(units, view) {
     /** @type {Plan} */
-    const plan = { refused: new Map(), conditions: [], moves: [], names: [] };
+    const plan = { refused: new Map(), conditions: [], moves: [], names: [], tried: new Set() };
     for (const unit of units) this.#planUnit(unit, plan, view);
     const made = /** @type {RequestOp[]} */ (
       plan.moves.flatMap(({ ops }) => ops).filter(isRequest)
@@ -229,7 +253,12 @@ class Planner {
       for (const op of asked) plan.moves.push(this.#make(op, plan, view));
     } else if (this.#mirror.isQuarantined) {
       for (const op of asked) plan.refused.set(op, UNAVAILABLE);
-    } else plan.moves.push(this.#tryAll(asked));
+    } else if (isTried(first) && plan.tried.has(first.name)) {
+      plan.refused.set(first, UNAVAILABLE);
+    } else {
+      if (isTried(first)) plan.tried.add(first.name);
+      plan.moves.push(this.#tryAll(asked));
+    }
   }
 
   // What etcd is asked to do.
@@ -294,7 +323,7 @@ class Planner {
     else if (holders[0].kind !== 'c') conditions.push(isThere(holders[0]));
     else if (obstacle.length === 0) conditions.push(this.#nobodyCame(name, revision));
     else conditions.push(...obstacle.map(isThere));
-    return holders.map((holder) => this.#robOne(holder));
+    return bundled(holders.map((holder) => this.#robOne(holder)));
   }
 
   /**
@@ -412,6 +441,19 @@ class Planner {
       }),
     );
   }
+}
+
+/**
+ * @param {object[]} changes each a transaction of its own
+ * @returns {object[]} fewer: etcd counts those within one, but not those of one beside it
+ */
+function bundled(changes) {
+  if (changes.length <= MOST_READS) return changes;
+  const some = [];
+  for (let i = 0; i < changes.length; i += MOST_READS) {
+    some.push({ request_txn: { compare: [], success: changes.slice(i, i + MOST_READS) } });
+  }
+  return some;
 }
 
 /** That no key of a range is there. */

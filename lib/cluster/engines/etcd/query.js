@@ -155,39 +155,43 @@ class Query {
       .filter((entry) => !this.#isKnown(entry))
       .map((entry) => ({ entry, at: entry.created, from: entry.created, to: this.#revision }));
     for (let open = searches; open.length > 0; open = open.filter(({ from, to }) => from < to)) {
-      for (let i = 0; i < open.length; i += MOST_QUEUES) {
-        const some = open.slice(i, i + MOST_QUEUES);
-        const wereHeld = await this.#wereHeld(some);
-        some.forEach((search, k) => {
-          if (wereHeld[k]) search.to = search.at;
-          else search.from = search.at + 1;
-          search.at = Math.floor((search.from + search.to) / 2);
-        });
-      }
+      // What is read of a name tells of all its requests.
+      const some = [...new Map(open.map((one) => [`${one.at} ${one.entry.name}`, one])).values()]
+        .slice(0, MOST_QUEUES)
+        .map(({ at, entry: { name } }) => ({ at, name }));
+      const queues = await this.#queuesAt(some);
+      some.forEach(({ at, name }, k) => {
+        for (const search of open) {
+          if (search.entry.name !== name || at < search.from || at >= search.to) continue;
+          if (queues[k]?.entries.get(search.entry.key)?.token) search.to = at;
+          else search.from = at + 1;
+        }
+      });
+      for (const search of open) search.at = Math.floor((search.from + search.to) / 2);
     }
     for (const { entry, to } of searches) this.#grant(entry, to, Number.NaN);
   }
 
   /**
-   * @param {{ entry: Entry, at: number }[]} some
-   * @returns {Promise<boolean[]>} whether they were held at a revision; false if that is forgotten
+   * @param {{ name: string, at: number }[]} some
+   * @returns {Promise<(InstanceType<typeof import('./queue.js').Queue> | undefined)[]>} as of a
+   *   revision; undefined if that is forgotten
    */
-  async #wereHeld(some) {
-    const success = some.map(({ entry, at }) => ({
-      request_range: { ...allWith(this.#keys.queue(entry.name)), revision: String(at) },
+  async #queuesAt(some) {
+    const success = some.map(({ at, name }) => ({
+      request_range: { ...allWith(this.#keys.queue(name)), revision: String(at) },
     }));
     try {
       const { responses } = await this.#link.call('kv/txn', { compare: [], success });
-      return some.map(({ entry: { key } }, i) => {
-        const queue = this.#queueOf(responses[i].response_range.kvs ?? []);
-        return Boolean(queue.entries.get(key)?.token);
-      });
+      return responses.map((/** @type {any} */ { response_range: { kvs = [] } }) =>
+        this.#queueOf(kvs),
+      );
     } catch (error) {
       if (!isForgotten(error)) throw error;
-      if (some.length === 1) return [false];
+      if (some.length === 1) return [undefined];
       const half = Math.ceil(some.length / 2);
-      const first = await this.#wereHeld(some.slice(0, half));
-      return [...first, ...(await this.#wereHeld(some.slice(half)))];
+      const first = await this.#queuesAt(some.slice(0, half));
+      return [...first, ...(await this.#queuesAt(some.slice(half)))];
     }
   }
 

@@ -121,9 +121,11 @@ class Step {
    * @param {Map<number, QueueEntry>} mine requests of the session
    */
   judge(queues, mine) {
+    /** How many were refused, by name. @type {Map<string, number>} */
+    const full = new Map();
     for (const unit of this.open) {
       if (unit[0].kind === 'ifAvailable') this.#judgeTried(unit);
-      else for (const op of unit) this.#judgeWaiting(op, queues, mine.get(op.ref));
+      else for (const op of unit) this.#judgeWaiting(op, queues, mine.get(op.ref), full);
     }
   }
 
@@ -137,11 +139,15 @@ class Step {
    * @param {Op} op
    * @param {Map<string, NameQueue>} queues
    * @param {QueueEntry | undefined} entry
+   * @param {Map<string, number>} full those that were refused before it, by name
    */
-  #judgeWaiting(op, queues, entry) {
+  #judgeWaiting(op, queues, entry, full) {
     if (op.kind !== 'request' || op.maxPending < 0 || this.#tokenOf(op)) return;
     const queue = queues.get(op.name);
-    if (entry && queue && queue.waitingBefore(entry) >= op.maxPending) this.#refuse(op, QUEUE_FULL);
+    const refused = full.get(op.name) ?? 0;
+    if (!entry || !queue || queue.waitingBefore(entry) - refused < op.maxPending) return;
+    this.#refuse(op, QUEUE_FULL);
+    full.set(op.name, refused + 1);
   }
 
   /**

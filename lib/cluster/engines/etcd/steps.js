@@ -8,7 +8,7 @@
  */
 
 const { now } = require('../../../platform/intrinsics.js');
-const { ENDED, NOT_MARKED, UNAVAILABLE, failed } = require('../../adapter.js');
+const { ENDED, NOT_MARKED, UNAVAILABLE, failed, otherLimit } = require('../../adapter.js');
 const { classify, deadError, isForgotten, longNameError, staleError } = require('./errors.js');
 const { allWith, base64, base64Json, doneLease, valueOf } = require('./keys.js');
 const { isRequest, nextPart, setterOf } = require('./plan.js');
@@ -222,8 +222,11 @@ class Steps {
         const isThere = queues.get(op.name)?.entries.has(this.#keys.request(op, lease));
         if (isThere) continue;
         const isMade = op.kind === 'steal' || (isGone && step.robbed.has(op.ref));
-        // A condition was not met, and nothing was changed by it.
-        if (!isMade) step.again(op);
+        const other = isMade ? undefined : otherOf(op, queues.get(op.name));
+        // A condition was not met, and nothing was changed by it. Who would wait does not come
+        // behind what was asked for later: nor a group into two places.
+        if (other) step.answers.set(op, otherLimit(other.limit));
+        else if (!isMade) step.again(op);
         else if (op.kind !== 'request') step.granted(op.ref, mirror.tokenOf(revision));
       }
     }
@@ -423,6 +426,8 @@ class Steps {
       await link.call('lease/grant', { ID: doneLease(own.lease, ref), TTL });
     } catch (/** @type {any} */ error) {
       if (!/lease already exists/.test(error?.message)) throw error;
+      // Of an attempt before, which may be long ago: it has not set the mark, or it is not known.
+      await link.call('lease/keepalive', { ID: doneLease(own.lease, ref) });
     }
   }
 
@@ -531,6 +536,16 @@ const requestsOf = (move) => {
   if (!isNested(move)) return changes;
   return [{ request_txn: { compare: conditions, success: changes, failure: reads } }];
 };
+
+/**
+ * @param {import('../../adapter.js').RequestOp} op
+ * @param {InstanceType<typeof import('./queue.js').Queue>} [queue]
+ * @returns {import('./queue.js').Entry | undefined} what has another limit than a request that waits
+ */
+const otherOf = ({ kind, limit, mode }, queue) =>
+  kind === 'request' && mode === 'shared' && queue
+    ? [...queue.entries.values()].find((one) => one.kind === 'c' && one.limit !== limit)
+    : undefined;
 
 /**
  * @param {Op} op

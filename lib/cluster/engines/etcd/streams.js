@@ -256,10 +256,10 @@ class Streams {
       const success = left.map((prefix) => ({ request_range: allWith(prefix) }));
       const { header, responses } = await this.#link.call('kv/txn', { compare: [], success });
       const revision = Number(header.revision);
-      left = left.filter((prefix, i) => {
-        const { kvs = [] } = responses[i].response_range;
-        return !this.#mirror.load(prefix, kvs, revision, stream);
-      });
+      const found = new Map(
+        left.map((prefix, i) => [prefix, responses[i].response_range.kvs ?? []]),
+      );
+      left = this.#mirror.loadAll(found, revision, stream);
     }
   }
 

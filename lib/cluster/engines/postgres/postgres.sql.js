@@ -269,10 +269,10 @@ END $$;
 
 -- Processes the lock request queue of a name, as the specification calls it: from its head on,
 -- grants what can be granted, and tells those who get it. The one place that decides about a grant.
--- "me": the session whose step this is, which was alive when that began, and is so until it is done;
--- NULL for none. "is_shared", "its_limit", "its_weight", "its_rank": of a request that is made, and
--- is not in the queue yet; NULL for none. "fits": whether it is granted, where its rank is, or ahead
--- of all that wait ("is_ahead"). "is_first": the queue is empty, so that nobody was granted
+-- "me": the session whose step this is, NULL for none: it was alive when that began, so it is until
+-- that is done. "is_shared", "its_limit", "its_weight", "its_rank": of a request that is made, and
+-- is not in the queue yet; NULL for none. "fits": whether it is granted, where its rank is, or
+-- ahead of all that wait ("is_ahead"). "is_first": the queue is empty, so that nobody was granted
 -- anything; "known": the limit of the name, NULL while it has none.
 CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
   k bytea, me bigint, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
