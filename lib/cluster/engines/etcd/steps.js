@@ -540,7 +540,7 @@ const requestsOf = (move) => {
 /**
  * @param {import('../../adapter.js').RequestOp} op
  * @param {InstanceType<typeof import('./queue.js').Queue>} [queue]
- * @returns {import('./queue.js').Entry | undefined} what has another limit than a request that waits
+ * @returns {import('./queue.js').Entry | undefined} what has another limit than one that waits
  */
 const otherOf = ({ kind, limit, mode }, queue) =>
   kind === 'request' && mode === 'shared' && queue
