@@ -582,10 +582,19 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const begin = 'another life';
       let lives = 0;
       const over = () => sql(`UPDATE web_locks.epoch SET grants_from = 'epoch'`);
-      const grantsNothing = async ({ adapter, renew, told }) => {
-        assert.ok([...(await renew()).mine.values()].includes(0n));
-        await adapter.query();
-        assert.deepEqual(told, []);
+      /** It begins by what `other` tells; then goes on what waits, and grants nothing. */
+      const grantsNothing = async ({ other, commit, done, waiting }) => {
+        const { grantsIn } = await other.adapter.renew({ life: `${begin} ${++lives}`, token: 0n });
+        assert.ok(grantsIn > 0);
+        await commit();
+        await done;
+        try {
+          assert.ok([...(await waiting.renew()).mine.values()].includes(0n));
+          await waiting.adapter.query();
+          assert.deepEqual(waiting.told, []);
+        } finally {
+          await over();
+        }
       };
 
       for (const count of [1, 2]) {
@@ -613,15 +622,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         const { own, commit } = await lockName(name);
         const closed = a.adapter.close(a.session);
         await untilWaiting(own);
-        const { grantsIn } = await other.adapter.renew({ life: `${begin} ${++lives}`, token: 0n });
-        assert.ok(grantsIn > 0);
-        await commit();
-        await closed;
-        try {
-          await grantsNothing(waiting);
-        } finally {
-          await over();
-        }
+        await grantsNothing({ other, commit, done: closed, waiting });
       });
 
       test('a sweep that waits for a name', async () => {
@@ -633,15 +634,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         const { own, commit } = await lockName(name);
         const swept = waiting.adapter.sweep();
         await untilWaiting(own);
-        const { grantsIn } = await other.adapter.renew({ life: `${begin} ${++lives}`, token: 0n });
-        assert.ok(grantsIn > 0);
-        await commit();
-        await swept;
-        try {
-          await grantsNothing(waiting);
-        } finally {
-          await over();
-        }
+        await grantsNothing({ other, commit, done: swept, waiting });
       });
     });
 
@@ -1079,7 +1072,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     await waiting.answers(units(name, 1, 1, { priority: -1 }));
     const { own, commit } = await deleteMark(marked.name);
     const lease = `UPDATE web_locks.session SET graced = true,
-      expires = clock_timestamp() + interval '300 milliseconds' WHERE id = $1 RETURNING expires`;
+      expires = clock_timestamp() + interval '2 seconds' WHERE id = $1 RETURNING expires`;
     await sql(lease, [a.session]);
     const asked = a.answers(done(marked), units(name, 1, 1, { kind: 'ifAvailable' }));
     await untilWaiting(own);
