@@ -2,7 +2,7 @@
  * Locks in PostgreSQL against what else there is: `npm run bench -- --only cluster`. Starts a server
  * of its own in a temporary folder (test/cluster/servers.js).
  *
- * - web-locks: a bucket, request and release
+ * - web-locks: a bucket, request and release; also with tables that are not on disk (unlogged)
  * - steps: the two steps of the adapter that this needs, without a session above it
  * - rows: the least that a table can do: a row inserted and deleted
  * - advisory: pg_advisory_lock and its unlock, one connection for each who waits
@@ -22,18 +22,25 @@ const POLL_MS = 50;
 const TURN_MS = 300;
 /** How long processes compete. */
 const LONG = duration(3_000);
+/** How often, in turns: the speed of a machine that is shared changes from second to second. */
+const ROUNDS = size(3);
+
+async function opened(options) {
+  const { openBucket } = require('../lib/postgres.js');
+  const bucket = openBucket('bench', options);
+  await bucket.ready;
+  return {
+    run: (name, use) => bucket.locks.request(name, use),
+    close: () => bucket.close(),
+  };
+}
 
 /** @returns what locks a name, runs a function and unlocks it, by subject */
 const subjects = {
-  async 'web-locks'(pool) {
-    const { openBucket } = require('../lib/postgres.js');
-    const bucket = openBucket('bench', { pool });
-    await bucket.ready;
-    return {
-      run: (name, use) => bucket.locks.request(name, use),
-      close: () => bucket.close(),
-    };
-  },
+  'web-locks': (pool) => opened({ pool }),
+
+  'web-locks, unlogged': (pool) =>
+    opened({ pool, schema: 'unlogged_locks', durability: 'unlogged' }),
 
   async advisory(pool) {
     const numberOf = (name) => createHash('sha256').update(name).digest().readInt32LE();
@@ -236,32 +243,54 @@ async function atOnce(pool) {
   await close();
 }
 
+/** What several processes do, by subject, in turns. */
+async function inTurns(names, count, options) {
+  const all = new Map(names.map((subject) => [subject, []]));
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [subject, results] of all) {
+      results.push(await together(count, { ...options, subject }));
+    }
+  }
+  return all;
+}
+
 async function handOver(config) {
   console.log(
-    '\nhand-over between two processes (ms from the end of one to the begin of the next)',
+    '\nhand-over between two processes (ms from the end of one to the begin of the next; each round)',
   );
-  for (const subject of ['web-locks', 'turns', 'advisory', 'polling']) {
-    const options = { subject, config, milliseconds: LONG, isNoted: true };
-    const uses = (await together(2, options)).flatMap(({ notes }, who) =>
-      notes.filter((_, i) => i % 2 === 0).map((at, i) => ({ who, at, until: notes[2 * i + 1] })),
-    );
-    uses.sort((a, b) => a.at - b.at);
-    const gaps = uses
-      .slice(1)
-      .flatMap(({ who, at }, i) => (who === uses[i].who ? [] : [at - uses[i].until]));
-    row(subject, `p50 ${rank(gaps, 0.5).toFixed(2)}  p99 ${rank(gaps, 0.99).toFixed(2)}`);
+  const names = ['web-locks', 'turns', 'web-locks, unlogged', 'advisory', 'polling'];
+  const all = await inTurns(names, 2, { config, milliseconds: LONG / 2, isNoted: true });
+  for (const [subject, rounds] of all) {
+    const gaps = rounds.map(gapsOf);
+    const halves = gaps.map((those) => rank(those, 0.5).toFixed(2)).join(', ');
+    const [half, most] = [rank(gaps.flat(), 0.5), rank(gaps.flat(), 0.99)];
+    row(subject, `p50 ${half.toFixed(2)} (${halves})  p99 ${most.toFixed(2)}`);
   }
+}
+
+/** @returns {number[]} milliseconds from the end of one's use to the begin of the other's */
+function gapsOf(results) {
+  const uses = results.flatMap(({ notes }, who) =>
+    notes.filter((_, i) => i % 2 === 0).map((at, i) => ({ who, at, until: notes[2 * i + 1] })),
+  );
+  uses.sort((a, b) => a.at - b.at);
+  return uses
+    .slice(1)
+    .flatMap(({ who, at }, i) => (who === uses[i].who ? [] : [at - uses[i].until]));
 }
 
 async function eight(config) {
   for (const isOwn of [false, true]) {
     const what = isOwn ? 'a name of its own each, pairs a second' : 'one name, grants a second';
-    console.log(`\n8 processes, ${what} (fewest to most of a process)`);
-    for (const subject of ['web-locks', 'advisory', 'polling']) {
-      const results = await together(8, { subject, config, isOwn, milliseconds: LONG });
-      const counts = results.map(({ count }) => count);
-      const sum = counts.reduce((a, b) => a + b) / (LONG / 1000);
-      row(subject, `${sum.toFixed(0)}  (${Math.min(...counts)} to ${Math.max(...counts)})`);
+    console.log(`\n8 processes, ${what} (each round; fewest to most of a process)`);
+    const names = ['web-locks', 'web-locks, unlogged', 'advisory', 'polling'];
+    const all = await inTurns(names, 8, { config, isOwn, milliseconds: LONG });
+    for (const [subject, rounds] of all) {
+      const counts = rounds.map((results) => results.map(({ count }) => count));
+      const sums = counts.map((those) => those.reduce((a, b) => a + b) / (LONG / 1000));
+      const each = sums.map((sum) => sum.toFixed(0)).join(', ');
+      const of = `${Math.min(...counts.flat())} to ${Math.max(...counts.flat())}`;
+      row(subject, `${rank(sums, 0.5).toFixed(0)} (${each}; ${of})`);
     }
   }
 }
@@ -275,8 +304,8 @@ async function runCluster() {
   await pool.query('CREATE TABLE polled (name text PRIMARY KEY, at timestamptz)');
   await pool.query('CREATE TABLE turns AS SELECT 0 AS count');
   await pool.query('CREATE SEQUENCE turn MINVALUE 0 MAXVALUE 1 CYCLE');
-  const { close } = await subjects['web-locks'](pool);
-  await close();
+  for (const name of ['web-locks', 'web-locks, unlogged'])
+    await (await subjects[name](pool)).close();
   await uncontended(pool);
   await atOnce(pool);
   await handOver(server.config);

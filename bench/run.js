@@ -94,7 +94,7 @@ const report = {
 
 /** What is measured at an engine, on its own and as a figure to publish. */
 const ofEngine = (name) => ({
-  name: `${name}, at its engine`,
+  name: `${name} at its engine`,
   async run() {
     const { node, platform, cpu } = report;
     report.engines[name] = { node, platform, cpu, ...(await measureEngine(name)) };
