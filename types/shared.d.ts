@@ -296,6 +296,11 @@ export interface PendingDetails extends LockDetails {
 export interface DetailedSnapshot {
   held: LockDetails[];
   pending: PendingDetails[];
+  /**
+   * Of a bucket in a cluster: milliseconds for which its server grants nothing to anybody, because
+   * it may have forgotten what others hold (a quarantine). Missing when it grants.
+   */
+  grantsIn?: number;
 }
 
 /** Extension. Options of {@link LockManager.query}. */

@@ -7,7 +7,6 @@
 
 const path = require('node:path');
 const process = require('node:process');
-const { UNKNOWN_HOLDERS } = require('../extensions/holders.js');
 const { LockTimeoutError } = require('../extensions/lock-errors.js');
 const { hostname } = require('../platform/machine.js');
 const { Command } = require('./command.js');
@@ -189,11 +188,11 @@ class Job {
     const { quiet, verbose } = this.values;
     if (quiet || this.doesNotWait || !(verbose || process.stderr.isTTY)) return;
     this.#telling = setTimeout(async () => {
-      const { held, pending } = (await this.#look()) ?? {};
+      const { grantsIn, held, pending } = (await this.#look()) ?? {};
       if (!this.#telling) return;
       const { ahead = 0 } = pending?.find(isOwn) ?? {};
       const others = ahead > 0 ? `; ${ahead} ahead` : '';
-      say(`waiting for lock ${quoted(this.name)} (${describeHolders(held)}${others}).`);
+      say(`waiting for lock ${quoted(this.name)} (${describeHolders(held, grantsIn)}${others}).`);
     }, TELLING_MS);
   }
 
@@ -235,15 +234,16 @@ class Job {
     if (!(error instanceof LockTimeoutError)) throw unreachable(error);
     const seconds = this.values.timeout / 1000;
     const { holders: known, message } = /** @type {any} */ (error);
-    const isUnknown = message.endsWith(`(${UNKNOWN_HOLDERS}).`);
-    const holders = describeHolders(isUnknown ? undefined : known);
+    // Without holders it says why there are none, and has nothing of others.
+    const why = message.slice(message.lastIndexOf('(') + 1, -2);
+    const holders = known.length > 0 ? describeHolders(known) : why;
     const name = quoted(this.name);
     return this.#conflict(`timed out after ${seconds} s waiting for lock ${name} (${holders}).`);
   }
 
   async #notAvailable() {
     const state = this.values.quiet ? undefined : await this.#look();
-    const holders = describeHolders(state?.held);
+    const holders = describeHolders(state?.held, state?.grantsIn);
     return this.#conflict(`lock ${quoted(this.name)} is not available (${holders}).`);
   }
 

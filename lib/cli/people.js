@@ -39,8 +39,9 @@ const describeHolder = (details) => holders.describeHolder(details, quoted);
 
 /**
  * @param {LockDetails[] | undefined} all undefined: not known
+ * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
  * @returns {string} for parentheses
  */
-const describeHolders = (all) => holders.describeHolders(all, quoted);
+const describeHolders = (all, grantsIn) => holders.describeHolders(all, grantsIn, quoted);
 
 module.exports = { describeHolder, describeHolders, quoted, shown };

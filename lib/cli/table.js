@@ -136,7 +136,8 @@ const PLAIN = '\x1b[0m';
  */
 function table(state, { columns = Number.POSITIVE_INFINITY, color = false }) {
   const rows = rowsOf(state);
-  if (rows.length === 0) return [cut(EMPTY, columns)];
+  const paused = pauseOf(state).map((text) => cut(text, columns));
+  if (rows.length === 0) return [cut(EMPTY, columns), ...paused];
   const cells = rows.map(({ entry, isHeld }) => COLUMNS.map(({ text }) => text(entry, isHeld)));
   const titles = COLUMNS.map(({ title }) => title);
   const widths = titles.map((title, i) =>
@@ -158,8 +159,16 @@ function table(state, { columns = Number.POSITIVE_INFINITY, color = false }) {
   return [
     styled(BOLD, line(titles)),
     ...cells.map((row, i) => styled(rows[i].isHeld ? '' : YELLOW, line(row))),
+    ...paused,
   ];
 }
+
+/**
+ * @param {DetailedSnapshot} state
+ * @returns {string[]} a line that says for how long nothing is granted, if that is so
+ */
+const pauseOf = ({ grantsIn }) =>
+  grantsIn ? [`Nothing is granted for another ${duration(grantsIn)}.`] : [];
 
 /**
  * @param {DetailedSnapshot} state
@@ -171,7 +180,7 @@ function json(state, now) {
   /** @param {boolean} wanted */
   const of = (wanted) =>
     rows.filter(({ isHeld }) => isHeld === wanted).map(({ entry }) => toJson(entry, wanted, now));
-  return JSON.stringify({ held: of(true), pending: of(false) });
+  return JSON.stringify({ held: of(true), pending: of(false), grantsIn: state.grantsIn });
 }
 
 /**

@@ -213,6 +213,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {string} session its id
  * @property {number} ttl milliseconds that the server keeps to
  * @property {string} life see Renewal
+ * @property {number} [grantsIn] see Renewal; for people only, so it may be left out
  */
 
 /**
@@ -242,10 +243,11 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   others; does not have to tell two servers apart
  * @property {AdapterEvents} events set by the session
  * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean,
- *   readonly priorities?: boolean, readonly most?: number, readonly window?: number }} can whether
- *   it knows `limit` and `maxPending`; groups; `keep` and `marked`; `priority`; the most names of a
- *   group, if that is not for the server to say; how many steps it takes at once, 1 if it does not
- *   say
+ *   readonly priorities?: boolean, readonly most?: number, readonly window?: number,
+ *   readonly endsLeases?: boolean }} can whether it knows `limit` and `maxPending`; groups; `keep`
+ *   and `marked`; `priority`; the most names of a group, if that is not for the server to say; how
+ *   many steps it takes at once, 1 if it does not say; whether the engine ends leases by itself,
+ *   and who is granted something by that is told
  * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if it
  *   has to, and starts a new session, of which steps can be made at once and hints are heard. Its
  *   lease lasts from a time not before the call. `ttl`: milliseconds wanted. May be called again

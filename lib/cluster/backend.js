@@ -262,7 +262,11 @@ class ClusterBackend {
 
   /** @param {string} [name] */
   async details(name) {
-    return toDetails(await this.#session.query(name));
+    return toDetails(await this.#session.query(name), this.grantsIn());
+  }
+
+  grantsIn() {
+    return this.#session.grantsIn;
   }
 
   /** @param {string} name */

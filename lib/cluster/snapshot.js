@@ -24,9 +24,10 @@ function toSnapshot(entries) {
 
 /**
  * @param {Entry[]} entries those of a name in the order of its queue
+ * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
  * @returns {DetailedSnapshot}
  */
-function toDetails(entries) {
+function toDetails(entries, grantsIn = 0) {
   /** @type {Map<string, { held: LockDetails[], ahead: number }>} */
   const names = new Map();
   /** @type {DetailedSnapshot} */
@@ -43,6 +44,7 @@ function toDetails(entries) {
       state.pending.push(pendingDetails(details, known.held, known.ahead++));
     }
   }
+  if (grantsIn > 0) state.grantsIn = Math.ceil(grantsIn);
   return state;
 }
 

@@ -51,10 +51,13 @@ function describeHolder(details, quoted) {
 
 /**
  * @param {LockDetails[] | undefined} holders undefined: not known
+ * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
  * @param {(text: string) => string} [quoted] see describeAgent
  * @returns {string} for parentheses
  */
-function describeHolders(holders, quoted) {
+function describeHolders(holders, grantsIn = 0, quoted = undefined) {
+  if (!holders?.length && grantsIn > 0)
+    return `nothing is granted for another ${duration(grantsIn)}`;
   if (!holders) return UNKNOWN_HOLDERS;
   if (holders.length === 0) return 'no longer held';
   return `held by ${describeHolder(holders[0], quoted)}${more(holders)}`;

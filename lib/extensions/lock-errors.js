@@ -103,11 +103,12 @@ class LockTimeoutError extends LockError {
  * @param {string} lockName
  * @param {number} waited milliseconds
  * @param {LockDetails[]} [holders] of the lock; undefined: not known
+ * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
  */
-function waitTimeoutError(lockName, waited, holders) {
+function waitTimeoutError(lockName, waited, holders, grantsIn) {
   const message =
     `Timed out after ${milliseconds(waited)} waiting for ${theLock(lockName)} ` +
-    `(${describeHolders(holders)}).`;
+    `(${describeHolders(holders, grantsIn)}).`;
   return new LockTimeoutError(message, lockName, { waited, held: 0, holders: holders ?? [] });
 }
 

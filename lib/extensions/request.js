@@ -206,7 +206,8 @@ class ExtendedRequest extends LockRequest {
   timeoutError() {
     const { backend, name, observer } = this;
     const holders = backend.holders ? backend.holders(name) : observer?.holders;
-    const error = waitTimeoutError(name, observer?.waited() ?? 0, holders);
+    const waited = observer?.waited() ?? 0;
+    const error = waitTimeoutError(name, waited, holders, backend.grantsIn?.());
     return withOrigin(error, this.origin);
   }
 

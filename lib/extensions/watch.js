@@ -314,7 +314,8 @@ class Watch {
     if (!this.#granted) {
       const holders = await holdersWithin(backend, name, WARNING_LOOK_MS);
       // A backend that has to ask may be answered when they have given it to this one.
-      if (!this.#granted || backend.holders) who = ` (${describeHolders(holders)})`;
+      if (!this.#granted || backend.holders)
+        who = ` (${describeHolders(holders, backend.grantsIn?.())})`;
     }
     const waited = duration(this.waited());
     return this.#granted || this.#ended

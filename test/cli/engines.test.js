@@ -403,6 +403,24 @@ describe('--at redis://…', { skip: noRedis }, () => {
     t.after(() => bucket.close());
     return bucket;
   });
+
+  it('says for how long a server that was just started grants nothing', async (t) => {
+    const young = await servers.startRedis();
+    const env = { WEB_LOCKS_AT: `redis://127.0.0.1:${young.port}` };
+    const waits = await run(t, ['run', 'a', '--ttl', '600', '--timeout', '1', '--', 'true'], {
+      env,
+    });
+    assert.equal(waits.code, 1);
+    assert.match(waits.stderr, /"a" \(nothing is granted for another 9 min 5\d s\)\.\n$/);
+    const asked = await run(t, ['query'], { env });
+    assert.match(asked.stdout, /^No locks are held.*\nNothing is granted for another 9m 5\ds\.\n$/);
+    const { stdout } = await run(t, ['query', '--json'], { env });
+    assert.ok(JSON.parse(stdout).grantsIn > 500_000);
+    assert.equal(
+      'grantsIn' in JSON.parse((await run(t, ['query', '--json', '--at', at()])).stdout),
+      false,
+    );
+  });
 });
 
 const noEtcd = without('etcd', 'startEtcd');

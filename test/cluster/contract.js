@@ -38,7 +38,7 @@ async function clientOf(adapter, ttl = TTL, before = { life: '', token: 0n }) {
     down: (error) => tell({ down: error.code }),
   };
   const clientId = `client ${++last}`;
-  const { session, life } = await adapter.open(
+  const { grantsIn, session, life } = await adapter.open(
     { clientId, host: 'host', pid: 1, threadId: 2, threadName: 'thread', version: '0' },
     ttl,
     before,
@@ -59,7 +59,7 @@ async function clientOf(adapter, ttl = TTL, before = { life: '', token: 0n }) {
     return told.shift();
   };
   const hello = () => adapter.hello(seen);
-  return { adapter, again, answers, clientId, hello, next, renew, session, step, told };
+  return { adapter, again, answers, clientId, grantsIn, hello, next, renew, session, step, told };
 }
 
 const plain = ({ code, limit }) => (code === 'otherLimit' ? `${code} ${limit}` : code);

@@ -734,6 +734,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       const b = await client({ endpoints });
       await assert.rejects(a.hello(), { code: 'ERR_WEB_LOCKS_SESSION_DEAD' });
       const next = await client({ endpoints }, TTL, { life, token });
+      assert.ok(next.grantsIn > 0);
       assert.ok((await next.renew()).grantsIn > 0);
       await rejectsWith(b.step([request(name)]), 'ERR_WEB_LOCKS_SESSION_DEAD');
       const c = await client({ endpoints }, 60_000);
@@ -748,6 +749,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.equal(event.granted, thief.ref);
       assert.ok(event.token > token);
       assert.equal((await c.renew()).grantsIn, 0);
+      assert.equal((await client({ endpoints })).grantsIn, 0);
       await own.stop();
     }
   });

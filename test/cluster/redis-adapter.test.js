@@ -480,6 +480,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       const keys = [...(await livesOf(bucket)).keys()].filter((key) => key !== 'm');
       await server.call('DEL', ...keys.map((key) => `{wl:${bucket}}:${key}`));
       const b = await client({ bucket });
+      assert.ok(b.grantsIn > TTL / 2 && b.grantsIn <= TTL, String(b.grantsIn));
       assert.ok((await b.renew()).grantsIn > 0);
       assert.deepEqual(await b.answers(request('held', { kind: 'ifAvailable' })), ['unavailable']);
       await rejectsWith(a.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
@@ -488,6 +489,7 @@ describe('Redis', { skip: lacks.redis }, () => {
       await server.call('DEL', `{wl:${bucket}}:s`);
       await setUp(bucket, 'from', '0');
       const c = await client({ bucket });
+      assert.equal(c.grantsIn, 0);
       assert.equal((await c.renew()).grantsIn, 0);
     });
 

@@ -4,7 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
-const { test } = require('node:test');
+const { describe, test } = require('node:test');
 const { ENDED, NOT_MARKED, QUEUED, busy, granted } = require('../../lib/cluster/adapter.js');
 const { isLocal } = require('../../lib/cluster/errors.js');
 const { Agenda } = require('../../lib/cluster/session/agenda.js');
@@ -278,6 +278,20 @@ test('a change that is told during a renewal has another one follow at once', as
   await stage.take('renew');
 });
 
+test('what is told of a quarantine is known until it is over', async () => {
+  const stage = new Scripted();
+  stage.session.start();
+  await stage.answer('open', { session: 'first', ttl: TTL, life: '', grantsIn: 0.3 * TTL });
+  assert.equal(stage.session.grantsIn, 0.3 * TTL);
+  await stage.world.advance(0.2 * TTL);
+  assert.equal(stage.session.grantsIn, 0.3 * TTL - 0.2 * TTL);
+  await stage.world.advance(0.1 * TTL);
+  assert.equal(stage.session.grantsIn, 0);
+  await stage.world.advance(0.1 * TTL);
+  await stage.answer('renew', renewal([], { grantsIn: 700 }));
+  assert.equal(stage.session.grantsIn, 700);
+});
+
 // Sweeps.
 
 test('a quarantine that ends between a sweep and its renewal has another sweep follow', async () => {
@@ -324,6 +338,32 @@ test('so it has in a session that was never told of a quarantine', async () => {
     await stage.answer('close');
     await stage.answer('step', [QUEUED]);
   }
+});
+
+describe('of an engine that ends leases by itself', () => {
+  const can = { endsLeases: true };
+
+  test('nothing is asked for what waits, once it is known that there is no quarantine', async () => {
+    const stage = await new Scripted({}, can).open();
+    (await renewing(stage)).answer(renewal());
+    await stage.world.advance(1);
+    await stage.answer('sweep');
+    await stage.answer('renew', renewal());
+    await asked(stage, 'waits', QUEUED);
+    await stage.world.advance(TTL / 4);
+    assert.deepEqual(stage.calls, []);
+  });
+
+  test('it is asked whether there is one, and its end is looked for', async () => {
+    const stage = await new Scripted({}, can).open();
+    await asked(stage, 'waits', QUEUED);
+    await stage.world.advance(TTL / 10);
+    await stage.answer('sweep');
+    await stage.answer('renew', renewal([[1, 0n]], { grantsIn: 600 }));
+    await stage.world.advance(601);
+    await stage.answer('sweep');
+    await stage.answer('renew', renewal([[1, 1n]]));
+  });
 });
 
 test('what cannot be swept yet is not tried without a pause', async () => {

@@ -124,6 +124,12 @@ describe('messages', () => {
     assert.deepEqual(unknown.holders, []);
     const free = waitTimeoutError('x', 5002, []);
     assert.equal(message(free), 'Timed out after 5,002 ms waiting for lock "x" (no longer held).');
+    for (const holders of [undefined, []]) {
+      assert.equal(
+        message(waitTimeoutError('x', 5002, holders, 3200)),
+        'Timed out after 5,002 ms waiting for lock "x" (nothing is granted for another 3.2 s).',
+      );
+    }
   });
 
   it('of the time limit of a theft say what is known of it, and not for whom it waits', () => {

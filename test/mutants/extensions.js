@@ -463,6 +463,13 @@ module.exports = [
   },
   {
     file: 'lib/extensions/holders.js',
+    before: '!holders?.length && grantsIn > 0',
+    after: 'holders?.length === 0 && grantsIn > 0',
+    why: 'it is not said that the server grants nothing if it is not known who holds the lock',
+    tests: ['test/lib/messages.test.js'],
+  },
+  {
+    file: 'lib/extensions/holders.js',
     before: 'if (!holders) return UNKNOWN_HOLDERS;',
     after: "if (!holders) return 'no longer held';",
     why: 'it is said that nobody holds the lock if nobody knows',

@@ -209,6 +209,34 @@ module.exports = [
 
   // Sweeps.
   {
+    file: 'lib/cluster/session/session.js',
+    before: 'if (this.#sweeps.isTold) return;',
+    after: '',
+    why: 'who waits asks an engine for leases that it ends by itself',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/sweeps.js',
+    before: 'return this.#endsLeases && !this.#mayBeQuarantined;',
+    after: 'return this.#endsLeases;',
+    why: 'the end of a quarantine is heard of at the next renewal only',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: 'this.#grantsFrom = now + renewal.grantsIn;',
+    after: '',
+    why: 'who waits in a quarantine that began during the session is not told so',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/cluster/session/session.js',
+    before: 'this.#grantsFrom = this.#now() + grantsIn;',
+    after: '',
+    why: 'who waits at a server that was just started is not told so',
+    tests: [scripted],
+  },
+  {
     file: 'lib/cluster/session/sweeps.js',
     before: 'const isOver = this.#mayBeQuarantined && grantsIn <= 0;',
     after: 'const isOver = false;',

@@ -144,7 +144,9 @@ class Session {
   #agenda;
   #calls;
   #renewAgain = false;
-  #sweeps = new Sweeps();
+  #sweeps;
+  /** Nothing is granted before, by the monotonic clock, as the server told. */
+  #grantsFrom = 0;
   #pumping = false;
   #keepAlive;
   #questions;
@@ -178,6 +180,7 @@ class Session {
       (call, error) => this.#isRejected(call, error),
     );
     this.#outbox = new Outbox(adapter.can.window ?? 1);
+    this.#sweeps = new Sweeps(adapter.can.endsLeases === true);
     this.#grants = new Grants({
       places: this.#places,
       outbox: this.#outbox,
@@ -387,6 +390,11 @@ class Session {
     return this.#closed;
   }
 
+  /** Milliseconds for which the server grants nothing to anybody, as far as it has told. */
+  get grantsIn() {
+    return Math.max(this.#grantsFrom - this.#now(), 0);
+  }
+
   // Clocks.
 
   #now() {
@@ -515,9 +523,10 @@ class Session {
       'open',
       this.#ttl,
       () => opening,
-      ({ session, ttl, life }) => {
+      ({ session, ttl, life, grantsIn = 0 }) => {
         this.#opening = undefined;
         this.#seen.life = life;
+        this.#grantsFrom = this.#now() + grantsIn;
         this.#opened(session, ttl, times);
       },
     );
@@ -690,6 +699,7 @@ class Session {
       this.#lookSoon();
     }
     const now = this.#now();
+    this.#grantsFrom = now + renewal.grantsIn;
     const state = { now, ttl: this.#ttl, waiting: this.#places.waiting };
     const next = this.#sweeps.next(renewal, state);
     if (next !== undefined) this.#agenda.set('sweep', next);
@@ -701,6 +711,7 @@ class Session {
 
   /** How long those ahead have to live, and whether there was a quarantine, is not known yet. */
   #lookSoon() {
+    if (this.#sweeps.isTold) return;
     this.#agenda.setBy('look', this.#now() + this.#ttl / 10);
   }
 

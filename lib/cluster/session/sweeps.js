@@ -10,9 +10,23 @@
 
 class Sweeps {
   #isFirst = true;
+  #endsLeases;
   /** Whether no renewal of the session has told that there is no quarantine since there was one. */
   #mayBeQuarantined = true;
   #last = Number.NEGATIVE_INFINITY;
+
+  /** @param {boolean} endsLeases whether the engine does, and tells of it */
+  constructor(endsLeases) {
+    this.#endsLeases = endsLeases;
+  }
+
+  /**
+   * Whether what waits is told of all that it may be granted by: there are no leases to look at, and
+   * no quarantine.
+   */
+  get isTold() {
+    return this.#endsLeases && !this.#mayBeQuarantined;
+  }
 
   /** There is another session: nothing was told in it. */
   begin() {

@@ -87,7 +87,7 @@ const MOST_TOLD = 100;
 class EtcdAdapter {
   /** @type {string} */
   id;
-  can = Object.freeze({ limits: true, groups: true, marks: true });
+  can = Object.freeze({ limits: true, groups: true, marks: true, endsLeases: true });
   /** @type {import('../../adapter.js').AdapterEvents} */
   events = NO_EVENTS;
   classify = classify;
@@ -133,8 +133,9 @@ class EtcdAdapter {
       const all = this.#withHeard(seen);
       do await this.#enter(own, all, link);
       while (!(await this.#watch(link, own)));
+      const grantsIn = await this.#grantsIn(own.mirror, link);
       this.#keep(epoch, link, own);
-      return { session: own.id, ttl: own.ttl, life: own.life.name };
+      return { session: own.id, ttl: own.ttl, life: own.life.name, grantsIn };
     } catch (error) {
       link.drop();
       throw error;

@@ -184,11 +184,13 @@ class PostgresAdapter {
       await link.open(this.#source, session, ttl, ttl, 'SELECT', false);
       const { clientId } = info;
       const { rows } = await this.#withTables(link, {
-        text: `SELECT ${this.#schema}.open($1, $2, $3, $4, $5, $6, $7) AS life`,
+        text: `SELECT ${this.#schema}.open($1, $2, $3, $4, $5, $6, $7) AS life,
+          extract(epoch FROM ${this.#schema}.awake('', 0) - clock_timestamp()) * 1000 AS pause`,
         values: [session, this.#bucket, clientId, asciiOf(info), ttl, seen.life, seen.token],
       });
       this.#keep(epoch, link, session, 1, ttl);
-      return { session, ttl, life: rows[0].life };
+      const [{ life, pause }] = rows;
+      return { session, ttl, life, grantsIn: Math.max(Number(pause), 0) };
     } catch (error) {
       link.drop();
       throw error;

@@ -221,16 +221,18 @@ class RedisAdapter {
       const { needs, runs } = await this.#examine(link, ttl);
       const shards = String(this.#prefixes.length);
       const own = [String(Math.ceil(ttl)), JSON.stringify(info), info.clientId, VERSION, shards];
+      let grantsIn = 0;
       const lives = await this.#each(async (prefix, shard) => {
         const args = this.#argumentsOf(prefix, 'open', session, '1', needs);
         args.push(...this.#seenOf(seen, shard), ...own);
-        const [what, value] = await run(link, prefix, args);
+        const [what, value, pause] = await run(link, prefix, args);
         if (what !== 'open') throw bucketError(what, value, what === 'shards' ? shards : VERSION);
+        grantsIn = Math.max(grantsIn, Number(pause));
         return value;
       });
       const numbers = this.#prefixes.map(() => '1');
       this.#keep(epoch, link, { session, numbers, ttl, needs, runs });
-      return { session, ttl, life: lives.join(' ') };
+      return { session, ttl, life: lives.join(' '), grantsIn };
     } catch (error) {
       link.drop();
       throw explain(error);

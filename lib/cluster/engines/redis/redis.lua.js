@@ -20,7 +20,8 @@ module.exports = String.raw`
 --   examine  INFO server, memory, replication: what kind of server this is
 --   open     5 life, 6 token (what the client has seen), 7 ttl, 8 info, 9 client, 10 version,
 --            11 shards
---              open, life; or: version, shards, and that of the bucket
+--              open, life, ms to the end of the quarantine; or: version, shards, and that of the
+--              bucket
 --   hello    5 life, 6 token
 --              the number of the connection; or -2
 --   step     5 run_id of the server that the connection goes to ('': nobody knows; whether the
@@ -857,7 +858,7 @@ function F.open()
   F.keep(INFO)
   -- Not as the rest: who may not publish is to know it.
   call('PUBLISH', P .. ':c:' .. me, 'e 0')
-  return { 'open', life }
+  return { 'open', life, F.int(math.max(from - now, 0)) }
 end
 
 -- Keeps all that the session is part of, if that was some time ago.
