@@ -1045,16 +1045,192 @@ describe('etcd', { skip: lacks.etcd }, () => {
     assert.equal(isFirst, false);
   });
 
+  describe('a session has no more keys in a queue than it had requests at a time', () => {
+    /** What is asked for, step by step; a client, and all keys that it has written into queues. */
+    async function withKeys() {
+      const keys = new Set();
+      const noting = (url, options) => {
+        for (const [, key] of String(options.body).matchAll(/"request_put":\{"key":"([^"]*)"/g)) {
+          if (textOf(key).startsWith('web-locks/1/bucket/q/')) keys.add(key);
+        }
+        return fetch(url, options);
+      };
+      return { a: await client({ fetch: noting }, 60_000), keys };
+    }
+
+    test('one after the other', async () => {
+      const { a, keys } = await withKeys();
+      const name = fresh();
+      for (let round = 0; round < 5; round++) {
+        const op = request(name);
+        assert.deepEqual(await a.answers(op), ['granted']);
+        await a.answers(end(op));
+      }
+      assert.equal(keys.size, 1);
+    });
+
+    test('several, each of which comes with the end of the one before', async () => {
+      const { a, keys } = await withKeys();
+      const name = fresh();
+      let [held, waiting] = [request(name), request(name)];
+      await a.answers(held, waiting);
+      for (let round = 0; round < 5; round++) {
+        const next = request(name);
+        await a.answers(end(held), next);
+        assert.equal((await a.next()).granted, waiting.ref);
+        [held, waiting] = [waiting, next];
+      }
+      assert.equal(keys.size, 3);
+    });
+
+    test('also of those that were refused, stolen, or ended by the end of their group', async () => {
+      const { a, keys } = await withKeys();
+      const [name, taken] = [fresh(), fresh()];
+      const b = await client({}, 60_000);
+      await b.answers(request(taken));
+      for (let round = 0; round < 5; round++) {
+        const op = request(name);
+        await a.answers(op);
+        const thief = request(name, { kind: 'steal' });
+        await b.answers(thief);
+        assert.equal((await a.next()).stolen, op.ref);
+        await b.answers(end(thief));
+        const tried = [
+          request(name, { kind: 'ifAvailable' }),
+          request(taken, { kind: 'ifAvailable' }),
+        ];
+        await a.answers(...tried);
+        await a.answers(end(tried[0]));
+        await a.answers(request(taken, { maxPending: 0 }));
+      }
+      const queues = [...keys].map((key) => textOf(key).replace(/[^/]*$/, ''));
+      for (const queue of queues) assert.ok(queues.filter((one) => one === queue).length <= 2);
+    });
+  });
+
+  describe('a key that is used again is that of one request at a time', () => {
+    /** The answer of a call comes late, or gets lost: after `work`, which is done once. */
+    function held() {
+      const it = { isIt: isStep, isLost: false, work: undefined };
+      it.fetch = async (url, options) => {
+        if (!it.work || !it.isIt(url, options)) return fetch(url, options);
+        const { isLost, work } = it;
+        it.work = undefined;
+        const response = await fetch(url, { ...options, signal: undefined });
+        const text = await response.text();
+        await work();
+        if (isLost) throw new TypeError('lost');
+        return new Response(text, { status: response.status });
+      };
+      return it;
+    }
+
+    /** Hears of so many thefts. */
+    async function heard(a, count) {
+      for (let left = count; left > 0; ) if ((await a.next()).stolen) left--;
+    }
+
+    const two = async () => {
+      const it = held();
+      return { it, a: await client({ fetch: it.fetch }, 60_000), b: await client({}, 60_000) };
+    };
+    const theft = (name) => request(name, { kind: 'steal' });
+
+    for (const kind of ['request', 'ifAvailable', 'steal']) {
+      test(`${kind}: of several that are robbed before the answer comes`, async () => {
+        const { a, b, it } = await two();
+        const [x, y] = [fresh(), fresh()];
+        it.work = async () => {
+          await b.answers(theft(x), theft(y));
+          await heard(a, 2);
+        };
+        const ops = [request(x, { kind }), request(y, { kind })];
+        assert.deepEqual(await a.answers(...ops), ['granted', 'granted']);
+      });
+
+      test(`${kind}: of one that is robbed before the answer comes, as another ends`, async () => {
+        const { a, b, it } = await two();
+        const [x, y] = [fresh(), fresh()];
+        const old = request(x);
+        await a.answers(old);
+        it.work = async () => {
+          await b.answers(theft(y));
+          await heard(a, 1);
+        };
+        assert.deepEqual(await a.answers(end(old), request(y, { kind })), ['ended', 'granted']);
+      });
+    }
+
+    for (const [how, between] of [
+      ['by the same connection', () => {}],
+      ['by another one', ({ hello }) => hello()],
+    ]) {
+      test(`what was robbed while its answer was lost is not made again ${how}`, async () => {
+        const { a, b, it } = await two();
+        const [x, y] = [fresh(), fresh()];
+        await a.answers(request(x));
+        const [op, thief] = [request(y), theft(y)];
+        it.isLost = true;
+        it.work = async () => {
+          await b.answers(thief);
+          await b.answers(theft(x));
+          await heard(a, 2);
+          await b.answers(end(thief));
+        };
+        await assert.rejects(a.step([op]));
+        await between(a);
+        await a.again([op]);
+        assert.equal((await a.renew()).mine.size, 0);
+        assert.deepEqual(await b.answers(request(y, { kind: 'ifAvailable' })), ['granted']);
+      });
+    }
+
+    test('who steals from itself, and is robbed before that, steals', async () => {
+      const { a, b, it } = await two();
+      const name = fresh();
+      await a.answers(theft(name));
+      // When it has read whom it robs.
+      it.isIt = (url, { body }) =>
+        url.endsWith('/kv/txn') && JSON.parse(body).success[0].request_range !== undefined;
+      it.work = async () => {
+        await b.answers(theft(name));
+        await heard(a, 1);
+      };
+      assert.deepEqual(await a.answers(theft(name)), ['granted']);
+    });
+
+    test('an end, or what takes back, that comes once more changes nothing', async () => {
+      const sent = [];
+      const noting = (url, options) => {
+        if (/"success":\[\{"request_delete_range"/.test(options.body)) sent.push(options.body);
+        return fetch(url, options);
+      };
+      const a = await client({ fetch: noting }, 60_000);
+      const name = fresh();
+      const full = { limit: 2, weight: 2 };
+      const [holder, op] = [shared(name, full), shared(name, { ...full, kind: 'ifAvailable' })];
+      await a.answers(holder);
+      assert.deepEqual(await a.answers(op), ['unavailable']);
+      await a.answers(end(holder));
+      assert.equal(sent.length, 2);
+      const next = [shared(name, full), shared(name, full)];
+      assert.deepEqual(await a.answers(...next), ['granted', 'queued']);
+      for (const body of sent) await server.call('kv/txn', JSON.parse(body));
+      assert.deepEqual(
+        (await a.adapter.query(name)).map(({ ref }) => ref),
+        next.map(({ ref }) => ref),
+      );
+    });
+  });
+
   test('R3: what etcd refuses fails alone, and the rest of its step is done', async () => {
     let refusals = 0;
     const [bad, ...good] = Array.from({ length: 8 }, () => request(fresh()));
     const picky = async (url, options) => {
       if (!isStep(url, options)) return fetch(url, options);
-      const puts = JSON.parse(options.body).success.map((one) => one.request_put?.key ?? '');
-      const keys = puts.map(textOf);
-      if (!keys.some((key) => key.endsWith(`-${String(bad.ref).padStart(16, '0')}`))) {
-        return fetch(url, options);
-      }
+      const puts = JSON.parse(options.body).success.map((one) => one.request_put?.value ?? '');
+      const refs = puts.filter(Boolean).map((value) => JSON.parse(textOf(value)).ref);
+      if (!refs.includes(bad.ref)) return fetch(url, options);
       refusals++;
       return new Response('{"error":"no","message":"no","code":3}', { status: 400 });
     };

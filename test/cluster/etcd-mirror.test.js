@@ -54,12 +54,12 @@ const kvOf = (key, value, revision) => ({
   create_revision: String(revision),
   mod_revision: String(revision),
 });
-const made = (request, revision, lease = LEASE) => ({
-  kv: kvOf(keys.request(request, lease), keys.value(request, 'thief'), revision),
+const made = (request, revision, lease = LEASE, slot = request.ref) => ({
+  kv: kvOf(keys.request(request, lease, slot), keys.value(request, 'thief'), revision),
 });
-const gone = (request, revision, lease = LEASE) => ({
+const gone = (request, revision, lease = LEASE, slot = request.ref) => ({
   type: 'DELETE',
-  kv: { key: base64(keys.request(request, lease)), mod_revision: String(revision) },
+  kv: { key: base64(keys.request(request, lease, slot)), mod_revision: String(revision) },
 });
 const stolen = (ref, thief, revision) => ({
   kv: kvOf(keys.stolen(LEASE, ref), base64Json(thief), revision),
@@ -76,6 +76,43 @@ test('of what one transaction has made the least ref is the first', () => {
     ['gone', 1],
     ['granted', 2, 6n],
   ]);
+});
+
+test('the key of a request that is gone is had by others from the next step on', () => {
+  const { mine, slots } = stage().mirror;
+  const all = (...refs) => refs.map((ref) => slots.of(ref));
+  slots.begin(mine);
+  assert.deepEqual(all(1, 2, 3), [0, 1, 2]);
+  // The second one was not made. The first is stolen, while what comes is planned.
+  for (const ref of [1, 3]) mine.set(ref, {});
+  slots.begin(mine);
+  mine.delete(1);
+  slots.free(1);
+  assert.deepEqual(all(4, 1, 5), [1, 0, 3]);
+  mine.set(4, {});
+  slots.begin(mine);
+  assert.deepEqual(new Set(all(6, 7)), new Set([0, 3]));
+  // What is told again changes nothing.
+  slots.free(1);
+  slots.begin({ has: () => true });
+  assert.equal(new Set(all(3, 4, 6, 7, 8)).size, 5);
+});
+
+test('a request is not taken for the one that had its key before', () => {
+  const { mirror, own, told } = stage();
+  own(made(op(1), 5));
+  mirror.apply([made(op(1), 5)]);
+  assert.deepEqual(told, [['granted', 1, 5n]]);
+  // It was stolen, and given back, and asked for again, before the watch has told any of that.
+  mirror.forget(1);
+  own(made(op(2), 7, LEASE, 1));
+  assert.equal(mirror.mine.get(2).created, 7);
+  mirror.apply([gone(op(1), 6), made(op(9, { kind: 'steal' }), 6, OTHER), stolen(1, 'thief', 6)]);
+  mirror.apply([made(op(2), 7, LEASE, 1)]);
+  assert.deepEqual(told.slice(1), [['stolen', 1, 'thief']]);
+  mirror.apply([gone(op(9, { kind: 'steal' }), 8, OTHER)]);
+  assert.deepEqual(told.slice(2), [['granted', 2, 8n]]);
+  assert.equal(mirror.mine.get(2).token, 8n);
 });
 
 test('what is read anew leaves known locks their tokens, and tells what was granted', () => {
@@ -296,7 +333,7 @@ test('to read many names again, each is looked at once', () => {
 });
 
 test('keys are in the order of the numbers in them', () => {
-  const refs = [9, 10, 2 ** 53 - 1].map((ref) => keys.request(op(ref), LEASE));
+  const refs = [9, 10, 2 ** 53 - 1].map((ref) => keys.stolen(LEASE, ref));
   assert.deepEqual(refs.toSorted(), refs);
   const limits = [9, 10, 2 ** 31 - 1].map((limit) => keys.shared('a', limit));
   assert.deepEqual(limits.toSorted(), limits);

@@ -4,9 +4,9 @@
  * The keys of a bucket in etcd, and what is in them. All begin with `web-locks/1/<bucket>/`, and
  * are bound to the lease of a session, so that etcd ends all that a session has at one revision.
  *
- *   q/<name>/a/<lease>-<ref>                 a thief
- *   q/<name>/b/<lease>-<ref>                 an exclusive request
- *   q/<name>/c/<limit>/<lease>-<ref>         a shared one
+ *   q/<name>/a/<lease>-<slot>                a thief; see slots.js
+ *   q/<name>/b/<lease>-<slot>                an exclusive request
+ *   q/<name>/c/<limit>/<lease>-<slot>        a shared one
  *   s/<lease>                                a session: who it is. Its version counts connections
  *   s/<lease>/mark                           written to see it come by the watch: see query.js
  *   s/<lease>/stolen/<ref>                   who has stolen a lock of the session
@@ -39,7 +39,6 @@ const { now: dateNow } = Date;
  * @property {'a' | 'b' | 'c'} kind
  * @property {number} limit
  * @property {string} lease
- * @property {number} ref
  * @property {string | undefined} name undefined: see the value
  */
 
@@ -163,9 +162,10 @@ class Keys {
   /**
    * @param {RequestOp} op
    * @param {string} lease
+   * @param {number} slot
    */
-  request({ kind, mode, name, limit, ref }, lease) {
-    const own = `${lease}-${digitsOf(ref)}`;
+  request({ kind, mode, name, limit }, lease, slot) {
+    const own = `${lease}-${slot}`;
     if (kind === 'steal') return `${this.queue(name)}a/${own}`;
     return mode === 'shared' ? this.shared(name, limit) + own : `${this.queue(name)}b/${own}`;
   }
@@ -178,7 +178,7 @@ class Keys {
   parse(key) {
     const [type, ...parts] = key.slice(this.prefix.length).split('/');
     if (type !== 'q') return { type, lease: parts[0], what: parts[1], ref: Number(parts[2]) };
-    const [lease, ref] = String(parts.at(-1)).split('-');
+    const [lease] = String(parts.at(-1)).split('-');
     const [name, kind] = parts;
     return {
       type,
@@ -188,7 +188,6 @@ class Keys {
         kind: /** @type {any} */ (kind),
         limit: kind === 'c' ? Number(parts[2]) : 0,
         lease,
-        ref: Number(ref),
         name: name[0] === '#' ? undefined : decode(name),
       },
     };
@@ -199,10 +198,10 @@ class Keys {
    * @param {string} [clientId] of who asks, to whom it matters: who is robbed
    * @returns {string} with the time by our clock, for `query`
    */
-  value({ kind, name, weight, label }, clientId) {
-    const isLong = encode(name)[0] === '#';
+  value({ kind, name, ref, weight, label }, clientId) {
+    const long = encode(name)[0] === '#' ? name : undefined;
     const thief = kind === 'steal' ? clientId : undefined;
-    return base64Json({ weight, label, asked: dateNow(), thief, name: isLong ? name : undefined });
+    return base64Json({ ref, weight, label, asked: dateNow(), thief, name: long });
   }
 }
 

@@ -21,6 +21,7 @@
 const { now } = require('../../../platform/intrinsics.js');
 const { textOf, valueOf } = require('./keys.js');
 const { Queue, entriesOf, queueOf } = require('./queue.js');
+const { Slots } = require('./slots.js');
 
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {import('./queue.js').Entry} Entry */
@@ -53,8 +54,13 @@ class Mirror {
   freed = 0;
   /** Added to a revision it is a token. */
   offset = 0n;
-  /** Requests of the own session, by `ref`. @type {Map<number, Entry>} */
+  /**
+   * Requests of the own session, by `ref`: all that are at etcd, but for those of a transaction that
+   * is under way, or in doubt. Only `forget` takes one off.
+   * @type {Map<number, Entry>}
+   */
   mine = new Map();
+  slots = new Slots();
   /** Thefts whose keys are still there: who, by `ref`. @type {Map<number, string>} */
   thefts = new Map();
   #keys;
@@ -140,12 +146,20 @@ class Mirror {
 
   /**
    * @param {Entry} entry of the session, which was made
-   * @returns {Entry} the one that follows what becomes of it: the watch may have told of it before
+   * @returns {Entry} the one that follows what becomes of it: the watch may have told of it before,
+   *   or not even of the end of the one that had its key
    */
   own(entry) {
-    const own = this.queue(entry.name)?.entries.get(entry.key) ?? entry;
+    const seen = this.queue(entry.name)?.entries.get(entry.key);
+    const own = seen?.created === entry.created ? seen : entry;
     this.mine.set(own.ref, own);
     return own;
+  }
+
+  /** @param {number} ref of a request of the session that is not at etcd any more, for certain */
+  forget(ref) {
+    this.mine.delete(ref);
+    this.slots.free(ref);
   }
 
   /**
@@ -402,7 +416,7 @@ class Mirror {
   #rob(ref, thief, news) {
     if (this.thefts.has(ref)) return;
     this.thefts.set(ref, thief);
-    this.mine.delete(ref);
+    this.forget(ref);
     news.push(() => this.#news.stolen(ref, thief));
   }
 
@@ -454,7 +468,7 @@ class Mirror {
    * @param {(() => void)[]} news
    */
   #gone({ ref }, news) {
-    this.mine.delete(ref);
+    this.forget(ref);
     news.push(() => this.#news.gone(ref));
   }
 

@@ -299,7 +299,7 @@ class Planner {
   #put(op) {
     return {
       request_put: {
-        key: base64(this.#keys.request(op, this.#lease)),
+        key: base64(this.#keys.request(op, this.#lease, this.#mirror.slots.of(op.ref))),
         value: this.#keys.value(op, this.#clientId),
         lease: leaseNumber(this.#lease),
       },

@@ -162,8 +162,15 @@ class Queue {
  * @param {KeyValue} kv
  * @returns {Entry} that waits so far
  */
-function entryOf(key, { kind, lease, limit, name, ref }, kv) {
-  const { weight, label, asked = Number.NaN, thief = '', ...value } = valueOf(String(kv.value));
+function entryOf(key, { kind, lease, limit, name }, kv) {
+  const {
+    ref,
+    weight,
+    label,
+    asked = Number.NaN,
+    thief = '',
+    ...value
+  } = valueOf(String(kv.value));
   const created = Number(kv.create_revision);
   return {
     ...{ key, kind, lease, limit, ref, weight, label, thief, created, asked },

@@ -4,7 +4,8 @@
  * The steps of a session at etcd: what plan.js has planned is done, in transactions, and step.js
  * keeps what is known of it. What is not known is found out: a transaction whose answer got lost
  * was done if its number is in the session's key. One that only ends something writes no number,
- * for it may be done twice.
+ * for it may be done twice; but not once the session has asked for anything after it, which may have
+ * a key by then that it would end (slots.js).
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -52,6 +53,7 @@ class Steps {
     const { proofs } = own;
     try {
       if (last?.isInDoubt) await this.#clear(last, own, link);
+      if (!isAgain) own.mirror.slots.begin(own.mirror.mine);
       own.step = step;
       if (!step.result) await this.#makeAll(step, own, link);
       // A dead session is answered nothing, not even what is known without etcd.
@@ -130,11 +132,10 @@ class Steps {
    * @returns {Promise<boolean>} false: a condition is not met
    */
   async #try(step, plan, own, link) {
-    const key = base64(this.#keys.steps(own.lease));
+    const { asItWas, key } = this.#logOf(own);
     const isLogged = plan.moves.some(({ ops }) => ops.some((op) => isRequest(op) || isMarking(op)));
     const log = { request_put: { key, value: base64Json(step.partId), lease: own.id } };
-    const asItWas = { key, target: 'MOD', result: 'EQUAL', mod_revision: own.logged };
-    const conditions = [...(isLogged ? [asItWas] : []), ...plan.conditions];
+    const conditions = [asItWas, ...plan.conditions];
     const moves = plan.moves.flatMap(requestsOf);
     const changes = [...moves, ...own.planner.reads(plan.names), ...(isLogged ? [log] : [])];
     let isDone = false;
@@ -157,6 +158,16 @@ class Steps {
       if (isDone) throw error;
       return await this.#failed(step, error, own, link);
     }
+  }
+
+  /**
+   * @param {Own} own
+   * @returns {{ key: string, asItWas: object }} what steps write, and that nobody has since the last
+   *   one that is known
+   */
+  #logOf({ lease, logged }) {
+    const key = base64(this.#keys.steps(lease));
+    return { key, asItWas: { key, target: 'MOD', result: 'EQUAL', mod_revision: logged } };
   }
 
   /**
@@ -219,8 +230,7 @@ class Steps {
           if (op.keep > 0) step.answers.set(op, await this.#lookAt(op, lease, link));
           continue;
         }
-        const isThere = queues.get(op.name)?.entries.has(this.#keys.request(op, lease));
-        if (isThere) continue;
+        if (this.#entryOf(op, queues, own)) continue;
         const isMade = op.kind === 'steal' || (isGone && step.robbed.has(op.ref));
         const other = isMade ? undefined : otherOf(op, queues.get(op.name));
         // A condition was not met, and nothing was changed by it. Who would wait does not come
@@ -240,19 +250,31 @@ class Steps {
    *   it has asked for
    * @param {Own} own
    */
-  #settle(step, queues, { lease, mirror }) {
-    for (const op of step.part.flat()) if (op.kind === 'end') mirror.mine.delete(op.ref);
+  #settle(step, queues, own) {
+    const { mirror } = own;
+    for (const op of step.part.flat()) if (op.kind === 'end') mirror.forget(op.ref);
     mirror.found(queues.values());
     for (const op of step.open.flat().filter(isRequest)) {
-      const entry = queues.get(op.name)?.entries.get(this.#keys.request(op, lease));
+      const entry = this.#entryOf(op, queues, own);
       if (!entry) continue;
       if (entry.token && step.granted(op.ref, entry.token)) entry.granted = now();
       if (step.robbed.has(op.ref)) continue;
-      const own = mirror.own(entry);
-      if (own.token) step.granted(op.ref, own.token);
+      const { token } = mirror.own(entry);
+      if (token) step.granted(op.ref, token);
     }
     step.judge(queues, mirror.mine);
     step.part = [];
+  }
+
+  /**
+   * @param {import('../../adapter.js').RequestOp} op
+   * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues
+   * @param {Own} own
+   * @returns {import('./queue.js').Entry | undefined} its request; undefined: it is not there
+   */
+  #entryOf(op, queues, { lease, mirror }) {
+    const key = this.#keys.request(op, lease, mirror.slots.of(op.ref));
+    return queues.get(op.name)?.entries.get(key);
   }
 
   // Queues.
@@ -396,8 +418,15 @@ class Steps {
       const entry = mine.get(ref);
       return entry ? [{ request_delete_range: { key: base64(entry.key) } }] : [];
     });
-    if (changes.length > 0) await this.#transact(changes, [], own, link);
-    for (const ref of step.refused) mine.delete(ref);
+    if (changes.length > 0) {
+      const { asItWas, key } = this.#logOf(own);
+      const { found, responses } = await this.#transact(changes, [asItWas], own, link, key);
+      if (!responses) {
+        own.logged = found?.mod_revision ?? '0';
+        return;
+      }
+    }
+    for (const ref of step.refused) own.mirror.forget(ref);
     step.refused.clear();
   }
 
