@@ -167,8 +167,8 @@ const NO_TAG = 2 ** 32 - 1;
  *   as that request may be what has it; if nobody else is left, who is in its way is not known
  * @property {(name: string) => Promise<LockDetails[] | undefined>} [askHolders] the same, later,
  *   for one that waits; never rejects, and may take any time. A backend has this or `holders`
- * @property {() => number} [grantsIn] milliseconds for which nothing is granted to anybody, as far as
- *   is known: the server may have forgotten what others hold. If it is missing, 0
+ * @property {() => number} [grantsIn] milliseconds for which nothing is granted to anybody, as far
+ *   as is known: the server may have forgotten what others hold. If it is missing, 0
  * @property {(request: Requester, isHeld: boolean) => CycleEntry} [entryOf] what is known at once
  *   of a request of this thread, for errors. To be there where `holders` is missing
  * @property {(request: Requester, milliseconds: number) => void} [wait] blocks the thread until a

@@ -168,7 +168,9 @@ function table(state, { columns = Number.POSITIVE_INFINITY, color = false }) {
  * @returns {string[]} a line that says for how long nothing is granted, if that is so
  */
 const pauseOf = ({ grantsIn }) =>
-  grantsIn ? [`Nothing is granted for another ${duration(grantsIn)}.`] : [];
+  grantsIn
+    ? [`The server may have forgotten locks, and grants nothing for another ${duration(grantsIn)}.`]
+    : [];
 
 /**
  * @param {DetailedSnapshot} state

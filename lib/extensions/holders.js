@@ -11,6 +11,8 @@ const { threadId } = require('../platform/thread.js');
 
 /** What is said if it is not known who holds a lock. */
 const UNKNOWN_HOLDERS = 'holder unknown';
+/** Of a server that was started, or has taken over, a moment ago. */
+const FORGETFUL = 'the server may have forgotten locks, and grants nothing';
 
 /**
  * @param {LockDetails} details
@@ -56,8 +58,7 @@ function describeHolder(details, quoted) {
  * @returns {string} for parentheses
  */
 function describeHolders(holders, grantsIn = 0, quoted = undefined) {
-  if (!holders?.length && grantsIn > 0)
-    return `nothing is granted for another ${duration(grantsIn)}`;
+  if (!holders?.length && grantsIn > 0) return `${FORGETFUL} for another ${duration(grantsIn)}`;
   if (!holders) return UNKNOWN_HOLDERS;
   if (holders.length === 0) return 'no longer held';
   return `held by ${describeHolder(holders[0], quoted)}${more(holders)}`;

@@ -127,7 +127,8 @@ describe('messages', () => {
     for (const holders of [undefined, []]) {
       assert.equal(
         message(waitTimeoutError('x', 5002, holders, 3200)),
-        'Timed out after 5,002 ms waiting for lock "x" (nothing is granted for another 3.2 s).',
+        'Timed out after 5,002 ms waiting for lock "x" (the server may have forgotten locks, and ' +
+          'grants nothing for another 3.2 s).',
       );
     }
   });

@@ -21,8 +21,8 @@ class Sweeps {
   }
 
   /**
-   * Whether what waits is told of all that it may be granted by: there are no leases to look at, and
-   * no quarantine.
+   * Whether what waits is told of all that it may be granted by: there are no leases to look at,
+   * and no quarantine.
    */
   get isTold() {
     return this.#endsLeases && !this.#mayBeQuarantined;

@@ -31,8 +31,8 @@ const KNOWN = 16;
 const LEAP = 1_000_000_000n;
 
 /**
- * Of the keys and what they mean. Version 1 had no such field, and its thieves told nobody; in 2 the
- * `ref` of a request was in its key.
+ * Of the keys and what they mean. Version 1 had no such field, and its thieves told nobody; in 2
+ * the `ref` of a request was in its key.
  */
 const LAYOUT = 3;
 

@@ -55,11 +55,12 @@ class Mirror {
   /** Added to a revision it is a token. */
   offset = 0n;
   /**
-   * Requests of the own session, by `ref`: all that are at etcd, but for those of a transaction that
-   * is under way, or in doubt. Only `forget` takes one off.
+   * Requests of the own session, by `ref`: all that are at etcd, but for those of a transaction
+   * that is under way, or in doubt. Only `forget` takes one off.
    * @type {Map<number, Entry>}
    */
   mine = new Map();
+  /** Of the keys of its requests. */
   slots = new Slots();
   /** Thefts whose keys are still there: who, by `ref`. @type {Map<number, string>} */
   thefts = new Map();

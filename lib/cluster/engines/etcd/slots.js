@@ -1,14 +1,15 @@
 'use strict';
 
 /**
- * Numbers for the keys of a session's requests. Each is used again once the request that had it is
- * gone: who reads a queue at etcd passes all keys that there have been in it since etcd was compacted
- * last. So a session has no more keys in a queue than it had requests at a time, however often it
- * has had the name.
+ * Numbers for the keys of a session's requests. Each is used again when the request that had it is
+ * gone: who reads a queue at etcd passes all keys that there have been in it since etcd was
+ * compacted last. So a session has no more keys in a queue than it had requests at a time, however
+ * often it has had the name.
  *
- * But not before the next step begins. A request whose answer got lost may be gone already when it is
- * found out by its key whether it was made. And what is planned may be of a queue that was read
- * before the request was gone: etcd does not take a transaction that deletes a key and makes it, too.
+ * But not before the next step begins. A request whose answer got lost may be gone already when it
+ * is found out by its key whether it was made. And what is planned may be of a queue that was read
+ * before the request was gone: etcd does not take a transaction that deletes a key and makes it,
+ * too.
  */
 
 class Slots {
@@ -17,7 +18,10 @@ class Slots {
   /** Those that nobody has any more; the last one is the next to be had. @type {number[]} */
   #free = [];
   #count = 0;
-  /** Requests that are gone, or may not have been made, in the step under way. @type {Set<number>} */
+  /**
+   * Requests that are gone, or may not have been made, in the step under way.
+   * @type {Set<number>}
+   */
   #over = new Set();
 
   /**

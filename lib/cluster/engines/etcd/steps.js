@@ -4,8 +4,8 @@
  * The steps of a session at etcd: what plan.js has planned is done, in transactions, and step.js
  * keeps what is known of it. What is not known is found out: a transaction whose answer got lost
  * was done if its number is in the session's key. One that only ends something writes no number,
- * for it may be done twice; but not once the session has asked for anything after it, which may have
- * a key by then that it would end (slots.js).
+ * for it may be done twice; but not when the session has asked for something after it, which may
+ * have the key by then that it ends (slots.js).
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -162,7 +162,7 @@ class Steps {
 
   /**
    * @param {Own} own
-   * @returns {{ key: string, asItWas: object }} what steps write, and that nobody has since the last
+   * @returns {{ key: string, asItWas: object }} what steps write, and that none has since the last
    *   one that is known
    */
   #logOf({ lease, logged }) {
