@@ -1083,7 +1083,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       assert.equal(keys.size, 3);
     });
 
-    test('also of those that were refused, stolen, or ended by the end of their group', async () => {
+    test('also of those that were stolen, or refused, with their group or alone', async () => {
       const { a, keys } = await withKeys();
       const [name, taken] = [fresh(), fresh()];
       const b = await client({}, 60_000);
@@ -1099,9 +1099,12 @@ describe('etcd', { skip: lacks.etcd }, () => {
           request(name, { kind: 'ifAvailable' }),
           request(taken, { kind: 'ifAvailable' }),
         ];
-        await a.answers(...tried);
+        assert.deepEqual(await a.answers(...tried), ['granted', 'unavailable']);
         await a.answers(end(tried[0]));
-        await a.answers(request(taken, { maxPending: 0 }));
+        const group = [name, taken].map((one) => request(one, { kind: 'ifAvailable', group: 1 }));
+        assert.deepEqual(await a.answers(...group), ['unavailable', 'unavailable']);
+        const full = request(taken, { maxPending: 0 });
+        assert.deepEqual(await a.answers(full), ['queueFull']);
       }
       const queues = [...keys].map((key) => textOf(key).replace(/[^/]*$/, ''));
       for (const queue of queues) assert.ok(queues.filter((one) => one === queue).length <= 2);
@@ -1221,6 +1224,40 @@ describe('etcd', { skip: lacks.etcd }, () => {
         next.map(({ ref }) => ref),
       );
     });
+  });
+
+  test('a session goes on whose key of steps was deleted', async () => {
+    let isDeleted = false;
+    const a = await client({
+      fetch: async (url, options) => {
+        // Before it takes back what was made and is not as it was wanted.
+        const takesBack = /"success":\[\{"request_delete_range"/.test(options.body);
+        if (takesBack && !isDeleted) await forget();
+        return fetch(url, options);
+      },
+    });
+    const key = `web-locks/1-steps/bucket/${BigInt(a.session).toString(16).padStart(16, '0')}`;
+    const forget = async () => {
+      isDeleted = true;
+      const { deleted } = await server.call('kv/deleterange', {
+        key: Buffer.from(key).toString('base64'),
+      });
+      assert.equal(deleted, '1');
+    };
+    const name = fresh();
+    const full = { limit: 2, weight: 2 };
+    const [held, tried] = [shared(name, full), shared(name, { ...full, kind: 'ifAvailable' })];
+    await a.answers(held);
+    assert.deepEqual(await a.answers(tried), ['unavailable']);
+    assert.ok(isDeleted);
+    const next = shared(name, full);
+    assert.deepEqual(await a.answers(next), ['queued']);
+    await forget();
+    assert.deepEqual(await a.answers(end(held)), ['ended']);
+    assert.equal((await a.next()).granted, next.ref);
+    await a.answers(request(fresh()));
+    await forget();
+    assert.deepEqual(await a.answers(request(fresh())), ['granted']);
   });
 
   test('R3: what etcd refuses fails alone, and the rest of its step is done', async () => {

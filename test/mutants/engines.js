@@ -1312,6 +1312,20 @@ module.exports = [
     tests: etcd,
   },
   {
+    file: 'lib/cluster/engines/etcd/steps.js',
+    before: 'if (!responses && loggedAt(found) !== own.logged)',
+    after: 'if (found && found.mod_revision !== own.logged)',
+    why: 'a session whose key of steps was deleted asks etcd again without end',
+    tests: etcd,
+  },
+  {
+    file: 'lib/cluster/engines/etcd/steps.js',
+    before: 'own.logged = loggedAt(found);\n        return;',
+    after: 'return;',
+    why: 'so does one that takes a request back then',
+    tests: etcd,
+  },
+  {
     file: 'lib/cluster/engines/etcd/slots.js',
     before: 'this.#free.push(slot);',
     after: '',

@@ -143,7 +143,7 @@ class Steps {
       step.isInDoubt = isLogged;
       const done = await this.#transact(changes, conditions, own, link, key);
       const { header, responses, found } = done;
-      if (found && found.mod_revision !== own.logged) return await this.#clear(step, own, link);
+      if (!responses && loggedAt(found) !== own.logged) return await this.#clear(step, own, link);
       if (responses) {
         isDone = step.isBegun = true;
         await this.#take(step, plan.moves, responses, own, link);
@@ -206,7 +206,7 @@ class Steps {
     const [found] = responses[0].response_range.kvs ?? [];
     const isDone = found !== undefined && valueOf(found.value) === step.partId;
     if (isDone) await this.#infer(step, found.mod_revision, own, link);
-    own.logged = found?.mod_revision ?? '0';
+    own.logged = loggedAt(found);
     step.isInDoubt = false;
     return isDone;
   }
@@ -422,7 +422,7 @@ class Steps {
       const { asItWas, key } = this.#logOf(own);
       const { found, responses } = await this.#transact(changes, [asItWas], own, link, key);
       if (!responses) {
-        own.logged = found?.mod_revision ?? '0';
+        own.logged = loggedAt(found);
         return;
       }
     }
@@ -552,6 +552,13 @@ class Steps {
     return { header, responses };
   }
 }
+
+/**
+ * @param {any} found the key that steps write
+ * @returns {string} the revision at which it was written; '0' if it is not there: not yet, or
+ *   somebody has deleted it
+ */
+const loggedAt = (found) => found?.mod_revision ?? '0';
 
 /**
  * @param {import('./plan.js').Move} move
