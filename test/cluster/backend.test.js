@@ -4,7 +4,7 @@ const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { test } = require('node:test');
 const { Worker } = require('node:worker_threads');
-const { Cluster } = require('./setup.js');
+const { Cluster, TTL } = require('./setup.js');
 
 test('a lock is granted, held and released', async () => {
   const cluster = new Cluster();
@@ -58,6 +58,39 @@ test('who has more priority is granted before who came first, and tells it by qu
   assert.equal(ordinary.lock, undefined);
   await cluster.release(urgent);
   await cluster.world.until(() => ordinary.lock);
+  await cluster.close();
+});
+
+test('a warning of who waits says that the server grants nothing, and for how long', async () => {
+  const cluster = new Cluster();
+  const client = await cluster.client();
+  cluster.server.restart({ data: false });
+  await cluster.world.until(() => client.changes.at(-1).state !== 'open');
+  await cluster.world.until(() => client.backend.grantsIn() > 0);
+  let details;
+  client.locks.query({ details: true }).then((value) => {
+    details = value;
+  });
+  await cluster.world.until(() => details);
+  assert.ok(details.grantsIn > 0 && details.grantsIn <= TTL, String(details.grantsIn));
+  const warned = once(process, 'warning');
+  const waiting = cluster.request(client, 'a', { warnAfter: 1 });
+  let message = '';
+  warned.then(([warning]) => {
+    ({ message } = warning);
+  });
+  // It is by the clock of Node.js, and asks who holds the lock.
+  while (!message) {
+    await new Promise(setImmediate);
+    await cluster.world.advance(1);
+  }
+  assert.match(
+    message,
+    /^Still waiting for lock "a" after .* \(the server may have forgotten locks, and grants nothing for another [\d.]+ m?s\)\.$/,
+  );
+  await cluster.world.until(() => waiting.lock);
+  assert.equal(client.backend.grantsIn(), 0);
+  await cluster.release(waiting);
   await cluster.close();
 });
 

@@ -26,6 +26,16 @@ async function renewing(stage) {
   return stage.take('renew');
 }
 
+/** Something waits, and is told of a quarantine, whose end is looked for. */
+async function quarantined(stage) {
+  await asked(stage, 'waits', QUEUED);
+  await stage.world.advance(TTL / 10);
+  await stage.answer('sweep');
+  await stage.answer('renew', renewal([[1, 0n]], { grantsIn: 600 }));
+  await stage.world.advance(601);
+  await stage.answer('sweep');
+}
+
 /** @returns the operations of the next step, as `kind ref` */
 async function nextStep(stage) {
   const { args } = await stage.take('step');
@@ -296,12 +306,7 @@ test('what is told of a quarantine is known until it is over', async () => {
 
 test('a quarantine that ends between a sweep and its renewal has another sweep follow', async () => {
   const stage = await new Scripted().open();
-  await asked(stage, 'waits', QUEUED);
-  await stage.world.advance(TTL / 10);
-  await stage.answer('sweep');
-  await stage.answer('renew', renewal([[1, 0n]], { grantsIn: 600 }));
-  await stage.world.advance(601);
-  await stage.answer('sweep');
+  await quarantined(stage);
   await stage.answer('renew', renewal([[1, 0n]]));
   await stage.world.advance(TTL / 10);
   await stage.take('sweep');
@@ -356,13 +361,12 @@ describe('of an engine that ends leases by itself', () => {
 
   test('it is asked whether there is one, and its end is looked for', async () => {
     const stage = await new Scripted({}, can).open();
-    await asked(stage, 'waits', QUEUED);
-    await stage.world.advance(TTL / 10);
-    await stage.answer('sweep');
-    await stage.answer('renew', renewal([[1, 0n]], { grantsIn: 600 }));
-    await stage.world.advance(601);
-    await stage.answer('sweep');
+    await quarantined(stage);
     await stage.answer('renew', renewal([[1, 1n]]));
+    assert.deepEqual(
+      stage.told.filter(([what]) => what === 'granted'),
+      [['granted', 'waits', 1n]],
+    );
   });
 });
 
@@ -779,6 +783,12 @@ test('details tell how many wait before each', () => {
       ['a', 1, 1, 0],
     ],
   );
+});
+
+test('details tell for how long nothing is granted, while that is so', () => {
+  assert.deepEqual(toDetails([]), { held: [], pending: [] });
+  assert.deepEqual(toDetails([], 0), { held: [], pending: [] });
+  assert.deepEqual(toDetails([], 0.4), { held: [], pending: [], grantsIn: 1 });
 });
 
 test('a time that no timer can wait for is waited for in parts', () => {

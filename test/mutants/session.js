@@ -207,6 +207,29 @@ module.exports = [
     tests: [once],
   },
 
+  // For how long nothing is granted.
+  {
+    file: 'lib/cluster/snapshot.js',
+    before: 'if (grantsIn > 0) state.grantsIn = Math.ceil(grantsIn);',
+    after: 'state.grantsIn = Math.ceil(grantsIn);',
+    why: 'a server that grants is said to grant nothing, for 0 ms',
+    tests: [scripted],
+  },
+  {
+    file: 'lib/extensions/watch.js',
+    before: 'describeHolders(holders, backend.grantsIn?.())',
+    after: 'describeHolders(holders)',
+    why: 'a warning says that nobody holds the lock, and not why it is not granted',
+    tests: ['test/cluster/backend.test.js'],
+  },
+  {
+    file: 'lib/cluster/backend.js',
+    before: 'return toDetails(await this.#session.query(name), this.grantsIn());',
+    after: 'return toDetails(await this.#session.query(name));',
+    why: 'who looks why nothing is granted is not told that there is a quarantine',
+    tests: ['test/cluster/backend.test.js'],
+  },
+
   // Sweeps.
   {
     file: 'lib/cluster/session/session.js',

@@ -183,6 +183,8 @@ class PostgresAdapter {
     try {
       await link.open(this.#source, session, ttl, ttl, 'SELECT', false);
       const { clientId } = info;
+      // `awake` once more, for the end of a quarantine, which `open` may have begun: a function
+      // sees what one before it in the statement has written, and a read of the table would not.
       const { rows } = await this.#withTables(link, {
         text: `SELECT ${this.#schema}.open($1, $2, $3, $4, $5, $6, $7) AS life,
           extract(epoch FROM ${this.#schema}.awake('', 0) - clock_timestamp()) * 1000 AS pause`,

@@ -227,7 +227,7 @@ class RedisAdapter {
         args.push(...this.#seenOf(seen, shard), ...own);
         const [what, value, pause] = await run(link, prefix, args);
         if (what !== 'open') throw bucketError(what, value, what === 'shards' ? shards : VERSION);
-        grantsIn = Math.max(grantsIn, Number(pause));
+        grantsIn = sooner(grantsIn, Number(pause));
         return value;
       });
       const numbers = this.#prefixes.map(() => '1');
@@ -385,7 +385,7 @@ class RedisAdapter {
     for (const [shard, [, next, grants, , recorded, ...refs]] of replies.entries()) {
       this.#recorded[shard] = Number(recorded);
       if (next !== '-1') nextExpiryIn = Math.min(nextExpiryIn, Number(next));
-      if (grants !== '0') grantsIn = Math.min(grantsIn || Number(grants), Number(grants));
+      grantsIn = sooner(grantsIn, Number(grants));
       for (let i = 0; i < refs.length; i += 2) {
         const [ref, what] = [Number(refs[i]), refs[i + 1]];
         if (what[0] === 's') {
@@ -712,6 +712,13 @@ function told(all) {
   if (reply[0] === EARLY) throw earlyError();
   return reply;
 }
+
+/**
+ * @param {number} one milliseconds to the end of a quarantine; 0 for none
+ * @param {number} other that of another shard
+ * @returns {number} which is over first
+ */
+const sooner = (one, other) => (one === 0 || other === 0 ? one + other : Math.min(one, other));
 
 /**
  * @param {string} info of INFO
