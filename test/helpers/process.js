@@ -148,4 +148,16 @@ async function pendingOn(locks, name, count = 1) {
   }
 }
 
-module.exports = { RemoteProcess, copyOfVersion, freshBucket, freshDirectory, pendingOn };
+/** Waits until `locks` has just so many requests pending on a name: each query is an event. */
+async function pendingIs(locks, name, count) {
+  while ((await locks.query({ name })).pending.length !== count);
+}
+
+module.exports = {
+  RemoteProcess,
+  copyOfVersion,
+  freshBucket,
+  freshDirectory,
+  pendingIs,
+  pendingOn,
+};

@@ -308,6 +308,23 @@ TEST(stopped_inside, "while a process is stopped inside the tables, calls of oth
   end_play();
 }
 
+TEST(
+    aborted_while_stopped, "what comes after an abort in the same process never meets the request")
+{
+  begin_three();
+  is_granted(&a, "ask 1 n x w");
+  ask_for(&b, "ask 2 n x w", "2 WLH_PENDING");
+  ask_for(&c, "ask 3 n x w", "3 WLH_PENDING");
+  tell(&a, "stop-inside");
+  wait_stopped(&a);
+  ask_for(&b, "abort 2", "2 WLH_OK");
+  ask_for(&b, "query 4", "4 WLH_PENDING");
+  go_on(&a);
+  hear(&a, "went on");
+  hear(&b, "event 4 snapshot held 1 pending 1 clients 2");
+  end_play();
+}
+
 TEST(killed_inside, "when a process is killed inside the tables, the others go on")
 {
   begin_two();
@@ -407,6 +424,7 @@ int main(int argc, char **argv)
   RUN(reused_number);
   RUN(stopped_outside);
   RUN(stopped_inside);
+  RUN(aborted_while_stopped);
   RUN(killed_inside);
   RUN(blocking_while_stopped);
   RUN(closing_while_stopped);
