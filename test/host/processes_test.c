@@ -308,8 +308,7 @@ TEST(stopped_inside, "while a process is stopped inside the tables, calls of oth
   end_play();
 }
 
-TEST(
-    aborted_while_stopped, "what comes after an abort in the same process never meets the request")
+TEST(aborted_while_stopped, "what comes after an abort in the same process never meets the request")
 {
   begin_three();
   is_granted(&a, "ask 1 n x w");
