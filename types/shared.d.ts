@@ -356,6 +356,11 @@ export declare class LockTimeoutError extends LockError {
   readonly held: number;
   /** The holders, if it was not granted. */
   readonly holders: LockDetails[];
+  /**
+   * Of a bucket in a cluster: milliseconds, from the error on, for which its server grants nothing
+   * to anybody (see {@link DetailedSnapshot.grantsIn}). Missing when it grants.
+   */
+  readonly grantsIn?: number;
 }
 
 /** As many requests wait as `maxPending` allows. Its `name` is `'QuotaExceededError'`. */

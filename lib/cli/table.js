@@ -2,6 +2,7 @@
 
 /** A snapshot as a table: one line a lock or request, cut to the columns that there are. */
 
+const { duration: spoken } = require('../extensions/holders.js');
 const { duration } = require('../page/duration.js');
 const { shown } = require('./people.js');
 
@@ -169,7 +170,7 @@ function table(state, { columns = Number.POSITIVE_INFINITY, color = false }) {
  */
 const pauseOf = ({ grantsIn }) =>
   grantsIn
-    ? [`The server may have forgotten locks, and grants nothing for another ${duration(grantsIn)}.`]
+    ? [`The server may have forgotten locks, and grants nothing for another ${spoken(grantsIn)}.`]
     : [];
 
 /**

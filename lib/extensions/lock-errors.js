@@ -89,13 +89,14 @@ class LockTimeoutError extends LockError {
   /**
    * @param {string} message
    * @param {string} lockName
-   * @param {{ waited: number, held: number, holders: LockDetails[] }} details
+   * @param {{ waited: number, held: number, holders: LockDetails[], grantsIn?: number }} details
    */
-  constructor(message, lockName, { waited, held, holders }) {
+  constructor(message, lockName, { waited, held, holders, grantsIn = 0 }) {
     super(message, lockName, 'TimeoutError');
     this.waited = waited;
     this.held = held;
     this.holders = holders;
+    if (grantsIn > 0) this.grantsIn = Math.ceil(grantsIn);
   }
 }
 
@@ -109,7 +110,8 @@ function waitTimeoutError(lockName, waited, holders, grantsIn) {
   const message =
     `Timed out after ${milliseconds(waited)} waiting for ${theLock(lockName)} ` +
     `(${describeHolders(holders, grantsIn)}).`;
-  return new LockTimeoutError(message, lockName, { waited, held: 0, holders: holders ?? [] });
+  const details = { waited, held: 0, holders: holders ?? [], grantsIn };
+  return new LockTimeoutError(message, lockName, details);
 }
 
 /**

@@ -424,7 +424,7 @@ describe('--at redis://…', { skip: noRedis }, () => {
     const asked = await run(t, ['query'], { env });
     assert.match(
       asked.stdout,
-      /^No locks are held.*\nThe server may have forgotten locks, and grants nothing for another 9m 5\ds\.\n$/,
+      /^No locks are held.*\nThe server may have forgotten locks, and grants nothing for another 9 min 5\d s\.\n$/,
     );
     const { stdout } = await run(t, ['query', '--json'], { env });
     assert.ok(JSON.parse(stdout).grantsIn > 500_000);

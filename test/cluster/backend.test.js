@@ -61,7 +61,7 @@ test('who has more priority is granted before who came first, and tells it by qu
   await cluster.close();
 });
 
-test('a warning of who waits says that the server grants nothing, and for how long', async () => {
+test('a warning and an error of who waits say that the server grants nothing, and for how long', async () => {
   const cluster = new Cluster();
   const client = await cluster.client();
   cluster.server.restart({ data: false });
@@ -88,6 +88,13 @@ test('a warning of who waits says that the server grants nothing, and for how lo
     message,
     /^Still waiting for lock "a" after .* \(the server may have forgotten locks, and grants nothing for another [\d.]+ m?s\)\.$/,
   );
+  const late = cluster.request(client, 'a', { timeout: 1 });
+  while (!late.isSettled) {
+    await new Promise(setImmediate);
+    await cluster.world.advance(1);
+  }
+  const { grantsIn } = late.error;
+  assert.ok(Number.isInteger(grantsIn) && grantsIn > 0 && grantsIn <= TTL, String(grantsIn));
   await cluster.world.until(() => waiting.lock);
   assert.equal(client.backend.grantsIn(), 0);
   await cluster.release(waiting);

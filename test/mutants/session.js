@@ -223,6 +223,13 @@ module.exports = [
     tests: ['test/cluster/backend.test.js'],
   },
   {
+    file: 'lib/extensions/lock-errors.js',
+    before: 'const details = { waited, held: 0, holders: holders ?? [], grantsIn };',
+    after: 'const details = { waited, held: 0, holders: holders ?? [] };',
+    why: 'the error of who waited in a quarantine does not have for how long it lasts',
+    tests: ['test/cluster/backend.test.js'],
+  },
+  {
     file: 'lib/cluster/backend.js',
     before: 'return toDetails(await this.#session.query(name), this.grantsIn());',
     after: 'return toDetails(await this.#session.query(name));',

@@ -236,7 +236,7 @@ function scopeOf(name, { lacks, load, placeOf }) {
     lacks,
     // With nothing that goes wrong it is as everywhere else.
     // An answer and a hint come by different ways.
-    promises: { losses: true, forgets: engine.forgets, callbacks: false },
+    promises: { losses: true, forgets: engine.forgets, callbacks: false, pause: TTL },
     faults: ['kill', 'stop', ...Object.keys(ownFaults), ...Object.keys(more)],
     ownFaults: { ...ownFaults, ...more },
 

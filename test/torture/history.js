@@ -14,7 +14,7 @@
  *   missed    { id } null instead of a lock
  *   aborted   { id } its signal was aborted
  *   settled   { id, error, ran } its promise has settled
- *   snapshot  { began, bucket, name, held, pending } what a query with details told
+ *   snapshot  { began, bucket, name, held, pending, grantsIn } what a query with details told
  *   fault     { judge, what } something that the actor itself saw to be wrong
  *   doomed    {} it is about to end, or to be killed: nothing is expected of it any more
  *   gone      { bucket } it closed a bucket of its own, with all that was asked there

@@ -528,6 +528,8 @@ function snapshots(history) {
   const ids = new Map();
   for (const event of history.events) {
     if (event.type !== 'snapshot') continue;
+    if (!isPossiblePause(event, history.promises))
+      faults.push({ what: `a snapshot tells of a pause of ${event.grantsIn} ms`, events: [event] });
     const byName = new Map();
     const of = (name) => {
       if (!byName.has(name)) byName.set(name, { held: [], pending: [] });
@@ -557,6 +559,10 @@ function snapshots(history) {
   }
   return faults;
 }
+
+/** Nothing is told while the server grants; a quarantine is as long as a lease at most. */
+const isPossiblePause = ({ grantsIn }, { pause = 0 }) =>
+  grantsIn === undefined || (Number.isInteger(grantsIn) && grantsIn > 0 && grantsIn <= pause);
 
 /**
  * The order of a snapshot is that of the grants. But what waits in a session that is lost is asked

@@ -310,6 +310,17 @@ describe('the judges of the torture', () => {
     passes([snapshot([info('exclusive')], queue), x, y, lost('p1.t0', 1.5)]);
   });
 
+  it('snapshots: for how long a server grants nothing', () => {
+    const pause = (grantsIn) => [
+      { type: 'snapshot', actor: 'p1.t0', at: 3, bucket: 'b', held: [], pending: [], grantsIn },
+    ];
+    const promises = { ...ALL, pause: 2000 };
+    passes([pause(undefined)]);
+    passes([pause(2000)], promises);
+    finds('snapshots', [pause(1)]);
+    for (const wrong of [0, -1, 1.5, 2001, null]) finds('snapshots', [pause(wrong)], promises);
+  });
+
   it('seen: what an actor saw itself', () => {
     finds('gate', [[{ type: 'fault', judge: 'gate', what: 'two', actor: 'p1.t0', at: 1 }]]);
   });

@@ -15,6 +15,7 @@
  * - `settled`: nobody waits for a lock that nobody holds, at any time
  * - `losses`: locks can be lost by what happens to servers
  * - `forgets`: so can marks
+ * - `pause`: milliseconds for which a server grants nothing at most; else it always grants
  */
 
 const path = require('node:path');
@@ -81,7 +82,7 @@ const scopes = {
   memory: {
     isWorld: true,
     lacks: { ...LATER, collect: true, guard: true },
-    promises: { losses: true, forgets: true },
+    promises: { losses: true, forgets: true, pause: 10_000 },
     faults: [
       'cut',
       'drop',

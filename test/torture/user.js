@@ -821,6 +821,7 @@ class User {
       name: form.name,
       held: found.held.map(infoOf),
       pending: found.pending.map(infoOf),
+      grantsIn: found.grantsIn,
     });
   }
 
