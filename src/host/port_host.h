@@ -55,6 +55,8 @@ struct wlh_port {
   int watch;                /* tells of deletion; -1 also if the system gives none */
   uint64_t device;          /* of `file`, noted when it was opened */
   uint64_t inode;
+  uint64_t stream_inode; /* of the path that `stream` is bound to; 0 for none */
+  uint64_t datagram_inode;
   bool group;   /* whether members of the directory's group may take part */
   uint32_t gid; /* of that group */
   void *map;    /* `map_size` bytes of addresses; NULL if not mapped */
@@ -173,7 +175,8 @@ uint64_t wlh_port_boot(void);
  *   returns  0, or the system's error */
 int wlh_port_bind(struct wlh_port *port, uint32_t member);
 
-/* Whether the sockets of this member can be found by their paths. */
+/* Whether what is found by the paths of this member's sockets is what we have bound there. It can be
+ * another process's, that had the file which was there before and did not know so yet. */
 bool wlh_port_bound(struct wlh_port *port, uint32_t member);
 
 /* Removes the sockets' paths. */

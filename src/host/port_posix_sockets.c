@@ -19,17 +19,20 @@ static bool address_of(
   return wlh_port_address(port, port->directory, name, address);
 }
 
-/* Binds a socket to `name` in `place`, which only we can write, and gives it its rights. */
+/* Binds a socket to `name` in `place`, which only we can write, and gives it its rights.
+ *   inode  out: of the path */
 static bool bind_in(
-    const struct wlh_port *port, int descriptor, int type, int place, const char *name)
+    const struct wlh_port *port, int descriptor, int type, int place, const char *name,
+    uint64_t *inode)
 {
   struct sockaddr_un address;
   struct stat status;
   if (!wlh_port_address(port, place, name, &address)) return false;
   (void)unlinkat(place, name, 0);
-  return bind(descriptor, (struct sockaddr *)&address, sizeof address) == 0 &&
-         fstatat(place, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         (!port->group || status.st_gid == port->gid ||
+  if (bind(descriptor, (struct sockaddr *)&address, sizeof address) != 0) return false;
+  if (fstatat(place, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  *inode = (uint64_t)status.st_ino;
+  return (!port->group || status.st_gid == port->gid ||
           fchownat(place, name, (uid_t)-1, port->gid, AT_SYMLINK_NOFOLLOW) == 0) &&
          fchmodat(place, name, port->group ? 0660 : 0600, 0) == 0 &&
          (type != SOCK_STREAM || listen(descriptor, BACKLOG) == 0);
@@ -38,7 +41,7 @@ static bool bind_in(
 /* What is being made has a name of the same length for each member: where the path is too long for
  * a socket's address, the first one is refused, and not the tenth. In the bucket's own directory it
  * is short, which leaves room for the path. */
-static int bind_one(struct wlh_port *port, int type, char kind, uint32_t member)
+static int bind_one(struct wlh_port *port, int type, char kind, uint32_t member, uint64_t *inode)
 {
   char final[16], end[16], name[WLH_PORT_NEW_SIZE];
   (void)snprintf(final, sizeof final, "%c%u", kind, member);
@@ -49,7 +52,7 @@ static int bind_one(struct wlh_port *port, int type, char kind, uint32_t member)
     (void)snprintf(name, sizeof name, "new%s", end);
   int descriptor = wlh_port_socket(type);
   int place = port->group ? wlh_port_open_own(port) : port->directory;
-  bool bound = descriptor >= 0 && place >= 0 && bind_in(port, descriptor, type, place, name);
+  bool bound = descriptor >= 0 && place >= 0 && bind_in(port, descriptor, type, place, name, inode);
   bound = bound && renameat(place, name, port->directory, final) == 0;
   if (port->group) wlh_port_close_quietly(place);
   if (bound) return wlh_port_move_high(port, descriptor);
@@ -57,28 +60,41 @@ static int bind_one(struct wlh_port *port, int type, char kind, uint32_t member)
   return -1;
 }
 
+static bool is_bound(const struct wlh_port *port, char kind, uint32_t member, uint64_t inode)
+{
+  char name[16];
+  struct stat status;
+  (void)snprintf(name, sizeof name, "%c%u", kind, member);
+  return fstatat(port->directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         (uint64_t)status.st_ino == inode;
+}
+
+bool wlh_port_bound(struct wlh_port *port, uint32_t member)
+{
+  return port->datagram >= 0 && is_bound(port, 's', member, port->stream_inode) &&
+         is_bound(port, 'w', member, port->datagram_inode);
+}
+
+/* Sends itself a wake-up. That it does not come is no failure of the system if somebody has bound
+ * over us meanwhile: then we are not bound, and bind again. */
+static int try_datagram(struct wlh_port *port, uint32_t member)
+{
+  char byte;
+  if (wlh_port_send(port, member) == WLH_SENT && recv(port->datagram, &byte, 1, MSG_DONTWAIT) >= 0)
+    return 0;
+  int error = errno;
+  return wlh_port_bound(port, member) ? error : 0;
+}
+
 int wlh_port_bind(struct wlh_port *port, uint32_t member)
 {
   wlh_port_shut(port->stream);
   wlh_port_shut(port->datagram);
   port->datagram = -1;
-  port->stream = bind_one(port, SOCK_STREAM, 's', member);
-  if (port->stream >= 0) port->datagram = bind_one(port, SOCK_DGRAM, 'w', member);
-  if (port->datagram < 0) return errno;
-  char byte;
-  if (wlh_port_send(port, member) != WLH_SENT) return errno;
-  return recv(port->datagram, &byte, 1, MSG_DONTWAIT) >= 0 ? 0 : errno;
-}
-
-bool wlh_port_bound(struct wlh_port *port, uint32_t member)
-{
-  for (int i = 0; i < 2; i++) {
-    char name[16];
-    struct stat status;
-    (void)snprintf(name, sizeof name, "%c%u", "sw"[i], member);
-    if (fstatat(port->directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
-  }
-  return true;
+  port->stream = bind_one(port, SOCK_STREAM, 's', member, &port->stream_inode);
+  if (port->stream >= 0)
+    port->datagram = bind_one(port, SOCK_DGRAM, 'w', member, &port->datagram_inode);
+  return port->datagram < 0 ? errno : try_datagram(port, member);
 }
 
 void wlh_port_unbind(struct wlh_port *port, uint32_t member)

@@ -72,15 +72,23 @@ const actions = {
     const given =
       options.steal || options.ifAvailable ? options : { ...options, signal: abort.signal };
     await recorder.request(name, locks, what, given, hold(number, what, duration));
+    aborts.delete(number);
     send({ number, settled: true });
   },
   look() {
     for (const [id, lock] of held) if (!lock.held) recorder.record('unheld', { id });
     recorder.record('resumed', { client: name });
   },
-  /** Tells when the server has all that was asked so far: a query comes after that. */
+  /**
+   * Tells when the server has a request for the name. A query comes after what was asked before it,
+   * but not for longer than a part of the lease.
+   */
   async asked({ number, what }) {
-    await locks.query({ name: what });
+    const isOwn = ({ pid }) => pid === process.pid;
+    while (aborts.has(number)) {
+      const { held, pending } = await locks.query({ name: what, details: true });
+      if ([...held, ...pending].some(isOwn)) break;
+    }
     send({ number, asked: true });
   },
   release: ({ number }) => releases.get(number)?.(),

@@ -955,13 +955,16 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
     test('hears at once that its lock is held for too long, and ends then', async () => {
       const bucket = openBucket('held for too long', { pool, ttl: TTL });
-      const ended = bucket.locks.request('a', { holdTimeout: 50 }, async (lock) => {
-        const own = await pool.connect();
-        await own.query('BEGIN');
-        await lock.guard(own);
-        if (!lock.signal.aborted) await once(lock.signal, 'abort');
-        await own.query('ROLLBACK');
-        own.release();
+      const own = await pool.connect();
+      await own.query('BEGIN');
+      const ended = bucket.locks.request('a', { holdTimeout: 1_000 }, async (lock) => {
+        try {
+          await lock.guard(own);
+          if (!lock.signal.aborted) await once(lock.signal, 'abort');
+        } finally {
+          await own.query('ROLLBACK');
+          own.release();
+        }
       });
       const next = bucket.locks.request('a', () => 'next');
       await assert.rejects(ended, { name: 'TimeoutError' });

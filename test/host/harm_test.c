@@ -18,6 +18,7 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -643,6 +644,38 @@ TEST(no_sockets, "sockets that are deleted come back, and no lock and no wake-up
   end_play();
 }
 
+/* Binds a socket of its own where one of a member is, as a process does that has the file which was
+ * there before and does not know that yet. It is dead a moment later. */
+static void bind_over(const char *name, int type)
+{
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  char path[512];
+  (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", bucket_path("over"));
+  (void)snprintf(path, sizeof path, "%s", bucket_path(name));
+  int descriptor = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+  CHECK(bind(descriptor, (struct sockaddr *)&address, sizeof address) == 0);
+  CHECK(rename(address.sun_path, path) == 0);
+  (void)close(descriptor);
+}
+
+TEST(bound_over, "a member whose sockets another one has bound over is woken all the same")
+{
+  begin_two();
+  for (int times = 0; times < 2; times++) { /* once it may enter just then for another reason */
+    hold_and_wait();
+    bind_over("s1", SOCK_STREAM);
+    bind_over("w1", SOCK_DGRAM);
+    /* Its helper has done by then what the system told it of that, if anything. */
+    ask_for(&b, "query 3", "3 WLH_PENDING");
+    hear(&b, "event 3 snapshot held 1 pending 1 clients 2");
+    releases(&a, 1);
+    hear(&b, "event 2 granted");
+    releases(&b, 2);
+  }
+  share_locks(&a, &b);
+  end_play();
+}
+
 TEST(no_sockets_dead, "the death of a process whose sockets are deleted is noticed")
 {
   char command[1200], path[512];
@@ -995,6 +1028,7 @@ int main(int argc, char **argv)
   RUN(tokens_ahead);
   RUN(other_bits);
   RUN(no_sockets);
+  RUN(bound_over);
   RUN(no_sockets_dead);
   RUN(no_descriptors);
   RUN(stray_close);

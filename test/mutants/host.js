@@ -416,11 +416,18 @@ module.exports = [
   },
   {
     file: 'src/host/port_posix_sockets.c',
+    before: '(uint64_t)status.st_ino == inode;',
+    after: '(inode | 1) != 0;',
+    why: 'who had the file before binds over the sockets of a member, which is never woken again',
+    tests: [harm],
+  },
+  {
+    file: 'src/host/port_posix_sockets.c',
     before:
-      'bool bound = descriptor >= 0 && place >= 0 && bind_in(port, descriptor, type, place, name);\n' +
+      'bool bound = descriptor >= 0 && place >= 0 && bind_in(port, descriptor, type, place, name, inode);\n' +
       '  bound = bound && renameat(place, name, port->directory, final) == 0;',
     after:
-      'bool bound = descriptor >= 0 && bind_in(port, descriptor, type, port->directory, final);',
+      'bool bound =\n      descriptor >= 0 && bind_in(port, descriptor, type, port->directory, final, inode);',
     why: 'a member of the group can have any file of another user made writable for the group',
     tests: [between],
   },
