@@ -1188,6 +1188,95 @@ describe('etcd', { skip: lacks.etcd }, () => {
       });
     }
 
+    test('nor what is robbed while etcd, which has forgotten, is asked how it is now', async () => {
+      const it = { isFirst: true, isAsked: false };
+      const { pass, passed } = gate();
+      const isOfNow = (url, { body }) =>
+        url.endsWith('/kv/txn') &&
+        JSON.parse(body).compare.length === 0 &&
+        JSON.parse(body).success[0].request_range?.revision === '0';
+      const a = await client(
+        {
+          fetch: async (url, options) => {
+            if (it.isFirst && isStep(url, options)) {
+              it.isFirst = false;
+              await (await fetch(url, { ...options, signal: undefined })).text();
+              await b.answers(request(fresh()));
+              const { header } = await server.call('kv/range', { key: 'AA==' });
+              await server.call('kv/compaction', { revision: header.revision });
+              throw new TypeError('lost');
+            }
+            if (it.isFirst || it.isAsked || !isOfNow(url, options)) return listening(url, options);
+            it.isAsked = true;
+            await b.answers(thief);
+            const text = await (await fetch(url, options)).text();
+            // It hears of the theft after the answer.
+            setImmediate(pass);
+            return new Response(text);
+          },
+        },
+        60_000,
+      );
+      async function listening(url, options) {
+        const response = await fetch(url, options);
+        if (!url.endsWith('/watch')) return response;
+        async function* body() {
+          for await (const chunk of response.body) {
+            const keys = [...String(Buffer.from(chunk)).matchAll(/"key":"([^"]*)"/g)];
+            if (keys.some(([, key]) => textOf(key).includes('/stolen/'))) await passed;
+            yield chunk;
+          }
+        }
+        return { status: response.status, text: () => response.text(), body: body() };
+      }
+      const b = await client({}, 60_000);
+      const name = fresh();
+      const [op, thief] = [request(name), theft(name)];
+      await assert.rejects(a.step([op]));
+      await a.hello();
+      await a.again([op]);
+      assert.ok(it.isAsked);
+      assert.equal((await a.next()).stolen, op.ref);
+      assert.equal((await a.renew()).mine.size, 0);
+      await b.answers(end(thief));
+      assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
+    });
+
+    test('what is granted while its answer was lost has the token of its grant', async () => {
+      const it = held();
+      const { pass, passed } = gate();
+      let isLate = false;
+      const late = async (url, options) => {
+        if (isLate && isNameWatch(url, options)) await passed;
+        return it.fetch(url, options);
+      };
+      const [a, b] = [await client({ fetch: late }, 60_000), await client({}, 60_000)];
+      const name = fresh();
+      const [holder, first, op] = [request(name), shared(name), shared(name)];
+      await b.answers(holder);
+      assert.deepEqual(await a.answers(first), ['queued']);
+      await a.renew();
+      let granted;
+      it.isLost = true;
+      it.work = async () => {
+        await b.answers(end(holder));
+        granted = await a.next();
+        await b.answers(request(fresh()));
+      };
+      await assert.rejects(a.step([op]));
+      // What the name is now it hears after the answer.
+      isLate = true;
+      await a.hello();
+      await a.again([op]);
+      pass();
+      const { mine } = await a.renew();
+      assert.equal(granted.granted, first.ref);
+      assert.deepEqual(
+        [first, op].map(({ ref }) => mine.get(ref)),
+        [granted.token, granted.token],
+      );
+    });
+
     test('who steals from itself, and is robbed before that, steals', async () => {
       const { a, b, it } = await two();
       const name = fresh();

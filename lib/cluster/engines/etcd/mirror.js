@@ -151,7 +151,9 @@ class Mirror {
    *   or not even of the end of the one that had its key
    */
   own(entry) {
-    const seen = this.queue(entry.name)?.entries.get(entry.key);
+    // Also of a queue that is to be read again: it may have been heard before that it is held.
+    const { queue } = this.#followed.get(this.#keys.queue(entry.name)) ?? {};
+    const seen = queue?.entries.get(entry.key);
     const own = seen?.created === entry.created ? seen : entry;
     this.mine.set(own.ref, own);
     return own;

@@ -295,7 +295,8 @@ class Steps {
    * @param {string[]} names
    * @param {Own} own
    * @param {OpenLink} link
-   * @param {string} [at] a revision; if etcd has forgotten it: as it is now
+   * @param {string} [at] a revision; if etcd has forgotten it: as it is now, and all thefts until
+   *   then are known. What is not there may have been stolen, and is not to be made again
    * @returns {Promise<View>}
    */
   async #look(names, own, link, at = '0') {
@@ -315,6 +316,7 @@ class Steps {
       }
       if (view.revision === 0) view.revision = Number(revision);
     }
+    if (view.isForgotten) await this.sync(own, link);
     return view;
   }
 
