@@ -359,6 +359,26 @@ describe('of an engine that ends leases by itself', () => {
     assert.deepEqual(stage.calls, []);
   });
 
+  test('that there was one, and is over, while the session was cut off is found out', async () => {
+    const stage = await new Scripted({}, can).open();
+    (await renewing(stage)).answer(renewal());
+    await stage.world.advance(1);
+    await stage.answer('sweep');
+    await stage.answer('renew', renewal());
+    await asked(stage, 'waits', QUEUED);
+    stage.adapter.events.down(new Error('cut'));
+    await stage.world.advance(TTL / 10);
+    await stage.answer('hello');
+    await stage.answer('renew', renewal([[1, 0n]]));
+    await stage.world.advance(1);
+    await stage.answer('sweep');
+    await stage.answer('renew', renewal([[1, 1n]]));
+    assert.deepEqual(
+      stage.told.filter(([what]) => what === 'granted'),
+      [['granted', 'waits', 1n]],
+    );
+  });
+
   test('it is asked whether there is one, and its end is looked for', async () => {
     const stage = await new Scripted({}, can).open();
     await quarantined(stage);

@@ -991,7 +991,28 @@ module.exports = [
     why: 'a connection that is given up while it is made stays for ever, and nobody knows of it',
     tests: redis,
   },
+  {
+    file: 'lib/cluster/engines/redis/link.js',
+    before: 'this.#dropped.abort();',
+    after: '',
+    why: 'what a client of a cluster connects when it is given up keeps the process alive for ever',
+    tests: ['test/cluster/redis-link.test.js'],
+  },
   // etcd.
+  {
+    file: 'lib/cluster/engines/etcd/steps.js',
+    before: 'if (view.isForgotten) await this.sync(own, link);',
+    after: '',
+    why: 'a lock is made once more that is stolen while etcd, which has forgotten, is asked for it',
+    tests: ['test/cluster/etcd-adapter.test.js'],
+  },
+  {
+    file: 'lib/cluster/engines/etcd/mirror.js',
+    before: 'const seen = queue?.entries.get(entry.key);',
+    after: 'const seen = this.queue(entry.name)?.entries.get(entry.key);',
+    why: 'a grant that was heard before a reconnect gets a second token',
+    tests: ['test/cluster/etcd-adapter.test.js'],
+  },
   {
     file: 'lib/cluster/engines/etcd/adapter.js',
     before:

@@ -417,7 +417,7 @@ module.exports = [
   {
     file: 'src/host/port_posix_sockets.c',
     before: '(uint64_t)status.st_ino == inode;',
-    after: '(inode | 1) != 0;',
+    after: 'inode != 0;',
     why: 'who had the file before binds over the sockets of a member, which is never woken again',
     tests: [harm],
   },

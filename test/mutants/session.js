@@ -246,6 +246,13 @@ module.exports = [
     tests: [scripted],
   },
   {
+    file: 'lib/cluster/session/session.js',
+    before: "this.#sweeps.begin();\n    if (this.state === 'open')",
+    after: "if (this.state === 'open')",
+    why: 'the end of a quarantine while the session was cut off is never heard of',
+    tests: [scripted],
+  },
+  {
     file: 'lib/cluster/session/sweeps.js',
     before: 'return this.#endsLeases && !this.#mayBeQuarantined;',
     after: 'return this.#endsLeases;',

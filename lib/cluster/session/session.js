@@ -640,6 +640,7 @@ class Session {
     if (!this.#hasLease) return;
     this.#note(error);
     this.#hangUp();
+    this.#sweeps.begin();
     if (this.state === 'open') this.#become('suspect', undefined, error);
     this.#agenda.set('reconnect', this.#now() + this.#retryIn(this.#retries++));
   }

@@ -28,7 +28,7 @@ class Sweeps {
     return this.#endsLeases && !this.#mayBeQuarantined;
   }
 
-  /** There is another session: nothing was told in it. */
+  /** There is another session, or will be another connection: what was before it nobody told. */
   begin() {
     this.#mayBeQuarantined = true;
   }

@@ -11,6 +11,7 @@
  * arrive.
  */
 
+const { AbortController } = require('../../../platform/realm.js');
 const { explain, explainOfCluster } = require('./errors.js');
 
 /**
@@ -111,12 +112,13 @@ const KINDS = {
     isCluster: true,
     // Otherwise it would connect to all nodes: it would not be there while one of them is not, and
     // one that is ended meanwhile would go on trying, and keep the process alive.
-    duplicate: (/** @type {any} */ client) => {
+    duplicate: (/** @type {any} */ client, /** @type {AbortSignal} */ dropped) => {
       const { defaults } = client._options ?? {};
-      const socket = { ...defaults?.socket, ...PATIENT };
+      // It does not destroy what connects just then, to a node or to ask which nodes there are.
+      const socket = { ...defaults?.socket, ...PATIENT, signal: dropped };
       return client.duplicate({
         minimizeConnections: true,
-        ...(defaults && { defaults: { ...defaults, ...PLENTY, socket } }),
+        defaults: { ...defaults, ...PLENTY, socket },
       });
     },
     connect: (/** @type {any} */ client) => client.connect(),
@@ -214,6 +216,8 @@ class Link {
   #waiting = new Set();
   /** @type {unknown} */
   #lastError;
+  /** Aborts when it is dropped, or has failed. */
+  #dropped = new AbortController();
   /** Called once, with an error. @type {(error: unknown) => void} */
   onDown = () => {};
 
@@ -229,7 +233,7 @@ class Link {
 
   /** @param {Client} client */
   #duplicate(client) {
-    const made = this.#kind.duplicate(client);
+    const made = this.#kind.duplicate(client, this.#dropped.signal);
     made.on('error', (/** @type {unknown} */ error) => {
       this.#lastError = error;
       // An ioredis says `end` afterwards; a node-redis does not always.
@@ -325,6 +329,7 @@ class Link {
         // It has ended.
       }
     }
+    this.#dropped.abort();
     this.onDown(why);
   }
 }
