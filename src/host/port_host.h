@@ -175,8 +175,8 @@ uint64_t wlh_port_boot(void);
  *   returns  0, or the system's error */
 int wlh_port_bind(struct wlh_port *port, uint32_t member);
 
-/* Whether what is found by the paths of this member's sockets is what we have bound there. It can be
- * another process's, that had the file which was there before and did not know so yet. */
+/* Whether what is found by the paths of this member's sockets is what we have bound there. It can
+ * be another process's, that had the file which was there before and did not know so yet. */
 bool wlh_port_bound(struct wlh_port *port, uint32_t member);
 
 /* Removes the sockets' paths. */
