@@ -949,7 +949,7 @@ function priorities({ alone, client, expire }) {
       assert.deepEqual(await clients[i].answers(op), its.map(plain), story());
       const [queue, expected] = [await clients[i].adapter.query(name), model.query(name)];
       assert.deepEqual(pictureOf(queue), pictureOf(expected), story());
-      if (number % 50 === 0) await Promise.all(clients.map(({ renew }) => renew()));
+      if (number % 5 === 0) await Promise.all(clients.map(({ renew }) => renew()));
     }
   });
 }
