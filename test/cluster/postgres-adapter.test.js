@@ -220,7 +220,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
   test('the schema is made once when many open at the same time', async () => {
     const schema = 'many_at_once';
-    const all = await Promise.all(Array.from({ length: 8 }, () => client({ schema })));
+    const all = await Promise.all(Array.from({ length: 8 }, () => client({ schema }, 60_000)));
     const [first, second] = all;
     const name = fresh();
     assert.deepEqual(await first.answers(request(name)), ['granted']);
