@@ -456,7 +456,7 @@ module.exports = [
   },
   {
     file: 'src/host/opening.c',
-    before: 'if (error == ENOENT) {',
+    before: 'if (error == ENOENT || (error != 0 && wlh_port_harm(&bucket->port, 0))) {',
     after: 'if (error == ENOENT && bucket->standard) {',
     why: 'a directory that vanishes while sockets are bound in it is said to be of a kind that does not work',
     tests: [between],
