@@ -83,7 +83,9 @@ static int try_datagram(struct wlh_port *port, uint32_t member)
   if (wlh_port_send(port, member) == WLH_SENT && recv(port->datagram, &byte, 1, MSG_DONTWAIT) >= 0)
     return 0;
   int error = errno;
-  return wlh_port_bound(port, member) ? error : 0;
+  if (!wlh_port_bound(port, member)) return 0;
+  port->datagram_inode = 0; /* made by one name at a time with another: what we took is not ours */
+  return error;
 }
 
 int wlh_port_bind(struct wlh_port *port, uint32_t member)
