@@ -84,7 +84,8 @@ static int try_datagram(struct wlh_port *port, uint32_t member)
     return 0;
   int error = errno;
   if (!wlh_port_bound(port, member)) return 0;
-  port->datagram_inode = 0; /* made by one name at a time with another: what we took is not ours */
+  /* Another one made its own by the same name at the same time, and we have taken that. */
+  port->datagram_inode = 0;
   return error;
 }
 
