@@ -2,8 +2,9 @@
 
 /** A snapshot as a table: one line a lock or request, cut to the columns that there are. */
 
-const { duration: spoken } = require('../extensions/holders.js');
+const { describePause } = require('../extensions/holders.js');
 const { duration } = require('../page/duration.js');
+const { capitalized } = require('../platform/errors.js');
 const { shown } = require('./people.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
@@ -168,10 +169,7 @@ function table(state, { columns = Number.POSITIVE_INFINITY, color = false }) {
  * @param {DetailedSnapshot} state
  * @returns {string[]} a line that says for how long nothing is granted, if that is so
  */
-const pauseOf = ({ grantsIn }) =>
-  grantsIn
-    ? [`The server may have forgotten locks, and grants nothing for another ${spoken(grantsIn)}.`]
-    : [];
+const pauseOf = ({ grantsIn }) => (grantsIn ? [`${capitalized(describePause(grantsIn))}.`] : []);
 
 /**
  * @param {DetailedSnapshot} state

@@ -11,8 +11,6 @@ const { threadId } = require('../platform/thread.js');
 
 /** What is said if it is not known who holds a lock. */
 const UNKNOWN_HOLDERS = 'holder unknown';
-/** Of a server that was started, or has taken over, a moment ago. */
-const FORGETFUL = 'the server may have forgotten locks, and grants nothing';
 
 /**
  * @param {LockDetails} details
@@ -52,13 +50,20 @@ function describeHolder(details, quoted) {
 }
 
 /**
+ * @param {number} grantsIn milliseconds for which nothing is granted to anybody
+ * @returns {string} of a server that was started, or has taken over, a moment ago
+ */
+const describePause = (grantsIn) =>
+  `the server may have forgotten locks, and grants nothing for another ${duration(grantsIn)}`;
+
+/**
  * @param {LockDetails[] | undefined} holders undefined: not known
  * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
  * @param {(text: string) => string} [quoted] see describeAgent
  * @returns {string} for parentheses
  */
 function describeHolders(holders, grantsIn = 0, quoted = undefined) {
-  if (!holders?.length && grantsIn > 0) return `${FORGETFUL} for another ${duration(grantsIn)}`;
+  if (!holders?.length && grantsIn > 0) return describePause(grantsIn);
   if (!holders) return UNKNOWN_HOLDERS;
   if (holders.length === 0) return 'no longer held';
   return `held by ${describeHolder(holders[0], quoted)}${more(holders)}`;
@@ -111,6 +116,7 @@ module.exports = {
   describeAgent,
   describeHolder,
   describeHolders,
+  describePause,
   describeWaiting,
   duration,
   milliseconds,

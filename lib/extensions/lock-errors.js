@@ -3,6 +3,7 @@
 /** Errors about a lock: DOMExceptions that tell more. */
 
 const { lockDetails } = require('../backend/details.js');
+const { capitalized } = require('../platform/errors.js');
 const { quoteName, theLock } = require('../platform/names.js');
 const { DOMException } = require('../platform/realm.js');
 const { describeAgent, describeHolders, milliseconds } = require('./holders.js');
@@ -194,8 +195,6 @@ class DeadlockError extends LockError {
   }
 }
 
-/** @param {string} text */
-const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
 /** @param {number | undefined} limit */
 const describeLimit = (limit) => (limit ? `the limit ${limit}` : 'no limit');
 

@@ -73,8 +73,15 @@ function quote(name) {
   return stringify(name.length > 80 ? `${name.slice(0, 80)}…` : name);
 }
 
+/**
+ * @param {string} text that is not empty
+ * @returns {string} fit for the beginning of a sentence
+ */
+const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
+
 module.exports = {
   bucketClosedError,
+  capitalized,
   closedError,
   illegalInvocation,
   noMemoryError,

@@ -223,7 +223,7 @@ static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct w
   bucket->me = generation << 16 | (member + 1);
   wlh_cells_attach(&bucket->arena, segment, bytes, member, alive, bucket);
   error = wlh_port_bind(&bucket->port, member);
-  if (error == ENOENT || (error != 0 && wlh_port_harm(&bucket->port, 0))) {
+  if (error == ENOENT) {
     return wlh_fail(
         failure, WLH_LOST, "%s was deleted or moved while it was opened", bucket->port.path);
   }

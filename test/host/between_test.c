@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -466,6 +467,71 @@ TEST(
   }
 }
 
+/* ---- two who bind the sockets of one number ---- */
+
+static struct wlh_port stale; /* of a process that has the file which was there before */
+static int foreign;           /* a socket by the name of what is being made */
+
+static void bind_too(void)
+{
+  CHECK(wlh_port_open(&stale, base, false, BUCKET, &failure) == WLH_OK);
+  CHECK(wlh_port_bind(&stale, 0) == 0);
+}
+
+static void take_the_name(void)
+{
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  (void)snprintf(
+      address.sun_path, sizeof address.sun_path, "%.40s/base/" BUCKET "/new.w000", above);
+  (void)unlink(address.sun_path);
+  foreign = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  CHECK(bind(foreign, (struct sockaddr *)&address, sizeof address) == 0);
+}
+
+/* Whether it takes itself for bound, and is not woken. */
+static bool is_deaf(struct wlh_port *port)
+{
+  char byte;
+  if (!wlh_port_bound(port, 0)) return false;
+  wlh_port_receive(port);
+  return wlh_port_send(port, 0) != WLH_SENT || recv(port->datagram, &byte, 1, MSG_DONTWAIT) < 0;
+}
+
+/* Binds, and has something done behind the n-th step. False if there are not so many. */
+static bool bind_with(int n, void (*action)(void))
+{
+  struct wlh_port port;
+  begin_files(false);
+  wlh_port_init(&stale);
+  foreign = -1;
+  CHECK(wlh_port_open(&port, base, false, BUCKET, &failure) == WLH_OK);
+  step = 0;
+  when = n;
+  act = action;
+  int error = wlh_port_bind(&port, 0);
+  act = NULL;
+  bool more = step >= n;
+  CHECK(!is_deaf(&port) && !is_deaf(&stale));
+  if (action == bind_too) CHECK(error == 0 || error == ENOENT);
+  wlh_port_close(&stale);
+  close_files(&port, 0);
+  wlh_port_shut(foreign);
+  end_files();
+  return more;
+}
+
+TEST(
+    bound_together,
+    "of two who bind the sockets of one number, each knows whether its own are there")
+{
+  void (*const actions[])(void) = {bind_too, take_the_name};
+  for (size_t i = 0; i < 2; i++) {
+    int n = 1;
+    while (bind_with(n, actions[i])) n++;
+    CHECK(n > 6);
+  }
+}
+
 /* ---- somebody who deletes ---- */
 
 static void delete_all(void)
@@ -817,6 +883,7 @@ int main(int argc, char **argv)
   RUN(hostile);
   RUN(second_user);
   RUN(killed);
+  RUN(bound_together);
   RUN(vanishes);
   RUN(listed);
   RUN(ignored);

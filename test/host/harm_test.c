@@ -646,10 +646,11 @@ TEST(no_sockets, "sockets that are deleted come back, and no lock and no wake-up
 
 /* Binds a socket of its own where one of a member is, as a process does that has the file which was
  * there before and does not know that yet. It is dead a moment later. */
-static void bind_over(const char *name, int type)
+static void bind_over(char kind, unsigned member, int type)
 {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  char path[512];
+  char name[16], path[512];
+  (void)snprintf(name, sizeof name, "%c%u", kind, member);
   (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", bucket_path("over"));
   (void)snprintf(path, sizeof path, "%s", bucket_path(name));
   int descriptor = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
@@ -663,8 +664,8 @@ TEST(bound_over, "a member whose sockets another one has bound over is woken all
   begin_two();
   for (int times = 0; times < 2; times++) { /* once it may enter just then for another reason */
     hold_and_wait();
-    bind_over("s1", SOCK_STREAM);
-    bind_over("w1", SOCK_DGRAM);
+    bind_over('s', b.member, SOCK_STREAM);
+    bind_over('w', b.member, SOCK_DGRAM);
     /* Its helper has done by then what the system told it of that, if anything. */
     ask_for(&b, "query 3", "3 WLH_PENDING");
     hear(&b, "event 3 snapshot held 1 pending 1 clients 2");

@@ -423,6 +423,20 @@ module.exports = [
   },
   {
     file: 'src/host/port_posix_sockets.c',
+    before: 'if (!wlh_port_bound(port, member)) return 0;',
+    after: '',
+    why: 'a process whose sockets are bound over at once is said to be where wake-ups do not work',
+    tests: [between],
+  },
+  {
+    file: 'src/host/port_posix_sockets.c',
+    before: 'port->datagram_inode = 0;',
+    after: '',
+    why: 'who has put a socket of another process in its own place takes it for its own',
+    tests: [between],
+  },
+  {
+    file: 'src/host/port_posix_sockets.c',
     before:
       'bool bound = descriptor >= 0 && place >= 0 && bind_in(port, descriptor, type, place, name, inode);\n' +
       '  bound = bound && renameat(place, name, port->directory, final) == 0;',
@@ -456,7 +470,7 @@ module.exports = [
   },
   {
     file: 'src/host/opening.c',
-    before: 'if (error == ENOENT || (error != 0 && wlh_port_harm(&bucket->port, 0))) {',
+    before: 'if (error == ENOENT) {',
     after: 'if (error == ENOENT && bucket->standard) {',
     why: 'a directory that vanishes while sockets are bound in it is said to be of a kind that does not work',
     tests: [between],

@@ -418,6 +418,10 @@ function isLossExplained({ settled, facts, bucket, names, kind }, history) {
 const isOfHarm = ({ code, message }) =>
   code !== 'ERR_WEB_LOCKS_SCOPE_UNSUPPORTED' || /directory above it must be there/.test(message);
 
+/** Nothing is told while the server grants; a quarantine is as long as a lease at most. */
+const isPossiblePause = ({ grantsIn }, { pause = 0 }) =>
+  grantsIn === undefined || (Number.isInteger(grantsIn) && grantsIn > 0 && grantsIn <= pause);
+
 function errors(history) {
   const faults = [];
   for (const request of history.requests.values()) {
@@ -434,6 +438,8 @@ function errors(history) {
       continue;
     }
     if (settled.error === undefined) continue;
+    if (!isPossiblePause(settled, history.promises))
+      faults.push({ what: `${id}: an error tells of a pause of ${settled.grantsIn} ms`, events });
     const { harms, stops } = history;
     const isBusy = (from, to) => history.isBusy(from, to);
     const context = { doom: history.isDoomed(request.actor), harms, stops, isBusy };
@@ -559,10 +565,6 @@ function snapshots(history) {
   }
   return faults;
 }
-
-/** Nothing is told while the server grants; a quarantine is as long as a lease at most. */
-const isPossiblePause = ({ grantsIn }, { pause = 0 }) =>
-  grantsIn === undefined || (Number.isInteger(grantsIn) && grantsIn > 0 && grantsIn <= pause);
 
 /**
  * The order of a snapshot is that of the grants. But what waits in a session that is lost is asked

@@ -53,8 +53,8 @@ function request(id, given) {
   if (told !== undefined) events.push({ ...base, type: 'told', k: 0, at: told });
   if (ended !== undefined) events.push({ ...base, type: 'ended', k: 0, at: ended, last });
   const at = more.settled ?? (ended ?? asked) + 0.1;
-  const { code, message = '' } = more;
-  const settled = { ...base, type: 'settled', at, error, ran, reason, code, message };
+  const { code, grantsIn, message = '' } = more;
+  const settled = { ...base, type: 'settled', at, error, grantsIn, ran, reason, code, message };
   if (at < Infinity) events.push(settled);
   return events;
 }
@@ -310,16 +310,22 @@ describe('the judges of the torture', () => {
     passes([snapshot([info('exclusive')], queue), x, y, lost('p1.t0', 1.5)]);
   });
 
-  it('snapshots: for how long a server grants nothing', () => {
-    const pause = (grantsIn) => [
+  const tellsOfPause = {
+    snapshots: (grantsIn) => [
       { type: 'snapshot', actor: 'p1.t0', at: 3, bucket: 'b', held: [], pending: [], grantsIn },
-    ];
-    const promises = { ...ALL, pause: 2000 };
-    passes([pause(undefined)]);
-    passes([pause(2000)], promises);
-    finds('snapshots', [pause(1)]);
-    for (const wrong of [0, -1, 1.5, 2001, null]) finds('snapshots', [pause(wrong)], promises);
-  });
+    ],
+    errors: (grantsIn) =>
+      request('x', { asked: 0, error: 'TimeoutError', options: { timeout: 0 }, grantsIn }),
+  };
+  for (const [name, tells] of Object.entries(tellsOfPause)) {
+    it(`${name}: for how long a server grants nothing`, () => {
+      const promises = { ...ALL, pause: 2000 };
+      passes([tells(undefined)]);
+      passes([tells(2000)], promises);
+      finds(name, [tells(1)]);
+      for (const wrong of [0, -1, 1.5, 2001, null]) finds(name, [tells(wrong)], promises);
+    });
+  }
 
   it('seen: what an actor saw itself', () => {
     finds('gate', [[{ type: 'fault', judge: 'gate', what: 'two', actor: 'p1.t0', at: 1 }]]);

@@ -24,6 +24,9 @@ const { engines, scopeOf } = require('./engines.js');
 const ROOT = path.join(__dirname, '..', '..');
 const load = (entry) => require(path.join(ROOT, 'lib', `${entry}.js`));
 
+/** The lease of the cluster in memory, of its own time. */
+const TTL = 10_000;
+
 const bucketOf = (i) => `torture ${i}`;
 
 /** The default bucket, which nobody closes. */
@@ -82,7 +85,7 @@ const scopes = {
   memory: {
     isWorld: true,
     lacks: { ...LATER, collect: true, guard: true },
-    promises: { losses: true, forgets: true, pause: 10_000 },
+    promises: { losses: true, forgets: true, pause: TTL },
     faults: [
       'cut',
       'drop',
@@ -106,4 +109,4 @@ for (const name of Object.keys(engines)) {
   scopes[name] = scopeOf(name, { lacks, load, placeOf });
 }
 
-module.exports = { bucketOf, scopes };
+module.exports = { TTL, bucketOf, scopes };

@@ -55,9 +55,10 @@ function namesOf(count) {
 function describeError(error) {
   if (error === THROWN) return { error: 'thrown' };
   if (error === ABORTED) return { error: 'aborted' };
-  const { name, code, reason, message, stack } = error ?? {};
+  const { name, code, grantsIn, reason, message, stack } = error ?? {};
   const told = { error: name ?? String(error), message };
   if (typeof code === 'string') told.code = code;
+  if (grantsIn !== undefined) told.grantsIn = grantsIn;
   if (typeof reason === 'string') told.reason = reason;
   if (error?.constructor?.name !== name) told.class = error?.constructor?.name;
   if (!(told.class ?? '').startsWith('Lock')) told.stack = stack;

@@ -57,10 +57,9 @@ const { createLockManager } = require('../../lib/extensions/lock-manager.js');
 const { scopedLocks } = require('../../lib/extensions/scoped.js');
 const { MemoryAdapter, MemoryServer, Network } = require('../cluster/memory.js');
 const { Recorder } = require('./history.js');
-const { scopes } = require('./scopes.js');
+const { TTL, scopes } = require('./scopes.js');
 const { User } = require('./user.js');
 
-const TTL = 10_000;
 const BUCKET = 'memory';
 /** A little more than what an error about a wait is kept back for at most (lib/cluster/backend.js). */
 const LOOK = 1100;

@@ -6,7 +6,7 @@
  */
 
 const { isLocal } = require('../../errors.js');
-const { plainError, quote } = require('../../../platform/errors.js');
+const { capitalized, plainError, quote } = require('../../../platform/errors.js');
 const { theLock } = require('../../../platform/names.js');
 
 /** Another attempt may go well, perhaps at another server. */
@@ -145,9 +145,6 @@ const oldSnapshotError = (isolation) =>
       'lock is still held.',
     'ERR_WEB_LOCKS_ISOLATION',
   );
-
-/** @param {string} text */
-const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
 
 /**
  * A user's transaction that guards a lock.
