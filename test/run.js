@@ -3,82 +3,36 @@
 /**
  * Runs test files, each in a process of its own, several at a time: `npm test [-- FILE…]`.
  *
- *   --quick       skips the files that take long
- *   --not REGEXP  skips the files whose paths (from this folder) match
+ *   --quick         skips the files that take more than a few seconds
+ *   --not REGEXP    skips the files whose paths (from this folder) match
+ *   --name REGEXP   runs the tests whose names match
+ *   --load COUNT    keeps that many busy loops running beside the tests
  *
  * WEB_LOCKS_TEST_CORES: how many cores to use; by default all.
  *
- * Each test has a time limit (helpers/limit.js). The results of a file are printed when it has
- * ended, by the reporter of Node.js, and the numbers of all files at the end. The exit code is 1
- * if a test failed or if no test ran.
+ * The first line of a test file says what the file needs, as a comment of facts between semicolons:
+ *
+ *   // slow: 40; waits; needs: redis
+ *
+ * `slow` is about how many seconds the file takes alone: the longest start first. `waits` marks a
+ * file that mostly waits for servers and leases, so that it runs beside files that compute. `needs`
+ * names the programs (helpers/programs.js) without which no test of the file can run.
+ *
+ * Each test has a time limit (helpers/limit.js). The exit code is 1 if a test failed or no test ran.
  */
 
-const { readdirSync } = require('node:fs');
+const { spawn } = require('node:child_process');
+const { closeSync, openSync, readSync, readdirSync } = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const { run } = require('node:test');
-const { spec, tap } = require('node:test/reporters');
 const { parseArgs } = require('node:util');
-const { Numbers } = require('./helpers/numbers.js');
-
-/**
- * Files that mostly wait, for servers and leases, the longest first. They run beside the others.
- */
-const WAIT = [
-  'cluster/redis',
-  'cluster/etcd',
-  'cluster/postgres',
-  'cluster/redis-adapter',
-  'cli/engines',
-  'cluster/postgres-adapter',
-  'cluster/etcd-adapter',
-  'cluster/transport',
-  'documents/documents',
-  'limit/limit',
-  'documents/finding-out',
-  'documents/migrating',
-];
-
-/** Other files that take more than a few seconds, the longest first. */
-const LONG = [
-  'threads/termination',
-  'conformance/conformance',
-  'hostile/stack',
-  'model/model',
-  'stress/endurance',
-  'stress/torture',
-  'torture/torture',
-  'cli/run',
-  'profile/report',
-  'cli/page',
-  'hostile/globals',
-  'hostile/giving-up',
-  'cli/usage',
-  'host/processes',
-  'host/lockfile',
-  'cli/query',
-  'cli/top',
-  'threads/runtime',
-  'profile/profile',
-  'package/loading',
-  'package/examples',
-  'package/memory',
-  'model/hostile',
-  'stress/extensions',
-  'hostile/events',
-  'threads/exclusion',
-  'hostile/collected',
-  'bench/bench',
-  'core/layout',
-  'threads/spec-in-a-worker',
-  'hostile/thefts',
-  'cli/steal',
-  'lib/options',
-];
+const { lacks } = require('./helpers/programs.js');
+const { Progress } = require('./helpers/progress.js');
 
 const ENDING = '.test.js';
-/** @param {string} name such as `cluster/redis` */
-const fileOf = (name) => path.join(__dirname, `${name}${ENDING}`);
+
+/** @typedef {{ file: string, name: string, slow: number, waits: boolean, needs: string[] }} TestFile */
 
 /** @returns {string[]} all test files, in the folders of this one */
 const allFiles = () =>
@@ -89,30 +43,66 @@ const allFiles = () =>
     .sort()
     .map((file) => path.join(__dirname, file));
 
-/** @returns {string[][]} the files that wait, and the files that compute; the longest first */
-function plan(files) {
-  const ofList = (names) => names.map(fileOf).filter((file) => files.includes(file));
-  const [wait, long] = [WAIT, LONG].map(ofList);
-  return [wait, [...long, ...files.filter((file) => ![...wait, ...long].includes(file))]];
+/** @param {string} file @returns {string} */
+function firstLineOf(file) {
+  const descriptor = openSync(file, 'r');
+  const bytes = Buffer.alloc(200);
+  const length = readSync(descriptor, bytes);
+  closeSync(descriptor);
+  return bytes.toString('utf8', 0, length).split('\n', 1)[0];
 }
 
-/** Runs a file, and reports its events when it has ended. */
-async function runFile(file, numbers) {
-  const events = [];
-  for await (const event of run({ files: [file], concurrency: 1 })) events.push(event);
-  numbers.add(events);
+/** @param {string} needs */
+const areKnown = (needs) => needs.split(/, */).every((program) => program in lacks);
+
+/** @param {string} file @returns {TestFile} */
+function describeFile(file) {
+  const name = path.relative(__dirname, file).slice(0, -ENDING.length);
+  const described = { file, name, slow: 0, waits: false, needs: /** @type {string[]} */ ([]) };
+  const line = firstLineOf(file);
+  if (!line.startsWith('// ')) return described;
+  for (const fact of line.slice(3).split(';')) {
+    const [key, value = ''] = fact.trim().split(/: */);
+    if (key === 'slow' && Number(value) > 0) described.slow = Number(value);
+    else if (key === 'waits' && value === '') described.waits = true;
+    else if (key === 'needs' && areKnown(value)) described.needs = value.split(/, */);
+    else
+      throw new Error(
+        `${name}: the first line has '${fact.trim()}'; test/run.js says what it may have`,
+      );
+  }
+  return described;
+}
+
+/**
+ * @param {TestFile} test
+ * @param {Progress} progress
+ * @param {string} [namePattern]
+ */
+async function runFile({ file, name }, progress, namePattern) {
+  const running = progress.start(name);
+  const options = { files: [file], concurrency: 1 };
+  if (namePattern !== undefined) Object.assign(options, { testNamePatterns: [namePattern] });
+  for await (const event of run(options)) progress.take(running, event);
+  progress.end(running);
 }
 
 /**
  * Runs the files that wait, one more at a time than there are cores, and beside them the files
  * that compute, one less at a time than there are cores. When no more files wait, the files that
  * compute get all cores.
+ * @param {TestFile[]} files
+ * @param {(file: TestFile) => Promise<void>} runOne
  */
-async function runAll([wait, compute], numbers) {
+async function runAll(files, runOne) {
   const cores = Number(process.env.WEB_LOCKS_TEST_CORES ?? os.availableParallelism());
+  const wait = files.filter(({ waits }) => waits);
+  const compute = files.filter(({ waits }) => !waits);
+  /** @param {TestFile[]} list */
   const drain = async (list) => {
-    while (list.length > 0) await runFile(list.shift(), numbers);
+    for (let next = list.shift(); next; next = list.shift()) await runOne(next);
   };
+  /** @param {number} count @param {TestFile[]} list */
   const lanes = (count, list) => Array.from({ length: count }, () => drain(list));
   const waiting = Promise.all(lanes(wait.length > 0 ? cores + 1 : 0, wait));
   await Promise.all([
@@ -121,30 +111,51 @@ async function runAll([wait, compute], numbers) {
   ]);
 }
 
-/** The default one of this version of Node.js. */
-const reporter = () => {
-  const isNew = Number(process.versions.node.split('.')[0]) >= 23;
-  return process.stdout.isTTY || isNew ? new spec() : tap;
-};
+/** @param {number} count of loops that keep the machine busy until this process ends */
+function startLoad(count) {
+  const loop = 'const parent = process.ppid; while (process.ppid === parent);';
+  const loops = Array.from({ length: count }, () =>
+    spawn(process.execPath, ['-e', loop], { stdio: 'ignore' }),
+  );
+  process.on('exit', () => {
+    for (const child of loops) child.kill();
+  });
+}
+
+/** @param {string[]} needs @returns {string | undefined} why these tests cannot run here */
+function lackOf(needs) {
+  return needs.map((program) => lacks[program]).find(Boolean) || undefined;
+}
 
 async function main() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { not: { type: 'string' }, quick: { type: 'boolean', default: false } },
+    options: {
+      load: { type: 'string', default: '0' },
+      name: { type: 'string' },
+      not: { type: 'string' },
+      quick: { type: 'boolean', default: false },
+    },
   });
-  const given = positionals.map((file) => path.resolve(file));
-  const isLeftOut = (file) =>
-    (values.not !== undefined && new RegExp(values.not).test(path.relative(__dirname, file))) ||
-    (values.quick && [...WAIT, ...LONG].map(fileOf).includes(file));
-  const files = (given.length > 0 ? given : allFiles()).filter((file) => !isLeftOut(file));
+  const not = values.not === undefined ? undefined : new RegExp(values.not);
+  const files = (
+    positionals.length > 0 ? positionals.map((file) => path.resolve(file)) : allFiles()
+  )
+    .map(describeFile)
+    .filter(({ name, slow, waits }) => !not?.test(name) && !(values.quick && (waits || slow > 0)))
+    .sort((a, b) => b.slow - a.slow);
   // The processes of the test files inherit the arguments of this one.
   process.execArgv.push('--require', path.join(__dirname, 'helpers', 'limit.js'));
+  startLoad(Number(values.load));
 
-  const numbers = new Numbers();
-  numbers.compose(reporter()).pipe(process.stdout);
-  await runAll(plan(files), numbers);
-  numbers.end();
-  process.exitCode = numbers.isGood ? 0 : 1;
+  const progress = new Progress(files.length);
+  await runAll(files, async (test) => {
+    const lack = lackOf(test.needs);
+    if (lack) progress.skip(test.name, lack);
+    else await runFile(test, progress, values.name);
+  });
+  progress.finish();
+  process.exitCode = progress.isGood ? 0 : 1;
 }
 
 main();

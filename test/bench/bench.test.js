@@ -1,3 +1,5 @@
+// slow: 14
+
 'use strict';
 
 /** A bench that fails ends, and says why. */

@@ -1,3 +1,5 @@
+// slow: 72; waits
+
 'use strict';
 
 /** `--at`: the locks of an engine. */

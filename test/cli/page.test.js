@@ -1,3 +1,5 @@
+// slow: 32
+
 'use strict';
 
 /** The page of `top --web`, in a browser. */
@@ -9,10 +11,11 @@ const { after, before, describe, it } = require('node:test');
 const { Web } = require('../../lib/cli/web.js');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket } = require('../helpers/process.js');
-const { Browser, command, contrast } = require('../profile/browser.js');
+const { lacks } = require('../helpers/programs.js');
+const { Browser, contrast } = require('../profile/browser.js');
 const { skip: lacksHost } = require('./command.js');
 
-const skip = lacksHost || (command ? false : 'no chromium');
+const skip = lacksHost || lacks.chromium;
 
 const HOSTILE = '</script><img src=x onerror="document.title=1">\u202e\0';
 

@@ -1,3 +1,5 @@
+// slow: 26
+
 'use strict';
 
 /** `web-locks query`. */

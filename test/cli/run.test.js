@@ -1,3 +1,5 @@
+// slow: 34
+
 'use strict';
 
 /** `web-locks run`. */

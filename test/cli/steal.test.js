@@ -1,3 +1,5 @@
+// slow: 10
+
 'use strict';
 
 /** `web-locks steal`. */

@@ -1,3 +1,5 @@
+// slow: 25
+
 'use strict';
 
 /** `web-locks top`. */

@@ -1,3 +1,5 @@
+// slow: 29
+
 'use strict';
 
 /** Wrong usages, the help, the manual page. */

@@ -1,3 +1,5 @@
+// slow: 58; waits; needs: etcd
+
 'use strict';
 
 /** The adapter of etcd against the contract, at a real server. */

@@ -1,3 +1,5 @@
+// slow: 93; waits; needs: etcd
+
 'use strict';
 
 /** Several processes with locks in etcd, and what goes wrong then: see faults.js. */

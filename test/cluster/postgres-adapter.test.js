@@ -1,3 +1,5 @@
+// slow: 65; waits; needs: postgres
+
 'use strict';
 
 /** The adapter of PostgreSQL against the contract, at a real server. */

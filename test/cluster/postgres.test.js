@@ -1,3 +1,5 @@
+// slow: 86; waits; needs: postgres
+
 'use strict';
 
 /** Several processes with locks in PostgreSQL, and what goes wrong then: see faults.js. */

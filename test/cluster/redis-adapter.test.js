@@ -1,3 +1,5 @@
+// slow: 79; waits; needs: redis
+
 'use strict';
 
 /** The adapter of Redis against the contract, at a real server, with clients of all kinds. */

@@ -1,3 +1,5 @@
+// slow: 100; waits; needs: redis
+
 'use strict';
 
 /** Several processes with locks in Redis, and what goes wrong then: see faults.js. */

@@ -14,60 +14,9 @@ const net = require('node:net');
 const os = require('node:os');
 const path = require('node:path');
 const { promisify } = require('node:util');
+const { lacks, programs } = require('../helpers/programs.js');
 
-/** @returns {string | undefined} the folder of PostgreSQL's programs, those of the newest version */
-function postgresFolder() {
-  const root = process.env.POSTGRES_BIN ?? '/usr/lib/postgresql';
-  if (fs.existsSync(path.join(root, 'initdb'))) return root;
-  if (!fs.existsSync(root)) return undefined;
-  const versions = fs.readdirSync(root).sort((a, b) => Number(b) - Number(a));
-  return versions
-    .map((version) => path.join(root, version, 'bin'))
-    .find((folder) => fs.existsSync(path.join(folder, 'initdb')));
-}
-
-/** @returns {string | undefined} */
-const pgbouncerProgram = () =>
-  ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer'].find((file) => fs.existsSync(file));
-
-/** @returns {string | undefined} Redis, or Valkey */
-const redisProgram = () =>
-  ['/usr/bin/redis-server', '/usr/bin/valkey-server', process.env.REDIS_SERVER ?? ''].findLast(
-    (file) => fs.existsSync(file),
-  );
-
-/** @returns {boolean} */
-const hasOpenssl = () => {
-  try {
-    return Boolean(execFileSync('openssl', ['version'], { stdio: 'pipe' }));
-  } catch {
-    return false;
-  }
-};
-
-/** @returns {string | undefined} the library by which a program has another time */
-const faketimeLibrary = () => {
-  const folders = fs.existsSync('/usr/lib') ? fs.readdirSync('/usr/lib') : [];
-  return ['', ...folders]
-    .map((folder) => path.join('/usr/lib', folder, 'faketime/libfaketime.so.1'))
-    .find((file) => fs.existsSync(file));
-};
-
-const bin = postgresFolder();
-const faketime = faketimeLibrary();
-const pgbouncer = pgbouncerProgram();
-const redisServer = redisProgram();
-const etcd = ['/usr/bin/etcd', '/usr/local/bin/etcd'].find((file) => fs.existsSync(file));
-
-/** Why tests of a server cannot run, or false; for the `skip` option of a test. */
-const lacks = {
-  postgres: bin ? false : 'PostgreSQL is not installed (Debian: postgresql)',
-  pgbouncer: bin && pgbouncer ? false : 'pgbouncer is not installed (Debian: pgbouncer)',
-  redis: redisServer ? false : 'Redis is not installed (Debian: redis-server)',
-  etcd: etcd ? false : 'etcd is not installed (Debian: etcd-server)',
-  faketime: faketime ? false : 'libfaketime is not installed (Debian: libfaketime)',
-  openssl: hasOpenssl() ? false : 'openssl is not installed (Debian: openssl)',
-};
+const { etcd, faketime, pgbouncer, postgres: bin, redis: redisServer } = programs;
 
 /** What children run as: not root. */
 const user = (() => {

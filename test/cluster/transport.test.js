@@ -1,3 +1,5 @@
+// slow: 51; waits
+
 'use strict';
 
 /** How etcd is called: by Node's client for HTTP, at servers that are no etcd. */

@@ -1,3 +1,5 @@
+// slow: 39
+
 'use strict';
 
 /**

@@ -1,3 +1,5 @@
+// slow: 13
+
 'use strict';
 
 /** src/core/layout.c: a change of what copies of the core share does not compile. */

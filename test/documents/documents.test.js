@@ -1,3 +1,5 @@
+// slow: 44; waits
+
 'use strict';
 
 /** Every code block of README.md and docs/ runs as printed (blocks.js: what a page says of a block). */

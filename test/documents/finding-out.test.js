@@ -1,3 +1,5 @@
+// slow: 30; waits
+
 'use strict';
 
 /** The programs of docs/FINDING-OUT.md tell what the page says that they tell. */

@@ -1,3 +1,5 @@
+// slow: 23; waits
+
 'use strict';
 
 /** What docs/MIGRATING.md says of other packages and of this one, beside what its programs show. */

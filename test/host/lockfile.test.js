@@ -1,3 +1,5 @@
+// slow: 27
+
 'use strict';
 
 /**

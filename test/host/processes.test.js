@@ -1,3 +1,5 @@
+// slow: 28
+
 'use strict';
 
 /** Locks between processes: grants, queues, ends of processes. */

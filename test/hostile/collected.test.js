@@ -1,3 +1,5 @@
+// slow: 15
+
 'use strict';
 
 // What the garbage collector may take, and what not.

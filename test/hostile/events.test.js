@@ -1,3 +1,5 @@
+// slow: 17
+
 'use strict';
 
 // Events that come together, and an exception while one of them is told: the others are told, too,

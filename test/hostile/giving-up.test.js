@@ -1,3 +1,5 @@
+// slow: 30
+
 'use strict';
 
 // A request that gives up (its time is over, or its signal aborts) while users' code listens, which

@@ -1,3 +1,5 @@
+// slow: 31
+
 'use strict';
 
 // Globals and prototypes that somebody replaced, after or before the library was loaded.

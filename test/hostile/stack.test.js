@@ -1,3 +1,5 @@
+// slow: 38
+
 'use strict';
 
 // Calls from near the end of the stack: they may fail there with a RangeError, but whatever fails,

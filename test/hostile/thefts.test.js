@@ -1,3 +1,5 @@
+// slow: 11
+
 'use strict';
 
 // Thefts at moments at which nobody expects them, and what else a fresh reader found.

@@ -1,3 +1,5 @@
+// slow: 9
+
 'use strict';
 
 /**

@@ -1,8 +1,10 @@
+// slow: 37; waits
+
 'use strict';
 
 /**
  * A test that hangs is ended and reported, and the other files go on; what fails is named at the end:
- * helpers/limit.js, helpers/numbers.js, run.js.
+ * helpers/limit.js, helpers/progress.js, run.js.
  */
 
 const assert = require('node:assert/strict');
@@ -13,14 +15,21 @@ const { describe, it } = require('node:test');
 const TEST = path.join(__dirname, '..');
 const fixture = (name) => path.join(TEST, 'fixtures', 'limit', `${name}.test.js`);
 
-/** Runs test files with a limit of three seconds. */
-const run = (...files) =>
+/** Runs test files with a limit of three seconds; an object changes the environment. */
+const run = (...given) =>
   new Promise((resolve) => {
-    const env = { ...process.env, WEB_LOCKS_TEST_LIMIT: '3', NODE_TEST_CONTEXT: undefined };
+    const limits = { WEB_LOCKS_TEST_LIMIT: '3', NODE_TEST_CONTEXT: undefined };
+    const env = Object.assign(
+      {},
+      process.env,
+      limits,
+      ...given.filter((one) => typeof one === 'object'),
+    );
+    const files = given.filter((one) => typeof one === 'string');
     const args = [path.join(TEST, 'run.js'), ...files];
     execFile(process.execPath, args, { env }, (error, stdout, stderr) => {
-      // Without the marks of the reporter.
-      const output = stdout.replaceAll(/^# ?/gm, '');
+      // Without the marks of what a file printed.
+      const output = stdout.replaceAll(/^ *\| ?/gm, '');
       resolve({ code: error?.code ?? 0, output, stderr });
     });
   });
@@ -29,8 +38,8 @@ const run = (...files) =>
 async function reportOf(name) {
   const { code, output } = await run(fixture(name), fixture('good'));
   assert.equal(code, 1);
-  assert.match(output, /goes on/);
-  assert.match(output, /^(ℹ )?pass [1-9]/m);
+  assert.match(output, /^✔ fixtures\/limit\/good /m);
+  assert.match(output, /^[1-9]\d* passed, /m);
   const report = output.match(/^=== (.|\n)*?^===$/m)?.[0];
   assert.ok(report, `nothing was reported:\n${output}`);
   assert.ok(report.includes(`fixtures/limit/${name}.test.js: nothing has ended for 3 s`), report);
@@ -38,15 +47,22 @@ async function reportOf(name) {
 }
 
 describe('a test that fails', () => {
-  it('is named at the end, with its file and its cause', async () => {
+  it('is named at the end, with its file, its cause and the command that repeats it', async () => {
     const { code, output } = await run(fixture('fails'), fixture('good'));
     assert.equal(code, 1);
-    const end = output.slice(output.indexOf('goes on'));
+    const end = output.slice(output.indexOf('What failed:'));
+    assert.match(end, /^✖ test\/fixtures\/limit\/fails\.test\.js: fails\n +Error: the cause$/m);
     assert.match(
       end,
-      /^(ℹ )?failed: \S*fixtures\/limit\/fails\.test\.js: fails: Error: the cause$/m,
+      /^ +again: npm test -- test\/fixtures\/limit\/fails\.test\.js --name fails$/m,
     );
-    assert.doesNotMatch(end, /failed: \S+: outer/);
+    assert.doesNotMatch(end, /outer/);
+  });
+
+  it('fails again by that command, and alone', async () => {
+    const { code, output } = await run(fixture('fails'), '--name', 'fails');
+    assert.equal(code, 1);
+    assert.match(output, /^0 passed, 1 failed, 0 skipped$/m);
   });
 });
 
@@ -100,11 +116,18 @@ describe('a run', () => {
   it('passes, and counts all tests of all files', async () => {
     const { code, output } = await run(fixture('good'), fixture('good-too'));
     assert.equal(code, 0);
-    const numberOf = (name) => Number(new RegExp(`^(?:ℹ )?${name} (\\d+)$`, 'm').exec(output)[1]);
-    assert.equal(numberOf('tests'), 3);
-    assert.equal(numberOf('pass'), 2);
-    assert.equal(numberOf('skipped'), 1);
-    assert.equal(numberOf('fail'), 0);
+    assert.match(output, /^2 passed, 0 failed, 1 skipped$/m);
+  });
+
+  it('says what was skipped, and how to get what a file needs', async () => {
+    const { output } = await run(fixture('good-too'), fixture('needs'), { PATH: '/' });
+    assert.match(output, /^skipped: .*1 \(Chromium is not installed \(Debian: chromium\)\)/m);
+  });
+
+  it('refuses a first line that it does not know', async () => {
+    const { code, stderr } = await run(fixture('wrong-facts'));
+    assert.equal(code, 1);
+    assert.match(stderr, /wrong-facts: the first line has 'needs'/);
   });
 
   it('fails if no test ran', async () => {

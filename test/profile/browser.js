@@ -2,15 +2,11 @@
 
 /** A real browser, spoken to over a pipe by its own protocol. Without one tests are skipped. */
 
-const { spawn, spawnSync } = require('node:child_process');
+const { spawn } = require('node:child_process');
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
-
-/** The command of the browser, or undefined where there is none. */
-const command = ['chromium', 'chromium-browser', 'google-chrome'].find(
-  (name) => spawnSync(name, ['--version']).status === 0,
-);
+const { programs } = require('../helpers/programs.js');
 
 const FLAGS = [
   '--headless',
@@ -32,7 +28,9 @@ class Browser {
 
   constructor() {
     const stdio = ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'];
-    this.#child = spawn(command, [...FLAGS, `--user-data-dir=${this.#folder}`], { stdio });
+    this.#child = spawn(programs.chromium, [...FLAGS, `--user-data-dir=${this.#folder}`], {
+      stdio,
+    });
     this.#child.stdio[4].setEncoding('utf8').on('data', (text) => this.#hear(text));
     this.#child.on('exit', () => {
       for (const { reject } of this.#calls.values()) reject(new Error('The browser ended.'));
@@ -189,4 +187,4 @@ function contrast(one, other) {
   return (bright + 0.05) / (dark + 0.05);
 }
 
-module.exports = { Browser, command, contrast };
+module.exports = { Browser, contrast };

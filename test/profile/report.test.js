@@ -1,3 +1,5 @@
+// slow: 33
+
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -7,10 +9,11 @@ const { after, before, describe, it } = require('node:test');
 const { pathToFileURL } = require('node:url');
 const { report } = require('../../lib/profile/report.js');
 const { writeTrace } = require('../../lib/profile/trace.js');
-const { Browser, command, contrast } = require('./browser.js');
+const { Browser, contrast } = require('./browser.js');
+const { lacks } = require('../helpers/programs.js');
 const { folderFor } = require('./run.js');
 
-const skip = command ? false : 'no chromium';
+const skip = lacks.chromium;
 
 /** A key that is held down, in the browser's protocol. */
 const CTRL = 2;

@@ -1,3 +1,5 @@
+// slow: 16
+
 'use strict';
 
 const assert = require('node:assert/strict');

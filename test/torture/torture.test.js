@@ -1,3 +1,5 @@
+// slow: 35
+
 'use strict';
 
 /**
