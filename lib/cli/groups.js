@@ -14,7 +14,7 @@ const { modeOf, rowsOf } = require('./table.js');
 
 /** The most characters (UTF-16 code units) of a name or label. */
 const LONGEST = 1000;
-/** The most locks and requests that are told of, with all names; the others are counted. */
+/** The page gets this many locks and requests, and this many names; the rest is counted. */
 const MOST = 10_000;
 
 /**
@@ -30,6 +30,7 @@ const MOST = 10_000;
  *
  * @typedef {object} Group
  * @property {string} [id] what no other name has, if it was cut
+ * @property {number} [names] how many names it stands for, if that is not one
  * @property {string} name
  * @property {number} held
  * @property {number} pending
@@ -89,17 +90,27 @@ function rowOf(entry, isHeld) {
 function groupsOf(state) {
   /** @type {Map<string, Group>} */
   const groups = new Map();
+  const rest = { ...groupOf(''), id: '', names: 0 };
+  /** @type {string | undefined} of a name that is not shown */
+  let before;
   rowsOf(state).forEach(({ entry, isHeld }, i) => {
-    const group = groups.get(entry.name) ?? groupOf(entry.name);
-    groups.set(entry.name, group);
+    if (i < MOST && !groups.has(entry.name)) groups.set(entry.name, groupOf(entry.name));
+    const group = groups.get(entry.name) ?? rest;
     group[isHeld ? 'held' : 'pending']++;
+    if (group === rest) {
+      if (entry.name !== before) rest.names++;
+      before = entry.name;
+      return;
+    }
     if (isHeld && entry.limit > 0) {
       group.limit = entry.limit;
       group.units += entry.weight;
     }
     if (i < MOST) group.rows.push(rowOf(entry, isHeld));
   });
-  return [...groups.values()];
+  const all = [...groups.values()];
+  if (rest.names > 0) all.push({ ...rest, name: `… and ${rest.names} more names` });
+  return all;
 }
 
 module.exports = { groupsOf };

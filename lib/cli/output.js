@@ -32,6 +32,24 @@ function end({ code, message }) {
  */
 const print = (text) => new Promise((resolve) => output().write(text, () => resolve()));
 
+/** So many characters are written at once. */
+const PIECE = 65_536;
+
+/**
+ * Prints what is too long for one string, and keeps no more of it in memory than a piece.
+ * @param {Iterable<string>} parts
+ */
+async function printAll(parts) {
+  let piece = '';
+  for (const part of parts) {
+    piece += part;
+    if (piece.length < PIECE) continue;
+    await print(piece);
+    piece = '';
+  }
+  await print(piece);
+}
+
 /** @returns {Promise<unknown>} resolves when all that was said and printed is written */
 function allIsWritten() {
   const streams = isUsed ? [process.stdout, process.stderr] : [process.stderr];
@@ -44,4 +62,4 @@ async function written(stream) {
   if (stream.writableLength > 0) await new Promise((resolve) => stream.write('', resolve));
 }
 
-module.exports = { allIsWritten, output, print };
+module.exports = { allIsWritten, output, print, printAll };

@@ -5,7 +5,7 @@
  * scope pushes other clients' changes, so `--watch` looks each second.
  */
 
-const { output, print } = require('./output.js');
+const { output, printAll } = require('./output.js');
 const { Place } = require('./places.js');
 const { Screen } = require('./screen.js');
 const { STATUS } = require('./status.js');
@@ -42,8 +42,22 @@ async function query({ values }) {
  * @returns {Promise<void>} resolves when it is written
  */
 function tell(state, asJson, before = '') {
-  const text = asJson ? json(state, Date.now()) : table(state, terminal()).join('\n');
-  return print(`${before}${text}\n`);
+  return printAll(partsOf(state, asJson, before));
+}
+
+/**
+ * @param {DetailedSnapshot} state
+ * @param {boolean | undefined} asJson
+ * @param {string} before
+ */
+function* partsOf(state, asJson, before) {
+  yield before;
+  if (asJson) {
+    yield* json(state, Date.now());
+    yield '\n';
+    return;
+  }
+  for (const line of table(state, terminal())) yield `${line}\n`;
 }
 
 function terminal() {
@@ -78,7 +92,10 @@ async function follow(place, name, asJson) {
  */
 async function watch(place, name) {
   let state = await place.look(name);
-  const paint = () => screen.show(table(state, terminal()));
+  const paint = () => {
+    const { rows: lines } = screen.size;
+    screen.show([...table(state, { ...terminal(), lines })]);
+  };
   const screen = new Screen(process.stdin, output(), paint);
   /** @type {NodeJS.Timeout | undefined} */
   let timer;

@@ -5,9 +5,10 @@
  * somebody has agreed; gives it to the next at once.
  */
 
+const { createHash } = require('node:crypto');
 const { createInterface } = require('node:readline');
 const { describeHolder, quoted } = require('./people.js');
-const { print } = require('./output.js');
+const { printAll } = require('./output.js');
 const { Place, checkName, unreachable } = require('./places.js');
 const { Failure, STATUS, say } = require('./status.js');
 
@@ -62,16 +63,22 @@ async function rob({ locks }, name, { yes, label = 'web-locks steal' }) {
     say('the holders have changed meanwhile.');
   }
   await locks.request(name, { steal: true, label }, () => {});
-  await print(state.held.map((holder) => `robbed ${describeHolder(holder)}\n`).join(''));
+  await printAll(robbed(state));
   return STATUS.ok;
 }
 
 /** @param {DetailedSnapshot} state */
-const identity = ({ held }) =>
-  held
-    .map(({ clientId, token }) => `${clientId} ${token}`)
-    .sort()
-    .join('\n');
+function* robbed({ held }) {
+  for (const holder of held) yield `robbed ${describeHolder(holder)}\n`;
+}
+
+/** @param {DetailedSnapshot} state */
+function identity({ held }) {
+  const hash = createHash('sha256');
+  const holders = held.map(({ clientId, token }) => `${clientId} ${token}\n`).sort();
+  for (const holder of holders) hash.update(holder);
+  return hash.digest('base64');
+}
 
 /**
  * @param {string} name

@@ -1,7 +1,11 @@
 'use strict';
 
-/** A snapshot as a table: one line a lock or request, cut to the columns that there are. */
+/**
+ * A snapshot as a table (one line a lock or request, cut to the columns that there are) and as JSON.
+ * A bucket has up to a million requests, so what is printed is made piece by piece.
+ */
 
+const { createHash } = require('node:crypto');
 const { describePause } = require('../extensions/holders.js');
 const { duration } = require('../page/duration.js');
 const { capitalized } = require('../platform/errors.js');
@@ -19,6 +23,8 @@ const { shown } = require('./people.js');
  */
 
 const GAP = '  ';
+/** This many characters are hashed at once. */
+const PIECE = 65_536;
 /** A column is not cut to less. */
 const LEAST = 8;
 
@@ -110,15 +116,17 @@ function squeeze(widths, columns) {
   }
 }
 
+/** @typedef {{ entry: LockDetails, isHeld: boolean }} Row */
+
 /**
  * @param {DetailedSnapshot} state
- * @returns {{ entry: LockDetails, isHeld: boolean }[]} by name; first who holds, then the queue
+ * @returns {Row[]} by name; holders come first, then the queue
  */
 function rowsOf({ held, pending }) {
-  const rows = [
-    ...held.map((entry) => ({ entry, isHeld: true })),
-    ...pending.map((entry) => ({ entry, isHeld: false })),
-  ];
+  /** @type {Row[]} */
+  const rows = [];
+  for (const entry of held) rows.push({ entry, isHeld: true });
+  for (const entry of pending) rows.push({ entry, isHeld: false });
   return rows.sort((a, b) => {
     if (a.entry.name !== b.entry.name) return a.entry.name < b.entry.name ? -1 : 1;
     return Number(b.isHeld) - Number(a.isHeld);
@@ -130,25 +138,43 @@ const YELLOW = '\x1b[33m';
 const PLAIN = '\x1b[0m';
 
 /**
+ * Yields the lines one by one: together they can be longer than a string may be.
  * @param {DetailedSnapshot} state
  * @param {object} how
  * @param {number} [how.columns] of the terminal; any number if not given
+ * @param {number} [how.lines] that there is room for; any number if not given
  * @param {boolean} [how.color]
- * @returns {string[]} lines
+ * @returns {Generator<string, void, void>}
  */
-function table(state, { columns = Number.POSITIVE_INFINITY, color = false }) {
-  const rows = rowsOf(state);
-  const paused = pauseOf(state).map((text) => cut(text, columns));
-  if (rows.length === 0) return [cut(EMPTY, columns), ...paused];
-  const cells = rows.map(({ entry, isHeld }) => COLUMNS.map(({ text }) => text(entry, isHeld)));
+function* table(state, { columns = Infinity, lines = Infinity, color = false }) {
+  const all = rowsOf(state);
+  const notes = pauseOf(state);
+  if (all.length === 0) notes.unshift(EMPTY);
+  // The titles and the notes are always shown.
+  const room = Math.max(1, lines - 1 - notes.length);
+  const rows = all.length > room ? all.slice(0, room - 1) : all;
+  if (all.length > 0) yield* rowLines(rows, columns, color);
+  if (rows.length < all.length) yield cut(`… and ${all.length - rows.length} more`, columns);
+  for (const note of notes) yield cut(note, columns);
+}
+
+/**
+ * @param {Row[]} rows
+ * @param {number} columns
+ * @param {boolean} color
+ */
+function* rowLines(rows, columns, color) {
   const titles = COLUMNS.map(({ title }) => title);
-  const widths = titles.map((title, i) =>
-    Math.max(widthOf(title), ...cells.map((row) => widthOf(row[i]))),
-  );
+  const widths = titles.map(widthOf);
+  for (const row of rows) {
+    COLUMNS.forEach(({ text }, i) => {
+      widths[i] = Math.max(widths[i], widthOf(text(row.entry, row.isHeld)));
+    });
+  }
   squeeze(widths, columns);
-  /** @param {string[]} row */
-  const line = (row) => {
-    const parts = row.map((text, i) =>
+  /** @param {string[]} texts */
+  const line = (texts) => {
+    const parts = texts.map((text, i) =>
       padded(cut(text, widths[i]), widths[i], COLUMNS[i].isNumber),
     );
     return cut(parts.join(GAP).trimEnd(), columns);
@@ -158,11 +184,11 @@ function table(state, { columns = Number.POSITIVE_INFINITY, color = false }) {
    * @param {string} text
    */
   const styled = (style, text) => (color && style ? style + text + PLAIN : text);
-  return [
-    styled(BOLD, line(titles)),
-    ...cells.map((row, i) => styled(rows[i].isHeld ? '' : YELLOW, line(row))),
-    ...paused,
-  ];
+  yield styled(BOLD, line(titles));
+  for (const { entry, isHeld } of rows) {
+    const texts = COLUMNS.map(({ text }) => text(entry, isHeld));
+    yield styled(isHeld ? '' : YELLOW, line(texts));
+  }
 }
 
 /**
@@ -172,16 +198,37 @@ function table(state, { columns = Number.POSITIVE_INFINITY, color = false }) {
 const pauseOf = ({ grantsIn }) => (grantsIn ? [`${capitalized(describePause(grantsIn))}.`] : []);
 
 /**
+ * Yields the parts of one line of JSON, in which tokens are strings.
  * @param {DetailedSnapshot} state
  * @param {number} now milliseconds since 1970
- * @returns {string} one line of JSON; tokens are strings
+ * @param {Record<string, unknown>} [more] members besides
+ * @returns {Generator<string, void, void>}
  */
-function json(state, now) {
+function* json(state, now, more) {
   const rows = rowsOf(state);
-  /** @param {boolean} wanted */
-  const of = (wanted) =>
-    rows.filter(({ isHeld }) => isHeld === wanted).map(({ entry }) => toJson(entry, wanted, now));
-  return JSON.stringify({ held: of(true), pending: of(false), grantsIn: state.grantsIn });
+  yield '{"held":[';
+  yield* jsonRows(rows, true, now);
+  yield '],"pending":[';
+  yield* jsonRows(rows, false, now);
+  yield ']';
+  for (const [key, value] of Object.entries({ grantsIn: state.grantsIn, ...more })) {
+    if (value !== undefined) yield `,${JSON.stringify(key)}:${JSON.stringify(value)}`;
+  }
+  yield '}';
+}
+
+/**
+ * @param {Row[]} rows
+ * @param {boolean} wanted whether locks or requests
+ * @param {number} now
+ */
+function* jsonRows(rows, wanted, now) {
+  let separator = '';
+  for (const { entry, isHeld } of rows) {
+    if (isHeld !== wanted) continue;
+    yield separator + JSON.stringify(toJson(entry, isHeld, now));
+    separator = ',';
+  }
 }
 
 /**
@@ -197,18 +244,19 @@ function toJson({ blockedBy, token, ...entry }, isHeld, now) {
 
 /**
  * @param {DetailedSnapshot} state
- * @returns {string} the same as long as nobody comes, is granted or goes
+ * @returns {string} the same until somebody comes, is granted or goes
  */
-const identity = (state) =>
-  JSON.stringify(
-    rowsOf(state).map(({ entry, isHeld }) => [
-      entry.name,
-      isHeld,
-      entry.clientId,
-      modeOf(entry),
-      entry.label,
-      String(entry.token),
-    ]),
-  );
+function identity(state) {
+  const hash = createHash('sha256');
+  let piece = '';
+  for (const { entry, isHeld } of rowsOf(state)) {
+    const { clientId, label, name, token } = entry;
+    piece += JSON.stringify([name, isHeld, clientId, modeOf(entry), label, String(token)]);
+    if (piece.length < PIECE) continue;
+    hash.update(piece);
+    piece = '';
+  }
+  return hash.update(piece).digest('base64');
+}
 
 module.exports = { identity, json, modeOf, rowsOf, table, widthOf };

@@ -192,6 +192,40 @@ describe('web-locks query', { skip }, () => {
   });
 });
 
+describe('a state of more requests than a call may have arguments', { skip }, () => {
+  const { groupsOf } = require('../../lib/cli/groups.js');
+  const { identity, json, table } = require('../../lib/cli/table.js');
+  const MANY = 150_000;
+  const entry = { name: 'a', mode: 'shared', label: '', host: 'h', pid: 1, threadId: 0, token: 1n };
+  const all = Array.from({ length: MANY }, () => ({ ...entry, held: 0, waited: 0 }));
+
+  for (const state of [
+    { held: all, pending: [] },
+    { held: [], pending: all },
+  ]) {
+    const which = state.held.length > 0 ? 'locks' : 'waiters';
+
+    it(`of ${which} is printed line by line, and is no more than a screen on a screen`, () => {
+      let lines = 0;
+      for (const line of table(state, {})) lines += Number(line.startsWith('a'));
+      assert.equal(lines, MANY);
+      const screen = [...table({ ...state, grantsIn: 1000 }, { lines: 24 })];
+      assert.equal(screen.length, 24);
+      assert.equal(screen.at(-2), `… and ${MANY - 21} more`);
+      assert.match(screen.at(-1), /grants nothing/);
+    });
+
+    it(`of ${which} is JSON in parts, has an identity, and fits on a page`, () => {
+      let length = 0;
+      for (const part of json(state, 0)) length = Math.max(length, part.length);
+      assert.ok(length < 1000);
+      const other = { ...state, held: [...state.held, { ...entry, name: 'b' }] };
+      assert.notEqual(identity(state), identity(other));
+      assert.equal(groupsOf(state)[0].rows.length, 10_000);
+    });
+  }
+});
+
 /** What a terminal does at the beginning and at the end of `--watch`. */
 const ENTER = '\x1b[?1049h\x1b[?25l';
 const LEAVE = '\x1b[?25h\x1b[?1049l';

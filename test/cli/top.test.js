@@ -216,6 +216,15 @@ describe('what a page is told', { skip }, () => {
     const groups = groupsOf(locks(12_000, { name: 'a' }));
     assert.deepEqual([groups.length, groups[0].held, groups[0].rows.length], [1, 12_000, 10_000]);
   });
+
+  it('is no more than so many names, with the numbers of all', () => {
+    const groups = groupsOf(locks(12_000));
+    const { name, names, held, rows } = groups.at(-1);
+    assert.deepEqual(
+      [groups.length, name, names, held, rows.length],
+      [10_001, '… and 2000 more names', 2000, 2000, 0],
+    );
+  });
 });
 
 describe('what the page says of a server', { skip }, () => {

@@ -62,9 +62,10 @@ function draw() {
   drawTimes(now());
   const sum = (key) => groups.reduce((all, group) => all + group[key], 0);
   const holders = sum('held');
+  const names = groups.reduce((all, group) => all + (group.names ?? 1), 0);
   element('counts').textContent =
     groups.length > 0
-      ? `${plural(groups.length, 'name')}: ${plural(holders, 'lock')} held, ` +
+      ? `${plural(names, 'name')}: ${plural(holders, 'lock')} held, ` +
         `${plural(sum('pending'), 'request')} waiting`
       : '';
   element('locks').hidden = all.length === 0;

@@ -80,7 +80,9 @@ function makeHead(table, titles) {
 
 /** Puts rows into the body of a table, and a button below it if there are more. */
 function fill(table, button, all, shown, rowOf, what) {
-  document.querySelector(`#${table} tbody`).replaceChildren(...all.slice(0, shown).map(rowOf));
+  const body = document.querySelector(`#${table} tbody`);
+  body.replaceChildren();
+  for (const one of all.slice(0, shown)) body.append(rowOf(one));
   const more = all.length - shown;
   element(button).hidden = more <= 0;
   element(button).textContent = `Show ${whole(Math.min(more, 10 * ROWS))} more ${what}`;

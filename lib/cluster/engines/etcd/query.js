@@ -111,7 +111,7 @@ class Query {
       });
       if (this.#revision === 0) this.#revision = Number(page.header.revision);
       const { kvs = [] } = page;
-      found.push(...kvs);
+      for (const kv of kvs) found.push(kv);
       if (!page.more) return found;
       key = base64(`${textOf(kvs.at(-1).key)}\0`);
     }
