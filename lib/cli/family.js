@@ -1,16 +1,18 @@
 'use strict';
 
 /**
- * A command with all that it has started, on Windows: there the end of a process, such as the cmd
- * of a batch file, is not that of the programs that it runs, and there is no signal that asks it to
- * end them. Elsewhere nothing happens: those who start others end them.
+ * Ends a command when this process is killed. On Windows that includes everything that the command
+ * started: the end of a process, such as the cmd of a batch file, is not the end of the programs
+ * that it runs. On Linux the kernel kills the command alone. Elsewhere nothing happens.
  */
 
 const process = require('node:process');
 
-/** The locks of a server need no binary: without one it is the command alone that ends. */
+const SYSTEMS = ['linux', 'win32'];
+
+/** The locks of a server need no binary. Without one the command survives this process. */
 function load() {
-  if (process.platform !== 'win32') return undefined;
+  if (!SYSTEMS.includes(process.platform)) return undefined;
   try {
     return require('../backend/addon.js').addon;
   } catch {
@@ -19,12 +21,12 @@ function load() {
 }
 
 /**
- * What is started from now on is of this process's family.
- * @param {boolean} endsWithUs whether all of it ends when this process does, killed or not
+ * What this thread starts from now on belongs to the family.
+ * @param {boolean} endsWithUs whether the family ends when this process does, killed or not
  */
 const keepFamily = (endsWithUs) => load()?.keepFamily(endsWithUs);
 
-/** Ends all of it but this process. */
+/** Ends all of it but this process, on Windows. */
 const endFamily = () => load()?.endFamily();
 
 module.exports = { endFamily, keepFamily };

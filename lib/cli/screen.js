@@ -5,6 +5,8 @@
  * is closed, however the program ends (but by SIGKILL).
  */
 
+const { CAUGHT } = require('./signals.js');
+
 const ENTER = '\x1b[?1049h\x1b[?25l';
 const LEAVE = '\x1b[?25h\x1b[?1049l';
 const HOME = '\x1b[H';
@@ -13,8 +15,8 @@ const CLEAR_BELOW = '\x1b[J';
 const CTRL_C = '\x03';
 const CTRL_D = '\x04';
 const ENDING_KEYS = ['q', 'Q', CTRL_C, CTRL_D];
-/** @type {NodeJS.Signals[]} */
-const ENDING_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGBREAK'];
+/** SIGBREAK comes on Windows alone. */
+const ENDING_SIGNALS = new Set([...CAUGHT, /** @type {NodeJS.Signals} */ ('SIGBREAK')]);
 
 class Screen {
   #input;
@@ -64,15 +66,11 @@ class Screen {
 
   /**
    * Nothing is written if it shows these already.
-   * @param {string[]} lines no wider than it is; those that it has no room for are counted
+   * @param {string[]} lines no wider than it is; it shows the first, for which it has room
    */
   show(lines) {
     if (!this.#isOpen) return;
-    const { columns, rows } = this.size;
-    const room =
-      lines.length <= rows
-        ? lines
-        : [...lines.slice(0, rows - 1), `… and ${lines.length - rows + 1} more`.slice(0, columns)];
+    const room = lines.slice(0, this.size.rows);
     const frame = HOME + room.map((line) => line + CLEAR_LINE).join('\r\n') + CLEAR_BELOW;
     if (frame === this.#shown) return;
     this.#shown = frame;

@@ -12,13 +12,36 @@ const { constants } = require('node:os');
 const isWindows = process.platform === 'win32';
 
 /**
- * On Windows they are Ctrl-C, Ctrl-Break, and the end of the console, which comes as SIGHUP and
- * leaves some seconds.
+ * Every signal that ends a process. Missing are those that Node.js ignores (SIGPIPE, SIGXFSZ),
+ * those that it cannot name (real-time signals), and those by which a fault of this program ends it
+ * (SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGTRAP, SIGSYS): after a handler the fault would come again,
+ * for ever.
  * @type {NodeJS.Signals[]}
  */
+const OF_UNIX = [
+  'SIGINT',
+  'SIGTERM',
+  'SIGHUP',
+  'SIGQUIT',
+  'SIGUSR1',
+  'SIGUSR2',
+  'SIGABRT',
+  'SIGALRM',
+  'SIGVTALRM',
+  'SIGPROF',
+  'SIGXCPU',
+];
+/** @type {NodeJS.Signals[]} elsewhere they do not exist, or are ignored unless caught */
+const OF_LINUX = ['SIGIO', 'SIGPWR', 'SIGSTKFLT'];
+/**
+ * Ctrl-C, Ctrl-Break, and the end of the console, which comes as SIGHUP and leaves some seconds.
+ * @type {NodeJS.Signals[]}
+ */
+const OF_WINDOWS = ['SIGINT', 'SIGBREAK', 'SIGHUP'];
+
 const CAUGHT = isWindows
-  ? ['SIGINT', 'SIGBREAK', 'SIGHUP']
-  : ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
+  ? OF_WINDOWS
+  : [...OF_UNIX, ...(process.platform === 'linux' ? OF_LINUX : [])];
 /** @type {NodeJS.Signals[]} those that a terminal sends to all of its foreground */
 const OF_TERMINAL = ['SIGINT', 'SIGQUIT'];
 /** @type {NodeJS.Signals[]} those that say nothing else than that it is to end */
@@ -133,4 +156,4 @@ function dieOf(signal) {
   process.exit(128 + constants.signals[signal]);
 }
 
-module.exports = { Signals, dieOf };
+module.exports = { CAUGHT, Signals, dieOf };

@@ -125,14 +125,15 @@ double wlk_port_continuous_now(void);
  * none to give. */
 bool wlk_port_random(void *bytes, size_t size);
 
-/* Makes this process, what it starts from now on, and what they start, a family; on Windows, where
- * a process that is ended leaves those that it has started. Elsewhere, and if Windows refuses,
- * nothing happens.
- *   ends_with_us  whether all of them end when this process does, however that comes
+/* Makes this process and what it starts from now on a family. On Windows what they start belongs to
+ * it, too, and a change concerns all of it. On Linux only a child that the calling thread forks
+ * after this call belongs to it. Elsewhere, and if the system refuses, nothing happens.
+ *   ends_with_us  whether the family ends when this process (on Linux: the calling thread) does,
+ *                 however that comes
  *   threads       one */
 void wlk_port_keep_family(bool ends_with_us);
 
-/* Ends all of the family but this process, and waits until they have ended. */
+/* Ends all of the family but this process, and waits until they have ended; on Windows only. */
 void wlk_port_end_family(void);
 
 /* Gives free memory of the C library back to the system, where the library does not by itself. */

@@ -6,6 +6,7 @@
 #include "port.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <time.h>
@@ -15,6 +16,9 @@
 #endif
 #if defined(__APPLE__)
 #include <mach/mach_time.h>
+#endif
+#if defined(__linux__)
+#include <sys/prctl.h>
 #endif
 
 /* Milliseconds. So that no sum of times overflows. */
@@ -106,10 +110,31 @@ double wlk_port_continuous_now(void)
 #endif
 }
 
+#if defined(__linux__)
+static _Atomic pid_t head; /* the process that the family ends with; 0: there is none */
+
+/* In a child, before it executes another program. The kernel keeps the wish over that, but not over
+ * a program that gains rights (set-user-ID, capabilities), and a child of the child has none. */
+static void join_family(void)
+{
+  pid_t parent = head;
+  if (parent == 0) return;
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) (void)raise(SIGKILL); /* it ended before the kernel knew the wish */
+}
+
+void wlk_port_keep_family(bool ends_with_us)
+{
+  static bool is_registered;
+  if (!is_registered) is_registered = pthread_atfork(NULL, NULL, join_family) == 0;
+  head = ends_with_us ? getpid() : 0;
+}
+#else
 void wlk_port_keep_family(bool ends_with_us)
 {
   (void)ends_with_us;
 }
+#endif
 
 void wlk_port_end_family(void) {}
 
