@@ -13,27 +13,24 @@ const KEPT = 20_000;
  * @typedef {object} End
  * @property {'passed' | 'failed' | 'hung'} how
  * @property {string} output the end of it
- * @property {string} said the line that said that it failed; '' for none
+ * @property {string} said how it ended, and its last line; '' if it passed
  */
 
 /**
- * Runs a program until it ends, or says that it has failed, or the time is over; then all that it
- * has started is ended.
+ * Runs a program until it ends or its time is over. Then all that it has started is ended.
  * @param {string} command
  * @param {string[]} args
  * @param {object} options
  * @param {string} options.cwd
  * @param {NodeJS.ProcessEnv} options.env
  * @param {number} options.limit milliseconds
- * @param {RegExp} [options.failure] a line of its output that says that it has failed
  * @returns {Promise<End>}
  */
-function runProgram(command, args, { cwd, env, limit, failure }) {
+function runProgram(command, args, { cwd, env, limit }) {
   return new Promise((resolve) => {
     const stdio = /** @type {const} */ (['ignore', 'pipe', 'pipe']);
     const child = spawn(command, args, { cwd, env, stdio, detached: true });
     let output = '';
-    let rest = '';
     let isOver = false;
     /** @param {End['how']} how @param {string} said */
     const end = (how, said) => {
@@ -48,10 +45,6 @@ function runProgram(command, args, { cwd, env, limit, failure }) {
     /** @param {Buffer} chunk */
     const read = (chunk) => {
       output = (output + chunk).slice(-KEPT);
-      const lines = (rest + chunk).split('\n');
-      rest = lines.pop() ?? '';
-      const said = failure && lines.find((line) => failure.test(line));
-      if (said) end('failed', said.trim());
     };
     child.stdout.on('data', read);
     child.stderr.on('data', read);

@@ -1,0 +1,72 @@
+'use strict';
+
+/** Which tests are about a source file: those of its folder, the quickest first. */
+
+const fs = require('node:fs');
+const path = require('node:path');
+
+const root = path.join(__dirname, '..', '..');
+
+/**
+ * By the beginning of the path of a source file, the longest first: test files, folders of them, or C
+ * programs with their arguments, such as `core:stress_test 2000` of test/core/Makefile or
+ * `host:between_test` of test/host/Makefile and processes.mk.
+ * @type {[string, string[]][]}
+ */
+const TESTS = [
+  ['lib/cluster/engines/etcd/', ['test/cluster/etcd-*.test.js', 'test/cluster/transport.test.js']],
+  ['lib/cluster/engines/postgres/', ['test/cluster/postgres-*.test.js']],
+  ['lib/cluster/engines/redis/', ['test/cluster/redis-*.test.js']],
+  [
+    'lib/cluster/',
+    ['rules', 'clock', 'once', 'window', 'scripted', 'backend', 'bucket', 'session', 'model'].map(
+      (name) => `test/cluster/${name}.test.js`,
+    ),
+  ],
+  ['lib/backend/', ['test/lib/', 'test/binding/', 'test/spec/', 'test/host/*.test.js']],
+  ['lib/extensions/', ['test/lib/', 'test/extensions/', 'test/host/scoped.test.js']],
+  ['lib/standard/', ['test/spec/', 'test/lib/', 'test/hostile/']],
+  ['lib/platform/', ['test/spec/', 'test/lib/', 'test/hostile/']],
+  ['lib/lockfile', ['test/host/lockfile.test.js']],
+  ['lib/profile', ['test/profile/']],
+  ['lib/cli/', ['test/cli/']],
+  ['lib/', ['test/package/loading.test.js', 'test/spec/']],
+  [
+    'src/core/',
+    [
+      ...['list', 'hash', 'pool', 'table', 'resource', 'agent', 'manager', 'snapshot', 'oom'],
+      ...['wake', 'extra', 'semaphore', 'priority', 'mark', 'clock'],
+    ]
+      .map((name) => `core:${name}_test`)
+      .concat('core:stress_test 2000'),
+  ],
+  [
+    'src/host/',
+    ['cells_test', 'priority_test', 'compare 500', 'damage 500']
+      .concat(['turn_test', 'between_test', 'threads_test', 'processes_test', 'harm_test'])
+      .map((name) => `host:${name}`),
+  ],
+];
+
+/** @param {string} pattern a test file, a folder, or files of a folder @returns {string[]} */
+function filesOf(pattern) {
+  const folder = pattern.endsWith('/') ? pattern : path.dirname(pattern);
+  const [start, end] = pattern.endsWith('/') ? ['', ''] : path.basename(pattern).split('*');
+  const names = fs.readdirSync(path.join(root, folder));
+  const fitting = names.filter(
+    (name) =>
+      name.endsWith('.test.js') && (end === undefined ? name === start : name.startsWith(start)),
+  );
+  return fitting.map((name) => path.join(folder, name));
+}
+
+/**
+ * @param {string} file from the root
+ * @returns {string[]} empty if nothing is about it
+ */
+function testsAbout(file) {
+  const [, patterns = []] = TESTS.find(([prefix]) => file.startsWith(prefix)) ?? [];
+  return patterns.flatMap((one) => (/^\w+:/.test(one) ? [one] : filesOf(one)));
+}
+
+module.exports = { root, testsAbout };
