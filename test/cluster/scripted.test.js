@@ -1378,3 +1378,34 @@ test('R2: a group that an older server has missed is asked for again as a whole,
   assert.deepEqual((await step(stage)).ops, ['request 3', 'request 4']);
   assert.deepEqual(stage.news(), []);
 });
+
+for (const ttl of [10_000, 60_000, 3_600_000]) {
+  for (const what of ['is sent', 'waits']) {
+    test(`a connection that was dropped silently is noticed soon while a request ${what}, with a ttl of ${ttl} ms`, async () => {
+      const stage = await new Scripted().open({ ttl });
+      // Long after the last renewal, and long before the next one.
+      await stage.world.advance(ttl / 3 + 10);
+      await stage.answer('renew', renewal());
+      await stage.world.advance(100);
+      if (what === 'is sent') stage.ask({ owner: 'x' });
+      else await asked(stage, 'x', QUEUED);
+      await stage.world.advance(10_000);
+      assert.ok(stage.states.includes('suspect'), stage.states.join());
+    });
+  }
+}
+
+test('a session for which nothing waits renews three times in a lease, however long that is', async () => {
+  let renewals = 0;
+  const renew = () => {
+    renewals++;
+    return renewal();
+  };
+  const stage = await new Scripted({ renew, sweep: () => {} }).open({ ttl: 3_600_000 });
+  const place = await asked(stage, 'x', granted(1n));
+  await stage.world.advance(10_000);
+  renewals = 0;
+  await stage.world.advance(3_600_000);
+  assert.ok(renewals <= 4, `${renewals} renewals`);
+  assert.equal(place.token, 1n);
+});

@@ -106,6 +106,14 @@ const UNKNOWN = 'Whether the lock was stolen, and lost again, is not known';
 // Milliseconds to the next attempt to connect: they double, from and to.
 const FIRST_RETRY = 50;
 const LAST_RETRY = 2000;
+
+/**
+ * A connection that was dropped silently shows by a renewal that is not answered. While something
+ * waits, the next renewal is never further away than this, in milliseconds, however long the lease
+ * is; and no renewal is waited for longer.
+ */
+const SIGN_OF_LIFE = 5000;
+
 class Session {
   /** @type {State} */
   state = 'new';
@@ -574,7 +582,7 @@ class Session {
       this.#openLater(this.#timeout('It was opened too late'));
       return;
     }
-    this.#agenda.set('renew', times.sent + ttl / 3);
+    this.#renewAfter(times);
     this.#become('open');
     this.#readiness.reached();
     if (this.#cut !== undefined) this.#isDown(this.#cut);
@@ -669,13 +677,19 @@ class Session {
     const times = this.#lease.times();
     const news = this.#places.news;
     this.#grants.forgetEnds();
-    this.#agenda.set('renew', times.sent + this.#ttl / 3);
+    this.#renewAfter(times);
     this.#calls.make(
       'renew',
-      this.#ttl / 6,
+      Math.min(this.#ttl / 6, SIGN_OF_LIFE),
       () => this.#adapter.renew({ ...this.#seen }),
       (renewal) => this.#renewed(renewal, times, news),
     );
+  }
+
+  /** @param {Times} times when the renewal, or the opening, before the next one was sent */
+  #renewAfter({ sent }) {
+    const longest = this.#places.unheld > 0 ? SIGN_OF_LIFE : Number.POSITIVE_INFINITY;
+    this.#agenda.set('renew', sent + Math.min(this.#ttl / 3, longest));
   }
 
   /**
@@ -761,6 +775,7 @@ class Session {
   #send(step) {
     const { number, ops } = step;
     const before = this.#outbox.before(step);
+    this.#agenda.setBy('renew', this.#now() + SIGN_OF_LIFE);
     this.#calls.make(
       'step',
       this.#ttl / 3,

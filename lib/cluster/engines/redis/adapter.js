@@ -64,6 +64,9 @@ const KINDS = { request: 'r', ifAvailable: 'i', steal: 't' };
 /** How many steps may be under way: as many as the script keeps the answers of. */
 const WINDOW = 4;
 
+/** After so many milliseconds, or a sixth of a shorter lease, an echo has to have arrived. */
+const LATE_ECHO = 2_500;
+
 /** The most thefts that one renewal tells that we know: the rest is told of once more. */
 const MOST_TOLD = 1_000;
 
@@ -432,7 +435,7 @@ class RedisAdapter {
 
   /** What was published by the last renewal has to have arrived, if that was long ago. */
   #checkEcho() {
-    const isLate = performance.now() - this.#echoed > this.#ttl / 6;
+    const isLate = performance.now() - this.#echoed > Math.min(this.#ttl / 6, LATE_ECHO);
     if (!isLate || this.#heard.every((echo) => echo >= this.#echo)) return;
     const link = this.#link;
     this.#link = undefined;
