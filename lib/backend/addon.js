@@ -43,6 +43,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  *   hostSnapshot
  * @property {(opening: ManagerHandle, timeout: number) => number} hostWaitForSnapshot
  * @property {(opening: ManagerHandle) => Snapshot | number} hostTakeSnapshot
+ * @property {(opening: ManagerHandle, name: string) => Snapshot | number} hostHolders
  * @property {() => number} [liveBlocks] allocations of the core that are not freed; in checked
  *   builds only
  * @property {any} [agent] this thread's Agent, see agent.js

@@ -165,8 +165,10 @@ const NO_TAG = 2 ** 32 - 1;
  *   or the backend is closed. An empty list says that nobody holds it. `waits`: a request of this
  *   thread waits for them. What the thread was granted and has not heard of yet is left out then,
  *   as that request may be what has it; if nobody else is left, who is in its way is not known
+ * @property {(name: string) => LockDetails[] | undefined} [seenHolders] the same at once for one
+ *   that waits, for messages only: others may have changed it by the time it returns
  * @property {(name: string) => Promise<LockDetails[] | undefined>} [askHolders] the same, later,
- *   for one that waits; never rejects, and may take any time. A backend has this or `holders`
+ *   for one that waits; never rejects, and may take any time. A backend has one of the three
  * @property {() => number} [grantsIn] milliseconds for which nothing is granted to anybody, as far
  *   as is known: the server may have forgotten what others hold. If it is missing, 0
  * @property {(request: Requester, isHeld: boolean) => CycleEntry} [entryOf] what is known at once

@@ -523,15 +523,14 @@ class HostBackend {
 
   /**
    * @param {string} name
-   * @returns {Promise<LockDetails[] | undefined>}
+   * @returns {LockDetails[] | undefined}
    */
-  async askHolders(name) {
-    try {
-      const holders = detailsOf(await this.#snapshot(name, false));
-      return inTheWay(holders, addon.hostClientId(this.#open()), agent.tokensOf(this, name));
-    } catch {
-      return undefined;
-    }
+  seenHolders(name) {
+    if (this.closed || !this.#opened) return undefined;
+    const snapshot = addon.hostHolders(this.#opened, name);
+    if (typeof snapshot === 'number') return undefined;
+    const clientId = addon.hostClientId(this.#opened);
+    return inTheWay(detailsOf(snapshot), clientId, agent.tokensOf(this, name));
   }
 
   /**

@@ -27,8 +27,8 @@ const {
   INFO_WEIGHT: LOCK_WEIGHT,
   /** A number with a sign. */
   INFO_PRIORITY: PRIORITY,
+  /** Two halves, the lower one first; likewise the token. */
   INFO_AGE: AGE,
-  /** Two halves, the lower one first. */
   INFO_TOKEN: LOCK_TOKEN,
   INFO_SIZE,
 } = addon;
@@ -53,7 +53,7 @@ function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pid
     const client = numbers[i + CLIENT];
     const label = numbers[i + LABEL];
     const isHeld = numbers[i + HELD] === 1;
-    const age = numbers[i + AGE];
+    const age = numbers[i + AGE] + numbers[i + AGE + 1] * 2 ** 32;
     all[all.length] = {
       clientId: clientIds[client],
       mode: modeOf(numbers[i + LOCK_MODE]),

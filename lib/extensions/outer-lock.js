@@ -70,6 +70,7 @@ class OuterLock {
     this.unfinished = backend.unfinished;
     this.undo = backend.undo;
     if (backend.holders) this.holders = (name, waits) => backend.holders?.(name, waits);
+    else if (backend.seenHolders) this.seenHolders = (name) => backend.seenHolders?.(name);
     else this.askHolders = async (name) => backend.askHolders?.(name);
   }
 
@@ -149,6 +150,9 @@ class OuterLock {
 
   /** @type {Backend['holders']} */
   holders;
+
+  /** @type {Backend['seenHolders']} */
+  seenHolders;
 
   /** @type {Backend['askHolders']} */
   askHolders;

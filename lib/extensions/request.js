@@ -166,17 +166,19 @@ class ExtendedRequest extends LockRequest {
     if (this.state !== PENDING) return;
     // Not known any more when it has left.
     const progress = this.backend.progress?.(this);
+    this.observer?.see();
     if (this.leave()) this.failLate(progress);
   }
 
   /** The time limit of a request whose thread blocks is reached. */
   timedOutInCall() {
+    this.observer?.see();
     if (this.leave()) this.failed(lateError);
   }
 
   /** @override */
   announceFailure() {
-    if (this.why === lateError && !this.blocks && !this.backend.holders) {
+    if (this.why === lateError && !this.blocks && this.backend.askHolders) {
       this.failWithHolders();
       this.why = undefined;
     } else {
@@ -205,7 +207,9 @@ class ExtendedRequest extends LockRequest {
   /** @returns {Error} that names those who hold the lock, if they are known by now */
   timeoutError() {
     const { backend, name, observer } = this;
-    const holders = backend.holders ? backend.holders(name) : observer?.holders;
+    const holders = backend.holders
+      ? backend.holders(name)
+      : (observer?.holders ?? backend.seenHolders?.(name));
     const waited = observer?.waited() ?? 0;
     const error = waitTimeoutError(name, waited, holders, backend.grantsIn?.());
     return withOrigin(error, this.origin);

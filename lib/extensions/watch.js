@@ -262,6 +262,12 @@ class Watch {
     if (holders?.length) this.holders = holders;
   }
 
+  /** Looks who holds the lock, where that takes no time. The request still waits for them. */
+  see() {
+    const { backend, name } = this.#request;
+    if (backend.seenHolders) this.holders = backend.seenHolders(name);
+  }
+
   /** Asks who holds the lock. */
   async look() {
     const { backend, name } = this.#request;
@@ -314,7 +320,7 @@ class Watch {
     if (!this.#granted) {
       const holders = await holdersWithin(backend, name, WARNING_LOOK_MS);
       // A backend that has to ask may be answered when they have given it to this one.
-      if (!this.#granted || backend.holders)
+      if (!this.#granted || !backend.askHolders)
         who = ` (${describeHolders(holders, backend.grantsIn?.())})`;
     }
     const waited = duration(this.waited());
@@ -383,6 +389,7 @@ function later(milliseconds, then) {
  */
 async function holdersWithin(backend, name, milliseconds) {
   if (backend.holders) return backend.holders(name, true);
+  if (backend.seenHolders) return backend.seenHolders(name);
   return await new Promise((resolve) => {
     const timer = setTimeout(() => resolve(undefined), milliseconds);
     askHolders(backend, name, (holders) => {

@@ -184,6 +184,7 @@ const Function kFunctions[] = {
     {"hostSnapshot", call_host_snapshot},
     {"hostWaitForSnapshot", call_host_wait_for_snapshot},
     {"hostTakeSnapshot", call_host_take_snapshot},
+    {"hostHolders", call_host_holders},
 #if defined(WLK_CHECKS)
     {"liveBlocks", live_blocks},
 #endif
@@ -250,7 +251,7 @@ const Constant kLayout[] = {
     {"INFO_LIMIT", PLACE(wlk_lock_info, limit)},
     {"INFO_WEIGHT", PLACE(wlk_lock_info, weight)},
     {"INFO_PRIORITY", PLACE(wlk_lock_info, priority)},
-    {"INFO_AGE", PLACE(wlk_lock_info, age)},
+    {"INFO_AGE", PLACE(wlk_lock_info, age_low)},
     {"INFO_TOKEN", PLACE(wlk_lock_info, token_low)},
     {"INFO_SIZE", SIZE(wlk_lock_info)},
 };
@@ -259,8 +260,9 @@ const Constant kLayout[] = {
 static_assert(
     PLACE(wlk_event, thief_number) == PLACE(wlk_event, thief_thread) + 1 &&
         PLACE(wlk_event, token_high) == PLACE(wlk_event, token_low) + 1 &&
-        PLACE(wlk_lock_info, token_high) == PLACE(wlk_lock_info, token_low) + 1,
-    "the halves of a token, and who is a thief, are next to each other");
+        PLACE(wlk_lock_info, token_high) == PLACE(wlk_lock_info, token_low) + 1 &&
+        PLACE(wlk_lock_info, age_high) == PLACE(wlk_lock_info, age_low) + 1,
+    "the halves of a token or of an age, and who is a thief, are next to each other");
 
 bool define_functions(napi_env env, napi_value exports, Environment *environment)
 {

@@ -12,7 +12,7 @@
  * take and answer, what the numbers mean. lib/backend/binary.js has it, too, and loads no binary
  * with another one. Raise both with any change to that. Where numbers stand (`kLayout` in addon.cc)
  * is no part of it: JavaScript asks. */
-enum : int32_t { AGREEMENT = 5 };
+enum : int32_t { AGREEMENT = 6 };
 
 /* The arguments of a call, at most `Count`; missing ones are undefined. */
 template <size_t Count> struct Call {
@@ -92,6 +92,7 @@ napi_value call_host_end(napi_env env, napi_callback_info info);
 napi_value call_host_snapshot(napi_env env, napi_callback_info info);
 napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info);
 napi_value call_host_take_snapshot(napi_env env, napi_callback_info info);
+napi_value call_host_holders(napi_env env, napi_callback_info info);
 
 /* snapshots.cc */
 napi_value call_snapshot(napi_env env, napi_callback_info info);

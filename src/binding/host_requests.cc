@@ -48,9 +48,8 @@ napi_value call_host_wait(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
-  uint32_t timeout;
-  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[0], &timeout), "the timeout"))
-    return nullptr;
+  uint64_t timeout;
+  if (!read_time(env, call.arguments[0], &timeout)) return nullptr;
   int32_t status = on_request<OfHost>(
       call.environment, [timeout](HostRequest *request, wlk_events *events, Fate *fate) {
         wlh_status answer = wlh_wait(request, timeout, events);
@@ -139,9 +138,8 @@ napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info)
   if (!call.open()) return answer(env, STATUS_CLOSED);
   HostOpening *opening = host_opening(call);
   if (!opening) return answer(env, WLH_CLOSED);
-  uint32_t timeout;
-  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[1], &timeout), "the timeout"))
-    return nullptr;
+  uint64_t timeout;
+  if (!read_time(env, call.arguments[1], &timeout)) return nullptr;
   wlh_wait_for_errand(
       opening->host->agent, call.environment->exchange->tag, timeout,
       environment_events(call.environment));
@@ -160,6 +158,24 @@ napi_value call_host_take_snapshot(napi_env env, napi_callback_info info)
   HostSnapshot *snapshot = nullptr;
   wlh_status status =
       wlh_take_snapshot(opening->host->agent, call.environment->exchange->tag, &snapshot);
+  if (status != WLH_OK) return answer(env, status);
+  napi_value value = snapshot_value(env, &snapshot->base, snapshot->pids);
+  wlh_snapshot_free(snapshot);
+  return value;
+}
+
+/* hostHolders(opening: External, name: string): snapshot | status
+ * The locks that are held on a name, at once: see wlh_holders. */
+napi_value call_host_holders(napi_env env, napi_callback_info info)
+{
+  Call<2> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  HostOpening *opening = host_opening(call);
+  if (!opening) return answer(env, WLH_CLOSED);
+  CodeUnits name;
+  if (name.Read(env, call.arguments[1]) != WLK_OK) return answer(env, WLH_NO_MEMORY);
+  HostSnapshot *snapshot = nullptr;
+  wlh_status status = wlh_holders(opening->host->agent, name.data(), name.length(), &snapshot);
   if (status != WLH_OK) return answer(env, status);
   napi_value value = snapshot_value(env, &snapshot->base, snapshot->pids);
   wlh_snapshot_free(snapshot);

@@ -121,9 +121,8 @@ napi_value call_wait(napi_env env, napi_callback_info info)
   Call<1> call(env, info);
   if (!is_open(call.environment)) return nullptr;
   Environment *environment = call.environment;
-  uint32_t timeout;
-  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[0], &timeout), "the timeout"))
-    return nullptr;
+  uint64_t timeout;
+  if (!read_time(env, call.arguments[0], &timeout)) return nullptr;
   wlk_snapshot *cycle = nullptr;
   int32_t status = on_request<OfProcess>(
       environment, [timeout, &cycle](wlk_request *request, wlk_events *events, Fate *fate) {
@@ -168,13 +167,11 @@ napi_value call_release_and_mark(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
-  int64_t keep;
-  if (!succeeded(env, napi_get_value_int64(env, call.arguments[0], &keep), "reading a time"))
-    return nullptr;
+  uint64_t keep;
+  if (!read_time(env, call.arguments[0], &keep)) return nullptr;
   int32_t status = on_request<OfProcess>(
       call.environment, [keep](wlk_request *lock, wlk_events *events, Fate *fate) {
-        uint64_t time = keep > 0 ? static_cast<uint64_t>(keep) : 0;
-        wlk_status answer = wlk_release_and_mark(lock, time, events);
+        wlk_status answer = wlk_release_and_mark(lock, keep, events);
         *fate = answer == WLK_NOT_HELD ? STAYS : ENDED;
         return answer;
       });

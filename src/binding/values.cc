@@ -17,6 +17,14 @@ wlk_status CodeUnits::Read(napi_env env, napi_value string)
   return status == napi_ok ? WLK_OK : WLK_NO_MEMORY;
 }
 
+bool read_time(napi_env env, napi_value value, uint64_t *milliseconds)
+{
+  int64_t time;
+  if (!succeeded(env, napi_get_value_int64(env, value, &time), "reading a time")) return false;
+  *milliseconds = time > 0 ? static_cast<uint64_t>(time) : 0;
+  return true;
+}
+
 static bool set(napi_env env, napi_value object, const char *name, napi_value value)
 {
   return succeeded(

@@ -28,6 +28,10 @@ private:
   size_t length_ = 0;
 };
 
+/* Reads a number of milliseconds, which JavaScript does not limit to 32 bits; a negative one is 0.
+ * False, with an exception pending, if `value` is not a number. */
+bool read_time(napi_env env, napi_value value, uint64_t *milliseconds);
+
 /* Makes `{ names: string[], clientIds: string[], threadIds: number[], threadNames: string[], locks:
  * ArrayBuffer }` of a snapshot; `locks` are its wlk_lock_info as they are, 32-bit numbers. With
  * `pids`, one for each client, also `pids: number[]`. Returns null with an exception pending if

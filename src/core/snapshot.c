@@ -94,10 +94,9 @@ static void write_clients(struct wlk_writer *writer, struct wlk_process *process
   }
 }
 
-static uint32_t age_of(const struct wlk_request *request, uint64_t now)
+static uint64_t age_of(const struct wlk_request *request, uint64_t now)
 {
-  uint64_t age = now > request->since ? now - request->since : 0;
-  return age < UINT32_MAX ? (uint32_t)age : UINT32_MAX;
+  return now > request->since ? now - request->since : 0;
 }
 
 static struct wlk_lock_info info_of(
@@ -106,6 +105,7 @@ static struct wlk_lock_info info_of(
   bool held = request->state == WLK_STATE_HELD;
   uint32_t label = WLK_NO_LABEL;
   uint32_t length = wlk_label_length(request);
+  uint64_t age = age_of(request, writer->now);
   if (length > 0) label = write_name(writer, wlk_declaration_label(request->declaration), length);
   return (struct wlk_lock_info){
       .name = name,
@@ -116,7 +116,8 @@ static struct wlk_lock_info info_of(
       .limit = request->mode == WLK_SHARED ? request->resource->limit : 0,
       .weight = request->weight,
       .priority = wlk_priority(request),
-      .age = age_of(request, writer->now),
+      .age_low = (uint32_t)age,
+      .age_high = (uint32_t)(age >> 32),
       .token_low = held ? (uint32_t)request->token : 0,
       .token_high = held ? (uint32_t)(request->token >> 32) : 0,
   };

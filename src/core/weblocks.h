@@ -343,8 +343,9 @@ struct wlk_lock_info {
   uint32_t limit;   /* of a shared one: the limit of its name; 0 for none */
   uint32_t weight;  /* if there is a limit: how many units it takes; else 0 */
   int32_t priority; /* that of the request */
-  uint32_t age; /* milliseconds since it was granted or, if pending, requested; UINT32_MAX at most.
+  uint32_t age_low; /* milliseconds since it was granted or, if pending, requested: the two halves.
                       As exact as the system's cheapest clock: a few milliseconds */
+  uint32_t age_high;
   uint32_t token_low; /* of a lock: the two halves of its token; else 0 */
   uint32_t token_high;
 };

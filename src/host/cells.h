@@ -66,6 +66,8 @@ struct wlh_arena {
   uint64_t id;          /* (m) own, while we are a member; else 0 */
   uint64_t now;         /* (m) milliseconds of the clock that all have in common */
   bool poisoned;        /* (m) damage was found, here or by others */
+  bool outside;         /* (c) whether this is the copy of a thread that only reads, and is not
+                           inside: what looks like damage to it says nothing about the segment */
   /* (c) Whether the process of a member lives. Asked of members of state 1 other than our own. A
    * doubt means yes. Must not call anything here. */
   bool (*alive)(void *data, uint32_t member);

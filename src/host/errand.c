@@ -47,10 +47,9 @@ static struct parts measure(const struct wlh_view *view)
   return parts;
 }
 
-static uint32_t age_of(uint64_t since, uint64_t now)
+static uint64_t age_of(uint64_t since, uint64_t now)
 {
-  uint64_t age = now > since ? now - since : 0;
-  return age < UINT32_MAX ? (uint32_t)age : UINT32_MAX;
+  return now > since ? now - since : 0;
 }
 
 static void add_locks(
@@ -68,6 +67,7 @@ static void add_locks(
       label = (uint32_t)base->name_count++;
       base->names[label] = (struct wlk_name){units + entry->label, entry->label_units};
     }
+    uint64_t age = age_of(entry->since, now);
     base->locks[i] = (struct wlk_lock_info){
         name,
         entry->client,
@@ -77,7 +77,8 @@ static void add_locks(
         entry->limit,
         entry->weight,
         entry->priority,
-        age_of(entry->since, now),
+        (uint32_t)age,
+        (uint32_t)(age >> 32),
         (uint32_t)entry->token,
         (uint32_t)(entry->token >> 32)};
     snapshot->tokens[i] = entry->token;
@@ -112,7 +113,7 @@ static struct wlh_snapshot *make_snapshot(const struct wlh_view *view)
   return snapshot;
 }
 
-/* ---- on the helper ---- */
+/* ---- room ---- */
 
 static bool grow_part(void **items, uint32_t *capacity, uint32_t count, size_t size)
 {
@@ -139,6 +140,60 @@ static bool grow_view(struct wlh_view *view)
   view->units = units;
   return grown;
 }
+
+/* ---- from outside ---- */
+
+/* The tables, to be given back by end_look; NULL if the file is not open. */
+static struct wlh_segment *begin_look(struct wlh_bucket *bucket, uint64_t *bytes)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  struct wlh_segment *segment = bucket->seen;
+  *bytes = bucket->seen_bytes;
+  if (segment) bucket->lookers++;
+  wlk_mutex_unlock(&bucket->qmu);
+  return segment;
+}
+
+static void end_look(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  if (--bucket->lookers == 0) wlk_condition_broadcast(&bucket->ended);
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+/* Looks as often as there is too little room. */
+static enum wlh_status glimpse(
+    struct wlh_segment *segment, uint64_t bytes, const uint16_t *name, uint32_t length,
+    struct wlh_view *view)
+{
+  enum wlh_cells_status status;
+  do {
+    status = wlh_cells_glimpse(segment, bytes, name, length, view);
+    if (status == WLH_CELLS_FULL && !grow_view(view)) return WLH_NO_MEMORY;
+  } while (status == WLH_CELLS_FULL);
+  return status == WLH_CELLS_OK ? WLH_OK : WLH_LOST;
+}
+
+enum wlh_status wlh_holders(
+    struct wlh_agent *agent, const uint16_t *name, uint32_t length, struct wlh_snapshot **snapshot)
+{
+  struct wlh_bucket *bucket = agent->bucket;
+  struct wlh_view view = {0};
+  uint64_t bytes;
+  if (wlh_is_forked(bucket)) return WLH_LOST;
+  struct wlh_segment *segment = begin_look(bucket, &bytes);
+  if (!segment) return WLH_LOST;
+  enum wlh_status status = glimpse(segment, bytes, name, length, &view);
+  end_look(bucket);
+  *snapshot = status == WLH_OK ? make_snapshot(&view) : NULL;
+  if (status == WLH_OK && !*snapshot) status = WLH_NO_MEMORY;
+  free(view.entries);
+  free(view.clients);
+  free(view.units);
+  return status;
+}
+
+/* ---- on the helper ---- */
 
 static enum wlh_cells_status look_at_tables(struct wlh_bucket *bucket, struct wlh_errand *errand)
 {

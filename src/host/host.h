@@ -224,8 +224,8 @@ void wlh_end(struct wlh_request *request);
 
 /* ---- snapshots ---- */
 
-/* A snapshot of this scope: that of the core, and beside it what is not in it. Times (`age`) are
- * measured by a clock that all processes have in common. */
+/* A snapshot of this scope: that of the core, and beside it what is not in it. Ages are measured by
+ * a clock that all processes have in common. */
 struct wlh_snapshot {
   struct wlk_snapshot base; /* `clients`: all agents of all processes that have made a request, or
                                those that the snapshot needs */
@@ -243,6 +243,17 @@ struct wlh_snapshot {
  *   threads  the agent's own */
 enum wlh_status wlh_snapshot(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag);
+
+/* Tells at once who holds a name, for messages: by a look at the tables from outside, which neither
+ * a process that stands still inside them nor a busy machine delays. So a lock can be missing that
+ * is granted or released meanwhile, and one be there whose process has just died.
+ *   snapshot out, if WLH_OK: the locks that are held; to be freed with wlh_snapshot_free
+ *   returns  WLH_OK, WLH_NO_MEMORY, WLH_LOST (the file is not open, it is damaged, or another
+ *            process was changing just these locks at each look)
+ *   threads  the agent's own
+ *   cost     O(length + locks held on the name) */
+enum wlh_status wlh_holders(
+    struct wlh_agent *agent, const uint16_t *name, uint32_t length, struct wlh_snapshot **snapshot);
 
 /* Blocks the calling thread until there is an event of a wlh_snapshot, for a while, and takes the
  * events that the agent has then.

@@ -302,11 +302,13 @@ enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *f
   const char *harm = wlh_port_harm(&bucket->port, 0);
   if (harm) wlh_set_lost(bucket, harm);
   bucket->open = true;
+  wlh_show_tables(bucket);
   return WLH_OK;
 }
 
 int wlh_member_close(struct wlh_bucket *bucket)
 {
+  wlh_hide_tables(bucket);
   if (!wlh_is_lost(bucket) && wlh_turn_wait(bucket) == WLH_IN) {
     wlh_port_unbind(&bucket->port, bucket->arena.member);
     (void)wlh_cells_leave(&bucket->arena);

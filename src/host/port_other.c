@@ -147,6 +147,16 @@ enum wlh_status wlh_snapshot(
   return WLH_UNSUPPORTED;
 }
 
+enum wlh_status wlh_holders(
+    struct wlh_agent *agent, const uint16_t *name, uint32_t length, struct wlh_snapshot **snapshot)
+{
+  (void)agent;
+  (void)name;
+  (void)length;
+  *snapshot = NULL;
+  return WLH_UNSUPPORTED;
+}
+
 void wlh_wait_for_errand(
     struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events)
 {

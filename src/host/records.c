@@ -17,6 +17,24 @@ void wlh_alarm(struct wlh_bucket *bucket)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
+/* ---- reading from outside ---- */
+
+void wlh_show_tables(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  bucket->seen = bucket->port.map;
+  bucket->seen_bytes = bucket->port.map_size;
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+void wlh_hide_tables(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  bucket->seen = NULL;
+  while (bucket->lookers > 0) wlk_condition_wait(&bucket->ended, &bucket->qmu);
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
 /* ---- memory ---- */
 
 static void free_record(struct wlh_request *request)

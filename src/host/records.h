@@ -146,13 +146,17 @@ struct wlh_bucket {
   uint64_t suspects[WLH_MEMBERS / 64]; /* (m) members that may have died */
 
   struct wlk_mutex qmu;
+  struct wlh_segment *seen;    /* (q) the tables for wlh_holders, which is not inside; NULL: not
+                                  open. Mapped while it is set or `lookers` is not 0 */
+  uint64_t seen_bytes;         /* (q) how many bytes of `seen` are mapped */
+  unsigned lookers;            /* (q) threads that read `seen` */
   struct wlk_link agents;      /* (q) */
   struct wlk_link put_off;     /* (q) operations to be done, oldest first */
   uint32_t put_off_count;      /* (a) how many; changed with qmu */
   struct wlk_link to_wake;     /* (q) */
   uint32_t numbers;            /* (q) the last number of an agent */
   bool running;                /* (q) whether the helper runs: it has the bucket until then */
-  struct wlk_condition ended;  /* (q) signalled when `running` became false */
+  struct wlk_condition ended;  /* (q) signalled when `running` became false, or `lookers` 0 */
   uint32_t stop;               /* (a) 1: the helper is to leave and end */
   struct wlh_port_alarm alarm; /* (q) pokes the helper; none while the file is not open. A forked
                                   child reads it, too */
@@ -208,6 +212,11 @@ static inline struct wlh_errand *wlh_errand_of(struct wlh_item *item)
 {
   return (struct wlh_errand *)(void *)item;
 }
+
+/* Lets threads that are not inside read the tables where they are mapped now; and ends that, before
+ * they are unmapped: nobody reads them any more when it returns. With mu. */
+void wlh_show_tables(struct wlh_bucket *bucket);
+void wlh_hide_tables(struct wlh_bucket *bucket);
 
 /* Forgets the request's cell. With mu. */
 void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request);

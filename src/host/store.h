@@ -59,11 +59,11 @@ static inline void wlh_raise(uint64_t *count, uint64_t value)
   WLH_STEP_COMMIT();
 }
 
-/* Notes damage, for all and for ever. */
+/* Notes damage, for all and for ever; from outside, only that this look found nothing. */
 static inline void wlh_damage(struct wlh_arena *arena)
 {
   arena->poisoned = true;
-  atomic_store(&arena->segment->header.poisoned, 1);
+  if (!arena->outside) atomic_store(&arena->segment->header.poisoned, 1);
 }
 
 static inline struct wlh_header *wlh_header_of(const struct wlh_arena *arena)

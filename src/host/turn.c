@@ -56,8 +56,10 @@ static void leave_word(struct wlh_bucket *bucket, uint64_t word)
 int wlh_turn_reach(struct wlh_bucket *bucket)
 {
   int error;
+  wlh_hide_tables(bucket);
   bucket->arena.bytes = wlh_port_reach(&bucket->port, &error);
   bucket->arena.segment = bucket->port.map;
+  wlh_show_tables(bucket);
   return error;
 }
 

@@ -62,7 +62,7 @@ static uint32_t add_client(struct viewing *viewing, uint32_t agent)
   uint32_t units = wlh_length(viewing->arena, &cell->units, WLH_THREAD_NAME_UNITS);
   add_text(viewing, cell->name, units, &client.name, &client.name_units);
   view->clients[index] = client;
-  WLH_PUT(cell->mark, index);
+  if (!viewing->arena->outside) WLH_PUT(cell->mark, index);
   return index;
 }
 
@@ -71,6 +71,8 @@ static uint32_t add_client(struct viewing *viewing, uint32_t agent)
 static struct wlh_entry entry_of(struct viewing *viewing, uint32_t request, uint32_t limit)
 {
   const struct wlh_request_cell *cell = wlh_request_at(viewing->arena, request);
+  /* First: a look from outside compares it with what is there after the rest was read. */
+  uint64_t token = __atomic_load_n(&cell->token, __ATOMIC_ACQUIRE);
   bool held = wlh_is_held(cell->kind);
   return (struct wlh_entry){
       .client = add_client(viewing, cell->agent),
@@ -80,7 +82,7 @@ static struct wlh_entry entry_of(struct viewing *viewing, uint32_t request, uint
       .weight = cell->weight,
       .priority = cell->priority,
       .since = cell->since,
-      .token = held ? cell->token : 0,
+      .token = held ? token : 0,
       .request = request,
   };
 }
@@ -159,4 +161,70 @@ enum wlh_cells_status wlh_cells_snapshot_of(
     if (resource != 0) add_resource(&viewing, resource, pending);
   }
   return end_view(&viewing);
+}
+
+/* ---- from outside ---- */
+
+enum { GLIMPSES = 64 };
+
+/* Sets up an arena for one look. False if the tables cannot be read. */
+static bool begin_glimpse(struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes)
+{
+  uint32_t ncells = wlh_read(&segment->header.ncells);
+  *arena = (struct wlh_arena){.segment = segment, .bytes = bytes, .outside = true};
+  if (!wlh_is_size(ncells, WLH_MEMBERS) || wlh_segment_bytes(ncells) > bytes) return false;
+  arena->ncells = ncells;
+  return atomic_load(&segment->header.magic) == WLH_MAGIC &&
+         atomic_load(&segment->header.poisoned) == 0;
+}
+
+/* Whether a lock is the one that was seen. A token is given once, so if it is the same as before,
+ * the lock was held all the time, and nothing that it refers to has changed. */
+static bool is_still_held(
+    const struct wlh_arena *arena, uint32_t resource, const struct wlh_entry *entry)
+{
+  const struct wlh_request_cell *cell = wlh_request_at(arena, entry->request);
+  return entry->held && wlh_is_held(wlh_read(&cell->kind)) &&
+         __atomic_load_n(&cell->token, __ATOMIC_ACQUIRE) == entry->token &&
+         wlh_read(&cell->resource) == resource;
+}
+
+/* Keeps the locks that are still held. False if none is, and some may have been there. */
+static bool keep_what_is_so(struct wlh_arena *arena, uint32_t resource, struct wlh_view *view)
+{
+  uint32_t seen = view->entry_count, kept = 0;
+  atomic_thread_fence(memory_order_seq_cst);
+  /* While another process is inside, names may be missing. */
+  if (seen == 0) return atomic_load(&wlh_header_of(arena)->word) == 0;
+  if (seen > view->entry_capacity) return true;
+  for (uint32_t i = 0; i < seen; i++)
+    if (is_still_held(arena, resource, &view->entries[i])) view->entries[kept++] = view->entries[i];
+  view->entry_count = kept;
+  return kept > 0;
+}
+
+/* One look; LOST if others were changing what was read. */
+static enum wlh_cells_status glimpse_once(
+    struct wlh_arena *arena, const uint16_t *name, uint32_t units, struct wlh_view *view)
+{
+  struct viewing viewing = begin_view(arena, view);
+  uint32_t hash = wlh_name_hash(arena, name, units);
+  uint32_t resource = wlh_name_find(arena, name, units, hash);
+  if (resource != 0) add_resource(&viewing, resource, false);
+  bool so = keep_what_is_so(arena, resource, view) &&
+            wlh_name_find(arena, name, units, hash) == resource &&
+            wlh_read(&wlh_header_of(arena)->ncells) == arena->ncells;
+  return so && !arena->poisoned ? end_view(&viewing) : WLH_CELLS_LOST;
+}
+
+enum wlh_cells_status wlh_cells_glimpse(
+    struct wlh_segment *segment, uint64_t bytes, const uint16_t *name, uint32_t units,
+    struct wlh_view *view)
+{
+  struct wlh_arena arena;
+  enum wlh_cells_status status = WLH_CELLS_LOST;
+  if (units > WLH_NAME_MOST) return WLH_CELLS_LOST;
+  for (int i = 0; i < GLIMPSES && status == WLH_CELLS_LOST; i++)
+    if (begin_glimpse(&arena, segment, bytes)) status = glimpse_once(&arena, name, units, view);
+  return status;
 }

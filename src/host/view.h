@@ -45,4 +45,15 @@ enum wlh_cells_status wlh_cells_snapshot_of(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, bool pending,
     struct wlh_view *view);
 
+/* Looks at who holds a name without being inside, so nobody in the tables keeps it waiting. Writes
+ * nothing but `view`, which may list a client more than once. Each lock in it was held during the
+ * call; others may be missing.
+ *   segment  as far as `bytes` mapped
+ *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), or WLH_CELLS_LOST: others were
+ *            changing the tables, or they are damaged
+ *   cost     O(length + locks held on the name) */
+enum wlh_cells_status wlh_cells_glimpse(
+    struct wlh_segment *segment, uint64_t bytes, const uint16_t *name, uint32_t units,
+    struct wlh_view *view);
+
 #endif

@@ -10,8 +10,8 @@ const { it } = require('node:test');
 const { addon } = require('../../lib/backend/addon.js');
 
 /** Of what the number stands for; both change at once. */
-const NUMBER = 5;
-const DIGEST = '4a1a506b5f700dce';
+const NUMBER = 6;
+const DIGEST = '6173c831cc5fba07';
 
 /** The functions and constants of the addon as lib/backend/addon.js describes them. */
 function description() {

@@ -39,6 +39,15 @@ static void move_to_thread(struct world *w, int actor, int thread)
           &w->actors[actor].agent) == WLK_OK);
 }
 
+static uint64_t clock_ahead; /* milliseconds */
+
+uint64_t __real_wlk_port_now(bool exact);
+uint64_t __wrap_wlk_port_now(bool exact);
+uint64_t __wrap_wlk_port_now(bool exact)
+{
+  return __real_wlk_port_now(exact) + clock_ahead;
+}
+
 TEST(labels, "a snapshot has labels, ages, threads; a label is counted in and out")
 {
   struct world w;
@@ -50,7 +59,7 @@ TEST(labels, "a snapshot has labels, ages, threads; a label is counted in and ou
   CHECK(s->lock_count == 2 && s->name_count == 2);
   CHECK(s->locks[0].held == 1 && s->names[s->locks[0].label].units[0] == 'a');
   CHECK(s->locks[1].held == 0 && s->locks[1].label == WLK_NO_LABEL);
-  CHECK(s->locks[0].age < 10000 && s->locks[1].age < 10000);
+  CHECK(s->locks[0].age_low < 10000 && s->locks[1].age_low < 10000);
   wlk_snapshot_free(s);
   CHECK(release_lock(held.request).status == WLK_OK);
   for (int i = 0; i < WLK_SHARDS; i++) CHECK(w.manager->parts[i].labels == 0);
@@ -71,9 +80,26 @@ TEST(age_of_lock, "the age of a lock counts from its grant, not from its request
   CHECK(wlk_snapshot_the_lock_state(w.manager, &s) == WLK_OK);
   uint64_t looked = wlk_port_now(true);
   /* The clock of ages is some milliseconds late. */
-  CHECK(s->locks[0].held == 1 && s->locks[0].age <= looked - granted + 20);
+  CHECK(s->locks[0].held == 1 && s->locks[0].age_low <= looked - granted + 20);
   wlk_snapshot_free(s);
   CHECK(release_lock(waiting.request).status == WLK_OK);
+  end(&w);
+}
+
+TEST(ages_of_weeks, "an age is more than 32 bits can count")
+{
+  const uint64_t days = UINT64_C(60) * 24 * 60 * 60 * 1000;
+  struct world w;
+  struct wlk_snapshot *s;
+  begin(&w);
+  struct outcome held = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
+  clock_ahead = days;
+  CHECK(wlk_snapshot_the_lock_state(w.manager, &s) == WLK_OK);
+  clock_ahead = 0;
+  uint64_t age = (uint64_t)s->locks[0].age_high << 32 | s->locks[0].age_low;
+  CHECK(age >= days && age < days + 100000);
+  wlk_snapshot_free(s);
+  CHECK(release_lock(held.request).status == WLK_OK);
   end(&w);
 }
 
@@ -576,6 +602,7 @@ int main(void)
 {
   RUN(labels);
   RUN(age_of_lock);
+  RUN(ages_of_weeks);
   RUN(holders);
   RUN(thief);
   RUN(cycle);

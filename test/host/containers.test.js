@@ -13,7 +13,7 @@ const process = require('node:process');
 const { describe, it } = require('node:test');
 const { promisify } = require('node:util');
 const { lacksHost } = require('../helpers/host-scope.js');
-const { freshDirectory } = require('../helpers/process.js');
+const { RemoteProcess, freshBucket, freshDirectory } = require('../helpers/process.js');
 
 const execute = promisify(execFile);
 
@@ -27,13 +27,15 @@ const skip = (() => {
   return spawnSync(...tried).status === 0 ? false : 'needs root, and unshare and mount';
 })();
 
+const library = path.join(__dirname, '..', '..', 'lib', 'host.js');
+
 /** What the page gives to `docker volume create` as `o=`, in its order. */
 const page = fs.readFileSync(path.join(__dirname, '..', '..', 'docs', 'HOST.md'), 'utf8');
 const recipes = [...page.matchAll(/docker volume create .*--opt o=(\S+)/g)].map(([, o]) => o);
 
 /** Runs in each container, as the user: holds the lock, or says that it has to wait, and then has it. */
 const program = `
-  const { locks } = require(${JSON.stringify(path.join(__dirname, '..', '..', 'lib', 'host.js'))});
+  const { locks } = require(${JSON.stringify(library)});
   const [user, group] = process.argv.slice(1).map(Number);
   process.setgroups([]);
   process.setgid(group);
@@ -122,5 +124,32 @@ describe('containers', { skip }, () => {
   it('are told why not in a volume that everybody may write', async (t) => {
     const said = await share(t, '', '', ['1000:1000', '1000:1000']);
     assert.match(said, /^ERR_WEB_LOCKS_SCOPE_UNSUPPORTED .*(writable by others|another user)/);
+  });
+
+  /** Runs in a name space of its own, which `unshare` makes, at a bucket; prints what it finds out. */
+  async function look(where, unshare) {
+    const source = `
+      const { openBucket } = require(${JSON.stringify(library)});
+      const directory = ${JSON.stringify(where.directory)};
+      const { locks } = openBucket(${JSON.stringify(where.bucket)}, { directory });
+      (async () => {
+        const isFree = await locks.request('a', { ifAvailable: true }, Boolean);
+        const { held } = await locks.query({ details: true });
+        console.log(JSON.stringify({ isFree, ages: held.map((lock) => lock.held) }));
+        process.exit();
+      })();`;
+    const { stdout } = await execute('unshare', [...unshare, process.execPath, '-e', source]);
+    return JSON.parse(stdout);
+  }
+
+  it('with a clock of their own share locks, and tell ages by that clock', async (t) => {
+    const { where } = freshBucket(t);
+    const other = await RemoteProcess.start(t, where);
+    await other.hold('a');
+    const days = 60 * 86_400;
+    const { isFree, ages } = await look(where, ['--time', '--fork', '--monotonic', `${days}`]);
+    assert.equal(isFree, false);
+    // More than 32 bits of milliseconds.
+    assert.ok(ages.length === 1 && ages[0] >= days * 1000 && ages[0] < (days + 3600) * 1000, ages);
   });
 });

@@ -181,6 +181,8 @@ static void do_view(int party)
   static const uint16_t name[] = {'a'};
   if (wlh_cells_snapshot(inside(&table, party), &view) == WLH_CELLS_OK) must_be_within(&view);
   (void)wlh_cells_snapshot_of(inside(&table, party), name, 1, true, &view);
+  if (wlh_cells_glimpse(table.segment, table.bytes, name, 1, &view) == WLH_CELLS_OK)
+    must_be_within(&view);
   (void)wrong(&table, party);
 }
 

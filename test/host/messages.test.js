@@ -10,7 +10,7 @@ const { describe, it } = require('node:test');
 const { promisify } = require('node:util');
 const { LockLostError, openBucket } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
-const { freshBucket, freshDirectory, pendingOn } = require('../helpers/process.js');
+const { freshBucket, freshDirectory, pendingOn, RemoteProcess } = require('../helpers/process.js');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
 
 const notRoot = process.getuid?.() === 0 ? false : 'only root can change the owner of a file';
@@ -174,4 +174,49 @@ describe('the message about a file that is lost', { skip }, () => {
       await lost;
     });
   }
+});
+
+describe('the error of a time limit', { skip }, () => {
+  /** Writes into the tables that the member with this pid is inside. */
+  function keepInside(directory, pid) {
+    const file = path.join(bucketIn(directory), 'bucket');
+    const bytes = fs.readFileSync(file);
+    let member = 0;
+    // src/host/segment.h: the members, and of each `gen` and `pid`.
+    while (bytes.readUInt32LE(256 + 64 * member + 20) !== pid) member++;
+    const generation = bytes.readBigUInt64LE(256 + 64 * member);
+    const opened = fs.openSync(file, 'r+');
+    fs.writeSync(opened, new BigUint64Array([(generation << 16n) | BigInt(member + 1)]), 0, 8, 128);
+    fs.closeSync(opened);
+  }
+
+  it('names the holder while another process stands still inside the tables', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const other = await RemoteProcess.start(t, where);
+    const { pid } = other;
+    await other.hold('a', { label: 'report' });
+    await locks.query();
+    keepInside(where.directory, pid);
+    const named = {
+      name: 'TimeoutError',
+      message: new RegExp(`held by process ${pid} \\("report"`),
+    };
+    await assert.rejects(locks.acquire('a', { timeout: 20 }), named);
+    await assert.rejects(locks.acquire('a', { timeout: 0 }), named);
+    assert.throws(() => locks.acquireSync('a', { timeout: 20 }), named);
+  });
+
+  it('has all holders, their threads and labels', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const other = await RemoteProcess.start(t, where);
+    await other.hold('a', { mode: 'shared', label: 'x'.repeat(200) });
+    const own = await locks.acquire('a', { mode: 'shared' });
+    const { held } = await locks.query({ details: true });
+    await assert.rejects(locks.acquire('a', { timeout: 20 }), ({ holders }) => {
+      const known = ({ clientId, label, pid, token }) => ({ clientId, label, pid, token });
+      assert.deepEqual(holders.map(known), held.map(known));
+      return true;
+    });
+    await own.release();
+  });
 });

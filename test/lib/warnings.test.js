@@ -79,7 +79,7 @@ const scopes = {
       given: ['bucket', freshDirectory(t)],
     }),
     make: (given) => new HostBackend(...given),
-    question: 'askHolders',
+    question: 'seenHolders',
   },
 };
 
