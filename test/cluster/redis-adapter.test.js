@@ -5,6 +5,7 @@
 /** The adapter of Redis against the contract, at a real server, with clients of all kinds. */
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { on, once } = require('node:events');
 const net = require('node:net');
@@ -29,7 +30,14 @@ const {
 } = require('./contract.js');
 const { FaultyProxy } = require('./proxy.js');
 const { clients, clusterClients, oddOptionsOf } = require('./redis-clients.js');
-const { lacks, startRedis, startRedisCluster, stopAll } = require('./servers.js');
+const {
+  freePort,
+  lacks,
+  startRedis,
+  startRedisCluster,
+  startSentinel,
+  stopAll,
+} = require('./servers.js');
 
 /** @type {Awaited<ReturnType<typeof startRedis>>} */
 let server;
@@ -1292,31 +1300,23 @@ describe('Redis', { skip: lacks.redis }, () => {
       }
     });
 
-    test('what the server answers with tells whether it goes well another time', async () => {
-      const a = await client();
-      const { classify } = a.adapter;
+    test('what Redis 6, or another one, answers with tells whether it goes well another time', () => {
       const errors = {
         retry: [
-          'LOADING Redis is loading the dataset in memory',
-          "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
           "READONLY You can't write against a read only replica.",
-          'NOREPLICAS Not enough good replicas to write.',
-          'TRYAGAIN Multiple keys request during rehashing of slot',
           'CLUSTERDOWN The cluster is down',
-          'BUSY Redis is busy running a script.',
-          'MISCONF Redis is configured to save RDB snapshots',
-          "OOM command not allowed when used memory > 'maxmemory'.",
           'ERR Error running script (call to f_1): @user_script:1: -MISCONF Redis is configured to',
+          'ERR Error running script (call to f_1): @user_script: 1: -OOM command not allowed',
           'ERR max number of clients reached',
           'ERR Error running script (call to f_1): Script killed by user with SCRIPT KILL...',
         ],
-        fatal: ['NOPERM this user has no permissions', 'NOAUTH Authentication required.'],
+        fatal: ['NOAUTH Authentication required.', 'DENIED Redis is running in protected mode.'],
         refused: [
           'ERR user_script:7: Script attempted to access nonexistent global variable',
           'WRONGTYPE Operation against a key holding the wrong kind of value',
-          "ERR unknown command 'EVAL'",
         ],
       };
+      const { classify } = new RedisAdapter('', { client: any(1) });
       for (const [meaning, texts] of Object.entries(errors)) {
         for (const text of texts) assert.equal(classify(explain(new Error(text))), meaning, text);
       }
@@ -1328,6 +1328,176 @@ describe('Redis', { skip: lacks.redis }, () => {
       }
       const cut = Object.assign(new Error('write EPIPE'), { syscall: 'write' });
       assert.equal(classify(explain(cut)), 'retry');
+    });
+
+    describe('what the server refuses for now is asked again, also if a script says it:', () => {
+      const SET = "redis.call('SET', KEYS[1]..':z', '')";
+      /** A command, and scripts that pass its error on as each version of Redis would. */
+      const FORMS = {
+        reply: ['SET', '{wl:r}:z', ''],
+        script: ['EVAL', `return ${SET}`, '1', '{wl:r}'],
+        'raised again': [
+          'EVAL',
+          `local _, e = pcall(function() ${SET} end) error(e, 0)`,
+          '1',
+          '{wl:r}',
+        ],
+        'raised as text': [
+          'EVAL',
+          `local e = ${SET.replace('call', 'pcall')} error(e.err, 0)`,
+          '1',
+          '{wl:r}',
+        ],
+      };
+      /** Checks what each form is explained as at a server that refuses to write. */
+      async function refusesAs(at, code, meaning = 'retry', login = {}) {
+        const one = any(at.port, { keyPrefix: '', enableReadyCheck: false, ...login });
+        const { classify } = new RedisAdapter('', { client: one });
+        for (const [form, [command, ...args]] of Object.entries(FORMS)) {
+          await assert.rejects(one.call(command, args), (error) => {
+            const explained = explain(error);
+            const seen = [explained.code, classify(explained)];
+            assert.deepEqual(seen, [code, meaning], `${form}: ${error.message}`);
+            return true;
+          });
+        }
+        one.disconnect();
+      }
+
+      /** By class: the code, and what makes a server, whose locks are in use, refuse so. */
+      const WRITES = {
+        OOM: ['OUT_OF_MEMORY', (own) => own.call('CONFIG', 'SET', 'maxmemory', '1')],
+        MISCONF: ['BUSY', failToSave],
+        NOREPLICAS: [
+          'NOT_REPLICATED',
+          (own) => own.call('CONFIG', 'SET', 'min-replicas-to-write', '1'),
+        ],
+        READONLY: ['STANDBY', (own) => own.call('REPLICAOF', '127.0.0.1', '1')],
+      };
+      async function failToSave(own) {
+        fs.mkdirSync(path.join(own.folder, 'dump.rdb'));
+        await own.call('CONFIG', 'SET', 'save', '3600 1');
+        await own.call('BGSAVE');
+        await own.until(/rdb_last_bgsave_status:err/);
+      }
+      for (const [name, [suffix, arrange]] of Object.entries(WRITES)) {
+        test(name, async () => {
+          const own = await startRedis();
+          const [a, code] = [await client({ port: own.port }), `ERR_WEB_LOCKS_${suffix}`];
+          const [held, other] = [request('held'), request('other')];
+          await a.answers(held, other);
+          await arrange(own);
+          await refusesAs(own, code);
+          // The first operation writes nothing, so the second one is refused.
+          const fails = request('held', { kind: 'ifAvailable' });
+          const ops = [request('free'), request('free', { kind: 'steal' })];
+          // What only deletes needs no memory.
+          if (name !== 'OOM') ops.push(end(other));
+          for (const op of ops) {
+            await rejectsWith(a.step([fails, op]), code);
+          }
+          await rejectsWith(a.renew(), code);
+          await rejectsWith(client({ port: own.port }), code);
+          await own.crash();
+        });
+      }
+
+      test('BUSY', async () => {
+        const own = await startRedis({ settings: ['--lua-time-limit', '1'] });
+        const one = any(own.port, { enableReadyCheck: false });
+        const loops = one.call('EVAL', ['while true do end', '0']).catch((error) => explain(error));
+        while (!/BUSY/.test(await own.call('PING')));
+        await refusesAs(own, 'ERR_WEB_LOCKS_BUSY');
+        await own.call('SCRIPT', 'KILL');
+        assert.equal((await loops).code, 'ERR_WEB_LOCKS_BUSY');
+        one.disconnect();
+        await own.crash();
+      });
+
+      test('MASTERDOWN', async () => {
+        const own = await startRedis({ settings: ['--replica-serve-stale-data', 'no'] });
+        await own.call('CONFIG', 'SET', 'replica-read-only', 'no');
+        await own.call('REPLICAOF', '127.0.0.1', '1');
+        await refusesAs(own, 'ERR_WEB_LOCKS_STANDBY');
+        await own.crash();
+      });
+
+      test('LOADING', async () => {
+        const own = await startRedis({ settings: ['--enable-debug-command', 'yes'] });
+        await own.call('DEBUG', 'POPULATE', '100000');
+        // It answers between keys. It is killed long before it has them all.
+        const slow = [
+          '--key-load-delay',
+          '1000',
+          '--loading-process-events-interval-bytes',
+          '1024',
+        ];
+        const copy = await startRedis({ settings: [...slow, '--replica-read-only', 'no'] });
+        await copy.call('REPLICAOF', '127.0.0.1', String(own.port));
+        while (!/LOADING/.test(await copy.call('GET', 'a')));
+        await refusesAs(copy, 'ERR_WEB_LOCKS_UNREACHABLE');
+        for (const one of [copy, own]) await one.crash();
+      });
+
+      test('CLUSTERDOWN and TRYAGAIN', async () => {
+        const bus = String(await freePort());
+        const alone = await startRedis({
+          settings: ['--cluster-enabled', 'yes', '--cluster-port', bus],
+        });
+        await refusesAs(alone, 'ERR_WEB_LOCKS_UNREACHABLE');
+        await alone.crash();
+        const { port } = await startingCluster;
+        const make = clusterClients.ioredis;
+        const moving = clientBy(make)({ bucket: 'moving', port });
+        await (await moving).adapter.close((await moving).session);
+        await (await startingCluster).move('{wl:moving}', () =>
+          rejectsWith(clientBy(make)({ bucket: 'moving', port }), 'ERR_WEB_LOCKS_UNREACHABLE'),
+        );
+      });
+
+      test('but not NOPERM, which the user has to change', async () => {
+        const login = { username: 'some', password: 'some' };
+        for (const rights of [['~*', '-set'], ['~{wl:r}']]) {
+          await server.call('ACL', 'SETUSER', 'some', 'reset', 'on', '>some', '+@all', ...rights);
+          await refusesAs(server, 'ERR_WEB_LOCKS_RIGHTS', 'fatal', login);
+        }
+      });
+    });
+
+    describe('a server that can never serve is told as such, and what it lacks:', () => {
+      /** @type {[string, string, RegExp, () => Promise<number>][]} */
+      const CASES = ['EVALSHA', 'EVAL', 'SUBSCRIBE', 'TIME', 'PUBLISH'].map((command) => [
+        `no ${command}`,
+        'ERR_WEB_LOCKS_SERVER',
+        new RegExp(`unknown (command '${command}'|Redis command called)`, 'i'),
+        async () => (await startRedis({ settings: ['--rename-command', command, ''] })).port,
+      ]);
+      const sentinel = async () => (await startSentinel(await startRedis())).port;
+      CASES.push(['a Sentinel', 'ERR_WEB_LOCKS_SERVER', /not to a Sentinel.*EVALSHA/, sentinel]);
+      for (const [what, code, message, start] of CASES) {
+        test(what, async () => {
+          const port = await start();
+          for (const make of Object.values(clients)) await isFatal(make(port), code, message);
+        });
+      }
+      async function isFatal(one, code, message) {
+        const adapter = new RedisAdapter('never', { client: one });
+        const opened = adapter.open({ clientId: 'a' }, TTL, { life: '', token: 0n });
+        await assert.rejects(opened, (error) => {
+          const { classify } = adapter;
+          assert.deepEqual([error.code, classify(error)], [code, 'fatal'], error.message);
+          assert.match(error.message, message);
+          return true;
+        });
+        await adapter.dispose();
+      }
+
+      for (const [kind, make] of Object.entries(clusterClients)) {
+        test(`one server, and a Sentinel, by a client of a cluster: ${kind}`, async () => {
+          await isFatal(make(server.port), 'ERR_WEB_LOCKS_CLUSTER', /not one of a cluster/);
+          await isFatal(make(await sentinel()), 'ERR_WEB_LOCKS_SERVER', /Sentinel/);
+        });
+      }
     });
 
     for (const [kind, make] of Object.entries(clients)) {

@@ -87,43 +87,76 @@ const bucketError = (what, theirs, ours) =>
     'ERR_WEB_LOCKS_BUCKET',
   );
 
-/** By what the server says: code, and what to do. @type {[RegExp, string, string][]} */
+const LINE = '(?:.*@user_script: ?\\d+: )?';
+
+/**
+ * Matches an error that begins with one of these words, also if a script raised it again: Redis
+ * then puts ERR before it, and Redis 6 the line of the script.
+ * @param {string} words
+ */
+const begins = (words) =>
+  new RegExp(`^(?:(?:-?ERR )+(?:Error running script .*?: )?${LINE})?-?(?:${words})\\b`, 's');
+
+/**
+ * The code of an error and what to do, by the text that the server sent: the first that matches.
+ * An unknown command comes first, because its text goes on with what users have called something.
+ * @type {[RegExp, string, string][]}
+ */
 const BY_TEXT = [
   [
-    /\b(NOPERM|ACL)\b|can't run this command or subcommand|No permissions/,
+    /^(ERR )*unknown command|Unknown Redis command called|command is not allowed from script/i,
+    'ERR_WEB_LOCKS_SERVER',
+    'The server lacks a command that locks need (docs/CLUSTER.md, "Rights", lists them). Connect ' +
+      'to Redis 6.2 or newer or to Valkey, not to a Sentinel or a proxy with fewer commands.',
+  ],
+  [
+    /^(Unknown RESP type|Protocol error, got)/,
+    'ERR_WEB_LOCKS_SERVER',
+    'What answers is not a Redis server.',
+  ],
+  [
+    /cluster support disabled/,
+    'ERR_WEB_LOCKS_CLUSTER',
+    'The server is not one of a cluster: give a client of one server, createClient() or new Redis().',
+  ],
+  [
+    begins("NOPERM|ACL|The user executing the script can't|No permissions"),
     'ERR_WEB_LOCKS_RIGHTS',
     'The user of the client lacks rights that locks need. Give it the keys and channels "{wl:*", ' +
       'and the commands that docs/CLUSTER.md names ("Rights").',
   ],
   [
-    /^(NOAUTH|WRONGPASS)|invalid (username|password)|without any password/,
+    /^(NOAUTH|WRONGPASS|DENIED)|invalid (username|password)|without any password/,
     'ERR_WEB_LOCKS_RIGHTS',
     'The server refuses the login.',
   ],
   [
-    /\bREADONLY\b|read only replica|\bMASTERDOWN\b/,
+    begins("READONLY|MASTERDOWN|You can't write against a read only|Can not execute.* on a stale"),
     'ERR_WEB_LOCKS_STANDBY',
     'The server is a replica, which cannot keep locks. Connect to the primary, or by Sentinel.',
   ],
   [
-    /\bNOREPLICAS\b/,
+    begins('NOREPLICAS'),
     'ERR_WEB_LOCKS_NOT_REPLICATED',
     'Too few replicas are attached, so the server refuses. It is asked again.',
   ],
-  [/\bOOM\b/, 'ERR_WEB_LOCKS_OUT_OF_MEMORY', 'The memory of the server is full: raise maxmemory.'],
   [
-    /^(MOVED|ASK) /,
+    begins('OOM'),
+    'ERR_WEB_LOCKS_OUT_OF_MEMORY',
+    'The memory of the server is full: raise maxmemory.',
+  ],
+  [
+    begins('MOVED|ASK'),
     'ERR_WEB_LOCKS_CLUSTER',
     'The server is one of a cluster: give a cluster client, createCluster() or new Cluster().',
   ],
   [
-    // Redis 6 says it of what a script has called.
-    /(^|: -?)(BUSY|MISCONF)\b|Script killed by user|max number of clients/,
+    begins('BUSY|MISCONF|Script killed by user|max number of clients'),
     'ERR_WEB_LOCKS_BUSY',
     'The server refuses for now. It is asked again.',
   ],
   [
-    /(^|: -?)(LOADING|CLUSTERDOWN|TRYAGAIN)\b/,
+    begins('LOADING|CLUSTERDOWN|TRYAGAIN|Script attempted to (?:execute|access a non local)'),
     'ERR_WEB_LOCKS_UNREACHABLE',
     'The server is not ready.',
   ],
@@ -139,10 +172,10 @@ const REPLY = /^[A-Z]{2,}\b/;
 function explain(error) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_') || isLocal(error)) return error;
   const text = String(error?.message ?? error);
-  // Without what users have called something.
-  const said = text.replace(/(holds something else): .*/s, '$1');
+  // Without the names that users chose.
+  const said = text.replace(/(holds something else: |, with args beginning with: ).*/s, '');
   for (const [pattern, code, message] of BY_TEXT) {
-    if (pattern.test(said)) return plainError(`${message} (${text})`, code, { cause: error });
+    if (pattern.test(said)) return plainError(`${message} (${said})`, code, { cause: error });
   }
   return REPLY.test(text) && error?.syscall === undefined
     ? plainError(`Redis refuses: ${text}`, 'ERR_WEB_LOCKS_REDIS', { cause: error })
@@ -154,11 +187,16 @@ const failedError = (text) => plainError(`Redis refuses: ${text}`, 'ERR_WEB_LOCK
 
 /**
  * A client of a cluster throws a TypeError where it does not know which node has a slot: that is no
- * defect of this process.
+ * defect of this process. If no node tells it the slots, its error says only that, and the reason
+ * is beside it (ioredis), or in the last `error` event (node-redis).
  * @param {any} error of such a client
+ * @param {unknown} last of its events
  */
-const explainOfCluster = (error) =>
-  explain(error instanceof TypeError ? new Error(error.message, { cause: error }) : error);
+function explainOfCluster(error, last) {
+  if (error?.lastNodeError) return explain(error.lastNodeError);
+  if (last && /root nodes are unavailable/.test(error?.message)) return explain(last);
+  return explain(error instanceof TypeError ? new Error(error.message, { cause: error }) : error);
+}
 
 module.exports = {
   bucketError,

@@ -301,7 +301,7 @@ class Link {
     try {
       resolve(await work());
     } catch (error) {
-      reject(this.#kind.isCluster ? explainOfCluster(error) : explain(error));
+      reject(this.#kind.isCluster ? explainOfCluster(error, this.#lastError) : explain(error));
     } finally {
       this.#waiting.delete(reject);
     }
