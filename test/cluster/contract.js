@@ -111,6 +111,7 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {(session: string) => Promise<number>} left how much the server has of a session
  * @property {() => number} port of the server
  * @property {(port: number) => any} through options of a client that connects to a port
+ * @property {Record<string, Buffer>} [lastWords] what the server may say before it ends a connection
  * @property {number} [stride] bytes between one cut and the next, where calls have many
  * @property {number} [window] how many steps it takes at once; one, if it does not say
  * @property {boolean} [keepsNoLimit] a limit goes with the last shared request, not with the queue
@@ -788,6 +789,41 @@ function contract(engine) {
     }
     await proxy.close();
   });
+
+  endsWhileOpening(engine);
+}
+
+/**
+ * The connection ends while a session opens, wherever it can: only its adapter is told.
+ * @param {Pick<Engine, 'client' | 'port' | 'through' | 'lastWords' | 'stride'>} engine
+ */
+function endsWhileOpening({ client, port, through, lastWords, stride = 23 }) {
+  /** Opens sessions, each with the next of these harms, until one is closed before it comes. */
+  const openWith = async (harm, by) => {
+    const proxy = await FaultyProxy.open(port());
+    const options = through(proxy.port);
+    for (let i = 1; proxy.isDone; i += by) {
+      harm(proxy, i);
+      try {
+        const { adapter, session } = await client(options);
+        await adapter.close(session);
+        await adapter.dispose();
+      } catch (error) {
+        assert.ok(proxy.isDone, error);
+      }
+    }
+    await proxy.close();
+  };
+
+  test('a connection that ends while a session opens harms nobody else: after any bytes', () =>
+    openWith(
+      (proxy, bytes) => proxy.cutAfter(bytes, 'down', bytes % 2 === 0),
+      Number(process.env.CLUSTER_STRIDE ?? 4 * stride - 1),
+    ));
+
+  for (const [what, words] of Object.entries({ nothing: Buffer.alloc(0), ...lastWords }))
+    test(`a connection that ends while a session opens harms nobody else: it says ${what}`, () =>
+      openWith((proxy, chunks) => proxy.endWith(words, chunks), 1));
 }
 
 /** The tests of engines that know priorities. @param {Engine} engine */
@@ -1004,6 +1040,7 @@ module.exports = {
   disposeAfterEach,
   done,
   end,
+  endsWhileOpening,
   fresh,
   rejectsWith,
   request,

@@ -195,6 +195,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     left,
     port: () => server.members[0].port,
     through: at,
+    lastWords: { 'that a request took too long': Buffer.from('HTTP/1.1 408 Timeout\r\n\r\n') },
     stride: 97,
     keepsNoLimit: true,
     knowsNoPriorities: true,

@@ -68,6 +68,10 @@ const INVERTED = {
   transform_null_equals: 'on',
 };
 
+/** What a server process says when its postmaster is gone. */
+const FATAL = Buffer.from('E\0\0\0\0SFATAL\0VFATAL\0C57P02\0Munexpected exit\0\0');
+FATAL.writeUInt32BE(FATAL.length - 1, 1);
+
 const documented = readFileSync(path.join(__dirname, '../../docs/CLUSTER.md'), 'utf8');
 
 /** A lease that does not end in a test, nor half of it. */
@@ -182,6 +186,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     left,
     port: () => server.port,
     through: (port) => ({ pool: poolOf({ port }) }),
+    lastWords: { 'that the postmaster is gone': FATAL },
   });
 
   describe('for a role whose settings are others', () => {

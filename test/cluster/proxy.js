@@ -30,6 +30,11 @@ class FaultyProxy {
   #refuses = false;
   /** Bytes until the connections are cut, by direction. */
   #left = { up: Number.POSITIVE_INFINITY, down: Number.POSITIVE_INFINITY };
+  /** Whether an end arrives behind these bytes; otherwise a reset. */
+  #ends = true;
+  /** Chunks until the server says something else, and ends. */
+  #chunks = Number.POSITIVE_INFINITY;
+  #lastWords = Buffer.alloc(0);
   /** Bytes that went through, by direction. */
   bytes = { up: 0, down: 0 };
 
@@ -89,15 +94,23 @@ class FaultyProxy {
     const part = chunk.length > left ? chunk.subarray(0, left) : chunk;
     this.#left[direction] -= part.length;
     this.bytes[direction] += part.length;
-    if (this.#left[direction] > 0) {
+    if (direction === 'down' && --this.#chunks === 0) {
+      this.#chunks = Number.POSITIVE_INFINITY;
+      this.#end(Buffer.concat([part, this.#lastWords]), to, pair, true);
+    } else if (this.#left[direction] > 0) {
       to.write(part);
-      return;
+    } else {
+      this.#left[direction] = Number.POSITIVE_INFINITY;
+      this.#end(part, to, pair, this.#ends);
     }
-    this.#left[direction] = Number.POSITIVE_INFINITY;
-    // What was let through arrives: an end, not a reset, on that side.
-    to.end(part);
-    reset(to === pair[0] ? pair[1] : pair[0]);
+  }
+
+  /** Lets the last bytes arrive, then an end or a reset; the other side sees a reset. */
+  #end(bytes, to, pair, ends) {
     this.#pairs.delete(pair);
+    reset(to === pair[0] ? pair[1] : pair[0]);
+    if (ends) to.end(bytes);
+    else to.write(bytes, () => reset(to));
   }
 
   /** Resets all connections; new ones are let through. */
@@ -106,9 +119,26 @@ class FaultyProxy {
     this.#pairs.clear();
   }
 
-  /** Cuts the connection on which these many more bytes went in a direction. */
-  cutAfter(bytes, direction) {
+  /**
+   * Cuts the connection on which these many more bytes went in a direction; who reads them finds an
+   * end behind them, or a reset.
+   */
+  cutAfter(bytes, direction, ends = true) {
+    this.#ends = ends;
     this.#left[direction] = bytes;
+  }
+
+  /** Has the server's n-th message from now on arrive together with its last words, and an end. */
+  endWith(lastWords, chunks) {
+    this.#lastWords = lastWords;
+    this.#chunks = chunks;
+  }
+
+  /** Whether the last `cutAfter` and `endWith` have happened. */
+  get isDone() {
+    return Object.values(this.#left)
+      .concat(this.#chunks)
+      .every((n) => n === Number.POSITIVE_INFINITY);
   }
 
   /** From now on what is sent is dropped; connections stay open. */
@@ -127,6 +157,7 @@ class FaultyProxy {
     this.#delay = 0;
     this.#refuses = false;
     this.#left = { up: Number.POSITIVE_INFINITY, down: Number.POSITIVE_INFINITY };
+    this.#chunks = Number.POSITIVE_INFINITY;
     this.cut();
   }
 

@@ -23,6 +23,7 @@ const {
   disposeAfterEach,
   done,
   end,
+  endsWhileOpening,
   fresh,
   rejectsWith,
   request,
@@ -55,6 +56,9 @@ const clientBy =
   ) =>
     clientOf(new RedisAdapter(bucket, { client: make(port, login), ...options }), ttl, seen);
 const client = clientBy(any);
+
+/** What a server says to a connection for which it has no room. */
+const TOO_MANY = Buffer.from('-ERR max number of clients reached\r\n');
 
 const P = '{wl:bucket}';
 /** Makes a lease run out, as time would; it is not extended because nobody has renewed for long. */
@@ -197,6 +201,8 @@ describe('Redis', { skip: lacks.redis }, () => {
         window: 4,
         port: () => server.port,
         through: (port) => ({ port }),
+        lastWords: { 'that there are too many': TOO_MANY },
+        stride: 47,
       });
 
       test('nothing of it keeps a process alive', async () => {
@@ -1148,6 +1154,23 @@ describe('Redis', { skip: lacks.redis }, () => {
     });
 
     for (const [kind, make] of Object.entries(clusterClients)) {
+      describe(`by ${kind}`, () => {
+        let owner;
+        before(async () => {
+          ({ owner } = await cluster.find(P));
+        });
+        endsWhileOpening({
+          client: ({ port }) => {
+            const nodes = { [`127.0.0.1:${owner.port}`]: { host: '127.0.0.1', port } };
+            return clientBy(() => make(port, undefined, nodes))();
+          },
+          port: () => owner.port,
+          through: (port) => ({ port }),
+          lastWords: { 'that there are too many': TOO_MANY },
+          stride: 97,
+        });
+      });
+
       test(`${kind}: locks in slots of several nodes, and their news`, async () => {
         const options = { port: cluster.port, bucket: `cluster ${kind}`, shards: 8 };
         const [a, b] = [await clientBy(make)(options), await clientBy(make)(options)];

@@ -27,11 +27,12 @@ const sentinelClients = {
   'ioredis 5 by Sentinel': (port) => bySentinel(require('ioredis5'), port),
 };
 
+/** `nodes`: where nodes are, by the addresses that the cluster tells. */
 const clusterClients = {
-  ioredis: (port, options) => ioredisCluster(require('ioredis'), port, options),
-  'ioredis 5': (port, options) => ioredisCluster(require('ioredis5'), port, options),
-  'node-redis': (port, options) => nodeRedisCluster(require('redis'), port, options),
-  'node-redis 5': (port, options) => nodeRedisCluster(require('redis5'), port, options),
+  ioredis: (...options) => ioredisCluster(require('ioredis'), ...options),
+  'ioredis 5': (...options) => ioredisCluster(require('ioredis5'), ...options),
+  'node-redis': (...options) => nodeRedisCluster(require('redis'), ...options),
+  'node-redis 5': (...options) => nodeRedisCluster(require('redis5'), ...options),
 };
 
 const LAZY = { lazyConnect: true };
@@ -41,14 +42,15 @@ const IOREDIS = { ...LAZY, host: '127.0.0.1', keyPrefix: 'mine:', enableAutoPipe
 const bySentinel = (Redis, port) =>
   new Redis({ ...LAZY, name: 'main', sentinels: [{ host: '127.0.0.1', port }] });
 
-const ioredisCluster = ({ Cluster }, port, redisOptions = {}) =>
-  new Cluster([{ host: '127.0.0.1', port }], { ...LAZY, redisOptions });
+const ioredisCluster = ({ Cluster }, port, redisOptions = {}, nodes = {}) =>
+  new Cluster([{ host: '127.0.0.1', port }], { ...LAZY, redisOptions, natMap: nodes });
 
-const nodeRedisCluster = ({ createCluster }, port, defaults = undefined) =>
-  createCluster({ rootNodes: [{ url: `redis://127.0.0.1:${port}` }], defaults }).on(
-    'error',
-    () => {},
-  );
+const nodeRedisCluster = ({ createCluster }, port, defaults = undefined, nodes = {}) =>
+  createCluster({
+    rootNodes: [{ url: `redis://127.0.0.1:${port}` }],
+    nodeAddressMap: nodes,
+    defaults,
+  }).on('error', () => {});
 
 function nodeRedis({ createClient }, port, options = {}) {
   const client = createClient({ url: `redis://127.0.0.1:${port}`, ...options });

@@ -135,7 +135,7 @@ class Call {
 /**
  * What is used of a Pool of pg.
  * @typedef {object} Pool
- * @property {() => Promise<any>} connect
+ * @property {(done: Done) => Promise<any> | undefined} connect
  * @property {(query: any) => Promise<any>} query
  * @property {{ max?: number }} [options]
  * @property {number} [idleCount]
@@ -380,6 +380,30 @@ class Link {
 }
 
 /**
+ * A promise is too late: an error that arrives together with the answer to the login, such as that
+ * of a server that ends, would find no listener. So pg calls back; a pool that does not know that
+ * returns a promise all the same.
+ * @param {Pool} pool
+ * @returns {Promise<any>} a client whose errors end nothing; see `giveBack` and `discard`
+ */
+const connect = (pool) =>
+  new Promise((resolve, reject) => {
+    /** @type {Done} */
+    const done = (error, client) => {
+      if (error) return reject(error);
+      client.on('error', ignore);
+      resolve(client);
+    };
+    pool.connect(done)?.then((/** @type {any} */ client) => done(undefined, client), reject);
+  });
+
+/** @param {any} client of `connect` that still works */
+function giveBack(client) {
+  client.removeListener('error', ignore);
+  client.release();
+}
+
+/**
  * Ends a client of pg that is given back. Its stream may never say that it has ended.
  * @param {any} client
  * @param {unknown} error
@@ -488,16 +512,14 @@ class Source {
   async query(text) {
     const client = await this.#newClient();
     if (this.#isEnded) {
-      client.release();
+      giveBack(client);
       throw endedPoolError();
     }
     this.#clients.add(client);
-    // What goes wrong is told by the statement, too.
-    client.on('error', ignore);
     try {
+      // What goes wrong with the client rejects the statement, too.
       const result = await client.query(raw(text));
-      client.removeListener('error', ignore);
-      client.release();
+      giveBack(client);
       return result;
     } catch (error) {
       discard(client, error);
@@ -518,7 +540,7 @@ class Source {
   async #newClient() {
     const { pool } = this;
     const known = new Set(pool._clients);
-    const connected = pool.connect();
+    const connected = connect(pool);
     const [client] = (pool._clients ?? []).filter((/** @type {any} */ one) => !known.has(one));
     if (client) this.#clients.add(client);
     try {
@@ -583,7 +605,7 @@ class Source {
       const wanted = this.#wanted;
       this.#wanted = undefined;
       if (wanted) wanted(client);
-      else client.release();
+      else giveBack(client);
     }, done);
   }
 }
