@@ -354,8 +354,13 @@ export declare class LockTimeoutError extends LockError {
   readonly waited: number;
   /** Milliseconds that it was held; 0 if it was not granted. */
   readonly held: number;
-  /** The holders, if it was not granted. */
-  readonly holders: LockDetails[];
+  /**
+   * The holders, if it was not granted: the first ten of them. Frozen, since errors of requests that
+   * time out together share it.
+   */
+  readonly holders: readonly Readonly<LockDetails>[];
+  /** How many holders there are; 0, too, if that is not known. */
+  readonly holderCount: number;
   /**
    * Of a bucket in a cluster: milliseconds, from the error on, for which its server grants nothing
    * to anybody (see {@link DetailedSnapshot.grantsIn}). Missing when it grants.

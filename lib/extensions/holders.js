@@ -57,30 +57,31 @@ const describePause = (grantsIn) =>
   `the server may have forgotten locks, and grants nothing for another ${duration(grantsIn)}`;
 
 /**
- * @param {LockDetails[] | undefined} holders undefined: not known
+ * @param {readonly LockDetails[] | undefined} holders undefined: not known
  * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
  * @param {(text: string) => string} [quoted] see describeAgent
+ * @param {number} [count] of all holders, of which `holders` has the first
  * @returns {string} for parentheses
  */
-function describeHolders(holders, grantsIn = 0, quoted = undefined) {
+function describeHolders(holders, grantsIn = 0, quoted = undefined, count = holders?.length) {
   if (!holders?.length && grantsIn > 0) return describePause(grantsIn);
   if (!holders) return UNKNOWN_HOLDERS;
   if (holders.length === 0) return 'no longer held';
-  return `held by ${describeHolder(holders[0], quoted)}${more(holders)}`;
+  return `held by ${describeHolder(holders[0], quoted)}${more(count)}`;
 }
 
 /**
- * @param {LockDetails[] | undefined} waiting undefined: not known
+ * @param {readonly LockDetails[] | undefined} waiting undefined: not known
  * @returns {string} for parentheses
  */
 function describeWaiting(waiting) {
   if (!waiting) return 'waiters unknown';
   if (waiting.length === 0) return 'no waiters';
-  return `${describeAgent(waiting[0])} is waiting${more(waiting)}`;
+  return `${describeAgent(waiting[0])} is waiting${more(waiting.length)}`;
 }
 
-/** @param {LockDetails[]} all of whom the first is named */
-const more = ({ length }) => (length > 1 ? `, and ${length - 1} more` : '');
+/** @param {number} [count] of all, the first of whom is named */
+const more = (count = 0) => (count > 1 ? `, and ${count - 1} more` : '');
 
 /**
  * Up to so many milliseconds: the unit, its length, the unit below it and its length.

@@ -10,6 +10,7 @@ const { describeAgent, describeHolders, milliseconds } = require('./holders.js')
 
 /** @typedef {import('../backend/contract.js').CycleEntry} CycleEntry */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
+/** @typedef {import('./holder-queries.js').Holders} Holders */
 
 /** A lock could not be acquired, or was lost. The others below are kinds of it. */
 class LockError extends DOMException {
@@ -82,6 +83,9 @@ class LockLostError extends LockError {
   }
 }
 
+/** @type {Holders} */
+const NO_HOLDERS = { list: Object.freeze([]), count: 0 };
+
 /**
  * The lock was not granted within the `timeout` of its request, or not released within its
  * `holdTimeout`.
@@ -90,13 +94,14 @@ class LockTimeoutError extends LockError {
   /**
    * @param {string} message
    * @param {string} lockName
-   * @param {{ waited: number, held: number, holders: LockDetails[], grantsIn?: number }} details
+   * @param {{ waited: number, held: number, holders?: Holders, grantsIn?: number }} details
    */
-  constructor(message, lockName, { waited, held, holders, grantsIn = 0 }) {
+  constructor(message, lockName, { waited, held, holders = NO_HOLDERS, grantsIn = 0 }) {
     super(message, lockName, 'TimeoutError');
     this.waited = waited;
     this.held = held;
-    this.holders = holders;
+    this.holders = holders.list;
+    this.holderCount = holders.count;
     if (grantsIn > 0) this.grantsIn = Math.ceil(grantsIn);
   }
 }
@@ -104,15 +109,14 @@ class LockTimeoutError extends LockError {
 /**
  * @param {string} lockName
  * @param {number} waited milliseconds
- * @param {LockDetails[]} [holders] of the lock; undefined: not known
+ * @param {Holders} [holders] of the lock; undefined: not known
  * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
  */
 function waitTimeoutError(lockName, waited, holders, grantsIn) {
   const message =
     `Timed out after ${milliseconds(waited)} waiting for ${theLock(lockName)} ` +
-    `(${describeHolders(holders, grantsIn)}).`;
-  const details = { waited, held: 0, holders: holders ?? [], grantsIn };
-  return new LockTimeoutError(message, lockName, details);
+    `(${describeHolders(holders?.list, grantsIn, undefined, holders?.count)}).`;
+  return new LockTimeoutError(message, lockName, { waited, held: 0, holders, grantsIn });
 }
 
 /**
@@ -126,7 +130,7 @@ function theftTimeoutError(lockName, waited, mayBeDone) {
     ? `whether ${lock} was stolen, and released again, is not known`
     : `${lock} was not stolen`;
   const message = `Timed out after ${milliseconds(waited)}: ${what}.`;
-  return new LockTimeoutError(message, lockName, { waited, held: 0, holders: [] });
+  return new LockTimeoutError(message, lockName, { waited, held: 0 });
 }
 
 /**
@@ -139,7 +143,7 @@ function holdTimeoutError(lockName, waited, held, { option, limit }) {
   const message =
     `${capitalized(theLock(lockName))} was released after ${milliseconds(held)}: its ` +
     `'${option}' is ${limit} ms.`;
-  return new LockTimeoutError(message, lockName, { waited, held, holders: [] });
+  return new LockTimeoutError(message, lockName, { waited, held });
 }
 
 /** As many requests wait for the lock as the request's `maxPending` allows. */

@@ -8,6 +8,7 @@ const {
   initialize,
   setDefaults,
 } = require('../standard/lock-request.js');
+const { holdersNow, holdersWhenDue } = require('./holder-queries.js');
 const {
   callInside,
   countsInside,
@@ -167,7 +168,9 @@ class ExtendedRequest extends LockRequest {
     // Not known any more when it has left.
     const progress = this.backend.progress?.(this);
     this.observer?.see();
-    if (this.leave()) this.failLate(progress);
+    if (!this.leave()) return;
+    if (this.options.steal || !this.observer.isLooking) this.failLate(progress);
+    else this.failWithHolders();
   }
 
   /** The time limit of a request whose thread blocks is reached. */
@@ -191,7 +194,7 @@ class ExtendedRequest extends LockRequest {
     return this.why && withLongStack(() => /** @type {Error} */ (super.failure()));
   }
 
-  /** With the time limit 0 there was no time before it to ask who holds the lock. */
+  /** For want of time before the time limit it is not known yet who holds the lock. */
   async failWithHolders() {
     await undefined;
     await this.observer.look();
@@ -200,16 +203,19 @@ class ExtendedRequest extends LockRequest {
 
   /** @param {import('../backend/contract.js').Progress} [progress] of a theft */
   failLate(progress) {
-    this.fail(this.options.steal ? this.theftError(progress) : this.timeoutError());
+    const { backend, name, observer } = this;
+    const known = backend.holders ? undefined : observer?.holders;
+    if (this.options.steal) this.fail(this.theftError(progress));
+    else this.fail(this.timeoutError(known ?? holdersWhenDue(backend, name, false)));
     this.backend.announce();
   }
 
-  /** @returns {Error} that names those who hold the lock, if they are known by now */
-  timeoutError() {
+  /**
+   * @param {import('./holder-queries.js').Holders} [holders] undefined: not known
+   * @returns {Error}
+   */
+  timeoutError(holders) {
     const { backend, name, observer } = this;
-    const holders = backend.holders
-      ? backend.holders(name)
-      : (observer?.holders ?? backend.seenHolders?.(name));
     const waited = observer?.waited() ?? 0;
     const error = waitTimeoutError(name, waited, holders, backend.grantsIn?.());
     return withOrigin(error, this.origin);
@@ -344,7 +350,11 @@ class ExtendedRequest extends LockRequest {
 }
 
 /** @param {ExtendedRequest} request that was not granted in time */
-const lateError = (request) => request.timeoutError();
+const lateError = (request) => {
+  const { backend, name, observer } = request;
+  const known = backend.holders ? undefined : observer?.holders;
+  return request.timeoutError(known ?? holdersNow(backend, name, false));
+};
 
 /**
  * @param {ExtendedRequest} request

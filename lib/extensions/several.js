@@ -385,9 +385,10 @@ function obstruction(request) {
   if (backend.progress?.(request) === 'allotted') return 0;
   const { holders } = observer;
   if (!holders) return 2;
-  if (holders.length === 0) return 1;
-  for (let i = 0; i < holders.length; i++) {
-    if (options.mode === 'exclusive' || holders[i].mode === 'exclusive') return 4;
+  const { list } = holders;
+  if (list.length === 0) return 1;
+  for (let i = 0; i < list.length; i++) {
+    if (options.mode === 'exclusive' || list[i].mode === 'exclusive') return 4;
   }
   // They can share it, unless units are missing.
   return options.limit === undefined ? 3 : 4;

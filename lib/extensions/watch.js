@@ -12,10 +12,18 @@ const { PENDING } = require('../standard/lock-request.js');
 const { quote } = require('../platform/errors.js');
 const { theLock } = require('../platform/names.js');
 const intrinsics = require('../platform/intrinsics.js');
+const {
+  LOOK_MS,
+  holdersNow,
+  holdersWhenDue,
+  queryHolders,
+  queryHoldersToWarn,
+  queryWaiters,
+} = require('./holder-queries.js');
 const { describeHolders, describeWaiting, duration } = require('./holders.js');
 const { LockLostError, LockTimeoutError } = require('./lock-errors.js');
 
-const { Promise, clearTimeout, report, setTimeout, soon, threadsNow: now, unref } = intrinsics;
+const { clearTimeout, report, setTimeout, soon, threadsNow: now, unref } = intrinsics;
 
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 /** @typedef {import('../standard/lock-request.js').Observer} Observer */
@@ -29,14 +37,6 @@ const abort = channel('locks.request.abort');
 const steal = channel('locks.request.steal');
 const timeoutChannel = channel('locks.request.timeout');
 const lost = channel('locks.request.lost');
-
-/**
- * How many milliseconds before a time limit it is asked who holds the lock, where that takes a
- * while; and how long an error is kept back for it that there was no time to ask for before.
- */
-const LOOK_MS = 100;
-/** The same for a warning. */
-const WARNING_LOOK_MS = 1000;
 
 /**
  * How long at least the answer to a request is waited for that does not wait for the lock itself,
@@ -79,9 +79,11 @@ class Watch {
   #setting = false;
   /**
    * Those who hold the lock that the request waits for, once that is known.
-   * @type {import('../backend/contract.js').LockDetails[] | undefined}
+   * @type {import('./holder-queries.js').Holders | undefined}
    */
   holders;
+  /** The query before the time limit, until it is answered. @type {Promise<any> | undefined} */
+  #ahead;
 
   /**
    * @param {Request} request
@@ -257,21 +259,27 @@ class Watch {
 
   async #lookAhead() {
     const { backend, name } = this.#request;
-    const holders = await backend.askHolders?.(name);
+    this.#ahead = queryHolders(backend, name);
+    const holders = await this.#ahead;
+    this.#ahead = undefined;
     // While the request waits somebody is in its way.
-    if (holders?.length) this.holders = holders;
+    if (holders?.count) this.holders = holders;
   }
 
   /** Looks who holds the lock, where that takes no time. The request still waits for them. */
   see() {
-    const { backend, name } = this.#request;
-    if (backend.seenHolders) this.holders = backend.seenHolders(name);
+    if (this.#request.backend.seenHolders) this.holders = this.#holdersAtOnce();
   }
 
-  /** Asks who holds the lock. */
+  /** Whether it is not known who holds the lock, and the answer is under way. */
+  get isLooking() {
+    return this.holders === undefined && this.#ahead !== undefined;
+  }
+
+  /** Asks who holds the lock, or waits for the answer that is under way. */
   async look() {
     const { backend, name } = this.#request;
-    this.holders = await holdersWithin(backend, name, LOOK_MS);
+    this.holders = await (this.#ahead ?? queryHolders(backend, name));
   }
 
   /** @param {number} milliseconds */
@@ -315,13 +323,13 @@ class Watch {
 
   /** @returns {Promise<string>} how long it waits, or has waited: that may be over by then */
   async #describeWait() {
-    const { backend, name } = this.#request;
+    const { backend } = this.#request;
     let who = '';
     if (!this.#granted) {
-      const holders = await holdersWithin(backend, name, WARNING_LOOK_MS);
+      const holders = await this.#holders();
       // A backend that has to ask may be answered when they have given it to this one.
       if (!this.#granted || !backend.askHolders)
-        who = ` (${describeHolders(holders, backend.grantsIn?.())})`;
+        who = ` (${describeHolders(holders?.list, backend.grantsIn?.(), undefined, holders?.count)})`;
     }
     const waited = duration(this.waited());
     return this.#granted || this.#ended
@@ -329,10 +337,22 @@ class Watch {
       : `Still waiting for ${this.#what} after ${waited}${who}.`;
   }
 
+  /** @returns {Promise<import('./holder-queries.js').Holders | undefined>} */
+  async #holders() {
+    const { backend, name } = this.#request;
+    return backend.askHolders ? await queryHoldersToWarn(backend, name) : this.#holdersAtOnce();
+  }
+
+  /** @returns {import('./holder-queries.js').Holders | undefined} for a backend that knows them */
+  #holdersAtOnce() {
+    const { backend, blocks, name } = this.#request;
+    return (blocks ? holdersNow : holdersWhenDue)(backend, name, true);
+  }
+
   /** @returns {Promise<string>} how long the lock is held, or was */
   async #describeHold() {
     const { backend, name } = this.#request;
-    const waiting = describeWaiting(await waitingFor(backend, name));
+    const waiting = describeWaiting(await queryWaiters(backend, name));
     const held = duration(this.held());
     return this.#released || this.#ended
       ? `Held ${this.#what} for ${held} (${waiting}).`
@@ -380,50 +400,8 @@ function later(milliseconds, then) {
   return setTimeout(() => then(milliseconds - part), part);
 }
 
-/**
- * @param {import('../backend/contract.js').Backend} backend
- * @param {string} name
- * @param {number} milliseconds to wait at most
- * @returns {Promise<import('../backend/contract.js').LockDetails[] | undefined>} those who hold the
- *   lock that a request waits for; undefined if that is not known by then
- */
-async function holdersWithin(backend, name, milliseconds) {
-  if (backend.holders) return backend.holders(name, true);
-  if (backend.seenHolders) return backend.seenHolders(name);
-  return await new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(undefined), milliseconds);
-    askHolders(backend, name, (holders) => {
-      clearTimeout(timer);
-      resolve(holders);
-    });
-  });
-}
-
-/**
- * @param {import('../backend/contract.js').Backend} backend
- * @param {string} name
- * @param {(holders: import('../backend/contract.js').LockDetails[] | undefined) => void} tell
- */
-async function askHolders(backend, name, tell) {
-  tell(await backend.askHolders?.(name));
-}
-
 /** @param {string | undefined} label */
 const labelOf = (label) => (label ? ` (${quote(label)})` : '');
-
-/**
- * @param {import('../backend/contract.js').Backend} backend
- * @param {string} name
- * @returns {Promise<import('../backend/contract.js').LockDetails[] | undefined>} those who wait for
- *   the lock; undefined if that is not known: the question failed, or the bucket was closed
- */
-async function waitingFor(backend, name) {
-  try {
-    return (await backend.details(name)).pending;
-  } catch {
-    return undefined;
-  }
-}
 
 /**
  * @param {import('./options.js').RequestOptions} options

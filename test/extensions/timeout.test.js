@@ -7,6 +7,8 @@ const { LockTimeoutError, MANY, SOON, locks } = require('../helpers/scope.js');
 const { FREE, freshName, hold, stateOf, timedOut } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
+const SHARED = { mode: 'shared' };
+
 describe('the timeout option', () => {
   it('rejects with a TimeoutError that says how long, for what, and who holds it', async () => {
     const name = freshName('report');
@@ -38,6 +40,21 @@ describe('the timeout option', () => {
     assert.ok(message.includes(`(held by ${agent} ("job"), for `), message);
     there.release();
     await there.settled;
+  });
+
+  it('lists the first ten holders, frozen, and counts all', async () => {
+    const name = freshName();
+    const held = await Promise.all(Array.from({ length: 12 }, () => hold(locks, name, SHARED)));
+    const all = (await locks.query({ name, details: true })).held;
+    for (const timeout of [0, 200]) {
+      const error = await timedOut(() => locks.request(name, { timeout }, () => {}));
+      assert.equal(error.holderCount, 12);
+      const tokens = (list) => list.map(({ token }) => token);
+      assert.deepEqual(tokens(error.holders), tokens(all).slice(0, 10));
+      assert.ok([error.holders, ...error.holders].every(Object.isFrozen));
+      assert.match(error.message, /, and 11 more\)\.$/);
+    }
+    await Promise.all(held.map(({ release }) => release()));
   });
 
   it('takes the request out of the queue', async () => {

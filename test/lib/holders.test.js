@@ -4,7 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { setTimeout: sleep } = require('node:timers/promises');
+const { setImmediate: nextTurn, setTimeout: sleep } = require('node:timers/promises');
 const { addon } = require('../../lib/backend/addon.js');
 const { HostBackend } = require('../../lib/backend/host.js');
 const { NativeBackend } = require('../../lib/backend/native.js');
@@ -90,6 +90,40 @@ describe('who holds a lock', () => {
         const { backend } = await setUp(t, make);
         await backend.close();
         assert.equal(await holdersOf(backend, 'a'), undefined);
+      });
+
+      it('is asked for once by all whose time limits are reached together', async (t) => {
+        const { backend, locks } = await setUp(t, make);
+        const method = ['holders', 'seenHolders', 'askHolders'].find((name) => backend[name]);
+        const asked = t.mock.method(backend, method);
+        const requests = Array.from({ length: 200 }, () =>
+          locks.request('a', { timeout: 20 }, () => {}).catch((error) => error),
+        );
+        await nextTurn();
+        // They are all due when the thread returns to its event loop.
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
+        const errors = await Promise.all(requests);
+        assert.ok(asked.mock.callCount() <= 5, `${asked.mock.callCount()} questions`);
+        assert.ok(new Set(errors.map(({ holders }) => holders)).size <= 5);
+      });
+
+      it('is waited for where the answer is under way at the time limit', async (t) => {
+        const { backend, locks } = await setUp(t, make);
+        const { askHolders, withdraw } = backend;
+        const left = new Promise((resolve) => {
+          backend.withdraw = (request) => resolve(withdraw.call(backend, request));
+        });
+        if (askHolders) {
+          backend.askHolders = async (name) => {
+            const holders = await askHolders.call(backend, name);
+            await left;
+            return holders;
+          };
+        }
+        await assert.rejects(
+          locks.request('a', { timeout: 20 }, () => {}),
+          { name: 'TimeoutError', message: /held by/ },
+        );
       });
 
       it('is told in time, or not at all', async (t) => {

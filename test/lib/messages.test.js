@@ -110,7 +110,8 @@ describe('messages', () => {
   const message = (error) => error.message;
 
   it('of a time limit say who holds the lock, or that it is not known', () => {
-    const known = waitTimeoutError('x', 5002, [{ ...OTHER, threadId: 0, held: 12 }]);
+    const list = [{ ...OTHER, threadId: 0, held: 12 }];
+    const known = waitTimeoutError('x', 5002, { list, count: 1 });
     assert.equal(
       message(known),
       `Timed out after 5,002 ms waiting for lock "x" (held by process ${OTHER.pid} ("child job"), ` +
@@ -122,9 +123,10 @@ describe('messages', () => {
       'Timed out after 5,002 ms waiting for lock "x" (holder unknown).',
     );
     assert.deepEqual(unknown.holders, []);
-    const free = waitTimeoutError('x', 5002, []);
+    const none = { list: [], count: 0 };
+    const free = waitTimeoutError('x', 5002, none);
     assert.equal(message(free), 'Timed out after 5,002 ms waiting for lock "x" (no longer held).');
-    for (const holders of [undefined, []]) {
+    for (const holders of [undefined, none]) {
       assert.equal(
         message(waitTimeoutError('x', 5002, holders, 3200)),
         'Timed out after 5,002 ms waiting for lock "x" (the server may have forgotten locks, and ' +

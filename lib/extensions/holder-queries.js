@@ -1,0 +1,261 @@
+'use strict';
+
+/**
+ * Who holds a lock, and who waits for it, for errors and warnings. Thousands of requests may reach
+ * their time limits at once, so they share queries: the requests that ask about a name in one turn
+ * of the event loop share one query, and the requests that ask while it is under way share the next
+ * one. So no answer is older than its question. Errors share an answer too: it is frozen, and lists
+ * a few holders only.
+ */
+
+const intrinsics = require('../platform/intrinsics.js');
+
+const {
+  Promise,
+  clearTimeout,
+  setImmediate,
+  setTimeout,
+  then,
+  threadsNow: now,
+  uncurry,
+} = intrinsics;
+
+/** @typedef {import('../backend/contract.js').Backend} Backend */
+/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
+
+/**
+ * The holders of a lock.
+ * @typedef {object} Holders
+ * @property {readonly Readonly<LockDetails>[]} list the first MOST of them; frozen
+ * @property {number} count of all of them
+ */
+
+/** The most holders that an error lists. */
+const MOST = 10;
+
+/**
+ * How many milliseconds before a time limit the request asks who holds the lock, where the answer
+ * takes a while; and for how long an error is kept back for an answer that is under way.
+ */
+const LOOK_MS = 100;
+
+/** The same for a warning. */
+const LONG_LOOK_MS = 1000;
+
+/** How many milliseconds an answer is good for that requests of one turn of the event loop share. */
+const FRESH_MS = 100;
+
+/** Methods that nobody can replace. @type {(map: any, key: any) => any} */
+const getFrom = uncurry(Map.prototype.get);
+const setIn = uncurry(Map.prototype.set);
+const deleteFrom = uncurry(Map.prototype.delete);
+/** @type {(map: any, key: any) => any} */
+const getFromWeak = uncurry(WeakMap.prototype.get);
+const setInWeak = uncurry(WeakMap.prototype.set);
+
+const { freeze } = Object;
+
+/**
+ * @param {LockDetails[] | undefined} all
+ * @returns {Holders | undefined}
+ */
+function toHolders(all) {
+  if (!all) return undefined;
+  /** @type {Readonly<LockDetails>[]} */
+  const list = [];
+  for (let i = 0; i < all.length && i < MOST; i++) list[i] = freeze(all[i]);
+  return { list: freeze(list), count: all.length };
+}
+
+/**
+ * The query of a name that is to be asked next.
+ * @template T
+ * @typedef {{ promise: Promise<T | undefined>, resolve: (answer: T | undefined) => void }} Next
+ */
+
+/**
+ * Queries of one kind that may take a while. If the answer takes too long, it is undefined.
+ * @template T
+ */
+class SharedQueries {
+  #ask;
+  #limit;
+  /**
+   * By backend, and by name while a query of it is to be asked or is under way.
+   * @type {WeakMap<Backend, Map<string, { next: Next<T> | undefined }>>}
+   */
+  #backends = new WeakMap();
+
+  /**
+   * @param {(backend: Backend, name: string) => Promise<T | undefined>} ask never rejects
+   * @param {number} limit milliseconds that the answer may take
+   */
+  constructor(ask, limit) {
+    this.#ask = ask;
+    this.#limit = limit;
+  }
+
+  /**
+   * @param {Backend} backend
+   * @param {string} name
+   * @returns {Promise<T | undefined>} the answer of a query that is asked after this call
+   */
+  of(backend, name) {
+    let names = getFromWeak(this.#backends, backend);
+    if (!names) {
+      names = new Map();
+      setInWeak(this.#backends, backend, names);
+    }
+    let queue = getFrom(names, name);
+    if (!queue) {
+      queue = { next: undefined };
+      const made = queue;
+      // Timers that are due at the same time run before this.
+      setImmediate(() => this.#run(backend, names, name, made));
+      setIn(names, name, queue);
+    }
+    queue.next ??= makeNext();
+    return queue.next.promise;
+  }
+
+  /**
+   * @param {Backend} backend
+   * @param {Map<string, any>} names
+   * @param {string} name
+   * @param {{ next: Next<T> | undefined }} queue
+   */
+  async #run(backend, names, name, queue) {
+    while (queue.next) {
+      const { resolve } = queue.next;
+      queue.next = undefined;
+      resolve(await within(this.#ask(backend, name), this.#limit));
+    }
+    deleteFrom(names, name);
+  }
+}
+
+/** @returns {Next<any>} */
+function makeNext() {
+  /** @type {any} */
+  let resolve;
+  const promise = new Promise((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
+}
+
+/**
+ * @template T
+ * @param {Promise<T>} answer never rejects
+ * @param {number} milliseconds
+ * @returns {Promise<T | undefined>}
+ */
+const within = (answer, milliseconds) =>
+  new Promise((resolve) => {
+    // An answer that came while this thread was busy is taken before the immediate runs.
+    const giveUp = () => resolve(undefined);
+    const timer = setTimeout(() => setImmediate(giveUp), milliseconds);
+    then(answer, (/** @type {T} */ known) => {
+      clearTimeout(timer);
+      resolve(known);
+    });
+  });
+
+/**
+ * @param {Backend} backend
+ * @param {string} name
+ * @returns {Promise<Holders | undefined>}
+ */
+const askHolders = async (backend, name) => toHolders(await backend.askHolders?.(name));
+
+/**
+ * @param {Backend} backend
+ * @param {string} name
+ * @returns {Promise<readonly LockDetails[] | undefined>}
+ */
+async function askWaiters(backend, name) {
+  try {
+    return (await backend.details(name)).pending;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @type {SharedQueries<Holders>} */
+const forErrors = new SharedQueries(askHolders, LOOK_MS);
+/** @type {SharedQueries<Holders>} */
+const forWarnings = new SharedQueries(askHolders, LONG_LOOK_MS);
+/** @type {SharedQueries<readonly LockDetails[]>} */
+const waiters = new SharedQueries(askWaiters, LONG_LOOK_MS);
+
+/**
+ * For an error. All of these queries never reject.
+ * @param {Backend} backend that has `askHolders`
+ * @param {string} name
+ * @returns {Promise<Holders | undefined>} undefined: not known
+ */
+const queryHolders = (backend, name) => forErrors.of(backend, name);
+
+/**
+ * @param {Backend} backend that has `askHolders`
+ * @param {string} name
+ * @returns {Promise<Holders | undefined>} undefined: not known
+ */
+const queryHoldersToWarn = (backend, name) => forWarnings.of(backend, name);
+
+/**
+ * @param {Backend} backend
+ * @param {string} name
+ * @returns {Promise<readonly LockDetails[] | undefined>} the requests that wait for the lock; undefined if
+ *   that is not known: the query failed, or the bucket was closed
+ */
+const queryWaiters = (backend, name) => waiters.of(backend, name);
+
+/**
+ * @param {Backend} backend that has `holders` or `seenHolders`
+ * @param {string} name
+ * @param {boolean} waits see there
+ * @returns {Holders | undefined} at this moment
+ */
+const holdersNow = (backend, name, waits) =>
+  toHolders(backend.holders ? backend.holders(name, waits) : backend.seenHolders?.(name));
+
+/** The answers that the timers of this turn of the event loop share. */
+let answers = { of: new Map(), since: 0 };
+let isForgetting = false;
+
+/**
+ * For what timers do: many that are due together share the answer, which then may be of the time at
+ * which they became due.
+ * @param {Backend} backend that has `holders` or `seenHolders`
+ * @param {string} name
+ * @param {boolean} waits see there
+ * @returns {Holders | undefined}
+ */
+function holdersWhenDue(backend, name, waits) {
+  const key = `${waits} ${backend.id} ${name}`;
+  const time = now();
+  if (time - answers.since > FRESH_MS) answers = { of: new Map(), since: time };
+  const known = getFrom(answers.of, key);
+  if (known) return known;
+  const answer = holdersNow(backend, name, waits);
+  if (!answer?.count) return answer;
+  if (!isForgetting) setImmediate(forgetAnswers);
+  isForgetting = true;
+  setIn(answers.of, key, answer);
+  return answer;
+}
+
+function forgetAnswers() {
+  isForgetting = false;
+  answers = { of: new Map(), since: 0 };
+}
+
+module.exports = {
+  LOOK_MS,
+  holdersNow,
+  holdersWhenDue,
+  queryHolders,
+  queryHoldersToWarn,
+  queryWaiters,
+};
