@@ -37,7 +37,7 @@ export interface PostgresOptions {
 
 /** An event of a {@link ClusterBucket}. */
 export interface SessionEvent {
-  readonly type: 'suspect' | 'lost' | 'open';
+  readonly type: 'suspect' | 'refused' | 'lost' | 'open';
   /** Of `lost`: see `LockLostError`. */
   readonly reason?: string | undefined;
   /** The last error there was. */
@@ -48,11 +48,13 @@ type SessionListener = (event: SessionEvent) => void;
 
 /**
  * A storage bucket on a server. Its events are {@link SessionEvent}s: `suspect`, the server does
- * not answer, and locks are held until their lease expires; `lost`, all locks were lost; `open`,
- * the bucket works again.
+ * not answer, and locks are held until their lease expires; `refused`, the server refuses to serve
+ * (a login, a database, a version), and requests reject with its error until it serves again;
+ * `lost`, all locks were lost; `open`, the bucket works again.
  */
 export interface ClusterBucket extends StorageBucket {
-  readonly state: 'new' | 'opening' | 'open' | 'suspect' | 'lost' | 'closed';
+  /** `closed`: by `close()`, or because the bucket cannot work at all, as with an ended pool. */
+  readonly state: 'new' | 'opening' | 'open' | 'suspect' | 'refused' | 'lost' | 'closed';
   addEventListener(
     type: SessionEvent['type'],
     listener: SessionListener,

@@ -219,12 +219,17 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
 /**
  * What a rejection means: `dead`, the session is not there any more, and this call has done nothing
  * (an adapter that cannot tell says `retry`, and `dead` to the `hello` after it); `retry`, it may
- * go well another time, by another connection; `fatal`, it never will, and the user has to change
- * something; `refused`, the server works, and has not done this call, nor will it: of a `step`,
- * fewer operations may go well, any other call is tried again; `local`, it went wrong here, before
- * anything was sent (a missing file, a defect): of a `step`, fewer operations may go well, any
- * other call is `fatal` before a session was open, and tried again after that.
- * @typedef {'dead' | 'retry' | 'fatal' | 'refused' | 'local'} Meaning
+ * go well another time, by another connection; `fatal`, the server answers that it does not serve
+ * this client, and somebody has to change something; `refused`, the server works, and has not done
+ * this call, nor will it; `local`, it went wrong here, before anything was sent (a missing file, a
+ * defect); `misuse`, it went wrong here, and no other attempt will go better (a client of the wrong
+ * kind, or one that was ended).
+ *
+ * Of a step that is `fatal`, `refused` or `local`, fewer operations may go well. If `open`, `hello`
+ * or `renew` is `fatal` or `refused`, requests fail with that error until one of them goes well. A
+ * `local` error of another call than a step is a `misuse` before a session was open, and `retry`
+ * after that.
+ * @typedef {'dead' | 'retry' | 'fatal' | 'refused' | 'local' | 'misuse'} Meaning
  */
 
 /**

@@ -14,7 +14,7 @@ const { channel } = require('node:diagnostics_channel');
 const process = require('node:process');
 const { NO_TAG } = require('../backend/contract.js');
 const { entryOf } = require('../backend/entry.js');
-const { notSupportedError } = require('../platform/errors.js');
+const { notSupportedError, plainError } = require('../platform/errors.js');
 const { report, setTimeout, soon, unref } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { threadId, threadName } = require('../platform/thread.js');
@@ -108,6 +108,7 @@ class ClusterBackend {
           this.#lost(place, (lock) => lock.lost(reason, () => asError(cause))),
         failed: (place, error) => this.#failed(place, error),
         changed: (state, reason, cause) => this.#changed({ state, reason, cause }),
+        unopened: (why) => this.#announcements.change(() => warnOfOutage(adapter.id, ttl, why)),
         settled: () => this.#settled(),
         isTelling: () => this.#announcements.hasAnswers,
       },
@@ -125,7 +126,7 @@ class ClusterBackend {
   }
 
   get closed() {
-    return this.#session.error;
+    return this.#session.closed;
   }
 
   // What a LockManager calls.
@@ -160,9 +161,9 @@ class ClusterBackend {
    * @returns {boolean} whether it is answered: it cannot be made
    */
   #refuse(request) {
-    const { closed } = this;
-    if (closed !== undefined) {
-      request.failed(() => closed);
+    const { error } = this.#session;
+    if (error !== undefined) {
+      request.failed(() => error);
       return true;
     }
     const { can } = this.#adapter;
@@ -267,6 +268,11 @@ class ClusterBackend {
 
   grantsIn() {
     return this.#session.grantsIn;
+  }
+
+  /** @param {import('../backend/contract.js').Progress} [progress] */
+  outage(progress) {
+    return this.#session.outage(progress);
   }
 
   /** @param {string} name */
@@ -407,6 +413,19 @@ class ClusterBackend {
     this.#places.delete(request.tag);
     request.tag = NO_TAG;
   }
+}
+
+/**
+ * @param {string} id of the bucket
+ * @param {number} milliseconds for which there was no session
+ * @param {any} cause
+ */
+function warnOfOutage(id, milliseconds, cause) {
+  const why = cause === undefined ? 'the lock server does not answer.' : (cause?.message ?? cause);
+  const message = `No session with the lock server (${id}) for ${milliseconds / 1000} s: ${why}`;
+  const warning = plainError(message, 'ERR_WEB_LOCKS_UNREACHABLE', { cause });
+  warning.name = 'LockWarning';
+  process.emitWarning(warning);
 }
 
 /** @param {unknown} cause */

@@ -29,6 +29,13 @@ function unreachableError(what, cause) {
   return error;
 }
 
+/**
+ * @param {unknown} why the server does not answer, if that is known
+ * @returns {unknown} the same, with a code that users know
+ */
+const reasonError = (why) =>
+  isTelling(why) ? why : unreachableError('The lock server cannot be asked', why);
+
 /** @param {any} error @returns {boolean} whether it tells why there was no answer */
 const tellsWhy = (error) => !made.has(error);
 
@@ -56,4 +63,4 @@ const tooManyError = (most, count) =>
     'ERR_WEB_LOCKS_TOO_MANY',
   );
 
-module.exports = { isLocal, tellsWhy, tooManyError, unreachableError };
+module.exports = { isLocal, reasonError, tellsWhy, tooManyError, unreachableError };

@@ -2,7 +2,7 @@
 
 /**
  * What `openBucket` of an engine returns: a bucket that also tells what becomes of its session, by
- * `state`, and by the events `suspect`, `lost` and `open`.
+ * `state`, and by the events `suspect`, `refused`, `lost` and `open`.
  */
 
 const { ClusterBackend } = require('../cluster/backend.js');
@@ -19,13 +19,15 @@ const { assign } = Object;
 
 const OPEN_BUCKET = "'openBucket'";
 
-const TOLD = ['suspect', 'lost', 'open'];
+const TOLD = ['suspect', 'refused', 'lost', 'open'];
 
 /**
  * A storage bucket on an engine.
  *
  * - `suspect`: the server does not answer; locks are held until their lease ends. `event.cause`
  *   tells why.
+ * - `refused`: the server answers that it does not serve this client; `event.cause` tells why.
+ *   Requests fail at once with that error. Locks are held until their lease ends.
  * - `lost`: all locks were lost; `event.reason` (see LockLostError) and `event.cause` tell why.
  *   What waits is asked for again as soon as there is a new session.
  * - `open`: there is a session, or it is renewed again.
@@ -64,7 +66,7 @@ class ClusterBucket extends EventTarget {
 
   /** @returns {Promise<void>} see Bucket; rejects also if it was not open within a `ttl` */
   get ready() {
-    return this.#bucket.ready;
+    return this.#backend.ready;
   }
 
   /** @returns {import('../cluster/session/session.js').State} of its session */

@@ -735,6 +735,7 @@ class MemoryAdapter {
   classify({ code }) {
     if (code === 'DEAD') return 'dead';
     if (code === 'REFUSED') return 'refused';
+    if (code === 'MISUSE') return 'misuse';
     return code === 'FATAL' ? 'fatal' : 'retry';
   }
 }

@@ -60,6 +60,7 @@ class Scripted {
           tell('failed')(place);
         },
         changed: (state) => this.states.push(state),
+        unopened: (why) => this.told.push(['unopened', why]),
         isTelling: () => false,
         settled: () => this.told.at(-1)?.[0] !== 'settled' && this.told.push(['settled']),
       },

@@ -18,6 +18,21 @@ const spied = (calls) => (adapter) => {
   return adapter;
 };
 
+/** An error that is of another kind than `retry`. */
+const refusal = (code = 'FATAL') => Object.assign(new Error('not for you'), { code });
+
+/** A client of a server that refuses calls, by the errors that a test gives for them. */
+const refusing = (refuses) => (adapter) => {
+  for (const call of ['open', 'hello', 'step', 'renew', 'sweep', 'query', 'marked']) {
+    const original = adapter[call];
+    adapter[call] = async function (...args) {
+      if (refuses[call]) throw refuses[call];
+      return await original.apply(this, args);
+    };
+  }
+  return adapter;
+};
+
 /** What becomes of a promise. */
 function settling(promise) {
   const known = { isSettled: false, error: undefined };
@@ -99,10 +114,41 @@ test('who asks for ready after it has rejected waits anew, for another ttl at mo
   client.network.isCut = false;
   await cluster.world.until(() => third.isSettled);
   assert.equal(third.error, undefined);
-  client.network.cut();
-  await cluster.world.until(() => client.backend.state === 'suspect');
-  assert.equal(await client.backend.ready, undefined);
   await cluster.close();
+});
+
+test('ready resolves in no state but open, and tells why in all others', async () => {
+  const cluster = new Cluster();
+  const refuses = {};
+  const client = cluster.start({ wrap: refusing(refuses) });
+  /** What becomes of one that is asked for now, while the state stays. */
+  const ask = async (milliseconds = 0) => {
+    const known = settling(client.backend.ready);
+    await cluster.world.advance(milliseconds);
+    return known;
+  };
+  client.network.isCut = true;
+  client.network.cut();
+  assert.equal((await ask(TTL + 1)).error.cause.code, 'CUT', 'opening');
+  client.network.isCut = false;
+  await cluster.world.until(() => client.backend.state === 'open');
+  assert.deepEqual(await ask(), { isSettled: true, error: undefined }, 'open');
+  client.network.isCut = true;
+  client.network.cut();
+  const inTime = await ask(TTL / 2);
+  assert.equal(client.backend.state, 'suspect');
+  assert.equal(inTime.isSettled, false, 'suspect');
+  client.network.isCut = false;
+  await cluster.world.until(() => inTime.isSettled);
+  assert.equal(inTime.error, undefined, 'suspect, and open again');
+  refuses.hello = refuses.open = refusal();
+  client.network.cut();
+  await cluster.world.until(() => client.backend.state === 'refused');
+  assert.equal((await ask(TTL / 2)).error, refuses.hello, 'refused, with a lease');
+  await cluster.world.advance(TTL);
+  assert.equal((await ask(TTL / 2)).error, refuses.open, 'refused, without one');
+  await cluster.close();
+  assert.equal((await ask()).error.name, 'InvalidStateError', 'closed');
 });
 
 test('ready of a session that was closed before it was open tells that', async () => {
@@ -118,6 +164,45 @@ test('ready of a session that was closed before it was open tells that', async (
     assert.equal(error.cause.code, 'CUT');
     return true;
   });
+});
+
+test('there is one warning for each outage of a ttl, with its cause', async (t) => {
+  const warnings = [];
+  const note = (warning) => warnings.push(warning);
+  process.on('warning', note);
+  t.after(() => process.off('warning', note));
+  const cluster = new Cluster();
+  const client = cluster.start();
+  client.network.isCut = true;
+  client.network.cut();
+  await cluster.world.advance(TTL - 1);
+  assert.equal(warnings.length, 0);
+  await cluster.world.advance(10 * TTL);
+  assert.equal(warnings.length, 1);
+  const [{ cause, code, message, name }] = warnings;
+  assert.deepEqual([name, code], ['LockWarning', 'ERR_WEB_LOCKS_UNREACHABLE']);
+  assert.equal(cause.code, 'CUT');
+  assert.match(message, /\(memory\) for 10 s: The connection was cut\.$/);
+  client.network.isCut = false;
+  await cluster.world.until(() => client.backend.state === 'open');
+  client.network.isCut = true;
+  client.network.cut();
+  await cluster.world.advance(3 * TTL);
+  assert.equal(warnings.length, 2);
+  await cluster.close();
+});
+
+test('who closes a bucket since ready has rejected is not warned as well', async (t) => {
+  const note = () => assert.fail('there is a warning');
+  process.on('warning', note);
+  t.after(() => process.off('warning', note));
+  const cluster = new Cluster();
+  const client = cluster.start();
+  client.network.isCut = true;
+  client.network.cut();
+  const ready = settling(client.backend.ready.finally(() => client.backend.close()));
+  await cluster.world.until(() => ready.isSettled);
+  await cluster.world.advance(TTL);
 });
 
 test('a server that never answers is told as that, however often it was tried', async () => {
@@ -151,29 +236,169 @@ test('what went wrong before it was open is not why it does not answer later', a
   await cluster.close();
 });
 
-test('an error that will not go away fails what waits and what comes', async () => {
+test('what the server refuses fails what waits and what comes, until it serves', async () => {
   const cluster = new Cluster();
-  const wrong = Object.assign(new Error('no rights'), { code: 'FATAL' });
+  const refuses = { open: refusal() };
+  const client = cluster.start({ wrap: refusing(refuses) });
+  const waiting = cluster.request(client, 'a');
+  const ready = settling(client.backend.ready);
+  await cluster.world.until(() => ready.isSettled && waiting.isSettled);
+  assert.equal(client.backend.state, 'refused');
+  const late = cluster.request(client, 'a');
+  const query = settling(client.locks.query());
+  const leader = settling(client.locks.leader('a'));
+  await cluster.world.advance(0);
+  for (const { error } of [ready, waiting, late, query, leader]) assert.equal(error, refuses.open);
+  delete refuses.open;
+  await cluster.world.until(() => client.backend.state === 'open', 60_000);
+  await cluster.hold(client, 'a');
+  assert.deepEqual(statesOf(client), ['opening', 'refused', 'open']);
+  await cluster.close();
+});
+
+for (const kind of ['FATAL', 'REFUSED']) {
+  for (const call of ['open', 'hello', 'renew']) {
+    test(`an answer ${kind} to ${call} makes it refused, and its success open`, async () => {
+      const cluster = new Cluster();
+      const refuses = call === 'open' ? { open: refusal(kind) } : {};
+      const client = cluster.start({ wrap: refusing(refuses) });
+      if (call !== 'open') await cluster.world.until(() => client.backend.state === 'open');
+      refuses[call] ??= refusal(kind);
+      if (call === 'hello') client.network.cut();
+      await cluster.world.until(() => client.backend.state === 'refused');
+      const late = cluster.request(client, 'a');
+      await cluster.world.advance(0);
+      assert.equal(late.error, refuses[call]);
+      delete refuses[call];
+      await cluster.world.until(() => client.backend.state === 'open');
+      await cluster.hold(client, 'a');
+      await cluster.close();
+    });
+  }
+}
+
+test('a step that the server refuses fails its requests, and no other', async () => {
+  const cluster = new Cluster();
+  const refuses = {};
+  const client = await cluster.client({ wrap: refusing(refuses) });
+  const held = await cluster.hold(client, 'a');
+  refuses.step = refusal();
+  const failing = cluster.request(client, 'b');
+  await cluster.world.until(() => failing.isSettled);
+  assert.equal(failing.error, refuses.step);
+  delete refuses.step;
+  await cluster.hold(client, 'b');
+  assert.equal(held.lock.held, true);
+  assert.deepEqual(statesOf(client), ['opening', 'open']);
+  await cluster.close();
+});
+
+test('what is held, or queued, outlives a refusal that ends before the lease', async () => {
+  const cluster = new Cluster();
+  const refuses = {};
+  const client = await cluster.client({ wrap: refusing(refuses) });
+  const held = await cluster.hold(client, 'a');
+  const queued = cluster.request(client, 'a');
+  await cluster.world.advance(10);
+  refuses.hello = refusal();
+  client.network.cut();
+  await cluster.world.advance(3000);
+  assert.equal(client.backend.state, 'refused');
+  const late = cluster.request(client, 'b');
+  const stolen = settling(client.locks.request('c', { steal: true }, () => {}));
+  await cluster.world.advance(0);
+  assert.equal(late.error, refuses.hello);
+  assert.equal(stolen.error, refuses.hello);
+  delete refuses.hello;
+  await cluster.world.until(() => client.backend.state === 'open', TTL);
+  assert.equal(held.lock.held, true);
+  await cluster.release(held);
+  await cluster.world.until(() => queued.lock);
+  assert.deepEqual(statesOf(client), ['opening', 'open', 'suspect', 'refused', 'open']);
+  await cluster.close();
+});
+
+test('a refusal that outlasts the lease costs the locks, which tell why', async () => {
+  const cluster = new Cluster();
+  const refuses = {};
+  const client = await cluster.client({ wrap: refusing(refuses) });
+  const held = await cluster.hold(client, 'a');
+  const queued = cluster.request(client, 'a');
+  await cluster.world.advance(10);
+  refuses.hello = refuses.open = refusal();
+  client.network.cut();
+  await cluster.world.until(() => held.isSettled && queued.isSettled);
+  assert.equal(held.error.reason, 'unreachable');
+  assert.equal(held.error.cause, refuses.hello);
+  assert.equal(queued.error, refuses.hello);
+  await cluster.world.advance(10 * TTL);
+  delete refuses.open;
+  await cluster.world.until(() => client.backend.state === 'open', 60_000);
+  const states = ['opening', 'open', 'suspect', 'refused', 'lost', 'refused', 'open'];
+  assert.deepEqual(statesOf(client), states);
+  assert.equal(client.changes[4].cause, refuses.hello);
+  await cluster.close();
+});
+
+test('a server that is gone after it has refused is waited for again', async () => {
+  const cluster = new Cluster();
+  const refuses = { open: refusal() };
+  const client = cluster.start({ wrap: refusing(refuses) });
+  await cluster.world.until(() => client.backend.state === 'refused');
+  delete refuses.open;
+  client.network.isCut = true;
+  client.network.cut();
+  await cluster.world.until(() => client.backend.state === 'opening');
+  const waiting = cluster.request(client, 'a');
+  await cluster.world.advance(TTL);
+  assert.equal(waiting.isSettled, false);
+  client.network.isCut = false;
+  await cluster.world.until(() => waiting.lock);
+  await cluster.close();
+});
+
+test('the pauses of who is refused grow to a minute, and ready does not wait for them', async () => {
+  const cluster = new Cluster();
+  const refuses = { open: refusal() };
+  const times = [];
   const client = cluster.start({
     wrap(adapter) {
-      adapter.open = async () => {
-        throw wrong;
+      refusing(refuses)(adapter);
+      const { open } = adapter;
+      adapter.open = function (...args) {
+        times.push(cluster.world.now);
+        return open.apply(this, args);
       };
       return adapter;
     },
   });
-  const waiting = cluster.request(client, 'a');
-  let error;
-  client.backend.ready.catch((reason) => {
-    error = reason;
-  });
-  await cluster.world.until(() => error && waiting.isSettled);
+  await cluster.world.advance(10 * 60_000);
+  const pauses = times.slice(1).map((time, i) => time - times[i]);
+  assert.deepEqual(pauses.slice(0, 4), [50, 100, 200, 400]);
+  assert.equal(pauses.at(-1), 60_000);
+  const count = times.length;
+  const ready = settling(client.backend.ready);
+  await cluster.world.advance(100);
+  assert.equal(times.length, count + 1);
+  assert.equal(ready.error, refuses.open);
+  await cluster.close();
+});
+
+test('a misuse closes the session for good, and what is held is lost', async () => {
+  const cluster = new Cluster();
+  const refuses = {};
+  const client = await cluster.client({ wrap: refusing(refuses) });
+  const held = await cluster.hold(client, 'a');
+  refuses.renew = refusal('MISUSE');
+  await cluster.world.until(() => held.isSettled);
+  assert.equal(held.error.reason, 'unreachable');
   const late = cluster.request(client, 'a');
-  await cluster.world.until(() => late.isSettled);
-  assert.equal(error, wrong);
-  assert.equal(waiting.error, wrong);
-  assert.equal(late.error, wrong);
-  assert.equal(client.backend.state, 'closed');
+  const ready = settling(client.backend.ready);
+  await cluster.world.until(() => late.isSettled && ready.isSettled);
+  assert.equal(late.error, refuses.renew);
+  assert.equal(ready.error, refuses.renew);
+  assert.deepEqual(statesOf(client), ['opening', 'open', 'lost', 'closed']);
+  await cluster.world.advance(TTL);
   assert.equal(client.machine.timers, 0);
 });
 

@@ -33,7 +33,7 @@ const BEHIND = 4;
  * What is asked of the session.
  * @typedef {object} Session
  * @property {import('./session.js').State} state
- * @property {unknown} error why it is closed
+ * @property {unknown} error why it is closed, or the server refuses
  * @property {number} ttl milliseconds
  * @property {number} connection
  * @property {<T>(promise: Promise<T>, milliseconds: number) => Promise<T>} within rejects if that
@@ -80,8 +80,8 @@ class Questions {
     const waiting = this.#onChange;
     this.#onChange = [];
     for (const resolve of waiting) resolve();
-    const { error, state } = this.#session;
-    if (state === 'closed') for (const end of this.#underWay) end(error);
+    const { error } = this.#session;
+    if (error !== undefined) for (const end of this.#underWay) end(error);
   }
 
   /**
@@ -124,6 +124,7 @@ class Questions {
     const session = this.#session;
     const end = this.#clock.monotonic() + session.ttl;
     for (;;) {
+      if (session.error) throw session.error;
       const { answer, connection, passed } = await this.#turn(name, end);
       if (session.error) throw session.error;
       const rest = end - this.#clock.monotonic();
@@ -132,7 +133,7 @@ class Questions {
           return this.#withPassed(await this.#within(answer, rest), passed, name);
         } catch (error) {
           const isLate = this.#clock.monotonic() >= end;
-          if (isLate || this.#adapter.classify(error) === 'fatal') throw error;
+          if (isLate || this.#isFinal(error)) throw error;
           session.isDown(error, connection);
         }
       } else if (session.state !== 'open') {
@@ -162,10 +163,11 @@ class Questions {
     });
     const rest = () => end - this.#clock.monotonic();
     try {
-      await session.within(reached, Math.min(session.ttl / BEHIND, rest()));
+      await this.#within(reached, Math.min(session.ttl / BEHIND, rest()));
     } catch {
       if (barrier) turn.passed = this.#outbox.hurry(barrier);
-      await session.within(reached, rest());
+      if (session.error) throw session.error;
+      await this.#within(reached, rest());
     }
     return turn;
   }
@@ -191,6 +193,7 @@ class Questions {
     const { name } = place.op;
     const marked = /** @type {NonNullable<Adapter['marked']>} */ (this.#adapter.marked);
     while (place.state === HELD) {
+      if (session.error) throw session.error;
       if (session.state !== 'open') {
         await this.#change();
         continue;
@@ -200,7 +203,7 @@ class Questions {
         return await this.#within(marked.call(this.#adapter, name), session.ttl / 3);
       } catch (error) {
         if (place.state !== HELD) break;
-        if (this.#adapter.classify(error) === 'fatal') throw error;
+        if (this.#isFinal(error)) throw error;
         session.isDown(error, connection);
       }
     }
@@ -208,10 +211,20 @@ class Questions {
   }
 
   /**
+   * @param {unknown} error of a question
+   * @returns {boolean} whether it would not be answered by another connection, either
+   */
+  #isFinal(error) {
+    const { error: refusal } = this.#session;
+    const kind = this.#adapter.classify(error);
+    return error === refusal || kind === 'fatal' || kind === 'misuse' || kind === 'refused';
+  }
+
+  /**
    * @template T
    * @param {Promise<T>} answer
    * @param {number} milliseconds
-   * @returns {Promise<T>} rejects if that takes longer, or when the session is closed
+   * @returns {Promise<T>} rejects if that takes longer, or when the session is closed or refused
    */
   async #within(answer, milliseconds) {
     /** @type {(error: unknown) => void} */

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The promise that a session is open for the first time. It rejects if that takes too long. After
- * that, asking for it returns a new one.
+ * The promise that a session is open. It rejects if the server refuses, or if that takes too long.
+ * There is another promise for each time that the session is not open and somebody asks.
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
@@ -12,7 +12,7 @@ class Readiness {
   promise = Promise.resolve();
   /** Whether it can still settle. */
   isAwaited = false;
-  /** Whether it was open. */
+  /** Whether it was ever open. */
   isReached = false;
   /** Until when it is waited for. */
   by = 0;
@@ -35,8 +35,9 @@ class Readiness {
 
   reached() {
     this.isReached = true;
+    if (this.isAwaited) this.#resolve();
+    else this.promise = Promise.resolve();
     this.isAwaited = false;
-    this.#resolve();
   }
 
   /** @param {unknown} error why it is not, or was not in time */

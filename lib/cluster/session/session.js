@@ -7,7 +7,7 @@
  *
  *   new ─▶ opening ─▶ open ◀─▶ suspect          any ─▶ closed
  *             ▲         │          │
- *             └─ lost ◀─┴──────────┘
+ *             └─ lost ◀─┴──────────┘              any but closed ◀─▶ refused
  *
  * The lease. The server keeps the session for `ttl` from when it answers a renewal; here it counts
  * from when that renewal was sent, and for 0.9 of it. So what is held here ends before the server
@@ -23,6 +23,11 @@
  * `hello`, renews, compares what the server has with what is known here, and sends what was not
  * answered once more.
  *
+ * Refused. The server answers that it does not serve this client (a login, a database, a version).
+ * What is granted or queued there stays until the lease ends. Other requests fail at once with the
+ * server's error, until it serves again. The pauses between attempts grow to a minute. Only a
+ * misuse, such as a client that was ended, closes the session.
+ *
  * The listener is told of changes of state first (`granted`, `lost` and so on: it runs no users'
  * code then), and by `settled` that they are complete.
  *
@@ -33,7 +38,7 @@ const { bucketClosedError } = require('../../platform/errors.js');
 const { Agenda } = require('./agenda.js');
 const { Calls } = require('./calls.js');
 const { systemClock } = require('./clock.js');
-const { tellsWhy, unreachableError } = require('../errors.js');
+const { reasonError, tellsWhy, unreachableError } = require('../errors.js');
 const { KeepAlive } = require('./keep-alive.js');
 const { Lease } = require('./lease.js');
 const { Outbox } = require('./outbox.js');
@@ -61,7 +66,7 @@ const { within } = require('./within.js');
 /** @typedef {InstanceType<typeof import('./place.js').Place>} Place */
 /** @typedef {NonNullable<InstanceType<typeof Outbox>['first']>} SentStep */
 
-/** @typedef {'new' | 'opening' | 'open' | 'suspect' | 'lost' | 'closed'} State */
+/** @typedef {'new' | 'opening' | 'open' | 'suspect' | 'refused' | 'lost' | 'closed'} State */
 /**
  * @typedef {'expired' | 'unreachable' | 'failover' | 'closed'} Reason why locks were lost: the
  *   lease ended while this process stood still, or while the server was away, which is also said
@@ -78,6 +83,7 @@ const { within } = require('./within.js');
  *   was to mark the name and has not, or it cannot be known
  * @property {(place: Place, error: unknown) => void} failed its request cannot be made
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
+ * @property {(why: unknown) => void} unopened there was no session for a `ttl`
  * @property {() => void} settled
  * @property {() => boolean} isTelling whether users have answers to hear of, one after the other
  */
@@ -92,8 +98,8 @@ const { within } = require('./within.js');
 const RULES = Object.freeze({ margin: 0.9, compares: true });
 
 /**
- * @typedef {'deadline' | 'patience' | 'busy' | Step | Silence} Item of the agenda; a silence is
- *   that of a call that is not answered
+ * @typedef {'deadline' | 'patience' | 'busy' | 'unopened' | Step | Silence} Item of the agenda; a
+ *   silence is that of a call that is not answered
  * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} Step of a connection, or to it
  */
 
@@ -106,6 +112,8 @@ const UNKNOWN = 'Whether the lock was stolen, and lost again, is not known';
 // Milliseconds to the next attempt to connect: they double, from and to.
 const FIRST_RETRY = 50;
 const LAST_RETRY = 2000;
+/** The same while the server refuses, and no lease would end meanwhile. */
+const LAST_REFUSED = 60_000;
 
 /**
  * A connection that was dropped silently shows by a renewal that is not answered. While something
@@ -139,6 +147,10 @@ class Session {
   #attempts = 0;
   /** Attempts to connect the one there is, in a row. */
   #retries = 0;
+  /** Why the server does not serve, until it does. @type {unknown} */
+  #refusal;
+  /** How often it has said so, in a row. */
+  #refusals = 0;
   /** Of the adapter. @type {unknown} */
   #lastError;
   #lastErrorAt = 0;
@@ -245,18 +257,20 @@ class Session {
   /** Opens it. To be called once. */
   start() {
     this.#awaitReady();
+    this.#awaitSession();
     this.#open();
     this.#keepAlive.look();
   }
 
   /**
-   * @returns {Promise<void>} settles when the session was open for the first time, or will not be
-   *   in time: in a `ttl` from the start, and from now if it has rejected before
+   * @returns {Promise<void>} resolves when the session is open. Rejects if the server refuses, or
+   *   if that takes a `ttl`. Reading it while it is not open has another attempt made at once
    */
   get ready() {
-    const { isAwaited, isReached } = this.#readiness;
-    if (!isReached && !isAwaited && this.state !== 'closed') {
+    const isReadable = this.state === 'open' || this.state === 'closed';
+    if (!isReadable && !this.#readiness.isAwaited) {
       this.#awaitReady();
+      this.#tryNow();
       this.#keepAlive.look();
     }
     return this.#readiness.promise;
@@ -267,9 +281,40 @@ class Session {
     this.#agenda.setBy('patience', this.#readiness.by);
   }
 
+  /** Has users warned if there is no session for a `ttl`. */
+  #awaitSession() {
+    this.#agenda.setBy('unopened', this.#now() + this.#ttl);
+  }
+
+  /** Does not wait for the end of a pause that has grown long. */
+  #tryNow() {
+    const step = this.#hasLease ? 'reconnect' : 'open';
+    const isTrying = ['open', 'hello', 'renew'].some((call) =>
+      this.#calls.has(/** @type {Call} */ (call)),
+    );
+    if (!isTrying) this.#agenda.setBy(step, this.#now() + this.#pause(0, LAST_RETRY));
+  }
+
+  /** Why it is closed; undefined while it is not. */
+  get closed() {
+    return this.#error;
+  }
+
   /** Why requests fail; undefined while they do not. */
   get error() {
-    return this.#error;
+    return this.#error ?? this.#refusal;
+  }
+
+  /**
+   * @param {import('../../backend/contract.js').Progress} [progress] of a request
+   * @returns {unknown} why the server tells nothing of it; undefined while the server answers
+   */
+  outage(progress) {
+    const { error } = this;
+    if (error !== undefined) return error;
+    if (this.state !== 'open') return reasonError(this.#why);
+    const isAnswered = progress !== 'sent' && progress !== 'unsent';
+    return isAnswered ? undefined : unreachableError('The request is not answered', this.#why);
   }
 
   /**
@@ -393,7 +438,7 @@ class Session {
    */
   close() {
     // Why it was never open may be what one wants to know then.
-    const cause = this.#readiness.isReached ? undefined : this.#why;
+    const cause = this.#readiness.isReached ? this.#refusal : this.#why;
     this.#closed ??= this.#stop('closed', bucketClosedError(cause), undefined);
     return this.#closed;
   }
@@ -410,7 +455,12 @@ class Session {
   }
 
   get #hasLease() {
-    return this.state === 'open' || this.state === 'suspect';
+    return this.#session !== '';
+  }
+
+  /** Whether it has a lease that cannot be renewed now. */
+  get #isCutOff() {
+    return this.#hasLease && this.state !== 'open';
   }
 
   /** @param {Times} times when what was answered was sent */
@@ -431,6 +481,7 @@ class Session {
     else if (item === 'open') this.#open();
     else if (item === 'patience') this.#losePatience();
     else if (item === 'busy') this.#tryBusy();
+    else if (item === 'unopened') this.#warnSoon();
     else if (item === 'no open') this.#openLater(this.#timeout('It is not opened'));
     // The deadline is looked at before anything is done. It was set again if there is more time.
     else if (item !== 'deadline') this.#isDown(this.#timeout('A call is not answered'));
@@ -479,11 +530,23 @@ class Session {
     const kind = this.#adapter.classify(error);
     if (call === 'open') this.#opening = undefined;
     // Later it may be a client that came to grief with its connection.
-    const isFatal = kind === 'fatal' || (kind === 'local' && !this.#readiness.isReached);
-    if (isFatal) this.#fail(error);
+    const isMisuse = kind === 'misuse' || (kind === 'local' && !this.#readiness.isReached);
+    if (isMisuse) this.#fail(error);
+    else if (isRefusal(kind) && call !== 'sweep') this.#handleRefusal(error);
     else if (call === 'open') this.#openLater(error);
     else if (kind === 'dead') this.#lose('failover', error);
     else this.#isDown(error);
+  }
+
+  /** @param {unknown} error with which the server says that it does not serve */
+  #handleRefusal(error) {
+    this.#refusal = error;
+    for (const place of this.#places.all())
+      if (place.state === ASKED) this.#giveUp(place, error, error);
+    if (this.#hasLease) this.#reconnectLater(error);
+    else this.#openLater(error);
+    if (this.state !== 'refused') this.#become('refused', undefined, error);
+    this.#readiness.failed(error);
   }
 
   /** @param {unknown} error why it is not open */
@@ -496,7 +559,7 @@ class Session {
   /** Why the server does not answer; undefined if that is not known. */
   get #why() {
     const isRecent = this.#now() - this.#lastErrorAt <= Math.max(this.#ttl, 2 * LAST_RETRY);
-    return isRecent ? this.#lastError : undefined;
+    return this.#refusal ?? (isRecent ? this.#lastError : undefined);
   }
 
   /**
@@ -504,8 +567,18 @@ class Session {
    * @returns {number} milliseconds
    */
   #retryIn(failures) {
-    const milliseconds = Math.min(FIRST_RETRY * 2 ** failures, LAST_RETRY);
-    return milliseconds * (0.5 + this.#clock.random());
+    if (this.#refusal === undefined) return this.#pause(failures, LAST_RETRY);
+    const most = this.#hasLease ? Math.max(this.#ttl / 10, LAST_RETRY) : LAST_REFUSED;
+    return this.#pause(this.#refusals++, most);
+  }
+
+  /**
+   * @param {number} failures before
+   * @param {number} most milliseconds
+   */
+  #pause(failures, most) {
+    const milliseconds = Math.min(FIRST_RETRY * 2 ** failures, most);
+    return Math.min(milliseconds * (0.5 + this.#clock.random()), LAST_REFUSED);
   }
 
   /**
@@ -515,6 +588,10 @@ class Session {
    */
   #become(state, reason, cause) {
     this.state = state;
+    if (state !== 'refused' && state !== 'lost') {
+      this.#refusal = undefined;
+      this.#refusals = 0;
+    }
     this.#listener.changed(state, reason, cause);
     this.#questions.changed();
   }
@@ -524,7 +601,7 @@ class Session {
   #open() {
     this.#hangUp();
     const times = this.#lease.times();
-    if (this.state !== 'opening') this.#become('opening');
+    if (this.state !== 'opening' && this.state !== 'refused') this.#become('opening');
     const opening = this.#openOne(times.sent);
     this.#opening = opening;
     this.#calls.make(
@@ -583,6 +660,7 @@ class Session {
       return;
     }
     this.#renewAfter(times);
+    this.#agenda.clear('unopened');
     this.#become('open');
     this.#readiness.reached();
     if (this.#cut !== undefined) this.#isDown(this.#cut);
@@ -590,6 +668,7 @@ class Session {
 
   /** @param {unknown} error why it could not be opened now */
   #openLater(error) {
+    if (this.state === 'refused' && error !== this.#refusal) this.#become('opening');
     this.#note(error);
     this.#hangUp();
     this.#agenda.clear('deadline');
@@ -603,7 +682,7 @@ class Session {
   }
 
   #expire() {
-    if (this.state === 'suspect') this.#lose('unreachable', this.#why);
+    if (this.#isCutOff) this.#lose('unreachable', this.#why);
     else this.#lose('expired', undefined);
   }
 
@@ -613,6 +692,7 @@ class Session {
    * @param {unknown} cause
    */
   #lose(reason, cause) {
+    const refusal = this.#refusal;
     const fates = this.#places
       .all()
       .map((place) => ({ place, fate: fateOf(place, 'lost', this.#outbox.isSent(place.op)) }));
@@ -624,12 +704,16 @@ class Session {
     for (const { place, fate } of fates) {
       this.#places.leave(place);
       if (fate === 'lost') this.#listener.lost(place, reason, cause);
-      else if (fate === 'again') pending.push(place);
       else if (fate === 'failed') this.#listener.failed(place, this.#timeout(UNKNOWN));
+      else if (fate !== 'again') continue;
+      else if (refusal === undefined) pending.push(place);
+      else this.#listener.failed(place, refusal);
     }
     for (const group of grouped(pending)) this.#grants.askAgain(group);
     this.#become('lost', reason, cause);
     this.#leave();
+    this.#awaitSession();
+    if (refusal !== undefined) this.#become('refused', undefined, refusal);
     // A session that never came as far as its first renewal is not followed by the next at once.
     if (this.#attempts++ === 0) this.#open();
     else this.#openLater(cause);
@@ -640,21 +724,26 @@ class Session {
   /** @param {unknown} error of the adapter */
   #isCut(error) {
     if (this.state === 'open') this.#isDown(error);
-    else if (this.state === 'opening') this.#cut = error ?? true;
+    else if (!this.#hasLease) this.#cut = error ?? true;
   }
 
   /** @param {unknown} error */
   #isDown(error) {
     if (!this.#hasLease) return;
+    this.#reconnectLater(error);
+    if (this.state !== 'suspect') this.#become('suspect', undefined, error);
+  }
+
+  /** @param {unknown} error why it has to */
+  #reconnectLater(error) {
     this.#note(error);
     this.#hangUp();
     this.#sweeps.begin();
-    if (this.state === 'open') this.#become('suspect', undefined, error);
     this.#agenda.set('reconnect', this.#now() + this.#retryIn(this.#retries++));
   }
 
   #reconnect() {
-    if (this.state !== 'suspect') return;
+    if (!this.#isCutOff) return;
     this.#hangUp();
     this.#calls.make(
       'hello',
@@ -706,11 +795,12 @@ class Session {
     this.#extend(times);
     this.#attempts = this.#retries = 0;
     // By the connection before nothing will be done any more.
-    if (this.state === 'suspect') this.#isMissed(renewal.step);
+    if (this.#isCutOff) this.#isMissed(renewal.step);
     if (this.#rules.compares) this.#grants.compare(renewal, news);
     if (renewal.step !== undefined) this.#outbox.areDone(renewal.step);
-    if (this.state === 'suspect') {
+    if (this.#isCutOff) {
       this.#become('open');
+      this.#readiness.reached();
       this.#lookSoon();
     }
     const now = this.#now();
@@ -811,7 +901,7 @@ class Session {
     const kind = this.#adapter.classify(error);
     // If it was not sent before, it was not done: this is all that there was of it.
     if (kind === 'dead' && !step.isAgain) this.#outbox.takeBack(step);
-    if (kind !== 'refused' && kind !== 'local') this.#isRejected('step', error);
+    if (!isRefusal(kind) && kind !== 'local') this.#isRejected('step', error);
     // Its answer is refused, not what it did (R1).
     else if (step.isDone) this.#isDown(error);
     else for (const op of this.#outbox.refused(step)) this.#grants.isRefused(op, error);
@@ -869,14 +959,33 @@ class Session {
         next = Math.min(next, end);
         continue;
       }
-      const { obstacle = this.#why, op } = place;
-      // Of a theft that is sent the server may still do what cannot be undone.
-      const isUnknown = op.kind === 'steal' && this.#outbox.isSent(op);
-      this.end(place);
-      const what = isUnknown ? UNKNOWN : 'The request was not made';
-      this.#listener.failed(place, unreachableError(what, obstacle));
+      const { obstacle = this.#why } = place;
+      this.#giveUp(place, unreachableError('The request was not made', obstacle), obstacle);
     }
     if (next < Number.POSITIVE_INFINITY) this.#agenda.set('patience', next);
+  }
+
+  /**
+   * @param {Place} place not answered
+   * @param {unknown} error for its request
+   * @param {unknown} cause for that of a theft which the server may still do, since it is sent
+   */
+  #giveUp(place, error, cause) {
+    const isUnknown = place.op.kind === 'steal' && this.#outbox.isSent(place.op);
+    this.end(place);
+    this.#listener.failed(place, isUnknown ? unreachableError(UNKNOWN, cause) : error);
+  }
+
+  /**
+   * Users who hear that `ready` has rejected, and close the bucket for that, come first: they are
+   * not warned.
+   */
+  #warnSoon() {
+    this.#clock.setImmediate(() =>
+      this.#react(() => {
+        if (!this.#hasLease) this.#listener.unopened(this.#why);
+      }),
+    );
   }
 
   /**
@@ -892,7 +1001,7 @@ class Session {
 
   // The end.
 
-  /** @param {unknown} error that no other attempt would be without */
+  /** @param {unknown} error of a misuse: no other attempt would be without it */
   #fail(error) {
     this.#closed ??= this.#stop('unreachable', error, error);
   }
@@ -907,8 +1016,9 @@ class Session {
     const opening = this.#opening;
     const patience = Math.max(this.#hasLease ? this.#lease.rest() : 0, this.#ttl / 3);
     const places = this.#places.all();
+    const isLost = cause !== undefined && this.#hasLease;
     // Later calls are told this, and not what went wrong before.
-    if (!this.#readiness.isReached && !this.#readiness.isAwaited) this.#awaitReady();
+    if (!this.#readiness.isAwaited) this.#awaitReady();
     this.#hangUp();
     this.#agenda.clearAll();
     this.#session = '';
@@ -925,6 +1035,7 @@ class Session {
       if (fate === 'lost') this.#listener.lost(place, reason, cause);
       else this.#listener.failed(place, error);
     }
+    if (isLost) this.#become('lost', reason, cause);
     this.#become('closed', reason, cause);
     this.#readiness.failed(error);
     this.#clearOutbox();
@@ -955,6 +1066,12 @@ class Session {
     }
   }
 }
+
+/**
+ * @param {import('../adapter.js').Meaning} kind
+ * @returns {boolean} whether the server answers that it does not do what it was asked
+ */
+const isRefusal = (kind) => kind === 'fatal' || kind === 'refused';
 
 /**
  * @param {Place[]} places

@@ -11,8 +11,10 @@ const { theLock } = require('../../../platform/names.js');
 
 /** Another attempt may go well, perhaps at another server. */
 const RETRY = 'retry';
-/** The user has to change something. */
+/** Somebody has to change something. */
 const FATAL = 'fatal';
+/** Only another program can go better. */
+const MISUSE = 'misuse';
 /** The session is gone. */
 const DEAD = 'dead';
 
@@ -20,7 +22,7 @@ const NO_TABLES = 'ERR_WEB_LOCKS_NO_TABLES';
 
 /**
  * By code: what a rejection means.
- * @type {Record<string, 'dead' | 'retry' | 'fatal'>}
+ * @type {Record<string, 'dead' | 'retry' | 'fatal' | 'misuse'>}
  */
 const MEANING = {
   ERR_WEB_LOCKS_SESSION_DEAD: DEAD,
@@ -30,7 +32,7 @@ const MEANING = {
   ERR_WEB_LOCKS_DATABASE: FATAL,
   ERR_WEB_LOCKS_SCHEMA: FATAL,
   ERR_WEB_LOCKS_ISOLATION: FATAL,
-  ERR_WEB_LOCKS_POOL_ENDED: FATAL,
+  ERR_WEB_LOCKS_POOL_ENDED: MISUSE,
   ERR_WEB_LOCKS_SERVER: FATAL,
 };
 

@@ -22,7 +22,7 @@ const MEANING = {
   ERR_WEB_LOCKS_NO_RUN_ID: 'fatal',
   ERR_WEB_LOCKS_STRICT: 'fatal',
   ERR_WEB_LOCKS_BUCKET: 'fatal',
-  ERR_WEB_LOCKS_CLUSTER: 'fatal',
+  ERR_WEB_LOCKS_CLUSTER: 'misuse',
   ERR_WEB_LOCKS_REDIS: 'refused',
 };
 
