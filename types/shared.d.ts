@@ -602,10 +602,17 @@ export type AcquireOptions = Pick<
   | 'maxPending'
   | 'maxTotal'
   | 'priority'
->;
+> & {
+  /**
+   * `false`: the call does not wait, and rejects with a {@link LockError} if the lock is not free.
+   * Not together with `ifAvailable`, with which the answer is `null`.
+   * @default true
+   */
+  blocking?: boolean | undefined;
+};
 
 /** Options that say how to wait. */
-type OfTheWait = 'ifAvailable' | 'signal' | 'timeout' | 'maxTotal';
+type OfTheWait = 'ifAvailable' | 'blocking' | 'signal' | 'timeout' | 'maxTotal';
 
 /** Extension. Options of {@link Mutex.waitForUnlock}. */
 export type WaitOptions = Pick<

@@ -35,6 +35,18 @@ class LockError extends DOMException {
   }
 }
 
+/**
+ * @param {string} lockName
+ * @param {Holders} [holders] of the lock; undefined: not known
+ */
+function notFreeError(lockName, holders) {
+  const who = holders?.count
+    ? `${describeHolders(holders.list, 0, undefined, holders.count)}; `
+    : '';
+  const message = `${capitalized(theLock(lockName))} is not free (${who}'blocking' is false).`;
+  return new LockError(message, lockName);
+}
+
 /** What the released promise of a stolen lock rejects with (4.1). */
 class LockStolenError extends LockError {
   /**
@@ -212,6 +224,7 @@ module.exports = {
   capitalized,
   describeLimit,
   holdTimeoutError,
+  notFreeError,
   theftTimeoutError,
   waitTimeoutError,
 };

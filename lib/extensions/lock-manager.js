@@ -247,7 +247,8 @@ const form = {
   defaultOptions,
   check(options) {
     // What it does not take, written out: the list would be a twentieth of a request.
-    if (options.keep !== undefined) refuseOthers(options, 'request', REQUEST);
+    if (options.keep !== undefined || options.blocking !== undefined)
+      refuseOthers(options, 'request', REQUEST);
     checkRequest(options);
   },
   Request,

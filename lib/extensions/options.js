@@ -24,6 +24,7 @@ const { freeze, keys } = Object;
 /**
  * What options are converted to.
  * @typedef {object} Extensions
+ * @property {boolean | undefined} blocking
  * @property {'reject' | undefined} deadlock
  * @property {number | undefined} holdTimeout milliseconds
  * @property {number | undefined} keep milliseconds
@@ -112,7 +113,7 @@ const OPTIONS = freeze({
   ifAvailable: {
     does: 'does not wait: there is no lock (`null`) if it is not free',
     calls: ['request', 'several', 'mutex', 'semaphore'],
-    not: ['steal', 'signal', 'timeout'],
+    not: ['steal', 'signal', 'timeout', 'blocking'],
     isStandard: true,
   },
   mode: {
@@ -132,6 +133,11 @@ const OPTIONS = freeze({
     not: ['ifAvailable', 'signal', 'timeout', 'limit', 'priority'],
     needs: "`mode: 'exclusive'`",
     isStandard: true,
+  },
+  blocking: {
+    does: '`false`: rejects with a `LockError` if it is not free',
+    calls: ['mutex', 'semaphore'],
+    not: ['ifAvailable'],
   },
   deadlock: {
     does: "`'reject'`: rejects if it would wait for itself",
@@ -211,6 +217,7 @@ function toOptions(value, operation) {
     mode,
     signal,
     steal,
+    blocking: toBlocking(value.blocking),
     deadlock: toDeadlock(value.deadlock, operation),
     holdTimeout: toLimit(value.holdTimeout, operation, "The 'holdTimeout' option"),
     keep: toKeep(value.keep, operation),
@@ -225,6 +232,9 @@ function toOptions(value, operation) {
     weight: toCount(value.weight, 1, operation, "The 'weight' option"),
   };
 }
+
+/** @param {any} value */
+const toBlocking = (value) => (value === undefined ? undefined : Boolean(value));
 
 /**
  * @param {any} value
@@ -323,7 +333,13 @@ function toMilliseconds(value, operation, what) {
 function checkRequest(options) {
   checkOptions(options);
   if (options.limit !== undefined || options.weight !== undefined) checkUnits(options);
-  const { ifAvailable, priority, steal, timeout } = options;
+  const { blocking, ifAvailable, priority, steal, timeout } = options;
+  if (blocking !== undefined && ifAvailable) {
+    throw new TypeError(
+      "The options 'blocking' and 'ifAvailable' exclude each other: with 'blocking: false' a " +
+        "lock that is not free is an error, with 'ifAvailable' it is null.",
+    );
+  }
   if (steal && priority !== 0) {
     throw notSupportedError("The 'priority' and 'steal' options cannot be used together.");
   }

@@ -23,6 +23,7 @@ const {
   LockStolenError,
   describeLimit,
   holdTimeoutError,
+  notFreeError,
   theftTimeoutError,
   waitTimeoutError,
 } = require('./lock-errors.js');
@@ -77,7 +78,8 @@ class ExtendedRequest extends LockRequest {
 
   /** @override @returns {import('../backend/contract.js').Disposition} */
   get disposition() {
-    return this.options.timeout === 0 ? 'ifAvailable' : super.disposition;
+    const { blocking, timeout } = this.options;
+    return timeout === 0 || blocking === false ? 'ifAvailable' : super.disposition;
   }
 
   /** Whether a backend has to look at more than the specification's options. */
@@ -132,7 +134,9 @@ class ExtendedRequest extends LockRequest {
 
   /** @override */
   unavailable() {
-    if (this.options.timeout === 0) this.failed(lateError);
+    const { blocking, timeout } = this.options;
+    if (blocking === false) this.failed(notFree);
+    else if (timeout === 0) this.failed(lateError);
     else super.unavailable();
   }
 
@@ -355,6 +359,9 @@ const lateError = (request) => {
   const known = backend.holders ? undefined : observer?.holders;
   return request.timeoutError(known ?? holdersNow(backend, name, false));
 };
+
+/** @param {ExtendedRequest} request that was not to wait */
+const notFree = ({ backend, name }) => notFreeError(name, holdersNow(backend, name, false));
 
 /**
  * @param {ExtendedRequest} request

@@ -79,6 +79,7 @@ const SAMPLES = {
   mode: 'shared',
   signal: new AbortController().signal,
   steal: true,
+  blocking: false,
   deadlock: 'reject',
   holdTimeout: LONG_MS,
   keep: LONG_MS,
@@ -136,6 +137,10 @@ const does = {
     const given = deferred();
     await whileHeld(name, () => call(name, { ifAvailable: true }, given.resolve));
     assert.ok(!(await given.promise));
+  },
+  async blocking(call) {
+    await refusedWhileHeld(call, { blocking: false }, { name: 'LockError' });
+    await call(freshName(), { blocking: false }, () => {});
   },
   async mode(call) {
     assert.equal((await detailsOf(call, { mode: 'shared' })).mode, 'shared');

@@ -392,6 +392,7 @@ const explanations = {
     (call === 'tryAcquireSync' &&
       (stops.some(([from, to]) => from < settled.at && asked < to) || isBusy(asked, settled.at))),
   AbortError: (request, history) => isLossExplained(request, history),
+  LockError: ({ options }) => options.blocking === false,
   QuotaExceededError: ({ options }) => options.maxPending !== undefined,
   DeadlockError: ({ options, call }) =>
     options.deadlock || options.reentrant || call === 'acquireSync',

@@ -83,6 +83,12 @@ const options = {
     often: 0.08,
     draw: () => true,
   },
+  blocking: {
+    takes: [...MUTEX, ...RWLOCK, ...SEMAPHORE],
+    on: always,
+    often: 0.08,
+    draw: (user) => user.chance(0.2),
+  },
   timeout: {
     takes: [...MANAGER, 'acquireSync', 'once', ...MUTEX, ...RWLOCK, ...SEMAPHORE],
     on: always,
@@ -173,6 +179,10 @@ const conflicts = [
   {
     error: NOT_SUPPORTED,
     of: ({ timeout, steal, ifAvailable }) => timeout !== undefined && (steal || ifAvailable),
+  },
+  {
+    error: TYPE,
+    of: ({ blocking, ifAvailable }) => blocking !== undefined && ifAvailable,
   },
   { error: NOT_SUPPORTED, of: ({ priority, steal }) => priority && steal },
   {

@@ -413,7 +413,8 @@ class User {
       given.timeout = this.pick([0, 1, this.below(LONGEST_BLOCK_MS)]);
     }
     if (call === 'elect' && !given.signal) given.signal = this.signal(request, true);
-    const isShort = given.ifAvailable || given.steal || given.timeout < 100 || !method;
+    const { blocking, ifAvailable, steal, timeout } = given;
+    const isShort = ifAvailable || blocking === false || steal || timeout < 100 || !method;
     if (!(target.isInner || target.isBounded) || isShort || call === 'tryAcquireSync') return;
     if (options.timeout.takes.includes(call)) given.timeout = this.below(20);
   }
