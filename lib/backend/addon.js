@@ -62,6 +62,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {number} WLK_WAIT
  * @property {number} WLK_IF_AVAILABLE
  * @property {number} WLK_STEAL
+ * @property {number} WLK_PASS
  * @property {number} WLK_NEWS_GRANTED
  * @property {number} WLK_NEWS_STOLEN
  * @property {number} WLH_OK

@@ -31,7 +31,8 @@
 /** @typedef {'exclusive' | 'shared'} LockMode a mode (2.3) */
 
 /**
- * @typedef {'wait' | 'ifAvailable' | 'steal'} Disposition what to do if the lock is not available
+ * @typedef {'wait' | 'ifAvailable' | 'steal' | 'pass'} Disposition what to do if the lock is not
+ *   available; 'pass' waits for its turn, and holds nothing then: see `passes`
  */
 
 /**
@@ -177,6 +178,8 @@ const NO_TAG = 2 ** 32 - 1;
  *   pending request is answered, or for so long. If it is missing, nothing can be done without
  *   returning to the event loop
  * @property {boolean} [findsDeadlocks] whether it looks at `inside`
+ * @property {boolean} [passes] whether a request with the disposition 'pass', which is exclusive, is
+ *   `granted` without ever holding the lock. Otherwise it holds the lock until it is released
  * @property {(lock: Requester) => void} [catchUp] applies what has become of a lock that was
  *   granted and that its thread has not heard of yet: `stolen` or `lost` is called if it was, to be
  *   told later. If it is missing, the thread hears of it from its event loop only

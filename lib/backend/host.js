@@ -74,7 +74,12 @@ const {
   WLK_WAIT,
 } = addon;
 
-const options = { wait: WLK_WAIT, ifAvailable: WLK_IF_AVAILABLE, steal: WLK_STEAL };
+const options = {
+  wait: WLK_WAIT,
+  ifAvailable: WLK_IF_AVAILABLE,
+  steal: WLK_STEAL,
+  pass: WLK_WAIT,
+};
 
 /** How long a blocked thread stays away from JavaScript, in which the engine can end it. */
 const SLICE_MS = 50;

@@ -47,6 +47,7 @@ const {
   WLK_NOT_AVAILABLE,
   WLK_OK,
   WLK_OTHER_LIMIT,
+  WLK_PASS,
   WLK_PENDING,
   WLK_QUEUE_FULL,
   WLK_SHARED,
@@ -58,7 +59,12 @@ const {
 /** Taken out: to look for them in the addon's exports takes longer than anything else here. */
 const { abort: abortRequest, release: releaseLock, request: requestLock } = addon;
 
-const options = { wait: WLK_WAIT, ifAvailable: WLK_IF_AVAILABLE, steal: WLK_STEAL };
+const options = {
+  wait: WLK_WAIT,
+  ifAvailable: WLK_IF_AVAILABLE,
+  steal: WLK_STEAL,
+  pass: WLK_PASS,
+};
 
 /**
  * The lock manager of one storage bucket, for all threads of the process.
@@ -98,6 +104,7 @@ class NativeBackend {
     if (status !== WLK_GRANTED && status !== WLK_PENDING) {
       agent.remove(request);
       if (status === WLK_NOT_AVAILABLE) request.unavailable();
+      else if (status === WLK_OK) request.granted(0, 0);
       else if (status === WLK_OTHER_LIMIT) request.otherLimit?.(exchange[LIMIT]);
       else if (status === WLK_QUEUE_FULL) request.queueFull?.();
       else if (cycle) request.deadlocked?.(detailsWithState(cycle));
@@ -174,7 +181,16 @@ class NativeBackend {
       request.granted(exchange[at + EVENT_TOKEN], exchange[at + EVENT_TOKEN + 1]);
       agent.queueAnswer(request);
     }
-    if (news & WLK_NEWS_STOLEN) agent.stolen(request, thiefAt(at + EVENT_THIEF));
+    if (!(news & WLK_NEWS_STOLEN)) return;
+    if (request.disposition === 'pass') this.#passed(request);
+    else agent.stolen(request, thiefAt(at + EVENT_THIEF));
+  }
+
+  /** @param {Requester} request whose turn came: the core has ended it */
+  #passed(request) {
+    request.granted(0, 0);
+    agent.queueAnswer(request);
+    agent.remove(request);
   }
 
   catchUp() {
@@ -192,6 +208,7 @@ class NativeBackend {
   }
 
   findsDeadlocks = true;
+  passes = true;
   unfinished = agent.unfinished;
   undo = addon.undo;
 

@@ -59,6 +59,7 @@ const KINDS = /** @type {const} */ ({
   wait: 'request',
   ifAvailable: 'ifAvailable',
   steal: 'steal',
+  pass: 'request',
 });
 
 const { asIntN } = BigInt;

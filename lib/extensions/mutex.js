@@ -80,12 +80,12 @@ class Mutex {
   }
 
   /**
-   * Waits for its turn, and holds the lock no longer than it takes to release it.
+   * Waits for its turn.
    * @param {any} [options]
    * @returns {Promise<void>}
    */
   async waitForUnlock(options) {
-    await this.#lock.run(() => {}, options, WAIT);
+    await this.#lock.pass(options, WAIT);
   }
 
   /**

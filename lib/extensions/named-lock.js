@@ -4,7 +4,7 @@
 
 const { NativeBackend, agent } = require('../backend/native.js');
 const { notSupportedError, typeError } = require('../platform/errors.js');
-const { rejected } = require('../platform/intrinsics.js');
+const { Promise, rejected, setImmediate } = require('../platform/intrinsics.js');
 const { privateName, theLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { backendOf } = require('../standard/lock-manager.js');
@@ -47,6 +47,24 @@ const BEHIND_ALL = Object.freeze({ ...defaultOptions, priority: LEAST_PRIORITY }
 
 /** @type {Backend | undefined} */
 let privateBackend;
+
+/** Waits for its turn, and wants nothing then. */
+class Passing extends Request {
+  /**
+   * @param {Backend} backend
+   * @param {string} name the resource name
+   * @param {Readonly<RequestOptions>} options valid together
+   */
+  // biome-ignore lint/complexity/noUselessConstructor: the implicit one iterates over its arguments
+  constructor(backend, name, options) {
+    super(backend, name, options);
+  }
+
+  /** @override @returns {import('../backend/contract.js').Disposition} */
+  get disposition() {
+    return this.options.timeout === 0 ? 'ifAvailable' : 'pass';
+  }
+}
 
 class NamedLock {
   #backend;
@@ -233,6 +251,21 @@ class NamedLock {
     } catch (error) {
       return rejected(error);
     }
+  }
+
+  /**
+   * @param {any} options
+   * @param {Call} call
+   * @returns {Promise<void>} when all who hold it or wait for it now are done
+   */
+  async pass(options, call) {
+    const given = this.#toOptions(options, call);
+    const request = new Passing(this.#backend, this.#nameFor(given), given);
+    const passed = request.start(() => {});
+    this.#waiting.add(request);
+    await passed;
+    // Where they hold it for a moment, others of this thread that pass are done by then, too.
+    if (!this.#backend.passes) await new Promise((resolve) => setImmediate(resolve));
   }
 
   /**

@@ -12,7 +12,7 @@
  * take and answer, what the numbers mean. lib/backend/binary.js has it, too, and loads no binary
  * with another one. Raise both with any change to that. Where numbers stand (`kLayout` in addon.cc)
  * is no part of it: JavaScript asks. */
-enum : int32_t { AGREEMENT = 6 };
+enum : int32_t { AGREEMENT = 7 };
 
 /* The arguments of a call, at most `Count`; missing ones are undefined. */
 template <size_t Count> struct Call {

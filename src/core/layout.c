@@ -8,36 +8,36 @@
 #define ABI_OF_TESTS 999
 
 _Static_assert(
-    WLK_ABI == 7 || WLK_ABI == ABI_OF_TESTS, "this is the layout of WLK_ABI 7: write the new one");
+    WLK_ABI == 8 || WLK_ABI == ABI_OF_TESTS, "this is the layout of WLK_ABI 8: write the new one");
 
 #define RAISE(type) "struct " #type " has changed: raise WLK_ABI"
 
 /* A field is where it was. */
 #define AT(type, field)                                                                            \
-  _Static_assert(offsetof(struct type, field) == offsetof(struct type##_7, field), RAISE(type))
+  _Static_assert(offsetof(struct type, field) == offsetof(struct type##_8, field), RAISE(type))
 
 /* And it is as large as it was. */
 #define SAME(type, field)                                                                          \
   AT(type, field);                                                                                 \
   _Static_assert(                                                                                  \
-      sizeof(((struct type *)0)->field) == sizeof(((struct type##_7 *)0)->field), RAISE(type))
+      sizeof(((struct type *)0)->field) == sizeof(((struct type##_8 *)0)->field), RAISE(type))
 
 /* The whole is as large as it was, and has a field for each of these values and no more, even where
  * there would be room: the warnings of -Wextra, which are errors here, count them. */
 #define WHOLE(type, ...)                                                                           \
   _Static_assert(                                                                                  \
-      sizeof((struct type){__VA_ARGS__}) == sizeof(struct type##_7) &&                             \
-          _Alignof(struct type) == _Alignof(struct type##_7),                                      \
+      sizeof((struct type){__VA_ARGS__}) == sizeof(struct type##_8) &&                             \
+          _Alignof(struct type) == _Alignof(struct type##_8),                                      \
       RAISE(type))
 
-struct wlk_link_7 {
+struct wlk_link_8 {
   void *previous, *next;
 };
 WHOLE(wlk_link, 0, 0);
 SAME(wlk_link, previous);
 SAME(wlk_link, next);
 
-struct wlk_entry_7 {
+struct wlk_entry_8 {
   void *next;
   uint64_t hash;
   void *name;
@@ -49,7 +49,7 @@ SAME(wlk_entry, hash);
 SAME(wlk_entry, name);
 SAME(wlk_entry, length);
 
-struct wlk_table_7 {
+struct wlk_table_8 {
   void *chains;
   size_t capacity, count;
   void *least[8];
@@ -60,7 +60,7 @@ SAME(wlk_table, capacity);
 SAME(wlk_table, count);
 SAME(wlk_table, least);
 
-struct wlk_free_item_7 {
+struct wlk_free_item_8 {
   void *next;
   uint32_t place;
 };
@@ -68,7 +68,7 @@ WHOLE(wlk_free_item, 0, 0);
 SAME(wlk_free_item, next);
 SAME(wlk_free_item, place);
 
-struct wlk_pool_7 {
+struct wlk_pool_8 {
   void *first;
   uint32_t count, most, size;
 };
@@ -78,7 +78,7 @@ SAME(wlk_pool, count);
 SAME(wlk_pool, most);
 SAME(wlk_pool, size);
 
-struct wlk_shard_7 {
+struct wlk_shard_8 {
   _Alignas(128) struct wlk_mutex mutex;
   uint64_t grants;
 };
@@ -86,18 +86,18 @@ WHOLE(wlk_shard, WLK_MUTEX_INIT, 0);
 SAME(wlk_shard, mutex);
 SAME(wlk_shard, grants);
 
-struct wlk_process_7 {
+struct wlk_process_8 {
   char magic[16];
   uint32_t abi;
   bool started;
   struct wlk_mutex mutex;
   uint64_t hash_key[2];
   uint32_t agents_created;
-  struct wlk_link_7 agents;
+  struct wlk_link_8 agents;
   size_t agent_count;
-  struct wlk_table_7 managers;
+  struct wlk_table_8 managers;
   uint64_t searches, declared;
-  struct wlk_shard_7 shards[32];
+  struct wlk_shard_8 shards[32];
 };
 WHOLE(
     wlk_process, {0}, 0, 0, WLK_MUTEX_INIT, {0}, 0, {0, 0}, 0, {0, 0, 0, {0}}, 0, 0,
@@ -118,19 +118,19 @@ SAME(wlk_process, shards);
 _Static_assert(offsetof(struct wlk_process, magic) == 0, "the magic words have moved");
 _Static_assert(offsetof(struct wlk_process, abi) == 16, "the number of the layout has moved");
 
-struct wlk_agent_7 {
+struct wlk_agent_8 {
   void *process;
   char client_id[64];
   void *wake, *wake_data;
   uint32_t number, thread_id, thread_name_length;
   uint16_t thread_name[64];
-  struct wlk_link_7 by_process;
+  struct wlk_link_8 by_process;
   uint32_t snapshot_index;
-  struct wlk_link_7 requests;
+  struct wlk_link_8 requests;
   void *spare;
-  struct wlk_pool_7 request_pool, name_pool;
+  struct wlk_pool_8 request_pool, name_pool;
   struct wlk_mutex mutex;
-  struct wlk_link_7 events;
+  struct wlk_link_8 events;
   bool has_events, woken, terminating;
   unsigned pins;
   void *next_wake;
@@ -162,11 +162,11 @@ SAME(wlk_agent, pins);
 SAME(wlk_agent, next_wake);
 SAME(wlk_agent, changed);
 
-struct wlk_part_7 {
-  struct wlk_table_7 resources;
+struct wlk_part_8 {
+  struct wlk_table_8 resources;
   size_t requests, labels, name_units;
-  struct wlk_table_7 marks;
-  struct wlk_link_7 marks_by_look;
+  struct wlk_table_8 marks;
+  struct wlk_link_8 marks_by_look;
   char apart[64];
 };
 WHOLE(wlk_part, {0, 0, 0, {0}}, 0, 0, 0, {0, 0, 0, {0}}, {0, 0}, {0});
@@ -178,11 +178,11 @@ SAME(wlk_part, marks);
 SAME(wlk_part, marks_by_look);
 SAME(wlk_part, apart);
 
-struct wlk_manager_7 {
-  struct wlk_entry_7 entry;
+struct wlk_manager_8 {
+  struct wlk_entry_8 entry;
   void *process;
   size_t openings;
-  struct wlk_part_7 parts[32];
+  struct wlk_part_8 parts[32];
   uint16_t name[];
 };
 WHOLE(wlk_manager, {0, 0, 0, 0}, 0, 0, {{{0, 0, 0, {0}}, 0, 0, 0, {0, 0, 0, {0}}, {0, 0}, {0}}});
@@ -192,10 +192,10 @@ SAME(wlk_manager, openings);
 SAME(wlk_manager, parts);
 AT(wlk_manager, name);
 
-struct wlk_resource_7 {
-  struct wlk_entry_7 entry;
+struct wlk_resource_8 {
+  struct wlk_entry_8 entry;
   void *part;
-  struct wlk_link_7 held, queue, levels;
+  struct wlk_link_8 held, queue, levels;
   void *writer;
   size_t pending;
   uint32_t limit, units, capacity;
@@ -218,9 +218,9 @@ SAME(wlk_resource, limit_is_set);
 SAME(wlk_resource, place);
 AT(wlk_resource, name);
 
-struct wlk_mark_7 {
-  struct wlk_entry_7 entry;
-  struct wlk_link_7 by_look;
+struct wlk_mark_8 {
+  struct wlk_entry_8 entry;
+  struct wlk_link_8 by_look;
   uint64_t until, token;
   uint16_t name[];
 };
@@ -231,8 +231,8 @@ SAME(wlk_mark, until);
 SAME(wlk_mark, token);
 AT(wlk_mark, name);
 
-struct wlk_request_7 {
-  struct wlk_link_7 by_resource, by_agent, by_event;
+struct wlk_request_8 {
+  struct wlk_link_8 by_resource, by_agent, by_event;
   void *agent;
   union {
     void *resource;
@@ -244,9 +244,9 @@ struct wlk_request_7 {
   uint64_t since, token;
   uint32_t tag, weight;
   uint8_t mode, state, news, shard, place;
-  bool blocked, awaited;
+  bool blocked, awaited, passes;
 };
-WHOLE(wlk_request, {0, 0}, {0, 0}, {0, 0}, 0, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+WHOLE(wlk_request, {0, 0}, {0, 0}, {0, 0}, 0, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 SAME(wlk_request, by_resource);
 SAME(wlk_request, by_agent);
 SAME(wlk_request, by_event);
@@ -267,9 +267,10 @@ SAME(wlk_request, shard);
 SAME(wlk_request, place);
 SAME(wlk_request, blocked);
 SAME(wlk_request, awaited);
+SAME(wlk_request, passes);
 
-struct wlk_nesting_7 {
-  struct wlk_link_7 by_lock;
+struct wlk_nesting_8 {
+  struct wlk_link_8 by_lock;
   void *inner, *outer;
 };
 WHOLE(wlk_nesting, {0, 0}, 0, 0);
@@ -277,17 +278,17 @@ SAME(wlk_nesting, by_lock);
 SAME(wlk_nesting, inner);
 SAME(wlk_nesting, outer);
 
-struct wlk_declaration_7 {
+struct wlk_declaration_8 {
   void *request;
   bool declares, pending;
   uint32_t label_length;
   int32_t priority;
   uint64_t order;
-  struct wlk_link_7 by_level, by_writer, inner;
+  struct wlk_link_8 by_level, by_writer, inner;
   uint64_t search, goal;
   void *found, *waiting, *through;
   uint32_t nesting_count;
-  struct wlk_nesting_7 nesting[];
+  struct wlk_nesting_8 nesting[];
 };
 WHOLE(wlk_declaration, 0, 0, 0, 0, 0, 0, {0, 0}, {0, 0}, {0, 0}, 0, 0, 0, 0, 0, 0);
 SAME(wlk_declaration, request);

@@ -114,35 +114,6 @@ static void withdraw_declaration(struct wlk_turn *turn, struct wlk_request *requ
   wlk_turn_unlock_process(turn);
 }
 
-/* ---- 4.4 process the lock request queue ---- */
-
-/* Makes a lock of a request that is grantable and in no list. */
-static void grant(struct wlk_turn *turn, struct wlk_request *request)
-    WLK_REQUIRES(turn->shard->mutex)
-{
-  struct wlk_resource *resource = request->resource;
-  wlk_list_append(&resource->held, &request->by_resource);
-  resource->units += request->weight;
-  request->token = ++turn->shard->grants;
-  request->state = WLK_STATE_HELD;
-}
-
-static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_resource *resource)
-    WLK_REQUIRES(turn->shard->mutex)
-{
-  WLK_LIST_DRAIN (link, &resource->queue) {
-    struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
-    if (!is_grantable(request)) return;
-    wlk_queue_leave(request);
-    grant(turn, request);
-    request->since = wlk_port_now(false);
-    withdraw_declaration(turn, request);
-    wlk_turn_post_event(turn, request, WLK_NEWS_GRANTED);
-  }
-}
-
-/* ---- 4.1 request a lock ---- */
-
 /* Counts a request that enters its manager, or leaves it. */
 static void count_in(struct wlk_part *part, const struct wlk_request *request)
 {
@@ -158,17 +129,59 @@ static void count_out(struct wlk_part *part, const struct wlk_request *request)
   part->name_units -= wlk_label_length(request);
 }
 
+/* ---- 4.4 process the lock request queue ---- */
+
+/* Makes a lock of a request that is grantable and in no list. */
+static void grant(struct wlk_turn *turn, struct wlk_request *request)
+    WLK_REQUIRES(turn->shard->mutex)
+{
+  struct wlk_resource *resource = request->resource;
+  wlk_list_append(&resource->held, &request->by_resource);
+  resource->units += request->weight;
+  request->token = ++turn->shard->grants;
+  request->state = WLK_STATE_HELD;
+}
+
+/* Takes a lock, or a request that is in no list any more, out of its manager, for its agent to be
+ * told of it: whoever it was stolen by. */
+static void take_away(struct wlk_turn *turn, struct wlk_request *request, struct wlk_agent *thief)
+    WLK_REQUIRES(turn->shard->mutex)
+{
+  count_out(request->resource->part, request);
+  request->state = WLK_STATE_STOLEN;
+  request->thief.thread = thief->thread_id;
+  request->thief.number = thief->number;
+  wlk_turn_post_event(turn, request, WLK_NEWS_STOLEN);
+}
+
+static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_resource *resource)
+    WLK_REQUIRES(turn->shard->mutex)
+{
+  WLK_LIST_DRAIN (link, &resource->queue) {
+    struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
+    if (!is_grantable(request)) return;
+    wlk_queue_leave(request);
+    if (request->passes) {
+      withdraw_declaration(turn, request);
+      take_away(turn, request, request->agent);
+      continue;
+    }
+    grant(turn, request);
+    request->since = wlk_port_now(false);
+    withdraw_declaration(turn, request);
+    wlk_turn_post_event(turn, request, WLK_NEWS_GRANTED);
+  }
+}
+
+/* ---- 4.1 request a lock ---- */
+
 static WLK_RARE void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *resource)
     WLK_REQUIRES(turn->shard->mutex)
 {
   WLK_LIST_DRAIN (link, &resource->held) {
     struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
     wlk_list_remove(link);
-    count_out(resource->part, lock);
-    lock->state = WLK_STATE_STOLEN;
-    lock->thief.thread = turn->caller->thread_id;
-    lock->thief.number = turn->caller->number;
-    wlk_turn_post_event(turn, lock, WLK_NEWS_STOLEN);
+    take_away(turn, lock, turn->caller);
   }
   resource->units = 0;
 }
@@ -259,6 +272,10 @@ static enum wlk_status request_a_lock(
       if (is_first) unset_limit(resource);
       return refusal;
     }
+    if (grantable && option == WLK_PASS) {
+      wlk_resource_drop_if_unused(turn, resource);
+      return WLK_OK;
+    }
   }
   count_in(resource->part, request);
   wlk_list_append(&request->agent->requests, &request->by_agent);
@@ -333,6 +350,7 @@ enum wlk_status wlk_request_a_lock(
     return WLK_NO_MEMORY;
   }
 
+  request->passes = option == WLK_PASS;
   enum wlk_status status = ask_until_told(manager, request, option, extra, snapshot, events);
   wlk_resource_trim_spare(agent);
   if (status == WLK_GRANTED || status == WLK_PENDING)

@@ -58,7 +58,7 @@ struct wlk_resource;
  * copies of the package with the same number work on the same memory. layout.c has the layout once
  * more, and does not compile where the two differ. */
 #if !defined(WLK_ABI)
-#define WLK_ABI UINT32_C(7)
+#define WLK_ABI UINT32_C(8)
 #endif
 
 /* So many threads can be at work at the same time, if their names are in as many shards. */
@@ -223,6 +223,7 @@ struct wlk_request {
   uint8_t place;   /* (c) in its batch */
   bool blocked;    /* (t) whether its agent's thread has blocked for it */
   bool awaited;    /* (s) whether it does now */
+  bool passes;     /* (c) whether it only waits for its turn: WLK_PASS */
 };
 
 #define WLK_REQUEST_OF(link, member) WLK_ITEM(link, struct wlk_request, member)

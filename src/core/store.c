@@ -122,6 +122,7 @@ struct wlk_request *wlk_request_new(
   request->place = place;
   request->blocked = false;
   request->awaited = false;
+  request->passes = false;
   if (!extra || (extra->label_length == 0 && !extra->reject_deadlock && extra->priority == 0))
     return request;
   request->declaration = wlk_declaration_new(request, extra);

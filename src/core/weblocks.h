@@ -66,13 +66,15 @@ struct wlk_request;
 /* A mode (2.3). */
 enum wlk_mode { WLK_EXCLUSIVE, WLK_SHARED };
 
-/* How to request (3.2, LockOptions); at most one of them. */
-enum wlk_option { WLK_WAIT, WLK_IF_AVAILABLE, WLK_STEAL };
+/* How to request (3.2, LockOptions); at most one of them. WLK_PASS waits as an exclusive request
+ * does, and holds nothing: it ends when its turn comes. */
+enum wlk_option { WLK_WAIT, WLK_IF_AVAILABLE, WLK_STEAL, WLK_PASS };
 
 /* What an event says, as bits: one event can say both. */
 enum wlk_news {
   WLK_NEWS_GRANTED = 1, /* the request, pending so far, was granted */
-  WLK_NEWS_STOLEN = 2   /* the lock was stolen: with this event the request ends */
+  WLK_NEWS_STOLEN = 2   /* the lock was stolen: with this event the request ends. With WLK_PASS:
+                           its turn came */
 };
 
 struct wlk_event {
@@ -223,6 +225,7 @@ struct wlk_snapshot;
  *   events   out: events of the agent (a steal may end locks of its own)
  *   returns  WLK_GRANTED  the lock is held now; no event tells it again
  *            WLK_PENDING  an event will tell
+ *            WLK_OK  with WLK_PASS: nobody is in its way; nothing was changed
  *            WLK_NOT_AVAILABLE  with WLK_IF_AVAILABLE: not grantable; nothing was changed
  *            WLK_DEADLOCK  nothing was changed: the request would have to wait, and closes a cycle
  *            WLK_OTHER_LIMIT  nothing was changed: see below

@@ -10,8 +10,8 @@ const { it } = require('node:test');
 const { addon } = require('../../lib/backend/addon.js');
 
 /** Of what the number stands for; both change at once. */
-const NUMBER = 6;
-const DIGEST = '6173c831cc5fba07';
+const NUMBER = 7;
+const DIGEST = '6ba86935acb7c373';
 
 /** The functions and constants of the addon as lib/backend/addon.js describes them. */
 function description() {

@@ -23,6 +23,7 @@ struct expected {
   uint64_t order; /* once granted: of the grants */
   uint64_t token; /* once told */
   struct wlk_request *request;
+  bool passes; /* it only waits for its turn */
 };
 
 static struct expected all[MOST];
@@ -76,9 +77,10 @@ static void process_queue(int resource, int quiet)
 {
   int *queue = queues[resource];
   while (lengths[resource] > 0 && can_hold(resource, all[queue[0]].mode, all[queue[0]].weight)) {
-    all[queue[0]].place = HOLDING;
-    all[queue[0]].order = ++grants;
-    if (queue[0] != quiet) all[queue[0]].news |= WLK_NEWS_GRANTED;
+    struct expected *e = &all[queue[0]];
+    e->place = e->passes ? ROBBED : HOLDING;
+    if (!e->passes) e->order = ++grants;
+    if (queue[0] != quiet) e->news |= e->passes ? WLK_NEWS_STOLEN : WLK_NEWS_GRANTED;
     lengths[resource]--;
     memmove(queue, queue + 1, (size_t)lengths[resource] * sizeof *queue);
   }
@@ -188,7 +190,10 @@ static void do_request(
   uint32_t weight = extra && extra->limit > 0 && mode == WLK_SHARED ? extra->weight : 0;
   struct expected *e = &all[id];
   enum wlk_status expected_status = refusal(resource, mode, option, extra, weight);
-  if (expected_status == WLK_OK) {
+  bool is_next = place_of(resource, extra ? extra->priority : 0) == 0;
+  bool nothing_to_wait_for =
+      option == WLK_PASS && (!is_used(resource) || (is_next && can_hold(resource, mode, weight)));
+  if (expected_status == WLK_OK && !nothing_to_wait_for) {
     note_limit(resource, mode, extra ? extra->limit : 0);
     int32_t priority = extra ? extra->priority : 0;
     int at = option == WLK_STEAL ? 0 : place_of(resource, priority);
@@ -197,7 +202,8 @@ static void do_request(
         all[i].place = ROBBED;
         all[i].news |= WLK_NEWS_STOLEN;
       }
-    *e = (struct expected){QUEUED, agent, resource, mode, weight, priority, 0, 0, 0, NULL};
+    *e = (struct expected){QUEUED, agent, resource,          mode, weight, priority, 0, 0,
+                           0,      NULL,  option == WLK_PASS};
     memmove(
         &queues[resource][at + 1], &queues[resource][at],
         (size_t)(lengths[resource] - at) * sizeof(int));
@@ -395,7 +401,10 @@ static void operate(uint8_t operation, uint8_t argument)
     do_request(agent, resource, mode, WLK_IF_AVAILABLE, more % 2 ? &prior : NULL);
     break;
   case 5:
-    do_request(agent, resource, WLK_EXCLUSIVE, WLK_STEAL, NULL);
+    if (more % 2)
+      do_request(agent, resource, WLK_EXCLUSIVE, WLK_PASS, more % 4 == 1 ? &prior : NULL);
+    else
+      do_request(agent, resource, WLK_EXCLUSIVE, WLK_STEAL, NULL);
     break;
   case 6:
   case 7:

@@ -207,6 +207,39 @@ TEST(abort_granted, "an abort after the grant changes nothing and takes no event
   end(&w);
 }
 
+TEST(passes, "what waits for its turn only is told of it, and holds nothing then")
+{
+  struct world w;
+  begin(&w);
+  CHECK(ask(&w, 0, "a", EX, WLK_PASS, 1).status == WLK_OK && name_count(w.manager) == 0);
+  struct outcome lock = ask(&w, 0, "a", EX, WLK_WAIT, 1);
+  CHECK(ask(&w, 0, "a", EX, WLK_PASS, 2).status == WLK_PENDING);
+  CHECK(ask(&w, 1, "a", EX, WLK_PASS, 3).status == WLK_PENDING);
+  struct outcome next = ask(&w, 2, "a", EX, WLK_WAIT, 4);
+  CHECK(ask(&w, 1, "a", EX, WLK_PASS, 5).status == WLK_PENDING);
+  struct outcome released = release_lock(lock.request);
+  CHECK(released.count == 1 && is_event(&released, 0, 2, WLK_NEWS_STOLEN));
+  struct outcome events = take(&w, 1);
+  CHECK(events.count == 1 && is_event(&events, 0, 3, WLK_NEWS_STOLEN));
+  CHECK(w.actors[2].wakes == 1 && request_count(w.manager) == 2);
+  CHECK(release_lock(next.request).status == WLK_OK && name_count(w.manager) == 0);
+  end(&w);
+}
+
+TEST(abort_passes, "4.3: what waits for its turn only can be aborted, also when that has come")
+{
+  struct world w;
+  begin(&w);
+  struct outcome lock = ask(&w, 0, "a", EX, WLK_WAIT, 1);
+  struct outcome pending = ask(&w, 1, "a", EX, WLK_PASS, 2);
+  struct outcome passed = ask(&w, 1, "a", EX, WLK_PASS, 3);
+  CHECK(abort_request(pending.request).status == WLK_OK);
+  (void)release_lock(lock.request);
+  CHECK(abort_request(passed.request).status == WLK_STOLEN);
+  CHECK(release_lock(passed.request).status == WLK_STOLEN && take(&w, 1).count == 0);
+  end(&w);
+}
+
 TEST(abort_stolen, "an abort after a steal changes nothing: the release is to end it")
 {
   struct world w;
@@ -404,6 +437,8 @@ int main(void)
   RUN(granted_then_stolen);
   RUN(abort_head);
   RUN(abort_granted);
+  RUN(passes);
+  RUN(abort_passes);
   RUN(abort_stolen);
   RUN(release_pending);
   RUN(terminate);

@@ -1,6 +1,7 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const {
   DeadlockError,
@@ -15,6 +16,7 @@ const {
   needs,
 } = require('../helpers/scope.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { start } = require('../helpers/worker.js');
 
 /** The programs of chapters 5, 7 and 8 as printed, but for `window`; `Lock` is the `Mutex`. */
 describe('Mutex, the trial programs of the article', () => {
@@ -407,6 +409,44 @@ describe('waitForUnlock', () => {
     assert.deepEqual([...order].sort(), ['after', 'before', 'unlocked']);
     assert.equal(await mutex.waitForUnlock(), undefined);
     await (await mutex.tryAcquire())();
+  });
+
+  it('ends for all who wait in a loop: none sees the others', needs('atOnce'), async () => {
+    const name = freshName();
+    const mutex = new Mutex(name);
+    const release = await mutex.acquire();
+    let turns = 0;
+    const wait = async () => {
+      while ((await locks.isBusy(name)) && ++turns < 100) await mutex.waitForUnlock();
+    };
+    const all = Promise.all([wait(), wait(), wait()]);
+    await turn();
+    await release();
+    await all;
+    assert.ok(turns < 100, `${turns} turns`);
+  });
+
+  it('holds nothing while its thread does something else', needs('state'), async () => {
+    const name = freshName();
+    const mutex = new Mutex(name);
+    const memory = new Int32Array(new SharedArrayBuffer(4));
+    const release = await mutex.acquire();
+    const source = `
+      const { Mutex } = require(${JSON.stringify(require.resolve('../../lib/index.js'))});
+      new Mutex(name.name).waitForUnlock({ label: 'waits' }).then(() => post('unlocked'));
+      post('asked');
+      Atomics.wait(name.memory, 0, 0);`;
+    const worker = start(source, { name, memory });
+    await once(worker, 'message');
+    assert.equal((await locks.query({ name, details: true })).pending[0].label, 'waits');
+    const behind = mutex.acquire();
+    release();
+    (await behind)();
+    assert.equal(mutex.locked, false);
+    Atomics.store(memory, 0, 1);
+    Atomics.notify(memory, 0);
+    assert.deepEqual(await once(worker, 'message'), ['unlocked']);
+    await once(worker, 'exit');
   });
 });
 

@@ -391,7 +391,7 @@ const leftOut = {
   'RedisOptions.failover': 'of servers that hide: test/cluster/redis-adapter.test.js',
   'EtcdOptions.auth': 'who may: test/cluster/etcd-adapter.test.js',
   'EtcdOptions.fetch': 'how it is reached: test/cluster/etcd-adapter.test.js',
-  'Mutex.waitForUnlock': 'an acquire and a release: test/extensions/mutex.test.js',
+  'Mutex.waitForUnlock': 'it holds nothing: test/extensions/mutex.test.js',
   'Mutex.cancel': 'as signals that abort: test/extensions/mutex.test.js',
   'RWLock.cancel': 'as signals that abort: test/extensions/mutex.test.js',
   'Semaphore.cancel': 'as signals that abort: test/extensions/semaphore.test.js',
