@@ -760,7 +760,8 @@ export interface StorageBucket {
   readonly locks: LockManager;
   /**
    * Resolves when the bucket is open, rejects with the reason why it cannot be opened. Reading it
-   * again then starts another attempt, and returns another promise. Requests wait by themselves.
+   * again then starts another attempt, and returns another promise. Rejects with an
+   * `InvalidStateError` once the bucket is closed. Requests wait by themselves.
    */
   readonly ready: Promise<void>;
   /**

@@ -1,6 +1,6 @@
 'use strict';
 
-const { Promise, then } = require('../platform/intrinsics.js');
+const { Promise, rejected, then } = require('../platform/intrinsics.js');
 const { asyncDispose } = require('../platform/realm.js');
 const { createLockManager } = require('./lock-manager.js');
 const { close } = require('./outer-lock.js');
@@ -30,12 +30,14 @@ class Bucket {
   }
 
   /**
-   * @returns {Promise<void>} resolves when it is open, rejects with why it could not be opened.
-   *   Reading it after that tries again. Requests wait for it by themselves
+   * @returns {Promise<void>} resolves when it is open, rejects with why it could not be opened, or
+   *   that it was closed. Reading it after that tries again. Requests wait for it by themselves
    */
   get ready() {
-    if (this.#ready) return this.#ready;
-    const ready = this.#backend.ready ?? Promise.resolve();
+    const closed = this.#closed && this.#backend.closed;
+    if (this.#ready && closed === undefined) return this.#ready;
+    const ready =
+      closed === undefined ? (this.#backend.ready ?? Promise.resolve()) : rejected(closed);
     this.#ready = ready;
     // If the user does not look at it, requests tell of the failure.
     then(ready, undefined, () => {

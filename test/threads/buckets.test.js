@@ -4,6 +4,7 @@ const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
 const { LockLostError, LockManager, locks, openBucket } = require('../../lib/index.js');
+const { scopes } = require('../conformance/scopes.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
@@ -143,6 +144,18 @@ describe('2.2, 6.1 Storage buckets', () => {
       const lost = assert.rejects(held.released, { reason: 'closed' });
       await Promise.all([bucket.close(), lost, assert.rejects(pending, INVALID)]);
     });
+
+    for (const scope of ['process', 'host', 'memory']) {
+      it(`ready does not say that a closed bucket is open: ${scope}`, async () => {
+        const { openBucket: open } = scopes[scope];
+        const [opened, unopened] = [open(freshName('bucket')), open(freshName('bucket'))];
+        assert.equal(await opened.ready, undefined);
+        const { ready } = opened;
+        await Promise.all([opened.close(), unopened.close()]);
+        assert.notEqual(opened.ready, ready);
+        for (const bucket of [opened, unopened]) await assert.rejects(bucket.ready, INVALID);
+      });
+    }
 
     it('can be called twice, from a callback too, and by await using', async () => {
       const bucket = openBucket(freshName('bucket'));
