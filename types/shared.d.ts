@@ -366,6 +366,11 @@ export declare class LockTimeoutError extends LockError {
    * to anybody (see {@link DetailedSnapshot.grantsIn}). Missing when it grants.
    */
   readonly grantsIn?: number;
+  /**
+   * Of a bucket in a cluster: why nobody knows who holds the lock. The server does not answer, or
+   * refuses. Missing if the lock was busy.
+   */
+  readonly cause?: unknown;
 }
 
 /** As many requests wait as `maxPending` allows. Its `name` is `'QuotaExceededError'`. */

@@ -172,6 +172,9 @@ const NO_TAG = 2 ** 32 - 1;
  *   for one that waits; never rejects, and may take any time. A backend has one of the three
  * @property {() => number} [grantsIn] milliseconds for which nothing is granted to anybody, as far
  *   as is known: the server may have forgotten what others hold. If it is missing, 0
+ * @property {(request?: Requester) => unknown} [outage] of a backend with a server: why that tells
+ *   nothing (of a pending request); undefined while it answers. If it is missing, there is no
+ *   server
  * @property {(request: Requester, isHeld: boolean) => CycleEntry} [entryOf] what is known at once
  *   of a request of this thread, for errors. To be there where `holders` is missing
  * @property {(request: Requester, milliseconds: number) => void} [wait] blocks the thread until a

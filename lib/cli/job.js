@@ -9,6 +9,7 @@ const path = require('node:path');
 const process = require('node:process');
 const { LockTimeoutError } = require('../extensions/lock-errors.js');
 const { hostname } = require('../platform/machine.js');
+const { theLock } = require('../platform/names.js');
 const { Command } = require('./command.js');
 const { excludes, isOuter } = require('./outer.js');
 const { describeHolders, quoted } = require('./people.js');
@@ -188,11 +189,12 @@ class Job {
     const { quiet, verbose } = this.values;
     if (quiet || this.doesNotWait || !(verbose || process.stderr.isTTY)) return;
     this.#telling = setTimeout(async () => {
-      const { grantsIn, held, pending } = (await this.#look()) ?? {};
+      const { grantsIn, held, outage, pending } = (await this.#look()) ?? {};
       if (!this.#telling) return;
       const { ahead = 0 } = pending?.find(isOwn) ?? {};
       const others = ahead > 0 ? `; ${ahead} ahead` : '';
-      say(`waiting for lock ${quoted(this.name)} (${describeHolders(held, grantsIn)}${others}).`);
+      const holders = describeHolders(held, grantsIn, outage);
+      say(`waiting for lock ${quoted(this.name)} (${holders}${others}).`);
     }, TELLING_MS);
   }
 
@@ -201,14 +203,14 @@ class Job {
     this.#telling = undefined;
   }
 
-  /** @returns {Promise<any>} who holds it and who waits now; undefined: that is not known */
+  /** @returns {Promise<any>} who holds it and who waits now, or why that is not known */
   async #look() {
     const asked = this.locks.query({ name: this.name, details: true });
     try {
       const state = await within(asked, LOOK_MS);
       return state === LATE ? undefined : state;
-    } catch {
-      return undefined;
+    } catch (outage) {
+      return { outage };
     }
   }
 
@@ -235,7 +237,8 @@ class Job {
     const seconds = this.values.timeout / 1000;
     const { holders: known, message } = /** @type {any} */ (error);
     // Without holders it says why there are none, and has nothing of others.
-    const why = message.slice(message.lastIndexOf('(') + 1, -2);
+    const lock = theLock(this.name);
+    const why = message.slice(message.indexOf(lock) + lock.length + ' ('.length, -').'.length);
     const holders = known.length > 0 ? describeHolders(known) : why;
     const name = quoted(this.name);
     return this.#conflict(`timed out after ${seconds} s waiting for lock ${name} (${holders}).`);
@@ -243,7 +246,7 @@ class Job {
 
   async #notAvailable() {
     const state = this.values.quiet ? undefined : await this.#look();
-    const holders = describeHolders(state?.held, state?.grantsIn);
+    const holders = describeHolders(state?.held, state?.grantsIn, state?.outage);
     return this.#conflict(`lock ${quoted(this.name)} is not available (${holders}).`);
   }
 

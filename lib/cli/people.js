@@ -40,8 +40,12 @@ const describeHolder = (details) => holders.describeHolder(details, quoted);
 /**
  * @param {LockDetails[] | undefined} all undefined: not known
  * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
+ * @param {unknown} [outage] why they are not known
  * @returns {string} for parentheses
  */
-const describeHolders = (all, grantsIn) => holders.describeHolders(all, grantsIn, quoted);
+const describeHolders = (all, grantsIn, outage) =>
+  !all && outage !== undefined
+    ? holders.describeOutage(outage)
+    : holders.describeHolders(all, grantsIn, quoted);
 
 module.exports = { describeHolder, describeHolders, quoted, shown };

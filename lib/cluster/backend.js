@@ -271,9 +271,9 @@ class ClusterBackend {
     return this.#session.grantsIn;
   }
 
-  /** @param {import('../backend/contract.js').Progress} [progress] */
-  outage(progress) {
-    return this.#session.outage(progress);
+  /** @param {Requester} [request] */
+  outage(request) {
+    return this.#session.outage(request && this.#placeOf(request));
   }
 
   /** @param {string} name */

@@ -33,8 +33,11 @@ function unreachableError(what, cause) {
  * @param {unknown} why the server does not answer, if that is known
  * @returns {unknown} the same, with a code that users know
  */
-const reasonError = (why) =>
-  isTelling(why) ? why : unreachableError('The lock server cannot be asked', why);
+function reasonError(why) {
+  if (isTelling(why)) return why;
+  if (why !== undefined) return unreachableError('The lock server cannot be asked', why);
+  return plainError('The lock server does not answer.', 'ERR_WEB_LOCKS_UNREACHABLE');
+}
 
 /** @param {any} error @returns {boolean} whether it tells why there was no answer */
 const tellsWhy = (error) => !made.has(error);

@@ -57,6 +57,19 @@ const describePause = (grantsIn) =>
   `the server may have forgotten locks, and grants nothing for another ${duration(grantsIn)}`;
 
 /**
+ * @param {any} outage why something is not known; undefined: that is not known, either
+ * @returns {string} to be put behind what is not known
+ */
+const because = (outage) =>
+  outage === undefined ? '' : `: ${String(outage.message ?? outage).replace(/\.$/, '')}`;
+
+/**
+ * @param {unknown} outage why the holders are not known
+ * @returns {string} for parentheses
+ */
+const describeOutage = (outage) => `${UNKNOWN_HOLDERS}${because(outage)}`;
+
+/**
  * @param {readonly LockDetails[] | undefined} holders undefined: not known
  * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
  * @param {(text: string) => string} [quoted] see describeAgent
@@ -72,10 +85,11 @@ function describeHolders(holders, grantsIn = 0, quoted = undefined, count = hold
 
 /**
  * @param {readonly LockDetails[] | undefined} waiting undefined: not known
+ * @param {unknown} [outage] why not
  * @returns {string} for parentheses
  */
-function describeWaiting(waiting) {
-  if (!waiting) return 'waiters unknown';
+function describeWaiting(waiting, outage) {
+  if (!waiting) return `waiters unknown${because(outage)}`;
   if (waiting.length === 0) return 'no waiters';
   return `${describeAgent(waiting[0])} is waiting${more(waiting.length)}`;
 }
@@ -114,9 +128,11 @@ const milliseconds = (ms) => `${ms.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ',')} 
 
 module.exports = {
   UNKNOWN_HOLDERS,
+  because,
   describeAgent,
   describeHolder,
   describeHolders,
+  describeOutage,
   describePause,
   describeWaiting,
   duration,

@@ -6,7 +6,13 @@ const { lockDetails } = require('../backend/details.js');
 const { capitalized } = require('../platform/errors.js');
 const { quoteName, theLock } = require('../platform/names.js');
 const { DOMException } = require('../platform/realm.js');
-const { describeAgent, describeHolders, milliseconds } = require('./holders.js');
+const {
+  because,
+  describeAgent,
+  describeHolders,
+  describeOutage,
+  milliseconds,
+} = require('./holders.js');
 
 /** @typedef {import('../backend/contract.js').CycleEntry} CycleEntry */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
@@ -99,6 +105,15 @@ class LockLostError extends LockError {
 const NO_HOLDERS = { list: Object.freeze([]), count: 0 };
 
 /**
+ * @typedef {object} TimeoutDetails
+ * @property {number} waited
+ * @property {number} held
+ * @property {Holders} [holders]
+ * @property {number} [grantsIn]
+ * @property {unknown} [cause] why nobody knows who holds it
+ */
+
+/**
  * The lock was not granted within the `timeout` of its request, or not released within its
  * `holdTimeout`.
  */
@@ -106,15 +121,16 @@ class LockTimeoutError extends LockError {
   /**
    * @param {string} message
    * @param {string} lockName
-   * @param {{ waited: number, held: number, holders?: Holders, grantsIn?: number }} details
+   * @param {TimeoutDetails} details
    */
-  constructor(message, lockName, { waited, held, holders = NO_HOLDERS, grantsIn = 0 }) {
+  constructor(message, lockName, { waited, held, holders = NO_HOLDERS, grantsIn = 0, cause }) {
     super(message, lockName, 'TimeoutError');
     this.waited = waited;
     this.held = held;
     this.holders = holders.list;
     this.holderCount = holders.count;
     if (grantsIn > 0) this.grantsIn = Math.ceil(grantsIn);
+    if (cause !== undefined) this.cause = cause;
   }
 }
 
@@ -123,26 +139,32 @@ class LockTimeoutError extends LockError {
  * @param {number} waited milliseconds
  * @param {Holders} [holders] of the lock; undefined: not known
  * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
+ * @param {unknown} [outage] why the server does not tell
  */
-function waitTimeoutError(lockName, waited, holders, grantsIn) {
-  const message =
-    `Timed out after ${milliseconds(waited)} waiting for ${theLock(lockName)} ` +
-    `(${describeHolders(holders?.list, grantsIn, undefined, holders?.count)}).`;
-  return new LockTimeoutError(message, lockName, { waited, held: 0, holders, grantsIn });
+function waitTimeoutError(lockName, waited, holders, grantsIn, outage) {
+  const cause = holders ? undefined : outage;
+  const who =
+    cause === undefined
+      ? describeHolders(holders?.list, grantsIn, undefined, holders?.count)
+      : describeOutage(cause);
+  const lock = theLock(lockName);
+  const message = `Timed out after ${milliseconds(waited)} waiting for ${lock} (${who}).`;
+  return new LockTimeoutError(message, lockName, { waited, held: 0, holders, grantsIn, cause });
 }
 
 /**
  * @param {string} lockName
  * @param {number} waited milliseconds
  * @param {boolean} mayBeDone whether it can be that it was stolen
+ * @param {unknown} [cause] why the server has not answered
  */
-function theftTimeoutError(lockName, waited, mayBeDone) {
+function theftTimeoutError(lockName, waited, mayBeDone, cause) {
   const lock = theLock(lockName);
   const what = mayBeDone
     ? `whether ${lock} was stolen, and released again, is not known`
     : `${lock} was not stolen`;
-  const message = `Timed out after ${milliseconds(waited)}: ${what}.`;
-  return new LockTimeoutError(message, lockName, { waited, held: 0 });
+  const message = `Timed out after ${milliseconds(waited)}: ${what}${because(cause)}.`;
+  return new LockTimeoutError(message, lockName, { waited, held: 0, cause });
 }
 
 /**

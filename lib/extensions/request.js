@@ -172,6 +172,7 @@ class ExtendedRequest extends LockRequest {
     // Not known any more when it has left.
     const progress = this.backend.progress?.(this);
     this.observer?.see();
+    this.observer.outage = this.backend.outage?.(this);
     if (!this.leave()) return;
     if (this.options.steal || !this.observer.isLooking) this.failLate(progress);
     else this.failWithHolders();
@@ -209,30 +210,33 @@ class ExtendedRequest extends LockRequest {
   failLate(progress) {
     const { backend, name, observer } = this;
     const known = backend.holders ? undefined : observer?.holders;
-    if (this.options.steal) this.fail(this.theftError(progress));
-    else this.fail(this.timeoutError(known ?? holdersWhenDue(backend, name, false)));
+    const outage = observer?.outage ?? backend.outage?.();
+    if (this.options.steal) this.fail(this.theftError(progress, outage));
+    else this.fail(this.timeoutError(known ?? holdersWhenDue(backend, name, false), outage));
     this.backend.announce();
   }
 
   /**
    * @param {import('./holder-queries.js').Holders} [holders] undefined: not known
+   * @param {unknown} [outage] why they are not known
    * @returns {Error}
    */
-  timeoutError(holders) {
+  timeoutError(holders, outage) {
     const { backend, name, observer } = this;
     const waited = observer?.waited() ?? 0;
-    const error = waitTimeoutError(name, waited, holders, backend.grantsIn?.());
+    const error = waitTimeoutError(name, waited, holders, backend.grantsIn?.(), outage);
     return withOrigin(error, this.origin);
   }
 
   /**
    * A theft waits for no holder, but for its answer.
    * @param {import('../backend/contract.js').Progress} [progress]
+   * @param {unknown} [outage] why it is not answered
    * @returns {Error}
    */
-  theftError(progress) {
+  theftError(progress, outage) {
     const { name, observer } = this;
-    const error = theftTimeoutError(name, observer.waited(), progress !== 'unsent');
+    const error = theftTimeoutError(name, observer.waited(), progress !== 'unsent', outage);
     return withOrigin(error, this.origin);
   }
 

@@ -20,7 +20,7 @@ const {
   queryHoldersToWarn,
   queryWaiters,
 } = require('./holder-queries.js');
-const { describeHolders, describeWaiting, duration } = require('./holders.js');
+const { describeHolders, describeOutage, describeWaiting, duration } = require('./holders.js');
 const { LockLostError, LockTimeoutError } = require('./lock-errors.js');
 
 const { clearTimeout, report, setTimeout, soon, threadsNow: now, unref } = intrinsics;
@@ -82,6 +82,8 @@ class Watch {
    * @type {import('./holder-queries.js').Holders | undefined}
    */
   holders;
+  /** Why the server told nothing when the time limit was reached. @type {unknown} */
+  outage;
   /** The query before the time limit, until it is answered. @type {Promise<any> | undefined} */
   #ahead;
 
@@ -328,13 +330,20 @@ class Watch {
     if (!this.#granted) {
       const holders = await this.#holders();
       // A backend that has to ask may be answered when they have given it to this one.
-      if (!this.#granted || !backend.askHolders)
-        who = ` (${describeHolders(holders?.list, backend.grantsIn?.(), undefined, holders?.count)})`;
+      if (!this.#granted || !backend.askHolders) who = ` (${this.#describe(holders)})`;
     }
     const waited = duration(this.waited());
     return this.#granted || this.#ended
       ? `Waited for ${this.#what} for ${waited}${who}.`
       : `Still waiting for ${this.#what} after ${waited}${who}.`;
+  }
+
+  /** @param {import('./holder-queries.js').Holders | undefined} holders */
+  #describe(holders) {
+    const { backend } = this.#request;
+    const outage = holders ? undefined : backend.outage?.(this.#request);
+    if (outage !== undefined) return describeOutage(outage);
+    return describeHolders(holders?.list, backend.grantsIn?.(), undefined, holders?.count);
   }
 
   /** @returns {Promise<import('./holder-queries.js').Holders | undefined>} */
@@ -352,7 +361,7 @@ class Watch {
   /** @returns {Promise<string>} how long the lock is held, or was */
   async #describeHold() {
     const { backend, name } = this.#request;
-    const waiting = describeWaiting(await queryWaiters(backend, name));
+    const waiting = describeWaiting(await queryWaiters(backend, name), backend.outage?.());
     const held = duration(this.held());
     return this.#released || this.#ended
       ? `Held ${this.#what} for ${held} (${waiting}).`

@@ -101,6 +101,55 @@ test('a warning and an error of who waits say that the server grants nothing, an
   await cluster.close();
 });
 
+/** What can be wrong with a server, of which who waits is told why. */
+const outages = {
+  'was never reached': { isNew: true, begin: ({ network }) => network.cut() },
+  'is gone': { begin: ({ network }) => network.cut(), state: 'suspect' },
+  'is gone for longer than a lease': { begin: ({ network }) => network.cut(), state: 'lost' },
+  'says nothing': {
+    begin({ network }) {
+      network.isCut = false;
+      network.drops.call = true;
+    },
+    cause: 'ERR_WEB_LOCKS_UNREACHABLE',
+  },
+};
+
+/** How one can wait. */
+const waits = {
+  request: (locks, options) => locks.request('a', options, () => {}),
+  acquire: (locks, options) => locks.acquire('a', options),
+  requestAll: (locks, options) => locks.requestAll(['a', 'b'], options, () => {}),
+  once: (locks, options) => locks.once('a', { keep: 1, ...options }, () => {}),
+};
+
+for (const [what, { isNew = false, begin, state, cause = 'CUT' }] of Object.entries(outages)) {
+  test(`who waits for a server that ${what} is told so by a warning and by an error`, async (t) => {
+    const cluster = new Cluster();
+    const client = isNew ? cluster.start() : await cluster.client();
+    client.network.isCut = true;
+    begin(client);
+    const isReached = () => !state || client.changes.some((change) => change.state === state);
+    await cluster.world.until(isReached);
+    for (const [how, wait] of Object.entries(waits)) {
+      const error = await wait(client.locks, { timeout: 1 }).catch((reason) => reason);
+      assert.equal(error.name, 'TimeoutError', how);
+      assert.equal(error.cause.code, 'ERR_WEB_LOCKS_UNREACHABLE', how);
+      assert.equal((error.cause.cause ?? error.cause).code, cause, how);
+      assert.ok(error.message.includes(`(holder unknown: ${error.cause.message.slice(0, -1)}).`));
+    }
+    const warned = once(process, 'warning');
+    const waiting = cluster.request(client, 'a', { warnAfter: 1 });
+    // Neither a warning nor this world does.
+    const keepsAlive = setInterval(() => {}, 60_000);
+    t.after(() => clearInterval(keepsAlive));
+    assert.match((await warned)[0].message, /^Still waiting .*\(holder unknown: .*\)\.$/);
+    client.network.isCut = client.network.drops.call = false;
+    await cluster.world.until(() => waiting.lock);
+    await cluster.close();
+  });
+}
+
 test('priority is refused with several locks, and where the engine does not know it', async () => {
   const cluster = new Cluster();
   const [knows, lacks] = [await cluster.client(), await cluster.client()];
@@ -185,7 +234,7 @@ test('of a theft that is not answered within maxTotal nobody knows whether it is
   await assert.rejects(theft, {
     name: 'TimeoutError',
     message:
-      /^Timed out after \d+ ms: whether lock "a" was stolen, and released again, is not known\.$/,
+      /^Timed out after .* "a" was stolen, and released again, is not known: The lock server does/,
     holders: [],
   });
   await cluster.close();
@@ -197,7 +246,11 @@ test('a theft that is not sent within maxTotal is not done', async () => {
   const two = cluster.start();
   await assert.rejects(
     two.locks.request('a', { steal: true, maxTotal: 20 }, () => {}),
-    { name: 'TimeoutError', message: /^Timed out after \d+ ms: lock "a" was not stolen\.$/ },
+    {
+      name: 'TimeoutError',
+      message:
+        /^Timed out after \d+ ms: lock "a" was not stolen: The lock server does not answer\.$/,
+    },
   );
   await cluster.world.until(() => two.backend.state === 'open');
   await cluster.world.advance(100);

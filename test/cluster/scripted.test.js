@@ -1279,6 +1279,25 @@ test('how far a request has come is told, as far as it is known', async () => {
   assert.deepEqual(progress(), ['allotted', 'unsent', 'waiting']);
 });
 
+test('who waits is told why the server tells nothing, as far as it is known', async () => {
+  const stage = await new Scripted(idle).open();
+  const waits = await asked(stage, 'waits', QUEUED);
+  const thief = stage.ask({ owner: 'thief', kind: 'steal', name: 'b' });
+  const codes = () => [undefined, waits, thief].map((place) => stage.session.outage(place)?.code);
+  const away = 'ERR_WEB_LOCKS_UNREACHABLE';
+  assert.deepEqual(codes(), [undefined, undefined, away]);
+  await (await step(stage)).answer(busy(Object.assign(new Error(), { code: 'GUARDED' })));
+  assert.deepEqual(codes(), [undefined, undefined, 'GUARDED']);
+  stage.answers.query = undefined;
+  stage.session.lookAt('a', 1000);
+  await stage.world.advance(89);
+  assert.deepEqual(codes(), [undefined, undefined, 'GUARDED']);
+  await stage.world.advance(2);
+  assert.deepEqual(codes(), [away, away, 'GUARDED']);
+  stage.adapter.events.down(new Error('cut'));
+  assert.deepEqual(codes(), [away, away, away]);
+});
+
 test('a connection that is cut in a new session is made anew as soon as in an old one', async () => {
   const stage = new Scripted();
   stage.session.start();

@@ -123,6 +123,13 @@ describe('messages', () => {
       'Timed out after 5,002 ms waiting for lock "x" (holder unknown).',
     );
     assert.deepEqual(unknown.holders, []);
+    const cause = new Error('The server is gone.');
+    const away = waitTimeoutError('x', 5002, undefined, 3200, cause);
+    assert.equal(
+      message(away),
+      'Timed out after 5,002 ms waiting for lock "x" (holder unknown: The server is gone).',
+    );
+    assert.equal(away.cause, cause);
     const none = { list: [], count: 0 };
     const free = waitTimeoutError('x', 5002, none);
     assert.equal(message(free), 'Timed out after 5,002 ms waiting for lock "x" (no longer held).');

@@ -29,6 +29,9 @@ const { ENDING, HELD } = require('./place.js');
 /** A query waits for what was asked before it for a quarter of a `ttl` at most. */
 const BEHIND = 4;
 
+/** Milliseconds after which the answer to a look is late. */
+const LATE = 90;
+
 /**
  * What is asked of the session.
  * @typedef {object} Session
@@ -54,6 +57,8 @@ class Questions {
   #onChange = [];
   /** What ends each that is under way. @type {Set<(error: unknown) => void>} */
   #underWay = new Set();
+  /** When each look that is not answered was asked for. @type {Set<{ asked: number }>} */
+  #looks = new Set();
 
   /**
    * @param {object} parts
@@ -101,13 +106,23 @@ class Questions {
    */
   async lookAt(name, milliseconds) {
     if (this.#session.state !== 'open') return undefined;
+    const look = { asked: this.#clock.monotonic() };
+    this.#looks.add(look);
     try {
       return await this.#keepAlive.during(() =>
         this.#within(this.#adapter.query(name), milliseconds),
       );
     } catch {
       return undefined;
+    } finally {
+      this.#looks.delete(look);
     }
+  }
+
+  /** Whether the server has not told for a while who holds something. */
+  get isLate() {
+    const since = this.#clock.monotonic() - LATE;
+    return [...this.#looks].some(({ asked }) => asked <= since);
   }
 
   /**

@@ -306,15 +306,17 @@ class Session {
   }
 
   /**
-   * @param {import('../../backend/contract.js').Progress} [progress] of a request
+   * @param {Place} [place]
    * @returns {unknown} why the server tells nothing of it; undefined while the server answers
    */
-  outage(progress) {
+  outage(place) {
     const { error } = this;
     if (error !== undefined) return error;
     if (this.state !== 'open') return reasonError(this.#why);
-    const isAnswered = progress !== 'sent' && progress !== 'unsent';
-    return isAnswered ? undefined : unreachableError('The request is not answered', this.#why);
+    const isAsked = place?.state === ASKED;
+    if (isAsked && place.obstacle !== undefined) return place.obstacle;
+    const isAnswered = !isAsked && !this.#questions.isLate;
+    return isAnswered ? undefined : reasonError(this.#why);
   }
 
   /**
