@@ -40,16 +40,17 @@
 
 const { clearTimeout, setTimeout, unref } = require('../../../platform/intrinsics.js');
 const { NO_EVENTS } = require('../../adapter.js');
-const { classify, deadError, newLeaderError, newWatchError } = require('./errors.js');
-const { isForgotten, noWatchError, staleError } = require('./errors.js');
+const { classify, deadError, lifelessError, newLeaderError } = require('./errors.js');
+const { isForgotten, newWatchError, noWatchError, staleError } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
-const { Keys, base64, base64Json, exists, leaseKey, range } = require('./keys.js');
+const { Keys, NONE, allWith, base64, base64Json, exists } = require('./keys.js');
+const { leaseKey, range, textOf, valueOf } = require('./keys.js');
 const { NOTHING_SEEN, isBehind, lifeOf, putLife, readLife, rebirth } = require('./life.js');
 const { Mirror } = require('./mirror.js');
 const { Planner } = require('./plan.js');
 const { Query } = require('./query.js');
 const { Steps } = require('./steps.js');
-const { Ear, Streams } = require('./streams.js');
+const { Ear, Streams, absentOf } = require('./streams.js');
 
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
 /** @typedef {import('../../adapter.js').Op} Op */

@@ -50,6 +50,16 @@ const bucketError = (there, needed) =>
     'ERR_WEB_LOCKS_BUCKET',
   );
 
+/** @param {string} prefix of the bucket's keys */
+const lifelessError = (prefix) =>
+  plainError(
+    `There are keys that begin with '${prefix}', but the bucket has no life: they are of clients ` +
+      'with an older version of web-locks, which do not notice when their locks are ' +
+      'stolen, or somebody deleted the key of the life. Close all clients of the bucket, or give ' +
+      'another name. Keys of clients that are gone end with their leases.',
+    'ERR_WEB_LOCKS_BUCKET',
+  );
+
 /** @param {any} error of a read @returns {boolean} whether etcd has forgotten that revision */
 const isForgotten = (error) => /has been compacted/.test(error?.message);
 
@@ -203,6 +213,7 @@ module.exports = {
   deadError,
   isForgotten,
   isTokenOver,
+  lifelessError,
   longNameError,
   newLeaderError,
   newWatchError,

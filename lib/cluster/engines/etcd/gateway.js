@@ -24,6 +24,7 @@ const {
   unreachableError,
 } = require('./errors.js');
 const { leave, send } = require('./transport.js');
+const { base64 } = require('./keys.js');
 const { version } = require('../../../../package.json');
 
 /** @typedef {(url: string, options: any) => Promise<any>} Fetch */
@@ -32,6 +33,9 @@ const { version } = require('../../../../package.json');
 const { TextDecoder } = globalThis;
 
 const AGENT = `web-locks/${version}`;
+
+/** With it etcd orders a transaction among the writes, though it is never done. */
+const NEVER = [{ request_delete_range: { key: base64('web-locks/1-never') } }];
 
 let isUnrefing = false;
 /** Those of a user's `fetch`, if it is undici's, which tells what socket it is about to use. */
@@ -172,6 +176,8 @@ class Link {
   /** Of the calls under way. @type {Set<AbortController>} */
   #aborts = new Set();
   isDropped = false;
+  /** The greatest revision of etcd that an answer, or a watch, has told. */
+  revision = 0;
 
   /**
    * @param {Gateway} gateway
@@ -199,10 +205,35 @@ class Link {
       const { error, result } = answer ?? {};
       if (!answer || error) throw refusedError(this.endpoint, refusalOf(response.status, text));
       if (!(result ?? answer).header?.revision) throw oddAnswerError(this.endpoint);
+      this.#saw(result ?? answer);
       return result ?? answer;
     } finally {
       this.#aborts.delete(abort);
     }
+  }
+
+  /**
+   * Reads, as of no earlier time than anything that was known here before. Behind a load balancer
+   * an answer can be of another member than the one before, and etcd 3.4.20 to 3.4.41, and 3.5
+   * before 3.5.28, can answer of the past after a pause. Its revision shows that. Then the
+   * same is read once more, in the order of the writes.
+   * @param {object[]} ranges
+   * @returns {Promise<{ header: any, found: any[] }>} what is found in each of them
+   */
+  async read(ranges) {
+    const { revision } = this;
+    const body = { compare: [], success: ranges.map((one) => ({ request_range: one })) };
+    let answer = await this.call('kv/txn', body);
+    if (Number(answer.header.revision) < revision) {
+      answer = await this.call('kv/txn', { ...body, failure: NEVER });
+    }
+    const { header, responses } = answer;
+    return { header, found: responses.map((/** @type {any} */ one) => one.response_range) };
+  }
+
+  /** @param {any} answer */
+  #saw({ header }) {
+    this.revision = Math.max(this.revision, Number(header?.revision ?? 0));
   }
 
   /** @throws if it was dropped: what was asked on it is over */
@@ -259,6 +290,7 @@ class Link {
         lines[0] = rest + lines[0];
         rest = String(lines.pop());
         for (const result of lines.filter(Boolean).map(resultOf)) {
+          this.#saw(result);
           const isGood = signal.aborted || tryTo(() => hear(result), end);
           if (!isGood) return;
         }

@@ -234,8 +234,12 @@ const allWith = (prefix) => range(prefix, after(prefix));
 /** @param {string} key in base64 @returns {object} the condition that it is there */
 const exists = (key) => ({ key, target: 'CREATE', result: 'GREATER', create_revision: '0' });
 
+/** The condition that no key of a range is there. */
+const NONE = { target: 'CREATE', result: 'EQUAL', create_revision: '0' };
+
 module.exports = {
   Keys,
+  NONE,
   after,
   allWith,
   base64,

@@ -27,7 +27,7 @@
  */
 
 const { UNAVAILABLE, otherLimit } = require('../../adapter.js');
-const { after, allWith, base64, base64Json } = require('./keys.js');
+const { NONE, after, allWith, base64, base64Json } = require('./keys.js');
 const { doneLease, exists, leaseNumber, range } = require('./keys.js');
 
 /** @typedef {import('../../adapter.js').Answer} Answer */
@@ -455,9 +455,6 @@ function bundled(changes) {
   }
   return some;
 }
-
-/** That no key of a range is there. */
-const NONE = { target: 'CREATE', result: 'EQUAL', create_revision: '0' };
 
 /**
  * @param {string} lease as in keys

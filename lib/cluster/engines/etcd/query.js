@@ -106,10 +106,10 @@ class Query {
     /** @type {KeyValue[]} */
     const found = [];
     for (let { key } = all; ; ) {
-      const page = await this.#link.call('kv/range', {
-        ...{ ...all, key, limit: String(PAGE), revision: String(this.#revision) },
-      });
-      if (this.#revision === 0) this.#revision = Number(page.header.revision);
+      const range = { ...all, key, limit: String(PAGE), revision: String(this.#revision) };
+      const { header, found: pages } = await this.#link.read([range]);
+      const [page] = pages;
+      if (this.#revision === 0) this.#revision = Number(header.revision);
       const { kvs = [] } = page;
       for (const kv of kvs) found.push(kv);
       if (!page.more) return found;
@@ -178,14 +178,13 @@ class Query {
    *   revision; undefined if that is forgotten
    */
   async #queuesAt(some) {
-    const success = some.map(({ at, name }) => ({
-      request_range: { ...allWith(this.#keys.queue(name)), revision: String(at) },
+    const ranges = some.map(({ at, name }) => ({
+      ...allWith(this.#keys.queue(name)),
+      revision: String(at),
     }));
     try {
-      const { responses } = await this.#link.call('kv/txn', { compare: [], success });
-      return responses.map((/** @type {any} */ { response_range: { kvs = [] } }) =>
-        this.#queueOf(kvs),
-      );
+      const { found } = await this.#link.read(ranges);
+      return found.map(({ kvs = [] }) => this.#queueOf(kvs));
     } catch (error) {
       if (!isForgotten(error)) throw error;
       if (some.length === 1) return [undefined];

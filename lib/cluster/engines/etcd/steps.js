@@ -304,13 +304,13 @@ class Steps {
     const view = { queues: new Map(), revision: Number(at), isForgotten: false };
     for (let i = 0; i < names.length; i += MOST_READS) {
       const some = names.slice(i, i + MOST_READS);
-      const success = some.map((name) => ({
-        request_range: { ...allWith(this.#keys.queue(name)), revision: String(view.revision) },
+      const ranges = some.map((name) => ({
+        ...allWith(this.#keys.queue(name)),
+        revision: String(view.revision),
       }));
-      const { header, responses } = await this.#read(success, view, link);
+      const { header, found } = await this.#read(ranges, view, link);
       const isNow = view.isForgotten || view.revision === 0;
       const revision = isNow ? header.revision : String(view.revision);
-      const found = responses.map((/** @type {any} */ one) => one.response_range);
       for (const [name, queue] of this.#asOf(some, found, revision, own)) {
         view.queues.set(name, queue);
       }
@@ -321,19 +321,17 @@ class Steps {
   }
 
   /**
-   * @param {{ request_range: any }[]} success
+   * @param {object[]} ranges
    * @param {View} view
    * @param {OpenLink} link
-   * @returns {Promise<any>}
    */
-  async #read(success, view, link) {
+  async #read(ranges, view, link) {
     try {
-      return await link.call('kv/txn', { compare: [], success });
+      return await link.read(ranges);
     } catch (error) {
       if (!isForgotten(error)) throw error;
       view.isForgotten = true;
-      for (const { request_range: range } of success) range.revision = '0';
-      return await link.call('kv/txn', { compare: [], success });
+      return await link.read(ranges.map((range) => ({ ...range, revision: '0' })));
     }
   }
 
@@ -469,10 +467,8 @@ class Steps {
    * @returns {Promise<Answer>} whether it has
    */
   async #lookAt(op, lease, link) {
-    const { kvs = [] } = await link.call('kv/range', {
-      key: base64(this.#keys.done(op.name ?? '')),
-    });
-    return this.#markOf(op, kvs[0], lease, link);
+    const { found } = await link.read([{ key: base64(this.#keys.done(op.name ?? '')) }]);
+    return this.#markOf(op, found[0].kvs?.[0], lease, link);
   }
 
   /**
@@ -512,11 +508,8 @@ class Steps {
       return { header, responses };
     }
     // Why not is asked for then: to ask for it each time would cost those that go well.
-    const looks = [key, ...(log ? [log] : [])].map((one) => ({ request_range: { key: one } }));
-    const seen = await link.call('kv/txn', { compare: [], success: looks });
-    const [[self], [found] = []] = seen.responses.map(
-      (/** @type {any} */ one) => one.response_range.kvs ?? [],
-    );
+    const seen = await link.read([key, ...(log ? [log] : [])].map((one) => ({ key: one })));
+    const [[self], [found] = []] = seen.found.map(({ kvs = [] }) => kvs);
     if (!self) throw deadError();
     if (Number(self.version) !== own.version) throw staleError();
     return { header, found };
@@ -546,7 +539,13 @@ class Steps {
     const mark = { key, value: base64Json(markOf(mirror, own.logged)), lease: own.id };
     const quarantine = { request_range: { key: base64(this.#keys.quarantine), count_only: true } };
     const changes = [...others, quarantine, { request_put: mark }];
-    const { header, responses = [] } = await this.#transact(changes, [], own, link);
+    // The life that a session was opened in can only end with it, unless somebody deletes its key.
+    const isItsLife = {
+      ...{ key: base64(this.#keys.life), target: 'MOD', result: 'EQUAL' },
+      mod_revision: own.life.revision,
+    };
+    const { header, responses } = await this.#transact(changes, [isItsLife], own, link);
+    if (!responses) throw deadError();
     const revision = Number(header.revision);
     await own.ear.reached(revision);
     link.check();

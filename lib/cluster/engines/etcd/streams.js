@@ -27,6 +27,7 @@ const { allWith, base64, range, textOf } = require('./keys.js');
 /** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {InstanceType<typeof import('./mirror.js').Mirror>} BucketMirror */
+/** @typedef {import('./queue.js').Entry} Entry */
 
 /** The most names that have a stream each. */
 const MOST_STREAMS = 4;
@@ -253,35 +254,34 @@ class Streams {
    */
   async #load(stream, prefixes) {
     for (let left = prefixes; left.length > 0; ) {
-      const success = left.map((prefix) => ({ request_range: allWith(prefix) }));
-      const { header, responses } = await this.#link.call('kv/txn', { compare: [], success });
-      const revision = Number(header.revision);
-      const found = new Map(
-        left.map((prefix, i) => [prefix, responses[i].response_range.kvs ?? []]),
-      );
-      left = this.#mirror.loadAll(found, revision, stream);
+      const { header, found } = await this.#link.read(left.map(allWith));
+      const queues = new Map(left.map((prefix, i) => [prefix, found[i].kvs ?? []]));
+      left = this.#mirror.loadAll(queues, Number(header.revision), stream);
     }
   }
 
   /** Waits until it is known what is not in the way any more of what somebody here waits for. */
   async #compare() {
-    await Promise.all(partsOf(this.#mirror.obstacles).map((some) => this.#compareSome(some)));
-  }
-
-  /** @param {import('./queue.js').Entry[]} obstacles */
-  async #compareSome(obstacles) {
-    const { responses } = await this.#link.call('kv/txn', {
-      compare: [],
-      success: obstacles.map(({ key }) => ({
-        request_range: { key: base64(key), keys_only: true },
-      })),
-    });
-    const ended = obstacles.filter(({ created }, i) => {
-      const [found] = responses[i].response_range.kvs ?? [];
-      return Number(found?.create_revision) !== created;
-    });
+    const ended = await absentOf(this.#mirror.obstacles, this.#link);
     await Promise.all(ended.map((one) => this.#mirror.ended(one)));
   }
+}
+
+/**
+ * @param {Entry[]} entries that were made
+ * @param {OpenLink} link
+ * @returns {Promise<Entry[]>} those whose keys are not there any more
+ */
+async function absentOf(entries, link) {
+  const absent = await Promise.all(
+    partsOf(entries).map(async (some) => {
+      const { found } = await link.read(
+        some.map(({ key }) => ({ key: base64(key), keys_only: true })),
+      );
+      return some.filter(({ created }, i) => Number(found[i].kvs?.[0].create_revision) !== created);
+    }),
+  );
+  return absent.flat();
 }
 
 /**
@@ -305,4 +305,4 @@ function partsOf(all) {
   return parts;
 }
 
-module.exports = { Ear, Streams };
+module.exports = { Ear, Streams, absentOf };
