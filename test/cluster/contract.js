@@ -109,6 +109,8 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {any} alone options of a client that meets no other's sessions
  * @property {(session: string) => Promise<unknown>} expire makes a lease run out, as time would
  * @property {(session: string) => Promise<number>} left how much the server has of a session
+ * @property {(client: any, op: any) => Promise<unknown>} remove deletes a request of a client, as
+ *   somebody would by hand
  * @property {() => number} port of the server
  * @property {(port: number) => any} through options of a client that connects to a port
  * @property {Record<string, Buffer>} [lastWords] what the server may say before it ends a connection
@@ -652,6 +654,27 @@ function contract(engine) {
     await engine.expire(dead.session);
     await rejectsWith(dead.step([end(request(fresh()))]), 'ERR_WEB_LOCKS_SESSION_DEAD');
   });
+
+  for (const [how, ask] of [
+    ['a free name', (held) => [held]],
+    ['a name that others wait for', (held) => [held, request(held.name)]],
+    ['a name that was waited for', (held, before) => [before, held]],
+  ])
+    test(`a lock that somebody deletes is not in the next renewal: ${how}`, async () => {
+      const [a, b] = [await client(), await client()];
+      const name = fresh();
+      const [first, held] = [request(name), request(name)];
+      const ops = ask(held, first);
+      for (const op of ops) await (op === held ? a : b).answers(op);
+      if (ops[0] === first) {
+        await b.answers(end(first));
+        assert.equal((await a.next()).granted, held.ref);
+      }
+      assert.ok((await a.renew()).mine.has(held.ref));
+      await engine.remove(a, held);
+      assert.equal((await a.renew()).mine.has(held.ref), false);
+      assert.deepEqual(await a.answers(end(held)), ['ended']);
+    });
 
   test('a session that is dead stays dead, and its locks go on', async () => {
     const [dead, a] = [await client(), await client()];

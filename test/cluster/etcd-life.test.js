@@ -115,20 +115,21 @@ test('R5: tokens of the next life are greater, also if who comes first was grant
   await adapter.dispose();
 });
 
-test('R5: so they are if who comes first has renewed since, and been granted nothing more', async () => {
-  const world = { etcd: new Etcd('1', 950, lifeOf('first')) };
-  const { etcd } = world;
-  const adapter = adapterOf(world);
-  const { life } = await adapter.open({ clientId: 'me' }, 10_000, { life: '', token: 0n });
-  const seen = { life, token: etcd.token };
-  // Others go on, for long.
-  etcd.revision = 3e9;
-  assert.ok((await adapter.renew(seen)).alive);
-  const last = etcd.token;
-  // What was written since is lost, and no connection is cut.
-  etcd.revision = 900;
-  const { alive, grantsIn } = await adapter.renew(seen);
-  assert.deepEqual([alive, grantsIn], [false, 10_000]);
-  assert.ok(etcd.token > last, `${etcd.token} comes after ${last}`);
-  await adapter.dispose();
-});
+for (const isGranted of [true, false])
+  test(`R5: so they are if who comes first has renewed since, and been granted nothing ${isGranted ? 'more' : 'ever'}`, async () => {
+    const world = { etcd: new Etcd('1', 950, lifeOf('first')) };
+    const { etcd } = world;
+    const adapter = adapterOf(world);
+    const { life } = await adapter.open({ clientId: 'me' }, 10_000, { life: '', token: 0n });
+    const seen = { life, token: isGranted ? etcd.token : 0n };
+    // Others go on, for long.
+    etcd.revision = 3e9;
+    assert.ok((await adapter.renew(seen)).alive);
+    const last = etcd.token;
+    // What was written since is lost, and no connection is cut.
+    etcd.revision = 900;
+    const { alive, grantsIn } = await adapter.renew(seen);
+    assert.deepEqual([alive, grantsIn], [false, 10_000]);
+    assert.ok(etcd.token > last, `${etcd.token} comes after ${last}`);
+    await adapter.dispose();
+  });

@@ -131,6 +131,10 @@ const left = async (session) => {
   return (await sql(rows, [session])).reduce((sum, { n }) => sum + n, 0);
 };
 
+/** Deletes the row of a request. */
+const remove = ({ session }, { ref }) =>
+  sql('DELETE FROM web_locks.request WHERE session = $1 AND ref = $2', [session, ref]);
+
 /** The server processes that wait for a standby. */
 async function waitingOf(own) {
   const waits = `SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
@@ -184,6 +188,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     alone: { schema: 'alone' },
     expire,
     left,
+    remove,
     port: () => server.port,
     through: (port) => ({ pool: poolOf({ port }) }),
     lastWords: { 'that the postmaster is gone': FATAL },
@@ -203,6 +208,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       alone: { schema: 'alone_of_others' },
       expire,
       left,
+      remove,
       port: () => server.port,
       through: (port) => ({ pool: poolOf({ port, options: others.options.options }) }),
     });

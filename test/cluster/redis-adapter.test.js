@@ -158,6 +158,9 @@ async function firstOfEach(t, silent, count) {
   }
 }
 const setUp = (bucket, ...fields) => server.call('HSET', `{wl:${bucket}}:m`, ...fields);
+/** Deletes what there is of a name, with its only request of a session. */
+const remove = (_, { name }) =>
+  server.call('DEL', ...['n', 'r', 'q'].map((kind) => `${P}:${kind}:${name}`));
 const sessionsOf = (bucket) => server.call('ZRANGE', `{wl:${bucket}}:s`, '0', '-1');
 
 describe('Redis', { skip: lacks.redis }, () => {
@@ -198,6 +201,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         alone: { bucket: `alone ${kind}` },
         expire,
         left,
+        remove,
         window: 4,
         port: () => server.port,
         through: (port) => ({ port }),

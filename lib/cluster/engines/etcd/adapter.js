@@ -184,18 +184,23 @@ class EtcdAdapter {
       nextExpiryIn: Number.POSITIVE_INFINITY,
     };
     if (own.isDead) return dead;
+    const known = this.#withHeard(seen);
     const { header, TTL } = await link.call('lease/keepalive', { ID: own.id });
     if (!(Number(TTL) > 0)) return dead;
     // A leader that others have replaced answers, and extends nothing. What is committed in the
     // same term shows that it led.
     const stolen = new Map([...mirror.thefts].slice(0, MOST_TOLD));
-    const synced = await this.#steps.sync(own, link, this.#forget(own, stolen));
+    const [synced, absent] = await Promise.all([
+      this.#steps.sync(own, link, this.#forget(own, stolen)),
+      this.#absent(own, link),
+    ]);
     for (const ref of stolen.keys()) mirror.thefts.delete(ref);
     if (synced.header.raft_term !== header.raft_term) throw newLeaderError();
-    if (isBehind(own.life, synced.header.revision, seen)) {
-      await this.#beginLife(this.#withHeard(seen), own.life, synced.header, own, link);
+    if (isBehind(own.life, synced.header.revision, known)) {
+      await this.#beginLife(known, own.life, synced.header, own, link);
       return { ...dead, grantsIn: own.ttl };
     }
+    await this.#lose(absent, own, link);
     own.heard = Number(synced.header.revision);
     await own.streams?.renewed();
     link.check();
@@ -203,6 +208,38 @@ class EtcdAdapter {
     const grantsIn = await this.#grantsIn(mirror, link);
     for (const [ref, thief] of mirror.thefts) stolen.set(ref, thief);
     return { ...dead, alive: true, mine, stolen, grantsIn };
+  }
+
+  /**
+   * A request whose key somebody has deleted by hand is not held, and does not wait, whatever is
+   * remembered here. etcd lists all keys of a lease at once, however many there are. That list can
+   * be a moment old, so each key that is not on it is looked at.
+   * @param {Own} own
+   * @param {OpenLink} link
+   * @returns {Promise<import('./queue.js').Entry[]>} requests of the session whose keys are gone
+   */
+  async #absent({ id, mirror }, link) {
+    if (mirror.mine.size === 0) return [];
+    const entries = [...mirror.mine.values()];
+    const { keys = [] } = await link.call('lease/timetolive', { ID: id, keys: true });
+    const listed = new Set(keys);
+    return await absentOf(
+      entries.filter(({ key }) => !listed.has(base64(key))),
+      link,
+    );
+  }
+
+  /**
+   * @param {import('./queue.js').Entry[]} absent
+   * @param {Own} own
+   * @param {OpenLink} link
+   */
+  async #lose(absent, own, link) {
+    const { mirror } = own;
+    const left = () => absent.filter((entry) => mirror.mine.get(entry.ref) === entry);
+    // A thief deletes keys, too, and tells of it.
+    if (left().length > 0) await this.#steps.sync(own, link);
+    for (const { ref } of left()) mirror.forget(ref);
   }
 
   /**
