@@ -467,11 +467,7 @@ class EtcdAdapter {
     const put = { request_put: this.#sessionPut(own) };
     const looks = this.#looks(own);
     for (;;) {
-      const { header, responses } = await link.call('kv/txn', {
-        compare: [exists(base64(this.#keys.life))],
-        success: [put, ...looks],
-        failure: [putLife(this.#keys), put, ...looks],
-      });
+      const { header, responses } = await this.#enterLife([put, ...looks], link);
       const [life = NO_LIFE, ...found] = this.#found(header, responses.slice(-looks.length));
       own.life = life;
       own.mirror.offset = life.offset;
@@ -479,6 +475,30 @@ class EtcdAdapter {
       if (!isBehind(life, header.revision, seen)) return;
       await this.#beginLife(seen, life, header, own, link);
     }
+  }
+
+  /**
+   * Does something in the life that there is, or in the first one. Keys without a life are those of
+   * a version of this library that wrote none, and that would not hear of thefts.
+   * @param {object[]} changes
+   * @param {OpenLink} link
+   * @returns {Promise<{ header: any, responses: any[] }>}
+   */
+  async #enterLife(changes, link) {
+    const first = {
+      compare: [{ ...allWith(this.#keys.prefix), ...NONE }],
+      success: [putLife(this.#keys), ...changes],
+      failure: [],
+    };
+    const answer = await link.call('kv/txn', {
+      compare: [exists(base64(this.#keys.life))],
+      success: changes,
+      failure: [{ request_txn: first }],
+    });
+    if (answer.succeeded) return answer;
+    const { responses, succeeded } = answer.responses[0].response_txn;
+    if (!succeeded) throw lifelessError(this.#keys.prefix);
+    return { header: answer.header, responses };
   }
 
   /** What is looked at by who enters. @param {Own} own */
