@@ -321,7 +321,7 @@ class EtcdAdapter {
     /** @type {Own} */
     const own = {
       ...{ id, lease, ttl, mirror, planner },
-      info: base64Json(info),
+      info: base64Json({ ...info, ttl }),
       version: 0,
       entered: 0,
       heard: 0,
@@ -589,8 +589,10 @@ class EtcdAdapter {
    * @param {OpenLink} link
    */
   async #beginLife(seen, life, { revision }, { ttl }, link) {
-    const { ID } = await this.#grantLease(ttl, link);
-    const change = rebirth(this.#keys, life, revision, seen, String(ID));
+    const { conditions, longest } = await this.#lookAtSessions(ttl, link);
+    const { ID } = await this.#grantLease(longest, link);
+    const { compare, success } = rebirth(this.#keys, life, revision, seen, String(ID));
+    const change = { compare: [...compare, ...conditions], success };
     const { succeeded } = await link.call('kv/txn', change);
     // Who was ended by it may have renewed until then: the quarantine lasts from now.
     if (succeeded) await link.call('lease/keepalive', { ID });
@@ -599,20 +601,59 @@ class EtcdAdapter {
   }
 
   /**
+   * A quarantine lasts as long as the longest lease of those whom it ends, and no shorter than one
+   * that is under way.
+   * @param {number} ttl milliseconds, at least
+   * @param {OpenLink} link
+   * @returns {Promise<{ conditions: object[], longest: number }>} that nothing of it has changed
+   */
+  async #lookAtSessions(ttl, link) {
+    const sessions = allWith(this.#keys.session(''));
+    const quarantine = { key: base64(this.#keys.quarantine) };
+    const { header, found } = await link.read([sessions, quarantine]);
+    let longest = ttl;
+    for (const { key, value } of found[0].kvs ?? []) {
+      const isSession = this.#keys.parse(textOf(key)).what === undefined;
+      if (isSession) longest = Math.max(longest, valueOf(value).ttl ?? 0);
+    }
+    const [old] = found[1].kvs ?? [];
+    const next = String(Number(header.revision) + 1);
+    const isNoNewer = { target: 'CREATE', result: 'LESS', create_revision: next };
+    const asItWas = { target: 'MOD', result: 'EQUAL', mod_revision: old?.mod_revision ?? '0' };
+    return {
+      conditions: [
+        { ...sessions, ...isNoNewer },
+        { ...quarantine, ...asItWas },
+      ],
+      longest: Math.max(longest, await this.#restOf(old?.lease, link)),
+    };
+  }
+
+  /**
+   * @param {string | undefined} lease
+   * @param {OpenLink} link
+   * @returns {Promise<number>} milliseconds
+   */
+  async #restOf(lease, link) {
+    if (lease === undefined) return 0;
+    const { TTL } = await link.call('lease/timetolive', { ID: lease });
+    return Number(TTL) * 1_000;
+  }
+
+  /**
    * @param {InstanceType<typeof Mirror>} mirror
    * @param {OpenLink} link
    */
   async #grantsIn({ quarantine }, link) {
     if (quarantine === undefined) return 0;
-    const { TTL } = await link.call('lease/timetolive', { ID: quarantine });
-    return Math.max(Number(TTL) * 1_000, 1);
+    return Math.max(await this.#restOf(quarantine, link), 1);
   }
 
   /** @param {string} name */
   async marked(name) {
     const key = base64(this.#keys.done(name));
-    const { count } = await this.#connection().call('kv/range', { key, count_only: true });
-    return Number(count ?? 0) > 0;
+    const { found } = await this.#connection().read([{ key, count_only: true }]);
+    return Number(found[0].count ?? 0) > 0;
   }
 }
 

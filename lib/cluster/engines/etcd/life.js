@@ -6,8 +6,9 @@
  * and a number that the first client to open the bucket writes into a key that stays. A client that
  * comes with another life, or with a token greater than any of this one, ends it: in one
  * transaction all sessions of the bucket go, a new life begins with greater tokens, and a key is
- * written that is bound to a lease of one `ttl`. As long as it is there nobody is granted anything
- * (the quarantine): meanwhile those who held something have lost it by their own clocks.
+ * written that is bound to a lease of the longest `ttl` among those sessions and that client. As
+ * long as it is there nobody is granted anything (the quarantine): meanwhile those who held
+ * something have lost it by their own clocks.
  *
  * A token is a revision and the life's *offset*. That of a new life leaps: others may have been
  * granted more tokens than those who come have heard of. Lives that are known to be over are kept
