@@ -507,7 +507,8 @@ class RedisCluster {
   /**
    * Moves the slot of a key to another node, as `redis-cli --cluster reshard` does.
    * @param {string} key
-   * @param {() => Promise<unknown>} meanwhile what happens before its keys are moved
+   * @param {() => Promise<unknown>} meanwhile what happens before its keys are moved, and again
+   *   before the slot is
    */
   async move(key, meanwhile) {
     const { owner, slot } = await this.find(key);
@@ -523,6 +524,7 @@ class RedisCluster {
     const keys = await owner.call('CLUSTER', 'GETKEYSINSLOT', slot, '100');
     const at = ['127.0.0.1', String(other.port), '', '0', '5000', 'KEYS'];
     assert.deepEqual(await owner.call('MIGRATE', ...at, ...keys), ['OK']);
+    await meanwhile();
     for (const node of [other, ...this.nodes]) await set(node, 'NODE', to);
   }
 }

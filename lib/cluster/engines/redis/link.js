@@ -11,8 +11,8 @@
  * arrive.
  */
 
-const { AbortController } = require('../../../platform/realm.js');
 const { explain, explainOfCluster } = require('./errors.js');
+const { SocketSignal } = require('./socket-signal.js');
 
 /**
  * What is used of the user's client: that it can be duplicated.
@@ -65,6 +65,7 @@ const KINDS = {
       }),
     connect: (/** @type {any} */ client) => {
       client.on('+node', unrefStreams);
+      client.on('+node', handleRejections);
       return client.connect();
     },
     call: callIoredis,
@@ -184,6 +185,19 @@ function unrefStreams(client) {
 }
 
 /**
+ * A cluster of ioredis sends ASKING and ignores its promise. When the link is dropped before the
+ * reply, that promise rejects, which would end the process. So each command's promise is handled.
+ * @param {any} node an ioredis of a cluster that has not connected yet
+ */
+function handleRejections(node) {
+  const { sendCommand } = node;
+  node.sendCommand = (/** @type {any} */ command, /** @type {any[]} */ ...rest) => {
+    command.promise.catch(() => {});
+    return sendCommand.call(node, command, ...rest);
+  };
+}
+
+/**
  * @param {any} client
  * @param {string} command
  * @param {string[]} args
@@ -217,7 +231,7 @@ class Link {
   /** @type {unknown} */
   #lastError;
   /** Aborts when it is dropped, or has failed. */
-  #dropped = new AbortController();
+  #dropped = new SocketSignal();
   /** Called once, with an error. @type {(error: unknown) => void} */
   onDown = () => {};
 
