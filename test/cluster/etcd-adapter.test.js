@@ -6,7 +6,9 @@
 
 const assert = require('node:assert/strict');
 const { execFileSync } = require('node:child_process');
+const { once } = require('node:events');
 const fs = require('node:fs');
+const net = require('node:net');
 const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 
@@ -14,6 +16,7 @@ const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
 const { Gateway } = require('../../lib/cluster/engines/etcd/gateway.js');
 const { leaseKey } = require('../../lib/cluster/engines/etcd/keys.js');
 const { TTL, clientOf, contract, disposeAfterEach, done, end } = require('./contract.js');
+const { endsWhileOpening } = require('./contract.js');
 const { fresh, rejectsWith, request, shared, units } = require('./contract.js');
 const { FaultyProxy } = require('./proxy.js');
 const { lacks, makeCertificate, startEtcd, stopAll } = require('./servers.js');
@@ -213,7 +216,13 @@ describe('etcd', { skip: lacks.etcd }, () => {
     remove,
     port: () => server.members[0].port,
     through: at,
-    lastWords: { 'that a request took too long': Buffer.from('HTTP/1.1 408 Timeout\r\n\r\n') },
+    lastWords: {
+      'that a request took too long': Buffer.from('HTTP/1.1 408 Timeout\r\n\r\n'),
+      'that it goes on by another protocol': Buffer.from(
+        'HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n',
+      ),
+      'what is no HTTP': Buffer.from('\0\r\n\r\n{'),
+    },
     stride: 97,
     keepsNoLimit: true,
     knowsNoPriorities: true,
@@ -222,6 +231,19 @@ describe('etcd', { skip: lacks.etcd }, () => {
     // Its lease is granted before the step.
     shortestKeep: 60_000,
     tellsOfDead: true,
+  });
+
+  describe('by the fetch of Node.js', () => {
+    endsWhileOpening({
+      client,
+      port: () => server.members[0].port,
+      through: (port) => ({ ...at(port), fetch: globalThis.fetch }),
+      lastWords: {
+        'that a request took too long': Buffer.from('HTTP/1.1 408 Timeout\r\n\r\n'),
+        'what is no HTTP': Buffer.from('\0\r\n\r\n{'),
+      },
+      stride: 97,
+    });
   });
 
   test('what an old connection, or an old lease, still says changes nothing', async () => {
@@ -1611,13 +1633,80 @@ describe('etcd', { skip: lacks.etcd }, () => {
     await rejectsWith(client({ fetch: held }), 'ERR_WEB_LOCKS_NO_WATCH');
   });
 
-  test('what is no JSON gateway of etcd is told, and is not tried again', async () => {
-    const other = async () => new Response('Not Found', { status: 404 });
-    const adapter = adapterOf({ fetch: other });
-    await assert.rejects(clientOf(adapter), (error) => {
-      assert.equal(error.code, 'ERR_WEB_LOCKS_SERVER');
-      assert.equal(adapter.classify(error), 'fatal');
-      return true;
+  describe('what can never serve is told from the first call on, with what is missing', () => {
+    const lines = (...all) => `${all.join('\r\n')}\r\n\r\n`;
+    const head = (status, ...more) => lines(`HTTP/1.1 ${status}`, 'content-length: 0', ...more);
+    const RIGHTS = 'ERR_WEB_LOCKS_RIGHTS';
+    const SERVER = 'ERR_WEB_LOCKS_SERVER';
+    const GATEWAY = /no JSON gateway of etcd 3\.4 or newer.*--enable-grpc-gateway=false/;
+    /** What a server answers to anything, and what is told of that. */
+    const ANSWERS = {
+      'a page that is not there': [head('404 Not Found'), SERVER, GATEWAY],
+      'a method that is not allowed': [head('405 Method Not Allowed'), SERVER, GATEWAY],
+      'a redirect': [head('302 Found', 'location: /login'), SERVER, GATEWAY],
+      'a page': [lines('HTTP/1.1 200 OK', 'content-length: 6').concat('<html>'), SERVER, GATEWAY],
+      'another JSON': [lines('HTTP/1.1 200 OK', 'content-length: 2').concat('{}'), SERVER, GATEWAY],
+      'another protocol': ["-ERR unknown command 'POST'\r\n", SERVER, GATEWAY],
+      'a proxy that wants a login': [head('401 Unauthorized'), RIGHTS, /in front of etcd.*`fetch`/],
+      'a proxy that refuses': [head('403 Forbidden'), RIGHTS, /in front of etcd.*`fetch`/],
+    };
+
+    async function isTold(options, code, message) {
+      const adapter = adapterOf(options);
+      await assert.rejects(clientOf(adapter), (error) => {
+        assert.deepEqual([error.code, adapter.classify(error)], [code, 'fatal'], error.message);
+        assert.match(error.message, message);
+        return true;
+      });
+      await adapter.dispose();
+    }
+
+    // A fetch follows redirects.
+    for (const [what, [answer, code, message]] of Object.entries(ANSWERS))
+      for (const [how, own] of Object.entries({ http: undefined, fetch: globalThis.fetch }))
+        if (what !== 'a redirect' || !own)
+          test(`${what}, by ${how}`, async (t) => {
+            const other = net.createServer((socket) => {
+              socket.on('error', () => {}).once('data', () => socket.end(answer));
+            });
+            t.after(() => other.close());
+            await once(other.listen(0, '127.0.0.1'), 'listening');
+            await isTold({ ...at(other.address().port), fetch: own }, code, message);
+          });
+
+    test('an etcd without the gateway, and its port for peers', async () => {
+      const own = await startEtcd(1, ['--enable-grpc-gateway=false']);
+      const [{ peer, port }] = own.members;
+      await isTold(at(port), SERVER, GATEWAY);
+      await isTold(at(peer), SERVER, GATEWAY);
+      await own.stop();
+    });
+
+    test('a role that lacks a right', async () => {
+      const own = await startEtcd();
+      const { endpoints } = own;
+      await own.call('auth/user/add', { name: 'root', password: 'r' });
+      await own.call('auth/role/add', { name: 'root' });
+      await own.call('auth/user/grant', { user: 'root', role: 'root' });
+      const roles = {
+        none: [],
+        reads: ['READ', 'web-locks/'],
+        some: ['READWRITE', 'web-locks/1/'],
+      };
+      for (const [name, [permType, prefix]] of Object.entries(roles)) {
+        await own.call('auth/user/add', { name, password: 's' });
+        await own.call('auth/role/add', { name });
+        const end = prefix?.replace(/.$/, '0');
+        const perm = { permType, key: base64(prefix ?? ''), range_end: base64(end ?? '') };
+        if (permType) await own.call('auth/role/grant', { name, perm });
+        await own.call('auth/user/grant', { user: name, role: name });
+      }
+      await own.call('auth/enable');
+      for (const user of Object.keys(roles)) {
+        const auth = { user, password: 's' };
+        await isTold({ endpoints, auth }, RIGHTS, /read and write all keys that begin with `web-l/);
+      }
+      await own.stop();
     });
   });
 

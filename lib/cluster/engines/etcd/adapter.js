@@ -40,8 +40,9 @@
 
 const { clearTimeout, setTimeout, unref } = require('../../../platform/intrinsics.js');
 const { NO_EVENTS } = require('../../adapter.js');
-const { classify, deadError, lifelessError, newLeaderError } = require('./errors.js');
-const { isForgotten, newWatchError, noWatchError, staleError } = require('./errors.js');
+const { classify, deadError, firstError, lifelessError } = require('./errors.js');
+const { isForgotten, newLeaderError, newWatchError } = require('./errors.js');
+const { noWatchError, staleError } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
 const { Keys, NONE, allWith, base64, base64Json, exists } = require('./keys.js');
 const { leaseKey, range, textOf, valueOf } = require('./keys.js');
@@ -129,7 +130,7 @@ class EtcdAdapter {
     const link = this.#connect();
     const epoch = this.#epoch;
     try {
-      const lease = await this.#grantLease(ttl, link);
+      const lease = await this.#firstCall(ttl, link);
       const own = this.#newSession(String(lease.ID), Number(lease.TTL) * 1_000, info);
       const all = this.#withHeard(seen);
       do await this.#enter(own, all, link);
@@ -455,6 +456,18 @@ class EtcdAdapter {
    */
   #grantLease(ttl, link) {
     return link.call('lease/grant', { TTL: String(Math.ceil(ttl / 1_000)) });
+  }
+
+  /**
+   * @param {number} ttl milliseconds
+   * @param {OpenLink} link
+   */
+  async #firstCall(ttl, link) {
+    try {
+      return await this.#grantLease(ttl, link);
+    } catch (error) {
+      throw firstError(error);
+    }
   }
 
   /**

@@ -97,9 +97,31 @@ const unreachableError = (endpoint, cause) => {
 
 const UNREACHABLE = 'ERR_WEB_LOCKS_UNREACHABLE';
 
+/** Those that tell that an answer was not etcd's. */
+const odd = new WeakSet();
+
 /** @param {string} endpoint */
-const oddAnswerError = (endpoint) =>
-  plainError(`The server at ${endpoint} does not answer like etcd.`, UNREACHABLE);
+function oddAnswerError(endpoint) {
+  const error = plainError(`The server at ${endpoint} does not answer like etcd.`, UNREACHABLE);
+  odd.add(error);
+  return error;
+}
+
+/** Codes of Node.js for an answer that is no HTTP, or no TLS. */
+const OTHER_PROTOCOL = /^(HPE_INVALID_|EPROTO|ERR_SSL_(WRONG_VERSION|PACKET_LENGTH))/;
+
+/**
+ * An answer that is not etcd's may be that of a proxy to a call that etcd has done. To the first
+ * call of a session it says that etcd is not there.
+ * @param {any} error of that call
+ * @returns {unknown} what to tell
+ */
+function firstError(error) {
+  const { cause } = error ?? {};
+  const isOther = [cause, cause?.cause].some((one) => OTHER_PROTOCOL.test(one?.code));
+  if (!isOther && !odd.has(error)) return error;
+  return plainError(`${NO_GATEWAY}. (${error.message})`, 'ERR_WEB_LOCKS_SERVER', { cause: error });
+}
 
 /** @param {string} name */
 const longNameError = (name) =>
@@ -146,6 +168,15 @@ const isTokenOver = ({ code, message }) =>
   code === UNAUTHENTICATED ||
   /invalid auth token|auth store is old|user name is empty/.test(message);
 
+const NO_GATEWAY =
+  'There is no JSON gateway of etcd 3.4 or newer at this endpoint. Give the URL for clients, such ' +
+  'as http://host:2379, or https: where etcd has a certificate, and do not start etcd with ' +
+  '--enable-grpc-gateway=false';
+
+/** Of HTTP: a redirect, which is not followed, or that there is no such thing. */
+const isElsewhere = (/** @type {number} */ status) =>
+  (status >= 300 && status < 400) || [404, 405, 410, 501].includes(status);
+
 /**
  * In their order: what matches first counts.
  * @type {[(refusal: Refusal) => boolean, string, string][]}
@@ -165,10 +196,15 @@ const REFUSALS = [
       'user whose role may read and write all keys that begin with `web-locks/`',
   ],
   [
-    ({ status, code }) => status === 404 || code === UNIMPLEMENTED,
+    ({ status, code }) => code === UNIMPLEMENTED || (code === 0 && isElsewhere(status)),
     'ERR_WEB_LOCKS_SERVER',
-    'There is no JSON gateway of etcd 3.4 or newer at this endpoint. Give the URL for clients, ' +
-      'such as http://host:2379, and do not start etcd with --enable-grpc-gateway=false',
+    NO_GATEWAY,
+  ],
+  [
+    ({ status, code }) => code === 0 && [401, 403, 407].includes(status),
+    'ERR_WEB_LOCKS_RIGHTS',
+    'A server in front of etcd refuses the request. Give openBucket the option `fetch`, which ' +
+      'sends what that server requires',
   ],
   [
     ({ message }) => message.includes('too many operations'),
@@ -211,6 +247,7 @@ module.exports = {
   bucketError,
   classify,
   deadError,
+  firstError,
   isForgotten,
   isTokenOver,
   lifelessError,

@@ -203,8 +203,8 @@ class Link {
       this.check();
       const answer = jsonOf(text);
       const { error, result } = answer ?? {};
-      if (!answer || error) throw refusedError(this.endpoint, refusalOf(response.status, text));
-      if (!(result ?? answer).header?.revision) throw oddAnswerError(this.endpoint);
+      if (error) throw refusedError(this.endpoint, refusalOf(response.status, text));
+      if (!(result ?? answer)?.header?.revision) throw oddAnswerError(this.endpoint);
       this.#saw(result ?? answer);
       return result ?? answer;
     } finally {
