@@ -15,7 +15,7 @@ const shared = require('./shared.js');
 
 /** @typedef {import('./cluster/engines/redis/link.js').Client} Client */
 
-const OPTIONS = ['client', 'shards', 'strict', 'failover'];
+const OPTIONS = ['client', 'shards', 'strict', 'failover', 'prefix'];
 
 /**
  * Opens a storage bucket in a Redis. Returns at once; what cannot be opened is told by `ready`, and
@@ -30,6 +30,8 @@ const OPTIONS = ['client', 'shards', 'strict', 'failover'];
  *   default 1. The same for all who open the bucket
  * @param {boolean} [options.strict] refuses a server that would go on when it is split off
  * @param {'ignore'} [options.failover] takes a server that does not tell its run_id
+ * @param {string} [options.prefix] before all keys and channels; by default the `keyPrefix` of the
+ *   client. The same for all who open the bucket
  * @param {string} [options.label] for `details`, of requests that have none
  * @returns {ClusterBucket}
  * @throws {TypeError} options that cannot be right
@@ -40,8 +42,8 @@ function openBucket(name, options) {
     name,
     options,
     OPTIONS,
-    (bucket, { client, shards, strict, failover }) => {
-      return new RedisAdapter(bucket, { client, shards, strict, failover });
+    (bucket, { client, shards, strict, failover, prefix }) => {
+      return new RedisAdapter(bucket, { client, shards, strict, failover, prefix });
     },
   );
 }

@@ -31,6 +31,11 @@ export interface RedisOptions {
   strict?: boolean | undefined;
   /** `'ignore'` accepts a server that does not tell its `run_id`. */
   failover?: 'ignore' | undefined;
+  /**
+   * What all keys and channels of the bucket begin with; by default the `keyPrefix` of the client.
+   * Without `{` and `}`. The same for all who open the bucket: others are other buckets.
+   */
+  prefix?: string | undefined;
   /** What `query({ details: true })` shows for requests without a label of their own. */
   label?: string | undefined;
 }

@@ -125,6 +125,7 @@ const PLACE = {
     read: wholeNumber(1, 64),
     help: 'with redis://: in how many slots of a cluster the names are; 1 by default',
   },
+  prefix: { value: 'TEXT', help: 'with redis://: what all keys begin with; nothing by default' },
 };
 
 /** @type {Record<string, Option>} */
@@ -375,7 +376,7 @@ function checkPlace({ directory, at, ...more }) {
     throw usageError('--directory and --at cannot be used together.');
   }
   if (directory === '') throw usageError('--directory takes a path.');
-  for (const option of ['ttl', 'schema', 'shards']) {
+  for (const option of ['ttl', 'schema', 'shards', 'prefix']) {
     if (more[option] !== undefined && at === undefined) throw usageError(`--${option} needs --at.`);
   }
 }

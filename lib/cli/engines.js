@@ -16,6 +16,7 @@ const { Failure, STATUS } = require('./status.js');
  * @property {number} [ttl] milliseconds
  * @property {string} [schema] of PostgreSQL
  * @property {number} [shards] of Redis
+ * @property {string} [prefix] of Redis
  * @property {number} [priority] of a request; undefined if it is 0
  *
  * @typedef {{ locks: any, ready: Promise<void>, close(): Promise<void> }} EngineBucket
@@ -39,6 +40,7 @@ const ENGINES = {
 const OF_ENGINES = {
   schema: [openPostgres],
   shards: [openRedis],
+  prefix: [openRedis],
   priority: [openPostgres, openRedis],
 };
 
@@ -137,13 +139,13 @@ function openPostgres(url, { bucket, schema, ttl }) {
  * @param {Settings} settings
  * @returns {Opened} the bucket duplicates the client, which is never connected itself
  */
-function openRedis(url, { bucket, shards, ttl }) {
+function openRedis(url, { bucket, prefix, shards, ttl }) {
   const { openBucket } = entry('redis');
   const { name, module } = client('redis', 'ioredis');
   const one =
     name === 'redis' ? module.createClient({ url }) : new module.Redis(url, { lazyConnect: true });
   one.on('error', () => {});
-  return { bucket: openBucket(bucket, { client: one, shards, ttl }), end() {} };
+  return { bucket: openBucket(bucket, { client: one, prefix, shards, ttl }), end() {} };
 }
 
 /**

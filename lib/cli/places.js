@@ -147,9 +147,16 @@ function noAnswer(patience, cause) {
 function open({ bucket, directory, at, ...more }) {
   try {
     if (at) {
-      const { schema, shards, ttl } = more;
+      const { prefix, schema, shards, ttl } = more;
       const priority = more.priority || undefined;
-      return openEngine(at, { bucket: bucket ?? USUAL_BUCKET, priority, schema, shards, ttl });
+      return openEngine(at, {
+        bucket: bucket ?? USUAL_BUCKET,
+        priority,
+        prefix,
+        schema,
+        shards,
+        ttl,
+      });
     }
     return { bucket: openHost(bucket, directory), end() {} };
   } catch (error) {

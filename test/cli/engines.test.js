@@ -83,11 +83,12 @@ describe('--at', { skip }, () => {
     assert.deepEqual({ code, stderr }, { code: 42, stderr: 'the pg beside it\n' });
   });
 
-  it('--schema and --shards are of one engine each', async (t) => {
+  it('--schema, --shards and --prefix are of one engine each', async (t) => {
     for (const [url, ...option] of [
       ['redis://host', '--schema', 'x'],
       ['etcd+http://host', '--schema', 'x'],
       ['postgres://host', '--shards', '2'],
+      ['etcd+http://host', '--prefix', 'dev:'],
     ]) {
       const { code, stderr } = await run(t, ['query', '--at', url, ...option]);
       assert.equal(code, 64);

@@ -69,6 +69,7 @@ const WRONG = [
   [['run', 'a', '-q', '-v', '--', 'true'], /--quiet and --verbose/],
   [['run', 'a', '--schema', 'x', '--', 'true'], /--schema needs --at/],
   [['run', 'a', '--shards', '2', '--', 'true'], /--shards needs --at/],
+  [['run', 'a', '--prefix', 'dev:', '--', 'true'], /--prefix needs --at/],
   [['query', '--at', 'redis://x', '--shards', '65'], /--shards takes a whole number from 1 to 64/],
   [['once', 'a', '--', 'true'], /--keep is missing/],
   [['once', 'a', '--keep', '1w', '--', 'true'], /--keep takes a time, such as 90s, .* not '1w'/],

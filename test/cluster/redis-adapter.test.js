@@ -265,6 +265,26 @@ describe('Redis', { skip: lacks.redis }, () => {
         assert.deepEqual(a.told, []);
       });
 
+      test('keys and channels begin with the prefix, by default that of the client', async () => {
+        const [name, rights] = [fresh(), ['~dev:*', '&dev:*', '+@all', '-@dangerous', '+info']];
+        await server.call('ACL', 'SETUSER', 'dev', 'reset', 'on', '>dev', ...rights);
+        const login = { username: 'dev', password: 'dev', keyPrefix: 'dev:' };
+        // A node-redis 5 has no keyPrefix.
+        const prefix = kind === 'node-redis 5' ? 'dev:' : undefined;
+        const bucket = `prefix ${kind}`;
+        const a = await clientBy(make)({ bucket, login, prefix });
+        const held = request(name);
+        assert.deepEqual(await a.answers(held, request(name)), ['granted', 'queued']);
+        await a.answers(end(held));
+        assert.ok('granted' in (await a.next()));
+        await a.renew();
+        const other = { keyPrefix: 'dev:' };
+        const b = await clientBy(make)({ bucket, login: other, prefix: 'prod:' });
+        const c = await clientBy(make)({ bucket, login: other, prefix: '' });
+        for (const one of [b, c]) assert.deepEqual(await one.answers(request(name)), ['granted']);
+        assert.equal(new Set([a, b, c].map(({ adapter }) => adapter.id)).size, 3);
+      });
+
       test('a wrong password is told', async () => {
         await server.call('ACL', 'SETUSER', 'known', 'on', '>secret', '~*', '&*', '+@all');
         const login = { username: 'known', password: 'wrong' };
@@ -1194,6 +1214,18 @@ describe('Redis', { skip: lacks.redis }, () => {
         await b.adapter.close(b.session);
       });
 
+      test(`${kind}: keys in slots of several nodes begin with a prefix`, async () => {
+        const options = { port: cluster.port, bucket: `prefix ${kind}`, shards: 4, prefix: 'dev:' };
+        const a = await clientBy(make)(options);
+        const ops = Array.from({ length: 12 }, () => request(fresh()));
+        assert.deepEqual(new Set(await a.answers(...ops)), new Set(['granted']));
+        const keys = [];
+        for (const node of cluster.nodes)
+          keys.push(...(await node.call('KEYS', `dev:{wl:prefix ${kind}*m`)));
+        assert.equal(keys.filter((key) => key).length, 4);
+        await a.adapter.close(a.session);
+      });
+
       test(`${kind}: other options of the client do not come in the way`, async () => {
         const { readonly: _, ...login } = oddOptionsOf(kind);
         const { port } = cluster;
@@ -1275,8 +1307,35 @@ describe('Redis', { skip: lacks.redis }, () => {
         { client, strict: 'yes' },
         { client, failover: 'often' },
         { client: clusterClients.ioredis(server.port), strict: true },
+        { client, prefix: 'a{b' },
+        { client, prefix: 1 },
+        { client: any(server.port, { keyPrefix: '{app}:' }) },
+        { client: clusterClients.ioredis(server.port, { keyPrefix: '{app}:' }) },
       ]) {
         assert.throws(() => new RedisAdapter('', options), { name: 'TypeError' });
+      }
+      assert.doesNotThrow(
+        () => new RedisAdapter('', { client: any(1, { keyPrefix: '{app}:' }), prefix: 'app:' }),
+      );
+    });
+
+    test('what is given for a client is named', () => {
+      const method = () => {};
+      const four = { duplicate: method, sendCommand: method, connect: method, pSubscribe: method };
+      const { createClientPool, createSentinel } = require('redis');
+      const sentinelRootNodes = [{ host: '127.0.0.1', port: 1 }];
+      const cases = [
+        [undefined, /'client' is undefined; expected a client of redis 5 or 6/],
+        ['redis://host', /is 'redis:\/\/host'/],
+        [new Map(), /is an object of the class Map/],
+        [{ ...four, unref: method }, /is a client of redis 4 \(createClient\)/],
+        [{ ...four, masters: [], slots: [] }, /is a client of redis 4 \(createCluster\)/],
+        [{ duplicate: method, send_command: method }, /is a client of redis 3/],
+        [createSentinel({ name: 'main', sentinelRootNodes }), /is a client of Sentinel/],
+        [createClientPool(), /is a pool/],
+      ];
+      for (const [client, message] of cases) {
+        assert.throws(() => new RedisAdapter('', { client }), { name: 'TypeError', message });
       }
     });
 

@@ -37,7 +37,7 @@ const clusterClients = {
 
 const LAZY = { lazyConnect: true };
 /** Options that come in the way of who does not set his own. */
-const IOREDIS = { ...LAZY, host: '127.0.0.1', keyPrefix: 'mine:', enableAutoPipelining: true };
+const IOREDIS = { ...LAZY, host: '127.0.0.1', enableAutoPipelining: true };
 
 const bySentinel = (Redis, port) =>
   new Redis({ ...LAZY, name: 'main', sentinels: [{ host: '127.0.0.1', port }] });

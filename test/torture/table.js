@@ -389,6 +389,7 @@ const leftOut = {
   'PostgresOptions.durability': 'what a crash does: test/cluster/postgres.test.js',
   'RedisOptions.strict': 'of primaries with replicas: test/cluster/redis.test.js',
   'RedisOptions.failover': 'of servers that hide: test/cluster/redis-adapter.test.js',
+  'RedisOptions.prefix': 'what keys begin with: test/cluster/redis-adapter.test.js',
   'EtcdOptions.auth': 'who may: test/cluster/etcd-adapter.test.js',
   'EtcdOptions.fetch': 'how it is reached: test/cluster/etcd-adapter.test.js',
   'Mutex.waitForUnlock': 'it holds nothing: test/extensions/mutex.test.js',

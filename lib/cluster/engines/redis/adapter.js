@@ -15,10 +15,11 @@
 
 const { createHash, randomBytes } = require('node:crypto');
 const { performance } = require('node:perf_hooks');
+const { inspect } = require('node:util');
 
 const { ENDED, NO_EVENTS, failed } = require('../../adapter.js');
 const { DEAD, EARLY, STALE, answerOf, tell } = require('../words.js');
-const { Link, kindOf } = require('./link.js');
+const { Link, describeClient, keyPrefixOf, kindOf } = require('./link.js');
 const {
   bucketError,
   classify,
@@ -167,13 +168,22 @@ class RedisAdapter {
    * @param {number} [options.shards]
    * @param {boolean} [options.strict]
    * @param {'ignore'} [options.failover]
+   * @param {string} [options.prefix] by default that of the client's keys
    */
-  constructor(bucket, { client, shards = 1, strict = false, failover }) {
+  constructor(bucket, { client, shards = 1, strict = false, failover, prefix }) {
     const kind = kindOf(client);
     if (kind === undefined) {
       throw new TypeError(
-        "The 'client' option is not a client of node-redis (createClient, createCluster) or " +
-          'ioredis (Redis, also by Sentinel; Cluster).',
+        `'client' is ${describeClient(client)}; expected a client of redis 5 or 6 (createClient, ` +
+          'createCluster) or of ioredis 5 or 6 (Redis, also by Sentinel; Cluster).',
+      );
+    }
+    const before = prefix ?? keyPrefixOf(client);
+    if (typeof before !== 'string' || /[{}]/.test(before)) {
+      const whose = prefix === undefined ? "The client's keyPrefix" : "'prefix'";
+      throw new TypeError(
+        `${whose} is ${inspect(before)}; expected a string without { and }, which would move keys ` +
+          "to another slot of a cluster. Give the option 'prefix', or a client without keyPrefix.",
       );
     }
     if (!Number.isInteger(shards) || shards < 1 || shards > 64) {
@@ -192,7 +202,10 @@ class RedisAdapter {
     this.#ignoresFailover = failover === 'ignore';
     this.#isCertain = shards === 1 && !kind.endsWith('cluster');
     const key = keyOf(bucket);
-    this.#prefixes = Array.from({ length: shards }, (_, i) => `{wl:${key}${i > 0 ? `#${i}` : ''}}`);
+    this.#prefixes = Array.from(
+      { length: shards },
+      (_, i) => `${before}{wl:${key}${i > 0 ? `#${i}` : ''}}`,
+    );
     this.#tokens = this.#prefixes.map(() => 0n);
     this.#recorded = this.#prefixes.map(() => 0);
     this.can = Object.freeze({
@@ -204,7 +217,7 @@ class RedisAdapter {
       // Each shard is sent its part of a step only, so it does not see which one was left out.
       window: shards === 1 ? WINDOW : 1,
     });
-    this.id = `redis ${bucket}`;
+    this.id = before === '' ? `redis ${bucket}` : `redis ${before}\n${bucket}`;
   }
 
   /**

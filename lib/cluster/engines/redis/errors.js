@@ -122,8 +122,8 @@ const BY_TEXT = [
   [
     begins("NOPERM|ACL|The user executing the script can't|No permissions"),
     'ERR_WEB_LOCKS_RIGHTS',
-    'The user of the client lacks rights that locks need. Give it the keys and channels "{wl:*", ' +
-      'and the commands that docs/CLUSTER.md names ("Rights").',
+    'The user of the client lacks rights that locks need. Give it the keys and channels "{wl:*" ' +
+      '(with the prefix before it), and the commands that docs/CLUSTER.md names ("Rights").',
   ],
   [
     /^(NOAUTH|WRONGPASS|DENIED)|invalid (username|password)|without any password/,

@@ -11,6 +11,7 @@
  * arrive.
  */
 
+const { inspect } = require('node:util');
 const { explain, explainOfCluster } = require('./errors.js');
 const { SocketSignal } = require('./socket-signal.js');
 
@@ -32,9 +33,33 @@ function kindOf(client) {
   if (!isFunction(client?.duplicate)) return undefined;
   if (isFunction(client.call)) return client.isCluster ? 'ioredis cluster' : 'ioredis';
   if (!isFunction(client.sendCommand) || !isFunction(client.connect)) return undefined;
+  if (!isFunction(client.withTypeMapping)) return undefined;
   if ('masters' in client && 'slots' in client) return 'node-redis cluster';
-  return isFunction(client.withTypeMapping) && isFunction(client.unref) ? 'node-redis' : undefined;
+  return isFunction(client.unref) ? 'node-redis' : undefined;
 }
+
+/**
+ * What somebody gave for a client, for an error message. The clients of redis 3 and 4 do not tell
+ * their version, but differ in their methods.
+ * @param {any} client that `kindOf` does not know
+ */
+function describeClient(client) {
+  if (client === null || !/^(object|function)$/.test(typeof client)) return inspect(client);
+  if (isFunction(client.send_command)) return 'a client of redis 3';
+  if (isFunction(client.withTypeMapping)) {
+    if (isFunction(client.getMasterNode)) return 'a client of Sentinel (createSentinel of redis)';
+    if (isFunction(client.execute)) return 'a pool (createClientPool of redis)';
+  } else if (isFunction(client.pSubscribe) || isFunction(client.PSUBSCRIBE)) {
+    return `a client of redis 4 (${'slots' in client ? 'createCluster' : 'createClient'})`;
+  }
+  return `an object of the class ${client.constructor?.name ?? 'Object'}`;
+}
+
+/**
+ * @param {any} client of a kind that is known
+ * @returns {string} what it puts before its keys, which the connections of a bucket do not
+ */
+const keyPrefixOf = (client) => (client.options ?? client._options)?.keyPrefix ?? '';
 
 /** Clients of node-redis that connect, until their sockets are there. @type {WeakSet<object>} */
 const withoutSocket = new WeakSet();
@@ -348,4 +373,4 @@ class Link {
   }
 }
 
-module.exports = { Link, kindOf };
+module.exports = { Link, describeClient, keyPrefixOf, kindOf };
