@@ -36,8 +36,8 @@ const recipes = [...page.matchAll(/docker volume create .*--opt o=(\S+)/g)].map(
 /** Runs in each container, as the user: holds the lock, or says that it has to wait, and then has it. */
 const program = `
   const { locks } = require(${JSON.stringify(library)});
-  const [user, group] = process.argv.slice(1).map(Number);
-  process.setgroups([]);
+  const [user, group, ...groups] = process.argv.slice(1).map(Number);
+  process.setgroups(groups);
   process.setgid(group);
   process.setuid(user);
   process.stdin.resume().on('end', () => process.exit()); // nobody leads this any more
@@ -56,8 +56,9 @@ const program = `
 const play = `
   const { execFileSync, spawn } = require('node:child_process');
   const { createInterface } = require('node:readline');
-  const [volume, options, directory, first, second] = process.argv.slice(1);
+  const [volume, options, directory, first, second, prepare] = process.argv.slice(1);
   execFileSync('mount', ['-t', 'tmpfs', ...(options ? ['-o', options] : []), 'tmpfs', volume]);
+  if (prepare) execFileSync('sh', ['-c', prepare]);
   const start = async function* (user) {
     const child = spawn('unshare', [${CONTAINER.map((option) => `'${option}'`)},
       process.execPath, '-e', ${JSON.stringify(program)}, '--', ...user.split(':')],
@@ -89,15 +90,16 @@ const play = `
 /**
  * @param {string} options of the volume, as \`mount\` has them
  * @param {string} directory in the volume
- * @param {string[]} users of two containers: numbers of a user and a group
+ * @param {string[]} users of two containers: numbers of a user, a group, and further groups
+ * @param {(volume: string) => string} [prepare] a command that makes the directory
  */
-async function share(t, options, directory, users) {
+async function share(t, options, directory, users, prepare = () => '') {
   const volume = freshDirectory(t);
   fs.chmodSync(volume, 0o755);
   const command = [process.execPath, '-e', play, '--', volume, options];
   const { stdout } = await execute(
     'unshare',
-    [...MOUNTS, ...command, path.join(volume, directory), ...users],
+    [...MOUNTS, ...command, path.join(volume, directory), ...users, prepare(volume)],
     { timeout: 60_000, killSignal: 'SIGKILL' },
   );
   return stdout;
@@ -119,6 +121,15 @@ describe('containers', { skip }, () => {
 
   it('share locks in a directory of a volume that everybody may write', async (t) => {
     assert.equal(await share(t, '', 'web-locks', ['1000:1000', '1000:1000']), SHARED);
+  });
+
+  it('share locks in a directory of the group that a pod’s users have in common', async (t) => {
+    const [, make] = /command: \[sh, -c, "(mkdir [^"]+)"\]/.exec(page);
+    const [, group] = /fsGroup: (\d+)/.exec(page);
+    const users = [`1001:1001:${group}`, `1002:1002:${group}`];
+    const options = `mode=2777,gid=${group}`; // as the kubelet makes it
+    const prepare = (volume) => make.replaceAll('/locks/', `${volume}/`);
+    assert.equal(await share(t, options, 'web-locks', users, prepare), SHARED);
   });
 
   it('are told why not in a volume that everybody may write', async (t) => {
