@@ -15,10 +15,12 @@ const { after, before, describe, test } = require('node:test');
 const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
 const { Gateway } = require('../../lib/cluster/engines/etcd/gateway.js');
 const { leaseKey } = require('../../lib/cluster/engines/etcd/keys.js');
+const { openBucket } = require('../../lib/etcd.js');
 const { TTL, clientOf, contract, disposeAfterEach, done, end } = require('./contract.js');
 const { endsWhileOpening } = require('./contract.js');
 const { fresh, rejectsWith, request, shared, units } = require('./contract.js');
 const { FaultyProxy } = require('./proxy.js');
+const refusal = require('./refusal.js');
 const { lacks, makeCertificate, startEtcd, stopAll } = require('./servers.js');
 
 /** @type {Awaited<ReturnType<typeof startEtcd>>} */
@@ -1737,6 +1739,24 @@ describe('etcd', { skip: lacks.etcd }, () => {
     assert.deepEqual(await b.answers(two), ['queued']);
     await a.answers(end(one));
     assert.equal((await b.next()).granted, two.ref);
+  });
+
+  test('a bucket outlives a login that is wanted for a while', async () => {
+    const own = await startEtcd();
+    const { endpoints } = own;
+    await own.call('auth/user/add', { name: 'root', password: 'r' });
+    await own.call('auth/role/add', { name: 'root' });
+    await own.call('auth/user/grant', { user: 'root', role: 'root' });
+    const serve = async () => {
+      const body = JSON.stringify({ name: 'root', password: 'r' });
+      const said = await fetch(`${endpoints[0]}/v3/auth/authenticate`, { method: 'POST', body });
+      const { token } = await said.json();
+      const headers = { authorization: token };
+      await fetch(`${endpoints[0]}/v3/auth/disable`, { method: 'POST', body: '{}', headers });
+    };
+    const bucket = openBucket('login', { endpoints, ttl: refusal.TTL });
+    const refuse = () => own.call('auth/enable');
+    await refusal.outlivesRefusal(bucket, 'ERR_WEB_LOCKS_RIGHTS', refuse, serve);
   });
 
   test('user and password are needed where etcd wants them, and a token that is over is renewed', async () => {

@@ -15,6 +15,7 @@ const { PostgresAdapter, scriptOf } = require('../../lib/cluster/engines/postgre
 const { NO_EVENTS } = require('../../lib/cluster/adapter.js');
 const { explain } = require('../../lib/cluster/engines/postgres/errors.js');
 const { openBucket } = require('../../lib/postgres.js');
+const refusal = require('./refusal.js');
 const {
   TTL,
   clientOf,
@@ -1407,6 +1408,36 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const { adapter } = await client();
       const fatal = await client({ pool: poolOf({ database }) }).catch((error) => error);
       assert.equal(adapter.classify(fatal), 'fatal');
+    });
+
+    test('a bucket outlives a login that is refused, and a database that is made anew', async () => {
+      const database = 'made_anew';
+      await sql('CREATE ROLE rotated LOGIN SUPERUSER');
+      await sql(`CREATE DATABASE ${database}`);
+      const end = () =>
+        sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${database}'`);
+      const bucket = (name) => {
+        const own = poolOf({ user: 'rotated', database });
+        own.on('connect', (one) => one.on('error', () => {}));
+        return openBucket(name, { pool: own, ttl: refusal.TTL });
+      };
+      const refuse = async () => {
+        await sql('ALTER ROLE rotated NOLOGIN');
+        await end();
+      };
+      const serve = () => sql('ALTER ROLE rotated LOGIN');
+      await refusal.outlivesRefusal(bucket('login'), 'ERR_WEB_LOCKS_RIGHTS', refuse, serve);
+      const other = bucket('database');
+      while (other.state !== 'open') await other.ready.catch(() => {});
+      await sql(`ALTER DATABASE ${database} ALLOW_CONNECTIONS false`);
+      await end();
+      await sql(`DROP DATABASE ${database}`);
+      const asked = other.locks.request('asked', () => {});
+      await rejectsWith(asked, 'ERR_WEB_LOCKS_DATABASE');
+      await sql(`CREATE DATABASE ${database}`);
+      while (other.state !== 'open') await other.ready.catch(() => {});
+      await other.locks.query();
+      await other.close();
     });
 
     test('so it is by a pooler', { skip: lacks.pgbouncer }, async () => {

@@ -30,6 +30,7 @@ const {
   shared,
 } = require('./contract.js');
 const { FaultyProxy } = require('./proxy.js');
+const refusal = require('./refusal.js');
 const { clients, clusterClients, oddOptionsOf } = require('./redis-clients.js');
 const {
   freePort,
@@ -1161,6 +1162,24 @@ describe('Redis', { skip: lacks.redis }, () => {
       );
     });
   });
+
+  for (const [kind, make] of Object.entries(clients)) {
+    test(`${kind}: a bucket outlives a login that is refused`, async () => {
+      const { port } = await startRedis();
+      const admin = clients.ioredis(port);
+      await admin.call('PING');
+      const refuse = async () => {
+        await admin.call('CONFIG', 'SET', 'requirepass', 'other');
+        for (const type of ['normal', 'pubsub']) {
+          await admin.call('CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'yes');
+        }
+      };
+      const serve = () => admin.call('CONFIG', 'SET', 'requirepass', '');
+      const bucket = openBucket(`login ${kind}`, { client: make(port), ttl: refusal.TTL });
+      await refusal.outlivesRefusal(bucket, 'ERR_WEB_LOCKS_RIGHTS', refuse, serve);
+      admin.disconnect();
+    });
+  }
 
   describe('a cluster', () => {
     /** @type {Awaited<ReturnType<typeof startRedisCluster>>} */

@@ -1,0 +1,39 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+
+/** Nothing is held, so that no lease has to last. */
+const TTL = 2_000;
+
+const isOpen = async (bucket) => {
+  for (;;) {
+    try {
+      await bucket.ready;
+      return;
+    } catch {
+      // It is tried again.
+    }
+  }
+};
+
+/**
+ * A real server refuses a bucket that is open, for a while.
+ * @param bucket
+ * @param {string} code of the errors meanwhile
+ * @param {() => Promise<unknown>} refuse has the server do so, also on the connections there are
+ * @param {() => Promise<unknown>} serve
+ */
+async function outlivesRefusal(bucket, code, refuse, serve) {
+  await isOpen(bucket);
+  await refuse();
+  await assert.rejects(
+    bucket.locks.request('asked', () => {}),
+    { code },
+  );
+  await serve();
+  await isOpen(bucket);
+  await bucket.locks.request('asked', () => {});
+  await bucket.close();
+}
+
+module.exports = { TTL, outlivesRefusal };
