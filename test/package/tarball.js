@@ -16,6 +16,8 @@ const { after, before, describe, it } = require('node:test');
 const { promisify } = require('node:util');
 
 const { stopAll } = require('../cluster/servers.js');
+const { blocksOf } = require('../documents/blocks.js');
+const runtimes = require('../runtimes/versions.js');
 const { bundleAndRun, printed, startServers } = require('./bundled.js');
 
 const execute = promisify(execFile);
@@ -440,6 +442,54 @@ describe('installed without a compiler and without install scripts', () => {
     await execute('npx', ['node-gyp', 'rebuild', source], ordinary);
     await check(directory);
   });
+});
+
+describe('the command lines of docs/INSTALL.md, as printed, in a fresh project', () => {
+  const blocks = blocksOf('docs/INSTALL.md').filter(
+    ({ keys }) => keys['tested by'] === 'test/package/tarball.js',
+  );
+  const { version } = require('../../package.json');
+  const body = "locks.request('a', () => console.log('granted'));\n";
+  const files = {
+    'app.js': `const { locks } = require('web-locks');\n${body}`,
+    'app.mjs': `import { locks } from 'web-locks/host';\n${body}`,
+    ...Object.fromEntries(
+      blocks.filter(({ keys }) => keys.file).map(({ code, keys }) => [keys.file, code.join('\n')]),
+    ),
+  };
+  let programs;
+
+  before(async () => {
+    const packages = Object.entries(runtimes).map(([name, version]) => `${name}@${version}`);
+    programs = path.join(await tools('install-tools', ...packages), '.bin');
+  });
+
+  for (const { code, keys, line } of blocks.filter(({ keys }) => !keys.file)) {
+    it(`line ${line}: ${code[0]}`, async () => {
+      const directory = folder(`install-${line}`, files);
+      fs.copyFileSync(tarball, path.join(directory, `web-locks-${version}.tgz`));
+      // Of an old Node.js the documents say that flags have other names.
+      const node = path.dirname(nodes.get(24));
+      const env = {
+        ...process.env,
+        PATH: `${node}:${programs}:${process.env.PATH}`,
+        WEB_LOCKS_DIRECTORY: path.join(directory, 'locks'),
+        npm_config_audit: 'false',
+      };
+      const shell = (...lines) => run(directory, 'sh', ['-euc', lines.join('\n')], { env });
+      if (!code[0].startsWith('npm install web-locks')) {
+        const esbuild = code[0].includes('esbuild') ? ['esbuild', 'postject'] : [];
+        await shell(`npm install ${tarball} ${esbuild.join(' ')}`);
+      }
+      if (code.some((text) => text.includes('node-gyp'))) {
+        fs.rmSync(path.join(directory, 'node_modules/web-locks/prebuilds'), { recursive: true });
+      }
+      const output = await shell(...code);
+      const granted = output.split('\n').filter((text) => text === 'granted');
+      assert.equal(granted.join(' '), JSON.parse(keys.prints), output);
+      assert.equal(await shell('node app.js'), 'granted\n');
+    });
+  }
 });
 
 describe('installed with a compiler', () => {

@@ -11,12 +11,14 @@ const { tmpdir } = require('node:os');
 const path = require('node:path');
 const { promisify } = require('node:util');
 
+const versions = require('./versions.js');
+
 const execute = promisify(execFile);
 const root = path.join(__dirname, '..', '..');
 const HARNESS = path.join(__dirname, 'harness.js');
 const RUNTIMES = [
-  { name: 'bun', version: '1.4.5', parameters: [] },
-  { name: 'deno', version: '2.9.6', parameters: ['run', '--quiet', '--allow-all'] },
+  { name: 'bun', parameters: [] },
+  { name: 'deno', parameters: ['run', '--quiet', '--allow-all'] },
 ];
 
 /** The files of a folder of tests, each in the given kinds of threads. */
@@ -55,10 +57,10 @@ async function runFile(program, parameters, file, thread) {
 async function main() {
   const folder = mkdtempSync(path.join(tmpdir(), 'web-locks-runtimes-'));
   try {
-    const packages = RUNTIMES.map(({ name, version }) => `${name}@${version}`);
+    const packages = RUNTIMES.map(({ name }) => `${name}@${versions[name]}`);
     await execute('npm', ['install', '--no-audit', '--no-fund', '--prefix', folder, ...packages]);
-    for (const { name, version, parameters } of RUNTIMES) {
-      console.log(`\n${name} ${version}`);
+    for (const { name, parameters } of RUNTIMES) {
+      console.log(`\n${name} ${versions[name]}`);
       const program = path.join(folder, 'node_modules', '.bin', name);
       for (const [file, thread] of FILES) {
         if (!(await runFile(program, parameters, file, thread))) process.exitCode = 1;
