@@ -55,6 +55,16 @@ function isLocal(error) {
   return [TypeError, RangeError, ReferenceError, SyntaxError].some((kind) => error instanceof kind);
 }
 
+/** Codes of Node.js and OpenSSL for a certificate, or for a port that does not speak TLS. */
+const OF_TLS =
+  /^(ERR_TLS_|ERR_SSL_|CERT_|CRL_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|HOSTNAME_|INVALID_CA)/;
+
+/**
+ * @param {any} error of a connection
+ * @returns {boolean} whether TLS failed: the server is there, and somebody has to change something
+ */
+const isOfTls = (error) => OF_TLS.test(String(error?.code));
+
 /**
  * @param {number} most
  * @param {number} count
@@ -66,4 +76,4 @@ const tooManyError = (most, count) =>
     'ERR_WEB_LOCKS_TOO_MANY',
   );
 
-module.exports = { isLocal, reasonError, tellsWhy, tooManyError, unreachableError };
+module.exports = { isLocal, isOfTls, reasonError, tellsWhy, tooManyError, unreachableError };

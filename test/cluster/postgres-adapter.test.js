@@ -6,7 +6,7 @@
 
 const assert = require('node:assert/strict');
 const { createHash } = require('node:crypto');
-const { once } = require('node:events');
+const { EventEmitter, once } = require('node:events');
 const { readFileSync } = require('node:fs');
 const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
@@ -1215,8 +1215,8 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
   test('errors mean what can be done about them', () => {
     const { classify } = new PostgresAdapter('', { pool });
-    const of = (code) =>
-      classify(explain(Object.assign(new Error('x'), { severity: 'ERROR', code })));
+    const of = (code, text = 'x') =>
+      classify(explain(Object.assign(new Error(text), { severity: 'ERROR', code })));
     for (const code of ['53200', '54000', '22003', 'XX000', '23505'])
       assert.equal(of(code), 'refused');
     const passing = [
@@ -1231,6 +1231,9 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       '53100',
     ];
     for (const code of passing) assert.equal(of(code), 'retry', code);
+    // A feature that the server has not got, and a plan that the next connection makes anew.
+    assert.equal(of('0A000'), 'refused');
+    assert.equal(of('0A000', 'cached plan must not change result type'), 'retry');
     assert.equal(of('42501'), 'fatal');
     assert.equal(of('42P01'), 'dead');
     assert.equal(classify(explain(new Error('the connection ended'))), 'retry');
@@ -1444,6 +1447,23 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const { port } = await startPgbouncer(server, 'session');
       const through = poolOf({ port, database: 'nowhere' });
       await rejectsWith(client({ pool: through }), 'ERR_WEB_LOCKS_DATABASE');
+    });
+
+    test('a server that is no PostgreSQL, or has no TLS, is told as that', async () => {
+      const code = 'ERR_WEB_LOCKS_SERVER';
+      const said = { severity: 'ERROR', code: '42883', message: 'unknown function' };
+      const foreign = Object.assign(new EventEmitter(), {
+        query: () => Promise.reject(Object.assign(new Error(), said)),
+        release() {},
+      });
+      const other = { connect: () => Promise.resolve(foreign), query() {}, options: {} };
+      await assert.rejects(client({ pool: other }), { code, message: /no PostgreSQL/ });
+      await rejectsWith(client({ pool: poolOf({ ssl: true }) }), code);
+      const { classify } = new PostgresAdapter('', { pool });
+      for (const name of ['DEPTH_ZERO_SELF_SIGNED_CERT', 'CERT_HAS_EXPIRED']) {
+        const error = explain(Object.assign(new Error('TLS'), { code: name }));
+        assert.deepEqual([error.code, classify(error)], [code, 'fatal']);
+      }
     });
 
     test('a password that is missing is a refused login', async () => {

@@ -5,7 +5,7 @@
  * and which of them another attempt can help.
  */
 
-const { isLocal } = require('../../errors.js');
+const { isLocal, isOfTls } = require('../../errors.js');
 const { capitalized, plainError, quote } = require('../../../platform/errors.js');
 const { theLock } = require('../../../platform/names.js');
 
@@ -38,10 +38,12 @@ const MEANING = {
 
 /**
  * Names of errors that pass by themselves, or that a new connection may help: it ends or is not
- * allowed now, something was cancelled, a deadlock, a standby, a disk that is full, a statement
- * that was prepared for other tables.
+ * allowed now, something was cancelled, a deadlock, a standby, a disk that is full.
  */
-const PASSING = /^(08|40|53(?!200)|57|58|0A000|25006|26000|55006|55P03)/;
+const PASSING = /^(08|40|53(?!200)|57|58|25006|26000|55006|55P03)/;
+
+/** The only feature that is missing for a while: a statement was prepared for other tables. */
+const OTHER_PLAN = /cached plan must not change result type/;
 
 /**
  * @param {any} error of pg
@@ -57,7 +59,10 @@ function classify(error) {
   const known = MEANING[error?.code];
   if (known) return known;
   const cause = error?.cause;
-  if (isOfServer(cause)) return PASSING.test(cause.code) ? RETRY : 'refused';
+  if (isOfServer(cause)) {
+    const isPassing = PASSING.test(cause.code) || OTHER_PLAN.test(cause.message);
+    return isPassing ? RETRY : 'refused';
+  }
   return isLocal(cause ?? error) ? 'local' : RETRY;
 }
 
@@ -137,6 +142,21 @@ const lacksTables = (error) => error?.code === NO_TABLES;
 const oldServerError = (version) =>
   plainError(`PostgreSQL ${version} is too old: 13 or newer is needed.`, 'ERR_WEB_LOCKS_SERVER');
 
+/**
+ * @param {any} error of a server that is asked what it is
+ * @returns {Error} if it lacks what each PostgreSQL has, one that says so
+ */
+function examinedError(error) {
+  const isForeign = /^(42|0A)/.test(error?.cause?.code) && error.code !== 'ERR_WEB_LOCKS_RIGHTS';
+  if (!isForeign) return error;
+  return plainError(
+    `The server is no PostgreSQL, or hides what it is: ${error.cause.message}. PostgreSQL 13 or ` +
+      'newer is needed.',
+    'ERR_WEB_LOCKS_SERVER',
+    { cause: error.cause },
+  );
+}
+
 const BUSY = 'ERR_WEB_LOCKS_BUSY';
 
 /** @param {string} isolation level of a user's transaction */
@@ -180,6 +200,11 @@ const NO_DATABASE = {
   message: 'There is no such database at this server. Create it, or name another one.',
 };
 
+const NO_TLS = {
+  code: 'ERR_WEB_LOCKS_SERVER',
+  message: 'There is no TLS with this server. Check its certificate, and `ssl` of the pool.',
+};
+
 /** @param {string} schema */
 const noTables = (schema) => ({ code: NO_TABLES, message: noTablesError(schema).message });
 
@@ -187,6 +212,7 @@ const noTables = (schema) => ({ code: NO_TABLES, message: noTablesError(schema).
 const BY_TEXT = [
   [/^SASL: .*password must be/, REFUSED],
   [/^(no such database|bouncer config error)/, NO_DATABASE],
+  [/^The server does not support SSL|establishing an SSL connection/, NO_TLS],
 ];
 
 /** @type {Record<string, (schema: string) => { code: string, message: string }>} */
@@ -237,7 +263,9 @@ const BY_STATE = {
 function explain(error, schema) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_')) return error;
   const text = String(error?.message);
-  const known = BY_STATE[error?.code]?.(schema) ?? BY_TEXT.find(([is]) => is.test(text))?.[1];
+  const known =
+    BY_STATE[error?.code]?.(schema) ??
+    (isOfTls(error) ? NO_TLS : BY_TEXT.find(([is]) => is.test(text))?.[1]);
   if (known) {
     const { code, message } = known;
     return plainError(`${message} (${error.message})`, code, { cause: error });
@@ -255,6 +283,7 @@ module.exports = {
   classify,
   deadError,
   endedPoolError,
+  examinedError,
   exhaustedError,
   explain,
   guardedError,

@@ -11,6 +11,7 @@
 
 const {
   endedPoolError,
+  examinedError,
   exhaustedError,
   explain,
   noNotifyError,
@@ -220,15 +221,24 @@ class Link {
 
   /** Whether it is a primary that is new enough; whether somebody is in between. */
   async #examine() {
-    const { rows } = await this.run(
-      `SELECT pg_backend_pid() AS pid, pg_is_in_recovery() AS standby,
-        current_setting('server_version_num') AS number,
-        current_setting('server_version') AS version`,
-    );
-    const [{ number, pid, standby, version }] = rows;
+    const { number, pid, standby, version } = await this.#properties();
     if (Number(number) < 130_000) throw oldServerError(version);
     if (standby === 't') throw standbyError();
     return { isPooled: Number(pid) !== this.#client.processID };
+  }
+
+  /** @returns {Promise<any>} */
+  async #properties() {
+    try {
+      const { rows } = await this.run(
+        `SELECT pg_backend_pid() AS pid, pg_is_in_recovery() AS standby,
+          current_setting('server_version_num') AS number,
+          current_setting('server_version') AS version`,
+      );
+      return rows[0];
+    } catch (error) {
+      throw examinedError(error);
+    }
   }
 
   /**

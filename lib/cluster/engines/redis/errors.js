@@ -6,7 +6,7 @@
  */
 
 const { plainError } = require('../../../platform/errors.js');
-const { isLocal } = require('../../errors.js');
+const { isLocal, isOfTls } = require('../../errors.js');
 
 /** @typedef {import('../../adapter.js').Meaning} Meaning */
 
@@ -162,6 +162,10 @@ const BY_TEXT = [
   ],
 ];
 
+const SERVER = 'ERR_WEB_LOCKS_SERVER';
+const NO_TLS =
+  'There is no TLS with this server. Check its certificate, and the TLS of the client.';
+
 /** What replies begin with that are errors. */
 const REPLY = /^[A-Z]{2,}\b/;
 
@@ -172,6 +176,7 @@ const REPLY = /^[A-Z]{2,}\b/;
 function explain(error) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_') || isLocal(error)) return error;
   const text = String(error?.message ?? error);
+  if (isOfTls(error)) return plainError(`${NO_TLS} (${text})`, SERVER, { cause: error });
   // Without the names that users chose.
   const said = text.replace(/(holds something else: |, with args beginning with: ).*/s, '');
   for (const [pattern, code, message] of BY_TEXT) {
