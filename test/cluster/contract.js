@@ -310,7 +310,7 @@ function contract(engine) {
   test('R5: a client that has seen another life of the server makes it careful', {
     skip: neverForgets,
   }, async () => {
-    const a = await client(engine.alone);
+    const a = await client(engine.alone, TTL);
     const [{ token }] = await a.step([request(fresh())]);
     const { life } = await a.renew();
     const seen = { life: 'another server', token: token + 5_000_000n };
@@ -332,7 +332,7 @@ function contract(engine) {
   });
 
   test('R5: so does one that was granted a greater token', { skip: neverForgets }, async () => {
-    const a = await client(engine.alone);
+    const a = await client(engine.alone, TTL);
     const { life } = await a.renew();
     const [{ token }] = await a.step([request(fresh())]);
     const b = await client(engine.alone, TTL, { life, token });

@@ -30,7 +30,9 @@ const at = (port) => ({ endpoints: [`http://127.0.0.1:${port}`] });
 
 const adapterOf = ({ bucket = 'bucket', ...options } = {}) =>
   new EtcdAdapter(bucket, { endpoints: server.endpoints, ...options });
-const client = (options = {}, ttl = TTL, seen = undefined) =>
+/** A lease that does not end in a test. */
+const LONG = 60_000;
+const client = (options = {}, ttl = LONG, seen = undefined) =>
   clientOf(adapterOf(options), ttl, seen);
 
 /** What makes a lease run out, as time would. */
@@ -375,9 +377,10 @@ describe('etcd', { skip: lacks.etcd }, () => {
   test('what may not wait is answered at the first attempt, whatever others do', async () => {
     const proxy = await FaultyProxy.open(server.members[0].port);
     const { counting, counts } = countingFetch();
-    const a = await client({ ...at(proxy.port), fetch: counting }, 60_000);
+    const bucket = 'busy';
+    const a = await client({ ...at(proxy.port), bucket, fetch: counting });
     const [one, some, queue] = [fresh(), fresh(), fresh()];
-    const others = [await client({}, 60_000), await client({}, 60_000)];
+    const others = [await client({ bucket }), await client({ bucket })];
     let isOver = false;
     const work = others.map(async ({ answers }) => {
       while (!isOver) {
@@ -860,7 +863,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       const { endpoints, members } = own;
       const folder = path.join(members[0].folder, 'data');
       const copy = path.join(members[0].folder, 'copy');
-      const a = await client({ endpoints });
+      const a = await client({ endpoints }, 5_000);
       await own.stop('SIGTERM');
       execFileSync('cp', ['-a', folder, copy]);
       await own.start();
@@ -878,7 +881,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       fs.rmSync(folder, { recursive: true });
       if (isRestored) fs.renameSync(copy, folder);
       await own.start();
-      const b = await client({ endpoints });
+      const b = await client({ endpoints }, TTL);
       await assert.rejects(a.hello(), { code: 'ERR_WEB_LOCKS_SESSION_DEAD' });
       const next = await client({ endpoints }, TTL, { life, token });
       assert.ok(next.grantsIn > 0);

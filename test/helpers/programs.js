@@ -36,7 +36,7 @@ function faketimeLibrary() {
 /** The path of each program; of PostgreSQL the folder of its programs. */
 const programs = {
   chromium: find('chromium', 'chromium-browser', 'google-chrome'),
-  etcd: find('etcd'),
+  etcd: process.env.ETCD_SERVER || find('etcd'),
   faketime: faketimeLibrary(),
   openssl: find('openssl'),
   pgbouncer: find('pgbouncer'),
