@@ -535,7 +535,7 @@ class HostBackend {
     const snapshot = addon.hostHolders(this.#opened, name);
     if (typeof snapshot === 'number') return undefined;
     const clientId = addon.hostClientId(this.#opened);
-    return inTheWay(detailsOf(snapshot), clientId, agent.tokensOf(this, name));
+    return inTheWay(detailsOf(snapshot), clientId, () => agent.tokensOf(this, name));
   }
 
   /**

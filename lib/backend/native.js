@@ -285,7 +285,7 @@ class NativeBackend {
     const snapshot = addon.snapshotOf(this.#manager, name, false);
     if (typeof snapshot === 'number') return undefined;
     const holders = detailsOf(snapshot);
-    return waits ? inTheWay(holders, agent.clientId, agent.tokensOf(this, name)) : holders;
+    return waits ? inTheWay(holders, agent.clientId, () => agent.tokensOf(this, name)) : holders;
   }
 }
 

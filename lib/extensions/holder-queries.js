@@ -34,8 +34,9 @@ const {
 const MOST = 10;
 
 /**
- * How many milliseconds before a time limit the request asks who holds the lock, where the answer
- * takes a while; and for how long an error is kept back for an answer that is under way.
+ * How many milliseconds before a time limit a request asks who holds the lock, where the answer
+ * takes a while. An error is kept back as long for an answer that is under way then, and twice as
+ * long if there was no time to ask before.
  */
 const LOOK_MS = 100;
 
@@ -182,7 +183,7 @@ async function askWaiters(backend, name) {
 }
 
 /** @type {SharedQueries<Holders>} */
-const forErrors = new SharedQueries(askHolders, LOOK_MS);
+const forErrors = new SharedQueries(askHolders, 2 * LOOK_MS);
 /** @type {SharedQueries<Holders>} */
 const forWarnings = new SharedQueries(askHolders, LONG_LOOK_MS);
 /** @type {SharedQueries<readonly LockDetails[]>} */
