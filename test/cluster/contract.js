@@ -347,6 +347,33 @@ function contract(engine) {
     await closeAll(a, b, c);
   });
 
+  describe('R5: it is careful for the longest lease', { skip: neverForgets }, () => {
+    const [name, value] = Object.entries(engine.alone)[0];
+    const carefulOf = async (options) => {
+      const careful = await client(options, TTL, { life: 'another server', token: 0n });
+      assert.ok(careful.grantsIn > 0, 'a quarantine');
+      return careful;
+    };
+
+    test('not for one that is closed', async () => {
+      const options = { ...engine.alone, [name]: `${value}_closed` };
+      await closeAll(await client(options, 60_000));
+      const careful = await carefulOf(options);
+      assert.ok(careful.grantsIn <= TTL, String(careful.grantsIn));
+      await closeAll(careful);
+    });
+
+    test('that there is, also if it is closed meanwhile', async () => {
+      const options = { ...engine.alone, [name]: `${value}_long` };
+      const long = await client(options, 60_000);
+      const careful = await carefulOf(options);
+      assert.ok(careful.grantsIn > TTL, String(careful.grantsIn));
+      await closeAll(long);
+      assert.ok((await careful.renew()).grantsIn > TTL);
+      await closeAll(careful);
+    });
+  });
+
   test('an end of which only the ref is known grants the next', async () => {
     const a = await client();
     const name = fresh();
@@ -1059,6 +1086,7 @@ function disposeAfterEach() {
 module.exports = {
   TTL,
   clientOf,
+  closeAll,
   contract,
   disposeAfterEach,
   done,

@@ -19,6 +19,7 @@ const refusal = require('./refusal.js');
 const {
   TTL,
   clientOf,
+  closeAll,
   contract,
   disposeAfterEach,
   done,
@@ -538,6 +539,55 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const events = [await b.next(), await b.next()];
       assert.ok(events.some((event) => event.granted === theft.ref));
       for (const event of events) assert.ok(event.token > token + 900_000n, 'the token has jumped');
+    });
+
+    for (const how of ['a sweep', 'a request']) {
+      test(`lasts as long as a lease that ${how} has ended, as a copy may not know that it was renewed`, async () => {
+        const schema = `lapsed_${how.replace(' ', '_')}`;
+        const [a, long] = [await client({ schema }), await client({ schema }, LONG)];
+        const held = request('name');
+        await long.answers(held);
+        await sql(
+          `UPDATE ${schema}.session SET expires = now() - interval '1 s', graced = true WHERE id = $1`,
+          [long.session],
+        );
+        if (how === 'a sweep') await a.adapter.sweep();
+        else assert.deepEqual(await a.answers(request('name')), ['granted']);
+        const sessions = await sql(`SELECT id FROM ${schema}.session`);
+        assert.deepEqual(sessions, [{ id: a.session }]);
+        await lose(schema);
+        assert.ok((await client({ schema })).grantsIn > TTL);
+        await sql(`UPDATE ${schema}.lapsed SET until = now();
+          UPDATE ${schema}.epoch SET grants_from = now(), identity = 'a third life'`);
+        assert.ok((await client({ schema })).grantsIn <= TTL);
+      });
+    }
+
+    test('of a server that knows no session lasts as long as the longest lease that can', async () => {
+      const schema = 'forgotten';
+      const longest = async () =>
+        (await sql(`SELECT extract(epoch FROM ttl)::int * 1000 AS ms FROM ${schema}.lasting`))[0]
+          .ms;
+      const a = await client({ schema });
+      const long = await client({ schema }, LONG);
+      await a.renew();
+      assert.equal(await longest(), LONG);
+      await closeAll(long);
+      await a.renew();
+      assert.equal(await longest(), TTL);
+      const other = await client({ schema }, LONG);
+      await lose(schema);
+      await a.renew();
+      await closeAll(other);
+      await a.renew();
+      assert.equal(await longest(), LONG, 'there can be others like it');
+      for (const what of [
+        `UPDATE ${schema}.epoch SET identity = ''`,
+        `DELETE FROM ${schema}.epoch`,
+      ]) {
+        await sql(what);
+        assert.ok((await a.renew()).grantsIn > TTL, what);
+      }
     });
 
     test('who is still known can renew', async () => {
@@ -1276,7 +1326,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.deepEqual(await b.answers(request('name')), ['granted']);
     });
 
-    for (const table of ['session', 'request', 'theft', 'epoch', 'mark', 'lasting']) {
+    for (const table of ['session', 'request', 'theft', 'epoch', 'mark', 'lasting', 'lapsed']) {
       test(`of which one is dropped, ${table}, are made anew`, async () => {
         const schema = `without_${table}`;
         const bucket = openBucket('bucket', { pool, schema, ttl: TTL });
@@ -1287,7 +1337,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         const again = openBucket('bucket', { pool, schema, ttl: TTL });
         assert.equal(await again.locks.request('name', () => 'mine'), 'mine');
         const { life } = (await sql(`SELECT life FROM ${schema}.epoch`))[0];
-        const isLost = ['session', 'request', 'epoch'].includes(table);
+        const isLost = ['session', 'request', 'epoch', 'lapsed'].includes(table);
         assert.equal(life !== before, isLost, 'what held locks is gone');
         await again.close();
       });

@@ -34,7 +34,7 @@ const {
 /** @typedef {import('./errors.js').Guard} Guard */
 
 /** Of the schema. Another one that changes what it means has another number. */
-const VERSION = 8;
+const VERSION = 9;
 
 /**
  * So many names of a group; each takes a place in a table of locks that all of the server share.
@@ -207,7 +207,7 @@ class PostgresAdapter {
     const epoch = this.#replace();
     const link = await this.#connect(epoch, time);
     try {
-      const asked = `${session}, encode(${literal(Buffer.from(life))}, 'escape'), ${token}`;
+      const asked = `${session}, ${this.#ttl}, encode(${literal(Buffer.from(life))}, 'escape'), ${token}`;
       const statement = `SELECT ${this.#schema}.hello(${asked}) AS number`;
       const { rows } = await link.open(this.#source, session, this.#ttl, time, statement, true);
       if (rows[0].number === null) throw deadError();
@@ -532,8 +532,8 @@ class PostgresAdapter {
   async #examine(link) {
     const { rows } = await link.run(
       `SELECT version, durability FROM ${this.#schema}.lasting WHERE version <> ${VERSION}
-        OR NOT EXISTS (SELECT FROM unnest(ARRAY['epoch', 'session', 'request', 'theft', 'mark',
-            'token']) t
+        OR NOT EXISTS (SELECT FROM unnest(ARRAY['epoch', 'session', 'request', 'theft',
+            'lapsed', 'mark', 'token']) t
           WHERE to_regclass('${this.#schema}.' || t) IS NULL)`,
     );
     if (rows.length === 0) throw noTablesError(this.#schema);

@@ -25,13 +25,14 @@ SELECT pg_advisory_xact_lock(22348, 0);
 DO $create$ BEGIN
   IF to_regnamespace('web_locks') IS NULL THEN CREATE SCHEMA web_locks; END IF;
   -- What one of them had is lost, if only that one was dropped: see "reborn".
-  IF to_regclass('web_locks.epoch') IS NOT NULL
-    AND (to_regclass('web_locks.session') IS NULL OR to_regclass('web_locks.request') IS NULL)
+  IF to_regclass('web_locks.epoch') IS NOT NULL AND (to_regclass('web_locks.session') IS NULL
+    OR to_regclass('web_locks.request') IS NULL OR to_regclass('web_locks.lapsed') IS NULL)
   THEN DELETE FROM web_locks.epoch; END IF;
 END $create$;
 
--- What has to outlast everything, one row. "ttl": the longest lease that was ever given. "lives":
--- lives that are no news, this server's own and those that clients told of, the last 100.
+-- What has to outlast everything, one row. "ttl": no lease that can still last is longer; see
+-- "lower_ttl". "lives": lives that are no news, this server's own and those that clients told of,
+-- the last 100.
 CREATE TABLE IF NOT EXISTS web_locks.lasting (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
   version int NOT NULL,
@@ -41,13 +42,15 @@ CREATE TABLE IF NOT EXISTS web_locks.lasting (
 );
 
 -- One row. It is as durable as the lock state: if it is not there, or of another server's life, the
--- lock state may lack something ("reborn"). Nothing is granted before "grants_from". "life" is what
--- clients know the server by: a copy of its data that goes on by itself begins another one.
+-- lock state may lack something ("reborn"). Nothing is granted before "grants_from", which was
+-- "pause" away when the life began. "life" is what clients know the server by: a copy of its data
+-- that goes on by itself begins another one.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
   identity text NOT NULL,
   life text NOT NULL,
-  grants_from timestamptz NOT NULL
+  grants_from timestamptz NOT NULL,
+  pause interval NOT NULL
 );
 
 -- A lease. "expires" = 1970: dead for ever, its rows in "request" are being deleted. "conn":
@@ -105,6 +108,14 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.theft (
   PRIMARY KEY (session, ref)
 );
 
+-- The leases of sessions that were ended when their time was over. If this is an older copy of a
+-- server, the session can have renewed its lease there until the copy began to serve. So each counts
+-- for as long as it lasts, until a time: see "longest_lease".
+CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.lapsed (
+  ttl interval NOT NULL,
+  until timestamptz NOT NULL
+);
+
 -- Names that are marked until a time, by which operation last. Only who has the advisory lock of a
 -- name sets its mark; anybody deletes what is over. Never UNLOGGED: it may have to last for days.
 CREATE TABLE IF NOT EXISTS web_locks.mark (
@@ -122,15 +133,42 @@ CREATE OR REPLACE FUNCTION web_locks.identity() RETURNS text LANGUAGE sql VOLATI
   FROM pg_control_system()
 $$;
 
+-- The longest lease that can still last, as far as the lock state tells; NULL for none.
+CREATE OR REPLACE FUNCTION web_locks.longest_lease() RETURNS interval LANGUAGE sql AS $$
+  SELECT greatest((SELECT max(ttl) FROM web_locks.session WHERE expires > 'epoch'),
+    (SELECT max(ttl) FROM web_locks.lapsed WHERE until > clock_timestamp()))
+$$;
+
+-- Forgets a lease that was longer than any that can still last, or than "least_lease". Not while
+-- somebody opens a session, or a life begins, as their leases cannot be seen yet; nor in a
+-- quarantine, in which leases last that the lock state does not tell of. Waits for nobody.
+CREATE OR REPLACE FUNCTION web_locks.lower_ttl(least_lease interval) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT FROM web_locks.lasting
+      WHERE ttl > greatest(web_locks.longest_lease(), least_lease))
+    AND pg_try_advisory_xact_lock(22348, 2) AND pg_try_advisory_xact_lock(22348, 1)
+  THEN
+    UPDATE web_locks.lasting SET ttl = greatest(web_locks.longest_lease(), least_lease)
+      WHERE ttl > greatest(web_locks.longest_lease(), least_lease)
+        AND EXISTS (SELECT FROM web_locks.epoch
+          WHERE identity = web_locks.identity() AND grants_from <= clock_timestamp());
+  END IF;
+END $$;
+
 -- Begins another life, with a quarantine, if the lock state may lack something: who held a lock
 -- hears of it by his own clock before anybody else gets it. So it may if the server is another one,
 -- or a client has seen a life, or a token, that this one knows nothing of. Leases that are still
 -- known last as long, so that who can renew goes on, and whose lease is as long as any is swept
--- away when it ends. Returns grants_from.
-CREATE OR REPLACE FUNCTION web_locks.reborn(seen_life text, seen_token bigint) RETURNS timestamptz
-LANGUAGE plpgsql AS $$
+-- away when it ends. The quarantine is as long as the longest lease that can still last: if the lock
+-- state is not lost as a whole, it tells that. It is no shorter than "its_lease", that of who calls,
+-- if it gives one: those that are not known may be like it. Returns grants_from.
+CREATE OR REPLACE FUNCTION web_locks.reborn(
+  seen_life text, seen_token bigint, its_lease interval DEFAULT NULL
+) RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
   me text := web_locks.identity();
+  before record;
   pause interval;
   known text[];
   latest text;
@@ -144,13 +182,16 @@ BEGIN
     RAISE EXCEPTION 'web_locks.lasting is empty' USING ERRCODE = 'WL002';
   END IF;
   SELECT last_value INTO last FROM web_locks.token;
-  SELECT grants_from, life INTO until, latest FROM web_locks.epoch WHERE identity = me;
+  SELECT * INTO before FROM web_locks.epoch;
   -- A clock that was set back must not make it longer.
-  IF FOUND AND until <= clock_timestamp() + pause
-    AND (seen_life IN ('', latest) OR seen_life = ANY (known)) AND seen_token <= last
-  THEN RETURN until; END IF;
+  IF before.identity = me AND before.grants_from <= clock_timestamp() + before.pause
+    AND (seen_life IN ('', before.life) OR seen_life = ANY (known)) AND seen_token <= last
+  THEN RETURN before.grants_from; END IF;
+  IF before IS NOT NULL THEN pause := coalesce(web_locks.longest_lease(), its_lease, pause); END IF;
+  pause := greatest(pause, its_lease);
   present := clock_timestamp();
-  until := present + pause;
+  -- What the last quarantine waits for, this one does, too.
+  until := greatest(present + pause, least(before.grants_from, present + before.pause));
   latest := gen_random_uuid();
   known := array_remove(known, seen_life) || array_remove(ARRAY[seen_life], '') || latest;
   UPDATE web_locks.lasting SET lives = known[greatest(cardinality(known) - 99, 1):];
@@ -162,16 +203,19 @@ BEGIN
       renewed = present, graced = false
     WHERE id IN (SELECT id FROM web_locks.session WHERE expires > 'epoch'
       FOR UPDATE SKIP LOCKED);
-  INSERT INTO web_locks.epoch (identity, life, grants_from) VALUES (me, latest, until)
-    ON CONFLICT (one) DO UPDATE SET identity = me, life = latest, grants_from = until;
+  INSERT INTO web_locks.epoch (identity, life, grants_from, pause)
+    VALUES (me, latest, until, until - present)
+    ON CONFLICT (one) DO UPDATE
+      SET identity = me, life = latest, grants_from = until, pause = until - present;
   RETURN until;
 END $$;
 
 -- What begins all that begins with a connection, or renews. A step needs the epoch only as it is:
 -- another server has other connections. "seen_life", "seen_token": what the client has seen of
 -- servers, '' and 0 for nothing. Returns grants_from.
-CREATE OR REPLACE FUNCTION web_locks.awake(seen_life text, seen_token bigint)
-RETURNS timestamptz LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION web_locks.awake(
+  seen_life text, seen_token bigint, its_lease interval DEFAULT NULL
+) RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
   until timestamptz;
 BEGIN
@@ -180,7 +224,7 @@ BEGIN
       OR EXISTS (SELECT FROM web_locks.lasting WHERE seen_life = ANY (lives)))
     AND seen_token <= (SELECT last_value FROM web_locks.token);
   IF FOUND AND until <= clock_timestamp() THEN RETURN until; END IF;
-  RETURN web_locks.reborn(seen_life, seen_token);
+  RETURN web_locks.reborn(seen_life, seen_token, its_lease);
 END $$;
 
 -- Extends leases if the server's clock has jumped, or everybody stood still: if nobody has renewed
@@ -243,16 +287,22 @@ CREATE OR REPLACE FUNCTION web_locks.bury(k bytea, its_session bigint) RETURNS b
 LANGUAGE plpgsql AS $$
 DECLARE
   until timestamptz := (SELECT expires FROM web_locks.session WHERE id = its_session);
+  lease interval;
   were_any bool;
 BEGIN
   IF until > clock_timestamp() THEN RETURN false; END IF;
   IF until > 'epoch' THEN
     PERFORM web_locks.grace();
     -- From here on it cannot renew.
-    UPDATE web_locks.session SET expires = 'epoch' WHERE id = (
-      SELECT id FROM web_locks.session WHERE id = its_session AND expires <= clock_timestamp()
-      FOR UPDATE SKIP LOCKED);
+    WITH ended AS (
+      SELECT id, expires FROM web_locks.session
+      WHERE id = its_session AND expires <= clock_timestamp() FOR UPDATE SKIP LOCKED)
+    UPDATE web_locks.session s SET expires = 'epoch' FROM ended WHERE s.id = ended.id
+      RETURNING ended.expires, ttl INTO until, lease;
     IF NOT FOUND THEN RETURN false; END IF;
+    IF until > 'epoch' THEN
+      INSERT INTO web_locks.lapsed VALUES (lease, clock_timestamp() + lease);
+    END IF;
   END IF;
   DELETE FROM web_locks.request WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM web_locks.request WHERE key = k AND session = its_session
@@ -673,27 +723,31 @@ DECLARE
   lease interval := milliseconds * interval '1 millisecond';
 BEGIN
   PERFORM pg_advisory_lock_shared(22347, hashtext('web_locks'));
+  PERFORM web_locks.lower_ttl(lease);
+  -- From here on nobody lowers it before this session is seen.
+  PERFORM pg_advisory_xact_lock_shared(22348, 2);
   IF EXISTS (SELECT FROM web_locks.lasting WHERE ttl < lease) THEN
     PERFORM pg_advisory_xact_lock(22348, 1);
     UPDATE web_locks.lasting SET ttl = lease WHERE ttl < lease;
   END IF;
-  PERFORM web_locks.awake(seen_life, seen_token);
+  PERFORM web_locks.awake(seen_life, seen_token, lease);
   PERFORM web_locks.grace();
   INSERT INTO web_locks.session VALUES (me, 1, its_bucket, its_client, its_info, lease,
     clock_timestamp(), clock_timestamp() + lease, false);
   RETURN (SELECT life FROM web_locks.epoch);
 END $$;
 
--- A new connection of a session. Returns its number; NULL if the session is dead. Waits until what
--- an older connection is doing is done, but for an end alone: that may come later, and is what it
--- is then, too.
-CREATE OR REPLACE FUNCTION web_locks.hello(me bigint, seen_life text, seen_token bigint)
-RETURNS int LANGUAGE plpgsql AS $$
+-- A new connection of a session. "milliseconds": its lease. Returns its number; NULL if the session
+-- is dead. Waits until what an older connection is doing is done, but for an end alone: that may
+-- come later, and is what it is then, too.
+CREATE OR REPLACE FUNCTION web_locks.hello(
+  me bigint, milliseconds float8, seen_life text, seen_token bigint
+) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   number int;
 BEGIN
   PERFORM pg_advisory_lock_shared(22347, hashtext('web_locks'));
-  PERFORM web_locks.awake(seen_life, seen_token);
+  PERFORM web_locks.awake(seen_life, seen_token, milliseconds * interval '1 millisecond');
   PERFORM FROM web_locks.session WHERE id = me FOR UPDATE;
   PERFORM web_locks.grace();
   UPDATE web_locks.session SET conn = conn + 1 WHERE id = me AND expires > clock_timestamp()
@@ -733,6 +787,7 @@ BEGIN
   IF next_expiry_in < 50 THEN next_expiry_in := 50; END IF;
   grants_in := greatest(extract(epoch FROM grants_from - clock_timestamp()) * 1000, 0);
   SELECT life INTO its_life FROM web_locks.epoch;
+  PERFORM web_locks.lower_ttl(NULL);
 END $$;
 
 -- Ends sessions, as far as the 100 names allow whose keys are next to "beyond", and grants what
@@ -759,12 +814,15 @@ BEGIN
     dead := ids;
   ELSE
     PERFORM web_locks.grace();
-    WITH marked AS (
-      UPDATE web_locks.session SET expires = 'epoch' WHERE id IN (
-        SELECT id FROM web_locks.session
-        WHERE id = ANY (ids) AND expires <= clock_timestamp()
-        FOR UPDATE SKIP LOCKED)
-      RETURNING id)
+    WITH ended AS (
+      SELECT id, expires FROM web_locks.session
+      WHERE id = ANY (ids) AND expires <= clock_timestamp() FOR UPDATE SKIP LOCKED),
+    marked AS (
+      UPDATE web_locks.session s SET expires = 'epoch' FROM ended WHERE s.id = ended.id
+      RETURNING s.id, ttl, ended.expires),
+    noted AS (
+      INSERT INTO web_locks.lapsed SELECT ttl, clock_timestamp() + ttl FROM marked
+        WHERE expires > 'epoch')
     SELECT array_agg(id) INTO dead FROM marked;
   END IF;
   DELETE FROM web_locks.request WHERE ctid = ANY (ARRAY(
@@ -793,6 +851,8 @@ BEGIN
   last := web_locks.end_sessions(
     ARRAY(SELECT id FROM web_locks.session WHERE expires <= clock_timestamp()),
     beyond, waiting, false);
+  DELETE FROM web_locks.lapsed WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM web_locks.lapsed WHERE until <= clock_timestamp() FOR UPDATE SKIP LOCKED));
   PERFORM web_locks.drop_marks(1000);
   RETURN last;
 END $$;
@@ -818,11 +878,11 @@ BEGIN
     is_new := pg_try_advisory_xact_lock(22347, hashtext('web_locks'));
   END IF;
   INSERT INTO web_locks.lasting (version, durability, ttl, lives)
-    VALUES (8, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
+    VALUES (9, 'logged'/*durability*/, interval '1 second', ARRAY[first_life])
     ON CONFLICT DO NOTHING;
   IF is_new THEN
-    INSERT INTO web_locks.epoch (identity, life, grants_from)
-      VALUES (web_locks.identity(), first_life, 'epoch') ON CONFLICT DO NOTHING;
+    INSERT INTO web_locks.epoch (identity, life, grants_from, pause)
+      VALUES (web_locks.identity(), first_life, 'epoch', interval '0') ON CONFLICT DO NOTHING;
   END IF;
 END $create$;
 COMMIT;
