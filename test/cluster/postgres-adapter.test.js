@@ -1132,6 +1132,93 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     assert.deepEqual(answers, [['queued'], ['queued']]);
   });
 
+  test('nobody reads, or sorts, a long queue', async () => {
+    const schema = 'queue';
+    const reads = [];
+    const settings = {
+      session_preload_libraries: 'auto_explain',
+      'auto_explain.log_analyze': 'on',
+      'auto_explain.log_format': 'json',
+      'auto_explain.log_level': 'warning',
+      'auto_explain.log_min_duration': '0',
+      'auto_explain.log_nested_statements': 'on',
+    };
+    const look = (text, plan) => {
+      const rows = plan['Actual Rows'] + (plan['Rows Removed by Filter'] ?? 0);
+      const isAll = plan['Relation Name'] === 'request' && rows * plan['Actual Loops'] > 200;
+      if (isAll || /Bitmap/.test(plan['Node Type'])) reads.push([text, plan['Node Type'], rows]);
+      // What is sorted is what a session has, never a queue.
+      const isOfSession = /DISTINCT|WHERE session|web_locks.session|lapsed/.test(text);
+      if (/Sort/.test(plan['Node Type']) && !isOfSession) reads.push([text, plan['Node Type']]);
+      for (const one of plan.Plans ?? []) look(text, one);
+    };
+    const explained = poolOf({
+      options: Object.entries(settings)
+        .map(([name, value]) => `-c ${name}=${value}`)
+        .join(' '),
+    });
+    explained.on('connect', (one) =>
+      one.on('notice', ({ message }) => {
+        if (!message.includes('{')) return;
+        const { 'Query Text': text, Plan } = JSON.parse(message.slice(message.indexOf('{')));
+        look(text.replaceAll(schema, 'web_locks'), Plan);
+      }),
+    );
+    const a = await client({ schema, pool: explained }, LONG);
+    const [b, dead] = [await client({ schema }, LONG), await client({ schema }, LONG)];
+    const names = ['exclusive', 'units', 'shared'];
+    for (const name of names) {
+      const its = { exclusive: {}, units: { mode: 'shared', limit: 3, weight: 2 } }[name];
+      await b.answers(request(name, its ?? { mode: 'shared' }));
+      await b.answers(request(name));
+    }
+    const all = async () => {
+      for (const name of names) {
+        const limits = name === 'units' ? { limit: 3, weight: 1 } : {};
+        for (const options of [
+          {},
+          { maxPending: 100 },
+          { kind: 'ifAvailable' },
+          { mode: 'shared', ...limits },
+          { mode: 'shared', priority: 1, ...limits },
+          { priority: 2 },
+        ]) {
+          const [op, other] = [request(name, options), request(name, options)];
+          await a.answers(op);
+          await a.answers(end(op));
+          await a.answers(other, request('another'));
+          await a.answers(end(other));
+        }
+      }
+      const theft = request('exclusive', { kind: 'steal' });
+      await a.answers(theft);
+      await a.answers(end(theft));
+      await a.renew();
+      await a.adapter.sweep();
+    };
+    // Plans are made, and kept, by what is known of tables that are almost empty.
+    await sql(`ANALYZE ${schema}.request`);
+    for (let i = 0; i < 6; i++) await all();
+    for (const name of names)
+      await sql(
+        `INSERT INTO ${schema}.request SELECT key, 0, ticket + n, session, ref * 1000000 + n, NULL,
+          false, 0, lim, 0, name, label, asked, NULL
+        FROM ${schema}.request, generate_series(1, 10000) n WHERE name = $1 AND token IS NULL`,
+        [Buffer.from(name, 'utf16le')],
+      );
+    await dead.answers(...names.map((name) => request(name, { priority: 1 })));
+    await sql(
+      `UPDATE ${schema}.session SET expires = now() - interval '1 s', graced = true
+      WHERE id = $1`,
+      [dead.session],
+    );
+    reads.length = 0;
+    await all();
+    await a.adapter.query('another');
+    await a.adapter.close(a.session);
+    assert.deepEqual(reads, []);
+  });
+
   test('who outlives its lease in a step is not buried by it', async () => {
     const [a, waiting] = [await client({}, LONG), await client({}, LONG)];
     const [marked, name] = [request(fresh()), fresh()];

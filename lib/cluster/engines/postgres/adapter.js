@@ -570,7 +570,7 @@ const NOTHING = Buffer.alloc(0);
 
 /** Of a transaction by a client that has other settings: see `settings` in link.js. */
 const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_output TO hex;
-  ${waitForDisk(true)}`;
+  SET LOCAL enable_bitmapscan TO off; ${waitForDisk(true)}`;
 
 /**
  * @param {string} answer one, or an array

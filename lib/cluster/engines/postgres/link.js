@@ -436,7 +436,8 @@ const waitForDisk = (isLocal) => `
 
 /**
  * Each statement needs them, whatever its role has; a client that is kept has them to itself. Some
- * are known to newer servers only.
+ * are known to newer servers only. A queue is read in the order of its index, up to the row that is
+ * wanted: a bitmap scan would read all of it, and sort it.
  * @param {number} ttl milliseconds
  */
 const settings = (ttl) => `
@@ -446,6 +447,7 @@ const settings = (ttl) => `
   SET lock_timeout TO ${Math.ceil(ttl / 4)};
   SET client_min_messages TO warning;
   SET enable_seqscan TO off;
+  SET enable_bitmapscan TO off;
   SET jit TO off;
   SET array_nulls TO on;
   SET bytea_output TO hex;

@@ -337,12 +337,16 @@ DECLARE
   is_new bool;
   grants_from timestamptz;
   done text;
+  -- Behind all who hold the name, so that nothing is read of who waits: the queue may be long.
+  next_rank float8;
+  next_ticket bigint;
 BEGIN
   fits := false;
   LOOP
+    next_rank := 'infinity';
     -- All that is needed of a queue whose head waits, which is what a hand-over meets, is read at
     -- once: on the way to who is granted the lock each statement counts.
-    SELECT session, ref, rank, token, shared, lim, weight,
+    SELECT session, ref, rank, ticket, token, shared, lim, weight,
         r.session = me OR (SELECT expires > clock_timestamp() FROM web_locks.session
           WHERE id = r.session) AS lives,
         (SELECT e.grants_from FROM web_locks.epoch e) AS grants_from
@@ -359,12 +363,14 @@ BEGIN
     IF NOT is_new THEN
       candidate := head;
       IF head.token IS NOT NULL THEN
-        SELECT session, ref, rank, shared, lim, weight,
+        SELECT session, ref, rank, ticket, shared, lim, weight,
             r.session = me OR (SELECT expires > clock_timestamp() FROM web_locks.session
               WHERE id = r.session) AS lives
           INTO candidate FROM web_locks.request r
           WHERE key = k AND token IS NULL ORDER BY rank, ticket LIMIT 1;
       END IF;
+      next_rank := candidate.rank;
+      next_ticket := candidate.ticket;
       is_new := coalesce(its_rank < candidate.rank, false);
       CONTINUE WHEN NOT is_new AND candidate.lives IS NOT TRUE
         AND web_locks.bury(k, candidate.session);
@@ -382,7 +388,8 @@ BEGIN
       END IF;
       IF candidate.lim <> known OR candidate.lim > 0 AND candidate.weight + (
         SELECT sum(weight) FROM web_locks.request
-        WHERE key = k AND token IS NOT NULL) > candidate.lim
+        WHERE key = k AND token IS NOT NULL AND (rank, ticket) < (next_rank, next_ticket)
+        ) > candidate.lim
       THEN
         CONTINUE WHEN web_locks.bury_holders(k, me);
         RETURN;
@@ -403,6 +410,16 @@ BEGIN
     -- Nothing else fits beside it.
     IF NOT candidate.shared THEN RETURN; END IF;
   END LOOP;
+END $$;
+
+-- The place of the first who waits for a name; behind all, if nobody does. What is read of those
+-- who hold a name ends there: the queue may be long.
+CREATE OR REPLACE FUNCTION web_locks.first_waiting(k bytea, OUT rank float8, OUT ticket bigint)
+LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT r.rank, r.ticket INTO rank, ticket FROM web_locks.request r
+    WHERE key = k AND token IS NULL ORDER BY r.rank, r.ticket LIMIT 1;
+  IF NOT FOUND THEN rank := 'infinity'; END IF;
 END $$;
 
 -- Deletes the rows of dead sessions that hold a name, not those of "me". Returns whether there were
@@ -593,6 +610,7 @@ DECLARE
   its_rank float8 := - its_priority::float8;
   its_token bigint := number;
   known int;
+  waiting record;
 BEGIN
   -- A name that nobody has, which is the most frequent, needs no look at its queue.
   INSERT INTO web_locks.request SELECT k, least(its_rank, 0), number, me, reference, number,
@@ -627,8 +645,10 @@ BEGIN
     RETURN its_token;
   END IF;
   IF its_priority > 0 THEN
+    waiting := web_locks.first_waiting(k);
     UPDATE web_locks.request SET rank = '-infinity'
-      WHERE key = k AND rank > its_rank AND token IS NOT NULL;
+      WHERE key = k AND rank > its_rank AND token IS NOT NULL
+        AND (rank, ticket) < (waiting.rank, waiting.ticket);
   END IF;
   INSERT INTO web_locks.request VALUES (k, its_rank, number, me, reference, NULL,
     is_shared, its_priority, known, its_weight, its_name, its_label, present, NULL);
@@ -644,10 +664,15 @@ DECLARE
   place bigint;
   number bigint;
   thief text := (SELECT client FROM web_locks.session WHERE id = me);
-  held tid[] := ARRAY(SELECT ctid FROM web_locks.request WHERE key = k AND token IS NOT NULL);
-  free tid[] := ARRAY(SELECT ctid FROM web_locks.request WHERE key = k AND token IS NOT NULL
-    FOR UPDATE SKIP LOCKED);
+  waiting record;
+  held tid[];
+  free tid[];
 BEGIN
+  waiting := web_locks.first_waiting(k);
+  held := ARRAY(SELECT ctid FROM web_locks.request WHERE key = k AND token IS NOT NULL
+    AND (rank, ticket) < (waiting.rank, waiting.ticket));
+  free := ARRAY(SELECT ctid FROM web_locks.request WHERE ctid = ANY (held)
+    FOR UPDATE SKIP LOCKED);
   IF cardinality(free) < cardinality(held) THEN RETURN -7; END IF;
   SELECT q.lim INTO lim FROM web_locks.request q WHERE key = k LIMIT 1;
   FOR r IN DELETE FROM web_locks.request WHERE ctid = ANY (free) RETURNING session, ref LOOP
@@ -798,7 +823,8 @@ CREATE OR REPLACE FUNCTION web_locks.end_sessions(
 ) RETURNS bytea LANGUAGE plpgsql AS $$
 DECLARE
   keys bytea[] := ARRAY(SELECT DISTINCT key FROM web_locks.request
-    WHERE (session = ANY (ids) OR session = waiting AND token IS NULL) AND key > beyond
+    WHERE session = ANY (ids || waiting) AND (token IS NULL OR session = ANY (ids))
+      AND key > beyond
     ORDER BY key LIMIT 100);
   dead bigint[];
   k bytea;
