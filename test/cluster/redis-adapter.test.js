@@ -208,6 +208,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         through: (port) => ({ port }),
         lastWords: { 'that there are too many': TOO_MANY },
         stride: 47,
+        remembersLeases: true,
       });
 
       test('nothing of it keeps a process alive', async () => {
