@@ -80,9 +80,12 @@ const documented = readFileSync(path.join(__dirname, '../../docs/CLUSTER.md'), '
 const LONG = 60_000;
 
 const sql = async (text, values) => (await pool.query(text, values)).rows;
-/** What makes a lease run out, as time would. */
-const expire = (session) =>
-  sql(`UPDATE web_locks.session SET expires = now() - interval '1 s' WHERE id = $1`, [session]);
+/** Makes a lease run out, as time would; it is not extended because nobody has renewed for long. */
+const expire = (session, schema = 'web_locks') =>
+  sql(
+    `UPDATE ${schema}.session SET expires = now() - interval '1 s', graced = true WHERE id = $1`,
+    [session],
+  );
 
 const client = ({ bucket = 'bucket', ...options } = {}, ttl = TTL, seen = undefined) =>
   clientOf(new PostgresAdapter(bucket, { pool, ...options }), ttl, seen);
@@ -547,10 +550,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         const [a, long] = [await client({ schema }), await client({ schema }, LONG)];
         const held = request('name');
         await long.answers(held);
-        await sql(
-          `UPDATE ${schema}.session SET expires = now() - interval '1 s', graced = true WHERE id = $1`,
-          [long.session],
-        );
+        await expire(long.session, schema);
         if (how === 'a sweep') await a.adapter.sweep();
         else assert.deepEqual(await a.answers(request('name')), ['granted']);
         const sessions = await sql(`SELECT id FROM ${schema}.session`);
@@ -781,6 +781,24 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const refused = rejectsWith(a.step([end(held)]), 'ERR_WEB_LOCKS_NOT_REPLICATED');
       await cancelWait(ownPool);
       await refused;
+    });
+
+    test('what notifies is committed one after the other, also in other databases', async () => {
+      const own = await startPostgres();
+      const [one, other] = ['postgres', 'other'].map((database) =>
+        poolOf({ ...own.config, database }),
+      );
+      await one.query('CREATE DATABASE other');
+      await haveCommitsWait(one);
+      const first = one.query('CREATE TABLE a (); NOTIFY a');
+      while ((await waitingOf(one)).length === 0);
+      const second = other.query('CREATE TABLE b (); NOTIFY b');
+      const isBlocked = 'SELECT FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0';
+      while ((await one.query(isBlocked)).rows.length === 0);
+      for (const commit of [first, second]) {
+        await cancelWait(one);
+        await commit;
+      }
     });
 
     test('so does a close by another client of the pool, whatever its role has', async () => {
@@ -1207,11 +1225,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         [Buffer.from(name, 'utf16le')],
       );
     await dead.answers(...names.map((name) => request(name, { priority: 1 })));
-    await sql(
-      `UPDATE ${schema}.session SET expires = now() - interval '1 s', graced = true
-      WHERE id = $1`,
-      [dead.session],
-    );
+    await expire(dead.session, schema);
     reads.length = 0;
     await all();
     await a.adapter.query('another');
@@ -1693,6 +1707,28 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       pools.delete(ended);
       await ended.end();
       await rejectsWith(client({ pool: ended }), 'ERR_WEB_LOCKS_POOL_ENDED');
+    });
+
+    test('so does one that is ended before its bucket, when that has to connect anew', async () => {
+      const ended = poolOf({ application_name: 'ended' });
+      pools.delete(ended);
+      const a = await client({ pool: ended }, LONG);
+      const bucket = openBucket('bucket', { pool: ended, ttl: LONG });
+      await bucket.ready;
+      const end = ended.end();
+      const suspect = once(bucket, 'suspect');
+      await sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE application_name = 'ended'`);
+      await suspect;
+      await rejectsWith(
+        bucket.locks.request('name', () => {}),
+        'ERR_WEB_LOCKS_POOL_ENDED',
+      );
+      await rejectsWith(bucket.ready, 'ERR_WEB_LOCKS_POOL_ENDED');
+      await a.next();
+      await rejectsWith(a.adapter.query(), 'ERR_WEB_LOCKS_POOL_ENDED');
+      await bucket.close();
+      await end;
     });
 
     test('a role without rights is told what to do, and needs only those', async (t) => {

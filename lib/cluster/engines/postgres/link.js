@@ -522,6 +522,7 @@ class Source {
    * @returns {Promise<any>}
    */
   async query(text) {
+    this.#checkPool();
     const client = await this.#newClient();
     if (this.#isEnded) {
       giveBack(client);
@@ -539,6 +540,10 @@ class Source {
     } finally {
       this.#clients.delete(client);
     }
+  }
+
+  #checkPool() {
+    if (this.pool.ending || this.pool.ended) throw endedPoolError();
   }
 
   /** What has no answer yet, as the server lets connect and says nothing, would keep the pool. */
@@ -568,7 +573,7 @@ class Source {
    */
   async take(time) {
     const { pool } = this;
-    if (pool.ending || pool.ended) throw endedPoolError();
+    this.#checkPool();
     this.cancel();
     const epoch = this.#epoch;
     try {
