@@ -26,9 +26,10 @@
  * fail-overs and lost data, too. 1 to 2^63 - 1.
  *
  * Quarantine. After anything that may have lost what the server knew of grants (a promotion, a
- * restart without the data) it grants nothing for one `ttl`: requests queue, a thief at the
- * head, `ifAvailable` is UNAVAILABLE. Meanwhile those who held something have lost it by their own
- * clocks.
+ * restart without the data) it grants nothing for the longest `ttl` that can still last: requests
+ * queue, a thief at the head, `ifAvailable` is UNAVAILABLE. Meanwhile those who held something have
+ * lost it by their own clocks. A session that was closed lasts no longer; one that was ended when
+ * its time was over may have renewed on another copy of the server, and counts for another `ttl`.
  *
  * Marks. A name can be marked as done for a time, in the step that ends a lock of it. A mark is no
  * part of the queue: it outlives locks, sessions and thefts, and nobody is kept waiting by it. It
