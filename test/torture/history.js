@@ -13,7 +13,8 @@
  *   released  { id } what was released by a handle is given back
  *   missed    { id } null instead of a lock
  *   aborted   { id } its signal was aborted
- *   settled   { id, error, grantsIn, ran } its promise has settled
+ *   settled   { id, error, grantsIn, holders, ran } its promise has settled; `holders`: how many an
+ *             error lists, of how many, and whether that is frozen
  *   snapshot  { began, bucket, name, held, pending, grantsIn } what a query with details told
  *   fault     { judge, what } something that the actor itself saw to be wrong
  *   doomed    {} it is about to end, or to be killed: nothing is expected of it any more

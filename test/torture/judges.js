@@ -423,6 +423,12 @@ const isOfHarm = ({ code, message }) =>
 const isPossiblePause = ({ grantsIn }, { pause = 0 }) =>
   grantsIn === undefined || (Number.isInteger(grantsIn) && grantsIn > 0 && grantsIn <= pause);
 
+/** An error lists ten holders at most, counts all, as its message does, and cannot be changed. */
+const isPossibleList = ({ holders: [listed, count, isFrozen] = [0, 0, true], message }) =>
+  isFrozen &&
+  listed === Math.min(count, 10) &&
+  (count < 2 || message.includes(`, and ${count - 1} more`));
+
 function errors(history) {
   const faults = [];
   for (const request of history.requests.values()) {
@@ -441,6 +447,8 @@ function errors(history) {
     if (settled.error === undefined) continue;
     if (!isPossiblePause(settled, history.promises))
       faults.push({ what: `${id}: an error tells of a pause of ${settled.grantsIn} ms`, events });
+    if (!isPossibleList(settled))
+      faults.push({ what: `${id}: an error lists ${settled.holders} holders`, events });
     const { harms, stops } = history;
     const isBusy = (from, to) => history.isBusy(from, to);
     const context = { doom: history.isDoomed(request.actor), harms, stops, isBusy };

@@ -53,8 +53,9 @@ function request(id, given) {
   if (told !== undefined) events.push({ ...base, type: 'told', k: 0, at: told });
   if (ended !== undefined) events.push({ ...base, type: 'ended', k: 0, at: ended, last });
   const at = more.settled ?? (ended ?? asked) + 0.1;
-  const { code, grantsIn, message = '' } = more;
-  const settled = { ...base, type: 'settled', at, error, grantsIn, ran, reason, code, message };
+  const { code, grantsIn, holders, message = '' } = more;
+  const how = { error, grantsIn, holders, ran, reason, code, message };
+  const settled = { ...base, type: 'settled', at, ...how };
   if (at < Infinity) events.push(settled);
   return events;
 }
@@ -326,6 +327,21 @@ describe('the judges of the torture', () => {
       for (const wrong of [0, -1, 1.5, 2001, null]) finds(name, [tells(wrong)], promises);
     });
   }
+
+  it('errors: which holders they list', () => {
+    const tells = (...holders) => {
+      const given = { error: 'TimeoutError', options: { timeout: 0 }, message: ', and 11 more' };
+      return request('x', { asked: 0, ...given, holders });
+    };
+    passes([tells(10, 12, true)]);
+    for (const wrong of [
+      [12, 12, true],
+      [10, 12, false],
+      [10, 13, true],
+      [0, 1, true],
+    ])
+      finds('errors', [tells(...wrong)]);
+  });
 
   it('seen: what an actor saw itself', () => {
     finds('gate', [[{ type: 'fault', judge: 'gate', what: 'two', actor: 'p1.t0', at: 1 }]]);

@@ -55,10 +55,11 @@ function namesOf(count) {
 function describeError(error) {
   if (error === THROWN) return { error: 'thrown' };
   if (error === ABORTED) return { error: 'aborted' };
-  const { name, code, grantsIn, reason, message, stack } = error ?? {};
+  const { name, code, grantsIn, holders, reason, message, stack } = error ?? {};
   const told = { error: name ?? String(error), message };
   if (typeof code === 'string') told.code = code;
   if (grantsIn !== undefined) told.grantsIn = grantsIn;
+  if (holders) told.holders = [holders.length, error.holderCount, Object.isFrozen(holders)];
   if (typeof reason === 'string') told.reason = reason;
   if (error?.constructor?.name !== name) told.class = error?.constructor?.name;
   if (!(told.class ?? '').startsWith('Lock')) told.stack = stack;
