@@ -6,7 +6,7 @@
  * Taken from where nobody replaces it, where there is such a place.
  */
 
-const { AsyncLocalStorage } = require('node:async_hooks');
+const { AsyncLocalStorage, AsyncResource } = require('node:async_hooks');
 const { performance } = require('node:perf_hooks');
 const process = require('node:process');
 const timers = require('node:timers');
@@ -104,6 +104,7 @@ function report(error) {
 
 module.exports = {
   AsyncLocalStorage,
+  AsyncResource,
   Promise,
   arePromisesOurs,
   clearTimeout,

@@ -1,10 +1,20 @@
 'use strict';
 
 const { NO_TAG } = require('../backend/contract.js');
-const { Promise, arePromisesOurs, report, then } = require('../platform/intrinsics.js');
+const {
+  AsyncResource,
+  Promise,
+  arePromisesOurs,
+  report,
+  then,
+  uncurry,
+} = require('../platform/intrinsics.js');
 const { AbortController, DOMException } = require('../platform/realm.js');
 const { abortedReason, follow, unfollow } = require('./abort.js');
 const { createLock } = require('./lock.js');
+
+/** A method that nobody can replace. @type {(context: any, call: () => void) => void} */
+const runIn = uncurry(/** @type {any} */ (AsyncResource.prototype.runInAsyncScope));
 
 /** @typedef {(result?: any) => void} Settle settles a promise */
 /**
@@ -16,6 +26,7 @@ const { createLock } = require('./lock.js');
  * @property {() => Error | undefined} [cause]
  * @property {Error} [error]
  * @property {AbortController} [controller]
+ * @property {import('node:async_hooks').AsyncResource} [context] that listeners of its signal are called in
  * @property {boolean} [isAnnounced]
  */
 
@@ -202,7 +213,7 @@ class LockRequest {
     this.refuse(error);
     this.observer?.lost(error);
     this.observer?.ended(error);
-    abort(this.loss?.controller, error);
+    abort(this.loss, error);
   }
 
   // Request a lock (4.1).
@@ -391,8 +402,12 @@ class LockRequest {
   get lossSignal() {
     this.loss ??= {};
     const loss = this.loss;
-    loss.controller ??= new AbortController();
-    if (this.state === LOST) abort(loss.controller, this.lossReason());
+    if (!loss.controller) {
+      loss.controller = new AbortController();
+      // A thief aborts it in its own context, an event of the addon in none.
+      loss.context = new AsyncResource('LockSignal');
+    }
+    if (this.state === LOST) abort(loss, this.lossReason());
     return loss.controller.signal;
   }
 
@@ -565,12 +580,13 @@ async function serve(request, callback) {
 }
 
 /**
- * @param {AbortController | undefined} controller
+ * @param {Loss | undefined} loss
  * @param {Error} error
  */
-function abort(controller, error) {
+function abort(loss, error) {
+  const { controller, context } = loss ?? {};
   try {
-    controller?.abort(error);
+    if (controller && context) runIn(context, () => controller.abort(error));
   } catch (failure) {
     report(failure);
   }

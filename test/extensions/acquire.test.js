@@ -1,6 +1,7 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const { AsyncLocalStorage } = require('node:async_hooks');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { setFlagsFromString } = require('node:v8');
@@ -157,6 +158,48 @@ describe('lock.signal', () => {
     assert.ok(victim.lock.signal.reason instanceof LockStolenError);
     await thief.release();
   });
+
+  /** How a lock is lost: in this thread, by another agent, and by time. */
+  const losses = {
+    'a theft in this thread': (name) => locks.request(name, { steal: true }, () => {}),
+    async 'a theft elsewhere'(name, there) {
+      const thief = await there.hold(name, { steal: true });
+      thief.release();
+      await thief.settled;
+    },
+    holdTimeout: () => {},
+  };
+  for (const [how, lose] of Object.entries(losses)) {
+    it(`calls its listeners in the async context of the request: ${how}`, async (t) => {
+      const storage = new AsyncLocalStorage();
+      const there = await RemoteAgent.start(t);
+      const alive = setInterval(() => {}, 1_000);
+      const heard = async (ask) => {
+        const name = freshName();
+        const signal = await storage.run('holder', () => ask(name));
+        const context = new Promise((resolve) => {
+          signal.addEventListener('abort', () => resolve(storage.getStore()));
+        });
+        await storage.run('thief', () => lose(name, there));
+        return context;
+      };
+      const options = how === 'holdTimeout' ? { holdTimeout: 1 } : {};
+      const asking = [
+        async (name) => (await locks.acquire(name, options)).signal,
+        (name) =>
+          new Promise((resolve) => {
+            locks
+              .request(name, options, async (lock) => {
+                resolve(lock.signal);
+                await once(lock.signal, 'abort');
+              })
+              .catch(() => {});
+          }),
+      ];
+      for (const ask of asking) assert.equal(await heard(ask), 'holder');
+      clearInterval(alive);
+    });
+  }
 
   it('is not aborted by a release', async () => {
     const handle = await locks.acquire(freshName());
