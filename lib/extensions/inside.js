@@ -7,7 +7,7 @@
  */
 
 const process = require('node:process');
-const { AsyncLocalStorage } = require('../platform/intrinsics.js');
+const { AsyncLocalStorage, report } = require('../platform/intrinsics.js');
 const { OuterLock, outermost } = require('./outer-lock.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
@@ -19,6 +19,23 @@ const everywhere = process.env.WEB_LOCKS_DEADLOCK === 'reject';
 
 /** @param {Readonly<RequestOptions>} options */
 const rejectsDeadlocks = (options) => everywhere || options.deadlock !== undefined;
+
+let isWarned = false;
+
+/** Says once that the environment variable does nothing for some locks. */
+function warnOfDeadlocks() {
+  if (isWarned) return;
+  isWarned = true;
+  try {
+    process.emitWarning(
+      'WEB_LOCKS_DEADLOCK=reject finds deadlocks between locks of the process only. Locks of the ' +
+        'machine or of a cluster are in use, too: give their requests a timeout.',
+      { type: 'LockWarning', code: 'WEB_LOCKS_NO_DEADLOCKS' },
+    );
+  } catch (error) {
+    report(error);
+  }
+}
 
 /** @type {import('node:async_hooks').AsyncLocalStorage<Request[]> | undefined} */
 let storage;
@@ -33,7 +50,10 @@ function locksInside() {
   const locks = [];
   const inside = storage?.getStore() ?? [];
   for (let i = 0; i < inside.length; i++) {
-    if (inside[i].held && rejectsDeadlocks(inside[i].options)) addOnce(locks, outermost(inside[i]));
+    const { backend, held, options } = inside[i];
+    // The tags of other backends mean other requests.
+    const counts = held && backend.findsDeadlocks && rejectsDeadlocks(options);
+    if (counts) addOnce(locks, outermost(inside[i]));
   }
   return locks;
 }
@@ -118,4 +138,5 @@ module.exports = {
   locksInside,
   rejectsDeadlocks,
   servedBy,
+  warnOfDeadlocks,
 };

@@ -15,6 +15,7 @@ const {
   locksInside,
   rejectsDeadlocks,
   servedBy,
+  warnOfDeadlocks,
 } = require('./inside.js');
 const {
   DeadlockError,
@@ -38,9 +39,6 @@ const { tokenOf } = require('../platform/numbers.js');
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
 
 const NO_DEADLOCKS = "The 'deadlock' option cannot be used with this lock manager.";
-const NO_DEADLOCKS_HERE =
-  'WEB_LOCKS_DEADLOCK=reject has each request reject deadlocks, and this lock manager does not ' +
-  'find them. Unset it, and use the option where it can be used.';
 
 /** Why a lock is lost that was held too long. */
 const TIME = 'time';
@@ -409,12 +407,14 @@ function makeRequest(backend, name, options, asked) {
 }
 
 /**
- * Has the backend look for deadlocks, or refuses the request where it cannot.
+ * Has the backend look for deadlocks. Where it cannot, refuses the option; the environment variable
+ * is for all of a program, and does not break a part of it.
  * @param {ExtendedRequest} request
  */
 function declare(request) {
   if (request.backend.findsDeadlocks) request.inside = locksInside();
-  else throw notSupportedError(request.options.deadlock ? NO_DEADLOCKS : NO_DEADLOCKS_HERE);
+  else if (request.options.deadlock) throw notSupportedError(NO_DEADLOCKS);
+  else warnOfDeadlocks();
 }
 
 /**
