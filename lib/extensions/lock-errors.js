@@ -3,7 +3,7 @@
 /** Errors about a lock: DOMExceptions that tell more. */
 
 const { lockDetails } = require('../backend/details.js');
-const { capitalized } = require('../platform/errors.js');
+const { capitalized, withErrorCode } = require('../platform/errors.js');
 const { quoteName, theLock } = require('../platform/names.js');
 const { DOMException } = require('../platform/realm.js');
 const {
@@ -18,23 +18,39 @@ const {
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 /** @typedef {import('./holder-queries.js').Holders} Holders */
 
+const { defineProperty } = Object;
+
+/**
+ * A field that is not printed: it has dozens of fields itself, and the message says what is in it.
+ * @param {LockError} error
+ * @param {string} field
+ * @param {unknown} value
+ */
+function hide(error, field, value) {
+  const attributes = { __proto__: null, value, writable: true, configurable: true };
+  defineProperty(error, field, /** @type {any} */ (attributes));
+}
+
 /** A lock could not be acquired, or was lost. The others below are kinds of it. */
 class LockError extends DOMException {
   /**
    * @param {string} message
    * @param {string} lockName the resource name
-   * @param {string} [name] of the error
+   * @param {string} name of the error
+   * @param {string} errorCode
    */
-  constructor(message, lockName, name = 'LockError') {
+  constructor(message, lockName, name, errorCode) {
     super(message, name);
     this.lockName = lockName;
+    withErrorCode(this, errorCode);
   }
 
   /** For JSON.stringify: with what an error has not got as fields of its own, and no bigint. */
   toJSON() {
     const { name, message } = this;
+    const { cycle, holders } = /** @type {any} */ (this);
     const { cause, token, ...fields } = /** @type {any} */ ({ ...this });
-    const json = { name, message, ...fields };
+    const json = { name, message, ...fields, cycle, holders };
     if (token !== undefined) json.token = `${token}`;
     if (cause !== undefined) json.cause = `${cause}`;
     return json;
@@ -50,7 +66,7 @@ function notFreeError(lockName, holders) {
     ? `${describeHolders(holders.list, 0, undefined, holders.count)}; `
     : '';
   const message = `${capitalized(theLock(lockName))} is not free (${who}'blocking' is false).`;
-  return new LockError(message, lockName);
+  return new LockError(message, lockName, 'LockError', 'ERR_WEB_LOCKS_NOT_FREE');
 }
 
 /** What the released promise of a stolen lock rejects with (4.1). */
@@ -65,6 +81,7 @@ class LockStolenError extends LockError {
         `${clientId}).`,
       lockName,
       'AbortError',
+      'ERR_WEB_LOCKS_STOLEN',
     );
     this.clientId = clientId;
   }
@@ -94,7 +111,12 @@ class LockLostError extends LockError {
   constructor(lockName, reason, token, cause) {
     const why = cause ? `${LOSSES[reason]} (${cause.message.replace(/\.$/, '')})` : LOSSES[reason];
     const what = reason === 'released' ? 'is no longer held' : 'was lost';
-    super(`${capitalized(theLock(lockName))} ${what}: ${why}.`, lockName, 'AbortError');
+    super(
+      `${capitalized(theLock(lockName))} ${what}: ${why}.`,
+      lockName,
+      'AbortError',
+      'ERR_WEB_LOCKS_LOST',
+    );
     this.reason = reason;
     this.token = token;
     if (cause) this.cause = cause;
@@ -124,10 +146,10 @@ class LockTimeoutError extends LockError {
    * @param {TimeoutDetails} details
    */
   constructor(message, lockName, { waited, held, holders = NO_HOLDERS, grantsIn = 0, cause }) {
-    super(message, lockName, 'TimeoutError');
+    super(message, lockName, 'TimeoutError', 'ERR_WEB_LOCKS_TIMEOUT');
     this.waited = waited;
     this.held = held;
-    this.holders = holders.list;
+    hide(this, 'holders', holders.list);
     this.holderCount = holders.count;
     if (grantsIn > 0) this.grantsIn = Math.ceil(grantsIn);
     if (cause !== undefined) this.cause = cause;
@@ -192,6 +214,7 @@ class LockQueueFullError extends LockError {
         `('maxPending' is ${maxPending}).`,
       lockName,
       'QuotaExceededError',
+      'ERR_WEB_LOCKS_QUEUE_FULL',
     );
     this.maxPending = maxPending;
   }
@@ -228,8 +251,9 @@ class DeadlockError extends LockError {
       `The request for ${theLock(lockName)} would wait for itself${steps}.`,
       lockName,
       'DeadlockError',
+      'ERR_WEB_LOCKS_DEADLOCK',
     );
-    this.cycle = entries;
+    hide(this, 'cycle', entries);
   }
 }
 

@@ -310,7 +310,12 @@ class NamedLock {
 
 /** @param {string} name */
 const canceledError = (name) =>
-  new LockError(`The request for ${theLock(name)} was canceled.`, name, 'AbortError');
+  new LockError(
+    `The request for ${theLock(name)} was canceled.`,
+    name,
+    'AbortError',
+    'ERR_WEB_LOCKS_CANCELED',
+  );
 
 /**
  * @callback ReleaseCall

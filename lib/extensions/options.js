@@ -7,7 +7,7 @@
  * with OPTIONS (test/lib/options.test.js).
  */
 
-const { notSupportedError, typeError } = require('../platform/errors.js');
+const { argumentError, notSupportedError, typeError } = require('../platform/errors.js');
 const { checkOptions } = require('../standard/lock-manager.js');
 const {
   defaultOptions: standardDefaults,
@@ -335,7 +335,7 @@ function checkRequest(options) {
   if (options.limit !== undefined || options.weight !== undefined) checkUnits(options);
   const { blocking, ifAvailable, priority, steal, timeout } = options;
   if (blocking !== undefined && ifAvailable) {
-    throw new TypeError(
+    throw argumentError(
       "The options 'blocking' and 'ifAvailable' exclude each other: with 'blocking: false' a " +
         "lock that is not free is an error, with 'ifAvailable' it is null.",
     );
@@ -351,10 +351,10 @@ function checkRequest(options) {
 
 /** @param {RequestOptions} options */
 function checkUnits({ limit, mode, weight = 1 }) {
-  if (limit === undefined) throw new TypeError("The 'weight' option needs a 'limit'.");
-  if (mode !== 'shared') throw new TypeError("The 'limit' option needs the mode 'shared'.");
+  if (limit === undefined) throw argumentError("The 'weight' option needs a 'limit'.");
+  if (mode !== 'shared') throw argumentError("The 'limit' option needs the mode 'shared'.");
   if (weight > limit) {
-    throw new TypeError(
+    throw argumentError(
       `The 'weight' option is ${weight}, which is more than the limit, ${limit}.`,
     );
   }

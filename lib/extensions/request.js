@@ -32,7 +32,7 @@ const { defaultOptions } = require('./options.js');
 const { inTheirStack, originOf, withLongStack, withOrigin } = require('./origin.js');
 const { outermost } = require('./outer-lock.js');
 const { Watch, isWatched } = require('./watch.js');
-const { notSupportedError } = require('../platform/errors.js');
+const { argumentError, notSupportedError } = require('../platform/errors.js');
 const { theLock } = require('../platform/names.js');
 const { tokenOf } = require('../platform/numbers.js');
 
@@ -370,7 +370,7 @@ const notFree = ({ backend, name }) => notFreeError(name, holdersNow(backend, na
  * @param {number} limit that its name has
  */
 function otherLimitError(request, limit) {
-  return new TypeError(
+  return argumentError(
     `A request for ${theLock(request.name)} has ${describeLimit(request.limit)}, but those ` +
       `who hold it or wait for it have ${describeLimit(limit)}.`,
   );

@@ -8,8 +8,38 @@
 
 const { DOMException } = require('./realm.js');
 
-const { assign } = Object;
+const { assign, defineProperty } = Object;
 const { stringify } = JSON;
+
+/**
+ * Gives an error of ours its `errorCode`. It is not the `code`, which is a number of DOMExceptions.
+ * @template {Error} E
+ * @param {E} error
+ * @param {string} errorCode
+ * @returns {E}
+ */
+function withErrorCode(error, errorCode) {
+  const isShown = /** @type {any} */ (error).code !== errorCode;
+  defineProperty(
+    error,
+    'errorCode',
+    /** @type {any} */ ({
+      __proto__: null,
+      value: errorCode,
+      writable: true,
+      enumerable: isShown,
+      configurable: true,
+    }),
+  );
+  return error;
+}
+
+/**
+ * @param {string} message
+ * @returns {TypeError}
+ */
+const argumentError = (message) =>
+  withErrorCode(new TypeError(message), 'ERR_WEB_LOCKS_INVALID_ARGUMENT');
 
 /**
  * A failed conversion or call; message in the form browsers use.
@@ -18,7 +48,7 @@ const { stringify } = JSON;
  * @returns {TypeError}
  */
 const typeError = (operation, problem) =>
-  new TypeError(`Failed to execute ${operation}: ${problem}`);
+  argumentError(`Failed to execute ${operation}: ${problem}`);
 
 /**
  * @param {string} operation what was called
@@ -31,22 +61,26 @@ const illegalInvocation = (operation, interfaceName) =>
  * @param {string} message
  * @returns {DOMException} named `NotSupportedError`
  */
-const notSupportedError = (message) => new DOMException(message, 'NotSupportedError');
+const notSupportedError = (message) =>
+  withErrorCode(new DOMException(message, 'NotSupportedError'), 'ERR_WEB_LOCKS_NOT_SUPPORTED');
+
+/** @param {string} message */
+const invalidStateError = (message) =>
+  withErrorCode(new DOMException(message, 'InvalidStateError'), 'ERR_WEB_LOCKS_CLOSED');
 
 /**
  * The agent is gone: this thread's environment is shutting down.
  * @returns {DOMException} named `InvalidStateError`
  */
 const closedError = () =>
-  new DOMException('The environment of this lock manager is shutting down.', 'InvalidStateError');
+  invalidStateError('The environment of this lock manager is shutting down.');
 
 /**
  * @param {unknown} [cause] why it could not be opened before
  * @returns {DOMException} named `InvalidStateError`
  */
 function bucketClosedError(cause) {
-  const message = 'The storage bucket of this lock manager was closed.';
-  const error = new DOMException(message, 'InvalidStateError');
+  const error = invalidStateError('The storage bucket of this lock manager was closed.');
   return cause === undefined ? error : assign(error, { cause });
 }
 
@@ -55,7 +89,7 @@ function bucketClosedError(cause) {
  * @returns {RangeError} with the code `ERR_WEB_LOCKS_NO_MEMORY`
  */
 const noMemoryError = (what) =>
-  assign(new RangeError(`Out of memory: ${what}.`), { code: 'ERR_WEB_LOCKS_NO_MEMORY' });
+  withCode(new RangeError(`Out of memory: ${what}.`), 'ERR_WEB_LOCKS_NO_MEMORY');
 
 /**
  * @param {string} message
@@ -63,7 +97,15 @@ const noMemoryError = (what) =>
  * @param {ErrorOptions} [options]
  * @returns {Error}
  */
-const plainError = (message, code, options) => assign(new Error(message, options), { code });
+const plainError = (message, code, options) => withCode(new Error(message, options), code);
+
+/**
+ * @template {Error} E
+ * @param {E} error
+ * @param {string} code also as its `code`
+ * @returns {E}
+ */
+const withCode = (error, code) => withErrorCode(assign(error, { code }), code);
 
 /**
  * @param {string} name possibly very long
@@ -80,6 +122,7 @@ function quote(name) {
 const capitalized = (text) => text[0].toUpperCase() + text.slice(1);
 
 module.exports = {
+  argumentError,
   bucketClosedError,
   capitalized,
   closedError,
@@ -89,4 +132,6 @@ module.exports = {
   plainError,
   quote,
   typeError,
+  withCode,
+  withErrorCode,
 };

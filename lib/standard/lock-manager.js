@@ -1,7 +1,7 @@
 'use strict';
 
 const { Promise, rejected } = require('../platform/intrinsics.js');
-const { illegalInvocation, notSupportedError } = require('../platform/errors.js');
+const { argumentError, illegalInvocation, notSupportedError } = require('../platform/errors.js');
 const { abortedReason } = require('./abort.js');
 const {
   checkName,
@@ -49,7 +49,7 @@ class LockManager {
   constructor() {
     // Not parameters: `LockManager.length` is 0.
     const [key, backend, form] = arguments;
-    if (key !== own) throw new TypeError('Illegal constructor');
+    if (key !== own) throw argumentError('Illegal constructor');
     this.#backend = backend;
     this.#form = form;
   }

@@ -1,7 +1,7 @@
 'use strict';
 
 const { inspect } = require('node:util');
-const { illegalInvocation } = require('../platform/errors.js');
+const { argumentError, illegalInvocation } = require('../platform/errors.js');
 const { defineInterface } = require('./webidl.js');
 
 /** @typedef {InstanceType<typeof import('./lock-request.js').LockRequest>} LockRequest */
@@ -21,7 +21,7 @@ class Lock {
 
   constructor() {
     // Not parameters: `Lock.length` is 0.
-    if (arguments[0] !== own) throw new TypeError('Illegal constructor');
+    if (arguments[0] !== own) throw argumentError('Illegal constructor');
     this.#request = arguments[1];
   }
 

@@ -109,6 +109,21 @@ describe('JSON.stringify', () => {
     });
   });
 
+  it('of an error that names others has a few lines only on the console', async () => {
+    const name = freshName();
+    await locks.request(name, { reentrant: true, mode: 'shared' }, async () => {
+      for (const options of [{ reentrant: true }, { timeout: 1 }]) {
+        const error = await locks.acquire(name, options).catch((reason) => reason);
+        assert.ok((error.cycle ?? error.holders).length > 0);
+        for (const customInspect of [true, false]) {
+          const lines = inspect(error, { customInspect, depth: 5 }).split('\n');
+          const more = lines.filter((line) => !/^ +at /.test(line));
+          assert.ok(more.length < 10 && !/clientId/.test(more.join()), more.join('\n'));
+        }
+      }
+    });
+  });
+
   it('of a loss has its reason and the token', async () => {
     const bucket = openBucket(freshName());
     const handle = await bucket.locks.acquire('a');
@@ -119,6 +134,7 @@ describe('JSON.stringify', () => {
       name: 'AbortError',
       message: reason.message,
       lockName: 'a',
+      errorCode: 'ERR_WEB_LOCKS_LOST',
       reason: 'closed',
       token: String(token),
     });

@@ -3,8 +3,11 @@
 /** What messages say of those who hold and wait. */
 
 const assert = require('node:assert/strict');
+const { readFileSync, readdirSync } = require('node:fs');
 const os = require('node:os');
+const path = require('node:path');
 const { describe, it } = require('node:test');
+const { inspect } = require('node:util');
 const { threadId } = require('node:worker_threads');
 const {
   describeAgent,
@@ -200,5 +203,70 @@ describe('messages', () => {
       message(new DeadlockError('a', [])),
       'The request for lock "a" would wait for itself.',
     );
+  });
+});
+
+describe('the errorCode of an error', () => {
+  const { Mutex, locks, openBucket } = require('../../lib/index.js');
+  const code = (end) => `ERR_WEB_LOCKS_${end}`;
+  const name = 'errorCode';
+  const inside = (options, work) => locks.request(name, options, work);
+
+  /** By code, what rejects with it. */
+  const failures = {
+    NOT_FREE: () => inside({}, () => new Mutex(name).acquire({ blocking: false })),
+    TIMEOUT: () => inside({}, () => locks.acquire(name, { timeout: 0 })),
+    QUEUE_FULL: () => inside({}, () => locks.acquire(name, { maxPending: 0 })),
+    DEADLOCK: () =>
+      inside({ deadlock: 'reject' }, () => locks.acquire(name, { deadlock: 'reject' })),
+    STOLEN: () => inside({}, () => locks.request(name, { steal: true }, () => {})),
+    async LOST() {
+      const bucket = openBucket(name);
+      const { signal } = await bucket.locks.acquire('a');
+      await bucket.close();
+      throw signal.reason;
+    },
+    async CLOSED() {
+      const bucket = openBucket(name);
+      await bucket.close();
+      await bucket.locks.acquire('a');
+    },
+    async CANCELED() {
+      const mutex = new Mutex();
+      const release = await mutex.acquire();
+      const waiting = mutex.acquire();
+      mutex.cancel();
+      release();
+      await waiting;
+    },
+    NOT_SUPPORTED: () => locks.acquire('-x'),
+    INVALID_ARGUMENT: () => locks.acquire(name, { mode: 'none' }),
+  };
+  for (const [end, fail] of Object.entries(failures)) {
+    it(`is ${code(end)}, also in JSON`, async () => {
+      const error = await fail().then(assert.fail, (reason) => reason);
+      assert.equal(error.errorCode, code(end));
+      assert.equal(JSON.parse(JSON.stringify(error)).errorCode, code(end));
+    });
+  }
+
+  it('is the code of an error that has one, and is not shown twice', () => {
+    const { noMemoryError, plainError } = require('../../lib/platform/errors.js');
+    for (const error of [noMemoryError('x'), plainError('x', code('X'))]) {
+      assert.equal(error.errorCode, error.code);
+      assert.equal(inspect(error).match(/ERR_WEB_LOCKS/g).length, 1);
+    }
+  });
+
+  it('is in each error that the library makes', () => {
+    const made = /new (TypeError|DOMException)\((?!message, '|message\))/;
+    const lib = path.join(__dirname, '../../lib');
+    const files = readdirSync(lib, { recursive: true }).filter(
+      (file) => file.endsWith('.js') && !/^(cli|page|profile)\b/.test(file),
+    );
+    const others = files.filter((file) => made.test(readFileSync(path.join(lib, file), 'utf8')));
+    // The one has it by withCode; the other is of a request that is not of users.
+    const known = ['cluster/engines/postgres/errors.js', 'standard/lock-request.js'];
+    assert.deepEqual(others.map((file) => file.replaceAll(path.sep, '/')).sort(), known);
   });
 });

@@ -20,6 +20,7 @@ const http = require('node:http');
 const https = require('node:https');
 const { URL } = require('node:url');
 const { Promise } = require('../../../platform/intrinsics.js');
+const { argumentError } = require('../../../platform/errors.js');
 
 /** @typedef {import('node:http').Agent} Agent */
 /** @typedef {import('node:http').IncomingMessage} Incoming */
@@ -76,7 +77,7 @@ function send(url, { method, headers, body, signal }) {
     if (signal.aborted) throw signal.reason;
     const target = new URL(url);
     if (target.username || target.password) {
-      throw new TypeError("The URL has a user or a password: give the 'auth' option instead.");
+      throw argumentError("The URL has a user or a password: give the 'auth' option instead.");
     }
     const { Agent, begin } = CLIENTS[/** @type {keyof typeof CLIENTS} */ (target.protocol)];
     const agent = agentOf(target.origin, Agent);

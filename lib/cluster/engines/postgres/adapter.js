@@ -14,6 +14,7 @@ const { NO_EVENTS, busy } = require('../../adapter.js');
 const { DEAD, STALE, answerOf, tell } = require('../words.js');
 const SCRIPT = require('./postgres.sql.js');
 const { Link, Source, prepared, raw, waitForDisk } = require('./link.js');
+const { argumentError } = require('../../../platform/errors.js');
 const {
   classify,
   deadError,
@@ -159,10 +160,10 @@ class PostgresAdapter {
     if (listen !== undefined) checkPool(listen, 'listen');
     else if (Number(pool.options?.max) < 2) throw smallPoolError();
     if (typeof schema !== 'string' || !/^[a-z_][a-z0-9_]{0,62}$/.test(schema)) {
-      throw new TypeError("The 'schema' option is not a name of lower-case letters, digits and _.");
+      throw argumentError("The 'schema' option is not a name of lower-case letters, digits and _.");
     }
     if (durability !== undefined && durability !== 'logged' && durability !== 'unlogged') {
-      throw new TypeError("The 'durability' option is neither 'logged' nor 'unlogged'.");
+      throw argumentError("The 'durability' option is neither 'logged' nor 'unlogged'.");
     }
     this.#source = new Source(listen ?? pool, schema);
     this.#schema = schema;
@@ -405,7 +406,7 @@ class PostgresAdapter {
     );
     const [{ inside, isolation, token: seen }] = rows;
     if (inside !== 't') {
-      throw new TypeError('lock.guard() needs a client that is in a transaction: BEGIN first.');
+      throw argumentError('lock.guard() needs a client that is in a transaction: BEGIN first.');
     }
     if (seen !== null) return true;
     // A transaction that has begun to look before the grant does not see it.
@@ -585,16 +586,16 @@ const codesOf = (answer) => (answer[0] === '{' ? listOf(answer) : [answer]);
 function checkPool(pool, option) {
   const isClient = pool && 'processID' in Object(pool);
   if (!isClient && typeof pool?.connect === 'function' && typeof pool.query === 'function') return;
-  throw new TypeError(`The '${option}' option is not a Pool of pg.`);
+  throw argumentError(`The '${option}' option is not a Pool of pg.`);
 }
 
 /** @param {any} client that was given to `lock.guard` */
 function checkClient(client) {
   if (typeof client?.query !== 'function') {
-    throw new TypeError('lock.guard() needs a client of pg, in a transaction: lock.guard(client).');
+    throw argumentError('lock.guard() needs a client of pg, in a transaction: lock.guard(client).');
   }
   if ('totalCount' in client) {
-    throw new TypeError(
+    throw argumentError(
       'lock.guard() was given a Pool, whose queries are made by any of its clients. Take one of ' +
         'them, `const client = await pool.connect()`, and give that, after its BEGIN.',
     );

@@ -6,7 +6,7 @@
  */
 
 const { isLocal, isOfTls } = require('../../errors.js');
-const { capitalized, plainError, quote } = require('../../../platform/errors.js');
+const { capitalized, plainError, quote, withCode } = require('../../../platform/errors.js');
 const { theLock } = require('../../../platform/names.js');
 
 /** Another attempt may go well, perhaps at another server. */
@@ -93,12 +93,12 @@ const exhaustedError = (pool) =>
   );
 
 const smallPoolError = () =>
-  Object.assign(
+  withCode(
     new TypeError(
       'The pool has a `max` of less than 2. A bucket keeps one client to itself, so that nothing ' +
         'would be left for you: raise `max`, or give a pool of its own as `listen`.',
     ),
-    { code: 'ERR_WEB_LOCKS_POOL_TOO_SMALL' },
+    'ERR_WEB_LOCKS_POOL_TOO_SMALL',
   );
 
 const endedPoolError = () =>

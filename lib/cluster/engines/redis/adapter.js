@@ -35,6 +35,7 @@ const {
   strictError,
 } = require('./errors.js');
 const SCRIPT = require('./redis.lua.js');
+const { argumentError } = require('../../../platform/errors.js');
 
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
 /** @typedef {import('../../adapter.js').Answer} Answer */
@@ -173,7 +174,7 @@ class RedisAdapter {
   constructor(bucket, { client, shards = 1, strict = false, failover, prefix }) {
     const kind = kindOf(client);
     if (kind === undefined) {
-      throw new TypeError(
+      throw argumentError(
         `'client' is ${describeClient(client)}; expected a client of redis 5 or 6 (createClient, ` +
           'createCluster) or of ioredis 5 or 6 (Redis, also by Sentinel; Cluster).',
       );
@@ -181,20 +182,20 @@ class RedisAdapter {
     const before = prefix ?? keyPrefixOf(client);
     if (typeof before !== 'string' || /[{}]/.test(before)) {
       const whose = prefix === undefined ? "The client's keyPrefix" : "'prefix'";
-      throw new TypeError(
+      throw argumentError(
         `${whose} is ${inspect(before)}; expected a string without { and }, which would move keys ` +
           "to another slot of a cluster. Give the option 'prefix', or a client without keyPrefix.",
       );
     }
     if (!Number.isInteger(shards) || shards < 1 || shards > 64) {
-      throw new TypeError("The 'shards' option is not a whole number from 1 to 64.");
+      throw argumentError("The 'shards' option is not a whole number from 1 to 64.");
     }
-    if (typeof strict !== 'boolean') throw new TypeError("The 'strict' option is not a boolean.");
+    if (typeof strict !== 'boolean') throw argumentError("The 'strict' option is not a boolean.");
     if (failover !== undefined && failover !== 'ignore') {
-      throw new TypeError("The 'failover' option is not 'ignore'.");
+      throw argumentError("The 'failover' option is not 'ignore'.");
     }
     if (strict && kind.endsWith('cluster')) {
-      throw new TypeError("The 'strict' option is not for clusters.");
+      throw argumentError("The 'strict' option is not for clusters.");
     }
     this.#client = client;
     this.#kind = kind;
