@@ -38,8 +38,8 @@ export interface PostgresOptions {
 /** An event of a {@link ClusterBucket}. */
 export interface SessionEvent {
   readonly type: 'suspect' | 'refused' | 'lost' | 'open';
-  /** Of `lost`: see `LockLostError`. */
-  readonly reason?: string | undefined;
+  /** Of `lost`, a word: see `reason` of `LockLostError`. */
+  readonly reason?: 'expired' | 'unreachable' | 'failover' | undefined;
   /** The last error there was. */
   readonly cause?: unknown;
 }

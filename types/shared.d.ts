@@ -314,7 +314,10 @@ export interface QueryOptions {
 /** A lock could not be acquired, or was lost. A DOMException. */
 export declare class LockError extends Error {
   protected constructor();
+  /** The number that a DOMException has for its `name`, 0 for most: see `errorCode`. */
   readonly code: number;
+  /** `'ERR_WEB_LOCKS_…'`, as all errors of this package have it. */
+  readonly errorCode: string;
   readonly lockName: string;
   /** For `JSON.stringify`: its fields, `name` and `message`; a token is a string of digits. */
   toJSON(): Record<string, unknown>;

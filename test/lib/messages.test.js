@@ -8,6 +8,7 @@ const os = require('node:os');
 const path = require('node:path');
 const { describe, it } = require('node:test');
 const { inspect } = require('node:util');
+const { runInNewContext } = require('node:vm');
 const { threadId } = require('node:worker_threads');
 const {
   describeAgent,
@@ -256,6 +257,12 @@ describe('the errorCode of an error', () => {
       assert.equal(error.errorCode, error.code);
       assert.equal(inspect(error).match(/ERR_WEB_LOCKS/g).length, 1);
     }
+  });
+
+  it('is there in another realm, where the error is no Error', async () => {
+    const error = await locks.acquire('-x').catch((reason) => reason);
+    const seen = runInNewContext('[error instanceof Error, error.errorCode].join()', { error });
+    assert.equal(seen, `false,${code('NOT_SUPPORTED')}`);
   });
 
   it('is in each error that the library makes', () => {
