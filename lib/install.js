@@ -1,6 +1,7 @@
 'use strict';
 
 const { typeError } = require('./platform/errors.js');
+const { countInstallations } = require('./standard/lock-manager.js');
 const { describe, takeOnly } = require('./standard/webidl.js');
 const { Lock, LockManager, locks: locksOfProcess } = require('./index.js');
 
@@ -34,6 +35,9 @@ function install(where) {
     const navigator = isObject(found) ? found : createNavigator();
     if (ours.has(navigator)) replace(target, 'navigator', global(navigator), undo);
     replace(homeOfLocks(navigator), 'locks', attribute(locks), undo);
+    // Also signals of that DOM.
+    countInstallations(locks, 1);
+    undo.push(() => countInstallations(locks, -1));
   } catch (error) {
     uninstall();
     throw error;

@@ -206,10 +206,11 @@ const OPTIONS = freeze({
  * what is neither is not read, as of any WebIDL dictionary.
  * @param {any} value
  * @param {string} operation for the messages
+ * @param {(signal: any) => boolean} [isAbortSignal]
  * @returns {RequestOptions}
  */
-function toOptions(value, operation) {
-  const standard = toLockOptions(value, operation);
+function toOptions(value, operation, isAbortSignal) {
+  const standard = toLockOptions(value, operation, isAbortSignal);
   if (standard === standardDefaults) return defaultOptions;
   const { ifAvailable, mode, signal, steal } = standard;
   return {

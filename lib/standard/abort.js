@@ -7,7 +7,7 @@
  */
 
 const { addAbortListener } = require('node:events');
-const { uncurry } = require('../platform/intrinsics.js');
+const { report, uncurry } = require('../platform/intrinsics.js');
 const { AbortSignal, dispose } = require('../platform/realm.js');
 
 /**
@@ -25,9 +25,24 @@ const getter = (member) =>
   uncurry(/** @type {any} */ (Object.getOwnPropertyDescriptor(AbortSignal.prototype, member)).get);
 
 /** @type {(signal: any) => boolean} throws if it is none */
-const getAborted = getter('aborted');
+const getAbortedOfPlatform = getter('aborted');
 /** @type {(signal: any) => unknown} */
-const getReason = getter('reason');
+const getReasonOfPlatform = getter('reason');
+
+/**
+ * Signals of a DOM that is not the platform's, such as that of jsdom: their own members count.
+ * @type {WeakSet<object>}
+ */
+const others = new WeakSet();
+const addOther = uncurry(WeakSet.prototype.add);
+const isOther = uncurry(WeakSet.prototype.has);
+
+/** @type {(signal: any) => boolean} throws if it is none */
+const getAborted = (signal) =>
+  isOther(others, signal) ? Boolean(signal.aborted) : getAbortedOfPlatform(signal);
+/** @type {(signal: any) => unknown} */
+const getReason = (signal) =>
+  isOther(others, signal) ? signal.reason : getReasonOfPlatform(signal);
 
 /**
  * @param {any} value
@@ -35,13 +50,30 @@ const getReason = getter('reason');
  */
 function isAbortSignal(value) {
   try {
-    getAborted(value);
+    getAbortedOfPlatform(value);
     return true;
   } catch (error) {
     // Near the end of the stack it is not known.
     if (error instanceof RangeError) throw error;
     return false;
   }
+}
+
+/**
+ * @param {any} value
+ * @returns {boolean} whether it is one, or has the shape of one
+ */
+function isLikeAbortSignal(value) {
+  if (isAbortSignal(value)) return true;
+  const isLike =
+    typeof value === 'object' &&
+    value !== null &&
+    typeof value.aborted === 'boolean' &&
+    'reason' in value &&
+    typeof value.addEventListener === 'function' &&
+    typeof value.removeEventListener === 'function';
+  if (isLike) addOther(others, value);
+  return isLike;
 }
 
 /**
@@ -134,7 +166,8 @@ function listen(signal, first) {
   };
   /** @type {Following} */
   const following = { followers, listener, listening: undefined };
-  if (isSymbolKnown) addEventListener(signal, 'abort', listener, listenerOptions);
+  if (isOther(others, signal)) signal.addEventListener('abort', listener);
+  else if (isSymbolKnown) addEventListener(signal, 'abort', listener, listenerOptions);
   else following.listening = addAbortListener(signal, listener);
   return following;
 }
@@ -145,8 +178,21 @@ function listen(signal, first) {
  */
 function stop(signal, { listener, listening }) {
   deleteFrom(followings, signal);
-  if (isSymbolKnown) removeEventListener(signal, 'abort', listener);
+  if (isOther(others, signal)) removeFromOther(signal, listener);
+  else if (isSymbolKnown) removeEventListener(signal, 'abort', listener);
   else listening[dispose]();
+}
+
+/**
+ * @param {AbortSignal} signal whose method may be anybody's
+ * @param {() => void} listener
+ */
+function removeFromOther(signal, listener) {
+  try {
+    signal.removeEventListener('abort', listener);
+  } catch (error) {
+    report(error);
+  }
 }
 
 /**
@@ -160,4 +206,4 @@ function unfollow(signal, follower) {
   if (sizeOf(following.followers) === 0) stop(signal, following);
 }
 
-module.exports = { abortedReason, follow, isAbortSignal, unfollow };
+module.exports = { abortedReason, follow, isAbortSignal, isLikeAbortSignal, unfollow };

@@ -2,7 +2,7 @@
 
 const { Promise, rejected } = require('../platform/intrinsics.js');
 const { argumentError, illegalInvocation, notSupportedError } = require('../platform/errors.js');
-const { abortedReason } = require('./abort.js');
+const { abortedReason, isAbortSignal, isLikeAbortSignal } = require('./abort.js');
 const {
   checkName,
   defineInterface,
@@ -18,7 +18,8 @@ const {
 /**
  * What requests are here: the specification's, or those that can do more.
  * @typedef {object} Form
- * @property {(value: any, operation: string) => any} toOptions converts a LockOptions dictionary
+ * @property {(value: any, operation: string, isAbortSignal: (signal: any) => boolean) => any}
+ *   toOptions converts a LockOptions dictionary
  * @property {any} defaultOptions what it makes of undefined
  * @property {(options: any) => void} check throws where options do not fit together
  * @property {new (backend: Backend, name: string, options: any) => LockRequest} Request
@@ -35,6 +36,12 @@ const QUERY = "'query' on 'LockManager'";
 let backendOf;
 
 /**
+ * A manager that is installed takes signals of any DOM.
+ * @type {(manager: LockManager, more: number) => void}
+ */
+let countInstallations;
+
+/**
  * The lock manager of a storage bucket, as script sees it (3.2). Not constructible.
  *
  * Methods that return a promise report every error by its rejection and do not throw, as WebIDL has
@@ -45,6 +52,8 @@ class LockManager {
   #backend;
   /** @type {Form} */
   #form;
+  /** How often it is installed where libraries for browsers look. */
+  #installations = 0;
 
   constructor() {
     // Not parameters: `LockManager.length` is 0.
@@ -69,7 +78,9 @@ class LockManager {
       const count = arguments.length;
       needArguments(count, 2, REQUEST);
       const resourceName = toDOMString(name, REQUEST, 'The name');
-      const options = count > 2 ? form.toOptions(optionsOrCallback, REQUEST) : form.defaultOptions;
+      const isSignal = this.#installations > 0 ? isLikeAbortSignal : isAbortSignal;
+      const options =
+        count > 2 ? form.toOptions(optionsOrCallback, REQUEST, isSignal) : form.defaultOptions;
       const callback = toCallback(arguments[count > 2 ? 2 : 1], REQUEST, 'The callback');
       // Step 5.
       checkName(resourceName);
@@ -107,6 +118,9 @@ class LockManager {
 
   static {
     backendOf = LockManager.#backendOf;
+    countInstallations = (manager, more) => {
+      manager.#installations += more;
+    };
   }
 }
 
@@ -146,4 +160,4 @@ const exclude = (one, other) =>
 // @ts-expect-error: the constructor reads its arguments itself
 const createLockManager = (backend, form) => new LockManager(own, backend, form);
 
-module.exports = { LockManager, backendOf, checkOptions, createLockManager };
+module.exports = { LockManager, backendOf, checkOptions, countInstallations, createLockManager };

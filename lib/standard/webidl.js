@@ -7,7 +7,7 @@
 
 const { inspect } = require('node:util');
 const { notSupportedError, quote, typeError } = require('../platform/errors.js');
-const { isAbortSignal } = require('./abort.js');
+const abort = require('./abort.js');
 
 const { keys } = Object;
 
@@ -93,9 +93,10 @@ function toLockMode(value, operation) {
  * the next is read.
  * @param {any} value
  * @param {string} operation for the messages
+ * @param {(signal: any) => boolean} [isAbortSignal]
  * @returns {Readonly<LockOptions>}
  */
-function toLockOptions(value, operation) {
+function toLockOptions(value, operation, isAbortSignal = abort.isAbortSignal) {
   if (value === undefined || value === null) return defaultOptions;
   if (typeof value !== 'object' && typeof value !== 'function') {
     throw typeError(operation, `The options are ${describe(value)}, not an object.`);

@@ -32,6 +32,59 @@ describe('3.1 Navigator mixins: web-locks/install', () => {
     assert.deepEqual(snapshot(), before);
   });
 
+  /** A signal as jsdom and happy-dom have them: of the platform's shape, and of no platform. */
+  class OtherSignal {
+    aborted = false;
+    reason = undefined;
+    listeners = new Set();
+    addEventListener(type, listener) {
+      assert.equal(type, 'abort');
+      this.listeners.add(listener);
+    }
+    removeEventListener(type, listener) {
+      assert.equal(type, 'abort');
+      this.listeners.delete(listener);
+    }
+    abort(reason) {
+      Object.assign(this, { aborted: true, reason });
+      for (const listener of [...this.listeners]) listener();
+    }
+  }
+
+  it('takes the signals of a DOM that is not the platform, while it is installed', async () => {
+    const refused = () => locks.request('a', { signal: new OtherSignal() }, () => 'granted');
+    await assert.rejects(refused(), TypeError);
+    const uninstalls = [install({ target: {} }), install({ target: {} })];
+    uninstalls.pop()();
+    const signal = new OtherSignal();
+    await locks.request('a', async () => {
+      const waiting = [1, 2].map(() => locks.request('a', { signal }, () => assert.fail('called')));
+      assert.equal(signal.listeners.size, 1);
+      signal.abort('enough');
+      for (const one of await Promise.allSettled(waiting)) assert.equal(one.reason, 'enough');
+      assert.equal(signal.listeners.size, 0);
+    });
+    await assert.rejects(
+      locks.request('a', { signal }, () => {}),
+      (reason) => reason === 'enough',
+    );
+    const other = new OtherSignal();
+    assert.equal(await locks.request('a', { signal: other }, () => 'granted'), 'granted');
+    assert.equal(other.listeners.size, 0);
+    for (const part of ['aborted', 'reason', 'addEventListener', 'removeEventListener']) {
+      const lacking = new Proxy(new OtherSignal(), {
+        get: (target, name) => (name === part ? undefined : Reflect.get(target, name)),
+        has: (target, name) => name !== part && Reflect.has(target, name),
+      });
+      await assert.rejects(
+        locks.request('a', { signal: lacking }, () => {}),
+        TypeError,
+      );
+    }
+    uninstalls.pop()();
+    await assert.rejects(refused(), TypeError);
+  });
+
   it('`locks` is a read-only, enumerable, configurable attribute', () => {
     const uninstall = install();
     const { own, inherited } = snapshot();
