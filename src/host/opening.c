@@ -11,6 +11,7 @@
 enum { CELLS_AT_FIRST = 256, OPEN_ROUNDS = 100 };
 
 #define BY_CELL_BYTES (WLH_CELLS_MOST * sizeof(struct wlh_request *))
+#define TOKENS_AHEAD  (UINT64_C(1) << 50) /* in microseconds: 35 years */
 #define GENERATIONS   ((UINT64_C(1) << 48) - 1)
 
 static struct wlh_header *header_of(struct wlh_bucket *bucket)
@@ -35,6 +36,14 @@ static enum wlh_status cannot_map(
       bucket->port.path, wlh_port_error_text(error), wlh_port_remedy(error));
 }
 
+/* Whether what is in the file is of this boot. Where the name of the boot is another one, as in a
+ * container that has its own, a member proves it: byte locks do not outlive a boot, and nobody
+ * takes one before this was true. */
+static bool is_of_this_boot(struct wlh_bucket *bucket, uint64_t boot)
+{
+  return header_of(bucket)->boot == boot || wlh_port_any_alive(&bucket->port);
+}
+
 /* Sets `failure` if it is UNMAPPED. */
 static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
@@ -43,7 +52,8 @@ static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot, struct wlh_f
   if (error != 0) (void)cannot_map(bucket, error, failure);
   if (size < wlh_segment_bytes(WLH_CELLS_LEAST)) return error != 0 ? UNMAPPED : FORMATLESS;
   struct wlh_header *header = header_of(bucket);
-  if (atomic_load(&header->magic) != WLH_MAGIC || header->boot != boot) return FORMATLESS;
+  if (atomic_load(&header->magic) != WLH_MAGIC || !is_of_this_boot(bucket, boot))
+    return FORMATLESS;
   if (header->layout != WLH_LAYOUT || header->incompat != 0) return FOREIGN_LAYOUT;
   uint32_t ncells = header->ncells;
   if (!wlh_is_size(ncells, header->nmembers)) return POISONED;
@@ -134,10 +144,13 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
         failure, WLH_LOST, WLH_PORT_FILE " was truncated while it was opened", bucket->port.path);
   }
   struct wlh_header *header = header_of(bucket);
+  uint64_t before = header->token;
   wlh_cells_format(bucket->port.map, CELLS_AT_FIRST, boot, key);
   /* Greater than the tokens of a file that was deleted, or of another boot, in which there was less
-   * than one grant a microsecond; unless the clock was set back. */
+   * than one grant a microsecond; unless the clock was set back. What calls itself another boot can
+   * be this one, so its token counts, too, unless damage made it huge. */
   uint64_t now = wlh_port_wall_time();
+  if (header->token < before && before < now + TOKENS_AHEAD) header->token = before;
   if (header->token < now && now < WLH_COUNT_MOST / 2) header->token = now;
   atomic_store(&header->retired, 0);
   atomic_store(&header->magic, WLH_MAGIC);

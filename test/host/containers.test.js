@@ -144,9 +144,12 @@ describe('containers', { skip }, () => {
       const directory = ${JSON.stringify(where.directory)};
       const { locks } = openBucket(${JSON.stringify(where.bucket)}, { directory });
       (async () => {
-        const isFree = await locks.request('a', { ifAvailable: true }, Boolean);
+        const { isFree, token } = await locks.request('a', { ifAvailable: true }, (lock) => ({
+          isFree: lock !== null,
+          token: String(lock?.token),
+        }));
         const { held } = await locks.query({ details: true });
-        console.log(JSON.stringify({ isFree, ages: held.map((lock) => lock.held) }));
+        console.log(JSON.stringify({ isFree, token, ages: held.map((lock) => lock.held) }));
         process.exit();
       })();`;
     const { stdout } = await execute('unshare', [...unshare, process.execPath, '-e', source]);
@@ -162,5 +165,26 @@ describe('containers', { skip }, () => {
     assert.equal(isFree, false);
     // More than 32 bits of milliseconds.
     assert.ok(ages.length === 1 && ages[0] >= days * 1000 && ages[0] < (days + 3600) * 1000, ages);
+  });
+
+  /** A command that has the machine's boot called otherwise, as LXC and systemd-nspawn do. */
+  const withOwnBoot = (t) => {
+    const file = path.join(freshDirectory(t), 'boot_id');
+    fs.writeFileSync(file, '12345678-1234-4321-8888-aabbccddeeff\n');
+    const mount = `mount --bind ${file} /proc/sys/kernel/random/boot_id && exec "$@"`;
+    return [...MOUNTS, 'sh', '-c', mount, 'sh'];
+  };
+
+  it('with a name of their own for the boot share locks, and tokens go on', async (t) => {
+    const { where } = freshBucket(t);
+    const other = await RemoteProcess.start(t, where);
+    const { lock } = await other.hold('a');
+    assert.equal((await look(where, withOwnBoot(t))).isFree, false);
+    other.kill();
+    await other.exited;
+    // Nobody proves that it is the same boot.
+    const { isFree, token } = await look(where, withOwnBoot(t));
+    assert.equal(isFree, true);
+    assert.ok(BigInt(token) > BigInt(lock.token));
   });
 });
