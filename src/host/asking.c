@@ -35,7 +35,7 @@ static enum wlh_status put_off_errand(
   wlk_mutex_lock(&bucket->qmu);
   wlh_errand_free(errand);
   wlk_mutex_unlock(&bucket->qmu);
-  return WLH_NO_MEMORY;
+  return WLH_FULL;
 }
 
 enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag)
@@ -163,13 +163,13 @@ static bool request_now(
   return done;
 }
 
-/* Has the helper make the request. */
-static bool request_later(struct wlh_request *request, const struct wlh_ask *ask)
+/* Has the helper make the request. Returns WLH_PENDING, NO_MEMORY, or FULL: there is no helper. */
+static enum wlh_status request_later(struct wlh_request *request, const struct wlh_ask *ask)
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;
   size_t units = (size_t)ask->name_units + ask->label_units;
   request->text = malloc((units ? units : 1) * sizeof *request->text);
-  if (!request->text) return false;
+  if (!request->text) return WLH_NO_MEMORY;
   if (ask->name_units > 0) {
     memcpy(request->text, ask->name, ask->name_units * sizeof *request->text);
   }
@@ -180,11 +180,11 @@ static bool request_later(struct wlh_request *request, const struct wlh_ask *ask
   request->ask.name = request->text;
   request->ask.label = request->text + ask->name_units;
   link_request(request, WLH_ASKING);
-  if (put_off(bucket, &request->item, WLH_OP_REQUEST)) return true;
+  if (put_off(bucket, &request->item, WLH_OP_REQUEST)) return WLH_PENDING;
   wlk_mutex_lock(&bucket->qmu);
   wlk_list_remove(&request->by_agent);
   wlk_mutex_unlock(&bucket->qmu);
-  return false;
+  return WLH_FULL;
 }
 
 static void fill_ask(
@@ -218,9 +218,7 @@ enum wlh_status wlh_request(
   struct wlh_request *made = new_request(agent, tag);
   if (!made) return WLH_NO_MEMORY;
   enum wlh_status status = WLH_PENDING;
-  if (!request_now(made, &ask, &status, events)) {
-    status = request_later(made, &ask) ? WLH_PENDING : WLH_NO_MEMORY;
-  }
+  if (!request_now(made, &ask, &status, events)) status = request_later(made, &ask);
   if (status == WLH_GRANTED || status == WLH_PENDING)
     *request = made;
   else

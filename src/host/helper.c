@@ -535,7 +535,15 @@ static void run(void *data)
 bool wlh_helper_start(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);
-  if (!bucket->running) bucket->running = wlh_port_start(run, bucket) == 0;
+  int error = bucket->running ? 0 : wlh_port_start(run, bucket);
+  if (error == 0)
+    bucket->running = true;
+  else
+    (void)wlh_fail(
+        &bucket->failure, WLH_FULL,
+        "no thread can be started: %s. Let threads or processes end, or allow more of them (ulimit "
+        "-u; in a container its limit of pids).",
+        wlh_port_error_text(error));
   bool running = bucket->running;
   wlk_mutex_unlock(&bucket->qmu);
   if (running) wlh_alarm(bucket);

@@ -148,7 +148,7 @@ void wlh_agent_terminate(struct wlh_agent *agent);
  *   tag      for the event
  *   returns  WLH_OK  it is open: no event comes
  *            WLH_PENDING  an event WLH_NEWS_READY tells
- *            WLH_NO_MEMORY, WLH_LOST (a forked child)
+ *            WLH_NO_MEMORY, WLH_FULL (no thread can be started), WLH_LOST (a forked child)
  *   threads  the agent's own */
 enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag);
 
@@ -167,7 +167,7 @@ enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag);
  *            answered
  *            WLH_NOT_AVAILABLE, WLH_OTHER_LIMIT, WLH_QUEUE_FULL  as in weblocks.h
  *            WLH_NO_MEMORY, WLH_FULL  nothing was changed. FULL: the name is longer than 32,768
- *            code units
+ *            code units, or no thread can be started
  *            WLH_LOST  this is a forked child
  *   threads  the agent's own
  *   cost     O(length), a steal O(locks held on the name), with a priority O(other priorities that
@@ -239,7 +239,8 @@ struct wlh_snapshot {
  *            length UINT32_MAX: everything
  *   pending  of one name: whether with the requests that wait, not only the locks that are held
  *   tag      for the event
- *   returns  WLH_PENDING, WLH_NO_MEMORY, WLH_LOST (a forked child)
+ *   returns  WLH_PENDING, WLH_NO_MEMORY, WLH_FULL (no thread can be started), WLH_LOST (a forked
+ *            child)
  *   threads  the agent's own */
 enum wlh_status wlh_snapshot(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag);

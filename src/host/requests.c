@@ -9,6 +9,8 @@
 
 /* ---- 4.1 request a lock ---- */
 
+enum { RESERVED_SHARE = 64, RESERVED_MOST = 1024 };
+
 /* A call of wlh_cells_request, as far as it got. */
 struct asking {
   const struct wlh_ask *ask;
@@ -46,6 +48,14 @@ static enum wlh_cells_status refuse(
   return ask->bounded && cell->pending >= ask->max_pending ? WLH_CELLS_QUEUE_FULL : WLH_CELLS_OK;
 }
 
+/* Cells that only a theft may take, so that what holds a full segment can be robbed. */
+static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_ask *ask)
+{
+  uint32_t share = arena->ncells / RESERVED_SHARE;
+  if (ask->option == WLH_STEAL) return 0;
+  return share < RESERVED_MOST ? share : RESERVED_MOST;
+}
+
 /* Finds the name, and looks once whether the request is to be made; OK if it is. */
 static enum wlh_cells_status look_once(
     struct wlh_arena *arena, struct asking *asking, struct wlh_answer *answer)
@@ -55,7 +65,8 @@ static enum wlh_cells_status look_once(
   enum wlh_cells_status refusal = refuse(arena, asking, answer);
   if (refusal != WLH_CELLS_OK) return refusal;
   answer->needed = 1 + wlh_text_cells(asking->label_units) +
-                   (asking->resource == 0 ? wlh_name_cells(asking->name_units) : 0);
+                   (asking->resource == 0 ? wlh_name_cells(asking->name_units) : 0) +
+                   reserved_cells(arena, asking->ask);
   return wlh_header_of(arena)->nfree >= answer->needed ? WLH_CELLS_OK : WLH_CELLS_FULL;
 }
 

@@ -605,7 +605,7 @@ TEST(grows, "a full segment refuses and changes nothing; grown, it has what it h
   struct made last, first = want(&t, 0, "n");
   struct made waiting = want(&t, 1, "n");
   while ((last = want_shared(&t, 2, "m")).status == WLH_CELLS_GRANTED) CHECK(last.token > 0);
-  CHECK(last.status == WLH_CELLS_FULL && last.needed == 1);
+  CHECK(last.status == WLH_CELLS_FULL && last.needed == 2);
   CHECK(wrong(&t, 0) == NULL);
   CHECK(wlh_cells_grow(inside(&t, 0), 256) == WLH_CELLS_OK);
   CHECK(t.segment->header.ncells == 256);
@@ -613,6 +613,18 @@ TEST(grows, "a full segment refuses and changes nothing; grown, it has what it h
   CHECK(drop(&t, &first) == WLH_CELLS_OK);
   struct mail mail = mail_of(&t, 1);
   CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  stop();
+}
+
+TEST(full_steal, "a theft finds a cell in a segment that is full")
+{
+  start();
+  struct made last, held = want(&t, 0, "n");
+  while ((last = want_shared(&t, 2, "m")).status == WLH_CELLS_GRANTED) continue;
+  CHECK(last.status == WLH_CELLS_FULL && wlh_cells_free(inside(&t, 0)) > 0);
+  CHECK(steal(&t, 1, "n").status == WLH_CELLS_GRANTED);
+  struct mail mail = mail_of(&t, 0);
+  CHECK(is_letter(&mail, &held, WLH_TOLD_STOLEN));
   stop();
 }
 
@@ -1009,7 +1021,7 @@ int main(void)
   RUN(theft_before_grant);
   RUN(limit_theft_death), RUN(theft_of_the_dead), RUN(bounded_by_dead), RUN(bounded_and_free);
   RUN(units_of_the_dead), RUN(behind_the_dead), RUN(victims_death);
-  RUN(grows), RUN(full_of_dead), RUN(grew), RUN(formats), RUN(two_holders);
+  RUN(grows), RUN(full_steal), RUN(full_of_dead), RUN(grew), RUN(formats), RUN(two_holders);
   RUN(zeros), RUN(odd_counts), RUN(counts_back), RUN(token_back), RUN(fewer_cells),
       RUN(shorter_file), RUN(long_texts), RUN(itself);
   RUN(zeroed), RUN(zeroed_dead), RUN(zeroed_state), RUN(zeroed_unseen), RUN(zeroed_snapshot);

@@ -176,6 +176,38 @@ describe('the message about a file that is lost', { skip }, () => {
   }
 });
 
+describe('the message where no thread can be started', { skip: skip || notRoot }, () => {
+  it('says so, and names the limit', async (t) => {
+    const directory = freshDirectory(t);
+    fs.chownSync(directory, USER, USER);
+    // The limit counts for other users than root.
+    const source = `
+      const { openBucket } = require(${library});
+      const { locks } = openBucket('a', { directory: ${JSON.stringify(directory)} });
+      process.setgid(${USER});
+      process.setuid(${USER});
+      const told = ({ code, message }) => console.log(code, message);
+      (async () => {
+        await locks.request('a', () => {}).catch(told);
+        await locks.query().catch(told);
+      })();`;
+    const shell = [
+      '-c',
+      '{ ulimit -p 1 || ulimit -u 1; } 2> /dev/null && exec "$0" -e "$1"',
+      process.execPath,
+      source,
+    ];
+    const { stdout } = await promisify(execFile)('sh', shell);
+    const said = 'failed: no thread can be started: Resource temporarily unavailable.';
+    const lines = stdout.trim().split('\n');
+    assert.equal(lines.length, 2, stdout);
+    for (const line of lines) {
+      assert.ok(line.startsWith('ERR_WEB_LOCKS_SCOPE_FULL') && line.includes(said), line);
+      assert.ok(line.includes('ulimit -u'), line);
+    }
+  });
+});
+
 describe('the error of a time limit', { skip }, () => {
   /** Writes into the tables that the member with this pid is inside. */
   function keepInside(directory, pid) {

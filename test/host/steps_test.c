@@ -203,10 +203,12 @@ static void go_in(void)
   while (!wlh_turn_try(actor.bucket, NULL)) (void)sched_yield();
 }
 
+/* How many cells a request may take: some are kept for thefts. */
 static uint32_t free_cells(void)
 {
   go_in();
-  uint32_t count = wlh_cells_free(&actor.bucket->arena);
+  const struct wlh_arena *arena = &actor.bucket->arena;
+  uint32_t count = wlh_cells_free(arena) - arena->ncells / 64;
   wlh_turn_end(actor.bucket);
   return count;
 }
