@@ -53,6 +53,7 @@ void wlh_cells_format(
   header->nfree = ncells - 1;
   header->rebuilds = 0;
   header->token = token;
+  header->shrinks = 0;
   memset(header->zeros, 0, sizeof header->zeros);
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) format_member(&segment->members[i]);
   format_cells(segment, ncells);
@@ -83,13 +84,15 @@ static bool is_other(const struct wlh_arena *arena, const struct wlh_header *hea
   bool known = (arena->hash_key[0] | arena->hash_key[1]) != 0;
   bool same =
       header->hash_key[0] == arena->hash_key[0] && header->hash_key[1] == arena->hash_key[1];
-  return (known && !same) || header->ticket < arena->ticket || header->token < arena->token;
+  return (known && !same) || header->ticket < arena->ticket || header->token < arena->token ||
+         header->shrinks < arena->shrinks;
 }
 
 static void note_header(struct wlh_arena *arena, const struct wlh_header *header)
 {
   arena->ticket = header->ticket;
   arena->token = header->token;
+  arena->shrinks = header->shrinks;
   arena->hash_key[0] = header->hash_key[0];
   arena->hash_key[1] = header->hash_key[1];
 }
@@ -113,7 +116,8 @@ enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now)
   uint32_t ncells = wlh_read(&header->ncells);
   arena->now = now;
   if (atomic_load(&header->poisoned) != 0) arena->poisoned = true;
-  bool possible = wlh_is_size(ncells, wlh_read(&header->nmembers)) && ncells >= arena->ncells;
+  bool possible = wlh_is_size(ncells, wlh_read(&header->nmembers)) &&
+                  (ncells >= arena->ncells || header->shrinks > arena->shrinks);
   if (!possible || is_other(arena, header))
     wlh_damage(arena);
   else if (arena->bytes < wlh_segment_bytes(ncells) && !arena->poisoned)
@@ -128,6 +132,7 @@ enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now)
 bool wlh_cells_has_member(const struct wlh_arena *arena)
 {
   return wlh_cells_is_formatted(arena->segment) && is_member(arena) &&
+         wlh_read(&wlh_header_of(arena)->ncells) == arena->ncells &&
          atomic_load(&wlh_header_of(arena)->poisoned) == 0;
 }
 
@@ -161,5 +166,5 @@ enum wlh_cells_status wlh_cells_grow(struct wlh_arena *arena, uint32_t ncells)
   if (ncells <= arena->ncells || ncells > WLH_CELLS_MOST) return WLH_CELLS_OK;
   while (arena->ncells < ncells && arena->bytes >= wlh_segment_bytes(arena->ncells * 2))
     double_cells(arena);
-  return wlh_cells_rebuild(arena);
+  return wlh_cells_rebuild_whole(arena);
 }

@@ -35,7 +35,8 @@ bool wlh_cells_is_formatted(const struct wlh_segment *segment);
  *            WLH_CELLS_POISONED */
 enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now);
 
-/* Whether the segment is formatted and not poisoned, and our own member is in.
+/* Whether the segment is formatted and not poisoned, has as many cells as in our last turn, and our
+ * own member is in.
  * Here and in the other two that look for what is our own (wlh_cells_has_agent, _has_request) the
  * caller need not be inside: they change nothing, and nobody else changes what makes it ours. But
  * nothing orders what they read, so what is not there is a doubt, to be looked at again inside. */

@@ -60,9 +60,7 @@ static void init_bucket(struct wlh_bucket *bucket)
 
 static void free_bucket(struct wlh_bucket *bucket)
 {
-  free(bucket->view.entries);
-  free(bucket->view.clients);
-  free(bucket->view.units);
+  wlh_view_free(&bucket->view);
   wlk_condition_destroy(&bucket->ended);
   free(bucket);
 }

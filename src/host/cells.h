@@ -52,6 +52,9 @@ enum wlh_cells_status {
   WLH_CELLS_POISONED       /* the segment is damaged: what is held is lost */
 };
 
+/* How many cells a new segment has. It is not made smaller than that. */
+enum { WLH_CELLS_AT_FIRST = 256 };
+
 /* How a process sees a segment. Lock key: (c) constant  (m) the thread in a turn of this process */
 struct wlh_arena {
   struct wlh_segment *segment; /* (c) as far as `bytes` to be read and written */
@@ -60,13 +63,16 @@ struct wlh_arena {
                                   WLH_CELLS_MOST, whatever the segment says; of a turn that began
                                   well, `bytes` has room for them */
   uint64_t ticket;      /* (m) the header's, and its token, as the last turn left them: they */
-  uint64_t token;       /* never go back */
+  uint64_t token;       /* never go back. */
+  uint64_t shrinks;     /* (m) likewise */
   uint64_t hash_key[2]; /* (m) the header's since the first turn: it never changes; 0 before */
   uint32_t member;      /* (m) own number, below WLH_MEMBERS */
   uint64_t id;          /* (m) own, while we are a member; else 0 */
   uint64_t now;         /* (m) milliseconds of the clock that all have in common */
   bool poisoned;        /* (m) damage was found, here or by others */
-  bool outside;         /* (c) whether this is the copy of a thread that only reads, and is not
+  bool shrank;  /* (m) out: there are fewer cells than before; the caller gives back the room
+                           behind them before the mutex is left, and clears it */
+  bool outside; /* (c) whether this is the copy of a thread that only reads, and is not
                            inside: what looks like damage to it says nothing about the segment */
   /* (c) Whether the process of a member lives. Asked of members of state 1 other than our own. A
    * doubt means yes. Must not call anything here. */

@@ -16,7 +16,7 @@ void wlh_errand_fail(struct wlh_item *item, enum wlh_status status)
 
 /* ---- from a view to a snapshot ---- */
 
-enum { CLIENT_ID_ROOM = 24 };
+enum { CLIENT_ID_ROOM = 24, VIEW_KEPT = 1024 };
 
 /* Where the parts of a snapshot are in its one block of memory. */
 struct parts {
@@ -141,6 +141,16 @@ static bool grow_view(struct wlh_view *view)
   return grown;
 }
 
+/* Gives back the room of a large snapshot: the next one may be small. */
+static void shrink_view(struct wlh_view *view)
+{
+  if (view->entry_capacity <= VIEW_KEPT && view->client_capacity <= VIEW_KEPT &&
+      view->unit_capacity <= VIEW_KEPT * WLH_TEXT_UNITS)
+    return;
+  wlh_view_free(view);
+  *view = (struct wlh_view){0};
+}
+
 /* ---- from outside ---- */
 
 /* The tables, to be given back by end_look; NULL if the file is not open. */
@@ -187,9 +197,7 @@ enum wlh_status wlh_holders(
   end_look(bucket);
   *snapshot = status == WLH_OK ? make_snapshot(&view) : NULL;
   if (status == WLH_OK && !*snapshot) status = WLH_NO_MEMORY;
-  free(view.entries);
-  free(view.clients);
-  free(view.units);
+  wlh_view_free(&view);
   return status;
 }
 
@@ -215,6 +223,7 @@ static enum wlh_status take_snapshot(struct wlh_bucket *bucket, struct wlh_erran
   } while (status == WLH_CELLS_FULL);
   if (status != WLH_CELLS_OK || wlh_is_lost(bucket)) return WLH_LOST;
   errand->answer = make_snapshot(&bucket->view);
+  shrink_view(&bucket->view);
   return errand->answer ? WLH_OK : WLH_NO_MEMORY;
 }
 

@@ -18,7 +18,7 @@
 #define RAISE_AFTER UINT64_C(25000000)
 #define MIND_EACH   UINT64_C(1000000000)
 
-enum { ACCEPTED = WLH_MEMBERS + WLH_MEMBERS / 2, AT_ONCE = 4096 };
+enum { ACCEPTED = WLH_MEMBERS + WLH_MEMBERS / 2, AT_ONCE = 4096, ROOMY_MOST = 10 };
 
 /* What the helper waits for: the places of `items` in wait_for_something. */
 enum {
@@ -171,12 +171,16 @@ static void make_room(struct wlh_bucket *bucket)
     wanted *= 2;
   } while (wanted < WLH_CELLS_MOST && wanted - ncells < missing);
   uint64_t bytes = wlh_segment_bytes(wanted);
+  const uint64_t *shrinks = &bucket->arena.segment->header.shrinks;
+  uint64_t before = __atomic_load_n(shrinks, __ATOMIC_ACQUIRE);
   int error = wanted > WLH_CELLS_MOST ? 0 : wlh_port_grow(&bucket->port, bytes);
   bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
   if (bucket->no_room) note_no_room(bucket, bytes, error);
   if (bucket->no_room || wlh_turn_wait(bucket) != WLH_IN) return;
+  /* Somebody may have given the room back since we took it: then all is looked at again. */
+  bool is_ours = bucket->arena.shrinks == before;
   error = wlh_turn_reach(bucket);
-  (void)wlh_cells_grow(&bucket->arena, wanted);
+  if (is_ours) (void)wlh_cells_grow(&bucket->arena, wanted);
   wlh_turn_leave(bucket);
   bucket->no_room = error != 0;
   if (bucket->no_room) note_no_room(bucket, bytes, error);
@@ -293,6 +297,18 @@ static void refresh_file(struct wlh_bucket *bucket, uint64_t now)
   bucket->refresh_at = after == WLH_PORT_FOREVER ? after : now + after;
 }
 
+/* Leaves fewer cells where few are in use: at once if no agent had a turn in the last second, and
+ * under load once that has been so for a while, as cells that are given up may be needed again. */
+static void give_up_cells(struct wlh_bucket *bucket, bool idle)
+{
+  bucket->roomy = wlh_cells_is_roomy(&bucket->arena) ? bucket->roomy + 1 : 0;
+  if (bucket->roomy == 0 || (!idle && bucket->roomy < ROOMY_MOST)) return;
+  if (wlh_turn_wait(bucket) != WLH_IN) return;
+  if (wlh_cells_is_roomy(&bucket->arena)) (void)wlh_cells_rebuild(&bucket->arena);
+  wlh_turn_leave(bucket);
+  bucket->roomy = 0;
+}
+
 /* That a directory above ours was moved nobody tells, nor that somebody wrote over the file: so we
  * look each second, but only while somebody needs to know: while this process holds or waits for
  * something, or did something in the last second. When that is over the next turn wakes us, and we
@@ -301,13 +317,15 @@ static bool mind_files(struct wlh_bucket *bucket, uint64_t now)
 {
   refresh_file(bucket, now);
   if (bucket->minded && now < bucket->mind_at) return false;
+  bool idle = !bucket->used;
   bool needed = !bucket->minded || bucket->used || has_requests(bucket);
   bucket->minded = needed;
   bucket->used = false;
   bucket->mind_at = needed ? now + MIND_EACH : 0;
   if (mend_files(bucket)) return true;
   if (needed) wlh_own_look(bucket);
-  return false;
+  give_up_cells(bucket, idle);
+  return wlh_is_lost(bucket);
 }
 
 static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
@@ -408,6 +426,7 @@ static void begin_life(struct wlh_bucket *bucket)
   bucket->raise_at = wlh_port_time() + RAISE_AFTER;
   bucket->mind_at = wlh_port_time() + MIND_EACH; /* opening looks */
   bucket->minded = true;
+  bucket->roomy = 0;
   bucket->refresh_at = 0;
   bucket->used = false;
   bucket->watching = false;

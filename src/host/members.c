@@ -56,6 +56,14 @@ enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena)
   return wlh_cells_rebuild(arena);
 }
 
+enum wlh_cells_status wlh_cells_quit(struct wlh_arena *arena)
+{
+  if (arena->poisoned) return WLH_CELLS_POISONED;
+  arena->id = 0;
+  wlh_commit(&wlh_member_at(arena, arena->member)->state, WLH_MEMBER_OUT);
+  return wlh_cells_is_roomy(arena) ? wlh_cells_rebuild(arena) : WLH_CELLS_OK;
+}
+
 uint32_t wlh_cells_pending(const struct wlh_arena *arena)
 {
   return wlh_member_at(arena, arena->member)->npending;

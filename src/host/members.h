@@ -19,6 +19,11 @@ enum wlh_cells_status wlh_cells_join(
  *   returns  as wlh_cells_rebuild, and costs as much */
 enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena);
 
+/* Leaves after the caller has terminated all its agents.
+ *   returns  WLH_CELLS_OK, POISONED
+ *   cost     O(1); as wlh_cells_rebuild where few of many cells are in use */
+enum wlh_cells_status wlh_cells_quit(struct wlh_arena *arena);
+
 /* The number of our own requests that wait. While there are any, we must watch all members. */
 uint32_t wlh_cells_pending(const struct wlh_arena *arena);
 

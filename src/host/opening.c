@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { CELLS_AT_FIRST = 256, OPEN_ROUNDS = 100 };
+enum { CELLS_AT_FIRST = WLH_CELLS_AT_FIRST, MANY_CELLS = 16 * CELLS_AT_FIRST, OPEN_ROUNDS = 100 };
 
 #define BY_CELL_BYTES (WLH_CELLS_MOST * sizeof(struct wlh_request *))
 #define TOKENS_AHEAD  (UINT64_C(1) << 50) /* in microseconds: 35 years */
@@ -52,8 +52,7 @@ static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot, struct wlh_f
   if (error != 0) (void)cannot_map(bucket, error, failure);
   if (size < wlh_segment_bytes(WLH_CELLS_LEAST)) return error != 0 ? UNMAPPED : FORMATLESS;
   struct wlh_header *header = header_of(bucket);
-  if (atomic_load(&header->magic) != WLH_MAGIC || !is_of_this_boot(bucket, boot))
-    return FORMATLESS;
+  if (atomic_load(&header->magic) != WLH_MAGIC || !is_of_this_boot(bucket, boot)) return FORMATLESS;
   if (header->layout != WLH_LAYOUT || header->incompat != 0) return FOREIGN_LAYOUT;
   uint32_t ncells = header->ncells;
   if (!wlh_is_size(ncells, header->nmembers)) return POISONED;
@@ -128,6 +127,7 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
     return say_why(bucket, verdict, failure);
   }
   if (touch) atomic_store(&header_of(bucket)->magic, 0);
+  wlh_port_cut(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
   error = wlh_port_grow(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
   if (error != 0) {
     return wlh_fail(
@@ -199,8 +199,10 @@ static enum wlh_status find_number(
         wlh_port_error_text(errno),
         wlh_port_status_of(errno) == WLH_FULL ? wlh_port_remedy(errno) : "");
   }
-  /* Where boots have no numbers: one that nobody has open may be of another boot. */
-  bool stale = boot == WLH_PORT_ANY_BOOT && !wlh_port_any_alive(&bucket->port);
+  /* Where boots have no numbers: one that nobody has open may be of another boot. And one that grew
+   * large would cost its room and the time of each death. */
+  bool is_large = wlh_port_size(&bucket->port) > wlh_segment_bytes(MANY_CELLS);
+  bool stale = (boot == WLH_PORT_ANY_BOOT || is_large) && !wlh_port_any_alive(&bucket->port);
   for (int round = 0; round < OPEN_ROUNDS; round++) {
     if (!stale && judge(bucket, boot, failure) == GOOD) {
       if (!take_number(bucket, member)) {
@@ -319,12 +321,25 @@ enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *f
   return WLH_OK;
 }
 
+/* Terminates what is left of our agents in the tables. Inside. */
+static void end_agents(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  WLK_LIST_FOR_EACH (link, &bucket->agents) {
+    struct wlh_agent *agent = WLK_ITEM(link, struct wlh_agent, by_bucket);
+    if (agent->cell) (void)wlh_cells_terminate(&bucket->arena, agent->cell);
+    agent->cell = 0;
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
 int wlh_member_close(struct wlh_bucket *bucket)
 {
   wlh_hide_tables(bucket);
   if (!wlh_is_lost(bucket) && wlh_turn_wait(bucket) == WLH_IN) {
     wlh_port_unbind(&bucket->port, bucket->arena.member);
-    (void)wlh_cells_leave(&bucket->arena);
+    end_agents(bucket);
+    (void)wlh_cells_quit(&bucket->arena);
     wlh_turn_leave(bucket);
   }
   bucket->open = false;

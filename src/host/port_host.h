@@ -148,6 +148,13 @@ uint64_t wlh_port_size(struct wlh_port *port);
  *   returns  0, or the system's error */
 int wlh_port_grow(struct wlh_port *port, uint64_t size);
 
+/* Gives the room behind the first `size` bytes of the file back to the system, where that can be.
+ * Its length stays, as others have it mapped: who uses the room again calls wlh_port_grow first. */
+void wlh_port_give_back(struct wlh_port *port, uint64_t size);
+
+/* Makes the file shorter, where that can be; nobody has a byte behind `size` in use. */
+void wlh_port_cut(struct wlh_port *port, uint64_t size);
+
 /* Maps `size` bytes of addresses, whatever the file has, not inherited by a child; or, where a map
  * cannot be larger than its file, as many as that has: see wlh_port_reach.
  *   lost    set to 1 when the file is found cut off; then zeros are mapped there

@@ -46,6 +46,13 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size)
   return error;
 }
 
+void wlh_port_give_back(struct wlh_port *port, uint64_t size)
+{
+  off_t length = (off_t)(port->map_size - size);
+  if (length <= 0 || !wlh_port_mend(port)) return;
+  (void)fallocate(port->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)size, length);
+}
+
 const int wlh_port_cut_off_signals[] = {SIGBUS, 0};
 
 int wlh_port_new_watch(void)

@@ -10,11 +10,18 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 uint64_t wlh_port_size(struct wlh_port *port)
 {
   struct stat status;
   return fstat(port->file, &status) == 0 ? (uint64_t)status.st_size : 0;
+}
+
+void wlh_port_cut(struct wlh_port *port, uint64_t size)
+{
+  int done = wlh_port_mend(port) ? 0 : -1;
+  while (wlh_port_size(port) > size && done == 0) done = ftruncate(port->file, (off_t)size);
 }
 
 /* As much as can ever be is mapped from the beginning. */

@@ -30,6 +30,19 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size)
   return (int)GetLastError();
 }
 
+/* Windows makes no file shorter that somebody has mapped, and has no holes without its leave. */
+void wlh_port_give_back(struct wlh_port *port, uint64_t size)
+{
+  (void)port;
+  (void)size;
+}
+
+void wlh_port_cut(struct wlh_port *port, uint64_t size)
+{
+  (void)port;
+  (void)size;
+}
+
 void *wlh_port_map_file(HANDLE file, uint64_t size)
 {
   HANDLE section =

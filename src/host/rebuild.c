@@ -82,6 +82,37 @@ static uint32_t find_top(const struct wlh_arena *arena)
   return top;
 }
 
+/* With so many cells in use, of how many there can be, a segment is worth making smaller: it can
+ * double twice before it has as many again. */
+static uint32_t worth(uint32_t ncells)
+{
+  return ncells > WLH_CELLS_AT_FIRST ? ncells / 8 : 0;
+}
+
+/* Gives up cells at the end, if few are in use. Returns whether it did. */
+static bool shrink(struct wlh_arena *arena)
+{
+  struct wlh_header *header = wlh_header_of(arena);
+  uint32_t ncells = arena->ncells, top = find_top(arena);
+  while (top <= worth(ncells)) ncells /= 2;
+  if (ncells == arena->ncells) return false;
+  arena->shrinks = header->shrinks + 1;
+  wlh_raise(&header->shrinks, arena->shrinks);
+  wlh_commit(&header->ncells, ncells);
+  arena->ncells = ncells;
+  arena->shrank = true;
+  return true;
+}
+
+bool wlh_cells_is_roomy(const struct wlh_arena *arena)
+{
+  const struct wlh_header *header = wlh_header_of(arena);
+  uint32_t high = wlh_read(&header->high), nfree = wlh_read(&header->nfree);
+  if (arena->ncells - nfree > worth(arena->ncells)) return false;
+  /* If the last one that was taken is in use, all that are below it stay. */
+  return high <= worth(arena->ncells) || wlh_kind_of(arena, high - 1) == WLH_KIND_FREE;
+}
+
 /* Returns the chain of all requests. From the top: what was made first tends to have the lowest
  * cell, and then the chain is nearly sorted. */
 static uint32_t rebuild_cells(struct wlh_arena *arena, uint32_t top)
@@ -217,10 +248,8 @@ static void settle_queues(struct wlh_arena *arena, uint32_t top)
 }
 
 /* Damage ends it after the part that found it: the rest would only be of what is lost. */
-enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena)
+static void rebuild(struct wlh_arena *arena)
 {
-  struct wlh_header *header = wlh_header_of(arena);
-  if (arena->poisoned) return WLH_CELLS_POISONED;
   rebuild_members(arena);
   wlh_names_clear(arena);
   uint32_t top = find_top(arena);
@@ -229,8 +258,24 @@ enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena)
   if (!arena->poisoned) rebuild_names(arena, top);
   if (!arena->poisoned) rebuild_free(arena, top);
   if (!arena->poisoned) settle_queues(arena, top);
+}
+
+enum wlh_cells_status wlh_cells_rebuild_whole(struct wlh_arena *arena)
+{
+  struct wlh_header *header = wlh_header_of(arena);
+  if (arena->poisoned) return WLH_CELLS_POISONED;
+  rebuild(arena);
   WLH_PUT(header->rebuilds, header->rebuilds + 1);
   return wlh_answer(arena, WLH_CELLS_OK);
+}
+
+/* Only now what the dead had is free. Where the heads of the buckets are depends on the number of
+ * cells, so the few that stay are made anew once more. */
+enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena)
+{
+  enum wlh_cells_status status = wlh_cells_rebuild_whole(arena);
+  if (status == WLH_CELLS_OK && shrink(arena)) rebuild(arena);
+  return wlh_answer(arena, status);
 }
 
 bool wlh_cells_bury(struct wlh_arena *arena)

@@ -44,6 +44,13 @@ static void free_record(struct wlh_request *request)
   free(request);
 }
 
+void wlh_view_free(struct wlh_view *view)
+{
+  free(view->entries);
+  free(view->clients);
+  free(view->units);
+}
+
 void wlh_snapshot_free(struct wlh_snapshot *snapshot)
 {
   free(snapshot);

@@ -168,6 +168,8 @@ struct wlh_bucket {
   uint64_t debt_at, debt_interval; /* (h) when to try `debts` again, ns; 0: not at all */
   uint64_t mind_at;                /* (h) when to look at the files next, ns; 0: not at all */
   uint64_t refresh_at;             /* (h) when to call wlh_port_refresh next, ns */
+  unsigned roomy;                  /* (h) times in a row that few of many cells were in use when it
+                                      looked at the files */
   uint32_t own_cell;               /* (h) the last one that wlh_own_look looked at */
   uint64_t raise_at;               /* (h) when to raise the descriptors, ns; 0: not at all */
   struct wlh_view view;            /* (h) room for snapshots */
@@ -226,6 +228,9 @@ void wlh_trash(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUI
 
 /* Frees the trash. With mu, outside. */
 void wlh_empty_trash(struct wlh_bucket *bucket);
+
+/* Frees the room of a snapshot. */
+void wlh_view_free(struct wlh_view *view);
 
 /* Takes an errand off its agent, and frees it. With qmu, or when nobody else has the agent. */
 void wlh_errand_free(struct wlh_errand *errand);

@@ -2,7 +2,7 @@
  *
  * A segment is a header, WLH_MEMBERS members, `ncells` cells and, behind them, `ncells` bucket
  * heads. Fixed widths, native byte order. It is mapped once at its largest size; the file has
- * wlh_segment_bytes(ncells) bytes of it, and only grows.
+ * wlh_segment_bytes(ncells) bytes of it or more. While it is open the file never gets shorter.
  *
  * Three things tell who may touch a field, in brackets after it:
  *   (i)  inside: who holds the mutex, `word`
@@ -41,7 +41,7 @@
 #define WLH_MAGIC UINT32_C(0x4b4c5757) /* "WWLK" where bytes are little-endian */
 /* Tests build another layout. */
 #if !defined(WLH_LAYOUT)
-#define WLH_LAYOUT UINT32_C(3)
+#define WLH_LAYOUT UINT32_C(4)
 #endif
 
 enum {
@@ -209,7 +209,7 @@ struct wlh_header {
   uint64_t boot;             /* (g) hash of the boot id: of another boot it is garbage */
   _Atomic uint32_t retired;  /* (a) by who holds the gate: about to be formatted */
   _Atomic uint32_t poisoned; /* (a) 1: damaged, never 0 again; set inside, read by all */
-  uint32_t ncells;           /* (i) the commit of growth */
+  uint32_t ncells;           /* (i) the commit of growth, and of getting smaller */
   uint32_t nmembers;         /* (g) WLH_MEMBERS */
   uint32_t joins;            /* (i) how often somebody joined, to show */
   uint32_t high;             /* (i) * all cells from here are FREE */
@@ -221,7 +221,8 @@ struct wlh_header {
   uint64_t token; /* (i) the last token or more: raised before the commit. Never goes back, not even
                      by formatting, until the machine boots; by formatting it becomes at least the
                      time in microseconds since 1970 */
-  uint64_t zeros[4];
+  uint64_t shrinks; /* (i) how often `ncells` got smaller: raised before the commit */
+  uint64_t zeros[3];
   _Atomic uint64_t word; /* (a) the mutex: 0 free, else generation << 16 | member + 1; see turn.h */
   uint64_t line2[7];
   _Atomic uint64_t owed[4]; /* (a) bit i: the bell of member i is owed; see turn.h */
@@ -282,6 +283,7 @@ WLH_AT(wlh_header, free, 72);
 WLH_AT(wlh_header, nfree, 76);
 WLH_AT(wlh_header, rebuilds, 80);
 WLH_AT(wlh_header, token, 88);
+WLH_AT(wlh_header, shrinks, 96);
 WLH_AT(wlh_header, word, 128);
 WLH_AT(wlh_header, owed, 192);
 

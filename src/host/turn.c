@@ -167,6 +167,11 @@ void wlh_turn_leave(struct wlh_bucket *bucket)
   /* Victims do not watch their thief, so it does not leave before they are told. */
   if (any && bucket->stealing) wlh_bell_pay(bucket, owed);
   bucket->stealing = false;
+  if (bucket->arena.shrank) {
+    /* Inside: otherwise somebody might be using it again. */
+    wlh_port_give_back(&bucket->port, wlh_segment_bytes(bucket->arena.ncells));
+    bucket->arena.shrank = false;
+  }
   leave_word(bucket, 0);
   if (any) wlh_bell_pay(bucket, owed);
   if (watch || !bucket->minded) wlh_alarm(bucket);

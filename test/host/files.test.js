@@ -282,3 +282,68 @@ describe('the directory of the locks of a machine', { skip }, () => {
     assert.equal(await locks.request('x'.repeat(32_768), () => 'held'), 'held');
   });
 });
+
+describe('after a burst of requests', { skip }, () => {
+  const BURST = 6000;
+  /** How many cells there are: src/host/segment.h. */
+  const cellsIn = (file) => fs.readFileSync(file).readUInt32LE(32);
+  /** The file system that these tests run on may give room back; the plain port does not ask it. */
+  const givesBack = process.platform === 'linux' && !process.env.WEB_LOCKS_BINARY;
+
+  /** Has many requests wait, then aborts them. */
+  async function burst(locks) {
+    const held = await locks.acquire('burst');
+    const controller = new AbortController();
+    const { signal } = controller;
+    const all = Array.from({ length: BURST }, () => locks.acquire('burst', { signal }));
+    const ended = Promise.allSettled(all);
+    await pendingOn(locks, 'burst', BURST);
+    controller.abort();
+    await ended;
+    await held.release();
+  }
+
+  it('a file that nobody has open any more is made anew, and tokens go on', async (t) => {
+    const { bucket, locks, where } = freshBucket(t);
+    await burst(locks);
+    const file = fileIn(where.directory);
+    assert.ok(fs.statSync(file).size > BURST * 128);
+    const token = await locks.request('a', (lock) => lock.token);
+    await bucket.close();
+    const again = openBucket(where.bucket, { directory: where.directory });
+    t.after(() => again.close());
+    assert.ok((await again.locks.request('a', (lock) => lock.token)) > token);
+    assert.ok(fs.statSync(file).size < 100_000);
+  });
+
+  it('a file that is open gives its room back once nothing happens, and can grow again', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const kept = await locks.acquire('kept');
+    const file = fileIn(where.directory);
+    for (let i = 0; i < 2; i++) {
+      await burst(locks);
+      assert.ok(cellsIn(file) > BURST);
+      while (cellsIn(file) > 256) await new Promise((resolve) => setTimeout(resolve, 100));
+      await locks.query();
+      if (givesBack) assert.ok(fs.statSync(file).blocks * 512 < 100_000);
+      assert.equal(await locks.request('kept', { ifAvailable: true }, Boolean), false);
+    }
+    await kept.release();
+  });
+
+  it('the process that made it dies, and its room is given back', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const kept = await locks.acquire('kept');
+    const other = await RemoteProcess.start(t, where);
+    await other.hold('a');
+    await Promise.all(Array.from({ length: BURST }, () => other.request('a')));
+    const file = fileIn(where.directory);
+    assert.ok(cellsIn(file) > BURST);
+    other.kill();
+    // Its cell is behind those of the burst, which stay until it has ended.
+    await locks.request('a', () => {});
+    while (cellsIn(file) > 256) await new Promise((resolve) => setTimeout(resolve, 100));
+    assert.equal(await locks.request('kept', { ifAvailable: true }, Boolean), false);
+    await kept.release();
+  });
+});

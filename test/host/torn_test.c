@@ -176,6 +176,14 @@ static void leave(struct scene *scene)
   (void)wlh_cells_leave(inside(&scene->table, 0));
 }
 
+static void quit(struct scene *scene)
+{
+  const struct party *party = &scene->table.parties[0];
+  struct wlh_arena *arena = inside(&scene->table, 0);
+  for (int i = 0; i < AGENTS_EACH; i++) (void)wlh_cells_terminate(arena, party->agents[i]);
+  (void)wlh_cells_quit(arena);
+}
+
 static void join_again(struct scene *scene)
 {
   (void)wlh_cells_join(inside(&scene->table, 0), 200, 5000, "0.3.0");
@@ -353,6 +361,18 @@ static void somebody_died(struct scene *scene)
   kill_party(&scene->table, 1);
 }
 
+static void somebody_died_in_a_large_file(struct scene *scene)
+{
+  (void)wlh_cells_grow(inside(&scene->table, 0), 512);
+  somebody_died(scene);
+}
+
+static void large_file(struct scene *scene)
+{
+  (void)wlh_cells_grow(inside(&scene->table, 0), 512);
+  i_have_much(scene);
+}
+
 /* Every store above, once more while a dead one's tables are being repaired. */
 static void torn_tables(struct scene *scene)
 {
@@ -403,6 +423,8 @@ static const struct operation operations[] = {
     {"a rebuild after a death", false, somebody_died, rebuild},
     {"a rebuild of torn tables", false, torn_tables, rebuild},
     {"a rebuild with priorities", false, i_have_levels, rebuild},
+    {"a rebuild that leaves fewer cells", false, somebody_died_in_a_large_file, rebuild},
+    {"leaving a large file", false, large_file, quit},
 };
 
 /* ---- what must be true then ---- */
