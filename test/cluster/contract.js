@@ -683,25 +683,25 @@ function contract(engine) {
     await rejectsWith(dead.step([end(request(fresh()))]), 'ERR_WEB_LOCKS_SESSION_DEAD');
   });
 
-  for (const [how, ask] of [
-    ['a free name', (held) => [held]],
-    ['a name that others wait for', (held) => [held, request(held.name)]],
-    ['a name that was waited for', (held, before) => [before, held]],
+  for (const [how, ask, isGranted] of [
+    ['held', (own) => [own], false],
+    ['held, while others wait', (own) => [own, request(own.name)], false],
+    ['held, after it waited', (own, first) => [first, own], true],
+    ['waiting', (own, first) => [first, own], false],
   ])
-    test(`a lock that somebody deletes is not in the next renewal: ${how}`, async () => {
+    test(`a request that somebody deletes is not in the next renewal: ${how}`, async () => {
       const [a, b] = [await client(), await client()];
       const name = fresh();
-      const [first, held] = [request(name), request(name)];
-      const ops = ask(held, first);
-      for (const op of ops) await (op === held ? a : b).answers(op);
-      if (ops[0] === first) {
+      const [first, own] = [request(name), request(name)];
+      for (const op of ask(own, first)) await (op === own ? a : b).answers(op);
+      if (isGranted) {
         await b.answers(end(first));
-        assert.equal((await a.next()).granted, held.ref);
+        assert.equal((await a.next()).granted, own.ref);
       }
-      assert.ok((await a.renew()).mine.has(held.ref));
-      await engine.remove(a, held);
-      assert.equal((await a.renew()).mine.has(held.ref), false);
-      assert.deepEqual(await a.answers(end(held)), ['ended']);
+      assert.ok((await a.renew()).mine.has(own.ref));
+      await engine.remove(a, own);
+      assert.equal((await a.renew()).mine.has(own.ref), false);
+      assert.deepEqual(await a.answers(end(own)), ['ended']);
     });
 
   test('a session that is dead stays dead, and its locks go on', async () => {
