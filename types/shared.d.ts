@@ -358,8 +358,8 @@ export declare class LockTimeoutError extends LockError {
   /** Milliseconds that it was held; 0 if it was not granted. */
   readonly held: number;
   /**
-   * The holders, if it was not granted: the first ten of them. Frozen, since errors of requests that
-   * time out together share it.
+   * The holders, if it was not granted: the first ten of them. Frozen, since errors of requests
+   * that time out together share it.
    */
   readonly holders: readonly Readonly<LockDetails>[];
   /** How many holders there are; 0, too, if that is not known. */

@@ -12,9 +12,9 @@ const isIn = uncurry(Set.prototype.has);
  * not heard of: that can be the very request that asks.
  * @param {LockDetails[]} holders of its name
  * @param {string} clientId of this thread
- * @param {() => Set<bigint>} tokensOf gives the tokens of the locks that this thread knows to be its
- *   own. It looks through all requests of the thread, and is called only if the thread has one of
- *   the locks
+ * @param {() => Set<bigint>} tokensOf gives the tokens of the locks that this thread knows to be
+ *   its own. It looks through all requests of the thread, and is called only if the thread has one
+ *   of the locks
  * @returns {LockDetails[] | undefined} undefined if nobody is left: it is not known
  */
 function inTheWay(holders, clientId, tokensOf) {

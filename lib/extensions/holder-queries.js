@@ -43,7 +43,7 @@ const LOOK_MS = 100;
 /** The same for a warning. */
 const LONG_LOOK_MS = 1000;
 
-/** How many milliseconds an answer is good for that requests of one turn of the event loop share. */
+/** For how many milliseconds requests of one turn of the event loop share an answer. */
 const FRESH_MS = 100;
 
 /** Methods that nobody can replace. @type {(map: any, key: any) => any} */
@@ -207,8 +207,8 @@ const queryHoldersToWarn = (backend, name) => forWarnings.of(backend, name);
 /**
  * @param {Backend} backend
  * @param {string} name
- * @returns {Promise<readonly LockDetails[] | undefined>} the requests that wait for the lock; undefined if
- *   that is not known: the query failed, or the bucket was closed
+ * @returns {Promise<readonly LockDetails[] | undefined>} the requests that wait for the lock;
+ *   undefined if that is not known: the query failed, or the bucket was closed
  */
 const queryWaiters = (backend, name) => waiters.of(backend, name);
 
