@@ -208,7 +208,8 @@ class PostgresAdapter {
     const epoch = this.#replace();
     const link = await this.#connect(epoch, time);
     try {
-      const asked = `${session}, ${this.#ttl}, encode(${literal(Buffer.from(life))}, 'escape'), ${token}`;
+      const its = `encode(${literal(Buffer.from(life))}, 'escape')`;
+      const asked = `${session}, ${this.#ttl}, ${its}, ${token}`;
       const statement = `SELECT ${this.#schema}.hello(${asked}) AS number`;
       const { rows } = await link.open(this.#source, session, this.#ttl, time, statement, true);
       if (rows[0].number === null) throw deadError();

@@ -109,8 +109,8 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.theft (
 );
 
 -- The leases of sessions that were ended when their time was over. If this is an older copy of a
--- server, the session can have renewed its lease there until the copy began to serve. So each counts
--- for as long as it lasts, until a time: see "longest_lease".
+-- server, the session can have renewed its lease there until the copy began to serve. So each
+-- counts for as long as it lasts, until a time: see "longest_lease".
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.lapsed (
   ttl interval NOT NULL,
   until timestamptz NOT NULL
@@ -160,9 +160,9 @@ END $$;
 -- hears of it by his own clock before anybody else gets it. So it may if the server is another one,
 -- or a client has seen a life, or a token, that this one knows nothing of. Leases that are still
 -- known last as long, so that who can renew goes on, and whose lease is as long as any is swept
--- away when it ends. The quarantine is as long as the longest lease that can still last: if the lock
--- state is not lost as a whole, it tells that. It is no shorter than "its_lease", that of who calls,
--- if it gives one: those that are not known may be like it. Returns grants_from.
+-- away when it ends. The quarantine is as long as the longest lease that can still last: the lock
+-- state tells that, if it is not lost as a whole. It is no shorter than "its_lease", that of who
+-- calls, if it gives one: those that are not known may be like it. Returns grants_from.
 CREATE OR REPLACE FUNCTION web_locks.reborn(
   seen_life text, seen_token bigint, its_lease interval DEFAULT NULL
 ) RETURNS timestamptz LANGUAGE plpgsql AS $$
