@@ -169,8 +169,8 @@ const isTokenOver = ({ code, message }) =>
   /invalid auth token|auth store is old|user name is empty/.test(message);
 
 const NO_GATEWAY =
-  'There is no JSON gateway of etcd 3.4 or newer at this endpoint. Give the URL for clients, such ' +
-  'as http://host:2379, or https: where etcd has a certificate, and do not start etcd with ' +
+  'There is no JSON gateway of etcd 3.4 or newer at this endpoint. Give the URL for clients, ' +
+  'such as http://host:2379, or https: where etcd has a certificate, and do not start etcd with ' +
   '--enable-grpc-gateway=false';
 
 /** Of HTTP: a redirect, which is not followed, or that there is no such thing. */
