@@ -23,6 +23,7 @@ const stale = () => fault('The connection was replaced.', 'STALE');
 const early = () => fault('The step before this one is not done.', 'EARLY');
 const cut = () => fault('The connection was cut.', 'CUT');
 const blocked = () => fault('A transaction is in the way.', 'BLOCKED');
+const unwelcome = () => fault('The login is refused.', 'ERR_WEB_LOCKS_RIGHTS');
 
 /** How many steps may be under way. */
 const WINDOW = 3;
@@ -605,6 +606,8 @@ class Network {
   links = new Set();
   /** Nothing can be sent. */
   isCut = false;
+  /** The server refuses new connections. */
+  isRefused = false;
   /** What is sent is lost, and nobody is told; by direction. */
   drops = { call: false, reply: false };
   /** Milliseconds, each way. */
@@ -671,6 +674,7 @@ class MemoryAdapter {
   }
 
   async open(info, ttl, seen) {
+    if (this.#network.isRefused) throw unwelcome();
     const link = this.#connect();
     const opened = await link.call(() => this.#server.open(info, ttl, seen, link));
     if (link !== this.#link) throw cut();
@@ -682,6 +686,7 @@ class MemoryAdapter {
   }
 
   async hello(seen) {
+    if (this.#network.isRefused) throw unwelcome();
     const link = this.#connect();
     const session = this.#session;
     const connection = await link.call(() => this.#server.hello(session, seen, link));
@@ -736,7 +741,7 @@ class MemoryAdapter {
     if (code === 'DEAD') return 'dead';
     if (code === 'REFUSED') return 'refused';
     if (code === 'MISUSE') return 'misuse';
-    return code === 'FATAL' ? 'fatal' : 'retry';
+    return code === 'FATAL' || code === 'ERR_WEB_LOCKS_RIGHTS' ? 'fatal' : 'retry';
   }
 }
 

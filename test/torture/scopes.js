@@ -90,6 +90,7 @@ const scopes = {
       'cut',
       'drop',
       'away',
+      'refuse',
       'delay',
       'twice',
       'wall',

@@ -351,8 +351,16 @@ function refusals(given, { call, lacks, isMain, isPrivate }) {
   return errors;
 }
 
-/** Codes of the errors of a server that did not answer in time, or not so that it can be heard. */
-const away = ['UNREACHABLE', 'NO_NEWS', 'NO_WATCH', 'BUSY'].map((code) => `ERR_WEB_LOCKS_${code}`);
+/** What `state` of a bucket in a cluster can be. */
+const states = ['new', 'opening', 'open', 'suspect', 'refused', 'lost', 'closed'];
+
+/**
+ * Codes of the errors of a server that did not answer in time, or not so that it can be heard, or
+ * that refused to serve.
+ */
+const away = ['UNREACHABLE', 'NO_NEWS', 'NO_WATCH', 'BUSY', 'RIGHTS'].map(
+  (code) => `ERR_WEB_LOCKS_${code}`,
+);
 
 /** What has a row, by the name of its type: `Type.member` of types/*.d.ts. */
 const members = {
@@ -429,4 +437,5 @@ module.exports = {
   queries,
   refusals,
   releases,
+  states,
 };

@@ -120,6 +120,15 @@ describe('the table of the torture', () => {
     assert.deepEqual(faults, []);
   });
 
+  it('has the states of a bucket in a cluster', () => {
+    const text = fs.readFileSync(path.join(FOLDER, 'postgres.d.ts'), 'utf8');
+    const [, union] = /readonly state:([^;]*);/.exec(text);
+    assert.deepEqual(
+      union.split('|').map((state) => state.trim().slice(1, -1)),
+      table.states,
+    );
+  });
+
   it('has the options that the library describes', () => {
     assert.deepEqual(Object.keys(table.options).sort(), Object.keys(OPTIONS).sort());
   });

@@ -58,6 +58,7 @@ const { scopedLocks } = require('../../lib/extensions/scoped.js');
 const { MemoryAdapter, MemoryServer, Network } = require('../cluster/memory.js');
 const { Recorder } = require('./history.js');
 const { TTL, scopes } = require('./scopes.js');
+const { states } = require('./table.js');
 const { User } = require('./user.js');
 
 const BUCKET = 'memory';
@@ -89,7 +90,14 @@ const server = new MemoryServer(new Own(world, { rate: random.pick([0.95, 1, 1.0
 function open(own, name) {
   const network = new Network(world, own, server);
   const adapter = new MemoryAdapter(network);
-  const backend = new ClusterBackend(adapter, { ttl: TTL, clock: own, info: { clientId: name } });
+  const seen = new Set();
+  const onChange = ({ state }) => {
+    if (!states.includes(state)) fault('errors', `${name} is ${state}, which no table has`);
+    if (!seen.has(state)) recorder.record('state', { whom: name, state });
+    seen.add(state);
+  };
+  const info = { clientId: name };
+  const backend = new ClusterBackend(adapter, { ttl: TTL, clock: own, info, onChange });
   const close = () => backend.close();
   return {
     locks: createLockManager(backend),
@@ -165,6 +173,7 @@ const networkOf = ({ networks }) => random.pick([...networks]);
 function heal(network) {
   network.drops = { call: false, reply: false };
   network.isCut = false;
+  network.isRefused = false;
   network.delay = 1;
   network.isTwice = false;
 }
@@ -191,6 +200,11 @@ const faults = {
   },
   away: (client) => {
     networkOf(client).isCut = true;
+  },
+  refuse: (client) => {
+    const network = networkOf(client);
+    network.isRefused = true;
+    network.cut();
   },
   delay: (client, ms) => {
     networkOf(client).delay = ms / 10;
