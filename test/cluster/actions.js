@@ -15,7 +15,7 @@ const what = fc.oneof(
   {
     weight: 5,
     arbitrary: fc.constantFrom(
-      ...['cut', 'drop', 'away', 'delay', 'narrow', 'twice', 'heal', 'stop', 'wall'],
+      ...['cut', 'drop', 'away', 'unwelcome', 'delay', 'narrow', 'twice', 'heal', 'stop', 'wall'],
     ),
   },
   {

@@ -221,7 +221,10 @@ class Trial {
       if (what === 'cut') network.cut();
       else if (what === 'drop') network.drops[flag ? 'call' : 'reply'] = true;
       else if (what === 'away') network.isCut = true;
-      else if (what === 'delay') network.delay = ms / 10;
+      else if (what === 'unwelcome') {
+        network.isRefused = true;
+        network.cut();
+      } else if (what === 'delay') network.delay = ms / 10;
       else if (what === 'narrow') network.most = ms % 4;
       else if (what === 'twice') network.isTwice = flag;
       else if (what === 'heal') this.#heal(network);
@@ -251,6 +254,7 @@ class Trial {
   #heal(network) {
     network.drops = { call: false, reply: false };
     network.isCut = false;
+    network.isRefused = false;
     network.delay = 1;
     network.most = Number.POSITIVE_INFINITY;
     network.isTwice = false;
