@@ -67,7 +67,8 @@ export interface LockOptions {
 
   /**
    * Extension. If the request waits, or its lock is held, for more milliseconds than this, one
-   * process warning says so, and names the holders or the waiters.
+   * process warning says so, and names the holders or the waiters, and where a lock that is held
+   * was requested.
    */
   warnAfter?: number | undefined;
 

@@ -181,7 +181,7 @@ const NO_TAG = 2 ** 32 - 1;
  *   pending request is answered, or for so long. If it is missing, nothing can be done without
  *   returning to the event loop
  * @property {boolean} [findsDeadlocks] whether it looks at `inside`
- * @property {boolean} [passes] whether a request with the disposition 'pass', which is exclusive, is
+ * @property {boolean} [passes] whether a request with the disposition 'pass', an exclusive one, is
  *   `granted` without ever holding the lock. Otherwise it holds the lock until it is released
  * @property {(lock: Requester) => void} [catchUp] applies what has become of a lock that was
  *   granted and that its thread has not heard of yet: `stolen` or `lost` is called if it was, to be

@@ -5,6 +5,7 @@
  * fires or another thread steals has no frame of users' code in its own stack.
  */
 
+const path = require('node:path');
 const { then } = require('../platform/intrinsics.js');
 const { describeStack } = require('../platform/stack.js');
 
@@ -92,6 +93,22 @@ const framesOf = (stack) => stack.slice(stack.indexOf('\n') + 1);
 /** What tells where a handle was acquired has so many lines. */
 const FRAMES = 4;
 
+/** Where the frames of the library are. */
+const LIBRARY = path.join(__dirname, '..') + path.sep;
+
+/**
+ * @param {Origin | undefined} origin
+ * @returns {string} the first frames of users' code; '' if they are not known
+ */
+function placeOf(origin) {
+  const text = origin && asText(origin);
+  if (!text) return '';
+  const all = framesOf(text.stack).split('\n');
+  const own = all.filter((frame) => !frame.includes(LIBRARY));
+  // In a bundle the library is where users' code is.
+  return (own.length > 0 ? own : all).slice(0, FRAMES).join('\n');
+}
+
 /**
  * As text from the start: what has it keeps nothing alive, neither what has the handle.
  * @param {Function} callee
@@ -132,4 +149,4 @@ async function inMicrotask(tell) {
   tell();
 }
 
-module.exports = { asText, callSite, inTheirStack, originOf, withLongStack, withOrigin };
+module.exports = { asText, callSite, inTheirStack, originOf, placeOf, withLongStack, withOrigin };

@@ -31,7 +31,7 @@ const {
 const { defaultOptions } = require('./options.js');
 const { inTheirStack, originOf, withLongStack, withOrigin } = require('./origin.js');
 const { outermost } = require('./outer-lock.js');
-const { Watch, isWatched } = require('./watch.js');
+const { Watch, isWatched, warnAfterOf } = require('./watch.js');
 const { argumentError, notSupportedError } = require('../platform/errors.js');
 const { theLock } = require('../platform/names.js');
 const { tokenOf } = require('../platform/numbers.js');
@@ -401,9 +401,8 @@ function makeRequest(backend, name, options, asked) {
   if (options.reentrant && !options.steal) this.backend = servedBy(backend, name);
   if (isWatched(options)) this.observer = new Watch(this, asked);
   if (rejectsDeadlocks(options)) declare(this);
-  if (options === defaultOptions) return;
-  this.label = options.label;
-  if (isLimited(options)) this.origin = originOf(Request);
+  if (isLimited(options) || warnAfterOf(options) !== undefined) this.origin = originOf(Request);
+  if (options !== defaultOptions) this.label = options.label;
 }
 
 /**

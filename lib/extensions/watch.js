@@ -12,6 +12,7 @@ const { PENDING } = require('../standard/lock-request.js');
 const { quote } = require('../platform/errors.js');
 const { theLock } = require('../platform/names.js');
 const intrinsics = require('../platform/intrinsics.js');
+const { placeOf } = require('./origin.js');
 const {
   LOOK_MS,
   holdersNow,
@@ -48,6 +49,18 @@ const ANSWER_MS = 1000;
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 const FOREVER = Number.POSITIVE_INFINITY;
+
+/** Milliseconds, of requests without `warnAfter`; undefined for none. */
+const warnAfterEverywhere = (() => {
+  const { WEB_LOCKS_WARN_AFTER: text = '' } = process.env;
+  return /^\d+$/.test(text) ? Number(text) : undefined;
+})();
+
+/**
+ * @param {Readonly<import('./options.js').RequestOptions>} options
+ * @returns {number | undefined} milliseconds
+ */
+const warnAfterOf = ({ warnAfter = warnAfterEverywhere }) => warnAfter;
 
 /** @implements {Observer} */
 class Watch {
@@ -179,7 +192,7 @@ class Watch {
   }
 
   #warnLater() {
-    const { warnAfter } = this.#options;
+    const warnAfter = warnAfterOf(this.#options);
     if (warnAfter !== undefined && !this.#ended) this.#warnAt = now() + warnAfter;
   }
 
@@ -363,9 +376,11 @@ class Watch {
     const { backend, name } = this.#request;
     const waiting = describeWaiting(await queryWaiters(backend, name), backend.outage?.());
     const held = duration(this.held());
+    const place = placeOf(this.#request.origin);
+    const where = place && ` It was requested:\n${place}`;
     return this.#released || this.#ended
-      ? `Held ${this.#what} for ${held} (${waiting}).`
-      : `Still holding ${this.#what} after ${held} (${waiting}).`;
+      ? `Held ${this.#what} for ${held} (${waiting}).${where}`
+      : `Still holding ${this.#what} after ${held} (${waiting}).${where}`;
   }
 
   /**
@@ -420,7 +435,7 @@ const isWatched = (options) =>
   options.timeout !== undefined ||
   options.holdTimeout !== undefined ||
   options.maxTotal !== undefined ||
-  options.warnAfter !== undefined ||
+  warnAfterOf(options) !== undefined ||
   start.hasSubscribers ||
   grant.hasSubscribers ||
   miss.hasSubscribers ||
@@ -430,4 +445,4 @@ const isWatched = (options) =>
   timeoutChannel.hasSubscribers ||
   lost.hasSubscribers;
 
-module.exports = { ANSWER_MS, Watch, isWatched };
+module.exports = { ANSWER_MS, Watch, isWatched, warnAfterOf };

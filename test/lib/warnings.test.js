@@ -3,6 +3,7 @@
 /** Warnings whose question about others is not answered: they harm nobody. */
 
 const assert = require('node:assert/strict');
+const { execFileSync } = require('node:child_process');
 const { once } = require('node:events');
 const path = require('node:path');
 const { describe, it } = require('node:test');
@@ -87,6 +88,39 @@ const scopes = {
 const NOBODY =
   /^(Waited for|Still waiting for) lock "a" (for|after) [\d.]+ m?s( \(holder unknown\))?\.$/;
 
+/** What a program prints that holds a lock for long, by each call that has one. */
+function warningsOf(env) {
+  const program = `
+    const { Mutex, locks } = require(${JSON.stringify(path.join(__dirname, '../../lib/index.js'))});
+    const alive = setInterval(() => {}, 1000);
+    const calls = {
+      forgets: () => locks.acquire('forgotten'),
+      lingers: () => locks.request('request', () => new Promise(() => {})),
+      keeps: () => new Mutex('mutex').acquire(),
+    };
+    process.on('warning', ({ code, message }) => {
+      console.log(JSON.stringify({ code, message }));
+      if (++count === 3) setImmediate(() => process.exit());
+    });
+    let count = 0;
+    globalThis.kept = Object.entries(calls).map(([name, call]) => call());`;
+  const options = { env: { ...process.env, ...env }, encoding: 'utf8' };
+  const output = execFileSync(process.execPath, ['--no-warnings', '-e', program], options);
+  return output.trim().split('\n').map(JSON.parse);
+}
+
+describe('WEB_LOCKS_WARN_AFTER', () => {
+  it('warns as the option, and says where the lock was requested', () => {
+    const warnings = warningsOf({ WEB_LOCKS_WARN_AFTER: '1' });
+    for (const [i, place] of ['forgets', 'lingers', 'keeps'].entries()) {
+      const { code, message } = warnings[i];
+      assert.equal(code, 'WEB_LOCKS_SLOW');
+      assert.match(message, /^Still holding lock "\w+" after .* It was requested:\n {4}at /);
+      assert.match(message.split('\n')[1], new RegExp(`at (Object\\.)?${place} \\(\\[eval\\]`));
+    }
+  });
+});
+
 describe('warnAfter of a lock that is held', () => {
   it('says that it is not known who waits, where that question fails', async (t) => {
     const backend = new NativeBackend(freshName());
@@ -109,7 +143,10 @@ describe('warnAfter of a lock that is held', () => {
       handle.release();
       return details.call(backend, name);
     });
-    assert.match(await warning(), /^Held lock "a" for [\d.]+ m?s \(no waiters\)\.$/);
+    assert.match(
+      await warning(),
+      /^Held lock "a" for [\d.]+ m?s \(no waiters\)\. It was requested:\n {4}at /,
+    );
   });
 });
 
