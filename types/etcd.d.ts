@@ -25,7 +25,10 @@ export interface EtcdOptions {
    * each part of a response as it arrives.
    */
   fetch?: EtcdFetch | undefined;
-  /** What `query({ details: true })` shows for requests without a label of their own. */
+  /**
+   * What `query({ details: true })` shows for requests without a label of their own; by default the
+   * name of the program.
+   */
   label?: string | undefined;
 }
 

@@ -26,7 +26,10 @@ export interface PostgresOptions {
   ttl?: number | undefined;
   /** Where the tables are; lower-case letters, digits and `_`, by default `web_locks`. */
   schema?: string | undefined;
-  /** What `query({ details: true })` shows for requests without a label of their own. */
+  /**
+   * What `query({ details: true })` shows for requests without a label of their own; by default the
+   * name of the program.
+   */
   label?: string | undefined;
   /**
    * What a crash of the server does to locks. `'logged'` (the default for a new schema): nothing.

@@ -36,7 +36,10 @@ export interface RedisOptions {
    * Without `{` and `}`. The same for all who open the bucket: others are other buckets.
    */
   prefix?: string | undefined;
-  /** What `query({ details: true })` shows for requests without a label of their own. */
+  /**
+   * What `query({ details: true })` shows for requests without a label of their own; by default the
+   * name of the program.
+   */
   label?: string | undefined;
 }
 

@@ -261,7 +261,10 @@ export interface LockDetails {
   clientId: string;
   mode: LockMode;
   name: string;
-  /** That of the request; `''` for none. */
+  /**
+   * That of the request. If it has none: the name of the program in the host scope and in clusters,
+   * such as `import.mjs`, and `''` within a process.
+   */
   label: string;
   /** The machine's name. */
   host: string;

@@ -24,7 +24,7 @@ function entryOf(who, request, label, isHeld) {
     threadName,
     name,
     mode,
-    label: request.label ?? label,
+    label: request.label || label,
     waited: 0,
     held: 0,
     limit,

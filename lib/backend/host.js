@@ -32,10 +32,12 @@ const { inTheWay } = require('./in-the-way.js');
 const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js');
 const { Releases } = require('./releases.js');
 const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
+const { agentName } = require('./agent-name.js');
 const { bucketClosedError } = require('../platform/errors.js');
 const { Promise, now } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
 const { theLock } = require('../platform/names.js');
+const { programName } = require('../platform/program.js');
 const path = require('node:path');
 const process = require('node:process');
 const { threadId } = require('node:worker_threads');
@@ -151,7 +153,8 @@ class HostBackend {
     if (this.#opened) return this.#opened;
     const shown = version.slice(0, VERSION_LENGTH);
     const directory = this.#directory || directoryOfEnvironment();
-    const opened = addon.hostOpen(this.#bucket, shown, threadId, threadName, directory);
+    const name = agentName(programName(), threadName);
+    const opened = addon.hostOpen(this.#bucket, shown, threadId, name, directory);
     if (typeof opened === 'number') throw this.#error(opened, 'opening a storage bucket');
     this.#opened = opened;
     return opened;
@@ -507,7 +510,7 @@ class HostBackend {
   entryOf(request, isHeld) {
     const clientId = addon.hostClientId(this.#open());
     const who = { clientId, host: hostname(), pid: process.pid, threadId, threadName };
-    return entryOf(who, request, '', isHeld);
+    return entryOf(who, request, programName(), isHeld);
   }
 
   /**

@@ -4,6 +4,7 @@
 
 const process = require('node:process');
 const { addon } = require('./addon.js');
+const { partsOf } = require('./agent-name.js');
 const { lockDetails, pendingDetails } = require('./details.js');
 const { hostname } = require('../platform/machine.js');
 const { tokenOf } = require('../platform/numbers.js');
@@ -47,6 +48,9 @@ const modeOf = (mode) => (mode === WLK_SHARED ? 'shared' : 'exclusive');
  */
 function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pids }) {
   const numbers = new Uint32Array(locks);
+  const agents = threadNames.map((name) =>
+    pids ? partsOf(name) : { program: '', threadName: name },
+  );
   /** @type {CycleEntry[]} */
   const all = [];
   for (let i = 0; i < numbers.length; i += INFO_SIZE) {
@@ -58,11 +62,11 @@ function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pid
       clientId: clientIds[client],
       mode: modeOf(numbers[i + LOCK_MODE]),
       name: names[numbers[i + NAME]],
-      label: label === NO_LABEL ? '' : names[label],
+      label: (label !== NO_LABEL && names[label]) || agents[client].program,
       host: hostname(),
       pid: pids ? pids[client] : process.pid,
       threadId: threadIds[client],
-      threadName: threadNames[client],
+      threadName: agents[client].threadName,
       waited: isHeld ? 0 : age,
       held: isHeld ? age : 0,
       limit: numbers[i + LOCK_LIMIT],

@@ -132,7 +132,7 @@ const PLACE = {
 const HELP = { help: { short: 'h', help: 'shows this help' } };
 
 /** @type {Option} */
-const LABEL = { short: 'l', value: 'TEXT', help: 'what `query` shows; by default the command' };
+const LABEL = { short: 'l', value: 'TEXT', help: 'what `query` shows; by default what is run' };
 
 /** What `run`, `once` and `elect` have in common. @type {Record<string, Option>} */
 const JOB = {

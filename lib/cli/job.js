@@ -5,12 +5,12 @@
  * wait, run a command while they hold it, and end as that ends.
  */
 
-const path = require('node:path');
 const process = require('node:process');
 const { LockTimeoutError } = require('../extensions/lock-errors.js');
 const { hostname } = require('../platform/machine.js');
 const { theLock } = require('../platform/names.js');
 const { Command } = require('./command.js');
+const { nameOfCommand, shortened } = require('./command-name.js');
 const { excludes, isOuter } = require('./outer.js');
 const { describeHolders, quoted } = require('./people.js');
 const { CLOSING_MS, LATE, Place, checkName, unreachable, within } = require('./places.js');
@@ -99,7 +99,8 @@ class Job {
   /** What `query` shows of it. */
   get label() {
     const { label, command } = this.values;
-    return label ?? command ?? path.basename(this.#request.words[0]);
+    if (label !== undefined) return label;
+    return command === undefined ? nameOfCommand(this.#request.words) : shortened(command);
   }
 
   /** @returns {boolean} whether it takes the lock only if that is free */

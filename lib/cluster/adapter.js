@@ -75,6 +75,7 @@
  * @property {number} pid
  * @property {number} threadId
  * @property {string} threadName '' for none
+ * @property {string} program the name of its script, the label of requests that have none
  * @property {string} version of this library
  */
 
@@ -187,6 +188,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {number} pid
  * @property {number} threadId
  * @property {string} threadName
+ * @property {string} [program] '' if undefined, as in sessions of older versions
  * @property {string} label
  * @property {number} waited milliseconds: until the grant, or so far
  * @property {number} held milliseconds since the grant; 0 if it waits; NaN if that is not known

@@ -17,6 +17,7 @@ const { entryOf } = require('../backend/entry.js');
 const { notSupportedError, plainError } = require('../platform/errors.js');
 const { report, setTimeout, soon, unref } = require('../platform/intrinsics.js');
 const { hostname } = require('../platform/machine.js');
+const { programName } = require('../platform/program.js');
 const { threadId, threadName } = require('../platform/thread.js');
 const { tooManyError } = require('./errors.js');
 const { closeAtExit, doNotCloseAtExit } = require('./exit.js');
@@ -288,7 +289,7 @@ class ClusterBackend {
    * @returns {import('../backend/contract.js').CycleEntry}
    */
   entryOf(request, isHeld) {
-    return entryOf(this.#info, request, this.#label, isHeld);
+    return entryOf(this.#info, request, this.#label || this.#info.program, isHeld);
   }
 
   /**
@@ -440,6 +441,7 @@ function thisThread() {
     pid: process.pid,
     threadId,
     threadName,
+    program: programName(),
     version,
   };
 }

@@ -61,6 +61,7 @@ const toHolders = (entries) => entries.map(toEntry);
 const toEntry = (entry) =>
   lockDetails({
     ...entry,
+    label: entry.label || (entry.program ?? ''),
     priority: entry.priority ?? 0,
     waited: entry.token ? 0 : Math.floor(entry.waited),
     held: entry.token ? Math.floor(entry.held) : 0,

@@ -303,11 +303,11 @@ class Questions {
     const place = this.#places.get(ref);
     // If it was answered since, that was after what the server told.
     if (!place || place.state === ENDING) return;
-    const { clientId, host, pid, threadId, threadName } = this.#info;
+    const { clientId, host, pid, threadId, threadName, program } = this.#info;
     const waited = this.#clock.monotonic() - place.asked;
     asked.set(ref, {
       ...{ ref, name, mode, limit, weight, priority, label, token: 0n, waited, held: 0 },
-      ...{ clientId, host, pid, threadId, threadName },
+      ...{ clientId, host, pid, threadId, threadName, program },
     });
   }
 }

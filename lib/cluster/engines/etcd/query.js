@@ -233,11 +233,12 @@ class Query {
    */
   #tell({ asked, granted, kind, label, lease, limit, name, ref, token, weight }) {
     const { clientId = '', host = '', pid = 0 } = this.#sessions.get(lease) ?? {};
-    const { threadId = 0, threadName = '' } = this.#sessions.get(lease) ?? {};
+    const { threadId = 0, threadName = '', program = '' } = this.#sessions.get(lease) ?? {};
     const isHeld = token > 0n;
     const date = dateNow();
     return {
-      ...{ ref, name, token, clientId, host, pid, threadId, threadName, label, limit, weight },
+      ...{ ref, name, token, clientId, host, pid, threadId, threadName, program, label },
+      ...{ limit, weight },
       mode: kind === 'c' ? 'shared' : 'exclusive',
       waited: isHeld ? 0 : Math.max(date - asked, 0),
       held: isHeld ? Math.max(date - granted, 0) : 0,

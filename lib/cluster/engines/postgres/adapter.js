@@ -633,7 +633,7 @@ const newSession = () => String(BigInt.asUintN(63, randomBytes(8).readBigUInt64L
  * @returns {import('../../adapter.js').Entry}
  */
 function entryOf({ held, info, label, lim, name, ref, shared, token, waited, ...its }) {
-  const { clientId, host, pid, threadId, threadName } = JSON.parse(info);
+  const { clientId, host, pid, threadId, threadName, program } = JSON.parse(info);
   const limit = shared === 't' ? Number(lim) : 0;
   return {
     ref: Number(ref),
@@ -645,6 +645,7 @@ function entryOf({ held, info, label, lim, name, ref, shared, token, waited, ...
     pid,
     threadId,
     threadName,
+    program,
     label: text(label),
     waited: Number(waited),
     held: Number(held ?? 0),

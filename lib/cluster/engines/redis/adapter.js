@@ -801,7 +801,7 @@ function entriesOf([now, ...rest]) {
     const words = row.split(' ', 6);
     const [mode, weight, token, asked, since, priority] = words;
     const label = row.slice(words.join(' ').length + 1);
-    const { clientId, host, pid, threadId, threadName } = JSON.parse(info);
+    const { clientId, host, pid, threadId, threadName, program } = JSON.parse(info);
     const isHeld = token !== '0';
     const limit = mode === 's' ? Number(limitText) : 0;
     entries.push({
@@ -816,6 +816,7 @@ function entriesOf([now, ...rest]) {
       pid,
       threadId,
       threadName,
+      program,
       label: JSON.parse(label),
       waited: Number(isHeld ? since : now) - Number(asked),
       held: isHeld ? Number(now) - Number(since) : 0,
