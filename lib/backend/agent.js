@@ -211,10 +211,11 @@ class Agent {
 
   /**
    * @param {Requester} request
-   * @param {string} thief
+   * @param {string | import('./contract.js').Thief} thief a client id, and the process if it is known
    */
   stolen(request, thief) {
-    request.stolen(thief);
+    if (typeof thief === 'string') request.stolen(thief);
+    else request.stolen(thief.clientId, thief.pid);
     this.#losses.add(request);
     this.unannounced++;
     this.remove(request);

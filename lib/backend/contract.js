@@ -61,8 +61,8 @@
  *   was granted on the name before, by whomever: also after nobody held the name, or knew it, in
  *   between
  * @property {() => void} unavailable answers a request that said `ifAvailable`; ends the request
- * @property {(clientId: string) => void} stolen the lock, granted before, was stolen, by whom; ends
- *   the request
+ * @property {(clientId: string, pid?: number) => void} stolen the lock, granted before, was stolen, by
+ *   whom; ends the request. `pid`: of the thief, if the client id does not lead to it
  * @property {(reason: LossReason, cause?: () => Error | undefined) => void} lost the lock, granted
  *   before, is no longer held, for another reason; ends the request. `cause` makes the error
  *   behind it, when it is told. Says nothing of one that was released meanwhile, but if it has
@@ -110,6 +110,8 @@ const NO_TAG = 2 ** 32 - 1;
  */
 
 /** @typedef {{ held: LockInfo[], pending: LockInfo[] }} LockManagerSnapshot */
+
+/** @typedef {{ clientId: string, pid: number }} Thief */
 
 /** @typedef {import('../../types/shared.js').LockDetails} LockDetails see details.js */
 /** @typedef {import('../../types/shared.js').PendingDetails} PendingDetails */

@@ -93,11 +93,14 @@ const SNAPSHOT = 'taking a snapshot of the lock state';
 const VERSION_LENGTH = 15;
 
 /**
- * @param {number} member
- * @param {number} number
- * @returns {string} a client id, as wlh_agent_client_id has it
+ * @param {number} at where in the exchange a thief is
+ * @returns {import('./contract.js').Thief} with a client id as wlh_agent_client_id has it; means
+ *   nothing if nothing was stolen
  */
-const clientOf = (member, number) => `${member.toString(16).padStart(8, '0')}-${number}`;
+function thiefAt(at) {
+  const member = exchange[at].toString(16).padStart(8, '0');
+  return { clientId: `${member}-${exchange[at + 1]}`, pid: exchange[at + 2] };
+}
 
 /** Something that is told by an event, with a tag, and is no request. */
 class Errand {
@@ -300,7 +303,7 @@ class HostBackend {
     }
     // The same event can tell that the lock is lost since.
     if (news & WLK_NEWS_STOLEN) {
-      agent.stolen(request, clientOf(exchange[at + EVENT_THIEF], exchange[at + EVENT_THIEF + 1]));
+      agent.stolen(request, thiefAt(at + EVENT_THIEF));
     } else if (news & WLH_NEWS_LOST) {
       agent.lost(request, 'destroyed', () => this.#lossError());
     } else if (!isGranted) {
@@ -346,7 +349,7 @@ class HostBackend {
     if (lock.tag === NO_TAG) return undefined;
     exchange[TAG] = lock.tag;
     const status = addon.hostRelease();
-    const thief = status === WLH_STOLEN ? clientOf(exchange[THIEF], exchange[THIEF + 1]) : '';
+    const thief = thiefAt(THIEF);
     // Before the events are applied: that of the release can be among them.
     const released = status === WLH_PENDING ? this.#released(lock) : undefined;
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
@@ -380,7 +383,7 @@ class HostBackend {
     exchange[TAG] = lock.tag;
     // It changes nothing of a lock that is held, but takes the mail of other processes.
     const status = addon.hostAbort();
-    const thief = clientOf(exchange[THIEF], exchange[THIEF + 1]);
+    const thief = thiefAt(THIEF);
     agent.catchUp(false);
     if (status === WLH_STOLEN) agent.stolen(lock, thief);
     else if (status === WLH_LOST) agent.lost(lock, 'destroyed', () => this.#lossError());
@@ -432,7 +435,7 @@ class HostBackend {
       return;
     }
     const status = addon.hostAbort();
-    const thief = clientOf(exchange[THIEF], exchange[THIEF + 1]);
+    const thief = thiefAt(THIEF);
     const limit = exchange[LIMIT];
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLH_GRANTED) {
@@ -455,7 +458,7 @@ class HostBackend {
     if (lock.tag === NO_TAG) return;
     exchange[TAG] = lock.tag;
     const status = addon.hostRelease();
-    const thief = clientOf(exchange[THIEF], exchange[THIEF + 1]);
+    const thief = thiefAt(THIEF);
     if (status === WLH_PENDING) addon.hostEnd();
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLH_STOLEN) agent.stolen(lock, thief);
@@ -472,7 +475,7 @@ class HostBackend {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
     const status = addon.hostWait(Math.ceil(milliseconds));
-    const thief = status === WLH_STOLEN ? clientOf(exchange[THIEF], exchange[THIEF + 1]) : '';
+    const thief = thiefAt(THIEF);
     const limit = exchange[LIMIT];
     // As in `request`.
     if (status === WLH_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);

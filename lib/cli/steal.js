@@ -64,6 +64,8 @@ async function rob({ locks }, name, { yes, label = 'web-locks steal' }) {
   }
   await locks.request(name, { steal: true, label }, () => {});
   await printAll(robbed(state));
+  // The robbed are told the number of this process, which has ended when somebody looks for it.
+  say(`process ${process.pid} has taken lock ${quoted(name)} from them.`);
   return STATUS.ok;
 }
 

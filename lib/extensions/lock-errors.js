@@ -74,11 +74,12 @@ class LockStolenError extends LockError {
   /**
    * @param {string} lockName
    * @param {string} clientId of the thief
+   * @param {number} [pid] of the thief, if it is known
    */
-  constructor(lockName, clientId) {
+  constructor(lockName, clientId, pid) {
     super(
-      `${capitalized(theLock(lockName))} was stolen by a request with the 'steal' option (client ` +
-        `${clientId}).`,
+      `${capitalized(theLock(lockName))} was stolen by a request with the 'steal' option ` +
+        `(${pid ? `process ${pid}, ` : ''}client ${clientId}).`,
       lockName,
       'AbortError',
       'ERR_WEB_LOCKS_STOLEN',

@@ -306,14 +306,14 @@ class ExtendedRequest extends LockRequest {
   }
 
   /** @override @param {import('../standard/lock-request.js').Loss} loss */
-  lossError({ thief, reason = 'released', cause }) {
+  lossError({ thief, pid, reason = 'released', cause }) {
     const outer = outermost(this);
     if (outer !== this && outer.state === LOST) return outer.lossReason();
     if (reason === TIME) return withOrigin(this.holdError(), this.origin);
     const error = withLongStack(() =>
       thief === undefined
         ? new LockLostError(this.name, reason, this.token, cause?.())
-        : new LockStolenError(this.name, thief),
+        : new LockStolenError(this.name, thief, pid),
     );
     return withOrigin(error, this.origin);
   }

@@ -22,6 +22,7 @@ const runIn = uncurry(/** @type {any} */ (AsyncResource.prototype.runInAsyncScop
  * for.
  * @typedef {object} Loss
  * @property {string} [thief] client id
+ * @property {number} [pid] of the thief, if it is known
  * @property {string} [reason]
  * @property {() => Error | undefined} [cause]
  * @property {Error} [error]
@@ -147,9 +148,13 @@ class LockRequest {
     this.state = UNAVAILABLE;
   }
 
-  /** @param {string} thief client id */
-  stolen(thief) {
+  /**
+   * @param {string} thief client id
+   * @param {number} [pid] of the thief
+   */
+  stolen(thief, pid) {
     this.beLost(thief);
+    if (this.loss) this.loss.pid = pid;
   }
 
   /**

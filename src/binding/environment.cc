@@ -298,6 +298,7 @@ static inline void publish_answer(const Environment *environment)
   Exchange *exchange = environment->exchange;
   exchange->thief[0] = events.thief_thread;
   exchange->thief[1] = events.thief_number;
+  exchange->thief[2] = events.thief_pid;
   exchange->token[0] = static_cast<uint32_t>(events.token);
   exchange->token[1] = static_cast<uint32_t>(events.token >> 32);
   exchange->limit = events.limit;

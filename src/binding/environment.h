@@ -64,10 +64,10 @@ struct Exchange {
   uint32_t tag;         /* in: the request that the call is about */
   uint32_t mode;        /* in: of a new request, enum wlk_mode */
   uint32_t option;      /* in: of a new request, enum wlk_option */
-  uint32_t thief[2];    /* out, if the call answers WLK_STOLEN: thread and number, see wlk_event */
-  uint32_t token[2];    /* out, if the call answers WLK_GRANTED: low and high half of the token */
-  uint32_t limit;       /* in, to requestExtra: see wlk_extra; out, if it answers WLK_OTHER_LIMIT */
-  uint32_t weight;      /* in, to requestExtra */
+  uint32_t thief[3]; /* out, if the call answers WLK_STOLEN: thread, number and pid of wlk_event */
+  uint32_t token[2]; /* out, if the call answers WLK_GRANTED: low and high half of the token */
+  uint32_t limit;    /* in, to requestExtra: see wlk_extra; out, if it answers WLK_OTHER_LIMIT */
+  uint32_t weight;   /* in, to requestExtra */
   uint32_t max_pending; /* in, to requestExtra: UINT32_MAX for as many as there are */
   int32_t priority;     /* in, to requestExtra */
   uint32_t status;      /* out: of a call about one request */

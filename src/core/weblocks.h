@@ -82,6 +82,7 @@ struct wlk_event {
   uint32_t news;         /* bits of enum wlk_news */
   uint32_t thief_thread; /* if stolen: the thread of the agent that stole it, and that agent's */
   uint32_t thief_number; /* number, the end of its client id */
+  uint32_t thief_pid;    /* in the host scope: and its process; 0 elsewhere */
   uint32_t token_low;    /* if granted: the two halves of the lock's token, see wlk_events */
   uint32_t token_high;
 };
@@ -122,6 +123,7 @@ struct wlk_events {
   size_t count;            /* out: how many were written; if `capacity`, there may be more */
   uint32_t thief_thread;   /* out, if the call answers WLK_STOLEN: who stole the lock, as in */
   uint32_t thief_number;   /* wlk_event */
+  uint32_t thief_pid;
   uint64_t token; /* out, if the call answers WLK_GRANTED to a request: the lock's token. It is
                      greater than that of any lock which was granted on the name before */
   uint32_t limit; /* out, if the call answers WLK_OTHER_LIMIT: the name's; 0 if it has none */

@@ -92,6 +92,7 @@ static enum wlh_status status_of_event(const struct wlk_event *event, struct wlk
 {
   events->thief_thread = event->thief_thread;
   events->thief_number = event->thief_number;
+  events->thief_pid = event->thief_pid;
   events->limit = event->token_low;
   if (event->news & WLK_NEWS_STOLEN) return WLH_STOLEN;
   if (event->news & WLH_NEWS_LOST) return WLH_LOST;

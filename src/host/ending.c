@@ -85,6 +85,7 @@ static bool end_cell(
   if (ended == WLH_CELLS_OK || ended == WLH_CELLS_STOLEN) wlh_forget_cell(bucket, request);
   events->thief_thread = (uint32_t)thief.id;
   events->thief_number = thief.number;
+  events->thief_pid = thief.pid;
   *status = wlh_status_of(ended);
   return true;
 }

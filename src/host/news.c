@@ -40,6 +40,7 @@ void wlh_tell_theft(struct wlh_bucket *bucket, struct wlh_item *item, const stru
   if (item->gone || item->agent->terminating) return;
   item->event.thief_thread = (uint32_t)thief->id;
   item->event.thief_number = thief->number;
+  item->event.thief_pid = thief->pid;
   note_event(bucket, item, WLK_NEWS_STOLEN);
 }
 

@@ -9,6 +9,7 @@ const { readdirSync, readFileSync, writeFileSync } = require('node:fs');
 const { constants } = require('node:os');
 const path = require('node:path');
 const { describe, it } = require('node:test');
+const { nameOfCommand } = require('../../lib/cli/command-name.js');
 const { CAUGHT } = require('../../lib/cli/signals.js');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket, pendingOn } = require('../helpers/process.js');
@@ -142,7 +143,7 @@ describe('web-locks run', { skip }, () => {
   it('is labelled by its command, or as it says', async (t) => {
     const { locks, at } = setUp(t);
     for (const [more, label] of [
-      [[], 'sh'],
+      [[], UNTIL_LINE.at(-1)],
       [['--label', 'nightly'], 'nightly'],
     ]) {
       const command = start(t, ['run', 'a', ...at, ...more, ...UNTIL_LINE]);
@@ -150,6 +151,21 @@ describe('web-locks run', { skip }, () => {
       assert.equal((await locks.leader('a')).label, label);
       command.type('\n');
       await command.ended;
+    }
+  });
+
+  it('shows of a command what it runs, not what it is run by', () => {
+    for (const [words, name] of [
+      [['/usr/bin/rsync', '-a', 'b'], 'rsync'],
+      [['sh', '-ec', 'one; two', 'x'], 'one; two'],
+      [['/bin/bash', '--norc', '-o', 'pipefail', '-c', '-e', 'one'], 'one'],
+      [['sh', '/opt/nightly.sh', '-c'], 'nightly.sh'],
+      [['sh'], 'sh'],
+      [['node', '/opt/import.mjs', 'x'], 'import.mjs'],
+      [['python3.12', '-m', 'http.server'], 'python3.12'],
+      [['sh', '-c', 'x'.repeat(201)], `${'x'.repeat(199)}…`],
+    ]) {
+      assert.equal(nameOfCommand(words), name);
     }
   });
 
@@ -440,7 +456,9 @@ describe('web-locks run', { skip }, () => {
     await first.says(/told/);
     const { code, stderr } = await first.ended;
     assert.equal(code, 75);
+    const thief = `(process ${second.pid}, client `;
     assert.match(stderr, /Lock "a" was stolen .* The command is told to end\./);
+    assert.ok(stderr.includes(thief), stderr);
     second.type('\n');
     assert.equal((await second.ended).code, 0);
   });

@@ -28,7 +28,10 @@ describe('web-locks steal', { skip }, () => {
     const { code, stdout, stderr } = await run(t, ['steal', 'a', '--yes', ...at]);
     assert.equal(code, 0);
     assert.match(stderr, /^web-locks: lock "a" is held by\n/);
-    assert.match(stderr, /waited for by 1\.\n$/);
+    const [, pid] =
+      /waited for by 1\.\nweb-locks: process (\d+) has taken lock "a" from them\.\n$/.exec(stderr);
+    const { message } = await robbed[0].released.catch((error) => error);
+    assert.ok(message.includes(`(process ${pid}, client `), message);
     assert.match(
       stdout,
       new RegExp(`^robbed process ${process.pid} \\("one"\\), for .*\nrobbed .*two`),
@@ -48,7 +51,8 @@ describe('web-locks steal', { skip }, () => {
       { encoding: 'utf8' },
     );
     assert.equal(status, 0);
-    assert.equal(stdout.split('\n').length - 1, 100);
+    // The last one says who took it.
+    assert.equal(stdout.split('\n').length - 1, 101);
   });
 
   it('does nothing if nobody holds it', async (t) => {
