@@ -32,6 +32,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {(opening: ManagerHandle) => number} hostClose
  * @property {(opening: ManagerHandle) => string} hostClientId
  * @property {(opening: ManagerHandle | undefined) => string} hostFailure
+ * @property {(opening: ManagerHandle) => string | number} hostPlace
  * @property {(opening: ManagerHandle) => number} hostReady
  * @property {(opening: ManagerHandle, name: string) => number} hostRequest
  * @property {(opening: ManagerHandle, name: string, label: string) => number} hostRequestExtra

@@ -174,6 +174,7 @@ const Function kFunctions[] = {
     {"hostClose", call_host_close},
     {"hostClientId", call_host_client_id},
     {"hostFailure", call_host_failure},
+    {"hostPlace", call_host_place},
     {"hostReady", call_host_ready},
     {"hostRequest", call_host_request},
     {"hostRequestExtra", call_host_request_extra},
@@ -257,9 +258,10 @@ const Constant kLayout[] = {
     {"INFO_SIZE", SIZE(wlk_lock_info)},
 };
 
-/* What has two numbers: of the first one the place is given. */
+/* What has several numbers: of the first one the place is given. */
 static_assert(
     PLACE(wlk_event, thief_number) == PLACE(wlk_event, thief_thread) + 1 &&
+        PLACE(wlk_event, thief_pid) == PLACE(wlk_event, thief_thread) + 2 &&
         PLACE(wlk_event, token_high) == PLACE(wlk_event, token_low) + 1 &&
         PLACE(wlk_lock_info, token_high) == PLACE(wlk_lock_info, token_low) + 1 &&
         PLACE(wlk_lock_info, age_high) == PLACE(wlk_lock_info, age_low) + 1,

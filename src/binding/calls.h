@@ -12,7 +12,7 @@
  * take and answer, what the numbers mean. lib/backend/binary.js has it, too, and loads no binary
  * with another one. Raise both with any change to that. Where numbers stand (`kLayout` in addon.cc)
  * is no part of it: JavaScript asks. */
-enum : int32_t { AGREEMENT = 7 };
+enum : int32_t { AGREEMENT = 8 };
 
 /* The arguments of a call, at most `Count`; missing ones are undefined. */
 template <size_t Count> struct Call {
@@ -80,6 +80,7 @@ napi_value call_host_open(napi_env env, napi_callback_info info);
 napi_value call_host_close(napi_env env, napi_callback_info info);
 napi_value call_host_client_id(napi_env env, napi_callback_info info);
 napi_value call_host_failure(napi_env env, napi_callback_info info);
+napi_value call_host_place(napi_env env, napi_callback_info info);
 napi_value call_host_ready(napi_env env, napi_callback_info info);
 
 /* host_requests.cc */

@@ -219,6 +219,19 @@ napi_value call_host_failure(napi_env env, napi_callback_info info)
   return text_value(env, text);
 }
 
+/* hostPlace(opening: External): string | status
+ * The path of the bucket's directory. */
+napi_value call_host_place(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  HostOpening *opening = host_opening(call);
+  if (!opening) return answer(env, WLH_CLOSED);
+  char text[WLH_PLACE_SIZE];
+  wlh_bucket_place(opening->host->bucket, text, sizeof text);
+  return text_value(env, text);
+}
+
 /* hostReady(opening: External): status
  * WLH_PENDING: an event tells, to the tag in the exchange. */
 napi_value call_host_ready(napi_env env, napi_callback_info info)

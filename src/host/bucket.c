@@ -61,8 +61,19 @@ static void init_bucket(struct wlh_bucket *bucket)
 static void free_bucket(struct wlh_bucket *bucket)
 {
   wlh_view_free(&bucket->view);
+  free(bucket->title);
   wlk_condition_destroy(&bucket->ended);
   free(bucket);
+}
+
+/* Keeps the name, for wlh_port_note_name. */
+static void keep_title(struct wlh_bucket *bucket, const uint16_t *title, uint32_t units)
+{
+  if (units == 0 || units > WLH_NAME_MOST) return;
+  bucket->title = malloc(units * sizeof *title);
+  if (!bucket->title) return; /* then nobody is told the name */
+  memcpy(bucket->title, title, units * sizeof *title);
+  bucket->title_units = units;
 }
 
 static struct wlh_bucket *make_bucket(
@@ -89,7 +100,8 @@ static struct wlh_bucket *make_bucket(
 
 /* Finds a bucket that is open, or makes it. With the registry's mutex. */
 static struct wlh_bucket *find_bucket(
-    const char *directory, bool standard, const char *name, const char *version)
+    const char *directory, bool standard, const char *name, const char *version,
+    const uint16_t *title, uint32_t units)
 {
   WLK_LIST_FOR_EACH (link, &registry) {
     struct wlh_bucket *bucket = WLK_ITEM(link, struct wlh_bucket, by_registry);
@@ -98,7 +110,9 @@ static struct wlh_bucket *find_bucket(
   if (!forks_seen) forks_seen = wlh_port_at_fork(in_child);
   if (!forks_seen) return NULL;
   struct wlh_bucket *bucket = make_bucket(directory, standard, name, version);
-  if (bucket) wlk_list_append(&registry, &bucket->by_registry);
+  if (!bucket) return NULL;
+  keep_title(bucket, title, units);
+  wlk_list_append(&registry, &bucket->by_registry);
   return bucket;
 }
 
@@ -120,7 +134,7 @@ enum wlh_status wlh_bucket_open(
   if (status != WLH_OK) return status;
   name_of(name, length, text);
   wlk_mutex_lock(&registry_mutex);
-  *bucket = find_bucket(path, standard, text, version);
+  *bucket = find_bucket(path, standard, text, version, name, length);
   if (*bucket) (*bucket)->opens++;
   wlk_mutex_unlock(&registry_mutex);
   if (*bucket) return WLH_OK;
@@ -139,6 +153,11 @@ void wlh_bucket_close(struct wlh_bucket *bucket)
   wlh_do_without_tables(bucket); /* nobody else is left */
   wlh_empty_trash(bucket);
   free_bucket(bucket);
+}
+
+void wlh_bucket_place(const struct wlh_bucket *bucket, char *text, size_t size)
+{
+  (void)snprintf(text, size, "%s/%s", bucket->directory, bucket->name);
 }
 
 void wlh_bucket_failure(struct wlh_bucket *bucket, char *text, size_t size)

@@ -111,6 +111,14 @@ void wlh_bucket_close(struct wlh_bucket *bucket);
  * to do, too, it ends with a full stop. Threads: any. */
 void wlh_bucket_failure(struct wlh_bucket *bucket, char *text, size_t size);
 
+enum { WLH_PLACE_SIZE = 1100 };
+
+/* Writes the path of the bucket's directory to `text`, WLH_PLACE_SIZE bytes, UTF-8, whether or not
+ * it is there. The last part is a hash of the bucket's name. In the directory is a file `name` with
+ * that name, UTF-16 in the order of the machine's bytes: who reads it has to compare the hash.
+ * Threads: any. */
+void wlh_bucket_place(const struct wlh_bucket *bucket, char *text, size_t size);
+
 /* As wlh_bucket_failure, of the last wlh_bucket_open that failed on this thread. */
 void wlh_open_failure(char *text, size_t size);
 

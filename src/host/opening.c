@@ -312,6 +312,7 @@ enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *f
     close_all(bucket);
     return status;
   }
+  wlh_port_note_name(&bucket->port, bucket->title, bucket->title_units);
   wlh_port_watch(&bucket->port, member);
   /* It may have been deleted before we watched. */
   const char *harm = wlh_port_harm(&bucket->port, 0);

@@ -100,6 +100,11 @@ enum wlh_status wlh_port_open(
     struct wlh_port *port, const char *base, bool standard, const char *bucket,
     struct wlh_failure *failure);
 
+/* Leaves the bucket's name in a file `name` beside the segment, for those who list buckets. If that
+ * cannot be done, they see the bucket without a name.
+ *   name  `units` code units; NULL: nothing is to be done */
+void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint32_t units);
+
 /* Makes the process's table of descriptors so large that all that others see our death by can have
  * numbers above all watches: then the death of a process with several buckets is seen sooner. The
  * kernel takes some 10 ms for it, once a process. */

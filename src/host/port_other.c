@@ -49,6 +49,12 @@ void wlh_bucket_close(struct wlh_bucket *bucket)
   (void)bucket;
 }
 
+void wlh_bucket_place(const struct wlh_bucket *bucket, char *text, size_t size)
+{
+  (void)bucket;
+  if (size > 0) *text = '\0';
+}
+
 void wlh_bucket_failure(struct wlh_bucket *bucket, char *text, size_t size)
 {
   (void)bucket;

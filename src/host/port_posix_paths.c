@@ -351,6 +351,24 @@ enum wlh_status wlh_port_open(
   return status;
 }
 
+void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint32_t units)
+{
+  struct stat status;
+  size_t size = units * sizeof *name;
+  if (!name) return;
+  if (fstatat(port->directory, "name", &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    if ((size_t)status.st_size == size) return;
+    (void)unlinkat(port->directory, "name", 0); /* its writer was killed before it was whole */
+  }
+  int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  int file = openat(port->directory, "name", flags, 0600);
+  if (file < 0) return;
+  if (port->group) (void)share(port, file, 0660);
+  ssize_t written = write(file, name, size);
+  (void)written;
+  wlh_port_close_quietly(file);
+}
+
 void wlh_port_close(struct wlh_port *port)
 {
   wlh_port_unmap(port);

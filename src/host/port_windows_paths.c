@@ -194,6 +194,16 @@ enum wlh_status wlh_port_open(
   return status;
 }
 
+void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint32_t units)
+{
+  DWORD written;
+  if (!name) return;
+  HANDLE file = wlh_port_open_file(port, "name", CREATE_NEW);
+  if (file == INVALID_HANDLE_VALUE) return;
+  (void)WriteFile(file, name, (DWORD)(units * sizeof *name), &written, NULL);
+  (void)CloseHandle(file);
+}
+
 const char *wlh_port_harm(struct wlh_port *port, uint64_t size)
 {
   FILE_STANDARD_INFO info;

@@ -120,6 +120,8 @@ struct wlh_bucket {
   char directory[WLH_PATH_SIZE]; /* (c) */
   bool standard;                 /* (c) whether that is the default */
   char name[25];                 /* (c) of the bucket's directory */
+  uint16_t *title;               /* (c) the bucket's name; NULL: it is too long to be noted */
+  uint32_t title_units;          /* (c) */
   char version[16];              /* (c) */
   uint32_t id;                   /* (c) of this process in client ids */
 

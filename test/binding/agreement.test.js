@@ -10,8 +10,8 @@ const { it } = require('node:test');
 const { addon } = require('../../lib/backend/addon.js');
 
 /** Of what the number stands for; both change at once. */
-const NUMBER = 7;
-const DIGEST = '6ba86935acb7c373';
+const NUMBER = 8;
+const DIGEST = '506766fc280e3627';
 
 /** The functions and constants of the addon as lib/backend/addon.js describes them. */
 function description() {
