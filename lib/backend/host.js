@@ -171,6 +171,11 @@ class HostBackend {
     return hostError(status, this.#failure ?? addon.hostFailure(this.#opened), doing);
   }
 
+  /** The path of its directory, which may not be there yet. */
+  get place() {
+    return String(addon.hostPlace(this.#open()));
+  }
+
   /** @returns {Promise<void>} */
   get ready() {
     return this.#ready();

@@ -251,6 +251,7 @@ const COMMANDS = {
       'queue.',
     options: {
       name: { value: 'NAME', help: 'shows that name only' },
+      all: { short: 'a', help: 'shows all buckets of the directory' },
       json: { short: 'j', help: 'prints one line of JSON' },
       watch: {
         short: 'w',
@@ -259,6 +260,7 @@ const COMMANDS = {
       ...PLACE,
       ...HELP,
     },
+    check: checkQuery,
   },
   top: {
     usage: 'top [options]',
@@ -358,6 +360,13 @@ function checkRun(values) {
     throw usageError('--weight needs --limit.');
   }
   if (values.weight > values.limit) throw usageError('--weight is greater than --limit.');
+}
+
+/** @param {Values} values */
+function checkQuery({ all, at, bucket }) {
+  if (!all) return;
+  if (bucket !== undefined) throw usageError('--all and --bucket cannot be used together.');
+  if (at !== undefined) throw usageError('--all is for the locks of this machine, not for --at.');
 }
 
 /** @param {Values} values */

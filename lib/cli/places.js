@@ -8,10 +8,14 @@ const { HostBackend } = require('../backend/host.js');
 const { LONGEST_NAME } = require('../backend/host-errors.js');
 const { Bucket } = require('../extensions/bucket.js');
 const { TTL } = require('../cluster/ttl.js');
-const { openBucket } = require('../host.js');
+// Gives locks their extensions, such as `lock.signal`.
+require('../shared.js');
+const { othersOf } = require('./buckets.js');
 const { openEngine } = require('./engines.js');
 const { Failure, STATUS } = require('./status.js');
 
+/** How long a look at another bucket may take. */
+const LOOK_MS = 1000;
 /** How long a server may take to answer at the end of the program. */
 const CLOSING_MS = 3000;
 
@@ -32,13 +36,18 @@ class Place {
   #end;
   #wasReached = false;
   #ttl;
+  /** In the host scope. @type {InstanceType<typeof HostBackend> | undefined} */
+  #host;
+  #values;
   /** @type {Promise<void> | undefined} */
   #closed;
 
   /** @param {import('./arguments.js').Values} values of the command line */
   constructor(values) {
-    const { bucket, end } = open(values);
+    const { bucket, end, host } = open(values);
     this.#bucket = bucket;
+    this.#host = host;
+    this.#values = values;
     this.#end = end;
     this.#ttl = values.ttl ?? TTL.usual;
     /** Its lock manager. @type {any} */
@@ -87,6 +96,30 @@ class Place {
     }
   }
 
+  /**
+   * Where it looks, without a password; null: the default bucket.
+   * @returns {{ bucket: string | null, directory?: string, at?: string }}
+   */
+  get where() {
+    const { at, bucket } = this.#values;
+    if (at) return { bucket: bucket ?? USUAL_BUCKET, at: serverOf(at) };
+    const directory = path.dirname(String(this.#host?.place));
+    return { bucket: bucket ?? null, directory };
+  }
+
+  /**
+   * @param {string} [name] that alone
+   * @returns {Promise<Look[]>} the other buckets of the directory that processes have open
+   */
+  async lookAtOthers(name) {
+    const others = this.#host ? othersOf(this.#host) : [];
+    /** @type {Look[]} */
+    const looks = [];
+    // One after the other: each takes descriptors of its own.
+    for (const other of others) looks.push(await lookAt(other, name));
+    return looks;
+  }
+
   /** Gives back what is held, and ends the connection. May be called again. */
   close() {
     this.#closed ??= this.#close();
@@ -104,6 +137,38 @@ class Place {
     else closed.catch(() => {});
   }
 }
+
+/**
+ * @typedef {object} Look at another bucket
+ * @property {string | null} bucket null: the default bucket, or not known
+ * @property {import('../backend/contract.js').DetailedSnapshot} [state]
+ * @property {string} [failure] why there is no state
+ */
+
+/**
+ * @param {import('./buckets.js').Found} other is closed
+ * @param {string | undefined} name
+ * @returns {Promise<Look>}
+ */
+async function lookAt({ backend, bucket, folder }, name) {
+  if (!backend)
+    return { bucket: null, failure: `the name of the bucket in ${folder} is not known` };
+  try {
+    const state = await within(backend.details(name), LOOK_MS);
+    if (state !== LATE) return { bucket, state };
+    return { bucket, failure: 'a process is stopped inside of its tables' };
+  } catch (error) {
+    return { bucket, failure: messageOf(error) };
+  } finally {
+    backend.close();
+  }
+}
+
+/**
+ * @param {string} at
+ * @returns {string} without a password, which may be before an @, or be an option
+ */
+const serverOf = (at) => at.replace(/^([a-z+]+:\/\/)(?:.*@)?([^?#]*).*$/is, '$1$2');
 
 /**
  * @template T
@@ -142,7 +207,7 @@ function noAnswer(patience, cause) {
 
 /**
  * @param {import('./arguments.js').Values} values
- * @returns {{ bucket: any, end: () => unknown }}
+ * @returns {{ bucket: any, end: () => unknown, host?: InstanceType<typeof HostBackend> }}
  */
 function open({ bucket, directory, at, ...more }) {
   try {
@@ -158,7 +223,7 @@ function open({ bucket, directory, at, ...more }) {
         ttl,
       });
     }
-    return { bucket: openHost(bucket, directory), end() {} };
+    return { ...openHost(bucket, directory), end() {} };
   } catch (error) {
     if (error instanceof Failure) throw error;
     throw unreachable(error);
@@ -170,11 +235,9 @@ function open({ bucket, directory, at, ...more }) {
  * @param {string | undefined} directory
  */
 function openHost(name, directory) {
-  if (name !== undefined) return openBucket(name, { directory });
-  return new Bucket(
-    '',
-    new HostBackend('', directory === undefined ? '' : path.resolve(directory)),
-  );
+  const own = name === undefined ? '' : `bucket:${name}`;
+  const host = new HostBackend(own, directory === undefined ? '' : path.resolve(directory));
+  return { bucket: new Bucket(name ?? '', host), host };
 }
 
 /** @param {unknown} error */
@@ -209,4 +272,14 @@ function checkName(name, { at }) {
   throw new Failure(STATUS.usage, message);
 }
 
-module.exports = { CLOSING_MS, LATE, Place, checkName, messageOf, noAnswer, unreachable, within };
+module.exports = {
+  CLOSING_MS,
+  LATE,
+  Place,
+  checkName,
+  messageOf,
+  noAnswer,
+  serverOf,
+  unreachable,
+  within,
+};

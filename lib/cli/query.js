@@ -5,18 +5,33 @@
  * scope pushes other clients' changes, so `--watch` looks each second.
  */
 
+const { capitalized } = require('../platform/errors.js');
+const { circlesOf, describeCircles } = require('./circles.js');
 const { output, printAll } = require('./output.js');
+const { quoted } = require('./people.js');
 const { Place } = require('./places.js');
 const { Screen } = require('./screen.js');
 const { STATUS } = require('./status.js');
 const { identity, json, table } = require('./table.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
+/** @typedef {import('./places.js').Look} Look */
 /** @typedef {import('./status.js').Ending} Ending */
 /** @typedef {import('./arguments.js').Request} Request */
+/** @typedef {InstanceType<typeof Place>} PlaceType */
 
 /** From one look to the next. */
 const PERIOD_MS = 1000;
+/** So many other buckets are named. */
+const FEW = 10;
+
+/**
+ * What a look has found, and how it is shown.
+ * @typedef {object} View
+ * @property {DetailedSnapshot} state
+ * @property {object} how of `table`
+ * @property {Record<string, unknown>} more of `json`
+ */
 
 /**
  * @param {Request} request
@@ -24,11 +39,12 @@ const PERIOD_MS = 1000;
  */
 async function query({ values }) {
   const place = new Place(values);
+  const look = () => (values.all ? lookAtAll(place, values.name) : lookAtOne(place, values));
   try {
     await place.ready();
-    if (!values.watch) await tell(await place.look(values.name), values.json);
-    else if (output().isTTY && !values.json) return await watch(place, values.name);
-    else await follow(place, values.name, values.json);
+    if (!values.watch) await tell(await look(), values.json);
+    else if (output().isTTY && !values.json) return await watch(look);
+    else await follow(look, values.json);
     return { status: STATUS.ok };
   } finally {
     await place.close();
@@ -36,28 +52,117 @@ async function query({ values }) {
 }
 
 /**
- * @param {DetailedSnapshot} state
+ * @param {PlaceType} place
+ * @param {import('./arguments.js').Values} values
+ * @returns {Promise<View>}
+ */
+async function lookAtOne(place, { name, watch: again }) {
+  const state = await place.look(name);
+  const { where } = place;
+  // Each second it would be too much.
+  const looks = again ? [] : (await place.lookAtOthers(name)).filter(isInUse);
+  const bucket = nameOf(where.bucket);
+  const about = where.at ? ` in ${bucket} at ${where.at}` : ` in ${bucket} of ${where.directory}`;
+  const isEmpty = state.held.length + state.pending.length === 0;
+  const notes = again
+    ? []
+    : [...(isEmpty && !where.at ? [OF_PROCESSES] : []), ...noteOthers(looks)];
+  const others = again || where.at ? undefined : looks.map(summaryOf);
+  return { state, how: { about, notes }, more: { ...where, others, circles: circlesIn([state]) } };
+}
+
+const OF_PROCESSES = "Locks of require('web-locks') are seen by their own process only.";
+
+/**
+ * @param {PlaceType} place
+ * @param {string | undefined} name
+ * @returns {Promise<View>}
+ */
+async function lookAtAll(place, name) {
+  const { bucket, directory } = place.where;
+  const looks = [{ bucket, state: await place.look(name) }, ...(await place.lookAtOthers(name))];
+  /** @type {DetailedSnapshot} */
+  const state = { held: [], pending: [] };
+  const notes = [];
+  const states = [];
+  for (const look of looks) {
+    if (!look.state) {
+      notes.push(`${capitalized(describeLook(look))}.`);
+      continue;
+    }
+    states.push(look.state);
+    const entry = { bucket: look.bucket };
+    for (const one of look.state.held) state.held.push({ ...one, ...entry });
+    for (const one of look.state.pending) state.pending.push({ ...one, ...entry });
+    notes.push(...describeCircles(look.state));
+  }
+  const how = { about: ` in any bucket of ${directory}`, notes, isAll: true };
+  return { state, how, more: { directory, circles: circlesIn(states) } };
+}
+
+/** @param {DetailedSnapshot[]} states */
+function circlesIn(states) {
+  const circles = states.flatMap(circlesOf);
+  if (circles.length === 0) return undefined;
+  return circles.map((circle) =>
+    circle.map(({ holder: { clientId, host, label, name, pid, threadId }, waitsFor }) => {
+      return { clientId, host, pid, threadId, label, holds: name, waitsFor };
+    }),
+  );
+}
+
+/** @param {Look} look */
+const isInUse = ({ state }) => !state || state.held.length + state.pending.length > 0;
+
+/** @param {string | null} bucket */
+const nameOf = (bucket) => (bucket === null ? 'the default bucket' : `bucket ${quoted(bucket)}`);
+
+/** @param {Look} look */
+function describeLook({ bucket, failure, state }) {
+  if (failure) return bucket === null ? failure : `${nameOf(bucket)} (${failure})`;
+  return `${nameOf(bucket)} (${state?.held.length} held, ${state?.pending.length} waiting)`;
+}
+
+/** @param {Look} look */
+const summaryOf = ({ bucket, failure, state }) =>
+  failure
+    ? { bucket, failure }
+    : { bucket, held: state?.held.length, pending: state?.pending.length };
+
+/**
+ * @param {Look[]} looks
+ * @returns {string[]} lines
+ */
+function noteOthers(looks) {
+  if (looks.length === 0) return [];
+  const more = looks.length > FEW ? [`  … and ${looks.length - FEW} more`] : [];
+  const lines = looks.slice(0, FEW).map((look) => `  ${describeLook(look)}`);
+  return ['Also in use (--all shows all, --bucket one):', ...lines, ...more];
+}
+
+/**
+ * @param {View} view
  * @param {boolean | undefined} asJson
  * @param {string} [before]
  * @returns {Promise<void>} resolves when it is written
  */
-function tell(state, asJson, before = '') {
-  return printAll(partsOf(state, asJson, before));
+function tell(view, asJson, before = '') {
+  return printAll(partsOf(view, asJson, before));
 }
 
 /**
- * @param {DetailedSnapshot} state
+ * @param {View} view
  * @param {boolean | undefined} asJson
  * @param {string} before
  */
-function* partsOf(state, asJson, before) {
+function* partsOf({ state, how, more }, asJson, before) {
   yield before;
   if (asJson) {
-    yield* json(state, Date.now());
+    yield* json(state, Date.now(), more);
     yield '\n';
     return;
   }
-  for (const line of table(state, terminal())) yield `${line}\n`;
+  for (const line of table(state, { ...terminal(), ...how })) yield `${line}\n`;
 }
 
 function terminal() {
@@ -69,16 +174,15 @@ function terminal() {
 
 /**
  * Writes a snapshot, and one after each change, into a pipe, until its reader goes.
- * @param {InstanceType<typeof Place>} place
- * @param {string | undefined} name
+ * @param {() => Promise<View>} look
  * @param {boolean | undefined} asJson
  */
-async function follow(place, name, asJson) {
+async function follow(look, asJson) {
   let before;
   for (;;) {
-    const state = await place.look(name);
-    const now = identity(state);
-    if (now !== before) await tell(state, asJson, before === undefined || asJson ? '' : '\n');
+    const view = await look();
+    const now = identity(view.state);
+    if (now !== before) await tell(view, asJson, before === undefined || asJson ? '' : '\n');
     before = now;
     await new Promise((resolve) => setTimeout(resolve, PERIOD_MS));
   }
@@ -86,15 +190,14 @@ async function follow(place, name, asJson) {
 
 /**
  * Paints a terminal until its user has seen enough.
- * @param {InstanceType<typeof Place>} place
- * @param {string | undefined} name
+ * @param {() => Promise<View>} look
  * @returns {Promise<Ending>}
  */
-async function watch(place, name) {
-  let state = await place.look(name);
+async function watch(look) {
+  let view = await look();
   const paint = () => {
     const { rows: lines } = screen.size;
-    screen.show([...table(state, { ...terminal(), lines })]);
+    screen.show([...table(view.state, { ...terminal(), ...view.how, lines })]);
   };
   const screen = new Screen(process.stdin, output(), paint);
   /** @type {NodeJS.Timeout | undefined} */
@@ -102,7 +205,7 @@ async function watch(place, name) {
   const failed = new Promise((_, reject) => {
     const next = async () => {
       try {
-        state = await place.look(name);
+        view = await look();
       } catch (error) {
         reject(error);
         return;

@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * A snapshot as a table (one line a lock or request, cut to the columns that there are) and as JSON.
+ * A snapshot as a table (one line a lock or request, cut to the columns that there are), as JSON.
  * A bucket has up to a million requests, so what is printed is made piece by piece.
  */
 
@@ -9,15 +9,18 @@ const { createHash } = require('node:crypto');
 const { describePause } = require('../extensions/holders.js');
 const { duration } = require('../page/duration.js');
 const { capitalized } = require('../platform/errors.js');
+const { describeCircles } = require('./circles.js');
 const { shown } = require('./people.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
+/** @typedef {LockDetails & { bucket?: string | null }} Entry null: of the default bucket */
+
 /**
  * @typedef {object} Column
  * @property {string} title
- * @property {(entry: LockDetails, isHeld: boolean) => string} text
+ * @property {(entry: Entry, isHeld: boolean) => string} text
  * @property {boolean} [isNumber] to the right
  * @property {boolean} [isElastic] may be cut
  */
@@ -37,6 +40,13 @@ function modeOf({ mode, limit, weight, priority }) {
   return priority ? `${units}, priority ${priority}` : units;
 }
 
+/** @type {Column} */
+const BUCKET = {
+  title: 'BUCKET',
+  text: ({ bucket }) => (bucket === null ? '-' : shown(String(bucket))),
+  isElastic: true,
+};
+
 /** @type {Column[]} */
 const COLUMNS = [
   { title: 'NAME', text: ({ name }) => shown(name), isElastic: true },
@@ -53,7 +63,7 @@ const COLUMNS = [
   { title: 'TOKEN', text: ({ token }) => (token ? String(token) : '-'), isNumber: true },
 ];
 
-const EMPTY = 'No locks are held, and nobody waits.';
+const EMPTY = 'No locks are held, and nobody waits';
 
 const NONE = /\p{M}/u;
 const HANGUL = '\\u1100-\\u115f\\ua960-\\ua97c\\uac00-\\ud7a3';
@@ -103,24 +113,25 @@ function padded(text, width, isNumber) {
 
 /**
  * Makes the widest of the elastic columns narrower until all fit, or can be no narrower.
+ * @param {Column[]} shape
  * @param {number[]} widths
  * @param {number} columns
  */
-function squeeze(widths, columns) {
+function squeeze(shape, widths, columns) {
   const total = () => widths.reduce((sum, width) => sum + width + GAP.length, -GAP.length);
   while (total() > columns) {
-    const elastic = COLUMNS.flatMap(({ isElastic }, i) => (isElastic ? [i] : []));
+    const elastic = shape.flatMap(({ isElastic }, i) => (isElastic ? [i] : []));
     const widest = elastic.reduce((a, b) => (widths[b] > widths[a] ? b : a));
     if (widths[widest] <= LEAST) return;
     widths[widest]--;
   }
 }
 
-/** @typedef {{ entry: LockDetails, isHeld: boolean }} Row */
+/** @typedef {{ entry: Entry, isHeld: boolean }} Row */
 
 /**
  * @param {DetailedSnapshot} state
- * @returns {Row[]} by name; holders come first, then the queue
+ * @returns {Row[]} by bucket and name; holders come first, then the queue
  */
 function rowsOf({ held, pending }) {
   /** @type {Row[]} */
@@ -128,6 +139,8 @@ function rowsOf({ held, pending }) {
   for (const entry of held) rows.push({ entry, isHeld: true });
   for (const entry of pending) rows.push({ entry, isHeld: false });
   return rows.sort((a, b) => {
+    const [one, other] = [a.entry.bucket ?? '', b.entry.bucket ?? ''];
+    if (one !== other) return one < other ? -1 : 1;
     if (a.entry.name !== b.entry.name) return a.entry.name < b.entry.name ? -1 : 1;
     return Number(b.isHeld) - Number(a.isHeld);
   });
@@ -144,38 +157,44 @@ const PLAIN = '\x1b[0m';
  * @param {number} [how.columns] of the terminal; any number if not given
  * @param {number} [how.lines] that there is room for; any number if not given
  * @param {boolean} [how.color]
+ * @param {string} [how.about] where it was looked at: ` in …`
+ * @param {string[]} [how.notes] lines below the table
+ * @param {boolean} [how.isAll] whether it is of several buckets
  * @returns {Generator<string, void, void>}
  */
-function* table(state, { columns = Infinity, lines = Infinity, color = false }) {
+function* table(state, { columns = Infinity, lines = Infinity, color = false, ...more }) {
+  const { about = '', notes: others = [], isAll = false } = more;
   const all = rowsOf(state);
-  const notes = pauseOf(state);
-  if (all.length === 0) notes.unshift(EMPTY);
+  const notes = [...pauseOf(state), ...(isAll ? [] : describeCircles(state)), ...others];
+  if (all.length === 0) notes.unshift(`${EMPTY}${about}.`);
   // The titles and the notes are always shown.
   const room = Math.max(1, lines - 1 - notes.length);
   const rows = all.length > room ? all.slice(0, room - 1) : all;
-  if (all.length > 0) yield* rowLines(rows, columns, color);
+  const shape = isAll ? [BUCKET, ...COLUMNS] : COLUMNS;
+  if (all.length > 0) yield* rowLines(shape, rows, columns, color);
   if (rows.length < all.length) yield cut(`… and ${all.length - rows.length} more`, columns);
   for (const note of notes) yield cut(note, columns);
 }
 
 /**
+ * @param {Column[]} shape
  * @param {Row[]} rows
  * @param {number} columns
  * @param {boolean} color
  */
-function* rowLines(rows, columns, color) {
-  const titles = COLUMNS.map(({ title }) => title);
+function* rowLines(shape, rows, columns, color) {
+  const titles = shape.map(({ title }) => title);
   const widths = titles.map(widthOf);
   for (const row of rows) {
-    COLUMNS.forEach(({ text }, i) => {
+    shape.forEach(({ text }, i) => {
       widths[i] = Math.max(widths[i], widthOf(text(row.entry, row.isHeld)));
     });
   }
-  squeeze(widths, columns);
+  squeeze(shape, widths, columns);
   /** @param {string[]} texts */
   const line = (texts) => {
     const parts = texts.map((text, i) =>
-      padded(cut(text, widths[i]), widths[i], COLUMNS[i].isNumber),
+      padded(cut(text, widths[i]), widths[i], shape[i].isNumber),
     );
     return cut(parts.join(GAP).trimEnd(), columns);
   };
@@ -186,7 +205,7 @@ function* rowLines(rows, columns, color) {
   const styled = (style, text) => (color && style ? style + text + PLAIN : text);
   yield styled(BOLD, line(titles));
   for (const { entry, isHeld } of rows) {
-    const texts = COLUMNS.map(({ text }) => text(entry, isHeld));
+    const texts = shape.map(({ text }) => text(entry, isHeld));
     yield styled(isHeld ? '' : YELLOW, line(texts));
   }
 }
@@ -250,8 +269,9 @@ function identity(state) {
   const hash = createHash('sha256');
   let piece = '';
   for (const { entry, isHeld } of rowsOf(state)) {
-    const { clientId, label, name, token } = entry;
-    piece += JSON.stringify([name, isHeld, clientId, modeOf(entry), label, String(token)]);
+    const { bucket, clientId, label, name, token } = entry;
+    const row = [bucket, name, isHeld, clientId, modeOf(entry), label, String(token)];
+    piece += JSON.stringify(row);
     if (piece.length < PIECE) continue;
     hash.update(piece);
     piece = '';

@@ -8,7 +8,7 @@
 const { hostname } = require('../platform/machine.js');
 const { print } = require('./output.js');
 const { quoted } = require('./people.js');
-const { Place } = require('./places.js');
+const { Place, serverOf } = require('./places.js');
 const { query } = require('./query.js');
 const { Signals } = require('./signals.js');
 const { STATUS } = require('./status.js');
@@ -52,9 +52,7 @@ async function serve(values) {
  */
 function describePlace({ at, bucket, directory, name }) {
   const which = name === undefined ? 'Locks' : `The lock ${quoted(name)}`;
-  // A password may be before an @, or be an option.
-  const server = at?.replace(/^([a-z+]+:\/\/)(?:.*@)?([^?#]*).*$/is, '$1$2');
-  const where = server ? `at ${server}` : `of this machine (${hostname()})`;
+  const where = at ? `at ${serverOf(at)}` : `of this machine (${hostname()})`;
   const folder = directory === undefined ? '' : `, in ${quoted(directory)}`;
   const set = bucket === undefined ? 'the default bucket' : `bucket ${quoted(bucket)}`;
   return `${which} ${where}${folder}, ${set}`;

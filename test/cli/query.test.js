@@ -5,15 +5,17 @@
 /** `web-locks query`. */
 
 const assert = require('node:assert/strict');
+const { readdirSync, unlinkSync, writeFileSync } = require('node:fs');
+const path = require('node:path');
 const { describe, it } = require('node:test');
 const { hold } = require('../helpers/locks.js');
-const { freshBucket, pendingOn } = require('../helpers/process.js');
+const { RemoteProcess, freshBucket, pendingOn } = require('../helpers/process.js');
 const { PROGRAM, noTerminal, run, skip, start, startInTerminal } = require('./command.js');
 
 /** A fresh bucket, and the options that name it. */
 function setUp(t) {
   const { locks, where } = freshBucket(t);
-  return { locks, at: ['--directory', where.directory, '--bucket', where.bucket] };
+  return { locks, where, at: ['--directory', where.directory, '--bucket', where.bucket] };
 }
 
 /** The cells of a table, by lines. */
@@ -74,7 +76,46 @@ describe('web-locks query', { skip }, () => {
   it('says so if there is nothing', async (t) => {
     const { at } = setUp(t);
     const { code, stdout } = await run(t, ['query', ...at]);
-    assert.deepEqual([code, stdout], [0, 'No locks are held, and nobody waits.\n']);
+    const [, directory, , bucket] = at;
+    assert.equal(code, 0);
+    assert.equal(
+      stdout,
+      `No locks are held, and nobody waits in bucket "${bucket}" of ${directory}.\n` +
+        "Locks of require('web-locks') are seen by their own process only.\n",
+    );
+  });
+
+  it('names the other buckets that are in use, and --all shows them', async (t) => {
+    const { locks, at } = setUp(t);
+    const other = ['--directory', at[1]];
+    await hold(locks, 'a', { label: 'mine' });
+    locks.request('a', () => {}).catch(() => {});
+    await pendingOn(locks, 'a');
+    const bucket = at[3];
+    const { stdout } = await run(t, ['query', ...other]);
+    assert.match(stdout, /^No locks are held, and nobody waits in the default bucket of /);
+    assert.ok(stdout.endsWith(`  bucket "${bucket}" (1 held, 1 waiting)\n`), stdout);
+    const { others, ...told } = JSON.parse((await run(t, ['query', '--json', ...other])).stdout);
+    assert.deepEqual(others, [{ bucket, held: 1, pending: 1 }]);
+    assert.deepEqual([told.bucket, told.directory], [null, at[1]]);
+    const all = cells((await run(t, ['query', '--all', ...other])).stdout);
+    assert.deepEqual(all[0], ['BUCKET', ...TITLES]);
+    assert.deepEqual(all[1].slice(0, 3), [bucket, 'a', 'held']);
+    const { held } = JSON.parse((await run(t, ['query', '-aj', ...other])).stdout);
+    assert.deepEqual([held[0].bucket, held[0].label], [bucket, 'mine']);
+  });
+
+  it('does not believe a name that a bucket does not have', async (t) => {
+    const { locks, at } = setUp(t);
+    await hold(locks, 'a');
+    const [folder] = readdirSync(at[1]);
+    const file = path.join(at[1], folder, 'name');
+    for (const text of ['bucket:x', '', undefined]) {
+      if (text === undefined) unlinkSync(file);
+      else writeFileSync(file, Buffer.from(text, 'utf16le'));
+      const { stdout } = await run(t, ['query', '--directory', at[1]]);
+      assert.ok(stdout.includes(`the name of the bucket in ${folder} is not known`), stdout);
+    }
   });
 
   it('--name shows one name', async (t) => {
@@ -141,7 +182,7 @@ describe('web-locks query', { skip }, () => {
   it('--watch prints the table after each change in a pipe, between empty lines', async (t) => {
     const { locks, at } = setUp(t);
     const watcher = start(t, ['query', '--watch', ...at]);
-    await watcher.says(/^No locks are held, and nobody waits\.\n/);
+    await watcher.says(/^No locks are held, and nobody waits in .*\n/);
     const lock = await hold(locks, 'a');
     await watcher.says(/\n\nNAME .*\na +held .*\n/);
     await lock.release();
@@ -224,6 +265,67 @@ describe('a state of more requests than a call may have arguments', { skip }, ()
       assert.equal(groupsOf(state)[0].rows.length, 10_000);
     });
   }
+});
+
+describe('holders that wait for each other', { skip }, () => {
+  const { table } = require('../../lib/cli/table.js');
+  const entry = (clientId, name, age) => ({
+    ...{ clientId, name, mode: 'exclusive', label: `job ${clientId}`, host: 'h', pid: 7 },
+    ...{ threadId: 0, threadName: '', token: 1n, held: age, waited: age },
+  });
+  const notes = (held, pending) =>
+    [...table({ held, pending }, {})].slice(1 + held.length + pending.length);
+  const line = (client, has, wants) =>
+    `  process 7 on host "h" ("job ${client}") has "${has}" and waits for "${wants}"`;
+
+  it('are named, with what they have and want', () => {
+    const held = [entry('A', 'a', 9), entry('B', 'b', 9), entry('C', 'c', 9), entry('D', 'd', 9)];
+    const pending = [
+      entry('D', 'a', 1),
+      entry('A', 'b', 1),
+      entry('B', 'c', 1),
+      entry('C', 'a', 1),
+    ];
+    const told = notes(held, pending);
+    assert.equal(told.length, 4);
+    assert.match(told[0], /^These wait for each other, perhaps a deadlock:$/);
+    assert.deepEqual(told.slice(1).sort(), [
+      line('A', 'a', 'b'),
+      line('B', 'b', 'c'),
+      line('C', 'c', 'a'),
+    ]);
+  });
+
+  it('are found whoever else waits for the same', () => {
+    const held = [entry('A', 'a', 9), entry('B', 'b', 9)];
+    const pending = [
+      entry('A', 'a', 1),
+      entry('B', 'b', 1),
+      entry('A', 'b', 1),
+      entry('B', 'a', 1),
+    ];
+    assert.equal(notes(held, pending).length, 3);
+  });
+
+  it('are not those who wait for themselves, nor since before they held anything', () => {
+    const held = [entry('A', 'a', 9), entry('B', 'b', 2)];
+    assert.deepEqual(notes(held, [entry('A', 'a', 1), entry('B', 'b', 1)]), []);
+    assert.deepEqual(notes(held, [entry('A', 'b', 1), entry('B', 'a', 3)]), []);
+  });
+
+  it('are told as JSON', async (t) => {
+    const { locks, at, where } = setUp(t);
+    const other = await RemoteProcess.start(t, where);
+    await hold(locks, 'a', { label: 'mine' });
+    await other.hold('b');
+    await other.request('a');
+    locks.request('b', () => {}).catch(() => {});
+    await pendingOn(locks, 'b');
+    const { circles } = JSON.parse((await run(t, ['query', '--json', ...at])).stdout);
+    const mine = circles[0].find(({ pid }) => pid === process.pid);
+    assert.deepEqual([circles.length, circles[0].length], [1, 2]);
+    assert.deepEqual([mine.label, mine.holds, mine.waitsFor], ['mine', 'a', 'b']);
+  });
 });
 
 /** What a terminal does at the beginning and at the end of `--watch`. */

@@ -63,6 +63,8 @@ const WRONG = [
   ],
   [['run', 'a', '--ttl', '3', '--', 'true'], /--ttl needs --at/],
   [['query', 'a'], /unexpected argument 'a'/],
+  [['query', '--all', '-b', 'x'], /--all and --bucket cannot be used together/],
+  [['query', '--all', '--at', 'redis://x'], /--all is for the locks of this machine/],
   [['query', '--directory', ''], /--directory takes a path/],
   [['run', 'a', '-c', 'true', '--', 'true'], /--command and -- exclude each other/],
   [['run', 'a', '-c', ''], /--command takes a command/],

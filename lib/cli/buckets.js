@@ -1,0 +1,91 @@
+'use strict';
+
+/** The buckets of a directory of the host scope that are in use, and what they are called. */
+
+const fs = require('node:fs');
+const path = require('node:path');
+const { HostBackend } = require('../backend/host.js');
+const { LONGEST_NAME } = require('../backend/host-errors.js');
+
+/** What the backend calls a bucket of a program: before its name is this. */
+const PREFIX = 'bucket:';
+/** The directory of a bucket is called by a hash of its name. */
+const FOLDER = /^[0-9a-f]{24}$/;
+/** A process that has the bucket open. On Windows it has no file. */
+const MEMBER = /^s\d+$/;
+const NAME_BYTES = 2 * LONGEST_NAME;
+
+/**
+ * @typedef {object} Found
+ * @property {string} folder the last part of the path of its directory
+ * @property {InstanceType<typeof HostBackend> | undefined} backend to be closed; undefined: its
+ *   name is not known, as an older version made it
+ * @property {string | null} bucket its name; null: the default bucket, or not known
+ */
+
+/**
+ * @param {InstanceType<typeof HostBackend>} own a bucket of the directory
+ * @returns {Found[]} the other ones that processes have open, by their names
+ */
+function othersOf(own) {
+  const { dir: directory, base } = path.parse(own.place);
+  const folders = namesIn(directory).filter((name) => FOLDER.test(name) && name !== base);
+  const inUse = folders.filter((folder) => isOpen(path.join(directory, folder)));
+  return inUse.map((folder) => find(directory, folder)).sort(byName);
+}
+
+/** @param {Found} a @param {Found} b */
+const byName = (a, b) => ((a.bucket ?? '') < (b.bucket ?? '') ? -1 : 1);
+
+/** @param {string} directory @returns {string[]} none if there is none */
+function namesIn(directory) {
+  try {
+    return fs.readdirSync(directory);
+  } catch {
+    return [];
+  }
+}
+
+/** @param {string} folder of a bucket */
+const isOpen = (folder) =>
+  process.platform === 'win32' || namesIn(folder).some((name) => MEMBER.test(name));
+
+/**
+ * @param {string} directory
+ * @param {string} folder
+ * @returns {Found}
+ */
+function find(directory, folder) {
+  for (const name of ['', nameIn(path.join(directory, folder, 'name'))]) {
+    if (name === undefined) continue;
+    const backend = new HostBackend(name, directory);
+    // Somebody else may have written the file: only the hash proves the name.
+    if (path.basename(backend.place) === folder) {
+      const bucket = name.startsWith(PREFIX) ? name.slice(PREFIX.length) : null;
+      return { folder, backend, bucket };
+    }
+    backend.close();
+  }
+  return { folder, backend: undefined, bucket: null };
+}
+
+/**
+ * @param {string} file that anybody of a group may have put there
+ * @returns {string | undefined}
+ */
+function nameIn(file) {
+  const { O_NOFOLLOW = 0, O_NONBLOCK = 0, O_RDONLY } = fs.constants;
+  try {
+    const descriptor = fs.openSync(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    try {
+      const bytes = Buffer.alloc(NAME_BYTES);
+      return bytes.toString('utf16le', 0, fs.readSync(descriptor, bytes, 0, NAME_BYTES, 0));
+    } finally {
+      fs.closeSync(descriptor);
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+module.exports = { othersOf };

@@ -1,0 +1,150 @@
+'use strict';
+
+/**
+ * Holders that wait for each other. A thread may hold one lock and wait for another one in parts of
+ * a program that have nothing to do with each other, so this is a hint and no proof. What cannot be
+ * a request inside of a lock, because it is older than every lock of its thread, is left out.
+ */
+
+const { describeAgent } = require('../extensions/holders.js');
+const { quoted } = require('./people.js');
+
+/** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
+/** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
+
+/** @typedef {{ holder: LockDetails, waitsFor: string }} Link of a circle: what it has, and wants */
+
+/** No more are looked for. */
+const MOST = 3;
+
+/**
+ * @param {DetailedSnapshot} state of one bucket
+ * @returns {Link[][]} each holder waits for the lock of the next one, the last for the first's
+ */
+function circlesOf({ held, pending }) {
+  const graph = new Graph(held);
+  for (const request of pending) graph.add(request);
+  return graph.circles();
+}
+
+class Graph {
+  /** The locks of a name. @type {Map<string, LockDetails[]>} */
+  #byName = new Map();
+  /** For how long each client has held the oldest of its locks. @type {Map<string, number>} */
+  #oldest = new Map();
+  /** The names that each of these waits for. @type {Map<string, Set<string>>} */
+  #wants = new Map();
+  /** The locks of a client. @type {Map<string, LockDetails[]>} */
+  #byClient = new Map();
+  /** Names all of whose holders were, or are being, looked at. @type {Set<string>} */
+  #entered = new Set();
+  /** Of each name the locks whose clients are on the way. @type {Map<string, LockDetails[]>} */
+  #passed = new Map();
+  /** The locks on the way to where the search is. @type {LockDetails[]} */
+  #way = [];
+  /** @type {Set<string>} */
+  #onWay = new Set();
+  /** @type {Set<string>} */
+  #done = new Set();
+  /** @type {Link[][]} */
+  #found = [];
+
+  /** @param {LockDetails[]} held */
+  constructor(held) {
+    for (const lock of held) {
+      listOf(this.#byName, lock.name).push(lock);
+      listOf(this.#byClient, lock.clientId).push(lock);
+      const age = Number.isNaN(lock.held) ? Number.POSITIVE_INFINITY : lock.held;
+      this.#oldest.set(lock.clientId, Math.max(age, this.#oldest.get(lock.clientId) ?? 0));
+    }
+  }
+
+  /** @param {LockDetails} request that waits */
+  add({ clientId, name, waited }) {
+    if (!(waited <= (this.#oldest.get(clientId) ?? -1))) return;
+    const wants = this.#wants.get(clientId) ?? new Set();
+    this.#wants.set(clientId, wants.add(name));
+  }
+
+  circles() {
+    for (const client of this.#wants.keys()) this.#search(client);
+    return this.#found;
+  }
+
+  /** @param {string} first a client */
+  #search(first) {
+    const steps = [this.#steps(first)];
+    while (steps.length > 0 && this.#found.length < MOST) {
+      const { done, value } = steps[steps.length - 1].next();
+      if (done) steps.pop();
+      else if (value) steps.push(this.#steps(value));
+    }
+  }
+
+  /**
+   * Yields the clients to go to from one.
+   * @param {string} client
+   * @returns {Generator<string, void, void>}
+   */
+  *#steps(client) {
+    if (this.#done.has(client)) return;
+    this.#done.add(client);
+    this.#onWay.add(client);
+    const own = this.#byClient.get(client) ?? [];
+    for (const lock of own) listOf(this.#passed, lock.name).push(lock);
+    for (const name of this.#wants.get(client) ?? []) {
+      // A second time only a holder on the way closes a circle.
+      const holders = [...listOf(this.#entered.has(name) ? this.#passed : this.#byName, name)];
+      this.#entered.add(name);
+      const seen = new Set([client]);
+      for (const lock of holders) {
+        const { clientId } = lock;
+        if (seen.has(clientId) || !this.#wants.has(clientId)) continue;
+        seen.add(clientId);
+        this.#way.push(lock);
+        if (this.#onWay.has(clientId)) this.#note(clientId);
+        else yield clientId;
+        this.#way.pop();
+      }
+    }
+    this.#onWay.delete(client);
+    for (const { name } of own) this.#passed.get(name)?.pop();
+  }
+
+  /** @param {string} client at which the way closes */
+  #note(client) {
+    const way = this.#way;
+    let start = way.length - 1;
+    while (start > 0 && way[start - 1].clientId !== client) start--;
+    const part = way.slice(start);
+    this.#found.push(
+      part.map((holder, i) => ({ holder, waitsFor: part[(i + 1) % part.length].name })),
+    );
+  }
+}
+
+/**
+ * @param {Map<string, LockDetails[]>} map
+ * @param {string} key
+ */
+function listOf(map, key) {
+  const list = map.get(key) ?? [];
+  map.set(key, list);
+  return list;
+}
+
+/**
+ * @param {DetailedSnapshot} state
+ * @returns {string[]} lines
+ */
+function describeCircles(state) {
+  return circlesOf(state).flatMap((circle) => [
+    'These wait for each other, perhaps a deadlock:',
+    ...circle.map(({ holder, waitsFor }) => {
+      const who = describeAgent(holder, quoted);
+      return `  ${who} has ${quoted(holder.name)} and waits for ${quoted(waitsFor)}`;
+    }),
+  ]);
+}
+
+module.exports = { circlesOf, describeCircles };
