@@ -211,7 +211,7 @@ class Agent {
 
   /**
    * @param {Requester} request
-   * @param {string | import('./contract.js').Thief} thief a client id, and the process if it is known
+   * @param {string | import('./contract.js').Thief} thief a client id, and the process if known
    */
   stolen(request, thief) {
     if (typeof thief === 'string') request.stolen(thief);

@@ -61,8 +61,8 @@
  *   was granted on the name before, by whomever: also after nobody held the name, or knew it, in
  *   between
  * @property {() => void} unavailable answers a request that said `ifAvailable`; ends the request
- * @property {(clientId: string, pid?: number) => void} stolen the lock, granted before, was stolen, by
- *   whom; ends the request. `pid`: of the thief, if the client id does not lead to it
+ * @property {(clientId: string, pid?: number) => void} stolen the lock, granted before, was stolen,
+ *   by whom; ends the request. `pid`: of the thief, if the client id does not lead to it
  * @property {(reason: LossReason, cause?: () => Error | undefined) => void} lost the lock, granted
  *   before, is no longer held, for another reason; ends the request. `cause` makes the error
  *   behind it, when it is told. Says nothing of one that was released meanwhile, but if it has

@@ -155,7 +155,8 @@ void wlk_process_trim(void);
  * wlk_process_join. Threads: any. */
 double wlk_continuous_now(void);
 
-/* Makes this process and what it starts from now on a family: see wlk_port_keep_family. For a program that runs another one; good at any time. Threads: one. */
+/* Makes this process and what it starts from now on a family: see wlk_port_keep_family. For a
+ * program that runs another one; good at any time. Threads: one. */
 void wlk_keep_family(bool ends_with_us);
 
 /* Ends all of it but this process, and returns when they have ended; on Windows only. */
