@@ -683,6 +683,33 @@ describe('Redis', { skip: lacks.redis }, () => {
   });
 
   describe('keys that somebody deletes', () => {
+    const now = async () => Number((await server.call('TIME'))[0]) * 1_000;
+
+    for (const what of ['m', 's', 'i', 's i', 'n', 'q', 'r', 's n', 'i n', 's i q', 's i r']) {
+      test(`keep no lock of who is killed then, if others close in order: ${what}`, async () => {
+        const bucket = `without ${what}`;
+        const prefix = `{wl:${bucket}}`;
+        const [dead, b] = [await client({ bucket }), await client({ bucket })];
+        await dead.answers(request('held'), request('held'), request('alone'));
+        const keyOf = (letter) => (letter === 'i' ? `i:${dead.session}` : `${letter}:held`);
+        for (const letter of what.split(' ')) {
+          await server.call('DEL', `${prefix}:${/[ms]/.test(letter) ? letter : keyOf(letter)}`);
+        }
+        await b.adapter.close(b.session);
+        const c = await client({ bucket });
+        const ops = [request('held'), request('alone')];
+        await c.answers(...ops);
+        const [score] = await server.call('ZSCORE', `${prefix}:s`, dead.session);
+        if (score !== '') await expire(dead.session, prefix);
+        for (let i = 0; i < 2; i++) {
+          await setUp(bucket, 'from', String(await now()));
+          await c.adapter.sweep();
+        }
+        const { mine } = await c.renew();
+        for (const { ref } of ops) assert.ok(mine.get(ref) > 0n, String(mine.get(ref)));
+      });
+    }
+
     test('a queue: it is made again, in its order', async () => {
       const [a, b] = [await client(), await client()];
       const name = fresh();
@@ -958,6 +985,53 @@ describe('Redis', { skip: lacks.redis }, () => {
       for (const event of events) assert.ok(event.token > token, 'the token has grown');
     });
 
+    describe('is as long as the longest lease that may last', () => {
+      const isLong = (milliseconds) => milliseconds > LONG / 2;
+      const replace = (bucket) => setUp(bucket, 'run', fresh('another'));
+      const start = async (bucket) => [await client({ bucket }, LONG), await client({ bucket })];
+
+      test('and no longer, once that session is closed, or its lease is over', async () => {
+        const bucket = 'one long lease';
+        const [long, a] = await start(bucket);
+        await replace(bucket);
+        assert.ok(isLong((await a.renew()).grantsIn));
+        await over(bucket);
+        await long.adapter.close(long.session);
+        await replace(bucket);
+        assert.ok((await a.renew()).grantsIn <= TTL);
+        await over(bucket);
+        const dead = await client({ bucket }, LONG);
+        await expire(dead.session, `{wl:${bucket}}`);
+        await a.adapter.sweep();
+        await replace(bucket);
+        assert.ok((await a.renew()).grantsIn <= TTL);
+      });
+
+      test('also if that session is missing', async () => {
+        const bucket = 'a long lease is missing';
+        const [long] = await start(bucket);
+        await server.call('DEL', `{wl:${bucket}}:i:${long.session}`);
+        await server.call('ZREM', `{wl:${bucket}}:s`, long.session);
+        assert.ok(isLong((await client({ bucket })).grantsIn));
+      });
+
+      test('and does not end before, if that session is closed in it, or another one begins', async () => {
+        const bucket = 'a long lease in quarantine';
+        const [long, a] = await start(bucket);
+        await replace(bucket);
+        await a.renew();
+        await long.adapter.close(long.session);
+        assert.ok(isLong((await client({ bucket })).grantsIn));
+        await replace(bucket);
+        assert.ok(isLong((await a.renew()).grantsIn));
+        // Nobody needs another one of that length.
+        await over(bucket);
+        await client({ bucket });
+        await replace(bucket);
+        assert.ok((await a.renew()).grantsIn <= TTL);
+      });
+    });
+
     test('who is still known can renew', async () => {
       const bucket = 'known';
       const a = await client({ bucket });
@@ -1042,6 +1116,20 @@ describe('Redis', { skip: lacks.redis }, () => {
       // Of a bucket that it never heard of it may have missed everything.
       const c = await client({ port: replica.port, bucket: 'unheard of' });
       assert.ok((await c.renew()).grantsIn > 0);
+      // Not of one that is opened later: it was a primary by then.
+      const ago = () => replica.call('HINCRBY', '{wl:}server', 'since', String(-TTL));
+      await ago();
+      assert.equal((await client({ port: replica.port, bucket: 'later' })).grantsIn, 0);
+      await replica.call('REPLICAOF', '127.0.0.1', String(primary.port));
+      await replica.promote();
+      assert.ok((await client({ port: replica.port, bucket: 'promoted again' })).grantsIn > 0);
+      // A user who may not write that down waits each time.
+      await ago();
+      const login = { username: 'one', password: 'one' };
+      const rights = ['on', '>one', '~{wl:own}*', '&{wl:own}*', '+@all'];
+      await replica.call('ACL', 'SETUSER', 'one', ...rights);
+      const one = await client({ port: replica.port, bucket: 'own', login });
+      assert.ok(one.grantsIn > 0);
       await replica.stop();
     });
   });

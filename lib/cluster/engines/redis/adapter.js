@@ -58,7 +58,7 @@ const { argumentError } = require('../../../platform/errors.js');
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
 /** Of the keys. Another one that changes what they mean has another number. */
-const VERSION = '5';
+const VERSION = '6';
 
 /** @type {Record<RequestOp['kind'], string>} */
 const KINDS = { request: 'r', ifAvailable: 'i', steal: 't' };
@@ -183,8 +183,8 @@ class RedisAdapter {
     if (typeof before !== 'string' || /[{}]/.test(before)) {
       const whose = prefix === undefined ? "The client's keyPrefix" : "'prefix'";
       throw argumentError(
-        `${whose} is ${inspect(before)}; expected a string without { and }, which would move keys ` +
-          "to another slot of a cluster. Give the option 'prefix', or a client without keyPrefix.",
+        `${whose} is ${inspect(before)}; expected a string without { and }, which would move ` +
+          "keys to another slot of a cluster. Give the option 'prefix' without them.",
       );
     }
     if (!Number.isInteger(shards) || shards < 1 || shards > 64) {

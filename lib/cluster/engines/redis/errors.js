@@ -117,7 +117,7 @@ const BY_TEXT = [
   [
     /cluster support disabled/,
     'ERR_WEB_LOCKS_CLUSTER',
-    'The server is not one of a cluster: give a client of one server, createClient() or new Redis().',
+    'The server is not one of a cluster: give createClient() or new Redis(), for one server.',
   ],
   [
     begins("NOPERM|ACL|The user executing the script can't|No permissions"),

@@ -58,14 +58,16 @@ module.exports = String.raw`
 --
 --   P:m             HASH  version, shards, run (whose lock state this is), life (since when),
 --                         lives (digests of those that it knows of, the latest first), from
---                         (nothing is granted before), pause (the longest quarantine that anybody
---                         needs), renewed (when somebody did so last), sessions (how many there
---                         are), tok (the last ticket or token), missed (until then names may have
---                         something of sessions that are not there any more)
+--                         (nothing is granted before), length (of that quarantine), pause (the
+--                         longest quarantine that a session needs which may be alive), renewed
+--                         (when somebody did so last), sessions (how many there are), tok (the last
+--                         ticket or token), missed (until then names may have something of sessions
+--                         that are not there any more)
 --   P:s             ZSET  session -> when its lease runs out; 0: dead for ever, being deleted
 --   P:i:<session>   HASH  conn (number of its connection), link (that of ARGV, if a step of it may
---                         be plain), ttl, info, client, till (as in P:s, for steps), graced (its
---                         lease was extended because of the clock), step (its last one), 0, 1, …
+--                         be plain), ttl, pause (that of ARGV), info, client, till (as in P:s, for
+--                         steps), graced (its lease was extended because of the clock), step (its
+--                         last one), 0, 1, …
 --                         (by their numbers modulo WINDOW, the last steps that may not be done
 --                         again, and what each was answered), kept (when its keys were last kept
 --                         from expiring; 0: they do not), r<ref> (key of the name)
@@ -84,6 +86,8 @@ module.exports = String.raw`
 --   P:k             ZSET  key of a name -> until when it is marked
 --   P:w             HASH  key of a marked name -> ref|session that has marked it
 --   P:c:<session>   the channel on which a session is told
+--   {wl:}server     HASH  id (of a server that was promoted once, as a primary), since (when a
+--                         bucket was opened there first). Not in a cluster: it is in another slot
 --
 -- Times are milliseconds of this server's clock, never a client's. Numbers are less than 2^53.
 -- The first write of a call may be refused by the server, a later one not, so a call is done
@@ -239,7 +243,7 @@ end
 -- What a key of a name holds if there is a queue.
 local QUEUED = 'q'
 
--- What is known of the bucket: "run", "lives", "sessions"; of the caller's session.
+-- What is known of the bucket: "run", "lives", "sessions", "length"; of the caller's session.
 local life, known, my = '', {}, nil
 
 local S = P .. ':s'
@@ -352,12 +356,16 @@ end
 -- Another life of the server, or another server: it may lack something, so it grants nothing for
 -- "wait". Who held a lock hears of it by his own clock before anybody else gets it. Leases that
 -- are still known last as long, so that who can renew goes on. Tokens are greater than "last".
+-- A quarantine that is longer goes on.
 function F.reborn(wait, last)
-  from, life = now + wait, redis.sha1hex(known.run .. ' ' .. F.int(micros) .. ' ' .. F.int(last))
+  known.length = math.max(wait, from - now)
+  from = now + known.length
+  life = redis.sha1hex(known.run .. ' ' .. F.int(micros) .. ' ' .. F.int(last))
   last_number = math.max(last + 1000000, micros)
   F.learn(life)
   call('HSET', M, 'run', known.run, 'life', life, 'lives', known.lives, 'from', F.int(from),
-    'pause', F.int(pause), 'renewed', F.int(now), 'tok', F.int(last_number))
+    'length', F.int(known.length), 'pause', F.int(pause), 'renewed', F.int(now),
+    'tok', F.int(last_number))
   local sessions = call('ZRANGEBYSCORE', S, '(0', '+inf')
   for _, session in ipairs(sessions) do
     local ttl = tonumber(call('HGET', F.info_of(session), 'ttl') or 0)
@@ -365,13 +373,33 @@ function F.reborn(wait, last)
   end
 end
 
+-- For how many milliseconds a server that was promoted once has been a primary, as far as is known:
+-- it tells that it was, not when. So the first bucket that is opened there writes that down. Each
+-- promotion changes the replication id.
+function F.reign(replication)
+  if KEYS[2] then return 0 end
+  local key = string.match(P, '^[^{]*') .. '{wl:}server'
+  local id = known.run .. ' ' .. (F.field(replication, 'master_replid') or '')
+  local its = redis.pcall('HMGET', key, 'id', 'since')
+  -- It may be none of those keys that the user may use.
+  if its.err then return 0 end
+  if its[1] ~= id then
+    redis.pcall('HSET', key, 'id', id, 'since', F.int(now))
+    its[2] = now
+  end
+  if idle > 0 then redis.pcall('PEXPIRE', key, F.int(idle)) end
+  return now - its[2]
+end
+
 -- A new bucket has lost nothing, unless the server was there for less than a lease, or has taken
--- over from another. Returns for how long it grants nothing.
+-- over from another for less. Returns for how long it grants nothing.
 function F.childhood(server)
-  local past = F.field(call('INFO', 'replication'), 'master_replid2') or ''
-  local uptime = tonumber(F.field(server, 'uptime_in_seconds') or 0)
-  if known.run == '' or not string.match(past, '^0*$') then return pause end
-  return math.max(0, pause - math.max(0, uptime - 1) * 1000)
+  local replication = call('INFO', 'replication')
+  local past = F.field(replication, 'master_replid2') or ''
+  local age = math.max(0, tonumber(F.field(server, 'uptime_in_seconds') or 0) - 1) * 1000
+  if known.run == '' then return pause end
+  if not string.match(past, '^0*$') then age = math.min(age, math.max(0, F.reign(replication))) end
+  return math.max(0, pause - age)
 end
 
 -- What a client has seen: if this server was not there, what others granted may be missing here.
@@ -425,7 +453,7 @@ end
 -- To be done before anything else. Returns an error, or nothing.
 function F.awake()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
-    'missed')
+    'missed', 'length')
   -- Who only looks, or has nothing any more, begins no life.
   local is_looking = command == 'query' or command == 'marked' or command == 'close'
   known.missed = tonumber(it[8] or 0)
@@ -443,16 +471,16 @@ function F.awake()
     end
   end
   pause = math.max(pause, tonumber(it[3] or 0))
+  known.length = math.max(pause, tonumber(it[9] or 0))
+  from, life = tonumber(it[2] or 0), it[6] or ''
+  -- A clock that was set back must not make it longer.
+  local is_too_long = from > now + known.length
+  if is_too_long then from = now + known.length end
   if it[1] ~= known.run then
     F.reborn((it[1] or command ~= 'open') and pause or F.childhood(server), last_number)
     return
   end
-  from, life = tonumber(it[2]), it[6] or ''
-  -- A clock that was set back must not make it longer.
-  if from > now + pause then
-    from = now + pause
-    call('HSET', M, 'from', F.int(from))
-  end
+  if is_too_long then call('HSET', M, 'from', F.int(from)) end
   local renewed = tonumber(it[5])
   -- A step leaves that to those who renew, unless somebody seems to be dead.
   if command == 'step' and renewed <= now and not F.are_there_dead() then return end
@@ -843,17 +871,46 @@ function F.link_of(connection)
   return strict == 0 and connection .. string.match(link, ' .*') or ''
 end
 
+-- Counts the sessions that there are, after so many have come (or gone, if less than 0). Returns
+-- whether others are missing: they have expired, after a jump of the clock perhaps, or somebody has
+-- deleted them, with what they held.
+function F.count(change)
+  local there = call('ZCARD', S)
+  call('HSET', M, 'sessions', there)
+  return there < (known.sessions or 0) + change
+end
+
+-- Quarantines need to be only as long as the sessions that are there need. Not within one: it may
+-- be for sessions that are not known here.
+function F.shorten()
+  if now < from then return end
+  if known.length > pause then call('HDEL', M, 'length') end
+  local longest, first, some = 0, 0, nil
+  repeat
+    some = call('ZREVRANGE', S, first, first + 99)
+    for _, session in ipairs(some) do
+      local its = tonumber(call('HGET', F.info_of(session), 'pause') or pause)
+      longest = math.max(longest, its)
+      if longest >= pause then return end
+    end
+    first = first + 100
+  until #some < 100
+  if longest > 0 then call('HSET', M, 'pause', F.int(longest)) else call('HDEL', M, 'pause') end
+end
+
 function F.open()
   local ttl, info, client, version, shards =
     tonumber(ARGV[7]), ARGV[8], ARGV[9], ARGV[10], ARGV[11]
-  -- They have expired, after a jump of the clock perhaps, or were deleted: with what they held.
-  if call('ZCARD', S) < known.sessions then F.miss() end
+  if F.count(0) then F.miss() end
   F.heed(ARGV[5], tonumber(ARGV[6]))
   F.lease(me, now + ttl, '0')
-  call('HSET', INFO, 'conn', number, 'link', F.link_of(number), 'ttl', F.int(ttl), 'info', info,
-    'client', client, 'kept', idle > 0 and F.int(now) or '0')
+  call('HSET', INFO, 'conn', number, 'link', F.link_of(number), 'ttl', F.int(ttl),
+    'pause', string.match(link, ' (%d+)'), 'info', info, 'client', client,
+    'kept', idle > 0 and F.int(now) or '0')
   call('HSET', M, 'version', version, 'shards', shards, 'pause', F.int(pause),
-    'renewed', F.int(now), 'sessions', call('ZCARD', S))
+    'renewed', F.int(now))
+  F.count(1)
+  F.shorten()
   F.keep(S)
   F.keep(INFO)
   -- Not as the rest: who may not publish is to know it.
@@ -913,7 +970,7 @@ end
 -- Ends sessions, as far as 100 requests allow, and grants what becomes free. Returns whether there
 -- is more to do.
 function F.end_sessions(sessions)
-  local touched, left, is_missing = {}, 100, false
+  local touched, left, is_missing, gone = {}, 100, false, 0
   for _, session in ipairs(sessions) do
     is_missing = is_missing or call('HEXISTS', F.info_of(session), 'ttl') == 0
     F.kill(session)
@@ -928,20 +985,20 @@ function F.end_sessions(sessions)
       left = left - 1
     end
     if most == #refs then
-      call('ZREM', S, session)
+      gone = gone + call('ZREM', S, session)
       call('DEL', F.info_of(session), F.thefts_of(session))
     end
   end
-  if #sessions > 0 then call('HSET', M, 'sessions', call('ZCARD', S)) end
+  if gone > 0 then is_missing = F.count(-gone) or is_missing end
   -- What they had is not known.
-  if is_missing then F.miss() end
+  if is_missing then F.miss() elseif gone > 0 and known.length then F.shorten() end
   for _, it in pairs(touched) do if it then process_the_lock_request_queue(it) end end
   return left == 0 and '1' or '0'
 end
 
 -- After a quarantine, the caller's names are set going, too.
 function F.sweep()
-  if now >= from and now < from + 2 * pause then
+  if now >= from and now < from + 2 * known.length then
     local refs = F.refs_of(me)
     for i = 2, #refs, 2 do
       local it = F.try_to_read(refs[i])
@@ -962,7 +1019,8 @@ function F.hello()
   F.heed(ARGV[5], tonumber(ARGV[6]))
   if not F.is_alive(me) then return { '-2' } end
   local connection = F.int(call('HINCRBY', INFO, 'conn', 1))
-  call('HSET', INFO, 'link', F.link_of(connection))
+  call('HSET', INFO, 'link', F.link_of(connection), 'pause', string.match(link, ' (%d+)'))
+  call('HSET', M, 'pause', F.int(pause))
   return { connection }
 end
 
