@@ -59,9 +59,10 @@ module.exports = String.raw`
 --   P:m             HASH  version, shards, run (whose lock state this is), life (since when),
 --                         lives (digests of those that it knows of, the latest first), from
 --                         (nothing is granted before), length (of that quarantine), pause (the
---                         longest quarantine that a session needs which may be alive), renewed
---                         (when somebody did so last), sessions (how many there are), tok (the last
---                         ticket or token), missed (until then names may have something of sessions
+--                         longest quarantine that a session needs which is there), lapsed (what
+--                         those needed that were ended by time, and until when that counts),
+--                         renewed (when somebody did so last), sessions (how many there are), tok
+--                         (the last ticket or token), missed (until then names may have something of sessions
 --                         that are not there any more)
 --   P:s             ZSET  session -> when its lease runs out; 0: dead for ever, being deleted
 --   P:i:<session>   HASH  conn (number of its connection), link (that of ARGV, if a step of it may
@@ -364,7 +365,7 @@ function F.reborn(wait, last)
   last_number = math.max(last + 1000000, micros)
   F.learn(life)
   call('HSET', M, 'run', known.run, 'life', life, 'lives', known.lives, 'from', F.int(from),
-    'length', F.int(known.length), 'pause', F.int(pause), 'renewed', F.int(now),
+    'length', F.int(known.length), 'pause', F.int(known.longest), 'renewed', F.int(now),
     'tok', F.int(last_number))
   local sessions = call('ZRANGEBYSCORE', S, '(0', '+inf')
   for _, session in ipairs(sessions) do
@@ -450,10 +451,32 @@ function F.grace(renewed)
   if renewed > now then call('HSET', M, 'renewed', F.int(now)) end
 end
 
+-- A session that was ended because its time was over may have been renewed at another copy of the
+-- server, which clients can come back from. So what it needed counts for that time again.
+function F.longest_lapsed(text)
+  local longest = 0
+  for needed, till in string.gmatch(text or '', '(%d+) (%d+)') do
+    if tonumber(till) > now then longest = math.max(longest, tonumber(needed)) end
+  end
+  return longest
+end
+
+-- "ended": the pauses that sessions needed which were ended by time just now.
+function F.note_lapsed(ended)
+  for needed, till in string.gmatch(call('HGET', M, 'lapsed') or '', '(%d+) (%d+)') do
+    if tonumber(till) > now and not ended[needed] then ended[needed] = till end
+  end
+  local all = {}
+  for needed, till in pairs(ended) do
+    all[#all + 1] = needed .. ' ' .. F.int(math.min(tonumber(till), now + tonumber(needed)))
+  end
+  call('HSET', M, 'lapsed', table.concat(all, ' '))
+end
+
 -- To be done before anything else. Returns an error, or nothing.
 function F.awake()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
-    'missed', 'length')
+    'missed', 'length', 'lapsed')
   -- Who only looks, or has nothing any more, begins no life.
   local is_looking = command == 'query' or command == 'marked' or command == 'close'
   known.missed = tonumber(it[8] or 0)
@@ -470,7 +493,8 @@ function F.awake()
       return redis.error_reply('NOREPLICAS not all replicas are attached')
     end
   end
-  pause = math.max(pause, tonumber(it[3] or 0))
+  known.longest = math.max(pause, tonumber(it[3] or 0))
+  pause = math.max(known.longest, F.longest_lapsed(it[10]))
   known.length = math.max(pause, tonumber(it[9] or 0))
   from, life = tonumber(it[2] or 0), it[6] or ''
   -- A clock that was set back must not make it longer.
@@ -880,8 +904,8 @@ function F.count(change)
   return there < (known.sessions or 0) + change
 end
 
--- Quarantines need to be only as long as the sessions that are there need. Not within one: it may
--- be for sessions that are not known here.
+-- Quarantines need not be longer than the sessions that are there need. Within one it may be for
+-- sessions that are not known here.
 function F.shorten()
   if now < from then return end
   if known.length > pause then call('HDEL', M, 'length') end
@@ -889,9 +913,9 @@ function F.shorten()
   repeat
     some = call('ZREVRANGE', S, first, first + 99)
     for _, session in ipairs(some) do
-      local its = tonumber(call('HGET', F.info_of(session), 'pause') or pause)
+      local its = tonumber(call('HGET', F.info_of(session), 'pause') or known.longest)
       longest = math.max(longest, its)
-      if longest >= pause then return end
+      if longest >= known.longest then return end
     end
     first = first + 100
   until #some < 100
@@ -907,7 +931,7 @@ function F.open()
   call('HSET', INFO, 'conn', number, 'link', F.link_of(number), 'ttl', F.int(ttl),
     'pause', string.match(link, ' (%d+)'), 'info', info, 'client', client,
     'kept', idle > 0 and F.int(now) or '0')
-  call('HSET', M, 'version', version, 'shards', shards, 'pause', F.int(pause),
+  call('HSET', M, 'version', version, 'shards', shards, 'pause', F.int(known.longest),
     'renewed', F.int(now))
   F.count(1)
   F.shorten()
@@ -970,7 +994,7 @@ end
 -- Ends sessions, as far as 100 requests allow, and grants what becomes free. Returns whether there
 -- is more to do.
 function F.end_sessions(sessions)
-  local touched, left, is_missing, gone = {}, 100, false, 0
+  local touched, left, is_missing, gone, lapsed = {}, 100, false, 0, {}
   for _, session in ipairs(sessions) do
     is_missing = is_missing or call('HEXISTS', F.info_of(session), 'ttl') == 0
     F.kill(session)
@@ -986,9 +1010,12 @@ function F.end_sessions(sessions)
     end
     if most == #refs then
       gone = gone + call('ZREM', S, session)
+      local needed = call('HGET', F.info_of(session), 'pause')
+      if needed then lapsed[needed] = F.int(now + needed) end
       call('DEL', F.info_of(session), F.thefts_of(session))
     end
   end
+  if command == 'sweep' and next(lapsed) then F.note_lapsed(lapsed) end
   if gone > 0 then is_missing = F.count(-gone) or is_missing end
   -- What they had is not known.
   if is_missing then F.miss() elseif gone > 0 and known.length then F.shorten() end
@@ -1020,7 +1047,7 @@ function F.hello()
   if not F.is_alive(me) then return { '-2' } end
   local connection = F.int(call('HINCRBY', INFO, 'conn', 1))
   call('HSET', INFO, 'link', F.link_of(connection), 'pause', string.match(link, ' (%d+)'))
-  call('HSET', M, 'pause', F.int(pause))
+  call('HSET', M, 'pause', F.int(known.longest))
   return { connection }
 end
 
