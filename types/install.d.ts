@@ -11,8 +11,8 @@ import type { LockManager } from './shared.js';
  * `{ locks }` of `web-locks/host` the scope is all processes of the machine, with those of a
  * bucket of a cluster all machines.
  *
- * While it is installed, its `request` takes any object that has the shape of an `AbortSignal`, such
- * as those of jsdom and happy-dom.
+ * While it is installed, its `request` takes any object that has the shape of an `AbortSignal`,
+ * such as those of jsdom and happy-dom.
  *
  * For code that is imported before it can be called, `node --import web-locks/register` does the
  * same at start for the process, and `node --import web-locks/host/register` for the machine.

@@ -27,7 +27,7 @@ const runIn = uncurry(/** @type {any} */ (AsyncResource.prototype.runInAsyncScop
  * @property {() => Error | undefined} [cause]
  * @property {Error} [error]
  * @property {AbortController} [controller]
- * @property {import('node:async_hooks').AsyncResource} [context] that listeners of its signal are called in
+ * @property {import('node:async_hooks').AsyncResource} [context] of the listeners of its signal
  * @property {boolean} [isAnnounced]
  */
 

@@ -59,7 +59,7 @@ const WITHOUT = {
     }
   },
   '4.1: ifAvailable is not queued': class extends LockManagerModel {
-    requestALock(agent, id, name, mode, ifAvailable, steal, more) {
+    requestALock(agent, id, name, mode, _ifAvailable, steal, more) {
       return super.requestALock(agent, id, name, mode, false, steal, more);
     }
   },
