@@ -364,9 +364,10 @@ ignore_startup_parameters = extra_float_digits,options
 /**
  * A Redis Sentinel that watches a primary, `main`, and promotes a replica of it soon.
  * @param {{ port: number }} primary
- * @returns {Promise<{ port: number, stop: () => Promise<void> }>} one that knows a replica
+ * @param {RegExp} [ready] what it writes when it is ready: by default when it knows a replica
+ * @returns {Promise<{ port: number, stop: () => Promise<void> }>}
  */
-async function startSentinel(primary) {
+async function startSentinel(primary, ready = /\+slave /) {
   const port = await freePort();
   const file = path.join(newFolder(), 'sentinel.conf');
   fs.writeFileSync(
@@ -379,7 +380,7 @@ sentinel failover-timeout main 2000
 `,
   );
   if (user.uid !== undefined) fs.chownSync(file, user.uid, user.gid);
-  const child = await launch(redisServer, [file, '--sentinel'], /\+slave /);
+  const child = await launch(redisServer, [file, '--sentinel'], ready);
   const sentinel = { port, stop: () => end(child) };
   running.add(sentinel);
   return sentinel;

@@ -340,14 +340,19 @@ class Link {
     try {
       resolve(await work());
     } catch (error) {
-      reject(this.#kind.isCluster ? explainOfCluster(error, this.#lastError) : explain(error));
+      reject(this.#explain(error));
     } finally {
       this.#waiting.delete(reject);
     }
   }
 
+  /** @param {unknown} error of the client */
+  #explain(error) {
+    return this.#kind.isCluster ? explainOfCluster(error, this.#lastError) : explain(error);
+  }
+
   #why() {
-    return explain(this.#lastError ?? new Error('the connection ended'));
+    return this.#explain(this.#lastError ?? new Error('the connection ended'));
   }
 
   /** Ends the connections, without a word; what is under way rejects. */
