@@ -9,7 +9,6 @@ const assert = require('node:assert/strict');
 const { afterEach, describe, test } = require('node:test');
 const { setTimeout } = require('node:timers/promises');
 
-const { MemoryServer } = require('./memory.js');
 const { FaultyProxy } = require('./proxy.js');
 
 const TTL = 2_000;
@@ -119,6 +118,7 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {boolean} [keepsNoLimit] a limit goes with the last shared request, not with the queue
  * @property {number} [shortestKeep] milliseconds of a mark that is not over before its step is done
  * @property {boolean} [knowsNoPriorities]
+ * @property {boolean} [endsFirst] the ends of a step are done before its requests
  * @property {boolean} [neverForgets] what it has answered, so that there is nothing to be careful of
  * @property {boolean} [losesNoHint] who is cut off hears all later, without a renewal
  * @property {(options: any) => Promise<unknown>} [endQuarantine] as time would: where a new server
@@ -1021,63 +1021,7 @@ function priorities({ alone, client, expire }) {
     assert.deepEqual(new Set(a.told.map((event) => event.granted)), new Set(refsOf(thefts)));
     await closeAll(a);
   });
-
-  test('in whatever is asked for, queues are those of the engine in memory', async () => {
-    const clients = [await client(), await client()];
-    const model = new MemoryServer({ monotonic: () => 0 });
-    const sessions = clients.map(() => model.open({}, TTL, { life: '', token: 0n }).session);
-    const random = randomOf(SEED);
-    const name = fresh();
-    const asked = [[], []];
-    const history = [];
-    for (let number = 1; number <= 250; number++) {
-      const i = random(2);
-      const op = randomOp(name, random, asked[i]);
-      history.push([i, op]);
-      const story = () => `seed ${SEED}: ${JSON.stringify(history)}`;
-      const its = model.step(sessions[i], 1, [op], number, 0);
-      assert.deepEqual(await clients[i].answers(op), its.map(plain), story());
-      const [queue, expected] = [await clients[i].adapter.query(name), model.query(name)];
-      assert.deepEqual(pictureOf(queue), pictureOf(expected), story());
-      if (number % 5 === 0) await Promise.all(clients.map(({ renew }) => renew()));
-    }
-  });
 }
-
-const SEED = Number(process.env.CLUSTER_SEED ?? Math.floor(Math.random() * 2 ** 31));
-
-/** @returns {(below: number) => number} random numbers, the same of the same seed */
-function randomOf(seed) {
-  let state = seed;
-  return (below) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
-    return (state >>> 8) % below;
-  };
-}
-
-/** What a client asks for, with its own requests, to which it is added. */
-function randomOp(name, random, asked) {
-  if (random(5) < 2 && asked.length > 0) return end(asked.splice(random(asked.length), 1)[0]);
-  const isShared = random(3) > 0;
-  const kind = random(12) === 0 ? 'steal' : random(4) === 0 ? 'ifAvailable' : 'request';
-  const op =
-    isShared && kind !== 'steal'
-      ? units(name, 4, 1 + random(3), { kind })
-      : request(name, { kind });
-  op.priority = kind === 'steal' ? 0 : [0, 0, 1, -1, 7, -7][random(6)];
-  op.maxPending = random(5) === 0 && kind === 'request' ? random(4) : -1;
-  asked.push(op);
-  return op;
-}
-
-/** Who holds, in no order, and who waits. */
-const pictureOf = (entries) => ({
-  held: entries
-    .filter(({ token }) => token > 0n)
-    .map(({ ref }) => ref)
-    .sort((x, y) => x - y),
-  waiting: entries.filter(({ token }) => token === 0n).map(({ ref }) => ref),
-});
 
 /** Ends the sessions of a test; to be called in a `describe`. */
 function disposeAfterEach() {

@@ -19,6 +19,7 @@ const { openBucket } = require('../../lib/etcd.js');
 const { TTL, clientOf, contract, disposeAfterEach, done, end } = require('./contract.js');
 const { endsWhileOpening } = require('./contract.js');
 const { fresh, rejectsWith, request, shared, units } = require('./contract.js');
+const { tellStories } = require('./stories.js');
 const { FaultyProxy } = require('./proxy.js');
 const refusal = require('./refusal.js');
 const { lacks, makeCertificate, startEtcd, stopAll } = require('./servers.js');
@@ -212,7 +213,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
     await stopAll();
   });
 
-  contract({
+  const engine = {
     client,
     alone: { bucket: 'alone' },
     expire,
@@ -235,7 +236,10 @@ describe('etcd', { skip: lacks.etcd }, () => {
     // Its lease is granted before the step.
     shortestKeep: 60_000,
     tellsOfDead: true,
-  });
+    endsFirst: true,
+  };
+  contract(engine);
+  tellStories(engine);
 
   describe('by the fetch of Node.js', () => {
     endsWhileOpening({

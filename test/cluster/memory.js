@@ -352,11 +352,11 @@ class MemoryServer {
   }
 
   #end(session, { ref, name, keep }) {
-    if (keep > 0 && !this.#mark(session, ref, name, keep)) return NOT_MARKED;
+    const isMissed = keep > 0 && !this.#mark(session, ref, name, keep);
     const names = name === undefined ? [...this.#names.keys()] : [name];
     for (const one of names)
       this.#remove(one, (row) => row.session === session.id && row.ref === ref);
-    return ENDED;
+    return isMissed ? NOT_MARKED : ENDED;
   }
 
   /** Whether it is marked now by who holds the lock, or was by the same operation before. */
@@ -460,6 +460,11 @@ class MemoryServer {
   close(id) {
     this.#sessions.delete(id);
     this.sweep();
+  }
+
+  /** Ends a lease, as time would. */
+  expire(id) {
+    this.#sessions.get(id).expires = this.#now();
   }
 
   query(name) {

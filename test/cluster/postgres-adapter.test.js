@@ -30,6 +30,7 @@ const {
   shared,
   units,
 } = require('./contract.js');
+const { tellStories } = require('./stories.js');
 const { FaultyProxy } = require('./proxy.js');
 const { lacks, startPgbouncer, startPostgres, startStandby, stopAll } = require('./servers.js');
 
@@ -188,7 +189,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     await stopAll();
   });
 
-  contract({
+  const engine = {
     client,
     alone: { schema: 'alone' },
     expire,
@@ -197,7 +198,9 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     port: () => server.port,
     through: (port) => ({ pool: poolOf({ port }) }),
     lastWords: { 'that the postmaster is gone': FATAL },
-  });
+  };
+  contract(engine);
+  tellStories(engine);
 
   describe('for a role whose settings are others', () => {
     let others;

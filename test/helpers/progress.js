@@ -23,7 +23,7 @@ const OTHER_NAME = 'test name does not match pattern';
 function durationOf(ms) {
   const s = ms / 1000;
   if (s < 10) return `${s.toFixed(1)} s`;
-  return s < 120 ? `${Math.round(s)} s` : `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
+  return s < 120 ? `${Math.floor(s)} s` : `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
 }
 
 /** @param {string} word for the shell */
