@@ -16,7 +16,7 @@ const { plainError } = require('../platform/errors.js');
  * The number of what JavaScript and the addon agree about, as src/binding/calls.h has it: raise
  * both when a function, what it takes or answers, or what a number means changes.
  */
-const AGREEMENT = 8;
+const AGREEMENT = 9;
 
 const BUILD =
   'with a C and C++ compiler, make and Python installed, run: ' +

@@ -223,6 +223,8 @@ class NativeBackend {
     agent.catchUp(false);
     const locks = agent.requestsOf(this);
     for (let i = 0; i < locks.length; i++) endLock(locks[i]);
+    // A request that could not be ended for want of stack keeps it open.
+    if (agent.requestsOf(this).length === 0) addon.closeManager(this.#manager);
     this.announce();
   }
 

@@ -68,12 +68,21 @@ napi_value start(napi_env env, napi_callback_info info)
              : nullptr;
 }
 
+void close_manager(Opening *opening)
+{
+  wlk_manager *manager = opening->manager;
+  opening->manager = nullptr;
+  if (manager) wlk_manager_close(manager);
+}
+
 /* On the environment's thread, when the manager's External is collected or the environment ends. By
  * then the agent's requests on it have ended: JavaScript keeps the External while it has one, and
  * the cleanup hook comes first. */
-void close_manager(napi_env, void *data, void *)
+void finalize_manager(napi_env, void *data, void *)
 {
-  wlk_manager_close(static_cast<wlk_manager *>(data));
+  Opening *opening = static_cast<Opening *>(data);
+  close_manager(opening);
+  free(opening);
 }
 
 /* openManager(bucket: string): External | status */
@@ -83,17 +92,31 @@ napi_value open_manager(napi_env env, napi_callback_info info)
   if (!call.open()) return answer(env, STATUS_CLOSED);
   CodeUnits bucket;
   wlk_status status = bucket.Read(env, call.arguments[0]);
-  wlk_manager *manager = nullptr;
+  Opening *opening = static_cast<Opening *>(calloc(1, sizeof *opening));
+  if (!opening) return answer(env, WLK_NO_MEMORY);
   if (status == WLK_OK)
-    status = wlk_manager_open(call.environment->process, bucket.data(), bucket.length(), &manager);
-  if (status != WLK_OK) return answer(env, status);
+    status = wlk_manager_open(
+        call.environment->process, bucket.data(), bucket.length(), &opening->manager);
   napi_value external;
-  if (succeeded(
-          env, napi_create_external(env, manager, close_manager, nullptr, &external),
+  if (status == WLK_OK &&
+      succeeded(
+          env, napi_create_external(env, opening, finalize_manager, nullptr, &external),
           "napi_create_external"))
     return external;
-  wlk_manager_close(manager);
-  return nullptr;
+  finalize_manager(env, opening, nullptr);
+  return status == WLK_OK ? nullptr : answer(env, status);
+}
+
+/* closeManager(manager: External): status
+ * JavaScript has no requests on it any more. */
+napi_value call_close_manager(napi_env env, napi_callback_info info)
+{
+  Call<1> call(env, info);
+  if (!call.open()) return answer(env, STATUS_CLOSED);
+  Opening *opening;
+  if (!call.external(0, &opening)) return nullptr;
+  close_manager(opening);
+  return answer(env, WLK_OK);
 }
 
 /* drain(woken: boolean): status */
@@ -156,6 +179,7 @@ struct Function {
 const Function kFunctions[] = {
     {"start", start},
     {"openManager", open_manager},
+    {"closeManager", call_close_manager},
     {"request", call_request},
     {"requestExtra", call_request_extra},
     {"wait", call_wait},

@@ -12,7 +12,12 @@
  * take and answer, what the numbers mean. lib/backend/binary.js has it, too, and loads no binary
  * with another one. Raise both with any change to that. Where numbers stand (`kLayout` in addon.cc)
  * is no part of it: JavaScript asks. */
-enum : int32_t { AGREEMENT = 8 };
+enum : int32_t { AGREEMENT = 9 };
+
+/* What the External of a manager points to. */
+struct Opening {
+  wlk_manager *manager; /* null once it was closed */
+};
 
 /* The arguments of a call, at most `Count`; missing ones are undefined. */
 template <size_t Count> struct Call {
@@ -30,7 +35,14 @@ template <size_t Count> struct Call {
 
   bool open() const { return environment && environment->agent; }
 
-  bool manager(size_t index, wlk_manager **manager) const { return external(index, manager); }
+  /* The manager of the first argument; null once it was closed. */
+  bool manager(wlk_manager **manager) const
+  {
+    Opening *opening;
+    if (!external(0, &opening)) return false;
+    *manager = opening->manager;
+    return true;
+  }
 
   /* What an External points to. */
   template <typename Thing> bool external(size_t index, Thing **thing) const

@@ -28,7 +28,8 @@ napi_value call_request(napi_env env, napi_callback_info info)
   Call<2> call(env, info);
   if (!is_open(call.environment)) return nullptr;
   wlk_manager *manager;
-  if (!call.manager(0, &manager)) return nullptr;
+  if (!call.manager(&manager)) return nullptr;
+  if (!manager) return leave(call.environment, STATUS_CLOSED);
   return request_with(env, call.environment, manager, call.arguments[1], nullptr);
 }
 
@@ -102,7 +103,8 @@ napi_value call_request_extra(napi_env env, napi_callback_info info)
   Call<4> call(env, info);
   if (!is_open(call.environment)) return nullptr;
   wlk_manager *manager;
-  if (!call.manager(0, &manager)) return nullptr;
+  if (!call.manager(&manager)) return nullptr;
+  if (!manager) return leave(call.environment, STATUS_CLOSED);
   wlk_extra extra = {};
   CodeUnits label;
   Inside inside;

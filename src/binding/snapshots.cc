@@ -15,7 +15,8 @@ napi_value call_snapshot(napi_env env, napi_callback_info info)
   Call<1> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
   wlk_manager *manager;
-  if (!call.manager(0, &manager)) return nullptr;
+  if (!call.manager(&manager)) return nullptr;
+  if (!manager) return answer(env, STATUS_CLOSED);
   wlk_snapshot *state;
   wlk_status status = wlk_snapshot_the_lock_state(manager, &state);
   return status == WLK_OK ? answer_snapshot(env, state) : answer(env, status);
@@ -28,7 +29,8 @@ napi_value call_snapshot_of(napi_env env, napi_callback_info info)
   Call<3> call(env, info);
   if (!call.open()) return answer(env, STATUS_CLOSED);
   wlk_manager *manager;
-  if (!call.manager(0, &manager)) return nullptr;
+  if (!call.manager(&manager)) return nullptr;
+  if (!manager) return answer(env, STATUS_CLOSED);
   bool pending;
   if (!succeeded(env, napi_get_value_bool(env, call.arguments[2], &pending), "reading a boolean"))
     return nullptr;

@@ -277,6 +277,27 @@ describe('the counts of requestExtra', () => {
   });
 });
 
+describe('a manager that is closed', () => {
+  it('answers that it is closed, also when it is closed again', () => {
+    const closed = addon.openManager('test/closed');
+    assert.equal(addon.closeManager(closed), addon.WLK_OK);
+    assert.equal(addon.closeManager(closed), addon.WLK_OK);
+    assert.equal(addon.snapshot(closed), addon.CLOSED);
+    assert.equal(addon.snapshotOf(closed, 'a', true), addon.CLOSED);
+    for (const call of [addon.request, addon.requestExtra]) {
+      exchange[TAG] = 1;
+      call(closed, 'a', '', undefined);
+      assert.equal(exchange[STATUS], addon.CLOSED);
+    }
+  });
+
+  it('is open for those who opened it as well', () => {
+    const [one, other] = [1, 2].map(() => addon.openManager('test/closed'));
+    addon.closeManager(one);
+    assert.equal(typeof addon.snapshot(other), 'object');
+  });
+});
+
 describe('the locks that requestExtra is made inside of', () => {
   const askInside = (tag, name, tags) => {
     Object.assign(exchange, { [TAG]: tag, [MODE]: addon.WLK_EXCLUSIVE, [OPTION]: addon.WLK_WAIT });
