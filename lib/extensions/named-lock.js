@@ -296,11 +296,12 @@ class NamedLock {
 
   /**
    * Refuses a request that would wait behind too many, some of which have a former name: what is
-   * asked for now would wait for all of them.
+   * asked for now would wait for all of them. A request that does not wait is never refused.
    * @param {Readonly<RequestOptions>} options
    */
   #checkRoom(options) {
-    const { maxPending } = options;
+    const { blocking, ifAvailable, maxPending, timeout } = options;
+    if (ifAvailable || blocking === false || timeout === 0) return;
     if (maxPending === undefined || this.#former.length === 0) return;
     const isOfFormer = this.#nameFor(options) !== this.#name;
     if (isOfFormer || this.pending("'maxPending'") < maxPending) return;

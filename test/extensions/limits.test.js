@@ -30,11 +30,21 @@ describe('the option maxPending', () => {
       locks.request(name, { maxPending: 0 }, () => {}),
       LockQueueFullError,
     );
-    assert.equal(
-      await locks.request(name, { maxPending: 0, ifAvailable: true }, (lock) => lock),
-      null,
-    );
-    await held.release();
+    const now = { maxPending: 0, timeout: 0 };
+    const ifAvailable = { maxPending: 0, ifAvailable: true };
+    const timeout = { name: 'TimeoutError' };
+    assert.equal(await locks.request(name, ifAvailable, (lock) => lock), null);
+    assert.equal(await locks.requestAll([name], ifAvailable, (all) => all), null);
+    assert.equal(await new Mutex(name).tryAcquire({ maxPending: 0 }), null);
+    await assert.rejects(new Mutex(name).acquire({ maxPending: 0, blocking: false }), {
+      name: 'LockError',
+    });
+    await assert.rejects(locks.acquire(name, now), timeout);
+    await assert.rejects(locks.acquireAll([name], now), timeout);
+    await assert.rejects(new Mutex(name).waitForUnlock(now), timeout);
+    const thief = await locks.acquire(name, { maxPending: 0, steal: true });
+    await assert.rejects(held.released, { name: 'AbortError' });
+    await thief.release();
   });
 
   it('counts those of other names, and those that were aborted, for nothing', async () => {

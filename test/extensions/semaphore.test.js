@@ -431,6 +431,21 @@ describe('class Semaphore', () => {
       (await semaphore.acquire({ maxPending: 0 }))();
     });
 
+    it('refuses nobody for `maxPending` who does not wait', async () => {
+      const semaphore = new Semaphore(1);
+      const release = await semaphore.acquire();
+      const resized = semaphore.resize(2);
+      const maxPending = 0;
+      assert.equal(await semaphore.acquire({ maxPending, ifAvailable: true }), null);
+      assert.equal(await semaphore.tryAcquire({ maxPending }), null);
+      await assert.rejects(semaphore.acquire({ maxPending, blocking: false }), {
+        name: 'LockError',
+      });
+      await assert.rejects(semaphore.acquire({ maxPending, timeout: 0 }), { name: 'TimeoutError' });
+      release();
+      await resized;
+    });
+
     it('is what a time-out names while it waits for those who hold units', async () => {
       const semaphore = new Semaphore(1);
       const release = await semaphore.acquire();
@@ -559,7 +574,6 @@ describe('class Semaphore', () => {
   for (const [title, options] of [
     ['mode', { mode: 'shared' }],
     ['limit', { limit: 1 }],
-    ['blocking', { blocking: false }],
     ['steal', { steal: true }],
   ]) {
     it(`refuses the option ${title}`, async () => {
