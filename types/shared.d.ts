@@ -287,6 +287,11 @@ export interface LockDetails {
   priority: number;
   /** Of a lock; `0n` for a pending request. A string of digits in JSON. */
   token: bigint;
+  /**
+   * Where a lock was requested: the first frames of the call, one a line. `''` if that is not known:
+   * a thread knows it of its own locks, if it noted it (see "Who holds what" in the documentation).
+   */
+  site: string;
 }
 
 export interface PendingDetails extends LockDetails {

@@ -10,7 +10,7 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {(clientPrefix: string, threadId: number, threadName: string, exchange: ArrayBuffer,
  *   drain: () => void) => string | number} start
  * @property {(bucket: string) => ManagerHandle | number} openManager
- * @property {(manager: ManagerHandle) => number} closeManager ends nothing: no request is left on it
+ * @property {(manager: ManagerHandle) => number} closeManager no request is left on it
  * @property {(manager: ManagerHandle, name: string) => void} request
  * @property {(manager: ManagerHandle, name: string, label: string, inside: Uint32Array | undefined)
  *   => Snapshot | undefined} requestExtra

@@ -11,7 +11,8 @@ const { defineProperty } = Object;
 /** @typedef {import('../../types/shared.js').PendingDetails} PendingDetails */
 
 /**
- * @param {LockDetails} source may have more fields
+ * @param {Omit<LockDetails, 'site'> & { site?: string }} source may have more fields. Only the
+ *   thread of a lock can know its `site`: lib/extensions/sites.js
  * @returns {LockDetails}
  */
 const lockDetails = (source) =>
@@ -30,6 +31,7 @@ const lockDetails = (source) =>
     weight: source.weight,
     priority: source.priority,
     token: source.token,
+    site: source.site ?? '',
   });
 
 /**

@@ -31,6 +31,7 @@ function entryOf(who, request, label, isHeld) {
     weight: limit > 0 ? weight : 0,
     priority,
     token: 0n,
+    site: '',
     isHeld,
   };
 }

@@ -73,6 +73,7 @@ function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pid
       weight: numbers[i + LOCK_WEIGHT],
       priority: numbers[i + PRIORITY] | 0,
       token: tokenOf(numbers[i + LOCK_TOKEN], numbers[i + LOCK_TOKEN + 1]),
+      site: '',
       isHeld,
     };
   }

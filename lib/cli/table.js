@@ -255,7 +255,7 @@ function* jsonRows(rows, wanted, now) {
  * @param {boolean} isHeld
  * @param {number} now
  */
-function toJson({ blockedBy, token, ...entry }, isHeld, now) {
+function toJson({ blockedBy, site, token, ...entry }, isHeld, now) {
   const past = isHeld ? entry.held : entry.waited;
   const since = Number.isNaN(past) ? null : new Date(now - past).toISOString();
   return { ...entry, since, token: isHeld ? String(token) : null };

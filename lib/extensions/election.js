@@ -7,6 +7,7 @@ const { AbortSignal } = require('../platform/realm.js');
 const { abortedReason, follow, unfollow } = require('../standard/abort.js');
 const { LOST } = require('../standard/lock-request.js');
 const { Request } = require('./request.js');
+const { withSites } = require('./sites.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
@@ -137,7 +138,7 @@ function sleep(milliseconds, signal) {
  * @returns {Promise<import('../backend/contract.js').LockDetails | null>} who leads
  */
 async function leaderOf(backend, name) {
-  const { held } = await backend.details(name);
+  const { held } = await withSites(backend, backend.details(name));
   return held[0] ?? null;
 }
 

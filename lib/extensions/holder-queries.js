@@ -9,6 +9,8 @@
  */
 
 const intrinsics = require('../platform/intrinsics.js');
+const { placeOf } = require('./origin.js');
+const { originOfHeld } = require('./sites.js');
 
 const {
   Promise,
@@ -22,12 +24,14 @@ const {
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
+/** @typedef {import('./origin.js').Origin} Origin */
 
 /**
  * The holders of a lock.
  * @typedef {object} Holders
- * @property {readonly Readonly<LockDetails>[]} list the first MOST of them; frozen
+ * @property {readonly Readonly<LockDetails>[]} list the first MOST of them
  * @property {number} count of all of them
+ * @property {(Origin | undefined)[]} [origins] of those in the list, until `forUsers` is called
  */
 
 /** The most holders that an error lists. */
@@ -57,15 +61,41 @@ const setInWeak = uncurry(WeakMap.prototype.set);
 const { freeze } = Object;
 
 /**
+ * Runs no users' code: who holds the lock is asked while the request still waits for it.
+ * @param {Backend} backend
  * @param {LockDetails[] | undefined} all
  * @returns {Holders | undefined}
  */
-function toHolders(all) {
+function toHolders(backend, all) {
   if (!all) return undefined;
-  /** @type {Readonly<LockDetails>[]} */
+  /** @type {LockDetails[]} */
   const list = [];
-  for (let i = 0; i < all.length && i < MOST; i++) list[i] = freeze(all[i]);
-  return { list: freeze(list), count: all.length };
+  /** @type {(Origin | undefined)[]} */
+  const origins = [];
+  for (let i = 0; i < all.length && i < MOST; i++) {
+    list[i] = all[i];
+    origins[i] = originOfHeld(backend, all[i]);
+  }
+  return { list, count: all.length, origins };
+}
+
+/**
+ * Fills in where the locks were requested, which can run users' code, and freezes the list.
+ * @template {Holders | undefined} T
+ * @param {T} holders
+ * @returns {T} the same
+ */
+function forUsers(holders) {
+  const { list, origins } = holders ?? {};
+  if (!list || !origins) return holders;
+  /** @type {Holders} */ (holders).origins = undefined;
+  for (let i = 0; i < list.length; i++) {
+    const entry = /** @type {LockDetails} */ (list[i]);
+    if (origins[i]) entry.site = placeOf(origins[i]);
+    freeze(entry);
+  }
+  freeze(list);
+  return holders;
 }
 
 /**
@@ -167,7 +197,7 @@ const within = (answer, milliseconds) =>
  * @param {string} name
  * @returns {Promise<Holders | undefined>}
  */
-const askHolders = async (backend, name) => toHolders(await backend.askHolders?.(name));
+const askHolders = async (backend, name) => toHolders(backend, await backend.askHolders?.(name));
 
 /**
  * @param {Backend} backend
@@ -219,7 +249,7 @@ const queryWaiters = (backend, name) => waiters.of(backend, name);
  * @returns {Holders | undefined} at this moment
  */
 const holdersNow = (backend, name, waits) =>
-  toHolders(backend.holders ? backend.holders(name, waits) : backend.seenHolders?.(name));
+  toHolders(backend, backend.holders ? backend.holders(name, waits) : backend.seenHolders?.(name));
 
 /** The answers that the timers of this turn of the event loop share. */
 let answers = { of: new Map(), since: 0 };
@@ -254,6 +284,7 @@ function forgetAnswers() {
 
 module.exports = {
   LOOK_MS,
+  forUsers,
   holdersNow,
   holdersWhenDue,
   queryHolders,

@@ -44,9 +44,11 @@ function placeOf({ clientId, host, pid, threadId: id, threadName }, quoted) {
  * @returns {string} such as: process 4702, thread 1 ("child job"), for 3.2 s
  */
 function describeHolder(details, quoted) {
-  const { held = 0 } = details;
+  const { held = 0, site = '' } = details;
   const time = Number.isNaN(held) ? 'an unknown time' : duration(held);
-  return `${describeAgent(details, quoted)}, for ${time}`;
+  const [place] = site.trim().split('\n', 1);
+  const where = place && `, requested ${place.startsWith('at ') ? place : `at ${place}`}`;
+  return `${describeAgent(details, quoted)}, for ${time}${where}`;
 }
 
 /**

@@ -250,7 +250,8 @@ class HeldRequest extends Request {
     this.given = undefined;
     this.resolve = undefined;
     this.reject = undefined;
-    if (this.origin) this.origin = asText(this.origin);
+    // One that cannot be told remains: it says that the lock is noted (sites.js).
+    if (this.origin) this.origin = asText(this.origin) ?? { stack: '' };
     if (this.state === UNAVAILABLE) this.observer?.ended();
   }
 
@@ -311,6 +312,7 @@ class HandleRequest extends HeldRequest {
   constructor(backend, name, options) {
     super(backend, name, options);
     this.#where = siteOfHandle(HandleRequest, this.observer !== undefined);
+    if (this.#where) this.origin ??= { stack: `\n${this.#where}` };
   }
 
   #where;

@@ -14,6 +14,7 @@ const { Once } = require('./once.js');
 const { checkRequest, defaultOptions, on, refuseOthers, toOptions } = require('./options.js');
 const { Request } = require('./request.js');
 const { acquireSeveral, toSeveral, useSeveral } = require('./several.js');
+const { withSites } = require('./sites.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
@@ -257,7 +258,7 @@ const form = {
     const details = options?.details;
     const given = options?.name;
     const name = given === undefined ? undefined : toDOMString(given, QUERY, "The 'name' option");
-    return details ? backend.details(name) : backend.query(name);
+    return details ? withSites(backend, backend.details(name)) : backend.query(name);
   },
 };
 

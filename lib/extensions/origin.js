@@ -72,6 +72,7 @@ function withOrigin(error, origin) {
   if (!origin) return error;
   try {
     const { stack } = origin;
+    if (stack === '') return error;
     const value = `${error.name}: ${error.message}\n${framesOf(stack)}`;
     defineProperty(error, 'stack', attributesOf(value));
   } catch {

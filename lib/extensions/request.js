@@ -8,7 +8,7 @@ const {
   initialize,
   setDefaults,
 } = require('../standard/lock-request.js');
-const { holdersNow, holdersWhenDue } = require('./holder-queries.js');
+const { forUsers, holdersNow, holdersWhenDue } = require('./holder-queries.js');
 const {
   callInside,
   countsInside,
@@ -31,6 +31,7 @@ const {
 const { defaultOptions } = require('./options.js');
 const { inTheirStack, originOf, withLongStack, withOrigin } = require('./origin.js');
 const { outermost } = require('./outer-lock.js');
+const { forgetSite, noteSite } = require('./sites.js');
 const { Watch, isWatched, warnAfterOf } = require('./watch.js');
 const { argumentError, notSupportedError } = require('../platform/errors.js');
 const { theLock } = require('../platform/names.js');
@@ -118,6 +119,7 @@ class ExtendedRequest extends LockRequest {
     this.tokenLow = tokenLow | 0;
     this.tokenHigh = tokenHigh | 0;
     this.observer?.noteGrant();
+    if (this.origin !== undefined) noteSite(this);
   }
 
   /** @returns {bigint} once granted */
@@ -154,8 +156,23 @@ class ExtendedRequest extends LockRequest {
 
   /** @override */
   leave() {
-    if (this.state === GRANTED) this.observer?.noteRelease();
+    if (this.state === GRANTED) {
+      this.observer?.noteRelease();
+      if (this.origin !== undefined) forgetSite(this);
+    }
     return super.leave();
+  }
+
+  /** @override */
+  handBack() {
+    if (this.origin !== undefined) forgetSite(this);
+    return super.handBack();
+  }
+
+  /** @override */
+  finish() {
+    if (this.origin !== undefined && this.state !== GRANTED) forgetSite(this);
+    super.finish();
   }
 
   /** @override */
@@ -222,7 +239,8 @@ class ExtendedRequest extends LockRequest {
   timeoutError(holders, outage) {
     const { backend, name, observer } = this;
     const waited = observer?.waited() ?? 0;
-    const error = waitTimeoutError(name, waited, holders, backend.grantsIn?.(), outage);
+    const known = forUsers(holders);
+    const error = waitTimeoutError(name, waited, known, backend.grantsIn?.(), outage);
     return withOrigin(error, this.origin);
   }
 
@@ -266,6 +284,7 @@ class ExtendedRequest extends LockRequest {
    */
   beLost(thief, reason, cause) {
     super.beLost(thief, reason, cause);
+    if (this.origin !== undefined) forgetSite(this);
     const { served } = this;
     for (let i = 0; served && i < served.requests.length; i++) {
       if (served.requests[i].held) served.requests[i].beLost(thief, reason, cause);
@@ -363,7 +382,8 @@ const lateError = (request) => {
 };
 
 /** @param {ExtendedRequest} request that was not to wait */
-const notFree = ({ backend, name }) => notFreeError(name, holdersNow(backend, name, false));
+const notFree = ({ backend, name }) =>
+  notFreeError(name, forUsers(holdersNow(backend, name, false)));
 
 /**
  * @param {ExtendedRequest} request

@@ -15,6 +15,7 @@ const intrinsics = require('../platform/intrinsics.js');
 const { placeOf } = require('./origin.js');
 const {
   LOOK_MS,
+  forUsers,
   holdersNow,
   holdersWhenDue,
   queryHolders,
@@ -354,6 +355,7 @@ class Watch {
   /** @param {import('./holder-queries.js').Holders | undefined} holders */
   #describe(holders) {
     const { backend } = this.#request;
+    forUsers(holders);
     const outage = holders ? undefined : backend.outage?.(this.#request);
     if (outage !== undefined) return describeOutage(outage);
     return describeHolders(holders?.list, backend.grantsIn?.(), undefined, holders?.count);

@@ -4,8 +4,16 @@ const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
-const { LockStolenError, LockTimeoutError, locks, needs, turn } = require('../helpers/scope.js');
+const {
+  LockStolenError,
+  LockTimeoutError,
+  Mutex,
+  locks,
+  needs,
+  turn,
+} = require('../helpers/scope.js');
 const { freshName, hold, timedOut } = require('../helpers/locks.js');
+const { countSites } = require('../../lib/extensions/sites.js');
 const { programName } = require('../../lib/platform/program.js');
 const { chosen } = require('../conformance/scopes.js');
 const { fieldsOf, typesOf } = require('../helpers/declared.js');
@@ -39,7 +47,7 @@ describe('locks.query({ details: true })', () => {
       state.pending.map(({ label, mode, ahead, held: age }) => [label, mode, ahead, age]),
       [
         ['first', 'exclusive', 0, 0],
-        [chosen === 'process' ? '' : programName(), 'shared', 1, 0],
+        [['process', 'late'].includes(chosen) ? '' : programName(), 'shared', 1, 0],
       ],
     );
     assert.deepEqual(state.pending[1].blockedBy, [holder]);
@@ -106,6 +114,113 @@ describe('locks.query({ details: true })', () => {
           if (field !== 'mode') assert.equal(typeof entry[field], type, field);
         }
       }
+    });
+  });
+
+  describe('site', () => {
+    const here = (text) =>
+      assert.match(text, /^ {4}at (async )?forgetful \(.*details\.test\.js:\d/);
+    /** Each way to request a lock whose place is noted: resolves when it is held. */
+    const ways = {
+      acquire: async function forgetful(name) {
+        return await locks.acquire(name, { warnAfter: 3_600_000 });
+      },
+      request: function forgetful(name) {
+        return new Promise((resolve) => {
+          (async function forgetful() {
+            await locks.request(name, { timeout: 3_600_000 }, (lock) => {
+              return new Promise((release) => resolve({ lock, release }));
+            });
+          })();
+        });
+      },
+      runExclusive: function forgetful(name) {
+        return new Promise((resolve) => {
+          (async function forgetful() {
+            await new Mutex(name).runExclusive(
+              (lock) => new Promise((release) => resolve({ lock, release })),
+              { maxTotal: 3_600_000 },
+            );
+          })();
+        });
+      },
+    };
+
+    for (const [way, hold] of Object.entries(ways)) {
+      it(`tells where ${way} was called, also leader() and the error of a time limit`, async () => {
+        const name = freshName();
+        const held = await hold(name);
+        here((await detailsOf(name)).held[0].site);
+        here((await locks.leader(name)).site);
+        const error = await timedOut(() => locks.acquire(name, { timeout: 100 }));
+        here(error.holders[0].site);
+        assert.match(error.message, /, for [^)]*, requested at (async )?forgetful \(.*\)\.$/);
+        await held.release();
+      });
+    }
+
+    it('is empty if nothing noted it, or if another thread did', async (t) => {
+      const name = freshName();
+      const other = await RemoteAgent.start(t);
+      const remote = await other.hold(name, { mode: 'shared', warnAfter: 3_600_000 });
+      const own = await hold(locks, name, { mode: 'shared' });
+      const { held } = await detailsOf(name);
+      const isOfThisThread = !other.worker && other.pid === process.pid;
+      assert.deepEqual(
+        held.map(({ site }) => site !== ''),
+        [isOfThisThread, false],
+      );
+      await own.release();
+      remote.release();
+      await remote.settled;
+    });
+
+    it('keeps nothing of a lock that is over, however it ended', async (t) => {
+      // A lock that is held does not keep the event loop alive.
+      const alive = setInterval(() => {}, 1_000);
+      t.after(() => clearInterval(alive));
+      const before = countSites();
+      const name = freshName();
+      const noted = { warnAfter: 3_600_000 };
+      await (await locks.acquire(name, noted)).release();
+      await assert.rejects(locks.request(name, noted, () => Promise.reject(new Error('thrown'))));
+      const limited = locks.request(
+        name,
+        { ...noted, holdTimeout: 1 },
+        () => new Promise(() => {}),
+      );
+      await assert.rejects(limited, { name: 'TimeoutError' });
+      const robbed = await locks.acquire(name, noted);
+      const thief = await locks.acquire(name, { ...noted, steal: true });
+      assert.ok(countSites() > before);
+      await robbed.release();
+      await thief.release();
+      await (await locks.acquireAll([name, freshName()], noted)).release();
+      const reentrant = { ...noted, reentrant: true };
+      await locks.request(name, reentrant, () => locks.request(name, reentrant, () => {}));
+      const controller = new AbortController();
+      const aborted = locks.request(name, { ...noted, signal: controller.signal }, () => {});
+      controller.abort();
+      await assert.rejects(aborted, { name: 'AbortError' });
+      await new Mutex(name).waitForUnlock(noted);
+      assert.equal(countSites(), before);
+    });
+
+    it('is what users’ code makes of it, when the request is over: that may throw', async (t) => {
+      const name = freshName();
+      const held = await ways.request(name);
+      const { prepareStackTrace } = Error;
+      t.after(() => {
+        Error.prepareStackTrace = prepareStackTrace;
+      });
+      Error.prepareStackTrace = () => {
+        throw new Error('of users');
+      };
+      assert.equal((await detailsOf(name)).held[0].site, '');
+      const error = await locks.acquire(name, { timeout: 1 }).catch((reason) => reason);
+      assert.equal(error.holders[0].site, '');
+      Error.prepareStackTrace = prepareStackTrace;
+      await held.release();
     });
   });
 
@@ -262,7 +377,7 @@ describe('warnAfter', () => {
     const [warning] = await warned;
     assert.match(
       warning.message,
-      /^Still holding lock "slow.*" \("me"\) after [\d.]+ m?s \(.* \("the next one"\) is waiting\)\.$/,
+      /^Still holding lock "slow.*" \("me"\) after [\d.]+ m?s \(.* \("the next one"\) is waiting\)\. It was requested:\n/,
     );
     handle.release();
     await next;
