@@ -48,9 +48,12 @@ const modeOf = (mode) => (mode === WLK_SHARED ? 'shared' : 'exclusive');
  */
 function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pids }) {
   const numbers = new Uint32Array(locks);
-  const agents = threadNames.map((name) =>
-    pids ? partsOf(name) : { program: '', threadName: name },
-  );
+  /** @type {{ program: string, threadName: string }[]} */
+  const agents = [];
+  for (let i = 0; i < threadNames.length; i++) {
+    const threadName = threadNames[i];
+    agents[i] = pids ? partsOf(threadName) : { program: '', threadName };
+  }
   /** @type {CycleEntry[]} */
   const all = [];
   for (let i = 0; i < numbers.length; i += INFO_SIZE) {

@@ -46,7 +46,8 @@ function placeOf({ clientId, host, pid, threadId: id, threadName }, quoted) {
 function describeHolder(details, quoted) {
   const { held = 0, site = '' } = details;
   const time = Number.isNaN(held) ? 'an unknown time' : duration(held);
-  const [place] = site.trim().split('\n', 1);
+  const end = site.indexOf('\n');
+  const place = (end < 0 ? site : site.slice(0, end)).trim();
   const where = place && `, requested ${place.startsWith('at ') ? place : `at ${place}`}`;
   return `${describeAgent(details, quoted)}, for ${time}${where}`;
 }

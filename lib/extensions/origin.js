@@ -104,10 +104,28 @@ const LIBRARY = path.join(__dirname, '..') + path.sep;
 function placeOf(origin) {
   const text = origin && asText(origin);
   if (!text) return '';
-  const all = framesOf(text.stack).split('\n');
-  const own = all.filter((frame) => !frame.includes(LIBRARY));
+  const frames = framesOf(text.stack);
   // In a bundle the library is where users' code is.
-  return (own.length > 0 ? own : all).slice(0, FRAMES).join('\n');
+  return firstFrames(frames, LIBRARY) || firstFrames(frames);
+}
+
+/**
+ * By no function of arrays: users can replace those.
+ * @param {string} frames one a line
+ * @param {string} [without] leaves out frames that have this
+ */
+function firstFrames(frames, without) {
+  let first = '';
+  let count = 0;
+  for (let at = 0; at < frames.length && count < FRAMES; ) {
+    const end = frames.indexOf('\n', at);
+    const frame = frames.slice(at, end < 0 ? frames.length : end);
+    at += frame.length + 1;
+    if (without && frame.includes(without)) continue;
+    first += count === 0 ? frame : `\n${frame}`;
+    count++;
+  }
+  return first;
 }
 
 /**
