@@ -8,6 +8,7 @@ const { Promise, rejected, setImmediate } = require('../platform/intrinsics.js')
 const { privateName, theLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { backendOf } = require('../standard/lock-manager.js');
+const { PENDING } = require('../standard/lock-request.js');
 const { checkName, describe, takeOnly, toCallback, toDOMString } = require('../standard/webidl.js');
 const { bucketBackend } = require('./buckets.js');
 const { LockError, LockQueueFullError } = require('./lock-errors.js');
@@ -55,14 +56,31 @@ class Passing extends Request {
    * @param {string} name the resource name
    * @param {Readonly<RequestOptions>} options valid together
    */
-  // biome-ignore lint/complexity/noUselessConstructor: the implicit one iterates over its arguments
   constructor(backend, name, options) {
     super(backend, name, options);
+    // A request that does not wait closes no circle.
+    if (options.timeout === 0) this.inside = undefined;
+  }
+
+  /** Whether it does not wait: only a backend where it holds nothing is asked to let it pass. */
+  get #isInstant() {
+    return this.options.timeout === 0;
   }
 
   /** @override @returns {import('../backend/contract.js').Disposition} */
   get disposition() {
-    return this.options.timeout === 0 ? 'ifAvailable' : 'pass';
+    return this.#isInstant && !this.backend.passes ? 'ifAvailable' : 'pass';
+  }
+
+  /** @override A request that does not wait is never refused. */
+  get maxPending() {
+    return this.#isInstant ? undefined : super.maxPending;
+  }
+
+  /** @override @param {boolean} isAnnouncedLater */
+  made(isAnnouncedLater) {
+    if (this.#isInstant && this.state === PENDING && this.backend.passes) this.timedOutInCall();
+    super.made(isAnnouncedLater);
   }
 }
 

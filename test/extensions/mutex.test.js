@@ -426,6 +426,19 @@ describe('waitForUnlock', () => {
     assert.ok(turns < 100, `${turns} turns`);
   });
 
+  it('with the time limit 0 holds nothing, either', needs('state'), async () => {
+    const mutex = new Mutex(freshName());
+    const unlocked = mutex.waitForUnlock({ timeout: 0 });
+    assert.equal(mutex.locked, false);
+    await unlocked;
+    const release = await mutex.acquire();
+    for (const options of [{}, { maxPending: 0 }, { deadlock: 'reject' }]) {
+      const late = mutex.waitForUnlock({ timeout: 0, ...options });
+      await assert.rejects(late, { name: 'TimeoutError' });
+    }
+    release();
+  });
+
   it('holds nothing while its thread does something else', needs('state'), async () => {
     const name = freshName();
     const mutex = new Mutex(name);
