@@ -288,8 +288,8 @@ export interface LockDetails {
   /** Of a lock; `0n` for a pending request. A string of digits in JSON. */
   token: bigint;
   /**
-   * Where a lock was requested: the first frames of the call, one a line. `''` if that is not known:
-   * a thread knows it of its own locks, if it noted it (see "Who holds what" in the documentation).
+   * Where a lock was requested: the first frames of the call, one a line. `''` if that is not
+   * known: a thread knows it of its own locks, if it noted it (see "Who holds what" in the documentation).
    */
   site: string;
 }
