@@ -1692,7 +1692,12 @@ describe('Redis', { skip: lacks.redis }, () => {
 
       for (const [kind, make] of Object.entries(clusterClients)) {
         test(`one server, and a Sentinel, by a client of a cluster: ${kind}`, async () => {
-          await isTold(make(server.port), 'ERR_WEB_LOCKS_CLUSTER', /not one of a cluster/, 'misuse');
+          await isTold(
+            make(server.port),
+            'ERR_WEB_LOCKS_CLUSTER',
+            /not one of a cluster/,
+            'misuse',
+          );
           await isTold(make(await sentinel()), 'ERR_WEB_LOCKS_SERVER', /Sentinel/);
         });
       }
