@@ -287,8 +287,10 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {(session: string) => Promise<void>} close ends a session, with its locks and requests,
  *   if it is there, and grants what can be granted then. Called also for the one before that which
  *   is open, and steps may be made meanwhile
- * @property {(name?: string) => Promise<Entry[]>} query all locks and requests of sessions that are
- *   alive, or those of one name; those of a name in the order of its queue, as of one instant
+ * @property {(name?: string, which?: 'held') => Promise<Entry[]>} query all locks and requests of
+ *   sessions that are alive, or those of one name; those of a name in the order of its queue, as of
+ *   one instant. 'held': the locks of a name alone, at a cost that does not grow with its queue, as
+ *   far as the engine can
  * @property {(name: string) => Promise<boolean>} [marked] whether a name is marked, as of an
  *   instant after the call
  * @property {() => Promise<void>} dispose nothing is called after it: gives back connections and

@@ -658,6 +658,30 @@ function contract(engine) {
     ]);
   });
 
+  for (const mode of ['exclusive', 'shared']) {
+    test(`query tells of a name who holds it, alone, if that is wanted: ${mode}`, async () => {
+      const [a, b] = [await client(), await client()];
+      const name = fresh();
+      const holders = async () =>
+        (await b.adapter.query(name, 'held')).map(({ clientId, ref, token }) => [
+          clientId,
+          ref,
+          token > 0n,
+        ]);
+      assert.deepEqual(await holders(), []);
+      const [first, second] = [request(name, { mode }), request(name, { mode })];
+      const ofFirst = [a.clientId, first.ref, true];
+      await a.answers(first);
+      assert.deepEqual(await holders(), [ofFirst]);
+      await b.answers(second, request(name));
+      const isShared = mode === 'shared';
+      const both = isShared ? [ofFirst, [b.clientId, second.ref, true]] : [ofFirst];
+      assert.deepEqual(await holders(), both);
+      await a.answers(end(first));
+      assert.deepEqual(await holders(), [[b.clientId, second.ref, true]]);
+    });
+  }
+
   test('buckets do not see each other', async () => {
     const [a, b] = [await client(), await client({ bucket: 'other' })];
     const name = fresh();

@@ -467,14 +467,14 @@ class MemoryServer {
     this.#sessions.get(id).expires = this.#now();
   }
 
-  query(name) {
+  query(name, which) {
     const now = this.#now();
     const entries = [];
     for (const [one, { rows }] of this.#names) {
       if (name !== undefined && one !== name) continue;
       for (const row of rows) {
         const { ref, mode, token, label, limit, weight, priority, session } = row;
-        if (!this.#isAlive(session)) continue;
+        if (!this.#isAlive(session) || (which === 'held' && !token)) continue;
         const { version: _, ...info } = this.#sessions.get(session).info;
         const waited = (token ? row.granted : now) - row.asked;
         const times = { waited, held: token ? now - row.granted : 0 };
@@ -730,8 +730,8 @@ class MemoryAdapter {
     return this.#link.call(() => this.#server.close(session));
   }
 
-  query(name) {
-    return this.#link.call(() => this.#server.query(name));
+  query(name, which) {
+    return this.#link.call(() => this.#server.query(name, which));
   }
 
   marked(name) {

@@ -101,7 +101,7 @@ class Questions {
   /**
    * @param {string} name
    * @param {number} milliseconds
-   * @returns {Promise<Entry[] | undefined>} what there is; undefined if it is not known in that
+   * @returns {Promise<Entry[] | undefined>} who holds it; undefined if it is not known in that
    *   time. Never rejects
    */
   async lookAt(name, milliseconds) {
@@ -110,7 +110,7 @@ class Questions {
     this.#looks.add(look);
     try {
       return await this.#keepAlive.during(() =>
-        this.#within(this.#adapter.query(name), milliseconds),
+        this.#within(this.#adapter.query(name, 'held'), milliseconds),
       );
     } catch {
       return undefined;

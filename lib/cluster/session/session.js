@@ -412,8 +412,7 @@ class Session {
    *   its group is not whole: that is not in its own way. Undefined, too, if nobody else is left
    */
   async lookAt(name, milliseconds) {
-    const entries = await this.#questions.lookAt(name, milliseconds);
-    const holders = entries?.filter(({ token }) => token);
+    const holders = await this.#questions.lookAt(name, milliseconds);
     const others = holders?.filter((holder) => !this.#isUnheld(holder));
     return others?.length || !holders?.length ? others : undefined;
   }

@@ -276,10 +276,13 @@ class EtcdAdapter {
     }
   }
 
-  /** @param {string} [name] */
-  async query(name) {
+  /**
+   * @param {string} [name]
+   * @param {'held'} [which]
+   */
+  async query(name, which) {
     const { mirror } = this.#session();
-    const ask = () => new Query(this.#keys, mirror, this.#connection()).run(name);
+    const ask = () => new Query(this.#keys, mirror, this.#connection()).run(name, which);
     try {
       return await ask();
     } catch (error) {

@@ -75,18 +75,20 @@ class Query {
 
   /**
    * @param {string} [name]
+   * @param {'held'} [which]
    * @returns {Promise<Told[]>}
    */
-  async run(name) {
+  async run(name, which) {
     const { key, end } = this.#keys.all;
     const sessions = this.#keys.session('');
     const requests = await (name === undefined
       ? this.#read(key, sessions)
       : this.#readAll(allWith(this.#keys.queue(name))));
     for (const kv of await this.#read(sessions, end)) this.#takeSession(kv);
-    const queues = this.#queuesOf(requests);
-    await this.#lookUp(queues.flat());
-    return queues.flat().map((entry) => this.#tell(entry));
+    const all = this.#queuesOf(requests).flat();
+    const entries = which === 'held' ? all.filter(({ token }) => token > 0n) : all;
+    await this.#lookUp(entries);
+    return entries.map((entry) => this.#tell(entry));
   }
 
   /**

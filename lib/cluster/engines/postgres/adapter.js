@@ -358,8 +358,12 @@ class PostgresAdapter {
     );
   }
 
-  /** @param {string} [name] */
-  async query(name) {
+  /**
+   * @param {string} [name]
+   * @param {'held'} [which]
+   */
+  async query(name, which) {
+    const held = which === 'held' ? 'AND token IS NOT NULL' : '';
     const key = name === undefined ? '' : `AND key = ${literal(this.#keyOf(name))}`;
     // A lock whose session has expired is still held while a transaction guards it.
     const isGuarded =
@@ -369,7 +373,7 @@ class PostgresAdapter {
         extract(epoch FROM coalesce(granted, clock_timestamp()) - asked)::float8 * 1000 AS waited,
         extract(epoch FROM clock_timestamp() - granted)::float8 * 1000 AS held
       FROM ${this.#schema}.request r JOIN ${this.#schema}.session s ON s.id = r.session
-      WHERE bucket = ${literal(this.#bucket)} ${key}
+      WHERE bucket = ${literal(this.#bucket)} ${key} ${held}
         AND (expires > clock_timestamp() OR ${isGuarded})
       ORDER BY key, rank, ticket`,
     );

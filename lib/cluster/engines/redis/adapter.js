@@ -474,13 +474,17 @@ class RedisAdapter {
     });
   }
 
-  /** @param {string} [name] */
-  async query(name) {
+  /**
+   * @param {string} [name]
+   * @param {'held'} [which]
+   */
+  async query(name, which) {
     const key = name === undefined ? '' : keyOf(name);
     return this.#anyhow(async (link) => {
       const all = await this.#each(async (prefix, shard) => {
         if (name !== undefined && this.#shardOf(key) !== shard) return [];
-        return entriesOf(await run(link, prefix, [...this.#argumentsOf(prefix, 'query', ''), key]));
+        const args = [...this.#argumentsOf(prefix, 'query', ''), key, which ?? ''];
+        return entriesOf(await run(link, prefix, args));
       });
       return all.flat();
     });

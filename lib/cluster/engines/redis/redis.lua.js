@@ -48,7 +48,7 @@ module.exports = String.raw`
 --              after an s, of all that was stolen from it; or -2, -5
 --   sweep    whether there is more to do: 1, 0
 --   close    the same
---   query    5 key of a name, or '' for all
+--   query    5 key of a name, or '' for all, 6 'held' for its locks alone, or ''
 --              the time, then for each request: ref, name, limit, info, row
 --   marked   5 key of a name
 --              1, 0
@@ -1064,18 +1064,21 @@ function F.names()
   return keys
 end
 
--- Of a name: places in its queue or the lock that is alone, the name as it is written, the limit.
-function F.all_of(key)
+-- Of a name: places in its queue (or those that are held) or the lock that is alone, the name as it
+-- is written, the limit.
+function F.all_of(key, which)
   local own, limit, name = F.read_own(key)
   if own ~= QUEUED then return { own or nil }, name, limit end
-  local its = call('HMGET', F.rows_of(key), 'name', 'limit')
-  return call('ZRANGE', F.queue_of(key), 0, -1), its[1], its[2]
+  local its = call('HMGET', F.rows_of(key), 'name', 'limit', 'held')
+  local held = tonumber(its[3] or 0)
+  if which == 'held' and held == 0 then return {} end
+  return call('ZRANGE', F.queue_of(key), 0, which == 'held' and held - 1 or -1), its[1], its[2]
 end
 
 function F.query()
   local reply, infos = { F.int(now) }, {}
   for _, key in ipairs(ARGV[5] ~= '' and { ARGV[5] } or F.names()) do
-    local is_read, all, name, limit = pcall(F.all_of, key)
+    local is_read, all, name, limit = pcall(F.all_of, key, ARGV[6])
     for _, one in ipairs(is_read and all or {}) do
       local member = one.member or F.member_of(one)
       local ref, session = F.split(member)
