@@ -714,6 +714,16 @@ describe('Redis', { skip: lacks.redis }, () => {
       });
     }
 
+    test('who a session is: it is dead, by any connection', async () => {
+      const bucket = 'without an identity';
+      const a = await client({ bucket });
+      await a.answers(request('name'));
+      await server.call('DEL', `{wl:${bucket}}:i:${a.session}`);
+      await rejectsWith(a.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
+      await rejectsWith(a.answers(request('other')), 'ERR_WEB_LOCKS_SESSION_DEAD');
+      await rejectsWith(a.adapter.hello({ life: '', token: 0n }), 'ERR_WEB_LOCKS_SESSION_DEAD');
+    });
+
     test('a queue: it is made again, in its order', async () => {
       const [a, b] = [await client(), await client()];
       const name = fresh();

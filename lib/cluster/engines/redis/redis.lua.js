@@ -805,6 +805,8 @@ end
 function F.refusal()
   if not F.is_alive(me) then return { '-2' } end
   local it = call('HMGET', INFO, 'conn', 'ttl', 'step', 'kept')
+  -- Somebody has deleted the key, and what the session had is not known.
+  if not it[2] then return { '-2' } end
   if it[1] ~= number then return { '-5' } end
   my = { ttl = tonumber(it[2]), step = it[3], kept = tonumber(it[4] or 0) }
 end
@@ -1044,7 +1046,7 @@ end
 
 function F.hello()
   F.heed(ARGV[5], tonumber(ARGV[6]))
-  if not F.is_alive(me) then return { '-2' } end
+  if not F.is_alive(me) or call('HEXISTS', INFO, 'ttl') == 0 then return { '-2' } end
   local connection = F.int(call('HINCRBY', INFO, 'conn', 1))
   call('HSET', INFO, 'link', F.link_of(connection), 'pause', string.match(link, ' (%d+)'))
   call('HSET', M, 'pause', F.int(known.longest))
