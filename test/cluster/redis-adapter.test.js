@@ -1144,6 +1144,8 @@ describe('Redis', { skip: lacks.redis }, () => {
       await replica.call('REPLICAOF', '127.0.0.1', String(primary.port));
       await replica.promote();
       assert.ok((await client({ port: replica.port, bucket: 'promoted again' })).grantsIn > 0);
+      await replica.call('HDEL', '{wl:}server', 'since');
+      assert.ok((await client({ port: replica.port, bucket: 'since when' })).grantsIn > 0);
       // A user who may not write that down waits each time.
       await ago();
       const login = { username: 'one', password: 'one' };

@@ -384,7 +384,7 @@ function F.reign(replication)
   local its = redis.pcall('HMGET', key, 'id', 'since')
   -- It may be none of those keys that the user may use.
   if its.err then return 0 end
-  if its[1] ~= id then
+  if its[1] ~= id or not tonumber(its[2]) then
     redis.pcall('HSET', key, 'id', id, 'since', F.int(now))
     its[2] = now
   end
