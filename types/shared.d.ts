@@ -289,7 +289,8 @@ export interface LockDetails {
   token: bigint;
   /**
    * Where a lock was requested: the first frames of the call, one a line. `''` if that is not
-   * known: a thread knows it of its own locks, if it noted it (see "Who holds what" in the documentation).
+   * known: a thread knows it of its own locks, if it noted it (see "Who holds what" in the
+   * documentation).
    */
   site: string;
 }
