@@ -54,10 +54,15 @@ void wlh_cells_format(
   header->rebuilds = 0;
   header->token = token;
   header->shrinks = 0;
+  header->slack = 0;
+  header->zero = 0;
   memset(header->zeros, 0, sizeof header->zeros);
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) format_member(&segment->members[i]);
   format_cells(segment, ncells);
-  for (size_t i = 0; i < WLH_MEMBERS / 64; i++) atomic_store(&header->owed[i], 0);
+  for (size_t i = 0; i < WLH_MEMBERS / 64; i++) {
+    atomic_store(&header->owed[i], 0);
+    atomic_store(&header->looking[i], 0);
+  }
   atomic_store(&header->word, 0);
   atomic_store(&header->poisoned, 0);
 }
@@ -144,6 +149,47 @@ void wlh_cells_poison(struct wlh_arena *arena)
 uint32_t wlh_cells_free(const struct wlh_arena *arena)
 {
   return wlh_header_of(arena)->nfree;
+}
+
+/* ---- giving back ---- */
+
+void wlh_cells_begin_look(struct wlh_segment *segment, uint32_t member)
+{
+  (void)atomic_fetch_or(&segment->header.looking[member / 64], UINT64_C(1) << (member % 64));
+  /* Either we see the new number of cells, or who made it smaller sees that we look. */
+  atomic_thread_fence(memory_order_seq_cst);
+}
+
+bool wlh_cells_end_look(struct wlh_segment *segment, uint32_t member)
+{
+  (void)atomic_fetch_and(&segment->header.looking[member / 64], ~(UINT64_C(1) << (member % 64)));
+  /* Either we see the slack, or who left it sees that we do not look any more. */
+  atomic_thread_fence(memory_order_seq_cst);
+  return wlh_read(&segment->header.slack) != 0;
+}
+
+static bool is_looked_at(const struct wlh_arena *arena)
+{
+  atomic_thread_fence(memory_order_seq_cst);
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    uint64_t bits = atomic_load(&wlh_header_of(arena)->looking[i / 64]);
+    if (((bits >> (i % 64)) & 1) && wlh_cells_is_member(arena, i)) return true;
+  }
+  return false;
+}
+
+bool wlh_cells_can_give_back(struct wlh_arena *arena)
+{
+  struct wlh_header *header = wlh_header_of(arena);
+  if (wlh_read(&header->slack) == 0 || arena->poisoned || is_looked_at(arena)) return false;
+  arena->shrinks = header->shrinks + 1;
+  wlh_raise(&header->shrinks, arena->shrinks);
+  return true;
+}
+
+void wlh_cells_gave_back(struct wlh_arena *arena)
+{
+  wlh_commit(&wlh_header_of(arena)->slack, 0);
 }
 
 /* ---- enlarging ---- */

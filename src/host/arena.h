@@ -35,6 +35,18 @@ bool wlh_cells_is_formatted(const struct wlh_segment *segment);
  *            WLH_CELLS_POISONED */
 enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now);
 
+/* Who reads cells without being inside does so between these two: no room is given back then, so
+ * what is read is there, although its meaning may change. Who reads with `ncells` of its last turn
+ * begins with wlh_cells_has_member. One thread of a member at a time.
+ *   returns  whether room is to be given back now: the caller has a turn begin and end */
+void wlh_cells_begin_look(struct wlh_segment *segment, uint32_t member);
+bool wlh_cells_end_look(struct wlh_segment *segment, uint32_t member);
+
+/* Whether the room behind the cells is to be given back to the system, which the caller does before
+ * the mutex is left, and then says so. False while a member looks: its end of that tells it. */
+bool wlh_cells_can_give_back(struct wlh_arena *arena);
+void wlh_cells_gave_back(struct wlh_arena *arena);
+
 /* Whether the segment is formatted and not poisoned, has as many cells as in our last turn, and our
  * own member is in.
  * Here and in the other two that look for what is our own (wlh_cells_has_agent, _has_request) the

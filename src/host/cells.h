@@ -28,7 +28,7 @@
  *   2. wlh_cells_begin
  *   3. any of the other functions
  *   4. wlh_cells_take_mail until there is none
- *   5. ring the members in `rung`, clear it, and leave. */
+ *   5. ring the members in `rung`, clear it, give back room (wlh_cells_can_give_back), and leave. */
 #ifndef WLH_CELLS_H
 #define WLH_CELLS_H
 
@@ -70,9 +70,7 @@ struct wlh_arena {
   uint64_t id;          /* (m) own, while we are a member; else 0 */
   uint64_t now;         /* (m) milliseconds of the clock that all have in common */
   bool poisoned;        /* (m) damage was found, here or by others */
-  bool shrank;  /* (m) out: there are fewer cells than before; the caller gives back the room
-                           behind them before the mutex is left, and clears it */
-  bool outside; /* (c) whether this is the copy of a thread that only reads, and is not
+  bool outside;         /* (c) whether this is the copy of a thread that only reads, and is not
                            inside: what looks like damage to it says nothing about the segment */
   /* (c) Whether the process of a member lives. Asked of members of state 1 other than our own. A
    * doubt means yes. Must not call anything here. */

@@ -153,24 +153,6 @@ static void shrink_view(struct wlh_view *view)
 
 /* ---- from outside ---- */
 
-/* The tables, to be given back by end_look; NULL if the file is not open. */
-static struct wlh_segment *begin_look(struct wlh_bucket *bucket, uint64_t *bytes)
-{
-  wlk_mutex_lock(&bucket->qmu);
-  struct wlh_segment *segment = bucket->seen;
-  *bytes = bucket->seen_bytes;
-  if (segment) bucket->lookers++;
-  wlk_mutex_unlock(&bucket->qmu);
-  return segment;
-}
-
-static void end_look(struct wlh_bucket *bucket)
-{
-  wlk_mutex_lock(&bucket->qmu);
-  if (--bucket->lookers == 0) wlk_condition_broadcast(&bucket->ended);
-  wlk_mutex_unlock(&bucket->qmu);
-}
-
 /* Looks as often as there is too little room. */
 static enum wlh_status glimpse(
     struct wlh_segment *segment, uint64_t bytes, const uint16_t *name, uint32_t length,
@@ -189,12 +171,11 @@ enum wlh_status wlh_holders(
 {
   struct wlh_bucket *bucket = agent->bucket;
   struct wlh_view view = {0};
-  uint64_t bytes;
   if (wlh_is_forked(bucket)) return WLH_LOST;
-  struct wlh_segment *segment = begin_look(bucket, &bytes);
+  struct wlh_segment *segment = wlh_begin_look(bucket);
   if (!segment) return WLH_LOST;
-  enum wlh_status status = glimpse(segment, bytes, name, length, &view);
-  end_look(bucket);
+  enum wlh_status status = glimpse(segment, bucket->seen_bytes, name, length, &view);
+  wlh_end_look(bucket, segment);
   *snapshot = status == WLH_OK ? make_snapshot(&view) : NULL;
   if (status == WLH_OK && !*snapshot) status = WLH_NO_MEMORY;
   wlh_view_free(&view);

@@ -171,8 +171,7 @@ static void make_room(struct wlh_bucket *bucket)
     wanted *= 2;
   } while (wanted < WLH_CELLS_MOST && wanted - ncells < missing);
   uint64_t bytes = wlh_segment_bytes(wanted);
-  const uint64_t *shrinks = &bucket->arena.segment->header.shrinks;
-  uint64_t before = __atomic_load_n(shrinks, __ATOMIC_ACQUIRE);
+  uint64_t before = bucket->arena.shrinks; /* of our last turn: any later one gives room back */
   int error = wanted > WLH_CELLS_MOST ? 0 : wlh_port_grow(&bucket->port, bytes);
   bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
   if (bucket->no_room) note_no_room(bucket, bytes, error);
@@ -301,7 +300,10 @@ static void refresh_file(struct wlh_bucket *bucket, uint64_t now)
  * under load once that has been so for a while, as cells that are given up may be needed again. */
 static void give_up_cells(struct wlh_bucket *bucket, bool idle)
 {
-  bucket->roomy = wlh_cells_is_roomy(&bucket->arena) ? bucket->roomy + 1 : 0;
+  struct wlh_segment *segment = wlh_begin_look(bucket);
+  bool roomy = wlh_cells_has_member(&bucket->arena) && wlh_cells_is_roomy(&bucket->arena);
+  wlh_end_look(bucket, segment);
+  bucket->roomy = roomy ? bucket->roomy + 1 : 0;
   if (bucket->roomy == 0 || (!idle && bucket->roomy < ROOMY_MOST)) return;
   if (wlh_turn_wait(bucket) != WLH_IN) return;
   if (wlh_cells_is_roomy(&bucket->arena)) (void)wlh_cells_rebuild(&bucket->arena);

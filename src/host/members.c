@@ -37,6 +37,9 @@ enum wlh_cells_status wlh_cells_join(
   else
     (void)wlh_cells_bury(arena);
   if (arena->poisoned) return WLH_CELLS_POISONED;
+  /* It may have died while it looked. */
+  (void)atomic_fetch_and(
+      &header->looking[arena->member / 64], ~(UINT64_C(1) << (arena->member % 64)));
   WLH_PUT(member->id, id);
   WLH_PUT(member->pid, pid);
   WLH_PUT(member->since, arena->now);

@@ -49,7 +49,10 @@ static bool finds_all(struct wlh_bucket *bucket, uint32_t *cell)
 void wlh_own_look(struct wlh_bucket *bucket)
 {
   uint32_t cell = bucket->own_cell;
-  if (finds_all(bucket, &cell)) {
+  struct wlh_segment *segment = wlh_begin_look(bucket);
+  bool found = finds_all(bucket, &cell);
+  wlh_end_look(bucket, segment);
+  if (found) {
     bucket->own_cell = cell;
     return;
   }

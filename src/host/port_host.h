@@ -176,6 +176,10 @@ uint64_t wlh_port_reach(struct wlh_port *port, int *error);
 void *wlh_port_zeros(size_t size);
 void wlh_port_free_zeros(void *zeros, size_t size);
 
+/* Gives the memory of all whole pages from byte `used` back to the system, where that can be. They
+ * must be zeros already, and stay so. */
+void wlh_port_trim_zeros(void *zeros, size_t used, size_t size);
+
 /* A number of this boot of the machine; 0, and errno, if the system does not tell;
  * WLH_PORT_ANY_BOOT where boots have no numbers. */
 #define WLH_PORT_ANY_BOOT UINT64_MAX

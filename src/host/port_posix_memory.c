@@ -177,6 +177,13 @@ void wlh_port_free_zeros(void *zeros, size_t size)
   if (zeros) (void)munmap(zeros, size);
 }
 
+void wlh_port_trim_zeros(void *zeros, size_t used, size_t size)
+{
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  size_t from = (used + page - 1) / page * page;
+  if (from < size) (void)madvise((char *)zeros + from, size - from, MADV_DONTNEED);
+}
+
 uint64_t wlh_port_boot(void)
 {
   static const uint64_t key[2] = {UINT64_C(0x7765622d6c6f636b), UINT64_C(0x626f6f742d69642e)};

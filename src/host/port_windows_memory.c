@@ -89,6 +89,14 @@ void wlh_port_free_zeros(void *zeros, size_t size)
   if (zeros) (void)VirtualFree(zeros, 0, MEM_RELEASE);
 }
 
+/* To take memory back may fail here, and then there would be no zeros. */
+void wlh_port_trim_zeros(void *zeros, size_t used, size_t size)
+{
+  (void)zeros;
+  (void)used;
+  (void)size;
+}
+
 /* The system has no number of its boots that can be relied on. */
 uint64_t wlh_port_boot(void)
 {

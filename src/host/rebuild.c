@@ -98,9 +98,9 @@ static bool shrink(struct wlh_arena *arena)
   if (ncells == arena->ncells) return false;
   arena->shrinks = header->shrinks + 1;
   wlh_raise(&header->shrinks, arena->shrinks);
+  wlh_commit(&header->slack, 1);
   wlh_commit(&header->ncells, ncells);
   arena->ncells = ncells;
-  arena->shrank = true;
   return true;
 }
 

@@ -1,6 +1,8 @@
 /* See records.h. */
 #include "records.h"
 
+#include "arena.h"
+
 #include <stdlib.h>
 
 bool wlh_is_over(struct wlh_bucket *bucket, enum wlh_cells_status status)
@@ -24,6 +26,28 @@ void wlh_show_tables(struct wlh_bucket *bucket)
   wlk_mutex_lock(&bucket->qmu);
   bucket->seen = bucket->port.map;
   bucket->seen_bytes = bucket->port.map_size;
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+struct wlh_segment *wlh_begin_look(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  struct wlh_segment *segment = bucket->seen;
+  if (segment && bucket->lookers++ == 0) wlh_cells_begin_look(segment, bucket->arena.member);
+  wlk_mutex_unlock(&bucket->qmu);
+  return segment;
+}
+
+void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment)
+{
+  if (!segment) return;
+  wlk_mutex_lock(&bucket->qmu);
+  if (--bucket->lookers == 0) {
+    bool slack = wlh_cells_end_look(segment, bucket->arena.member);
+    /* Whoever made the tables smaller left this to us, so the helper has a turn. */
+    if (slack && bucket->alarm.rings >= 0) wlh_port_poke(bucket->alarm);
+    wlk_condition_broadcast(&bucket->ended);
+  }
   wlk_mutex_unlock(&bucket->qmu);
 }
 

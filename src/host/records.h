@@ -131,6 +131,7 @@ struct wlh_bucket {
   struct wlh_arena arena;       /* (m) */
   uint64_t me;                  /* (m) what we write into `word` */
   struct wlh_request **by_cell; /* (m) WLH_CELLS_MOST of them: whose cell it is; NULL: not open */
+  uint32_t by_cell_used;        /* (m) how many of them had a cell at the end of the last turn */
   uint64_t cookie;              /* (m) the last one given */
   struct wlh_agent *caller;     /* (m) whose call this turn is: it needs no wake-up, or NULL */
   bool stealing;                /* (m) whether this turn stole something */
@@ -148,9 +149,9 @@ struct wlh_bucket {
   uint64_t suspects[WLH_MEMBERS / 64]; /* (m) members that may have died */
 
   struct wlk_mutex qmu;
-  struct wlh_segment *seen;    /* (q) the tables for wlh_holders, which is not inside; NULL: not
-                                  open. Mapped while it is set or `lookers` is not 0 */
-  uint64_t seen_bytes;         /* (q) how many bytes of `seen` are mapped */
+  struct wlh_segment *seen;    /* (q) the tables for those who are not inside; NULL: not open.
+                                  Mapped while it is set or `lookers` is not 0 */
+  uint64_t seen_bytes;         /* (q) how many bytes of `seen` are mapped; (c) for a looker */
   unsigned lookers;            /* (q) threads that read `seen` */
   struct wlk_link agents;      /* (q) */
   struct wlk_link put_off;     /* (q) operations to be done, oldest first */
@@ -218,9 +219,15 @@ static inline struct wlh_errand *wlh_errand_of(struct wlh_item *item)
 }
 
 /* Lets threads that are not inside read the tables where they are mapped now; and ends that, before
- * they are unmapped: nobody reads them any more when it returns. With mu. */
+ * they are unmapped: nobody reads them any more when it returns. With mu, and not between the two
+ * below. */
 void wlh_show_tables(struct wlh_bucket *bucket);
 void wlh_hide_tables(struct wlh_bucket *bucket);
+
+/* Who reads cells without being inside does so between these two: see wlh_cells_begin_look. Returns
+ * the tables, which the other one takes; NULL if the file is not open. */
+struct wlh_segment *wlh_begin_look(struct wlh_bucket *bucket);
+void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment);
 
 /* Forgets the request's cell. With mu. */
 void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request);

@@ -221,12 +221,17 @@ struct wlh_header {
   uint64_t token; /* (i) the last token or more: raised before the commit. Never goes back, not even
                      by formatting, until the machine boots; by formatting it becomes at least the
                      time in microseconds since 1970 */
-  uint64_t shrinks; /* (i) how often `ncells` got smaller: raised before the commit */
-  uint64_t zeros[3];
+  uint64_t shrinks; /* (i) how often `ncells` got smaller, or room behind the cells was given back:
+                       raised before either */
+  uint32_t slack;   /* (i) 1: behind the cells is room to be given back; set before the commit of
+                       getting smaller */
+  uint32_t zero;
+  uint64_t zeros[2];
   _Atomic uint64_t word; /* (a) the mutex: 0 free, else generation << 16 | member + 1; see turn.h */
   uint64_t line2[7];
-  _Atomic uint64_t owed[4]; /* (a) bit i: the bell of member i is owed; see turn.h */
-  uint64_t line3[4];
+  _Atomic uint64_t owed[4];    /* (a) bit i: the bell of member i is owed; see turn.h */
+  _Atomic uint64_t looking[4]; /* (a) bit i: member i, which changes it, reads the tables without
+                                  being inside. No room is given back while a member does */
 };
 
 struct wlh_segment {
@@ -284,8 +289,10 @@ WLH_AT(wlh_header, nfree, 76);
 WLH_AT(wlh_header, rebuilds, 80);
 WLH_AT(wlh_header, token, 88);
 WLH_AT(wlh_header, shrinks, 96);
+WLH_AT(wlh_header, slack, 104);
 WLH_AT(wlh_header, word, 128);
 WLH_AT(wlh_header, owed, 192);
+WLH_AT(wlh_header, looking, 224);
 
 WLH_AT(wlh_member, gen, 0);
 WLH_AT(wlh_member, id, 8);

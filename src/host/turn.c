@@ -152,6 +152,27 @@ bool wlh_turn_try(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCHE
 
 /* ---- leaving ---- */
 
+/* Gives room that is no longer in use back to the system. Inside: otherwise somebody might be using
+ * it again. */
+static void give_back(struct wlh_bucket *bucket)
+{
+  if (wlh_is_lost(bucket) || !wlh_cells_can_give_back(&bucket->arena)) return;
+  wlh_port_give_back(&bucket->port, wlh_segment_bytes(bucket->arena.ncells));
+  wlh_cells_gave_back(&bucket->arena);
+}
+
+/* The same of our own memory. With mu. */
+static void trim_by_cell(struct wlh_bucket *bucket)
+{
+  uint32_t ncells = bucket->arena.ncells;
+  if (ncells < bucket->by_cell_used) {
+    wlh_port_trim_zeros(
+        (void *)bucket->by_cell, ncells * sizeof *bucket->by_cell,
+        WLH_CELLS_MOST * sizeof *bucket->by_cell);
+  }
+  bucket->by_cell_used = ncells;
+}
+
 void wlh_turn_leave(struct wlh_bucket *bucket)
 {
   uint64_t owed[WLH_MEMBERS / 64];
@@ -167,12 +188,9 @@ void wlh_turn_leave(struct wlh_bucket *bucket)
   /* Victims do not watch their thief, so it does not leave before they are told. */
   if (any && bucket->stealing) wlh_bell_pay(bucket, owed);
   bucket->stealing = false;
-  if (bucket->arena.shrank) {
-    /* Inside: otherwise somebody might be using it again. */
-    wlh_port_give_back(&bucket->port, wlh_segment_bytes(bucket->arena.ncells));
-    bucket->arena.shrank = false;
-  }
+  give_back(bucket);
   leave_word(bucket, 0);
+  trim_by_cell(bucket);
   if (any) wlh_bell_pay(bucket, owed);
   if (watch || !bucket->minded) wlh_alarm(bucket);
   bucket->caller = NULL;

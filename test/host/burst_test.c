@@ -2,14 +2,21 @@
  * in proportion to those in use, and not to the most that there ever were. */
 #include "table.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 static struct table t;
 static long looks;
+
+static long fuse = -1; /* looks until another member gives up cells; -1: none does */
+static void give_up_cells(void);
 
 /* The library looks at a cell, or has read a number. */
 void wlh_look(const void *place, size_t size)
 {
   (void)place, (void)size;
   looks++;
+  if (fuse >= 0 && fuse-- == 0) give_up_cells();
 }
 
 enum {
@@ -87,7 +94,7 @@ TEST(left, "when somebody leaves after a burst, few cells stay")
   burst(1, false);
   CHECK(wlh_cells_is_roomy(inside(&t, 1)));
   quit(1);
-  CHECK(t.parties[1].arena.shrank);
+  CHECK(wlh_cells_can_give_back(&t.parties[1].arena));
   stop(2, 3);
 }
 
@@ -139,8 +146,106 @@ TEST(others, "other members go on with fewer cells")
   stop(1, 3);
 }
 
+/* ---- who looks without being inside ---- */
+
+/* The room behind the fewest cells, in whole pages; nobody may touch it once it was given back. */
+static char *slack_from, *slack_to;
+static bool given_back;
+
+static void leave(int party)
+{
+  struct wlh_arena *arena = &t.parties[party].arena;
+  if (!wlh_cells_can_give_back(arena)) return;
+  CHECK(mprotect(slack_from, (size_t)(slack_to - slack_from), PROT_NONE) == 0);
+  wlh_cells_gave_back(arena);
+  given_back = true;
+}
+
+static void give_up_cells(void)
+{
+  CHECK(wlh_cells_rebuild(inside(&t, 1)) == WLH_CELLS_OK);
+  CHECK(t.segment->header.ncells == WLH_CELLS_AT_FIRST);
+  leave(1);
+}
+
+static struct made mine;
+
+static void look_for_holders(void)
+{
+  static struct wlh_entry entries[4];
+  static struct wlh_client clients[4];
+  static uint16_t units[400];
+  struct wlh_view view = {entries, clients, units, 4, 4, 400, 0, 0, 0};
+  CHECK(wlh_cells_glimpse(t.segment, t.bytes, u"n", 1, &view) == WLH_CELLS_OK);
+  CHECK(view.entry_count == 1 && view.entries[0].token == mine.token);
+}
+
+static void look_for_own(void)
+{
+  struct wlh_arena *arena = &t.parties[0].arena;
+  if (wlh_cells_has_member(arena) && wlh_cells_has_agent(arena, t.parties[0].agents[0]))
+    (void)wlh_cells_has_request(arena, mine.request, mine.cookie);
+}
+
+static void look_for_room(void)
+{
+  struct wlh_arena *arena = &t.parties[0].arena;
+  if (wlh_cells_has_member(arena)) (void)wlh_cells_is_roomy(arena);
+}
+
+/* Another member gives up cells at the `moment`-th step of a look, or before it if that is -1.
+ * Returns whether it came to that. */
+static bool give_up_during(void (*look)(void), long moment)
+{
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  table_begin(&t, 16 * WLH_CELLS_AT_FIRST, 16 * WLH_CELLS_AT_FIRST);
+  uintptr_t from = (uintptr_t)t.segment + wlh_segment_bytes(WLH_CELLS_AT_FIRST);
+  slack_from = (char *)((from + page - 1) / page * page);
+  slack_to = (char *)(((uintptr_t)t.segment + t.bytes) / page * page);
+  mine = want(&t, 0, "n");
+  given_back = false;
+  if (moment < 0) give_up_cells();
+  wlh_cells_begin_look(t.segment, 0);
+  fuse = moment;
+  look();
+  bool done = fuse < 0;
+  fuse = -1;
+  CHECK(given_back == (moment < 0));
+  CHECK(wlh_cells_end_look(t.segment, 0) == (moment >= 0 && done));
+  if (done) leave(0), CHECK(given_back);
+  CHECK(mprotect(slack_from, (size_t)(slack_to - slack_from), PROT_READ | PROT_WRITE) == 0);
+  table_end(&t);
+  return done;
+}
+
+TEST(outside, "whenever others give up cells, who looks without being inside finds them there")
+{
+  static void (*const all[])(void) = {look_for_holders, look_for_own, look_for_room};
+  for (int i = 0; i < 3; i++) {
+    long moment = -1;
+    while (give_up_during(all[i], moment)) moment++;
+    CHECK(moment >= 3);
+  }
+}
+
+TEST(looker_dies, "who dies while it looks does not keep the room")
+{
+  table_begin(&t, 16 * WLH_CELLS_AT_FIRST, 16 * WLH_CELLS_AT_FIRST);
+  wlh_cells_begin_look(t.segment, 3);
+  CHECK(wlh_cells_rebuild(inside(&t, 1)) == WLH_CELLS_OK);
+  CHECK(!wlh_cells_can_give_back(&t.parties[1].arena));
+  uint64_t shrinks = inside(&t, 2)->shrinks;
+  kill_party(&t, 3);
+  CHECK(wlh_cells_bury(inside(&t, 1)) && wlh_cells_can_give_back(&t.parties[1].arena));
+  CHECK(inside(&t, 2)->shrinks > shrinks);
+  CHECK(wlh_cells_join(inside(&t, 3), 200, 1, "1") == WLH_CELLS_OK);
+  CHECK(wlh_cells_can_give_back(&t.parties[1].arena));
+  table_end(&t);
+}
+
 int main(void)
 {
+  RUN(outside), RUN(looker_dies);
   RUN(left), RUN(died), RUN(in_use), RUN(high), RUN(others);
   return finish_tests();
 }

@@ -63,6 +63,6 @@ WRAPPED = mkdirat openat openat64 fchown fchmod fchownat fchmodat linkat unlinka
   fcntl fcntl64 sendto wlh_port_take wlh_port_connect wlh_port_rights
 $(BUILD)/between_test: private CFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
 $(BUILD)/turn_test: private CFLAGS += -Wl,--wrap=wlh_cells_request -Wl,--wrap=wlh_port_reach \
-  -Wl,--wrap=wlk_port_now
+  -Wl,--wrap=wlk_port_now -Wl,--wrap=wlh_port_grow -Wl,--wrap=wlh_port_give_back
 
 .PHONY: all check

@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,9 @@ static bool is_next(uint32_t tag, uint32_t news)
 
 static struct wlh_request *to_give_up; /* as soon as it is in the tables; NULL: none */
 
+/* Whether another member begins to give up cells when a request has too little room. */
+static _Atomic bool shrinks_meanwhile;
+
 enum wlh_cells_status __real_wlh_cells_request(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
 enum wlh_cells_status __wrap_wlh_cells_request(
@@ -87,6 +91,10 @@ enum wlh_cells_status __wrap_wlh_cells_request(
   struct wlh_request *request = to_give_up;
   enum wlh_cells_status status = __real_wlh_cells_request(arena, ask, answer);
   to_give_up = NULL; /* once */
+  if (status == WLH_CELLS_FULL && shrinks_meanwhile) {
+    shrinks_meanwhile = false;
+    arena->segment->header.shrinks++;
+  }
   if (request) CHECK(wlh_abort(request, &events) == WLH_OK);
   return status;
 }
@@ -101,6 +109,25 @@ uint64_t __wrap_wlh_port_reach(struct wlh_port *port, int *error)
   if (!maps_no_more || size <= bucket->arena.bytes) return size;
   *error = ENOMEM;
   return bucket->arena.bytes;
+}
+
+static _Atomic unsigned grown, given_back; /* how often */
+
+int __real_wlh_port_grow(struct wlh_port *port, uint64_t size);
+int __wrap_wlh_port_grow(struct wlh_port *port, uint64_t size);
+int __wrap_wlh_port_grow(struct wlh_port *port, uint64_t size)
+{
+  int error = __real_wlh_port_grow(port, size);
+  if (bucket && bucket->open) grown++;
+  return error;
+}
+
+void __real_wlh_port_give_back(struct wlh_port *port, uint64_t size);
+void __wrap_wlh_port_give_back(struct wlh_port *port, uint64_t size);
+void __wrap_wlh_port_give_back(struct wlh_port *port, uint64_t size)
+{
+  __real_wlh_port_give_back(port, size);
+  given_back++;
 }
 
 /* ---- the stage ---- */
@@ -247,6 +274,65 @@ static void is_open_to(struct wlh_agent *who)
 static void is_open(void)
 {
   is_open_to(agent);
+}
+
+TEST(room_taken, "who made room while another member gave some back makes it again")
+{
+  static uint16_t long_name[WLH_NAME_MOST];
+  struct wlh_request *request = NULL;
+  enter_stage();
+  go_inside();
+  CHECK(ask_for(long_name, WLH_NAME_MOST, 1, &request) == WLH_PENDING);
+  grown = 0;
+  shrinks_meanwhile = true;
+  wlh_turn_end(bucket);
+  CHECK(is_next(1, WLK_NEWS_GRANTED));
+  CHECK(!shrinks_meanwhile && grown == 2);
+  wlh_end(request);
+  leave_stage();
+}
+
+TEST(
+    room_looked_at, "room is given back as soon as nobody looks at it from outside, and not before")
+{
+  struct wlh_request *request = NULL;
+  enter_stage();
+  is_open();
+  struct wlh_segment *segment = wlh_begin_look(bucket);
+  CHECK(segment == wlh_begin_look(bucket)); /* two threads of a process */
+  go_inside();
+  given_back = 0;
+  segment->header.slack = 1;
+  wlh_turn_end(bucket);
+  wlh_end_look(bucket, segment);
+  CHECK(is_granted(1, &request));
+  wlh_end(request);
+  is_open();
+  CHECK(given_back == 0);
+  wlk_mutex_lock(&bucket->mu); /* so the helper does nothing */
+  wlh_port_poked(bucket->alarm);
+  wlh_end_look(bucket, segment);
+  struct pollfd alarm = {.fd = bucket->alarm.rings, .events = POLLIN};
+  CHECK(poll(&alarm, 1, 0) == 1);
+  wlk_mutex_unlock(&bucket->mu);
+  is_open();
+  CHECK(given_back == 1);
+  leave_stage();
+}
+
+TEST(own_memory, "what a process knows of cells takes no memory once they are given up")
+{
+  unsigned char resident = 0;
+  enter_stage();
+  go_inside();
+  struct wlh_request **last = &bucket->by_cell[WLH_CELLS_MOST - 1];
+  *(struct wlh_request *volatile *)last = NULL;
+  char *page = (char *)((uintptr_t)last & -(uintptr_t)sysconf(_SC_PAGESIZE));
+  CHECK(mincore(page, 1, &resident) == 0 && (resident & 1) == 1);
+  bucket->by_cell_used = WLH_CELLS_MOST;
+  wlh_turn_end(bucket);
+  CHECK(mincore(page, 1, &resident) == 0 && (resident & 1) == 0);
+  leave_stage();
 }
 
 /* Whether all that was put off is done, nothing is left in the tables but agents, and no event. */
@@ -613,6 +699,9 @@ int main(void)
   RUN(keeps_place);
   RUN(cannot_map_own);
   RUN(cannot_map_others);
+  RUN(room_taken);
+  RUN(room_looked_at);
+  RUN(own_memory);
   RUN(release_then_theft);
   RUN(abort_then_grant);
   RUN(never_made);
