@@ -89,16 +89,16 @@ static enum wlh_status say_why(
     return wlh_fail(
         failure, WLH_VERSION,
         WLH_PORT_FILE
-        " is in use by another version of the package, which cannot share it with this "
-        "one, %s",
-        bucket->port.path, bucket->version);
+        " is in use by another version of the package (layout %u), which cannot share it with "
+        "this one, %s (layout %u)",
+        bucket->port.path, segment->header.layout, bucket->version, WLH_LAYOUT);
   }
   return wlh_fail(
       failure, WLH_VERSION,
       WLH_PORT_FILE
-      " is in use by process %u with version %s of the package, which cannot share it "
-      "with this one, %s",
-      bucket->port.path, pid, version, bucket->version);
+      " is in use by process %u with version %s of the package (layout %u), which cannot share it "
+      "with this one, %s (layout %u)",
+      bucket->port.path, pid, version, segment->header.layout, bucket->version, WLH_LAYOUT);
 }
 
 /* Has all members enter the tables, as they do when there is something to accept: a member that has

@@ -556,9 +556,10 @@ TEST(next_layout, "a program with another layout is refused while the file is in
   hold_and_wait();
   (void)snprintf(
       text, sizeof text,
-      "is in use by process %d with version 1.2.3 of the package, which cannot share it with this "
-      "one, 99.0.0",
-      (int)a.pid);
+      "is in use by process %d with version 1.2.3 of the package (layout %u), which cannot share "
+      "it "
+      "with this one, 99.0.0 (layout 99)",
+      (int)a.pid, WLH_LAYOUT);
   start_next(&c);
   is_refused(&c, "WLH_VERSION", text);
   /* Who was there has noticed nothing. */
@@ -572,9 +573,10 @@ TEST(next_layout, "a program with another layout is refused while the file is in
   token = last_token();
   (void)snprintf(
       text, sizeof text,
-      "is in use by process %d with version 99.0.0 of the package, which cannot share it with this "
-      "one, 1.2.3",
-      (int)c.pid);
+      "is in use by process %d with version 99.0.0 of the package (layout 99), which cannot share "
+      "it "
+      "with this one, 1.2.3 (layout %u)",
+      (int)c.pid, WLH_LAYOUT);
   cannot_enter(&a, "WLH_VERSION", text);
   kill_it(&c);
   is_granted(&a, "ask 2 n x w");
