@@ -30,7 +30,7 @@ static struct wlh_bucket *bucket;
 static struct wlh_agent *agent;
 static struct wlh_request *requests[TAGS];
 static struct wlk_event event_items[EVENTS];
-static struct wlk_events events = {event_items, EVENTS, 0, 0, 0, 0, 0};
+static struct wlk_events events = {.items = event_items, .capacity = EVENTS};
 static int woken;
 
 static const char *const names[] = {

@@ -666,7 +666,7 @@ static struct wlk_event wait_for_event(uint32_t news)
 {
   for (;;) {
     struct wlk_event items[4];
-    struct wlk_events events = {items, 4, 0, 0, 0, 0, 0};
+    struct wlk_events events = {.items = items, .capacity = 4};
     struct pollfd poll_in = {woken[0], POLLIN, 0};
     char byte;
     if (!CHECK(poll(&poll_in, 1, 20000) == 1 && read(woken[0], &byte, 1) == 1)) exit(1);
@@ -687,7 +687,7 @@ static enum wlh_status ask_for_n(enum wlk_option option, struct wlh_request **re
 {
   uint16_t name = 'n';
   struct wlk_event items[4];
-  struct wlk_events events = {items, 4, 0, 0, 0, 0, 0};
+  struct wlk_events events = {.items = items, .capacity = 4};
   return wlh_request(agent, &name, 1, WLK_EXCLUSIVE, option, 1, NULL, request, &events);
 }
 
@@ -705,7 +705,7 @@ static void refuse_wake_ups(int error)
 {
   struct played a;
   struct wlk_event items[4];
-  struct wlk_events events = {items, 4, 0, 0, 0, 0, 0};
+  struct wlk_events events = {.items = items, .capacity = 4};
   begin_play(program);
   begin_member();
   struct wlh_request *lock = get(WLK_WAIT);

@@ -167,7 +167,7 @@ describe('acquireSync and tryAcquireSync between processes', { skip }, () => {
     for (const timeout of [0, 20]) {
       assert.throws(() => locks.acquireSync('a', { timeout }), {
         name: 'TimeoutError',
-        message: /\(held by process \d+, for /,
+        message: /\(held by process \d+ \("process.js"\), for /,
       });
     }
     held.release();
