@@ -28,7 +28,8 @@
  *   2. wlh_cells_begin
  *   3. any of the other functions
  *   4. wlh_cells_take_mail until there is none
- *   5. ring the members in `rung`, clear it, give back room (wlh_cells_can_give_back), and leave. */
+ *   5. ring the members in `rung`, and clear it
+ *   6. give back room, if wlh_cells_can_give_back, and leave. */
 #ifndef WLH_CELLS_H
 #define WLH_CELLS_H
 

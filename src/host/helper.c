@@ -296,9 +296,7 @@ static void refresh_file(struct wlh_bucket *bucket, uint64_t now)
   bucket->refresh_at = after == WLH_PORT_FOREVER ? after : now + after;
 }
 
-/* Leaves fewer cells where few are in use: at once if no agent had a turn in the last second, and
- * under load once that has been so for a while, as cells that are given up may be needed again. */
-static void give_up_cells(struct wlh_bucket *bucket, bool idle)
+void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
 {
   struct wlh_segment *segment = wlh_begin_look(bucket);
   bool roomy = wlh_cells_has_member(&bucket->arena) && wlh_cells_is_roomy(&bucket->arena);
@@ -326,7 +324,7 @@ static bool mind_files(struct wlh_bucket *bucket, uint64_t now)
   bucket->mind_at = needed ? now + MIND_EACH : 0;
   if (mend_files(bucket)) return true;
   if (needed) wlh_own_look(bucket);
-  give_up_cells(bucket, idle);
+  wlh_helper_give_up_cells(bucket, idle);
   return wlh_is_lost(bucket);
 }
 

@@ -16,4 +16,9 @@ bool wlh_helper_start(struct wlh_bucket *bucket);
  * Threads: any but the helper, with no lock. */
 void wlh_helper_stop(struct wlh_bucket *bucket);
 
+/* Leaves fewer cells where few are in use: at once if `idle`, that no agent had a turn in the last
+ * second; under load once it has found so ten times in a row, as cells that are given up may be
+ * needed again. The helper calls it each second. With mu, outside. */
+void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle);
+
 #endif

@@ -26,7 +26,7 @@ asan() {
 
 valgrind_all() {
   $make all CC=gcc BUILD=$build/host-gcc
-  for test in cells_test priority_test "compare 20" "damage 200"; do
+  for test in cells_test priority_test burst_test glimpse_test "compare 20" "damage 200"; do
     # shellcheck disable=SC2086
     valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=all $build/host-gcc/$test
   done

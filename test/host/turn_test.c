@@ -320,6 +320,54 @@ TEST(
   leave_stage();
 }
 
+/* Makes a request of many cells, or ends it. With mu. */
+static void use_cells(bool begins)
+{
+  static uint16_t long_name[WLH_NAME_MOST];
+  static struct wlh_answer answer;
+  struct wlh_ask ask = {.agent = agent->cell, .name = long_name, .name_units = WLH_NAME_MOST};
+  CHECK(wlh_turn_wait(bucket) == WLH_IN);
+  if (begins)
+    CHECK(wlh_cells_request(&bucket->arena, &ask, &answer) == WLH_CELLS_GRANTED);
+  else
+    CHECK(wlh_cells_end(&bucket->arena, answer.request, ask.cookie) == WLH_CELLS_OK);
+  wlh_turn_leave(bucket);
+}
+
+/* Whether cells are given up at the last of so many looks in a row. With mu. */
+static bool are_given_up(int looks, bool idle)
+{
+  bool early = false;
+  for (int i = 0; i < looks; i++) {
+    early = early || seen->header.ncells == WLH_CELLS_AT_FIRST;
+    wlh_helper_give_up_cells(bucket, idle);
+  }
+  return !early && seen->header.ncells == WLH_CELLS_AT_FIRST;
+}
+
+TEST(gives_up, "cells are given up at once if idle, and under load after ten looks in a row")
+{
+  for (int idle = 0; idle < 2; idle++) {
+    struct wlh_request *request = NULL;
+    enter_stage();
+    CHECK(is_granted(1, &request)); /* makes the agent's cell */
+    wlh_end(request);
+    go_inside();
+    bucket->arena.bytes = wlh_segment_bytes(4096);
+    CHECK(wlh_port_grow(&bucket->port, bucket->arena.bytes) == 0);
+    CHECK(wlh_cells_grow(&bucket->arena, 4096) == WLH_CELLS_OK);
+    wlh_turn_leave(bucket);
+    bucket->roomy = 0;
+    if (!idle) CHECK(!are_given_up(9, false));
+    use_cells(true);
+    CHECK(!are_given_up(1, idle));
+    use_cells(false);
+    CHECK(are_given_up(idle ? 1 : 10, idle));
+    wlh_turn_unlock(bucket, false);
+    leave_stage();
+  }
+}
+
 TEST(own_memory, "what a process knows of cells takes no memory once they are given up")
 {
   unsigned char resident = 0;
@@ -701,6 +749,7 @@ int main(void)
   RUN(cannot_map_others);
   RUN(room_taken);
   RUN(room_looked_at);
+  RUN(gives_up);
   RUN(own_memory);
   RUN(release_then_theft);
   RUN(abort_then_grant);
