@@ -62,8 +62,8 @@ module.exports = String.raw`
 --                         longest quarantine that a session needs which is there), lapsed (what
 --                         those needed that were ended by time, and until when that counts),
 --                         renewed (when somebody did so last), sessions (how many there are), tok
---                         (the last ticket or token), missed (until then names may have something of sessions
---                         that are not there any more)
+--                         (the last ticket or token), missed (until then names may have something
+--                         of sessions that are not there any more)
 --   P:s             ZSET  session -> when its lease runs out; 0: dead for ever, being deleted
 --   P:i:<session>   HASH  conn (number of its connection), link (that of ARGV, if a step of it may
 --                         be plain), ttl, pause (that of ARGV), info, client, till (as in P:s, for
