@@ -198,7 +198,7 @@ function conform(at, openBucket) {
       assert.equal(code, 1);
       said = stderr;
     }
-    assert.match(said, new RegExp(`held by process ${first.pid} \\("sh"\\)`));
+    assert.match(said, new RegExp(`held by process ${first.pid} \\("echo runs; `));
     first.type('\n');
     await second.says(/runs/);
     second.type('\n');

@@ -44,7 +44,7 @@ describe('web-locks query', { skip }, () => {
       return [name, state, mode, label, token];
     });
     assert.deepEqual(seen, [
-      ['a', 'held', 'shared 2/4', '-', seen[0][4]],
+      ['a', 'held', 'shared 2/4', 'query.test.js', seen[0][4]],
       ['b', 'held', 'exclusive', 'first', String(lock.token)],
       ['b', 'waits', 'exclusive', 'second', '-'],
       ['b', 'waits', 'exclusive', 'third', '-'],

@@ -245,6 +245,7 @@ class Telling {
   }
 
   async step({ ops }, session) {
+    session.known = session.refs;
     const made = ops.flatMap((op, i) => this.#opsOf(op, session, i + 1));
     if (this.#endsFirst) made.sort((a, b) => (b.kind === 'end') - (a.kind === 'end'));
     // Ends of a session that is dead may be answered, or not.
@@ -354,7 +355,9 @@ class Telling {
     if (session.asked.length === 0) return [];
     const { mode, name, ref } = session.asked[pick % session.asked.length];
     const marks = mode === 'exclusive' ? keep : 0;
-    return [{ kind: 'end', ref, name: isNamed || marks ? name : undefined, keep: marks }];
+    // Only of what the server had before the step can a session lack the name.
+    const isUnnamed = !isNamed && marks === 0 && ref <= session.known;
+    return [{ kind: 'end', ref, name: isUnnamed ? undefined : name, keep: marks }];
   }
 
   /** Both sides grant in the same order, so their tokens are in the same order. */
