@@ -6,6 +6,8 @@
  */
 module.exports = {
   bun: [
+    // The runtime formats stacks of its own by users' prepareStackTrace meanwhile, and hears what it throws.
+    'is what users’ code makes of it, when the request is over: that may throw',
     // Workers have no resourceLimits.
     'while it runs out of heap with a lock in its hands',
     // process.exit() is over with an exit listener that throws; the status is another one.
@@ -21,6 +23,8 @@ module.exports = {
     'locks.requestAll > the timeout is for all of them together',
   ],
   deno: [
+    // The runtime formats stacks of its own by users' prepareStackTrace meanwhile, and hears what it throws.
+    'is what users’ code makes of it, when the request is over: that may throw',
     // Listeners that stop the propagation of an event cannot be resisted.
     'happens even if another listener stops the propagation of the event',
     // There is no threadName.
