@@ -31,12 +31,6 @@ function namesOf(story) {
   return [`${story}`, `${long}\ud83d\ude00`, `${long}\ud83d`, `${story} \0\ud800/*{}`];
 }
 
-/**
- * What both engines are told in their words.
- * @typedef {object} Action
- * @property {'step' | 'again' | 'hello' | 'expire' | 'close' | 'open' | 'sweep' | 'marked'} kind
- */
-
 /** @param {{ priorities: boolean, otherLimits: boolean, keeps: number[] }} can */
 function operation({ priorities, otherLimits, keeps }) {
   const name = fc.constantFrom(0, 0, 0, 0, 1, 2, 3);

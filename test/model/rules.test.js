@@ -39,10 +39,9 @@ const WITHOUT = {
   '4.4: no request overtakes one before it': class extends LockManagerModel {
     processTheLockRequestQueue(queue) {
       for (const request of [...queue]) {
-        const [isFirst, others] = [queue[0] === request, queue.splice(0)];
+        const others = queue.splice(0);
         const isGrantable = super.isGrantable(request);
         queue.push(...others);
-        if (!isGrantable && isFirst) continue;
         if (!isGrantable) continue;
         queue.splice(queue.indexOf(request), 1);
         this.heldLockSet.add(request);
