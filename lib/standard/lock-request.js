@@ -83,7 +83,7 @@ const ENDED = 4;
  * those of the promise that users got, from the beginning until it is settled.
  *
  * No more promises, closures and fields than needed: they are most of what a request costs
- * (docs/PERFORMANCE.md).
+ * (docs/internals/performance.md).
  */
 class LockRequest {
   /** For the backend's use. */

@@ -21,7 +21,7 @@
  *   rebuild.h   what is done after a death
  *   verify.h    every invariant, for tests
  * Those below them (queue, names, lists, pool, store) are for these only. Each stands on others as
- * docs/ARCHITECTURE.md shows; none is called by one below it.
+ * docs/internals/architecture.md shows; none is called by one below it.
  *
  * A turn, for its caller:
  *   1. get hold of the mutex; if it was a dead process's: wlh_cells_begin, wlh_cells_rebuild

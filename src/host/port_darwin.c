@@ -1,5 +1,5 @@
-/* What is so on macOS, from version 11 on: what no other system compiles. Each call is in the
- * system's manual pages, named beside it; docs/ARCHITECTURE.md lists what else is macOS's alone. */
+/* macOS 11 and later. Each call is in the system's manual pages, named beside it.
+ * docs/internals/architecture.md lists what else only macOS compiles. */
 #include "port_parts.h"
 
 #include <errno.h>

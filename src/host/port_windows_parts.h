@@ -11,7 +11,7 @@
  *     are for is done by a second file of the bucket, `peers`; see port_windows_peers.c.
  *   - A process cannot be forked.
  *
- * Two other ways were tried and left out (docs/ARCHITECTURE.md, "Windows").
+ * Two other ways were tried and left out (docs/internals/architecture.md, "On Windows").
  *
  * To be included first: it asks the system's headers for Windows 10. */
 #ifndef WLH_PORT_WINDOWS_PARTS_H

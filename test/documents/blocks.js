@@ -45,7 +45,9 @@ const FENCE = /^( *)```(.*)$/;
 
 /** @returns {string[]} the documents that users read, with paths from the repository's folder */
 function pages() {
-  const docs = fs.readdirSync(path.join(root, 'docs')).map((file) => `docs/${file}`);
+  const docs = fs
+    .readdirSync(path.join(root, 'docs'), { recursive: true })
+    .map((file) => `docs/${file}`);
   return ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', ...docs].filter((file) =>
     file.endsWith('.md'),
   );

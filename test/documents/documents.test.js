@@ -124,7 +124,7 @@ describe('docs/API.md', () => {
 describe('README.md', () => {
   it('has no figure that was not measured', () => {
     const text = fs.readFileSync(path.join(root, 'README.md'), 'utf8');
-    const { works } = require('../../docs/performance.json');
+    const { works } = require('../../docs/internals/performance.json');
     const median = (work, subject) =>
       works.find(({ name }) => name === work).medians[subject].value;
     const measured = [

@@ -212,7 +212,7 @@ describe('the tarball', () => {
       /^(package\.json|LICENSE|(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md)$/,
       /^bin\/web-locks\.js$/,
       /^man\/web-locks\.1$/,
-      /^docs\/[\w-]+\.(md|json|svg|png)$/,
+      /^docs\/(internals\/)?[\w-]+\.(md|json|svg|png)$/,
       /^examples\/[\w-]+\.js$/,
       /^lib\/([a-z]+\/)?[\w-]+\.(js|mjs|d\.ts)$/,
       /^lib\/cluster\/(session|engines|engines\/[a-z]+)\/[\w-]+\.js$/,

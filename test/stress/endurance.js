@@ -5,7 +5,7 @@
  *
  *   npm run endurance -- --requests 10000000 --workers 5000
  *
- * Prints resident memory and, if the binary counts them (a checked build, see docs/RELIABILITY.md),
+ * Prints resident memory and, if the binary counts them (a checked build, see docs/internals/reliability.md),
  * the core's live allocations, after each tenth.
  */
 

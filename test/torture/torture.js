@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * Tortures the locks of a scope, and judges what it saw (docs/RELIABILITY.md).
+ * Tortures the locks of a scope, and judges what it saw (docs/internals/reliability.md).
  *
  *   npm run torture -- --scope host --minutes 30
  *

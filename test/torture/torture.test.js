@@ -3,7 +3,7 @@
 'use strict';
 
 /**
- * The short form of `npm run torture`; see docs/RELIABILITY.md. TORTURE_SEED repeats a seed, which a
+ * The short form of `npm run torture`; see docs/internals/reliability.md. TORTURE_SEED repeats a seed, which a
  * test that fails prints, TORTURE_SECONDS makes it longer.
  */
 
