@@ -2,7 +2,7 @@
 
 /**
  * The package in bundles, as docs/INSTALL.md says: `npm run test:bundlers`. Needs npm's registry.
- * CI does it with esbuild and webpack (tarball.js).
+ * The package's tests do it with esbuild (tarball.js).
  */
 
 const assert = require('node:assert/strict');
