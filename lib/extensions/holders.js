@@ -44,12 +44,19 @@ function placeOf({ clientId, host, pid, threadId: id, threadName }, quoted) {
  * @returns {string} such as: process 4702, thread 1 ("child job"), for 3.2 s
  */
 function describeHolder(details, quoted) {
-  const { held = 0, site = '' } = details;
+  const { held = 0 } = details;
   const time = Number.isNaN(held) ? 'an unknown time' : duration(held);
+  return `${describeAgent(details, quoted)}, for ${time}${describeSite(details)}`;
+}
+
+/**
+ * @param {LockDetails} details of a lock
+ * @returns {string} such as: , requested at save (store.js:12:5)
+ */
+function describeSite({ site = '' }) {
   const end = site.indexOf('\n');
   const place = (end < 0 ? site : site.slice(0, end)).trim();
-  const where = place && `, requested ${place.startsWith('at ') ? place : `at ${place}`}`;
-  return `${describeAgent(details, quoted)}, for ${time}${where}`;
+  return place && `, requested ${place.startsWith('at ') ? place : `at ${place}`}`;
 }
 
 /**
@@ -137,6 +144,7 @@ module.exports = {
   describeHolders,
   describeOutage,
   describePause,
+  describeSite,
   describeWaiting,
   duration,
   milliseconds,

@@ -11,6 +11,7 @@ const {
   describeAgent,
   describeHolders,
   describeOutage,
+  describeSite,
   milliseconds,
 } = require('./holders.js');
 
@@ -245,7 +246,7 @@ class DeadlockError extends LockError {
       const entry = lockDetails(cycle[i]);
       const agent = describeAgent(entry);
       if (i % 2 === 0) steps += `${i ? '; ' : ': '}${agent} waits for ${quoteName(entry.name)}`;
-      else steps += `, ${isHeld ? 'held' : 'requested before'} by ${agent}`;
+      else steps += `, ${isHeld ? 'held' : 'requested before'} by ${agent}${describeSite(entry)}`;
       entries[i] = entry;
     }
     super(

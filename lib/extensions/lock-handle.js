@@ -318,6 +318,11 @@ class HandleRequest extends HeldRequest {
   #where;
 
   /** @override */
+  get hasSite() {
+    return true;
+  }
+
+  /** @override */
   value() {
     return createHandle(this, this.#where);
   }

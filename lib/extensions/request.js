@@ -31,7 +31,7 @@ const {
 const { defaultOptions } = require('./options.js');
 const { inTheirStack, originOf, withLongStack, withOrigin } = require('./origin.js');
 const { outermost } = require('./outer-lock.js');
-const { forgetSite, noteSite } = require('./sites.js');
+const { addSites, areSitesRecorded, forgetSite, noteSite } = require('./sites.js');
 const { Watch, isWatched, warnAfterOf } = require('./watch.js');
 const { argumentError, notSupportedError } = require('../platform/errors.js');
 const { theLock } = require('../platform/names.js');
@@ -63,7 +63,7 @@ class ExtendedRequest extends LockRequest {
    */
   inside;
   /**
-   * Where it was made, kept for an error only if a time limit may lead to one.
+   * Where it was made, if an error, a warning or a query may tell it.
    * @type {import('./origin.js').Origin | undefined}
    */
   origin;
@@ -132,6 +132,11 @@ class ExtendedRequest extends LockRequest {
     return false;
   }
 
+  /** @returns {boolean} whether it notes where it was made in a way of its own */
+  get hasSite() {
+    return false;
+  }
+
   /** @override */
   unavailable() {
     const { blocking, timeout } = this.options;
@@ -151,7 +156,10 @@ class ExtendedRequest extends LockRequest {
 
   /** @param {import('../backend/contract.js').CycleEntry[]} cycle */
   deadlocked(cycle) {
-    this.failed(() => new DeadlockError(this.name, cycle));
+    this.failed(() => {
+      addSites(this.backend, cycle);
+      return new DeadlockError(this.name, cycle);
+    });
   }
 
   /** @override */
@@ -396,11 +404,15 @@ function otherLimitError(request, limit) {
   );
 }
 
-/** @param {Readonly<RequestOptions>} options */
-const isLimited = (options) =>
+/**
+ * @param {Readonly<RequestOptions>} options
+ * @returns {boolean} whether an error or a warning will tell where the request was made
+ */
+const needsOrigin = (options) =>
   options.timeout !== undefined ||
   options.holdTimeout !== undefined ||
-  options.maxTotal !== undefined;
+  options.maxTotal !== undefined ||
+  warnAfterOf(options) !== undefined;
 
 setDefaults(ExtendedRequest);
 
@@ -421,7 +433,9 @@ function makeRequest(backend, name, options, asked) {
   if (options.reentrant && !options.steal) this.backend = servedBy(backend, name);
   if (isWatched(options)) this.observer = new Watch(this, asked);
   if (rejectsDeadlocks(options)) declare(this);
-  if (isLimited(options) || warnAfterOf(options) !== undefined) this.origin = originOf(Request);
+  if (needsOrigin(options) || (areSitesRecorded() && !this.hasSite)) {
+    this.origin = originOf(Request);
+  }
   if (options !== defaultOptions) this.label = options.label;
 }
 

@@ -87,7 +87,28 @@ async function withSitesLater(backend, answer) {
   return snapshot;
 }
 
+let isRecording = false;
+
+/**
+ * While a profile has the places of all requests, queries and errors have them, too.
+ * @param {boolean} isOn
+ */
+function recordSites(isOn) {
+  isRecording = isOn;
+}
+
+const areSitesRecorded = () => isRecording;
+
 /** For tests. @returns {number} */
 const countSites = () => noted.size;
 
-module.exports = { countSites, forgetSite, noteSite, originOfHeld, withSites };
+module.exports = {
+  addSites,
+  areSitesRecorded,
+  countSites,
+  forgetSite,
+  noteSite,
+  originOfHeld,
+  recordSites,
+  withSites,
+};

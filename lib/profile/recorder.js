@@ -13,6 +13,7 @@
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { END, GRANT, START } = require('./ring.js');
 const { callSite } = require('./site.js');
+const { recordSites } = require('../extensions/sites.js');
 
 /**
  * What became of a request; a number in the ring. One that threw was granted, and its callback
@@ -55,6 +56,7 @@ class Recorder {
   constructor(ring, sites) {
     this.#ring = ring;
     this.#sites = sites;
+    if (sites) recordSites(true);
     const become = (/** @type {Outcome} */ outcome) => (/** @type {any} */ message) =>
       this.#become(message, outcome);
     this.#listeners = {
@@ -77,6 +79,7 @@ class Recorder {
       unsubscribe(`locks.request.${event}`, this.#listeners[event]);
     }
     this.#live.clear();
+    recordSites(false);
   }
 
   /**

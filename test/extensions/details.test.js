@@ -3,6 +3,7 @@
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { once } = require('node:events');
+const { devNull } = require('node:os');
 const { describe, it } = require('node:test');
 const {
   LockStolenError,
@@ -15,6 +16,7 @@ const {
 const { freshName, hold, timedOut } = require('../helpers/locks.js');
 const { countSites } = require('../../lib/extensions/sites.js');
 const { programName } = require('../../lib/platform/program.js');
+const { startProfile } = require('../../lib/profile.js');
 const { chosen } = require('../conformance/scopes.js');
 const { fieldsOf, typesOf } = require('../helpers/declared.js');
 const { RemoteAgent } = require('../helpers/remote.js');
@@ -144,6 +146,18 @@ describe('locks.query({ details: true })', () => {
           })();
         });
       },
+      'request, while a profile runs,': function forgetful(name) {
+        return new Promise((resolve) => {
+          (async function forgetful() {
+            const profile = startProfile({ file: devNull });
+            const done = locks.request(name, (lock) => {
+              return new Promise((release) => resolve({ lock, release }));
+            });
+            profile.stop();
+            await done;
+          })();
+        });
+      },
     };
 
     for (const [way, hold] of Object.entries(ways)) {
@@ -158,6 +172,20 @@ describe('locks.query({ details: true })', () => {
         await held.release();
       });
     }
+
+    it('is known of the locks in the cycle of a deadlock', async () => {
+      const name = freshName();
+      await (async function forgetful() {
+        const options = { mode: 'shared', reentrant: true, warnAfter: 3_600_000 };
+        await locks.request(name, options, async () => {
+          const { cycle, message } = await locks
+            .request(name, { reentrant: true }, () => {})
+            .then(assert.fail, (reason) => reason);
+          here(cycle[1].site);
+          assert.match(message, /held by this thread.*, requested at (async )?forgetful \(/);
+        });
+      })();
+    });
 
     it('is empty if nothing noted it, or if another thread did', async (t) => {
       const name = freshName();
