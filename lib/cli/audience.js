@@ -8,7 +8,7 @@
  * state of then, when it reads again.
  */
 
-const { groupsOf } = require('./groups.js');
+const { groupsOf, notesOf } = require('./groups.js');
 const { messageOf } = require('./places.js');
 const { identity } = require('./table.js');
 
@@ -78,8 +78,8 @@ class Audience {
   async #news() {
     try {
       const state = await this.#look();
-      const text = () => `data: ${JSON.stringify(groupsOf(state))}\n\n`;
-      return { id: `state ${identity(state)}`, text };
+      const data = () => JSON.stringify({ groups: groupsOf(state), notes: notesOf(state) });
+      return { id: `state ${identity(state)}`, text: () => `data: ${data()}\n\n` };
     } catch (error) {
       const message = messageOf(error);
       return {

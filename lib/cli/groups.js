@@ -6,6 +6,7 @@
  */
 
 const { createHash } = require('node:crypto');
+const { describeCircles } = require('./circles.js');
 const { shown } = require('./people.js');
 const { modeOf, rowsOf } = require('./table.js');
 
@@ -113,4 +114,10 @@ function groupsOf(state) {
   return all;
 }
 
-module.exports = { groupsOf };
+/**
+ * @param {DetailedSnapshot} state
+ * @returns {string[]} lines about holders that wait for each other
+ */
+const notesOf = (state) => describeCircles(state).map((line) => line.slice(0, LONGEST));
+
+module.exports = { groupsOf, notesOf };

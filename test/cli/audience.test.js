@@ -24,7 +24,7 @@ class Response extends EventEmitter {
     return this.events.splice(0).map((event) => {
       const [kind, data] = event.split(/: (.*)/s);
       if (kind === 'event') return data;
-      return JSON.parse(data).flatMap(({ rows }) => rows.map(({ label }) => label));
+      return JSON.parse(data).groups.flatMap(({ rows }) => rows.map(({ label }) => label));
     });
   }
 }

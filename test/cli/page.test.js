@@ -138,6 +138,34 @@ describe('the page of top --web', { skip }, () => {
     assert.deepEqual(page.errors, []);
   });
 
+  it('tells which holders wait for each other', async (t) => {
+    const { page, more } = await opened(t);
+    await live(page);
+    const entry = (clientId, name) => ({
+      ...{ clientId, name, mode: 'exclusive', label: HOSTILE, host: 'h', pid: 7 },
+      ...{ threadId: 0, threadName: '', token: 1n, held: 9, waited: 1, limit: 0, weight: 0 },
+    });
+    more.look = async () => ({
+      held: [entry('A', 'a'), entry('B', 'b')],
+      pending: [entry('A', 'b'), entry('B', 'a')],
+    });
+    await until(page, 'document.querySelector("#notes").innerText !== ""');
+    assert.equal(
+      await text(page, '#notes'),
+      [
+        'These wait for each other, perhaps a deadlock:',
+        ...['has "b" and waits for "a"', 'has "a" and waits for "b"'].map(
+          (what) =>
+            `  process 7 on host "h" ("</script><img src=x onerror=` +
+            `\\"document.title=1\\">\\u{202e}\\u{0}") ${what}`,
+        ),
+      ].join(''),
+    );
+    more.look = async () => ({ held: [], pending: [] });
+    await until(page, 'document.querySelector("#notes").innerText === ""');
+    assert.deepEqual(page.errors, []);
+  });
+
   it('says that the connection is lost, and comes back by itself', async (t) => {
     const { locks, page, streams } = await opened(t);
     await live(page);

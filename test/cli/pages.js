@@ -25,8 +25,8 @@ function ask({ hostname, port, pathname }, { path = pathname, ...options } = {})
   });
 }
 
-/** Follows the events of a page. @returns {AsyncGenerator<object[]>} each state */
-async function* states(t, { hostname, port, pathname }) {
+/** Follows the events of a page. @returns {AsyncGenerator<object[]>} a part of each state */
+async function* states(t, { hostname, port, pathname }, part = 'groups') {
   const request = http.get({ hostname, port, path: `${pathname}events` });
   t.after(() => request.destroy());
   const [response] = await once(request, 'response');
@@ -36,7 +36,7 @@ async function* states(t, { hostname, port, pathname }) {
     const events = (text + chunk).split('\n\n');
     text = events.pop();
     for (const event of events) {
-      if (event.startsWith('data: ')) yield JSON.parse(event.slice('data: '.length));
+      if (event.startsWith('data: ')) yield JSON.parse(event.slice('data: '.length))[part];
     }
   }
 }

@@ -2,7 +2,7 @@
 
 /** What the reader does, and what comes. */
 
-const { element, plural } = require('../../page/elements.js');
+const { element, make, plural } = require('../../page/elements.js');
 const { drawAll, drawTimes, forget, idOf, makeHead } = require('./rows.js');
 const { Stream } = require('./stream.js');
 
@@ -73,10 +73,11 @@ function draw() {
   element('none').textContent = all.length > 0 || told === 0 ? '' : nothing;
 }
 
-/** @param {object[]} state groups, with ages */
+/** @param {{ groups: object[], notes: string[] }} state the groups have ages */
 function takeState(state) {
   told = performance.now();
-  groups = state;
+  groups = state.groups;
+  element('notes').replaceChildren(...state.notes.map((note) => make('p', note)));
   for (const { rows } of groups) {
     let place = 0;
     for (const row of rows) {

@@ -23,7 +23,7 @@ class Stream {
   #onState;
 
   /**
-   * @param {(groups: object[]) => void} onState
+   * @param {(state: { groups: object[], notes: string[] }) => void} onState
    * @param {(status: string, message?: string) => void} onStatus: `live`, or why it is not
    */
   constructor(onState, onStatus) {
