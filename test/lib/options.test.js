@@ -214,18 +214,42 @@ const COLUMNS = {
 const row = (cells) => `| ${cells.join(' | ')} |`;
 const code = (name) => `\`${name}\``;
 
+/** @param {string} page in docs/ @param {string} text that it must contain; the message has it to be pasted */
+function assertHas(page, text) {
+  const there = fs.readFileSync(path.join(__dirname, '../../docs', page), 'utf8');
+  assert.ok(there.includes(text), `docs/${page} lacks\n\n${text}\n`);
+}
+
+const conditionsOf = ({ not = [], needs }) =>
+  [...not.map(code), ...(needs ? [`needs ${needs}`] : [])].join(', ');
+
+const tableOf = (rows) =>
+  rows.map(row).join('\n').replaceAll('|  |', '| |').replaceAll('|  |', '| |');
+
+describe('docs/OPTIONS.md', () => {
+  it('has a row for each option and a column for each call, as the table has them', () => {
+    const head = ['option', ...KINDS.map((kind) => COLUMNS[kind])];
+    const rows = NAMES.map((name) => [
+      code(name),
+      ...KINDS.map((kind) => (OPTIONS[name].calls.includes(kind) ? '✓' : '')),
+    ]);
+    assertHas('OPTIONS.md', tableOf([head, head.map(() => '---'), ...rows]));
+  });
+});
+
 describe('docs/API.md', () => {
-  it('has a row for each option, as the table has it', () => {
-    const head = ['option', 'what it does', 'not with', ...KINDS.map((kind) => COLUMNS[kind])];
-    const rows = [row(head), row(head.map(() => '---'))];
-    for (const name of NAMES) {
-      const { does, calls, not = [], needs } = OPTIONS[name];
-      const conditions = [...not.map(code), ...(needs ? [`needs ${needs}`] : [])].join(', ');
-      const takes = KINDS.map((kind) => (calls.includes(kind) ? '✓' : ''));
-      rows.push(row([code(name), does, conditions, ...takes]));
-    }
-    const text = rows.join('\n').replaceAll('|  |', '| |').replaceAll('|  |', '| |');
-    assert.ok(API.includes(text), `docs/API.md lacks\n\n${text}\n`);
+  it('says what each option does, and with which it cannot be given', () => {
+    const head = ['option', 'what it does', 'not with'];
+    const rows = NAMES.map((name) => [code(name), OPTIONS[name].does, conditionsOf(OPTIONS[name])]);
+    assertHas('API.md', tableOf([head, head.map(() => '---'), ...rows]));
+  });
+
+  it('lists the options of each call', () => {
+    const lines = KINDS.map((kind) => {
+      const taken = NAMES.filter((name) => OPTIONS[name].calls.includes(kind)).map(code);
+      return `- ${COLUMNS[kind]}: ${taken.join(', ')}`;
+    });
+    assertHas('API.md', lines.join('\n'));
   });
 
   it('names each field of query({ details: true })', () => {
@@ -259,7 +283,7 @@ describe('docs/API.md', () => {
       const text = row([title, ...names(scopes, notIn)])
         .replaceAll('|  |', '| |')
         .replaceAll('|  |', '| |');
-      assert.ok(API.includes(text), `docs/API.md lacks\n\n${text}\n`);
+      assertHas('API.md', text);
     }
   });
 });
