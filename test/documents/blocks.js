@@ -3,14 +3,10 @@
 /**
  * The code blocks of the documents, each with what the HTML comment before it says of it:
  *
- *   <!-- needs: postgres, node 24; prints: /^saved$/m
- *   import { locks } from 'web-locks';
- *   …
- *   await locks.query();
- *   -->
+ *   <!-- in: cluster-guard.mjs; needs: postgres, node 24; prints: /^saved$/m -->
  *
- * The first line has keys, all of them optional:
- *
+ *   in          the program of which the block is a fragment, a file in around/. The block stands
+ *               where the file has the line `// …` or `# …`
  *   needs       servers (postgres, pgbouncer, redis, etcd, s3), linux, or a version of Node.js
  *   file        the block is a file of this name, beside the programs of the page that come after it
  *   prints      what it writes to stdout: a string of JSON, or /a regular expression/
@@ -18,8 +14,8 @@
  *   tested by   a test that runs it, with a path from the repository's folder
  *   not run     why it cannot be run
  *
- * The lines after it are the program of which the block is a fragment: the block stands at the line
- * `…`. Without one, the lines come before the block. A block without a comment is a whole program.
+ * All keys are optional. A block of JavaScript with `import` or `await` at its top gets an import of
+ * each export of this package and of application.mjs that it uses without having declared it.
  */
 
 const assert = require('node:assert/strict');
@@ -27,7 +23,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 
 const root = path.join(__dirname, '..', '..');
-const KEYS = ['needs', 'file', 'prints', 'warns', 'tested by', 'not run'];
+const KEYS = ['in', 'needs', 'file', 'prints', 'warns', 'tested by', 'not run'];
 /** The languages of what is no code. */
 const PICTURE = ['', 'text'];
 const FENCE = /^( *)```(.*)$/;
@@ -73,21 +69,58 @@ function toKeys(line, place) {
  * @param {string[]} lines of a page
  * @param {number} fence the index of the line that opens a block
  * @param {string} place
- * @returns {{ keys: Record<string, string>, before: string[], after: string[] }} what the comment
- *   before it says
+ * @returns {Record<string, string>} the keys of the comment before it
  */
-function commentBefore(lines, fence, place) {
+function keysBefore(lines, fence, place) {
   let last = fence - 1;
   while (last >= 0 && lines[last].trim() === '') last--;
-  if (!lines[last]?.trimEnd().endsWith('-->')) return { keys: {}, before: [], after: [] };
-  let first = last;
-  while (!lines[first].trimStart().startsWith('<!--')) first--;
-  const text = lines.slice(first, last + 1).join('\n');
-  const [head, ...program] = text.trim().slice(4, -3).split('\n');
-  while (program.at(-1)?.trim() === '') program.pop();
-  const at = program.findIndex((line) => line.trim() === '…');
-  const [before, after] = at < 0 ? [program, []] : [program.slice(0, at), program.slice(at + 1)];
-  return { keys: toKeys(head.trim(), place), before, after };
+  const line = lines[last] ?? '';
+  const [, text] = /^ *<!--(.*)-->$/.exec(line) ?? [];
+  assert.ok(text !== undefined || !line.endsWith('-->'), `${place}: the comment has several lines`);
+  return text === undefined ? {} : toKeys(text.trim(), place);
+}
+
+/** @param {string | undefined} name @returns {{ before: string[], after: string[] }} */
+function programAround(name) {
+  if (name === undefined) return { before: [], after: [] };
+  const lines = fs
+    .readFileSync(path.join(__dirname, 'around', name), 'utf8')
+    .trimEnd()
+    .split('\n');
+  const at = lines.findIndex((line) => /^(\/\/|#) …$/.test(line));
+  assert.ok(at >= 0, `around/${name} has no line for its block`);
+  return { before: lines.slice(0, at), after: lines.slice(at + 1) };
+}
+
+/** What a fragment may use without an import: the exports of each module. @type {[string, string[]][]} */
+const PROVIDED = [
+  ['web-locks', Object.keys(require('../../lib/index.js'))],
+  [
+    './application.mjs',
+    fs
+      .readFileSync(path.join(__dirname, 'application.mjs'), 'utf8')
+      .match(/(?<=^export (const|function|class) )\w+/gm),
+  ],
+];
+
+/** @param {string} text a program @returns {string[]} the imports that it lacks */
+function importsLackingIn(text) {
+  if (/\brequire\(/.test(text)) return [];
+  const code = text.replace(/\/\/.*$/gm, '').replace(/'[^'\n]*'/g, "''");
+  const isUsed = (name) => new RegExp(`(?<![.\\w])${name}\\b(?!:)`).test(code);
+  const isDeclared = (name) =>
+    new RegExp(`\\b(import|const|let|class|function)\\b[^=;(]*(?<![.\\w])${name}\\b`).test(code);
+  return PROVIDED.map(([module, names]) => {
+    const lacking = names.filter((name) => isUsed(name) && !isDeclared(name));
+    return lacking.length > 0 ? `import { ${lacking.join(', ')} } from '${module}';` : '';
+  }).filter(Boolean);
+}
+
+/** @param {Block} block */
+function addImports(block) {
+  if (block.language !== 'js') return;
+  const text = [...block.before, ...block.code, ...block.after].join('\n');
+  block.before.unshift(...importsLackingIn(text));
 }
 
 /**
@@ -104,11 +137,13 @@ function blocksOf(page) {
     const [, indent, language] = FENCE.exec(line) ?? [];
     if (indent === undefined) open?.block.code.push(line.replace(open.indent, ''));
     else if (open) {
+      addImports(open.block);
       if (!PICTURE.includes(open.block.language)) blocks.push(open.block);
       open = undefined;
     } else {
-      const comment = commentBefore(lines, i, `${page}:${i + 1}`);
-      open = { indent, block: { page, line: i + 2, language, code: [], ...comment } };
+      const keys = keysBefore(lines, i, `${page}:${i + 1}`);
+      const around = programAround(keys.in);
+      open = { indent, block: { page, line: i + 2, language, code: [], keys, ...around } };
     }
   }
   assert.equal(open, undefined, `${page} has a block that does not end`);

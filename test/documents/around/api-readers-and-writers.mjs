@@ -1,0 +1,4 @@
+import { readFile, writeFile } from 'node:fs/promises';
+const text = '{}';
+await writeFile('config.json', text);
+// …

@@ -1,0 +1,3 @@
+import { writeFile } from 'node:fs/promises';
+const text = '';
+// …

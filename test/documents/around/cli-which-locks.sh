@@ -1,0 +1,3 @@
+printf '#!/bin/sh\n' >migrate.sh; chmod +x migrate.sh
+npx() { WEB_LOCKS_AT=$DATABASE_URL command npx "$@"; }
+# …

@@ -1,0 +1,4 @@
+import { close } from './locks.mjs';
+// …
+console.log('listening');
+await close();

@@ -1,0 +1,3 @@
+// …
+await bucket.close();
+await pool.end();

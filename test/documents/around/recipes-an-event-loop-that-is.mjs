@@ -1,0 +1,3 @@
+import { close } from './locks.mjs';
+// …
+await close();
