@@ -25,6 +25,9 @@ const WHETHER = /^Whether\b/;
 const PASSIVE = /\b(is|are|was|were|be|been|being) told\b|\bhears? of\b/i;
 const LONGEST = 30;
 
+/** @param {string} word of a sentence without code */
+const isWord = (word) => word !== '' && !/CODE|^[-–—]$/.test(word);
+
 /** @typedef {{ file: string, line: number, rule: string, text: string }} Finding */
 
 /** @type {Finding[]} */
@@ -55,7 +58,9 @@ function checkProse(file, line, text, isComment) {
     if (isComment && (HEADLESS.test(sentence) || (i > 0 && WHETHER.test(sentence))))
       report(file, line, 'noun', sentence);
     if (PASSIVE.test(sentence)) report(file, line, 'told', sentence);
-    const words = sentence.split(' ').filter((word) => !/CODE|^[-–—]$/.test(word)).length;
+    // A list behind a colon, and parts between semicolons, are read as sentences of their own.
+    const lengths = sentence.split(/[:;]/).map((part) => part.split(' ').filter(isWord).length);
+    const words = Math.max(...lengths);
     if (words > LONGEST) report(file, line, 'long', `${words} words: ${sentence}`);
   }
 }
