@@ -1279,21 +1279,41 @@ test('how far a request has come is told, as far as it is known', async () => {
   assert.deepEqual(progress(), ['allotted', 'unsent', 'waiting']);
 });
 
-test('who waits is told why the server tells nothing, as far as it is known', async () => {
-  const stage = await new Scripted(idle).open();
-  const waits = await asked(stage, 'waits', QUEUED);
-  const thief = stage.ask({ owner: 'thief', kind: 'steal', name: 'b' });
-  const codes = () => [undefined, waits, thief].map((place) => stage.session.outage(place)?.code);
+test('who waits is told why the server tells nothing, once that is known', async () => {
   const away = 'ERR_WEB_LOCKS_UNREACHABLE';
-  assert.deepEqual(codes(), [undefined, undefined, away]);
-  await (await step(stage)).answer(busy(Object.assign(new Error(), { code: 'GUARDED' })));
+  const stage = new Scripted(idle);
+  const codes = () => [undefined, waits, thief].map((place) => stage.session.outage(place)?.code);
+  let [waits, thief] = [];
+  // The first connection is being made.
+  stage.session.start();
+  await stage.world.advance(999);
+  assert.deepEqual(codes(), [undefined, undefined, undefined]);
+  await stage.world.advance(1);
+  assert.deepEqual(codes(), [away, away, away]);
+  await stage.answer('open', { session: 's1', ttl: TTL });
+  waits = await asked(stage, 'waits', QUEUED);
+  stage.answers.renew = () => renewal([[1, 0n]]);
+  thief = stage.ask({ owner: 'thief', kind: 'steal', name: 'b' });
+  const stolen = await step(stage);
+  await stage.world.advance(999);
+  assert.deepEqual(codes(), [undefined, undefined, undefined]);
+  await stage.world.advance(1);
+  assert.deepEqual(codes(), [away, away, away]);
+  const guarded = busy(Object.assign(new Error(), { code: 'GUARDED' }));
+  stage.answers.step = () => [guarded];
+  await stolen.answer(guarded);
   assert.deepEqual(codes(), [undefined, undefined, 'GUARDED']);
-  stage.answers.query = undefined;
-  stage.session.lookAt('a', 1000);
-  await stage.world.advance(89);
+  // A look that was given up still tells that nothing was answered.
+  let answer;
+  stage.adapter.query = () => new Promise((resolve) => (answer = resolve));
+  stage.session.lookAt('a', 200);
+  await stage.world.advance(999);
   assert.deepEqual(codes(), [undefined, undefined, 'GUARDED']);
-  await stage.world.advance(2);
+  await stage.world.advance(1);
   assert.deepEqual(codes(), [away, away, 'GUARDED']);
+  answer([]);
+  await stage.world.advance(0);
+  assert.deepEqual(codes(), [undefined, undefined, 'GUARDED']);
   stage.adapter.events.down(new Error('cut'));
   assert.deepEqual(codes(), [away, away, away]);
 });

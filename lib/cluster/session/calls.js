@@ -21,11 +21,19 @@ const SILENCES = {
   sweep: 'no sweep',
 };
 
+/**
+ * A server that has not answered a call for this many milliseconds is said to be silent. On a slow
+ * network a healthy server answers in less.
+ */
+const SILENT_MS = 1000;
+
 class Calls {
   /** Counts the connections. */
   connection = 0;
   /** How many are not answered, of those that were ever made. @type {Map<Call, number>} */
   #calls = new Map();
+  /** Since when the server has left calls of a kind unanswered. @type {Map<Call, number>} */
+  #since = new Map();
   #clock;
   #agenda;
   #react;
@@ -90,7 +98,15 @@ class Calls {
    * @param {number} patience
    */
   #await(call, patience) {
-    this.#agenda.set(SILENCES[call], this.#clock.monotonic() + patience);
+    const now = this.#clock.monotonic();
+    this.#since.set(call, now);
+    this.#agenda.set(SILENCES[call], now + patience);
+  }
+
+  /** Whether a call is unanswered for so long that the server seems to be down. */
+  get isServerSilent() {
+    const since = this.#clock.monotonic() - SILENT_MS;
+    return [...this.#since].some(([call, asked]) => this.has(call) && asked <= since);
   }
 
   /**
@@ -128,4 +144,4 @@ class Calls {
   }
 }
 
-module.exports = { Calls };
+module.exports = { Calls, SILENT_MS };

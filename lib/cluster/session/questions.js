@@ -10,6 +10,7 @@
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
+const { SILENT_MS } = require('./calls.js');
 const { ENDING, HELD } = require('./place.js');
 
 /** @typedef {import('../adapter.js').Adapter} Adapter */
@@ -28,9 +29,6 @@ const { ENDING, HELD } = require('./place.js');
 
 /** A query waits for what was asked before it for a quarter of a `ttl` at most. */
 const BEHIND = 4;
-
-/** Milliseconds after which the answer to a look is late. */
-const LATE = 90;
 
 /**
  * What is asked of the session.
@@ -57,7 +55,10 @@ class Questions {
   #onChange = [];
   /** What ends each that is under way. @type {Set<(error: unknown) => void>} */
   #underWay = new Set();
-  /** When each look that is not answered was asked for. @type {Set<{ asked: number }>} */
+  /**
+   * Looks that the server has not answered, also those that were given up here.
+   * @type {Set<{ asked: number, connection: number }>}
+   */
   #looks = new Set();
 
   /**
@@ -85,6 +86,7 @@ class Questions {
     const waiting = this.#onChange;
     this.#onChange = [];
     for (const resolve of waiting) resolve();
+    if (this.#session.state !== 'open') this.#looks.clear();
     const { error } = this.#session;
     if (error !== undefined) for (const end of this.#underWay) end(error);
   }
@@ -105,24 +107,25 @@ class Questions {
    *   time. Never rejects
    */
   async lookAt(name, milliseconds) {
-    if (this.#session.state !== 'open') return undefined;
-    const look = { asked: this.#clock.monotonic() };
+    const { connection, state } = this.#session;
+    if (state !== 'open') return undefined;
+    const look = { asked: this.#clock.monotonic(), connection };
+    const forget = () => this.#looks.delete(look);
     this.#looks.add(look);
+    const answer = this.#told(name, 'held');
+    then(answer, forget, forget);
     try {
-      return await this.#keepAlive.during(() =>
-        this.#within(this.#adapter.query(name, 'held'), milliseconds),
-      );
+      return await this.#keepAlive.during(() => this.#within(answer, milliseconds));
     } catch {
       return undefined;
-    } finally {
-      this.#looks.delete(look);
     }
   }
 
-  /** Whether the server has not told for a while who holds something. */
-  get isLate() {
-    const since = this.#clock.monotonic() - LATE;
-    return [...this.#looks].some(({ asked }) => asked <= since);
+  /** Whether the server has left a look unanswered for so long that it seems to be down. */
+  get isServerSilent() {
+    const { connection } = this.#session;
+    const since = this.#clock.monotonic() - SILENT_MS;
+    return [...this.#looks].some((look) => look.connection === connection && look.asked <= since);
   }
 
   /**
@@ -197,9 +200,12 @@ class Questions {
     return answer;
   }
 
-  /** @param {string} [name] */
-  async #told(name) {
-    return await this.#adapter.query(name);
+  /**
+   * @param {string} [name]
+   * @param {'held'[]} which
+   */
+  async #told(name, ...which) {
+    return await this.#adapter.query(name, ...which);
   }
 
   /** @param {Place} place */

@@ -307,16 +307,17 @@ class Session {
 
   /**
    * @param {Place} [place]
-   * @returns {unknown} why the server tells nothing of it; undefined while the server answers
+   * @returns {unknown} why the server tells nothing of it, once that is known; a request whose time
+   *   limit is shorter than a round trip says nothing about the server
    */
   outage(place) {
     const { error } = this;
     if (error !== undefined) return error;
-    if (this.state !== 'open') return reasonError(this.#why);
-    const isAsked = place?.state === ASKED;
-    if (isAsked && place.obstacle !== undefined) return place.obstacle;
-    const isAnswered = !isAsked && !this.#questions.isLate;
-    return isAnswered ? undefined : reasonError(this.#why);
+    const isOpen = this.state === 'open';
+    if (isOpen && place?.state === ASKED && place.obstacle !== undefined) return place.obstacle;
+    const isFirstTry = this.#why === undefined && ['new', 'opening'].includes(this.state);
+    const isSilent = this.#calls.isServerSilent || this.#questions.isServerSilent;
+    return (isOpen || isFirstTry) && !isSilent ? undefined : reasonError(this.#why);
   }
 
   /**
