@@ -1659,6 +1659,14 @@ describe('etcd', { skip: lacks.etcd }, () => {
       'another protocol': ["-ERR unknown command 'POST'\r\n", SERVER, GATEWAY],
       'a proxy that wants a login': [head('401 Unauthorized'), RIGHTS, /in front of etcd.*`fetch`/],
       'a proxy that refuses': [head('403 Forbidden'), RIGHTS, /in front of etcd.*`fetch`/],
+      'that it wants TLS': [
+        lines('HTTP/1.1 400 Bad Request', 'content-length: 22').concat('was sent to HTTPS port'),
+        ...[SERVER, GATEWAY],
+      ],
+      'that it wants TLS, as Go does': [
+        lines('HTTP/1.0 400 Bad Request').concat('sent an HTTP request to an HTTPS server'),
+        ...[SERVER, GATEWAY],
+      ],
     };
 
     async function isTold(options, code, message) {
@@ -1689,6 +1697,20 @@ describe('etcd', { skip: lacks.etcd }, () => {
       const [{ peer, port }] = own.members;
       await isTold(at(port), SERVER, GATEWAY);
       await isTold(at(peer), SERVER, GATEWAY);
+      await own.stop();
+    });
+
+    test('TLS on one side only, or with another authority', async () => {
+      const { certFile, keyFile } = await makeCertificate();
+      const own = await startEtcd(1, [`--cert-file=${certFile}`, `--key-file=${keyFile}`]);
+      const PLAIN = /The URL says http:, but the server speaks https:/;
+      const SECURE = /The URL says https:, but the server speaks http:/;
+      for (const fetch of [undefined, globalThis.fetch]) {
+        await isTold({ ...at(own.port), fetch }, SERVER, PLAIN);
+        const endpoints = [`https://127.0.0.1:${server.port}`];
+        await isTold({ endpoints, fetch }, SERVER, SECURE);
+        await isTold({ endpoints: own.endpoints, fetch }, SERVER, /NODE_EXTRA_CA_CERTS.*self-sign/);
+      }
       await own.stop();
     });
 
@@ -1735,7 +1757,7 @@ describe('etcd', { skip: lacks.etcd }, () => {
       return (url, options) => fetch(url, { ...options, dispatcher });
     };
     await assert.rejects(client({ endpoints }), {
-      code: 'ERR_WEB_LOCKS_UNREACHABLE',
+      code: 'ERR_WEB_LOCKS_SERVER',
       message: /self-signed certificate/,
     });
     const anonymous = client({ endpoints, fetch: dispatchedBy({ ca: cert }) });

@@ -40,7 +40,7 @@
 
 const { clearTimeout, setTimeout, unref } = require('../../../platform/intrinsics.js');
 const { NO_EVENTS } = require('../../adapter.js');
-const { classify, deadError, firstError, lifelessError } = require('./errors.js');
+const { classify, deadError, firstError, isClosed, lifelessError } = require('./errors.js');
 const { isForgotten, newLeaderError, newWatchError } = require('./errors.js');
 const { noWatchError, staleError } = require('./errors.js');
 const { Gateway } = require('./gateway.js');
@@ -469,7 +469,7 @@ class EtcdAdapter {
     try {
       return await this.#grantLease(ttl, link);
     } catch (error) {
-      throw firstError(error);
+      throw firstError(error, isClosed(error) ? await link.otherProtocol() : undefined);
     }
   }
 

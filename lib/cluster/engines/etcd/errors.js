@@ -6,7 +6,7 @@
  */
 
 const { plainError } = require('../../../platform/errors.js');
-const { isLocal } = require('../../errors.js');
+const { isLocal, isOfTls } = require('../../errors.js');
 
 /** @typedef {import('../../adapter.js').Meaning} Meaning */
 
@@ -107,21 +107,54 @@ function oddAnswerError(endpoint) {
   return error;
 }
 
-/** Codes of Node.js for an answer that is no HTTP, or no TLS. */
-const OTHER_PROTOCOL = /^(HPE_INVALID_|EPROTO|ERR_SSL_(WRONG_VERSION|PACKET_LENGTH))/;
+/** Codes for an answer that is no HTTP, or no TLS, or has no end. */
+const OTHER_PROTOCOL = /^(HPE_INVALID_|EPROTO|ERR_SSL_(WRONG_VERSION|PACKET_LENGTH)|NO_LENGTH$)/;
+
+/** Codes for a connection that the server closed without an answer. */
+const CLOSED = /^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/;
+
+/** @param {any} error @returns {any[]} the errors of Node.js, or of a `fetch`, that caused it */
+const causesOf = ({ cause }) => [cause, cause?.cause];
+
+/**
+ * @param {any} error of a call
+ * @returns {boolean} whether the server closed the connection without an answer, as a server does
+ *   to which http: and https: are not the same
+ */
+const isClosed = (error) => causesOf(error).some((one) => CLOSED.test(one?.code));
+
+/** @param {any} error of a call */
+const isOfOtherProtocol = (error) => causesOf(error).some((one) => OTHER_PROTOCOL.test(one?.code));
+
+/**
+ * @param {any} error of a call
+ * @returns {boolean} whether the server speaks TLS, and TLS failed
+ */
+const isTlsFailure = (error) => !isOfOtherProtocol(error) && causesOf(error).some(isOfTls);
 
 /**
  * An answer that is not etcd's may be that of a proxy to a call that etcd has done. To the first
  * call of a session it says that etcd is not there.
  * @param {any} error of that call
+ * @param {string} [other] the protocol that the server speaks, if it is not that of the URL
  * @returns {unknown} what to tell
  */
-function firstError(error) {
-  const { cause } = error ?? {};
-  const isOther = [cause, cause?.cause].some((one) => OTHER_PROTOCOL.test(one?.code));
-  if (!isOther && !odd.has(error)) return error;
-  return plainError(`${NO_GATEWAY}. (${error.message})`, 'ERR_WEB_LOCKS_SERVER', { cause: error });
+function firstError(error, other) {
+  const isOther = isOfOtherProtocol(error);
+  const isTls = isTlsFailure(error);
+  if (!isOther && !isTls && !other && !odd.has(error)) return error;
+  let message = isTls ? NO_TLS : NO_GATEWAY;
+  if (other) message = wrongProtocol(other);
+  return plainError(`${message}. (${error.message})`, 'ERR_WEB_LOCKS_SERVER', { cause: error });
 }
+
+/** @param {string} other */
+const wrongProtocol = (other) =>
+  `The URL says ${other === 'http:' ? 'https:' : 'http:'}, but the server speaks ${other}`;
+
+const NO_TLS =
+  'TLS with etcd fails. Check the certificate and the host of the URL, name the file of an ' +
+  'authority of your own in NODE_EXTRA_CA_CERTS, or give openBucket a `fetch` that has it';
 
 /** @param {string} name */
 const longNameError = (name) =>
@@ -196,7 +229,9 @@ const REFUSALS = [
       'user whose role may read and write all keys that begin with `web-locks/`',
   ],
   [
-    ({ status, code }) => code === UNIMPLEMENTED || (code === 0 && isElsewhere(status)),
+    ({ status, code, message }) =>
+      code === UNIMPLEMENTED ||
+      (code === 0 && (isElsewhere(status) || /\bHTTPS (port|server)\b/.test(message))),
     'ERR_WEB_LOCKS_SERVER',
     NO_GATEWAY,
   ],
@@ -248,7 +283,9 @@ module.exports = {
   classify,
   deadError,
   firstError,
+  isClosed,
   isForgotten,
+  isTlsFailure,
   isTokenOver,
   lifelessError,
   longNameError,

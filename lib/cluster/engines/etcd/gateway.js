@@ -16,6 +16,7 @@
 const { channel } = require('node:diagnostics_channel');
 const { AbortController } = require('../../../platform/realm.js');
 const {
+  isTlsFailure,
   isTokenOver,
   oddAnswerError,
   refusalOf,
@@ -141,6 +142,28 @@ class Gateway {
   /**
    * @param {Link} link
    * @param {AbortSignal} signal
+   * @returns {Promise<string | undefined>} which of http: and https: the server speaks, if it is
+   *   the one that the URL of the endpoint does not have
+   */
+  async otherProtocol({ endpoint }, signal) {
+    const [protocol, rest] = endpoint.split(/(?<=^https?:)/);
+    const other = protocol === 'http:' ? 'https:' : 'http:';
+    try {
+      const options = { method: 'POST', headers: {}, body: '', signal };
+      const response = await this.#fetch(`${other}${rest}/version`, options);
+      await response.text();
+      return other;
+    } catch (/** @type {any} */ error) {
+      // The server may have a certificate that nobody vouches for.
+      return other === 'https:' && isTlsFailure({ cause: error }) ? other : undefined;
+    } finally {
+      this.leave(`${other}${rest}`);
+    }
+  }
+
+  /**
+   * @param {Link} link
+   * @param {AbortSignal} signal
    * @returns {Promise<Record<string, string>>}
    */
   async #headers(link, signal) {
@@ -229,6 +252,16 @@ class Link {
     }
     const { header, responses } = answer;
     return { header, found: responses.map((/** @type {any} */ one) => one.response_range) };
+  }
+
+  /** @returns {Promise<string | undefined>} see Gateway */
+  async otherProtocol() {
+    const abort = this.#begin();
+    try {
+      return await this.#gateway.otherProtocol(this, abort.signal);
+    } finally {
+      this.#aborts.delete(abort);
+    }
   }
 
   /** @param {any} answer */

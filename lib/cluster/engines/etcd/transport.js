@@ -20,7 +20,7 @@ const http = require('node:http');
 const https = require('node:https');
 const { URL } = require('node:url');
 const { Promise } = require('../../../platform/intrinsics.js');
-const { argumentError } = require('../../../platform/errors.js');
+const { argumentError, plainError } = require('../../../platform/errors.js');
 
 /** @typedef {import('node:http').Agent} Agent */
 /** @typedef {import('node:http').IncomingMessage} Incoming */
@@ -94,7 +94,7 @@ function send(url, { method, headers, body, signal }) {
       current = response;
       if (!tellsItsEnd(response)) {
         response.destroy();
-        reject(new Error('the answer does not tell its length'));
+        reject(plainError('the answer does not tell its length', 'NO_LENGTH'));
         return;
       }
       const status = Number(response.statusCode);
