@@ -1,0 +1,568 @@
+'use strict';
+
+/**
+ * The documented meaning of every call with every option (docs/API.md), as plainly as possible: what
+ * a program of calls, releases, aborts and passing time leads to, in one thread. The queue is that of
+ * test/model/model.js. For comparing with each scope: programs.js.
+ */
+
+const { OPTIONS } = require('../../lib/extensions/options.js');
+const { LockManagerModel } = require('../model/model.js');
+
+const NEVER = Number.POSITIVE_INFINITY;
+/** Values that the methods of LockManager take of every option. */
+const DEFAULTS = {
+  ifAvailable: false,
+  mode: 'exclusive',
+  steal: false,
+  priority: 0,
+  reentrant: false,
+};
+const PERMITS = 3;
+const CLOSED = 'ERR_WEB_LOCKS_CLOSED';
+
+/** The calls: their kind in the table of options, how the lock is given, and what is fixed. */
+const KINDS = {
+  request: { as: 'request', form: 'callback' },
+  acquire: { as: 'request', form: 'handle' },
+  requestAll: { as: 'several', form: 'callback', several: true },
+  acquireAll: { as: 'several', form: 'handle', several: true },
+  acquireSync: { as: 'acquireSync', form: 'sync' },
+  tryAcquireSync: { as: 'tryAcquireSync', form: 'sync', fixed: { ifAvailable: true } },
+  elect: { as: 'elect', form: 'callback' },
+  once: { as: 'once', form: 'callback' },
+  'Mutex.acquire': { as: 'mutex', form: 'handle', fixed: { mode: 'exclusive' } },
+  'Mutex.runExclusive': { as: 'mutex', form: 'callback', fixed: { mode: 'exclusive' } },
+  'RWLock.acquireShared': { as: 'mutex', form: 'handle', fixed: { mode: 'shared' } },
+  'RWLock.acquireExclusive': { as: 'mutex', form: 'handle', fixed: { mode: 'exclusive' } },
+  'RWLock.runShared': { as: 'mutex', form: 'callback', fixed: { mode: 'shared' } },
+  'RWLock.runExclusive': { as: 'mutex', form: 'callback', fixed: { mode: 'exclusive' } },
+  'Mutex.tryAcquire': { as: 'tryMutex', form: 'handle', fixed: { ifAvailable: true } },
+  'Semaphore.acquire': {
+    as: 'semaphore',
+    form: 'handle',
+    fixed: { mode: 'shared', limit: PERMITS },
+  },
+  'Semaphore.run': { as: 'semaphore', form: 'callback', fixed: { mode: 'shared', limit: PERMITS } },
+  'Semaphore.tryAcquire': {
+    as: 'trySemaphore',
+    form: 'handle',
+    fixed: { mode: 'shared', limit: PERMITS, ifAvailable: true },
+  },
+  'Mutex.waitForUnlock': { as: 'wait', form: 'wait' },
+};
+
+const isGiven = (options, name) =>
+  options[name] !== undefined &&
+  (options[name] !== false || name === 'blocking') &&
+  !(name === 'priority' && options[name] === 0);
+
+/** @returns {boolean} whether a call refuses the options */
+function isRefused(kind, given, scope, isTogether) {
+  const { as, several, fixed = {} } = KINDS[kind];
+  const isDefault = (name) => !kind.includes('.') && given[name] === DEFAULTS[name];
+  const names = Object.keys(given).filter((name) => !isDefault(name));
+  if (names.some((name) => !OPTIONS[name].calls.includes(as) || scope.lacks[name])) return true;
+  if (scope.lacks[{ sync: 'sync', once: 'marks' }[KINDS[kind].form === 'sync' ? 'sync' : kind]])
+    return true;
+  const options = { ...given, ...fixed };
+  const excludes = (name) => (OPTIONS[name].not ?? []).some((other) => isGiven(options, other));
+  if (names.some((name) => isGiven(options, name) && excludes(name))) return true;
+  if (options.timeout !== undefined && options.ifAvailable && !fixed.ifAvailable) return true;
+  const { limit, weight, mode = 'exclusive', steal, keep } = options;
+  if (steal && mode !== 'exclusive') return true;
+  if (limit !== undefined && mode !== 'shared') return true;
+  if (weight !== undefined && (limit === undefined || weight > limit)) return true;
+  if (kind === 'acquireSync' && options.timeout === undefined && options.maxTotal === undefined)
+    return true;
+  if (several && isTogether && options.priority) return true;
+  if (kind === 'once' && keep === undefined) return true;
+  return options.holdTimeout === 0 || options.maxTotal === 0 || options.keep === 0;
+}
+
+/** A lock that a call asks for: one of several, or one of an election’s terms. */
+class Ask {
+  state = 'new';
+  waitUntil = NEVER;
+  holdUntil = NEVER;
+  warnAt = NEVER;
+  warned = false;
+  /** The locks that it serves. @type {Ask[]} */
+  served = [];
+  /** The lock that serves it. @type {Ask | undefined} */
+  root;
+
+  constructor(call, name, options, asked) {
+    Object.assign(this, { call, name, options, asked });
+    this.mode = options.steal ? 'exclusive' : (options.mode ?? 'exclusive');
+  }
+
+  get declares() {
+    return this.options.deadlock !== undefined;
+  }
+}
+
+class Judge {
+  /** What happened to each call, by its id: see programs.js. @type {string[][]} */
+  logs = [];
+  /** Names of the locks of which warnings were given. */
+  warnings = [];
+  /** By name, asks in the order in which they were granted. */
+  grants = new Map();
+  deadlocks = 0;
+  #calls = [];
+  #marks = new Set();
+  #asks = new Set();
+  #told = [];
+  /** Elections that pause. */
+  #pauses = new Set();
+  #closed = new Set();
+  #model = new LockManagerModel((_agent, ask, what) => this.#told.push([ask, what]));
+
+  constructor(scope, now) {
+    this.scope = scope;
+    this.isTogether = scope.lacks.oneByOne !== undefined;
+    this.now = now;
+    this.aborted = new Set();
+  }
+
+  // What a program does.
+
+  /** @param call `{ id, kind, opening, names, modes, options, signal, work, inside }` */
+  call(call) {
+    this.#calls[call.id] = call;
+    this.logs[call.id] = [];
+    Object.assign(call, { asks: [], asked: this.now, terms: 0, pause: 50 });
+    const { kind, options, signal } = call;
+    const { fixed, several } = KINDS[kind];
+    call.form = KINDS[kind].form;
+    const isAborted = signal !== undefined && this.aborted.has(signal);
+    if (isRefused(kind, options, this.scope, this.isTogether)) {
+      return this.#settle(call, isAborted ? `refused or reason ${signal}` : 'refused');
+    }
+    call.all = { ...options, ...fixed };
+    if (isAborted) return this.#settle(call, `reason ${signal}`);
+    if (this.#closed.has(call.opening)) return this.#settle(call, CLOSED);
+    if (!several) this.#ask(new Ask(call, call.names[0], call.all, this.now));
+    else this.#askNext(call);
+    return this.#drain();
+  }
+
+  /** The callback of a call ends, or its handle is released. */
+  release(id, ending) {
+    this.#end(this.#calls[id], ending);
+    this.#drain();
+  }
+
+  abort(signal) {
+    if (this.aborted.has(signal)) return;
+    this.aborted.add(signal);
+    for (const call of this.#calls) {
+      if (!call || call.signal !== signal || call.settled) continue;
+      const waiting = call.asks.filter((ask) => ask.state === 'pending');
+      if (this.#pauses.has(call)) {
+        this.#pauses.delete(call);
+        this.#settle(call, `reason ${signal}`);
+      } else if (call.kind === 'elect' && call.asks.at(-1)?.state === 'held') {
+        this.#log(call, `lost reason ${signal}`);
+      } else if (waiting.length > 0 && !call.working) {
+        this.#fail(call, `reason ${signal}`);
+      }
+    }
+    this.#drain();
+  }
+
+  /** An opening of the bucket is closed. */
+  close(opening) {
+    this.#closed.add(opening);
+    const own = [...this.#asks].filter(({ call }) => call.opening === opening);
+    for (const { state, call } of own) {
+      const hasSome = call.asks.some((other) => other.state === 'held');
+      if (state === 'pending') this.#fail(call, hasSome ? 'ERR_WEB_LOCKS_LOST' : CLOSED);
+    }
+    for (const ask of own) if (ask.state === 'held') this.#giveUp(ask, 'ERR_WEB_LOCKS_LOST');
+    this.#drain();
+  }
+
+  /** @returns {number} when something happens next; Infinity: never */
+  get next() {
+    const times = [...this.#asks].map((ask) => Math.min(ask.waitUntil, ask.holdUntil, ask.warnAt));
+    return Math.min(...times, ...[...this.#pauses].map(({ standsAt }) => standsAt), NEVER);
+  }
+
+  /** What is due by now happens. */
+  elapse(now) {
+    this.now = now;
+    for (const ask of [...this.#asks]) {
+      if (ask.warnAt <= now) {
+        ask.warnAt = NEVER;
+        ask.warned = true;
+        this.warnings.push(ask.name);
+      }
+      if (ask.waitUntil <= now && ask.state === 'pending')
+        this.#fail(ask.call, 'ERR_WEB_LOCKS_TIMEOUT');
+      else if (ask.holdUntil <= now && ask.state === 'held') this.#holdEnds(ask);
+    }
+    for (const call of [...this.#pauses].filter(({ standsAt }) => standsAt <= now)) {
+      this.#pauses.delete(call);
+      this.#stand(call);
+    }
+    this.#drain();
+  }
+
+  #holdEnds(ask) {
+    const { holdTimeout = NEVER, maxTotal = NEVER } = ask.options;
+    const isOfAll = ask.asked + maxTotal < ask.grantedAt + holdTimeout;
+    const waits = ask.call.asks.some(({ state }) => state === 'pending');
+    if (isOfAll && waits) this.#fail(ask.call, 'ERR_WEB_LOCKS_TIMEOUT');
+    else this.#giveUp(ask, 'ERR_WEB_LOCKS_TIMEOUT');
+  }
+
+  // Asking.
+
+  #ask(ask) {
+    const { call, options } = ask;
+    call.asks.push(ask);
+    this.#asks.add(ask);
+    const root = options.reentrant && !options.steal ? this.#rootOf(ask) : undefined;
+    if (root) return this.#serve(ask, root);
+    const { ifAvailable, blocking, timeout, steal, maxPending } = options;
+    const atOnce = Boolean(ifAvailable || blocking === false || timeout === 0);
+    if (!steal && this.#waitsForItself(ask, atOnce)) {
+      this.deadlocks++;
+      return this.#fail(call, 'ERR_WEB_LOCKS_DEADLOCK');
+    }
+    const limit = ask.mode === 'shared' ? options.limit : undefined;
+    const weight = ask.mode === 'shared' ? options.weight : undefined;
+    const more = { limit, weight, priority: options.priority };
+    if (call.form !== 'wait' || !atOnce) more.maxPending = maxPending;
+    ask.model = this.#model.requestALock(
+      ...[call.opening, ask, ask.name, ask.mode, atOnce, steal, more],
+    );
+    Object.assign(ask.model, { declares: ask.declares, inside: this.#insideOf(ask), ask });
+    ask.state = 'pending';
+    const isPending = this.#model.getTheLockRequestQueue(ask.name).includes(ask.model);
+    if (isPending && call.form !== 'sync') this.#arm(ask);
+    return undefined;
+  }
+
+  #arm(ask) {
+    const { timeout = NEVER, maxTotal = NEVER, warnAfter = NEVER } = ask.options;
+    ask.waitUntil = ask.asked + Math.min(timeout, maxTotal);
+    ask.warnAt = this.now + warnAfter;
+  }
+
+  /** The lock that serves a reentrant request. */
+  #rootOf(ask) {
+    for (const lock of this.#around(ask)) {
+      if (lock.name !== ask.name || !lock.options.reentrant) continue;
+      const root = lock.root ?? lock;
+      if (lock.state === 'held' && root.state === 'held') return root;
+    }
+    return undefined;
+  }
+
+  /** The locks of the callbacks that a request is made in, innermost first. */
+  #around({ call }) {
+    const locks = [];
+    for (let around = call.inside; around; around = around.inside) {
+      const { deadlock, reentrant } = around.options;
+      if (deadlock === undefined && !reentrant) continue;
+      locks.push(...around.asks.filter(({ state }) => state === 'held'));
+    }
+    return locks;
+  }
+
+  #serve(ask, root) {
+    ask.state = 'pending';
+    if (root.mode === 'shared' && ask.mode === 'exclusive') {
+      const { ifAvailable, blocking, timeout } = ask.options;
+      const atOnce = ifAvailable || blocking === false || timeout === 0;
+      this.#told.push([ask, atOnce ? 'unavailable' : 'deadlock']);
+      return;
+    }
+    ask.root = root;
+    root.served.push(ask);
+    this.#told.push([ask, 'granted']);
+  }
+
+  /** What a request that rejects deadlocks is made inside of, as the model has it. */
+  #insideOf(ask) {
+    if (!ask.declares) return [];
+    const declared = this.#around(ask).filter(({ declares }) => declares);
+    const taken = ask.call.asks.filter((other) => other !== ask && other.state === 'held');
+    const locks = [...declared, ...taken].map((lock) => (lock.root ?? lock).model);
+    return [...new Set(locks)];
+  }
+
+  #waitsForItself(ask, atOnce) {
+    const { name, mode, options } = ask;
+    const { limit = 0, weight = limit && 1, priority = 0 } = options;
+    const isShared = mode === 'shared';
+    const request = {
+      ...{ ask, name, mode, priority, declares: ask.declares, inside: this.#insideOf(ask) },
+      ...{ limit: isShared ? limit : 0, weight: isShared ? weight : 0 },
+    };
+    if (this.#model.isGrantable(request)) return false;
+    if (this.#model.whyRefused(request, atOnce, options.maxPending)) return false;
+    if (ask.call.kind === 'acquireSync') {
+      // It has joined the queue for a moment.
+      const limit = this.#model.limits.get(name) ?? request.limit;
+      if (isShared) this.#model.limits.set(name, limit);
+      return true;
+    }
+    return ask.declares && closesACycle(this.#model, request);
+  }
+
+  /** One after the other, in the order of the names. */
+  #askNext(call) {
+    this.#askPart(call, [...new Set(call.names)].sort()[call.asks.length]);
+  }
+
+  #askPart(call, name) {
+    const { names, modes, all } = call;
+    const given = names.flatMap((it, i) => (it === name ? [modes[i] ?? all.mode] : []));
+    const mode = given.every((it) => it === 'shared') ? 'shared' : 'exclusive';
+    const ask = new Ask(call, name, { ...all, mode }, call.asked);
+    // The time limit is that of all of them.
+    if (all.timeout && call.asked + all.timeout <= this.now) ask.options.timeout = 0;
+    this.#ask(ask);
+  }
+
+  // What the model tells.
+
+  #drain() {
+    while (this.#told.length > 0) {
+      const [ask, what] = this.#told.shift();
+      const { call } = ask;
+      if (what === 'granted' && ask.state === 'pending') this.#granted(ask);
+      else if (what === 'stolen') this.#lose(ask, 'ERR_WEB_LOCKS_STOLEN');
+      else if (what === 'unavailable' && ask.state === 'pending') this.#unavailable(ask);
+      else if (what === 'deadlock') this.#fail(call, 'ERR_WEB_LOCKS_DEADLOCK');
+      else if (what === 'other limit') this.#fail(call, 'refused');
+      else if (what === 'queue full') this.#fail(call, 'ERR_WEB_LOCKS_QUEUE_FULL');
+      else if (what === 'end') this.#end(call, ask.ending);
+    }
+  }
+
+  #granted(ask) {
+    const { call, options } = ask;
+    const { holdTimeout = NEVER, maxTotal = NEVER, warnAfter = NEVER } = options;
+    Object.assign(ask, { state: 'held', grantedAt: this.now, waitUntil: NEVER });
+    ask.holdUntil = Math.min(this.now + holdTimeout, ask.asked + maxTotal);
+    if (!ask.warned) ask.warnAt = this.now + warnAfter;
+    if (!ask.root) this.#noteGrant(ask);
+    if (call.form === 'wait') {
+      this.#giveBack(ask);
+      return this.#settle(call, 'undefined');
+    }
+    if (KINDS[call.kind].several && call.asks.length < new Set(call.names).size) {
+      return this.#askNext(call);
+    }
+    return this.#begin(call);
+  }
+
+  #noteGrant(ask) {
+    this.grants.set(ask.name, [...(this.grants.get(ask.name) ?? []), ask]);
+  }
+
+  /** The call has what it asked for. */
+  #begin(call) {
+    call.working = true;
+    call.terms++;
+    if (call.form !== 'callback') {
+      this.#settle(call, 'handle');
+      return;
+    }
+    if (call.kind === 'once' && this.#marks.has(call.names[0])) {
+      this.#giveBack(call.asks[0]);
+      this.#settle(call, 'skipped');
+      return;
+    }
+    this.#log(call, 'called');
+    if (call.work !== 'hold') this.#told.push([{ call, ending: call.work }, 'end']);
+  }
+
+  #unavailable(ask) {
+    const { blocking, timeout } = ask.options;
+    if (blocking === false) this.#fail(ask.call, 'ERR_WEB_LOCKS_NOT_FREE');
+    else if (timeout === 0) this.#fail(ask.call, 'ERR_WEB_LOCKS_TIMEOUT');
+    else this.#fail(ask.call, ask.call.form === 'callback' ? 'called with null' : 'null');
+  }
+
+  // Ending.
+
+  /** The call does not get what it asked for. */
+  #fail(call, why) {
+    if (call.settled) return;
+    this.#settle(call, why);
+    for (const ask of call.asks) {
+      if (ask.state === 'held') this.#giveBack(ask);
+      else this.#leave(ask);
+    }
+  }
+
+  #leave(ask) {
+    const wasPending = ask.state === 'pending';
+    ask.state = 'ended';
+    this.#drop(ask);
+    if (wasPending && ask.model) this.#model.abortTheRequest(ask.model);
+  }
+
+  #drop(ask) {
+    this.#asks.delete(ask);
+  }
+
+  /** The user’s code of a call is over. */
+  #end(call, ending) {
+    if (!call.working) return;
+    call.working = false;
+    if (call.form !== 'callback') {
+      for (const ask of call.asks) if (ask.state === 'held') this.#giveBack(ask);
+      return;
+    }
+    const outcome = ending === 'return' ? 'value' : 'thrown';
+    const isLost = call.asks.some(({ state }) => state === 'lost');
+    if (call.kind === 'elect' && isLost) return this.#endOfTerm(call, ending);
+    if (call.kind === 'once' && !isLost && outcome === 'value') this.#marks.add(call.names[0]);
+    call.outcome = outcome;
+    for (const ask of call.asks) if (ask.state === 'held') this.#giveBack(ask);
+    return this.#settleReleased(call);
+  }
+
+  /** The promise settles when everything is released. */
+  #settleReleased(call) {
+    if (call.settled || call.asks.some(({ state }) => state === 'held')) return;
+    this.#settle(call, call.outcome);
+  }
+
+  /** A leader that has lost comes to its end, and stands again unless its work failed. */
+  #endOfTerm(call, ending) {
+    if (!['return', 'loss', 'AbortError', 'LockStolenError'].includes(ending)) {
+      return this.#settle(call, 'thrown');
+    }
+    if (call.signal !== undefined && this.aborted.has(call.signal)) {
+      return this.#settle(call, `reason ${call.signal}`);
+    }
+    call.standsAt = this.now + call.pause;
+    call.pause *= 2;
+    this.#pauses.add(call);
+    return undefined;
+  }
+
+  #stand(call) {
+    call.asks = [];
+    call.asked = this.now;
+    if (this.#closed.has(call.opening)) return this.#settle(call, CLOSED);
+    return this.#ask(new Ask(call, call.names[0], call.all, this.now));
+  }
+
+  /** The lock is released, once what it serves has ended. */
+  #giveBack(ask) {
+    if (ask.served.length > 0) {
+      ask.isAwaited = true;
+      return;
+    }
+    ask.state = 'ended';
+    this.#drop(ask);
+    if (!ask.root) {
+      this.#model.releaseTheLock(ask.model);
+      return;
+    }
+    const { root } = ask;
+    root.served = root.served.filter((other) => other !== ask);
+    if (root.served.length > 0 || !root.isAwaited) return;
+    this.#giveBack(root);
+    if (root.call.outcome) this.#settleReleased(root.call);
+  }
+
+  /** A lock is lost, and given back. */
+  #giveUp(ask, why) {
+    const { model, root } = ask;
+    this.#lose(ask, why);
+    if (!root) this.#model.releaseTheLock(model);
+    else if (root.state === 'held') this.#endServed(ask, root);
+  }
+
+  #endServed(ask, root) {
+    root.served = root.served.filter((other) => other !== ask);
+    if (root.served.length > 0 || !root.isAwaited) return;
+    this.#giveBack(root);
+    if (root.call.outcome) this.#settleReleased(root.call);
+  }
+
+  #lose(ask, why) {
+    if (ask.state !== 'held') return;
+    const { call } = ask;
+    ask.state = 'lost';
+    this.#drop(ask);
+    const served = ask.served.splice(0);
+    const isTaken = call.working || call.settled || call.outcome !== undefined;
+    const hasSignal = call.form !== 'handle' || !call.kind.includes('.');
+    if (isTaken && hasSignal) this.#log(call, `lost ${why}`);
+    if (!isTaken) this.#fail(call, why);
+    else if (call.form === 'callback' && call.kind !== 'elect') this.#settle(call, why);
+    for (const inner of served) this.#lose(inner, why);
+  }
+
+  #settle(call, how) {
+    if (call.settled) return;
+    call.settled = true;
+    this.#log(call, how);
+  }
+
+  #log(call, what) {
+    this.logs[call.id].push(what);
+  }
+
+  /** What is held, and what waits in order, by name. */
+  snapshot() {
+    const { held, pending } = this.#model.snapshotTheLockState();
+    const entry = ({ id, name, mode, limit, weight, priority }) =>
+      `${name} ${mode} ${weight} of ${limit}, ${priority} ${id.options.label ?? ''}`;
+    return { held: held.map(entry).sort(), pending: pending.map(entry) };
+  }
+}
+
+/**
+ * Whether there is a request from which following "waits for" leads back to a lock that it was made
+ * inside of, if `request` is where it would be in its queue. A request waits for a lock of its name
+ * that leaves it no room, or that somebody ahead of it in the queue waits for who declares.
+ */
+function closesACycle(model, request) {
+  const held = [...model.heldLockSet];
+  const queues = [...model.lockRequestQueueMap.values()].map((queue) => [...queue]);
+  const own = queues.find(([first]) => first?.name === request.name);
+  if (own) own.splice(model.placeOf(request), 0, request);
+  else queues.push([request]);
+  const pending = queues.flat();
+  const isTooMuch = (waiting, locks) =>
+    waiting.limit > 0 &&
+    locks.reduce((sum, { weight }) => sum + weight, waiting.weight) > waiting.limit;
+  const waits = (waiting, lock) => {
+    if (waiting.name !== lock.name) return false;
+    if (waiting.mode === 'exclusive' || lock.mode === 'exclusive') return true;
+    if (isTooMuch(waiting, [lock])) return true;
+    const inner = waiting.inside.filter(({ name }) => name === waiting.name);
+    if (inner.includes(lock) && isTooMuch(waiting, inner)) return true;
+    const queue = queues.find((it) => it.includes(waiting));
+    const ahead = queue.slice(0, queue.indexOf(waiting));
+    return ahead.some((other) => other.declares && waits(other, lock));
+  };
+  const leadsBack = (start, waiting, seen) => {
+    if (seen.has(waiting)) return false;
+    seen.add(waiting);
+    return held.some(
+      (lock) =>
+        waits(waiting, lock) &&
+        (start.inside.includes(lock) ||
+          pending.some(
+            (inner) =>
+              inner.declares && inner.inside.includes(lock) && leadsBack(start, inner, seen),
+          )),
+    );
+  };
+  return pending.some((one) => one.declares && leadsBack(one, one, new Set()));
+}
+
+module.exports = { Judge, KINDS, isRefused };

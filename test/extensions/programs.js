@@ -1,0 +1,495 @@
+'use strict';
+
+/**
+ * Randomly drawn programs of the whole API in one thread, in one scope, compared with the judge
+ * (judge.js) after each step: what became of each call, who holds and waits for what, in which order
+ * locks were granted, and the warnings. Users' code of the programs holds, returns, fails with every
+ * error of ours, steals from itself and aborts. Time is the test's (test/helpers/clock.js).
+ *
+ * Run by programs.test.js, once for each scope:
+ * WEB_LOCKS_TEST_SCOPE=memory PROGRAMS_RUNS=10000 PROGRAMS_SEED=7 node test/extensions/programs.js
+ */
+
+const { clock } = require('../helpers/clock.js');
+const assert = require('node:assert/strict');
+const { AsyncLocalStorage } = require('node:async_hooks');
+const { randomUUID } = require('node:crypto');
+const fc = require('fast-check');
+const { ClusterBackend } = require('../../lib/cluster/backend.js');
+const { Bucket } = require('../../lib/extensions/bucket.js');
+const { chosen, scope } = require('../conformance/scopes.js');
+const { MemoryAdapter, MemoryServer, Network } = require('../cluster/memory.js');
+const { Judge, KINDS, isRefused } = require('./judge.js');
+
+const { PROGRAMS_RUNS = 300, PROGRAMS_SEED = 1, PROGRAMS_PATH } = process.env;
+
+/** Milliseconds after which an event that did not come is a difference; less while that is shrunk. */
+const PATIENCE_MS = 60_000;
+const IMPATIENCE_MS = 500;
+const STEP_MS = 1;
+const SIGNALS = 3;
+const OPENINGS = 2;
+
+/** Times are multiples of 100 ms, and warnings are between them: no two things happen at once. */
+const VALUES = {
+  ifAvailable: [true, true, false],
+  mode: ['shared', 'shared', 'exclusive'],
+  signal: [0, 1, 2],
+  steal: [true, true, false],
+  blocking: [false, false, true],
+  deadlock: ['reject'],
+  holdTimeout: [100, 300, 0],
+  keep: [600_000],
+  label: ['label'],
+  limit: [2, 3, 3],
+  maxPending: [0, 1, 2],
+  maxTotal: [100, 200, 400],
+  priority: [-1, 1, 2, 0],
+  reentrant: [true],
+  timeout: [0, 200, 300],
+  warnAfter: [150, 350],
+  weight: [1, 2, 2, 4],
+};
+
+const ENDINGS = [
+  ...['return', 'return', 'loss', 'AbortError', 'LockStolenError', 'LockTimeoutError'],
+  ...['DeadlockError', 'LockQueueFullError', 'InvalidStateError', 'TypeError', 'null', 'Error'],
+];
+
+const call = fc.record({
+  does: fc.constant('call'),
+  kind: fc.constantFrom(...Object.keys(KINDS), ...Array(12).fill('request')),
+  opening: fc.constantFrom(0, 0, 0, 1),
+  names: fc.array(fc.constantFrom('a', 'a', 'b', 'c'), { minLength: 1, maxLength: 3 }),
+  modes: fc.array(fc.constantFrom(undefined, undefined, undefined, 'shared', 'exclusive'), {
+    minLength: 3,
+  }),
+  drawn: fc.array(
+    fc.constantFrom(...Object.keys(VALUES)).chain((name) => {
+      return fc.tuple(fc.constant(name), fc.constantFrom(...VALUES[name]));
+    }),
+    { maxLength: 7 },
+  ),
+  /** Options that the call refuses are left out. */
+  isTidy: fc.constantFrom(...Array(19).fill(true), false),
+  work: fc.constantFrom(...Array(8).fill('hold'), ...ENDINGS),
+  inside: fc.option(fc.nat(), { freq: 3 }),
+});
+
+const step = fc.oneof(
+  { weight: 60, arbitrary: call },
+  {
+    weight: 35,
+    arbitrary: fc.record({
+      does: fc.constant('release'),
+      pick: fc.nat(),
+      ending: fc.constantFrom(...ENDINGS),
+    }),
+  },
+  {
+    weight: 10,
+    arbitrary: fc.record({ does: fc.constant('abort'), signal: fc.nat(SIGNALS - 1) }),
+  },
+  {
+    weight: 15,
+    arbitrary: fc.record({ does: fc.constant('pass'), ms: fc.constantFrom(100, 200, 400) }),
+  },
+  { weight: 1, arbitrary: fc.record({ does: fc.constant('close') }) },
+);
+
+// What is compared with.
+
+const servers = new Map();
+
+/** A session at an engine in memory, whose time is the clock's. */
+function memoryBucket(name) {
+  const machine = { run: (work) => work(), monotonic: clock.now };
+  const world = {
+    get now() {
+      return clock.now();
+    },
+    after: (ms, run) => (ms > 0 ? clock.setTimeout(run, ms) : setImmediate(run)),
+  };
+  if (!servers.has(name)) servers.set(name, new MemoryServer(machine));
+  const network = new Network(world, machine, servers.get(name));
+  network.delay = 0;
+  const adapter = new MemoryAdapter(network);
+  adapter.id = `memory ${name}`;
+  return new Bucket(name, new ClusterBackend(adapter, { ttl: 10_000 }));
+}
+
+const openBucket = chosen === 'memory' ? memoryBucket : scope.openBucket;
+const library = scope.library();
+
+for (const file of ['native', 'host']) {
+  const exported = require(`../../lib/backend/${file}.js`);
+  const { prototype } = exported.NativeBackend ?? exported.HostBackend;
+  const { wait } = prototype;
+  prototype.wait = function (request, ms) {
+    clock.jump(ms);
+    return wait.call(this, request, 1);
+  };
+}
+
+/** An election pauses for the shortest time. */
+Math.random = () => 0;
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+const ERRORS = {
+  AbortError: () => new DOMException('of the work', 'AbortError'),
+  InvalidStateError: () => new DOMException('of the work', 'InvalidStateError'),
+  LockStolenError: () => new library.LockStolenError('a', 'somebody'),
+  LockTimeoutError: () => new library.LockTimeoutError('of the work', 'a', { waited: 0 }),
+  DeadlockError: () => new library.DeadlockError('a', [{ name: 'a' }, { name: 'a' }]),
+  LockQueueFullError: () => new library.LockQueueFullError('a', 1),
+  TypeError: () => new TypeError('of the work'),
+  Error: () => new Error('of the work'),
+  null: () => null,
+};
+
+/** A call of a program. */
+class Call {
+  log = [];
+  /** The async context of its callback. */
+  enter;
+  handle;
+
+  constructor(runner, id, given) {
+    Object.assign(this, { runner, id, given });
+  }
+
+  note(what) {
+    this.log.push(what);
+    this.runner.changed();
+  }
+
+  /** Users' code. */
+  work = (it) => {
+    if (it === null) {
+      this.note('called with null');
+      return undefined;
+    }
+    this.note('called');
+    this.enter = AsyncLocalStorage.snapshot();
+    for (const lock of new Set(Array.isArray(it) ? it : [it])) this.watch(lock);
+    if (this.given.work !== 'hold') return this.outcome(this.given.work);
+    return new Promise((resolve) => {
+      this.end = resolve;
+    }).then((ending) => this.outcome(ending));
+  };
+
+  watch(lock) {
+    this.lock = lock;
+    this.runner.noteToken(lock.name, lock.token);
+    const { signal } = lock;
+    const lost = () => {
+      this.loss = signal.reason;
+      if (this.given.kind !== 'elect' || this.end) this.note(`lost ${this.nameOf(signal.reason)}`);
+    };
+    if (signal.aborted) lost();
+    else signal.addEventListener('abort', lost);
+  }
+
+  outcome(ending) {
+    if (ending === 'return') return 'value';
+    this.thrown = ending === 'loss' ? (this.loss ?? new Error('no loss')) : ERRORS[ending]();
+    throw this.thrown;
+  }
+
+  nameOf(error) {
+    if ('thrown' in this && error === this.thrown && error !== this.loss) return 'thrown';
+    const reason = this.runner.reasons.indexOf(error);
+    if (reason >= 0) return `reason ${reason}`;
+    const code = error?.errorCode ?? String(error);
+    return ['INVALID_ARGUMENT', 'NOT_SUPPORTED'].some((it) => code.endsWith(it)) ? 'refused' : code;
+  }
+
+  took(it) {
+    if (this.form === 'callback') {
+      if (it === 'value' || it?.value === 'value') this.note('value');
+      else if (it?.ran === false) this.note('skipped');
+      else if (it !== undefined) this.note(`what is ${it}?`);
+      return;
+    }
+    if (this.form === 'wait' || it === null) {
+      this.note(String(it));
+      return;
+    }
+    this.handle = it;
+    this.note('handle');
+    for (const lock of new Set(it.locks ?? [it])) if (lock.signal) this.watch(lock);
+  }
+
+  start() {
+    const { kind } = this.given;
+    this.form = KINDS[kind].form;
+    try {
+      const made = this.#make(kind);
+      if (this.form === 'sync') this.took(made);
+      else
+        made.then(
+          (it) => this.took(it),
+          (error) => this.note(this.nameOf(error)),
+        );
+    } catch (error) {
+      this.note(this.form === 'sync' ? this.nameOf(error) : `threw ${error}`);
+    }
+  }
+
+  #make(kind) {
+    const { names, modes, options, opening } = this.given;
+    const { locks } = this.runner.openings[opening];
+    const [name] = names;
+    const [Class, method] = kind.split('.');
+    if (method) {
+      const object = new library[Class](name, {
+        locks,
+        ...(Class === 'Semaphore' ? { permits: 3 } : {}),
+      });
+      return this.form === 'callback'
+        ? object[method](this.work, options)
+        : object[method](options);
+    }
+    const entries = names.map((it, i) => (modes[i] ? { name: it, mode: modes[i] } : it));
+    const what = KINDS[kind].several ? entries : name;
+    return this.form === 'callback'
+      ? locks[kind](what, options, this.work)
+      : locks[kind](what, options);
+  }
+
+  release(ending) {
+    if (this.form === 'callback') {
+      this.end?.(ending);
+      this.end = undefined;
+    } else {
+      const release = this.handle.release ?? this.handle;
+      release.call(this.handle);
+    }
+  }
+}
+
+class Runner {
+  calls = [];
+  given = [];
+  changed = () => {};
+  tokens = new Map();
+  controllers = Array.from({ length: SIGNALS }, () => new AbortController());
+  reasons = Array.from({ length: SIGNALS }, (_, i) => new Error(`reason ${i}`));
+  warnings = [];
+  isClosed = false;
+
+  constructor() {
+    const name = `programs ${randomUUID()}`;
+    this.openings = Array.from({ length: OPENINGS }, () => openBucket(name));
+    this.judge = new Judge(scope, clock.now());
+  }
+
+  noteToken(name, token) {
+    if (token === undefined) return;
+    this.tokens.set(name, [...(this.tokens.get(name) ?? []), token]);
+  }
+
+  async step(one) {
+    // A multiple of 100 ms is never between two steps.
+    await this.pass({ ms: STEP_MS });
+    if ((await this[one.does](one)) !== false) await this.settle();
+  }
+
+  #options({ kind, drawn, isTidy }) {
+    const options = kind === 'once' ? { keep: 600_000 } : {};
+    if (kind === 'acquireSync') options.timeout = 200;
+    for (const [name, value] of drawn) {
+      const more = { ...options, [name]: value };
+      // What a boolean excludes, it excludes if it is true.
+      const isTaken = !isRefused(kind, more, scope, scope.lacks.oneByOne !== undefined);
+      if (!isTidy || isTaken) options[name] = value;
+      else if (name === 'limit' && !isRefused(kind, { ...more, mode: 'shared' }, scope, false))
+        Object.assign(options, { mode: 'shared', limit: value });
+    }
+    return options;
+  }
+
+  call({ names: given, ...others }) {
+    // Several names that are asked for together are another rule, which the engines' tests judge.
+    const names = scope.lacks.oneByOne ? given.slice(0, 1) : given;
+    const drawn = { ...others, names };
+    const id = this.calls.length;
+    const around = this.calls.filter(({ enter }) => enter);
+    const parent =
+      drawn.inside === null || around.length === 0
+        ? undefined
+        : around[around.length - 1 - (drawn.inside % around.length)];
+    const options = this.#options(drawn);
+    const { signal, ...rest } = options;
+    const real = { ...rest };
+    if (signal !== undefined) real.signal = this.controllers[signal].signal;
+    const one = new Call(this, id, { ...drawn, options: real });
+    this.calls.push(one);
+    const inside = parent && this.given[parent.id];
+    this.given[id] = { ...drawn, id, options, signal, inside };
+    const start = clock.now();
+    const enter = parent?.enter ?? ((run) => run());
+    this.judge.call(this.given[id]);
+    enter(() => one.start());
+    for (const name of Object.keys(options)) seen.add(`${drawn.kind} ${name}`);
+    // A thread that blocked: what was due meanwhile happens now.
+    if (clock.now() > start) {
+      this.judge.elapse(clock.now());
+      clock.advance(0);
+    }
+  }
+
+  release({ pick, ending }) {
+    const open = this.calls.filter(({ end, handle }) => end || handle);
+    if (open.length === 0) return false;
+    const one = open[open.length - 1 - (pick % open.length)];
+    this.judge.release(one.id, ending);
+    one.release(ending);
+    if (one.handle) one.handle = undefined;
+    return true;
+  }
+
+  abort({ signal }) {
+    this.judge.abort(signal);
+    this.controllers[signal].abort(this.reasons[signal]);
+  }
+
+  async pass({ ms }) {
+    const end = clock.now() + ms;
+    while (clock.now() < end) {
+      const next = Math.min(
+        clock.now() + clock.rest(),
+        Math.max(this.judge.next, clock.now()),
+        end,
+      );
+      clock.advance(Math.max(next - clock.now(), 0));
+      this.judge.elapse(clock.now());
+      if (next < end) await this.settle();
+    }
+  }
+
+  close() {
+    if (this.isClosed) return false;
+    this.isClosed = true;
+    this.judge.close(1);
+    this.openings[1].close();
+    return true;
+  }
+
+  isAsExpected() {
+    return this.calls.every(({ log, id }) => log.length >= this.judge.logs[id].length);
+  }
+
+  async settle() {
+    await turn();
+    if (!this.isAsExpected()) await this.#events();
+    if (chosen !== 'process') await this.openings[0].locks.query();
+    await turn();
+    await turn();
+    await this.#compare();
+  }
+
+  async #events() {
+    let timer;
+    const late = new Promise((resolve) => {
+      timer = setTimeout(resolve, hasFailed ? IMPATIENCE_MS : PATIENCE_MS, 'late');
+    });
+    while (!this.isAsExpected()) {
+      const change = new Promise((resolve) => {
+        this.changed = () => resolve('changed');
+      });
+      if ((await Promise.race([change, late])) === 'late') break;
+    }
+    this.changed = () => {};
+    clearTimeout(timer);
+  }
+
+  async #compare() {
+    const { judge } = this;
+    for (const { id, log, given } of this.calls) {
+      const expected = [...judge.logs[id]].sort();
+      const actual = [...log].sort();
+      const isEither = expected.some((it) => it.startsWith('refused or'));
+      if (isEither && actual.length === 1 && expected[0].split(' or ').includes(actual[0]))
+        continue;
+      assert.deepEqual(actual, expected, `call ${id}: ${JSON.stringify(given)}`);
+    }
+    const { held, pending } = await this.openings[0].locks.query({ details: true });
+    const entry = ({ name, mode, limit, weight, priority, label }) =>
+      `${name} ${mode} ${weight} of ${limit}, ${priority} ${label === 'label' ? label : ''}`;
+    const expected = judge.snapshot();
+    assert.deepEqual(held.map(entry).sort(), expected.held);
+    for (const name of ['a', 'b', 'c']) {
+      const of = (list) => list.filter((it) => it.startsWith(`${name} `));
+      assert.deepEqual(of(pending.map(entry)), of(expected.pending));
+    }
+    assert.deepEqual([...warnings].sort(), [...judge.warnings].sort(), 'warnings');
+  }
+
+  /** Ends what the program left. */
+  async finish() {
+    for (let i = 0; i < 100; i++) {
+      const before = this.calls.length;
+      for (let signal = 0; signal < SIGNALS; signal++) await this.step({ does: 'abort', signal });
+      while (this.calls.some(({ end, handle }) => end || handle))
+        await this.step({ does: 'release', pick: 0, ending: 'Error' });
+      if (this.judge.next < Number.POSITIVE_INFINITY) await this.step({ does: 'pass', ms: 1000 });
+      else if (before === this.calls.length) break;
+    }
+    assert.deepEqual(this.judge.snapshot(), { held: [], pending: [] });
+    await Promise.all(this.openings.map((bucket) => bucket.close()));
+  }
+}
+
+let warnings = [];
+let hasFailed = false;
+/** Kinds of calls with options that were tried. */
+const seen = new Set();
+process.emitWarning = (message, { code } = {}) => {
+  if (code === 'WEB_LOCKS_SLOW') warnings.push(/lock "(.)/.exec(message)[1]);
+};
+
+async function main() {
+  let deadlocks = 0;
+  // Neither a held lock nor a timer of the clock keeps the event loop alive.
+  const alive = setInterval(() => {}, 1e6);
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(step, { minLength: 1, maxLength: 40, size: 'max' }),
+      async (steps) => {
+        const runner = new Runner();
+        warnings = [];
+        try {
+          for (const bucket of runner.openings) await bucket.ready;
+          for (const one of steps) await runner.step(one);
+          await runner.finish();
+        } catch (error) {
+          hasFailed = true;
+          throw error;
+        } finally {
+          deadlocks += runner.judge.deadlocks;
+          for (const bucket of runner.openings) bucket.close();
+        }
+      },
+    ),
+    {
+      numRuns: Number(PROGRAMS_RUNS),
+      seed: Number(PROGRAMS_SEED),
+      path: PROGRAMS_PATH,
+      endOnFailure: PROGRAMS_PATH !== undefined,
+      interruptAfterTimeLimit: 300_000,
+      includeErrorInReport: true,
+    },
+  );
+  clearInterval(alive);
+  console.log(`${deadlocks} deadlocks, ${seen.size} pairs of calls and options`);
+}
+
+main().then(
+  () => process.exit(0),
+  (error) => {
+    console.log(error.message, error.cause?.stack ?? '');
+    process.exit(1);
+  },
+);
