@@ -1,14 +1,13 @@
 'use strict';
 
 /**
- * What is to be done at which times, by one timer, which does not keep the event loop alive. An
- * item has one time; a new one replaces it. Items that are due together are done in the order of
- * their times.
+ * The timers of a session on one timer of Node.js, which does not keep the event loop alive. Each
+ * item has one time; items that are due together run in the order of their times.
  */
 
 /** @typedef {import('./clock.js').Clock} Clock */
 
-/** The most milliseconds that a timer of Node.js can wait. */
+/** The longest timer of Node.js in milliseconds. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** @template {string} Item */
@@ -16,7 +15,7 @@ class Agenda {
   #clock;
   #run;
   /**
-   * Infinity for what is not on it: to delete it each time takes longer.
+   * Infinity for an item that is not set, since deleting it each time is slower.
    * @type {Map<Item, number>}
    */
   #times = new Map();
@@ -26,38 +25,32 @@ class Agenda {
 
   /**
    * @param {Clock} clock
-   * @param {(due: Item[]) => void} run does what is due, which is off the agenda by then
+   * @param {(due: Item[]) => void} run handles items that are due, which are cleared by then
    */
   constructor(clock, run) {
     this.#clock = clock;
     this.#run = run;
   }
 
-  /**
-   * @param {Item} item
-   * @param {number} at when, on the monotonic clock
-   */
+  /** @param {Item} item @param {number} at on the monotonic clock */
   set(item, at) {
     this.#times.set(item, at);
     if (at < this.#timerFor) this.#arm(at);
   }
 
-  /**
-   * @param {Item} item
-   * @param {number} at the latest time for it
-   */
+  /** Sets an item unless it is due earlier. @param {Item} item @param {number} at */
   setBy(item, at) {
     if (at < this.timeOf(item)) this.set(item, at);
   }
 
-  /** @param {Item} item @returns {number} Infinity if it is not on the agenda */
+  /** The time of an item; Infinity if it is not set. @param {Item} item */
   timeOf(item) {
     return this.#times.get(item) ?? Number.POSITIVE_INFINITY;
   }
 
   /** @param {Item} item */
   clear(item) {
-    // The timer stays: it finds nothing, or what comes next.
+    // The timer stays: when it fires, it is set for the next item.
     if (this.#times.has(item)) this.#times.set(item, Number.POSITIVE_INFINITY);
   }
 
@@ -73,7 +66,7 @@ class Agenda {
     this.#timer = undefined;
     this.#timerFor = at;
     if (at === Number.POSITIVE_INFINITY) return;
-    // A timer leaves fractions away, and would be early.
+    // setTimeout truncates fractions and would fire early.
     const rest = Math.max(Math.ceil(at - clock.monotonic()), 0);
     this.#timer = clock.setTimeout(() => this.#fire(), Math.min(rest, LONGEST_TIMER));
     clock.unref(this.#timer);
