@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The calls of the adapter that are under way, one of a kind at a time, but for steps. An answer is
- * listened to on the connection only on which it was asked for, and in its time; one of several of
- * a kind has its time from when the one before it was answered.
+ * The adapter's calls that are under way. Only the connection on which a call was made may answer
+ * it, and within its time limit. Of several steps, one is timed at a time: the next begins when the
+ * one before is answered.
  */
 
 const { unreachableError } = require('../errors.js');
@@ -22,17 +22,17 @@ const SILENCES = {
 };
 
 /**
- * A server that has not answered a call for this many milliseconds is said to be silent. On a slow
- * network a healthy server answers in less.
+ * A server that leaves a call unanswered for so many milliseconds counts as silent. A healthy
+ * server answers in less, even on a slow network.
  */
 const SILENT_MS = 1000;
 
 class Calls {
-  /** Counts the connections. */
+  /** The number of the current connection. */
   connection = 0;
-  /** How many are not answered, of those that were ever made. @type {Map<Call, number>} */
+  /** How many calls of each kind are not answered. @type {Map<Call, number>} */
   #calls = new Map();
-  /** Since when the server has left calls of a kind unanswered. @type {Map<Call, number>} */
+  /** When the unanswered call of each kind began to be timed. @type {Map<Call, number>} */
   #since = new Map();
   #clock;
   #agenda;
@@ -42,8 +42,9 @@ class Calls {
   /**
    * @param {Clock} clock
    * @param {{ set: (item: Silence, at: number) => void, clear: (item: Silence) => void }} agenda
-   *   `no …` is on it for each call: when it is due, the call was not answered in time
-   * @param {(work: () => void) => void} react in which what was answered is done
+   *   has an item `no …` for each call under way: if it becomes due, the call exceeded its time
+   *   limit
+   * @param {(work: () => void) => void} react runs what an answer leads to
    * @param {(call: Call, error: unknown) => void} isRejected
    */
   constructor(clock, agenda, react, isRejected) {
@@ -64,12 +65,13 @@ class Calls {
   }
 
   /**
+   * `then` and `isRejected` are not called once the connection was replaced.
    * @template T
    * @param {Call} call
-   * @param {number} patience milliseconds until it is given up
+   * @param {number} patience the time limit in milliseconds
    * @param {() => Promise<T>} make
-   * @param {(result: T) => void} then unless the connection was given up
-   * @param {(error: unknown) => void} [isRejected] the same
+   * @param {(result: T) => void} then
+   * @param {(error: unknown) => void} [isRejected]
    */
   async make(call, patience, make, then, isRejected = (error) => this.#isRejected(call, error)) {
     const { connection } = this;
@@ -86,33 +88,27 @@ class Calls {
     }
     if (connection !== this.connection) return;
     this.#react(() => {
-      // It may have begun with the end of the lease.
+      // `react` may have ended the lease, and with it the connection.
       if (connection !== this.connection) return;
       this.#isAnswered(call, patience);
       use();
     });
   }
 
-  /**
-   * @param {Call} call
-   * @param {number} patience
-   */
+  /** @param {Call} call @param {number} patience */
   #await(call, patience) {
     const now = this.#clock.monotonic();
     this.#since.set(call, now);
     this.#agenda.set(SILENCES[call], now + patience);
   }
 
-  /** Whether a call is unanswered for so long that the server seems to be down. */
+  /** Whether the server left a call unanswered for so long that it seems to be down. */
   get isServerSilent() {
     const since = this.#clock.monotonic() - SILENT_MS;
     return [...this.#since].some(([call, asked]) => this.has(call) && asked <= since);
   }
 
-  /**
-   * @param {Call} call
-   * @param {number} patience
-   */
+  /** @param {Call} call @param {number} patience */
   #isAnswered(call, patience) {
     const others = this.#unanswered(call) - 1;
     this.#calls.set(call, others);
@@ -121,7 +117,7 @@ class Calls {
   }
 
   /**
-   * An answer that is not as the contract has it is none.
+   * Treats an answer that breaks the contract as a rejection.
    * @template T
    * @param {T} result
    * @param {(result: T) => void} then
@@ -131,12 +127,12 @@ class Calls {
     try {
       then(result);
     } catch (error) {
-      // Its type says nothing about who is to blame.
+      // The error alone (a TypeError, say) would not show that the adapter is at fault.
       isRejected(unreachableError('An answer is not what was asked for', error));
     }
   }
 
-  /** What was asked is not listened to any more. */
+  /** Ignores all answers of the connection. */
   hangUp() {
     this.connection++;
     for (const call of this.#calls.keys()) this.#agenda.clear(SILENCES[call]);
