@@ -1,26 +1,22 @@
 'use strict';
 
-/**
- * The clocks and timers of this process, as an object, so that tests can have others.
- */
+/** The clocks and timers of this process, as an object that tests replace. */
 
 const intrinsics = require('../../platform/intrinsics.js');
 
 /**
  * @typedef {object} Clock
- * @property {() => number} monotonic milliseconds; never goes back, and may stand still while the
- *   machine sleeps
- * @property {() => number} continuous milliseconds; counts the time that the machine sleeps, and
- *   nobody sets it. The monotonic clock, where the system has none such
- * @property {() => number} wall milliseconds; may be set, to earlier and later times
+ * @property {() => number} monotonic milliseconds; never goes back, may stop during sleep
+ * @property {() => number} continuous milliseconds; counts sleep, and nobody sets it. The monotonic
+ *   clock stands in for it where the system lacks it
+ * @property {() => number} wall milliseconds; users may set it in both directions
  * @property {(callback: () => void, milliseconds: number) => any} setTimeout
- * @property {(callback: () => void) => void} setImmediate calls when this turn of the event loop is
- *   over
- * @property {(callback: () => void) => void} nextTick calls when what runs now, and what it has
- *   resolved, is over
+ * @property {(callback: () => void) => void} setImmediate calls after this turn of the event loop
+ * @property {(callback: () => void) => void} nextTick calls after the current code and the promise
+ *   jobs that it caused
  * @property {(timer: any) => void} clearTimeout
- * @property {(timer: any) => void} ref the timer keeps the event loop alive, as a new one does
- * @property {(timer: any) => void} unref it does not
+ * @property {(timer: any) => void} ref lets the timer keep the event loop alive, as a new one does
+ * @property {(timer: any) => void} unref
  * @property {() => number} random 0 to 1
  */
 
@@ -30,13 +26,13 @@ function continuousClock() {
     const { continuousNow } = require('../../backend/addon.js').addon;
     if (continuousNow() >= 0) return continuousNow;
   } catch {
-    // Whoever needs the addon is told why it cannot be loaded. This room does without.
+    // A load error of the addon is not reported here, since this clock has a substitute.
   }
   return intrinsics.now;
 }
 
 /**
- * Ticks come before what promises have to do, unless that has begun.
+ * Waits for a promise job first: ticks run before promise jobs, unless those have begun.
  * @type {Clock['nextTick']}
  */
 const nextTick = (callback) => intrinsics.soon(() => intrinsics.nextTick(callback));
