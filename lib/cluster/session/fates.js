@@ -1,11 +1,9 @@
 'use strict';
 
 /**
- * What becomes of a place when its session is over: `lost`, and the next one begins, or `closed`,
- * for good.
- *
- * Whether a theft is done that was sent and not answered nobody knows: it is not asked for again,
- * or it would rob twice (R1).
+ * The table of what the end of a session means for its requests: the session is lost and the next
+ * one opens, or it is closed for good. A theft that was sent and not answered fails, because nobody
+ * knows whether the server did it: a repetition could rob a second holder (R1).
  */
 
 const { ALLOTTED, ASKED, ENDING, HELD, WAITING } = require('./place.js');
@@ -14,11 +12,11 @@ const { ALLOTTED, ASKED, ENDING, HELD, WAITING } = require('./place.js');
 
 /**
  * @typedef {'again' | 'lost' | 'failed' | 'over' | 'kept'} Fate
- * - `again`: it is asked for in the next session
- * - `lost`: its lock is lost, or what its end was to mark
- * - `failed`: its request is not made any more
- * - `over`: that it was given up comes true by this
- * - `kept`: its end is waited for until the session is given back
+ * - `again`: the next session requests it again
+ * - `lost`: its lock is lost, or the mark that its end was to set
+ * - `failed`: its request fails
+ * - `over`: it was given up already, and is gone now
+ * - `kept`: its end may still be answered while the session closes
  */
 
 /** @type {Record<'lost' | 'closed', Record<number, Fate>>} */
@@ -41,13 +39,13 @@ const FATES = {
 
 /**
  * @param {Place} place
- * @param {'lost' | 'closed'} end of its session
- * @param {boolean} isSent whether what it asked for is sent, and not answered
+ * @param {'lost' | 'closed'} end of the session
+ * @param {boolean} isSent whether its operation was sent and not answered
  * @returns {Fate}
  */
 function fateOf({ op, state, keep }, end, isSent) {
   if (state === ASKED && isSent && op.kind === 'steal') return 'failed';
-  // Nobody knows whether its name is marked.
+  // Nobody knows whether the server has set the mark.
   if (state === ENDING && keep > 0) return 'lost';
   return FATES[end][state];
 }
