@@ -1,13 +1,12 @@
 'use strict';
 
 /**
- * What becomes of the places of an open session: by answers, by hints, and by what the server has
- * when a renewal is answered. Tells the listener; asks and ends what the server has otherwise.
+ * Applies answers, hints and renewals to the requests of an open session, notifies the listener,
+ * and sends ends for what the server has and this session does not.
  *
- * A waiting group is treated as one: its user is told of no lock before all are there. If the
- * server does not have one of them any more, all are given back and asked for again, at once,
- * behind all others. So a group never has one lock while it waits for another one behind a later
- * request.
+ * A waiting group is one: its locks are held when all are granted. If the server loses one of them,
+ * all are given back and requested again at once, behind all others. So a group never keeps one
+ * lock while it waits for another behind a later request.
  */
 
 const { ALLOTTED, ASKED, ENDING, HELD, WAITING } = require('./place.js');
@@ -18,7 +17,7 @@ const { ALLOTTED, ASKED, ENDING, HELD, WAITING } = require('./place.js');
 /** @typedef {InstanceType<typeof import('./place.js').Place>} Place */
 
 class Grants {
-  /** Ended since the last renewal was sent. @type {Set<number>} */
+  /** The `ref`s that ended since the last renewal was sent. @type {Set<number>} */
   #ended = new Set();
   #places;
   #outbox;
@@ -34,10 +33,9 @@ class Grants {
    * @param {InstanceType<typeof import('./outbox.js').Outbox>} parts.outbox
    * @param {import('./session.js').Listener} parts.listener
    * @param {string} parts.clientId of this manager
-   * @param {import('../adapter.js').Seen} parts.seen gets the greatest token; of
-   *   which life of the server news are
+   * @param {import('../adapter.js').Seen} parts.seen receives the greatest token
    * @param {() => void} parts.isQueued called when a request begins to wait
-   * @param {(op: Op) => void} parts.isBusy called when an operation is to be asked for again, later
+   * @param {(op: Op) => void} parts.isBusy called to repeat an operation later
    */
   constructor({ places, outbox, listener, clientId, seen, isQueued, isBusy }) {
     this.#places = places;
@@ -49,18 +47,21 @@ class Grants {
     this.#isBusy = isBusy;
   }
 
-  /** A renewal is sent, or another session begins: what ended before cannot be in its answer. */
+  /**
+   * Called when a renewal is sent or a session opens: what ended before cannot be in its answer.
+   */
   forgetEnds() {
     this.#ended.clear();
   }
 
   /**
-   * What the server has against what is known here; what came up while it was asked is left out.
+   * Compares the server's list with ours. Requests that changed after the renewal was sent are
+   * skipped.
    * @param {Renewal} renewal
-   * @param {number} news
+   * @param {number} news the count of changes when the renewal was sent
    */
   compare({ mine, stolen }, news) {
-    // What was stolen stays so, whatever came up since; and it is told for so long only.
+    // Thefts are final, so later changes do not matter; and only this renewal may list them.
     for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.hintStolen(ref, thief);
     for (const place of this.#places.all()) {
       const { ref } = place.op;
@@ -69,7 +70,7 @@ class Grants {
       if (place.state === HELD && !token) {
         this.#places.leave(place);
         this.#listener.lost(place, 'failover', undefined);
-        // It is in the queue again: not for anybody.
+        // The server put the lost lock back into the queue, where nobody waits for it.
         if (token === 0n) this.#forget(ref, place.op.name);
       } else if (place.state === WAITING && token) {
         this.#grant(place, token);
@@ -86,7 +87,8 @@ class Grants {
   }
 
   /**
-   * @param {number} ref of nobody here
+   * Ends a request of the server's list that this session does not have.
+   * @param {number} ref
    * @param {string | undefined} name
    */
   #forget(ref, name) {
@@ -94,10 +96,7 @@ class Grants {
     this.#outbox.addFirst({ kind: 'end', ref, name, keep: 0 });
   }
 
-  /**
-   * @param {Op[]} ops
-   * @param {Answer[]} answers
-   */
+  /** @param {Op[]} ops @param {Answer[]} answers */
   stepped(ops, answers) {
     for (let i = 0; i < ops.length; i++) {
       const op = ops[i];
@@ -109,42 +108,33 @@ class Grants {
   }
 
   /**
-   * What cannot be done while somebody has something in its way is asked for again by itself, so
-   * that nothing waits behind it.
+   * Repeats a BUSY operation on its own, so that nothing waits behind it.
    * @param {Op} op
    * @param {Place | undefined} place
-   * @param {unknown} error what is in the way, if that is known
+   * @param {unknown} error what is in the way, if the server knows
    */
   #obstruct(op, place, error) {
     if (place) place.obstacle = error;
     if (op.kind === 'end' || place?.state === ASKED) this.#isBusy(op);
   }
 
-  /**
-   * @param {number} ref
-   * @param {Place | undefined} place
-   * @param {Answer} answer
-   */
+  /** @param {number} ref @param {Place | undefined} place @param {Answer} answer */
   #isEnded(ref, place, { code }) {
     this.#ended.add(ref);
     if (!place) return;
     const group = this.#places.groupOf(place);
     this.#places.leave(place);
     if (code === 'notMarked') this.#isNotMarked(place);
-    // It may have been all that its group waited for.
+    // The group may have waited only for this one.
     this.#holdWhole(group);
   }
 
-  /**
-   * The server does not do this operation, and never will.
-   * @param {Op} op
-   * @param {unknown} error why
-   */
+  /** The server will never do this operation. @param {Op} op @param {unknown} error */
   isRefused(op, error) {
     const place = this.#places.get(op.ref);
     if (op.kind === 'end' && place) {
       const group = this.#places.groupOf(place);
-      // If the server has it, the next comparison finds it.
+      // If the server still has the request, the next comparison ends it.
       this.#places.leave(place);
       if (op.keep > 0) this.#listener.lost(place, 'unreachable', error);
       this.#holdWhole(group);
@@ -154,16 +144,13 @@ class Grants {
     }
   }
 
-  /** @param {Place} place whose lock was not held any more when it ended */
+  /** @param {Place} place whose lock was not held when its end arrived */
   #isNotMarked(place) {
     if (this.#isStolen(place)) this.#listener.stolen(place, place.thief);
     else this.#listener.lost(place, 'failover', undefined);
   }
 
-  /**
-   * @param {Place} place
-   * @param {Answer} answer
-   */
+  /** @param {Place} place @param {Answer} answer */
   #answer(place, answer) {
     if (answer.code === 'granted') {
       this.#grant(place, answer.token);
@@ -179,10 +166,7 @@ class Grants {
     }
   }
 
-  /**
-   * @param {Place} place
-   * @param {bigint} token
-   */
+  /** @param {Place} place @param {bigint} token */
   #grant(place, token) {
     place.token = token;
     if (token > this.#seen.token) this.#seen.token = token;
@@ -195,7 +179,7 @@ class Grants {
     }
   }
 
-  /** @param {Place[]} group whose locks are held if none of it has to be waited for */
+  /** @param {Place[]} group */
   #holdWhole(group) {
     if (group.some(({ state }) => state === ASKED || state === WAITING)) return;
     for (const place of group) if (place.state === ALLOTTED) this.#hold(place);
@@ -209,12 +193,15 @@ class Grants {
     if (this.#isStolen(place)) this.#rob(place, place.thief);
   }
 
-  /** @param {Place} place @returns {boolean} whether it was stolen before the answer came */
+  /**
+   * Whether the lock was stolen before its grant arrived, in the same epoch of the server.
+   * @param {Place} place
+   */
   #isStolen({ thief, thiefLife }) {
     return thief !== '' && thiefLife === this.#seen.life;
   }
 
-  /** @param {Place} thief what it has stolen from this manager is known before it is told */
+  /** Own locks that a theft took are reported before the thief's grant. @param {Place} thief */
   #robOurselves(thief) {
     for (const place of this.#places.all()) {
       if (place.op.name !== thief.op.name || place.token >= thief.token) continue;
@@ -223,29 +210,20 @@ class Grants {
     }
   }
 
-  /**
-   * @param {Place} place
-   * @param {string} thief
-   */
+  /** @param {Place} place @param {string} thief */
   #rob(place, thief) {
     this.#ended.add(place.op.ref);
     this.#places.leave(place);
     this.#listener.stolen(place, thief);
   }
 
-  /**
-   * @param {number} ref
-   * @param {bigint} token
-   */
+  /** @param {number} ref @param {bigint} token */
   hintGranted(ref, token) {
     const place = this.#places.get(ref);
     if (place && (place.state === ASKED || place.state === WAITING)) this.#grant(place, token);
   }
 
-  /**
-   * @param {number} ref
-   * @param {string} thief
-   */
+  /** @param {number} ref @param {string} thief */
   hintStolen(ref, thief) {
     const place = this.#places.get(ref);
     if (place?.state === HELD) {
@@ -254,14 +232,13 @@ class Grants {
       place.thief = thief;
       place.thiefLife = this.#seen.life;
     } else if (place?.state === WAITING || place?.state === ALLOTTED) {
-      // Nobody was told that it was granted: nobody has lost anything.
+      // The user has not got this lock, so nothing is lost.
       this.#askGroupAgain(place);
     }
   }
 
   /**
-   * Asks anew for a request whose place the server does not have any more, and for all that its
-   * group has not got yet or was not told of.
+   * Requests a lost place again, with the members of its group that the user has not got.
    * @param {Place} place
    */
   #askGroupAgain(place) {
@@ -274,9 +251,7 @@ class Grants {
     this.askAgain(places);
   }
 
-  /**
-   * @param {Place[]} places one, or several of a group, that are on no list
-   */
+  /** @param {Place[]} places one request, or several of a group, that are in no table */
   askAgain(places) {
     for (const place of places) {
       place.thief = '';
@@ -288,7 +263,7 @@ class Grants {
   }
 }
 
-/** @param {Place} place @returns {boolean} whether its lock is held with those of its group only */
+/** Whether its lock is held only together with its group's. @param {Place} place */
 function isOfWhole({ op }) {
   return op.group !== 0 && op.kind === 'request';
 }
