@@ -1,29 +1,27 @@
 'use strict';
 
-/**
- * Keeps the event loop alive while somebody waits for something, and only then.
- */
+/** Keeps the event loop alive while a user waits for something, and only then. */
 
 /** @typedef {import('./clock.js').Clock} Clock */
 
-/** As long a timer as there is. */
+/** The longest timer of Node.js. */
 const FOREVER = 2 ** 31 - 1;
 
 class KeepAlive {
   #clock;
   #isWanted;
   #isOver;
-  /** Work of `during` that is under way. */
+  /** How many calls of `during` are under way. */
   #busy = 0;
-  /** Kept for the next time: to make one is a part of what a lock costs. @type {any} */
+  /** One timer is reused, because a new one is a measurable part of a lock's cost. @type {any} */
   #timer;
   /** Whether the timer keeps the event loop alive. */
   #isHeld = false;
 
   /**
    * @param {Clock} clock
-   * @param {() => boolean} isWanted whether it is, but for `during`
-   * @param {() => boolean} isOver whether it will not be any more, but for `during`
+   * @param {() => boolean} isWanted whether a user waits, apart from `during`
+   * @param {() => boolean} isOver whether no user will wait again, apart from `during`
    */
   constructor(clock, isWanted, isOver) {
     this.#clock = clock;
@@ -31,7 +29,7 @@ class KeepAlive {
     this.#isOver = isOver;
   }
 
-  /** Looks whether it is wanted: to be called when that may have changed, or it is over. */
+  /** Called when an answer of `isWanted` or `isOver` may have changed. */
   look() {
     const isWanted = this.#busy > 0 || this.#isWanted();
     if (!isWanted && this.#isOver()) this.#end();
@@ -44,7 +42,7 @@ class KeepAlive {
     if (!isHeld) clock.unref(this.#timer);
     else if (this.#timer) clock.ref(this.#timer);
     else this.#timer = clock.setTimeout(() => this.#again(), FOREVER);
-    // Not before: there may be no stack for that.
+    // Set last: if the stack overflows above, the next call tries again.
     this.#isHeld = isHeld;
   }
 
@@ -59,11 +57,7 @@ class KeepAlive {
     this.#isHeld = false;
   }
 
-  /**
-   * @template T
-   * @param {() => Promise<T>} work
-   * @returns {Promise<T>}
-   */
+  /** @template T @param {() => Promise<T>} work */
   async during(work) {
     this.#busy++;
     try {
