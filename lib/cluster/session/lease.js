@@ -1,17 +1,16 @@
 'use strict';
 
 /**
- * Until when a session is sure to have what it has. The continuous clock says so: it counts the
- * time that the machine sleeps, and nobody sets it. Where the system has none, the monotonic clock
- * stands for it, which may stand still meanwhile. The monotonic clock and the wall clock, which may
- * be set, are a second opinion: whichever says first that the end is there.
+ * When the session's lease ends here (R6). The continuous clock decides: it counts sleep, and
+ * nobody sets it. Where the system lacks it, the monotonic clock stands in, which may stop during
+ * sleep. The monotonic and the wall clock are checked, too, and the earliest end counts.
  */
 
 /** @typedef {import('./clock.js').Clock} Clock */
 
 /**
- * @typedef {object} Times when something was sent, on each clock
- * @property {number} sent on the monotonic one
+ * @typedef {object} Times when a call was sent, by each clock
+ * @property {number} sent on the monotonic clock
  * @property {number} continuousSent
  * @property {number} wallSent
  */
@@ -23,16 +22,12 @@ class Lease {
   #continuousEnd = 0;
   #wallEnd = 0;
 
-  /**
-   * @param {Clock} clock
-   * @param {number} margin of what the server gives, how much of it is counted on here
-   */
+  /** @param {Clock} clock @param {number} margin the part of the server's `ttl` that counts here */
   constructor(clock, margin) {
     this.#clock = clock;
     this.#margin = margin;
   }
 
-  /** @returns {Times} of now */
   times() {
     const clock = this.#clock;
     return {
@@ -43,9 +38,9 @@ class Lease {
   }
 
   /**
-   * @param {Times} times when what was answered was sent
-   * @param {number} ttl milliseconds that the server gives from its answer on
-   * @returns {number} the end, on the monotonic clock
+   * @param {Times} times when the answered call was sent
+   * @param {number} ttl milliseconds from the server's answer on
+   * @returns {number} the end on the monotonic clock
    */
   extend({ sent, continuousSent, wallSent }, ttl) {
     const time = this.#margin * ttl;
@@ -55,7 +50,7 @@ class Lease {
     return this.#end;
   }
 
-  /** @returns {number} milliseconds until it ends; 0 or less if it has ended */
+  /** Milliseconds until the lease ends; 0 or less if it has ended. */
   rest() {
     const clock = this.#clock;
     return Math.min(
