@@ -1,28 +1,23 @@
 'use strict';
 
 /**
- * Operations that something is in the way of (BUSY): each is asked for again by itself, at a time
- * of its own. Its delay doubles as long as it is in the way, and is no other operation's: what is
- * obstructed next begins with the first one.
+ * Operations that the server answered with BUSY (R4). Each is repeated on its own, after a delay
+ * that doubles every time. Delays are independent of each other.
  */
 
 /** @typedef {import('../adapter.js').Op} Op */
 
-// Milliseconds.
+// Delays in milliseconds.
 const FIRST = 20;
 const LAST = 500;
 
 class Obstructed {
-  /** When they are asked for again. @type {Map<Op, number>} */
+  /** When each operation is repeated. @type {Map<Op, number>} */
   #times = new Map();
-  /** The last delay of each, for as long as it is wanted. @type {WeakMap<Op, number>} */
+  /** The last delay of each operation. @type {WeakMap<Op, number>} */
   #delays = new WeakMap();
 
-  /**
-   * @param {Op} op
-   * @param {number} now
-   * @returns {number} when it is asked for again
-   */
+  /** Returns when the operation is to be repeated. @param {Op} op @param {number} now */
   add(op, now) {
     const last = this.#delays.get(op);
     const delay = last === undefined ? FIRST : Math.min(2 * last, LAST);
@@ -31,17 +26,14 @@ class Obstructed {
     return now + delay;
   }
 
-  /** When the next ones are asked for; Infinity if there are none. */
+  /** When the next operation is to be repeated; Infinity if there is none. */
   get next() {
     let next = Number.POSITIVE_INFINITY;
     for (const time of this.#times.values()) if (time < next) next = time;
     return next;
   }
 
-  /**
-   * @param {number} now
-   * @returns {Op[]} those whose time has come, which are off the list
-   */
+  /** @param {number} now */
   takeDue(now) {
     /** @type {Op[]} */
     const due = [];
