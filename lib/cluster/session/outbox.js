@@ -1,53 +1,48 @@
 'use strict';
 
 /**
- * What a manager has to say to the server, in the order in which it was asked: in steps, of which
- * as many are under way as the adapter takes. A step has a number, and is kept until it is
- * answered, to be sent again as it was. It says which one it comes after, as long as that is not
- * answered: the server does it only after that one (R1), so that nothing overtakes what was asked
- * before.
+ * The session's send queue: operations in the order in which they were requested, sent in numbered
+ * steps, of which up to `window` may be under way. A step names the unanswered step before it, and
+ * the server executes it only after that one (R1). A step that got no answer is repeated unchanged.
  *
- * One that the server refuses, or has missed, is halved, until it is known what of it cannot be
- * done. What was sent behind it the server does not do either, since it comes after that one. All
- * of it is taken back, and sent in other steps, if it is still wanted. Numbers are not used twice.
- * So those that are not answered may be far apart, and the server, which knows the last ones, is
- * not sent any that is further away from the first of them than the window is long.
+ * If the server refuses or misses a step, that step and those behind it are taken back. The next
+ * step is half as long, until the operation at fault is alone (R3). Numbers are never reused, so
+ * unanswered numbers can lie far apart; but none is `window` or more above the first, because the
+ * server keeps the answers of that many.
  */
 
 /** @typedef {import('../adapter.js').Answer} Answer */
 /** @typedef {import('../adapter.js').Op} Op */
 
-/** The most operations of a step; a group may have more. */
+/** The most operations of a step; only a group may have more. */
 const MOST = 100;
-/** The most code units of their names and labels: what is long to send is answered too late. */
+/**
+ * The most code units of a step's names and labels: a longer step might not be answered in time.
+ */
 const MOST_UNITS = 2 ** 18;
 
 /**
- * @typedef {object} Unit what goes into one step: an operation, or a group of them; or a barrier
+ * @typedef {object} Unit an operation or a group, which goes into one step; or a barrier
  * @property {Op[]} ops
- * @property {(isDropped: boolean) => void} [reached] of a barrier: called when all before it was
- *   answered, or dropped
+ * @property {(isDropped: boolean) => void} [reached] of a barrier: called when everything before it
+ *   was answered or dropped
  */
 
 /** @typedef {{ unit?: Unit, since: number }} Missed */
 
-/** A few units that are sent as one. */
 class Step {
-  /** Whether it is sent, on the connection that there is. */
+  /** Whether it was sent on the current connection. */
   isUnderWay = false;
-  /** Whether it was sent on another one before. */
+  /** Whether it was sent on an earlier connection. */
   isAgain = false;
-  /** Whether the server is known to have done it. */
+  /** Whether a renewal showed that the server executed it. */
   isDone = false;
-  /** Whether `answers` are those that came on this connection. */
+  /** Whether the current connection has answered it. */
   isAnswered = false;
   /** @type {Answer[]} */
   answers = [];
 
-  /**
-   * @param {number} number
-   * @param {Unit[]} units
-   */
+  /** @param {number} number @param {Unit[]} units */
   constructor(number, units) {
     this.number = number;
     this.units = units;
@@ -57,18 +52,18 @@ class Step {
 }
 
 class Outbox {
-  /** Not sent yet. @type {Set<Unit>} */
+  /** The units that were not sent. @type {Set<Unit>} */
   #units = new Set();
-  /** By operation that is not sent. @type {Map<Op, Unit>} */
+  /** @type {Map<Op, Unit>} */
   #unitOf = new Map();
-  /** Those that were sent, and not answered, in their order. @type {Step[]} */
+  /** The steps that were sent and not answered, in their order. @type {Step[]} */
   #steps = [];
-  /** Of the step that was made last. */
+  /** The number of the latest step. */
   #number = 0;
   #window;
-  /** The most operations of the next step. */
+  /** The most operations of the next step; refusals make it smaller. */
   #most = MOST;
-  /** What the server misses, and cannot be divided, and since when. @type {Missed} */
+  /** The unit that the server misses and that cannot be divided. @type {Missed} */
   #missed = { since: 0 };
 
   /** @param {number} window how many steps may be under way */
@@ -76,7 +71,7 @@ class Outbox {
     this.#window = window;
   }
 
-  /** Of the steps that were sent, the first that is not answered. @returns {Step | undefined} */
+  /** The first step that was sent and not answered. */
   get first() {
     return this.#steps[0];
   }
@@ -85,22 +80,21 @@ class Outbox {
     return this.#units.size === 0 && this.#steps.length === 0;
   }
 
-  /** Whether there may be something to send now. */
+  /** Whether a step may be sent now. */
   get isReady() {
     return this.#unsent !== undefined || (this.#units.size > 0 && this.#hasRoom);
   }
 
-  /** Of the steps that were sent on another connection, the first that is not on this. */
+  /** The first step that was sent on an earlier connection only. */
   get #unsent() {
     return this.#steps.find(({ isUnderWay }) => !isUnderWay);
   }
 
-  /** Whether another step may be under way. */
   get #hasRoom() {
     return !this.first || this.#number + 1 - this.first.number < this.#window;
   }
 
-  /** @param {Op[]} ops one, or a group; nobody else's from now on */
+  /** @param {Op[]} ops one operation or a group */
   add(ops) {
     const unit = { ops };
     this.#units.add(unit);
@@ -108,8 +102,9 @@ class Outbox {
   }
 
   /**
-   * Adds the end of what is nobody's: before all that is not sent, as it may be in its way.
-   * @param {Op} op nobody else's from now on
+   * Adds the end of an unknown request first, because it may stand ahead of those that are not
+   * sent.
+   * @param {Op} op
    */
   addFirst(op) {
     const unit = { ops: [op] };
@@ -117,14 +112,14 @@ class Outbox {
     this.#canBeTakenBack(unit);
   }
 
-  /** @param {Unit} unit that is not sent */
+  /** @param {Unit} unit */
   #canBeTakenBack(unit) {
     for (const op of unit.ops) this.#unitOf.set(op, unit);
   }
 
   /**
-   * @param {(isDropped: boolean) => void} reached called when all that is in here was answered, or
-   *   dropped
+   * @param {(isDropped: boolean) => void} reached called when everything in the queue was answered
+   *   or dropped
    * @returns {Unit} for `hurry`
    */
   barrier(reached) {
@@ -135,9 +130,9 @@ class Outbox {
   }
 
   /**
-   * Has a barrier reached when what was sent is answered.
+   * Moves a barrier to the front, so that it waits only for the steps under way.
    * @param {Unit} barrier
-   * @returns {Unit[]} what it does not wait for any more
+   * @returns {Unit[]} the units that it has passed
    */
   hurry(barrier) {
     const units = [...this.#units];
@@ -149,34 +144,30 @@ class Outbox {
     return passed;
   }
 
-  /**
-   * @param {Op} op
-   * @returns {boolean} whether it could be taken back: false if it was sent
-   */
+  /** Takes an operation back; returns false if it was sent. @param {Op} op */
   remove(op) {
     const unit = this.#unitOf.get(op);
     if (!unit) return false;
     this.#unitOf.delete(op);
-    // Another list: this one may be that of a step, too.
+    // A new list, because a step may use this one.
     unit.ops = unit.ops.filter((one) => one !== op);
     if (unit.ops.length === 0) this.#units.delete(unit);
     this.#passBarriers();
     return true;
   }
 
-  /** @param {Op} op @returns {boolean} whether it is sent, and not answered */
+  /** Whether it was sent and not answered. @param {Op} op */
   isSent(op) {
     return this.#steps.some(({ units }) => units.some(({ ops }) => ops.includes(op)));
   }
 
-  /** @param {Step} step @returns {boolean} whether it was neither answered nor taken back */
+  /** Whether it was neither answered nor taken back. @param {Step} step */
   has(step) {
     return this.#steps.includes(step);
   }
 
   /**
-   * @returns {Step | undefined} the next that is to be sent now, which is under way then: one that
-   *   was sent and not answered on another connection, or a new one, if there is room for it
+   * The next step to send now: one that an earlier connection sent, or a new one if there is room.
    */
   next() {
     const step = this.#unsent ?? this.#take();
@@ -184,12 +175,11 @@ class Outbox {
     return step;
   }
 
-  /** @param {Step} step @returns {number} which it comes after; 0 if all before it are answered */
+  /** The number of the unanswered step before this one; 0 if there is none. @param {Step} step */
   before(step) {
     return this.#steps[this.#steps.indexOf(step) - 1]?.number ?? 0;
   }
 
-  /** @returns {Step | undefined} of what was not sent yet, and can be now */
   #take() {
     if (!this.#hasRoom) return undefined;
     const units = [];
@@ -210,7 +200,7 @@ class Outbox {
     return step;
   }
 
-  /** The connection is gone: what was not answered is to be sent again. */
+  /** Repeats every unanswered step on the next connection. */
   isInterrupted() {
     for (const step of this.#steps) {
       step.isAgain = true;
@@ -218,7 +208,7 @@ class Outbox {
     }
   }
 
-  /** The first step is answered. */
+  /** Removes the first step, which was answered. */
   answered() {
     this.#steps.shift();
     this.#most = Math.min(2 * this.#most, MOST);
@@ -226,7 +216,7 @@ class Outbox {
   }
 
   /**
-   * A step is not done, and will not be, and so nothing behind it: it is as if they were not sent.
+   * Puts a step that will not be executed, and those behind it, back among the units to send.
    * @param {Step} step
    */
   takeBack(step) {
@@ -236,9 +226,9 @@ class Outbox {
   }
 
   /**
-   * A step is not done, and will not be: the next one is half of it.
+   * Halves a step that the server refuses. If it has one unit, that is dropped and returned.
    * @param {Step} step
-   * @returns {Op[]} what cannot be divided, which is dropped; empty if it can
+   * @returns {Op[]}
    */
   refused(step) {
     this.takeBack(step);
@@ -246,7 +236,7 @@ class Outbox {
     return step.units.length === 1 ? this.#drop(step.units[0]) : [];
   }
 
-  /** @param {Unit} unit that is not sent @returns {Op[]} what it had */
+  /** @param {Unit} unit */
   #drop(unit) {
     const ops = [...unit.ops];
     this.#most = MOST;
@@ -255,14 +245,14 @@ class Outbox {
   }
 
   /**
-   * The server has done the steps up to a number, and will not do what was sent behind by the
-   * connection that it was sent by: the first of that is halved. What cannot be divided is sent
-   * again for a time.
+   * The server executed every step up to `done`. Later steps sent over the old connection will
+   * never run, so the first of them is halved and resent. A unit that cannot be divided is resent
+   * until `patience` is over; then it is dropped and returned.
    * @param {number} done
-   * @param {(op: Op) => boolean} isWanted what is not is not sent again
+   * @param {(op: Op) => boolean} isWanted operations that nobody wants any more are not resent
    * @param {number} now
    * @param {number} patience milliseconds
-   * @returns {Op[]} what is dropped, as `refused` does, as that time is over
+   * @returns {Op[]}
    */
   missed(done, isWanted, now, patience) {
     const step = this.#steps.find(({ number }) => number > done);
@@ -276,12 +266,11 @@ class Outbox {
     return now - this.#missed.since < patience ? [] : this.#drop(unit);
   }
 
-  /** The server has done the steps up to a number. @param {number} done */
+  /** @param {number} done the last step that the server executed */
   areDone(done) {
     for (const step of this.#steps) if (step.number <= done) step.isDone = true;
   }
 
-  /** Drops everything. */
   clear() {
     const units = [...this.#units];
     this.#units.clear();
@@ -302,7 +291,7 @@ class Outbox {
   }
 }
 
-/** @param {Unit} unit @returns {number} code units */
+/** @param {Unit} unit */
 function sizeOf({ ops }) {
   let size = 0;
   for (const op of ops) {
