@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * A request's place in the queue of its name, and then its lock, as its session knows it. Only the
- * session changes it.
- */
+/** A request, and later its lock, as its session tracks it. Only the session changes it. */
 
 const { Promise } = require('../../platform/intrinsics.js');
 
@@ -11,15 +8,15 @@ const { Promise } = require('../../platform/intrinsics.js');
 
 /** @typedef {0 | 1 | 2 | 3 | 4 | 5} PlaceState */
 
-/** In the outbox, or on its way: not answered. @type {0} */
+/** In the outbox, or sent and not answered. @type {0} */
 const ASKED = 0;
-/** In the queue. @type {1} */
+/** In the queue of its name. @type {1} */
 const WAITING = 1;
-/** Granted by the server, and not held here: the rest of its group is not granted. @type {2} */
+/** Granted by the server, while the rest of its group is not. @type {2} */
 const ALLOTTED = 2;
 /** @type {3} */
 const HELD = 3;
-/** Given up here, and not known to be so at the server. @type {4} */
+/** Given up here, while the server has not confirmed it. @type {4} */
 const ENDING = 4;
 /** @type {5} */
 const GONE = 5;
@@ -28,16 +25,16 @@ class Place {
   /** @type {PlaceState} */
   state = ASKED;
   token = 0n;
-  /** When it was asked for, on the monotonic clock; not anew in another session. */
+  /** When the user requested it, on the monotonic clock; a new session does not change it. */
   asked = 0;
-  /** Of the news that the session had of its places, the last one about this. */
+  /** The number of its last change: see `Places`. */
   news = 0;
-  /** Who stole the lock before the answer that it was granted came, in which life of the server. */
+  /** The client that stole the lock before its grant arrived, and the server's epoch then. */
   thief = '';
   thiefLife = '';
   /** Milliseconds for which its end marks the name; 0 for no mark. */
   keep = 0;
-  /** Why the server could not do what was asked last, if it said so. @type {unknown} */
+  /** Why the server answered its last operation with BUSY. @type {unknown} */
   obstacle;
   /** @type {Promise<void> | undefined} */
   #ended;
@@ -45,15 +42,15 @@ class Place {
   #end;
 
   /**
-   * @param {any} owner whose it is
-   * @param {RequestOp} op how it was asked for; its `ref` is another one in each session
+   * @param {any} owner the backend's object
+   * @param {RequestOp} op gets a new `ref` in each session
    */
   constructor(owner, op) {
     this.owner = owner;
     this.op = op;
   }
 
-  /** @returns {Promise<void>} settles when it is gone; never rejects */
+  /** Settles when it is gone, and never rejects. @returns {Promise<void>} */
   get ended() {
     this.#ended ??= new Promise((resolve) => {
       this.#end = resolve;
@@ -64,7 +61,7 @@ class Place {
   end() {
     this.state = GONE;
     this.#end?.();
-    // It may be asked for again.
+    // A new session may request it again.
     this.#ended = this.#end = undefined;
   }
 }
