@@ -1,9 +1,6 @@
 'use strict';
 
-/**
- * The table of a session's places, by `ref`, in the order of those: not those that are gone. The
- * only one that changes the state of a place.
- */
+/** The session's live requests, keyed and ordered by `ref`. Only this class changes their state. */
 
 const { ASKED, HELD, WAITING } = require('./place.js');
 
@@ -12,14 +9,14 @@ const { ASKED, HELD, WAITING } = require('./place.js');
 class Places {
   /** @type {Map<number, Place>} */
   #places = new Map();
-  /** Those of groups, by group. @type {Map<number, Set<Place>>} */
+  /** The members of each group. @type {Map<number, Set<Place>>} */
   #groups = new Map();
   #refs = 0;
-  /** How many are not held: those keep the event loop alive. */
+  /** How many requests are not held: these keep the event loop alive. */
   unheld = 0;
-  /** How many are in the queue, as far as is known. */
+  /** How many requests wait in a queue, as far as the session knows. */
   waiting = 0;
-  /** Counts what became of them: `place.news` is the count of its last one. */
+  /** Counts the changes; `place.news` is the count at a request's last one. */
   news = 0;
 
   /** @param {number} ref */
@@ -27,21 +24,17 @@ class Places {
     return this.#places.get(ref);
   }
 
-  /** @returns {Place[]} as they are now */
   all() {
     return [...this.#places.values()];
   }
 
-  /**
-   * @param {Place} place
-   * @returns {Place[]} those of its group, as they are now; itself, if none
-   */
+  /** The members of a request's group, or the request alone. @param {Place} place */
   groupOf(place) {
     const group = this.#groups.get(place.op.group);
     return group ? [...group] : [place];
   }
 
-  /** @param {Place} place in no table, to be asked for */
+  /** Adds a request with a new `ref`. @param {Place} place */
   enter(place) {
     place.state = ASKED;
     place.op.ref = ++this.#refs;
@@ -50,20 +43,14 @@ class Places {
     this.unheld++;
   }
 
-  /**
-   * @param {Place} place
-   * @param {number} group 0 for none
-   */
+  /** @param {Place} place @param {number} group 0 for none */
   #enterGroup(place, group) {
     if (group === 0) return;
     const places = this.#groups.get(group) ?? new Set();
     this.#groups.set(group, places.add(place));
   }
 
-  /**
-   * @param {Place} place
-   * @param {1 | 2 | 3 | 4} state
-   */
+  /** @param {Place} place @param {1 | 2 | 3 | 4} state */
   move(place, state) {
     if (place.state === WAITING) this.waiting--;
     if (state === WAITING) this.waiting++;
@@ -73,7 +60,7 @@ class Places {
     place.news = ++this.news;
   }
 
-  /** @param {Place} place is gone */
+  /** @param {Place} place */
   leave(place) {
     if (place.state === WAITING) this.waiting--;
     if (place.state !== HELD) this.unheld--;
