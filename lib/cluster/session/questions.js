@@ -1,12 +1,13 @@
 'use strict';
 
 /**
- * Questions to the server, which change nothing: they wait until the session is open again, are
- * asked anew by another connection, and are given up after a time, or when the session is closed.
- * They keep the event loop alive.
+ * Queries to the server, which change nothing. A query waits until the session is open, is repeated
+ * over a new connection, and is given up after a time limit or when the session closes. It keeps
+ * the event loop alive.
  *
- * A query is asked after all that was asked before it. If that is more than the server does in a
- * part of that time, what it has not come to then is told from here, as a request that waits.
+ * A query comes after all operations that were requested before it. If these take longer than a
+ * part of the time limit, it overtakes the ones that were not sent, and its result adds their
+ * requests as waiting ones.
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
@@ -20,27 +21,25 @@ const { ENDING, HELD } = require('./place.js');
 /** @typedef {import('./outbox.js').Unit} Unit */
 
 /**
- * When a query was asked.
  * @typedef {object} Turn
- * @property {Promise<Entry[]>} [answer] unless there was nobody to ask, or another session begins
- * @property {number} connection by which it was
- * @property {Unit[]} passed what was asked before, and is not waited for
+ * @property {Promise<Entry[]>} [answer] undefined if the query was not sent, because the session
+ *   was not open
+ * @property {number} connection over which it was sent
+ * @property {Unit[]} passed units that the query has overtaken
  */
 
-/** A query waits for what was asked before it for a quarter of a `ttl` at most. */
+/** A query waits at most a quarter of a `ttl` for earlier operations. */
 const BEHIND = 4;
 
 /**
- * What is asked of the session.
- * @typedef {object} Session
+ * @typedef {object} Session the part of the session that queries use
  * @property {import('./session.js').State} state
  * @property {unknown} error why it is closed, or the server refuses
- * @property {number} ttl milliseconds
+ * @property {number} ttl
  * @property {number} connection
- * @property {<T>(promise: Promise<T>, milliseconds: number) => Promise<T>} within rejects if that
- *   takes longer
- * @property {(error: unknown, connection: number) => void} isDown what a question on a connection
- *   was answered with, if that connection is still the one there is
+ * @property {<T>(promise: Promise<T>, milliseconds: number) => Promise<T>} within
+ * @property {(error: unknown, connection: number) => void} isDown reports the error of a query; an
+ *   error of an older connection changes nothing
  */
 
 class Questions {
@@ -51,12 +50,12 @@ class Questions {
   #outbox;
   #keepAlive;
   #session;
-  /** Called at the next change of state. @type {(() => void)[]} */
+  /** @type {(() => void)[]} */
   #onChange = [];
-  /** What ends each that is under way. @type {Set<(error: unknown) => void>} */
+  /** Functions that reject the queries under way. @type {Set<(error: unknown) => void>} */
   #underWay = new Set();
   /**
-   * Looks that the server has not answered, also those that were given up here.
+   * Looks that the server has not answered, even if this process gave them up.
    * @type {Set<{ asked: number, connection: number }>}
    */
   #looks = new Set();
@@ -81,7 +80,6 @@ class Questions {
     this.#session = session;
   }
 
-  /** The session is in another state. */
   changed() {
     const waiting = this.#onChange;
     this.#onChange = [];
@@ -92,19 +90,19 @@ class Questions {
   }
 
   /**
+   * Entries after all operations that were requested so far; rejects after a `ttl` without an
+   * answer.
    * @param {string} [name]
-   * @returns {Promise<Entry[]>} what there is after all that was asked so far; rejects if the
-   *   server does not tell within a `ttl`
    */
   query(name) {
     return this.#keepAlive.during(() => this.#query(name));
   }
 
   /**
+   * The holders of a name; undefined if the server does not answer in time. It never rejects.
    * @param {string} name
    * @param {number} milliseconds
-   * @returns {Promise<Entry[] | undefined>} who holds it; undefined if it is not known in that
-   *   time. Never rejects
+   * @returns {Promise<Entry[] | undefined>}
    */
   async lookAt(name, milliseconds) {
     const { connection, state } = this.#session;
@@ -121,7 +119,7 @@ class Questions {
     }
   }
 
-  /** Whether the server has left a look unanswered for so long that it seems to be down. */
+  /** Whether the server left a look unanswered for so long that it seems to be down. */
   get isServerSilent() {
     const { connection } = this.#session;
     const since = this.#clock.monotonic() - SILENT_MS;
@@ -129,9 +127,9 @@ class Questions {
   }
 
   /**
-   * @param {Place} place held
-   * @returns {Promise<boolean>} whether its name is marked; false, too, if it is no longer held;
-   *   rejects if the server cannot tell
+   * Whether the name of a held lock is marked. It is false if the lock is lost meanwhile, and
+   * rejects if the server cannot answer.
+   * @param {Place} place
    */
   isMarked(place) {
     return this.#keepAlive.during(() => this.#isMarked(place));
@@ -161,9 +159,9 @@ class Questions {
   }
 
   /**
-   * A query comes after what was asked before, and before what is asked later.
+   * Sends the query when all earlier operations are answered, and before later ones.
    * @param {string | undefined} name
-   * @param {number} end until when it is of use
+   * @param {number} end the query's deadline
    * @returns {Promise<Turn>}
    */
   async #turn(name, end) {
@@ -190,20 +188,14 @@ class Questions {
     return turn;
   }
 
-  /**
-   * @param {string} [name]
-   * @returns {Promise<Entry[]>} whose rejection is looked at later
-   */
+  /** Sends a query whose rejection is handled later. @param {string} [name] */
   #ask(name) {
     const answer = this.#told(name);
     then(answer, undefined, () => {});
     return answer;
   }
 
-  /**
-   * @param {string} [name]
-   * @param {'held'[]} which
-   */
+  /** @param {string} [name] @param {'held'[]} which */
   async #told(name, ...which) {
     return await this.#adapter.query(name, ...which);
   }
@@ -231,10 +223,7 @@ class Questions {
     return false;
   }
 
-  /**
-   * @param {unknown} error of a question
-   * @returns {boolean} whether it would not be answered by another connection, either
-   */
+  /** Whether a query would fail with this error on every connection. @param {unknown} error */
   #isFinal(error) {
     const { error: refusal } = this.#session;
     const kind = this.#adapter.classify(error);
@@ -242,10 +231,11 @@ class Questions {
   }
 
   /**
+   * Rejects after a time limit, and when the session closes or the server refuses.
    * @template T
    * @param {Promise<T>} answer
    * @param {number} milliseconds
-   * @returns {Promise<T>} rejects if that takes longer, or when the session is closed or refused
+   * @returns {Promise<T>}
    */
   async #within(answer, milliseconds) {
     /** @type {(error: unknown) => void} */
@@ -263,7 +253,7 @@ class Questions {
     }
   }
 
-  /** @returns {Promise<void>} resolves at the next change of state */
+  /** Resolves at the next change of state. @returns {Promise<void>} */
   #change() {
     return new Promise((resolve) => {
       this.#onChange.push(resolve);
@@ -271,9 +261,10 @@ class Questions {
   }
 
   /**
-   * @param {Entry[]} told by the server
-   * @param {Unit[]} passed that it may not have come to then: requests that may have to wait, and
-   *   ends
+   * Corrects the server's entries by the units that the query has overtaken: adds their requests as
+   * waiting ones, and removes what they end.
+   * @param {Entry[]} told
+   * @param {Unit[]} passed
    * @param {string} [name]
    */
   #withPassed(told, passed, name) {
@@ -301,13 +292,10 @@ class Questions {
     return entries;
   }
 
-  /**
-   * @param {import('../adapter.js').RequestOp} op
-   * @param {Map<number, Entry>} asked
-   */
+  /** @param {import('../adapter.js').RequestOp} op @param {Map<number, Entry>} asked */
   #tell({ label, limit, mode, name, priority, ref, weight }, asked) {
     const place = this.#places.get(ref);
-    // If it was answered since, that was after what the server told.
+    // A request that was answered meanwhile was answered after the query: leave it out.
     if (!place || place.state === ENDING) return;
     const { clientId, host, pid, threadId, threadName, program } = this.#info;
     const waited = this.#clock.monotonic() - place.asked;
@@ -319,9 +307,9 @@ class Questions {
 }
 
 /**
- * @param {Entry} entry in a queue
- * @param {Entry} other that will come into one
- * @returns {boolean} whether it waits behind the other then
+ * Whether an entry waits behind a request that is not in its queue yet.
+ * @param {Entry} entry
+ * @param {Entry} other
  */
 const isBehind = ({ name, priority = 0, token }, other) =>
   name === other.name && token === 0n && priority < (other.priority ?? 0);
