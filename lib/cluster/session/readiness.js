@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The promise that a session is open. It rejects if the server refuses, or if that takes too long.
- * There is another promise for each time that the session is not open and somebody asks.
+ * The promise that the session is open. It rejects if the server refuses or the session does not
+ * open in time; if a user asks again, a new promise begins.
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
@@ -10,18 +10,18 @@ const { Promise, then } = require('../../platform/intrinsics.js');
 class Readiness {
   /** @type {Promise<void>} */
   promise = Promise.resolve();
-  /** Whether it can still settle. */
+  /** Whether the promise can still settle. */
   isAwaited = false;
-  /** Whether it was ever open. */
+  /** Whether the session was ever open. */
   isReached = false;
-  /** Until when it is waited for. */
+  /** The deadline of the promise. */
   by = 0;
   /** @type {() => void} */
   #resolve = () => {};
   /** @type {(error: unknown) => void} */
   #reject = () => {};
 
-  /** @param {number} by until when it is waited for */
+  /** @param {number} by the deadline */
   begin(by) {
     this.isAwaited = true;
     this.by = by;
@@ -29,7 +29,7 @@ class Readiness {
       this.#resolve = /** @type {() => void} */ (resolve);
       this.#reject = reject;
     });
-    // Whoever does not ask is not told.
+    // A rejection that no user awaits is not an unhandled one.
     then(this.promise, undefined, () => {});
   }
 
@@ -40,7 +40,7 @@ class Readiness {
     this.isAwaited = false;
   }
 
-  /** @param {unknown} error why it is not, or was not in time */
+  /** @param {unknown} error */
   failed(error) {
     this.isAwaited = false;
     this.#reject(error);
