@@ -1,37 +1,23 @@
 'use strict';
 
 /**
- * A manager's session with an engine: the state machine that makes places in queues, and locks, of
- * a server that may be slow, gone, replaced or forgetful, and a process that may be stopped at any
- * time.
+ * The state machine of a manager's session with an engine. The backend calls `start`, `ask`, `end`,
+ * and the listener receives what becomes of each request, while the server may be slow, replaced or
+ * restored from old data and this process may be stopped. No call throws.
  *
  *   new ─▶ opening ─▶ open ◀─▶ suspect          any ─▶ closed
  *             ▲         │          │
  *             └─ lost ◀─┴──────────┘              any but closed ◀─▶ refused
  *
- * The lease. The server keeps the session for `ttl` from when it answers a renewal; here it counts
- * from when that renewal was sent, and for 0.9 of it. So what is held here ends before the server
- * grants it to anybody else, as long as clocks agree about how long a second is to 10 %. The end is
- * looked for before anything that happens, so a grant that comes too late is none.
- *
- * Lost. Locks are lost; what waits is asked for again, in its order, in the next session. A request
- * has another `ref` there, so nothing that is said of the old one is taken for news of the new one.
- * The old session is ended at the server first, as far as that can be done: its own requests would
- * be in the way of the new ones until its lease is over there, too.
- *
- * Suspect. While the connection is away locks are held until the lease ends. A new one says
- * `hello`, renews, compares what the server has with what is known here, and sends what was not
- * answered once more.
- *
- * Refused. The server answers that it does not serve this client (a login, a database, a version).
- * What is granted or queued there stays until the lease ends. Other requests fail at once with the
- * server's error, until it serves again. The pauses between attempts grow to a minute. Only a
- * misuse, such as a client that was ended, closes the session.
- *
- * The listener is told of changes of state first (`granted`, `lost` and so on: it runs no users'
- * code then), and by `settled` that they are complete.
- *
- * Threads: one. Errors: none is thrown; what goes wrong ends requests, or the session.
+ * Lease: the server keeps the session for `ttl` from its answer to a renewal; here the lease lasts
+ * 0.9 `ttl` from when the renewal was sent. So if clock rates differ by less than 10 %, a lock ends
+ * here before the server grants it again. `#react` checks the lease before every event.
+ * Lost: the locks are lost. The old session is closed, since its requests would stand ahead of the
+ * next one's, which requests what waits again, in its order, with new `ref`s.
+ * Suspect: locks stay held until the lease ends. A new connection calls `hello`, renews, compares
+ * the server's list with ours, and repeats the steps that were not answered.
+ * Refused: the server rejects this client. Locks and queued requests stay until the lease ends;
+ * other requests fail with the server's error until an attempt succeeds.
  */
 
 const { bucketClosedError } = require('../../platform/errors.js');
@@ -68,29 +54,32 @@ const { within } = require('./within.js');
 
 /** @typedef {'new' | 'opening' | 'open' | 'suspect' | 'refused' | 'lost' | 'closed'} State */
 /**
- * @typedef {'expired' | 'unreachable' | 'failover' | 'closed'} Reason why locks were lost: the
- *   lease ended while this process stood still, or while the server was away, which is also said
- *   of an end that was to mark the name and is not done; the server does not know of it any more;
- *   the bucket was closed
+ * @typedef {'expired' | 'unreachable' | 'failover' | 'closed'} Reason why a lock was lost.
+ *   `expired`: the lease ended while this process stood still. `unreachable`: it ended while the
+ *   server was away, or the end that marks the name was refused. `failover`: the server no longer
+ *   has the lock. `closed`: the bucket was closed
  */
 
 /**
+ * The listener's calls run no users' code: `settled`, which ends each event, lets it run.
  * @typedef {object} Listener
  * @property {(place: Place) => void} granted
- * @property {(place: Place, answer: Answer) => void} refused its request was answered otherwise
+ * @property {(place: Place, answer: Answer) => void} refused the answer is neither a grant nor a
+ *   place in the queue
  * @property {(place: Place, thief: string) => void} stolen
- * @property {(place: Place, reason: Reason, cause: unknown) => void} lost also after `end`, if that
- *   was to mark the name and has not, or it cannot be known
- * @property {(place: Place, error: unknown) => void} failed its request cannot be made
+ * @property {(place: Place, reason: Reason, cause: unknown) => void} lost comes after `end`, too,
+ *   if the name was to be marked and is not, or nobody can know
+ * @property {(place: Place, error: unknown) => void} failed
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
- * @property {(why: unknown) => void} unopened there was no session for a `ttl`
+ * @property {(why: unknown) => void} unopened no session was open for a `ttl`
  * @property {() => void} settled
- * @property {() => boolean} isTelling whether users have answers to hear of, one after the other
+ * @property {() => boolean} isTelling whether callbacks of users are still due for answers that
+ *   came
  */
 
 /**
- * @typedef {object} Rules for tests that take one away, to see that it matters
- * @property {number} margin of the `ttl`, in which a lock is held here
+ * @typedef {object} Rules tests switch one off, to show that it matters
+ * @property {number} margin the part of the `ttl` for which a lock is held here
  * @property {boolean} compares
  */
 
@@ -98,27 +87,26 @@ const { within } = require('./within.js');
 const RULES = Object.freeze({ margin: 0.9, compares: true });
 
 /**
- * @typedef {'deadline' | 'patience' | 'busy' | 'unopened' | Step | Silence} Item of the agenda; a
- *   silence is that of a call that is not answered
- * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} Step of a connection, or to it
+ * @typedef {'deadline' | 'patience' | 'busy' | 'unopened' | Step | Silence} Item a timer of the
+ *   session
+ * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} Step a timer that a lost connection
+ *   clears
  */
 
 /** @type {Step[]} */
 const STEPS = ['renew', 'sweep', 'look', 'reconnect', 'open'];
 
-/** Of a theft that was sent in a session that is lost. */
 const UNKNOWN = 'Whether the lock was stolen, and lost again, is not known';
 
-// Milliseconds to the next attempt to connect: they double, from and to.
+// Milliseconds until the next attempt to connect; the pause doubles from the first to the last.
 const FIRST_RETRY = 50;
 const LAST_RETRY = 2000;
-/** The same while the server refuses, and no lease would end meanwhile. */
+/** The longest pause while the server refuses and there is no lease that could expire. */
 const LAST_REFUSED = 60_000;
 
 /**
- * A connection that was dropped silently shows by a renewal that is not answered. While something
- * waits, the next renewal is never further away than this, in milliseconds, however long the lease
- * is; and no renewal is waited for longer.
+ * While something waits, a renewal is sent at least every 5 s, and no renewal is waited for longer,
+ * however long the lease is: an unanswered one reveals a connection that was dropped silently.
  */
 const SIGN_OF_LIFE = 5000;
 
@@ -134,24 +122,23 @@ class Session {
   /** @type {SessionInfo} */
   #info;
   #ttl;
-  /** The id of the session; '' for none. */
+  /** The id of the session; '' if there is none. */
   #session = '';
-  /** That of the one before, until the server has ended it; '' for none. */
+  /** The id of the session before, until the server has ended it. */
   #before = '';
-  /** The `open` that is under way. @type {Promise<{ session: string } | undefined> | undefined} */
+  /** @type {Promise<{ session: string } | undefined> | undefined} */
   #opening;
-  /** What was told of a new connection before its session is used. @type {unknown} */
+  /** The error of a connection that broke before its session was in use. @type {unknown} */
   #cut;
   #lease;
-  /** Attempts to open a session that lives to its first renewal, in a row. */
+  /** Failed attempts in a row to open a session that lives until its first renewal. */
   #attempts = 0;
-  /** Attempts to connect the one there is, in a row. */
+  /** Failed attempts in a row to reconnect this session. */
   #retries = 0;
-  /** Why the server does not serve, until it does. @type {unknown} */
+  /** Why the server refuses this client. @type {unknown} */
   #refusal;
-  /** How often it has said so, in a row. */
   #refusals = 0;
-  /** Of the adapter. @type {unknown} */
+  /** @type {unknown} */
   #lastError;
   #lastErrorAt = 0;
 
@@ -165,21 +152,21 @@ class Session {
   #calls;
   #renewAgain = false;
   #sweeps;
-  /** Nothing is granted before, by the monotonic clock, as the server told. */
+  /** When the quarantine ends, on the monotonic clock. */
   #grantsFrom = 0;
   #pumping = false;
   #keepAlive;
   #questions;
-  /** Why it is closed, for requests that come later. @type {unknown} */
+  /** Why it is closed. @type {unknown} */
   #error;
   /** @type {Promise<void> | undefined} */
   #closed;
 
   /**
    * @param {object} options
-   * @param {Adapter} options.adapter nobody else's
+   * @param {Adapter} options.adapter this session alone uses it
    * @param {SessionInfo} options.info
-   * @param {number} options.ttl milliseconds
+   * @param {number} options.ttl
    * @param {Clock} [options.clock]
    * @param {Partial<Rules>} [options.rules]
    * @param {Listener} listener
@@ -252,9 +239,8 @@ class Session {
     };
   }
 
-  // What the backend calls.
+  // The backend's calls.
 
-  /** Opens it. To be called once. */
   start() {
     this.#awaitReady();
     this.#awaitSession();
@@ -263,8 +249,8 @@ class Session {
   }
 
   /**
-   * @returns {Promise<void>} resolves when the session is open. Rejects if the server refuses, or
-   *   if that takes a `ttl`. Reading it while it is not open has another attempt made at once
+   * Resolves when the session is open; rejects if the server refuses, or after a `ttl`. If the
+   * session is not open, reading it starts another attempt at once.
    */
   get ready() {
     const isReadable = this.state === 'open' || this.state === 'closed';
@@ -281,12 +267,11 @@ class Session {
     this.#agenda.setBy('patience', this.#readiness.by);
   }
 
-  /** Has users warned if there is no session for a `ttl`. */
   #awaitSession() {
     this.#agenda.setBy('unopened', this.#now() + this.#ttl);
   }
 
-  /** Does not wait for the end of a pause that has grown long. */
+  /** Shortens a pause between attempts that has grown long. */
   #tryNow() {
     const step = this.#hasLease ? 'reconnect' : 'open';
     const isTrying = ['open', 'hello', 'renew'].some((call) =>
@@ -295,20 +280,20 @@ class Session {
     if (!isTrying) this.#agenda.setBy(step, this.#now() + this.#pause(0, LAST_RETRY));
   }
 
-  /** Why it is closed; undefined while it is not. */
+  /** Why the session is closed; undefined if it is not. */
   get closed() {
     return this.#error;
   }
 
-  /** Why requests fail; undefined while they do not. */
+  /** Why requests fail; undefined if they do not. */
   get error() {
     return this.#error ?? this.#refusal;
   }
 
   /**
+   * Why the server says nothing about a request. It is undefined until that is known: a time limit
+   * that is shorter than a round trip proves nothing about the server.
    * @param {Place} [place]
-   * @returns {unknown} why the server tells nothing of it, once that is known; a request whose time
-   *   limit is shorter than a round trip says nothing about the server
    */
   outage(place) {
     const { error } = this;
@@ -321,8 +306,8 @@ class Session {
   }
 
   /**
-   * Makes requests. Not if there is an `error`.
-   * @param {Place[]} places new ones; several: a group
+   * The caller checks `error` first.
+   * @param {Place[]} places one new request, or a group
    */
   ask(places) {
     for (const place of places) {
@@ -336,12 +321,11 @@ class Session {
   }
 
   /**
-   * Ends a request, or releases its lock.
+   * Withdraws a request, or releases its lock.
    * @param {Place} place
-   * @param {number} [keep] milliseconds for which its name is marked then; if it is not, its lock
-   *   is lost
-   * @returns {Promise<void> | undefined} settles when the server has done so, or it does not matter
-   *   any more; never rejects
+   * @param {number} [keep] milliseconds to mark the name for; if the mark fails, the lock is lost
+   * @returns {Promise<void> | undefined} settles when the server has ended it or no longer needs
+   *   to; never rejects
    */
   end(place, keep = 0) {
     if (place.state === GONE) return undefined;
@@ -361,7 +345,7 @@ class Session {
   }
 
   /**
-   * @param {Place} place that is neither held nor ended
+   * @param {Place} place neither held nor ended
    * @returns {import('../../backend/contract.js').Progress}
    */
   progress({ op, state }) {
@@ -371,8 +355,8 @@ class Session {
   }
 
   /**
-   * @returns {number} milliseconds that what is held is still held without a renewal. If none are
-   *   left, it is lost by this call, and that is told soon
+   * Milliseconds until locks are lost without a renewal. If none are left, this call loses them and
+   * the listener's `settled` follows soon.
    */
   remaining() {
     if (!this.#hasLease) return 0;
@@ -389,7 +373,7 @@ class Session {
   }
 
   /**
-   * The server does not have a lock any more, as somebody found by other ways.
+   * Loses a lock that the server no longer has, as the caller's guard found.
    * @param {Place} place
    */
   isMissing(place) {
@@ -400,17 +384,17 @@ class Session {
     });
   }
 
-  /** @param {string} [name] @returns {Promise<Entry[]>} see Questions */
+  /** @param {string} [name] */
   query(name) {
     return this.#questions.query(name);
   }
 
   /**
+   * The holders of a name, for a request that waits on it. Own locks that the server has granted
+   * and this session does not hold yet are left out, since no request waits for them; if they are
+   * the only ones, or nobody answers in time, the result is undefined.
    * @param {string} name
    * @param {number} milliseconds
-   * @returns {Promise<Entry[] | undefined>} who holds it, for one that waits, see Questions;
-   *   without what is granted at the server and not held here, because that is not heard of yet, or
-   *   its group is not whole: that is not in its own way. Undefined, too, if nobody else is left
    */
   async lookAt(name, milliseconds) {
     const holders = await this.#questions.lookAt(name, milliseconds);
@@ -419,8 +403,9 @@ class Session {
   }
 
   /**
-   * @param {Entry} entry held at the server
-   * @returns {boolean} whether it is of this session, and not known to be held
+   * Whether a lock that the server lists as held is ours and not held here yet: its grant has not
+   * arrived, or its group is incomplete.
+   * @param {Entry} entry
    */
   #isUnheld({ clientId, ref, token }) {
     const place = this.#places.get(ref);
@@ -428,29 +413,28 @@ class Session {
     return clientId === this.#info.clientId && !isKnown;
   }
 
-  /** @param {Place} place held @returns {Promise<boolean>} see Questions */
+  /** @param {Place} place held */
   isMarked(place) {
     return this.#questions.isMarked(place);
   }
 
   /**
-   * Gives everything back, and ends for good. What is told by it is told by the caller, before
-   * this settles.
-   * @returns {Promise<void>} never rejects
+   * Gives everything back and closes the session for good. The listener gets its calls before this
+   * settles. It never rejects.
    */
   close() {
-    // Why it was never open may be what one wants to know then.
+    // If the session never opened, the reason belongs into the error.
     const cause = this.#readiness.isReached ? this.#refusal : this.#why;
     this.#closed ??= this.#stop('closed', bucketClosedError(cause), undefined);
     return this.#closed;
   }
 
-  /** Milliseconds for which the server grants nothing to anybody, as far as it has told. */
+  /** Milliseconds until the quarantine ends, as far as the server has said. */
   get grantsIn() {
     return Math.max(this.#grantsFrom - this.#now(), 0);
   }
 
-  // Clocks.
+  // Clocks and timers.
 
   #now() {
     return this.#clock.monotonic();
@@ -460,12 +444,12 @@ class Session {
     return this.#session !== '';
   }
 
-  /** Whether it has a lease that cannot be renewed now. */
+  /** Whether there is a lease that cannot be renewed now. */
   get #isCutOff() {
     return this.#hasLease && this.state !== 'open';
   }
 
-  /** @param {Times} times when what was answered was sent */
+  /** @param {Times} times when the answered call was sent */
   #extend(times) {
     this.#agenda.set('deadline', this.#lease.extend(times, this.#ttl));
   }
@@ -485,7 +469,7 @@ class Session {
     else if (item === 'busy') this.#tryBusy();
     else if (item === 'unopened') this.#warnSoon();
     else if (item === 'no open') this.#openLater(this.#timeout('It is not opened'));
-    // The deadline is looked at before anything is done. It was set again if there is more time.
+    // `#react` has checked the deadline by now. A timer that is left over is set to the rest.
     else if (item !== 'deadline') this.#isDown(this.#timeout('A call is not answered'));
     else if (this.#hasLease)
       this.#agenda.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
@@ -497,7 +481,8 @@ class Session {
   }
 
   /**
-   * Does the work of what happened by itself (a timer, an answer, a hint), and what it leads to.
+   * Every event (a timer, an answer, a hint) runs in here: after the lease was checked, and before
+   * the outbox, the event loop and the listener follow up.
    * @param {() => void} work
    */
   #react(work) {
@@ -505,7 +490,7 @@ class Session {
     if (this.#hasLease) {
       const rest = this.#lease.rest();
       if (rest <= 0) this.#expire();
-      // The machine may have slept: by the wall clock the end is nearer than the timer has it.
+      // If the machine slept, the lease ends sooner than the timer fires.
       else this.#agenda.setBy('deadline', this.#now() + rest);
     }
     work();
@@ -516,7 +501,7 @@ class Session {
 
   // Calls of the adapter.
 
-  /** What was asked is not listened to any more. */
+  /** Ignores the answers of the old connection. */
   #hangUp() {
     this.#calls.hangUp();
     this.#outbox.isInterrupted();
@@ -524,14 +509,11 @@ class Session {
     for (const step of STEPS) this.#agenda.clear(step);
   }
 
-  /**
-   * @param {Call} call
-   * @param {unknown} error
-   */
+  /** @param {Call} call @param {unknown} error */
   #isRejected(call, error) {
     const kind = this.#adapter.classify(error);
     if (call === 'open') this.#opening = undefined;
-    // Later it may be a client that came to grief with its connection.
+    // Once a session was open, a local error may come from the broken connection: retry then.
     const isMisuse = kind === 'misuse' || (kind === 'local' && !this.#readiness.isReached);
     if (isMisuse) this.#fail(error);
     else if (isRefusal(kind) && call !== 'sweep') this.#handleRefusal(error);
@@ -540,7 +522,7 @@ class Session {
     else this.#isDown(error);
   }
 
-  /** @param {unknown} error with which the server says that it does not serve */
+  /** @param {unknown} error */
   #handleRefusal(error) {
     this.#refusal = error;
     for (const place of this.#places.all())
@@ -551,23 +533,20 @@ class Session {
     this.#readiness.failed(error);
   }
 
-  /** @param {unknown} error why it is not open */
+  /** @param {unknown} error */
   #note(error) {
     if (!tellsWhy(error)) return;
     this.#lastError = error;
     this.#lastErrorAt = this.#now();
   }
 
-  /** Why the server does not answer; undefined if that is not known. */
+  /** Why the server does not answer; undefined if nobody knows. */
   get #why() {
     const isRecent = this.#now() - this.#lastErrorAt <= Math.max(this.#ttl, 2 * LAST_RETRY);
     return this.#refusal ?? (isRecent ? this.#lastError : undefined);
   }
 
-  /**
-   * @param {number} failures before
-   * @returns {number} milliseconds
-   */
+  /** @param {number} failures before this one */
   #retryIn(failures) {
     if (this.#refusal === undefined) return this.#pause(failures, LAST_RETRY);
     const most = this.#hasLease ? Math.max(this.#ttl / 10, LAST_RETRY) : LAST_REFUSED;
@@ -575,7 +554,7 @@ class Session {
   }
 
   /**
-   * @param {number} failures before
+   * @param {number} failures before this one
    * @param {number} most milliseconds
    */
   #pause(failures, most) {
@@ -583,11 +562,7 @@ class Session {
     return Math.min(milliseconds * (0.5 + this.#clock.random()), LAST_REFUSED);
   }
 
-  /**
-   * @param {State} state
-   * @param {Reason} [reason]
-   * @param {unknown} [cause]
-   */
+  /** @param {State} state @param {Reason} [reason] @param {unknown} [cause] */
   #become(state, reason, cause) {
     this.state = state;
     if (state !== 'refused' && state !== 'lost') {
@@ -598,7 +573,7 @@ class Session {
     this.#questions.changed();
   }
 
-  // From one session to the next.
+  // Opening and losing sessions.
 
   #open() {
     this.#hangUp();
@@ -619,7 +594,7 @@ class Session {
     );
   }
 
-  /** @param {number} sent when it was asked for */
+  /** @param {number} sent */
   async #openOne(sent) {
     const opened = await this.#adapter.open(this.#info, this.#ttl, { ...this.#seen });
     this.#cut = undefined;
@@ -628,9 +603,9 @@ class Session {
   }
 
   /**
-   * What the one before has left is in the way of what is asked for again. It is not waited for
-   * when the lease of the next one is half over, nor when nothing will be asked for.
-   * @param {number} sent when the next one was asked for
+   * Ends the session before, whose requests would stand ahead of ours. The new session gives up
+   * waiting when half of its lease is over, or when it is closed already.
+   * @param {number} sent when the opening of the new session began
    */
   async #endBefore(sent) {
     const session = this.#before;
@@ -640,15 +615,11 @@ class Session {
       await this.#within(this.#adapter.close(session), Math.min(this.#ttl / 6, rest));
       if (this.#before === session) this.#before = '';
     } catch {
-      // It ends by itself.
+      // The session expires by itself.
     }
   }
 
-  /**
-   * @param {string} session
-   * @param {number} ttl
-   * @param {Times} times
-   */
+  /** @param {string} session @param {number} ttl @param {Times} times */
   #opened(session, ttl, times) {
     this.#session = session;
     this.#ttl = ttl;
@@ -668,7 +639,7 @@ class Session {
     if (this.#cut !== undefined) this.#isDown(this.#cut);
   }
 
-  /** @param {unknown} error why it could not be opened now */
+  /** @param {unknown} error */
   #openLater(error) {
     if (this.state === 'refused' && error !== this.#refusal) this.#become('opening');
     this.#note(error);
@@ -677,7 +648,6 @@ class Session {
     this.#agenda.set('open', this.#now() + this.#retryIn(this.#attempts++));
   }
 
-  /** There is no session, until the next one is open. */
   #leave() {
     this.#before = this.#session;
     this.#session = '';
@@ -688,11 +658,7 @@ class Session {
     else this.#lose('expired', undefined);
   }
 
-  /**
-   * The session is over: tells who holds something, and goes on with a new one.
-   * @param {Reason} reason
-   * @param {unknown} cause
-   */
+  /** Loses the locks and opens the next session. @param {Reason} reason @param {unknown} cause */
   #lose(reason, cause) {
     const refusal = this.#refusal;
     const fates = this.#places
@@ -716,14 +682,14 @@ class Session {
     this.#leave();
     this.#awaitSession();
     if (refusal !== undefined) this.#become('refused', undefined, refusal);
-    // A session that never came as far as its first renewal is not followed by the next at once.
+    // A session that died before its first renewal is not replaced at once, but after a pause.
     if (this.#attempts++ === 0) this.#open();
     else this.#openLater(cause);
   }
 
-  // While it is open.
+  // The open session.
 
-  /** @param {unknown} error of the adapter */
+  /** @param {unknown} error */
   #isCut(error) {
     if (this.state === 'open') this.#isDown(error);
     else if (!this.#hasLease) this.#cut = error ?? true;
@@ -736,7 +702,7 @@ class Session {
     if (this.state !== 'suspect') this.#become('suspect', undefined, error);
   }
 
-  /** @param {unknown} error why it has to */
+  /** @param {unknown} error */
   #reconnectLater(error) {
     this.#note(error);
     this.#hangUp();
@@ -777,7 +743,7 @@ class Session {
     );
   }
 
-  /** @param {Times} times when the renewal, or the opening, before the next one was sent */
+  /** @param {Times} times when the last renewal, or the opening, was sent */
   #renewAfter({ sent }) {
     const longest = this.#places.unheld > 0 ? SIGN_OF_LIFE : Number.POSITIVE_INFINITY;
     this.#agenda.set('renew', sent + Math.min(this.#ttl / 3, longest));
@@ -786,7 +752,7 @@ class Session {
   /**
    * @param {Renewal} renewal
    * @param {Times} times
-   * @param {number} news that there were of places when it was sent
+   * @param {number} news the count of changes when the renewal was sent
    */
   #renewed(renewal, times, news) {
     if (!renewal.alive) {
@@ -796,7 +762,7 @@ class Session {
     this.#seen.life = renewal.life;
     this.#extend(times);
     this.#attempts = this.#retries = 0;
-    // By the connection before nothing will be done any more.
+    // The old connection executes nothing any more, so what it has not executed is missed for good.
     if (this.#isCutOff) this.#isMissed(renewal.step);
     if (this.#rules.compares) this.#grants.compare(renewal, news);
     if (renewal.step !== undefined) this.#outbox.areDone(renewal.step);
@@ -816,7 +782,10 @@ class Session {
     }
   }
 
-  /** How long those ahead have to live, and whether there was a quarantine, is not known yet. */
+  /**
+   * After a reconnect, or as soon as a request waits, nobody knows yet when the leases ahead
+   * expire.
+   */
   #lookSoon() {
     if (this.#sweeps.isTold) return;
     this.#agenda.setBy('look', this.#now() + this.#ttl / 10);
@@ -835,13 +804,12 @@ class Session {
     );
   }
 
-  // The outbox.
+  // Steps.
 
   /**
-   * What is asked at once makes one step, however many steps may be under way: most of what a small
-   * one costs is not of its operations. While none is under way, and nobody is still to be told of
-   * an answer, "at once" is what runs now, and what follows from the promises that it settles:
-   * nobody waits for the rest of the turn of the event loop. Else it is the whole turn.
+   * Collects the operations of one moment in one step, since a step costs more than its operations.
+   * If no step is under way and no callback is due, the moment ends with the promises that the
+   * current code settles. Otherwise it ends with the turn of the event loop.
    */
   #pumpSoon() {
     if (this.#pumping || this.state !== 'open' || !this.#outbox.isReady) return;
@@ -878,7 +846,7 @@ class Session {
   }
 
   /**
-   * Steps are answered in their order, whatever order the answers come in.
+   * Applies answers in the order of the steps, whatever order they arrive in.
    * @param {SentStep} step
    * @param {Answer[]} answers
    */
@@ -888,28 +856,25 @@ class Session {
     for (let { first } = this.#outbox; first?.isAnswered; { first } = this.#outbox) {
       this.#grants.stepped(first.ops, first.answers);
       this.#outbox.answered();
-      // It may have been granted long ago, and be stolen.
+      // The answer of a repeated step may be old: its lock may be stolen by now.
       if (first.isAgain) this.#renewSoon();
     }
   }
 
-  /**
-   * @param {SentStep} step
-   * @param {unknown} error
-   */
+  /** @param {SentStep} step @param {unknown} error */
   #isNotDone(step, error) {
-    // It came after one that was refused, and is sent anew.
+    // An earlier step was refused, and this one's operations are sent in others.
     if (!this.#outbox.has(step)) return;
     const kind = this.#adapter.classify(error);
-    // If it was not sent before, it was not done: this is all that there was of it.
+    // A step that was sent once and found the session dead was not executed.
     if (kind === 'dead' && !step.isAgain) this.#outbox.takeBack(step);
     if (!isRefusal(kind) && kind !== 'local') this.#isRejected('step', error);
-    // Its answer is refused, not what it did (R1).
+    // The server executed the step: it rejects only the question for the answer (R1).
     else if (step.isDone) this.#isDown(error);
     else for (const op of this.#outbox.refused(step)) this.#grants.isRefused(op, error);
   }
 
-  /** @param {number | undefined} done the last step that the server has done, if it tells */
+  /** @param {number | undefined} done the last step that the server executed, if it says so */
   #isMissed(done) {
     if (done === undefined) return;
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
@@ -918,7 +883,7 @@ class Session {
     for (const op of ops) this.#grants.isRefused(op, error);
   }
 
-  /** @param {Op} op that something is in the way of */
+  /** @param {Op} op */
   #tryLater(op) {
     this.#agenda.setBy('busy', this.#obstructed.add(op, this.#now()));
   }
@@ -932,8 +897,8 @@ class Session {
   }
 
   /**
-   * Whether an operation is still to be done that was not: a request may have been given up since,
-   * or lost what a server has granted it that knows no more of that.
+   * Whether an operation that was not executed is still needed: its request may be withdrawn since,
+   * or be lost in a fail-over after its grant.
    * @param {Op} op
    */
   #isWanted(op) {
@@ -946,7 +911,7 @@ class Session {
     this.#outbox.clear();
   }
 
-  /** Those who do not want to wait do not wait for the server for ever. */
+  /** Fails `ifAvailable` and `steal` requests that got no answer for a `ttl`, and `ready`. */
   #losePatience() {
     const now = this.#now();
     let next = Number.POSITIVE_INFINITY;
@@ -969,8 +934,8 @@ class Session {
 
   /**
    * @param {Place} place not answered
-   * @param {unknown} error for its request
-   * @param {unknown} cause for that of a theft which the server may still do, since it is sent
+   * @param {unknown} error of the request
+   * @param {unknown} cause of the error of a theft that was sent, and which the server may still do
    */
   #giveUp(place, error, cause) {
     const isUnknown = place.op.kind === 'steal' && this.#outbox.isSent(place.op);
@@ -979,8 +944,8 @@ class Session {
   }
 
   /**
-   * Users who hear that `ready` has rejected, and close the bucket for that, come first: they are
-   * not warned.
+   * Warns a turn later, so that a user who closes the bucket because `ready` rejected gets no
+   * warning.
    */
   #warnSoon() {
     this.#clock.setImmediate(() =>
@@ -990,27 +955,22 @@ class Session {
     );
   }
 
-  /**
-   * @template T
-   * @param {Promise<T>} promise
-   * @param {number} milliseconds
-   * @returns {Promise<T>} rejects if that takes longer
-   */
+  /** @template T @param {Promise<T>} promise @param {number} milliseconds */
   #within(promise, milliseconds) {
     const late = () => this.#timeout('A question is not answered');
     return within(this.#clock, promise, milliseconds, late);
   }
 
-  // The end.
+  // Closing.
 
-  /** @param {unknown} error of a misuse: no other attempt would be without it */
+  /** @param {unknown} error that every attempt would meet again */
   #fail(error) {
     this.#closed ??= this.#stop('unreachable', error, error);
   }
 
   /**
-   * @param {Reason} reason for locks
-   * @param {unknown} error for requests
+   * @param {Reason} reason of locks that are lost
+   * @param {unknown} error of requests that fail
    * @param {unknown} cause
    */
   async #stop(reason, error, cause) {
@@ -1019,7 +979,7 @@ class Session {
     const patience = Math.max(this.#hasLease ? this.#lease.rest() : 0, this.#ttl / 3);
     const places = this.#places.all();
     const isLost = cause !== undefined && this.#hasLease;
-    // Later calls are told this, and not what went wrong before.
+    // From now on `ready` rejects with this error, and not with an earlier one.
     if (!this.#readiness.isAwaited) this.#awaitReady();
     this.#hangUp();
     this.#agenda.clearAll();
@@ -1047,7 +1007,7 @@ class Session {
   }
 
   /**
-   * @param {string} session '' for none
+   * @param {string} session '' if there is none
    * @param {Promise<{ session: string } | undefined> | undefined} opening
    * @param {number} patience milliseconds
    */
@@ -1057,27 +1017,27 @@ class Session {
       const last = opened?.session || session || this.#before;
       if (last) await this.#within(this.#adapter.close(last), patience);
     } catch {
-      // It ends by itself.
+      // The session expires by itself.
     }
-    // Nothing is called after that: an `open` may be answered yet.
+    // An `open` that is answered later must not close a session through a disposed adapter.
     this.#before = '';
     try {
       await this.#adapter.dispose();
     } catch {
-      // Neither can anybody else do anything about it.
+      // Nobody could do anything about the error.
     }
   }
 }
 
 /**
+ * Whether the server answers that it will not do the call.
  * @param {import('../adapter.js').Meaning} kind
- * @returns {boolean} whether the server answers that it does not do what it was asked
  */
 const isRefusal = (kind) => kind === 'fatal' || kind === 'refused';
 
 /**
  * @param {Place[]} places
- * @returns {Place[][]} those of a group together
+ * @returns {Place[][]} the members of each group together
  */
 function grouped(places) {
   /** @type {Place[][]} */
