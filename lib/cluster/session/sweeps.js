@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * When the leases of others are looked at, which nobody tells of: what waits may be granted by the
- * end of one of them, or of a quarantine. What dead sessions have left is swept away once at the
- * beginning, even if nothing waits for it.
+ * Decides when to check for expired leases. Expiries are not pushed, and one (or the end of a
+ * quarantine) can let waiting requests in. The first check of a session comes even if nothing
+ * waits, and removes what expired sessions left.
  */
 
 /** @typedef {import('../adapter.js').Renewal} Renewal */
@@ -11,52 +11,43 @@
 class Sweeps {
   #isFirst = true;
   #endsLeases;
-  /** Whether no renewal of the session has told that there is no quarantine since there was one. */
+  /** True until a renewal says that there is no quarantine. */
   #mayBeQuarantined = true;
   #last = Number.NEGATIVE_INFINITY;
 
-  /** @param {boolean} endsLeases whether the engine does, and tells of it */
+  /** @param {boolean} endsLeases whether the engine ends leases by itself and pushes the grants */
   constructor(endsLeases) {
     this.#endsLeases = endsLeases;
   }
 
-  /**
-   * Whether what waits is told of all that it may be granted by: there are no leases to look at,
-   * and no quarantine.
-   */
+  /** Whether every grant is pushed: the engine ends leases, and there is no quarantine. */
   get isTold() {
     return this.#endsLeases && !this.#mayBeQuarantined;
   }
 
-  /** There is another session, or will be another connection: what was before it nobody told. */
+  /** Called for a new session or connection, since a quarantine may have begun meanwhile. */
   begin() {
     this.#mayBeQuarantined = true;
   }
 
-  /**
-   * @param {number} waiting how many requests wait
-   * @returns {boolean} whether there is anything to sweep for
-   */
+  /** @param {number} waiting how many requests wait */
   isWanted(waiting) {
     return this.#isFirst || waiting > 0;
   }
 
-  /** @param {number} now it is done */
+  /** @param {number} now */
   done(now) {
     this.#isFirst = false;
     this.#last = now;
   }
 
   /**
+   * When to check next; undefined for never.
    * @param {Renewal} renewal
-   * @param {object} state
-   * @param {number} state.now
-   * @param {number} state.ttl
-   * @param {number} state.waiting how many requests wait
-   * @returns {number | undefined} when the next one is; undefined if none has to be
+   * @param {{ now: number, ttl: number, waiting: number }} state `waiting`: how many requests wait
    */
   next({ nextExpiryIn, grantsIn }, { now, ttl, waiting }) {
-    // The sweep before may have come too early.
+    // The check before may have come while the quarantine still lasted.
     const isOver = this.#mayBeQuarantined && grantsIn <= 0;
     this.#mayBeQuarantined = grantsIn > 0;
     if (this.#isFirst) return now;
@@ -64,7 +55,7 @@ class Sweeps {
     const grants = isOver || grantsIn > 0 ? grantsIn : Number.POSITIVE_INFINITY;
     const rest = Math.min(nextExpiryIn, grants);
     if (rest === Number.POSITIVE_INFINITY) return undefined;
-    // What cannot be swept yet is not tried all the time.
+    // The pause avoids a check after check for a session that the server cannot end yet.
     return Math.max(now + Math.max(rest, 0) + 1, this.#last + ttl / 20);
   }
 }
