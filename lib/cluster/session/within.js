@@ -5,12 +5,13 @@ const { Promise } = require('../../platform/intrinsics.js');
 /** @typedef {import('./clock.js').Clock} Clock */
 
 /**
+ * Rejects with `late()` if the promise takes longer; its timer does not keep the event loop alive.
  * @template T
  * @param {Clock} clock
  * @param {Promise<T>} promise
  * @param {number} milliseconds
- * @param {() => unknown} late makes the error
- * @returns {Promise<T>} rejects if that takes longer; does not keep the event loop alive
+ * @param {() => unknown} late
+ * @returns {Promise<T>}
  */
 function within(clock, promise, milliseconds, late) {
   return new Promise((resolve, reject) => {
@@ -25,7 +26,7 @@ function within(clock, promise, milliseconds, late) {
  * @param {Promise<T>} promise
  * @param {(value: T) => void} resolve
  * @param {(error: unknown) => void} reject
- * @param {() => void} done comes first
+ * @param {() => void} done runs before both
  */
 async function follow(promise, resolve, reject, done) {
   try {
