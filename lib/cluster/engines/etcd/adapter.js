@@ -1,41 +1,32 @@
 'use strict';
 
 /**
- * The adapter of etcd (adapter.js), by its JSON gateway (gateway.js).
+ * The adapter of etcd (../../adapter.js), over its JSON gateway (gateway.js). A session is a lease
+ * with a key of its own; its requests are keys of that lease (keys.js). Every client computes the
+ * holders of a name from the keys (queue.js), so grants are not written. Etcd checks the conditions
+ * of each transaction (plan.js). A transaction also writes its number into a key of the session, so
+ * it is done once, and a lost answer can be found out (R1, steps.js).
  *
- * A session is a lease and a key bound to it; requests are keys bound to it, too (keys.js). Who
- * holds a name is computed from its keys (queue.js); grants are not written. What is done has its
- * conditions, which etcd judges (plan.js), and its transaction reads what has become of it.
+ * A session's cost must not depend on the number of others, so it receives only what concerns it
+ * (mirror.js, streams.js). One watch covers the keys written for this session: a thief writes one
+ * for each lock that it steals, and the deletion of the session's key shows that the lease expired.
+ * The keys stay until the session has read them, even if it was cut off and etcd has compacted the
+ * history. Grants cannot come that way, because nobody would write them when a lease expires; so
+ * the session also watches the names that it waits for. Each renewal writes a key and waits for the
+ * watch to deliver it, which proves that the watch works.
  *
- * What a session costs must not depend on how many others there are, so it hears of nothing but
- * what concerns it (mirror.js, streams.js). One watch is always there, of the keys that are
- * written for this session alone: a thief writes one for each that it robs, in the transaction
- * that robs, and the end of the session's key is the end of its lease. This does without a watch
- * of what is held, which a free name would have to pay for, and the key stays until the session
- * has heard of it, also if it was cut off and etcd has forgotten what happened. A grant is not
- * written for the session that it is due to: when a lease runs out, no client is there to write it,
- * and otherwise it would be one write more. So the session watches the names that it waits for.
+ * Each connection writes the session's key, and all transactions have its version as a condition.
+ * So a late transaction of an older connection or an expired lease changes nothing.
  *
- * Whatever is certain is so by something that is written, and comes by the watches: all that was
- * before it has come then. So every renewal also shows that the watches are heard.
- *
- * The session's key is written by each connection; all that is written has its version as a
- * condition. So nothing of an earlier connection, or of a lease that has ended, changes anything.
- * Each transaction that asks for something also writes its number into a key of the session, on
- * condition that this is as the last one has left it: so it is done once, and what it has done is
- * found out where its answer got lost (R1; steps.js).
- *
- * What is not as adapter.js has it:
+ * Where this adapter differs from the contract:
  * - A step is as many transactions as it needs; a group is in one.
- * - A name has the limit of its first shared request as long as there is a shared one.
- * - Shared locks that are granted by the same event have the same token.
- * - A mark lasts for as long as its lease: whole seconds, at least what etcd gives (2 by default),
- *   and from anew when another member leads, unless it was started to keep that (checkpoints).
- * - A quarantine begins when a client tells of what etcd does not know any more (life.js), and all
- *   sessions end then. Without that etcd forgets nothing that it has answered.
- * - How long a request has waited, and a lock is held, is told by the clock of the session that
- *   asks. The latter is NaN if the lock was waited for, was granted after the last renewal of its
- *   holder, and was not seen.
+ * - A name keeps the limit of its first shared request only while a shared request exists.
+ * - Shared locks that one event grants have the same token.
+ * - A mark lives as long as its lease: whole seconds, at least etcd's minimum (2 by default), and
+ *   from the start again after a change of leader, unless etcd runs with lease checkpoints.
+ * - A quarantine begins when a client has seen more than etcd knows (life.js); all sessions end.
+ * - Waiting and holding times are by the clock of the querying session. A holding time is NaN if
+ *   the lock was granted after its holder's last renewal and this session did not see the grant.
  */
 
 const { clearTimeout, setTimeout, unref } = require('../../../platform/intrinsics.js');
@@ -61,28 +52,27 @@ const { Ear, Streams, absentOf } = require('./streams.js');
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 /** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
 
-/** Thefts that are forgotten at once, when they were told. */
+/** The most theft notices that one renewal deletes. */
 const MOST_TOLD = 100;
 
 /**
- * What belongs to a session.
- * @typedef {object} Own
- * @property {string} id of the lease, as etcd has it
- * @property {string} lease as in keys
+ * @typedef {object} Own the state of a session
+ * @property {string} id of the lease, in etcd's form
+ * @property {string} lease the id as keys have it
  * @property {string} info the value of its key
  * @property {number} ttl milliseconds
- * @property {number} version of its key: of the connection
- * @property {number} entered the revision at which the key was written for that connection
- * @property {number} heard the last revision that is known of
- * @property {InstanceType<typeof Ear>} ear what hears what is written for the session
+ * @property {number} version of its key, which identifies the connection
+ * @property {number} entered the revision at which this connection wrote the key
+ * @property {number} heard the greatest revision that the session knows
+ * @property {InstanceType<typeof Ear>} ear the watch of keys written for the session
  * @property {InstanceType<typeof Streams> | undefined} streams of the connection
  * @property {InstanceType<typeof Mirror>} mirror
  * @property {InstanceType<typeof Planner>} planner
  * @property {boolean} isDead
- * @property {Life} life of the server
- * @property {OwnStep | undefined} step that is under way, or was last
- * @property {string} logged revision of the key that steps write
- * @property {number} proofs how many transactions have shown that it is there, and its connection
+ * @property {Life} life the epoch
+ * @property {OwnStep | undefined} step the current or last one
+ * @property {string} logged the revision of the key that steps write
+ * @property {number} proofs counts transactions that proved session and connection valid
  */
 
 /** @implements {Adapter} */
@@ -101,19 +91,16 @@ class EtcdAdapter {
   #own;
   /** @type {OpenLink | undefined} */
   #link;
-  /** One that is not ready yet. @type {OpenLink | undefined} */
+  /** The connection that is not ready yet. @type {OpenLink | undefined} */
   #making;
-  /** The watches that were begun last. @type {InstanceType<typeof Streams> | undefined} */
+  /** The latest watches. @type {InstanceType<typeof Streams> | undefined} */
   #streams;
-  /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
+  /** Counts calls of `open`, `hello` and `dispose`, the last of which counts. */
   #epoch = 0;
-  /** Calls that end a session. @type {Set<OpenLink>} */
+  /** Connections that close a session. @type {Set<OpenLink>} */
   #closing = new Set();
 
-  /**
-   * @param {string} bucket
-   * @param {ConstructorParameters<typeof Gateway>[0]} options
-   */
+  /** @param {string} bucket @param {ConstructorParameters<typeof Gateway>[0]} options */
   constructor(bucket, options) {
     this.#gateway = new Gateway(options);
     this.#keys = new Keys(bucket);
@@ -121,11 +108,7 @@ class EtcdAdapter {
     this.id = `etcd ${bucket}`;
   }
 
-  /**
-   * @param {SessionInfo} info
-   * @param {number} ttl milliseconds
-   * @param {Seen} seen
-   */
+  /** @param {SessionInfo} info @param {number} ttl @param {Seen} seen */
   async open(info, ttl, seen = NOTHING_SEEN) {
     const link = this.#connect();
     const epoch = this.#epoch;
@@ -159,10 +142,7 @@ class EtcdAdapter {
     }
   }
 
-  /**
-   * @param {Op[]} ops
-   * @param {number} number
-   */
+  /** @param {Op[]} ops @param {number} number */
   async step(ops, number) {
     const own = this.#session();
     try {
@@ -172,10 +152,7 @@ class EtcdAdapter {
     }
   }
 
-  /**
-   * @param {Seen} seen
-   * @returns {Promise<import('../../adapter.js').Renewal>}
-   */
+  /** @param {Seen} seen @returns {Promise<import('../../adapter.js').Renewal>} */
   async renew(seen = NOTHING_SEEN) {
     const own = this.#session();
     const link = this.#connection();
@@ -188,8 +165,8 @@ class EtcdAdapter {
     const known = this.#withHeard(seen);
     const { header, TTL } = await link.call('lease/keepalive', { ID: own.id });
     if (!(Number(TTL) > 0)) return dead;
-    // A leader that others have replaced answers, and extends nothing. What is committed in the
-    // same term shows that it led.
+    // A deposed leader still answers keep-alives and extends nothing. A commit in the same term
+    // proves that it led.
     const stolen = new Map([...mirror.thefts].slice(0, MOST_TOLD));
     const [synced, absent] = await Promise.all([
       this.#steps.sync(own, link, this.#forget(own, stolen)),
@@ -212,12 +189,10 @@ class EtcdAdapter {
   }
 
   /**
-   * A request whose key somebody has deleted by hand is not held, and does not wait, whatever is
-   * remembered here. etcd lists all keys of a lease at once, however many there are. That list can
-   * be a moment old, so each key that is not on it is looked at.
+   * Finds requests whose keys somebody deleted by hand: they are not held and do not wait. Etcd
+   * lists all keys of a lease in one answer; it can be out of date, so each missing key is read.
    * @param {Own} own
    * @param {OpenLink} link
-   * @returns {Promise<import('./queue.js').Entry[]>} requests of the session whose keys are gone
    */
   async #absent({ id, mirror }, link) {
     if (mirror.mine.size === 0) return [];
@@ -230,23 +205,19 @@ class EtcdAdapter {
     );
   }
 
-  /**
-   * @param {import('./queue.js').Entry[]} absent
-   * @param {Own} own
-   * @param {OpenLink} link
-   */
+  /** @param {import('./queue.js').Entry[]} absent @param {Own} own @param {OpenLink} link */
   async #lose(absent, own, link) {
     const { mirror } = own;
     const left = () => absent.filter((entry) => mirror.mine.get(entry.ref) === entry);
-    // A thief deletes keys, too, and tells of it.
+    // A thief deletes keys, too; `sync` shows its notices first.
     if (left().length > 0) await this.#steps.sync(own, link);
     for (const { ref } of left()) mirror.forget(ref);
   }
 
   /**
+   * Deletes theft notices that a renewal has reported.
    * @param {Own} own
-   * @param {Map<number, string>} thefts that were told
-   * @returns {object[]} what deletes the keys that tell of them
+   * @param {Map<number, string>} thefts
    */
   #forget({ lease }, thefts) {
     return [...thefts.keys()].map((ref) => ({
@@ -254,13 +225,13 @@ class EtcdAdapter {
     }));
   }
 
-  /** etcd ends leases by itself, and tells by the watch. */
+  /** Etcd ends leases by itself and the watch delivers that. */
   async sweep() {}
 
   /** @param {string} session */
   async close(session) {
     for (let left = this.#gateway.size; left > 0; left--) {
-      // Not by the connection there is: that may be replaced meanwhile.
+      // The current connection may be replaced meanwhile.
       const link = this.#gateway.link(this.#gateway.size - left);
       this.#closing.add(link);
       try {
@@ -268,7 +239,7 @@ class EtcdAdapter {
         return;
       } catch (error) {
         if (classify(error) === 'dead') return;
-        // What `dispose` has cut short is not begun again: nobody would end it.
+        // After `dispose` nobody would end another attempt.
         if (left === 1 || link.isDropped) throw error;
       } finally {
         this.#closing.delete(link);
@@ -276,17 +247,14 @@ class EtcdAdapter {
     }
   }
 
-  /**
-   * @param {string} [name]
-   * @param {'held'} [which]
-   */
+  /** @param {string} [name] @param {'held'} [which] */
   async query(name, which) {
     const { mirror } = this.#session();
     const ask = () => new Query(this.#keys, mirror, this.#connection()).run(name, which);
     try {
       return await ask();
     } catch (error) {
-      // It is of one revision, which etcd has forgotten meanwhile: not soon once more.
+      // Etcd compacted the revision during the query; a second time is unlikely.
       if (!isForgotten(error)) throw error;
       return await ask();
     }
@@ -300,12 +268,7 @@ class EtcdAdapter {
 
   // Sessions and connections.
 
-  /**
-   * @param {string} id
-   * @param {number} ttl
-   * @param {SessionInfo} info
-   * @returns {Own}
-   */
+  /** @param {string} id @param {number} ttl @param {SessionInfo} info @returns {Own} */
   #newSession(id, ttl, info) {
     const lease = leaseKey(id);
     const mirror = new Mirror(this.#keys, lease, {
@@ -355,7 +318,7 @@ class EtcdAdapter {
     return { key: base64(this.#keys.session(lease)), value: info, lease: id };
   }
 
-  /** Ends the connection there is, or is being made. */
+  /** Drops the connection, even one that is still being made. */
   #replace() {
     this.#link?.drop();
     this.#link = undefined;
@@ -372,11 +335,7 @@ class EtcdAdapter {
     return link;
   }
 
-  /**
-   * @param {number} epoch
-   * @param {OpenLink} link
-   * @param {Own} own
-   */
+  /** @param {number} epoch @param {OpenLink} link @param {Own} own */
   #keep(epoch, link, own) {
     if (epoch !== this.#epoch) throw staleError();
     link.check();
@@ -386,10 +345,7 @@ class EtcdAdapter {
     own.streams?.follow();
   }
 
-  /**
-   * @param {OpenLink} link
-   * @param {unknown} error
-   */
+  /** @param {OpenLink} link @param {unknown} error */
   #isDown(link, error) {
     if (link !== this.#link) return;
     this.#link = undefined;
@@ -401,11 +357,11 @@ class EtcdAdapter {
   // Watches.
 
   /**
-   * Hears what is written for the session. That it was entered comes by it, too, and has to do so
-   * in half a lease.
+   * Starts the watch of keys written for the session. It resolves when the watch has delivered the
+   * session's own key, and rejects after half a lease.
    * @param {OpenLink} link
    * @param {Own} own
-   * @returns {Promise<boolean>} false: etcd does not have that revision any more
+   * @returns {Promise<boolean>} false if etcd has compacted that revision
    */
   #watch(link, own) {
     const { entered, lease, mirror, ttl } = own;
@@ -440,10 +396,7 @@ class EtcdAdapter {
     });
   }
 
-  /**
-   * @param {Own} own
-   * @param {import('./queue.js').Entry} entry
-   */
+  /** @param {Own} own @param {import('./queue.js').Entry} entry */
   #granted({ mirror, step }, entry) {
     const { ref, token } = entry;
     if (!step?.granted(ref, token) && mirror.mine.get(ref) === entry) {
@@ -451,20 +404,14 @@ class EtcdAdapter {
     }
   }
 
-  // Lives of the server.
+  // Epochs of the server.
 
-  /**
-   * @param {number} ttl milliseconds
-   * @param {OpenLink} link
-   */
+  /** @param {number} ttl @param {OpenLink} link */
   #grantLease(ttl, link) {
     return link.call('lease/grant', { TTL: String(Math.ceil(ttl / 1_000)) });
   }
 
-  /**
-   * @param {number} ttl milliseconds
-   * @param {OpenLink} link
-   */
+  /** @param {number} ttl @param {OpenLink} link */
   async #firstCall(ttl, link) {
     try {
       return await this.#grantLease(ttl, link);
@@ -473,12 +420,7 @@ class EtcdAdapter {
     }
   }
 
-  /**
-   * Writes the key of a session that begins.
-   * @param {Own} own
-   * @param {Seen} seen
-   * @param {OpenLink} link
-   */
+  /** Writes the key of a new session. @param {Own} own @param {Seen} seen @param {OpenLink} link */
   async #enter(own, seen, link) {
     const put = { request_put: this.#sessionPut(own) };
     const looks = this.#looks(own);
@@ -494,8 +436,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Does something in the life that there is, or in the first one. Keys without a life are those of
-   * a version of this library that wrote none, and that would not hear of thefts.
+   * Makes changes in the current epoch, or in the first one. Keys without an epoch belong to an old
+   * version of this library, which would miss thefts.
    * @param {object[]} changes
    * @param {OpenLink} link
    * @returns {Promise<{ header: any, responses: any[] }>}
@@ -517,7 +459,7 @@ class EtcdAdapter {
     return { header: answer.header, responses };
   }
 
-  /** What is looked at by who enters. @param {Own} own */
+  /** The reads of a new session or connection. @param {Own} own */
   #looks({ lease }) {
     const { key, end } = this.#keys.own(lease);
     return [
@@ -528,7 +470,7 @@ class EtcdAdapter {
   }
 
   /**
-   * Writes the key of a session for another connection.
+   * Writes the session's key for a new connection.
    * @param {Own} own
    * @param {Seen} seen
    * @param {OpenLink} link
@@ -547,18 +489,14 @@ class EtcdAdapter {
   /**
    * @param {any} header
    * @param {any[]} responses to `#looks`
-   * @returns {[Life | undefined, any[], any]} with the session's keys, and that of a quarantine
+   * @returns {[Life | undefined, any[], any]} the epoch, the session's keys, the quarantine's key
    */
   #found(header, [life, own, quarantine]) {
     const { kvs = [] } = own.response_range;
     return [lifeOf(header, life), kvs, quarantine.response_range.kvs?.[0]];
   }
 
-  /**
-   * @param {Own} own
-   * @param {any} header
-   * @param {[any[], any]} found
-   */
+  /** @param {Own} own @param {any} header @param {[any[], any]} found */
   #isEntered(own, header, [kvs, quarantine]) {
     const { mirror } = own;
     own.version = Number(kvs[0].version);
@@ -566,14 +504,14 @@ class EtcdAdapter {
     own.heard = own.entered;
     if (quarantine) mirror.quarantine = String(quarantine.lease);
     else mirror.free(own.entered);
-    // What was told while nobody heard it is still there.
+    // Thefts of the time without a connection are still among these keys.
     mirror.apply(kvs.map((/** @type {any} */ kv) => ({ kv })));
   }
 
   /**
    * @param {Seen} seen
-   * @param {Life | undefined} life that the server is in
-   * @param {any} header of its answer
+   * @param {Life | undefined} life the server's epoch
+   * @param {any} header
    * @param {Own} own
    * @param {OpenLink} link
    */
@@ -586,7 +524,7 @@ class EtcdAdapter {
   }
 
   /**
-   * Who was granted nothing for long has still heard how far others may have come.
+   * Adds the greatest revision that this session knows, which may exceed any token granted to it.
    * @param {Seen} seen
    * @returns {Seen}
    */
@@ -597,9 +535,9 @@ class EtcdAdapter {
   }
 
   /**
-   * All sessions are dead then, this one, too.
+   * Begins a new epoch, which ends all sessions, this one too.
    * @param {Seen} seen
-   * @param {Life} life that ends
+   * @param {Life} life the epoch that ends
    * @param {any} header
    * @param {Own} own
    * @param {OpenLink} link
@@ -610,18 +548,18 @@ class EtcdAdapter {
     const { compare, success } = rebirth(this.#keys, life, revision, seen, String(ID));
     const change = { compare: [...compare, ...conditions], success };
     const { succeeded } = await link.call('kv/txn', change);
-    // Who was ended by it may have renewed until then: the quarantine lasts from now.
+    // The sessions that it ended may have renewed until now, so the quarantine counts from now.
     if (succeeded) await link.call('lease/keepalive', { ID });
-    // Another client has done so.
+    // Another client has begun the new epoch.
     else await link.call('lease/revoke', { ID }).catch(() => {});
   }
 
   /**
-   * A quarantine lasts as long as the longest lease of those whom it ends, and no shorter than one
-   * that is under way.
-   * @param {number} ttl milliseconds, at least
+   * Finds how long a quarantine must last: as long as the longest lease that it ends, and the rest
+   * of the current quarantine. The conditions say that nothing of this has changed.
+   * @param {number} ttl the least, in milliseconds
    * @param {OpenLink} link
-   * @returns {Promise<{ conditions: object[], longest: number }>} that nothing of it has changed
+   * @returns {Promise<{ conditions: object[], longest: number }>}
    */
   async #lookAtSessions(ttl, link) {
     const sessions = allWith(this.#keys.session(''));
@@ -646,9 +584,9 @@ class EtcdAdapter {
   }
 
   /**
+   * The rest of a lease in milliseconds.
    * @param {string | undefined} lease
    * @param {OpenLink} link
-   * @returns {Promise<number>} milliseconds
    */
   async #restOf(lease, link) {
     if (lease === undefined) return 0;
@@ -656,10 +594,7 @@ class EtcdAdapter {
     return Number(TTL) * 1_000;
   }
 
-  /**
-   * @param {InstanceType<typeof Mirror>} mirror
-   * @param {OpenLink} link
-   */
+  /** @param {InstanceType<typeof Mirror>} mirror @param {OpenLink} link */
   async #grantsIn({ quarantine }, link) {
     if (quarantine === undefined) return 0;
     return Math.max(await this.#restOf(quarantine, link), 1);
