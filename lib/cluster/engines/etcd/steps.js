@@ -1,11 +1,11 @@
 'use strict';
 
 /**
- * The steps of a session at etcd: what plan.js has planned is done, in transactions, and step.js
- * keeps what is known of it. What is not known is found out: a transaction whose answer got lost
- * was done if its number is in the session's key. One that only ends something writes no number,
- * for it may be done twice; but not when the session has asked for something after it, which may
- * have the key by then that it ends (slots.js).
+ * Executes a session's steps at etcd, in transactions that plan.js plans; step.js keeps the state.
+ * If an answer got lost, the session's key tells whether its transaction was done, because each
+ * writes its number there. A transaction that only ends requests writes none, since it can be
+ * repeated; but not once a later request of the session may have the key that it deletes
+ * (slots.js).
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -26,9 +26,9 @@ const { Step } = require('./step.js');
 /** @typedef {import('./plan.js').View} View */
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
 
-/** The most characters of a request's value. */
+/** The longest value of a request. */
 const MOST_VALUE = 1_000_000;
-/** Queues that are read at once. */
+/** How many queues one transaction reads. */
 const MOST_READS = 100;
 
 class Steps {
@@ -56,21 +56,17 @@ class Steps {
       if (!isAgain) own.mirror.slots.begin(own.mirror.mine);
       own.step = step;
       if (!step.result) await this.#makeAll(step, own, link);
-      // A dead session is answered nothing, not even what is known without etcd.
+      // A dead session gets no answer, not even one that is known without etcd.
       if (own.proofs === proofs) await this.#prove(own, link);
     } catch (error) {
-      // `dead` would say that nothing of it was done.
+      // `dead` would tell the session that nothing of the step was done.
       if (step.isBegun && !isAgain && classify(error) === 'dead') throw staleError();
       throw error;
     }
     return step.result ?? step.finish();
   }
 
-  /**
-   * @param {OwnStep} step
-   * @param {Own} own
-   * @param {OpenLink} link
-   */
+  /** @param {OwnStep} step @param {Own} own @param {OpenLink} link */
   async #makeAll(step, own, link) {
     await this.#leaseMarks(step, own, link);
     for (const unit of step.left) this.#checkSizes(unit, step);
@@ -84,22 +80,19 @@ class Steps {
     }
   }
 
-  /**
-   * @param {Op[]} unit
-   * @param {OwnStep} step
-   */
+  /** @param {Op[]} unit @param {OwnStep} step */
   #checkSizes(unit, step) {
     const asked = unit.filter(isRequest);
     const large = asked.filter((op) => this.#keys.value(op).length > MOST_VALUE);
-    // Such a group gets all or none.
+    // A group of `ifAvailable` gets all its locks or none.
     const others = large.length > 0 && unit[0].kind === 'ifAvailable' ? asked : [];
     for (const op of others) step.answers.set(op, UNAVAILABLE);
     for (const op of large) step.answers.set(op, failed(longNameError(op.name)));
   }
 
   /**
-   * Does the part of a step that was begun. That there is a quarantine has to be known after the
-   * step began.
+   * Executes the step's part. It is planned anew until etcd accepts its conditions. A refusal by a
+   * quarantine counts only if the quarantine was seen after the step began.
    * @param {OwnStep} step
    * @param {Own} own
    * @param {OpenLink} link
@@ -109,7 +102,7 @@ class Steps {
       const units = step.open;
       for (const { kind, ref } of units.flat()) if (kind === 'end') step.ending.add(ref);
       const view = step.view ?? (await this.#lookAtStolen(units, own, link));
-      // What it was before the last attempt is over.
+      // After the first attempt, the queues may have changed.
       step.view = undefined;
       const plan = own.planner.plan(units, view);
       if (plan.refused.size === 0 || isKnown) {
@@ -129,7 +122,7 @@ class Steps {
    * @param {Plan} plan
    * @param {Own} own
    * @param {OpenLink} link
-   * @returns {Promise<boolean>} false: a condition is not met
+   * @returns {Promise<boolean>} false if a condition did not hold
    */
   async #try(step, plan, own, link) {
     const { asItWas, key } = this.#logOf(own);
@@ -161,9 +154,8 @@ class Steps {
   }
 
   /**
+   * The key that steps write, and the condition that no unknown step has written it.
    * @param {Own} own
-   * @returns {{ key: string, asItWas: object }} what steps write, and that none has since the last
-   *   one that is known
    */
   #logOf({ lease, logged }) {
     const key = base64(this.#keys.steps(lease));
@@ -172,22 +164,22 @@ class Steps {
 
   /**
    * @param {OwnStep} step
-   * @param {any} error of the transaction of its part
+   * @param {any} error of the transaction
    * @param {Own} own
    * @param {OpenLink} link
-   * @returns {Promise<boolean>} true: go on
+   * @returns {Promise<boolean>} true if the step can go on
    */
   async #failed(step, error, own, link) {
     const meaning = classify(error);
     step.isInDoubt &&= meaning === 'retry';
     const ops = step.part.flat();
     if (meaning === 'dead' && ops.some(isMarking)) {
-      // It may be the lease of a mark that is over: then the session is there.
+      // It may be the mark's lease that has expired; if so, `sync` shows that the session is alive.
       await this.sync(own, link);
       throw staleError();
     }
     if (meaning !== 'refused' && meaning !== 'local') throw error;
-    // Not for the session to halve: other parts of the step may be done.
+    // The part is halved here and not by the session, because other parts may be done.
     if (step.part.length > 1) step.halve();
     else for (const op of ops) step.answers.set(op, failed(error));
     return true;
@@ -198,7 +190,6 @@ class Steps {
    * @param {OwnStep} step
    * @param {Own} own
    * @param {OpenLink} link
-   * @returns {Promise<boolean>}
    */
   async #clear(step, own, link) {
     const range = { key: base64(this.#keys.steps(own.lease)) };
@@ -212,10 +203,11 @@ class Steps {
   }
 
   /**
-   * Answers a part that was done, and whose answer got lost. etcd tells how all was then; if it has
-   * forgotten that, how it is now: what was made and is gone since was stolen, and is told of.
+   * Answers a part that was done while its answer got lost, from the queues at its revision. If
+   * etcd has compacted that revision, the present queues serve: a request that was made and is gone
+   * was stolen, and its theft is reported.
    * @param {OwnStep} step
-   * @param {string} revision at which it was done
+   * @param {string} revision of its transaction
    * @param {Own} own
    * @param {OpenLink} link
    */
@@ -233,8 +225,8 @@ class Steps {
         if (this.#entryOf(op, queues, own)) continue;
         const isMade = op.kind === 'steal' || (isGone && step.robbed.has(op.ref));
         const other = isMade ? undefined : otherOf(op, queues.get(op.name));
-        // A condition was not met, and nothing was changed by it. Who would wait does not come
-        // behind what was asked for later: nor a group into two places.
+        // A condition did not hold, and nothing was done. The request goes before those that the
+        // step still has to make, and a group stays together.
         if (other) step.answers.set(op, otherLimit(other.limit));
         else if (!isMade) step.again(op);
         else if (op.kind !== 'request') step.granted(op.ref, mirror.tokenOf(revision));
@@ -244,10 +236,9 @@ class Steps {
   }
 
   /**
-   * Takes in what has become of a part that was done.
+   * Records the results of a part that was done.
    * @param {OwnStep} step
-   * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues of all names that
-   *   it has asked for
+   * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues of all its names
    * @param {Own} own
    */
   #settle(step, queues, own) {
@@ -270,7 +261,6 @@ class Steps {
    * @param {import('../../adapter.js').RequestOp} op
    * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues
    * @param {Own} own
-   * @returns {import('./queue.js').Entry | undefined} its request; undefined: it is not there
    */
   #entryOf(op, queues, { lease, mirror }) {
     const key = this.#keys.request(op, lease, mirror.slots.of(op.ref));
@@ -280,10 +270,10 @@ class Steps {
   // Queues.
 
   /**
+   * Reads the queues of the names that are to be stolen.
    * @param {Op[][]} units
    * @param {Own} own
    * @param {OpenLink} link
-   * @returns {Promise<View>} of what they steal
    */
   async #lookAtStolen(units, own, link) {
     const thefts = units.flat().filter((op) => op.kind === 'steal');
@@ -292,11 +282,12 @@ class Steps {
   }
 
   /**
+   * Reads queues at a revision. If etcd has compacted it, they are the present ones, and all thefts
+   * until now are known: a request that is missing may have been stolen, and must not be repeated.
    * @param {string[]} names
    * @param {Own} own
    * @param {OpenLink} link
-   * @param {string} [at] a revision; if etcd has forgotten it: as it is now, and all thefts until
-   *   then are known. What is not there may have been stolen, and is not to be made again
+   * @param {string} [at] revision
    * @returns {Promise<View>}
    */
   async #look(names, own, link, at = '0') {
@@ -320,11 +311,7 @@ class Steps {
     return view;
   }
 
-  /**
-   * @param {object[]} ranges
-   * @param {View} view
-   * @param {OpenLink} link
-   */
+  /** @param {object[]} ranges @param {View} view @param {OpenLink} link */
   async #read(ranges, view, link) {
     try {
       return await link.read(ranges);
@@ -337,7 +324,7 @@ class Steps {
 
   /**
    * @param {string[]} names
-   * @param {any[]} found what was read of each
+   * @param {any[]} found the keys of each name
    * @param {string} revision
    * @param {Own} own
    */
@@ -353,11 +340,11 @@ class Steps {
   }
 
   /**
-   * The queues of all names that a part has asked for.
+   * The queues of all names of a part.
    * @param {OwnStep} step
    * @param {string[]} names whose queues its transaction has read
-   * @param {any[]} reads what it has read
-   * @param {string} revision of it
+   * @param {any[]} reads
+   * @param {string} revision of the transaction
    * @param {Own} own
    * @param {OpenLink} link
    */
@@ -369,7 +356,7 @@ class Steps {
     const left = names.filter((_, i) => found[i].more);
     for (const { name } of step.open.flat().filter(isRequest)) {
       if (queues.has(name)) continue;
-      // It is followed, and was changed by the transaction.
+      // The transaction changed this watched queue, so the watch reaches that revision.
       await own.mirror.reached(name, Number(revision));
       link.check();
       const queue = own.mirror.queue(name);
@@ -383,7 +370,7 @@ class Steps {
 
   /**
    * @param {OwnStep} step
-   * @param {import('./plan.js').Move[]} moves that were made
+   * @param {import('./plan.js').Move[]} moves of the transaction
    * @param {any[]} responses
    * @param {Own} own
    * @param {OpenLink} link
@@ -407,7 +394,7 @@ class Steps {
   }
 
   /**
-   * Ends requests that were made and are not as they were wanted.
+   * Withdraws requests that were made and are not granted as requested.
    * @param {OwnStep} step
    * @param {Own} own
    * @param {OpenLink} link
@@ -433,38 +420,34 @@ class Steps {
   // Marks.
 
   /**
-   * Makes the leases of the marks that a step sets, or finds those of an earlier attempt.
+   * Grants the leases of the marks that a step sets, or extends those of an earlier attempt.
    * @param {OwnStep} step
    * @param {Own} own
    * @param {OpenLink} link
    */
   async #leaseMarks({ answers, ops }, own, link) {
     const left = ops.filter(isMarking).filter((op) => !answers.has(op));
-    // All at once: the first is to last until the last mark is set.
+    // They are granted at once, so that the first has not expired when the last mark is set.
     await Promise.all(left.map((op) => this.#leaseMark(op, own, link)));
   }
 
-  /**
-   * @param {import('../../adapter.js').EndOp} op
-   * @param {Own} own
-   * @param {OpenLink} link
-   */
+  /** @param {import('../../adapter.js').EndOp} op @param {Own} own @param {OpenLink} link */
   async #leaseMark({ keep, ref }, own, link) {
     const TTL = String(Math.ceil(keep / 1_000));
     try {
       await link.call('lease/grant', { ID: doneLease(own.lease, ref), TTL });
     } catch (/** @type {any} */ error) {
       if (!/lease already exists/.test(error?.message)) throw error;
-      // Of an attempt before, which may be long ago: it has not set the mark, or it is not known.
+      // An earlier attempt granted it, maybe long ago.
       await link.call('lease/keepalive', { ID: doneLease(own.lease, ref) });
     }
   }
 
   /**
-   * @param {import('../../adapter.js').EndOp} op that was to mark its name
+   * Answers whether an end has set its mark.
+   * @param {import('../../adapter.js').EndOp} op
    * @param {string} lease
    * @param {OpenLink} link
-   * @returns {Promise<Answer>} whether it has
    */
   async #lookAt(op, lease, link) {
     const { found } = await link.read([{ key: base64(this.#keys.done(op.name ?? '')) }]);
@@ -472,15 +455,15 @@ class Steps {
   }
 
   /**
-   * @param {Op} op that was to mark its name
-   * @param {any} found the mark of that name
+   * @param {Op} op
+   * @param {any} found the mark of the name
    * @param {string} lease
    * @param {OpenLink} link
-   * @returns {Promise<Answer>} whether it has
+   * @returns {Promise<Answer>}
    */
   async #markOf({ ref }, found, lease, link) {
     if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
-    // Nothing is bound to it, and it would stay as long as a mark.
+    // No key is bound to this lease, which would otherwise live as long as a mark.
     await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
     return NOT_MARKED;
   }
@@ -488,13 +471,14 @@ class Steps {
   // Transactions.
 
   /**
-   * Changes something, if the session is alive and this is its connection.
+   * Makes changes if the session is alive and this is its latest connection.
    * @param {object[]} changes
    * @param {object[]} conditions
    * @param {Own} own
    * @param {OpenLink} link
-   * @param {string} [log] a key to look at if another condition is not met
-   * @returns {Promise<{ header: any, responses?: any[], found?: any }>} no responses: it is not
+   * @param {string} [log] a key to read if another condition does not hold
+   * @returns {Promise<{ header: any, responses?: any[], found?: any }>} no responses: nothing was
+   *   done
    */
   async #transact(changes, conditions, own, link, log) {
     const key = base64(this.#keys.session(own.lease));
@@ -507,7 +491,8 @@ class Steps {
       own.proofs++;
       return { header, responses };
     }
-    // Why not is asked for then: to ask for it each time would cost those that go well.
+    // The reason is read afterwards, since a read in each transaction would slow down the usual
+    // case.
     const seen = await link.read([key, ...(log ? [log] : [])].map((one) => ({ key: one })));
     const [[self], [found] = []] = seen.found.map(({ kvs = [] }) => kvs);
     if (!self) throw deadError();
@@ -516,19 +501,19 @@ class Steps {
   }
 
   /**
-   * Rejects if the session is dead, or this is not its connection.
+   * Rejects if the session is dead, or this is not its latest connection.
    * @param {Own} own
    * @param {OpenLink} link
    */
   async #prove(own, link) {
-    // Without a read any member would answer, by what it knows itself.
+    // A transaction without a read is answered by any member, from what it knows itself.
     const key = base64(this.#keys.session(own.lease));
     await this.#transact([{ request_range: { key, keys_only: true } }], [], own, link);
   }
 
   /**
-   * Has the mirror know all that was written for the session until now, and whether there is a
-   * quarantine.
+   * Waits until the mirror knows everything that was written for the session, and whether there is
+   * a quarantine: it writes a key itself, and the watch delivers that last.
    * @param {Own} own
    * @param {OpenLink} link
    * @param {object[]} [others] operations of the same transaction
@@ -539,7 +524,7 @@ class Steps {
     const mark = { key, value: base64Json(markOf(mirror, own.logged)), lease: own.id };
     const quarantine = { request_range: { key: base64(this.#keys.quarantine), count_only: true } };
     const changes = [...others, quarantine, { request_put: mark }];
-    // The life that a session was opened in can only end with it, unless somebody deletes its key.
+    // An epoch ends together with all its sessions, unless somebody deletes the key.
     const isItsLife = {
       ...{ key: base64(this.#keys.life), target: 'MOD', result: 'EQUAL' },
       mod_revision: own.life.revision,
@@ -554,20 +539,13 @@ class Steps {
   }
 }
 
-/**
- * @param {any} found the key that steps write
- * @returns {string} the revision at which it was written; '0' if it is not there: not yet, or
- *   somebody has deleted it
- */
+/** The revision of the key that steps write; '0' if the key does not exist. @param {any} found */
 const loggedAt = (found) => found?.mod_revision ?? '0';
 
-/**
- * @param {import('./plan.js').Move} move
- * @returns {boolean} whether it is a transaction of its own
- */
+/** Whether a move is a nested transaction. @param {import('./plan.js').Move} move */
 const isNested = ({ conditions }) => conditions.length > 0;
 
-/** @param {import('./plan.js').Move} move @returns {object[]} in the transaction of the part */
+/** The operations of a move in its part's transaction. @param {import('./plan.js').Move} move */
 const requestsOf = (move) => {
   const { changes, conditions, reads } = move;
   if (!isNested(move)) return changes;
@@ -575,19 +553,16 @@ const requestsOf = (move) => {
 };
 
 /**
+ * The entry whose limit forbids a waiting request.
  * @param {import('../../adapter.js').RequestOp} op
  * @param {InstanceType<typeof import('./queue.js').Queue>} [queue]
- * @returns {import('./queue.js').Entry | undefined} what has another limit than one that waits
  */
 const otherOf = ({ kind, limit, mode }, queue) =>
   kind === 'request' && mode === 'shared' && queue
     ? [...queue.entries.values()].find((one) => one.kind === 'c' && one.limit !== limit)
     : undefined;
 
-/**
- * @param {Op} op
- * @returns {op is import('../../adapter.js').EndOp}
- */
+/** @param {Op} op @returns {op is import('../../adapter.js').EndOp} */
 const isMarking = (op) => op.kind === 'end' && op.keep > 0;
 
 module.exports = { Steps };
