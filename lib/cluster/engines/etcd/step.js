@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * A step that is under way, or was the last one: what is left of it, and what is known of what was
- * done. It is kept until the next one comes, so that the same step, if it comes again, goes on
- * where its answers got lost, or is answered at once (R1).
+ * The state of the session's current or last step: what is left of it, and what etcd is known to
+ * have done. It stays until the next step, so that the same step, if it comes again, continues
+ * where an answer got lost, or is answered at once (R1).
  */
 
 const { ENDED, QUEUED, QUEUE_FULL, UNAVAILABLE, granted } = require('../../adapter.js');
@@ -17,34 +17,31 @@ const { unitsOf } = require('./plan.js');
 class Step {
   number;
   ops;
-  /** Those that are not answered by their tokens. @type {Map<Op, Answer>} */
+  /** Answers that do not follow from tokens. @type {Map<Op, Answer>} */
   answers = new Map();
-  /** Units that are in no transaction yet. @type {Op[][]} */
+  /** Units that no transaction has yet. @type {Op[][]} */
   left;
-  /** Those of the transaction under way; none: it is over. @type {Op[][]} */
+  /** The units of the transaction under way. @type {Op[][]} */
   part = [];
-  /** Whether that transaction may have been done. */
+  /** Whether nobody knows if etcd executed that transaction. */
   isInDoubt = false;
-  /** Whether something of it is known to be done. */
+  /** Whether etcd executed one of the step's transactions. */
   isBegun = false;
   /** @type {import('./plan.js').View | undefined} */
   view;
-  /** Requests whose locks were stolen meanwhile. @type {Set<number>} */
+  /** Requests whose locks were stolen during the step. @type {Set<number>} */
   robbed = new Set();
-  /** Those that are to be taken back. @type {Set<number>} */
+  /** Requests that were made and are to be withdrawn. @type {Set<number>} */
   refused = new Set();
-  /** Ends: nobody else has ended those. @type {Set<number>} */
+  /** Requests that this step itself ends. @type {Set<number>} */
   ending = new Set();
   /** @type {Answer[] | undefined} */
   result;
-  /** Requests, until all is answered: their tokens, or 0n. @type {Map<number, bigint>} */
+  /** The token of each request of the step, 0n while it waits. @type {Map<number, bigint>} */
   #tokens = new Map();
   #parts = 0;
 
-  /**
-   * @param {Op[]} ops
-   * @param {number} number
-   */
+  /** @param {Op[]} ops @param {number} number */
   constructor(ops, number) {
     this.ops = ops;
     this.number = number;
@@ -53,9 +50,9 @@ class Step {
   }
 
   /**
+   * Notes a grant; returns true if the step's answer will carry it.
    * @param {number} ref
    * @param {bigint} token
-   * @returns {boolean} whether the answer will tell it
    */
   granted(ref, token) {
     if (this.result || !this.#tokens.has(ref)) return false;
@@ -63,12 +60,12 @@ class Step {
     return true;
   }
 
-  /** @param {Op} op @returns {bigint} 0n: not granted */
+  /** @param {Op} op */
   #tokenOf({ ref }) {
     return this.#tokens.get(ref) ?? 0n;
   }
 
-  /** @returns {Op[][]} what is left of the part that is not answered yet */
+  /** The units of the part without the operations that are answered. */
   get open() {
     return this.part
       .map((unit) => unit.filter((op) => !this.answers.has(op)))
@@ -77,7 +74,7 @@ class Step {
 
   /**
    * @param {Op[][]} units of the next transaction
-   * @param {import('./plan.js').View} [view] of what they steal, if that was just read
+   * @param {import('./plan.js').View} [view] the queues that it steals from, if just read
    */
   begin(units, view) {
     this.part = units;
@@ -85,19 +82,19 @@ class Step {
     this.#parts++;
   }
 
-  /** What the part is called in the session's key: the same in each attempt. */
+  /** The id of the part in the session's key, the same in each attempt. */
   get partId() {
     return `${this.number}.${this.#parts}`;
   }
 
-  /** The part's transaction was refused: half of it may be less than too much. */
+  /** Halves a part that etcd refused, since a smaller transaction may pass. */
   halve() {
     const half = Math.ceil(this.part.length / 2);
     this.left.unshift(...this.part.slice(half));
     this.begin(this.part.slice(0, half));
   }
 
-  /** @param {Op} op of which nothing was done */
+  /** Returns an operation of which nothing was done to the units that are left. @param {Op} op */
   again(op) {
     this.part = this.part.map((unit) => unit.filter((one) => one !== op));
     const { left } = this;
@@ -108,20 +105,19 @@ class Step {
     else left.unshift([op]);
   }
 
-  /**
-   * @param {Map<Op, Answer>} answers
-   */
+  /** @param {Map<Op, Answer>} answers */
   answer(answers) {
     for (const [op, answer] of answers) this.answers.set(op, answer);
   }
 
   /**
-   * Refuses what the part has made and what is not as it was wanted, as far as only that shows it.
-   * @param {Map<string, NameQueue>} queues of its names, as of the part's transaction or later
+   * Refuses requests that the part has made and that only the resulting queue shows to be too many:
+   * an `ifAvailable` that is not held, or more waiters than `maxPending`.
+   * @param {Map<string, NameQueue>} queues of the part's names, after its transaction
    * @param {Map<number, QueueEntry>} mine requests of the session
    */
   judge(queues, mine) {
-    /** How many were refused, by name. @type {Map<string, number>} */
+    /** How many were refused of each name. @type {Map<string, number>} */
     const full = new Map();
     for (const unit of this.open) {
       if (unit[0].kind === 'ifAvailable') this.#judgeTried(unit);
@@ -139,7 +135,7 @@ class Step {
    * @param {Op} op
    * @param {Map<string, NameQueue>} queues
    * @param {QueueEntry | undefined} entry
-   * @param {Map<string, number>} full those that were refused before it, by name
+   * @param {Map<string, number>} full how many were refused of each name
    */
   #judgeWaiting(op, queues, entry, full) {
     if (op.kind !== 'request' || op.maxPending < 0 || this.#tokenOf(op)) return;
@@ -150,10 +146,7 @@ class Step {
     full.set(op.name, refused + 1);
   }
 
-  /**
-   * @param {Op} op
-   * @param {Answer} answer
-   */
+  /** @param {Op} op @param {Answer} answer */
   #refuse(op, answer) {
     this.answers.set(op, answer);
     this.refused.add(op.ref);
