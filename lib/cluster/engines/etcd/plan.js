@@ -1,29 +1,25 @@
 'use strict';
 
 /**
- * What a step is at etcd: a few transactions, one after the other. Each has a *move* for each
- * operation, or for a group that gets all or none: what it changes, the conditions under which it
- * does, and what is read if they are not met. Conditions are judged at etcd, so that most of these
- * are answered at the first attempt, however many others come and go:
+ * Plans a step as a few transactions, one after the other. A transaction has a *move* for each
+ * operation, or group of `ifAvailable`: its changes, the conditions that etcd checks, and the reads
+ * if they do not hold. So most transactions succeed at the first attempt, however busy a name is.
  *
- * - A request that may wait, and an end, need none. A shared request needs that there is no other
- *   limit.
- * - `ifAvailable` needs that there is no request but shared ones of the same limit, if it is
- *   shared; else that there is none at all.
- * - An end that marks the name needs that its lock is there.
+ * - A request that may wait needs no condition if it is exclusive; if it is shared, no other limit
+ *   may be there.
+ * - `ifAvailable` needs an empty queue, or, if it is shared, none but shared requests of its limit.
+ * - An end that marks the name needs the lock to be there.
  *
- * What has become of a request is read in the transaction that makes it: so a free name is had by
- * one call, and nothing has to be known of it before. Of a name that is followed (mirror.js)
- * nothing is read: the watch tells.
+ * The transaction also reads the resulting queue, so a free name costs one call. A queue that the
+ * mirror follows is not read, since its watch delivers it.
  *
- * What no condition of etcd can express is whether units suffice (`ifAvailable` with a limit), and
- * how many wait (`maxPending`). The request is made, and is taken back if it is not held (or if
- * too many wait before it). Others may have seen it wait for that time, as a request that is
- * aborted soon.
+ * No condition of etcd can add up units (`ifAvailable` with a limit) or count waiters
+ * (`maxPending`). Such a request is made, and withdrawn if it is not held, or too many wait ahead
+ * of it. Other sessions may see it wait for that moment.
  *
- * A thief has to name those that it robs, so the queue is read before, and has to tell them, each
- * in the keys of its session. The condition of its transaction is that no others hold the name. If
- * that is not so, the steal is planned anew.
+ * A thief deletes the requests of the holders and writes a key for each of them into its session's
+ * range. So it reads the queue first, and the transaction's condition is that nobody else holds the
+ * name; if that fails, the theft is planned again.
  */
 
 const { UNAVAILABLE, otherLimit } = require('../../adapter.js');
@@ -39,26 +35,27 @@ const { doneLease, exists, leaseNumber, range } = require('./keys.js');
 /** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
 
 /**
- * Queues as of a revision of etcd, by name.
+ * The queues of names at a revision.
  * @typedef {object} View
  * @property {number} revision
  * @property {Map<string, NameQueue>} queues
- * @property {boolean} isForgotten by etcd: some are as of later
+ * @property {boolean} isForgotten whether etcd has compacted the revision, so some are of a later
+ *   one
  */
 
-/** The most operations, or conditions, that a transaction of ours has; etcd's own limit is 128. */
+/** The most operations or conditions of a transaction; etcd's default limit is 128. */
 const MOST = 100;
-/** The most characters of values: etcd's own limit is 1.5 MiB. */
+/** The most characters of all values; etcd's default limit is 1.5 MiB. */
 const MOST_VALUES = 1_000_000;
-/** Queues that are read by one operation of a transaction: etcd counts those within it, too. */
+/** The most queues in a nested transaction, where etcd counts them against the same limit. */
 const MOST_READS = 20;
-/** Requests that are read of a queue, unless it has to be known as a whole. */
+/** How many requests of a queue are read, unless the whole queue is needed. */
 const SHORT = 64;
 
 /**
  * @typedef {object} Plan
- * @property {Map<Op, Answer>} refused for there is a quarantine, or one like it before
- * @property {Set<string>} tried names that somebody wants who does not wait
+ * @property {Map<Op, Answer>} refused because of a quarantine, or of an equal request before
+ * @property {Set<string>} tried names of exclusive `ifAvailable` requests
  * @property {object[]} conditions of all moves
  * @property {Move[]} moves
  * @property {string[]} names whose queues are read
@@ -68,46 +65,46 @@ const SHORT = 64;
  * @typedef {object} Move
  * @property {Op[]} ops
  * @property {object[]} conditions
- * @property {object[]} changes the last one of a mark that is looked at reads it
- * @property {object[]} reads if the conditions are not met: for each operation, or none
+ * @property {object[]} changes the last one reads the mark if no lock is there to set it
+ * @property {object[]} reads if the conditions do not hold: one for each operation, or none
  */
 
 /** @param {Op} op @returns {op is RequestOp} */
 const isRequest = (op) => op.kind !== 'end';
 
-/** @param {Op} op */
+/** Whether the resulting queue decides about the operation. @param {Op} op */
 const isLooking = (op) =>
   op.kind === 'ifAvailable' || op.kind === 'steal' || (op.kind === 'request' && op.maxPending >= 0);
 
 /**
+ * Whether an equal request right behind this one can never be granted, whatever becomes of this
+ * one.
  * @param {Op} op
- * @returns {op is RequestOp} one that is not to be had, if one like it was asked for just before:
- *   whether that one was had or not
+ * @returns {op is RequestOp}
  */
 const isTried = (op) => op.kind === 'ifAvailable' && op.mode === 'exclusive' && op.group === 0;
 
-/** A part of a step that is made in one transaction. */
+/** Collects the units of one transaction. */
 class Part {
   #refs = new Set();
   #names = new Set();
-  /** Those of which the last operation is such a one. @type {Set<string>} */
+  /** Names whose last operation `isTried`. @type {Set<string>} */
   #tried = new Set();
-  /** Those of which one has asked who may share it, or rob. @type {Set<string>} */
+  /** Names with a shared request or a theft. @type {Set<string>} */
   #mixed = new Set();
-  /** Those that are stolen. @type {Set<string>} */
+  /** Names with a theft. @type {Set<string>} */
   #stolen = new Set();
-  /** By name, of shared requests. @type {Map<string, number>} */
+  /** Limits of shared requests, by name. @type {Map<string, number>} */
   #limits = new Map();
   #weight = 0;
   #values = 0;
 
   /**
-   * Takes in an operation, or a group, if it can be in the same transaction as the others.
+   * Adds a unit; returns false if it needs another transaction.
    * @param {Op[]} unit
    * @param {BucketKeys} keys
    * @param {BucketMirror} mirror
-   * @param {View} view of what is stolen
-   * @returns {boolean}
+   * @param {View} view of the names that are stolen
    */
   take(unit, keys, mirror, view) {
     const weight = unit.reduce((sum, op) => sum + weightOf(op, view), 0);
@@ -127,21 +124,19 @@ class Part {
   #collides(op) {
     if (this.#refs.has(op.ref)) return true;
     if (op.kind === 'end') return op.keep > 0 && op.name !== undefined && this.#names.has(op.name);
-    // Conditions are judged before anything is changed: by those who are robbed.
+    // Etcd checks the conditions before the theft removes the holders, whose limit may differ.
     if (op.mode === 'shared' && this.#stolen.has(op.name)) return true;
     const limit = this.#limits.get(op.name);
     const isOther = op.mode === 'shared' && limit !== undefined && limit !== op.limit;
     const isAfterOne = isTried(op) && this.#tried.has(op.name);
     if (isOther || isAfterOne) return isOther;
-    // What is read is as of after what comes before it, but for what is to be taken back.
+    // The read comes after the operations before this one; only one that may be withdrawn falsifies
+    // it.
     const isCounted = op.kind === 'request' && op.mode === 'exclusive' && !this.#mixed.has(op.name);
     return isLooking(op) && !isCounted && this.#names.has(op.name);
   }
 
-  /**
-   * @param {Op} op
-   * @param {BucketMirror} mirror
-   */
+  /** @param {Op} op @param {BucketMirror} mirror */
   #add(op, mirror) {
     this.#refs.add(op.ref);
     const known = mirror.mine.get(op.ref);
@@ -157,20 +152,13 @@ class Part {
   }
 }
 
-/**
- * @param {Op} op
- * @param {View} view
- * @returns {number} of conditions or changes, at the most
- */
+/** The most conditions or changes of an operation. @param {Op} op @param {View} view */
 function weightOf(op, { queues }) {
   if (op.kind === 'steal') return 1 + Math.min(queues.get(op.name)?.held ?? 0, MOST_READS);
   return op.kind !== 'end' && op.mode === 'shared' ? 2 : 1;
 }
 
-/**
- * @param {Op[]} ops
- * @returns {Op[][]} those of a group together
- */
+/** Puts the members of each group together. @param {Op[]} ops */
 function unitsOf(ops) {
   /** @type {Op[][]} */
   const units = [];
@@ -185,11 +173,11 @@ function unitsOf(ops) {
 }
 
 /**
- * @param {Op[][]} units that are left; those that are taken are removed
+ * Takes the units of the next transaction.
+ * @param {Op[][]} units
  * @param {BucketKeys} keys
  * @param {BucketMirror} mirror
- * @param {View} view of what is stolen
- * @returns {Op[][]} units of the next transaction
+ * @param {View} view of the names that are stolen
  */
 function nextPart(units, keys, mirror, view) {
   const part = new Part();
@@ -210,7 +198,7 @@ class Planner {
    * @param {BucketKeys} keys
    * @param {BucketMirror} mirror
    * @param {string} lease as in keys
-   * @param {string} clientId who is told to those whose locks are stolen
+   * @param {string} clientId the thief that holders are notified of
    */
   constructor(keys, mirror, lease, clientId) {
     this.#keys = keys;
@@ -221,7 +209,7 @@ class Planner {
 
   /**
    * @param {Op[][]} units of a part
-   * @param {View} view of what is stolen
+   * @param {View} view of the names that are stolen
    * @returns {Plan}
    */
   plan(units, view) {
@@ -236,11 +224,7 @@ class Planner {
     return plan;
   }
 
-  /**
-   * @param {Op[]} unit
-   * @param {Plan} plan
-   * @param {View} view
-   */
+  /** @param {Op[]} unit @param {Plan} plan @param {View} view */
   #planUnit(unit, plan, view) {
     const [first] = unit;
     if (first.kind === 'end') {
@@ -261,12 +245,9 @@ class Planner {
     }
   }
 
-  // What etcd is asked to do.
+  // Moves.
 
-  /**
-   * @param {RequestOp[]} ops all of which are made, or none
-   * @returns {Move}
-   */
+  /** Moves for operations that are all granted or none. @param {RequestOp[]} ops @returns {Move} */
   #tryAll(ops) {
     return {
       ops,
@@ -278,12 +259,7 @@ class Planner {
     };
   }
 
-  /**
-   * @param {RequestOp} op
-   * @param {Plan} plan
-   * @param {View} view
-   * @returns {Move}
-   */
+  /** @param {RequestOp} op @param {Plan} plan @param {View} view @returns {Move} */
   #make(op, plan, view) {
     const changes = [this.#put(op)];
     if (op.kind === 'steal') {
@@ -306,12 +282,7 @@ class Planner {
     };
   }
 
-  /**
-   * @param {RequestOp} op
-   * @param {Plan} plan
-   * @param {View} view
-   * @returns {object[]}
-   */
+  /** @param {RequestOp} op @param {Plan} plan @param {View} view @returns {object[]} */
   #rob({ name }, { conditions }, { queues, revision }) {
     if (this.#mirror.isQuarantined) {
       conditions.push(exists(base64(this.#keys.quarantine)));
@@ -319,7 +290,7 @@ class Planner {
     }
     const { holders = [], obstacle = [] } = queues.get(name) ?? {};
     if (holders.length === 0) conditions.push(this.#nobody(name));
-    // While it is there, nobody else holds the name.
+    // While this holder is there, nobody else can hold the name.
     else if (holders[0].kind !== 'c') conditions.push(isThere(holders[0]));
     else if (obstacle.length === 0) conditions.push(this.#nobodyCame(name, revision));
     else conditions.push(...obstacle.map(isThere));
@@ -327,8 +298,8 @@ class Planner {
   }
 
   /**
-   * @param {MirrorEntry} holder which is told if it is still there: then its lease is there, too
-   * @returns {object}
+   * Notifies a holder in its session's range, if it is still there: only then its lease exists.
+   * @param {MirrorEntry} holder
    */
   #robOne(holder) {
     const { key, lease, ref } = holder;
@@ -345,10 +316,7 @@ class Planner {
     };
   }
 
-  /**
-   * @param {import('../../adapter.js').EndOp} op
-   * @returns {Move}
-   */
+  /** @param {import('../../adapter.js').EndOp} op @returns {Move} */
   #end(op) {
     const { keep, name, ref } = op;
     const entry = this.#mirror.mine.get(ref);
@@ -375,10 +343,7 @@ class Planner {
     return { ...allWith(this.#keys.queue(name)), ...NONE };
   }
 
-  /**
-   * @param {string} name
-   * @param {number} revision since which
-   */
+  /** @param {string} name @param {number} revision */
   #nobodyCame(name, revision) {
     const next = String(revision + 1);
     return {
@@ -409,10 +374,7 @@ class Planner {
     return { request_range: { ...allWith(all), limit: '1', keys_only: true } };
   }
 
-  /**
-   * @param {string[]} names
-   * @returns {object[]} operations, each with an answer for each of some names
-   */
+  /** Reads of queues, in operations that each answer for several names. @param {string[]} names */
   reads(names) {
     const reads = names.map((name) => ({
       request_range: { ...allWith(this.#keys.queue(name)), limit: String(SHORT) },
@@ -427,9 +389,10 @@ class Planner {
   // Answers.
 
   /**
-   * @param {Move} move whose conditions were not met
-   * @param {any[]} responses to its reads
-   * @returns {Map<Op, Answer>} to all of it
+   * Answers for a move whose conditions did not hold.
+   * @param {Move} move
+   * @param {any[]} responses
+   * @returns {Map<Op, Answer>}
    */
   refusedBy({ ops }, responses) {
     const asked = /** @type {RequestOp[]} */ (ops);
@@ -444,8 +407,8 @@ class Planner {
 }
 
 /**
- * @param {object[]} changes each a transaction of its own
- * @returns {object[]} fewer: etcd counts those within one, but not those of one beside it
+ * Nests transactions, because etcd's limit counts siblings apart from each other.
+ * @param {object[]} changes
  */
 function bundled(changes) {
   if (changes.length <= MOST_READS) return changes;
@@ -457,9 +420,9 @@ function bundled(changes) {
 }
 
 /**
+ * The value of a mark: which request has set it.
  * @param {string} lease as in keys
  * @param {number} ref
- * @returns {string} who has set a mark
  */
 const setterOf = (lease, ref) => `${lease}-${ref}`;
 
