@@ -1,10 +1,9 @@
 'use strict';
 
 /**
- * The queue of a name, and who holds it: computed from the keys of its requests, by everybody
- * alike. Thieves come first, then requests by the revision that made them and, of one session, by
- * `ref`; as many from the head on hold the name as adapter.js says. So a grant is nothing that is
- * written.
+ * The queue of a name and its holders, which every session computes alike from the keys of the
+ * requests, so a grant is never written. Thieves come first, then the other requests by the
+ * revision that created them and, within a session, by `ref`.
  */
 
 const { textOf, valueOf } = require('./keys.js');
@@ -12,7 +11,7 @@ const { textOf, valueOf } = require('./keys.js');
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 
 /**
- * @typedef {object} KeyValue of the gateway: bytes are base64, numbers texts
+ * @typedef {object} KeyValue as the gateway sends it: bytes in base64, numbers as strings
  * @property {string} key
  * @property {string} [value]
  * @property {string} mod_revision
@@ -32,26 +31,28 @@ const { textOf, valueOf } = require('./keys.js');
  * @property {number} limit
  * @property {number} weight
  * @property {string} label
- * @property {string} thief the client id of one who steals; '' if it is none
+ * @property {string} thief the client id of a thief; '' if the request steals nothing
  * @property {number} created revision
- * @property {bigint} token 0n: it waits
- * @property {number} asked when, by the wall clock of who asked; NaN: not known
- * @property {number} granted when, on the monotonic clock; NaN: it waits, or that was not seen
+ * @property {bigint} token 0n while it waits
+ * @property {number} asked when, by the wall clock of its client; NaN if unknown
+ * @property {number} granted when, by our monotonic clock; NaN while it waits or if unknown
  */
 
 /**
- * @typedef {object} Asking what of a request decides
+ * @typedef {object} Asking the part of a request that decides about its grant
  * @property {'a' | 'b' | 'c'} kind
  * @property {number} limit
  * @property {number} weight
  */
 
 /**
- * The specification's "process the lock request queue". This alone decides who holds a name.
+ * § 4.4 "process the lock request queue", which yields the requests that hold the name:
+ * https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue. The conditions
+ * of plan.js decide `ifAvailable` and `steal` by the same rule.
  * @template {Asking} Request
  * @param {Iterable<Request>} queue
  * @param {boolean} isQuarantined
- * @returns {Generator<Request>} those that hold it, from the head on
+ * @returns {Generator<Request>}
  */
 function* processTheLockRequestQueue(queue, isQuarantined) {
   /** @type {Request | undefined} */
@@ -68,10 +69,10 @@ function* processTheLockRequestQueue(queue, isQuarantined) {
 }
 
 /**
+ * Whether a request would be held at the end of a queue.
  * @param {Iterable<Asking>} queue
  * @param {Asking} request
  * @param {boolean} [isQuarantined]
- * @returns {boolean} whether the request is held as the last one of that queue
  */
 function isHeldBehind(queue, request, isQuarantined = false) {
   const all = function* all() {
@@ -84,14 +85,13 @@ function isHeldBehind(queue, request, isQuarantined = false) {
   return false;
 }
 
-/** The requests of a name, in their order. */
 class Queue {
   /** @type {Map<string, Entry>} */
   entries = new Map();
-  /** How many from the head on hold it. */
+  /** How many of the first requests hold the name. */
   held = 0;
 
-  /** @param {Entry} entry that was made last */
+  /** Adds the latest request; a thief goes to the head. @param {Entry} entry */
   add(entry) {
     const others = [...(entry.kind === 'a' ? this.entries.values() : [])];
     if (others.length > 0) this.entries.clear();
@@ -99,19 +99,18 @@ class Queue {
     for (const other of others) this.entries.set(other.key, other);
   }
 
-  /** @returns {Entry[]} */
   get holders() {
     return [...this.#first(this.held)];
   }
 
-  /** @returns {Entry | undefined} the first that waits */
+  /** The first request that waits. */
   get blocked() {
     return [...this.#first(this.held + 1)][this.held];
   }
 
   /**
-   * @returns {Entry[]} the first that waits, and holders before it: as long as these are there it
-   *   still waits, and so do those behind it; none: nobody waits
+   * The first waiter and enough holders to block it: while these exist, no waiter can be granted.
+   * The list is empty if nobody waits.
    */
   get obstacle() {
     const { blocked, holders } = this;
@@ -130,10 +129,7 @@ class Queue {
     }
   }
 
-  /**
-   * @param {Entry} entry that waits
-   * @returns {number} how many wait before it
-   */
+  /** How many wait ahead of a waiter. @param {Entry} entry */
   waitingBefore(entry) {
     let count = 0;
     for (const one of this.entries.values()) {
@@ -143,10 +139,7 @@ class Queue {
     return count;
   }
 
-  /**
-   * @param {boolean} isQuarantined
-   * @returns {Generator<Entry>} those that are held and were not
-   */
+  /** Yields the requests that are newly granted. @param {boolean} isQuarantined */
   *process(isQuarantined) {
     this.held = 0;
     for (const entry of processTheLockRequestQueue(this.entries.values(), isQuarantined)) {
@@ -160,7 +153,7 @@ class Queue {
  * @param {string} key
  * @param {import('./keys.js').RequestKey} request
  * @param {KeyValue} kv
- * @returns {Entry} that waits so far
+ * @returns {Entry} not granted yet
  */
 function entryOf(key, { kind, lease, limit, name }, kv) {
   const {
@@ -180,10 +173,7 @@ function entryOf(key, { kind, lease, limit, name }, kv) {
   };
 }
 
-/**
- * @param {Iterable<Entry>} entries in any order
- * @returns {Queue} that is not processed yet
- */
+/** Sorts entries into a queue that is not processed yet. @param {Iterable<Entry>} entries */
 function queueOf(entries) {
   const queue = new Queue();
   const all = [...entries].sort((a, b) => a.created - b.created || a.ref - b.ref);
@@ -191,11 +181,7 @@ function queueOf(entries) {
   return queue;
 }
 
-/**
- * @param {KeyValue[]} kvs of requests
- * @param {BucketKeys} keys
- * @returns {Entry[]}
- */
+/** @param {KeyValue[]} kvs @param {BucketKeys} keys */
 const entriesOf = (kvs, keys) =>
   kvs.flatMap((kv) => {
     const key = textOf(kv.key);
@@ -204,11 +190,10 @@ const entriesOf = (kvs, keys) =>
   });
 
 /**
- * @param {KeyValue[]} kvs of requests of a name, as of a revision
+ * @param {KeyValue[]} kvs all requests of a name at one revision
  * @param {BucketKeys} keys
- * @param {bigint} token that the holder gets, unless it is known
+ * @param {bigint} token of holders whose token is unknown
  * @param {boolean} isQuarantined
- * @returns {Queue}
  */
 function queueAsOf(kvs, keys, token, isQuarantined) {
   const queue = queueOf(entriesOf(kvs, keys));
