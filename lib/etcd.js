@@ -8,7 +8,7 @@
 const { EtcdAdapter } = require('./cluster/engines/etcd/adapter.js');
 const { OPEN_BUCKET, openClusterBucket } = require('./extensions/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/scoped.js');
-const { typeError } = require('./platform/errors.js');
+const { describe, typeError } = require('./platform/errors.js');
 const shared = require('./shared.js');
 
 /** @typedef {import('./extensions/cluster-bucket.js').ClusterBucketType} ClusterBucket */
@@ -39,7 +39,7 @@ function openBucket(name, options) {
     OPTIONS,
     (bucket, { endpoints, auth, fetch }) => {
       if (fetch !== undefined && typeof fetch !== 'function') {
-        throw typeError(OPEN_BUCKET, "The 'fetch' option is not a function.");
+        throw typeError(OPEN_BUCKET, `'fetch' is ${describe(fetch)}; expected a function.`);
       }
       return new EtcdAdapter(bucket, { endpoints: urlsOf(endpoints), auth: authOf(auth), fetch });
     },
@@ -54,7 +54,7 @@ function urlsOf(endpoints) {
   const list = typeof endpoints === 'string' ? [endpoints] : endpoints;
   const isList = Array.isArray(list) && list.length > 0;
   if (!isList || !list.every((url) => /^https?:\/\/[^/]/.test(url))) {
-    const problem = "The 'endpoints' option is not one URL or more, such as 'http://host:2379'.";
+    const problem = `'endpoints' is ${describe(endpoints)}; expected one URL or more, such as 'http://host:2379'.`;
     throw typeError(OPEN_BUCKET, problem);
   }
   return list.map((url) => String(url).replace(/\/+$/, ''));
@@ -65,7 +65,7 @@ function authOf(auth) {
   if (auth === undefined) return undefined;
   const { user, password } = Object(auth);
   if (typeof user !== 'string' || typeof password !== 'string') {
-    throw typeError(OPEN_BUCKET, "The 'auth' option does not have a 'user' and a 'password'.");
+    throw typeError(OPEN_BUCKET, "'auth' lacks a string 'user' or a string 'password'.");
   }
   return { user, password };
 }

@@ -56,7 +56,7 @@ class Command {
     /** @type {NodeJS.Timeout | undefined} */
     let timer;
     const stop = () => {
-      this.lost(lock.signal.reason, ' The command is told to end.');
+      this.lost(lock.signal.reason, ' The command gets SIGTERM.');
       endFamily();
       child.kill('SIGTERM');
       timer = setTimeout(() => child.kill('SIGKILL'), this.#killAfter);

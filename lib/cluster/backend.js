@@ -41,8 +41,8 @@ const { version } = require('../../package.json');
 /** The longest time that an error about a wait is kept back for those who hold the lock. */
 const LOOK = 1000;
 
-const NO_LIMITS = "'limit' and 'maxPending' cannot be used with this engine.";
-const NO_PRIORITIES = "The 'priority' option cannot be used with this engine.";
+const NO_LIMITS = "This engine has no 'limit' and no 'maxPending'.";
+const NO_PRIORITIES = "This engine has no 'priority'. PostgreSQL and Redis have it.";
 const NO_PRIORITIES_OF_SEVERAL =
   "The 'priority' option cannot be used with several locks in a cluster: they could wait for " +
   'each other.';

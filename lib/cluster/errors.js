@@ -35,7 +35,7 @@ function unreachableError(what, cause) {
  */
 function reasonError(why) {
   if (isTelling(why)) return why;
-  if (why !== undefined) return unreachableError('The lock server cannot be asked', why);
+  if (why !== undefined) return unreachableError('The lock server cannot be reached', why);
   return plainError('The lock server does not answer.', 'ERR_WEB_LOCKS_UNREACHABLE');
 }
 

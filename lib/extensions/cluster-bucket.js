@@ -9,7 +9,7 @@ const { ClusterBackend } = require('../cluster/backend.js');
 const { TTL } = require('../cluster/ttl.js');
 const { Event, EventTarget, asyncDispose } = require('../platform/realm.js');
 const { Bucket } = require('./bucket.js');
-const { typeError } = require('../platform/errors.js');
+const { describe, typeError } = require('../platform/errors.js');
 const { needArguments, takeOnly, toDOMString } = require('../standard/webidl.js');
 
 const { assign } = Object;
@@ -101,7 +101,10 @@ function openClusterBucket(count, givenName, givenOptions, names, adapterOf) {
   const options = Object(givenOptions);
   const { ttl = TTL.usual, label } = options;
   if (typeof ttl !== 'number' || !(ttl >= TTL.least && ttl <= TTL.most)) {
-    throw typeError(OPEN_BUCKET, `The 'ttl' option is not from ${TTL.least} to ${TTL.most}.`);
+    throw typeError(
+      OPEN_BUCKET,
+      `'ttl' is ${describe(ttl)}; expected ${TTL.least} to ${TTL.most} milliseconds.`,
+    );
   }
   return new ClusterBucket(name, adapterOf(name, options), {
     ttl,

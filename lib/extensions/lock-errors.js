@@ -224,7 +224,7 @@ class LockQueueFullError extends LockError {
 
 /** @param {number} maxPending */
 function whyNotToWait(maxPending) {
-  if (maxPending === 0) return 'the request is not allowed to wait';
+  if (maxPending === 0) return 'the request may not wait';
   const waiting = maxPending === 1 ? 'a request is' : `${maxPending} or more requests are`;
   return `${waiting} waiting already`;
 }

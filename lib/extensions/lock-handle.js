@@ -22,7 +22,7 @@ const { ANSWER_MS } = require('./watch.js');
 const SLICE_MS = 50;
 
 /** What is said where the place is not known. */
-const LATER = 'Of those that are acquired from now on, or with `warnAfter`, it is told where.';
+const LATER = 'Handles acquired from now on (or with `warnAfter`) report where they were acquired.';
 
 /** @typedef {InstanceType<typeof import('../standard/lock-request.js').LockRequest>} LockRequest */
 /** @typedef {{ request: HeldRequest, where: string }} Leak `where` is '' if that is not known */

@@ -167,11 +167,12 @@ class Extensions {
       const run = toCallback(callback, ONCE, 'The callback');
       checkName(resourceName);
       refuseOthers(given, 'once', ONCE);
-      if (given.keep === undefined) throw typeError(ONCE, "The 'keep' option is missing.");
+      if (given.keep === undefined)
+        throw typeError(ONCE, "'keep' is missing; expected a number of milliseconds, or Infinity.");
       checkRequest(given);
       if (!backend.marked) {
         throw notSupportedError(
-          `Failed to execute ${ONCE}: this lock manager cannot mark names as done.`,
+          `Failed to execute ${ONCE}: this lock manager cannot record that a name was run. Use the locks of a process or of a server.`,
         );
       }
       return new Once(backend, resourceName, given).start(run);
@@ -215,7 +216,7 @@ function blockingBackendOf(value, operation) {
   const backend = backendOf(value, operation);
   if (backend.wait) return backend;
   throw notSupportedError(
-    `Failed to execute ${operation}: it cannot block a thread for locks on a server.`,
+    `Failed to execute ${operation}: locks on a server cannot block a thread. Use 'acquire'.`,
   );
 }
 

@@ -215,7 +215,9 @@ class NamedLock {
   holders(asking) {
     const holders = this.#backend.holders?.(this.#name);
     if (holders) return holders;
-    throw notSupportedError(`${asking} is not known at once with this lock manager: see query().`);
+    throw notSupportedError(
+      `${asking} cannot be read from a server or another process at once. Use query() or isBusy().`,
+    );
   }
 
   /**

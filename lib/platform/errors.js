@@ -6,6 +6,7 @@
  * extensions/lock-errors.js.
  */
 
+const { inspect } = require('node:util');
 const { DOMException } = require('./realm.js');
 
 const { assign, defineProperty } = Object;
@@ -108,6 +109,16 @@ const plainError = (message, code, options) => withCode(new Error(message, optio
 const withCode = (error, code) => withErrorCode(assign(error, { code }), code);
 
 /**
+ * @param {any} value that a user gave
+ * @returns {string} what it is, in a few words; runs no code of the value's
+ */
+function describe(value) {
+  if (typeof value === 'function') return 'a function';
+  if (typeof value === 'object' && value !== null) return 'an object';
+  return inspect(value, { maxStringLength: 40 });
+}
+
+/**
  * @param {string} name possibly very long
  * @returns {string} fit for a message
  */
@@ -126,6 +137,7 @@ module.exports = {
   bucketClosedError,
   capitalized,
   closedError,
+  describe,
   illegalInvocation,
   noMemoryError,
   notSupportedError,

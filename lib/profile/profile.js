@@ -18,6 +18,7 @@ const { requestsOf } = require('./requests.js');
 const { LEAST, START, Ring, entriesOf, isSize } = require('./ring.js');
 const { folder } = require('./site.js');
 const { writeTrace } = require('./trace.js');
+const { describe } = require('../platform/errors.js');
 const { threadsNow: clock } = require('../platform/intrinsics.js');
 const { threadId, threadName } = require('../platform/thread.js');
 const { takeOnly } = require('../standard/webidl.js');
@@ -253,9 +254,9 @@ function startProfile(options = {}) {
   const { file, size = DEFAULT_SIZE, sites = true } = options;
   if (current) return current;
   if (file !== undefined && typeof file !== 'string') {
-    throw new TypeError("The 'file' option is not a string.");
+    throw new TypeError(`'file' is ${describe(file)}; expected the path of a file.`);
   }
-  if (!isProfileSize(size)) throw new RangeError(`The 'size' option is not ${SIZES}.`);
+  if (!isProfileSize(size)) throw new RangeError(`'size' is ${describe(size)}; expected ${SIZES}.`);
   const inherited = /** @type {any} */ (getEnvironmentData(CHANNEL));
   if (inherited) current = new Joined(inherited);
   else current = new Profile(file ?? defaultFile(), { size: inWords(size), sites: Boolean(sites) });

@@ -6,7 +6,7 @@
  */
 
 const { inspect } = require('node:util');
-const { notSupportedError, quote, typeError } = require('../platform/errors.js');
+const { describe, notSupportedError, quote, typeError } = require('../platform/errors.js');
 const abort = require('./abort.js');
 
 const { keys } = Object;
@@ -30,16 +30,6 @@ const defaultOptions = Object.freeze({
 });
 
 /**
- * @param {any} value
- * @returns {string} for messages: short, and it runs no code of the value's
- */
-function describe(value) {
-  if (typeof value === 'function') return 'a function';
-  if (typeof value === 'object' && value !== null) return 'an object';
-  return inspect(value, { maxStringLength: 40 });
-}
-
-/**
  * DOMString.
  * @param {any} value
  * @param {string} operation for the message
@@ -60,7 +50,7 @@ function toDOMString(value, operation, what) {
  */
 function checkName(name) {
   if (name[0] === '-') {
-    throw notSupportedError(`Names that start with '-' are reserved, ${quote(name)} does.`);
+    throw notSupportedError(`The name ${quote(name)} starts with '-': such names are reserved.`);
   }
 }
 

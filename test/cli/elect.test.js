@@ -59,7 +59,7 @@ describe('web-locks elect', { skip }, () => {
     await command.says(/leads/);
     await steal(locks);
     await command.says(/leads\nleads/);
-    assert.match(command.stderr, /Lock "a" was stolen .* The command is told to end\./);
+    assert.match(command.stderr, /Lock "a" was stolen .* The command gets SIGTERM\./);
     assert.equal(command.stderr.match(/has lock "a"/g).length, 2);
     command.type('5\n');
     assert.equal((await command.ended).code, 5);

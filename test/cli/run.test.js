@@ -457,7 +457,7 @@ describe('web-locks run', { skip }, () => {
     const { code, stderr } = await first.ended;
     assert.equal(code, 75);
     const thief = `(process ${second.pid}, client `;
-    assert.match(stderr, /Lock "a" was stolen .* The command is told to end\./);
+    assert.match(stderr, /Lock "a" was stolen .* The command gets SIGTERM\./);
     assert.ok(stderr.includes(thief), stderr);
     second.type('\n');
     assert.equal((await second.ended).code, 0);

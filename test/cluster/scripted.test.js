@@ -1118,7 +1118,7 @@ test('R4: a theft that something is in the way of for a lease fails, and says wh
   stage.answers.step = (ops) => ops.map(() => busy(new Error('a transaction guards it')));
   stage.ask({ owner: 'thief', kind: 'steal' });
   for (let i = 0; i < 12; i++) await stage.world.advance(TTL / 10);
-  assert.match(errors[0].message, /The request was not made: a transaction guards it/);
+  assert.match(errors[0].message, /The server did not execute the request in time: a transaction guards it/);
 });
 
 test('R1: of a theft that the server does not answer for a lease nobody knows whether it is done', async () => {
@@ -1131,7 +1131,7 @@ test('R1: of a theft that the server does not answer for a lease nobody knows wh
   for (let i = 0; i < 12; i++) await stage.world.advance(TTL / 10);
   assert.match(
     stage.errors[0].message,
-    /^Whether the lock was stolen, and lost again, is not known/,
+    /^The server did not say whether the lock was stolen/,
   );
 });
 
@@ -1167,7 +1167,7 @@ test('R1: a theft that was sent in a session that is lost is not done again in t
   await stage.world.advance(0.95 * TTL);
   assert.match(
     stage.errors[0].message,
-    /^Whether the lock was stolen, and lost again, is not known/,
+    /^The server did not say whether the lock was stolen/,
   );
   await stage.answer('open', { session: 's2', ttl: TTL });
   assert.deepEqual((await step(stage)).ops, ['steal 3']);
@@ -1191,7 +1191,7 @@ test('R1: of a theft that came again before the session was found dead nobody kn
   await (await step(stage)).fail('DEAD');
   assert.match(
     stage.errors[0].message,
-    /^Whether the lock was stolen, and lost again, is not known/,
+    /^The server did not say whether the lock was stolen/,
   );
 });
 

@@ -169,7 +169,7 @@ describe('messages', () => {
     const of = (maxPending) => message(new LockQueueFullError('x', maxPending));
     assert.equal(
       of(0),
-      'Lock "x" is not available, and the request is not allowed to wait (\'maxPending\' is 0).',
+      'Lock "x" is not available, and the request may not wait (\'maxPending\' is 0).',
     );
     assert.equal(
       of(1),

@@ -93,7 +93,7 @@ describe('web-locks run', () => {
     await locks.request('a', { steal: true }, () => {});
     const { status, said } = await holder.ended;
     assert.equal(status, 75);
-    assert.match(said, /The command is told to end/);
+    assert.match(said, /The command gets SIGTERM/);
     assert.ok(!lives(holder.pid));
   });
 

@@ -128,7 +128,7 @@ class Calls {
       then(result);
     } catch (error) {
       // The error alone (a TypeError, say) would not show that the adapter is at fault.
-      isRejected(unreachableError('An answer is not what was asked for', error));
+      isRejected(unreachableError('The answer of the server cannot be read', error));
     }
   }
 

@@ -96,7 +96,7 @@ const RULES = Object.freeze({ margin: 0.9, compares: true });
 /** @type {Step[]} */
 const STEPS = ['renew', 'sweep', 'look', 'reconnect', 'open'];
 
-const UNKNOWN = 'Whether the lock was stolen, and lost again, is not known';
+const UNKNOWN = 'The server did not say whether the lock was stolen';
 
 // Milliseconds until the next attempt to connect; the pause doubles from the first to the last.
 const FIRST_RETRY = 50;
@@ -468,9 +468,9 @@ class Session {
     else if (item === 'patience') this.#losePatience();
     else if (item === 'busy') this.#tryBusy();
     else if (item === 'unopened') this.#warnSoon();
-    else if (item === 'no open') this.#openLater(this.#timeout('It is not opened'));
+    else if (item === 'no open') this.#openLater(this.#timeout('The bucket does not open'));
     // `#react` has checked the deadline by now. A timer that is left over is set to the rest.
-    else if (item !== 'deadline') this.#isDown(this.#timeout('A call is not answered'));
+    else if (item !== 'deadline') this.#isDown(this.#timeout('A call was not answered in time'));
     else if (this.#hasLease)
       this.#agenda.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
   }
@@ -629,7 +629,7 @@ class Session {
     this.#extend(times);
     if (this.#lease.rest() <= 0) {
       this.#leave();
-      this.#openLater(this.#timeout('It was opened too late'));
+      this.#openLater(this.#timeout('The lease expired before the bucket was open'));
       return;
     }
     this.#renewAfter(times);
@@ -879,7 +879,9 @@ class Session {
     if (done === undefined) return;
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
     const ops = this.#outbox.missed(done, isWanted, this.#now(), this.#ttl);
-    const error = this.#timeout('The server answers, but not this request');
+    const error = this.#timeout(
+      'The server did not answer this request, though it answered others',
+    );
     for (const op of ops) this.#grants.isRefused(op, error);
   }
 
@@ -927,7 +929,11 @@ class Session {
         continue;
       }
       const { obstacle = this.#why } = place;
-      this.#giveUp(place, unreachableError('The request was not made', obstacle), obstacle);
+      this.#giveUp(
+        place,
+        unreachableError('The server did not execute the request in time', obstacle),
+        obstacle,
+      );
     }
     if (next < Number.POSITIVE_INFINITY) this.#agenda.set('patience', next);
   }
@@ -957,7 +963,7 @@ class Session {
 
   /** @template T @param {Promise<T>} promise @param {number} milliseconds */
   #within(promise, milliseconds) {
-    const late = () => this.#timeout('A question is not answered');
+    const late = () => this.#timeout('The query was not answered in time');
     return within(this.#clock, promise, milliseconds, late);
   }
 

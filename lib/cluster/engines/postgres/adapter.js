@@ -14,7 +14,7 @@ const { NO_EVENTS, busy } = require('../../adapter.js');
 const { DEAD, STALE, answerOf, tell } = require('../words.js');
 const SCRIPT = require('./postgres.sql.js');
 const { Link, Source, prepared, raw, waitForDisk } = require('./link.js');
-const { argumentError } = require('../../../platform/errors.js');
+const { argumentError, describe } = require('../../../platform/errors.js');
 const {
   classify,
   deadError,
@@ -160,10 +160,14 @@ class PostgresAdapter {
     if (listen !== undefined) checkPool(listen, 'listen');
     else if (Number(pool.options?.max) < 2) throw smallPoolError();
     if (typeof schema !== 'string' || !/^[a-z_][a-z0-9_]{0,62}$/.test(schema)) {
-      throw argumentError("The 'schema' option is not a name of lower-case letters, digits and _.");
+      throw argumentError(
+        `'schema' is ${describe(schema)}; expected up to 63 lower-case letters, digits and _.`,
+      );
     }
     if (durability !== undefined && durability !== 'logged' && durability !== 'unlogged') {
-      throw argumentError("The 'durability' option is neither 'logged' nor 'unlogged'.");
+      throw argumentError(
+        `'durability' is ${describe(durability)}; expected 'logged' or 'unlogged'.`,
+      );
     }
     this.#source = new Source(listen ?? pool, schema);
     this.#schema = schema;
@@ -591,7 +595,8 @@ const codesOf = (answer) => (answer[0] === '{' ? listOf(answer) : [answer]);
 function checkPool(pool, option) {
   const isClient = pool && 'processID' in Object(pool);
   if (!isClient && typeof pool?.connect === 'function' && typeof pool.query === 'function') return;
-  throw argumentError(`The '${option}' option is not a Pool of pg.`);
+  const what = isClient ? 'a Client of pg' : describe(pool);
+  throw argumentError(`'${option}' is ${what}; expected a Pool of pg.`);
 }
 
 /** @param {any} client that was given to `lock.guard` */

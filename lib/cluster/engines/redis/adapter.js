@@ -15,7 +15,6 @@
 
 const { createHash, randomBytes } = require('node:crypto');
 const { performance } = require('node:perf_hooks');
-const { inspect } = require('node:util');
 
 const { ENDED, NO_EVENTS, failed } = require('../../adapter.js');
 const { DEAD, EARLY, STALE, answerOf, tell } = require('../words.js');
@@ -35,7 +34,7 @@ const {
   strictError,
 } = require('./errors.js');
 const SCRIPT = require('./redis.lua.js');
-const { argumentError } = require('../../../platform/errors.js');
+const { argumentError, describe } = require('../../../platform/errors.js');
 
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
 /** @typedef {import('../../adapter.js').Answer} Answer */
@@ -183,19 +182,24 @@ class RedisAdapter {
     if (typeof before !== 'string' || /[{}]/.test(before)) {
       const whose = prefix === undefined ? "The client's keyPrefix" : "'prefix'";
       throw argumentError(
-        `${whose} is ${inspect(before)}; expected a string without { and }, which would move ` +
+        `${whose} is ${describe(before)}; expected a string without { and }, which would move ` +
           "keys to another slot of a cluster. Give the option 'prefix' without them.",
       );
     }
     if (!Number.isInteger(shards) || shards < 1 || shards > 64) {
-      throw argumentError("The 'shards' option is not a whole number from 1 to 64.");
+      throw argumentError(`'shards' is ${describe(shards)}; expected a whole number from 1 to 64.`);
     }
-    if (typeof strict !== 'boolean') throw argumentError("The 'strict' option is not a boolean.");
+    if (typeof strict !== 'boolean')
+      throw argumentError(`'strict' is ${describe(strict)}; expected true or false.`);
     if (failover !== undefined && failover !== 'ignore') {
-      throw argumentError("The 'failover' option is not 'ignore'.");
+      throw argumentError(
+        `'failover' is ${describe(failover)}; expected 'ignore', or leave it out.`,
+      );
     }
     if (strict && kind.endsWith('cluster')) {
-      throw argumentError("The 'strict' option is not for clusters.");
+      throw argumentError(
+        "'strict' cannot be used with a Redis Cluster, only with one server or Sentinel.",
+      );
     }
     this.#client = client;
     this.#kind = kind;

@@ -61,7 +61,7 @@ const evictionError = (policy) =>
 const noRunIdError = () =>
   plainError(
     'The server does not tell its run_id, so a restart or a fail-over cannot be noticed, and two ' +
-      "may have a lock after one. If that is no matter, give the option failover: 'ignore'.",
+      "may have a lock after one. To accept that risk, pass failover: 'ignore'.",
     'ERR_WEB_LOCKS_NO_RUN_ID',
   );
 
