@@ -694,8 +694,7 @@ export declare class Mutex {
   runExclusive<T>(callback: LockGrantedCallback<T>, options: AcquireOptions): Promise<Awaited<T>>;
   /**
    * Resolves when all who hold the lock or wait for it now are done, but for those who wait with
-   * less `priority`. It waits in the queue, and does not hold the lock; in the scope of the machine
-   * or of a cluster, only for as long as it takes to release it.
+   * less `priority`. It waits in the queue, and never holds the lock.
    */
   waitForUnlock(options?: WaitOptions): Promise<void>;
   /**

@@ -65,8 +65,10 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {number} WLK_IF_AVAILABLE
  * @property {number} WLK_STEAL
  * @property {number} WLK_PASS
+ * @property {number} WLK_PASS_IF_AVAILABLE
  * @property {number} WLK_NEWS_GRANTED
  * @property {number} WLK_NEWS_STOLEN
+ * @property {number} WLK_NEWS_PASSED
  * @property {number} WLH_OK
  * @property {number} WLH_GRANTED
  * @property {number} WLH_PENDING

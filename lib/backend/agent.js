@@ -209,6 +209,13 @@ class Agent {
     this.unannounced++;
   }
 
+  /** @param {Requester} request that has passed, and ended */
+  passed(request) {
+    request.granted(0, 0);
+    this.queueAnswer(request);
+    this.remove(request);
+  }
+
   /**
    * @param {Requester} request
    * @param {string | import('./contract.js').Thief} thief a client id, and the process if known

@@ -31,8 +31,9 @@
 /** @typedef {'exclusive' | 'shared'} LockMode a mode (2.3) */
 
 /**
- * @typedef {'wait' | 'ifAvailable' | 'steal' | 'pass'} Disposition what to do if the lock is not
- *   available; 'pass' waits for its turn, and holds nothing then: see `passes`
+ * @typedef {'wait' | 'ifAvailable' | 'steal' | 'pass' | 'passIfAvailable'} Disposition what to do if
+ *   the lock is not available. A request that passes never holds it: its turn comes as that of
+ *   'wait' or 'ifAvailable', and ends it. It is an exclusive one, and in no `requestAll`
  */
 
 /**
@@ -56,8 +57,8 @@
  *   not released before it has ended
  * @property {Backend} backend that it was made of
  * @property {number} tag for the backend's use; NO_TAG while the backend does not know it
- * @property {(tokenLow: number, tokenHigh: number) => void} granted the lock is held from now on;
- *   called at most once. Its token, in two halves of 32 bits, is greater than that of any lock that
+ * @property {(tokenLow: number, tokenHigh: number) => void} granted the lock is held from now on, or
+ *   its request has passed, and ended; called at most once. The token of a lock, in two halves of 32 bits, is greater than that of any lock that
  *   was granted on the name before, by whomever: also after nobody held the name, or knew it, in
  *   between
  * @property {() => void} unavailable answers a request that said `ifAvailable`; ends the request
@@ -183,8 +184,6 @@ const NO_TAG = 2 ** 32 - 1;
  *   pending request is answered, or for so long. If it is missing, nothing can be done without
  *   returning to the event loop
  * @property {boolean} [findsDeadlocks] whether it looks at `inside`
- * @property {boolean} [passes] whether a request with the disposition 'pass', an exclusive one, is
- *   `granted` without ever holding the lock. Otherwise it holds the lock until it is released
  * @property {(lock: Requester) => void} [catchUp] applies what has become of a lock that was
  *   granted and that its thread has not heard of yet: `stolen` or `lost` is called if it was, to be
  *   told later. If it is missing, the thread hears of it from its event loop only

@@ -70,7 +70,10 @@ const {
   WLK_EXCLUSIVE,
   WLK_IF_AVAILABLE,
   WLK_NEWS_GRANTED,
+  WLK_NEWS_PASSED,
   WLK_NEWS_STOLEN,
+  WLK_PASS,
+  WLK_PASS_IF_AVAILABLE,
   WLK_SHARED,
   WLK_STEAL,
   WLK_WAIT,
@@ -80,7 +83,8 @@ const options = {
   wait: WLK_WAIT,
   ifAvailable: WLK_IF_AVAILABLE,
   steal: WLK_STEAL,
-  pass: WLK_WAIT,
+  pass: WLK_PASS,
+  passIfAvailable: WLK_PASS_IF_AVAILABLE,
 };
 
 /** How long a blocked thread stays away from JavaScript, in which the engine can end it. */
@@ -260,12 +264,13 @@ class HostBackend {
   }
 
   /**
-   * @param {Requester} request ended otherwise than by a grant
+   * @param {Requester} request ended otherwise than by a grant; WLH_OK: it has passed
    * @param {number} status
    * @param {number} limit that the name has
    */
   #refuse(request, status, limit) {
     if (status === WLH_NOT_AVAILABLE) request.unavailable();
+    else if (status === WLH_OK) request.granted(0, 0);
     else if (status === WLH_OTHER_LIMIT) request.otherLimit?.(limit);
     else if (status === WLH_QUEUE_FULL) request.queueFull?.();
     else request.failed(() => this.#requestError(status, request.name));
@@ -309,6 +314,8 @@ class HostBackend {
     // The same event can tell that the lock is lost since.
     if (news & WLK_NEWS_STOLEN) {
       agent.stolen(request, thiefAt(at + EVENT_THIEF));
+    } else if (news & WLK_NEWS_PASSED) {
+      agent.passed(request);
     } else if (news & WLH_NEWS_LOST) {
       agent.lost(request, 'destroyed', () => this.#lossError());
     } else if (!isGranted) {

@@ -43,11 +43,13 @@ const {
   WLK_IF_AVAILABLE,
   WLK_MARKED,
   WLK_NEWS_GRANTED,
+  WLK_NEWS_PASSED,
   WLK_NEWS_STOLEN,
   WLK_NOT_AVAILABLE,
   WLK_OK,
   WLK_OTHER_LIMIT,
   WLK_PASS,
+  WLK_PASS_IF_AVAILABLE,
   WLK_PENDING,
   WLK_QUEUE_FULL,
   WLK_SHARED,
@@ -64,6 +66,7 @@ const options = {
   ifAvailable: WLK_IF_AVAILABLE,
   steal: WLK_STEAL,
   pass: WLK_PASS,
+  passIfAvailable: WLK_PASS_IF_AVAILABLE,
 };
 
 /**
@@ -181,16 +184,8 @@ class NativeBackend {
       request.granted(exchange[at + EVENT_TOKEN], exchange[at + EVENT_TOKEN + 1]);
       agent.queueAnswer(request);
     }
-    if (!(news & WLK_NEWS_STOLEN)) return;
-    if (request.disposition === 'pass') this.#passed(request);
-    else agent.stolen(request, thiefAt(at + EVENT_THIEF));
-  }
-
-  /** @param {Requester} request whose turn came: the core has ended it */
-  #passed(request) {
-    request.granted(0, 0);
-    agent.queueAnswer(request);
-    agent.remove(request);
+    if (news & WLK_NEWS_STOLEN) agent.stolen(request, thiefAt(at + EVENT_THIEF));
+    else if (news & WLK_NEWS_PASSED) agent.passed(request);
   }
 
   catchUp() {
@@ -208,7 +203,6 @@ class NativeBackend {
   }
 
   findsDeadlocks = true;
-  passes = true;
   unfinished = agent.unfinished;
   undo = addon.undo;
 

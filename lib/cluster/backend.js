@@ -61,6 +61,7 @@ const KINDS = /** @type {const} */ ({
   ifAvailable: 'ifAvailable',
   steal: 'steal',
   pass: 'request',
+  passIfAvailable: 'ifAvailable',
 });
 
 const { asIntN } = BigInt;

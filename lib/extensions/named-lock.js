@@ -4,11 +4,10 @@
 
 const { NativeBackend, agent } = require('../backend/native.js');
 const { notSupportedError, typeError } = require('../platform/errors.js');
-const { Promise, rejected, setImmediate } = require('../platform/intrinsics.js');
+const { rejected } = require('../platform/intrinsics.js');
 const { privateName, theLock } = require('../platform/names.js');
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { backendOf } = require('../standard/lock-manager.js');
-const { PENDING } = require('../standard/lock-request.js');
 const { checkName, describe, takeOnly, toCallback, toDOMString } = require('../standard/webidl.js');
 const { bucketBackend } = require('./buckets.js');
 const { LockError, LockQueueFullError } = require('./lock-errors.js');
@@ -51,36 +50,9 @@ let privateBackend;
 
 /** Waits for its turn, and wants nothing then. */
 class Passing extends Request {
-  /**
-   * @param {Backend} backend
-   * @param {string} name the resource name
-   * @param {Readonly<RequestOptions>} options valid together
-   */
-  constructor(backend, name, options) {
-    super(backend, name, options);
-    // A request that does not wait closes no circle.
-    if (options.timeout === 0) this.inside = undefined;
-  }
-
-  /** Whether it does not wait: only a backend where it holds nothing is asked to let it pass. */
-  get #isInstant() {
-    return this.options.timeout === 0;
-  }
-
   /** @override @returns {import('../backend/contract.js').Disposition} */
   get disposition() {
-    return this.#isInstant && !this.backend.passes ? 'ifAvailable' : 'pass';
-  }
-
-  /** @override A request that does not wait is never refused. */
-  get maxPending() {
-    return this.#isInstant ? undefined : super.maxPending;
-  }
-
-  /** @override @param {boolean} isAnnouncedLater */
-  made(isAnnouncedLater) {
-    if (this.#isInstant && this.state === PENDING && this.backend.passes) this.timedOutInCall();
-    super.made(isAnnouncedLater);
+    return super.disposition === 'ifAvailable' ? 'passIfAvailable' : 'pass';
   }
 }
 
@@ -284,8 +256,6 @@ class NamedLock {
     const passed = request.start(() => {});
     this.#waiting.add(request);
     await passed;
-    // Where they hold it for a moment, others of this thread that pass are done by then, too.
-    if (!this.#backend.passes) await new Promise((resolve) => setImmediate(resolve));
   }
 
   /**

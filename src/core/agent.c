@@ -148,7 +148,7 @@ void wlk_agent_drain(
     uint8_t news = request->news;
     wlk_event_write(events, request, news);
     remove_event(agent, request);
-    if (!(news & WLK_NEWS_STOLEN)) continue;
+    if (!(news & (WLK_NEWS_STOLEN | WLK_NEWS_PASSED))) continue;
     request->by_event.next = *stolen;
     *stolen = &request->by_event;
   }

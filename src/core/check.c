@@ -249,7 +249,8 @@ static const char *check_agent(const struct wlk_agent *agent, struct totals *tot
     EXPECT(stolen || request->resource, "a request that was not stolen has no resource");
     const char *wrong = check_declaration(request);
     if (wrong) return wrong;
-    EXPECT(!stolen || (request->news & WLK_NEWS_STOLEN), "a stolen lock was told but not ended");
+    uint32_t ends = request->passes ? WLK_NEWS_PASSED : WLK_NEWS_STOLEN;
+    EXPECT(!stolen || (request->news & ends), "a stolen lock was told but not ended");
     EXPECT((request->news == 0) == wlk_list_is_empty(&request->by_event), "news without an event");
     totals->stolen += stolen;
     totals->agented++;

@@ -142,16 +142,17 @@ static void grant(struct wlk_turn *turn, struct wlk_request *request)
   request->state = WLK_STATE_HELD;
 }
 
-/* Takes a lock, or a request that is in no list any more, out of its manager, for its agent to be
- * told of it: whoever it was stolen by. */
-static void take_away(struct wlk_turn *turn, struct wlk_request *request, struct wlk_agent *thief)
+/* Takes a lock, or a request that passes, out of its manager; it is in no list any more. Its agent
+ * is told `news`. */
+static void take_away(
+    struct wlk_turn *turn, struct wlk_request *request, struct wlk_agent *thief, enum wlk_news news)
     WLK_REQUIRES(turn->shard->mutex)
 {
   count_out(request->resource->part, request);
   request->state = WLK_STATE_STOLEN;
   request->thief.thread = thief->thread_id;
   request->thief.number = thief->number;
-  wlk_turn_post_event(turn, request, WLK_NEWS_STOLEN);
+  wlk_turn_post_event(turn, request, news);
 }
 
 static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_resource *resource)
@@ -163,7 +164,7 @@ static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_res
     wlk_queue_leave(request);
     if (request->passes) {
       withdraw_declaration(turn, request);
-      take_away(turn, request, request->agent);
+      take_away(turn, request, request->agent, WLK_NEWS_PASSED);
       continue;
     }
     grant(turn, request);
@@ -181,7 +182,7 @@ static WLK_RARE void steal_the_held_locks(struct wlk_turn *turn, struct wlk_reso
   WLK_LIST_DRAIN (link, &resource->held) {
     struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
     wlk_list_remove(link);
-    take_away(turn, lock, turn->caller);
+    take_away(turn, lock, turn->caller, WLK_NEWS_STOLEN);
   }
   resource->units = 0;
 }
@@ -229,7 +230,7 @@ static enum wlk_status refuse_to_wait(
     struct wlk_turn *turn, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_cycle *cycle) WLK_REQUIRES(turn->shard->mutex)
 {
-  if (option == WLK_IF_AVAILABLE) return WLK_NOT_AVAILABLE;
+  if (!wlk_option_waits(option)) return WLK_NOT_AVAILABLE;
   if (!extra) return WLK_OK;
   if (extra->bounded && request->resource->pending >= extra->max_pending) return WLK_QUEUE_FULL;
   if (!can_close_a_cycle(request)) return WLK_OK;
@@ -272,7 +273,7 @@ static enum wlk_status request_a_lock(
       if (is_first) unset_limit(resource);
       return refusal;
     }
-    if (grantable && option == WLK_PASS) {
+    if (grantable && wlk_option_passes(option)) {
       wlk_resource_drop_if_unused(turn, resource);
       return WLK_OK;
     }
@@ -350,7 +351,7 @@ enum wlk_status wlk_request_a_lock(
     return WLK_NO_MEMORY;
   }
 
-  request->passes = option == WLK_PASS;
+  request->passes = wlk_option_passes(option);
   enum wlk_status status = ask_until_told(manager, request, option, extra, snapshot, events);
   wlk_resource_trim_spare(agent);
   if (status == WLK_GRANTED || status == WLK_PENDING)
@@ -380,14 +381,16 @@ static void remove_from_resource(struct wlk_turn *turn, struct wlk_request *requ
   wlk_turn_end_request(turn, request);
 }
 
+/* Ends a lock that was stolen, or a request that has passed. */
 static WLK_RARE enum wlk_status end_stolen(
     struct wlk_turn *turn, struct wlk_request *lock, struct wlk_events *events)
     WLK_REQUIRES(turn->shard->mutex)
 {
   events->thief_thread = lock->thief.thread;
   events->thief_number = lock->thief.number;
+  bool passed = lock->passes;
   wlk_turn_end_request(turn, lock);
-  return WLK_STOLEN;
+  return passed ? WLK_OK : WLK_STOLEN;
 }
 
 /* `keep`: how long its name is marked, 0 for not. */
@@ -467,6 +470,8 @@ enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_ev
   if (request->state == WLK_STATE_PENDING) {
     remove_from_resource(&turn, request);
     wlk_turn_take_events(&turn, events);
+  } else if (request->passes) {
+    wlk_turn_end_request(&turn, request);
   } else {
     /* No events are taken: one could end the very request that the caller is about to release. */
     status = request->state == WLK_STATE_HELD ? WLK_GRANTED : WLK_STOLEN;
@@ -523,7 +528,7 @@ static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
                     own.units + other->weight > resource->limit;
     if (own.first && excluded) return own.first;
     if (other == request) break;
-    if (other->agent->thread_id == thread) add_own(&own, other);
+    if (other->agent->thread_id == thread && !other->passes) add_own(&own, other);
   }
   return NULL;
 }

@@ -194,7 +194,8 @@ struct wlk_mark {
 enum wlk_state {
   WLK_STATE_PENDING, /* in resource->queue */
   WLK_STATE_HELD,    /* in resource->held */
-  WLK_STATE_STOLEN   /* in neither, until its agent took the event or released */
+  WLK_STATE_STOLEN   /* in neither, until its agent took the event or released; also of one that
+                        has passed */
 };
 
 /* Lock key: (s) the mutex of its shard  (a) agent->mutex  (c) constant  (t) its agent's thread */
@@ -223,7 +224,7 @@ struct wlk_request {
   uint8_t place;   /* (c) in its batch */
   bool blocked;    /* (t) whether its agent's thread has blocked for it */
   bool awaited;    /* (s) whether it does now */
-  bool passes;     /* (c) whether it only waits for its turn: WLK_PASS */
+  bool passes;     /* (c) whether it holds nothing, and ends when it would be granted */
 };
 
 #define WLK_REQUEST_OF(link, member) WLK_ITEM(link, struct wlk_request, member)

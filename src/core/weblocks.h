@@ -66,15 +66,25 @@ struct wlk_request;
 /* A mode (2.3). */
 enum wlk_mode { WLK_EXCLUSIVE, WLK_SHARED };
 
-/* How to request (3.2, LockOptions); at most one of them. WLK_PASS waits as an exclusive request
- * does, and holds nothing: it ends when its turn comes. */
-enum wlk_option { WLK_WAIT, WLK_IF_AVAILABLE, WLK_STEAL, WLK_PASS };
+/* How to request (3.2, LockOptions); at most one of them. A request that passes waits in the queue
+ * as any other, and never holds the lock: it ends when it would be granted. */
+enum wlk_option { WLK_WAIT, WLK_IF_AVAILABLE, WLK_STEAL, WLK_PASS, WLK_PASS_IF_AVAILABLE };
+
+static inline bool wlk_option_passes(enum wlk_option option)
+{
+  return option == WLK_PASS || option == WLK_PASS_IF_AVAILABLE;
+}
+
+static inline bool wlk_option_waits(enum wlk_option option)
+{
+  return option == WLK_WAIT || option == WLK_PASS;
+}
 
 /* What an event says, as bits: one event can say both. */
 enum wlk_news {
   WLK_NEWS_GRANTED = 1, /* the request, pending so far, was granted */
-  WLK_NEWS_STOLEN = 2   /* the lock was stolen: with this event the request ends. With WLK_PASS:
-                           its turn came */
+  WLK_NEWS_STOLEN = 2,  /* the lock was stolen: with this event the request ends */
+  WLK_NEWS_PASSED = 4 /* the request passes, and would have been granted: with this event it ends */
 };
 
 struct wlk_event {
@@ -228,8 +238,8 @@ struct wlk_snapshot;
  *   events   out: events of the agent (a steal may end locks of its own)
  *   returns  WLK_GRANTED  the lock is held now; no event tells it again
  *            WLK_PENDING  an event will tell
- *            WLK_OK  with WLK_PASS: nobody is in its way; nothing was changed
- *            WLK_NOT_AVAILABLE  with WLK_IF_AVAILABLE: not grantable; nothing was changed
+ *            WLK_OK  it passes, and nobody is in its way; nothing was changed
+ *            WLK_NOT_AVAILABLE  it is not grantable, and does not wait; nothing was changed
  *            WLK_DEADLOCK  nothing was changed: the request would have to wait, and closes a cycle
  *            WLK_OTHER_LIMIT  nothing was changed: see below
  *            WLK_QUEUE_FULL  nothing was changed: it would have to wait, and `max_pending` others
@@ -323,7 +333,7 @@ enum wlk_status wlk_release_and_mark(
 
 /* Aborts a request (4.3) and grants what became grantable.
  *   events   out: as for wlk_release_the_lock; none unless WLK_OK
- *   returns  WLK_OK  it was pending; the request ended
+ *   returns  WLK_OK  it was pending, or has passed; the request ended
  *            WLK_GRANTED, WLK_STOLEN  the grant came first: nothing was changed,
  *            wlk_release_the_lock is to end it
  *   threads  the agent's own

@@ -24,8 +24,9 @@ const char *wlh_status_message(enum wlh_status status)
 
 bool wlh_ends(uint32_t news)
 {
-  return (news & (WLK_NEWS_STOLEN | WLH_NEWS_NOT_AVAILABLE | WLH_NEWS_OTHER_LIMIT |
-                  WLH_NEWS_QUEUE_FULL | WLH_NEWS_FAILED | WLH_NEWS_LOST | WLH_NEWS_RELEASED)) != 0;
+  return (news &
+          (WLK_NEWS_STOLEN | WLK_NEWS_PASSED | WLH_NEWS_NOT_AVAILABLE | WLH_NEWS_OTHER_LIMIT |
+           WLH_NEWS_QUEUE_FULL | WLH_NEWS_FAILED | WLH_NEWS_LOST | WLH_NEWS_RELEASED)) != 0;
 }
 
 enum wlh_status wlh_status_of(enum wlh_cells_status status)

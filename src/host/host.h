@@ -64,19 +64,19 @@ struct wlh_bucket;
 struct wlh_agent;
 struct wlh_request;
 
-/* What an event (struct wlk_event) says besides WLK_NEWS_GRANTED and WLK_NEWS_STOLEN. Only those
- * two and LOST can come together with another bit. All but GRANTED, SNAPSHOT and READY end the
+/* What an event (struct wlk_event) says besides enum wlk_news. Only GRANTED, STOLEN and LOST can
+ * come together with another bit. All but GRANTED, SNAPSHOT and READY end the
  * request. */
 enum wlh_news {
-  WLH_NEWS_NOT_AVAILABLE = 4, /* as the status */
-  WLH_NEWS_OTHER_LIMIT = 8,   /* as the status; `token_low` is the name's limit, 0 for none */
-  WLH_NEWS_QUEUE_FULL = 16,   /* as the status */
-  WLH_NEWS_FAILED = 32,       /* it could not be made or was lost while it was pending; `token_low`
+  WLH_NEWS_NOT_AVAILABLE = 8, /* as the status */
+  WLH_NEWS_OTHER_LIMIT = 16,  /* as the status; `token_low` is the name's limit, 0 for none */
+  WLH_NEWS_QUEUE_FULL = 32,   /* as the status */
+  WLH_NEWS_FAILED = 64,       /* it could not be made or was lost while it was pending; `token_low`
                                  is the status, wlh_bucket_failure says more */
-  WLH_NEWS_LOST = 64,         /* the lock is lost with the shared file; with this event it ends */
-  WLH_NEWS_RELEASED = 128,    /* the lock whose wlh_release answered WLH_PENDING is released */
-  WLH_NEWS_SNAPSHOT = 256,    /* `tag` is that of a wlh_snapshot: wlh_take_snapshot has it */
-  WLH_NEWS_READY = 512        /* `tag` is that of a wlh_bucket_ready; `token_low` is the status */
+  WLH_NEWS_LOST = 128,        /* the lock is lost with the shared file; with this event it ends */
+  WLH_NEWS_RELEASED = 256,    /* the lock whose wlh_release answered WLH_PENDING is released */
+  WLH_NEWS_SNAPSHOT = 512,    /* `tag` is that of a wlh_snapshot: wlh_take_snapshot has it */
+  WLH_NEWS_READY = 1024       /* `tag` is that of a wlh_bucket_ready; `token_low` is the status */
 };
 
 /* In events and in struct wlk_events, `thief_thread` and `thief_number` are the two parts of the
@@ -173,6 +173,7 @@ enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag);
  *            WLH_PENDING  an event will tell: it waits in the lock request queue, or for its turn
  *            to enter the tables. Then the event may say anything that this call could have
  *            answered
+ *            WLH_OK  as in weblocks.h: it passes
  *            WLH_NOT_AVAILABLE, WLH_OTHER_LIMIT, WLH_QUEUE_FULL  as in weblocks.h
  *            WLH_NO_MEMORY, WLH_FULL  nothing was changed. FULL: the name is longer than 32,768
  *            code units, or no thread can be started
@@ -216,8 +217,8 @@ enum wlh_status wlh_release(struct wlh_request *lock, struct wlk_events *events)
 
 /* Aborts a request (4.3) and grants what became grantable.
  *   events   out: events of the agent; none unless WLH_OK
- *   returns  WLH_OK  it was pending; the request ended, and if the tables cannot be entered now,
- *            the others will see that a little later
+ *   returns  WLH_OK  it was pending, or has passed; the request ended, and if the tables cannot be
+ *            entered now, the others will see that a little later
  *            WLH_GRANTED  the grant came first: nothing was changed, wlh_release is to end it
  *            WLH_STOLEN, WLH_LOST and whatever else an event was to say: it came first; the request
  *            ended. WLH_STOLEN sets `thief_*`

@@ -105,6 +105,9 @@ static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
     outcome.low = (uint32_t)answer.token;
     outcome.high = (uint32_t)(answer.token >> 32);
     break;
+  case WLH_CELLS_OK:
+    outcome.news = WLK_NEWS_PASSED;
+    break;
   case WLH_CELLS_PENDING:
     outcome.state = WLH_WAITING;
     outcome.news = 0;

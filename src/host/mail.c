@@ -13,7 +13,8 @@ static void deliver(struct wlh_bucket *bucket, const struct wlh_letter *letter)
       letter->request < WLH_CELLS_MOST ? bucket->by_cell[letter->request] : NULL;
   if (!request || request->cookie != letter->cookie) return;
   bool stolen = (letter->news & WLH_TOLD_STOLEN) != 0;
-  if (stolen) wlh_forget_cell(bucket, request);
+  bool passed = (letter->news & WLH_TOLD_PASSED) != 0;
+  if (stolen || passed) wlh_forget_cell(bucket, request);
   wlk_mutex_lock(&bucket->qmu);
   if (letter->news & WLH_TOLD_GRANTED) {
     if (request->state == WLH_WAITING) request->state = WLH_HELD;
@@ -25,6 +26,10 @@ static void deliver(struct wlh_bucket *bucket, const struct wlh_letter *letter)
   if (stolen) {
     if (request->state != WLH_ENDING) request->state = WLH_ENDED;
     wlh_tell_theft(bucket, &request->item, &letter->thief);
+  }
+  if (passed) {
+    if (request->state != WLH_ENDING) request->state = WLH_ENDED;
+    wlh_tell(bucket, &request->item, WLK_NEWS_PASSED, 0, 0);
   }
   wlk_mutex_unlock(&bucket->qmu); /* from here on it may be gone */
 }

@@ -147,10 +147,12 @@ static void take_one(struct wlh_arena *arena, uint32_t request, struct wlh_lette
       .cookie = cell->cookie,
       .request = request,
       .agent = wlh_agent_at(arena, cell->agent)->number,
-      .news = broken ? WLH_TOLD_STOLEN : WLH_TOLD_GRANTED,
+      .news = !broken             ? WLH_TOLD_GRANTED
+              : cell->passes != 0 ? WLH_TOLD_PASSED
+                                  : WLH_TOLD_STOLEN,
       .token = cell->token,
   };
-  if (broken) {
+  if (broken && cell->passes == 0) {
     if (cell->untold != 0) letter->news |= WLH_TOLD_GRANTED;
     letter->thief = cell->thief;
   }

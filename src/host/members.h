@@ -49,13 +49,13 @@ bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent);
 
 /* ---- mail ---- */
 
-enum { WLH_TOLD_GRANTED = 1, WLH_TOLD_STOLEN = 2 }; /* as enum wlk_news */
+enum { WLH_TOLD_GRANTED = 1, WLH_TOLD_STOLEN = 2, WLH_TOLD_PASSED = 4 }; /* as enum wlk_news */
 
 struct wlh_letter {
   uint64_t cookie;
   uint32_t request;
   uint32_t agent;         /* number of the agent: `number` of wlh_cells_add_agent */
-  uint32_t news;          /* bits of the above; with STOLEN the request ended */
+  uint32_t news;          /* bits of the above; with STOLEN and PASSED the request ended */
   uint64_t token;         /* if granted */
   struct wlh_thief thief; /* if stolen */
 };

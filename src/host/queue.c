@@ -159,12 +159,15 @@ void wlh_process_queue(struct wlh_arena *arena, uint32_t resource)
     if (!wlh_expect(arena, request, WLH_KIND_PENDING)) return;
     const struct wlh_request_cell *first = wlh_request_at(arena, request);
     if (!wlh_fits(arena, cell, first->mode, first->weight)) return;
-    wlh_grant(arena, request, WLH_KIND_NEWS_HELD);
+    bool passes = first->passes != 0;
+    wlh_grant(arena, request, passes ? WLH_KIND_NEWS_BROKEN : WLH_KIND_NEWS_HELD);
     leave_queue(arena, cell, request);
     count_pending(arena, cell, first->member, UINT32_MAX);
-    wlh_enter_name(arena, cell, request);
+    if (!passes) wlh_enter_name(arena, cell, request);
     wlh_mail(arena, request);
   }
+  if (cell->queue.head == 0 && cell->held.head == 0 && !arena->poisoned)
+    wlh_name_remove(arena, resource);
 }
 
 /* ---- the end of a request ---- */
@@ -202,7 +205,6 @@ static void remove_from_resource(struct wlh_arena *arena, uint32_t request)
   }
   free_request(arena, request);
   wlh_process_queue(arena, resource);
-  if (cell->queue.head == 0 && cell->held.head == 0) wlh_name_remove(arena, resource);
 }
 
 void wlh_end_request(struct wlh_arena *arena, uint32_t request)

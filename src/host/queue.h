@@ -31,7 +31,8 @@ void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind);
  * O(levels of less priority). */
 void wlh_enter_name(struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request);
 
-/* Processes the lock request queue (4.4) of a RESOURCE cell. */
+/* Processes the lock request queue (4.4) of a RESOURCE cell, which ends if nobody holds the name or
+ * waits for it then. */
 void wlh_process_queue(struct wlh_arena *arena, uint32_t resource);
 
 /* Puts a NEWS_ request into its member's mailbox and has the member rung. */

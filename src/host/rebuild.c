@@ -33,7 +33,8 @@ static bool is_sound(const struct wlh_arena *arena, const struct wlh_request_cel
       cell->kind == WLH_KIND_NEWS_BROKEN ||
       (cell->resource < arena->ncells && wlh_kind_of(arena, cell->resource) == WLH_KIND_RESOURCE);
   return is_agent && is_resource && cell->mode <= WLH_SHARED && cell->ticket < WLH_COUNT_MOST &&
-         cell->token < WLH_COUNT_MOST;
+         cell->token < WLH_COUNT_MOST && cell->passes <= 1 &&
+         !(cell->passes == 1 && wlh_is_held(cell->kind));
 }
 
 static void clear_resource(struct wlh_resource_cell *cell)

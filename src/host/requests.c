@@ -19,7 +19,8 @@ struct asking {
   uint32_t limit; /* as it is in a RESOURCE cell; UNSET if the mode is exclusive */
   uint32_t hash;
   uint32_t resource; /* 0: the name is new */
-  bool grantable;    /* whether the request is granted at once */
+  bool passes, waits;
+  bool grantable; /* whether the request is granted at once */
 };
 
 /* Whether the request is granted at once: a theft always, another if nobody is to wait before it
@@ -44,7 +45,7 @@ static enum wlh_cells_status refuse(
     return WLH_CELLS_OTHER_LIMIT;
   }
   if (asking->grantable) return WLH_CELLS_OK;
-  if (ask->option == WLH_IF_AVAILABLE) return WLH_CELLS_NOT_AVAILABLE;
+  if (!asking->waits) return WLH_CELLS_NOT_AVAILABLE;
   return ask->bounded && cell->pending >= ask->max_pending ? WLH_CELLS_QUEUE_FULL : WLH_CELLS_OK;
 }
 
@@ -63,7 +64,7 @@ static enum wlh_cells_status look_once(
   asking->resource = wlh_name_find(arena, asking->ask->name, asking->name_units, asking->hash);
   asking->grantable = is_grantable(arena, asking);
   enum wlh_cells_status refusal = refuse(arena, asking, answer);
-  if (refusal != WLH_CELLS_OK) return refusal;
+  if (refusal != WLH_CELLS_OK || (asking->passes && asking->grantable)) return refusal;
   answer->needed = 1 + wlh_text_cells(asking->label_units) +
                    (asking->resource == 0 ? wlh_name_cells(asking->name_units) : 0) +
                    reserved_cells(arena, asking->ask);
@@ -191,6 +192,7 @@ static uint32_t fill(struct wlh_arena *arena, const struct asking *asking, uint3
   WLH_PUT(cell->label, label);
   WLH_PUT(cell->label_units, asking->label_units);
   WLH_PUT(cell->priority, asking->ask->priority);
+  WLH_PUT(cell->passes, asking->passes);
   WLH_PUT(cell->token, 0);
   WLH_PUT(cell->cookie, asking->ask->cookie);
   WLH_PUT(cell->since, arena->now);
@@ -234,6 +236,8 @@ enum wlh_cells_status wlh_cells_request(
       .label_units = ask->label_units < WLH_LABEL_MOST ? ask->label_units : WLH_LABEL_MOST,
       .weight = has_limit ? ask->weight : 0,
       .limit = has_limit ? ask->limit : WLH_LIMIT_NONE,
+      .passes = ask->option == WLH_PASS || ask->option == WLH_PASS_IF_AVAILABLE,
+      .waits = ask->option == WLH_WAIT || ask->option == WLH_PASS,
   };
   *answer = (struct wlh_answer){.needed = UINT32_MAX};
   if (ask->name_units > WLH_NAME_MOST) return WLH_CELLS_FULL;
@@ -241,7 +245,8 @@ enum wlh_cells_status wlh_cells_request(
   if (status != WLH_CELLS_OK) return status;
   asking.hash = wlh_name_hash(arena, ask->name, ask->name_units);
   status = prepare(arena, &asking, answer);
-  if (status == WLH_CELLS_OK) status = make(arena, &asking, answer);
+  bool is_done = asking.passes && asking.grantable;
+  if (status == WLH_CELLS_OK && !is_done) status = make(arena, &asking, answer);
   return wlh_answer(arena, status);
 }
 
@@ -280,7 +285,7 @@ enum wlh_cells_status wlh_cells_release(
   if (found != WLH_CELLS_OK) return found;
   uint32_t kind = wlh_kind_of(arena, request);
   if (kind == WLH_KIND_PENDING) return WLH_CELLS_NOT_HELD;
-  bool stolen = kind == WLH_KIND_NEWS_BROKEN;
+  bool stolen = kind == WLH_KIND_NEWS_BROKEN && wlh_request_at(arena, request)->passes == 0;
   if (stolen) *thief = wlh_request_at(arena, request)->thief;
   wlh_end_request(arena, request);
   return wlh_answer(arena, stolen ? WLH_CELLS_STOLEN : WLH_CELLS_OK);
@@ -291,8 +296,9 @@ enum wlh_cells_status wlh_cells_abort(struct wlh_arena *arena, uint32_t request,
   enum wlh_cells_status found = find_request(arena, request, cookie);
   if (found != WLH_CELLS_OK) return found;
   uint32_t kind = wlh_kind_of(arena, request);
-  if (kind == WLH_KIND_NEWS_BROKEN) return WLH_CELLS_STOLEN;
-  if (kind != WLH_KIND_PENDING) return WLH_CELLS_GRANTED;
+  bool passed = kind == WLH_KIND_NEWS_BROKEN && wlh_request_at(arena, request)->passes != 0;
+  if (kind == WLH_KIND_NEWS_BROKEN && !passed) return WLH_CELLS_STOLEN;
+  if (kind != WLH_KIND_PENDING && !passed) return WLH_CELLS_GRANTED;
   wlh_end_request(arena, request);
   return wlh_answer(arena, WLH_CELLS_OK);
 }
@@ -345,7 +351,7 @@ bool wlh_cells_waits_for_itself(struct wlh_arena *arena, uint32_t request, uint6
                     own.units + other->weight > wlh_limit_number(cell->limit);
     if (own.any && excluded) return true;
     if (i == request) return false;
-    if (is_of_thread(arena, other, thread)) add_own(&own, other);
+    if (is_of_thread(arena, other, thread) && other->passes == 0) add_own(&own, other);
     i = wlh_list_next(arena, WLH_BY_RESOURCE, i);
   }
   return false;

@@ -4,7 +4,8 @@
 
 #include "cells.h"
 
-enum wlh_option { WLH_WAIT, WLH_IF_AVAILABLE, WLH_STEAL }; /* as enum wlk_option */
+/* As enum wlk_option. */
+enum wlh_option { WLH_WAIT, WLH_IF_AVAILABLE, WLH_STEAL, WLH_PASS, WLH_PASS_IF_AVAILABLE };
 
 struct wlh_ask {
   uint32_t agent; /* ours */
@@ -32,13 +33,14 @@ struct wlh_answer {
 /* Requests a lock (4.1). Before the answer is not to wait, `alive` is asked for the members in the
  * way: dead ones are not.
  *   returns  WLH_CELLS_GRANTED (no mail tells it again), PENDING, NOT_AVAILABLE, OTHER_LIMIT,
- *            QUEUE_FULL, FULL, LOST, POISONED
+ *            QUEUE_FULL, FULL, LOST, POISONED; OK: it passes, and nobody is in its way
  *   cost     O(length), whatever else is pending; with a priority, O(other priorities that wait); a
  *            steal O(locks held on the name) */
 enum wlh_cells_status wlh_cells_request(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
 
-/* Releases a lock (4.2) and grants what became grantable. Ends the request, and its mail.
+/* Releases a lock (4.2) and grants what became grantable. Ends the request, and its mail; also one
+ * that has passed.
  *   request, cookie  of ours, not ended
  *   thief    out: if STOLEN
  *   returns  WLH_CELLS_OK, STOLEN (it ended, too), NOT_HELD, LOST, POISONED */
@@ -46,8 +48,8 @@ enum wlh_cells_status wlh_cells_release(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie, struct wlh_thief *thief);
 
 /* Aborts a request (4.3) and grants what became grantable.
- *   returns  WLH_CELLS_OK (it ended), GRANTED or STOLEN (nothing was changed, wlh_cells_release is
- *            to end it), LOST, POISONED */
+ *   returns  WLH_CELLS_OK (it ended; it was pending, or has passed), GRANTED or STOLEN (nothing was
+ *            changed, wlh_cells_release is to end it), LOST, POISONED */
 enum wlh_cells_status wlh_cells_abort(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
 /* Ends a request whatever it is.

@@ -69,7 +69,8 @@ enum wlh_kind {
   WLH_KIND_PENDING = 5,     /* a request that waits */
   WLH_KIND_NEWS_HELD = 6,   /* a lock; its process was not told yet */
   WLH_KIND_HELD = 7,        /* a lock */
-  WLH_KIND_NEWS_BROKEN = 8, /* was a lock until it was stolen; its process was not told yet */
+  WLH_KIND_NEWS_BROKEN = 8, /* was a lock until it was stolen, or has passed; its process was not
+                               told yet */
   WLH_KIND_KEPT = 9         /* a TEXT that is in use, as a rebuild notes meanwhile */
 };
 
@@ -124,12 +125,14 @@ struct wlh_request_cell {
   uint32_t label;         /* (i) first TEXT cell of its label; 0 for none */
   uint32_t label_units;   /* (i) code units in the label */
   int32_t priority;       /* (i) higher first; any number can be */
-  uint64_t token;         /* (i) if held: greater than that of any lock granted before */
+  uint64_t token;         /* (i) if not PENDING: greater than that of any lock granted before */
   uint64_t cookie;        /* (i) what its process calls it */
   uint64_t since;         /* (i) when it was granted or, if pending, made: milliseconds of a
                            clock that all processes have in common */
   struct wlh_thief thief; /* (i) if broken: who stole it; written before the commit */
-  uint32_t zeros[4];
+  uint32_t passes; /* (i) 1: it never is a lock. When it would become one it is BROKEN instead,
+                             with a token that nobody is told */
+  uint32_t zeros[3];
 };
 
 /* What a resource name has: the lock request queue and its part of the held lock set. */
@@ -310,6 +313,7 @@ WLH_AT(wlh_request_cell, weight, 48);
 WLH_AT(wlh_request_cell, priority, 60);
 WLH_AT(wlh_request_cell, token, 64);
 WLH_AT(wlh_request_cell, thief, 88);
+WLH_AT(wlh_request_cell, passes, 112);
 WLH_AT(wlh_resource_cell, levels, 40);
 WLH_AT(wlh_resource_cell, name, 56);
 WLH_AT(wlh_text_cell, text, 8);

@@ -238,6 +238,8 @@ static void check_request(struct found *found, uint32_t request)
   bool has_agent = is_kind(found, cell->agent, WLH_KIND_AGENT) &&
                    wlh_agent_at(found->arena, cell->agent)->member == cell->member;
   demand(found, has_agent, "a request is of no agent of its member");
+  bool locks = cell->passes == 0 || (cell->passes == 1 && !wlh_is_held(cell->kind));
+  demand(found, locks, "a request that only passes is a lock");
   demand(found, cell->ticket < wlh_header_of(found->arena)->ticket, "a ticket is yet to come");
   uint32_t units = wlh_read(&cell->label_units);
   demand(found, units <= WLH_LABEL_MOST, "a label is too long");

@@ -80,7 +80,7 @@ static void process_queue(int resource, int quiet)
     struct expected *e = &all[queue[0]];
     e->place = e->passes ? ROBBED : HOLDING;
     if (!e->passes) e->order = ++grants;
-    if (queue[0] != quiet) e->news |= e->passes ? WLK_NEWS_STOLEN : WLK_NEWS_GRANTED;
+    if (queue[0] != quiet) e->news |= e->passes ? WLK_NEWS_PASSED : WLK_NEWS_GRANTED;
     lengths[resource]--;
     memmove(queue, queue + 1, (size_t)lengths[resource] * sizeof *queue);
   }
@@ -175,7 +175,7 @@ static enum wlk_status refusal(
   if (!is_used(resource)) return WLK_OK;
   bool is_first = place_of(resource, extra ? extra->priority : 0) == 0;
   if (is_first && can_hold(resource, mode, weight)) return WLK_OK;
-  if (option == WLK_IF_AVAILABLE) return WLK_NOT_AVAILABLE;
+  if (!wlk_option_waits(option)) return WLK_NOT_AVAILABLE;
   bool full = extra && extra->bounded && (uint32_t)lengths[resource] >= extra->max_pending;
   return full ? WLK_QUEUE_FULL : WLK_OK;
 }
@@ -191,8 +191,8 @@ static void do_request(
   struct expected *e = &all[id];
   enum wlk_status expected_status = refusal(resource, mode, option, extra, weight);
   bool is_next = place_of(resource, extra ? extra->priority : 0) == 0;
-  bool nothing_to_wait_for =
-      option == WLK_PASS && (!is_used(resource) || (is_next && can_hold(resource, mode, weight)));
+  bool nothing_to_wait_for = wlk_option_passes(option) &&
+                             (!is_used(resource) || (is_next && can_hold(resource, mode, weight)));
   if (expected_status == WLK_OK && !nothing_to_wait_for) {
     note_limit(resource, mode, extra ? extra->limit : 0);
     int32_t priority = extra ? extra->priority : 0;
@@ -202,8 +202,8 @@ static void do_request(
         all[i].place = ROBBED;
         all[i].news |= WLK_NEWS_STOLEN;
       }
-    *e = (struct expected){QUEUED, agent, resource,          mode, weight, priority, 0, 0,
-                           0,      NULL,  option == WLK_PASS};
+    *e = (struct expected){
+        QUEUED, agent, resource, mode, weight, priority, 0, 0, 0, NULL, wlk_option_passes(option)};
     memmove(
         &queues[resource][at + 1], &queues[resource][at],
         (size_t)(lengths[resource] - at) * sizeof(int));
@@ -234,7 +234,7 @@ static void do_release(int id)
   struct expected *e = &all[id];
   struct wlk_event items[MOST];
   struct wlk_events events = {.items = items, .capacity = MOST};
-  static const enum wlk_status answers[] = {0, WLK_NOT_HELD, WLK_OK, WLK_STOLEN};
+  const enum wlk_status answers[] = {0, WLK_NOT_HELD, WLK_OK, e->passes ? WLK_OK : WLK_STOLEN};
   enum wlk_status expected_status = answers[e->place];
   if (e->place == HOLDING) {
     e->place = NOWHERE;
@@ -253,8 +253,12 @@ static void do_abort(int id)
   struct expected *e = &all[id];
   struct wlk_event items[MOST];
   struct wlk_events events = {.items = items, .capacity = MOST};
-  static const enum wlk_status answers[] = {0, WLK_OK, WLK_GRANTED, WLK_STOLEN};
+  const enum wlk_status answers[] = {0, WLK_OK, WLK_GRANTED, e->passes ? WLK_OK : WLK_STOLEN};
   enum wlk_status expected_status = answers[e->place];
+  if (e->place == ROBBED && e->passes) {
+    e->place = NOWHERE;
+    e->news = 0;
+  }
   if (e->place == QUEUED) {
     unqueue(e->resource, id);
     e->place = NOWHERE;
@@ -402,7 +406,9 @@ static void operate(uint8_t operation, uint8_t argument)
     break;
   case 5:
     if (more % 2)
-      do_request(agent, resource, WLK_EXCLUSIVE, WLK_PASS, more % 4 == 1 ? &prior : NULL);
+      do_request(
+          agent, resource, WLK_EXCLUSIVE, more % 8 == 7 ? WLK_PASS_IF_AVAILABLE : WLK_PASS,
+          more % 4 == 1 ? &prior : NULL);
     else
       do_request(agent, resource, WLK_EXCLUSIVE, WLK_STEAL, NULL);
     break;

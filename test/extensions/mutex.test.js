@@ -16,6 +16,7 @@ const {
   needs,
 } = require('../helpers/scope.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { RemoteAgent } = require('../helpers/remote.js');
 const { start } = require('../helpers/worker.js');
 
 /** The programs of chapters 5, 7 and 8 as printed, but for `window`; `Lock` is the `Mutex`. */
@@ -411,7 +412,24 @@ describe('waitForUnlock', () => {
     await (await mutex.tryAcquire())();
   });
 
-  it('ends for all who wait in a loop: none sees the others', needs('atOnce'), async () => {
+  it("of another agent is in nobody's way when its turn comes", async (t) => {
+    const name = freshName();
+    const [remote, other] = [await RemoteAgent.start(t), await RemoteAgent.start(t)];
+    const held = await locks.acquire(name);
+    const waiting = [await remote.waitForUnlock(name), await other.waitForUnlock(name)];
+    assert.equal((await locks.query({ name })).pending.length, 2);
+    const released = held.release();
+    const next = await locks.acquire(name, { ifAvailable: true });
+    assert.ok(next);
+    await released;
+    await next.release();
+    const turns = await Promise.all(waiting.map(({ settled }) => settled));
+    // Each may have seen the lock that was held next.
+    assert.ok(Math.max(...turns) <= 2, `${turns} turns`);
+    assert.deepEqual(await stateOf(locks, name), FREE);
+  });
+
+  it('ends for all who wait in a loop: none sees the others', async () => {
     const name = freshName();
     const mutex = new Mutex(name);
     const release = await mutex.acquire();

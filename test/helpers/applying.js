@@ -32,7 +32,7 @@ const ALLOWED = new Map([
   [ClusterBackend, []],
   [OuterLock, []],
   [Session, []],
-  [agent.constructor, ['queueAnswer', 'collect', 'lost', 'remove', 'stolen']],
+  [agent.constructor, ['queueAnswer', 'collect', 'lost', 'passed', 'remove', 'stolen']],
 ]);
 
 const { apply } = Reflect;

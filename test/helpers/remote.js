@@ -128,6 +128,13 @@ class RemoteAgent {
     return request;
   }
 
+  /** Waits for the unlock of a name. Resolves, once it does, to `{ settled }`. */
+  async waitForUnlock(name) {
+    const { answers } = this.#send({ command: 'waitForUnlock', name });
+    await answers.requested.promise;
+    return { settled: answers.settled.promise };
+  }
+
   async query() {
     return this.#send({ command: 'query' }).answers.settled.promise;
   }

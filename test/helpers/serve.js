@@ -1,5 +1,6 @@
 'use strict';
 
+const { Mutex } = require('../../lib/index.js');
 const { chosen } = require('../conformance/scopes.js');
 
 /**
@@ -31,8 +32,24 @@ function serve(locks, post) {
     report(number, 'requested');
   }
 
+  /** Waits for the unlock, again while somebody holds the name then; settles with how often. */
+  async function waitForUnlock({ number, name }) {
+    const mutex = new Mutex(name, { locks });
+    const wait = async () => {
+      let turns = 1;
+      for (await mutex.waitForUnlock(); await locks.isBusy(name); turns++)
+        await mutex.waitForUnlock();
+      return turns;
+    };
+    const waited = wait();
+    if (chosen !== 'process') await locks.query({ name });
+    report(number, 'requested');
+    report(number, 'settled', await waited);
+  }
+
   return {
     request,
+    waitForUnlock,
     release: ({ number }) => requests.get(number).resolve(),
     abort: ({ number, reason }) => requests.get(number).controller.abort(reason),
     query: async ({ number }) => report(number, 'settled', await locks.query()),

@@ -108,6 +108,7 @@ static void check_letter(const struct wlh_letter *letter, const struct wlk_event
   uint64_t high = event->token_high;
   if (letter->news & WLH_TOLD_GRANTED)
     check_token(pair, letter->token, high << 32 | event->token_low);
+  if (letter->news & WLH_TOLD_PASSED) pair->used = false;
   if (letter->news & WLH_TOLD_STOLEN) {
     pair->used = false;
     must(event->thief_number == letter->thief.number, "the thief");
@@ -416,6 +417,8 @@ static void operate(uint8_t operation, uint8_t argument)
     break;
   default:
     if (operation % 16 == 4) ask.option = WLH_IF_AVAILABLE;
+    if (operation % 16 == 1) ask.option = more % 4 == 0 ? WLH_PASS_IF_AVAILABLE : WLH_PASS;
+    if (operation % 16 == 3 && more % 2 == 0) ask.option = WLH_PASS;
     if (operation % 16 >= 2) ask.priority = more % 5 - 2;
     if (operation % 16 >= 13) {
       ask.mode = operation % 16 == 14 ? WLH_SHARED : ask.mode;
@@ -425,6 +428,7 @@ static void operate(uint8_t operation, uint8_t argument)
       ask.max_pending = more / 4;
       ask.option = more % 5 == 4 ? WLH_IF_AVAILABLE : WLH_WAIT;
     }
+    if (ask.option >= WLH_PASS) ask.mode = WLH_EXCLUSIVE;
     do_request(agent, name, ask);
     break;
   }

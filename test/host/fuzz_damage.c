@@ -143,7 +143,7 @@ static void do_request(int party, uint8_t argument, uint8_t more)
   static const uint16_t label[70];
   struct wlh_ask ask = {
       .mode = argument & 0x40,
-      .option = more % 8 < 6 ? WLH_WAIT : more % 8 - 5,
+      .option = more % 8 < 4 ? WLH_WAIT : more % 8 - 3,
       .limit = more & 0x20 ? 3 : 0,
       .weight = more & 0x20 ? 1 + argument % 3 : 0,
       .priority = more & 0x80 ? argument / 4 % 4 - 2 : 0,

@@ -133,6 +133,16 @@ static void ask_lowest(struct scene *scene)
   (void)ask_with(scene, 0, -9);
 }
 
+static struct made pass(struct scene *scene, int party)
+{
+  return make(&scene->table, party, "name", (struct wlh_ask){.option = WLH_PASS});
+}
+
+static void ask_to_pass(struct scene *scene)
+{
+  (void)pass(scene, 0);
+}
+
 static void ask_if_available(struct scene *scene)
 {
   struct wlh_ask ask = {.option = WLH_IF_AVAILABLE};
@@ -242,6 +252,29 @@ static void limited_with_me(struct scene *scene)
   add(scene, make(&scene->table, 1, "limited", labelled(3, 1)));
   add(scene, make(&scene->table, 2, "limited", labelled(3, 2)));
   add(scene, make(&scene->table, 3, "limited", labelled(3, 1)));
+}
+
+/* One of mine among those that pass; the last one waits for nobody else. */
+static void held_before_some_that_pass(struct scene *scene)
+{
+  scene->mine = want(&scene->table, 0, "name");
+  add(scene, pass(scene, 1));
+  (void)pass(scene, 0);
+  add(scene, want(&scene->table, 2, "name"));
+  add(scene, pass(scene, 3));
+}
+
+static void held_before_only_those_that_pass(struct scene *scene)
+{
+  scene->mine = want(&scene->table, 0, "name");
+  add(scene, pass(scene, 1));
+  add(scene, pass(scene, 3));
+}
+
+static void some_have_passed(struct scene *scene)
+{
+  held_before_some_that_pass(scene);
+  (void)drop(&scene->table, &scene->mine);
 }
 
 static void shared_by_others(struct scene *scene)
@@ -361,6 +394,14 @@ static void somebody_died(struct scene *scene)
   kill_party(&scene->table, 1);
 }
 
+static void somebody_died_before_those_that_pass(struct scene *scene)
+{
+  (void)want(&scene->table, 1, "name");
+  add(scene, pass(scene, 2));
+  add(scene, pass(scene, 3));
+  kill_party(&scene->table, 1);
+}
+
 static void somebody_died_in_a_large_file(struct scene *scene)
 {
   (void)wlh_cells_grow(inside(&scene->table, 0), 512);
@@ -397,6 +438,13 @@ static const struct operation operations[] = {
     {"queueing between priorities", false, queue_with_priorities, ask_between},
     {"queueing behind priorities", false, queue_with_priorities, ask_lowest},
     {"a weight beside others", false, limited_with_me, ask_with_limit},
+    {"queueing to pass", false, queue_of_many, ask_to_pass},
+    {"a release to some that pass", false, held_before_some_that_pass, drop_mine},
+    {"a release to none but those that pass", false, held_before_only_those_that_pass, drop_mine},
+    {"taking mail of what has passed", false, some_have_passed, take_mail},
+    {"a theft behind what has passed", true, some_have_passed, steal_name},
+    {"the end of an agent with what has passed", false, some_have_passed, terminate_mine},
+    {"a death before those that pass", false, somebody_died_before_those_that_pass, rebuild},
     {"not available, of the living", false, queue_of_many, ask_if_available},
     {"available after a death", false, somebody_died, ask_if_available},
     {"a theft of nothing", true, nothing, steal_name},
@@ -458,9 +506,10 @@ static void begin_scene(struct scene *scene, const struct operation *operation)
     scene->kinds[i] = wlh_kind_of(&scene->table.parties[0].arena, scene->made[i].request);
 }
 
-static bool still_fits(uint32_t before, uint32_t after, bool steals)
+static bool still_fits(uint32_t before, uint32_t after, bool passes, bool steals)
 {
-  if (before == WLH_KIND_PENDING) return after == before || after == WLH_KIND_NEWS_HELD;
+  uint32_t turn = passes ? WLH_KIND_NEWS_BROKEN : WLH_KIND_NEWS_HELD;
+  if (before == WLH_KIND_PENDING) return after == before || after == turn;
   return after == before || (steals && after == WLH_KIND_NEWS_BROKEN);
 }
 
@@ -473,9 +522,9 @@ static const char *look_at_cells(const struct scene *scene, const struct operati
     const struct wlh_request_cell *cell = wlh_request_at(arena, made->request);
     if (scene->table.dead[made->party]) continue;
     if (cell->cookie != made->cookie || cell->member != made->party) return "a request is gone";
-    if (!still_fits(scene->kinds[i], cell->kind, operation->steals))
+    if (!still_fits(scene->kinds[i], cell->kind, cell->passes != 0, operation->steals))
       return "a request became what it was not to be";
-    if (cell->kind == WLH_KIND_NEWS_BROKEN && scene->kinds[i] != cell->kind &&
+    if (cell->kind == WLH_KIND_NEWS_BROKEN && !cell->passes && scene->kinds[i] != cell->kind &&
         (cell->thief.id != 100 || cell->thief.pid != 4000 || cell->thief.number != 1))
       return "a theft by nobody";
   }

@@ -252,7 +252,7 @@ static bool await(struct actor *actor, struct wlh_request *request, int name, ui
   uint64_t longest = atomic_load(&world->longest);
   while (took > longest && !atomic_compare_exchange_weak(&world->longest, &longest, took)) {
   }
-  if (news & WLK_NEWS_STOLEN) return false;
+  if (news & (WLK_NEWS_STOLEN | WLK_NEWS_PASSED)) return false;
   if (news & WLH_NEWS_NOT_AVAILABLE) return false;
   if (!(news & WLK_NEWS_GRANTED)) failed("an answer", news);
   return (news & WLK_NEWS_GRANTED) != 0;
@@ -267,6 +267,7 @@ static void one_request(struct actor *actor)
   uint32_t mode = rand_r(&actor->seed) % 3 == 0 ? WLK_SHARED : WLK_EXCLUSIVE;
   enum wlk_option option = WLK_WAIT;
   if (rand_r(&actor->seed) % 10 == 0) option = WLK_IF_AVAILABLE;
+  if (rand_r(&actor->seed) % 10 == 0) option = WLK_PASS;
   if (name >= STOLEN && rand_r(&actor->seed) % 5 == 0) {
     option = WLK_STEAL;
     mode = WLK_EXCLUSIVE;
@@ -284,13 +285,15 @@ static void one_request(struct actor *actor)
     bool waits = request->state == WLH_WAITING;
     wlk_mutex_unlock(&actor->bucket->qmu);
     atomic_store(&slot->priority, extra.priority);
-    if (waits && name < STOLEN)
+    /* Who passes hears of it when others are served already. */
+    if (waits && name < STOLEN && option != WLK_PASS)
       atomic_store(&slot->asked[name], atomic_fetch_add(&world->clock, 1));
     bool granted = await(actor, request, name, news);
     atomic_store(&slot->asked[name], 0);
     if (!granted) return;
   } else if (status != WLH_GRANTED) {
-    if (status != WLH_NOT_AVAILABLE) failed("a request", status);
+    bool passed = status == WLH_OK && option == WLK_PASS;
+    if (status != WLH_NOT_AVAILABLE && !passed) failed("a request", status);
     return;
   }
   if (name < STOLEN && mode == WLK_EXCLUSIVE && option == WLK_WAIT) {

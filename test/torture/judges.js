@@ -476,6 +476,23 @@ function settles(history) {
   return faults;
 }
 
+/** What was held when somebody began to wait for the unlock is not held any more when that is over. */
+function unlocks(history) {
+  const faults = [];
+  for (const request of history.requests.values()) {
+    const { asked, bucket, call, events, id, names, settled } = request;
+    if (calls[call].ends !== 'nothing' || !settled || settled.error) continue;
+    for (const hold of history.places.get(`${bucket} / ${names[0]}`) ?? []) {
+      const end = Math.min(hold.last, history.robbedAt(hold));
+      if (!hold.held || hold.at > asked || end <= settled.at) continue;
+      if (history.isHarmed(hold.at, settled.at)) continue;
+      const what = `${id} has waited for the unlock, and ${named(hold)} is still held`;
+      faults.push({ what, events: [...events, ...linesOf(hold)] });
+    }
+  }
+  return faults;
+}
+
 /** A time limit is over when it is over, also where nobody answers. */
 function late(history) {
   const faults = [];
@@ -555,6 +572,9 @@ function snapshots(history) {
     for (const [name, { held, pending }] of byName) {
       const place = `${event.bucket} / ${name}`;
       const wrong = (what) => faults.push({ what: `${place}: ${what}`, events: [event] });
+      const isCallOf = ({ label }) => calls[history.requests.get(label)?.call];
+      if (held.some((info) => isCallOf(info)?.ends === 'nothing'))
+        wrong('a snapshot has a lock of who only waits for the unlock');
       if (held.length > 1 && held.some(({ mode }) => mode === 'exclusive')) {
         wrong('a snapshot has an exclusive lock that is not alone');
       }
@@ -617,6 +637,7 @@ const judges = {
   told,
   errors,
   settles,
+  unlocks,
   late,
   once,
   snapshots,

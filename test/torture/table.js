@@ -40,6 +40,7 @@ const TRY = ['Mutex.tryAcquire', 'Semaphore.tryAcquire'];
 const TRY_UNITS = ['Semaphore.tryAcquire'];
 const NAMED = [...MUTEX, ...RWLOCK, ...SEMAPHORE, ...TRY];
 const LONG = ['elect', 'once'];
+const PASS = ['Mutex.waitForUnlock'];
 
 const isAbout =
   (...given) =>
@@ -90,13 +91,13 @@ const options = {
     draw: (user) => user.chance(0.2),
   },
   timeout: {
-    takes: [...MANAGER, 'acquireSync', 'once', ...MUTEX, ...RWLOCK, ...SEMAPHORE],
+    takes: [...MANAGER, 'acquireSync', 'once', ...MUTEX, ...RWLOCK, ...SEMAPHORE, ...PASS],
     on: always,
     often: 0.25,
     draw: (user) => user.pick([0, 0, user.below(4), user.below(40), 60_000]),
   },
   signal: {
-    takes: [...MANAGER, ...LONG, ...MUTEX, ...RWLOCK, ...SEMAPHORE],
+    takes: [...MANAGER, ...LONG, ...MUTEX, ...RWLOCK, ...SEMAPHORE, ...PASS],
     on: always,
     often: 0.15,
     draw: (user, request) => user.signal(request),
@@ -120,14 +121,14 @@ const options = {
     draw: (user) => user.pick([0.5, 1 + user.below(40), 60_000]),
   },
   maxPending: {
-    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED],
+    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED, ...PASS],
     on: always,
     often: 0.08,
     draw: (user) => user.pick([0, 1, 3, 1000]),
   },
   priority: {
     usual: 0,
-    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED],
+    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED, ...PASS],
     needs: 'priority',
     on: always,
     often: 0.3,
@@ -140,20 +141,20 @@ const options = {
     draw: () => true,
   },
   warnAfter: {
-    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED],
+    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED, ...PASS],
     on: always,
     often: 0.04,
     draw: (user) => user.pick([0, 1, 20]),
   },
   label: {
-    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED],
+    takes: [...MANAGER, ...SYNC, ...LONG, ...NAMED, ...PASS],
     on: always,
     often: 0.8,
     // By which a snapshot tells whose it is.
     draw: (_user, { id }) => id,
   },
   deadlock: {
-    takes: [...MANAGER, ...LONG, ...NAMED],
+    takes: [...MANAGER, ...LONG, ...NAMED, ...PASS],
     needs: 'deadlock',
     on: always,
     often: 0.12,
@@ -213,7 +214,8 @@ const conflicts = [
  * - `weight`: how often it is made
  * - `names`: whether it takes several
  * - `on names`: `kinds` of names that it is made for
- * - `ends`: how the lock ends: with a `callback`, a `handle`, `handles`, or a `release` function
+ * - `ends`: how the lock ends: with a `callback`, a `handle`, `handles`, or a `release` function;
+ *   `nothing` of what never is a lock
  * - `isSync`, `isNamed` (a Mutex and its like)
  * - `mode`: that it asks for itself
  * - `needs`: what a scope must not lack
@@ -253,6 +255,7 @@ const calls = {
   'Mutex.acquire': named('Mutex', 'release', 'exclusive'),
   'Mutex.tryAcquire': named('Mutex', 'release', 'exclusive'),
   'Mutex.runExclusive': named('Mutex', 'callback', 'exclusive'),
+  'Mutex.waitForUnlock': named('Mutex', 'nothing', 'exclusive'),
   'RWLock.acquireShared': named('RWLock', 'release', 'shared'),
   'RWLock.acquireExclusive': named('RWLock', 'release', 'exclusive'),
   'RWLock.runShared': named('RWLock', 'callback', 'shared'),
@@ -370,7 +373,7 @@ const members = {
     'leader',
     'isBusy',
   ],
-  Mutex: ['acquire', 'tryAcquire', 'runExclusive', 'locked'],
+  Mutex: ['acquire', 'tryAcquire', 'runExclusive', 'waitForUnlock', 'locked'],
   RWLock: ['acquireShared', 'acquireExclusive', 'runShared', 'runExclusive', 'locked'],
   Semaphore: ['acquire', 'tryAcquire', 'run', 'available', 'pending'],
   Lock: ['mode', 'name', 'signal', 'held', 'remaining', 'guard', 'token', 'toJSON'],
@@ -400,7 +403,6 @@ const leftOut = {
   'RedisOptions.prefix': 'what keys begin with: test/cluster/redis-adapter.test.js',
   'EtcdOptions.auth': 'who may: test/cluster/etcd-adapter.test.js',
   'EtcdOptions.fetch': 'how it is reached: test/cluster/etcd-adapter.test.js',
-  'Mutex.waitForUnlock': 'it holds nothing: test/extensions/mutex.test.js',
   'Mutex.cancel': 'as signals that abort: test/extensions/mutex.test.js',
   'RWLock.cancel': 'as signals that abort: test/extensions/mutex.test.js',
   'Semaphore.cancel': 'as signals that abort: test/extensions/semaphore.test.js',

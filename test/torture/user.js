@@ -312,7 +312,8 @@ class User {
     const isServed = outer?.given.reentrant && outer.method.ends === 'callback';
     const isAgain = isServed && this.chance(0.6);
     const isSameObject = !outer?.target.isPrivate || method.on === outer.method.on;
-    const isFit = method.kinds.includes(outer?.target.kind) && !method.isSeveral && isSameObject;
+    const canBeServed = !method.isSeveral && method.ends !== 'nothing';
+    const isFit = method.kinds.includes(outer?.target.kind) && canBeServed && isSameObject;
     if (isAgain && isFit) {
       return { ...outer.target, names: [outer.lastName], isInner: true };
     }
@@ -500,6 +501,7 @@ class User {
       return;
     }
     const release = await made(object[action](given));
+    if (method.ends === 'nothing') return;
     if (!release) this.record('missed', { id: request.id });
     else await this.#useHandle(request, { release, isFunction: true }, [{}]);
   }
