@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * What can go wrong between us and etcd: errors with a `code`, whose messages say what to do, and
- * which of them another attempt can help.
+ * The errors of the etcd adapter, each with a `code` and a message that says what to do, and
+ * `classify`, which decides about another attempt.
  */
 
 const { plainError } = require('../../../platform/errors.js');
@@ -11,7 +11,7 @@ const { isLocal, isOfTls } = require('../../errors.js');
 /** @typedef {import('../../adapter.js').Meaning} Meaning */
 
 /**
- * By code: what a rejection means. What is not here, and not of this process, is `retry`.
+ * What each code means; an error without an entry is `local` or `retry`.
  * @type {Record<string, Meaning>}
  */
 const MEANING = {
@@ -25,7 +25,7 @@ const MEANING = {
 };
 
 /**
- * What goes wrong in a call has a code of ours, whatever it is: see gateway.js.
+ * Errors of `fetch` carry one of our codes (gateway.js), so `isLocal` does not meet them.
  * @param {any} error
  * @returns {Meaning}
  */
@@ -39,10 +39,7 @@ const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOC
 const newLeaderError = () =>
   plainError('etcd has a new leader. The request is repeated.', UNREACHABLE);
 
-/**
- * @param {number} there
- * @param {number} needed
- */
+/** @param {number} there @param {number} needed */
 const bucketError = (there, needed) =>
   plainError(
     `The bucket is of version ${there}, and this web-locks needs ${needed}. All clients of a ` +
@@ -60,7 +57,7 @@ const lifelessError = (prefix) =>
     'ERR_WEB_LOCKS_BUCKET',
   );
 
-/** @param {any} error of a read @returns {boolean} whether etcd has forgotten that revision */
+/** Whether etcd has compacted the revision that was read. @param {any} error */
 const isForgotten = (error) => /has been compacted/.test(error?.message);
 
 /** @param {string} [reason] */
@@ -76,9 +73,10 @@ const noWatchError = () =>
   );
 
 /**
+ * The reason in an error. If a host has several addresses and none answers, the error has no
+ * message, so those of the addresses are joined.
  * @param {any} error
- * @returns {string | undefined} of a host with several addresses, none of which answers, what each
- *   of them says: the error for all has no message
+ * @returns {string | undefined}
  */
 function reasonOf(error) {
   /** @type {any[]} */
@@ -86,10 +84,7 @@ function reasonOf(error) {
   return error?.message || each.map((one) => one?.message).join('; ') || error?.code;
 }
 
-/**
- * @param {string} endpoint
- * @param {any} cause of `fetch`, or of transport.js
- */
+/** @param {string} endpoint @param {any} cause */
 const unreachableError = (endpoint, cause) => {
   const reason = reasonOf(cause?.cause) || reasonOf(cause) || cause;
   return plainError(`etcd at ${endpoint} cannot be reached: ${reason}`, UNREACHABLE, { cause });
@@ -97,7 +92,7 @@ const unreachableError = (endpoint, cause) => {
 
 const UNREACHABLE = 'ERR_WEB_LOCKS_UNREACHABLE';
 
-/** Those that tell that an answer was not etcd's. */
+/** Errors for an answer that is not etcd's. */
 const odd = new WeakSet();
 
 /** @param {string} endpoint */
@@ -107,37 +102,34 @@ function oddAnswerError(endpoint) {
   return error;
 }
 
-/** Codes for an answer that is no HTTP, or no TLS, or has no end. */
+/** Codes of an answer that is not HTTP, or not TLS, or has no end. */
 const OTHER_PROTOCOL = /^(HPE_INVALID_|EPROTO|ERR_SSL_(WRONG_VERSION|PACKET_LENGTH)|NO_LENGTH$)/;
 
-/** Codes for a connection that the server closed without an answer. */
+/** Codes of a connection that the server closed without an answer. */
 const CLOSED = /^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/;
 
-/** @param {any} error @returns {any[]} the errors of Node.js, or of a `fetch`, that caused it */
+/** The errors of Node.js or of a `fetch` behind an error. @param {any} error @returns {any[]} */
 const causesOf = ({ cause }) => [cause, cause?.cause];
 
 /**
- * @param {any} error of a call
- * @returns {boolean} whether the server closed the connection without an answer, as a server does
- *   to which http: and https: are not the same
+ * Whether the server closed the connection without an answer, as some servers do if the URL has the
+ * wrong protocol.
+ * @param {any} error
  */
 const isClosed = (error) => causesOf(error).some((one) => CLOSED.test(one?.code));
 
-/** @param {any} error of a call */
+/** @param {any} error */
 const isOfOtherProtocol = (error) => causesOf(error).some((one) => OTHER_PROTOCOL.test(one?.code));
 
-/**
- * @param {any} error of a call
- * @returns {boolean} whether the server speaks TLS, and TLS failed
- */
+/** Whether the server speaks TLS and TLS failed. @param {any} error */
 const isTlsFailure = (error) => !isOfOtherProtocol(error) && causesOf(error).some(isOfTls);
 
 /**
- * An answer that is not etcd's may be that of a proxy to a call that etcd has done. To the first
- * call of a session it says that etcd is not there.
- * @param {any} error of that call
- * @param {string} [other] the protocol that the server speaks, if it is not that of the URL
- * @returns {unknown} what to tell
+ * The error of a session's first call: an answer that is not etcd's means that etcd is not there.
+ * (A later one may come from a proxy, for a call that etcd has done.)
+ * @param {any} error
+ * @param {string} [other] the protocol that the server speaks, if the URL has the wrong one
+ * @returns {unknown}
  */
 function firstError(error, other) {
   const isOther = isOfOtherProtocol(error);
@@ -163,7 +155,7 @@ const longNameError = (name) =>
     'ERR_WEB_LOCKS_TOO_LARGE',
   );
 
-/** Of gRPC: what a gateway gives as `code`. */
+/** Status codes of gRPC, which the gateway sends as `code`. */
 const INVALID_ARGUMENT = 3;
 const NOT_FOUND = 5;
 const PERMISSION_DENIED = 7;
@@ -171,21 +163,17 @@ const UNIMPLEMENTED = 12;
 const UNAUTHENTICATED = 16;
 
 /**
- * @typedef {object} Refusal what etcd said
+ * @typedef {object} Refusal an error answer of etcd
  * @property {number} status of HTTP
- * @property {number} code of gRPC; 0 for none
+ * @property {number} code of gRPC; 0 if there is none
  * @property {string} message
  */
 
-/**
- * @param {number} status
- * @param {string} text of the response
- * @returns {Refusal}
- */
+/** @param {number} status @param {string} text @returns {Refusal} */
 function refusalOf(status, text) {
   try {
     const body = JSON.parse(text);
-    // In a stream the error is an object.
+    // A stream wraps the error in an object.
     const { code, grpc_code: grpcCode, message, error } = body.error?.message ? body.error : body;
     return { status, code: Number(code ?? grpcCode ?? 0), message: String(message ?? error) };
   } catch {
@@ -193,10 +181,7 @@ function refusalOf(status, text) {
   }
 }
 
-/**
- * @param {Refusal} refusal
- * @returns {boolean} whether a new token helps, also where etcd wanted none before
- */
+/** Whether a new token helps, even if etcd required none before. @param {Refusal} refusal */
 const isTokenOver = ({ code, message }) =>
   code === UNAUTHENTICATED ||
   /invalid auth token|auth store is old|user name is empty/.test(message);
@@ -206,14 +191,14 @@ const NO_GATEWAY =
   'such as http://host:2379, or https: where etcd has a certificate, and do not start etcd with ' +
   '--enable-grpc-gateway=false';
 
-/** Of HTTP: a redirect, which is not followed, or that there is no such thing. */
+/**
+ * Whether the status says that nothing answers at this path: a redirect, which is not followed, or
+ * a missing page.
+ */
 const isElsewhere = (/** @type {number} */ status) =>
   (status >= 300 && status < 400) || [404, 405, 410, 501].includes(status);
 
-/**
- * In their order: what matches first counts.
- * @type {[(refusal: Refusal) => boolean, string, string][]}
- */
+/** The first match decides. @type {[(refusal: Refusal) => boolean, string, string][]} */
 const REFUSALS = [
   [
     ({ code, message }) => code === NOT_FOUND && message.includes('lease'),
@@ -267,10 +252,7 @@ const REFUSALS = [
   ],
 ];
 
-/**
- * @param {string} endpoint
- * @param {Refusal} refusal
- */
+/** @param {string} endpoint @param {Refusal} refusal */
 function refusedError(endpoint, refusal) {
   for (const [matches, code, message] of REFUSALS) {
     if (matches(refusal)) return plainError(`${message}. (${endpoint}: ${refusal.message})`, code);
