@@ -1,16 +1,12 @@
 'use strict';
 
 /**
- * Calls of etcd's JSON gateway, by transport.js, or by the user's `fetch`, which sees to client
- * certificates, proxies. A gateway has several endpoints, of which the next one is taken for each
- * connection; a connection stays with its endpoint.
- *
- * Neither our sockets nor those of Node's `fetch` (and undici's) keep the event loop alive for our
- * calls. With another `fetch` a watch does, until the bucket is closed.
- *
- * Threads: one. Errors: what is rejected with is of errors.js. What goes wrong in `fetch`, or with
- * what it gives, is a fault of the network, also if it is a TypeError, as `fetch` has them; only
- * what is thrown before it is called, or by who listens, stays as it is.
+ * Calls of etcd's JSON gateway, through transport.js or the user's `fetch`, which can add client
+ * certificates and proxies. Each new connection takes the next endpoint and stays there. Calls of
+ * ours do not keep the event loop alive, except watches through a `fetch` that is neither Node's
+ * nor undici's. Every error from `fetch` counts as a network error, even a TypeError, because
+ * `fetch` rejects with these; only what is thrown before it is called, or by a watch's listener,
+ * stays as it is.
  */
 
 const { channel } = require('node:diagnostics_channel');
@@ -35,11 +31,14 @@ const { TextDecoder } = globalThis;
 
 const AGENT = `web-locks/${version}`;
 
-/** With it etcd orders a transaction among the writes, though it is never done. */
+/** With this branch etcd orders the transaction among the writes, although it never runs it. */
 const NEVER = [{ request_delete_range: { key: base64('web-locks/1-never') } }];
 
 let isUnrefing = false;
-/** Those of a user's `fetch`, if it is undici's, which tells what socket it is about to use. */
+/**
+ * Unrefs the sockets of a user's `fetch`, if that is undici's, which announces the socket of a
+ * request.
+ */
 function unrefOurSockets() {
   if (isUnrefing) return;
   isUnrefing = true;
@@ -49,15 +48,15 @@ function unrefOurSockets() {
 }
 
 class Gateway {
-  /** What to say of where it is. */
+  /** The endpoint that messages name. */
   endpoint;
   #endpoints;
   #next = 0;
   #auth;
   #fetch;
-  /** Has later calls at an endpoint make connections of their own. A `fetch` has its own way. */
+  /** Lets later calls to an endpoint make new connections; a user's `fetch` decides for itself. */
   leave;
-  /** The token of the user, if it is known; '' if etcd wants none. @type {string | undefined} */
+  /** The user's token if it is known; '' if etcd requires none. @type {string | undefined} */
   #token;
 
   /**
@@ -79,17 +78,14 @@ class Gateway {
     return this.#endpoints.length;
   }
 
-  /** @returns {Link} to the next endpoint */
+  /** Connects to the next endpoint. */
   connect() {
     this.endpoint = this.#endpoints[this.#next % this.#endpoints.length];
     this.#next++;
     return new Link(this, this.endpoint);
   }
 
-  /**
-   * @param {number} offset
-   * @returns {Link} to an endpoint: 0, that of the last connection; 1, the one after it
-   */
+  /** A connection to the endpoint `offset` places after the current one. @param {number} offset */
   link(offset) {
     const at = this.#endpoints.indexOf(this.endpoint) + offset;
     return new Link(this, this.#endpoints[at % this.#endpoints.length]);
@@ -100,7 +96,7 @@ class Gateway {
    * @param {string} path
    * @param {string} text
    * @param {AbortSignal} signal
-   * @returns {Promise<any>} a response that is one
+   * @returns {Promise<any>} a response of status 200
    */
   async post(link, path, text, signal) {
     for (let isAgain = false; ; isAgain = true) {
@@ -140,10 +136,11 @@ class Gateway {
   }
 
   /**
+   * Finds whether the server speaks the protocol, http: or https:, that the endpoint's URL does not
+   * have.
    * @param {Link} link
    * @param {AbortSignal} signal
-   * @returns {Promise<string | undefined>} which of http: and https: the server speaks, if it is
-   *   the one that the URL of the endpoint does not have
+   * @returns {Promise<string | undefined>} the protocol if it does
    */
   async otherProtocol({ endpoint }, signal) {
     const [protocol, rest] = endpoint.split(/(?<=^https?:)/);
@@ -154,18 +151,14 @@ class Gateway {
       await response.text();
       return other;
     } catch (/** @type {any} */ error) {
-      // The server may have a certificate that nobody vouches for.
+      // Its certificate may have an unknown authority.
       return other === 'https:' && isTlsFailure({ cause: error }) ? other : undefined;
     } finally {
       this.leave(`${other}${rest}`);
     }
   }
 
-  /**
-   * @param {Link} link
-   * @param {AbortSignal} signal
-   * @returns {Promise<Record<string, string>>}
-   */
+  /** @param {Link} link @param {AbortSignal} signal @returns {Promise<Record<string, string>>} */
   async #headers(link, signal) {
     if (!this.#auth) return {};
     this.#token ??= await this.#authenticate(link, this.#auth, signal);
@@ -176,7 +169,7 @@ class Gateway {
    * @param {Link} link
    * @param {Auth} auth
    * @param {AbortSignal} signal
-   * @returns {Promise<string>} '' if etcd wants none
+   * @returns {Promise<string>} the token; '' if etcd requires none
    */
   async #authenticate(link, { user, password }, signal) {
     const body = JSON.stringify({ name: user, password });
@@ -193,19 +186,16 @@ class Gateway {
   }
 }
 
-/** A connection: calls at one endpoint, until it is dropped. */
+/** A connection: calls to one endpoint until it is dropped. */
 class Link {
   #gateway;
-  /** Of the calls under way. @type {Set<AbortController>} */
+  /** The controllers of the calls under way. @type {Set<AbortController>} */
   #aborts = new Set();
   isDropped = false;
-  /** The greatest revision of etcd that an answer, or a watch, has told. */
+  /** The greatest revision in an answer or a watch. */
   revision = 0;
 
-  /**
-   * @param {Gateway} gateway
-   * @param {string} endpoint
-   */
+  /** @param {Gateway} gateway @param {string} endpoint */
   constructor(gateway, endpoint) {
     this.#gateway = gateway;
     this.endpoint = endpoint;
@@ -214,10 +204,10 @@ class Link {
   /**
    * @param {string} path
    * @param {object} body
-   * @returns {Promise<any>} the answer, of a call that has one
+   * @returns {Promise<any>} the answer
    */
   async call(path, body) {
-    // What goes wrong with this is no fault of the network.
+    // An error in here is not one of the network.
     const request = JSON.stringify(body);
     const abort = this.#begin();
     try {
@@ -236,12 +226,11 @@ class Link {
   }
 
   /**
-   * Reads, as of no earlier time than anything that was known here before. Behind a load balancer
-   * an answer can be of another member than the one before, and etcd 3.4.20 to 3.4.41, and 3.5
-   * before 3.5.28, can answer of the past after a pause. Its revision shows that. Then the
-   * same is read once more, in the order of the writes.
+   * Reads at a time not before any answer so far. Behind a load balancer a member may be behind
+   * another. Etcd 3.4.20 to 3.4.41, and 3.5 before 3.5.28, may also answer from the past after a
+   * pause. The revision shows both; the read is then repeated in the order of the writes.
    * @param {object[]} ranges
-   * @returns {Promise<{ header: any, found: any[] }>} what is found in each of them
+   * @returns {Promise<{ header: any, found: any[] }>} the keys found in each range
    */
   async read(ranges) {
     const { revision } = this;
@@ -254,7 +243,7 @@ class Link {
     return { header, found: responses.map((/** @type {any} */ one) => one.response_range) };
   }
 
-  /** @returns {Promise<string | undefined>} see Gateway */
+  /** @returns {Promise<string | undefined>} as Gateway does */
   async otherProtocol() {
     const abort = this.#begin();
     try {
@@ -269,12 +258,12 @@ class Link {
     this.revision = Math.max(this.revision, Number(header?.revision ?? 0));
   }
 
-  /** @throws if it was dropped: what was asked on it is over */
+  /** @throws if the connection was dropped */
   check() {
     if (this.isDropped) throw staleError();
   }
 
-  /** A signal for each call: one for all would keep what each of them has left there. */
+  /** Each call has its own signal: a shared one would collect the listeners of all calls. */
   #begin() {
     const abort = new AbortController();
     this.#aborts.add(abort);
@@ -282,12 +271,11 @@ class Link {
   }
 
   /**
-   * A watch. Only one: the gateway takes several in one request, but begins to answer when it has
-   * made the first, and loses what it has not read of the others until then.
+   * Starts one watch. The gateway accepts several in a request, but begins to answer when the first
+   * is made, and drops what it has not read of the others by then.
    * @param {object} watch
-   * @param {(result: any) => void} hear is called with each part of the answer
-   * @param {(error: unknown) => void} end is called when there will be no more, unless it was
-   *   dropped or stopped
+   * @param {(result: any) => void} hear receives each part of the answer
+   * @param {(error: unknown) => void} end called when the watch breaks by itself
    * @returns {() => void} stops it
    */
   watch(watch, hear, end) {
@@ -334,7 +322,7 @@ class Link {
     end(unreachableError(this.endpoint, reason));
   }
 
-  /** Nothing that was asked is answered any more, and what is asked next takes another way. */
+  /** Aborts all calls, and makes later ones use new connections. */
   drop() {
     if (this.isDropped) return;
     this.isDropped = true;
@@ -344,7 +332,7 @@ class Link {
   }
 }
 
-/** @param {string} line of a watch */
+/** @param {string} line of a watch's answer */
 function resultOf(line) {
   const { error, result } = JSON.parse(line);
   if (!result) throw new Error(error?.message ?? line);
@@ -352,9 +340,9 @@ function resultOf(line) {
 }
 
 /**
+ * Returns false if `work` throws, after `fail`.
  * @param {() => void} work
- * @param {(error: unknown) => void} fail is called with what it throws
- * @returns {boolean} whether it went well
+ * @param {(error: unknown) => void} fail
  */
 function tryTo(work, fail) {
   try {
@@ -366,11 +354,7 @@ function tryTo(work, fail) {
   }
 }
 
-/**
- * @param {Link} link
- * @param {any} response
- * @returns {Promise<string>}
- */
+/** @param {Link} link @param {any} response @returns {Promise<string>} */
 async function read(link, response) {
   try {
     return await response.text();
