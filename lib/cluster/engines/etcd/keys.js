@@ -1,31 +1,27 @@
 'use strict';
 
 /**
- * The keys of a bucket in etcd, and what is in them. All begin with `web-locks/1/<bucket>/`, and
- * are bound to the lease of a session, so that etcd ends all that a session has at one revision.
+ * The keys of a bucket in etcd and their values. All of these begin with `web-locks/1/<bucket>/`
+ * and have the lease of their session, so etcd removes all that a session has at one revision:
  *
  *   q/<name>/a/<lease>-<slot>                a thief; see slots.js
  *   q/<name>/b/<lease>-<slot>                an exclusive request
  *   q/<name>/c/<limit>/<lease>-<slot>        a shared one
- *   s/<lease>                                a session: who it is. Its version counts connections
- *   s/<lease>/mark                           written to see it come by the watch: see query.js
- *   s/<lease>/stolen/<ref>                   who has stolen a lock of the session
- *   w/quarantine                             nothing is granted while it is there: see life.js
+ *   s/<lease>                                a session's data; its version counts connections
+ *   s/<lease>/mark                           written so that the watch delivers it; see query.js
+ *   s/<lease>/stolen/<ref>                   the thief of one of the session's locks
+ *   w/quarantine                             nothing is granted while it exists; see life.js
  *
- * A session watches what begins with its own key, which is written for it alone, and the names that
- * it waits for.
+ * A session watches the keys that begin with its own, and the names that it waits for. Nobody
+ * watches the others: `web-locks/1-steps/<bucket>/<lease>`, which each transaction of a step
+ * writes, so that it is done once and a lost answer can be found out; `web-locks/1-life/<bucket>`,
+ * the epoch (life.js); and `web-locks/1-done/<bucket>/<name>`, a mark with a lease of its own,
+ * whose value names the request that set it.
  *
- * Nobody watches these: `web-locks/1-steps/<bucket>/<lease>`, which a session writes in each
- * transaction of its steps, so that it can find out whether one was done whose answer got lost, and
- * that none is done twice; and `web-locks/1-life/<bucket>`, which stays: see life.js.
- *
- * What is marked as done is `web-locks/1-done/<bucket>/<name>`, which nobody watches, bound to a
- * lease of its own. In the value is who has marked it.
- *
- * Numbers have their full width, so that keys are in the order of numbers. In names and buckets
- * what is not a letter, a digit, `_`, `.` or `-` is `%` and the code unit; what is long is `#` and
- * its SHA-256, and the name is in the value. Of which version all this is is in the key of the
- * life, so that libraries that would not understand each other meet, and refuse.
+ * Numbers have a fixed width, so that keys sort like numbers. In names and buckets, `%` and a code
+ * unit stand for anything but letters, digits, `_`, `.` and `-`; a long name is `#` and its
+ * SHA-256, and the value has the name. The epoch's key has the version of all this, so that
+ * incompatible versions of this library refuse each other's buckets.
  */
 
 const { createHash } = require('node:crypto');
@@ -39,14 +35,14 @@ const { now: dateNow } = Date;
  * @property {'a' | 'b' | 'c'} kind
  * @property {number} limit
  * @property {string} lease
- * @property {string | undefined} name undefined: see the value
+ * @property {string | undefined} name undefined if only the value has it
  */
 
 const ROOT = 'web-locks/1/';
 const DONE = 'web-locks/1-done/';
 const LIFE = 'web-locks/1-life/';
 const STEPS = 'web-locks/1-steps/';
-/** The most code units of a name that a key has. */
+/** The longest encoded name in a key. */
 const LONG = 512;
 
 /** @param {string} text any code units */
@@ -63,7 +59,7 @@ function encode(text) {
 const decode = (part) =>
   part.replace(/%([0-9a-f]{4})/g, (_, digits) => String.fromCharCode(Number.parseInt(digits, 16)));
 
-/** @param {string} key @returns {string} the first key that does not begin with it */
+/** The first key after all that begin with `key`. @param {string} key */
 const after = (key) => key.slice(0, -1) + String.fromCharCode(key.charCodeAt(key.length - 1) + 1);
 
 /** @param {string} text of ASCII, as keys are */
@@ -107,7 +103,7 @@ class Keys {
     return `${this.prefix}s/${lease}`;
   }
 
-  /** @param {string} lease @returns {{ key: string, end: string }} all keys that are its own */
+  /** The range of a session's own keys. @param {string} lease */
   own(lease) {
     const key = this.session(lease);
     return { key, end: after(`${key}/`) };
@@ -119,24 +115,24 @@ class Keys {
   }
 
   /**
-   * @param {string} lease of the robbed session
+   * @param {string} lease of the session that lost the lock
    * @param {number} ref
    */
   stolen(lease, ref) {
     return `${this.session(lease)}/stolen/${digitsOf(ref)}`;
   }
 
-  /** All queues, and all sessions. */
+  /** The range of all queues and sessions. */
   get all() {
     return { key: this.queues, end: after(`${this.prefix}s/`) };
   }
 
-  /** @returns {string} what the keys of all requests begin with */
+  /** The prefix of all requests. */
   get queues() {
     return `${this.prefix}q/`;
   }
 
-  /** @param {string} name @returns {string} what the keys of its requests begin with */
+  /** The prefix of a name's requests. @param {string} name */
   queue(name) {
     return `${this.queues}${encode(name)}/`;
   }
@@ -146,24 +142,17 @@ class Keys {
     return `${this.queue(name)}c/`;
   }
 
-  /**
-   * @param {string} name
-   * @param {number} limit
-   */
+  /** @param {string} name @param {number} limit */
   shared(name, limit) {
     return `${this.allShared(name)}${tenDigits(limit)}/`;
   }
 
-  /** @param {string} key of a shared request, as the gateway has it */
+  /** @param {string} key of a shared request, in base64 */
   limitOf(key) {
     return this.parse(textOf(key)).request?.limit ?? 0;
   }
 
-  /**
-   * @param {RequestOp} op
-   * @param {string} lease
-   * @param {number} slot
-   */
+  /** @param {RequestOp} op @param {string} lease @param {number} slot */
   request({ kind, mode, name, limit }, lease, slot) {
     const own = `${lease}-${slot}`;
     if (kind === 'steal') return `${this.queue(name)}a/${own}`;
@@ -171,9 +160,11 @@ class Keys {
   }
 
   /**
-   * @param {string} key of this bucket
-   * @returns {{ type: string, lease: string, what?: string, ref?: number, queue?: string,
-   *   request?: RequestKey }} `what` of the session's keys it is; `queue`: as of `queue()`
+   * Splits a key of this bucket. `what`: the part behind a session's key; `queue`: the result of
+   * `queue()`.
+   * @param {string} key
+   * @returns
+   *   {{ type: string, lease: string, what?: string, ref?: number, queue?: string, request?: RequestKey }}
    */
   parse(key) {
     const [type, ...parts] = key.slice(this.prefix.length).split('/');
@@ -194,9 +185,9 @@ class Keys {
   }
 
   /**
+   * The value of a request's key; `query` uses its time.
    * @param {RequestOp} op
-   * @param {string} [clientId] of who asks, to whom it matters: who is robbed
-   * @returns {string} with the time by our clock, for `query`
+   * @param {string} [clientId] of a thief, to notify holders of
    */
   value({ kind, name, ref, weight, label }, clientId) {
     const long = encode(name)[0] === '#' ? name : undefined;
@@ -206,35 +197,35 @@ class Keys {
 }
 
 /**
- * @param {string} lease of a session, as in keys
+ * The lease of the mark that a request's end sets, in etcd's form. It follows from the request, so
+ * that repeated attempts grant one lease.
+ * @param {string} lease as in keys
  * @param {number} ref
- * @returns {string} the lease of the mark that the end of its request sets, as etcd has it: always
- *   the same, so that there is one, however often it is asked for
  */
 function doneLease(lease, ref) {
   const hash = createHash('sha256').update(`${lease}-${ref}`).digest();
   return String(BigInt.asUintN(62, hash.readBigUInt64LE()) + 1n);
 }
 
-/** @param {string} lease etcd's number @returns {string} as it is in keys */
+/** @param {string} lease in etcd's form @returns {string} as in keys */
 const leaseKey = (lease) => BigInt(lease).toString(16).padStart(16, '0');
 
-/** @param {string} lease as it is in keys @returns {string} etcd's number */
+/** @param {string} lease as in keys @returns {string} in etcd's form */
 const leaseNumber = (lease) => String(BigInt(`0x${lease}`));
 
 /**
  * @param {string} from
- * @param {string} to the first key that is not meant any more
+ * @param {string} to the first key behind the range
  */
 const range = (from, to) => ({ key: base64(from), range_end: base64(to) });
 
 /** @param {string} prefix */
 const allWith = (prefix) => range(prefix, after(prefix));
 
-/** @param {string} key in base64 @returns {object} the condition that it is there */
+/** The condition that a key exists. @param {string} key in base64 */
 const exists = (key) => ({ key, target: 'CREATE', result: 'GREATER', create_revision: '0' });
 
-/** The condition that no key of a range is there. */
+/** The condition that no key of a range exists. */
 const NONE = { target: 'CREATE', result: 'EQUAL', create_revision: '0' };
 
 module.exports = {
