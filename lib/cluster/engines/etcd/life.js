@@ -1,18 +1,17 @@
 'use strict';
 
 /**
- * Whether this etcd has lost something that clients have seen: it was made anew, or restored from a
- * snapshot. It cannot know that itself, but they do. A bucket has a *life*: the id of the cluster,
- * and a number that the first client to open the bucket writes into a key that stays. A client that
- * comes with another life, or with a token greater than any of this one, ends it: in one
- * transaction all sessions of the bucket go, a new life begins with greater tokens, and a key is
- * written that is bound to a lease of the longest `ttl` among those sessions and that client. As
- * long as it is there nobody is granted anything (the quarantine): meanwhile those who held
- * something have lost it by their own clocks.
+ * Finds out whether etcd lost what clients have seen, because it was set up anew or restored from a
+ * snapshot (R5). Etcd cannot know, so clients compare the bucket's *epoch*: the id of the cluster
+ * and a number that the bucket's first client wrote. If a client comes with another epoch, or a
+ * greater token than this one can have given, it begins a new epoch in one transaction, which
+ * deletes all sessions, raises the tokens, and writes a key with a lease as long as the longest
+ * `ttl` among the sessions and the client. While that key exists nothing is granted (the
+ * quarantine), so that former holders lose their locks by their own clocks first.
  *
- * A token is a revision and the life's *offset*. That of a new life leaps: others may have been
- * granted more tokens than those who come have heard of. Lives that are known to be over are kept
- * in the key, so that all who come from the same one begin but one new life.
+ * A token is a revision plus the epoch's *offset*. A new offset leaps, since other clients may have
+ * been granted greater tokens than the ones that come have seen. The key lists the epochs that
+ * ended, so clients of one lost epoch cause one new epoch only.
  */
 
 const { randomUUID } = require('node:crypto');
@@ -23,51 +22,46 @@ const { allWith, base64, base64Json, range, valueOf } = require('./keys.js');
 /** @typedef {import('../../adapter.js').Seen} Seen */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 
-/** How many lives that are over are known. */
+/** How many ended epochs the key lists. */
 const KNOWN = 16;
 
-/**
- * So far behind the last revision is nobody who has a lease: etcd writes less in the longest one.
- */
+/** More revisions than etcd writes during the longest lease. */
 const LEAP = 1_000_000_000n;
 
 /**
- * Of the keys and what they mean. Version 1 had no such field, and its thieves told nobody; in 2
- * the `ref` of a request was in its key.
+ * The version of keys and values. Version 1 lacked this field, and its thieves notified nobody;
+ * version 2 had a request's `ref` in its key.
  */
 const LAYOUT = 3;
 
 /**
- * @typedef {object} Life
- * @property {string} name as the session has it
+ * @typedef {object} Life an epoch
+ * @property {string} name as the session knows it
  * @property {bigint} offset
- * @property {string[]} known those that came before
+ * @property {string[]} known epochs that ended
  * @property {string} revision of the key
  */
 
-/** Of a client that was just started. @type {Seen} */
+/** A new client's view. @type {Seen} */
 const NOTHING_SEEN = Object.freeze({ life: '', token: 0n });
 
 /** @param {BucketKeys} keys */
 const readLife = (keys) => ({ request_range: { key: base64(keys.life) } });
 
-/**
- * @param {BucketKeys} keys
- * @param {bigint} [offset]
- * @param {string[]} [known]
- */
+/** @param {BucketKeys} keys @param {bigint} [offset] @param {string[]} [known] */
 const putLife = (keys, offset = 0n, known = []) => ({
   request_put: {
     key: base64(keys.life),
-    // Version 1 fails at a life without an `offset`, and so refuses the bucket.
+    // Version 1 fails without a field `offset`, and so refuses the bucket.
     value: base64Json({ layout: LAYOUT, id: randomUUID(), added: String(offset), known }),
   },
 });
 
 /**
+ * The epoch; undefined if none is there, because somebody emptied this etcd.
  * @param {any} header of an answer
  * @param {any} response to `readLife`
- * @returns {Life | undefined} undefined: there is none, so somebody has emptied this etcd
+ * @returns {Life | undefined}
  * @throws if the bucket is of another version of this library
  */
 function lifeOf({ cluster_id: cluster }, response) {
@@ -80,10 +74,10 @@ function lifeOf({ cluster_id: cluster }, response) {
 }
 
 /**
+ * Whether a client has seen what this etcd does not know.
  * @param {Life} life
  * @param {number | string} revision of etcd
  * @param {Seen} seen
- * @returns {boolean} whether that client has seen what this etcd does not know
  */
 function isBehind({ known, name, offset }, revision, { life, token }) {
   if (token > BigInt(revision) + offset) return true;
@@ -91,12 +85,13 @@ function isBehind({ known, name, offset }, revision, { life, token }) {
 }
 
 /**
+ * The transaction that begins an epoch, unless another client has done so.
  * @param {BucketKeys} keys
- * @param {Life} life that ends
+ * @param {Life} life the epoch that ends
  * @param {number | string} revision of etcd
  * @param {Seen} seen
  * @param {string} lease of the quarantine
- * @returns {{ compare: object[], success: object[] }} a transaction that nobody has done before
+ * @returns {{ compare: object[], success: object[] }}
  */
 function rebirth(keys, { name, known, offset, revision: mod }, revision, seen, lease) {
   const told = seen.token - BigInt(revision);
@@ -105,7 +100,7 @@ function rebirth(keys, { name, known, offset, revision: mod }, revision, seen, l
   return {
     compare: [{ key: base64(keys.life), target: 'MOD', result: 'EQUAL', mod_revision: mod }],
     success: [
-      // All sessions, with all they have.
+      // This deletes all sessions with everything they have.
       { request_delete_range: range(keys.all.key, keys.quarantine) },
       { request_delete_range: allWith(keys.stepPrefix) },
       putLife(keys, next, over.slice(0, KNOWN)),
