@@ -1,21 +1,18 @@
 'use strict';
 
 /**
- * What a session knows of its bucket: its own requests, and the queues of the names that it
- * follows.
+ * The session's cache of its bucket: its own requests, and the queues of the names that it
+ * *follows*, which are those that it waits for. A queue is read once, after a watch of it has begun
+ * (streams.js); then the events of that one watch update it in order. Events of another watch are
+ * ignored, since it may be ahead, and its events would hide those that the first still has to
+ * deliver.
  *
- * Nothing is known of a name that is free: the transaction that asks for it tells who holds it.
- * A name that one waits for is *followed*: its queue is read once, when a watch of it has begun
- * (streams.js), and then kept by the events of that watch, in their order. Those of another watch
- * say nothing: it may be ahead of this one, and what it has left behind would be missed.
+ * A lock's token is the revision at which it became held (its creation, or the end of what blocked
+ * it), plus the epoch's offset (life.js). If nobody saw that, the token is the revision that was
+ * read, which is greater and still less than that of any later grant.
  *
- * A lock's token is the revision at which it came to be held (more what life.js adds): that of its
- * own creation, or of the end of what was in its way. Where that is not known, because the name was
- * not watched then, it is the revision that was read: greater, and less than that of any grant that
- * comes after.
- *
- * Of what is held, only what is written for this session is watched: a thief writes the theft
- * there, in the same transaction, and the end of a lease ends the session's key.
+ * Held locks are not watched. A thief writes its theft for this session in its own transaction, and
+ * the end of the lease deletes the session's key.
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -29,45 +26,44 @@ const { Slots } = require('./slots.js');
 /** @typedef {import('./queue.js').WatchEvent} WatchEvent */
 
 /**
- * @typedef {object} News of the own session; told when all of an answer was taken in
+ * @typedef {object} News events of the session, sent after a whole response was applied
  * @property {(entry: Entry) => void} granted
  * @property {(ref: number, thief: string) => void} stolen
- * @property {(ref: number) => void} gone a request that waited was ended, by whomever
- * @property {() => void} freed a quarantine is over: all queues have to be read again
- * @property {() => void} dead the session was ended
+ * @property {(ref: number) => void} gone a waiting request was deleted, by anybody
+ * @property {() => void} freed the quarantine ended, so all queues must be read again
+ * @property {() => void} dead the session ended
  */
 
 /**
  * @typedef {object} Followed a name
  * @property {InstanceType<typeof Queue>} queue
- * @property {unknown} source the stream that tells of it
- * @property {number} revision until which all is known
- * @property {boolean} isLive whether that is so; if not, the queue is yet to be read
- * @property {{ events: WatchEvent[], revision: number }[]} early came before it was read
- * @property {number} since the number of the last renewal when somebody here waited for it
+ * @property {unknown} source the stream that updates it
+ * @property {number} revision up to which the queue is complete
+ * @property {boolean} isLive whether the queue was read
+ * @property {{ events: WatchEvent[], revision: number }[]} early events before it was read
+ * @property {number} since the last renewal at which this session waited for it
  */
 
 class Mirror {
-  /** The lease of a quarantine. @type {string | undefined} */
+  /** The lease of the quarantine's key. @type {string | undefined} */
   quarantine;
-  /** The revision at which it ended. */
+  /** The revision at which the quarantine ended. */
   freed = 0;
-  /** Added to a revision it is a token. */
+  /** The difference between a token and its revision. */
   offset = 0n;
   /**
-   * Requests of the own session, by `ref`: all that are at etcd, but for those of a transaction
-   * that is under way, or in doubt. Only `forget` takes one off.
+   * The session's requests at etcd, by `ref`, without those of a transaction that is under way or
+   * in doubt. Only `forget` removes one.
    * @type {Map<number, Entry>}
    */
   mine = new Map();
-  /** Of the keys of its requests. */
   slots = new Slots();
-  /** Thefts whose keys are still there: who, by `ref`. @type {Map<number, string>} */
+  /** The thieves of thefts whose keys still exist, by `ref`. @type {Map<number, string>} */
   thefts = new Map();
   #keys;
   #lease;
   #news;
-  /** By what their keys begin with. @type {Map<string, Followed>} */
+  /** The followed names, by the prefix of their keys. @type {Map<string, Followed>} */
   #followed = new Map();
   #renewals = 0;
   /** @type {{ isOver: () => boolean, resolve: () => void, reject: (error: unknown) => void }[]} */
@@ -75,7 +71,7 @@ class Mirror {
 
   /**
    * @param {BucketKeys} keys
-   * @param {string} lease of the own session, as in keys
+   * @param {string} lease as in keys
    * @param {News} news
    */
   constructor(keys, lease, news) {
@@ -100,16 +96,13 @@ class Mirror {
 
   // Names.
 
-  /**
-   * @param {string} name
-   * @returns {InstanceType<typeof Queue> | undefined} undefined: its queue is not known
-   */
+  /** A name's queue; undefined if it is unknown. @param {string} name */
   queue(name) {
     const followed = this.#followed.get(this.#keys.queue(name));
     return followed?.isLive ? followed.queue : undefined;
   }
 
-  /** @returns {Set<string>} what the keys of all names begin with that somebody here waits for */
+  /** The prefixes of the names that this session waits for. */
   get wanted() {
     const wanted = new Set();
     for (const { name, token } of this.mine.values()) {
@@ -118,22 +111,22 @@ class Mirror {
     return wanted;
   }
 
-  /** @returns {string[]} what the keys of all names begin with that are followed */
+  /** The prefixes of the followed names. */
   get followed() {
     return [...this.#followed.keys()];
   }
 
   /**
-   * Nothing is known of it before its queue is read.
-   * @param {string} prefix of its keys
-   * @param {unknown} [source] the stream that tells of it from now on
+   * Follows a name, whose queue must then be read.
+   * @param {string} prefix
+   * @param {unknown} [source] the stream that will update it
    */
   follow(prefix, source) {
     const { queue = new Queue(), revision = 0, since = 0 } = this.#followed.get(prefix) ?? {};
     this.#followed.set(prefix, { queue, source, revision, isLive: false, early: [], since });
   }
 
-  /** Names that nobody here has waited for between two renewals are followed no more. */
+  /** Stops following names that nobody here waited for between two renewals. */
   prune() {
     const { wanted } = this;
     const renewal = ++this.#renewals;
@@ -141,17 +134,16 @@ class Mirror {
       if (followed.since === 0 || wanted.has(prefix)) followed.since = renewal;
       else if (renewal - followed.since > 1) this.#followed.delete(prefix);
     }
-    // Whoever waits for one of those has to look it up.
+    // A waiter for such a name stops waiting, and reads the queue instead.
     this.#wake();
   }
 
   /**
-   * @param {Entry} entry of the session, which was made
-   * @returns {Entry} the one that follows what becomes of it: the watch may have told of it before,
-   *   or not even of the end of the one that had its key
+   * Adds a request that was made. The watch may have delivered it already: then that entry is kept.
+   * @param {Entry} entry
    */
   own(entry) {
-    // Also of a queue that is to be read again: it may have been heard before that it is held.
+    // A queue that has to be read again counts, too: it may know that the request is held.
     const { queue } = this.#followed.get(this.#keys.queue(entry.name)) ?? {};
     const seen = queue?.entries.get(entry.key);
     const own = seen?.created === entry.created ? seen : entry;
@@ -159,15 +151,15 @@ class Mirror {
     return own;
   }
 
-  /** @param {number} ref of a request of the session that is not at etcd any more, for certain */
+  /** Removes a request that is certainly not at etcd. @param {number} ref */
   forget(ref) {
     this.mine.delete(ref);
     this.slots.free(ref);
   }
 
   /**
-   * Takes in who holds names by a transaction of the session. A watch that begins later would tell
-   * it with the token of then, which is greater than those of what was granted behind it.
+   * Applies grants that a transaction of the session has read. A watch that begins later would give
+   * a holder the token of its own beginning, greater than those of later grants.
    * @param {Iterable<InstanceType<typeof Queue>>} queues as of the transaction
    */
   found(queues) {
@@ -182,15 +174,15 @@ class Mirror {
     for (const tell of news) tell();
   }
 
-  /** What comes now is not taken in before all queues are read again. */
+  /** Keeps events back until all queues are read again. */
   suspend() {
     for (const followed of this.#followed.values()) followed.isLive = false;
   }
 
   /**
-   * @param {string} name that is followed, and was changed
+   * Resolves when a changed queue is complete up to a revision.
+   * @param {string} name
    * @param {number} revision
-   * @returns {Promise<void>} settles when all is known that happened to it until then
    */
   async reached(name, revision) {
     const prefix = this.#keys.queue(name);
@@ -200,28 +192,22 @@ class Mirror {
     });
   }
 
-  /**
-   * @returns {Promise<void>} settles when the queues of all names are known that a request here
-   *   waits for, as they were when it began to
-   */
+  /** Resolves when the queue of each waiting request is complete up to that request. */
   async known() {
     const waiting = [...this.mine.values()].filter(({ token }) => token === 0n);
     await Promise.all(waiting.map(({ created, name }) => this.reached(name, created)));
   }
 
   /**
-   * @returns {Entry[]} while these are there, no request here is granted, as far as it is known; in
-   *   a quarantine none is granted anyhow
+   * Requests that block all waiters of this session: while they exist, none is granted. A
+   * quarantine blocks all, so the list is empty then.
    */
   get obstacles() {
     if (this.isQuarantined) return [];
     return [...this.wanted].flatMap((prefix) => this.#followed.get(prefix)?.queue.obstacle ?? []);
   }
 
-  /**
-   * @param {Entry} obstacle that is not there any more
-   * @returns {Promise<void>} settles when that is known
-   */
+  /** Resolves when the watch has delivered the end of an obstacle. @param {Entry} obstacle */
   async ended({ created, key, name }) {
     const prefix = this.#keys.queue(name);
     await this.#until(
@@ -239,10 +225,7 @@ class Mirror {
     await over;
   }
 
-  /**
-   * The watches are gone: nobody waits for them any more.
-   * @param {unknown} error
-   */
+  /** Rejects all waits, because the watches are gone. @param {unknown} error */
   hangUp(error) {
     this.suspend();
     const waiting = this.#waiting;
@@ -257,23 +240,23 @@ class Mirror {
   }
 
   /**
-   * Takes in the queue of a name that is followed, read after its watch has begun.
-   * @param {string} prefix of its keys
+   * Stores a queue that was read after its watch began.
+   * @param {string} prefix
    * @param {KeyValue[]} kvs
-   * @param {number} revision at which it was read
+   * @param {number} revision of the read
    * @param {unknown} [source] the stream for which it was read
-   * @returns {boolean} false: it has to be read again
+   * @returns {boolean} false if it has to be read again
    */
   load(prefix, kvs, revision, source) {
     return this.loadAll(new Map([[prefix, kvs]]), revision, source).length === 0;
   }
 
   /**
-   * As `load`, of several: what they have in common is looked at once.
-   * @param {Map<string, KeyValue[]>} found by what the keys of a name begin with
+   * Stores several queues as `load` does.
+   * @param {Map<string, KeyValue[]>} found keys by prefix
    * @param {number} revision
    * @param {unknown} [source]
-   * @returns {string[]} what has to be read again
+   * @returns {string[]} the prefixes that have to be read again
    */
   loadAll(found, revision, source) {
     /** @type {(() => void)[]} */
@@ -289,9 +272,7 @@ class Mirror {
   }
 
   /**
-   * @param {number} revision
-   * @returns {Map<string, Entry[]>} own requests that were made until then and wait, by what the
-   *   keys of their names begin with
+   * The session's waiting requests that existed at a revision, by prefix. @param {number} revision
    */
   #waitingUntil(revision) {
     /** @type {Map<string, Entry[]>} */
@@ -311,14 +292,14 @@ class Mirror {
    * @param {KeyValue[]} kvs
    * @param {number} revision
    * @param {unknown} source
-   * @param {Entry[]} waiting own requests that were made until then
+   * @param {Entry[]} waiting own requests that existed then
    * @param {(() => void)[]} news
    */
   #load(prefix, kvs, revision, source, waiting, news) {
     const followed = this.#followed.get(prefix);
     if (!followed || followed.source !== source) return true;
     if (followed.isLive && followed.revision >= revision) return true;
-    // As of a time before the end of a quarantine nobody could know who is granted what by it.
+    // A read from before the end of the quarantine does not show which grants that end caused.
     if (revision < this.freed) return false;
     const before = followed.queue.entries;
     const entries = entriesOf(kvs, this.#keys).map((entry) => this.#known(entry, before));
@@ -336,9 +317,9 @@ class Mirror {
   }
 
   /**
+   * The entry that is already known for the same request.
    * @param {Entry} entry
    * @param {Map<string, Entry>} before
-   * @returns {Entry} the one that is known here already, if it is
    */
   #known(entry, before) {
     const own = this.mine.get(entry.ref);
@@ -351,8 +332,8 @@ class Mirror {
   // Events.
 
   /**
-   * @param {WatchEvent[]} events in their order; of a name all or none of a revision
-   * @param {unknown} [source] the stream that they come by
+   * @param {WatchEvent[]} events in order, complete for each name and revision
+   * @param {unknown} [source] the stream that delivered them
    */
   apply(events, source) {
     /** @type {(() => void)[]} */
@@ -376,7 +357,7 @@ class Mirror {
   }
 
   /**
-   * @param {WatchEvent} event of no name
+   * @param {WatchEvent} event of a key outside the queues
    * @param {(() => void)[]} news
    */
   #hear({ type, kv }, news) {
@@ -388,10 +369,7 @@ class Mirror {
     if (key === this.#keys.quarantine && isEnd) this.#free(Number(kv.mod_revision), news);
   }
 
-  /**
-   * The quarantine is over.
-   * @param {number} revision at which it was, at the latest
-   */
+  /** Ends the quarantine. @param {number} revision not before its end */
   free(revision) {
     /** @type {(() => void)[]} */
     const news = [];
@@ -399,10 +377,7 @@ class Mirror {
     for (const tell of news) tell();
   }
 
-  /**
-   * @param {number} revision
-   * @param {(() => void)[]} news
-   */
+  /** @param {number} revision @param {(() => void)[]} news */
   #free(revision, news) {
     if (!this.isQuarantined) return;
     this.quarantine = undefined;
@@ -411,11 +386,7 @@ class Mirror {
     news.push(() => this.#news.freed());
   }
 
-  /**
-   * @param {number} ref of a lock that was stolen
-   * @param {string} thief
-   * @param {(() => void)[]} news
-   */
+  /** @param {number} ref @param {string} thief @param {(() => void)[]} news */
   #rob(ref, thief, news) {
     if (this.thefts.has(ref)) return;
     this.thefts.set(ref, thief);
@@ -434,7 +405,7 @@ class Mirror {
       followed.early.push({ events, revision });
       return;
     }
-    // It was in the queue already when that was read.
+    // The read of the queue included this revision.
     if (revision <= followed.revision) return;
     followed.revision = revision;
     const { entries } = followed.queue;
@@ -454,7 +425,7 @@ class Mirror {
     const theft = made.find(({ kind }) => kind === 'a');
     for (const entry of gone) {
       if (!this.#isMine(entry)) continue;
-      // It is told of what is written for the session, too, but that may come after the next grant.
+      // The notice in the session's range comes, too, but maybe after the next grant.
       if (theft && entry.token > 0n) this.#rob(entry.ref, theft.thief, news);
       else this.#gone(entry, news);
     }
@@ -466,10 +437,7 @@ class Mirror {
     return entry.lease === this.#lease && this.mine.get(entry.ref)?.key === entry.key;
   }
 
-  /**
-   * @param {Entry} entry
-   * @param {(() => void)[]} news
-   */
+  /** @param {Entry} entry @param {(() => void)[]} news */
   #gone({ ref }, news) {
     this.forget(ref);
     news.push(() => this.#news.gone(ref));
@@ -478,7 +446,7 @@ class Mirror {
   /**
    * @param {Followed} followed
    * @param {(() => void)[]} news
-   * @param {number} time NaN: it is not known since when
+   * @param {number} time of new grants; NaN if unknown
    */
   #process({ queue, revision }, news, time) {
     for (const entry of queue.process(this.isQuarantined)) {
@@ -489,7 +457,7 @@ class Mirror {
   /**
    * @param {Entry} entry
    * @param {bigint} token
-   * @param {number} time when it came to be held; that of an own one is known: now
+   * @param {number} time of the grant; ignored for an own request, which is granted now
    * @param {(() => void)[]} news
    */
   #hold(entry, token, time, news) {
@@ -500,10 +468,7 @@ class Mirror {
   }
 }
 
-/**
- * @param {WatchEvent[]} events in order
- * @returns {WatchEvent[][]} those of a revision together
- */
+/** Groups events by revision. @param {WatchEvent[]} events in order */
 function byRevision(events) {
   /** @type {WatchEvent[][]} */
   const groups = [];
