@@ -1,11 +1,10 @@
 'use strict';
 
 /**
- * What a bucket has: read, for nobody follows all of it. Who holds what is in the keys; since when,
- * and so the token, is not. It is that of the request's creation, unless it had to wait. So each
- * session writes into its mark, with each renewal, which of its requests are not held since they
- * were made, and their tokens. Of what was asked for since then it is looked up when it was not
- * held yet, in what etcd remembers.
+ * Queries of a bucket, which read etcd, because no session follows everything. The keys show the
+ * holders, but not when each grant happened, which is also its token. A request that never waited
+ * was granted when it was created. For the others, each session writes the tokens into its mark at
+ * each renewal; for what came later, a search through etcd's past revisions finds the grant.
  */
 
 const { now } = require('../../../platform/intrinsics.js');
@@ -25,14 +24,14 @@ const { now: dateNow } = Date;
 
 /**
  * @typedef {object} Mark the value of a session's mark
- * @property {number} known the revision of its last step that is taken into account
- * @property {Record<number, [token: string, granted: number | null]>} late by `ref`: requests that
- *   were not granted as they were made; '0' if they wait; when, by the wall clock of the session
+ * @property {number} known the revision of the last step that it covers
+ * @property {Record<number, [token: string, granted: number | null]>} late requests that waited, by
+ *   `ref`: the token ('0' while it waits) and the time by the session's wall clock
  */
 
-/** Keys that are read at once. */
+/** How many keys one call reads. */
 const PAGE = 5_000;
-/** Queues that are looked up at once. */
+/** How many queues one call reads. */
 const MOST_QUEUES = 100;
 
 /**
@@ -51,22 +50,18 @@ function markOf(mirror, logged) {
   return mark;
 }
 
-/** A query of a bucket, or of one name. */
+/** A query of a bucket or of one name. */
 class Query {
   #keys;
   #mirror;
   #link;
-  /** By lease. @type {Map<string, SessionInfo>} */
+  /** @type {Map<string, SessionInfo>} */
   #sessions = new Map();
-  /** By lease. @type {Map<string, Mark>} */
+  /** @type {Map<string, Mark>} */
   #marks = new Map();
   #revision = 0;
 
-  /**
-   * @param {BucketKeys} keys
-   * @param {BucketMirror} mirror
-   * @param {OpenLink} link
-   */
+  /** @param {BucketKeys} keys @param {BucketMirror} mirror @param {OpenLink} link */
   constructor(keys, mirror, link) {
     this.#keys = keys;
     this.#mirror = mirror;
@@ -74,6 +69,8 @@ class Query {
   }
 
   /**
+   * § 4.5 "snapshot the lock state":
+   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state.
    * @param {string} [name]
    * @param {'held'} [which]
    * @returns {Promise<Told[]>}
@@ -91,16 +88,13 @@ class Query {
     return entries.map((entry) => this.#tell(entry));
   }
 
-  /**
-   * @param {string} from
-   * @param {string} to
-   */
+  /** @param {string} from @param {string} to */
   #read(from, to) {
     return this.#readAll(range(from, to));
   }
 
   /**
-   * All of it as of one revision, which is that of the first read.
+   * Reads all pages of a range at the revision of the query's first read.
    * @param {{ key: string, range_end: string }} all
    * @returns {Promise<KeyValue[]>}
    */
@@ -126,10 +120,7 @@ class Query {
     if (what === 'mark') this.#marks.set(lease, valueOf(String(value)));
   }
 
-  /**
-   * @param {KeyValue[]} kvs of requests, in the order of their keys
-   * @returns {Entry[][]} those of a name, in their order
-   */
+  /** The requests of each name in the order of its queue. @param {KeyValue[]} kvs */
   #queuesOf(kvs) {
     /** @type {Map<string | undefined, KeyValue[]>} */
     const byName = new Map();
@@ -142,13 +133,13 @@ class Query {
     return [...byName.values()].map((some) => [...this.#queueOf(some).entries.values()]);
   }
 
-  /** @param {KeyValue[]} kvs of a name */
+  /** @param {KeyValue[]} kvs of one name */
   #queueOf(kvs) {
     const token = this.#mirror.tokenOf(this.#revision);
     return queueAsOf(kvs, this.#keys, token, this.#mirror.isQuarantined);
   }
 
-  // Since when.
+  // When locks were granted.
 
   /** @param {Entry[]} entries */
   async #lookUp(entries) {
@@ -157,7 +148,7 @@ class Query {
       .filter((entry) => !this.#isKnown(entry))
       .map((entry) => ({ entry, at: entry.created, from: entry.created, to: this.#revision }));
     for (let open = searches; open.length > 0; open = open.filter(({ from, to }) => from < to)) {
-      // What is read of a name tells of all its requests.
+      // One read of a queue serves all its requests.
       const some = [...new Map(open.map((one) => [`${one.at} ${one.entry.name}`, one])).values()]
         .slice(0, MOST_QUEUES)
         .map(({ at, entry: { name } }) => ({ at, name }));
@@ -176,8 +167,8 @@ class Query {
 
   /**
    * @param {{ name: string, at: number }[]} some
-   * @returns {Promise<(InstanceType<typeof import('./queue.js').Queue> | undefined)[]>} as of a
-   *   revision; undefined if that is forgotten
+   * @returns {Promise<(InstanceType<typeof import('./queue.js').Queue> | undefined)[]>} undefined
+   *   for a revision that etcd has compacted
    */
   async #queuesAt(some) {
     const ranges = some.map(({ at, name }) => ({
@@ -196,10 +187,7 @@ class Query {
     }
   }
 
-  /**
-   * @param {Entry} entry that is held
-   * @returns {boolean} whether it is known here since when
-   */
+  /** Whether this session knows when a lock was granted. @param {Entry} entry */
   #isKnown(entry) {
     const { created, key, lease, name, ref } = entry;
     const own = this.#mirror.mine.get(ref);
@@ -221,7 +209,7 @@ class Query {
 
   /**
    * @param {Entry} entry
-   * @param {number} revision at which it came to be held
+   * @param {number} revision of the grant
    * @param {number} time by a wall clock
    */
   #grant(entry, revision, time) {
@@ -229,10 +217,7 @@ class Query {
     entry.granted = revision === entry.created ? entry.asked : time;
   }
 
-  /**
-   * @param {Entry} entry
-   * @returns {Told}
-   */
+  /** @param {Entry} entry @returns {Told} */
   #tell({ asked, granted, kind, label, lease, limit, name, ref, token, weight }) {
     const { clientId = '', host = '', pid = 0 } = this.#sessions.get(lease) ?? {};
     const { threadId = 0, threadName = '', program = '' } = this.#sessions.get(lease) ?? {};
