@@ -1,33 +1,22 @@
 'use strict';
 
 /**
- * Numbers for the keys of a session's requests. Each is used again when the request that had it is
- * gone: who reads a queue at etcd passes all keys that there have been in it since etcd was
- * compacted last. So a session has no more keys in a queue than it had requests at a time, however
- * often it has had the name.
- *
- * But not before the next step begins. A request whose answer got lost may be gone already when it
- * is found out by its key whether it was made. And what is planned may be of a queue that was read
- * before the request was gone: etcd does not take a transaction that deletes a key and makes it,
- * too.
+ * Slot numbers for the keys of a session's requests. They are recycled: reading a queue in etcd
+ * also scans every key deleted from it since the last compaction. A slot is free again only when
+ * the next step begins. Until then a request whose answer got lost may be looked up by its key. A
+ * plan may also still delete that key, and etcd forbids to delete and create a key at once.
  */
 
 class Slots {
-  /** By `ref`. @type {Map<number, number>} */
+  /** The slot of each `ref`. @type {Map<number, number>} */
   #slots = new Map();
-  /** Those that nobody has any more; the last one is the next to be had. @type {number[]} */
+  /** Slots that were used and are free. @type {number[]} */
   #free = [];
   #count = 0;
-  /**
-   * Requests that are gone, or may not have been made, in the step under way.
-   * @type {Set<number>}
-   */
+  /** Requests of the current step that are gone, or may not have been made. @type {Set<number>} */
   #over = new Set();
 
-  /**
-   * @param {number} ref of a request
-   * @returns {number} the same until it is had by others
-   */
+  /** The slot of a request. @param {number} ref */
   of(ref) {
     const known = this.#slots.get(ref);
     if (known !== undefined) return known;
@@ -37,15 +26,14 @@ class Slots {
     return slot;
   }
 
-  /** @param {number} ref of a request that is not at etcd, for certain */
+  /**
+   * Frees the slot when the next step begins. @param {number} ref of a request that is not at etcd
+   */
   free(ref) {
     this.#over.add(ref);
   }
 
-  /**
-   * Another step begins.
-   * @param {{ has(ref: number): boolean }} known requests that are at etcd
-   */
+  /** Called when a step begins. @param {{ has(ref: number): boolean }} known requests at etcd */
   begin(known) {
     for (const ref of this.#over) {
       const slot = this.#slots.get(ref);
