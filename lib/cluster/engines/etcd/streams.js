@@ -1,24 +1,18 @@
 'use strict';
 
 /**
- * The watches of a connection. One is always there: of what is written for this session alone, so
- * that a session that waits for nothing is not woken by what others do, however many they are.
- * Names that it waits for are watched as well, as long as it does, and for up to two renewals after
- * that.
+ * The watches of a connection. One covers the keys written for this session, so a session that
+ * waits for nothing is never woken by others. Names are watched while the session waits for them,
+ * and up to two renewals longer. The JSON gateway cannot add a watch to a stream, and loses watches
+ * if a request has several (gateway.js), so each watch is a request. A few names have a stream
+ * each; the others share one over all queues of the bucket. A name keeps its stream.
  *
- * Each watch is a request of its own, for the JSON gateway cannot take one more on a stream, and of
- * several in one request it may lose all but the first: it begins to answer when that was made, and
- * what it has not read until then of the request is thrown away. So a few names have a stream each,
- * and all others have one together, which hears of all queues of the bucket. A name has the same
- * stream for as long as it is followed.
+ * A watch starts at the present, which etcd serves at once (it serves the past ten times a second).
+ * Queues are read after their watch has begun, so no change is missed.
  *
- * A watch begins with what comes next, which etcd serves at once (it looks at what is past ten
- * times a second), and a queue is read when its watch has begun: nothing is missed, and nothing has
- * to be remembered by etcd.
- *
- * That the first watch is heard shows with each renewal, by the session's mark. Of the others it
- * shows then where it matters: what is in the way of a request is looked at, and if it is not
- * there any more, the stream has to tell that before the renewal is answered.
+ * Each renewal checks that the watches work: the first one has to deliver the session's mark. For
+ * the others, a renewal reads the requests that block ours; if one is gone, its stream has to
+ * deliver that before the renewal is answered.
  */
 
 const { newWatchError } = require('./errors.js');
@@ -29,14 +23,14 @@ const { allWith, base64, range, textOf } = require('./keys.js');
 /** @typedef {InstanceType<typeof import('./mirror.js').Mirror>} BucketMirror */
 /** @typedef {import('./queue.js').Entry} Entry */
 
-/** The most names that have a stream each. */
+/** How many names have a stream of their own. */
 const MOST_STREAMS = 4;
-/** Queues that are read at once, or keys. */
+/** How many queues or keys one call reads. */
 const MOST_READS = 100;
 
-/** Waits for what is written for the session. */
+/** Waits until the watch has delivered changes of the session's keys. */
 class Ear {
-  /** The last change of its keys that was heard. */
+  /** The last revision that it delivered. */
   #revision = 0;
   /** @type {{ revision: number, resolve: () => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
@@ -49,10 +43,7 @@ class Ear {
     for (const one of waiting) if (one.revision <= this.#revision) one.resolve();
   }
 
-  /**
-   * @param {number} revision of a change of the session's keys
-   * @returns {Promise<void>} settles when it was heard
-   */
+  /** Resolves when the watch has delivered a change. @param {number} revision */
   async reached(revision) {
     if (this.#revision >= revision) return;
     /** @type {Promise<void>} */
@@ -70,13 +61,13 @@ class Ear {
   }
 }
 
-/** A watch of one name, or of all. */
+/** A watch of one name, or of all names. */
 class NameStream {
-  /** What the keys of the names begin with that it tells of. @type {Set<string>} */
+  /** The prefixes of the names that use it. @type {Set<string>} */
   prefixes = new Set();
   /** Ends the watch. */
   stop = () => {};
-  /** It does: what happens from now on will be heard. */
+  /** Called when the watch will deliver every later change. */
   begins = () => {};
   /** @type {Promise<void>} */
   begun = new Promise((resolve) => {
@@ -91,11 +82,11 @@ class Streams {
   #mirror;
   #link;
   #fail;
-  /** Of names that have one each. @type {Set<NameStream>} */
+  /** Streams of a single name. @type {Set<NameStream>} */
   #narrow = new Set();
-  /** The one of all other names. @type {NameStream | undefined} */
+  /** The stream that all other names share. @type {NameStream | undefined} */
   #wide;
-  /** By what the keys of a name begin with. @type {Map<string, NameStream>} */
+  /** The stream of each prefix. @type {Map<string, NameStream>} */
   #streams = new Map();
   #stopEar = () => {};
   #stopQuarantine = () => {};
@@ -107,7 +98,7 @@ class Streams {
    * @param {string} parts.lease as in keys
    * @param {BucketMirror} parts.mirror
    * @param {OpenLink} parts.link
-   * @param {(error: unknown) => void} parts.fail is called when one of them is not heard any more
+   * @param {(error: unknown) => void} parts.fail called when a watch breaks
    */
   constructor({ keys, lease, mirror, link, fail }) {
     this.#keys = keys;
@@ -118,9 +109,9 @@ class Streams {
   }
 
   /**
-   * Hears what is written for the session, and the end of a quarantine.
-   * @param {number} revision of the first change that is to be heard
-   * @param {() => void} isCompacted etcd does not have that any more
+   * Watches the session's keys and the end of the quarantine.
+   * @param {number} revision of the first change
+   * @param {() => void} isCompacted called if etcd no longer has that revision
    */
   begin(revision, isCompacted) {
     const { key, end } = this.#keys.own(this.#lease);
@@ -135,7 +126,7 @@ class Streams {
     this.#stopQuarantine = this.#link.watch(quarantine, hear, this.#fail);
   }
 
-  /** Follows all that somebody here waits for, and what was followed before. */
+  /** Watches all names that this session waits for or follows. */
   follow() {
     if (this.#isOver) return;
     const names = new Set([...this.#mirror.followed, ...this.#mirror.wanted]);
@@ -152,16 +143,15 @@ class Streams {
     for (const [stream, prefixes] of added) this.#read(stream, prefixes);
   }
 
-  /** A quarantine is over: reads all queues again. */
+  /** Reads all queues again after the end of the quarantine. */
   reload() {
     this.#stopQuarantine();
     for (const stream of new Set(this.#streams.values())) this.#read(stream, [...stream.prefixes]);
   }
 
   /**
-   * To be called with each renewal, after it was written: what was not waited for since the last
-   * one is let go.
-   * @returns {Promise<void>} settles when all is known that has become of what is waited for
+   * Called with each renewal after its write. It resolves when all changes up to then are known,
+   * and ends watches of names that nobody waited for since the last renewal.
    */
   async renewed() {
     this.follow();
@@ -187,7 +177,7 @@ class Streams {
 
   // Watches.
 
-  /** @param {import('./queue.js').WatchEvent[]} events of no names */
+  /** @param {import('./queue.js').WatchEvent[]} events of keys outside the queues */
   #hear(events) {
     this.#mirror.apply(events);
     const session = this.#keys.session(this.#lease);
@@ -195,10 +185,7 @@ class Streams {
     this.ear.isAt(Number(last?.kv.mod_revision ?? 0));
   }
 
-  /**
-   * @param {string} prefix of a name that is to be followed
-   * @returns {NameStream}
-   */
+  /** @param {string} prefix */
   #streamOf(prefix) {
     if (this.#narrow.size < MOST_STREAMS) {
       const stream = this.#open(prefix);
@@ -221,10 +208,7 @@ class Streams {
     return stream;
   }
 
-  /**
-   * @param {string} prefix of a name that is followed no more
-   * @param {NameStream} stream
-   */
+  /** @param {string} prefix @param {NameStream} stream */
   #leave(prefix, stream) {
     this.#streams.delete(prefix);
     stream.prefixes.delete(prefix);
@@ -237,7 +221,7 @@ class Streams {
   // Queues.
 
   /**
-   * Reads queues when their watch has begun.
+   * Reads queues after their watch has begun.
    * @param {NameStream} stream
    * @param {string[]} prefixes
    */
@@ -248,10 +232,7 @@ class Streams {
       .catch(this.#fail);
   }
 
-  /**
-   * @param {NameStream} stream
-   * @param {string[]} prefixes
-   */
+  /** @param {NameStream} stream @param {string[]} prefixes */
   async #load(stream, prefixes) {
     for (let left = prefixes; left.length > 0; ) {
       const { header, found } = await this.#link.read(left.map(allWith));
@@ -260,18 +241,14 @@ class Streams {
     }
   }
 
-  /** Waits until it is known what is not in the way any more of what somebody here waits for. */
+  /** Waits until the streams have delivered the end of what no longer blocks our requests. */
   async #compare() {
     const ended = await absentOf(this.#mirror.obstacles, this.#link);
     await Promise.all(ended.map((one) => this.#mirror.ended(one)));
   }
 }
 
-/**
- * @param {Entry[]} entries that were made
- * @param {OpenLink} link
- * @returns {Promise<Entry[]>} those whose keys are not there any more
- */
+/** The entries whose keys no longer exist. @param {Entry[]} entries @param {OpenLink} link */
 async function absentOf(entries, link) {
   const absent = await Promise.all(
     partsOf(entries).map(async (some) => {
@@ -284,20 +261,13 @@ async function absentOf(entries, link) {
   return absent.flat();
 }
 
-/**
- * @param {any} result of a watch
- * @returns {import('./queue.js').WatchEvent[]}
- */
+/** @param {any} result of a watch @returns {import('./queue.js').WatchEvent[]} */
 function eventsOf({ canceled, cancel_reason: reason, events = [] }) {
   if (canceled) throw newWatchError(reason);
   return events;
 }
 
-/**
- * @template Item
- * @param {Item[]} all
- * @returns {Item[][]} as many as may be read at once together
- */
+/** Splits a list into parts that one call may read. @template Item @param {Item[]} all */
 function partsOf(all) {
   /** @type {Item[][]} */
   const parts = [];
