@@ -1,16 +1,13 @@
 'use strict';
 
 /**
- * The adapter of Redis and Valkey (adapter.js): calls of the script redis.lua.js, by connections
- * of its own that are made from the user's client (link.js).
+ * The adapter of Redis and Valkey (../../adapter.js): it calls the script redis.lua.js over
+ * connections made from the user's client (link.js). A step is one run of the script, and so
+ * atomic. The script publishes grants and thefts on the channel of their session. Each renewal
+ * publishes an echo there: if that does not arrive, the session learns that the connection is down.
  *
- * A step is one run of the script, and so atomic; it publishes grants and thefts on the channel of
- * the session whose they are. Each renewal publishes something on the caller's own: if that does
- * not arrive, news do not, and the session is told that the connection is down.
- *
- * Shards. All keys of a bucket have one hash tag, so they are in one slot of a cluster. With
- * `shards` there are as many tags, each a bucket by itself with a session in it; a name is in one
- * of them.
+ * All keys of a bucket have one hash tag, and so one slot of a cluster. With `shards` there are as
+ * many tags, each a bucket with a session of its own; each name is in one of them.
  */
 
 const { createHash, randomBytes } = require('node:crypto');
@@ -47,44 +44,41 @@ const { argumentError, describe } = require('../../../platform/errors.js');
 /** @typedef {{ ops: Op[], number: number, before: number }} SentStep */
 
 /**
- * What the script is to know of the server.
- * @typedef {object} Needs
- * @property {number} pause milliseconds that a quarantine has to be
- * @property {number} strict how many replicas have to be there
- * @property {number} idle milliseconds after which what nobody renews expires; 0 for never
+ * @typedef {object} Needs what the script must know of the server
+ * @property {number} pause the length of a quarantine in milliseconds
+ * @property {number} strict how many replicas must be attached
+ * @property {number} idle milliseconds after which keys that nobody renews expire; 0 for never
  */
 
 const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 
-/** Of the keys. Another one that changes what they mean has another number. */
+/** The version of the keys and their meaning. */
 const VERSION = '6';
 
 /** @type {Record<RequestOp['kind'], string>} */
 const KINDS = { request: 'r', ifAvailable: 'i', steal: 't' };
 
-/** How many steps may be under way: as many as the script keeps the answers of. */
+/** How many steps may be under way; the script keeps as many replies. */
 const WINDOW = 4;
 
-/** After so many milliseconds, or a sixth of a shorter lease, an echo has to have arrived. */
+/** An echo is late after so many milliseconds, or a sixth of the lease. */
 const LATE_ECHO = 2_500;
 
-/** The most thefts that one renewal tells that we know: the rest is told of once more. */
+/** The most thefts that a renewal confirms; the server lists the others again. */
 const MOST_TOLD = 1_000;
 
-/** The most names of a group: the server does nothing else while it makes one. */
+/** The most names of a group, since the server does nothing else meanwhile. */
 const MOST = 1_000;
 
-/**
- * Milliseconds after which what nobody renews is gone: many leases, and some days to look into it.
- */
+/** Keys that nobody renews expire after a week, which leaves time to look into them. */
 const IDLE = 7 * 24 * 3_600_000;
 
-/** Texts that are as they are in a key, and of which those who look there see something. */
+/** Short names stay readable in keys. */
 const READABLE = /^[\w.:/ -]{1,128}$/;
 
 /**
- * @param {string} text UTF-16 code units, lone surrogates among them
- * @returns {string} of ASCII, without braces; another one for another text
+ * The part of a key for a text: ASCII without braces, and different for different texts.
+ * @param {string} text UTF-16 code units, maybe with lone surrogates
  */
 const keyOf = (text) =>
   READABLE.test(text)
@@ -102,60 +96,60 @@ class RedisAdapter {
 
   #client;
   #kind;
-  /** What the keys of each shard begin with. @type {string[]} */
+  /** The key prefix of each shard. @type {string[]} */
   #prefixes;
   #strict;
   #ignoresFailover;
   /**
-   * Whether a session that is dead has not done a step. Of several shards some may have done their
-   * part, and a client of a cluster sends what is not answered once more by itself.
+   * Whether a session that the server calls dead has not done the step. Other shards may have done
+   * their part, and a cluster client repeats unanswered commands by itself.
    */
   #isCertain;
-  /** The connection there is. @type {OpenLink | undefined} */
+  /** The current connection. @type {OpenLink | undefined} */
   #link;
-  /** One that is not ready yet. @type {OpenLink | undefined} */
+  /** The connection that is not ready yet. @type {OpenLink | undefined} */
   #making;
-  /** Of calls that had none, and in which epoch they were made. @type {Map<OpenLink, number>} */
+  /** Connections of single calls, and their epochs. @type {Map<OpenLink, number>} */
   #others = new Map();
-  /** Its number in the session, in each shard. @type {string[]} */
+  /** The connection's number in the session, by shard. @type {string[]} */
   #numbers = [];
   /**
-   * By shard, what steps begin with: to make it anew is a part of what a lock costs.
+   * The first arguments of steps, by shard; making them anew is a measurable part of a lock's cost.
    * @type {string[][]}
    */
   #heads = [];
-  /** The session that `open` started last; '' for none. */
+  /** The session that `open` started last; '' if there is none. */
   #session = '';
   #ttl = 0;
   /** @type {Needs} */
   #needs = { pause: 0, strict: 0, idle: 0 };
   /**
-   * By shard, the `run_id` of the server that the connection goes to, for steps: it is another one
-   * only by another connection. '' if the client finds the server by itself, in a cluster.
+   * The `run_id` of the connection's server, by shard, for steps; '' in a cluster, where the client
+   * finds the server.
    * @type {string[]}
    */
   #runs = [];
   /**
-   * What some shards have answered, by `ref`, of a step that others have not done, and its number:
-   * it comes again in other steps.
+   * Answers of some shards to a step that others have not done, by `ref`. The step's operations
+   * come again in other steps.
    * @type {Map<number, { number: number, answer: Answer }>}
    */
   #answered = new Map();
-  /** Of several shards, the last step, until all have answered. @type {SentStep | undefined} */
+  /** The last step over several shards, until all have answered. @type {SentStep | undefined} */
   #last;
   /**
-   * Refs of the thefts that the last renewal told of: the next one tells that we know.
+   * The refs of thefts that the last renewal listed; the next one confirms them.
    * @type {Set<string>}
    */
   #told = new Set();
-  /** By shard, the number of the step that it has recorded last, as the last renewal told. */
+  /** The last step that each shard had recorded at the last renewal. */
   #recorded;
-  /** The greatest token that each shard has granted to us: each counts by itself. */
+  /** The greatest token granted to us by each shard, which all count on their own. */
   #tokens;
-  /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
+  /** Counts calls of `open`, `hello` and `dispose`, the last of which counts. */
   #epoch = 0;
   #isDisposed = false;
-  /** What the last renewal has published to be heard here; when; what each shard was heard to. */
+  /** The last echo, when it was published, and the last one that arrived from each shard. */
   #echo = 0;
   #echoed = 0;
   /** @type {number[]} */
@@ -168,7 +162,7 @@ class RedisAdapter {
    * @param {number} [options.shards]
    * @param {boolean} [options.strict]
    * @param {'ignore'} [options.failover]
-   * @param {string} [options.prefix] by default that of the client's keys
+   * @param {string} [options.prefix] the client's key prefix by default
    */
   constructor(bucket, { client, shards = 1, strict = false, failover, prefix }) {
     const kind = kindOf(client);
@@ -219,17 +213,13 @@ class RedisAdapter {
       groups: shards === 1,
       marks: true,
       most: MOST,
-      // Each shard is sent its part of a step only, so it does not see which one was left out.
+      // A shard sees only its part of a step, so it could not notice a missing step.
       window: shards === 1 ? WINDOW : 1,
     });
     this.id = before === '' ? `redis ${bucket}` : `redis ${before}\n${bucket}`;
   }
 
-  /**
-   * @param {import('../../adapter.js').SessionInfo} info
-   * @param {number} ttl milliseconds
-   * @param {Seen} seen
-   */
+  /** @param {import('../../adapter.js').SessionInfo} info @param {number} ttl @param {Seen} seen */
   async open(info, ttl, seen) {
     const session = randomBytes(12).toString('hex');
     const epoch = this.#replace();
@@ -282,11 +272,7 @@ class RedisAdapter {
     }
   }
 
-  /**
-   * @param {Op[]} ops
-   * @param {number} number
-   * @param {number} before
-   */
+  /** @param {Op[]} ops @param {number} number @param {number} before */
   step(ops, number, before) {
     const step = { ops, number, before };
     return this.#isCertain ? this.#say(0, step, ops) : this.#stepUncertainly(step);
@@ -298,7 +284,7 @@ class RedisAdapter {
       const isOne = this.#prefixes.length === 1;
       return isOne ? await this.#say(0, step, step.ops) : await this.#stepOfShards(step);
     } catch (error) {
-      // `dead` would say that nothing of it was done.
+      // `dead` would tell the session that nothing of the step was done.
       throw classify(error) === 'dead' ? staleError() : error;
     }
   }
@@ -306,8 +292,8 @@ class RedisAdapter {
   /**
    * @param {number} shard
    * @param {SentStep} step
-   * @param {Op[]} ops of it, those of the shard
-   * @param {string} [run] '' to be told also for ends whether the session is dead
+   * @param {Op[]} ops the shard's operations
+   * @param {string} [run] '' to check also for ends whether the session is dead
    * @returns {Promise<Answer[]>}
    */
   async #say(shard, { number, before }, ops, run = this.#runs[shard]) {
@@ -344,8 +330,8 @@ class RedisAdapter {
   }
 
   /**
-   * Before a step that not all shards have done comes again in others: those that have done it tell
-   * once more what they answered (R1).
+   * Called before a step that replaces one that not all shards have done. Shards that have done it
+   * repeat their answers (R1).
    * @param {SentStep} next
    */
   async #recall(next) {
@@ -360,8 +346,8 @@ class RedisAdapter {
 
   /**
    * @param {number} shard
-   * @param {SentStep} step of whose operations those of the shard are done, and answered
-   * @param {Answer[]} answers of all of its operations
+   * @param {SentStep} step
+   * @param {Answer[]} answers to all its operations; those of the shard are filled in
    */
   async #stepOf(shard, step, answers) {
     const { ops, number } = step;
@@ -371,11 +357,11 @@ class RedisAdapter {
     const rest = [];
     for (const i of own) {
       const known = ops[i].kind === 'end' ? undefined : this.#answered.get(ops[i].ref);
-      // By the same number the shard answers as it did, to all that it was sent with it.
+      // The shard repeats its answers by the number, so it must get the same operations.
       if (known === undefined || known.number === number) rest.push(i);
       else answers[i] = known.answer;
     }
-    // If nothing is left it is asked all the same: a dead session is not told what is known.
+    // The shard is asked even if nothing is left, because a dead session must not get an answer.
     const its = rest.map((i) => ops[i]);
     const said = await this.#say(shard, step, its, rest.length < own.length ? '' : undefined);
     for (const [n, answer] of said.entries()) {
@@ -422,7 +408,7 @@ class RedisAdapter {
     return { alive: true, mine, stolen, nextExpiryIn, grantsIn, life, step: this.#lastDone };
   }
 
-  /** The number of the last step that was done by all shards that it is of. */
+  /** The last step that all its shards have done. */
   get #lastDone() {
     const last = this.#last;
     const recorded = Math.max(...this.#recorded);
@@ -431,27 +417,20 @@ class RedisAdapter {
     return last && this.#recorded.some(isMissing) ? Math.min(recorded, last.number - 1) : recorded;
   }
 
-  /**
-   * @param {bigint} token that was granted to us
-   * @param {number} shard
-   */
+  /** @param {bigint} token @param {number} shard */
   #saw(token, shard) {
     if (token > this.#tokens[shard]) this.#tokens[shard] = token;
   }
 
-  /**
-   * @param {Seen} seen
-   * @param {number} shard
-   * @returns {string[]} what was seen of a shard
-   */
+  /** The epoch and token that were seen of a shard. @param {Seen} seen @param {number} shard */
   #seenOf({ life, token }, shard) {
-    // The greatest of all says nothing of one of several.
+    // With several shards, the greatest token of all says nothing about one of them.
     if (this.#prefixes.length === 1) this.#saw(token, 0);
     const its = this.#prefixes.length === 1 ? life : (life.split(' ')[shard] ?? '');
     return [its, String(this.#tokens[shard])];
   }
 
-  /** What was published by the last renewal has to have arrived, if that was long ago. */
+  /** Throws if the last renewal's echo is late. */
   #checkEcho() {
     const isLate = performance.now() - this.#echoed > Math.min(this.#ttl / 6, LATE_ECHO);
     if (!isLate || this.#heard.every((echo) => echo >= this.#echo)) return;
@@ -478,10 +457,7 @@ class RedisAdapter {
     });
   }
 
-  /**
-   * @param {string} [name]
-   * @param {'held'} [which]
-   */
+  /** @param {string} [name] @param {'held'} [which] */
   async query(name, which) {
     const key = name === undefined ? '' : keyOf(name);
     return this.#anyhow(async (link) => {
@@ -511,15 +487,16 @@ class RedisAdapter {
     for (const link of this.#others.keys()) link.drop();
   }
 
-  /** Ends the connection there is, or is being made. Returns the epoch that begins. */
+  /** Drops the connection, even one that is still being made, and returns the new epoch. */
   #replace() {
-    // Its last answer may have come too late for the session.
+    // The session may not have received its last answer.
     this.#told.clear();
     this.#link?.drop();
     this.#link = undefined;
     this.#making?.drop();
     this.#making = undefined;
-    // Those of the last epoch may have something to do yet; a client of a cluster may try for ever.
+    // Single calls of the last epoch may continue, but older ones end: a cluster client may retry
+    // for ever.
     for (const [link, epoch] of this.#others) if (epoch < this.#epoch) link.drop();
     return ++this.#epoch;
   }
@@ -531,10 +508,10 @@ class RedisAdapter {
   }
 
   /**
+   * The session's channels, and their listeners.
    * @param {number} epoch
    * @param {string} session
-   * @returns {Map<string, (message: string) => void>} its channels, and who hears what is told
-   *   there
+   * @returns {Map<string, (message: string) => void>}
    */
   #channels(epoch, session) {
     return new Map(
@@ -548,10 +525,10 @@ class RedisAdapter {
   }
 
   /**
-   * Rejects if the server is not fit for locks.
+   * Rejects if the server is unfit for locks.
    * @param {OpenLink} link
-   * @param {number} ttl milliseconds
-   * @returns {Promise<{ needs: Needs, runs: string[] }>} and, by shard, the `run_id` (#runs)
+   * @param {number} ttl
+   * @returns {Promise<{ needs: Needs, runs: string[] }>} and the `run_id` by shard
    */
   async #examine(link, ttl) {
     let pause = Math.ceil(ttl);
@@ -568,7 +545,7 @@ class RedisAdapter {
       if (major < 6 || (major === 6 && minor < 2)) throw oldServerError(version);
       const policy = field(memory, 'maxmemory_policy');
       if (policy.startsWith('allkeys-')) throw evictionError(policy);
-      // It evicts what expires.
+      // Such a server evicts keys that have an expiry.
       if (policy.startsWith('volatile-')) idle = 0;
       const runId = field(server, 'run_id');
       if (!this.#ignoresFailover && !runId) throw noRunIdError();
@@ -612,7 +589,7 @@ class RedisAdapter {
    */
   #hear(message, shard) {
     if (message[0] === 'e') {
-      // That of the beginning may come after others.
+      // The echo of `open` may arrive after later ones.
       this.#heard[shard] = Math.max(this.#heard[shard] ?? 0, Number(message.slice(2)));
       return;
     }
@@ -626,52 +603,43 @@ class RedisAdapter {
     return count === 1 ? 0 : createHash('sha256').update(key).digest().readUInt32LE() % count;
   }
 
-  /**
-   * @param {Op} op
-   * @param {number} shard
-   */
+  /** @param {Op} op @param {number} shard */
   #isOf(op, shard) {
-    // Of which only the ref is known: it may be in any.
+    // If only the ref is known, the request may be in any shard.
     return op.name === undefined || this.#shardOf(keyOf(op.name)) === shard;
   }
 
   /**
+   * Runs `work` on all shards.
    * @template T
    * @param {(prefix: string, shard: number) => Promise<T>} work
-   * @returns {Promise<T[]>} of all shards
    */
   #each(work) {
     return Promise.all(this.#prefixes.map(work));
   }
 
   /**
+   * The first arguments of a call.
    * @param {string} prefix
    * @param {string} command
    * @param {string} session '' for none
    * @param {string} [number] of the connection; '0' for none
    * @param {Needs} [needs]
-   * @returns {string[]} what a call of the script begins with
    */
   #argumentsOf(prefix, command, session, number = '0', { pause, strict, idle } = this.#needs) {
-    // What a cluster looks at to find the node: a key that is never there, and one that is always
-    // there once a bucket was opened. While the slot of both is moved, neither of the nodes has
-    // both, so none runs the script (TRYAGAIN), which would miss what is still, or already, at the
-    // other.
+    // In a cluster, keys lead to the node: one that never exists, and one that exists once a bucket
+    // was opened. While their slot moves, neither node has both, so each refuses (TRYAGAIN) to run
+    // the script, which would miss the keys at the other node.
     const keys = this.#kind.endsWith('cluster') ? ['2', prefix, `${prefix}:m`] : ['1', prefix];
     return [SHA, ...keys, command, session, `${number} ${pause} ${strict}`, String(idle)];
   }
 
-  /**
-   * @param {number} shard
-   * @param {string} command
-   * @returns {string[]} what a call begins with that the session makes by the connection there is
-   */
+  /** The first arguments of a call of the session. @param {number} shard @param {string} command */
   #ownArgumentsOf(shard, command) {
     return this.#argumentsOf(this.#prefixes[shard], command, this.#session, this.#numbers[shard]);
   }
 
   /**
-   * Something that the session does, by the connection there is.
    * @param {number} shard
    * @param {string[]} args
    * @returns {Promise<any>} for `told`
@@ -682,9 +650,9 @@ class RedisAdapter {
   }
 
   /**
-   * By the connection there is, or, if there is none or it ends meanwhile, by another one.
+   * Works over the current connection, or over a new one if there is none or it ends meanwhile.
    * @template T
-   * @param {(link: OpenLink) => Promise<T>} work may be done twice
+   * @param {(link: OpenLink) => Promise<T>} work may run twice
    * @returns {Promise<T>}
    */
   async #anyhow(work) {
@@ -696,7 +664,7 @@ class RedisAdapter {
         if (!current.isDown) throw error;
       }
     }
-    // What `dispose` has cut short is not begun again: nobody would end it.
+    // After `dispose` nobody would end another attempt.
     if (this.#isDisposed) throw staleError();
     const link = new Link(this.#client, this.#kind);
     this.#others.set(link, this.#epoch);
@@ -710,13 +678,7 @@ class RedisAdapter {
   }
 }
 
-/**
- * Runs the script.
- * @param {OpenLink} link
- * @param {string} prefix
- * @param {string[]} args
- * @returns {Promise<any>}
- */
+/** @param {OpenLink} link @param {string} prefix @param {string[]} args @returns {Promise<any>} */
 async function run(link, prefix, args) {
   try {
     return await link.call('EVALSHA', args, prefix);
@@ -727,8 +689,9 @@ async function run(link, prefix, args) {
 }
 
 /**
- * @param {any} all that the script has answered a session
- * @returns {string[]} unless that is why it did nothing
+ * Throws if the script refused the session.
+ * @param {any} all the script's reply
+ * @returns {string[]}
  */
 function told(all) {
   const reply = Array.isArray(all) ? all : [all];
@@ -739,26 +702,21 @@ function told(all) {
 }
 
 /**
- * @param {number} one milliseconds to the end of a quarantine; 0 for none
- * @param {number} other that of another shard
- * @returns {number} which is over first
+ * The shorter rest of two quarantines, where 0 means none.
+ * @param {number} one
+ * @param {number} other
  */
 const sooner = (one, other) => (one === 0 || other === 0 ? one + other : Math.min(one, other));
 
-/**
- * @param {string} info of INFO
- * @param {string} name
- * @returns {string} '' for none
- */
+/** A field of INFO; '' if it is missing. @param {string} info @param {string} name */
 const field = (info, name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1] ?? '';
 
 /**
- * Whether a primary that was split off stops by itself: it does if it needs each replica that can
- * be promoted.
+ * Checks that a primary which is split off stops by itself: it must need each replica that can be
+ * promoted.
  * @param {OpenLink} link
  * @param {string} replication of INFO
- * @returns {Promise<{ lag: number, replicas: number }>} the seconds after which it does; their
- *   number
+ * @returns {Promise<{ lag: number, replicas: number }>} after how many seconds it stops
  */
 async function examineReplicas(link, replication) {
   /** @param {string} name */
@@ -782,9 +740,9 @@ async function examineReplicas(link, replication) {
 }
 
 /**
+ * An operation as redis.lua.js expects it. Keys and JSON contain no line feed, and JSON escapes
+ * lone surrogates.
  * @param {Op} op
- * @returns {string} as redis.lua.js has it. A key has no line feed, nor has JSON, in which lone
- *   surrogates are escaped, too
  */
 function textOf(op) {
   const key = op.name === undefined ? '' : keyOf(op.name);
@@ -798,10 +756,7 @@ function textOf(op) {
   );
 }
 
-/**
- * @param {string[]} reply of redis.lua.js, `query`
- * @returns {import('../../adapter.js').Entry[]}
- */
+/** @param {string[]} reply to `query` @returns {import('../../adapter.js').Entry[]} */
 function entriesOf([now, ...rest]) {
   const entries = [];
   for (let i = 0; i < rest.length; i += 5) {
