@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * What can go wrong between us and Redis: errors with a `code`, whose messages say what to do, and
- * which of them another attempt can help.
+ * The errors of the Redis adapter, each with a `code` and a message that says what to do, and
+ * `classify`, which decides about another attempt.
  */
 
 const { plainError } = require('../../../platform/errors.js');
@@ -11,7 +11,7 @@ const { isLocal, isOfTls } = require('../../errors.js');
 /** @typedef {import('../../adapter.js').Meaning} Meaning */
 
 /**
- * By code: what a rejection means. What is not here is `retry`.
+ * What each code means; an error without an entry is `local` or `retry`.
  * @type {Record<string, Meaning>}
  */
 const MEANING = {
@@ -90,16 +90,16 @@ const bucketError = (what, theirs, ours) =>
 const LINE = '(?:.*@user_script: ?\\d+: )?';
 
 /**
- * Matches an error that begins with one of these words, also if a script raised it again: Redis
- * then puts ERR before it, and Redis 6 the line of the script.
+ * Matches an error that begins with these words, also if a script raised it again: Redis then puts
+ * ERR before it, and Redis 6 the script's line.
  * @param {string} words
  */
 const begins = (words) =>
   new RegExp(`^(?:(?:-?ERR )+(?:Error running script .*?: )?${LINE})?-?(?:${words})\\b`, 's');
 
 /**
- * The code of an error and what to do, by the text that the server sent: the first that matches.
- * An unknown command comes first, because its text goes on with what users have called something.
+ * The code and advice for an error by its text; the first match decides. An unknown command comes
+ * first, because its text contains texts of users.
  * @type {[RegExp, string, string][]}
  */
 const BY_TEXT = [
@@ -166,18 +166,19 @@ const SERVER = 'ERR_WEB_LOCKS_SERVER';
 const NO_TLS =
   'There is no TLS with this server. Check its certificate, and the TLS of the client.';
 
-/** What replies begin with that are errors. */
+/** The beginning of an error reply. */
 const REPLY = /^[A-Z]{2,}\b/;
 
 /**
- * @param {any} error of the client
- * @returns {Error} with a code of ours, and the error as `cause`; or the error, if it is local
+ * Gives a client's error one of our codes, unless it is local.
+ * @param {any} error
+ * @returns {Error}
  */
 function explain(error) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_') || isLocal(error)) return error;
   const text = String(error?.message ?? error);
   if (isOfTls(error)) return plainError(`${NO_TLS} (${text})`, SERVER, { cause: error });
-  // Without the names that users chose.
+  // Names that users chose must not match.
   const said = text.replace(/(holds something else: |, with args beginning with: ).*/s, '');
   for (const [pattern, code, message] of BY_TEXT) {
     if (pattern.test(said)) return plainError(`${message} (${said})`, code, { cause: error });
@@ -187,15 +188,15 @@ function explain(error) {
     : plainError(`Redis cannot be reached: ${text}`, 'ERR_WEB_LOCKS_UNREACHABLE', { cause: error });
 }
 
-/** @param {string} text why an operation failed, as the server says */
+/** @param {string} text the server's reason */
 const failedError = (text) => plainError(`Redis refuses: ${text}`, 'ERR_WEB_LOCKS_REDIS');
 
 /**
- * A client of a cluster throws a TypeError where it does not know which node has a slot: that is no
- * defect of this process. If no node tells it the slots, its error says only that, and the reason
- * is beside it (ioredis), or in the last `error` event (node-redis).
- * @param {any} error of such a client
- * @param {unknown} last of its events
+ * A cluster client throws a TypeError if it does not know the node of a slot; that is not a local
+ * error. If no node tells it the slots, the reason is beside its error (ioredis), or in the last
+ * `error` event (node-redis).
+ * @param {any} error
+ * @param {unknown} last the error of the last event
  */
 function explainOfCluster(error, last) {
   if (error?.lastNodeError) return explain(error.lastNodeError);
