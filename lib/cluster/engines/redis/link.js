@@ -1,14 +1,11 @@
 'use strict';
 
 /**
- * Connections to Redis for one session, made from the user's client by `duplicate()`, which is not
- * used for anything else: it may be one of node-redis or of ioredis, to one server, by Sentinel
- * (ioredis), or to a cluster. Two connections to a server, one for commands and one that hears what
- * is published; to a cluster one client, which sees to that itself.
- *
- * They do not reconnect: what fails is told once, by `onDown`, and a new link is made. A client of
- * a cluster does so by itself, so there a failure shows in commands, and in news that do not
- * arrive.
+ * Connections to Redis for one session, made by `duplicate()` of the user's client (node-redis or
+ * ioredis; to one server, through Sentinel, or to a cluster). For a server there are two, for
+ * commands and for messages; for a cluster there is one client. A link never reconnects: its
+ * failure is reported once, by `onDown`, and the adapter makes a new link. A cluster client
+ * reconnects by itself, so there a failure shows in commands and in missing messages.
  */
 
 const { inspect } = require('node:util');
@@ -16,8 +13,7 @@ const { explain, explainOfCluster } = require('./errors.js');
 const { SocketSignal } = require('./socket-signal.js');
 
 /**
- * What is used of the user's client: that it can be duplicated.
- * @typedef {object} Client
+ * @typedef {object} Client the part of the user's client that is used
  * @property {(...options: any[]) => any} duplicate
  */
 
@@ -27,7 +23,7 @@ const isFunction = (/** @type {unknown} */ value) => typeof value === 'function'
 
 /**
  * @param {any} client
- * @returns {Kind | undefined} undefined: it is none that is known
+ * @returns {Kind | undefined} undefined if it is unknown
  */
 function kindOf(client) {
   if (!isFunction(client?.duplicate)) return undefined;
@@ -39,9 +35,9 @@ function kindOf(client) {
 }
 
 /**
- * What somebody gave for a client, for an error message. The clients of redis 3 and 4 do not tell
- * their version, but differ in their methods.
- * @param {any} client that `kindOf` does not know
+ * Describes what a user gave as the client, for a message. Clients of redis 3 and 4 do not state their
+ * version, but differ in their methods.
+ * @param {any} client
  */
 function describeClient(client) {
   if (client === null || !/^(object|function)$/.test(typeof client)) return inspect(client);
@@ -55,16 +51,13 @@ function describeClient(client) {
   return `an object of the class ${client.constructor?.name ?? 'Object'}`;
 }
 
-/**
- * @param {any} client of a kind that is known
- * @returns {string} what it puts before its keys, which the connections of a bucket do not
- */
+/** The prefix that the client puts before its keys; our connections do not. @param {any} client */
 const keyPrefixOf = (client) => (client.options ?? client._options)?.keyPrefix ?? '';
 
-/** Clients of node-redis that connect, until their sockets are there. @type {WeakSet<object>} */
+/** Clients of node-redis that connect and have no socket yet. @type {WeakSet<object>} */
 const withoutSocket = new WeakSet();
 
-/** How a duplicate is made, and what it is asked by. */
+/** How a duplicate of each kind is made and used. */
 const KINDS = {
   ioredis: {
     isCluster: false,
@@ -112,7 +105,7 @@ const KINDS = {
       withoutSocket.add(client);
       client.on('connect', () => {
         withoutSocket.delete(client);
-        // Once more, where its server is at another address: its socket has another handle then.
+        // A host with several addresses may have got another socket by now.
         client.unref();
       });
       return client.connect();
@@ -128,7 +121,7 @@ const KINDS = {
       /** @type {Hear} */ hear,
     ) => client.subscribe(channel, hear),
     drop: (/** @type {any} */ client) => {
-      // Destroyed now, it would make its socket all the same, and nobody could close that.
+      // Destroyed now, it would still make a socket, which nobody could close.
       if (withoutSocket.has(client)) client.on('connect', () => client.destroy());
       else client.destroy();
     },
@@ -136,11 +129,11 @@ const KINDS = {
 
   'node-redis cluster': {
     isCluster: true,
-    // Otherwise it would connect to all nodes: it would not be there while one of them is not, and
-    // one that is ended meanwhile would go on trying, and keep the process alive.
+    // Otherwise it would connect to all nodes: it would fail if one is down, and one that is
+    // destroyed meanwhile would retry for ever and keep the process alive.
     duplicate: (/** @type {any} */ client, /** @type {AbortSignal} */ dropped) => {
       const { defaults } = client._options ?? {};
-      // It does not destroy what connects just then, to a node or to ask which nodes there are.
+      // The client does not destroy sockets that are just connecting; the signal does.
       const socket = { ...defaults?.socket, ...PATIENT, signal: dropped };
       return client.duplicate({
         minimizeConnections: true,
@@ -164,13 +157,13 @@ const KINDS = {
 };
 
 /**
- * Options that users may have otherwise, and that would come in our way. Connections may be idle
- * for a third of a lease, and whether they work is looked at by the session.
+ * Users' time limits are off: connections may be idle for a third of a lease, and the session
+ * checks that they work.
  */
 const PATIENT = { socketTimeout: undefined, commandTimeout: undefined };
-/** Of node-redis: several calls may be under way, and what is asked changes something. */
+/** For node-redis: several calls may be under way, and calls change state. */
 const PLENTY = { commandsQueueMaxLength: undefined, readonly: false };
-/** Of ioredis: when it is dropped, it does not wait until the server has taken leave. */
+/** For ioredis: a drop does not wait for the server's goodbye. */
 const AT_ONCE = { disconnectTimeout: 0 };
 const IOREDIS = {
   ...PATIENT,
@@ -186,15 +179,15 @@ const IOREDIS = {
   keyPrefix: '',
 };
 
-/** Replies as strings: users may have another mapping. */
+/** Replies are strings, whatever mapping the user has. */
 const PLAIN = { typeMapping: {} };
 
 /** @typedef {(message: string) => void} Hear */
 
 /**
- * None of its streams keeps the event loop alive, also while it waits for a server that stands
- * still: that lets connect, and says nothing. An ioredis has no `unref`.
- * @param {any} client an ioredis that has not connected yet
+ * Unrefs each stream of an ioredis, which has no `unref`, also while a server accepts the
+ * connection and says nothing.
+ * @param {any} client that has not connected yet
  */
 function unrefStreams(client) {
   let { stream } = client;
@@ -202,7 +195,7 @@ function unrefStreams(client) {
     get: () => stream,
     set(made) {
       stream = made;
-      // Not before, where its server is at another address: it has another handle then.
+      // Wait for 'connect': until then the socket may still switch handles between addresses.
       if (made?.connecting) made.once('connect', () => made.unref());
       else made?.unref?.();
     },
@@ -222,21 +215,12 @@ function handleRejections(node) {
   };
 }
 
-/**
- * @param {any} client
- * @param {string} command
- * @param {string[]} args
- * @returns {Promise<any>}
- */
+/** @param {any} client @param {string} command @param {string[]} args @returns {Promise<any>} */
 function callIoredis(client, command, args) {
   return client.call(command, args);
 }
 
-/**
- * @param {any} client
- * @param {string} channel
- * @param {Hear} hear
- */
+/** @param {any} client @param {string} channel @param {Hear} hear */
 async function subscribeIoredis(client, channel, hear) {
   client.on('message', (/** @type {string} */ of, /** @type {string} */ message) => {
     if (of === channel) hear(message);
@@ -246,24 +230,21 @@ async function subscribeIoredis(client, channel, hear) {
 
 class Link {
   #kind;
-  /** For commands. */
+  /** The client for commands. */
   #client;
-  /** For what is published; the same one to a cluster. */
+  /** The client for messages; a cluster has one client for both. */
   #ear;
   #isDown = false;
-  /** Rejects what is not answered. @type {Set<(error: unknown) => void>} */
+  /** Functions that reject the calls under way. @type {Set<(error: unknown) => void>} */
   #waiting = new Set();
   /** @type {unknown} */
   #lastError;
-  /** Aborts when it is dropped, or has failed. */
+  /** Aborts when the link is dropped or fails. */
   #dropped = new SocketSignal();
-  /** Called once, with an error. @type {(error: unknown) => void} */
+  /** Called once, with the error. @type {(error: unknown) => void} */
   onDown = () => {};
 
-  /**
-   * @param {Client} client of the user
-   * @param {Kind} kind of it
-   */
+  /** @param {Client} client @param {Kind} kind */
   constructor(client, kind) {
     this.#kind = KINDS[kind];
     this.#client = this.#duplicate(client);
@@ -275,7 +256,7 @@ class Link {
     const made = this.#kind.duplicate(client, this.#dropped.signal);
     made.on('error', (/** @type {unknown} */ error) => {
       this.#lastError = error;
-      // An ioredis says `end` afterwards; a node-redis does not always.
+      // An ioredis emits `end` later; a node-redis does not always.
       if (made.isOpen === false && !this.#kind.isCluster) this.#fail();
     });
     made.on('end', () => this.#fail());
@@ -287,15 +268,16 @@ class Link {
   }
 
   /**
-   * @param {Map<string, Hear>} channels that are listened to, and who is told
-   * @returns {Promise<void>} when that is so; rejects with an error of ours
+   * Resolves when the channels are subscribed; rejects with an error of errors.js.
+   * @param {Map<string, Hear>} channels
+   * @returns {Promise<void>}
    */
   async open(channels) {
     await this.#guarded(async () => {
       const clients = this.#ear === this.#client ? [this.#client] : [this.#client, this.#ear];
       await Promise.all(clients.map((client) => this.#kind.connect(client)));
       for (const [channel, hear] of channels) {
-        // Dropped meanwhile: a client of a cluster would begin anew, and go on by itself.
+        // A cluster client that was dropped would start again by itself.
         if (this.#isDown) return;
         await this.#kind.subscribe(this.#ear, channel, (message) => {
           if (!this.#isDown) hear(message);
@@ -305,20 +287,17 @@ class Link {
   }
 
   /**
+   * Rejects with an error of errors.js, also when the connection ends.
    * @param {string} command
    * @param {string[]} args
-   * @param {string} [key] of those that it is about, in a cluster
-   * @returns {Promise<any>} the reply; rejects with an error of ours, also when the connection ends
+   * @param {string} [key] that leads to the node of a cluster
+   * @returns {Promise<any>}
    */
   call(command, args, key) {
     return this.#guarded(() => this.#kind.call(this.#client, command, args, key));
   }
 
-  /**
-   * @template T
-   * @param {() => Promise<T>} work
-   * @returns {Promise<T>}
-   */
+  /** @template T @param {() => Promise<T>} work @returns {Promise<T>} */
   #guarded(work) {
     return new Promise((resolve, reject) => {
       if (this.#isDown) {
@@ -355,7 +334,7 @@ class Link {
     return this.#explain(this.#lastError ?? new Error('the connection ended'));
   }
 
-  /** Ends the connections, without a word; what is under way rejects. */
+  /** Ends the connections without `onDown`, and rejects the calls under way. */
   drop() {
     this.onDown = () => {};
     this.#fail();
@@ -370,7 +349,7 @@ class Link {
       try {
         this.#kind.drop(client);
       } catch {
-        // It has ended.
+        // The client has ended already.
       }
     }
     this.#dropped.abort();
