@@ -1,100 +1,92 @@
 'use strict';
 
 /**
- * The Lua of web-locks/redis. In a module, so that bundlers take it along: what is read from
- * beside a file is not there in a bundle. So there is no backtick in it, and no dollar sign before
- * a brace.
+ * The Lua script of web-locks/redis. It is a module, because a bundle would lack a file that is
+ * read at run time; so the script has no backtick, and no dollar sign before a brace.
  */
 module.exports = String.raw`
--- The lock state of a bucket (or of a shard of one) in Redis, and the steps that change it. One
--- call is one step: the server does nothing else meanwhile. The adapter beside it calls it.
+-- The lock state of a bucket (or of a shard) in Redis, and the calls that change it. Redis runs
+-- nothing else during a call, so each is atomic. Redis may refuse the first write of a call, but no
+-- later one, so a call is done or not. Times are milliseconds of this server's clock; numbers are
+-- below 2^53.
 --
---   KEYS[1]  P, what all keys of the bucket begin with, with their hash tag
---   KEYS[2]  in a cluster P:m: a node that does not have all of the bucket is not to run this
---
---   ARGV     1 command, 2 session, 3 "link": number of its connection, pause (ms, how long a
---            quarantine has to be), strict (how many replicas have to be attached), 4 idle (ms
---            after which what nobody renews is gone; 0: never), then what the command takes.
---            Answers:
---
---   examine  INFO server, memory, replication: what kind of server this is
---   open     5 life, 6 token (what the client has seen), 7 ttl, 8 info, 9 client, 10 version,
---            11 shards
---              open, life, ms to the end of the quarantine; or: version, shards, and that of the
---              bucket
+--   KEYS[1]  P, the prefix of all keys of the bucket, with their hash tag
+--   KEYS[2]  in a cluster P:m, so that a node without all of the bucket refuses to run this
+-- 
+--   ARGV     1 command, 2 session, 3 "link": number of its connection, pause (the length of a
+--            quarantine in ms), strict (how many replicas must be attached), 4 idle (ms after which
+--            keys that nobody renews expire; 0: never), then the command's own arguments.
+--            Commands and replies:
+-- 
+--   examine  INFO server, memory, replication
+--   open     5 life (the epoch), 6 token (the greatest that the client has seen), 7 ttl, 8 info,
+--            9 client, 10 version, 11 shards
+--              open, epoch, ms to the end of the quarantine; or 'version' or 'shards' and the
+--              bucket's own
 --   hello    5 life, 6 token
 --              the number of the connection; or -2
---   step     5 run_id of the server that the connection goes to ('': nobody knows; whether the
---            session is dead is then looked at also for ends), 6 number of the step, 7 of the one
---            that it comes after (0: of none that matters), then the operations. An end is
+--   step     5 run_id of the connection's server ('': unknown; then a step of ends, too, checks
+--            whether the session is dead), 6 number of the step, 7 number of the step before it
+--            (0: none that matters), then the operations. An end is
 --              x<ref> <keep>
---              <key of the name; '' if that is not known>
---            and another one (r: request, i: ifAvailable, t: steal)
+--              <key of the name; '' if unknown>
+--            and a request (r), ifAvailable (i) or steal (t) is
 --              <kind><ref> <group> <maxPending>
 --              <key of the name>
 --              <mode: x, s> <weight>
 --              <priority> <label>
---              <limit; '' of who is not in mode s>
+--              <limit; '' unless the mode is s>
 --              <name>
---              a code for each: greater than 0 granted, the token; 0 it waits; -1 not available;
---              -3 too many wait; -4 ended; -6 ended, and not marked, as it was not held; -10 - n:
---              the limit of the name is n; e and why: it failed; or, for all of them, -2, -5, -8.
---              The only one is answered as it is, not in an array
---   renew    5 life, 6 token, 7 what is told on the channel, so that it is seen to work, then the
---            refs of thefts that the caller knows of by earlier answers
---              0, ms to the end of the next foreign lease (-1: none), ms to the end of the
---              quarantine, life, number of the last step that was recorded (0: none), then ref,
---              token (0: it waits) of all that the session has, and ref, client id of the thief,
---              after an s, of all that was stolen from it; or -2, -5
+--              a code for each operation: above 0 the token of a grant; 0 waits; -1 not available;
+--              -3 too many wait; -4 ended; -6 ended and not marked, because it was not held;
+--              -10 - n the name's limit is n; e<text> an error. Or -2, -5 or -8 for the step. A
+--              single code is not wrapped in an array
+--   renew    5 life, 6 token, 7 a message to publish on the session's channel, as a test of it, then
+--            the refs of thefts that the caller knows
+--              0, ms to the next end of another session's lease (-1: none), ms to the end of the
+--              quarantine, epoch, number of the last recorded step (0: none), then ref and token (0:
+--              waits) of all that the session has, and ref and s<client id of the thief> of all that
+--              was stolen from it; or -2, -5
 --   sweep    whether there is more to do: 1, 0
 --   close    the same
 --   query    5 key of a name, or '' for all, 6 'held' for its locks alone, or ''
 --              the time, then for each request: ref, name, limit, info, row
 --   marked   5 key of a name
 --              1, 0
---
---   -2: the session is not there; -5: a newer connection, or a later step, has replaced it; -8: the
---   step before it is not the last that was done.
---
---   P:m             HASH  version, shards, run (whose lock state this is), life (since when),
---                         lives (digests of those that it knows of, the latest first), from
---                         (nothing is granted before), length (of that quarantine), pause (the
---                         longest quarantine that a session needs which is there), lapsed (what
---                         those needed that were ended by time, and until when that counts),
---                         renewed (when somebody did so last), sessions (how many there are), tok
---                         (the last ticket or token), missed (until then names may have something
---                         of sessions that are not there any more)
---   P:s             ZSET  session -> when its lease runs out; 0: dead for ever, being deleted
---   P:i:<session>   HASH  conn (number of its connection), link (that of ARGV, if a step of it may
---                         be plain), ttl, pause (that of ARGV), info, client, till (as in P:s, for
---                         steps), graced (its lease was extended because of the clock), step (its
---                         last one), 0, 1, …
---                         (by their numbers modulo WINDOW, the last steps that may not be done
---                         again, and what each was answered), kept (when its keys were last kept
---                         from expiring; 0: they do not), r<ref> (key of the name)
---   P:t:<session>   HASH  ref -> client id of the thief: what was stolen from the session, until it
---                         tells that it knows
---   P:n:<key>       a name that somebody holds or waits for. Of a lock that nobody waits for or
---                         shares it is the lines ref|session row, limit (if any), name. Else it is
---                         "q", and there are
+-- 
+--   -2: the session does not exist; -5: a newer connection or a later step replaced the caller; -8:
+--   the step before it is not the last that was done.
+-- 
+--   P:m             HASH  version, shards, run (run_id of the server that the state belongs to), life
+--                         (epoch), lives (digests of epochs that are known, the latest first), from
+--                         (end of the quarantine), length (of the quarantine), pause (the longest
+--                         quarantine that a live session needs), lapsed (pauses of sessions that
+--                         expired, and until when each counts), renewed (last renewal), sessions
+--                         (how many), tok (last ticket or token), missed (until then names may hold
+--                         requests of sessions that are gone)
+--   P:s             ZSET  session -> end of its lease; 0: dead, being deleted
+--   P:i:<session>   HASH  conn (number of its connection), link (ARGV's, if its steps may take the
+--                         fast path), ttl, pause (ARGV's), info, client, till (as in P:s), graced
+--                         (its lease was extended because of the clock), step (its last one), 0, 1, …
+--                         (the last steps that may not be repeated, by number modulo WINDOW, with
+--                         their replies), kept (when its keys' expiry was last set; 0: they do not
+--                         expire), r<ref> (key of the name)
+--   P:t:<session>   HASH  ref -> client id of the thief, until the session confirms it
+--   P:n:<key>       a name in use. For a lock that is alone: the lines ref|session row, limit (if
+--                         any), name. Otherwise "q", and these exist:
 --   P:r:<key>       HASH  name, limit, held, units (held), alone (held exclusively), ref|session ->
 --                         ticket row. A row: mode weight token asked granted priority label
---   P:q:<key>       ZSET  ticket|ref|session -> rank: the queue; its first "held" are held. Tickets
---                         are of 16 digits, so that those of one rank are in their order. The rank
---                         of who waits is minus the priority, of a thief -inf. That of who holds is
---                         0 at most, so that nobody of an ordinary priority or less gets ahead of
---                         it; before somebody of more waits, "F.insert" moves the holders ahead
---   P:k             ZSET  key of a name -> until when it is marked
---   P:w             HASH  key of a marked name -> ref|session that has marked it
---   P:c:<session>   the channel on which a session is told
---   {wl:}server     HASH  id (of a server that was promoted once, as a primary), since (when a
---                         bucket was opened there first). Not in a cluster: it is in another slot
---
--- Times are milliseconds of this server's clock, never a client's. Numbers are less than 2^53.
--- The first write of a call may be refused by the server, a later one not, so a call is done
--- or not.
+--   P:q:<key>       ZSET  ticket|ref|session -> rank: the queue, whose first "held" members are held.
+--                         Tickets have 16 digits, so they sort within a rank. A waiter's rank is
+--                         minus its priority, a thief's -inf. A holder's is at most 0, so no waiter
+--                         of priority 0 or less passes it; for others "F.insert" moves the holders
+--   P:k             ZSET  key of a name -> end of its mark
+--   P:w             HASH  key of a marked name -> ref|session that set the mark
+--   P:c:<session>   the session's channel
+--   {wl:}server     HASH  id (of a promoted server, as primary), since (when a bucket was first
+--                         opened there). Not used in a cluster, where it is in another slot
 
--- Asked where the keys are.
+-- A server that is unfit is found out by this call.
 if ARGV[1] == 'examine' then
   local call = redis.call
   return { call('INFO', 'server'), call('INFO', 'memory'), call('INFO', 'replication') }
@@ -107,30 +99,30 @@ local WINDOW = 4
 local M, INFO = P .. ':m', P .. ':i:' .. me
 
 local time, now
--- The last ticket or token; as text, if it is of this call.
+-- The last ticket or token; as text if this call gave it.
 local last_number, last_text = 0, nil
 
--- What most steps are, and no more: that the server and the session are as they were, that names
--- which nobody has are requested, that locks end which nobody waits for. So they take as few
--- commands as there can be.
+-- The fast path of a step. It handles the usual operations with as few commands as possible:
+-- requests of free names, and ends of locks that nobody waits for, while server and session are as
+-- before. If an operation is not of that kind, the slow path continues there.
 
--- The answers of a step. Whether these are all, and to be recorded. Whether it may be done again:
--- ends that mark nothing are what they were. A table with room does not grow, which would take as
--- long as half a command.
+-- The replies of a step; whether the step is complete and to be recorded; whether it may be
+-- repeated, as ends without marks may. A table made with room does not grow, which would take half
+-- as long as a command.
 local codes, is_done, repeats = { nil }, false, true
--- Whether it is the next one after the last that was done.
+-- Whether it directly follows the last step that was done.
 local is_next = false
--- What is to be written of the session: the key, fields and values.
+-- What to write to the session's hash: its key, then fields and values.
 local fields = { INFO, nil, nil, nil, nil, nil, nil }
 
 if command == 'step' then
   local its = call('HMGET', INFO, 'link', 'step', 'till')
   local run, i, last, has_only_ends = ARGV[5], 8, #ARGV, true
   is_next = ARGV[6] - (its[2] or 0) > 0 and (ARGV[7] == '0' or ARGV[7] == its[2])
-  -- Whether there is nothing that "F.awake" and "F.refusal" would have to do.
+  -- Whether "F.awake" and "F.refusal" would find nothing to do.
   local is_plain = run ~= '' and its[1] == link and is_next
-  -- Who has a lock may end it, on whatever server, and also when the lease is over. Not where
-  -- somebody wants to know whether it is.
+  -- A step of ends needs neither a live session nor a known server, because an end is never wrong.
+  -- With an empty run_id the caller wants to know whether the session is dead.
   for k = i, last do has_only_ends = has_only_ends and string.byte(ARGV[k]) == 120 end
   if is_plain and not has_only_ends then
     time = call('TIME')
@@ -140,7 +132,7 @@ if command == 'step' then
     is_plain = it[1] == run and it[2] - now <= 0 and last_number >= 10000000
       and its[3] and its[3] - now > 0
   end
-  -- Refs, and keys, of names that are gone when all is looked at.
+  -- Refs of ended requests, and keys of names that become free.
   local ended, gone = { nil }, { nil }
   local at
   while is_plain and i <= last do
@@ -149,28 +141,31 @@ if command == 'step' then
       local ref, key = string.match(op, '^x(%d+) 0\n(.+)$')
       if not ref then break end
       local own, mine = P .. ':n:' .. key, ref .. '|' .. me .. ' '
-      -- Somebody may have written to the key.
+      -- Somebody may have written another type to the key.
       local one = redis.pcall('GET', own)
       if type(one) ~= 'string' or string.sub(one, 1, #mine) ~= mine then break end
       local n = #ended + 1
       ended[n], gone[n], codes[#codes + 1] = 'r' .. ref, own, '-4'
     else
-      -- Not those of a group.
+      -- The pattern excludes members of groups.
       local ref, key, mode, rest =
         string.match(op, '^[ir](%d+) 0 %S+\n([^\n]+)\n(%a %d+)\n(.*)$')
       if not ref then break end
-      -- Nothing is in the way of the first on a free name: it is granted, if it is free.
+      -- § 4.1 "request a lock" for a free name: SET NX is its grant, beside
+      -- process_the_lock_request_queue below.
+      -- https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
       local token, n = last_number + 1, #fields
-      -- In halves: '%d' is of 32 bits where the server is, and '%.0f' takes as long as a command.
+      -- '%d' has 32 bits on some servers, and '%.0f' takes as long as a command, so the halves are
+      -- formatted.
       local text = string.format('%d%07d', math.floor(token / 10000000), token % 10000000)
-      -- "now", in a way that takes less.
+      -- This is "now" as text, which is faster than a format.
       at = at or time[1] .. string.sub('00000' .. time[2], -6, -4)
-      -- As "F.write_one" writes it.
+      -- This is the format of "F.write_one".
       local own, one = P .. ':n:' .. key, ref .. '|' .. me .. ' ' .. mode .. ' ' .. text .. ' '
         .. at .. ' ' .. at .. ' ' .. rest
       local set = idle == '0' and redis.pcall('SET', own, one, 'NX')
         or idle ~= '0' and redis.pcall('SET', own, one, 'NX', 'PX', idle)
-      -- Somebody has part in the name; or nothing can be written, and what follows tells why.
+      -- The name is in use, or Redis refuses writes and the slow path finds out why.
       if not set or set.err then break end
       last_number, last_text, repeats = token, text, false
       fields[n + 1], fields[n + 2], codes[#codes + 1] = 'r' .. ref, key, text
@@ -178,7 +173,7 @@ if command == 'step' then
     i = i + 1
   end
   is_done = is_plain and i > last
-  -- Before what ends: it may be what was asked for just now.
+  -- A request is written before its end, if both are in this step.
   if #fields > 1 and (ended[1] or not is_done) then
     call('HSET', unpack(fields))
     fields = { INFO }
@@ -189,10 +184,10 @@ if command == 'step' then
   end
 end
 
--- What is told, and to whom.
+-- The reply, and the messages to publish.
 local reply, news = codes, nil
 
--- Everything else.
+-- The slow path.
 if not is_done then
 
 time = time or call('TIME')
@@ -200,10 +195,10 @@ now = now or time[1] * 1000 + math.floor(time[2] / 1000)
 local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local number, pause, strict = string.match(link, '^(%d+) (%d+) (%d+)$')
 pause, strict, idle = tonumber(pause), tonumber(strict), tonumber(idle)
--- Nothing is granted before; whether a ticket or token was given here.
+-- The end of the quarantine, and whether this call gave a ticket or token.
 local from, is_counted = 0, false
--- All functions but the next: they would be too many locals. Both are declared here, because Lua
--- takes longer to find what was declared earlier, for each function that needs it.
+-- F holds all functions but the next ones, since Lua limits the number of locals. Both names are
+-- declared here, because Lua finds late declarations faster when it makes closures.
 local call, F = call, {}
 
 local function next_number()
@@ -211,14 +206,15 @@ local function next_number()
   return last_number
 end
 
--- Counts a row among those that are held.
+-- Adds a row to the sums of the held ones.
 local function count_held(it, row)
   it.held, it.units, it.alone = it.held + 1, it.units + row.weight, row.mode == 'x'
 end
 
--- The only one that decides what is granted: those who wait, in their order, as far as they go
--- together with what is held. They are told. "mine" is the caller's own request, who is not: its
--- row, which may not be in the queue yet, and then comes by its rank, and is not written.
+-- § 4.4 "process the lock request queue": grants waiters in their order until one does not fit, and
+-- notifies them. https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue
+-- The fast path above grants free names. "mine" is the caller's request: it is not notified, and if
+-- it is not in the queue yet, it takes part by its rank and is not written.
 local function process_the_lock_request_queue(it, mine)
   if now < from then return end
   while true do
@@ -241,14 +237,15 @@ local function process_the_lock_request_queue(it, mine)
   end
 end
 
--- What a key of a name holds if there is a queue.
+-- The value of a name's key if there is a queue.
 local QUEUED = 'q'
 
--- What is known of the bucket: "run", "lives", "sessions", "length"; of the caller's session.
+-- The epoch, what is known of the bucket ("run", "lives", "sessions", "length"), and the caller's
+-- session.
 local life, known, my = '', {}, nil
 
 local S = P .. ':s'
--- In halves, as above, but for what is rare: less than 0, or infinite.
+-- Formats halves as above, or a rare number that is negative, fractional or infinite as a whole.
 function F.int(n)
   if n < 0 or n % 1 ~= 0 then return string.format('%.0f', n) end
   if n < 10000000 then return string.format('%d', n) end
@@ -267,13 +264,12 @@ function F.tell(session, what)
   news[#news + 1] = { P .. ':c:' .. session, what }
 end
 
--- What nobody keeps so goes by itself, long after all leases. Not where the server evicts what
--- would.
+-- Sets a key to expire long after all leases; but not on a server that evicts keys which expire.
 function F.keep(key)
   if idle > 0 then call('PEXPIRE', key, F.int(idle)) else call('PERSIST', key) end
 end
 
--- All keys of a name, together: without the first a name is free.
+-- The keys of a name expire together, because without the first one the name is free.
 function F.keep_name(key)
   for _, its in ipairs({ F.own_of(key), F.rows_of(key), F.queue_of(key) }) do F.keep(its) end
 end
@@ -283,13 +279,13 @@ function F.text_of(row)
     F.int(row.granted), row.priority, row.label }, ' ')
 end
 
--- The row of a request that is made now.
+-- The row of a new request.
 function F.new_row(op)
   return { member = op.ref .. '|' .. me, mode = op.mode, weight = op.weight, token = 0,
     asked = now, granted = 0, priority = op.priority, label = op.label }
 end
 
--- Writes what a name is: a lock that is alone, or QUEUED.
+-- Writes a name's key: a lock that is alone, or QUEUED.
 function F.write_own(key, text)
   if idle == 0 then call('SET', F.own_of(key), text)
   else call('SET', F.own_of(key), text, 'PX', F.int(idle)) end
@@ -300,13 +296,13 @@ function F.write_one(it, op, row)
   F.write_own(op.key, row.member .. ' ' .. F.text_of(row) .. '\n' .. limit .. '\n' .. op.name)
 end
 
--- Notes that the session has part in a name. First: what is written of the name before would be
--- nobody's if this cannot be.
+-- Notes the request in its session. This comes first: if this write is refused, the name must not
+-- have a request without an owner.
 function F.enroll(op)
   call('HSET', INFO, 'r' .. op.ref, op.key)
 end
 
--- What a session has part in: ref, key of the name, and so on.
+-- The requests of a session: ref, key of the name, and so on.
 function F.refs_of(session)
   local refs, its = {}, call('HGETALL', F.info_of(session))
   for i = 1, #its, 2 do
@@ -334,7 +330,7 @@ end
 
 function F.field(text, name) return string.match(text, name .. ':([^\r\n]*)') end
 
--- How a life is written down, among the last hundred: it may be any text.
+-- Epochs are noted as digests, the last hundred of them.
 function F.digest(text) return string.sub(redis.sha1hex(text), 1, 16) .. ' ' end
 function F.lives()
   known.lives = known.lives or call('HGET', M, 'lives') or ''
@@ -342,22 +338,21 @@ function F.lives()
 end
 function F.learn(text) known.lives = string.sub(F.digest(text) .. F.lives(), 1, 1700) end
 
--- This and "F.kill" write when a lease runs out, nobody else: in both places that have it.
+-- Only this and "F.kill" write the end of a lease, which is in two places.
 function F.lease(session, till, graced)
   call('ZADD', S, F.int(till), session)
   call('HSET', F.info_of(session), 'till', F.int(till), 'graced', graced)
 end
 
--- From here on a session cannot renew.
+-- Expires a session for good.
 function F.kill(session)
   call('ZADD', S, 0, session)
   call('HSET', F.info_of(session), 'till', '0')
 end
 
--- Another life of the server, or another server: it may lack something, so it grants nothing for
--- "wait". Who held a lock hears of it by his own clock before anybody else gets it. Leases that
--- are still known last as long, so that who can renew goes on. Tokens are greater than "last".
--- A quarantine that is longer goes on.
+-- Begins a new epoch after the server may have lost grants (R5): a quarantine of "wait", unless a
+-- longer one lasts, so that former holders lose their locks by their own clocks first. Known leases
+-- are extended to it, so that sessions that can renew live on. Tokens become greater than "last".
 function F.reborn(wait, last)
   known.length = math.max(wait, from - now)
   from = now + known.length
@@ -374,15 +369,15 @@ function F.reborn(wait, last)
   end
 end
 
--- For how many milliseconds a server that was promoted once has been a primary, as far as is known:
--- it tells that it was, not when. So the first bucket that is opened there writes that down. Each
+-- For how many ms a promoted server has been primary, as far as anybody knows. The server says that
+-- it was promoted, not when; so the first bucket that is opened there writes the time down. Each
 -- promotion changes the replication id.
 function F.reign(replication)
   if KEYS[2] then return 0 end
   local key = string.match(P, '^[^{]*') .. '{wl:}server'
   local id = known.run .. ' ' .. (F.field(replication, 'master_replid') or '')
   local its = redis.pcall('HMGET', key, 'id', 'since')
-  -- It may be none of those keys that the user may use.
+  -- The user's rights may exclude this key.
   if its.err then return 0 end
   if its[1] ~= id or not tonumber(its[2]) then
     redis.pcall('HSET', key, 'id', id, 'since', F.int(now))
@@ -392,8 +387,8 @@ function F.reign(replication)
   return now - its[2]
 end
 
--- A new bucket has lost nothing, unless the server was there for less than a lease, or has taken
--- over from another for less. Returns for how long it grants nothing.
+-- The initial quarantine of a new bucket: none, unless the server was started or promoted less than
+-- a lease ago.
 function F.childhood(server)
   local replication = call('INFO', 'replication')
   local past = F.field(replication, 'master_replid2') or ''
@@ -403,7 +398,8 @@ function F.childhood(server)
   return math.max(0, pause - age)
 end
 
--- What a client has seen: if this server was not there, what others granted may be missing here.
+-- Compares what a client has seen. If this server does not know it, grants of another server may be
+-- missing here (R5).
 function F.heed(seen, token)
   local is_ahead = token > last_number
   if seen == '' or seen == life then
@@ -424,8 +420,8 @@ function F.are_there_dead()
   return has_dead
 end
 
--- Sessions have gone by themselves, or are deleted, and names have what was theirs for as long as
--- those last. Some of them may believe that they hold something.
+-- Sessions expired as keys or were deleted by hand, while their requests remain in names. Some of
+-- these sessions may still believe that they hold locks, so a new epoch begins.
 local ALMOST_FOR_EVER = 604800000
 function F.miss()
   known.missed, has_dead = now + (idle > 0 and idle or ALMOST_FOR_EVER), nil
@@ -433,8 +429,8 @@ function F.miss()
   F.reborn(pause, last_number)
 end
 
--- Extends leases if the clock has jumped, or everybody stood still: if nobody has renewed for half
--- a lease, those whose lease it is could not, so they get another, once.
+-- If the clock jumped, or nobody could renew for half a lease, sessions that are late get another
+-- lease, once.
 function F.grace(renewed)
   if renewed <= now and renewed >= now - 1000 then return end
   has_dead = nil
@@ -451,8 +447,8 @@ function F.grace(renewed)
   if renewed > now then call('HSET', M, 'renewed', F.int(now)) end
 end
 
--- A session that was ended because its time was over may have been renewed at another copy of the
--- server, which clients can come back from. So what it needed counts for that time again.
+-- A session that expired here may have been renewed at a former primary whose clients come back. So
+-- the quarantine that it needs counts for that time longer.
 function F.longest_lapsed(text)
   local longest = 0
   for needed, till in string.gmatch(text or '', '(%d+) (%d+)') do
@@ -461,7 +457,7 @@ function F.longest_lapsed(text)
   return longest
 end
 
--- "ended": the pauses that sessions needed which were ended by time just now.
+-- "ended": the pauses of sessions that just expired.
 function F.note_lapsed(ended)
   for needed, till in string.gmatch(call('HGET', M, 'lapsed') or '', '(%d+) (%d+)') do
     if tonumber(till) > now and not ended[needed] then ended[needed] = till end
@@ -473,15 +469,16 @@ function F.note_lapsed(ended)
   call('HSET', M, 'lapsed', table.concat(all, ' '))
 end
 
--- To be done before anything else. Returns an error, or nothing.
+-- Runs before any other command: begins a new epoch if the server is another one. Returns an error
+-- or nothing.
 function F.awake()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
     'missed', 'length', 'lapsed')
-  -- Who only looks, or has nothing any more, begins no life.
+  -- These commands begin no epoch.
   local is_looking = command == 'query' or command == 'marked' or command == 'close'
   known.missed = tonumber(it[8] or 0)
   if not it[1] and is_looking then return end
-  -- The server that a connection goes to does not change while the connection is there.
+  -- A connection always leads to the same server.
   local is_same = command == 'step' and ARGV[5] ~= '' and ARGV[5] == it[1]
   local server = is_same and '' or call('INFO', 'server')
   known.run = is_same and it[1] or F.field(server, 'run_id') or ''
@@ -497,7 +494,7 @@ function F.awake()
   pause = math.max(known.longest, F.longest_lapsed(it[10]))
   known.length = math.max(pause, tonumber(it[9] or 0))
   from, life = tonumber(it[2] or 0), it[6] or ''
-  -- A clock that was set back must not make it longer.
+  -- A clock that was set back must not lengthen the quarantine.
   local is_too_long = from > now + known.length
   if is_too_long then from = now + known.length end
   if it[1] ~= known.run then
@@ -506,9 +503,9 @@ function F.awake()
   end
   if is_too_long then call('HSET', M, 'from', F.int(from)) end
   local renewed = tonumber(it[5])
-  -- A step leaves that to those who renew, unless somebody seems to be dead.
+  -- Steps leave the check of the clock to renewals, unless a session seems dead.
   if command == 'step' and renewed <= now and not F.are_there_dead() then return end
-  -- What belongs together expires within an eighth of that time: some of it may have.
+  -- Keys that belong together expire within an eighth of "idle", so some may be missing.
   if idle > 0 and known.sessions > 0 and renewed < now - idle * 3 / 4 then return F.miss() end
   F.grace(renewed)
 end
@@ -531,8 +528,8 @@ function F.member_of(place) return string.sub(place, 18) end
 
 function F.text_of_queued(row) return row.ticket .. ' ' .. F.text_of(row) end
 
--- The row of what is written of a member of a queue; or of who is alone on a name (nil): who was
--- granted it at once, so that the ticket is the token.
+-- Parses the row of a member, or of a lock that is alone (member nil); that one was granted at
+-- once, so its token is its ticket.
 function F.row_of(member, text)
   if not text then return nil end
   local first, mode, weight, token, asked, granted, priority, label =
@@ -546,8 +543,8 @@ function F.read_row(key, member)
   return F.row_of(member, call('HGET', F.rows_of(key), member))
 end
 
--- Who is alone on a name: its row, the limit, the name as it is written. Nothing if nobody has part
--- in it; QUEUED if there is a queue.
+-- Reads a name's key: the row, limit and name of a lock that is alone; nil if the name is free;
+-- QUEUED if there is a queue.
 function F.read_own(key)
   local own = call('GET', F.own_of(key))
   if not own or own == QUEUED then return own end
@@ -557,26 +554,26 @@ function F.read_own(key)
   return row, tonumber(limit), name
 end
 
--- The row of a request of a session, whose key of the name this is.
+-- The row of a session's request.
 function F.find_row(key, member)
   local own = F.read_own(key)
   if own == QUEUED then return F.read_row(key, member) end
   return own and own.member == member and own or nil
 end
 
--- Writes what is held of a name, and fields and values besides.
+-- Writes the sums of a name's held locks, and more fields and values.
 function F.write(it, ...)
   call('HSET', F.rows_of(it.key), 'held', it.held, 'units', F.int(it.units),
     'alone', it.alone and 1 or 0, ...)
 end
 
--- Nobody has part in a name any more.
+-- Frees a name.
 function F.forget(it)
   call('DEL', F.own_of(it.key), F.rows_of(it.key), F.queue_of(it.key))
   it.one, it.limit = nil, nil
 end
 
--- Somebody has deleted the queue of a name, and not its rows: it is made of them again.
+-- Rebuilds a queue that somebody deleted by hand from its rows.
 function F.mend(it)
   local rows, fields = {}, call('HGETALL', F.rows_of(it.key))
   for i = 1, #fields, 2 do
@@ -594,13 +591,13 @@ function F.mend(it)
   F.write(it)
 end
 
--- Takes a lock or a request out of a name. Returns its row, if it was there. "place": in the queue,
--- where that is known.
+-- Removes a lock or request from a name and returns its row. "place": its member of the queue, if
+-- known.
 function F.take_out(it, member, place)
   local ref, session = F.split(member)
   call('HDEL', F.info_of(session), 'r' .. ref)
   if it.one then return F.take_out_one(it, member) end
-  -- Somebody may have deleted the key that says that there is a queue.
+  -- Somebody may have deleted the key with QUEUED by hand.
   if it.count == 0 then return F.forget(it) end
   local row = F.read_row(it.key, member)
   place = place or row and F.place_of(row)
@@ -624,13 +621,13 @@ function F.take_out_one(it, member)
   return one
 end
 
--- The places in the queue of a name, from and to.
+-- The members of a queue from first to last.
 function F.places(it, first, last)
   if it.one then return { F.place_of(it.one) } end
   return call('ZRANGE', F.queue_of(it.key), first, last)
 end
 
--- Those among the first rows of a name whose sessions are dead go. Returns whether there were any.
+-- Reaps requests of expired sessions among the first 100. Returns whether there were any.
 function F.bury(it)
   if it.count == 0 or not F.are_there_dead() then return false end
   local found, is_alive = false, {}
@@ -647,7 +644,7 @@ function F.bury(it)
   return found
 end
 
--- The row of the first who waits; nil if nobody does.
+-- The row of the first waiter, or nil.
 function F.first_waiting(it)
   while it.held < it.count do
     local first = call('ZRANGE', F.queue_of(it.key), it.held, it.held, 'WITHSCORES')
@@ -657,12 +654,12 @@ function F.first_waiting(it)
       row.rank = tonumber(first[2])
       return row
     end
-    -- Somebody has deleted the rows of the name.
+    -- Somebody deleted the rows by hand.
     F.take_out(it, member, first[1])
   end
 end
 
--- How a name is, without the dead: what can be granted by that is.
+-- Reads a name after its expired sessions are reaped and the queue is processed.
 function F.read_name(key)
   local it = { key = key, held = 0, units = 0, count = 0, alone = false }
   local own, limit = F.read_own(key)
@@ -682,19 +679,19 @@ function F.read_name(key)
   return it
 end
 
--- A name gets a queue. The lock that was alone on it becomes the first of it.
+-- Gives a name a queue, whose first member is the lock that was alone.
 function F.unfold(it)
   local one = it.one
   it.one = nil
   F.write_own(it.key, QUEUED)
-  -- Of an old one something may be left, if somebody has deleted a key.
+  -- Somebody may have deleted the name's key and left these.
   call('DEL', F.queue_of(it.key), F.rows_of(it.key))
   if not one then return end
   call('ZADD', F.queue_of(it.key), 0, F.place_of(one))
   F.write(it, one.member, F.text_of_queued(one))
 end
 
--- Moves who holds a name and would stand behind a rank ahead of all.
+-- Moves the holders ahead of every waiter, so that a waiter of "rank" cannot pass them.
 function F.move_holders(it, rank)
   if it.held == 0 then return end
   local places = call('ZRANGE', F.queue_of(it.key), 0, it.held - 1, 'WITHSCORES')
@@ -735,7 +732,7 @@ end
 
 function F.ask(it, op, waits)
   local row = F.new_row(op)
-  -- Not the negative: -0 is written with its sign.
+  -- A negated 0 would be written as -0.
   row.rank = op.kind == 't' and -math.huge or 0 - op.priority
   process_the_lock_request_queue(it, row)
   if row.token == 0 then
@@ -754,14 +751,14 @@ function F.steal(op)
     local member = F.member_of(place)
     F.take_out(it, member, place)
     local ref, session = F.split(member)
-    -- Not what stops a step in the middle, if somebody has written to that key.
+    -- An error here (another type at that key) must not stop the step halfway.
     redis.pcall('HSET', F.thefts_of(session), ref, thief)
     F.keep(F.thefts_of(session))
     F.tell(session, 's ' .. ref .. ' ' .. thief)
   end
   it.limit = limit
   if it.count == 0 then return F.ask(it, op, true) end
-  -- Ahead of everybody, also of thieves who wait.
+  -- The thief goes ahead of all waiters, even of other thieves.
   local row = F.new_row(op)
   row.rank = -math.huge
   local thief_ahead = call('ZRANGEBYSCORE', F.queue_of(op.key), '-inf', '-inf', 'LIMIT', 0, 1)[1]
@@ -771,7 +768,7 @@ function F.steal(op)
   return F.int(row.token)
 end
 
--- Marks a name. Drops two marks that are over, if there are so many: so they do not add up.
+-- Marks a name, and drops up to two expired marks, so that they do not accumulate.
 function F.mark(key, member, milliseconds)
   call('ZADD', MARKS, F.int(now + milliseconds), key)
   call('HSET', MARKERS, key, member)
@@ -786,7 +783,9 @@ function F.mark(key, member, milliseconds)
   end
 end
 
--- "milliseconds": for which the name is marked; 0 for not.
+-- § 4.2 "release the lock" and § 4.3 "abort the request":
+-- https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock "milliseconds": how long to
+-- mark the name; 0 for no mark.
 function F.finish(ref, key, milliseconds)
   key = key ~= '' and key or call('HGET', INFO, 'r' .. ref)
   if not key then return '-4' end
@@ -801,18 +800,17 @@ function F.finish(ref, key, milliseconds)
   return code
 end
 
--- What has become of the caller's session: why it cannot do anything, or nothing.
+-- Why the caller's session cannot act; nil if it can.
 function F.refusal()
   if not F.is_alive(me) then return { '-2' } end
   local it = call('HMGET', INFO, 'conn', 'ttl', 'step', 'kept')
-  -- Somebody has deleted the key, and what the session had is not known.
+  -- Somebody deleted the hash, so nobody knows what the session had.
   if not it[2] then return { '-2' } end
   if it[1] ~= number then return { '-5' } end
   my = { ttl = tonumber(it[2]), step = it[3], kept = tonumber(it[4] or 0) }
 end
 
--- What a step is answered that is not the next one, without doing anything; nothing if it may be
--- done again.
+-- The reply to a step that is not the next one (R1); nil if it may be repeated.
 function F.answer_of_old(repeats)
   if tonumber(ARGV[6]) > tonumber(my.step or 0) then return { '-8' } end
   if repeats then return nil end
@@ -831,8 +829,8 @@ function F.do_one(op)
   return F.request(op, op.kind == 'r')
 end
 
--- What goes wrong (somebody has written to the keys of a name) does so before anything is written.
--- In the first operation it is told as an error, so nothing is done; later, as the answer.
+-- An error (somebody wrote to a name's keys) comes before the operation writes anything. The first
+-- operation raises it, so that the step is not done; a later one returns it.
 function F.try(op, is_first)
   local is_done, code = pcall(F.do_one, op)
   if is_done then return code end
@@ -842,7 +840,7 @@ function F.try(op, is_first)
   return 'e' .. string.gsub(text, '\n', ' ')
 end
 
--- Operations from one on; "codes" are the answers of those before.
+-- Does the operations that "codes" has no replies for yet.
 function F.do_all(ops, codes)
   local first = 1
   for i = #codes + 1, #ops do
@@ -854,7 +852,7 @@ function F.do_all(ops, codes)
     else
       codes[i] = F.try(op, i == 1)
       if op.kind == 'i' and F.is_refused(codes[i]) then
-        -- All or nothing: those of the group that were granted just now are gone again.
+        -- A group gets all its locks or none, so the ones just granted are released.
         for j = first, i - 1 do
           F.finish(ops[j].ref, ops[j].key, 0)
           codes[j] = '-1'
@@ -864,7 +862,7 @@ function F.do_all(ops, codes)
   end
 end
 
--- A step of which something was not plain. "codes" has the answers of what was, and is done.
+-- Continues a step behind what the fast path has done, whose replies are in "codes".
 function F.do_the_rest()
   local is_begun = #codes > 0
   local failure = F.awake()
@@ -882,32 +880,32 @@ function F.do_the_rest()
   return codes
 end
 
--- What is of no use to steps.
+-- These functions are of no use to steps.
 if command ~= 'step' then
 
--- Why the bucket is not the caller's, or nothing.
+-- Why the bucket is not the caller's, or nil.
 function F.otherness()
   local it = call('HMGET', M, 'version', 'shards')
   if it[1] and it[1] ~= ARGV[10] then return { 'version', it[1] } end
   if it[2] and it[2] ~= ARGV[11] then return { 'shards', it[2] } end
 end
 
--- That of a session's steps, if they may be plain: no replicas have to be counted.
+-- The link of a session's steps, if they may take the fast path: then no replicas have to be
+-- counted.
 function F.link_of(connection)
   return strict == 0 and connection .. string.match(link, ' .*') or ''
 end
 
--- Counts the sessions that there are, after so many have come (or gone, if less than 0). Returns
--- whether others are missing: they have expired, after a jump of the clock perhaps, or somebody has
--- deleted them, with what they held.
+-- Counts the sessions after "change" of them came or went. Returns whether others are missing,
+-- because they expired as keys or were deleted by hand.
 function F.count(change)
   local there = call('ZCARD', S)
   call('HSET', M, 'sessions', there)
   return there < (known.sessions or 0) + change
 end
 
--- Quarantines need not be longer than the sessions that are there need. Within one it may be for
--- sessions that are not known here.
+-- Shortens later quarantines to what live sessions need. The current one may be for unknown
+-- sessions and stays.
 function F.shorten()
   if now < from then return end
   if known.length > pause then call('HDEL', M, 'length') end
@@ -939,12 +937,12 @@ function F.open()
   F.shorten()
   F.keep(S)
   F.keep(INFO)
-  -- Not as the rest: who may not publish is to know it.
+  -- This PUBLISH may raise an error, so that a user without the right learns of it.
   call('PUBLISH', P .. ':c:' .. me, 'e 0')
   return { 'open', life, F.int(math.max(from - now, 0)) }
 end
 
--- Keeps all that the session is part of, if that was some time ago.
+-- Sets the expiry of all the session's keys again, if that was long ago.
 function F.keep_all(refs)
   local age = now - my.kept
   if idle == 0 and my.kept == 0 then return end
@@ -970,7 +968,7 @@ function F.renew()
     my.step or '0' }
   local refs = F.refs_of(me)
   for i = 1, #refs, 2 do
-    -- A name whose keys somebody has written to is lost to who has part in it, and nothing else.
+    -- A name whose keys somebody overwrote is lost to its requests; the others go on.
     local is_read, row = pcall(F.find_row, refs[i + 1], refs[i] .. '|' .. me)
     if is_read and row then
       reply[#reply + 1] = refs[i]
@@ -987,13 +985,13 @@ function F.renew()
   return reply
 end
 
--- How a name is; false if somebody has written to its keys, which is in nobody else's way.
+-- Reads a name; false if somebody overwrote its keys, which must not stop others.
 function F.try_to_read(key)
   local is_read, it = pcall(F.read_name, key)
   return is_read and it
 end
 
--- Ends sessions, as far as 100 requests allow, and grants what becomes free. Returns whether there
+-- Ends sessions, at most 100 requests a call, and grants what becomes free. Returns whether there
 -- is more to do.
 function F.end_sessions(sessions)
   local touched, left, is_missing, gone, lapsed = {}, 100, false, 0, {}
@@ -1019,13 +1017,13 @@ function F.end_sessions(sessions)
   end
   if command == 'sweep' and next(lapsed) then F.note_lapsed(lapsed) end
   if gone > 0 then is_missing = F.count(-gone) or is_missing end
-  -- What they had is not known.
+  -- Nobody knows what the missing sessions had.
   if is_missing then F.miss() elseif gone > 0 and known.length then F.shorten() end
   for _, it in pairs(touched) do if it then process_the_lock_request_queue(it) end end
   return left == 0 and '1' or '0'
 end
 
--- After a quarantine, the caller's names are set going, too.
+-- Reaps expired sessions. After a quarantine it also processes the caller's names.
 function F.sweep()
   if now >= from and now < from + 2 * known.length then
     local refs = F.refs_of(me)
@@ -1053,7 +1051,7 @@ function F.hello()
   return { connection }
 end
 
--- The keys of all names that somebody holds or waits for.
+-- The keys of all names in use.
 function F.names()
   local seen, keys = {}, {}
   for _, session in ipairs(call('ZRANGEBYSCORE', S, '(' .. F.int(now), '+inf')) do
@@ -1066,8 +1064,7 @@ function F.names()
   return keys
 end
 
--- Of a name: places in its queue (or those that are held) or the lock that is alone, the name as it
--- is written, the limit.
+-- The members of a name's queue (or its holders) or its single row, the name and the limit.
 function F.all_of(key, which)
   local own, limit, name = F.read_own(key)
   if own ~= QUEUED then return { own or nil }, name, limit end
@@ -1114,22 +1111,22 @@ if is_counted then last_text = F.int(last_number) end
 
 end
 
--- Notes that the step is done, and what it was answered, unless it may be done again.
+-- Records the step, with its replies unless it may be repeated.
 if is_done then
   local n, count = ARGV[6], #fields
   fields[count + 1], fields[count + 2] = 'step', n
   if not repeats then
-    -- One of WINDOW digits.
+    -- This is the digit of the step's slot.
     fields[count + 3] = string.sub('0123', n % WINDOW + 1, n % WINDOW + 1)
     fields[count + 4] = n .. '\n' .. (codes[2] and table.concat(codes, '\n') or codes[1])
   end
   call('HSET', unpack(fields))
 end
 if last_text then call('HSET', M, 'tok', last_text) end
--- At last: who may not publish must not stop a step in the middle.
+-- Messages come last, because a missing right to publish must not stop a step halfway.
 if news then
   for _, what in ipairs(news) do redis.pcall('PUBLISH', what[1], what[2]) end
 end
--- An array of one takes longer to make.
+-- An array of one would take longer to make.
 return command == 'step' and #reply == 1 and reply[1] or reply
 `;
