@@ -1,14 +1,11 @@
 'use strict';
 
 /**
- * The signal that ends the sockets of a node-redis cluster, including those that connect just then,
- * which the client does not end itself.
- *
- * Node.js adds two listeners to the signal of a socket and removes only one of them when the socket
- * closes. A client of a cluster makes many short-lived sockets with one signal, so each of them
- * would stay in memory, and after ten of them Node.js would print a warning. This signal therefore
- * refers to its listeners weakly. The listener that destroys a socket lives as long as the socket
- * does, because the socket needs it to remove it.
+ * The signal that ends the sockets of a node-redis cluster, including those that are connecting,
+ * which the client does not end itself. Node.js adds two listeners to a socket's signal and removes
+ * only one when the socket closes. A cluster client makes many short-lived sockets with one signal,
+ * so this signal refers to its listeners weakly. The listener that destroys a socket lives as long
+ * as the socket, which needs it to remove it.
  */
 
 const { AbortController } = require('../../../platform/realm.js');
@@ -19,7 +16,7 @@ class SocketSignal {
   #controller = new AbortController();
   /** @type {Set<WeakRef<Listener>>} */
   #listeners = new Set();
-  /** How many listeners there may be until those that are gone are looked for. */
+  /** The number of listeners at which collected ones are looked for. */
   #room = 16;
 
   constructor() {
@@ -40,19 +37,13 @@ class SocketSignal {
     this.#listeners.clear();
   }
 
-  /**
-   * @param {string} _type
-   * @param {Listener} listener
-   */
+  /** @param {string} _type @param {Listener} listener */
   #add(_type, listener) {
     if (this.#listeners.size >= this.#room) this.#sweep();
     this.#listeners.add(new WeakRef(listener));
   }
 
-  /**
-   * @param {string} _type
-   * @param {Listener} listener
-   */
+  /** @param {string} _type @param {Listener} listener */
   #remove(_type, listener) {
     this.#sweep(listener);
   }
