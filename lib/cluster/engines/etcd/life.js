@@ -4,10 +4,10 @@
  * Finds out whether etcd lost what clients have seen, because it was set up anew or restored from a
  * snapshot (R5). Etcd cannot know, so clients compare the bucket's *epoch*: the id of the cluster
  * and a number that the bucket's first client wrote. If a client comes with another epoch, or a
- * greater token than this one can have given, it begins a new epoch in one transaction, which
- * deletes all sessions, raises the tokens, and writes a key with a lease as long as the longest
- * `ttl` among the sessions and the client. While that key exists nothing is granted (the
- * quarantine), so that former holders lose their locks by their own clocks first.
+ * greater token than this one can have given, it begins a new epoch. One transaction deletes all
+ * sessions, raises the tokens, and writes a key whose lease is as long as the longest `ttl` among
+ * the sessions and the client. While that key exists nothing is granted (the quarantine), so that
+ * former holders lose their locks by their own clocks first.
  *
  * A token is a revision plus the epoch's *offset*. A new offset leaps, since other clients may have
  * been granted greater tokens than the ones that come have seen. The key lists the epochs that
