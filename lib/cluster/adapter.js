@@ -85,16 +85,19 @@
  * one kind and of different names. With `ifAvailable` the group gets all its locks or none: if one
  * cannot be had, that one says why, the others are UNAVAILABLE, and nothing has changed.
  * @typedef {object} RequestOp
- * @property {'request' | 'ifAvailable' | 'steal'} kind to wait; or not to; or to take the locks
- *   that are held on the name away from their holders (those locks stop being held, and their
- *   sessions are told: `stolen`)
+ * @property {'request' | 'ifAvailable' | 'steal' | 'pass' | 'passIfAvailable'} kind to wait; or not
+ *   to; or to take the locks that are held on the name away from their holders (those locks stop
+ *   being held, and their sessions are told: `stolen`). A request that passes is exclusive and in
+ *   no group. It waits in the queue as a `request`, or does not wait, as an `ifAvailable`. When it
+ *   would be granted, it ends in the same step: it holds nothing and gets no token, and the
+ *   requests behind it are looked at next
  * @property {number} ref 1 to 2^53 - 1; grows from one request to the next
  * @property {string} name
  * @property {LockMode} mode
  * @property {number} limit of a shared request: how many units of the name may be held at a time,
  *   1 to 2^31 - 1; 0 for no limit, and for an exclusive one
  * @property {number} weight how many of them it takes, 1 to `limit`; 0 without a limit
- * @property {number} maxPending of a `request`: QUEUE_FULL if it had to wait and so many wait on
+ * @property {number} maxPending of a `request` or a `pass`: QUEUE_FULL if it had to wait and so many wait on
  *   the name already; -1 for any number
  * @property {number} priority -2^31 to 2^31 - 1; 0 of a `steal`, of a group, and where the engine
  *   does not know them
@@ -116,10 +119,10 @@
 /** @typedef {RequestOp | EndOp} Op */
 
 /**
- * What became of an operation. To requests: GRANTED, QUEUED (a `request`; a `steal` in a
- * quarantine), UNAVAILABLE (an `ifAvailable`), OTHER_LIMIT (shared, and the name has another limit,
- * which `limit` tells; not of a `steal`), QUEUE_FULL, FAILED (this one cannot be done; nothing was
- * changed; `error` tells why). To ends: ENDED, or FAILED never. NOT_MARKED, to an end with `keep`
+ * What became of an operation. To requests: GRANTED, PASSED (a request that passes has ended at
+ * once), QUEUED (a `request` or a `pass`; a `steal` in a quarantine), UNAVAILABLE (one that does not
+ * wait), OTHER_LIMIT (shared, and the name has another limit, which `limit` tells; not of a
+ * `steal`), QUEUE_FULL, FAILED (this one cannot be done; nothing was changed; `error` tells why). To ends: ENDED, or FAILED never. NOT_MARKED, to an end with `keep`
  * whose lock was not held; if it comes again, and the mark that it has set is there: ENDED. To
  * thieves and ends BUSY: something that the server cannot end is in the way (a user's transaction
  * that guards the lock, which `error` may name); nothing was changed by this operation.
@@ -127,13 +130,14 @@
  */
 
 /**
- * @typedef {'granted' | 'queued' | 'unavailable' | 'otherLimit' | 'queueFull' | 'failed' | 'ended'
- *   | 'notMarked' | 'busy'} Code
+ * @typedef {'granted' | 'passed' | 'queued' | 'unavailable' | 'otherLimit' | 'queueFull' | 'failed'
+ *   | 'ended' | 'notMarked' | 'busy'} Code
  */
 
 /** @type {(code: Code) => Readonly<Answer>} */
 const plain = (code) => Object.freeze({ code, token: 0n, limit: 0, error: undefined });
 
+const PASSED = plain('passed');
 const QUEUED = plain('queued');
 const UNAVAILABLE = plain('unavailable');
 const QUEUE_FULL = plain('queueFull');
@@ -164,8 +168,9 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   token, 0n if it waits. As of one instant, not before this renewal was sent, and not before the
  *   lease was extended
  * @property {Map<number, string>} [stolen] locks of the session that were stolen, by `ref`: the
- *   client id of the thief; each at least until a renewal that told of it was answered. Without
- *   it, a theft whose hint got lost is told as a lock lost
+ *   client id of the thief; and requests that waited and have passed: ''. Each at least until a
+ *   renewal that told of it was answered. Without it, a theft whose hint got lost is told as a lock
+ *   lost, and a request that has passed is made again
  * @property {number} nextExpiryIn milliseconds until the next lease of another session runs out, as
  *   far as it is ahead of this session's requests (more are allowed); Infinity for none
  * @property {number} grantsIn milliseconds until the quarantine is over; 0 if there is none
@@ -203,7 +208,8 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * they say of a `ref` must have been true of it. The session sets them before its first call.
  * @typedef {object} AdapterEvents
  * @property {(ref: number, token: bigint) => void} granted a request that waited is granted
- * @property {(ref: number, thief: string) => void} stolen a lock was stolen, by that client id
+ * @property {(ref: number, thief: string) => void} stolen a lock was stolen, by that client id; or
+ *   a request that waited has passed: ''
  * @property {() => void} changed something else may have changed, or hints may have got lost: the
  *   session renews, and so compares, at once
  * @property {(error: unknown) => void} down the connection is gone: steps and renewals cannot be
@@ -251,9 +257,9 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   others; does not have to tell two servers apart
  * @property {AdapterEvents} events set by the session
  * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean,
- *   readonly priorities?: boolean, readonly most?: number, readonly window?: number,
- *   readonly endsLeases?: boolean }} can whether it knows `limit` and `maxPending`; groups; `keep`
- *   and `marked`; `priority`; the most names of a group, if that is not for the server to say; how
+ *   readonly priorities?: boolean, readonly passes?: boolean, readonly most?: number,
+ *   readonly window?: number, readonly endsLeases?: boolean }} can whether it knows `limit` and
+ *   `maxPending`; groups; `keep` and `marked`; `priority`; requests that pass; the most names of a group, if that is not for the server to say; how
  *   many steps it takes at once, 1 if it does not say; whether the engine ends leases by itself,
  *   and who is granted something by that is told
  * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if it
@@ -309,6 +315,7 @@ module.exports = {
   ENDED,
   NOT_MARKED,
   NO_EVENTS,
+  PASSED,
   QUEUED,
   QUEUE_FULL,
   UNAVAILABLE,

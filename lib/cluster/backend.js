@@ -60,8 +60,8 @@ const KINDS = /** @type {const} */ ({
   wait: 'request',
   ifAvailable: 'ifAvailable',
   steal: 'steal',
-  pass: 'request',
-  passIfAvailable: 'ifAvailable',
+  pass: 'pass',
+  passIfAvailable: 'passIfAvailable',
 });
 
 const { asIntN } = BigInt;
@@ -105,6 +105,7 @@ class ClusterBackend {
       { adapter, ttl, clock, rules, info: this.#info },
       {
         granted: (place) => this.#granted(place),
+        passed: (place) => this.#passed(place),
         refused: (place, answer) => this.#refused(place, answer),
         stolen: (place, thief) => this.#lost(place, (lock) => lock.stolen(thief)),
         lost: (place, reason, cause) =>
@@ -185,7 +186,7 @@ class ClusterBackend {
   #place(request, group) {
     const limit = request.mode === 'shared' ? (request.limit ?? 0) : 0;
     const place = new Place(request, {
-      kind: KINDS[request.disposition],
+      kind: this.#kindOf(request),
       ref: 0,
       name: request.name,
       mode: request.mode,
@@ -200,6 +201,13 @@ class ClusterBackend {
     request.tag = this.#tags;
     this.#places.set(request.tag, place);
     return place;
+  }
+
+  /** @param {Requester} request */
+  #kindOf({ disposition }) {
+    const kind = KINDS[disposition];
+    if (this.#adapter.can.passes) return kind;
+    return kind === 'pass' ? 'request' : kind === 'passIfAvailable' ? 'ifAvailable' : kind;
   }
 
   /** @param {Requester} request */
@@ -357,6 +365,13 @@ class ClusterBackend {
   /** @param {RequestPlace} place */
   #granted({ owner, token }) {
     owner.granted(Number(asIntN(32, token)) >>> 0, Number(asIntN(32, token >> 32n)) >>> 0);
+    this.#announcements.answer(owner);
+  }
+
+  /** @param {RequestPlace} place */
+  #passed({ owner }) {
+    this.#forget(owner);
+    owner.granted(0, 0);
     this.#announcements.answer(owner);
   }
 

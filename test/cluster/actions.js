@@ -9,7 +9,7 @@ const mode = fc.constantFrom('exclusive', 'exclusive', 'shared');
 const what = fc.oneof(
   {
     weight: 10,
-    arbitrary: fc.constantFrom('request', 'request', 'limited', 'ifAvailable', 'once'),
+    arbitrary: fc.constantFrom('request', 'request', 'limited', 'ifAvailable', 'once', 'pass'),
   },
   { weight: 5, arbitrary: fc.constantFrom('abort', 'steal', 'all', 'all', 'refused', 'few') },
   {
@@ -41,7 +41,9 @@ const rates = fc.tuple(rate, rate, rate, rate);
 
 /** Groups that meet one another and thieves, where hints get lost. */
 const meeting = fc.record({
-  what: fc.constantFrom('all', 'all', 'all', 'steal', 'steal', 'request', 'drop', 'cut', 'heal'),
+  what: fc.constantFrom(
+    ...['all', 'all', 'all', 'steal', 'steal', 'request', 'pass', 'drop', 'cut', 'heal'],
+  ),
   i: fc.nat({ max: 2 }),
   name: fc.constantFrom('a', 'b'),
   ms: fc.nat({ max: 2 * TTL }),

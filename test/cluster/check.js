@@ -7,8 +7,8 @@
  * A history is an array of events in any order, with times of one clock in milliseconds:
  *
  *   call     { id, client, name, mode, kind, limit, weight, priority, maxPending, keep, group } a
- *            request was made; `kind` is 'wait', 'ifAvailable' or 'steal'; with `keep`, in
- *            milliseconds, by `locks.once`; with `group` together with all that have the same
+ *            request was made; `kind` is 'wait', 'ifAvailable', 'steal', or 'pass' of who only waits
+ *            for the unlock; with `keep`, in milliseconds, by `locks.once`; with `group` together with all that have the same
  *   ticket   { id, ticket, turn } when it came into the queue, where the engine tells, and when it
  *            was granted, by the same count (undefined: not by the server to which it came); the
  *            last one counts
@@ -24,6 +24,8 @@
  *   forgot   {} the server has lost its data, with the marks
  *   write    { id, name, token } somebody wrote to a store that refuses older tokens
  */
+
+const { Mutex } = require('../../lib/index.js');
 
 const START = 'granted';
 
@@ -127,6 +129,21 @@ function overlaps(requests, stops) {
     const units = active.reduce((sum, { request }) => sum + (request.weight ?? 0), 0);
     if (mode === 'shared' && limit > 0 && units > limit) {
       faults.push(`${name}: ${units} of ${limit} units are held at ${use.from}`);
+    }
+  }
+  return faults;
+}
+
+/** Who waits for the unlock does so for all that is held when it begins to. */
+function unlocks(requests, stops) {
+  const granted = requests.filter((request) => request.granted !== undefined);
+  const faults = [];
+  for (const { id, kind, name, called, settled, error } of requests) {
+    if (kind !== 'pass' || error || settled === undefined) continue;
+    for (const other of granted) {
+      if (other.granted > called || !usesOf(other, stops, granted).some(({ to }) => to > settled))
+        continue;
+      faults.push(`${name}: ${id} has waited for the unlock, and ${describe(other)} is held`);
     }
   }
   return faults;
@@ -337,6 +354,7 @@ function check(events, { within, left = {} } = {}) {
     const granted = requests.filter((request) => request.granted !== undefined);
     faults.push(...overlaps(granted, stops), ...tokens(granted), ...order(granted));
     faults.push(...thefts(granted, requests), ...runs(requests, events));
+    faults.push(...unlocks(requests, stops));
     faults.push(...refusals(requests, guards, within ?? 0));
   }
   faults.push(...fencing(events, all));
@@ -368,14 +386,15 @@ class Recorder {
    * Makes a request and records what becomes of it.
    * @param client name of who makes it
    * @param locks his lock manager
-   * @param options as for `request`; with `keep` as for `once`
+   * @param options as for `request`; with `keep` as for `once`; `pass`: waits for the unlock
    * @param use called with the lock, its id and a promise that settles when it is lost; the lock is
    *   released when it has settled
    * @returns a promise that settles, and never rejects, when the request has
    */
   async request(client, locks, name, options, use) {
     const { mode = 'exclusive', limit = 0, weight, priority, maxPending, signal, keep } = options;
-    const kind = options.steal ? 'steal' : options.ifAvailable ? 'ifAvailable' : 'wait';
+    const kinds = ['steal', 'ifAvailable', 'pass'];
+    const kind = kinds.find((one) => options[one]) ?? 'wait';
     const id = `${client} ${++this.#numbers}`;
     const units = mode === 'shared' && limit > 0 ? (weight ?? 1) : 0;
     const asked = { name, mode, kind, limit, weight: units, priority, maxPending, keep };
@@ -385,10 +404,13 @@ class Recorder {
     let error;
     let ran;
     try {
-      const answer = await locks[method](name, options, async (lock) => {
-        if (!lock) return;
-        await this.#use(lock, id, use);
-      });
+      const callback = async (lock) => {
+        if (lock) await this.#use(lock, id, use);
+      };
+      const answer =
+        kind === 'pass'
+          ? await new Mutex(name, { locks }).waitForUnlock({ priority, signal })
+          : await locks[method](name, options, callback);
       if (keep !== undefined) ran = answer.ran;
     } catch (reason) {
       error = `${reason?.name}: ${reason?.message}`;

@@ -9,6 +9,7 @@
 const {
   ENDED,
   NOT_MARKED,
+  PASSED,
   QUEUED,
   QUEUE_FULL,
   UNAVAILABLE,
@@ -298,6 +299,7 @@ class MemoryServer {
     const refusal = this.#refuse(session, op);
     if (refusal) return refusal;
     const queue = this.#names.get(op.name) ?? { rows: [], limit: undefined };
+    if (passes(op) && this.#fits(queue.rows.slice(0, placeIn(queue.rows, op)), op)) return PASSED;
     this.#names.set(op.name, queue);
     const row = {
       ...op,
@@ -319,12 +321,14 @@ class MemoryServer {
 
   #rob(queue, thief) {
     const held = queue.rows.filter(({ token }) => token);
-    for (const { session, ref } of held) {
-      // Until its session tells that it knows: a hint may get lost.
-      this.#sessions.get(session)?.thefts.set(ref, thief.clientId);
-      this.#hint(session, { ref, thief: thief.clientId });
-    }
+    for (const row of held) this.#tellOfLoss(row, thief.clientId);
     queue.rows = [thief, ...queue.rows.filter(({ token }) => !token)];
+  }
+
+  /** Until its session tells that it knows: a hint may get lost. */
+  #tellOfLoss({ session, ref }, thief) {
+    this.#sessions.get(session)?.thefts.set(ref, thief);
+    this.#hint(session, { ref, thief });
   }
 
   #refuse(session, op) {
@@ -335,7 +339,7 @@ class MemoryServer {
     if (isOther) return otherLimit(queue.limit);
     const rows = queue?.rows ?? [];
     if (this.#fits(rows.slice(0, placeIn(rows, op)), op)) return undefined;
-    if (kind === 'ifAvailable') return UNAVAILABLE;
+    if (kind === 'ifAvailable' || kind === 'passIfAvailable') return UNAVAILABLE;
     if (maxPending < 0) return undefined;
     const pending = rows.filter(({ token }) => !token).length;
     return pending >= maxPending ? QUEUE_FULL : undefined;
@@ -397,6 +401,12 @@ class MemoryServer {
       const row = queue.rows[i];
       if (row.token) continue;
       if (!this.#fits(queue.rows.slice(0, i), row)) return;
+      if (passes(row)) {
+        queue.rows.splice(i--, 1);
+        if (queue.rows.length === 0) this.#names.delete(name);
+        this.#tellOfLoss(row, '');
+        continue;
+      }
       row.token = ++this.#tokens;
       row.granted = this.#now();
       const { clientId, ref, ticket, token, session } = row;
@@ -591,6 +601,9 @@ class Link {
 const isBefore = ({ priority }, row) =>
   !row.token && row.kind !== 'steal' && row.priority < priority;
 
+/** Whether a request ends when it would be granted. */
+const passes = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
+
 /** Where a request enters the queue. */
 function placeIn(rows, op) {
   let place = rows.length;
@@ -661,7 +674,7 @@ class MemoryAdapter {
 
   /** @param window how many steps may be under way */
   constructor(network, window = WINDOW) {
-    this.can = { limits: true, groups: true, marks: true, priorities: true, window };
+    this.can = { limits: true, groups: true, marks: true, priorities: true, passes: true, window };
     this.#network = network;
     this.#server = network.server;
   }

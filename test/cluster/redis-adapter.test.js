@@ -205,6 +205,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         expire,
         left,
         remove,
+        passes: true,
         window: 4,
         port: () => server.port,
         through: (port) => ({ port }),

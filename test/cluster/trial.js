@@ -201,6 +201,7 @@ class Trial {
     else if (what === 'hold') this.request(i, name, options, 2 * TTL);
     else if (what === 'limited') this.request(i, 'units', units(1 + (ms % 2), priority), hold);
     else if (what === 'ifAvailable') this.request(i, name, { ...options, ifAvailable: true }, hold);
+    else if (what === 'pass') this.request(i, name, { pass: true, priority }, hold);
     else if (what === 'once') this.request(i, name, { keep: 1 + ms, priority }, hold);
     else if (what === 'steal') this.request(i, name, { steal: true }, hold);
     else if (what === 'few') this.request(i, name, { ...options, maxPending: ms % 3 }, hold);

@@ -8,6 +8,7 @@
 const {
   ENDED,
   NOT_MARKED,
+  PASSED,
   QUEUED,
   QUEUE_FULL,
   UNAVAILABLE,
@@ -28,13 +29,14 @@ const EARLY = '-8';
 
 /**
  * @param {string} code a token; '0': it waits; -1: not available; -3: the queue is full; -4: ended;
- *   -6: not marked; -10 - n: the limit of the name is n
+ *   -6: not marked; -9: passed; -10 - n: the limit of the name is n
  * @returns {Answer}
  */
 function answerOf(code) {
   if (code[0] !== '-') return code === '0' ? QUEUED : granted(BigInt(code));
   if (code === '-4') return ENDED;
   if (code === '-6') return NOT_MARKED;
+  if (code === '-9') return PASSED;
   if (code === '-1') return UNAVAILABLE;
   if (code === '-3') return QUEUE_FULL;
   return otherLimit(-10 - Number(code));
@@ -43,7 +45,8 @@ function answerOf(code) {
 /**
  * Tells what a server has said of its own accord.
  * @param {AdapterEvents} events
- * @param {string} line `g ref token` of a grant, or `s ref thief` of a theft
+ * @param {string} line `g ref token` of a grant; `s ref thief` of a theft, or `s ref ` of a request
+ *   that has passed
  */
 function tell(events, line) {
   const space = line.indexOf(' ', 2);

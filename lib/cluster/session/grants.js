@@ -157,6 +157,8 @@ class Grants {
     } else if (answer.code === 'queued') {
       this.#places.move(place, WAITING);
       this.#isQueued();
+    } else if (answer.code === 'passed') {
+      this.#pass(place);
     } else {
       const group = this.#places.groupOf(place);
       this.#ended.add(place.op.ref);
@@ -164,6 +166,13 @@ class Grants {
       this.#listener.refused(place, answer);
       this.#holdWhole(group);
     }
+  }
+
+  /** The server has ended the request, because it would have been granted. @param {Place} place */
+  #pass(place) {
+    this.#ended.add(place.op.ref);
+    this.#places.leave(place);
+    this.#listener.passed(place);
   }
 
   /** @param {Place} place @param {bigint} token */
@@ -223,10 +232,12 @@ class Grants {
     if (place && (place.state === ASKED || place.state === WAITING)) this.#grant(place, token);
   }
 
-  /** @param {number} ref @param {string} thief */
+  /** @param {number} ref @param {string} thief '' if the request has passed */
   hintStolen(ref, thief) {
     const place = this.#places.get(ref);
-    if (place?.state === HELD) {
+    if (thief === '') {
+      if (place?.state === ASKED || place?.state === WAITING) this.#pass(place);
+    } else if (place?.state === HELD) {
       this.#rob(place, thief);
     } else if (place?.state === ASKED || place?.state === ENDING) {
       place.thief = thief;

@@ -66,4 +66,7 @@ class Place {
   }
 }
 
-module.exports = { ALLOTTED, ASKED, ENDING, GONE, HELD, Place, WAITING };
+/** @param {RequestOp} op @returns {boolean} whether it waits for as long as it takes */
+const waits = ({ kind }) => kind === 'request' || kind === 'pass';
+
+module.exports = { ALLOTTED, ASKED, ENDING, GONE, HELD, Place, WAITING, waits };

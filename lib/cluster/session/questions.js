@@ -274,7 +274,7 @@ class Questions {
     const ended = new Set();
     for (const op of passed.flatMap(({ ops }) => ops)) {
       if (op.kind === 'end') ended.add(op.ref);
-      else if (op.kind !== 'ifAvailable' && (name ?? op.name) === op.name) this.#tell(op, asked);
+      else if (canWait(op) && (name ?? op.name) === op.name) this.#tell(op, asked);
     }
     /** @type {Entry[]} */
     const entries = [];
@@ -313,5 +313,8 @@ class Questions {
  */
 const isBehind = ({ name, priority = 0, token }, other) =>
   name === other.name && token === 0n && priority < (other.priority ?? 0);
+
+/** @param {import('../adapter.js').RequestOp} op */
+const canWait = ({ kind }) => kind !== 'ifAvailable' && kind !== 'passIfAvailable';
 
 module.exports = { Questions };

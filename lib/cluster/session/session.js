@@ -31,7 +31,7 @@ const { Outbox } = require('./outbox.js');
 const { fateOf } = require('./fates.js');
 const { Grants } = require('./grants.js');
 const { Obstructed } = require('./obstructed.js');
-const { ALLOTTED, ASKED, ENDING, GONE, HELD, WAITING } = require('./place.js');
+const { ALLOTTED, ASKED, ENDING, GONE, HELD, WAITING, waits } = require('./place.js');
 const { Places } = require('./places.js');
 const { Questions } = require('./questions.js');
 const { Readiness } = require('./readiness.js');
@@ -64,6 +64,7 @@ const { within } = require('./within.js');
  * The listener's calls run no users' code: `settled`, which ends each event, lets it run.
  * @typedef {object} Listener
  * @property {(place: Place) => void} granted
+ * @property {(place: Place) => void} passed its request would have been granted, and has ended
  * @property {(place: Place, answer: Answer) => void} refused the answer is neither a grant nor a
  *   place in the queue
  * @property {(place: Place, thief: string) => void} stolen
@@ -313,7 +314,7 @@ class Session {
     for (const place of places) {
       place.asked = this.#now();
       this.#places.enter(place);
-      if (place.op.kind !== 'request') this.#agenda.setBy('patience', place.asked + this.#ttl);
+      if (!waits(place.op)) this.#agenda.setBy('patience', place.asked + this.#ttl);
     }
     this.#outbox.add(places.map(({ op }) => op));
     this.#pumpSoon();
@@ -922,7 +923,7 @@ class Session {
     else if (isAwaited)
       this.#readiness.failed(this.#timeout('The bucket could not be opened in time'));
     for (const place of this.#places.all()) {
-      if (place.op.kind === 'request' || place.state !== ASKED) continue;
+      if (waits(place.op) || place.state !== ASKED) continue;
       const end = place.asked + this.#ttl;
       if (end > now) {
         next = Math.min(next, end);

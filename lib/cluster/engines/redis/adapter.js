@@ -56,7 +56,7 @@ const SHA = createHash('sha1').update(SCRIPT).digest('hex');
 const VERSION = '6';
 
 /** @type {Record<RequestOp['kind'], string>} */
-const KINDS = { request: 'r', ifAvailable: 'i', steal: 't' };
+const KINDS = { request: 'r', ifAvailable: 'i', steal: 't', pass: 'r', passIfAvailable: 'i' };
 
 /** How many steps may be under way; the script keeps as many replies. */
 const WINDOW = 4;
@@ -209,6 +209,7 @@ class RedisAdapter {
     this.#recorded = this.#prefixes.map(() => 0);
     this.can = Object.freeze({
       limits: true,
+      passes: true,
       priorities: true,
       groups: shards === 1,
       marks: true,
@@ -749,7 +750,8 @@ function textOf(op) {
   if (op.kind === 'end') return `x${op.ref} ${Math.ceil(op.keep)}\n${key}`;
   const { kind, ref, group, maxPending, mode, weight, priority } = op;
   const label = op.label === '' ? '""' : JSON.stringify(op.label);
-  const [letter, limit] = mode === 'shared' ? ['s', op.limit] : ['x', ''];
+  const passes = kind === 'pass' || kind === 'passIfAvailable';
+  const [letter, limit] = mode === 'shared' ? ['s', op.limit] : [passes ? 'p' : 'x', ''];
   return (
     `${KINDS[kind]}${ref} ${group} ${maxPending}\n${key}\n${letter} ${weight}\n` +
     `${priority} ${label}\n${limit}\n${JSON.stringify(op.name)}`

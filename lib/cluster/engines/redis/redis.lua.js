@@ -33,20 +33,20 @@ module.exports = String.raw`
 --            and a request (r), ifAvailable (i) or steal (t) is
 --              <kind><ref> <group> <maxPending>
 --              <key of the name>
---              <mode: x, s> <weight>
+--              <mode: x, s, or p if it passes> <weight>
 --              <priority> <label>
 --              <limit; '' unless the mode is s>
 --              <name>
 --              a code for each operation: above 0 the token of a grant; 0 waits; -1 not available;
---              -3 too many wait; -4 ended; -6 ended and not marked, because it was not held;
---              -10 - n the name's limit is n; e<text> an error. Or -2, -5 or -8 for the step. A
---              single code is not wrapped in an array
+--              -3 too many wait; -4 ended; -6 ended and not marked, because it was not held; -9
+--              has passed; -10 - n the name's limit is n; e<text> an error. Or -2, -5 or -8 for the
+--              step. A single code is not wrapped in an array
 --   renew    5 life, 6 token, 7 a message to publish on the session's channel, as a test of it, then
 --            the refs of thefts that the caller knows
 --              0, ms to the next end of another session's lease (-1: none), ms to the end of the
 --              quarantine, epoch, number of the last recorded step (0: none), then ref and token (0:
 --              waits) of all that the session has, and ref and s<client id of the thief> of all that
---              was stolen from it; or -2, -5
+--              was stolen from it, ref and s of what has passed; or -2, -5
 --   sweep    whether there is more to do: 1, 0
 --   close    the same
 --   query    5 key of a name, or '' for all, 6 'held' for its locks alone, or ''
@@ -147,9 +147,9 @@ if command == 'step' then
       local n = #ended + 1
       ended[n], gone[n], codes[#codes + 1] = 'r' .. ref, own, '-4'
     else
-      -- The pattern excludes members of groups.
+      -- The pattern excludes members of groups, and requests that pass.
       local ref, key, mode, rest =
-        string.match(op, '^[ir](%d+) 0 %S+\n([^\n]+)\n(%a %d+)\n(.*)$')
+        string.match(op, '^[ir](%d+) 0 %S+\n([^\n]+)\n([xs] %d+)\n(.*)$')
       if not ref then break end
       -- § 4.1 "request a lock" for a free name: SET NX is its grant, beside
       -- process_the_lock_request_queue below.
@@ -225,15 +225,23 @@ local function process_the_lock_request_queue(it, mine)
     local is_shareable = row.mode == 's' and not it.alone
     local is_limited = (it.limit or 0) > 0 and it.units + row.weight > it.limit
     if it.held > 0 and (is_limited or not is_shareable) then return end
-    row.token, row.granted = next_number(), now
-    count_held(it, row)
-    if row == mine and not row.is_queued then return end
-    if row.rank > 0 then call('ZADD', F.queue_of(it.key), 0, F.place_of(row)) end
-    F.write(it, row.member, F.text_of_queued(row))
-    if row ~= mine then
-      local ref, session = F.split(row.member)
-      F.tell(session, 'g ' .. ref .. ' ' .. F.int(row.token))
+    row.passes = row.mode == 'p'
+    if not row.passes then
+      row.token, row.granted = next_number(), now
+      count_held(it, row)
     end
+    if row == mine and not row.is_queued then return end
+    if row.passes then F.pass(it, row, mine) else F.note_grant(it, row, mine) end
+  end
+end
+
+-- Writes the grant of a row that is queued.
+function F.note_grant(it, row, mine)
+  if row.rank > 0 then call('ZADD', F.queue_of(it.key), 0, F.place_of(row)) end
+  F.write(it, row.member, F.text_of_queued(row))
+  if row ~= mine then
+    local ref, session = F.split(row.member)
+    F.tell(session, 'g ' .. ref .. ' ' .. F.int(row.token))
   end
 end
 
@@ -735,6 +743,7 @@ function F.ask(it, op, waits)
   -- A negated 0 would be written as -0.
   row.rank = op.kind == 't' and -math.huge or 0 - op.priority
   process_the_lock_request_queue(it, row)
+  if row.passes then return '-9' end
   if row.token == 0 then
     if not waits then return '-1' end
     local is_limited = op.kind == 'r' and op.most >= 0
@@ -744,17 +753,29 @@ function F.ask(it, op, waits)
   return F.int(row.token)
 end
 
+-- Takes a request out of a name, and tells its session which thief did; '' if it passes.
+function F.take_away(it, member, place, thief)
+  F.take_out(it, member, place)
+  local ref, session = F.split(member)
+  -- An error here (another type at that key) must not stop the step halfway.
+  redis.pcall('HSET', F.thefts_of(session), ref, thief)
+  F.keep(F.thefts_of(session))
+  F.tell(session, 's ' .. ref .. ' ' .. thief)
+end
+
+function F.pass(it, row, mine)
+  local limit = it.limit
+  F.take_away(it, row.member, F.place_of(row), '')
+  -- The request that is about to enter the queue has said what it is.
+  if mine then it.limit = limit end
+end
+
 function F.steal(op)
   local it = F.read_name(op.key)
   local limit, thief = it.limit, call('HGET', INFO, 'client')
   for _, place in ipairs(it.held > 0 and F.places(it, 0, it.held - 1) or {}) do
     local member = F.member_of(place)
-    F.take_out(it, member, place)
-    local ref, session = F.split(member)
-    -- An error here (another type at that key) must not stop the step halfway.
-    redis.pcall('HSET', F.thefts_of(session), ref, thief)
-    F.keep(F.thefts_of(session))
-    F.tell(session, 's ' .. ref .. ' ' .. thief)
+    F.take_away(it, member, place, thief)
   end
   it.limit = limit
   if it.count == 0 then return F.ask(it, op, true) end
