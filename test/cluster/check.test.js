@@ -127,7 +127,10 @@ test('a theft without a thief is found', () => {
     { type: 'call', id: 'z', client: 'z', name: 'a', mode: 'exclusive', kind: 'steal', time: -2 },
     { type: 'settled', id: 'z', error, time: -1 },
   ];
-  finds(check([...events, ...failed('Error: The server did not execute the request in time')]), /by nobody/);
+  finds(
+    check([...events, ...failed('Error: The server did not execute the request in time')]),
+    /by nobody/,
+  );
   const unknown = 'Error: The server did not say whether the lock was stolen: late';
   assert.deepEqual(check([...events, ...failed(unknown)]), []);
 });

@@ -196,6 +196,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     left,
     remove,
     port: () => server.port,
+    passes: true,
     through: (port) => ({ pool: poolOf({ port }) }),
     lastWords: { 'that the postmaster is gone': FATAL },
   };
@@ -218,6 +219,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       left,
       remove,
       port: () => server.port,
+      passes: true,
       through: (port) => ({ pool: poolOf({ port, options: others.options.options }) }),
     });
   });

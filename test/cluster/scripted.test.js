@@ -1118,7 +1118,10 @@ test('R4: a theft that something is in the way of for a lease fails, and says wh
   stage.answers.step = (ops) => ops.map(() => busy(new Error('a transaction guards it')));
   stage.ask({ owner: 'thief', kind: 'steal' });
   for (let i = 0; i < 12; i++) await stage.world.advance(TTL / 10);
-  assert.match(errors[0].message, /The server did not execute the request in time: a transaction guards it/);
+  assert.match(
+    errors[0].message,
+    /The server did not execute the request in time: a transaction guards it/,
+  );
 });
 
 test('R1: of a theft that the server does not answer for a lease nobody knows whether it is done', async () => {
@@ -1129,10 +1132,7 @@ test('R1: of a theft that the server does not answer for a lease nobody knows wh
   stage.answers.step = () => new Promise(() => {});
   stage.answers.hello = () => {};
   for (let i = 0; i < 12; i++) await stage.world.advance(TTL / 10);
-  assert.match(
-    stage.errors[0].message,
-    /^The server did not say whether the lock was stolen/,
-  );
+  assert.match(stage.errors[0].message, /^The server did not say whether the lock was stolen/);
 });
 
 test('R5: the session tells what it has seen of servers, and goes on to in the next session', async () => {
@@ -1165,10 +1165,7 @@ test('R1: a theft that was sent in a session that is lost is not done again in t
   stage.answers.close = () => {};
   stage.answers.hello = () => Promise.reject(new Error('away'));
   await stage.world.advance(0.95 * TTL);
-  assert.match(
-    stage.errors[0].message,
-    /^The server did not say whether the lock was stolen/,
-  );
+  assert.match(stage.errors[0].message, /^The server did not say whether the lock was stolen/);
   await stage.answer('open', { session: 's2', ttl: TTL });
   assert.deepEqual((await step(stage)).ops, ['steal 3']);
 });
@@ -1189,10 +1186,7 @@ test('R1: of a theft that came again before the session was found dead nobody kn
   await step(stage);
   await stage.reconnect([]);
   await (await step(stage)).fail('DEAD');
-  assert.match(
-    stage.errors[0].message,
-    /^The server did not say whether the lock was stolen/,
-  );
+  assert.match(stage.errors[0].message, /^The server did not say whether the lock was stolen/);
 });
 
 test('R1: a theft that the server has missed was not done by the connection before', async () => {

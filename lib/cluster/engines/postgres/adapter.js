@@ -43,7 +43,7 @@ const VERSION = 9;
 const MOST_NAMES = 1_000;
 
 /** @type {Record<Op['kind'], number>} */
-const KINDS = { request: 0, ifAvailable: 1, steal: 2, end: 3 };
+const KINDS = { request: 0, ifAvailable: 1, steal: 2, end: 3, pass: 4, passIfAvailable: 5 };
 
 /** Instead of an answer: a user guards the lock. */
 const GUARDED = '-7';
@@ -110,6 +110,7 @@ class PostgresAdapter {
   id;
   can = Object.freeze({
     limits: true,
+    passes: true,
     priorities: true,
     groups: true,
     marks: true,
@@ -280,7 +281,8 @@ class PostgresAdapter {
     const { end, request, requestWith, step } = this.#statements;
     const [op] = ops;
     const isEnd = op.kind === 'end';
-    if (ops.length > 1 || op.kind === 'steal' || (isEnd && (op.name === undefined || op.keep > 0)))
+    const isPlain = op.kind === 'request' || op.kind === 'ifAvailable' || isEnd;
+    if (ops.length > 1 || !isPlain || (isEnd && (op.name === undefined || op.keep > 0)))
       return [step, this.#arraysOf(ops, number, listens)];
     const key = this.#keyOf(/** @type {string} */ (op.name));
     if (isEnd) return [end, [number, op.ref, key]];

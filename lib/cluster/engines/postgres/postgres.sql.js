@@ -78,7 +78,8 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
 -- nobody of an ordinary priority or less gets ahead of him; before somebody of more waits,
 -- "request_one" moves the holders ahead. "token" is in no index, so that a grant is a HOT update;
 -- "rank" is in no unique one, so that a move waits for no guard. "lim": the limit of the name, the
--- same in all its rows; NULL while nobody has set it.
+-- same in all its rows; NULL while nobody has set it. A row that "passes" never gets a token: it is
+-- deleted instead.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
   key bytea NOT NULL,
   rank float8 NOT NULL,
@@ -94,12 +95,13 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
   label bytea NOT NULL,
   asked timestamptz NOT NULL,
   granted timestamptz,
+  passes bool NOT NULL DEFAULT false,
   PRIMARY KEY (session, ref)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX IF NOT EXISTS request_in_order ON web_locks.request (key, rank, ticket);
 
--- What was stolen from whom, by the client id of the thief, until the session tells that it knows:
--- what NOTIFY tells does not reach who is cut off. Only inserted by others, so that a thief never
+-- What was stolen from whom, by the client id of the thief, and what has passed (''), until the
+-- session tells that it knows: what NOTIFY tells does not reach who is cut off. Only inserted by others, so that a thief never
 -- waits for whom it robs.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.theft (
   session bigint NOT NULL,
@@ -346,7 +348,7 @@ BEGIN
     next_rank := 'infinity';
     -- All that is needed of a queue whose head waits, which is what a hand-over meets, is read at
     -- once: on the way to who is granted the lock each statement counts.
-    SELECT session, ref, rank, ticket, token, shared, lim, weight,
+    SELECT session, ref, rank, ticket, token, shared, lim, weight, passes,
         r.session = me OR (SELECT expires > clock_timestamp() FROM web_locks.session
           WHERE id = r.session) AS lives,
         (SELECT e.grants_from FROM web_locks.epoch e) AS grants_from
@@ -363,7 +365,7 @@ BEGIN
     IF NOT is_new THEN
       candidate := head;
       IF head.token IS NOT NULL THEN
-        SELECT session, ref, rank, ticket, shared, lim, weight,
+        SELECT session, ref, rank, ticket, shared, lim, weight, passes,
             r.session = me OR (SELECT expires > clock_timestamp() FROM web_locks.session
               WHERE id = r.session) AS lives
           INTO candidate FROM web_locks.request r
@@ -402,6 +404,11 @@ BEGIN
       fits := true;
       RETURN;
     END IF;
+    IF candidate.passes THEN
+      DELETE FROM web_locks.request WHERE session = candidate.session AND ref = candidate.ref;
+      PERFORM web_locks.take_away(candidate.session, candidate.ref, '');
+      CONTINUE;
+    END IF;
     number := nextval('web_locks.token');
     UPDATE web_locks.request
       SET token = number, granted = clock_timestamp(), rank = least(rank, 0)
@@ -410,6 +417,14 @@ BEGIN
     -- Nothing else fits beside it.
     IF NOT candidate.shared THEN RETURN; END IF;
   END LOOP;
+END $$;
+
+-- Tells a session that its request is deleted: by which thief, or '' if it has passed.
+CREATE OR REPLACE FUNCTION web_locks.take_away(its_session bigint, reference bigint, thief text)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO web_locks.theft VALUES (its_session, reference, thief) ON CONFLICT DO NOTHING;
+  PERFORM pg_notify('wl_' || its_session, 's ' || reference || ' ' || thief);
 END $$;
 
 -- The place of the first who waits for a name; behind all, if nobody does. What is read of those
@@ -445,7 +460,8 @@ END $$;
 -- Does operations of a session in their order, once: the last step that comes again is answered as
 -- it was. "its_conn", "its_step": the numbers of the connection and of the step. The arrays have
 -- one entry for each operation:
---   kinds  0 a request, 1 one that does not wait, 2 a theft, 3 an end
+--   kinds  0 a request, 1 one that does not wait, 2 a theft, 3 an end, 4 a request that passes, 5 one
+--          that does not wait
 --   keys   of the name: SHA-256; NULL for an end of which only "ref" is known
 --   lims, weights   of a shared request, 0 for none; most: so many may wait, -1 for any number
 --   priorities   of a request, higher first; of others 0
@@ -454,7 +470,7 @@ END $$;
 -- "listens": the connection hears from here on what is told to the session, see "listen". Returns
 -- an entry for each: > 0 granted, the token; 0 it waits; -1 not available; -3 too many
 -- wait; -4 ended; -6 ended, and not marked, as it was not held; -7 a user guards the lock, nothing
--- was done; -10 - n: the limit of the name is n. Or a single -2: the session is dead; -5: the
+-- was done; -9 it has passed; -10 - n: the limit of the name is n. Or a single -2: the session is dead; -5: the
 -- connection was replaced; nothing was done then.
 CREATE OR REPLACE FUNCTION web_locks.step(
   me bigint, its_conn int, its_step bigint, kinds int[], refs bigint[], keys bytea[],
@@ -505,8 +521,9 @@ BEGIN
       code := -1;
     ELSE
       IF i = 1 OR groups[i] <> groups[i - 1] THEN from_i := i; END IF;
-      code := web_locks.request_one(me, nextval('web_locks.token'), kinds[i] = 0, refs[i],
-        keys[i], names[i], shareds[i], lims[i], weights[i], most[i], priorities[i], labels[i]);
+      code := web_locks.request_one(me, nextval('web_locks.token'), kinds[i] IN (0, 4), refs[i],
+        keys[i], names[i], shareds[i], lims[i], weights[i], most[i], priorities[i], labels[i],
+        kinds[i] > 3);
       IF kinds[i] = 1 AND code < 0 AND groups[i] > 0 THEN
         -- All or nothing: those of the group that were granted just now are gone again.
         FOR j IN from_i .. i - 1 LOOP
@@ -602,7 +619,8 @@ END $$;
 -- while the name was locked.
 CREATE OR REPLACE FUNCTION web_locks.request_one(
   me bigint, number bigint, waits bool, reference bigint, k bytea, its_name bytea, is_shared bool,
-  its_limit int, its_weight int, most int, its_priority int, its_label bytea
+  its_limit int, its_weight int, most int, its_priority int, its_label bytea,
+  it_passes bool DEFAULT false
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   queue record;
@@ -616,13 +634,14 @@ BEGIN
   INSERT INTO web_locks.request SELECT k, least(its_rank, 0), number, me, reference, number,
       is_shared, its_priority, CASE WHEN is_shared THEN its_limit END, its_weight, its_name,
       its_label, present, present
-    WHERE present >= (SELECT grants_from FROM web_locks.epoch)
+    WHERE NOT it_passes AND present >= (SELECT grants_from FROM web_locks.epoch)
       AND NOT EXISTS (SELECT FROM web_locks.request WHERE key = k);
   IF FOUND THEN RETURN number; END IF;
   queue := web_locks.process_the_lock_request_queue(
     k, me, is_shared, its_limit, its_weight, its_rank);
   known := queue.known;
   IF is_shared AND known <> its_limit THEN RETURN -10 - known::bigint; END IF;
+  IF queue.fits AND it_passes THEN RETURN -9; END IF;
   IF NOT queue.fits THEN
     IF NOT waits THEN RETURN -1; END IF;
     IF most >= 0 AND most <= (SELECT count(*) FROM (
@@ -651,7 +670,7 @@ BEGIN
         AND (rank, ticket) < (waiting.rank, waiting.ticket);
   END IF;
   INSERT INTO web_locks.request VALUES (k, its_rank, number, me, reference, NULL,
-    is_shared, its_priority, known, its_weight, its_name, its_label, present, NULL);
+    is_shared, its_priority, known, its_weight, its_name, its_label, present, NULL, it_passes);
   RETURN 0;
 END $$;
 
@@ -676,8 +695,7 @@ BEGIN
   IF cardinality(free) < cardinality(held) THEN RETURN -7; END IF;
   SELECT q.lim INTO lim FROM web_locks.request q WHERE key = k LIMIT 1;
   FOR r IN DELETE FROM web_locks.request WHERE ctid = ANY (free) RETURNING session, ref LOOP
-    INSERT INTO web_locks.theft VALUES (r.session, r.ref, thief) ON CONFLICT DO NOTHING;
-    PERFORM pg_notify('wl_' || r.session, 's ' || r.ref || ' ' || thief);
+    PERFORM web_locks.take_away(r.session, r.ref, thief);
   END LOOP;
   -- Ahead of everybody, also of thieves who wait.
   SELECT min(ticket) - 1 INTO place FROM web_locks.request WHERE key = k AND rank = '-infinity';
