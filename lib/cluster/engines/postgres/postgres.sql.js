@@ -101,8 +101,8 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
 CREATE INDEX IF NOT EXISTS request_in_order ON web_locks.request (key, rank, ticket);
 
 -- What was stolen from whom, by the client id of the thief, and what has passed (''), until the
--- session tells that it knows: what NOTIFY tells does not reach who is cut off. Only inserted by others, so that a thief never
--- waits for whom it robs.
+-- session tells that it knows: what NOTIFY tells does not reach who is cut off. Only inserted by
+-- others, so that a thief never waits for whom it robs.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.theft (
   session bigint NOT NULL,
   ref bigint NOT NULL,
@@ -460,8 +460,8 @@ END $$;
 -- Does operations of a session in their order, once: the last step that comes again is answered as
 -- it was. "its_conn", "its_step": the numbers of the connection and of the step. The arrays have
 -- one entry for each operation:
---   kinds  0 a request, 1 one that does not wait, 2 a theft, 3 an end, 4 a request that passes, 5 one
---          that does not wait
+--   kinds  0 a request, 1 one that does not wait, 2 a theft, 3 an end, 4 a request that passes,
+--          5 one that passes and does not wait
 --   keys   of the name: SHA-256; NULL for an end of which only "ref" is known
 --   lims, weights   of a shared request, 0 for none; most: so many may wait, -1 for any number
 --   priorities   of a request, higher first; of others 0
@@ -470,8 +470,8 @@ END $$;
 -- "listens": the connection hears from here on what is told to the session, see "listen". Returns
 -- an entry for each: > 0 granted, the token; 0 it waits; -1 not available; -3 too many
 -- wait; -4 ended; -6 ended, and not marked, as it was not held; -7 a user guards the lock, nothing
--- was done; -9 it has passed; -10 - n: the limit of the name is n. Or a single -2: the session is dead; -5: the
--- connection was replaced; nothing was done then.
+-- was done; -9 it has passed; -10 - n: the limit of the name is n. Or a single -2: the session is
+-- dead; -5: the connection was replaced; nothing was done then.
 CREATE OR REPLACE FUNCTION web_locks.step(
   me bigint, its_conn int, its_step bigint, kinds int[], refs bigint[], keys bytea[],
   names bytea[], shareds bool[], lims int[], weights int[], most int[], priorities int[],

@@ -71,7 +71,8 @@ module.exports = String.raw`
 --                         (the last steps that may not be repeated, by number modulo WINDOW, with
 --                         their replies), kept (when its keys' expiry was last set; 0: they do not
 --                         expire), r<ref> (key of the name)
---   P:t:<session>   HASH  ref -> client id of the thief, until the session confirms it
+--   P:t:<session>   HASH  ref -> client id of the thief, or '' if it has passed, until the session
+--                         confirms it
 --   P:n:<key>       a name in use. For a lock that is alone: the lines ref|session row, limit (if
 --                         any), name. Otherwise "q", and these exist:
 --   P:r:<key>       HASH  name, limit, held, units (held), alone (held exclusively), ref|session ->
