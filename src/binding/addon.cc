@@ -1,4 +1,5 @@
-/* The addon: what it exports, the life of an environment and of managers, its events. */
+/* Defines the addon's functions and constants, and implements the calls about environments,
+ * managers and events. */
 #include "calls.h"
 #include "host.h"
 #include "values.h"
@@ -7,7 +8,7 @@
 #include <cstdlib>
 
 #if defined(WLK_CHECKS)
-extern "C" long wlk_live_blocks(void); /* src/core/alloc.h, which is not for C++ */
+extern "C" long wlk_live_blocks(void); /* src/core/alloc.h is not for C++ */
 #endif
 
 napi_value answer(napi_env env, int32_t status)
@@ -34,7 +35,7 @@ namespace {
 
 /* start(clientPrefix: string, threadId: number, threadName: string, exchange: ArrayBuffer,
  *   drain: () => void): string | status
- * Makes the agent of this environment; answers its client id. */
+ * Makes the agent of this environment and returns its client id. */
 napi_value start(napi_env env, napi_callback_info info)
 {
   Call<5> call(env, info);
@@ -75,9 +76,9 @@ void close_manager(Opening *opening)
   if (manager) wlk_manager_close(manager);
 }
 
-/* On the environment's thread, when the manager's External is collected or the environment ends. By
- * then the agent's requests on it have ended: JavaScript keeps the External while it has one, and
- * the cleanup hook comes first. */
+/* Runs on the environment's thread when the manager's External is collected, or when the
+ * environment ends. The agent's requests have ended by then: JavaScript keeps the External while it
+ * has one, and the cleanup hook comes first. */
 void finalize_manager(napi_env, void *data, void *)
 {
   Opening *opening = static_cast<Opening *>(data);
@@ -108,7 +109,7 @@ napi_value open_manager(napi_env env, napi_callback_info info)
 }
 
 /* closeManager(manager: External): status
- * JavaScript has no requests on it any more. */
+ * JavaScript has no requests in it any more. */
 napi_value call_close_manager(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -133,7 +134,7 @@ napi_value drain(napi_env env, napi_callback_info info)
   return answer(env, WLK_OK);
 }
 
-/* continuousNow(): number. Milliseconds, see wlk_continuous_now. Needs no agent. */
+/* continuousNow(): number. Returns milliseconds, see wlk_continuous_now; needs no agent. */
 napi_value continuous_now(napi_env env, napi_callback_info)
 {
   napi_value value;
@@ -142,7 +143,7 @@ napi_value continuous_now(napi_env env, napi_callback_info)
              : nullptr;
 }
 
-/* keepFamily(endsWithUs): undefined. See wlk_keep_family. Needs no agent. */
+/* keepFamily(endsWithUs): undefined. Calls wlk_keep_family; needs no agent. */
 napi_value keep_family(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -153,7 +154,7 @@ napi_value keep_family(napi_env env, napi_callback_info info)
   return nullptr;
 }
 
-/* endFamily(): undefined. See wlk_end_family. Needs no agent. */
+/* endFamily(): undefined. Calls wlk_end_family; needs no agent. */
 napi_value end_family(napi_env, napi_callback_info)
 {
   wlk_end_family();
@@ -161,8 +162,8 @@ napi_value end_family(napi_env, napi_callback_info)
 }
 
 #if defined(WLK_CHECKS)
-/* liveBlocks(): number. For tests, in checked builds only. What this thread keeps for its next
- * requests is given back before. */
+/* liveBlocks(): number. Exists in checked builds only, for tests. Memory that this thread keeps for
+ * its next requests does not count. */
 napi_value live_blocks(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
@@ -220,7 +221,6 @@ struct Constant {
   int32_t value;
 };
 
-/* The numbers that JavaScript and the core exchange. */
 const Constant kConstants[] = {
 #define STATUS(name, message) {#name, name},
     WLK_STATUS_LIST(STATUS) WLH_STATUS_LIST(STATUS)
@@ -248,8 +248,8 @@ const Constant kConstants[] = {
     {"AGREEMENT", AGREEMENT},
 };
 
-/* Where in the exchange, in an event, in an entry of a snapshot is what, and how large they are: in
- * 32-bit numbers. JavaScript takes these, and has none of its own. */
+/* The layout of the exchange, of events and of snapshots, in 32-bit numbers. JavaScript takes all
+ * offsets and sizes from here. */
 #define PLACE(type, field) static_cast<int32_t>(offsetof(type, field) / sizeof(uint32_t))
 #define SIZE(type)         static_cast<int32_t>(sizeof(type) / sizeof(uint32_t))
 
@@ -284,7 +284,7 @@ const Constant kLayout[] = {
     {"INFO_SIZE", SIZE(wlk_lock_info)},
 };
 
-/* What has several numbers: of the first one the place is given. */
+/* JavaScript gets the offset of the first of these numbers, and expects the others behind it. */
 static_assert(
     PLACE(wlk_event, thief_number) == PLACE(wlk_event, thief_thread) + 1 &&
         PLACE(wlk_event, thief_pid) == PLACE(wlk_event, thief_thread) + 2 &&
@@ -323,7 +323,7 @@ bool define_constants(napi_env env, napi_value exports, const Constant (&constan
   return true;
 }
 
-/* Throws why the lock state of this process cannot be shared. */
+/* Throws an error that says why the lock state of this process cannot be shared. */
 void throw_cannot_join(napi_env env, wlk_status status, const wlk_process *other)
 {
   char own_path[1024], other_path[1024], message[2400];

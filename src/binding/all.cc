@@ -1,4 +1,4 @@
-/* The binding as one translation unit, for the reason that src/core/all.c gives. */
+/* The binding as one translation unit, see src/core/all.c. */
 #include "addon.cc"
 #include "environment.cc"
 #include "host.cc"

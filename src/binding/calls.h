@@ -1,22 +1,21 @@
-/* The functions that the addon exports, each one call of the core, and what they have in common.
- *
- * lib/backend is the only caller. Functions answer with a status number, see `constants` in
- * addon.cc. The ones about one request take its tag from the exchange (environment.h) and leave
- * their status there, and those that can cause events leave them there, too. */
+/* The functions that the addon exports, each one call of the core, and what they share. lib/backend
+ * is the only caller. A function returns a status (`kConstants` in addon.cc). A call about one
+ * request instead takes the request's tag from the exchange (environment.h) and leaves its status
+ * there, and every call leaves its events there. */
 #ifndef WEB_LOCKS_CALLS_H
 #define WEB_LOCKS_CALLS_H
 
 #include "environment.h"
 
-/* The number of what JavaScript and the addon agree about: which functions there are, what they
- * take and answer, what the numbers mean. lib/backend/binary.js has it, too, and loads no binary
- * with another one. Raise both with any change to that. Where numbers stand (`kLayout` in addon.cc)
- * is no part of it: JavaScript asks. */
+/* The version of the interface between JavaScript and the addon: which functions there are, their
+ * arguments and results, and what the numbers mean. lib/backend/binary.js loads only a binary with
+ * its own number; raise both with any change. Offsets (`kLayout` in addon.cc) are no part of it,
+ * because JavaScript asks for them. */
 enum : int32_t { AGREEMENT = 9 };
 
-/* What the External of a manager points to. */
+/* The External of a manager points to this. */
 struct Opening {
-  wlk_manager *manager; /* null once it was closed */
+  wlk_manager *manager; /* null after closeManager */
 };
 
 /* The arguments of a call, at most `Count`; missing ones are undefined. */
@@ -35,7 +34,8 @@ template <size_t Count> struct Call {
 
   bool open() const { return environment && environment->agent; }
 
-  /* The manager of the first argument; null once it was closed. */
+  /* Sets `*manager` to that of the first argument, or null after closeManager. Returns false if
+   * there is an exception. */
   bool manager(wlk_manager **manager) const
   {
     Opening *opening;
@@ -44,7 +44,6 @@ template <size_t Count> struct Call {
     return true;
   }
 
-  /* What an External points to. */
   template <typename Thing> bool external(size_t index, Thing **thing) const
   {
     void *data = nullptr;
@@ -56,13 +55,15 @@ template <size_t Count> struct Call {
   }
 };
 
-/* Answers with a number. */
+/* Returns a number to JavaScript. */
 napi_value answer(napi_env env, int32_t status);
 
-/* Answers a call about one request: leaves the status in the exchange, and returns undefined. */
+/* Leaves the status of a call about one request in the exchange, and returns undefined to
+ * JavaScript. */
 napi_value leave(Environment *environment, int32_t status);
 
-/* Whether a call about one request can go on; if not, it is answered. `environment` may be null. */
+/* Returns whether the environment has an agent. If not, the call has its answer. `environment` may
+ * be null. */
 inline bool is_open(Environment *environment)
 {
   if (!environment) return false;
@@ -71,10 +72,10 @@ inline bool is_open(Environment *environment)
   return false;
 }
 
-/* The environment of a call without arguments: for less than the price of a Call. */
+/* Returns the environment of a call without arguments, which is cheaper than a Call. */
 Environment *environment_of(napi_env env);
 
-/* Answers with a snapshot's value, and frees it. */
+/* Returns a snapshot to JavaScript, and frees it. */
 napi_value answer_snapshot(napi_env env, wlk_snapshot *snapshot);
 
 /* requests.cc */

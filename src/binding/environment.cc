@@ -15,28 +15,26 @@ bool succeeded(napi_env env, napi_status status, const char *what)
   (void)snprintf(
       message, sizeof message, "web-locks: %s failed with Node-API status %d", what,
       static_cast<int>(status));
-  /* Fails only where nothing can be thrown any more. */
+  /* This fails only if nothing can be thrown any more. */
   (void)napi_throw_error(env, "ERR_WEB_LOCKS_NODE_API", message);
   return false;
 }
 
-/* ---- waking ---- */
-
-/* The queue is unbounded, so the call does not block; it fails only where the environment is
- * closing, and then the cleanup hook is about to terminate the agents. */
+/* The queue is unbounded, so the call does not block. It fails only if the environment is closing;
+ * the cleanup hook then terminates the agents. */
 void environment_wake(Environment *environment)
 {
   (void)napi_call_threadsafe_function(environment->wake, nullptr, napi_tsfn_nonblocking);
 }
 
-/* On any thread: the core's wake function. */
+/* The core's wake function, for any thread. */
 static void wake_from_any_thread(void *data)
 {
   environment_wake(static_cast<Environment *>(data));
 }
 
-/* The event loop is kept alive while requests are pending, and not by held locks; and until what
- * was put off for want of stack is done. */
+/* Pending requests keep the event loop alive, and so do events that wait for an empty stack. Held
+ * locks do not. */
 static void keep_alive(Environment *environment, bool more)
 {
   napi_env env = environment->env;
@@ -56,7 +54,7 @@ static void set_waking(Environment *environment, bool waking)
   keep_alive(environment, waking);
 }
 
-/* On the environment's own thread: as if the core had woken it, once until it is. */
+/* On the environment's own thread, wakes it as the core would, but once at a time. */
 static void wake_itself(Environment *environment)
 {
   if (environment->waking) return;
@@ -64,16 +62,15 @@ static void wake_itself(Environment *environment)
   environment_wake(environment);
 }
 
-/* On the environment's thread: calls the library's drain function. `env` is null where the
- * environment is being torn down with wake-ups still queued. */
+/* Calls the library's drain function, on the environment's thread. If the environment is being torn
+ * down while wake-ups are queued, `env` is null. */
 static void wake_up(napi_env env, napi_value drain, void *context, void *)
 {
   if (!env || !drain) return;
   set_waking(static_cast<Environment *>(context), false);
   napi_value undefined;
   if (!succeeded(env, napi_get_undefined(env, &undefined), "napi_get_undefined")) return;
-  /* The drain function does not throw. If the worker is being terminated, it does not run either.
-   */
+  /* The drain function does not throw, and does not run in a worker that is being terminated. */
   (void)succeeded(
       env, napi_call_function(env, undefined, drain, 0, nullptr, nullptr), "the wake-up");
 }
@@ -85,19 +82,17 @@ static inline void set_pending(Environment *environment, Slot *slot, bool pendin
   keep_alive(environment, pending);
 }
 
-/* ---- life ---- */
-
 static void on_cleanup(void *data)
 {
   Environment *environment = static_cast<Environment *>(data);
   if (environment->end_hosts) environment->end_hosts(environment);
   wlk_agent_terminate(environment->agent);
   environment->agent = nullptr;
-  /* No other thread uses it any more; the environment, which still has it, deletes it. */
+  /* No other thread uses it any more. The environment has a reference, too, and deletes it. */
   (void)napi_release_threadsafe_function(environment->wake, napi_tsfn_release);
 }
 
-/* hasRef(): boolean. Whether the environment keeps its event loop alive. */
+/* hasRef(): boolean. Returns whether the environment keeps its event loop alive. */
 static napi_value has_ref(napi_env env, napi_callback_info info)
 {
   void *data = nullptr;
@@ -111,8 +106,8 @@ static napi_value has_ref(napi_env env, napi_callback_info info)
              : nullptr;
 }
 
-/* Makes what shows the thread-safe function to async hooks: an object that says, as those of
- * Node.js's own do, whether it keeps the event loop alive. */
+/* Makes the object that represents the thread-safe function in async hooks. Like those of Node.js,
+ * it tells whether it keeps the event loop alive. */
 static bool make_resource(Environment *environment, napi_value *resource)
 {
   napi_env env = environment->env;
@@ -177,7 +172,8 @@ wlk_status environment_start(
       environment->process, client_prefix, thread, wake_from_any_thread, environment,
       &environment->agent);
   if (status == WLK_OK) {
-    /* Hooks run in reverse order: this one before that of the thread-safe function it needs. */
+    /* Hooks run in reverse order, so this one precedes that of the thread-safe function, which it
+     * needs. */
     if (succeeded(
             env, napi_add_env_cleanup_hook(env, on_cleanup, environment),
             "napi_add_env_cleanup_hook"))
@@ -195,8 +191,6 @@ void environment_free(Environment *environment)
   free(environment->slots);
   free(environment);
 }
-
-/* ---- requests by tag ---- */
 
 static const uint32_t kLeastCapacity = 64;
 static const uint32_t kLeastToTrim = 1 << 17;
@@ -229,7 +223,7 @@ void environment_keep(
   set_pending(environment, slot, pending);
 }
 
-/* The slot with this tag; null if there is nothing in it. */
+/* Returns the slot with this tag, or null if it is empty. */
 static inline Slot *find_slot(const Environment *environment, uint32_t tag)
 {
   if (tag >= environment->capacity) return nullptr;
@@ -267,7 +261,7 @@ void environment_forget(Environment *environment, uint32_t tag)
   set_pending(environment, slot, false);
   slot->thing = nullptr;
   if (--environment->live > 0 || environment->capacity <= kLeastCapacity) return;
-  /* A burst is over: its memory goes back. */
+  /* The burst is over, so its memory is freed. */
   bool trim = environment->capacity >= kLeastToTrim;
   free(environment->slots);
   environment->slots = nullptr;
@@ -275,10 +269,7 @@ void environment_forget(Environment *environment, uint32_t tag)
   if (trim) wlk_process_trim();
 }
 
-/* ---- events ---- */
-
-/* Whether JavaScript has taken the last events, see struct Exchange. Until the events of a call are
- * published it stays so. */
+/* JavaScript sets `event_count` to 0 after taking the events, see struct Exchange. */
 static inline bool has_taken(const Environment *environment)
 {
   return environment->exchange->event_count == 0;
@@ -291,7 +282,7 @@ wlk_events *environment_events(Environment *environment)
   return &environment->events;
 }
 
-/* What a call answers beside its status: nobody reads what it does not say. */
+/* Writes all results of a call: JavaScript reads only those that its status promises. */
 static inline void publish_answer(const Environment *environment)
 {
   const wlk_events &events = environment->events;
@@ -304,14 +295,14 @@ static inline void publish_answer(const Environment *environment)
   exchange->limit = events.limit;
 }
 
-/* With any other news than a grant a request ends, or an errand is answered. */
+/* News other than these end a request, or complete another job. */
 static const uint32_t kNewsOfTheLiving = WLK_NEWS_GRANTED | NEWS_OF_HOST;
 
 static inline void note(Environment *environment, wlk_event *event, SlotKind scope)
 {
   if (scope != SLOT_CORE) event->news |= NEWS_OF_HOST;
   Slot *slot = find_slot(environment, event->tag);
-  /* The tag can be another request's by now, of the other scope. */
+  /* The tag may meanwhile belong to a request of the other scope. */
   if (!slot || (slot->kind == SLOT_CORE) != (scope == SLOT_CORE)) return;
   set_pending(environment, slot, false);
   if (event->news & ~kNewsOfTheLiving) environment_forget(environment, event->tag);
@@ -334,7 +325,7 @@ void environment_publish(Environment *environment, SlotKind scope)
   for (size_t i = 0; i < events.count; i++) note(environment, &events.items[i], scope);
 }
 
-/* Of events that JavaScript has not taken. */
+/* Clears the news of events about this tag that JavaScript has not taken. */
 static void silence(Environment *environment, uint32_t tag)
 {
   Exchange *exchange = environment->exchange;

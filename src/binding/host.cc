@@ -5,18 +5,16 @@
 #include <cstdlib>
 #include <new>
 
-/* ---- events ---- */
-
 void host_take_events(Environment *environment)
 {
   const wlk_events &taken = environment->events;
-  if (taken.capacity == 0) return; /* JavaScript has not taken the last ones */
+  if (taken.capacity == 0) return; /* JavaScript has not taken the last events */
   Exchange *exchange = environment->exchange;
   for (HostAgent *host = environment->hosts; host; host = host->next) {
     wlk_events more = {};
     more.items = taken.items + exchange->event_count;
     more.capacity = taken.capacity - exchange->event_count;
-    /* Where there is no room left, JavaScript calls again. */
+    /* JavaScript calls again when there is room. */
     if (more.capacity == 0) return;
     wlh_agent_take_events(host->agent, host->woken.exchange(false), &more);
     for (size_t i = 0; i < more.count; i++)
@@ -25,15 +23,13 @@ void host_take_events(Environment *environment)
   }
 }
 
-/* On any thread. */
+/* Runs on any thread. */
 static void wake_host(void *data)
 {
   HostAgent *host = static_cast<HostAgent *>(data);
   host->woken.store(true);
   environment_wake(host->environment);
 }
-
-/* ---- life ---- */
 
 static void end_host(HostAgent *host)
 {
@@ -61,7 +57,7 @@ static void end_hosts(Environment *environment)
   while (environment->hosts) end_host(environment->hosts);
 }
 
-/* On the environment's thread, when the External is collected or the environment ends. */
+/* Runs on the environment's thread when the External is collected, or when the environment ends. */
 static void finalize_opening(napi_env, void *data, void *)
 {
   HostOpening *opening = static_cast<HostOpening *>(data);
@@ -69,7 +65,7 @@ static void finalize_opening(napi_env, void *data, void *)
   free(opening);
 }
 
-/* Makes the agent of a bucket that was just opened. Null, with a status, if that fails. */
+/* Makes the agent of a newly opened bucket. Returns null and sets `*status` if that fails. */
 static HostAgent *make_host(
     Environment *environment, wlh_bucket *bucket, const wlk_thread *thread, wlh_status *status)
 {
@@ -90,7 +86,7 @@ static HostAgent *make_host(
   return host;
 }
 
-/* The agent of a bucket in this environment, if it was open already; null if not. */
+/* Returns the agent of a bucket that is open in this environment, or null. */
 static HostAgent *find_host(const Environment *environment, const wlh_bucket *bucket)
 {
   HostAgent *host = environment->hosts;
@@ -110,7 +106,7 @@ static wlh_status open_host(
     opening->host = find_host(environment, bucket);
     bool is_open = opening->host != nullptr;
     if (!is_open) opening->host = make_host(environment, bucket, thread, &status);
-    /* The agent has it open, once. */
+    /* The agent keeps the bucket open once. */
     if (is_open || status != WLH_OK) wlh_bucket_close(bucket);
   }
   if (status != WLH_OK) {
@@ -122,7 +118,7 @@ static wlh_status open_host(
   return WLH_OK;
 }
 
-/* Reads a string of any length as UTF-8, to be freed; null if that fails. */
+/* Reads a string of any length as UTF-8, for free(). Returns null if that fails. */
 static char *read_utf8(napi_env env, napi_value value)
 {
   size_t length = 0;
@@ -171,8 +167,8 @@ napi_value call_host_open(napi_env env, napi_callback_info info)
   return nullptr;
 }
 
-/* hostClose(opening: External): status
- * JavaScript has no requests on it any more. */
+/* hostClose(handle: External): status
+ * JavaScript has no requests in it any more. */
 napi_value call_host_close(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -192,7 +188,7 @@ static napi_value text_value(napi_env env, const char *text)
              : nullptr;
 }
 
-/* hostClientId(opening: External): string | status */
+/* hostClientId(handle: External): string | status */
 napi_value call_host_client_id(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -202,8 +198,8 @@ napi_value call_host_client_id(napi_env env, napi_callback_info info)
                  : answer(env, WLH_CLOSED);
 }
 
-/* hostFailure(opening: External | undefined): string
- * Why it could not be opened or how it was lost; without an opening, why hostOpen failed. */
+/* hostFailure(handle: External | undefined): string
+ * Returns why the bucket was lost; without a handle, why hostOpen failed. */
 napi_value call_host_failure(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -219,8 +215,8 @@ napi_value call_host_failure(napi_env env, napi_callback_info info)
   return text_value(env, text);
 }
 
-/* hostPlace(opening: External): string | status
- * The path of the bucket's directory. */
+/* hostPlace(handle: External): string | status
+ * Returns the path of the bucket's directory. */
 napi_value call_host_place(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -232,8 +228,8 @@ napi_value call_host_place(napi_env env, napi_callback_info info)
   return text_value(env, text);
 }
 
-/* hostReady(opening: External): status
- * WLH_PENDING: an event tells, to the tag in the exchange. */
+/* hostReady(handle: External): status
+ * On WLH_PENDING, an event with the tag in the exchange follows. */
 napi_value call_host_ready(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);

@@ -1,5 +1,5 @@
-/* Calls of the host scope about one request, and about the lock state. As in requests.cc, but that
- * any of them may be answered later, by an event: with WLH_PENDING. */
+/* Calls of the host scope about one request, and about the lock state. They work as those in
+ * requests.cc do, but any of them may return WLH_PENDING, and an event answers later. */
 #include "host.h"
 #include "requests.h"
 
@@ -22,7 +22,7 @@ static napi_value host_request_with(napi_env env, const AnyCall &call, const wlk
   return answer(env, status);
 }
 
-/* hostRequest(opening: External, name: string): status */
+/* hostRequest(handle: External, name: string): status */
 napi_value call_host_request(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
@@ -30,7 +30,7 @@ napi_value call_host_request(napi_env env, napi_callback_info info)
   return host_request_with(env, call, nullptr);
 }
 
-/* hostRequestExtra(opening: External, name: string, label: string): status */
+/* hostRequestExtra(handle: External, name: string, label: string): status */
 napi_value call_host_request_extra(napi_env env, napi_callback_info info)
 {
   Call<3> call(env, info);
@@ -43,7 +43,7 @@ napi_value call_host_request_extra(napi_env env, napi_callback_info info)
 }
 
 /* hostWait(timeout: number): status
- * As `wait`, but that the answer to a thread in its own way is WLH_DEADLOCK. */
+ * Works as `wait`, but a thread that would wait for itself gets WLH_DEADLOCK. */
 napi_value call_host_wait(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -60,7 +60,7 @@ napi_value call_host_wait(napi_env env, napi_callback_info info)
 }
 
 /* hostRelease(): status
- * WLH_PENDING: an event tells, and the event loop is kept alive until then. */
+ * On WLH_PENDING an event follows, and the event loop stays alive until then. */
 napi_value call_host_release(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
@@ -89,7 +89,7 @@ napi_value call_host_abort(napi_env env, napi_callback_info info)
 }
 
 /* hostEnd(): status
- * Ends what has the tag in the exchange, whatever it is: see wlh_end and wlh_end_errand. */
+ * Ends the request or job with the tag in the exchange: see wlh_end and wlh_end_errand. */
 napi_value call_host_end(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
@@ -103,8 +103,8 @@ napi_value call_host_end(napi_env env, napi_callback_info info)
   return answer(env, WLH_OK);
 }
 
-/* hostSnapshot(opening: External, name: string | undefined, pending: boolean): status
- * WLH_PENDING: an event tells, to the tag in the exchange, that hostTakeSnapshot has it. */
+/* hostSnapshot(handle: External, name: string | undefined, pending: boolean): status
+ * On WLH_PENDING, an event with the tag in the exchange says that hostTakeSnapshot has it. */
 napi_value call_host_snapshot(napi_env env, napi_callback_info info)
 {
   Call<3> call(env, info);
@@ -130,8 +130,8 @@ napi_value call_host_snapshot(napi_env env, napi_callback_info info)
   return answer(env, status);
 }
 
-/* hostWaitForSnapshot(opening: External, timeout: number): status
- * Blocks until there is an event to the tag in the exchange, or for so many milliseconds. */
+/* hostWaitForSnapshot(handle: External, timeout: number): status
+ * Blocks until there is an event with the tag in the exchange, or for `timeout` milliseconds. */
 napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
@@ -147,8 +147,8 @@ napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info)
   return answer(env, WLH_OK);
 }
 
-/* hostTakeSnapshot(opening: External): snapshot | status
- * The snapshot of the tag in the exchange, as snapshot_value has it with pids. */
+/* hostTakeSnapshot(handle: External): snapshot | status
+ * Returns the snapshot with the tag in the exchange; see snapshot_value with pids. */
 napi_value call_host_take_snapshot(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -164,8 +164,8 @@ napi_value call_host_take_snapshot(napi_env env, napi_callback_info info)
   return value;
 }
 
-/* hostHolders(opening: External, name: string): snapshot | status
- * The locks that are held on a name, at once: see wlh_holders. */
+/* hostHolders(handle: External, name: string): snapshot | status
+ * Returns the locks held on a name, without waiting: see wlh_holders. */
 napi_value call_host_holders(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);

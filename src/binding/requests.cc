@@ -35,7 +35,6 @@ napi_value call_request(napi_env env, napi_callback_info info)
 
 namespace {
 
-/* What `requestExtra` was given as its last argument, as requests. */
 class Inside {
 public:
   Inside() = default;
@@ -43,7 +42,7 @@ public:
   Inside &operator=(const Inside &) = delete;
   ~Inside() { free(requests_); }
 
-  /* Finds the requests with the tags in `value`, a Uint32Array; those that ended are left out. */
+  /* Finds the requests with the tags in `value`, a Uint32Array, and skips those that have ended. */
   wlk_status Read(const Environment *environment, napi_value value, wlk_extra *extra)
   {
     napi_typedarray_type type;
@@ -69,7 +68,7 @@ private:
   wlk_request **requests_ = nullptr;
 };
 
-/* Whatever numbers there are, they come out as the core takes them. */
+/* Brings any number into the range that the core expects. */
 void SetCounts(const Exchange &exchange, wlk_extra *extra)
 {
   extra->limit = exchange.limit < WLK_UNITS_MOST ? exchange.limit : WLK_UNITS_MOST;
@@ -96,8 +95,8 @@ wlk_status read_extra(
 
 /* requestExtra(manager: External, name: string, label: string, inside: Uint32Array | undefined):
  *   undefined | snapshot
- * As `request`; `inside`, the tags of locks, declares a request that rejects deadlocks: the answer
- * to one that closes a cycle is that cycle. The counts are in the exchange. */
+ * Works as `request`, with the counts from the exchange. If there is `inside`, the tags of locks,
+ * the request rejects deadlocks, and the call returns the cycle that it would close. */
 napi_value call_request_extra(napi_env env, napi_callback_info info)
 {
   Call<4> call(env, info);
@@ -115,9 +114,9 @@ napi_value call_request_extra(napi_env env, napi_callback_info info)
 }
 
 /* wait(timeout: number): undefined | snapshot
- * Blocks the thread until the request is granted, for so many milliseconds: JavaScript calls it
- * again then, if it is to. In between the engine can end the thread. The answer to a request that
- * the thread itself is in the way of is that cycle. */
+ * Blocks the thread until the request is granted, or for `timeout` milliseconds. JavaScript then
+ * calls it again, and the engine can end the thread in between. If the thread would wait for
+ * itself, returns that cycle. */
 napi_value call_wait(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
@@ -195,8 +194,8 @@ napi_value call_abort(napi_env env, napi_callback_info)
 }
 
 /* undo(tag: number): status
- * Ends a request whatever it is, see environment_undo: for JavaScript whose stack was full when it
- * was about to take note of a request. A tag of nothing is fine. */
+ * Calls environment_undo, for JavaScript whose stack was full when it was about to record a
+ * request. The tag need not be in use. */
 napi_value call_undo(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);

@@ -1,19 +1,19 @@
-/* What calls about one request have in common, in both scopes: the process's (requests.cc) and the
- * host's (host_requests.cc). The request is the one whose tag is in the exchange. */
+/* What calls about one request share, for the process (requests.cc) and the host scope
+ * (host_requests.cc). The request's tag is in the exchange. */
 #ifndef WEB_LOCKS_REQUESTS_H
 #define WEB_LOCKS_REQUESTS_H
 
 #include "calls.h"
 #include "values.h"
 
-/* What a new request wants: its name is an argument of the call, the rest is in the exchange. */
+/* A new request: its name is an argument of the call, the rest is in the exchange. */
 struct Wanted {
   uint32_t tag;
   wlk_mode mode;
   wlk_option option;
   CodeUnits name;
 
-  /* Reads it, and makes room for the request. False when out of memory, or if the tag is taken. */
+  /* Returns false if out of memory, or if the tag is in use. */
   bool Read(Environment *environment, napi_value name_value)
   {
     const Exchange *exchange = environment->exchange;
@@ -25,11 +25,11 @@ struct Wanted {
   }
 };
 
-/* What a call made of its request, for the slot that has it. */
+/* What a call means for the slot of its request. */
 enum Fate : uint8_t {
-  STAYS,   /* as it was */
-  GRANTED, /* JavaScript does not wait to be told any more */
-  AWAITED, /* JavaScript waits to be told */
+  STAYS,   /* no change */
+  GRANTED, /* JavaScript does not wait for an event any more */
+  AWAITED, /* JavaScript waits for an event */
   ENDED
 };
 
@@ -41,7 +41,7 @@ inline void set_fate(Environment *environment, uint32_t tag, Fate fate)
     environment_set_pending(environment, tag, fate == AWAITED);
 }
 
-/* A request, and how to find it, of each scope. */
+/* The request type of each scope, and how to find a request. */
 struct OfProcess {
   using Request = wlk_request;
   static const SlotKind kSlot = SLOT_CORE;
@@ -55,8 +55,8 @@ struct OfHost {
   static constexpr auto Find = environment_find_host;
 };
 
-/* Does `act` with the request, which gives its status and says in a Fate what became of it; then
- * hands its events over. Returns the status; kNotHeld if there is no such request. */
+/* Calls `act` with the request. It returns the status, and sets the Fate of the request; then the
+ * events are handed over. Returns kNotHeld if there is no such request. */
 template <typename Scope, typename Act> int32_t on_request(Environment *environment, Act act)
 {
   uint32_t tag = environment->exchange->tag;

@@ -1,4 +1,4 @@
-/* Calls about the lock state. */
+/* Calls that snapshot the lock state. */
 #include "calls.h"
 #include "values.h"
 
@@ -23,7 +23,7 @@ napi_value call_snapshot(napi_env env, napi_callback_info info)
 }
 
 /* snapshotOf(manager: External, name: string, pending: boolean): snapshot | status
- * What is on one name: the locks held and, if asked for, the requests that wait. */
+ * Returns the locks held on one name and, if `pending`, the requests that wait. */
 napi_value call_snapshot_of(napi_env env, napi_callback_info info)
 {
   Call<3> call(env, info);

@@ -8,7 +8,7 @@ wlk_status CodeUnits::Read(napi_env env, napi_value string)
   if (napi_get_value_string_utf16(env, string, short_, kShort, &length_) != napi_ok)
     return WLK_NO_MEMORY;
   if (length_ < kShort - 1) return WLK_OK;
-  /* It filled the room, so it may be longer. */
+  /* A string that fills the buffer may be longer. */
   if (napi_get_value_string_utf16(env, string, nullptr, 0, &length_) != napi_ok)
     return WLK_NO_MEMORY;
   long_ = static_cast<char16_t *>(malloc((length_ + 1) * sizeof(char16_t)));
@@ -31,7 +31,7 @@ static bool set(napi_env env, napi_value object, const char *name, napi_value va
       env, napi_set_named_property(env, object, name, value), "napi_set_named_property");
 }
 
-/* Adds `string` to `array`, whose `index` it becomes, without keeping a handle. */
+/* Appends a string to `array` as its element `index`, without keeping a handle. */
 template <typename MakeString>
 static bool append(napi_env env, napi_value array, size_t index, MakeString make_string)
 {
@@ -63,7 +63,7 @@ static bool set_names(napi_env env, napi_value object, const wlk_snapshot *snaps
   return set(env, object, "names", names);
 }
 
-/* Sets `name` to an array of what `make` makes of each client. */
+/* Sets `name` to an array of what `make` returns for each client. */
 template <typename Make>
 static bool set_of_clients(
     napi_env env, napi_value object, const char *name, const wlk_snapshot *snapshot, Make make)

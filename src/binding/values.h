@@ -4,7 +4,7 @@
 
 #include "environment.h"
 
-/* A JavaScript string's UTF-16 code units: on the stack while short, else in memory of its own. */
+/* The UTF-16 code units of a JavaScript string: short ones are on the stack. */
 class CodeUnits {
 public:
   CodeUnits() = default;
@@ -12,7 +12,7 @@ public:
   CodeUnits &operator=(const CodeUnits &) = delete;
   ~CodeUnits() { free(long_); }
 
-  /* Reads `string`. Returns WLK_OK; WLK_NO_MEMORY also where it is not a string. */
+  /* Returns WLK_OK, or WLK_NO_MEMORY, also if `string` is not a string. */
   wlk_status Read(napi_env env, napi_value string);
 
   const uint16_t *data() const
@@ -28,14 +28,14 @@ private:
   size_t length_ = 0;
 };
 
-/* Reads a number of milliseconds, which JavaScript does not limit to 32 bits; a negative one is 0.
- * False, with an exception pending, if `value` is not a number. */
+/* Reads milliseconds, which may exceed 32 bits; a negative number is read as 0. Returns false, with
+ * an exception pending, if `value` is not a number. */
 bool read_time(napi_env env, napi_value value, uint64_t *milliseconds);
 
 /* Makes `{ names: string[], clientIds: string[], threadIds: number[], threadNames: string[], locks:
- * ArrayBuffer }` of a snapshot; `locks` are its wlk_lock_info as they are, 32-bit numbers. With
- * `pids`, one for each client, also `pids: number[]`. Returns null with an exception pending if
- * that fails. */
+ * ArrayBuffer }` of a snapshot; `locks` are its wlk_lock_info, in 32-bit numbers. With `pids`, one
+ * for each client, the object has `pids: number[]`, too. Returns null, with an exception pending,
+ * if that fails. */
 napi_value snapshot_value(
     napi_env env, const wlk_snapshot *snapshot, const uint32_t *pids = nullptr);
 

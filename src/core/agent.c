@@ -56,8 +56,6 @@ const char *wlk_agent_client_id(const struct wlk_agent *agent)
   return agent->client_id;
 }
 
-/* ---- telling ---- */
-
 static void append_event(struct wlk_agent *agent, struct wlk_request *request, uint8_t news)
     WLK_REQUIRES(agent->mutex)
 {
@@ -112,8 +110,6 @@ void wlk_agent_wake(struct wlk_agent *agent)
   wlk_mutex_unlock(&agent->mutex);
 }
 
-/* ---- taking ---- */
-
 void wlk_event_write(struct wlk_events *events, const struct wlk_request *request, uint8_t news)
 {
   bool stolen = news & WLK_NEWS_STOLEN;
@@ -144,7 +140,8 @@ void wlk_agent_drain(
   if (woken) agent->woken = false;
   while (!wlk_list_is_empty(&agent->events) && events->count < events->capacity) {
     struct wlk_request *request = WLK_REQUEST_OF(agent->events.next, by_event);
-    /* Not `state`: a thief may be about to tell, and has to find the request. */
+    /* The news decides, not `state`: a thief sets `state` first and still needs the request to post
+     * its event. */
     uint8_t news = request->news;
     wlk_event_write(events, request, news);
     remove_event(agent, request);
@@ -164,8 +161,6 @@ void wlk_agent_drop_event(struct wlk_request *request)
   wlk_mutex_unlock(&agent->mutex);
 }
 
-/* ---- the end ---- */
-
 void wlk_agent_free(struct wlk_agent *agent)
 {
   struct wlk_process *process = agent->process;
@@ -176,7 +171,7 @@ void wlk_agent_free(struct wlk_agent *agent)
 
   wlk_mutex_lock(&agent->mutex);
   agent->terminating = true;
-  /* Nobody has a request of it to tell it of, so the pins only become fewer. */
+  /* No other thread has a request of this agent to post to, so `pins` only falls. */
   while (agent->pins > 0) wlk_condition_wait(&agent->changed, &agent->mutex);
   wlk_mutex_unlock(&agent->mutex);
 

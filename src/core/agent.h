@@ -1,32 +1,30 @@
-/* Agents: who requests and holds, and how they are told by others. Public part in weblocks.h.
- *
- * An agent's mutex guards its events. It is taken last of all, under the mutex of a shard or alone,
- * and its own thread takes it only if there are events. */
+/* Agents: creates them, queues their events and wakes them. An agent's mutex guards its events. It
+ * is taken last, under the mutex of a shard or alone, and the agent's own thread takes it only if
+ * there are events. The public part is in weblocks.h. */
 #ifndef WLK_AGENT_H
 #define WLK_AGENT_H
 
 #include "records.h"
 
-/* Adds `news` to what the request's agent will be told. If `wake`, and nobody is about to wake it,
- * the caller has to: the agent is pinned until wlk_agent_wake.
- *   returns whether the caller has to
- *   threads any, with the mutex of the request's shard */
+/* Posts `news` to the request's agent. If `wake` is true and no wake-up is under way, pins the
+ * agent and returns true: the caller must call wlk_agent_wake. Threads: any, with the mutex of the
+ * request's shard. */
 bool wlk_agent_post_event(struct wlk_request *request, enum wlk_news news, bool wake);
 
-/* Calls the wake function of an agent that wlk_agent_post_event or wlk_agent_pin pinned for it, and
- * unpins it. Threads: any, without any mutex. */
+/* Calls the wake function of an agent that wlk_agent_post_event or wlk_agent_pin has pinned, and
+ * unpins it. Threads: any, without a mutex. */
 void wlk_agent_wake(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
-/* Whether the caller has to wake its own agent so that it takes what events it has; pins it.
- * Threads: the agent's own. */
+/* Pins the caller's own agent if it has events and no wake-up is under way. Returns whether the
+ * caller must wake it. Threads: the agent's own. */
 bool wlk_agent_pin(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
-/* Appends events that say that a request was granted: all of a list of by_event. Wakes nobody.
+/* Queues a grant event for each request of `granted`, a list of by_event, without a wake-up.
  * Threads: the agent's own, with the mutex of the requests' shard. */
 void wlk_agent_keep(struct wlk_agent *agent, struct wlk_link *granted) WLK_EXCLUDES(agent->mutex);
 
-/* Takes events off the agent's event queue, behind the `events->count` that are there.
- *   woken    whether the next one is to wake the agent again
+/* Takes events off the agent's queue and appends them to `events`.
+ *   woken    whether this answers a wake-up, so that the next event causes another
  *   stolen   out: the requests that end with their event, chained by `by_event.next`
  *   threads  the agent's own */
 void wlk_agent_drain(
@@ -37,11 +35,10 @@ void wlk_agent_drain(
  * shard. */
 void wlk_agent_drop_event(struct wlk_request *request);
 
-/* Writes an event. */
 void wlk_event_write(struct wlk_events *events, const struct wlk_request *request, uint8_t news);
 
-/* Takes the agent off the process and frees it, when no thread is about to wake it any more. It has
- * no requests. Threads: the agent's own. */
+/* Removes an agent without requests from the process, and frees it once no thread is about to wake
+ * it. Threads: the agent's own. */
 void wlk_agent_free(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
 #endif

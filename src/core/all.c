@@ -1,12 +1,12 @@
-/* The core as one translation unit, which is what the addon is built from: the compiler then sees
- * through the modules, and a request costs 8 % less. Tests build the modules one by one. */
+/* The core as one translation unit, for the addon: the compiler then inlines across modules, which
+ * makes a request 8 % cheaper. Tests build the modules one by one. The order is from the bottom to
+ * the top. */
 #if defined(_WIN32)
 #include "port_windows.c"
 #else
-#include "port_posix.c" /* first: it asks the system's headers for more than C11 */
+#include "port_posix.c" /* must be first: it asks the system's headers for more than C11 */
 #endif
 
-/* The rest from the bottom to the top. */
 #include "alloc.c"
 #include "hash.c"
 #include "pool.c"

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-static atomic_long live_blocks; /* atomic: the allocator is called without the mutex */
+static atomic_long live_blocks; /* atomic because the core allocates without a mutex */
 
 void *wlk_alloc(size_t size)
 {

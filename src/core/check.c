@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Says what is broken, if it is. */
+/* Returns the sentence from the enclosing function if the condition is false. */
 #define EXPECT(condition, sentence)                                                                \
   do {                                                                                             \
     if (!(condition)) return sentence;                                                             \
@@ -15,8 +15,8 @@
 
 struct totals {
   size_t listed;  /* requests found in queues and held lists */
-  size_t stolen;  /* requests found with agents that are in neither */
-  size_t agented; /* requests found with agents */
+  size_t stolen;  /* requests of agents that are in neither */
+  size_t agented; /* requests of agents */
 };
 
 static size_t length_of(const struct wlk_link *list)
@@ -50,7 +50,7 @@ static const char *check_held(const struct wlk_resource *resource)
   return NULL;
 }
 
-/* `grants`: the token of the last lock of the shard. */
+/* `grants` is the token of the shard's last lock. */
 static const char *check_tokens(const struct wlk_resource *resource, uint64_t grants)
 {
   uint64_t token = 0;
@@ -63,7 +63,8 @@ static const char *check_tokens(const struct wlk_resource *resource, uint64_t gr
   return NULL;
 }
 
-/* Whether what a request takes is what the limit of its resource allows. */
+/* Checks that a request takes units if and only if its resource has a limit, and not more than
+ * that. */
 static const char *check_weights(const struct wlk_resource *resource, const struct wlk_link *list)
 {
   EXPECT(resource->limit <= WLK_UNITS_MOST, "a limit is out of range");
@@ -114,8 +115,8 @@ static size_t label_count(const struct wlk_link *list)
   return count;
 }
 
-/* Whether `levels` leads to those who stand for a priority: the last one of each above 0, the first
- * one of each below. */
+/* Checks the order of the queue, and that `levels` has the last request of each priority above 0
+ * and the first one of each priority below. */
 static const char *check_order(const struct wlk_resource *resource)
 {
   const struct wlk_link *level = resource->levels.next;
@@ -137,8 +138,8 @@ static const char *check_order(const struct wlk_resource *resource)
   return NULL;
 }
 
-/* Whether `writer` leads to the declared requests of the queue that are exclusive or have a weight,
- * in its order. */
+/* Checks that `writer` leads, in queue order, to the declared requests that are exclusive or have a
+ * weight. */
 static const char *check_writers(const struct wlk_resource *resource)
 {
   const struct wlk_declaration *writer = resource->writer;
@@ -215,7 +216,7 @@ static const char *check_part(
   return check_marks(part, shard, grants);
 }
 
-/* What a declaration says of a request, and its place among the requests inside each lock. */
+/* Checks a declaration against its request, and the requests inside each lock. */
 static const char *check_declaration(const struct wlk_request *request)
 {
   const struct wlk_declaration *declaration = request->declaration;
@@ -262,7 +263,7 @@ static const char *check_agent(const struct wlk_agent *agent, struct totals *tot
   return NULL;
 }
 
-/* Of all managers, what is in one shard. */
+/* Checks one shard of all managers. */
 static const char *check_shard(
     const struct wlk_process *process, uint8_t shard, struct totals *totals)
 {

@@ -1,4 +1,4 @@
-/* Every invariant of the core in one call, for tests and debug builds (WLK_CHECKS). Compiled to
+/* Checks the invariants of records.h, in tests and debug builds (WLK_CHECKS), and compiles to
  * nothing otherwise. */
 #ifndef WLK_CHECK_H
 #define WLK_CHECK_H
@@ -7,14 +7,14 @@
 
 #if defined(WLK_CHECKS)
 
-/* Looks at everything that `process` knows. Returns NULL if all is well, else a sentence that says
- * which invariant is broken. Cost: O(all locks and requests). Threads: no other may be inside a
- * call of the core. */
+/* Checks everything that `process` knows, in O(locks and requests). Returns NULL, or a sentence
+ * that says which invariant is broken. Threads: no other thread may be inside a call of the
+ * core. */
 const char *wlk_check(struct wlk_process *process);
 
-/* Called at the end of every turn, with the mutex of its shard: looks at all of the shard, and ends
- * the program with the sentence if an invariant is broken.
- *   whole   whether the turn has the process's mutex too */
+/* Checks the shard at the end of a critical section, and aborts the program with a message if an
+ * invariant is broken.
+ *   whole   whether the caller has the process's mutex, too */
 void wlk_check_or_stop(struct wlk_process *process, const struct wlk_shard *shard, bool whole)
     WLK_REQUIRES(shard->mutex);
 

@@ -3,7 +3,7 @@
 #include "declaration.h"
 #include "queue.h"
 
-/* The most room that a request, or one ahead of it, needs: in units, ALL if it is exclusive. */
+/* Room is counted in units; an exclusive request needs ALL. */
 #define ALL UINT64_MAX
 
 static uint64_t room_of(const struct wlk_request *request)
@@ -11,6 +11,7 @@ static uint64_t room_of(const struct wlk_request *request)
   return request->mode == WLK_EXCLUSIVE ? ALL : request->weight;
 }
 
+/* Returns the room that a request needs, or a declared one ahead of it, whichever needs more. */
 static uint64_t room_needed(const struct wlk_declaration *declaration)
 {
   struct wlk_declaration *first = declaration->request->resource->writer;
@@ -25,14 +26,14 @@ static uint64_t room_needed(const struct wlk_declaration *declaration)
   return most;
 }
 
-/* Whether a lock leaves so much room on its resource. Without a limit the numbers are 0. */
+/* Without a limit all these numbers are 0. */
 static bool leaves_room(const struct wlk_request *lock, uint64_t room)
 {
   return lock->mode == WLK_SHARED && room != ALL && lock->weight + room <= lock->resource->limit;
 }
 
-/* The first of the locks that a request was made inside of, on its resource, if all of them
- * together leave it no room; else NULL. */
+/* If the locks of its resource that the asker was made inside of leave it no room together, returns
+ * the first of them. */
 static struct wlk_request *find_outer_without_room(const struct wlk_declaration *asker)
 {
   const struct wlk_request *request = asker->request;
@@ -47,8 +48,7 @@ static struct wlk_request *find_outer_without_room(const struct wlk_declaration 
   return units > request->resource->limit ? first : NULL;
 }
 
-/* Whether a request waits inside of `lock` that the asker would get ahead of: then that one waits
- * for the asker. */
+/* A request inside `lock` that the asker would overtake waits for the asker. */
 static bool has_overtaken_inside(
     const struct wlk_declaration *asker, const struct wlk_declaration *lock)
 {
@@ -60,8 +60,8 @@ static bool has_overtaken_inside(
   return false;
 }
 
-/* Appends the requests that wait inside of `lock`, unless the search has found them, behind `*end`.
- */
+/* Appends the requests inside `lock` that the search has not visited yet to the list that ends at
+ * `*end`. */
 static void find_inside(
     struct wlk_declaration *waiting, struct wlk_declaration *lock, struct wlk_declaration **end)
 {

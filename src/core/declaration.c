@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-/* Where a request is in the queue before it is there: behind all that have its priority. */
+/* A request that is not in the queue yet is behind all others of its priority. */
 #define LAST UINT64_MAX
 
-/* Adds the locks among `locks` that declare, as what `inner` is made inside of. */
+/* Records those of `locks` that declare as what `inner` was made inside of. */
 static void set_nesting(
     struct wlk_declaration *inner, struct wlk_request *const *locks, uint32_t count)
 {
@@ -49,11 +49,9 @@ const uint16_t *wlk_declaration_label(const struct wlk_declaration *declaration)
   return (const uint16_t *)(const void *)(declaration->nesting + declaration->nesting_count);
 }
 
-/* ---- what is pending ---- */
-
 #define WRITER_OF(link) WLK_ITEM(link, struct wlk_declaration, by_writer)
 
-/* Also for those that are in no ring: nothing happens. */
+/* A shared request without a weight is in no ring. */
 static void insert_writer(struct wlk_declaration *declaration)
 {
   struct wlk_resource *resource = declaration->request->resource;
@@ -61,7 +59,7 @@ static void insert_writer(struct wlk_declaration *declaration)
   if (declaration->request->mode == WLK_SHARED && declaration->request->weight == 0) return;
   if (!first || wlk_is_ahead(declaration, first)) resource->writer = declaration;
   if (!first) return;
-  /* Behind the last one is before the first one, too. */
+  /* In a ring, behind the last one is also before the first one. */
   struct wlk_link *ahead = first->by_writer.previous;
   while (resource->writer == first && wlk_is_ahead(declaration, WRITER_OF(ahead)))
     ahead = ahead->previous;

@@ -30,8 +30,8 @@ static inline void sip_compress(struct sip *s, uint64_t word)
   s->v0 ^= word;
 }
 
-/* The `count` (at most 4) code units at `units` as the low bytes of a little-endian word, whatever
- * the machine is. */
+/* Returns up to 4 code units as the low bytes of a little-endian word, on machines of either byte
+ * order. */
 static inline uint64_t little_endian(const uint16_t *units, size_t count)
 {
   uint64_t word = 0;
@@ -50,7 +50,7 @@ uint64_t wlk_hash(const uint64_t key[2], const uint16_t *name, size_t length)
   size_t whole = length & ~(size_t)3;
   for (size_t i = 0; i < whole; i += 4) sip_compress(&s, little_endian(name + i, 4));
 
-  /* The last word ends in the length in bytes, modulo 256. */
+  /* The highest byte of the last word is the length in bytes, modulo 256. */
   uint64_t last = ((uint64_t)length * 2) << 56;
   if (length > whole) last |= little_endian(name + whole, length - whole);
   sip_compress(&s, last);

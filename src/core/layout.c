@@ -1,10 +1,10 @@
-/* The layout of what copies of the package share (records.h), once more: of each struct the fields
- * in their order, of plain types. A change of a struct does not compile before WLK_ABI is raised
- * and this says what it is by then. The sizes of the system's mutex and of pointers differ between
- * platforms; the order, the types and the numbers of fields do not. */
+/* The layout of the structs that copies of the package share (records.h), written down a second
+ * time. A change of a struct does not compile until WLK_ABI is raised and this file has the new
+ * layout. The sizes of mutexes and pointers differ between platforms; the order, types and number
+ * of fields do not. */
 #include "records.h"
 
-/* Tests build a copy with another number. */
+/* Tests build a copy with this number. */
 #define ABI_OF_TESTS 999
 
 _Static_assert(
@@ -12,18 +12,18 @@ _Static_assert(
 
 #define RAISE(type) "struct " #type " has changed: raise WLK_ABI"
 
-/* A field is where it was. */
+/* Checks that a field is where it was. */
 #define AT(type, field)                                                                            \
   _Static_assert(offsetof(struct type, field) == offsetof(struct type##_8, field), RAISE(type))
 
-/* And it is as large as it was. */
+/* Checks that a field is where it was, and has the same size. */
 #define SAME(type, field)                                                                          \
   AT(type, field);                                                                                 \
   _Static_assert(                                                                                  \
       sizeof(((struct type *)0)->field) == sizeof(((struct type##_8 *)0)->field), RAISE(type))
 
-/* The whole is as large as it was, and has a field for each of these values and no more, even where
- * there would be room: the warnings of -Wextra, which are errors here, count them. */
+/* Checks the size of the whole. The list has one value for each field: -Wextra, an error here,
+ * reports a field without one, even a field that fits into padding. */
 #define WHOLE(type, ...)                                                                           \
   _Static_assert(                                                                                  \
       sizeof((struct type){__VA_ARGS__}) == sizeof(struct type##_8) &&                             \
@@ -114,7 +114,7 @@ SAME(wlk_process, managers);
 SAME(wlk_process, searches);
 SAME(wlk_process, declared);
 SAME(wlk_process, shards);
-/* In every version. */
+/* These two stay in place in every version. */
 _Static_assert(offsetof(struct wlk_process, magic) == 0, "the magic words have moved");
 _Static_assert(offsetof(struct wlk_process, abi) == 16, "the number of the layout has moved");
 
@@ -308,7 +308,7 @@ SAME(wlk_declaration, through);
 SAME(wlk_declaration, nesting_count);
 AT(wlk_declaration, nesting);
 
-/* The numbers that stand in the fields. */
+/* These numbers are stored in the fields. */
 _Static_assert(
     WLK_EXCLUSIVE == 0 && WLK_SHARED == 1 && WLK_STATE_PENDING == 0 && WLK_STATE_HELD == 1 &&
         WLK_STATE_STOLEN == 2 && WLK_NEWS_GRANTED == 1 && WLK_NEWS_STOLEN == 2 &&

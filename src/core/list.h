@@ -1,11 +1,8 @@
-/* Intrusive, circular, doubly linked lists.
- *
- * A list is a `struct wlk_link` that is its own neighbour while empty. An item carries one link for
- * each list it can be in. Every operation is O(1) and allocates nothing. An item that is in no list
- * has a link that was initialised or removed, so `wlk_list_remove` is harmless then and
- * `wlk_list_is_empty(&item->link)` tells whether it is in a list.
- *
- * Threads: the caller holds whatever guards the list. */
+/* Intrusive, circular, doubly linked lists. A list is a `struct wlk_link` that is its own neighbour
+ * while empty. An item has one link for each list that it can be in. The link of an item that is in
+ * no list was initialised or removed, so removing it is harmless, and
+ * `wlk_list_is_empty(&item->link)` tells whether the item is in a list. Every operation is O(1) and
+ * allocates nothing. Threads: the caller holds whatever guards the list. */
 #ifndef WLK_LIST_H
 #define WLK_LIST_H
 
@@ -22,7 +19,7 @@ struct wlk_link {
     &(list), &(list)                                                                               \
   }
 
-/* The item of `type` whose member `member` is the link at `link`. */
+/* Returns the item of `type` whose member `member` is the link at `link`. */
 #define WLK_ITEM(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
 /* Visits each link of `list` from the front; the body must not remove `link`. */

@@ -1,7 +1,7 @@
-/* Sections 2.2, 2.6 and 4 of the specification. The specification's lock task queue, which runs one
- * algorithm after the other, is the mutex of a name's shard: a turn is a task. Where it enqueues
- * steps on an agent's event loop, the agent gets an event, or, if the agent is the caller, the
- * result of the call. */
+/* The algorithms of the Web Locks specification, under its names. Where it uses the lock task
+ * queue, the core uses the mutex of a name's shard: a critical section is a task. Where it enqueues
+ * steps on an agent's event loop, the agent receives an event; the caller of the core receives the
+ * result of its call instead. */
 #include "agent.h"
 #include "alloc.h"
 #include "deadlock.h"
@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-/* ---- 2.2 lock managers ---- */
+/* ---- section 2.2, lock managers ---- */
 
 static struct wlk_manager *new_manager(
     struct wlk_process *process, const uint16_t *bucket, uint32_t length)
@@ -68,7 +68,7 @@ void wlk_manager_close(struct wlk_manager *manager)
   if (last) wlk_table_remove(&process->managers, &manager->entry);
   wlk_mutex_unlock(&process->mutex);
   if (!last) return;
-  /* Nobody can find the manager any more: it is this call's. */
+  /* No other thread can find the manager any more. */
   for (int i = 0; i < WLK_SHARDS; i++) {
     const struct wlk_table *table = &manager->parts[i].resources;
     if (table->chains != table->least) wlk_free(table->chains);
@@ -78,9 +78,10 @@ void wlk_manager_close(struct wlk_manager *manager)
   wlk_table_fit(&process->managers, &process->mutex);
 }
 
-/* ---- 2.5 lock requests ---- */
+/* ---- section 2.5, lock requests ---- */
 
-/* Whether a request is grantable; it may be the first of its queue, or not be in it yet. */
+/* https://www.w3.org/TR/2023/WD-web-locks-20230105/#lock-request-grantable
+ * The request is the first of its queue, or not in it yet. */
 static bool is_grantable(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
@@ -88,14 +89,14 @@ static bool is_grantable(const struct wlk_request *request)
   bool is_behind = !wlk_list_is_empty(queue) && queue->next != &request->by_resource;
   if (is_behind && !wlk_queue_would_be_first(request)) return false;
   if (wlk_list_is_empty(&resource->held)) return true;
-  /* An exclusive lock is alone, so any one of the held locks tells the mode of all. Without a limit
-   * all three numbers are 0. */
+  /* Any one of the held locks tells the mode of all, because an exclusive lock is alone. Without a
+   * limit all three numbers are 0. */
   return request->mode == WLK_SHARED &&
          WLK_REQUEST_OF(resource->held.next, by_resource)->mode == WLK_SHARED &&
          resource->units + request->weight <= resource->limit;
 }
 
-/* What is declared is the process's. */
+/* The process's mutex guards declarations. */
 static void declare(struct wlk_turn *turn, struct wlk_request *request)
     WLK_REQUIRES(turn->shard->mutex)
 {
@@ -114,7 +115,6 @@ static void withdraw_declaration(struct wlk_turn *turn, struct wlk_request *requ
   wlk_turn_unlock_process(turn);
 }
 
-/* Counts a request that enters its manager, or leaves it. */
 static void count_in(struct wlk_part *part, const struct wlk_request *request)
 {
   part->requests++;
@@ -129,9 +129,7 @@ static void count_out(struct wlk_part *part, const struct wlk_request *request)
   part->name_units -= wlk_label_length(request);
 }
 
-/* ---- 4.4 process the lock request queue ---- */
-
-/* Makes a lock of a request that is grantable and in no list. */
+/* Makes a lock of a grantable request that is in no list. */
 static void grant(struct wlk_turn *turn, struct wlk_request *request)
     WLK_REQUIRES(turn->shard->mutex)
 {
@@ -142,8 +140,8 @@ static void grant(struct wlk_turn *turn, struct wlk_request *request)
   request->state = WLK_STATE_HELD;
 }
 
-/* Takes a lock, or a request that passes, out of its manager; it is in no list any more. Its agent
- * is told `news`. */
+/* Removes a lock that is in no list any more, or a request that passes, from its manager, and posts
+ * `news` to its agent. */
 static void take_away(
     struct wlk_turn *turn, struct wlk_request *request, struct wlk_agent *thief, enum wlk_news news)
     WLK_REQUIRES(turn->shard->mutex)
@@ -155,6 +153,8 @@ static void take_away(
   wlk_turn_post_event(turn, request, news);
 }
 
+/* Section 4.4: https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue
+ * A request that only passes ends here instead of becoming a lock. */
 static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_resource *resource)
     WLK_REQUIRES(turn->shard->mutex)
 {
@@ -174,8 +174,6 @@ static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_res
   }
 }
 
-/* ---- 4.1 request a lock ---- */
-
 static WLK_RARE void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *resource)
     WLK_REQUIRES(turn->shard->mutex)
 {
@@ -187,15 +185,15 @@ static WLK_RARE void steal_the_held_locks(struct wlk_turn *turn, struct wlk_reso
   resource->units = 0;
 }
 
-/* Whether the request, if it waits, can close a cycle: only if it was made inside of a lock, or has
- * others wait behind it that wait already. */
+/* A request that waits can close a cycle only if it was made inside of a lock, or overtakes
+ * others. */
 static bool can_close_a_cycle(const struct wlk_request *request)
 {
   return wlk_declares(request) &&
          (request->declaration->nesting_count > 0 || wlk_queue_would_overtake(request));
 }
 
-/* Whether it does; if so, and if `cycle` has room for it, it is written there. */
+/* If the request closes a cycle and `cycle` has room, writes the cycle there. */
 static WLK_RARE bool closes_a_cycle(
     struct wlk_turn *turn, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(turn->shard->mutex)
@@ -208,7 +206,7 @@ static WLK_RARE bool closes_a_cycle(
   return true;
 }
 
-/* Sets the limit of a name whose first shared request this is. Returns whether it did. */
+/* The first shared request of a name sets its limit. Returns whether this one did. */
 static bool set_limit(const struct wlk_request *request, uint32_t limit)
 {
   struct wlk_resource *resource = request->resource;
@@ -224,8 +222,8 @@ static void unset_limit(struct wlk_resource *resource)
   resource->limit_is_set = false;
 }
 
-/* Why a request that would have to wait is not made, nothing was changed; WLK_OK if it is. In a
- * turn without everything WLK_DEADLOCK means "perhaps": it takes one with everything to know. */
+/* Returns why a request that would have to wait is not made, with nothing changed; WLK_OK if it is.
+ * Without the mutexes of all shards, WLK_DEADLOCK means "perhaps". */
 static enum wlk_status refuse_to_wait(
     struct wlk_turn *turn, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_cycle *cycle) WLK_REQUIRES(turn->shard->mutex)
@@ -245,10 +243,12 @@ static void enqueue(struct wlk_turn *turn, struct wlk_request *request)
   declare(turn, request);
 }
 
-/* The specification enqueues each request and processes the queue. The head of a queue is never
- * grantable between turns, so of all that are in it then only the new one can be granted: it is, or
- * it is enqueued. A thief is first in the queue of what nobody holds any more. Where nothing is
- * changed, the resource is held or waited for: it is an old one and stays. */
+/* Section 4.1: https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
+ *
+ * The specification enqueues every request and then processes the queue. Between critical sections
+ * the head of a queue is never grantable, so only the new request can be: it is granted at once, or
+ * enqueued. A thief is first in the queue of a resource that nobody holds any more. If a request is
+ * refused, its resource is held or waited for, so it is not a new one and stays. */
 static enum wlk_status request_a_lock(
     struct wlk_turn *turn, struct wlk_manager *manager, struct wlk_request *request,
     enum wlk_option option, const struct wlk_extra *extra, struct wlk_cycle *cycle,
@@ -290,8 +290,8 @@ static enum wlk_status request_a_lock(
   return WLK_GRANTED;
 }
 
-/* Ends the turn of a request. One that is followed by another takes no events: that one's would
- * take their place. */
+/* Leaves the critical section. If another attempt follows, takes no events, because those of the
+ * next attempt would overwrite them. */
 static void end_asking(struct wlk_turn *turn, bool again, struct wlk_events *events)
     WLK_RELEASES(turn->shard->mutex)
 {
@@ -299,7 +299,7 @@ static void end_asking(struct wlk_turn *turn, bool again, struct wlk_events *eve
   wlk_turn_end(turn);
 }
 
-/* WLK_DEADLOCK: perhaps, see refuse_to_wait. */
+/* Returns WLK_DEADLOCK for "perhaps", as refuse_to_wait does. */
 static enum wlk_status ask(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_events *events)
@@ -322,9 +322,8 @@ static enum wlk_status ask_with_everything(
   return status;
 }
 
-/* A request that would wait and rejects deadlocks looks for one. Once the room for a cycle is
- * enough, the answer is final. Until then all is asked anew: the cycle may be another one by then,
- * or gone. */
+/* Asks again with the mutexes of all shards if the request is perhaps a deadlock, until there is
+ * room to write the cycle. In between the cycle can change or disappear. */
 static enum wlk_status ask_until_told(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_snapshot **snapshot, struct wlk_events *events)
@@ -361,9 +360,8 @@ enum wlk_status wlk_request_a_lock(
   return status;
 }
 
-/* ---- 4.2 release the lock ---- */
-
-/* Takes a lock or a request off its resource, lets in who waits behind it, and ends it. */
+/* Sections 4.2 and 4.3: removes a lock or a request from its resource, processes the queue, and
+ * ends the request. */
 static void remove_from_resource(struct wlk_turn *turn, struct wlk_request *request)
     WLK_REQUIRES(turn->shard->mutex)
 {
@@ -393,7 +391,7 @@ static WLK_RARE enum wlk_status end_stolen(
   return passed ? WLK_OK : WLK_STOLEN;
 }
 
-/* `keep`: how long its name is marked, 0 for not. */
+/* If `keep` is not 0, the name is marked for that many milliseconds. */
 static enum wlk_status release(struct wlk_request *lock, uint64_t keep, struct wlk_events *events)
 {
   struct wlk_turn turn;
@@ -412,14 +410,13 @@ static enum wlk_status release(struct wlk_request *lock, uint64_t keep, struct w
   return status;
 }
 
+/* Section 4.2: https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock */
 enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events *events)
 {
   return release(lock, 0, events);
 }
 
-/* ---- marks ---- */
-
-/* `unused` as in wlk_mark_prepare. */
+/* `unused` is as in wlk_mark_prepare. */
 static enum wlk_status look_for_the_mark(
     struct wlk_request *lock, struct wlk_entry **unused, uint32_t *length,
     struct wlk_events *events)
@@ -437,8 +434,8 @@ static enum wlk_status look_for_the_mark(
   return status;
 }
 
-/* The resource of a lock that somebody may steal can be looked at in a turn only: the first one
- * tells how much memory a mark takes. */
+/* The resource of a lock that others may steal can be read only in a critical section. The first
+ * one finds out how much memory a mark takes. */
 enum wlk_status wlk_is_marked(struct wlk_request *lock, struct wlk_events *events)
 {
   struct wlk_entry *unused = NULL;
@@ -459,8 +456,7 @@ enum wlk_status wlk_release_and_mark(
   return release(lock, keep, events);
 }
 
-/* ---- 4.3 abort the request ---- */
-
+/* Section 4.3: https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request */
 enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_events *events)
 {
   struct wlk_turn turn;
@@ -473,14 +469,13 @@ enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_ev
   } else if (request->passes) {
     wlk_turn_end_request(&turn, request);
   } else {
-    /* No events are taken: one could end the very request that the caller is about to release. */
+    /* Takes no events: one of them could end the very request that the caller is about to
+     * release. */
     status = request->state == WLK_STATE_HELD ? WLK_GRANTED : WLK_STOLEN;
   }
   wlk_turn_end(&turn);
   return status;
 }
-
-/* ---- both at once ---- */
 
 void wlk_end_the_request(struct wlk_request *request)
 {
@@ -496,9 +491,10 @@ void wlk_end_the_request(struct wlk_request *request)
 
 /* ---- blocking ---- */
 
-/* What a thread that blocks has of a resource, and will have: it ends nothing. */
+/* The locks and requests of a blocking thread on one resource. It ends none of them while it
+ * blocks. */
 struct own_locks {
-  struct wlk_request *first; /* NULL if it has nothing */
+  struct wlk_request *first; /* NULL if it has none */
   bool exclusive;
   uint64_t units;
 };
@@ -510,9 +506,9 @@ static void add_own(struct own_locks *own, struct wlk_request *request)
   own->units += request->weight;
 }
 
-/* What keeps a pending request waiting for as long as its thread blocks: the lock or request of
- * that thread that is furthest ahead, if those ahead exclude this one or somebody's in between.
- * NULL if there is none. */
+/* Returns the lock or request that keeps `request` waiting until its own thread stops blocking,
+ * or NULL. It is the first one of that thread, if those ahead exclude this request or one in
+ * between. */
 static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
@@ -533,8 +529,7 @@ static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
   return NULL;
 }
 
-/* Whether the thread would wait for itself; if so, and if `cycle` has room for it, it is written
- * there. */
+/* If the thread would wait for itself and `cycle` has room, writes the cycle there. */
 static bool is_blocked_by_itself(
     struct wlk_turn *turn, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(turn->shard->mutex)
@@ -547,7 +542,7 @@ static bool is_blocked_by_itself(
   return true;
 }
 
-/* Ends the request if its thread would wait for itself; says so, if there is memory. */
+/* If the thread would wait for itself, ends the request, unless `cycle` has no room yet. */
 static enum wlk_status refuse_to_block(
     struct wlk_request *request, struct wlk_cycle *cycle, struct wlk_events *events)
 {
@@ -565,8 +560,8 @@ static enum wlk_status refuse_to_block(
   return status;
 }
 
-/* Whether it has to be asked whether the thread waits for itself: once, and again while a request
- * waits that may have got ahead since. Thefts, which do so, too, are by other threads. */
+/* The thread must check once, and again while a request with more priority waits, which may have
+ * overtaken this one. Thefts overtake, too, but they come from other threads. */
 static bool may_be_in_its_own_way(struct wlk_request *request)
 {
   if (!request->blocked) return true;
@@ -577,7 +572,6 @@ static bool may_be_in_its_own_way(struct wlk_request *request)
   return may_be;
 }
 
-/* Blocks until the request is not pending any more, or the time is over. */
 static void block(struct wlk_turn *turn, struct wlk_request *request, uint64_t timeout)
     WLK_REQUIRES(turn->shard->mutex)
 {
@@ -601,7 +595,7 @@ static enum wlk_status wait_for_the_lock(
   if (request->state == WLK_STATE_STOLEN) {
     status = end_stolen(&turn, request, events);
   } else if (request->state == WLK_STATE_HELD) {
-    /* The caller is told by its result, not by the event. */
+    /* The result of the call replaces the event. */
     wlk_agent_drop_event(request);
     events->token = request->token;
     status = WLK_GRANTED;
@@ -629,9 +623,8 @@ enum wlk_status wlk_wait_for_the_lock(
   return wait_for_the_lock(request, timeout, events);
 }
 
-/* ---- 2.6 termination of locks ---- */
-
-/* A turn for each: between two of them others see that some have ended. */
+/* Every request ends in a critical section of its own, so other threads can see that some have
+ * ended and others have not. */
 static void end_in_a_turn(struct wlk_request *request, bool only_if_pending)
 {
   struct wlk_turn turn;
@@ -641,11 +634,12 @@ static void end_in_a_turn(struct wlk_request *request, bool only_if_pending)
     wlk_turn_end_request(&turn, request);
   else if (pending || !only_if_pending)
     remove_from_resource(&turn, request);
-  /* What this granted to the agent itself ends like its other locks: nobody is told. */
+  /* Grants to the agent itself need no event: these locks end next. */
   WLK_LIST_DRAIN (link, &turn.granted) wlk_list_remove(link);
   wlk_turn_end(&turn);
 }
 
+/* Section 2.6: https://www.w3.org/TR/2023/WD-web-locks-20230105/#termination-of-locks */
 static void terminate_remaining_locks_and_requests(struct wlk_agent *agent)
 {
   struct wlk_link *next;

@@ -21,7 +21,7 @@ static struct wlk_mark *find(const struct wlk_resource *resource)
   return entry ? WLK_ITEM(entry, struct wlk_mark, entry) : NULL;
 }
 
-/* Whether the lock that the mark was made for last is held. */
+/* Whether the lock for which the mark was last prepared is still held. */
 static bool can_be_set(const struct wlk_part *part, const struct wlk_mark *mark)
 {
   const struct wlk_entry *entry = wlk_table_find(&part->resources, &mark->entry);
@@ -31,7 +31,7 @@ static bool can_be_set(const struct wlk_part *part, const struct wlk_mark *mark)
          WLK_REQUEST_OF(resource->held.next, by_resource)->token == mark->token;
 }
 
-/* Looks at the mark that was not looked at for longest. */
+/* Checks the mark that was checked longest ago. */
 static void drop_if_over(
     struct wlk_turn *turn, struct wlk_part *part, uint64_t now, struct wlk_entry **unused)
     WLK_REQUIRES(turn->shard->mutex)
@@ -85,7 +85,7 @@ bool wlk_mark_set(const struct wlk_request *lock, uint64_t keep)
   struct wlk_mark *mark = find(lock->resource);
   if (!mark || mark->token != lock->token) return false;
   uint64_t now = wlk_port_now(true);
-  /* The clock counts whole milliseconds: of the current one some is over already. */
+  /* Part of the current millisecond is over, hence the 1. */
   mark->until = keep >= UINT64_MAX - now ? UINT64_MAX : now + keep + 1;
   return true;
 }

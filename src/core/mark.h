@@ -1,37 +1,35 @@
-/* Marks: names of locks that were released as done, each for a time of the process's clock. Public
- * part in weblocks.h.
- *
- * A mark is made before it is set, for a lock: while that lock is held the memory stays. What is
- * over, and what no lock can set any more, is dropped without a timer: each mark that is made has
- * two others looked at, in turn. So there are at most about twice as many as count, and an old one
- * stays where none are made.
- *
- * Threads: the caller has the mutex of the shard, but for wlk_mark_new and wlk_marks_free. */
+/* Marks: names whose locks were released as done, each for a time on the process's clock. A mark is
+ * prepared for a lock before it is set, and its memory stays while that lock is held. There is no
+ * timer: each new mark checks two others in turn, and drops them if they are over or can no longer
+ * be set. So there are at most about twice as many marks as needed, and an old one stays until new
+ * ones are made. The public part is in weblocks.h. Threads: the caller has the mutex of the shard,
+ * except for wlk_mark_new and wlk_marks_free. */
 #ifndef WLK_MARK_H
 #define WLK_MARK_H
 
 #include "turn.h"
 
-/* Makes memory for a mark of a name of so many code units, in no table yet. NULL when there is
- * none. */
+/* Allocates a mark for a name of `length` code units, in no table yet. Returns NULL if out of
+ * memory. */
 struct wlk_entry *wlk_mark_new(uint32_t length);
 
-/* Looks for the mark of a lock that is held; makes it if there is none.
- *   unused   in: what wlk_mark_new made, or NULL; out: marks to be freed without the mutex, by
+/* Finds the mark of a held lock, or inserts one.
+ *   unused   in: the result of wlk_mark_new, or NULL; out: marks to free without the mutex, by
  *            `next`
- *   returns  WLK_MARKED, WLK_OK, as wlk_is_marked; WLK_NO_MEMORY if it is to be made of NULL */
+ *   returns  WLK_MARKED, WLK_OK, as wlk_is_marked; WLK_NO_MEMORY if a mark is needed and `*unused`
+ *            is NULL */
 enum wlk_status wlk_mark_prepare(
     struct wlk_turn *turn, const struct wlk_request *lock, struct wlk_entry **unused)
     WLK_REQUIRES(turn->shard->mutex);
 
-/* Marks the name of a lock that is held for `keep` milliseconds. False if wlk_mark_prepare has not
- * made the mark of that lock. */
+/* Marks the name of a held lock for `keep` milliseconds. Returns false if wlk_mark_prepare has not
+ * prepared the mark for that lock. */
 bool wlk_mark_set(const struct wlk_request *lock, uint64_t keep);
 
-/* Frees marks that are in no table, by `next`; NULL for none. */
+/* Frees marks that are in no table, chained by `next`. */
 void wlk_marks_free(struct wlk_entry *marks);
 
-/* Frees all marks of a manager that nobody has any more, and their tables. */
+/* Frees the marks of a manager that nobody can find any more. */
 void wlk_marks_clear(struct wlk_manager *manager);
 
 #endif

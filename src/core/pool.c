@@ -10,12 +10,10 @@
 
 enum { BATCH = 32 };
 
-/* Its items stand behind it, aligned as it is. */
+/* The items of a batch follow it, with its alignment. */
 struct batch {
-  _Alignas(8) atomic_uint out; /* items that are taken or kept, by different threads: atomic */
+  _Alignas(8) atomic_uint out; /* counts items that are taken or kept; several threads change it */
 };
-
-/* ---- what is not taken ---- */
 
 #if defined(__SANITIZE_ADDRESS__)
 #define WATCHED 1
@@ -39,8 +37,6 @@ static void forbid(void *item, uint32_t size)
 #endif
   ASAN_POISON_MEMORY_REGION(item, size);
 }
-
-/* ---- batches ---- */
 
 static void keep(struct wlk_pool *pool, void *item, uint32_t place)
 {
@@ -75,13 +71,12 @@ static WLK_RARE void leave_batch(void *item, uint32_t place, uint32_t size)
 {
   struct batch *batch = (struct batch *)(void *)((char *)item - (size_t)place * size) - 1;
   forbid(item, size);
-  /* Whoever frees it has seen what the others did to their items. */
+  /* Acquire and release: the thread that frees the batch must see what others wrote to its
+   * items. */
   if (atomic_fetch_sub_explicit(&batch->out, 1, memory_order_acq_rel) > 1) return;
   ASAN_UNPOISON_MEMORY_REGION(batch + 1, (size_t)BATCH * size);
   wlk_free(batch);
 }
-
-/* ---- pools ---- */
 
 void wlk_pool_init(struct wlk_pool *pool, uint32_t size, uint32_t most)
 {

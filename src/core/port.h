@@ -1,9 +1,6 @@
-/* What the core needs of the operating system: a mutex, a condition, clocks, a random seed, and a
- * way to find the copy of this library that the process loaded first. One implementation a
- * platform: port_posix.c, port_windows.c; only these three have an `#if` of the system's.
- *
- * The WLK_ annotations let clang prove the locking rules (`-Wthread-safety`); other compilers do
- * not see them. */
+/* What the core needs of the operating system. port_posix.c and port_windows.c implement it; only
+ * these three files have an `#if` for systems. The WLK_ annotations let clang prove the locking
+ * rules (`-Wthread-safety`), and other compilers ignore them. */
 #ifndef WLK_PORT_H
 #define WLK_PORT_H
 
@@ -24,7 +21,7 @@
 #define WLK_ASSERTS(mutex)  WLK_ANNOTATION(assert_capability(mutex))
 #define WLK_UNCHECKED       WLK_ANNOTATION(no_thread_safety_analysis)
 
-/* What most turns do not do, and is not to be compiled into those that do not. */
+/* Keeps a function that is rarely called from being inlined into its callers. */
 #if defined(__GNUC__)
 #define WLK_RARE __attribute__((noinline, cold))
 #else
@@ -67,8 +64,8 @@ struct WLK_CAPABILITY wlk_mutex {
 struct wlk_condition {
   pthread_cond_t native;
 };
-/* Where the C library has it: a mutex that spins a little before it sleeps. What the core does
- * under its mutexes is shorter than going to sleep. */
+/* An adaptive mutex spins a little before it sleeps, if the C library has one. What the core does
+ * under its mutexes takes less time than going to sleep. */
 #if !defined(PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP)
 #define PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP PTHREAD_MUTEX_INITIALIZER
 #endif
@@ -81,9 +78,9 @@ struct wlk_condition {
     PTHREAD_COND_INITIALIZER                                                                       \
   }
 
-/* The clock that only goes forward, is the same for all processes, and stands still while the
- * machine sleeps, as all waits do. What macOS calls CLOCK_MONOTONIC does neither: it is made of the
- * wall clock, and was seen to step back. */
+/* This clock only goes forward, is the same for all processes, and stands still while the machine
+ * sleeps, as all waits do. CLOCK_MONOTONIC of macOS does neither: it is derived from the wall
+ * clock, and was seen to step back. */
 #if defined(__APPLE__)
 #define WLK_CLOCK CLOCK_UPTIME_RAW
 #else
@@ -92,64 +89,65 @@ struct wlk_condition {
 
 #endif
 
-/* Neither can fail on a mutex that was initialised and is used as the annotations say: not
- * recursive, unlocked by the thread that locked it. */
+/* Neither can fail on an initialised mutex that is used as the annotations say. */
 void wlk_mutex_lock(struct wlk_mutex *mutex) WLK_ACQUIRES(*mutex);
 void wlk_mutex_unlock(struct wlk_mutex *mutex) WLK_RELEASES(*mutex);
 
-/* Waits for a signal with `mutex` unlocked meanwhile; may return without one, so the caller looks
- * again. */
+/* Unlocks `mutex`, waits for a signal and locks it again. It may return without a signal. */
 void wlk_condition_wait(struct wlk_condition *condition, struct wlk_mutex *mutex)
     WLK_REQUIRES(*mutex);
 void wlk_condition_broadcast(struct wlk_condition *condition);
 
-/* Makes a condition that can be waited for with a time limit, in memory that stays where it is; and
- * unmakes it. False when out of memory. */
+/* Makes a condition for waits with a time limit; it must not move. Returns false if out of
+ * memory. */
 bool wlk_condition_init(struct wlk_condition *condition);
 void wlk_condition_destroy(struct wlk_condition *condition);
 
-/* As wlk_condition_wait, for at most `timeout` milliseconds, on a condition made by
- * wlk_condition_init. The wall clock may be set meanwhile. */
+/* Waits as wlk_condition_wait does, for at most `timeout` milliseconds, on a condition from
+ * wlk_condition_init. Changes of the wall clock have no effect. */
 void wlk_condition_wait_for(
     struct wlk_condition *condition, struct wlk_mutex *mutex, uint64_t timeout)
     WLK_REQUIRES(*mutex);
 
-/* Milliseconds of a clock that only goes forward; one that is exact to a few of them is cheap. */
+/* Returns milliseconds of a clock that only goes forward. If `exact` is false, the call is cheaper
+ * and the time is a few milliseconds off. */
 uint64_t wlk_port_now(bool exact);
 
-/* Milliseconds of a clock that goes on while the machine sleeps, and that nobody sets; negative
- * when the system has none. It never goes back, in any thread. */
+/* Returns milliseconds of a clock that also runs while the machine sleeps and that nobody sets;
+ * negative if the system has none. It never goes back, in any thread. */
 double wlk_port_continuous_now(void);
 
-/* Fills `size` bytes (at most 256) with bytes that nobody can foresee; false when the system has
- * none to give. */
+/* Fills `size` bytes (at most 256) with unpredictable ones. Returns false if the system has
+ * none. */
 bool wlk_port_random(void *bytes, size_t size);
 
-/* Makes this process and what it starts from now on a family. On Windows what they start belongs to
- * it, too, and a change concerns all of it. On Linux only a child that the calling thread forks
- * after this call belongs to it. Elsewhere, and if the system refuses, nothing happens.
- *   ends_with_us  whether the family ends when this process (on Linux: the calling thread) does,
- *                 however that comes
+/* Makes this process and the processes that it starts from now on a family. On Windows the
+ * processes that those start belong to it, too, and a second call applies to all of it. On Linux
+ * only children that the calling thread forks later belong to it. Elsewhere, and if the system
+ * refuses, nothing happens.
+ *   ends_with_us  whether the family ends when this process (on Linux: the calling thread) ends, in
+ *                 whatever way
  *   threads       one */
 void wlk_port_keep_family(bool ends_with_us);
 
-/* Ends all of the family but this process, and waits until they have ended; on Windows only. */
+/* On Windows, ends the family except this process, and waits for it; elsewhere does nothing. */
 void wlk_port_end_family(void);
 
-/* Gives free memory of the C library back to the system, where the library does not by itself. */
+/* Gives free memory of the C library back to the system, if the library does not do so by
+ * itself. */
 void wlk_port_trim(void);
 
-/* Of all loaded modules (shared libraries, addons) that share something under a name, finds what
- * the first of them shares, the same for every caller as long as the process lives. Keeps the
- * caller's module from being unloaded.
- *   own     what the caller's module shares; in static memory of that module
- *   symbol  the name: the module exports a variable of this name, a `void *` that holds `own`
- *   returns what the first shares (it may be `own`); NULL when the system cannot tell
- *   threads any, at the same time: the order is the dynamic loader's or the kernel's */
+/* Returns what the first loaded module (shared library, addon) shares under `symbol`: the same for
+ * every caller while the process lives. The caller's module stays loaded from then on.
+ *   own      what the caller's module shares, in static memory of that module
+ *   symbol   the name of a `void *` variable that every such module exports, and that holds its
+ *            `own`
+ *   returns  the `own` of the first module; NULL if the system cannot tell
+ *   threads  any, at the same time: the dynamic loader or the kernel decides which is first */
 void *wlk_port_first_shared(void *own, const char *symbol);
 
-/* Writes the path of the module that contains `address` to `path` (UTF-8, NUL-terminated, cut to
- * `size` bytes); an empty string when the system cannot tell. */
+/* Writes the path of the module that contains `address` (UTF-8, NUL-terminated, cut to `size`
+ * bytes), or an empty string if the system cannot tell. */
 void wlk_port_module_path(const void *address, char *path, size_t size);
 
 #endif

@@ -1,4 +1,5 @@
-/* See port.h. dladdr and RTLD_DEFAULT are in every libc we build for, but not in POSIX. */
+/* The port to POSIX systems, see port.h. Every libc that we build for has dladdr and RTLD_DEFAULT,
+ * but POSIX does not. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -21,7 +22,7 @@
 #include <sys/prctl.h>
 #endif
 
-/* Milliseconds. So that no sum of times overflows. */
+/* In milliseconds; keeps sums of times from overflowing. */
 #define LONGEST_WAIT (UINT64_C(1000) * 60 * 60 * 24)
 
 void wlk_mutex_lock(struct wlk_mutex *mutex) WLK_UNCHECKED
@@ -44,7 +45,7 @@ void wlk_condition_broadcast(struct wlk_condition *condition)
   (void)pthread_cond_broadcast(&condition->native);
 }
 
-/* macOS has no clock attribute for conditions but a wait relative to now. */
+/* On macOS, conditions have no clock attribute, but they have relative waits. */
 bool wlk_condition_init(struct wlk_condition *condition)
 {
 #if defined(__APPLE__)
@@ -67,7 +68,7 @@ void wlk_condition_destroy(struct wlk_condition *condition)
 void wlk_condition_wait_for(
     struct wlk_condition *condition, struct wlk_mutex *mutex, uint64_t timeout)
 {
-  if (timeout > LONGEST_WAIT) timeout = LONGEST_WAIT; /* the caller looks again */
+  if (timeout > LONGEST_WAIT) timeout = LONGEST_WAIT; /* callers wait in a loop */
   struct timespec time = {(time_t)(timeout / 1000), (long)(timeout % 1000) * 1000000};
 #if defined(__APPLE__)
   (void)pthread_cond_timedwait_relative_np(&condition->native, &mutex->native, &time);
@@ -106,21 +107,22 @@ double wlk_port_continuous_now(void)
   if (clock_gettime(CLOCK_BOOTTIME, &now) != 0) return -1;
   return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 #else
-  return -1; /* where others have a clock of this name it can be another one */
+  return -1; /* other systems have a different clock of this name */
 #endif
 }
 
 #if defined(__linux__)
-static _Atomic pid_t head; /* the process that the family ends with; 0: there is none */
+static _Atomic pid_t head; /* the process that the family ends with; 0 if there is none */
 
-/* In a child, before it executes another program. The kernel keeps the wish over that, but not over
- * a program that gains rights (set-user-ID, capabilities), and a child of the child has none. */
+/* Runs in a child before it executes another program. The kernel keeps the setting across that,
+ * unless the program gains rights (set-user-ID, capabilities), and does not pass it on to the
+ * child's children. */
 static void join_family(void)
 {
   pid_t parent = head;
   if (parent == 0) return;
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) (void)raise(SIGKILL); /* it ended before the kernel knew the wish */
+  if (getppid() != parent) (void)raise(SIGKILL); /* the parent ended before prctl */
 }
 
 void wlk_port_keep_family(bool ends_with_us)
@@ -150,22 +152,22 @@ void wlk_port_trim(void)
 #endif
 }
 
-/* Node loads addons with RTLD_LOCAL, so two copies do not see each other. Each copy first puts
- * itself into the global scope and then asks that scope for the symbol. The scope is only ever
- * appended to (RTLD_NODELETE keeps what is in it) and the loader serialises both steps, so
- * whichever copy was appended first is what every copy finds, whatever the interleaving.
+/* Node loads addons with RTLD_LOCAL, so two copies do not see each other. Each copy first adds
+ * itself to the global scope and then looks the symbol up there. The loader serialises both steps
+ * and only appends to the scope (RTLD_NODELETE keeps its modules), so every copy finds the one that
+ * was appended first, in any interleaving.
  *
- * On macOS the scope has the order of loading, and what is loaded without RTLD_LOCAL, as Node loads
- * it there, is in it from then on: every copy finds the one that was loaded first. The handle that
- * stays open keeps it; RTLD_NODELETE does nothing there.
+ * On macOS the scope is in the order of loading and Node loads addons without RTLD_LOCAL, so every
+ * copy finds the one that was loaded first. RTLD_NODELETE does nothing there; the open handle keeps
+ * the module.
  *
- * It also means that a copy's reference to the exported variable leads to the first copy's: `own`
- * must come from elsewhere. */
+ * A copy's own reference to the exported variable also leads to the first copy's, so `own` must
+ * come from elsewhere. */
 void *wlk_port_first_shared(void *own, const char *symbol)
 {
   Dl_info module;
   if (dladdr(own, &module) == 0) return NULL;
-  /* The handle is not closed: it is the reference that keeps the module. */
+  /* The handle stays open: it keeps the module loaded. */
   if (!dlopen(module.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL | RTLD_NODELETE)) return NULL;
   void **first = dlsym(RTLD_DEFAULT, symbol);
   return first ? *first : NULL;

@@ -1,7 +1,8 @@
-/* See port.h. */
+/* The port to Windows, see port.h. */
 #include "port.h"
 
-/* RtlGenRandom: in advapi32 since Windows XP, declared by no header under its own name. */
+/* This is RtlGenRandom: advapi32 has it since Windows XP, but no header declares it under its own
+ * name. */
 BOOLEAN NTAPI SystemFunction036(PVOID buffer, ULONG length);
 
 void wlk_mutex_lock(struct wlk_mutex *mutex)
@@ -38,7 +39,7 @@ void wlk_condition_destroy(struct wlk_condition *condition)
 void wlk_condition_wait_for(
     struct wlk_condition *condition, struct wlk_mutex *mutex, uint64_t timeout)
 {
-  DWORD time = timeout < INFINITE ? (DWORD)timeout : INFINITE - 1; /* the caller looks again */
+  DWORD time = timeout < INFINITE ? (DWORD)timeout : INFINITE - 1; /* callers wait in a loop */
   (void)SleepConditionVariableSRW(&condition->native, &mutex->native, time, 0);
 }
 
@@ -48,7 +49,7 @@ uint64_t wlk_port_now(bool exact)
   return GetTickCount64();
 }
 
-/* In units of 100 ns. */
+/* The time is in units of 100 ns. */
 typedef VOID(WINAPI *interrupt_time)(PULONGLONG time);
 
 static VOID WINAPI coarse_interrupt_time(PULONGLONG time)
@@ -56,8 +57,8 @@ static VOID WINAPI coarse_interrupt_time(PULONGLONG time)
   *time = GetTickCount64() * 10000;
 }
 
-/* kernelbase has the precise one since Windows 10, and not every compiler's libraries know it. The
- * coarse one is the same clock, to 16 ms. */
+/* kernelbase has the precise function since Windows 10, but not every compiler's import library
+ * does. The coarse one reads the same clock to 16 ms. */
 static interrupt_time find_interrupt_time(void)
 {
   HMODULE module = GetModuleHandleW(L"kernelbase.dll");
@@ -67,23 +68,21 @@ static interrupt_time find_interrupt_time(void)
 
 double wlk_port_continuous_now(void)
 {
-  static interrupt_time volatile query; /* whichever thread comes first, all find the same */
+  static interrupt_time volatile query; /* threads may race: all find the same function */
   if (!query) query = find_interrupt_time();
   ULONGLONG time;
   query(&time);
   return (double)time / 1e4;
 }
 
-/* ---- the family ---- */
-
-/* A job. Its handle is ours alone, and closed with this process. */
+/* A job object. Only this process has its handle, so the job closes when the process ends. */
 static HANDLE family;
 
-/* How long one that is ended is waited for, in ms: what it does in a driver may take any time. */
+/* In milliseconds: an ended process can stay in a driver for any time. */
 enum { END_WITHIN = 5000 };
 
-/* Nobody has leave to break away: Node.js's own jobs give it to what is started in them, unasked,
- * and it goes as far up as it is given. */
+/* The job does not allow its processes to break away. Node.js's own jobs allow that to theirs, and
+ * a process leaves every job above it that allows it, too. */
 void wlk_port_keep_family(bool ends_with_us)
 {
   JOBOBJECT_EXTENDED_LIMIT_INFORMATION limits = {0};
@@ -100,8 +99,8 @@ void wlk_port_keep_family(bool ends_with_us)
   (void)SetInformationJobObject(family, JobObjectExtendedLimitInformation, &limits, sizeof limits);
 }
 
-/* Ends one of the family. Until it has ended it may start another one. False if it is not there any
- * more, or does not end. */
+/* Ends a process of the family and waits, because it can start others until it has ended. Returns
+ * false if it was gone, or does not end. */
 static bool end_one(DWORD pid)
 {
   BOOL ours = FALSE;
@@ -120,7 +119,7 @@ void wlk_port_end_family(void)
   JOBOBJECT_BASIC_PROCESS_ID_LIST *found = (void *)room;
   for (bool any = family != NULL; any;) {
     any = false;
-    found->NumberOfProcessIdsInList = 0; /* if there are more, as many as there is room for */
+    found->NumberOfProcessIdsInList = 0; /* if there are more, the query returns as many as fit */
     (void)QueryInformationJobObject(family, JobObjectBasicProcessIdList, found, sizeof room, NULL);
     for (DWORD i = 0; i < found->NumberOfProcessIdsInList; i++) {
       DWORD pid = (DWORD)found->ProcessIdList[i];
@@ -141,12 +140,11 @@ static HMODULE module_of(const void *address, DWORD flags)
   return GetModuleHandleExW(flags, (LPCWSTR)address, &module) ? module : NULL;
 }
 
-/* The heap does it by itself. */
+/* The heap returns memory by itself. */
 void wlk_port_trim(void) {}
 
-/* A mapping named after the process holds what the first shares. Creating it and
- * finding it are one atomic step of the kernel, the first writer wins the exchange, and it goes
- * with the process. */
+/* A mapping named after the process has the pointer of the first copy. The kernel creates or finds
+ * it in one atomic step, the first exchange wins, and the mapping ends with the process. */
 void *wlk_port_first_shared(void *own, const char *symbol)
 {
   if (!module_of(own, GET_MODULE_HANDLE_EX_FLAG_PIN)) return NULL;
@@ -156,7 +154,7 @@ void *wlk_port_first_shared(void *own, const char *symbol)
       CreateFileMappingA(INVALID_HANDLE_VALUE, NULL, PAGE_READWRITE, 0, sizeof(void *), name);
   if (!mapping) return NULL;
   void *volatile *first = MapViewOfFile(mapping, FILE_MAP_ALL_ACCESS, 0, 0, sizeof(void *));
-  /* The mapping's handle is not closed: it is what keeps the name. */
+  /* The mapping's handle stays open: it keeps the name. */
   if (!first) return NULL;
   void *before = InterlockedCompareExchangePointer(first, own, NULL);
   (void)UnmapViewOfFile((const void *)first);

@@ -1,11 +1,12 @@
-/* The lock state of an operating system process: finding it, and setting it up. Public part in
+/* Finds and initialises the lock state of an operating system process. The public part is in
  * weblocks.h. */
 #ifndef WLK_PROCESS_H
 #define WLK_PROCESS_H
 
 #include "records.h"
 
-/* Sets up what a static initialiser cannot, once. Returns WLK_OK, WLK_NO_RANDOM. Threads: any. */
+/* Initialises once what a static initialiser cannot. Returns WLK_OK or WLK_NO_RANDOM. Threads:
+ * any. */
 enum wlk_status wlk_process_start(struct wlk_process *process) WLK_EXCLUDES(process->mutex);
 
 #endif

@@ -10,7 +10,7 @@ static int32_t priority_at(const struct wlk_link *link)
 bool wlk_queue_would_be_first(const struct wlk_request *request)
 {
   const struct wlk_resource *resource = request->resource;
-  /* Nobody waits with a priority: not even the first of them has to be looked at. */
+  /* Without levels, the first request has priority 0 and need not be read. */
   if (wlk_list_is_empty(&resource->levels)) return wlk_priority(request) > 0;
   return wlk_priority(request) > priority_at(resource->queue.next);
 }
@@ -26,9 +26,7 @@ bool wlk_queue_has_more(const struct wlk_request *request)
   return priority_at(request->resource->queue.next) > wlk_priority(request);
 }
 
-/* ---- levels ---- */
-
-/* The lowest level that has this priority or more; the list of them if none has. */
+/* Returns the lowest level with this priority or more, or the head of the list if there is none. */
 static struct wlk_link *level_above(struct wlk_resource *resource, int32_t priority)
 {
   struct wlk_link *level = resource->levels.previous;
@@ -37,8 +35,8 @@ static struct wlk_link *level_above(struct wlk_resource *resource, int32_t prior
   return level;
 }
 
-/* What a request of this priority belongs behind: a link of the queue.
- *   above  as level_above has it */
+/* Returns the link of the queue behind which a request of this priority belongs.
+ *   above  the result of level_above */
 static struct wlk_link *place_below(
     struct wlk_resource *resource, struct wlk_link *above, int32_t priority)
 {
@@ -49,7 +47,7 @@ static struct wlk_link *place_below(
                                     : LEVEL_OF(below)->request->by_resource.previous;
 }
 
-/* Of a request that was put into the queue: it may be the one to stand for its level. */
+/* A request that entered the queue may now represent its level. */
 static void enter_level(struct wlk_declaration *entered, struct wlk_link *above)
 {
   bool is_new = above == &entered->request->resource->levels ||
@@ -68,8 +66,8 @@ static WLK_RARE void enter_among_levels(struct wlk_request *request)
   if (priority != 0) enter_level(request->declaration, above);
 }
 
-/* Of a request that is still in the queue: if it stands for its level, the next one in there does
- * from now on, if there is any. */
+/* If a request that leaves the queue represents its level, the next one of that level takes
+ * over. */
 static WLK_RARE void leave_level(struct wlk_declaration *leaving)
 {
   if (wlk_list_is_empty(&leaving->by_level)) return;
@@ -82,8 +80,6 @@ static WLK_RARE void leave_level(struct wlk_declaration *leaving)
   }
   wlk_list_remove(&leaving->by_level);
 }
-
-/* ---- the queue ---- */
 
 void wlk_queue_enter(struct wlk_request *request)
 {

@@ -1,15 +1,13 @@
-/* The lock request queue of a name (2.5): its order, and how a request finds its place.
+/* The lock request queue of a name (section 2.5). Requests with more priority are ahead; among
+ * equals, the older one is. Nearly all requests have priority 0, and then the queue is a plain list
+ * with new requests at its end.
  *
- * Who has more priority is ahead; of those who have as much, who came first. Nearly all requests
- * have the priority 0, and where all have, the queue is a plain list: who enters it goes to its
- * end.
- *
- * Levels. Those who wait with one priority, other than 0, are a level, and one of them stands for
- * it: the last one if the priority is above 0, the first one if it is below. Those are linked, in
- * the order of the queue (resource->levels). So a request looks at one request for each priority
- * that waits, and at no other, to find its place: behind the last of its level or of the one above;
- * or, from 0 on downwards, before the first of the level below. What is between the levels above 0
- * and those below has 0, and nothing needs to stand for it.
+ * The requests that wait with one priority other than 0 are a level. One of them represents it in
+ * `resource->levels`: the last one if the priority is above 0, the first one if it is below. So a
+ * new request finds its place by reading one request for each level. It goes behind the last one of
+ * its level or of the next higher one or, from 0 on downwards, before the first one of the next
+ * lower level. Requests of priority 0 are between the two kinds of levels and need no
+ * representative.
  *
  * Threads: the caller has the mutex of the shard. */
 #ifndef WLK_QUEUE_H
@@ -17,21 +15,20 @@
 
 #include "records.h"
 
-/* Whether a request that is not in the queue of its resource, where others are, would be its first.
- */
+/* Whether a request would be the first of its queue, which is not empty and does not have it
+ * yet. */
 bool wlk_queue_would_be_first(const struct wlk_request *request);
 
-/* Whether a request that is not in the queue of its resource would get ahead of one that is. */
+/* Whether a request that is not in its queue yet would overtake one that is. */
 bool wlk_queue_would_overtake(const struct wlk_request *request);
 
-/* Whether a request in the queue of its resource waits behind one that has more priority. */
+/* Whether a request in a queue waits behind one with more priority. */
 bool wlk_queue_has_more(const struct wlk_request *request);
 
-/* Puts a request into the queue of its resource.
- *   cost O(priorities other than 0 that wait) */
+/* Inserts a request into its queue. Cost: O(priorities other than 0 that wait). */
 void wlk_queue_enter(struct wlk_request *request);
 
-/* Takes a request off the queue of its resource. */
+/* Removes a request from its queue. */
 void wlk_queue_leave(struct wlk_request *request);
 
 #endif

@@ -1,45 +1,35 @@
-/* The records: all lock state, as plain structs. What works on them stands above.
+/* The records: all lock state of a process, as plain structs. Each field has a letter that says
+ * which lock guards it; the struct's lock key explains the letters.
  *
- *   process      all of an operating system process; holds the mutex that guards the rest
- *   manager      a lock manager (2.2): the resources of one storage bucket
- *   resource     what a manager knows of a resource name: the lock request queue (2.5) and the part
- *                of the held lock set (2.4) that has that name. It exists only while one of the two
- *                is not empty
- *   request      a lock request (2.5) and, once granted, the lock (2.4)
- *   declaration  what a request carries beyond that: its label, what it was made inside of
- *   mark         that what a lock was for is done, for a time
- *   agent        a thread's environment (2.4)
+ * Invariants of a name. They hold whenever no thread is in a critical section of its shard. Code
+ * that changes a queue keeps them, and code that reads one may rely on them. In brackets: the
+ * function in check.c that checks them after each critical section of a checked build. The host
+ * scope has the same invariants (src/host/segment.h).
  *
- * Each field says who may touch it when, by its lock key.
- *
- * Invariants of a name. They hold whenever nobody is inside a turn of its shard; who changes a
- * queue keeps them, who reads one may rely on them. In brackets: what looks for it in check.c,
- * after every turn of a checked build. The host scope has the same (src/host/segment.h).
- *
- *   exclusion   What is held is one exclusive lock, or shared ones whose weights add up to `units`,
+ *   exclusion   Either one exclusive lock is held, or shared ones whose weights add up to `units`,
  *               which is at most `limit`. [check_held]
- *   no idle head  The first request of a queue is not grantable, so what is waited for is held.
- *               [check_queue] Hence only a request that is made, or one that ends, can grant
- *               anything: request_a_lock looks at the new one alone.
- *   order       A request enters its queue behind all that have its priority or more, and ahead
- *               of all that have less (queue.h). It leaves it as the first one, when it is granted,
- *               or by ending. Nothing gets ahead of a request but thefts, whose locks were in no
- *               queue, and requests of more priority. Two rely on it: wlk_wait_for_the_lock, which
- *               asks only once whether a thread waits for itself, unless somebody with more
- *               priority waits; and the search for deadlocks, which is made once for each request,
- *               and also for those that it gets ahead of (deadlock.h). [check_order; check_writers,
- *               of those that are declared. A moment does not show who came first of others]
- *   tokens      Each grant has a greater token than any before it in the shard, so of two locks
+ *   idle head   The first request of a queue is not grantable, so a name with waiters is held. Only
+ *               a new request, or the end of one, can therefore grant anything: request_a_lock
+ *               looks at the new request alone. [check_queue]
+ *   order       A request enters its queue behind all that have its priority or more, and ahead of
+ *               all that have less (queue.h). It leaves the queue as its head, when granted, or by
+ *               ending. Only thefts and requests with more priority overtake it. Two places rely on
+ *               this: wlk_wait_for_the_lock checks only once whether a thread waits for itself,
+ *               unless a request with more priority waits; and each request, with those that it
+ *               overtakes, is searched for deadlocks once (deadlock.h). [check_order; check_writers
+ *               for declared requests; no snapshot shows the age of the others]
+ *   tokens      Each grant has a greater token than all earlier ones in the shard, so of two locks
  *               that are held together the later one has the greater token. [check_tokens]
- *   thefts      A theft ends all locks that are held and nothing else: the queue, the limit and the
- *               marks stay. A robbed lock is its agent's until that was told. [check_agent]
- *   limits      The first shared request that is made says what the limit is. That is the limit of
- *               every shared request of the name as long as the resource exists. [check_weights]
- *   one place   A pending request is in the queue, a lock in the held list, a stolen one in
+ *   thefts      A theft ends all held locks and nothing else: the queue, the limit and the marks
+ *               stay. The stolen lock belongs to its agent until that receives the event.
+ *               [check_agent]
+ *   limits      The first shared request sets the limit, which all shared requests of the name then
+ *               have until the resource is gone. [check_weights]
+ *   one place   A pending request is in the queue, a lock in the held list, a stolen lock in
  *               neither; each is in its agent's list until it ends. A resource exists while one of
- *               its lists is not empty. [check_resource, wlk_check]
- *   no debts    The turn that ends a request grants what can be granted then, and sees to it that
- *               granted and robbed requests are told. [check_queue, check_agent] */
+ *               its lists has entries. [check_resource, wlk_check]
+ *   no debts    The critical section that ends a request also grants what became grantable, and
+ *               posts the events of granted and stolen requests. [check_queue, check_agent] */
 #ifndef WLK_RECORDS_H
 #define WLK_RECORDS_H
 
@@ -54,43 +44,40 @@
 struct wlk_declaration;
 struct wlk_resource;
 
-/* Raise with any change to a struct of the core, to what a field means, or to what is guarded how:
- * copies of the package with the same number work on the same memory. layout.c has the layout once
- * more, and does not compile where the two differ. */
+/* Raise this with any change to a struct of the core, to the meaning of a field, or to what guards
+ * it: copies of the package with the same number share memory. layout.c repeats the layout, and
+ * does not compile if the two differ. */
 #if !defined(WLK_ABI)
 #define WLK_ABI UINT32_C(8)
 #endif
 
-/* So many threads can be at work at the same time, if their names are in as many shards. */
+/* Names in different shards can be worked on at the same time. */
 enum { WLK_SHARDS = 32 };
 
-/* What all resources share whose names hash to it: the mutex. On cache lines of its own, and all
- * that a turn writes while nobody else needs to know of it is guarded by it: so threads with
- * different names write nothing in common, with luck.
+/* The mutex of all names that hash to this shard. It has cache lines of its own and guards
+ * everything that a critical section writes, unless others must see it: threads with names in
+ * different shards write nothing in common.
  *
  * Lock key: (s) its mutex */
 struct wlk_shard {
   _Alignas(128) struct wlk_mutex mutex;
-  uint64_t grants; /* (s) so far: the token of the last lock. Not of each resource or manager:
-                      those go when nobody needs them */
+  uint64_t grants; /* (s) the token of the last lock, which outlives resources and managers */
 };
 
 /* Lock key: (p) its mutex  (c) constant */
 struct wlk_process {
-  char magic[16];                      /* (c) WLK_MAGIC: this and `abi` stay in place in every
-                                          version */
-  uint32_t abi;                        /* (c) WLK_ABI */
-  bool started;                        /* (p) whether the fields below are set up */
-  struct wlk_mutex mutex;              /* the mutex of what is not in a shard */
-  uint64_t hash_key[2];                /* (p) written once, before the first agent or manager; then
-                                          (c) */
-  uint32_t agents_created;             /* (p) */
-  struct wlk_link agents;              /* (p) of struct wlk_agent.by_process */
-  size_t agent_count;                  /* (p) of `agents` */
-  struct wlk_table managers;           /* (p) of struct wlk_manager.entry, by bucket name */
-  uint64_t searches;                   /* (p) for deadlocks, so far; see struct wlk_declaration */
-  uint64_t declared;                   /* (p) requests that were pending and declared, so far */
-  struct wlk_shard shards[WLK_SHARDS]; /* each as it says */
+  char magic[16];            /* (c) WLK_MAGIC; this and `abi` stay in place in every version */
+  uint32_t abi;              /* (c) WLK_ABI */
+  bool started;              /* (p) whether the fields below are initialised */
+  struct wlk_mutex mutex;    /* guards what is in no shard */
+  uint64_t hash_key[2];      /* (p) until it is set, before the first agent or manager; then (c) */
+  uint32_t agents_created;   /* (p) */
+  struct wlk_link agents;    /* (p) of struct wlk_agent.by_process */
+  size_t agent_count;        /* (p) length of `agents` */
+  struct wlk_table managers; /* (p) of struct wlk_manager.entry, by bucket name */
+  uint64_t searches;         /* (p) number of searches for deadlocks so far */
+  uint64_t declared;         /* (p) number of declared requests that have been pending */
+  struct wlk_shard shards[WLK_SHARDS];
 };
 
 #define WLK_MAGIC "web-locks core"
@@ -99,7 +86,7 @@ struct wlk_process {
     .magic = WLK_MAGIC, .abi = WLK_ABI, .mutex = WLK_MUTEX_INIT                                    \
   }
 
-/* The shard of a name with this hash. Tables use the lowest bits. */
+/* Returns the shard of a name; tables use the lowest bits of the hash. */
 static inline uint8_t wlk_shard_of(uint64_t hash)
 {
   return (uint8_t)((hash >> 32) % WLK_SHARDS);
@@ -107,7 +94,7 @@ static inline uint8_t wlk_shard_of(uint64_t hash)
 
 enum { WLK_CLIENT_ID_SIZE = 64 };
 
-/* Lock key: (a) its mutex  (p) process->mutex  (c) constant  (t) its own thread */
+/* Lock key: (a) its mutex  (p) process->mutex  (c) constant  (t) only its own thread */
 struct wlk_agent {
   struct wlk_process *process;                /* (c) */
   char client_id[WLK_CLIENT_ID_SIZE];         /* (c) */
@@ -118,65 +105,62 @@ struct wlk_agent {
   uint32_t thread_name_length;                /* (c) */
   uint16_t thread_name[WLK_THREAD_NAME_MOST]; /* (c) */
   struct wlk_link by_process;                 /* (p) in process->agents */
-  uint32_t snapshot_index;                    /* (p) of its client id in the snapshot being made */
+  uint32_t snapshot_index; /* (p) index of its client in the snapshot that is being made */
 
   struct wlk_link requests;     /* (t) of by_agent: every request that has not ended */
-  struct wlk_resource *spare;   /* (t) made for the next name; NULL, or in no manager */
+  struct wlk_resource *spare;   /* (t) for the name of the next request; NULL, or in no manager */
   struct wlk_pool request_pool; /* (t) */
-  struct wlk_pool name_pool;    /* (t) resources with short names */
+  struct wlk_pool name_pool;    /* (t) for resources with short names */
 
   struct wlk_mutex mutex;
-  struct wlk_link events;       /* (a) of by_event: requests with news, oldest first */
-  atomic_bool has_events;       /* (a) whether `events` has any; without: an outdated answer */
-  bool woken;                   /* (a) from being told of an event until it takes its events */
-  bool terminating;             /* (a) */
-  unsigned pins;                /* (a) threads inside, or about to call, `wake` */
-  struct wlk_agent *next_wake;  /* of the turn that pinned it to wake it */
-  struct wlk_condition changed; /* signalled when the request it blocks for got news; when it is
-                                    terminating and lost its last pin */
+  struct wlk_link events; /* (a) of by_event: requests with news, oldest first */
+  atomic_bool has_events; /* (a) whether `events` has any; without (a) the answer may be outdated */
+  bool woken;             /* (a) from a wake-up until it takes its events */
+  bool terminating;       /* (a) */
+  unsigned pins;          /* (a) threads that are in `wake`, or about to call it */
+  struct wlk_agent *next_wake;  /* only for the critical section that pinned it */
+  struct wlk_condition changed; /* signalled when the request it blocks for has news, and when it
+                                   loses its last pin */
 };
 
-/* What a manager has in a shard.
+/* The resources and marks of a manager in one shard.
  *
  * Lock key: (s) the shard's mutex */
 struct wlk_part {
-  struct wlk_table resources; /* (s) of struct wlk_resource.entry: lock request queue map and held
-                                 lock set in one */
-  size_t requests;        /* (s) pending and held ones of all resources: the size of a snapshot */
-  size_t labels;          /* (s) requests that have a label: likewise */
-  size_t name_units;      /* (s) code units in the names of all resources and labels: likewise */
-  struct wlk_table marks; /* (s) of struct wlk_mark.entry */
-  struct wlk_link marks_by_look; /* (s) the same, those first that were not looked at for longest */
-  char apart[64];                /* so that the next part is on other cache lines */
+  struct wlk_table resources;    /* (s) of struct wlk_resource.entry: queues and locks */
+  size_t requests;               /* (s) number of requests and locks, for the size of a snapshot */
+  size_t labels;                 /* (s) number of requests with a label, likewise */
+  size_t name_units;             /* (s) code units in all names and labels, likewise */
+  struct wlk_table marks;        /* (s) of struct wlk_mark.entry */
+  struct wlk_link marks_by_look; /* (s) all marks, the one checked longest ago first */
+  char apart[64];                /* keeps the next part on other cache lines */
 };
 
 /* Lock key: (p) process->mutex  (c) constant */
 struct wlk_manager {
-  struct wlk_entry entry;            /* in process->managers; its name is the bucket's, in `name` */
-  struct wlk_process *process;       /* (c) */
-  size_t openings;                   /* (p) how often it is open; it exists as long as not 0 */
-  struct wlk_part parts[WLK_SHARDS]; /* each as it says */
-  uint16_t name[];                   /* (c) */
+  struct wlk_entry entry; /* in process->managers, guarded by its mutex; by the bucket's name */
+  struct wlk_process *process; /* (c) */
+  size_t openings;             /* (p) how often it is open; it ends at 0 */
+  struct wlk_part parts[WLK_SHARDS];
+  uint16_t name[]; /* (c) */
 };
 
 /* Lock key: (s) the mutex of its shard  (c) constant while it is in a manager */
 struct wlk_resource {
-  struct wlk_entry entry; /* in part->resources; its name is `name` */
+  struct wlk_entry entry; /* in part->resources */
   struct wlk_part *part;  /* (c) of its manager, in its shard */
-  struct wlk_link held;   /* (s) of by_resource: locks; one exclusive, or any number shared */
+  struct wlk_link held;   /* (s) of by_resource: one exclusive lock, or shared ones */
   struct wlk_link queue;  /* (s) of by_resource: pending requests, in the order of queue.h */
-  struct wlk_link levels; /* (s) of by_level: who stands for those in the queue that have a priority
-                             other than 0, see queue.h */
-  struct wlk_declaration *writer; /* (s) of the first request in the queue that is declared and not
-                                     held together with just any shared lock (it is exclusive, or
-                                     has a weight), from which by_writer leads to the others; NULL
-                                     if there is none */
-  size_t pending;                 /* (s) requests in `queue` */
-  uint32_t limit;                 /* (s) how many units may be held; 0 if there is no limit */
-  uint32_t units;                 /* (s) how many are held: the weights of the shared locks */
+  struct wlk_link levels; /* (s) of by_level: the requests that represent levels, see queue.h */
+  struct wlk_declaration *writer; /* (s) NULL, or the first declared request in the queue that
+                                     excludes some shared lock (it is exclusive or has a weight);
+                                     by_writer leads to the others */
+  size_t pending;                 /* (s) length of `queue` */
+  uint32_t limit;                 /* (s) how many units may be held; 0 for no limit */
+  uint32_t units;                 /* (s) how many units are held */
   uint32_t capacity;              /* (c) code units that fit into `name` */
-  bool limit_is_set;              /* (s) whether a shared request has said what the limit is */
-  uint8_t place;                  /* (c) in its batch, if it is from a pool */
+  bool limit_is_set;              /* (s) whether a shared request has set the limit */
+  uint8_t place;                  /* (c) its index in its batch, if it is from a pool */
   uint16_t name[];                /* (c) */
 };
 
@@ -184,92 +168,87 @@ struct wlk_resource {
  *
  * Lock key: (s) the mutex of its shard  (c) constant while it is in a manager */
 struct wlk_mark {
-  struct wlk_entry entry;  /* in part->marks; its name is `name` */
+  struct wlk_entry entry;  /* in part->marks */
   struct wlk_link by_look; /* (s) in part->marks_by_look */
-  uint64_t until;          /* (s) wlk_port_now() when it is over; 0 if it was not set */
-  uint64_t token;          /* (s) of the last lock that it was made for: no other one sets it */
+  uint64_t until;          /* (s) wlk_port_now() at which it ends; 0 if it was not set */
+  uint64_t token;          /* (s) of the lock that may set it */
   uint16_t name[];         /* (c) */
 };
 
 enum wlk_state {
   WLK_STATE_PENDING, /* in resource->queue */
   WLK_STATE_HELD,    /* in resource->held */
-  WLK_STATE_STOLEN   /* in neither, until its agent took the event or released; also of one that
-                        has passed */
+  WLK_STATE_STOLEN   /* in neither, stolen or passed, until its agent takes the event or ends it */
 };
 
 /* Lock key: (s) the mutex of its shard  (a) agent->mutex  (c) constant  (t) its agent's thread */
 struct wlk_request {
-  struct wlk_link by_resource; /* (s) in the resource's queue or held list, as `state` says */
-  struct wlk_link by_agent;    /* (t) in agent->requests; once ended, in the turn's chain */
-  struct wlk_link by_event;    /* (a) in agent->events while `news` is not 0; else alone, or in the
-                                  list of what a turn of its own agent granted */
+  struct wlk_link by_resource; /* (s) in the resource's queue or held list, by `state` */
+  struct wlk_link by_agent;    /* (t) in agent->requests; after the end, in the chain of the
+                                  critical section */
+  struct wlk_link by_event;    /* (a) in agent->events while `news` is not 0; else in no list, or in
+                                  `granted` of its agent's critical section */
   struct wlk_agent *agent;     /* (c) */
   union {
     struct wlk_resource *resource; /* (s) unless stolen */
     struct {
-      uint32_t thread, number; /* (s) if stolen: of the agent that stole it */
+      uint32_t thread, number; /* (s) if stolen: the agent that stole it */
     } thief;
   };
-  struct wlk_declaration *declaration; /* (c) what else it carries; NULL for nothing */
+  struct wlk_declaration *declaration; /* (c) or NULL */
   uint64_t since;  /* (s) wlk_port_now() when it was made, then when it was granted */
-  uint64_t token;  /* (s) once granted: what shard->grants was then */
+  uint64_t token;  /* (s) of the lock */
   uint32_t tag;    /* (c) */
   uint32_t weight; /* (c) units it takes; 0 if it is exclusive or has no limit */
   uint8_t mode;    /* (c) enum wlk_mode */
   uint8_t state;   /* (s) enum wlk_state */
-  uint8_t news;    /* (s) and (a) to add to it: bits of enum wlk_news that the agent was not told
-                      yet. (a) and (t) to take them away, so with (s) and (t) it can be read */
+  uint8_t news;    /* bits of enum wlk_news not yet delivered: set under (s) and (a), cleared under
+                      (a) and (t) */
   uint8_t shard;   /* (c) its number */
-  uint8_t place;   /* (c) in its batch */
-  bool blocked;    /* (t) whether its agent's thread has blocked for it */
-  bool awaited;    /* (s) whether it does now */
-  bool passes;     /* (c) whether it holds nothing, and ends when it would be granted */
+  uint8_t place;   /* (c) its index in its batch */
+  bool blocked;    /* (t) whether its thread has blocked for it */
+  bool awaited;    /* (s) whether its thread blocks for it now */
+  bool passes;     /* (c) whether it ends when it would be granted */
 };
 
 #define WLK_REQUEST_OF(link, member) WLK_ITEM(link, struct wlk_request, member)
 
-/* That a declared request was made inside of a declared lock.
+/* Links a declared request to a declared lock that it was made inside of.
  *
  * Lock key: (p) process->mutex  (c) constant */
 struct wlk_nesting {
-  struct wlk_link by_lock;       /* (p) in outer->inner while that is held and the request pends */
+  struct wlk_link by_lock;       /* (p) in outer->inner while the lock is held and the request is
+                                    pending */
   struct wlk_declaration *inner; /* (c) the request */
-  struct wlk_declaration *outer; /* (c) the lock; void once the request is not pending any more, or
-                                    `by_lock` is alone */
+  struct wlk_declaration *outer; /* (c) the lock; dangling once `by_lock` is in no list */
 };
 
-/* What a request carries beyond its record, in one block with the label's code units behind. There
- * is one if it has a label, a priority other than 0, or declares.
+/* What a request carries beyond its record, in one block with the code units of its label. Only
+ * requests with a label or a priority other than 0, or that declare, have one.
  *
  * Lock key: (p) process->mutex  (s) the mutex of its request's shard  (c) constant */
 struct wlk_declaration {
   struct wlk_request *request; /* (c) */
-  bool declares;               /* (c) */
+  bool declares;               /* (c) whether it is part of the search for deadlocks */
   bool pending;                /* (p) whether it declares and is pending */
-  uint32_t label_length;       /* (c) code units; 0 for none */
+  uint32_t label_length;       /* (c) in code units; 0 for no label */
   int32_t priority;            /* (c) */
-  uint64_t order;              /* (p) while pending: of those with the same priority, smaller is
-                                  ahead in the queue */
-  struct wlk_link by_level;    /* (s) in resource->levels if it stands for its level, see queue.h */
-  struct wlk_link
-      by_writer;         /* (s) and (p) while pending, if exclusive or with a weight: a ring of its
-                                  like on its resource, in the queue's order, see
-                                  resource->writer */
-  struct wlk_link inner; /* (p) of struct wlk_nesting.by_lock: what is pending inside it */
+  uint64_t order;              /* (p) while pending: orders requests of one priority */
+  struct wlk_link by_level;    /* (s) in resource->levels, if it represents its level */
+  struct wlk_link by_writer;   /* written under (s) and (p): the ring of resource->writer */
+  struct wlk_link inner; /* (p) of struct wlk_nesting.by_lock: the requests pending inside it */
 
-  /* During a search, which has all mutexes but those of agents. */
-  uint64_t search;                 /* (p) the last one that found it, pending or held */
-  uint64_t goal;                   /* (p) the last one that looked for a way to it */
-  struct wlk_declaration *found;   /* (p) pending: found next after this one */
-  struct wlk_declaration *waiting; /* (p) pending: whose way led here */
-  struct wlk_request *through;     /* (p) pending: the lock that way went through */
+  /* The state of a search, which has all mutexes but those of agents. */
+  uint64_t search;                 /* (p) the last search that reached it */
+  uint64_t goal;                   /* (p) the last search that looked for a way to it */
+  struct wlk_declaration *found;   /* (p) the request that the search reached next */
+  struct wlk_declaration *waiting; /* (p) the request from which the search came */
+  struct wlk_request *through;     /* (p) the lock through which it came */
 
-  uint32_t nesting_count;       /* (c) */
-  struct wlk_nesting nesting[]; /* each as it says */
+  uint32_t nesting_count; /* (c) */
+  struct wlk_nesting nesting[];
 };
 
-/* The code units in the label of a request; 0 if it has none. */
 static inline uint32_t wlk_label_length(const struct wlk_request *request)
 {
   return request->declaration ? request->declaration->label_length : 0;
@@ -280,7 +259,6 @@ static inline int32_t wlk_priority(const struct wlk_request *request)
   return request->declaration ? request->declaration->priority : 0;
 }
 
-/* Whether a request is part of the search for deadlocks. */
 static inline bool wlk_declares(const struct wlk_request *request)
 {
   return request->declaration && request->declaration->declares;

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-/* ---- room ---- */
-
 static bool has_room(struct wlk_writer *writer, struct wlk_room need)
 {
   const struct wlk_room *room = &writer->room;
@@ -17,7 +15,7 @@ static bool has_room(struct wlk_writer *writer, struct wlk_room need)
          room->clients >= need.clients && room->units >= need.units;
 }
 
-/* One block: the snapshot, then its arrays, the most aligned first. */
+/* The snapshot and its arrays are one block, the most aligned array first. */
 static bool allocate(struct wlk_writer *writer, struct wlk_room room)
 {
   struct wlk_snapshot *snapshot = wlk_alloc(
@@ -53,8 +51,6 @@ void wlk_snapshot_free(struct wlk_snapshot *snapshot)
 {
   wlk_free(snapshot);
 }
-
-/* ---- writing ---- */
 
 static struct wlk_name copy_units(struct wlk_writer *writer, const uint16_t *units, uint32_t length)
 {
@@ -137,13 +133,12 @@ static uint32_t write_resource_name(struct wlk_writer *writer, const struct wlk_
   return write_name(writer, resource->name, resource->entry.length);
 }
 
-/* How much all agents need. */
 static struct wlk_room room_for_clients(const struct wlk_process *process)
 {
   return (struct wlk_room){0, 0, process->agent_count, process->agent_count * WLK_THREAD_NAME_MOST};
 }
 
-/* ---- 4.5 snapshot the lock state ---- */
+/* ---- section 4.5, snapshot the lock state ---- */
 
 static void add_part(struct wlk_room *need, const struct wlk_part *part)
 {
@@ -163,7 +158,7 @@ static void write_part(struct wlk_writer *writer, const struct wlk_part *part)
   }
 }
 
-/* With the mutexes of all shards, too. */
+/* The caller has the mutexes of all shards, too. */
 static bool write_state(struct wlk_writer *writer, struct wlk_manager *manager)
     WLK_REQUIRES(manager->process->mutex)
 {
@@ -175,6 +170,7 @@ static bool write_state(struct wlk_writer *writer, struct wlk_manager *manager)
   return true;
 }
 
+/* Section 4.5: https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state */
 enum wlk_status wlk_snapshot_the_lock_state(
     struct wlk_manager *manager, struct wlk_snapshot **result)
 {
@@ -190,7 +186,7 @@ enum wlk_status wlk_snapshot_the_lock_state(
   return WLK_OK;
 }
 
-/* ---- what is on one name ---- */
+/* ---- snapshots of one name ---- */
 
 static void add_label(struct wlk_room *need, const struct wlk_request *request)
 {
@@ -237,7 +233,7 @@ static bool write_resource(
   return true;
 }
 
-/* With the mutex of the name's shard, too. */
+/* The caller has the mutex of the name's shard, too. */
 static bool write_name_of(
     struct wlk_writer *writer, struct wlk_manager *manager, const struct wlk_entry *key,
     bool pending) WLK_REQUIRES(manager->process->mutex)
@@ -258,7 +254,7 @@ enum wlk_status wlk_snapshot_a_name(
   struct wlk_mutex *mutex = &process->shards[wlk_shard_of(key.hash)].mutex;
   for (;;) {
     wlk_mutex_lock(mutex);
-    wlk_mutex_lock(&manager->process->mutex); /* agents have the index of their client id */
+    wlk_mutex_lock(&manager->process->mutex); /* guards snapshot_index of agents */
     bool written = write_name_of(&writer, manager, &key, pending);
     wlk_mutex_unlock(&manager->process->mutex);
     wlk_mutex_unlock(mutex);

@@ -1,24 +1,21 @@
-/* Snapshots (4.5), and the cycle that a request was refused for, which is told as one. Public part
- * in weblocks.h.
- *
- * Memory is allocated without a mutex, so what is to be written can have outgrown it when the
- * mutexes are taken again. Whoever writes first looks if there is room; if not, it is asked for
- * anew, a quarter more than was needed, and all is looked at again. */
+/* Snapshots (section 4.5), and the cycle of a deadlock, which is one, too. Memory is allocated
+ * without a mutex, so the state can outgrow it before the mutexes are taken. A writer therefore
+ * checks first whether there is room; if not, it allocates a quarter more than it needed and starts
+ * again. The public part is in weblocks.h. */
 #ifndef WLK_SNAPSHOT_H
 #define WLK_SNAPSHOT_H
 
 #include "records.h"
 
-/* Room for so many of each. */
 struct wlk_room {
   size_t locks, names, clients, units;
 };
 
-/* What fills a snapshot, and where the next of each goes. */
+/* Fills a snapshot; `units` and `client_ids` point to where the next ones go. */
 struct wlk_writer {
   struct wlk_snapshot *snapshot; /* NULL before there is room */
-  struct wlk_room room;          /* what it has */
-  struct wlk_room need;          /* what it should have had */
+  struct wlk_room room;          /* how much fits */
+  struct wlk_room need;          /* how much was needed */
   uint16_t *units;
   char *client_ids;
   uint64_t now;
@@ -28,8 +25,6 @@ struct wlk_writer {
   {                                                                                                \
     NULL, {0, 0, 0, 0}, {0, 0, 0, 0}, NULL, NULL, 0                                                \
   }
-
-/* ---- the cycle of a deadlock ---- */
 
 struct wlk_cycle {
   struct wlk_writer writer;
@@ -41,22 +36,22 @@ struct wlk_cycle {
     WLK_WRITER_INIT, false                                                                         \
   }
 
-/* Writes what wlk_find_deadlock found, if there is room. */
+/* Writes the result of wlk_find_deadlock, if there is room. */
 void wlk_cycle_write(
     struct wlk_cycle *cycle, struct wlk_process *process, struct wlk_declaration *end,
     struct wlk_request *last) WLK_REQUIRES(process->mutex);
 
-/* Writes the cycle of a thread that would wait for itself, if there is room: a request, and what is
- * ahead of it on the same resource. */
+/* Writes the cycle of a thread that would wait for itself, if there is room: its request, and the
+ * one ahead on the same resource. */
 void wlk_cycle_write_pair(
     struct wlk_cycle *cycle, struct wlk_process *process, const struct wlk_request *request,
     const struct wlk_request *ahead) WLK_REQUIRES(process->mutex);
 
-/* Makes room for what did not fit. True if it is to be looked for again; false if it was written,
- * or if there is no memory, which `*status` then says. Without a mutex. */
+/* Makes room for a cycle that did not fit. Returns true if the caller must look for it again; false
+ * if it was written, or if memory ran out, which sets `*status`. Threads: without a mutex. */
 bool wlk_cycle_grow(struct wlk_cycle *cycle, enum wlk_status *status);
 
-/* Hands the cycle over if `status` is WLK_DEADLOCK; frees it if not. */
+/* Hands the cycle over if `status` is WLK_DEADLOCK, and frees it otherwise. */
 void wlk_cycle_finish(
     struct wlk_cycle *cycle, enum wlk_status status, struct wlk_snapshot **snapshot);
 

@@ -6,19 +6,19 @@
 
 #include <string.h>
 
-/* A spare with more room than this is not kept: one long name must not occupy memory for ever. */
+/* A larger spare is not kept: one long name must not occupy memory for ever. */
 enum { SPARE_UNITS_MOST = 2048 };
 
-/* The length of a spare's name before it has one: no string is that long. */
+/* No string is as long as this length of a spare that has no name yet. */
 #define NO_NAME UINT32_MAX
 
-/* Resources with names of up to so many code units are from a pool. */
+/* Resources with names of at most this length come from a pool. */
 enum { SHORT_UNITS = 24 };
 
-/* The place of a resource that is not from a pool. */
+/* A resource with this place is not from a pool. */
 enum { NO_PLACE = UINT8_MAX };
 
-/* What an agent keeps of each for the next burst: some 280 kB together. */
+/* An agent keeps so many of each for its next burst: some 280 kB together. */
 enum { KEPT = 1024 };
 
 void wlk_store_init(struct wlk_agent *agent)
@@ -80,8 +80,8 @@ struct wlk_resource *wlk_resource_prepare(
   struct wlk_resource *resource = spare_with_room(agent, length);
   if (!resource) return NULL;
   struct wlk_entry *entry = &resource->entry;
-  /* The same name as the last time is the common case, and hashing is a fifth of what the
-   * core does for a request. */
+  /* A request often has the name of the one before, and hashing is a fifth of the work of the
+   * core. */
   if (!wlk_entry_has_name(entry, name, length)) {
     if (length > 0) memcpy(resource->name, name, length * sizeof *name);
     entry->length = length;

@@ -1,12 +1,9 @@
 /* A hash table from names (UTF-16 code units) to intrusive entries: resources by resource name,
- * managers by bucket name.
- *
- * Names are compared code unit by code unit: lone surrogates, NUL and the empty name are names like
- * any other. Finding, inserting and removing are O(1) on average and allocate nothing. Resizing is
- * split so that memory is allocated and freed without the mutex: ask `wlk_table_wants`, allocate,
- * `wlk_table_rehash`, free what it returns.
- *
- * Threads: the caller holds the mutex that guards the table. */
+ * managers by bucket name. Names are compared code unit by code unit; lone surrogates, NUL and the
+ * empty name are ordinary. Finding, inserting and removing are O(1) on average and allocate
+ * nothing. To resize without allocating under the mutex, ask `wlk_table_wants`, allocate,
+ * `wlk_table_rehash`, and free what it returns. Threads: the caller has the mutex that guards the
+ * table. */
 #ifndef WLK_TABLE_H
 #define WLK_TABLE_H
 
@@ -18,29 +15,29 @@ enum { WLK_TABLE_LEAST = 8 };
 
 /* Lock key: (m) the mutex that guards the table  (c) constant while the entry is in a table */
 struct wlk_entry {
-  struct wlk_entry *next; /* (m) in the same chain */
+  struct wlk_entry *next; /* (m) in its chain */
   uint64_t hash;          /* (c) */
-  const uint16_t *name;   /* (c) owned by the struct the entry is part of */
-  uint32_t length;        /* (c) of the name, in code units */
+  const uint16_t *name;   /* (c) part of the struct that has the entry */
+  uint32_t length;        /* (c) of `name`, in code units */
 };
 
 struct wlk_table {
-  struct wlk_entry **chains;                /* (m) `least`, or an array that was allocated */
+  struct wlk_entry **chains;                /* (m) `least`, or an allocated array */
   size_t capacity;                          /* (m) number of chains, a power of two */
   size_t count;                             /* (m) number of entries */
-  struct wlk_entry *least[WLK_TABLE_LEAST]; /* (m) so that a small table needs no allocation */
+  struct wlk_entry *least[WLK_TABLE_LEAST]; /* (m) so a small table needs no allocation */
 };
 
-/* Makes an empty table. It points into itself: it must stay where it is. */
+/* Makes an empty table. It points into itself, so it must not move. */
 void wlk_table_init(struct wlk_table *table);
 
-/* Whether the entry's name is this one; `name` may be NULL when `length` is 0. */
+/* `name` may be NULL if `length` is 0. */
 bool wlk_entry_has_name(const struct wlk_entry *entry, const uint16_t *name, uint32_t length);
 
-/* Returns the entry whose hash and name are those of `key`, or NULL. */
+/* Returns the entry with the hash and name of `key`, or NULL. */
 struct wlk_entry *wlk_table_find(const struct wlk_table *table, const struct wlk_entry *key);
 
-/* Inserts `entry`, whose name must not be in the table. It stays the caller's memory. */
+/* Inserts `entry`, which stays the caller's memory. Its name must not be in the table yet. */
 void wlk_table_insert(struct wlk_table *table, struct wlk_entry *entry);
 
 /* Removes `entry`, which must be in the table. */
@@ -50,15 +47,13 @@ void wlk_table_remove(struct wlk_table *table, struct wlk_entry *entry);
 struct wlk_entry *wlk_table_first(const struct wlk_table *table);
 struct wlk_entry *wlk_table_after(const struct wlk_table *table, const struct wlk_entry *entry);
 
-/* Returns the number of chains the table should have, or 0 when it is as it should be. */
+/* Returns the number of chains the table should have, or 0 if that is what it has. */
 size_t wlk_table_wants(const struct wlk_table *table);
 
-/* Moves all entries to other chains.
- *   chains   `capacity` pointers, unset, the table's from now on; not used, and may be NULL, when
- *            `capacity` is WLK_TABLE_LEAST
+/* Moves all entries to other chains, in O(entries + capacity).
+ *   chains   room for `capacity` pointers, the table's from now on; ignored for WLK_TABLE_LEAST
  *   capacity a power of two, at least WLK_TABLE_LEAST
- *   returns  the array that the table used before, the caller's to free; NULL when there was none
- *   cost     O(entries + capacity) */
+ *   returns  the array that was used before, for the caller to free, or NULL */
 struct wlk_entry **wlk_table_rehash(
     struct wlk_table *table, struct wlk_entry **chains, size_t capacity);
 

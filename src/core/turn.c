@@ -6,9 +6,7 @@
 #include "declaration.h"
 #include "store.h"
 
-/* ---- the mutexes ---- */
-
-/* The analysis does not count: it is told of the process's mutex, and not of the shards'. */
+/* Clang's analysis cannot express "all shards": it only knows about the process's mutex. */
 WLK_RARE void wlk_lock_everything(struct wlk_process *process) WLK_UNCHECKED
 {
   for (int i = 0; i < WLK_SHARDS; i++) wlk_mutex_lock(&process->shards[i].mutex);
@@ -72,8 +70,6 @@ static void unlock(struct wlk_turn *turn) WLK_RELEASES(turn->shard->mutex) WLK_U
     wlk_mutex_unlock(&turn->shard->mutex);
 }
 
-/* ---- tables ---- */
-
 void wlk_turn_insert(struct wlk_turn *turn, struct wlk_table *table, struct wlk_entry *entry)
 {
   wlk_table_insert(table, entry);
@@ -86,8 +82,9 @@ void wlk_turn_remove(struct wlk_turn *turn, struct wlk_table *table, struct wlk_
   if (wlk_table_wants(table) > 0) turn->unfit = table;
 }
 
-/* Resizes the table if `*room` chains are what it wants memory for; if not, says in `*room` how
- * many it wants, and that it is to be called again. What is then in `*chains` is to be freed. */
+/* Resizes the table if it wants `*room` chains. Otherwise sets `*room` to what it wants, and
+ * returns true: the caller allocates that and calls again. Afterwards the caller frees
+ * `*chains`. */
 static bool resize(
     struct wlk_table *table, struct wlk_mutex *mutex, struct wlk_entry ***chains, size_t *room)
     WLK_EXCLUDES(*mutex)
@@ -113,8 +110,6 @@ WLK_RARE void wlk_table_fit(struct wlk_table *table, struct wlk_mutex *mutex)
   }
   wlk_free(chains);
 }
-
-/* ---- requests that end ---- */
 
 void wlk_turn_end_request(struct wlk_turn *turn, struct wlk_request *request)
 {
@@ -148,8 +143,6 @@ static void free_unlinked(struct wlk_turn *turn)
   }
 }
 
-/* ---- events ---- */
-
 static void will_wake(struct wlk_turn *turn, struct wlk_agent *agent)
 {
   agent->next_wake = NULL;
@@ -160,7 +153,7 @@ static void will_wake(struct wlk_turn *turn, struct wlk_agent *agent)
 void wlk_turn_post_event(struct wlk_turn *turn, struct wlk_request *request, enum wlk_news news)
 {
   struct wlk_agent *agent =
-      request->agent; /* once told of a theft, its thread may end the request */
+      request->agent; /* once a theft is posted, its thread may end the request */
   bool own = agent == turn->caller;
   if (own && news == WLK_NEWS_GRANTED) {
     wlk_list_append(&turn->granted, &request->by_event);
@@ -169,7 +162,7 @@ void wlk_turn_post_event(struct wlk_turn *turn, struct wlk_request *request, enu
   }
 }
 
-/* Ends requests that were stolen, chained by `by_event.next`. */
+/* Ends the stolen requests of a chain by `by_event.next`. */
 static void end_all_stolen(struct wlk_turn *turn, struct wlk_link *stolen)
 {
   while (stolen) {
@@ -205,7 +198,7 @@ void wlk_turn_take_events(struct wlk_turn *turn, struct wlk_events *events)
   if (!wlk_list_is_empty(&turn->granted)) take_granted(turn, events);
 }
 
-/* Not a turn with a shard: what was stolen is in none. */
+/* Takes no shard's mutex: a stolen request is in none. */
 void wlk_agent_take_events(struct wlk_agent *agent, bool woken, struct wlk_events *events)
 {
   struct wlk_turn turn;
@@ -224,13 +217,12 @@ void wlk_turn_leave_events(struct wlk_turn *turn)
   if (wlk_agent_pin(caller)) will_wake(turn, caller);
 }
 
-/* ---- the end ---- */
-
 static WLK_RARE void wake_agents(struct wlk_agent *agents)
 {
   while (agents) {
     struct wlk_agent *agent = agents;
-    agents = agent->next_wake; /* before it wakes, and another turn may do so again */
+    agents = agent->next_wake; /* read first: after its wake-up, another section may chain it
+                                  again */
     wlk_agent_wake(agent);
   }
 }
