@@ -25,7 +25,7 @@ struct Wanted {
   }
 };
 
-/* What a call means for the slot of its request. */
+/* The effect of a call on the slot of its request. */
 enum Fate : uint8_t {
   STAYS,   /* no change */
   GRANTED, /* JavaScript does not wait for an event any more */

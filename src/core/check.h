@@ -12,8 +12,8 @@
  * core. */
 const char *wlk_check(struct wlk_process *process);
 
-/* Checks the shard at the end of a critical section, and aborts the program with a message if an
- * invariant is broken.
+/* Checks the shard at the end of a critical section. If an invariant is broken, aborts the program
+ * with a message.
  *   whole   whether the caller has the process's mutex, too */
 void wlk_check_or_stop(struct wlk_process *process, const struct wlk_shard *shard, bool whole)
     WLK_REQUIRES(shard->mutex);

@@ -1,5 +1,5 @@
-/* What the core needs of the operating system. port_posix.c and port_windows.c implement it; only
- * these three files have an `#if` for systems. The WLK_ annotations let clang prove the locking
+/* The port to the operating system. port_posix.c and port_windows.c implement it; only these three
+ * files have an `#if` for systems. The WLK_ annotations let clang prove the locking
  * rules (`-Wthread-safety`), and other compilers ignore them. */
 #ifndef WLK_PORT_H
 #define WLK_PORT_H
@@ -64,8 +64,8 @@ struct WLK_CAPABILITY wlk_mutex {
 struct wlk_condition {
   pthread_cond_t native;
 };
-/* An adaptive mutex spins a little before it sleeps, if the C library has one. What the core does
- * under its mutexes takes less time than going to sleep. */
+/* An adaptive mutex spins a little before it sleeps, if the C library has one. The core
+ * holds its mutexes for less time than it takes to go to sleep. */
 #if !defined(PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP)
 #define PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP PTHREAD_MUTEX_INITIALIZER
 #endif

@@ -223,7 +223,7 @@ struct wlk_nesting {
   struct wlk_declaration *outer; /* (c) the lock; dangling once `by_lock` is in no list */
 };
 
-/* What a request carries beyond its record, in one block with the code units of its label. Only
+/* The optional part of a request, in one block with the code units of its label. Only
  * requests with a label or a priority other than 0, or that declare, have one.
  *
  * Lock key: (p) process->mutex  (s) the mutex of its request's shard  (c) constant */

@@ -1,6 +1,6 @@
 /* The store of an agent: memory for its requests, and a spare resource for the next name. It is
  * prepared without a mutex, so that nothing is allocated under one. A request's memory returns to
- * its own agent. That of a resource comes from the first agent that requests it, and goes to the
+ * its own agent. A resource's memory comes from the first agent that requests it, and goes to the
  * last one that leaves. Threads: the agent's own. */
 #ifndef WLK_STORE_H
 #define WLK_STORE_H

@@ -14,7 +14,7 @@
  * Waking. A section that posts an event to another agent pins it, under the agent's mutex, unless a
  * wake-up is under way. At its end, without a mutex, it wakes and unpins it. A termination waits
  * until its agent has no pins, so the agent, and whatever its wake function uses, outlive every
- * wake-up. That wait ends, because a waker needs nothing that the terminating thread holds.
+ * wake-up. The wait ends, because a waker needs nothing that the terminating thread holds.
  *
  * Resizing. At its end the section resizes a table that it left in the wrong size. It allocates
  * without the mutex, so it looks again after taking it.

@@ -103,7 +103,7 @@ struct wlk_thread {
 
 enum { WLK_THREAD_NAME_MOST = 64 };
 
-/* What a request can say beyond the specification; all zeros say nothing. */
+/* The options of a request beyond the specification; all zeros say nothing. */
 struct wlk_extra {
   const uint16_t *label; /* `label_length` UTF-16 code units, for snapshots */
   uint32_t label_length;

@@ -1,35 +1,33 @@
-/* The shared segment of a bucket: what all processes agree on. Nothing but layout is here.
+/* The layout of a bucket's shared segment, which all processes agree on. A segment is a header,
+ * WLH_MEMBERS members, `ncells` cells and, behind them, `ncells` bucket heads, in fixed widths and
+ * native byte order. Each process maps it once at its largest size; the file has at least
+ * wlh_segment_bytes(ncells) bytes, and never gets shorter while it is open.
  *
- * A segment is a header, WLH_MEMBERS members, `ncells` cells and, behind them, `ncells` bucket
- * heads. Fixed widths, native byte order. It is mapped once at its largest size; the file has
- * wlh_segment_bytes(ncells) bytes of it or more. While it is open the file never gets shorter.
+ * A letter after each field tells who may touch it:
  *
- * Three things tell who may touch a field, in brackets after it:
- *   (i)  inside: who holds the mutex, `word`
- *   (b)  who holds the byte lock of this member
- *   (g)  who holds the gate; nobody is a member then, and a formatter is alone
+ *   (i)  inside: the owner of the mutex, `word`
+ *   (b)  the holder of this member's byte lock
+ *   (g)  the holder of the gate: a formatter, while there are no members
  *   (a)  atomic, by whom the comment says
  *
- * Truth and what is derived from it. A process can die between any two instructions. Whoever comes
- * next believes nothing but the truth: the `kind` of each cell and all fields that are not marked
- * with a star. One aligned 32-bit store of `kind` is the commit of every step: fields first, then
- * `kind`. Fields with a star (lists, chains, counts) may be written in any order, and are made anew
- * after a death (wlh_cells_rebuild).
+ * A process can die between any two instructions. The next one believes only the truth: the `kind`
+ * of each cell and all fields without a star. One aligned 32-bit store of `kind` commits each step:
+ * first the fields, then `kind`. Fields with a star (lists, chains, counts) are derived. They may
+ * be written in any order, and are rebuilt after a death (wlh_cells_rebuild).
  *
- * The layout changes only with WLH_LAYOUT; additions use the space that is zero. Those who know
- * another layout must see that the file is in use, by whom, and which tokens were given: so the
- * header up to `retired`, its `token`, a member's `pid` and `version`, and the byte locks are the
- * same in every layout.
+ * WLH_LAYOUT changes with the layout; additions use space that is zero. Other layouts must still
+ * see that the file is in use, by whom, and which tokens were given. So the header up to `retired`,
+ * its `token`, a member's `pid` and `version`, and the byte locks are the same in all of them.
  *
- * Invariants. Those of a name are the core's (src/core/records.h), whenever nobody is inside and no
- * rebuild is due. What is different: those of a priority have the order of their tickets; tokens
- * grow over all names of a segment; what a process was not told of is in the mailbox of its member.
- * verify.c looks for each of them.
+ * The invariants of a name are those of src/core/records.h, whenever no process is inside and no
+ * rebuild is due. The differences: requests of one priority are in the order of their tickets,
+ * tokens grow over all names of a segment, and the mailbox of a member has the news that its
+ * process has not received. verify.c checks each of them.
  *
- * Levels. A queue is a row of levels, one for each priority that waits, the highest first. The list
- * `levels` has the first request of each but the highest: of requests that all have the same
- * priority it is empty, and nobody reads it. So who enters a queue looks at the last request, and
- * only if that has less priority, at one request of each level that it gets ahead of. */
+ * A queue is a row of levels, one for each priority that waits, the highest first. The list
+ * `levels` has the first request of each level but the highest, and is empty if all have the same
+ * priority. A new request reads the last one of the queue and, only if that has less priority, one
+ * request of each level that it overtakes. */
 #ifndef WLH_SEGMENT_H
 #define WLH_SEGMENT_H
 
@@ -45,40 +43,39 @@
 #endif
 
 enum {
-  WLH_MEMBERS = 256,        /* numbers of members are 0 to 255 */
-  WLH_CELLS_LEAST = 64,     /* `ncells` is a power of two from here */
-  WLH_CELLS_MOST = 1 << 20, /* to here. Cell 0 is always FREE and never used: 0 means none */
+  WLH_MEMBERS = 256,        /* a member's number is 0 to 255 */
+  WLH_CELLS_LEAST = 64,     /* `ncells` is a power of two from this */
+  WLH_CELLS_MOST = 1 << 20, /* to this. Cell 0 is always FREE: 0 means none */
   WLH_CELL_BYTES = 128,
   WLH_NAME_INLINE = 36,      /* code units of a name that fit into its RESOURCE cell */
   WLH_TEXT_UNITS = 60,       /* code units in a TEXT cell */
   WLH_NAME_MOST = 32768,     /* code units of a name: 64 KiB */
-  WLH_LABEL_MOST = 4096,     /* of a label; what is longer is cut */
-  WLH_THREAD_NAME_UNITS = 64 /* of the name of a thread; what is longer is cut */
+  WLH_LABEL_MOST = 4096,     /* longer labels are cut */
+  WLH_THREAD_NAME_UNITS = 64 /* longer names of threads are cut */
 };
 
-/* Tickets and tokens stay below; a larger one is damage. */
+/* Tickets and tokens stay below this; larger ones are damage. */
 #define WLH_COUNT_MOST (UINT64_C(1) << 62)
 
-/* What a cell is. The values are part of the layout. None is 0: zeros that somebody wrote over the
- * file are damage to who looks at them, and not free cells. */
+/* The kind of a cell, a part of the layout. None is 0, so that a file overwritten with zeros is
+ * damage, and not free cells. */
 enum wlh_kind {
   WLH_KIND_FREE = 1,
   WLH_KIND_TEXT = 2,
   WLH_KIND_RESOURCE = 3,
   WLH_KIND_AGENT = 4,
   WLH_KIND_PENDING = 5,     /* a request that waits */
-  WLH_KIND_NEWS_HELD = 6,   /* a lock; its process was not told yet */
+  WLH_KIND_NEWS_HELD = 6,   /* a lock; its process was not notified yet */
   WLH_KIND_HELD = 7,        /* a lock */
-  WLH_KIND_NEWS_BROKEN = 8, /* was a lock until it was stolen, or has passed; its process was not
-                               told yet */
-  WLH_KIND_KEPT = 9         /* a TEXT that is in use, as a rebuild notes meanwhile */
+  WLH_KIND_NEWS_BROKEN = 8, /* stolen, or has passed; its process was not notified yet */
+  WLH_KIND_KEPT = 9         /* a TEXT that a rebuild has found in use */
 };
 
-/* Where the chain of a bucket ends, and what the head of an empty one is. Not 0, for the same
- * reason: a name that is held must not be taken for one that is not there. */
+/* Ends the chain of a bucket, and is the head of an empty one. It is not 0, for the same reason: a
+ * held name must not disappear. */
 #define WLH_NO_NAME UINT32_MAX
 
-/* Modes, as enum wlk_mode. */
+/* These are as in enum wlk_mode. */
 enum { WLH_EXCLUSIVE = 0, WLH_SHARED = 1 };
 
 /* A list of requests, by their cells; 0 for none. */
@@ -90,9 +87,9 @@ struct wlh_link {
   uint32_t next, prev;
 };
 
-/* Where a request can be in a list: in the queue or among the locks of its resource; in the mailbox
- * of its member, if NEWS_; in the list of its agent, by ticket; among the levels of its queue, if
- * PENDING, and so with the link that is for the mail later. */
+/* The lists that a request can be in: the queue or the locks of its resource; the mailbox of its
+ * member (NEWS_); the requests of its agent, by ticket; the levels of its queue (PENDING), which
+ * share a link with the mailbox. */
 enum wlh_place {
   WLH_BY_RESOURCE,
   WLH_BY_MAIL,
@@ -101,7 +98,7 @@ enum wlh_place {
   WLH_BY_LEVEL = WLH_BY_MAIL
 };
 
-/* Who stole a lock. */
+/* The thief of a lock. */
 struct wlh_thief {
   uint64_t id;     /* of the member */
   uint32_t pid;    /* of the member */
@@ -110,53 +107,52 @@ struct wlh_thief {
   uint32_t zero;
 };
 
-/* A lock request (2.5) and, once granted, the lock (2.4). What is looked at most is in the first
- * cache line. */
+/* A lock request (2.5) and, once granted, the lock (2.4). The first cache line has what is read
+ * most. */
 struct wlh_request_cell {
   uint32_t kind;     /* (i) PENDING, NEWS_HELD, HELD, NEWS_BROKEN */
-  uint32_t resource; /* (i) RESOURCE cell; means nothing once broken */
-  uint32_t agent;    /* (i) AGENT cell whose request it is */
-  uint16_t member;   /* (i) the agent's */
+  uint32_t resource; /* (i) RESOURCE cell; meaningless once broken */
+  uint32_t agent;    /* (i) its AGENT cell */
+  uint16_t member;   /* (i) of the agent */
   uint8_t mode;      /* (i) WLH_EXCLUSIVE, WLH_SHARED */
-  uint8_t untold;    /* (i) if broken: 1 if its process was not told of the grant either */
-  uint64_t ticket;   /* (i) grows with each request: the order of those of a priority */
+  uint8_t untold;    /* (i) if broken: 1 if its process was not notified of the grant either */
+  uint64_t ticket;   /* (i) grows with each request, and orders those of one priority */
   struct wlh_link links[WLH_PLACES]; /* (i) * neighbours in the lists of enum wlh_place */
   uint32_t weight;        /* (i) units it takes; 0 if it is exclusive or the name has no limit */
   uint32_t label;         /* (i) first TEXT cell of its label; 0 for none */
   uint32_t label_units;   /* (i) code units in the label */
-  int32_t priority;       /* (i) higher first; any number can be */
-  uint64_t token;         /* (i) if not PENDING: greater than that of any lock granted before */
-  uint64_t cookie;        /* (i) what its process calls it */
-  uint64_t since;         /* (i) when it was granted or, if pending, made: milliseconds of a
-                           clock that all processes have in common */
-  struct wlh_thief thief; /* (i) if broken: who stole it; written before the commit */
-  uint32_t passes; /* (i) 1: it never is a lock. When it would become one it is BROKEN instead,
-                             with a token that nobody is told */
+  int32_t priority;       /* (i) the higher goes first */
+  uint64_t token;         /* (i) if not PENDING: greater than that of any earlier lock */
+  uint64_t cookie;        /* (i) its process's name for it */
+  uint64_t since;         /* (i) when it was granted or, if pending, made: ms of a clock that all
+                             processes share */
+  struct wlh_thief thief; /* (i) if broken: written before the commit */
+  uint32_t passes;        /* (i) 1: it never is a lock, but becomes BROKEN instead */
   uint32_t zeros[3];
 };
 
-/* What a resource name has: the lock request queue and its part of the held lock set. */
+/* A resource name: the lock request queue and its part of the held lock set. */
 struct wlh_resource_cell {
   uint32_t kind;          /* (i) RESOURCE */
   uint32_t hash;          /* (i) * of the name */
   uint32_t units;         /* (i) code units in the name */
-  uint32_t text;          /* (i) first TEXT cell, of what does not fit into `name`; 0 for none */
-  uint32_t limit;         /* (i) WLH_LIMIT_UNSET until a shared request has said what it is, then
-                             WLH_LIMIT_NONE or how many units may be held. One store, before the
-                             commit of the request that said it */
-  uint32_t chain;         /* (i) * next RESOURCE cell in the bucket; WLH_NO_NAME in the last */
-  struct wlh_list queue;  /* (i) * requests that wait: by priority, then first come first */
+  uint32_t text;          /* (i) first TEXT cell of what does not fit into `name`; 0 for none */
+  uint32_t limit;         /* (i) WLH_LIMIT_UNSET until a shared request sets it, then WLH_LIMIT_NONE
+                             or how many units may be held: one store, before the commit of that
+                             request */
+  uint32_t chain;         /* (i) * next RESOURCE cell in the bucket, or WLH_NO_NAME */
+  struct wlh_list queue;  /* (i) * requests that wait: by priority, then by age */
   struct wlh_list held;   /* (i) * locks, in the order of their grants */
-  struct wlh_list levels; /* (i) * of the queue: see above */
+  struct wlh_list levels; /* (i) * of the queue */
   uint32_t pending;       /* (i) * requests in the queue */
-  uint32_t weight;        /* (i) * sum of the weights of the locks; at most `limit` */
+  uint32_t weight;        /* (i) * sum of the locks' weights; at most `limit` */
   uint16_t name[WLH_NAME_INLINE]; /* (i) UTF-16 code units */
 };
 
 #define WLH_LIMIT_UNSET UINT32_C(0)
 #define WLH_LIMIT_NONE  UINT32_MAX
 
-/* A part of a name, a label or the name of a thread; all but the last are full. */
+/* A part of a name, of a label or of a thread's name; all but the last part are full. */
 struct wlh_text_cell {
   uint32_t kind;                 /* (i) TEXT, KEPT */
   uint32_t next;                 /* (i) next TEXT cell; 0 in the last */
@@ -165,21 +161,22 @@ struct wlh_text_cell {
 
 /* An agent: a thread's environment (2.4) at this bucket. */
 struct wlh_agent_cell {
-  uint32_t kind;            /* (i) AGENT */
-  uint32_t member;          /* (i) its process */
-  uint32_t thread;          /* (i) a number, the same for all agents of a thread of a process */
-  uint32_t number;          /* (i) of the process's agents, in the order in which they were made */
-  uint32_t name;            /* (i) first TEXT cell of its thread's name; 0 for none */
-  uint32_t units;           /* (i) code units in that */
+  uint32_t kind;   /* (i) AGENT */
+  uint32_t member; /* (i) its process */
+  uint32_t thread; /* (i) the same for all agents of a thread */
+  uint32_t number; /* (i) among the agents of its process, in the order of their creation */
+  uint32_t name;   /* (i) first TEXT cell of its thread's name; 0 for none */
+  uint32_t units;  /* (i) code units in `name` */
   struct wlh_list requests; /* (i) * by ticket */
-  uint32_t mark;            /* (i) * means something only within one snapshot */
+  uint32_t mark;            /* (i) * meaningful only within one snapshot */
   uint32_t zeros[23];
 };
 
 union wlh_cell {
-  uint32_t kind; /* (i) enum wlh_kind: the commit */
+  uint32_t kind; /* (i) enum wlh_kind, the commit */
   struct {
-    uint32_t kind, next; /* (i) * next: in the free list; while rebuilding in lists of requests */
+    uint32_t kind, next; /* (i) * next: in the free list or, during a rebuild, in lists of
+                            requests */
   } free;
   struct wlh_request_cell request;
   struct wlh_resource_cell resource;
@@ -187,54 +184,53 @@ union wlh_cell {
   struct wlh_agent_cell agent;
 };
 
-/* Whether somebody is a member. Neither is 0, as of cells. */
+/* Whether a member is in. Neither is 0, as for cells. */
 enum { WLH_MEMBER_IN = 1, WLH_MEMBER_OUT = 2 };
 
 /* A process that has the bucket open. */
 struct wlh_member {
-  uint64_t gen;         /* (b) how many lives this number had */
-  uint64_t id;          /* (i) random: tells this life from others in client ids */
-  uint32_t state;       /* (i) WLH_MEMBER_IN, _OUT: the commit of joining and of leaving */
-  uint32_t pid;         /* (i) to show, never to decide */
+  uint64_t gen;         /* (b) how many processes have had this number */
+  uint64_t id;          /* (i) random; distinguishes it in client ids from others with its number */
+  uint32_t state;       /* (i) WLH_MEMBER_IN, WLH_MEMBER_OUT: the commit of joining and leaving */
+  uint32_t pid;         /* (i) for display, never for decisions */
   struct wlh_list mail; /* (i) * NEWS_ requests of the process, oldest first */
   uint32_t npending;    /* (i) * its requests that wait */
-  _Atomic uint32_t
-      bell;         /* (a) count << 2 | 0 quiet, 1 owed, 2 sent: by whoever rings, see turn.h */
-  char version[16]; /* (i) of its package, ASCII, zeros behind */
-  uint64_t since;   /* (i) when it joined: milliseconds, as in requests */
+  _Atomic uint32_t bell; /* (a) count << 2 | 0 quiet, 1 owed, 2 sent: see bell.h */
+  char version[16];      /* (i) of its package, ASCII, padded with zeros */
+  uint64_t since;        /* (i) when it joined, as in requests */
 };
 
 struct wlh_header {
-  _Atomic uint32_t magic;    /* (g) WLH_MAGIC; 0 while being formatted, last of all */
+  _Atomic uint32_t magic;    /* (g) WLH_MAGIC, written last; 0 during formatting */
   uint32_t layout;           /* (g) WLH_LAYOUT */
-  uint32_t incompat;         /* (g) bits; who does not know one stays out */
+  uint32_t incompat;         /* (g) bits; a process that does not know one stays out */
   uint32_t compat;           /* (g) bits that others may ignore */
-  uint64_t boot;             /* (g) hash of the boot id: of another boot it is garbage */
-  _Atomic uint32_t retired;  /* (a) by who holds the gate: about to be formatted */
-  _Atomic uint32_t poisoned; /* (a) 1: damaged, never 0 again; set inside, read by all */
-  uint32_t ncells;           /* (i) the commit of growth, and of getting smaller */
+  uint64_t boot;             /* (g) hash of the boot id; in another boot the file is garbage */
+  _Atomic uint32_t retired;  /* (a) by the holder of the gate: about to be formatted */
+  _Atomic uint32_t poisoned; /* (a) 1: damaged, for ever; set inside, read by all */
+  uint32_t ncells;           /* (i) the commit of growing and shrinking */
   uint32_t nmembers;         /* (g) WLH_MEMBERS */
-  uint32_t joins;            /* (i) how often somebody joined, to show */
+  uint32_t joins;            /* (i) how many members have joined, for display */
   uint32_t high;             /* (i) * all cells from here are FREE */
-  uint64_t ticket;           /* (i) next ticket or less: raised before the commit */
+  uint64_t ticket;           /* (i) next ticket, or less: raised before the commit */
   uint64_t hash_key[2];      /* (g) SipHash key of this segment */
   uint32_t free;             /* (i) * first cell of the free list */
-  uint32_t nfree;            /* (i) * cells in it */
-  uint64_t rebuilds;         /* (i) how often the tables were rebuilt, to show */
-  uint64_t token; /* (i) the last token or more: raised before the commit. Never goes back, not even
-                     by formatting, until the machine boots; by formatting it becomes at least the
-                     time in microseconds since 1970 */
-  uint64_t shrinks; /* (i) how often `ncells` got smaller, or room behind the cells was given back:
+  uint32_t nfree;            /* (i) * length of the free list */
+  uint64_t rebuilds;         /* (i) number of rebuilds, for display */
+  uint64_t token; /* (i) the last token, or more: raised before the commit. It never goes back until
+                     the machine boots; formatting makes it at least the time in microseconds since
+                     1970 */
+  uint64_t shrinks; /* (i) how often `ncells` shrank, or room behind the cells was given back:
                        raised before either */
-  uint32_t slack;   /* (i) 1: behind the cells is room to be given back; set before the commit of
-                       getting smaller */
+  uint32_t slack;   /* (i) 1: there is room behind the cells to give back; set before the commit of
+                       shrinking */
   uint32_t zero;
   uint64_t zeros[2];
   _Atomic uint64_t word; /* (a) the mutex: 0 free, else generation << 16 | member + 1; see turn.h */
   uint64_t line2[7];
-  _Atomic uint64_t owed[4];    /* (a) bit i: the bell of member i is owed; see turn.h */
-  _Atomic uint64_t looking[4]; /* (a) bit i: member i, which changes it, reads the tables without
-                                  being inside. No room is given back while a member does */
+  _Atomic uint64_t owed[4];    /* (a) bit i: member i is owed a wake-up; see bell.h */
+  _Atomic uint64_t looking[4]; /* (a) bit i, which only member i changes: it reads the tables from
+                                  outside. No room is given back meanwhile */
 };
 
 struct wlh_segment {
@@ -246,20 +242,20 @@ struct wlh_segment {
 
 #define WLH_BYTES_BEFORE_CELLS (256 + 64 * WLH_MEMBERS)
 
-/* Whether a segment can have so many cells and members. */
+/* Whether a segment can have this many cells and members. */
 static inline bool wlh_is_size(uint32_t ncells, uint32_t nmembers)
 {
   return ncells >= WLH_CELLS_LEAST && ncells <= WLH_CELLS_MOST && (ncells & (ncells - 1)) == 0 &&
          nmembers == WLH_MEMBERS;
 }
 
-/* How many bytes a segment of `ncells` cells has. */
+/* Returns the size in bytes of a segment of `ncells` cells. */
 static inline uint64_t wlh_segment_bytes(uint32_t ncells)
 {
   return WLH_BYTES_BEFORE_CELLS + (uint64_t)ncells * (WLH_CELL_BYTES + sizeof(uint32_t));
 }
 
-/* ---- the layout, once more ---- */
+/* ---- the layout, written down a second time ---- */
 
 #define WLH_AT(type, field, offset)                                                                \
   _Static_assert(offsetof(struct type, field) == (offset), "the layout of " #type "." #field)

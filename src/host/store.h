@@ -1,22 +1,20 @@
-/* How the modules of the host scope read and write a segment.
+/* Reading and writing a segment. Every store goes through here, so that a test can stop at each
+ * (WLH_STEPS).
  *
- * Every store to the segment goes through here, so that a test can stop at each (WLH_STEPS).
- *
- * What is read may be anything, and something else when it is read again: another process can have
- * a defect, and the file can become zeros. So, of what the segment says,
- *   - an index is masked by the private `ncells` where it is used: whatever it is leads into the
- *     segment. Cell 0 is where what went wrong ends up: it is in the segment, means none, and its
- *     kind is never written;
- *   - a size is read once, by wlh_length, which knows the largest that can be;
+ * Another process can have a defect, and the file can become zeros, so a read may return anything,
+ * and something else the next time. Therefore
+ *   - an index is masked by the private `ncells` where it is used, and so always leads into the
+ *   segment. Errors end up at cell 0, which means none and whose kind is never written;
+ *   - a size is read once, by wlh_length, which knows the largest possible one;
  *   - a loop along a chain asks wlh_goes_on, which counts its steps; others count to the private
- *     `ncells`, to a constant, or to a size from wlh_length.
+ *   `ncells`, to a constant, or to a size from wlh_length.
  * Tests change the segment between two reads (WLH_LOOKS). */
 #ifndef WLH_STORE_H
 #define WLH_STORE_H
 
 #include "cells.h"
 
-/* Called before each store of a test build, with where it goes. */
+/* A test build calls these before each store, with its place. */
 #if defined(WLH_STEPS)
 void wlh_step(volatile void *place, size_t size);
 void wlh_step_commit(void);
@@ -27,7 +25,7 @@ void wlh_step_commit(void);
 #define WLH_STEP_COMMIT() ((void)0)
 #endif
 
-/* Called before each look at a cell, and after each read of a number, of a test build. */
+/* A test build calls this before each look at a cell, and after each read of a number. */
 #if defined(WLH_LOOKS)
 void wlh_look(const void *place, size_t size);
 #define WLH_LOOK(place) wlh_look(&(place), sizeof(place))
@@ -38,9 +36,9 @@ void wlh_look(const void *place, size_t size);
 /* Stores a field. Stores between two commits may become visible in any order. */
 #define WLH_PUT(place, value) (WLH_STEP(place), (void)((place) = (value)))
 
-/* Stores a 32-bit word after all that was stored before, and before all that comes. The dead have
- * executed a prefix of their instructions and the living look after them through the kernel, so the
- * compiler is all that has to be told. */
+/* Stores a 32-bit word after all earlier stores and before all later ones. A dead process has
+ * executed a prefix of its instructions, and the living see it through the kernel, so only the
+ * compiler needs a fence. */
 static inline void wlh_commit(uint32_t *place, uint32_t value)
 {
   WLH_STEP(*place);
@@ -59,7 +57,7 @@ static inline void wlh_raise(uint64_t *count, uint64_t value)
   WLH_STEP_COMMIT();
 }
 
-/* Notes damage, for all and for ever; from outside, only that this look found nothing. */
+/* Notes damage for ever or, if read from outside, only that this look failed. */
 static inline void wlh_damage(struct wlh_arena *arena)
 {
   arena->poisoned = true;
@@ -104,7 +102,7 @@ static inline struct wlh_agent_cell *wlh_agent_at(const struct wlh_arena *arena,
   return &wlh_cell_at(arena, cell)->agent;
 }
 
-/* The head of the bucket that names with `hash` are in. */
+/* Returns the head of the bucket for names with `hash`. */
 static inline uint32_t *wlh_bucket_at(const struct wlh_arena *arena, uint32_t hash)
 {
   uint32_t *heads = (uint32_t *)(void *)&arena->segment->cells[arena->ncells];
@@ -126,7 +124,7 @@ static inline bool wlh_is_request(uint32_t kind)
   return kind >= WLH_KIND_PENDING && kind <= WLH_KIND_NEWS_BROKEN;
 }
 
-/* Makes a cell what it is to be: the commit. */
+/* Sets the kind of a cell, which commits it. */
 static inline void wlh_commit_kind(struct wlh_arena *arena, uint32_t cell, enum wlh_kind kind)
 {
   if ((cell & (arena->ncells - 1)) == 0)
@@ -135,7 +133,7 @@ static inline void wlh_commit_kind(struct wlh_arena *arena, uint32_t cell, enum 
     wlh_commit(&wlh_cell_at(arena, cell)->kind, kind);
 }
 
-/* Whether `cell` can be followed: it is in the segment, and of `kind`; else there is damage. */
+/* Whether `cell` is in the segment and of `kind`; otherwise there is damage. */
 static inline bool wlh_expect(struct wlh_arena *arena, uint32_t cell, enum wlh_kind kind)
 {
   bool is = cell > 0 && cell < arena->ncells && wlh_kind_of(arena, cell) == kind;
@@ -143,7 +141,7 @@ static inline bool wlh_expect(struct wlh_arena *arena, uint32_t cell, enum wlh_k
   return is;
 }
 
-/* As wlh_expect, for any kind of request. */
+/* Works as wlh_expect, for any kind of request. */
 static inline bool wlh_expect_request(struct wlh_arena *arena, uint32_t cell)
 {
   bool is = cell > 0 && cell < arena->ncells && wlh_is_request(wlh_kind_of(arena, cell));
@@ -151,7 +149,7 @@ static inline bool wlh_expect_request(struct wlh_arena *arena, uint32_t cell)
   return is;
 }
 
-/* Reads a number that others may write: once, into a private copy. */
+/* Reads a number that others may write, once, into a private copy. */
 static inline uint32_t wlh_read(const uint32_t *place)
 {
   uint32_t number = *(const volatile uint32_t *)place;
@@ -159,7 +157,7 @@ static inline uint32_t wlh_read(const uint32_t *place)
   return number;
 }
 
-/* Reads the length of a text. One that is larger than `most` is damage; then it is 0. */
+/* Reads the length of a text. If it exceeds `most`, notes damage and returns 0. */
 static inline uint32_t wlh_length(struct wlh_arena *arena, const uint32_t *place, uint32_t most)
 {
   uint32_t units = wlh_read(place);
@@ -168,8 +166,8 @@ static inline uint32_t wlh_length(struct wlh_arena *arena, const uint32_t *place
   return 0;
 }
 
-/* Whether a walk along a chain of cells goes on at `cell`: not where it ends, with 0, and not after
- * damage, such as more steps than there are cells. `steps` is 0 at first. */
+/* Whether a walk along a chain goes on at `cell`. It ends with cell 0, and with damage, such as
+ * more steps than there are cells. `steps` is 0 at first. */
 static inline bool wlh_goes_on(struct wlh_arena *arena, uint32_t cell, uint32_t *steps)
 {
   if (cell == 0 || arena->poisoned) return false;
@@ -178,27 +176,25 @@ static inline bool wlh_goes_on(struct wlh_arena *arena, uint32_t cell, uint32_t 
   return false;
 }
 
-/* Whether `member` lives; our own does. */
+/* Our own member lives. */
 static inline bool wlh_lives(const struct wlh_arena *arena, uint32_t member)
 {
   return member == arena->member || arena->alive(arena->data, member);
 }
 
-/* What a function that changed something answers: `status`, unless there was damage. */
+/* Returns `status`, or POISONED if there was damage. */
 static inline enum wlh_cells_status wlh_answer(
     const struct wlh_arena *arena, enum wlh_cells_status status)
 {
   return arena->poisoned ? WLH_CELLS_POISONED : status;
 }
 
-/* Whether `agent` is one of ours. */
 static inline bool wlh_is_agent(const struct wlh_arena *arena, uint32_t agent)
 {
   return agent < arena->ncells && wlh_kind_of(arena, agent) == WLH_KIND_AGENT &&
          wlh_agent_at(arena, agent)->member == arena->member;
 }
 
-/* The same; OK if it is. */
 static inline enum wlh_cells_status wlh_find_agent(const struct wlh_arena *arena, uint32_t agent)
 {
   return wlh_answer(arena, wlh_is_agent(arena, agent) ? WLH_CELLS_OK : WLH_CELLS_LOST);
