@@ -70,14 +70,12 @@ bool wlh_list_has(
          wlh_read(link.next != 0 ? &next->prev : &list->tail) == request;
 }
 
-/* ---- sorting ---- */
-
 static uint32_t *next_of(struct wlh_arena *arena, uint32_t request)
 {
   return &link_of(arena, WLH_BY_RESOURCE, request)->next;
 }
 
-/* Of two sorted chains one; of equals, those of `a` first. */
+/* Merges two sorted chains; of equal requests, those of `a` come first. */
 static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b, wlh_order *order)
 {
   uint32_t first = 0, last = 0, steps = 0;
@@ -98,7 +96,7 @@ static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b, wlh_order
   return first;
 }
 
-/* Cuts a chain behind those at its beginning that are in order. Returns the first of the rest. */
+/* Cuts a chain behind its first sorted run. Returns the first of the rest. */
 static uint32_t cut_sorted(
     struct wlh_arena *arena, uint32_t request, wlh_order *order, uint32_t *steps)
 {
@@ -114,7 +112,7 @@ static uint32_t cut_sorted(
 
 uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain, wlh_order *order)
 {
-  uint32_t bins[32] = {0}; /* bins[i] has none, or what 2^i sorted chains became */
+  uint32_t bins[32] = {0}; /* bins[i] is empty, or merged from 2^i runs */
   uint32_t steps = 0;
   while (wlh_goes_on(arena, chain, &steps)) {
     uint32_t one = chain;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* ---- parts: a name is what is in its RESOURCE cell, then the cells of its text ---- */
+/* The first part of a name is in its RESOURCE cell, the others are the cells of its text. */
 
 static uint32_t inline_part(uint32_t units)
 {
@@ -17,7 +17,7 @@ static uint32_t text_part(uint32_t units)
   return units < WLH_TEXT_UNITS ? units : WLH_TEXT_UNITS;
 }
 
-/* A name is hashed part by part, as it is stored: each with what came before in its key. */
+/* Names are hashed part by part, as they are stored: the hash so far is part of the next key. */
 static uint64_t hash_part(
     const struct wlh_arena *arena, uint64_t before, const uint16_t *part, uint32_t units)
 {
@@ -38,7 +38,6 @@ uint32_t wlh_name_hash(const struct wlh_arena *arena, const uint16_t *name, uint
   return (uint32_t)hash;
 }
 
-/* The same of a name in the segment. */
 static uint32_t hash_of(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, uint32_t units)
 {
@@ -53,8 +52,6 @@ static uint32_t hash_of(
   return (uint32_t)hash;
 }
 
-/* ---- finding ---- */
-
 static bool is_name(
     struct wlh_arena *arena, const struct wlh_resource_cell *resource, const uint16_t *name,
     uint32_t units)
@@ -64,7 +61,7 @@ static bool is_name(
   return part == units || wlh_text_is(arena, resource->text, name + part, units - part);
 }
 
-/* Reads the head of a bucket, or where its chain goes on. Returns 0 if the chain ends there. */
+/* Reads the head or the next link of a chain. Returns 0 at its end. */
 static uint32_t follow(struct wlh_arena *arena, const uint32_t *place)
 {
   uint32_t resource = wlh_read(place);
@@ -96,8 +93,6 @@ bool wlh_name_is_listed(const struct wlh_arena *arena, uint32_t resource)
   }
   return true;
 }
-
-/* ---- adding and removing ---- */
 
 static void enter_bucket(struct wlh_arena *arena, uint32_t resource, uint32_t hash)
 {
@@ -168,8 +163,6 @@ void wlh_name_copy(struct wlh_arena *arena, uint32_t resource, uint16_t *to, uin
   if (part > 0) memcpy(to, cell->name, part * sizeof *to);
   wlh_text_copy(arena, cell->text, to + part, units - part);
 }
-
-/* ---- restoring ---- */
 
 bool wlh_name_is_same(
     struct wlh_arena *arena, const struct wlh_resource_cell *a, const struct wlh_resource_cell *b)

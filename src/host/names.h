@@ -4,18 +4,18 @@
 
 #include "store.h"
 
-/* Returns the hash that the table goes by. */
+/* Returns the table's hash of a name. */
 uint32_t wlh_name_hash(const struct wlh_arena *arena, const uint16_t *name, uint32_t units);
 
-/* Finds a name; `units` at most WLH_NAME_MOST.
- *   returns  its RESOURCE cell; 0 if there is none */
+/* Finds a name; `units` is at most WLH_NAME_MOST.
+ *   returns  its RESOURCE cell, or 0 */
 uint32_t wlh_name_find(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash);
 
-/* Whether a cell is a RESOURCE and in its bucket. Changes nothing, so it may be asked outside. */
+/* Whether a cell is a RESOURCE and in its bucket. Changes nothing, so it may be called outside. */
 bool wlh_name_is_listed(const struct wlh_arena *arena, uint32_t resource);
 
-/* How many cells a name needs. */
+/* Returns how many cells a name needs. */
 uint32_t wlh_name_cells(uint32_t units);
 
 /* Adds a name that is not there. There are enough free cells. */
@@ -24,17 +24,17 @@ uint32_t wlh_name_add(struct wlh_arena *arena, const uint16_t *name, uint32_t un
 /* Removes a name that nobody holds or waits for. */
 void wlh_name_remove(struct wlh_arena *arena, uint32_t resource);
 
-/* How many code units a name has; 0 if that is damaged. */
+/* Returns the length of a name in code units; 0 if that is damaged. */
 uint32_t wlh_name_length(struct wlh_arena *arena, uint32_t resource);
 
-/* Copies the name, `units` code units of it as wlh_name_length said, to `to`. */
+/* Copies a name to `to`; `units` is from wlh_name_length. */
 void wlh_name_copy(struct wlh_arena *arena, uint32_t resource, uint16_t *to, uint32_t units);
 
 /* Whether two RESOURCE cells have the same name. */
 bool wlh_name_is_same(
     struct wlh_arena *arena, const struct wlh_resource_cell *a, const struct wlh_resource_cell *b);
 
-/* For a rebuild: puts a RESOURCE cell, whose text is KEPT by this, into its bucket. The same name
+/* For a rebuild: puts a RESOURCE cell into its bucket, and marks its text as KEPT. The same name
  * twice is damage. */
 void wlh_name_restore(struct wlh_arena *arena, uint32_t resource);
 

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-/* ---- cells ---- */
-
 uint32_t wlh_pool_take(struct wlh_arena *arena)
 {
   struct wlh_header *header = wlh_header_of(arena);
@@ -36,14 +34,12 @@ void wlh_pool_give(struct wlh_arena *arena, uint32_t cell)
   wlh_pool_list(arena, cell);
 }
 
-/* ---- texts ---- */
-
 static uint32_t part_of(uint32_t units)
 {
   return units < WLH_TEXT_UNITS ? units : WLH_TEXT_UNITS;
 }
 
-/* The last part first: each leads to one that is there. */
+/* Writes the last part first, so that each leads to one that exists. */
 uint32_t wlh_text_put(struct wlh_arena *arena, const uint16_t *text, uint32_t units)
 {
   uint32_t next = 0;

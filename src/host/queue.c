@@ -1,14 +1,12 @@
-/* See queue.h. A turn is a task of the lock task queue. Where the specification enqueues steps on
- * an agent's event loop, the agent's member gets mail, or, if it is the caller, the result of the
- * call. */
+/* A critical section is a task of the lock task queue. Where the specification enqueues steps on an
+ * agent's event loop, the agent's member receives mail; the caller receives the result of its call
+ * instead. */
 #include "queue.h"
 
 #include "../core/port.h" /* WLK_RARE */
 #include "lists.h"
 #include "names.h"
 #include "pool.h"
-
-/* ---- mail ---- */
 
 void wlh_mail(struct wlh_arena *arena, uint32_t request)
 {
@@ -23,20 +21,16 @@ void wlh_unmail(struct wlh_arena *arena, uint32_t request)
   wlh_list_drop(arena, &member->mail, WLH_BY_MAIL, request);
 }
 
-/* ---- 2.5 lock requests ---- */
-
 bool wlh_fits(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, uint32_t mode,
     uint32_t weight)
 {
   if (resource->held.head == 0) return true;
-  /* An exclusive lock is alone, so any one of the held locks tells the mode of all. Without a limit
-   * all three numbers are 0. */
+  /* Any one of the held locks tells the mode of all, because an exclusive lock is alone. Without a
+   * limit all three numbers are 0. */
   return mode == WLH_SHARED && wlh_request_at(arena, resource->held.head)->mode == WLH_SHARED &&
          (uint64_t)resource->weight + weight <= wlh_limit_number(resource->limit);
 }
-
-/* ---- the queue, by priority ---- */
 
 static int32_t priority_of(const struct wlh_arena *arena, uint32_t request)
 {
@@ -46,7 +40,7 @@ static int32_t priority_of(const struct wlh_arena *arena, uint32_t request)
 bool wlh_would_be_first(
     const struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
-  /* Without levels all have as much as the last one, which who waits has to look at anyway. */
+  /* Without levels, all have the priority of the last one, which a new request reads anyway. */
   uint32_t other = resource->levels.head != 0 ? resource->queue.head : resource->queue.tail;
   return other == 0 || priority_of(arena, other) < priority;
 }
@@ -57,7 +51,7 @@ bool wlh_begins_level(const struct wlh_arena *arena, uint32_t request)
   return before != 0 && priority_of(arena, before) > priority_of(arena, request);
 }
 
-/* The first request of less priority; 0 if there is none. */
+/* Returns the first request with less priority, or 0. */
 static uint32_t find_lower(
     struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
@@ -70,7 +64,7 @@ static uint32_t find_lower(
   return priority_of(arena, resource->queue.head) < priority ? resource->queue.head : lower;
 }
 
-/* Puts a request into a queue whose last one has another priority. */
+/* Inserts a request into a queue whose last one has another priority. */
 static WLK_RARE void enter_among_levels(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {
@@ -93,8 +87,8 @@ static void enter_queue(
     wlh_list_add(arena, &resource->queue, WLH_BY_RESOURCE, request);
 }
 
-/* Before a request leaves its queue, where there are levels: the next one begins its level instead,
- * or its level becomes the highest. */
+/* Before a request leaves its queue, the next one begins its level instead, or its level becomes
+ * the highest. */
 static WLK_RARE void leave_level(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {
@@ -123,14 +117,12 @@ static void count_pending(
   WLH_PUT(whose->npending, whose->npending + by);
 }
 
-/* ---- 4.4 process the lock request queue ---- */
-
 void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind)
 {
   struct wlh_header *header = wlh_header_of(arena);
   struct wlh_request_cell *cell = wlh_request_at(arena, request);
   uint64_t token = header->token + 1;
-  /* Somebody may have overwritten the header since this turn began. */
+  /* Another process may have overwritten the header since we entered. */
   if (token <= arena->token || token >= WLH_COUNT_MOST) wlh_damage(arena);
   arena->token = token;
   wlh_raise(&header->token, token);
@@ -170,9 +162,7 @@ void wlh_process_queue(struct wlh_arena *arena, uint32_t resource)
     wlh_name_remove(arena, resource);
 }
 
-/* ---- the end of a request ---- */
-
-/* Takes a request that is in no other list off its agent, and frees it. */
+/* Unlinks a request that is in no other list from its agent, and frees it. */
 static void free_request(struct wlh_arena *arena, uint32_t request)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
@@ -188,7 +178,8 @@ void wlh_end_broken(struct wlh_arena *arena, uint32_t request)
   free_request(arena, request);
 }
 
-/* Takes a lock or a request off its resource, ends it, and lets in who waits behind it. */
+/* Sections 4.2 and 4.3: removes a lock or a request from its resource, ends it, and processes the
+ * queue. */
 static void remove_from_resource(struct wlh_arena *arena, uint32_t request)
 {
   const struct wlh_request_cell *request_cell = wlh_request_at(arena, request);

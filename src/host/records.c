@@ -1,4 +1,3 @@
-/* See records.h. */
 #include "records.h"
 
 #include "arena.h"
@@ -18,8 +17,6 @@ void wlh_alarm(struct wlh_bucket *bucket)
   if (bucket->alarm.rings >= 0) wlh_port_poke(bucket->alarm);
   wlk_mutex_unlock(&bucket->qmu);
 }
-
-/* ---- reading from outside ---- */
 
 void wlh_show_tables(struct wlh_bucket *bucket)
 {
@@ -44,7 +41,7 @@ void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment)
   wlk_mutex_lock(&bucket->qmu);
   if (--bucket->lookers == 0) {
     bool slack = wlh_cells_end_look(segment, bucket->arena.member);
-    /* Whoever made the tables smaller left this to us, so the helper has a turn. */
+    /* A process that shrank the tables left giving back room to us, so the helper enters. */
     if (slack && bucket->alarm.rings >= 0) wlh_port_poke(bucket->alarm);
     wlk_condition_broadcast(&bucket->ended);
   }
@@ -58,8 +55,6 @@ void wlh_hide_tables(struct wlh_bucket *bucket)
   while (bucket->lookers > 0) wlk_condition_wait(&bucket->ended, &bucket->qmu);
   wlk_mutex_unlock(&bucket->qmu);
 }
-
-/* ---- memory ---- */
 
 static void free_record(struct wlh_request *request)
 {
@@ -94,7 +89,7 @@ void wlh_errand_free(struct wlh_errand *errand)
   free_errand(errand);
 }
 
-/* Ends what is left of a terminated agent, outside of the tables. */
+/* Ends the rest of a terminated agent, outside of the tables. */
 static void free_agent(struct wlh_agent *agent)
 {
   WLK_LIST_DRAIN (link, &agent->errands) {

@@ -1,4 +1,3 @@
-/* See turn.h. */
 #include "turn.h"
 
 #include "arena.h"
@@ -9,7 +8,7 @@
 #include "rebuild.h"
 
 enum {
-  TRIES = 48,           /* of an event loop, with a pause each */
+  TRIES = 48,           /* of an event loop, each with a pause */
   BURST = 64,           /* of the helper, at the beginning of each round */
   ROUNDS = 20,          /* of the helper, before it sleeps longer */
   PUT_OFF_AT_ONCE = 256 /* operations that an event loop does for others of the process */
@@ -28,8 +27,6 @@ static void relax(void)
 #endif
 }
 
-/* ---- the mutex ---- */
-
 static bool swap_word(struct wlh_bucket *bucket, uint64_t from)
 {
   return atomic_compare_exchange_strong_explicit(
@@ -47,7 +44,7 @@ static bool try_word(struct wlh_bucket *bucket, int tries)
   return false;
 }
 
-/* Leaves the mutex, free or with the word of a dead owner. */
+/* Leaves the mutex free, or with the word of a dead owner. */
 static void leave_word(struct wlh_bucket *bucket, uint64_t word)
 {
   atomic_store_explicit(&bucket->arena.segment->header.word, word, memory_order_release);
@@ -63,7 +60,7 @@ int wlh_turn_reach(struct wlh_bucket *bucket)
   return error;
 }
 
-/* Begins a turn in the tables. False if they are lost. */
+/* Returns false if the tables are lost. */
 static bool begin(struct wlh_bucket *bucket)
 {
   static const char unmapped[] = "has grown, and the system does not map all of it here";
@@ -93,7 +90,7 @@ static uint64_t next_sleep(unsigned round)
   return sleep < LONG_SLEEP ? sleep : LONG_SLEEP;
 }
 
-/* `dead`: out: from whose word it was taken; 0 if it was free. */
+/* Sets `*dead` to the dead owner's word that it replaced, or to 0. */
 static enum wlh_way wait_for_word(struct wlh_bucket *bucket, uint64_t *dead)
 {
   uint64_t stop_at = 0;
@@ -125,7 +122,7 @@ enum wlh_way wlh_turn_wait(struct wlh_bucket *bucket)
   bool good = begin(bucket);
   if (good && dead != 0) good = !wlh_is_over(bucket, wlh_cells_rebuild(&bucket->arena));
   if (good) return WLH_IN;
-  /* The tables may be whole, and lost to us only: what is torn is for the next one to repair. */
+  /* The tables may be whole, and lost only to us: the next owner repairs what is torn. */
   leave_word(bucket, dead);
   return WLH_TORN;
 }
@@ -150,10 +147,7 @@ bool wlh_turn_try(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCHE
   return done;
 }
 
-/* ---- leaving ---- */
-
-/* Gives room that is no longer in use back to the system. Inside: otherwise somebody might be using
- * it again. */
+/* Gives unused room back to the system, inside, because others could start to use it outside. */
 static void give_back(struct wlh_bucket *bucket)
 {
   if (wlh_is_lost(bucket) || !wlh_cells_can_give_back(&bucket->arena)) return;
@@ -161,7 +155,7 @@ static void give_back(struct wlh_bucket *bucket)
   wlh_cells_gave_back(&bucket->arena);
 }
 
-/* The same of our own memory. With mu. */
+/* Gives back our own unused memory. With mu. */
 static void trim_by_cell(struct wlh_bucket *bucket)
 {
   uint32_t ncells = bucket->arena.ncells;
@@ -176,16 +170,18 @@ static void trim_by_cell(struct wlh_bucket *bucket)
 void wlh_turn_leave(struct wlh_bucket *bucket)
 {
   uint64_t owed[WLH_MEMBERS / 64];
-  /* If we were taken for dead, mail and bell are somebody else's by now. */
+  /* If others took us for dead, the mailbox and its wake-ups belong to the next member of our
+   * number. */
   if (!wlh_is_lost(bucket)) wlh_mail_take(bucket);
   uint32_t own = bucket->arena.member;
   bool look = (bucket->arena.rung[own / 64] >> (own % 64)) & 1;
   (void)wlh_is_over(bucket, bucket->arena.poisoned ? WLH_CELLS_POISONED : WLH_CELLS_OK);
-  /* A newcomer rings those that wait; one that begins to wait later has to look for it. */
+  /* A new member wakes those that wait. A member that begins to wait later must look for new
+   * ones. */
   bool seen = bucket->watching && bucket->joins == bucket->arena.segment->header.joins;
   bool watch = (look || !seen) && wlh_cells_pending(&bucket->arena) > 0;
   bool any = wlh_bell_ring(bucket, owed);
-  /* Victims do not watch their thief, so it does not leave before they are told. */
+  /* Victims do not watch the thief, so it wakes them before it leaves. */
   if (any && bucket->stealing) wlh_bell_pay(bucket, owed);
   bucket->stealing = false;
   give_back(bucket);

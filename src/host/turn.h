@@ -1,45 +1,42 @@
-/* Turns: how a process gets inside the tables of a segment, and out of them, and how others are
- * told of it.
- *
- * The mutex is `word` of the header: 0, or generation << 16 | member + 1 of its owner. It is
- * left by its owner's store of 0, or by a takeover: a compare-and-swap from the word of a member
- * whose byte lock the kernel has dropped. Who took it over and cannot rebuild, because the tables
- * are lost to it, puts the dead owner's word back. A generation is never used twice, so a late
- * takeover from a dead owner's word cannot meet a living owner of the same number.
- * test/host/model/mutex.pml is a model of it.
- */
+/* Critical sections: how a process enters and leaves the tables of a segment, and notifies others.
+ * The mutex is `word` of the header: 0, or generation << 16 | member + 1 of its owner. The owner
+ * leaves it by storing 0. If the kernel has dropped the owner's byte lock, another member takes it
+ * over by a compare-and-swap from the dead owner's word. If the new owner cannot rebuild (it has
+ * lost the tables), it restores the dead owner's word. A generation is never used twice, so a late
+ * takeover from a dead owner's word cannot meet a living owner with the same number.
+ * test/host/model/mutex.pml is a model of it. */
 #ifndef WLH_TURN_H
 #define WLH_TURN_H
 
 #include "later.h"
 
-/* Enters by a few tries, some microseconds at most, and does what was put off before.
- *   caller   whose call it is; its events wake nobody. NULL for none
- *   returns  true: inside, to be left with wlh_turn_end. False: the operation is to be put off
+/* Tries to enter for some microseconds, and does the deferred operations.
+ *   caller   the agent whose call it is, which needs no wake-up, or NULL
+ *   returns  true: inside, until wlh_turn_end. False: the caller must defer its operation
  *   threads  any, with neither lock */
 bool wlh_turn_try(struct wlh_bucket *bucket, struct wlh_agent *caller);
 
-/* Takes our mail, leaves, sends wake-ups, wakes our own agents; frees the trash.
- *   threads  that of wlh_turn_try */
+/* Takes our mail, leaves, sends wake-ups, wakes our own agents, and frees the trash.
+ *   threads  as for wlh_turn_try */
 void wlh_turn_end(struct wlh_bucket *bucket);
 
 enum wlh_way {
   WLH_IN,   /* inside */
-  WLH_SHUT, /* stop: the time is over */
+  WLH_SHUT, /* the bucket was closed, and the time is over */
   WLH_TORN  /* the file or its tables are lost */
 };
 
-/* Enters, however long it takes; where told to stop, for at most 2 ms from then. Rebuilds after a
- * death. Does none of what was put off. Threads: the helper, with mu. */
+/* Enters, however long it takes, but when the bucket is closed, for at most 2 ms more. Rebuilds
+ * after a death, and does no deferred operations. Threads: the helper, with mu. */
 enum wlh_way wlh_turn_wait(struct wlh_bucket *bucket);
 
-/* The two halves of wlh_turn_end: between them nobody of this process can be told anything. The
- * helper needs the first only. `wakes`: whether bucket->to_wake has any; who adds to it wakes, so
- * what others add later is theirs. */
+/* The two halves of wlh_turn_end; in between, this process cannot be notified. The helper needs
+ * only the first. `wakes` says whether bucket->to_wake has entries: whoever adds some later wakes
+ * them. */
 void wlh_turn_leave(struct wlh_bucket *bucket);
 void wlh_turn_unlock(struct wlh_bucket *bucket, bool wakes);
 
-/* Has the tables reach to the end of the file, which has grown. With mu.
+/* Extends the tables to the end of a file that has grown. With mu.
  *   returns  0, or why the system does not map all of it */
 int wlh_turn_reach(struct wlh_bucket *bucket);
 
