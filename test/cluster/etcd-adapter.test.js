@@ -1637,6 +1637,31 @@ describe('etcd', { skip: lacks.etcd }, () => {
     assert.ok(user + system < 1_500_000, `${user + system} µs`);
   });
 
+  test('who holds what one waits for is told without a read of the queue', async () => {
+    let read = 0;
+    const counting = async (url, options) => {
+      const response = await fetch(url, options);
+      if (!url.endsWith('/kv/txn')) return response;
+      const text = await response.text();
+      read += text.split('"create_revision"').length - 1;
+      return { status: response.status, text: () => text };
+    };
+    const [a, b] = [await client(), await client({ fetch: counting })];
+    const name = fresh();
+    const held = request(name);
+    await a.answers(held);
+    await b.answers(...Array.from({ length: 20 }, () => request(name)));
+    await b.renew();
+    read = 0;
+    const told = await b.adapter.query(name, 'held');
+    assert.deepEqual(
+      told.map(({ clientId, ref }) => [clientId, ref]),
+      [[a.clientId, held.ref]],
+    );
+    assert.ok(told[0].token > 0n && told[0].held >= 0);
+    assert.ok(read <= 3, `${read} keys were read`);
+  });
+
   test('a watch that is not passed on is told', async () => {
     const held = async (url, options) =>
       url.endsWith('/watch') ? new Promise(() => {}) : fetch(url, options);

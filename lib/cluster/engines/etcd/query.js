@@ -33,6 +33,10 @@ const { now: dateNow } = Date;
 const PAGE = 5_000;
 /** How many queues one call reads. */
 const MOST_QUEUES = 100;
+/** Two ranges are read of each holder, and a transaction of etcd has 128 by default. */
+const MOST_HOLDERS = 50;
+/** The times of grants that were not seen are looked up in past states of a queue this short. */
+const SHORT_QUEUE = 100;
 
 /**
  * @param {BucketMirror} mirror
@@ -49,6 +53,9 @@ function markOf(mirror, logged) {
   }
   return mark;
 }
+
+/** @param {{ kvs?: KeyValue[] }} found one key @returns {number} the revision that created it */
+const createdOf = ({ kvs = [] }) => Number(kvs[0]?.create_revision);
 
 /** A query of a bucket or of one name. */
 class Query {
@@ -76,6 +83,54 @@ class Query {
    * @returns {Promise<Told[]>}
    */
   async run(name, which) {
+    const held = which === 'held' && name !== undefined ? await this.#holdersOf(name) : undefined;
+    return held ?? (await this.#readQueues(name, which));
+  }
+
+  /**
+   * Takes the holders from the queue that this session follows, and reads their keys and sessions
+   * alone. A request that holds a name holds it until its key is deleted.
+   * @param {string} name
+   * @returns {Promise<Told[] | undefined>} undefined if it does not follow the queue, or if that has
+   *   no holder, or many
+   */
+  async #holdersOf(name) {
+    for (;;) {
+      const queue = this.#mirror.queue(name);
+      const holders = queue?.holders.map((entry) => ({ ...entry })) ?? [];
+      if (!queue || holders.length === 0 || holders.length > MOST_HOLDERS) return undefined;
+      const { header, found } = await this.#readHolders(holders);
+      const i = holders.findIndex(({ created }, at) => createdOf(found[2 * at]) !== created);
+      if (i < 0) {
+        this.#revision = Number(header.revision);
+        const sessions = found.filter((_, at) => at % 2 === 1);
+        for (const { kvs = [] } of sessions) for (const kv of kvs) this.#takeSession(kv);
+        const unknown = holders.filter((entry) => !this.#isKnown(entry));
+        if (queue.entries.size <= SHORT_QUEUE) await this.#lookUp(unknown);
+        return holders.map((entry) => this.#tell(entry));
+      }
+      await this.#mirror.ended(holders[i]);
+    }
+  }
+
+  /**
+   * @param {Entry[]} holders
+   * @returns {ReturnType<OpenLink['read']>} for each its own key, and those of its session
+   */
+  #readHolders(holders) {
+    const ranges = holders.flatMap(({ key, lease }) => {
+      const session = this.#keys.own(lease);
+      return [{ key: base64(key) }, range(session.key, session.end)];
+    });
+    return this.#link.read(ranges);
+  }
+
+  /**
+   * @param {string | undefined} name
+   * @param {'held'} [which]
+   * @returns {Promise<Told[]>}
+   */
+  async #readQueues(name, which) {
     const { key, end } = this.#keys.all;
     const sessions = this.#keys.session('');
     const requests = await (name === undefined
