@@ -1757,6 +1757,13 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       assert.deepEqual(await a.answers(end(op)), ['ended']);
     });
 
+    test('a schema is made while another one is being made', async (t) => {
+      const maker = await pool.connect();
+      t.after(() => maker.release(true));
+      await maker.query(scriptOf('made_slowly', 'logged').replace(/COMMIT;\s*$/, ''));
+      await client({ schema: 'made_meanwhile' });
+    });
+
     test('a schema of another version, or of another durability, is refused', async () => {
       const schema = 'other_version';
       await client({ schema });

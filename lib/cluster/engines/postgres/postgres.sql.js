@@ -20,7 +20,7 @@ module.exports = `
 -- Time is clock_timestamp() of this server, never a client's.
 
 BEGIN;
-SELECT pg_advisory_xact_lock(22348, 0);
+SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));
 
 DO $create$ BEGIN
   IF to_regnamespace('web_locks') IS NULL THEN CREATE SCHEMA web_locks; END IF;
