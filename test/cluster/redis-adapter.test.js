@@ -690,7 +690,21 @@ describe('Redis', { skip: lacks.redis }, () => {
   describe('keys that somebody deletes', () => {
     const now = async () => Number((await server.call('TIME'))[0]) * 1_000;
 
-    for (const what of ['m', 's', 'i', 's i', 'n', 'q', 'r', 's n', 'i n', 's i q', 's i r']) {
+    for (const what of [
+      'm',
+      's',
+      'i',
+      's i',
+      'n',
+      'q',
+      'r',
+      'm s',
+      's n',
+      'i n',
+      's i q',
+      's i r',
+      'm s i',
+    ]) {
       test(`keep no lock of who is killed then, if others close in order: ${what}`, async () => {
         const bucket = `without ${what}`;
         const prefix = `{wl:${bucket}}`;
@@ -723,6 +737,16 @@ describe('Redis', { skip: lacks.redis }, () => {
       await rejectsWith(a.renew(), 'ERR_WEB_LOCKS_SESSION_DEAD');
       await rejectsWith(a.answers(request('other')), 'ERR_WEB_LOCKS_SESSION_DEAD');
       await rejectsWith(a.adapter.hello({ life: '', token: 0n }), 'ERR_WEB_LOCKS_SESSION_DEAD');
+    });
+
+    test('all of the bucket and of the session that is closed', async () => {
+      const bucket = 'without a life';
+      const [a, b] = [await client({ bucket }), await client({ bucket })];
+      await a.answers(request('name'));
+      await server.call('DEL', `{wl:${bucket}}:m`);
+      await server.call('HDEL', `{wl:${bucket}}:i:${a.session}`, 'ttl');
+      await a.adapter.close(a.session);
+      assert.ok((await b.renew()).grantsIn > 0, 'what it had is not known');
     });
 
     test('a queue: it is made again, in its order', async () => {

@@ -478,13 +478,18 @@ function F.note_lapsed(ended)
   call('HSET', M, 'lapsed', table.concat(all, ' '))
 end
 
+function F.is_known(session)
+  return call('ZSCORE', S, session) or call('EXISTS', F.info_of(session)) == 1
+end
+
 -- Runs before any other command: begins a new epoch if the server is another one. Returns an error
 -- or nothing.
 function F.awake()
   local it = call('HMGET', M, 'run', 'from', 'pause', 'tok', 'renewed', 'life', 'sessions',
     'missed', 'length', 'lapsed')
-  -- These commands begin no epoch.
-  local is_looking = command == 'query' or command == 'marked' or command == 'close'
+  -- These commands begin no epoch, nor does the end of a session that has nothing.
+  local is_looking = command == 'query' or command == 'marked'
+    or command == 'close' and not F.is_known(me)
   known.missed = tonumber(it[8] or 0)
   if not it[1] and is_looking then return end
   -- A connection always leads to the same server.
@@ -511,7 +516,7 @@ function F.awake()
     return
   end
   if is_too_long then call('HSET', M, 'from', F.int(from)) end
-  local renewed = tonumber(it[5])
+  local renewed = tonumber(it[5] or 0)
   -- Steps leave the check of the clock to renewals, unless a session seems dead.
   if command == 'step' and renewed <= now and not F.are_there_dead() then return end
   -- Keys that belong together expire within an eighth of "idle", so some may be missing.
@@ -638,7 +643,13 @@ end
 
 -- Reaps requests of expired sessions among the first 100. Returns whether there were any.
 function F.bury(it)
-  if it.count == 0 or not F.are_there_dead() then return false end
+  if it.count == 0 then return false end
+  if not F.are_there_dead() then
+    local _, first = F.split(F.member_of(F.places(it, 0, 0)[1]))
+    -- If the list of sessions lacks a holder's, the list was deleted, and the count of its entries.
+    if first == me or call('ZSCORE', S, first) then return false end
+    F.miss()
+  end
   local found, is_alive = false, {}
   for _, place in ipairs(F.places(it, 0, 99)) do
     local member = F.member_of(place)
@@ -1060,7 +1071,7 @@ function F.sweep()
 end
 
 function F.close()
-  if not call('ZSCORE', S, me) and call('EXISTS', INFO) == 0 then return { '0' } end
+  if not F.is_known(me) then return { '0' } end
   return { F.end_sessions({ me }) }
 end
 
