@@ -1,4 +1,4 @@
-/* See agents.h; and the part of host.h that is about agents. */
+/* Implements agents.h, and the part of host.h about agents. */
 #include "agents.h"
 
 #include "errand.h"
@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- statuses ---- */
 
 const char *wlh_status_message(enum wlh_status status)
 {
@@ -53,8 +51,6 @@ enum wlh_status wlh_status_of(enum wlh_cells_status status)
   }
 }
 
-/* ---- items ---- */
-
 void wlh_init_item(struct wlh_item *item, struct wlh_agent *agent, uint32_t tag)
 {
   memset(item, 0, sizeof *item);
@@ -86,9 +82,7 @@ bool wlh_end_here(struct wlh_bucket *bucket, struct wlh_request *request)
   return true;
 }
 
-/* ---- what ended by itself ---- */
-
-/* What an event says that ends a request, as a status. With qmu. */
+/* Converts an event that ends a request to a status. With qmu. */
 static enum wlh_status status_of_event(const struct wlk_event *event, struct wlk_events *events)
 {
   events->thief_thread = event->thief_thread;
@@ -121,8 +115,6 @@ void wlh_drop_news(struct wlh_request *request)
   wlk_list_remove(&request->item.by_event);
   request->item.event.news = 0;
 }
-
-/* ---- agents ---- */
 
 enum wlh_status wlh_agent_create(
     struct wlh_bucket *bucket, const struct wlk_thread *thread, wlk_wake_function *wake, void *data,
@@ -189,7 +181,8 @@ void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
   }
 }
 
-/* With qmu and mu, in which the turn was: nobody has looked at the record since. */
+/* With qmu, and still with mu from the critical section: no other thread has seen the record
+ * since. */
 static void note_change(struct wlh_agent *agent, const struct wlh_change *change)
     WLK_REQUIRES(agent->bucket->qmu)
 {
@@ -197,7 +190,7 @@ static void note_change(struct wlh_agent *agent, const struct wlh_change *change
     change->linked->state = change->state;
     wlk_list_append(&agent->requests, &change->linked->by_agent);
   }
-  if (change->ended) (void)wlh_end_here(agent->bucket, change->ended); /* nobody is at it */
+  if (change->ended) (void)wlh_end_here(agent->bucket, change->ended); /* no thread works on it */
 }
 
 void wlh_end_turn(
@@ -228,7 +221,7 @@ void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_event
   wlk_mutex_unlock(&agent->bucket->qmu);
 }
 
-/* Puts the termination off. From here on nobody calls the wake function. */
+/* Defers the termination. No thread calls the wake function from here on. */
 static void silence(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -246,8 +239,8 @@ void wlh_agent_terminate(struct wlh_agent *agent)
   struct wlh_bucket *bucket = agent->bucket;
   if (wlh_is_forked(bucket)) return;
   silence(bucket, agent);
-  /* To enter is to do what was put off. Where nothing is open and the helper does not run, there is
-   * nothing but what we have in memory. */
+  /* Entering does what was deferred. If nothing is open and the helper does not run, there is
+   * nothing but our own memory. */
   if (wlh_turn_try(bucket, NULL)) {
     wlh_turn_end(bucket);
     return;

@@ -1,9 +1,9 @@
-/* The host scope as one translation unit, which is what the addon is built from. Tests build the
- * modules one by one. It needs 64-bit words that can be swapped without a lock. */
+/* The host scope as one translation unit, for the addon; tests build the modules one by one. It
+ * needs lock-free 64-bit compare-and-swap. */
 #if (defined(__linux__) || defined(__APPLE__) || defined(_WIN32)) &&                               \
     __GCC_ATOMIC_LLONG_LOCK_FREE == 2
 
-/* First: what they include asks the system's headers for more than C11. */
+/* These must be first: they ask the system's headers for more than C11. */
 #if defined(_WIN32)
 #include "port_windows_failures.c"
 

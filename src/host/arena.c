@@ -1,4 +1,3 @@
-/* See arena.h. */
 #include "arena.h"
 
 #include "rebuild.h"
@@ -6,10 +5,8 @@
 
 #include <string.h>
 
-/* ---- making ---- */
-
-/* The token never goes back while the machine is up, whichever process formatted the segment. A
- * damaged one is not believed. */
+/* The token does not go back while the machine is up, whichever process formats the segment. A
+ * damaged token does not count. */
 static uint64_t last_token(const struct wlh_header *header, uint64_t boot)
 {
   return header->boot == boot && header->token < WLH_COUNT_MOST / 2 ? header->token : 0;
@@ -67,8 +64,6 @@ void wlh_cells_format(
   atomic_store(&header->poisoned, 0);
 }
 
-/* ---- seeing ---- */
-
 void wlh_cells_attach(
     struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes, uint32_t member,
     bool (*alive)(void *data, uint32_t member), void *data)
@@ -82,8 +77,8 @@ void wlh_cells_attach(
   arena->data = data;
 }
 
-/* Whether the header says what no turn can have made of it: what names are found by has changed, or
- * a count went back, so that tokens would be given twice. */
+/* Whether the header is one that no process can have written: the hash key has changed, or a count
+ * went back, which would repeat tokens. */
 static bool is_other(const struct wlh_arena *arena, const struct wlh_header *header)
 {
   bool known = (arena->hash_key[0] | arena->hash_key[1]) != 0;
@@ -108,7 +103,6 @@ bool wlh_cells_is_formatted(const struct wlh_segment *segment)
          segment->cells[0].kind == WLH_KIND_FREE;
 }
 
-/* Whether our own member is in. */
 static bool is_member(const struct wlh_arena *arena)
 {
   const struct wlh_member *member = wlh_member_at(arena, arena->member);
@@ -151,19 +145,17 @@ uint32_t wlh_cells_free(const struct wlh_arena *arena)
   return wlh_header_of(arena)->nfree;
 }
 
-/* ---- giving back ---- */
-
 void wlh_cells_begin_look(struct wlh_segment *segment, uint32_t member)
 {
   (void)atomic_fetch_or(&segment->header.looking[member / 64], UINT64_C(1) << (member % 64));
-  /* Either we see the new number of cells, or who made it smaller sees that we look. */
+  /* Either we see the new number of cells, or the process that shrank it sees that we look. */
   atomic_thread_fence(memory_order_seq_cst);
 }
 
 bool wlh_cells_end_look(struct wlh_segment *segment, uint32_t member)
 {
   (void)atomic_fetch_and(&segment->header.looking[member / 64], ~(UINT64_C(1) << (member % 64)));
-  /* Either we see the slack, or who left it sees that we do not look any more. */
+  /* Either we see the slack, or the process that left it sees that we look no more. */
   atomic_thread_fence(memory_order_seq_cst);
   return wlh_read(&segment->header.slack) != 0;
 }
@@ -192,9 +184,7 @@ void wlh_cells_gave_back(struct wlh_arena *arena)
   wlh_commit(&wlh_header_of(arena)->slack, 0);
 }
 
-/* ---- enlarging ---- */
-
-/* The cells that come are where the buckets were, and behind. */
+/* The new cells are where the bucket heads were, and behind them. */
 static void double_cells(struct wlh_arena *arena)
 {
   uint32_t ncells = arena->ncells * 2;

@@ -1,4 +1,4 @@
-/* What agents ask for: the part of host.h that makes requests and errands. */
+/* Makes requests and jobs, for host.h. */
 #include "agents.h"
 #include "helper.h"
 #include "later.h"
@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- errands ---- */
-
-/* Has the helper do something; if there is none, takes it back. */
+/* Gives the helper a job; takes it back if there is no helper. */
 static bool put_off(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -109,8 +107,6 @@ void wlh_end_errand(struct wlh_agent *agent, uint32_t tag)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* ---- requests ---- */
-
 static struct wlh_request *new_request(struct wlh_agent *agent, uint32_t tag)
 {
   struct wlh_request *request = agent->spare;
@@ -136,7 +132,7 @@ static void link_request(struct wlh_request *request, enum wlh_state state)
   wlk_mutex_unlock(&agent->bucket->qmu);
 }
 
-/* Makes the request now. Returns whether it could be: else it is to be put off. */
+/* Makes the request now. Returns false if it must be deferred. */
 static bool request_now(
     struct wlh_request *request, const struct wlh_ask *ask, enum wlh_status *status,
     struct wlk_events *events)
@@ -150,7 +146,7 @@ static bool request_now(
       !wlh_is_over(bucket, made) && !(made == WLH_CELLS_FULL && answer.needed != UINT32_MAX);
   *status = wlh_status_of(made);
   if (!done) wlh_forget_cell(bucket, request);
-  /* Who could take it away, a thief or a loss, is heard of with mu only. */
+  /* A theft or a loss could take it away only with mu. */
   struct wlh_change change = {NULL, WLH_HELD, NULL};
   if (*status == WLH_GRANTED || *status == WLH_PENDING) change.linked = request;
   if (*status == WLH_PENDING) change.state = WLH_WAITING;
@@ -163,7 +159,7 @@ static bool request_now(
   return done;
 }
 
-/* Has the helper make the request. Returns WLH_PENDING, NO_MEMORY, or FULL: there is no helper. */
+/* Defers the request. Returns WLH_PENDING, NO_MEMORY, or FULL if there is no helper. */
 static enum wlh_status request_later(struct wlh_request *request, const struct wlh_ask *ask)
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;

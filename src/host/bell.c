@@ -1,4 +1,3 @@
-/* See bell.h. */
 #include "bell.h"
 
 enum { QUIET = 0, OWED = 1, SENT = 2, BELL_STATE = 3 };
@@ -50,7 +49,7 @@ bool wlh_bell_ring(struct wlh_bucket *bucket, uint64_t *owed)
   return any != 0;
 }
 
-/* Sends a wake-up if it is still owed. False if it cannot be sent now. */
+/* Sends a wake-up if it is still owed. Returns false if it must be tried again. */
 static bool pay(struct wlh_bucket *bucket, uint32_t member)
 {
   _Atomic uint32_t *theirs = &bucket->arena.segment->members[member].bell;
@@ -58,7 +57,7 @@ static bool pay(struct wlh_bucket *bucket, uint32_t member)
   if ((bell & BELL_STATE) != OWED) return true;
   enum wlh_sent sent = wlh_port_send(&bucket->port, member);
   if (sent == WLH_NOT_NOW) return false;
-  /* Where nobody is, either a dead member was, or one that binds its socket again, and enters. */
+  /* If nobody answers, the member is dead, or binds its socket again and then enters by itself. */
   uint32_t paid = (bell & ~(uint32_t)BELL_STATE) | SENT;
   (void)atomic_compare_exchange_strong(theirs, &bell, paid);
   if (sent == WLH_NOBODY) {

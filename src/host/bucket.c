@@ -12,7 +12,8 @@ static struct wlk_mutex registry_mutex = WLK_MUTEX_INIT;
 static struct wlk_link registry = WLK_LIST_INIT(registry); /* registry_mutex */
 static bool forks_seen;                                    /* registry_mutex */
 
-/* In a forked child: the files are the parent's. Only what may be done in a signal handler. */
+/* Runs in a forked child, which must not use the parent's files. It does only what a signal handler
+ * may do. */
 static void in_child(void)
 {
   wlh_port_renew(&registry_mutex);
@@ -29,7 +30,7 @@ static void in_child(void)
   wlk_list_init(&registry);
 }
 
-/* 24 hexadecimal digits of two hashes with keys that are the same everywhere. */
+/* Writes 24 hexadecimal digits, of two hashes with the same keys everywhere. */
 static void name_of(const uint16_t *name, uint32_t length, char *text)
 {
   static const uint64_t keys[2][2] = {
@@ -66,12 +67,12 @@ static void free_bucket(struct wlh_bucket *bucket)
   free(bucket);
 }
 
-/* Keeps the name, for wlh_port_note_name. */
+/* Keeps the name for wlh_port_note_name. */
 static void keep_title(struct wlh_bucket *bucket, const uint16_t *title, uint32_t units)
 {
   if (units == 0 || units > WLH_NAME_MOST) return;
   bucket->title = malloc(units * sizeof *title);
-  if (!bucket->title) return; /* then nobody is told the name */
+  if (!bucket->title) return; /* the name is then not noted */
   memcpy(bucket->title, title, units * sizeof *title);
   bucket->title_units = units;
 }
@@ -91,14 +92,14 @@ static struct wlh_bucket *make_bucket(
   (void)snprintf(bucket->version, sizeof bucket->version, "%s", version);
   bucket->standard = standard;
   if (wlk_port_random(&bucket->id, sizeof bucket->id)) {
-    bucket->id |= bucket->id == 0; /* 0 is nobody's */
+    bucket->id |= bucket->id == 0; /* 0 means none */
     return bucket;
   }
   free_bucket(bucket);
   return NULL;
 }
 
-/* Finds a bucket that is open, or makes it. With the registry's mutex. */
+/* Finds an open bucket, or makes it. With the registry's mutex. */
 static struct wlh_bucket *find_bucket(
     const char *directory, bool standard, const char *name, const char *version,
     const uint16_t *title, uint32_t units)

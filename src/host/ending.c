@@ -1,10 +1,10 @@
-/* How requests end: the part of host.h that releases, aborts and ends them. */
+/* Releases, aborts and ends requests, for host.h. */
 #include "agents.h"
 #include "helper.h"
 #include "later.h"
 #include "turn.h"
 
-/* Whether the request has ended by itself; else its state. */
+/* Whether the request has ended by itself; otherwise sets its state. */
 static bool has_ended(
     struct wlh_request *request, enum wlh_status *status, enum wlh_state *state,
     struct wlk_events *events)
@@ -19,16 +19,14 @@ static bool has_ended(
   return sight.ended;
 }
 
-/* ---- later ---- */
-
-/* Has a lock released when the tables can be entered. */
+/* Defers the release of a lock. */
 static enum wlh_status release_later(struct wlh_request *lock, struct wlk_events *events)
 {
   struct wlh_bucket *bucket = lock->item.agent->bucket;
   enum wlh_status status = WLH_PENDING;
   enum wlh_state state;
   wlk_mutex_lock(&bucket->qmu);
-  /* Since we looked, the helper may have heard that it was stolen. */
+  /* The helper may have received its theft in between. */
   bool ended = wlh_ends(lock->item.event.news);
   if (!ended) {
     wlh_drop_news(lock);
@@ -43,7 +41,7 @@ static enum wlh_status release_later(struct wlh_request *lock, struct wlk_events
   return status;
 }
 
-/* Ends a request when the tables can be entered. Its agent hears nothing of it any more. */
+/* Defers the end of a request, of which its agent receives no more events. */
 static void end_later(struct wlh_request *request)
 {
   struct wlh_agent *agent = request->item.agent;
@@ -51,7 +49,8 @@ static void end_later(struct wlh_request *request)
   wlk_mutex_lock(&bucket->qmu);
   wlh_drop_news(request);
   request->item.gone = true;
-  /* One that is put off and not begun was never made, or has its release before it. */
+  /* A deferred request that nobody has begun was never made, or its release is deferred before
+   * it. */
   bool never_made = request->item.op == WLH_OP_REQUEST && !request->item.doing;
   bool on_its_way = request->item.doing || request->item.op == WLH_OP_RELEASE;
   if (never_made)
@@ -59,25 +58,24 @@ static void end_later(struct wlh_request *request)
   else
     request->state = WLH_ENDING;
   if (!never_made && !on_its_way) wlh_put_off(bucket, &request->item, WLH_OP_END);
-  wlk_mutex_unlock(&bucket->qmu); /* from here on it may be gone, unless it was never made */
+  wlk_mutex_unlock(&bucket->qmu); /* it may be gone from here on, unless it was never made */
   if (never_made)
     wlh_put_away(agent, request);
   else if (!on_its_way)
     (void)wlh_helper_start(bucket);
 }
 
-/* ---- by a call: 4.2 release the lock, 4.3 abort the request ---- */
-
 enum ending { RELEASE, ABORT };
 
-/* Ends the cell inside, if it can be ended so. False if the tables are lost: to be put off. */
+/* Ends the cell inside, if its state allows it. Returns false if the tables are lost, and the
+ * caller must defer it. */
 static bool end_cell(
     struct wlh_request *request, enum ending ending, enum wlh_status *status,
     struct wlk_events *events)
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;
   struct wlh_thief thief = {0};
-  enum wlh_cells_status ended = WLH_CELLS_STOLEN; /* which is what a release takes note of, too */
+  enum wlh_cells_status ended = WLH_CELLS_STOLEN; /* a release reports a theft, too */
   if (ending == ABORT) ended = wlh_cells_abort(&bucket->arena, request->cell, request->cookie);
   if (ended == WLH_CELLS_STOLEN)
     ended = wlh_cells_release(&bucket->arena, request->cell, request->cookie, &thief);
@@ -90,8 +88,8 @@ static bool end_cell(
   return true;
 }
 
-/* Ends a request by a call, unless it has ended by itself, or the call is not for its state.
- * Returns whether the call is answered; else the tables cannot be entered: it is to be put off. */
+/* Ends a request for a call, unless it has ended by itself, or the call does not fit its state.
+ * Returns whether the call has its result; otherwise the caller must defer it. */
 static bool end_now(
     struct wlh_request *request, enum ending ending, enum wlh_status *status,
     struct wlk_events *events)
@@ -110,7 +108,7 @@ static bool end_now(
     answered = inside && end_cell(request, ending, status, events);
     if (answered && !request->cell) change.ended = request;
   }
-  /* An abort that did nothing leaves the agent's events: one of them may be of this request. */
+  /* An abort without effect leaves the agent's events: one of them may be about this request. */
   bool takes = answered && (ending == RELEASE || *status == WLH_OK);
   if (inside) wlh_end_turn(agent, &change, takes ? events : NULL);
   return answered;
@@ -133,19 +131,16 @@ enum wlh_status wlh_abort(struct wlh_request *request, struct wlk_events *events
   return status;
 }
 
-/* ---- whatever it is ---- */
-
-/* Ends the record of a request whose cell has ended in this turn. */
+/* Ends the record of a request whose cell has ended in this critical section. */
 static void end_record(struct wlh_request *request)
 {
   struct wlh_agent *agent = request->item.agent;
   wlk_mutex_lock(&agent->bucket->qmu);
-  (void)wlh_end_here(agent->bucket, request); /* nobody is at it: we are inside */
+  (void)wlh_end_here(agent->bucket, request); /* no thread works on it: we are inside */
   wlk_mutex_unlock(&agent->bucket->qmu);
   wlh_put_away(agent, request);
 }
 
-/* Ends inside. */
 static bool end_whatever(struct wlh_request *request)
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;

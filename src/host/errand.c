@@ -1,4 +1,3 @@
-/* See errand.h. */
 #include "errand.h"
 
 #include "news.h"
@@ -18,7 +17,7 @@ void wlh_errand_fail(struct wlh_item *item, enum wlh_status status)
 
 enum { CLIENT_ID_ROOM = 24, VIEW_KEPT = 1024 };
 
-/* Where the parts of a snapshot are in its one block of memory. */
+/* The offsets of a snapshot's parts in its one block of memory. */
 struct parts {
   size_t locks, names, clients, tokens, pids, ids, units, size;
 };
@@ -58,7 +57,7 @@ static void add_locks(
   struct wlk_snapshot *base = &snapshot->base;
   for (uint32_t i = 0; i < view->entry_count; i++) {
     const struct wlh_entry *entry = &view->entries[i];
-    /* Entries of a name follow each other, and have the same range. */
+    /* Entries of a name are adjacent, and have the same range. */
     bool same = i > 0 && entry[-1].name == entry->name && entry[-1].name_units == entry->name_units;
     uint32_t name = same ? base->locks[i - 1].name : (uint32_t)base->name_count++;
     base->names[name] = (struct wlk_name){units + entry->name, entry->name_units};
@@ -113,8 +112,6 @@ static struct wlh_snapshot *make_snapshot(const struct wlh_view *view)
   return snapshot;
 }
 
-/* ---- room ---- */
-
 static bool grow_part(void **items, uint32_t *capacity, uint32_t count, size_t size)
 {
   if (count <= *capacity) return true;
@@ -141,7 +138,7 @@ static bool grow_view(struct wlh_view *view)
   return grown;
 }
 
-/* Gives back the room of a large snapshot: the next one may be small. */
+/* Frees the memory of a large snapshot, because the next one may be small. */
 static void shrink_view(struct wlh_view *view)
 {
   if (view->entry_capacity <= VIEW_KEPT && view->client_capacity <= VIEW_KEPT &&
@@ -151,9 +148,7 @@ static void shrink_view(struct wlh_view *view)
   *view = (struct wlh_view){0};
 }
 
-/* ---- from outside ---- */
-
-/* Looks as often as there is too little room. */
+/* Repeats the look until there is room. */
 static enum wlh_status glimpse(
     struct wlh_segment *segment, uint64_t bytes, const uint16_t *name, uint32_t length,
     struct wlh_view *view)
@@ -181,8 +176,6 @@ enum wlh_status wlh_holders(
   wlh_view_free(&view);
   return status;
 }
-
-/* ---- on the helper ---- */
 
 static enum wlh_cells_status look_at_tables(struct wlh_bucket *bucket, struct wlh_errand *errand)
 {
@@ -223,7 +216,7 @@ void wlh_errand_do(struct wlh_bucket *bucket)
   }
   wlk_mutex_unlock(&bucket->qmu);
   if (!item) return;
-  /* Its agent does not take it away while we have it. */
+  /* The agent leaves the job alone while it is `doing`. */
   struct wlh_errand *errand = wlh_errand_of(item);
   bool snapshot = item->op == WLH_OP_SNAPSHOT;
   enum wlh_status status = snapshot ? take_snapshot(bucket, errand) : WLH_OK;

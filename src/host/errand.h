@@ -1,14 +1,14 @@
-/* Errands: what is only ever done by the helper, snapshots and the answer that the file is open. */
+/* Jobs that only the helper does: snapshots, and opening the file for wlh_bucket_ready. */
 #ifndef WLH_ERRAND_H
 #define WLH_ERRAND_H
 
 #include "records.h"
 
-/* Does the first operation that was put off, if it is an errand, and tells its agent. Threads: the
- * helper, with mu, outside. */
+/* Does the first deferred operation if it is a job, and notifies its agent. Threads: the helper,
+ * with mu, outside. */
 void wlh_errand_do(struct wlh_bucket *bucket);
 
-/* Sets the answer of an errand that cannot be done. With qmu. */
+/* Sets the result of a job that failed. With qmu. */
 void wlh_errand_fail(struct wlh_item *item, enum wlh_status status);
 
 #endif

@@ -1,4 +1,3 @@
-/* See helper.h. */
 #include "helper.h"
 
 #include "arena.h"
@@ -20,7 +19,7 @@
 
 enum { ACCEPTED = WLH_MEMBERS + WLH_MEMBERS / 2, AT_ONCE = 4096, ROOMY_MOST = 10 };
 
-/* What the helper waits for: the places of `items` in wait_for_something. */
+/* The indices of `items` in wait_for_something. */
 enum {
   ALARM,
   DATAGRAM,
@@ -31,9 +30,7 @@ enum {
   ITEMS = OTHERS + ACCEPTED
 };
 
-/* ---- watching ---- */
-
-/* Forgets the number first: a forked child closes those it finds, see in_child. */
+/* Forgets the number first, because a forked child closes those that it finds, see in_child. */
 static void close_descriptor(int *place)
 {
   int descriptor = *place;
@@ -54,10 +51,10 @@ static void look_soon(struct wlh_watch *watch, uint64_t now)
   watch->since = now;
 }
 
-/* A dying process closes its sockets before its lock, by what its memory takes to be freed. We look
- * again after an eighth of the time that this has taken so far at most, so we are late by no more:
- * at times that all watches of this bucket have in common, so that one look serves many, but not
- * those of other processes, so that not all look at once. */
+/* A dying process closes its sockets before its lock; freeing its memory takes the time in between.
+ * The next check comes after an eighth of the time since the first suspicion, so it is late by no
+ * more than that. All watches of this bucket share its times, so that one round serves many. Other
+ * processes have other times, so that not all check at once. */
 static void look_later(
     struct wlh_bucket *bucket, struct wlh_watch *watch, uint64_t now, uint64_t longest)
 {
@@ -75,8 +72,8 @@ static bool is_set(const uint64_t *bits, uint32_t i)
   return (bits[i / 64] >> (i % 64)) & 1;
 }
 
-/* How long to wait at most until a member that cannot be connected to is looked at again. What a
- * look takes grows with the members, and all of them may have to look at all others. */
+/* Returns the longest time until a member that refuses connections is checked again. The cost of a
+ * check grows with the number of members, and all of them may have to check all others. */
 static uint64_t longest_interval(const struct wlh_bucket *bucket)
 {
   uint64_t count = 0;
@@ -84,8 +81,8 @@ static uint64_t longest_interval(const struct wlh_bucket *bucket)
   return LONGEST * (1 + count / 32);
 }
 
-/* Looks whether those live of whom it is doubted. Outside: each look takes the kernel longer the
- * more members there are. Returns whether somebody may be dead. */
+/* Checks whether suspected members live. Outside, because the kernel needs the longer for a check
+ * the more members there are. Returns whether one may be dead. */
 static bool look(struct wlh_bucket *bucket, uint64_t now)
 {
   bool dead = false;
@@ -103,14 +100,14 @@ static bool look(struct wlh_bucket *bucket, uint64_t now)
     }
     bool tried = connects && watch->descriptor < 0;
     if (tried && wlh_port_connect(&bucket->port, i, &watch->descriptor) == WLH_SENT) continue;
-    if (tried) connects = false; /* mostly for want of descriptors: one question is enough */
+    if (tried) connects = false; /* mostly for want of descriptors: one attempt is enough */
     look_later(bucket, watch, now, longest);
   }
   for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) bucket->suspects[i] = 0;
   return dead;
 }
 
-/* Notes who is a member, if we have to watch them: a bit for each. Inside. */
+/* If we must watch the members, sets a bit for each. Inside. */
 static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
 {
   bool waits = wlh_cells_pending(&bucket->arena) > 0;
@@ -124,13 +121,13 @@ static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
   return waits;
 }
 
-/* Connects to the members. Outside: who cannot be connected to is looked at soon. */
+/* Connects to the members. Outside: those that refuse are checked soon. */
 static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, uint64_t now)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_watch *watch = &bucket->watches[i];
     if (!is_set(members, i)) {
-      watch->look_at = 0; /* nobody needs to know */
+      watch->look_at = 0; /* not needed any more */
       continue;
     }
     if (watch->descriptor >= 0 || watch->look_at != 0) continue;
@@ -139,9 +136,7 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
   }
 }
 
-/* ---- a turn ---- */
-
-/* Notes why there is no room, for those who ask by wlh_bucket_failure. With mu. */
+/* Notes for wlh_bucket_failure why there is no room. With mu. */
 static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -161,7 +156,7 @@ static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Has the file hold what the first operation needs, and the tables use it. */
+/* Extends the file and the tables by what the first operation needs. */
 static void make_room(struct wlh_bucket *bucket)
 {
   uint32_t ncells = bucket->arena.ncells;
@@ -171,12 +166,13 @@ static void make_room(struct wlh_bucket *bucket)
     wanted *= 2;
   } while (wanted < WLH_CELLS_MOST && wanted - ncells < missing);
   uint64_t bytes = wlh_segment_bytes(wanted);
-  uint64_t before = bucket->arena.shrinks; /* of our last turn: any later one gives room back */
+  uint64_t before = bucket->arena.shrinks; /* as we left it last; any later critical section may
+                                              give room back */
   int error = wanted > WLH_CELLS_MOST ? 0 : wlh_port_grow(&bucket->port, bytes);
   bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
   if (bucket->no_room) note_no_room(bucket, bytes, error);
   if (bucket->no_room || wlh_turn_wait(bucket) != WLH_IN) return;
-  /* Somebody may have given the room back since we took it: then all is looked at again. */
+  /* If another process has given the room back since we took it, all is checked again. */
   bool is_ours = bucket->arena.shrinks == before;
   error = wlh_turn_reach(bucket);
   if (is_ours) (void)wlh_cells_grow(&bucket->arena, wanted);
@@ -185,7 +181,7 @@ static void make_room(struct wlh_bucket *bucket)
   if (bucket->no_room) note_no_room(bucket, bytes, error);
 }
 
-/* Does all there is to do. With mu. */
+/* Does everything there is to do. With mu. */
 static void work(struct wlh_bucket *bucket, bool *waits)
 {
   uint64_t members[WLH_MEMBERS / 64];
@@ -207,7 +203,7 @@ static void work(struct wlh_bucket *bucket, bool *waits)
   watch_members(bucket, members, wlh_port_time());
 }
 
-/* Tries again to send what could not be sent. With mu. */
+/* Tries failed wake-ups again. With mu. */
 static void pay_debts(struct wlh_bucket *bucket, uint64_t now)
 {
   if (wlh_bell_pay_debts(bucket)) {
@@ -223,9 +219,7 @@ static void pay_debts(struct wlh_bucket *bucket, uint64_t now)
   bucket->debt_at = now + bucket->debt_interval;
 }
 
-/* ---- waiting ---- */
-
-/* When something is to be done, if nothing happens before. */
+/* Returns when there is work even if nothing happens before. */
 static uint64_t next_work(const struct wlh_bucket *bucket)
 {
   uint64_t until = WLH_PORT_FOREVER;
@@ -243,7 +237,7 @@ static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64
   uint64_t until = next_work(bucket);
   if (bucket->mind_at != 0 && bucket->mind_at < until) until = bucket->mind_at;
   if (bucket->refresh_at < until) until = bucket->refresh_at;
-  /* Where nothing tells us that our sockets were deleted, we look ourselves. */
+  /* If no watch reports the deletion of our sockets, we check for it. */
   if (waits && bucket->port.watch < 0 && until > now + LONGEST) until = now + LONGEST;
   if (until == WLH_PORT_FOREVER) return until;
   return until > now ? until - now : 0;
@@ -259,8 +253,8 @@ static void accept_others(struct wlh_bucket *bucket)
   bucket->deaf = true;
 }
 
-/* Looks whether the file is the one that others find, and our sockets, too. Returns whether there
- * is work: what was sent to sockets that were gone nobody heard. */
+/* Checks whether other processes find our file and our sockets. Returns whether there is work,
+ * because wake-ups to missing sockets were lost. */
 static bool mend_files(struct wlh_bucket *bucket)
 {
   uint64_t bytes = wlh_segment_bytes(bucket->arena.ncells);
@@ -288,7 +282,7 @@ static bool has_requests(struct wlh_bucket *bucket)
   return has;
 }
 
-/* Also while nobody needs to know what became of the files. With mu. */
+/* Nobody needs this now, but later. With mu. */
 static void refresh_file(struct wlh_bucket *bucket, uint64_t now)
 {
   if (now < bucket->refresh_at) return;
@@ -309,10 +303,10 @@ void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
   bucket->roomy = 0;
 }
 
-/* That a directory above ours was moved nobody tells, nor that somebody wrote over the file: so we
- * look each second, but only while somebody needs to know: while this process holds or waits for
- * something, or did something in the last second. When that is over the next turn wakes us, and we
- * look at once. With mu. Returns as mend_files. */
+/* Nothing reports that a directory above ours was moved, or that the file was overwritten. So the
+ * files are checked each second while this process holds or waits for something, or did so in the
+ * last second. Otherwise the next critical section wakes us, and we check at once. With mu. Returns
+ * as mend_files does. */
 static bool mind_files(struct wlh_bucket *bucket, uint64_t now)
 {
   refresh_file(bucket, now);
@@ -344,7 +338,8 @@ static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
   }
 }
 
-/* Takes what came. Only the helper changes these descriptors. Returns whether there is work. */
+/* Takes connections and wake-ups. Only the helper changes these descriptors. Returns whether there
+ * is work. */
 static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *items)
 {
   uint64_t now = wlh_port_time();
@@ -356,7 +351,7 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   bool look = items[DATAGRAM].hung_up || items[STREAM].hung_up || items[WATCH].ready;
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     if (!items[MEMBERS + i].hung_up) continue;
-    look = true; /* it may have left as the files are lost, and what it held is nothing then */
+    look = true; /* it may have left because the files are lost, and its locks mean nothing then */
     close_watch(bucket, &bucket->watches[i]);
     look_soon(&bucket->watches[i], now);
   }
@@ -369,9 +364,9 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   return any;
 }
 
-/* Not at the beginning, as a process waits for its first grant then, and many do not live longer.
- * With mu, but while the kernel works: wlh_port_widen reads `port.base` only, which nobody but the
- * helper changes while the bucket is open. */
+/* Not done at the start, when a process waits for its first grant; many do not live longer. With
+ * mu, except while the kernel works: wlh_port_widen reads only `port.base`, which only the helper
+ * changes while the bucket is open. */
 static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   bucket->raise_at = 0;
@@ -389,7 +384,7 @@ static bool is_to_go_on(const struct wlh_bucket *bucket)
   return !wlh_is_lost(bucket) && !wlh_is_stopping(bucket);
 }
 
-/* Serves the bucket until it is lost or to be left. With mu, but while it waits. */
+/* Serves the bucket until it is lost or closed. With mu, except while it waits. */
 static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
 {
   struct wlh_wait_item items[ITEMS];
@@ -412,8 +407,6 @@ static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
   }
 }
 
-/* ---- the beginning and the end of a life ---- */
-
 static void begin_life(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -424,7 +417,7 @@ static void begin_life(struct wlh_bucket *bucket)
   bucket->deaf = false;
   bucket->debt_at = 0;
   bucket->raise_at = wlh_port_time() + RAISE_AFTER;
-  bucket->mind_at = wlh_port_time() + MIND_EACH; /* opening looks */
+  bucket->mind_at = wlh_port_time() + MIND_EACH; /* opening has checked them */
   bucket->minded = true;
   bucket->roomy = 0;
   bucket->refresh_at = 0;
@@ -438,7 +431,7 @@ static void end_life(struct wlh_bucket *bucket)
   for (uint32_t i = 0; i < ACCEPTED; i++) close_descriptor(&bucket->accepted[i]);
 }
 
-/* Fails what was put off, if it is a question. With mu and qmu. */
+/* Fails a deferred operation that has a result. With mu and qmu. */
 static void fail(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
     WLK_REQUIRES(bucket->qmu)
 {
@@ -456,7 +449,7 @@ static void fail(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_stat
   }
 }
 
-/* Fails what was asked for: the file cannot be opened. */
+/* Fails all operations because the file cannot be opened. */
 static void fail_all(struct wlh_bucket *bucket, enum wlh_status status)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -468,7 +461,7 @@ static void fail_all(struct wlh_bucket *bucket, enum wlh_status status)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Tells an agent that its request is lost, or its lock. With mu and qmu. */
+/* Notifies an agent that its request or its lock is lost. With mu and qmu. */
 static void lose(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUIRES(bucket->qmu)
 {
   wlh_forget_cell(bucket, request);
@@ -480,7 +473,7 @@ static void lose(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQ
   if (request->item.gone) {
     wlh_trash(bucket, request);
   } else if (!(request->item.event.news & WLK_NEWS_STOLEN)) {
-    /* Of a lock the token stays, as its grant may be news, too. */
+    /* A lock keeps its token, because the event may report its grant, too. */
     uint32_t low = waited ? (uint32_t)WLH_LOST : request->item.event.token_low;
     wlh_tell(
         bucket, &request->item, waited ? WLH_NEWS_FAILED : WLH_NEWS_LOST, low,
@@ -507,7 +500,7 @@ static void lose_all(struct wlh_bucket *bucket)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* Returns a descriptor that is to be closed when nobody waits for us. */
+/* Returns a descriptor to close when nobody waits for us. */
 static int live(struct wlh_bucket *bucket)
 {
   int slow = -1;
@@ -548,8 +541,6 @@ static void run(void *data)
     wlh_port_shut(slow);
   }
 }
-
-/* ---- from other threads ---- */
 
 bool wlh_helper_start(struct wlh_bucket *bucket)
 {

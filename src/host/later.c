@@ -1,11 +1,10 @@
-/* See later.h. */
 #include "later.h"
 
 #include "mail.h"
 #include "members.h"
 #include "news.h"
 
-/* Makes the agent's cell, if it has none in this life. */
+/* Makes the agent's cell, if it has none since the file was opened. */
 static enum wlh_cells_status add_agent(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->cell) return WLH_CELLS_OK;
@@ -34,8 +33,6 @@ enum wlh_cells_status wlh_place(
   return status;
 }
 
-/* ---- what was put off ---- */
-
 void wlh_put_off(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
 {
   item->op = op;
@@ -50,7 +47,7 @@ void wlh_take_off(struct wlh_bucket *bucket, struct wlh_item *item)
   (void)__atomic_sub_fetch(&bucket->put_off_count, 1, __ATOMIC_RELEASE);
 }
 
-/* Ends a request whose state says ENDING, or that is gone. */
+/* Ends a request whose state is ENDING, or that is gone. */
 static void end_put_off(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   if (request->cell && bucket->open) {
@@ -62,13 +59,13 @@ static void end_put_off(struct wlh_bucket *bucket, struct wlh_request *request)
   wlk_mutex_unlock(&bucket->qmu);
 }
 
-/* What became of a request that was put off. */
+/* The result of a deferred request. */
 struct outcome {
   enum wlh_state state;
-  uint32_t news; /* 0: nothing to tell */
+  uint32_t news; /* 0 if there is no event */
   uint32_t low;
   uint32_t high;
-  const struct wlh_thief *thief; /* NULL: not stolen */
+  const struct wlh_thief *thief; /* NULL if it was not stolen */
 };
 
 static void finish(
@@ -86,20 +83,21 @@ static void finish(
       wlh_tell(bucket, &request->item, outcome->news, outcome->low, outcome->high);
     }
   }
-  wlk_mutex_unlock(&bucket->qmu); /* from here on it may be gone, unless it was given up */
+  wlk_mutex_unlock(&bucket->qmu); /* it may be gone from here on, unless it was given up */
   if (given_up) end_put_off(bucket, request);
 }
 
-/* False if it cannot be done in this turn. */
+/* Returns false if this critical section cannot do it. */
 static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   struct wlh_answer answer = {0};
   struct outcome outcome = {WLH_ENDED, WLH_NEWS_FAILED, WLH_FULL, 0, NULL};
   enum wlh_cells_status status = wlh_place(bucket, request, &request->ask, &answer);
-  if (wlh_is_over(bucket, status)) return false; /* it is made in the next life */
+  if (wlh_is_over(bucket, status)) return false; /* it is made when the file is open again */
   switch (status) {
   case WLH_CELLS_GRANTED:
-    wlh_mail_take(bucket); /* whom it robbed, or who held it before and was robbed */
+    wlh_mail_take(bucket); /* thefts come first: those by this request, and one of an earlier lock
+                              of its thread */
     outcome.state = WLH_HELD;
     outcome.news = WLK_NEWS_GRANTED;
     outcome.low = (uint32_t)answer.token;
@@ -135,7 +133,6 @@ static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
   return true;
 }
 
-/* Releases as was put off. */
 static void do_release(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   struct wlh_thief thief = {0};
@@ -149,12 +146,12 @@ static void do_release(struct wlh_bucket *bucket, struct wlh_request *request)
       outcome.news = WLH_NEWS_LOST;
     wlh_forget_cell(bucket, request);
   } else {
-    outcome.news = 0; /* it was told that it is stolen or lost */
+    outcome.news = 0; /* a theft or a loss was reported before */
   }
   finish(bucket, request, &outcome);
 }
 
-/* The agent is out of reach of its thread. Its requests end with it, whatever they are. */
+/* The agent's thread has given it up. All its requests end with it. */
 static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->cell && bucket->open) (void)wlh_cells_terminate(&bucket->arena, agent->cell);
@@ -174,8 +171,8 @@ static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
   wlk_list_append(&bucket->dead_agents, &agent->by_bucket);
 }
 
-/* Ends a request for which its own thread blocks in its own way. Nobody else ends it: that needs
- * mu, and its thread has to leave wlh_wait first, which waits for us. */
+/* Ends a request whose own thread blocks its way. No other thread can end it: that needs mu, and
+ * its own thread must leave wlh_wait first, which waits for us. */
 static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   struct wlh_request *request = block->request;
@@ -194,11 +191,11 @@ static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
   block->item.doing = false;
   block->item.op = WLH_OP_NONE;
   wlk_condition_broadcast(&block->item.agent->unblocked);
-  wlk_mutex_unlock(&bucket->qmu); /* from here on it may be gone */
+  wlk_mutex_unlock(&bucket->qmu); /* it may be gone from here on */
 }
 
-/* Takes out the first operation that may be done: with tables any, but errands on the helper only;
- * without tables what needs none. NULL if there is none; then `*done` says why. */
+/* Takes the first operation that may be done: with tables any, except jobs, which only the helper
+ * does; without tables one that needs none. Otherwise returns NULL, and `*done` says why. */
 static struct wlh_item *take_put_off(struct wlh_bucket *bucket, enum wlh_done *done)
 {
   struct wlh_item *item = NULL;
@@ -218,7 +215,7 @@ static struct wlh_item *take_put_off(struct wlh_bucket *bucket, enum wlh_done *d
   return item;
 }
 
-/* Puts back what could not be done, in its place. Where it was given up, it is dropped. */
+/* Defers an operation again, in its place; drops it if it was given up. */
 static void put_back(struct wlh_bucket *bucket, struct wlh_item *item)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -260,7 +257,7 @@ enum wlh_done wlh_do_put_off(struct wlh_bucket *bucket, uint32_t most)
   return WLH_DONE_SOME;
 }
 
-/* Takes out the first operation that needs no tables, of those that were put off. */
+/* Takes the first deferred operation that needs no tables. */
 static struct wlh_item *take_without_tables(struct wlh_bucket *bucket)
 {
   struct wlh_item *found = NULL;

@@ -1,11 +1,10 @@
-/* See mail.h. */
 #include "mail.h"
 
 #include "bell.h"
 #include "members.h"
 #include "news.h"
 
-enum { LETTERS = 32 }; /* that are taken at once */
+enum { LETTERS = 32 }; /* taken at once */
 
 static void deliver(struct wlh_bucket *bucket, const struct wlh_letter *letter)
 {
@@ -22,7 +21,7 @@ static void deliver(struct wlh_bucket *bucket, const struct wlh_letter *letter)
         bucket, &request->item, WLK_NEWS_GRANTED, (uint32_t)letter->token,
         (uint32_t)(letter->token >> 32));
   }
-  /* Of a release that was put off, too, this is the answer. */
+  /* This also answers a deferred release. */
   if (stolen) {
     if (request->state != WLH_ENDING) request->state = WLH_ENDED;
     wlh_tell_theft(bucket, &request->item, &letter->thief);
@@ -31,7 +30,7 @@ static void deliver(struct wlh_bucket *bucket, const struct wlh_letter *letter)
     if (request->state != WLH_ENDING) request->state = WLH_ENDED;
     wlh_tell(bucket, &request->item, WLK_NEWS_PASSED, 0, 0);
   }
-  wlk_mutex_unlock(&bucket->qmu); /* from here on it may be gone */
+  wlk_mutex_unlock(&bucket->qmu); /* it may be gone from here on */
 }
 
 void wlh_mail_take(struct wlh_bucket *bucket)
@@ -39,7 +38,7 @@ void wlh_mail_take(struct wlh_bucket *bucket)
   struct wlh_letter letters[LETTERS];
   uint32_t count;
   uint32_t taken = 0;
-  /* There are less letters than cells, whatever others write meanwhile. */
+  /* There are fewer letters than cells, whatever others write meanwhile. */
   do {
     count = wlh_cells_take_mail(&bucket->arena, letters, LETTERS);
     for (uint32_t i = 0; i < count; i++) deliver(bucket, &letters[i]);

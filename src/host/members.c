@@ -1,12 +1,9 @@
-/* See members.h. */
 #include "members.h"
 
 #include "lists.h"
 #include "pool.h"
 #include "queue.h"
 #include "rebuild.h"
-
-/* ---- members ---- */
 
 static void write_version(struct wlh_member *member, const char *version)
 {
@@ -17,7 +14,7 @@ static void write_version(struct wlh_member *member, const char *version)
   }
 }
 
-/* Has all who wait look whom they have to watch. */
+/* Makes all waiting members look for new members to watch. */
 static void ring_all_who_wait(struct wlh_arena *arena)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++)
@@ -31,7 +28,7 @@ enum wlh_cells_status wlh_cells_join(
 {
   struct wlh_header *header = wlh_header_of(arena);
   struct wlh_member *member = wlh_member_at(arena, arena->member);
-  /* A predecessor is dead: we have its byte. */
+  /* We have its byte lock, so a predecessor is dead. */
   if (member->state != WLH_MEMBER_OUT)
     (void)wlh_cells_leave(arena);
   else
@@ -72,8 +69,6 @@ uint32_t wlh_cells_pending(const struct wlh_arena *arena)
   return wlh_member_at(arena, arena->member)->npending;
 }
 
-/* ---- agents ---- */
-
 enum wlh_cells_status wlh_cells_add_agent(
     struct wlh_arena *arena, uint32_t thread, uint32_t number, const uint16_t *name, uint32_t units,
     uint32_t *agent)
@@ -95,7 +90,7 @@ enum wlh_cells_status wlh_cells_add_agent(
   return wlh_answer(arena, WLH_CELLS_OK);
 }
 
-/* 2.6: termination of remaining locks and requests. */
+/* Section 2.6: https://www.w3.org/TR/2023/WD-web-locks-20230105/#termination-of-locks */
 static void abort_requests(struct wlh_arena *arena, const struct wlh_agent_cell *agent)
 {
   uint32_t next;
@@ -136,9 +131,7 @@ bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent)
   return wlh_is_agent(arena, agent);
 }
 
-/* ---- mail ---- */
-
-/* Reads and marks one: the request is told by this, whatever comes of the letter. */
+/* Reads one and marks it as delivered. */
 static void take_one(struct wlh_arena *arena, uint32_t request, struct wlh_letter *letter)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);

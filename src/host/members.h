@@ -1,60 +1,54 @@
-/* Members: how they come and go, their agents, and their mail. */
+/* Members: joining and leaving, their agents, and their mail. */
 #ifndef WLH_MEMBERS_H
 #define WLH_MEMBERS_H
 
 #include "cells.h"
 
-/* ---- members ---- */
-
-/* Joins, with the arena's own number, whose byte lock the caller holds. Buries a predecessor and
- * all dead members, then has all waiting ones rung: they must watch us.
- *   id       random, not 0; to be in client ids
- *   pid      to show
- *   version  of the package, ASCII, at most 15 bytes of it are kept
+/* Joins with the arena's own number, whose byte lock the caller holds. Removes a predecessor and
+ * all dead members, then has the waiting members woken, which must watch us.
+ *   id       random, not 0; for client ids
+ *   pid      for display
+ *   version  of the package, ASCII, cut to 15 bytes
  *   returns  WLH_CELLS_OK, WLH_CELLS_POISONED */
 enum wlh_cells_status wlh_cells_join(
     struct wlh_arena *arena, uint64_t id, uint32_t pid, const char *version);
 
-/* Leaves: ends all requests and agents of the arena's own member, as if it had died.
+/* Leaves, and ends all requests and agents of the arena's own member, as if it had died.
  *   returns  as wlh_cells_rebuild, and costs as much */
 enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena);
 
 /* Leaves after the caller has terminated all its agents.
  *   returns  WLH_CELLS_OK, POISONED
- *   cost     O(1); as wlh_cells_rebuild where few of many cells are in use */
+ *   cost     O(1); as wlh_cells_rebuild if it shrinks the segment */
 enum wlh_cells_status wlh_cells_quit(struct wlh_arena *arena);
 
-/* The number of our own requests that wait. While there are any, we must watch all members. */
+/* Returns the number of our waiting requests. While it is not 0, we must watch all members. */
 uint32_t wlh_cells_pending(const struct wlh_arena *arena);
 
-/* ---- agents ---- */
-
 /* Makes an agent.
- *   thread   the same number for all agents of a thread
- *   number   of the process's agents, growing
+ *   thread   the same for all agents of a thread
+ *   number   grows with each agent of the process
  *   name     of the thread, `units` code units, cut to WLH_THREAD_NAME_UNITS; copied
- *   agent    out: to be ended by wlh_cells_terminate
+ *   agent    out: for wlh_cells_terminate
  *   returns  WLH_CELLS_OK, FULL, LOST, POISONED */
 enum wlh_cells_status wlh_cells_add_agent(
     struct wlh_arena *arena, uint32_t thread, uint32_t number, const uint16_t *name, uint32_t units,
     uint32_t *agent);
 
-/* Terminates remaining locks and requests (2.6) of an agent of ours, its mail too, and the agent.
+/* Terminates remaining locks and requests (2.6) of an agent of ours, its mail, and the agent.
  *   returns  WLH_CELLS_OK, LOST, POISONED
  *   cost     O(requests of the agent + grants) */
 enum wlh_cells_status wlh_cells_terminate(struct wlh_arena *arena, uint32_t agent);
 
-/* Whether an agent of ours is there. As wlh_cells_has_member. */
+/* Whether an agent of ours is there; see wlh_cells_has_member. */
 bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent);
-
-/* ---- mail ---- */
 
 enum { WLH_TOLD_GRANTED = 1, WLH_TOLD_STOLEN = 2, WLH_TOLD_PASSED = 4 }; /* as enum wlk_news */
 
 struct wlh_letter {
   uint64_t cookie;
   uint32_t request;
-  uint32_t agent;         /* number of the agent: `number` of wlh_cells_add_agent */
+  uint32_t agent;         /* `number` of wlh_cells_add_agent */
   uint32_t news;          /* bits of the above; with STOLEN and PASSED the request ended */
   uint64_t token;         /* if granted */
   struct wlh_thief thief; /* if stolen */
@@ -62,7 +56,7 @@ struct wlh_letter {
 
 /* Takes our mail, oldest first.
  *   letters  out: room for `capacity`
- *   returns  how many were written; if `capacity`, there may be more */
+ *   returns  the number written; if `capacity`, there may be more */
 uint32_t wlh_cells_take_mail(
     struct wlh_arena *arena, struct wlh_letter *letters, uint32_t capacity);
 

@@ -1,7 +1,6 @@
-/* See news.h. */
 #include "news.h"
 
-/* Has the agent woken, if it is not about to be. With qmu. */
+/* Has the agent woken, unless a wake-up is under way. With qmu. */
 static void call(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->woken) return;

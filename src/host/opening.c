@@ -1,4 +1,3 @@
-/* See opening.h. */
 #include "opening.h"
 
 #include "arena.h"
@@ -25,7 +24,7 @@ static bool alive(void *data, uint32_t member)
   return wlh_port_alive(&bucket->port, member);
 }
 
-/* Why a segment cannot be joined. */
+/* The reasons why a segment cannot be joined. */
 enum verdict { GOOD, FORMATLESS, FOREIGN_LAYOUT, POISONED, RETIRED, UNMAPPED };
 
 static enum wlh_status cannot_map(
@@ -36,15 +35,15 @@ static enum wlh_status cannot_map(
       bucket->port.path, wlh_port_error_text(error), wlh_port_remedy(error));
 }
 
-/* Whether what is in the file is of this boot. Where the name of the boot is another one, as in a
- * container that has its own, a member proves it: byte locks do not outlive a boot, and nobody
- * takes one before this was true. */
+/* Whether the file was written in this boot. If it names another boot, as in a container with a
+ * boot id of its own, a member proves it: byte locks do not outlive a boot, and members take them
+ * only after this was true. */
 static bool is_of_this_boot(struct wlh_bucket *bucket, uint64_t boot)
 {
   return header_of(bucket)->boot == boot || wlh_port_any_alive(&bucket->port);
 }
 
-/* Sets `failure` if it is UNMAPPED. */
+/* Sets `failure` if the result is UNMAPPED. */
 static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
   int error;
@@ -62,7 +61,7 @@ static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot, struct wlh_f
   return atomic_load(&header->retired) ? RETIRED : GOOD;
 }
 
-/* Says whose the segment is that we cannot use. */
+/* Says whose unusable segment it is. */
 static enum wlh_status say_why(
     struct wlh_bucket *bucket, enum verdict verdict, struct wlh_failure *failure)
 {
@@ -85,7 +84,7 @@ static enum wlh_status say_why(
   for (char *c = version; *c; c++) {
     if (*c < ' ' || *c > '~') *c = '?';
   }
-  if (pid == 0) { /* it is just opening it */
+  if (pid == 0) { /* its process is just opening it */
     return wlh_fail(
         failure, WLH_VERSION,
         WLH_PORT_FILE
@@ -101,8 +100,8 @@ static enum wlh_status say_why(
       bucket->port.path, pid, version, segment->header.layout, bucket->version, WLH_LAYOUT);
 }
 
-/* Has all members enter the tables, as they do when there is something to accept: a member that has
- * nothing there does not look by itself whether they are damaged, and would keep all others out. */
+/* Makes all members enter the tables, as if there were a connection to accept. A member without
+ * work does not check them, and would keep all others out of damaged tables. */
 static void have_them_look(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -110,7 +109,7 @@ static void have_them_look(struct wlh_bucket *bucket)
   }
 }
 
-/* With the gate: makes the segment anew if nobody is a member. */
+/* Makes the segment anew if it has no members. With the gate. */
 static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
 {
   int error;
@@ -146,9 +145,9 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
   struct wlh_header *header = header_of(bucket);
   uint64_t before = header->token;
   wlh_cells_format(bucket->port.map, CELLS_AT_FIRST, boot, key);
-  /* Greater than the tokens of a file that was deleted, or of another boot, in which there was less
-   * than one grant a microsecond; unless the clock was set back. What calls itself another boot can
-   * be this one, so its token counts, too, unless damage made it huge. */
+  /* The token must exceed those of a deleted file and of another boot. Both had less than one grant
+   * per microsecond, so the time is enough unless the clock was set back. The other boot may be
+   * this one, so its token counts as well, unless damage made it huge. */
   uint64_t now = wlh_port_wall_time();
   if (header->token < before && before < now + TOKENS_AHEAD) header->token = before;
   if (header->token < now && now < WLH_COUNT_MOST / 2) header->token = now;
@@ -157,11 +156,11 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
   return WLH_OK;
 }
 
-/* `stale`: whether the segment is made anew although it is good. */
+/* If `stale`, the segment is made anew although it is good. */
 static enum wlh_status pass_gate(
     struct wlh_bucket *bucket, uint64_t boot, bool stale, struct wlh_failure *failure)
 {
-  /* A process stopped at the gate must not keep us from closing, so this does not block. */
+  /* A process that stopped at the gate must not keep us from closing, so this does not block. */
   for (uint64_t sleep = 50000; !wlh_port_gate(&bucket->port);) {
     if (wlh_is_stopping(bucket)) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
     wlh_port_sleep(sleep);
@@ -173,7 +172,7 @@ static enum wlh_status pass_gate(
   return status;
 }
 
-/* Takes the byte lock of a number, one that is free of a predecessor's locks first. */
+/* Takes the byte lock of a number; numbers without a predecessor's requests come first. */
 static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
 {
   struct wlh_segment *segment = bucket->port.map;
@@ -188,7 +187,7 @@ static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
   return false;
 }
 
-/* Finds a good segment, or makes one, and takes a number in it. */
+/* Finds or makes a good segment, and takes a number in it. */
 static enum wlh_status find_number(
     struct wlh_bucket *bucket, uint32_t *member, struct wlh_failure *failure)
 {
@@ -199,8 +198,8 @@ static enum wlh_status find_number(
         wlh_port_error_text(errno),
         wlh_port_status_of(errno) == WLH_FULL ? wlh_port_remedy(errno) : "");
   }
-  /* Where boots have no numbers: one that nobody has open may be of another boot. And one that grew
-   * large would cost its room and the time of each death. */
+  /* Without boot ids, a segment that nobody has open may be of another boot. One that has grown
+   * large would cost its space, and time at each death. */
   bool is_large = wlh_port_size(&bucket->port) > wlh_segment_bytes(MANY_CELLS);
   bool stale = (boot == WLH_PORT_ANY_BOOT || is_large) && !wlh_port_any_alive(&bucket->port);
   for (int round = 0; round < OPEN_ROUNDS; round++) {
@@ -227,7 +226,6 @@ static enum wlh_status find_number(
       failure, WLH_LOST, WLH_PORT_FILE " changes while it is opened", bucket->port.path);
 }
 
-/* Enters as the new member. */
 static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct wlh_failure *failure)
 {
   int error;
@@ -259,7 +257,7 @@ static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct w
       failure, WLH_LOST, WLH_PORT_FILE " was lost while it was opened", bucket->port.path);
 }
 
-/* Maps the file, and makes what else is there only while it is open. */
+/* Maps the file, and makes what exists only while it is open. */
 static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failure)
 {
   int error = wlh_port_map(&bucket->port, (size_t)wlh_segment_bytes(WLH_CELLS_MOST), &bucket->lost);
@@ -285,7 +283,7 @@ static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failur
   return WLH_OK;
 }
 
-/* Closes all that is there only while the file is open. */
+/* Closes everything that exists only while the file is open. */
 static void close_all(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -314,7 +312,7 @@ enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *f
   }
   wlh_port_note_name(&bucket->port, bucket->title, bucket->title_units);
   wlh_port_watch(&bucket->port, member);
-  /* It may have been deleted before we watched. */
+  /* The file may have been deleted before the watch began. */
   const char *harm = wlh_port_harm(&bucket->port, 0);
   if (harm) wlh_set_lost(bucket, harm);
   bucket->open = true;
@@ -322,7 +320,7 @@ enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *f
   return WLH_OK;
 }
 
-/* Terminates what is left of our agents in the tables. Inside. */
+/* Terminates the rest of our agents in the tables. Inside. */
 static void end_agents(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);

@@ -5,14 +5,14 @@
 #include "records.h"
 
 /* Opens the file and joins. Sets `open`, or leaves nothing behind.
- *   returns  WLH_OK, WLH_UNSUPPORTED, WLH_VERSION, WLH_FULL, WLH_LOST; WLH_CLOSED if it was told to
- *            stop meanwhile
+ *   returns  WLH_OK, WLH_UNSUPPORTED, WLH_VERSION, WLH_FULL, WLH_LOST; WLH_CLOSED if the bucket was
+ *            closed meanwhile
  *   threads  the helper, with mu */
 enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *failure);
 
-/* Leaves and closes; without a word if the tables are lost, or cannot be entered for 2 ms.
- *   returns  a descriptor that is still to be closed, or -1: the system takes some 10 ms for that
- *            of the watch, and nobody is to wait for it
+/* Leaves and closes; without telling others if the tables are lost, or cannot be entered for 2 ms.
+ *   returns  the watch's descriptor, or -1. The caller closes it when nobody waits for that,
+ *            because it takes the system some 10 ms
  *   threads  the helper, with mu */
 int wlh_member_close(struct wlh_bucket *bucket);
 

@@ -1,4 +1,3 @@
-/* See own.h. */
 #include "own.h"
 
 #include "arena.h"
@@ -7,7 +6,7 @@
 
 enum { AGENTS_AT_ONCE = 64, REQUESTS_AT_ONCE = 4096 };
 
-/* Whether the agents are there. They are looked at without qmu, which is held for a few stores. */
+/* Copies the agents' cells first, because qmu is held for a few stores only. */
 static bool finds_agents(struct wlh_bucket *bucket)
 {
   uint32_t cells[AGENTS_AT_ONCE];
@@ -25,7 +24,7 @@ static bool finds_agents(struct wlh_bucket *bucket)
   return true;
 }
 
-/* Whether the requests are there whose cells are the next ones from `cell`; moves it on. */
+/* Whether the next requests from `*cell` on are there. Advances it. */
 static bool finds_requests(const struct wlh_bucket *bucket, uint32_t *cell)
 {
   uint32_t ncells = bucket->arena.ncells;
@@ -56,7 +55,7 @@ void wlh_own_look(struct wlh_bucket *bucket)
     bucket->own_cell = cell;
     return;
   }
-  /* We may have been taken for dead, and have seen some of that only. */
+  /* Others may have taken us for dead, and we saw only a part of that. */
   if (wlh_turn_wait(bucket) != WLH_IN) return;
   cell = bucket->own_cell;
   if (!finds_all(bucket, &cell)) wlh_cells_poison(&bucket->arena);

@@ -1,5 +1,5 @@
-/* See rebuild.h. Dying anywhere in here leaves a state that this accepts again: cells only become
- * FREE that mean nothing, or change between TEXT and KEPT. */
+/* A death anywhere in here leaves a state that a rebuild accepts: only meaningless cells become
+ * FREE, and others only change between TEXT and KEPT. */
 #include "rebuild.h"
 
 #include "lists.h"
@@ -23,7 +23,7 @@ static void rebuild_members(struct wlh_arena *arena)
 
 /* ---- 2. cells ---- */
 
-/* Whether what a living member asked for can be. */
+/* Whether a request of a living member is possible. */
 static bool is_sound(const struct wlh_arena *arena, const struct wlh_request_cell *cell)
 {
   bool is_agent = cell->agent < arena->ncells &&
@@ -52,8 +52,8 @@ static bool is_of_member(const struct wlh_arena *arena, uint32_t member)
   return member < WLH_MEMBERS && wlh_cells_is_member(arena, member);
 }
 
-/* Clears what is derived in one cell, frees it if its member is gone, and puts it on the chain if
- * it is a request. */
+/* Clears the derived fields of a cell, frees it if its member is gone, and puts a request on the
+ * chain. */
 static void rebuild_cell(struct wlh_arena *arena, uint32_t i, uint32_t *chain)
 {
   union wlh_cell *cell = wlh_cell_at(arena, i);
@@ -75,7 +75,7 @@ static void rebuild_cell(struct wlh_arena *arena, uint32_t i, uint32_t *chain)
   }
 }
 
-/* One behind the last cell that is not free. */
+/* Returns the number behind the last cell in use. */
 static uint32_t find_top(const struct wlh_arena *arena)
 {
   uint32_t top = arena->ncells;
@@ -83,8 +83,8 @@ static uint32_t find_top(const struct wlh_arena *arena)
   return top;
 }
 
-/* With so many cells in use, of how many there can be, a segment is worth making smaller: it can
- * double twice before it has as many again. */
+/* Returns up to how many cells in use a segment should shrink. It can then double twice before it
+ * is as large again. */
 static uint32_t worth(uint32_t ncells)
 {
   return ncells > WLH_CELLS_AT_FIRST ? ncells / 8 : 0;
@@ -110,12 +110,12 @@ bool wlh_cells_is_roomy(const struct wlh_arena *arena)
   const struct wlh_header *header = wlh_header_of(arena);
   uint32_t high = wlh_read(&header->high), nfree = wlh_read(&header->nfree);
   if (arena->ncells - nfree > worth(arena->ncells)) return false;
-  /* If the last one that was taken is in use, all that are below it stay. */
+  /* If the last taken cell is in use, all cells below it must stay. */
   return high <= worth(arena->ncells) || wlh_kind_of(arena, high - 1) == WLH_KIND_FREE;
 }
 
-/* Returns the chain of all requests. From the top: what was made first tends to have the lowest
- * cell, and then the chain is nearly sorted. */
+/* Returns the chain of all requests. It begins at the top, because older requests tend to have
+ * lower cells, and so nearly sorts the chain. */
 static uint32_t rebuild_cells(struct wlh_arena *arena, uint32_t top)
 {
   uint32_t chain = 0;
@@ -127,7 +127,7 @@ static uint32_t rebuild_cells(struct wlh_arena *arena, uint32_t top)
 
 /* ---- 3. requests ---- */
 
-/* Whether the weight of a request is one that the limit of its name admits. */
+/* Whether the limit of its name admits the weight of a request. */
 static bool is_weight(const struct wlh_resource_cell *resource, const struct wlh_request_cell *cell)
 {
   if (cell->mode == WLH_EXCLUSIVE) return cell->weight == 0;
@@ -150,7 +150,7 @@ static void enter_resource(struct wlh_arena *arena, uint32_t request)
   wlh_enter_name(arena, resource, request);
 }
 
-/* What a request has beside its place at its name. */
+/* Restores what a request has besides its place at its name. */
 static void rebuild_request(struct wlh_arena *arena, uint32_t request)
 {
   struct wlh_header *header = wlh_header_of(arena);
@@ -167,9 +167,9 @@ static bool by_ticket(const struct wlh_request_cell *a, const struct wlh_request
   return a->ticket <= b->ticket;
 }
 
-/* The order at a name, and of mail, of what has the order of tickets: locks, also those that were
- * stolen, as they were granted; then requests that wait. So news of a theft is before that of any
- * grant that followed: tokens grow. */
+/* Orders requests of a name, and mail, that are in the order of tickets: locks, stolen ones
+ * included, as they were granted, then waiting requests. Tokens grow, so the news of a theft
+ * precedes that of any later grant. */
 static bool by_place(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
 {
   bool a_waits = a->kind == WLH_KIND_PENDING, b_waits = b->kind == WLH_KIND_PENDING;
@@ -223,7 +223,7 @@ static void rebuild_names(struct wlh_arena *arena, uint32_t top)
 
 /* ---- 5. free cells ---- */
 
-/* From the top, so that the lowest are taken first. */
+/* Begins at the top, so that the lowest cells are taken first. */
 static void rebuild_free(struct wlh_arena *arena, uint32_t top)
 {
   struct wlh_header *header = wlh_header_of(arena);
@@ -248,7 +248,7 @@ static void settle_queues(struct wlh_arena *arena, uint32_t top)
     if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) wlh_process_queue(arena, i);
 }
 
-/* Damage ends it after the part that found it: the rest would only be of what is lost. */
+/* Each part ends the rebuild if it finds damage, because the rest would be lost anyway. */
 static void rebuild(struct wlh_arena *arena)
 {
   rebuild_members(arena);
@@ -270,8 +270,8 @@ enum wlh_cells_status wlh_cells_rebuild_whole(struct wlh_arena *arena)
   return wlh_answer(arena, WLH_CELLS_OK);
 }
 
-/* Only now what the dead had is free. Where the heads of the buckets are depends on the number of
- * cells, so the few that stay are made anew once more. */
+/* The cells of dead members are free only now. The place of the bucket heads depends on the number
+ * of cells, so after shrinking, the remaining few are rebuilt once more. */
 enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena)
 {
   enum wlh_cells_status status = wlh_cells_rebuild_whole(arena);

@@ -1,4 +1,3 @@
-/* See requests.h. */
 #include "requests.h"
 
 #include "lists.h"
@@ -7,24 +6,21 @@
 #include "queue.h"
 #include "rebuild.h"
 
-/* ---- 4.1 request a lock ---- */
-
 enum { RESERVED_SHARE = 64, RESERVED_MOST = 1024 };
 
-/* A call of wlh_cells_request, as far as it got. */
+/* The state of a call of wlh_cells_request. */
 struct asking {
   const struct wlh_ask *ask;
   uint32_t name_units, label_units;
   uint32_t weight;
-  uint32_t limit; /* as it is in a RESOURCE cell; UNSET if the mode is exclusive */
+  uint32_t limit; /* as in a RESOURCE cell; UNSET if the mode is exclusive */
   uint32_t hash;
-  uint32_t resource; /* 0: the name is new */
+  uint32_t resource; /* 0 if the name is new */
   bool passes, waits;
   bool grantable; /* whether the request is granted at once */
 };
 
-/* Whether the request is granted at once: a theft always, another if nobody is to wait before it
- * and it fits beside what is held. */
+/* A theft is granted at once; another request if it would be the first of the queue, and fits. */
 static bool is_grantable(const struct wlh_arena *arena, const struct asking *asking)
 {
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, asking->resource);
@@ -33,7 +29,7 @@ static bool is_grantable(const struct wlh_arena *arena, const struct asking *ask
           wlh_fits(arena, cell, asking->ask->mode, asking->weight));
 }
 
-/* Why the request is not made; OK if it is. */
+/* Returns why the request is not made, or OK. */
 static enum wlh_cells_status refuse(
     const struct wlh_arena *arena, const struct asking *asking, struct wlh_answer *answer)
 {
@@ -49,7 +45,8 @@ static enum wlh_cells_status refuse(
   return ask->bounded && cell->pending >= ask->max_pending ? WLH_CELLS_QUEUE_FULL : WLH_CELLS_OK;
 }
 
-/* Cells that only a theft may take, so that what holds a full segment can be robbed. */
+/* Returns the number of cells reserved for thefts, so that locks of a full segment can be
+ * stolen. */
 static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_ask *ask)
 {
   uint32_t share = arena->ncells / RESERVED_SHARE;
@@ -57,7 +54,7 @@ static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_a
   return share < RESERVED_MOST ? share : RESERVED_MOST;
 }
 
-/* Finds the name, and looks once whether the request is to be made; OK if it is. */
+/* Finds the name, and returns whether the request can be made: OK, or why not. */
 static enum wlh_cells_status look_once(
     struct wlh_arena *arena, struct asking *asking, struct wlh_answer *answer)
 {
@@ -71,7 +68,7 @@ static enum wlh_cells_status look_once(
   return wlh_header_of(arena)->nfree >= answer->needed ? WLH_CELLS_OK : WLH_CELLS_FULL;
 }
 
-/* Whom a refused request asked for already. */
+/* The members that a refused request found living. */
 struct survey {
   uint64_t living[WLH_MEMBERS / 64];
   uint32_t steps;
@@ -87,7 +84,7 @@ static bool is_living(struct wlh_arena *arena, struct survey *survey, uint32_t m
   return lives;
 }
 
-/* Whether one living member's request is reason enough for the refusal. */
+/* Whether one living member's request is enough for the refusal. */
 static bool is_reason(
     const struct asking *asking, enum wlh_cells_status refusal,
     const struct wlh_request_cell *other, uint32_t kind)
@@ -97,7 +94,8 @@ static bool is_reason(
   return asking->ask->mode == WLH_EXCLUSIVE || other->mode == WLH_EXCLUSIVE;
 }
 
-/* Looks at a list of requests. Returns whether to go on; `dead`: whether one is of the dead. */
+/* Checks a list of requests. Returns whether to go on; `*dead` says whether it found a dead
+ * member's. */
 static bool survey_list(
     struct wlh_arena *arena, const struct asking *asking, enum wlh_cells_status refusal,
     uint32_t request, struct survey *survey, bool *dead)
@@ -112,7 +110,7 @@ static bool survey_list(
   return !arena->poisoned;
 }
 
-/* Whether one of those is dead for whom a request on this name is refused. */
+/* Whether a request on this name is refused because of a dead member. */
 static bool is_for_the_dead(
     struct wlh_arena *arena, const struct asking *asking, enum wlh_cells_status refusal)
 {
@@ -124,9 +122,8 @@ static bool is_for_the_dead(
   return dead;
 }
 
-/* Buries the dead if a request is refused for them: because of what they hold or wait for, or of
- * the cells that they have. Nobody waits for them, so nobody watches whether they live. Returns
- * whether there were any. */
+/* If a request is refused because of dead members (their locks, requests or cells), removes them.
+ * Nobody waits for them, so nobody watches them. Returns whether there were any. */
 static bool bury_obstacles(
     struct wlh_arena *arena, const struct asking *asking, enum wlh_cells_status refusal)
 {
@@ -136,7 +133,7 @@ static bool bury_obstacles(
   return true;
 }
 
-/* Looks whether the request is to be made, as often as that finds somebody dead; OK if it is. */
+/* Checks whether the request can be made, again after each dead member that it finds. */
 static enum wlh_cells_status prepare(
     struct wlh_arena *arena, struct asking *asking, struct wlh_answer *answer)
 {
@@ -174,7 +171,7 @@ static void steal_the_held_locks(struct wlh_arena *arena, const struct asking *a
   WLH_PUT(cell->weight, 0);
 }
 
-/* Fills a cell with the request; the commit is the caller's. */
+/* Fills a cell with the request, for the caller to commit. */
 static uint32_t fill(struct wlh_arena *arena, const struct asking *asking, uint32_t label)
 {
   struct wlh_header *header = wlh_header_of(arena);
@@ -199,7 +196,7 @@ static uint32_t fill(struct wlh_arena *arena, const struct asking *asking, uint3
   return request;
 }
 
-/* Makes the request; there are cells for it, and nothing speaks against it. */
+/* Makes the request: there are enough cells, and no reason to refuse it. */
 static enum wlh_cells_status make(
     struct wlh_arena *arena, struct asking *asking, struct wlh_answer *answer)
 {
@@ -226,6 +223,7 @@ static enum wlh_cells_status make(
   return WLH_CELLS_GRANTED;
 }
 
+/* Section 4.1: https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock */
 enum wlh_cells_status wlh_cells_request(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer)
 {
@@ -250,8 +248,6 @@ enum wlh_cells_status wlh_cells_request(
   return wlh_answer(arena, status);
 }
 
-/* ---- 4.2 release the lock, 4.3 abort the request ---- */
-
 /* Whether `request` is one of ours. */
 static bool is_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie)
 {
@@ -260,7 +256,6 @@ static bool is_request(const struct wlh_arena *arena, uint32_t request, uint64_t
          cell->cookie == cookie;
 }
 
-/* The same; OK if it is. */
 static enum wlh_cells_status find_request(
     const struct wlh_arena *arena, uint32_t request, uint64_t cookie)
 {
@@ -278,6 +273,7 @@ bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint
   return wlh_name_is_listed(arena, resource) && wlh_list_has(arena, list, WLH_BY_RESOURCE, request);
 }
 
+/* Section 4.2: https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock */
 enum wlh_cells_status wlh_cells_release(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie, struct wlh_thief *thief)
 {
@@ -291,6 +287,7 @@ enum wlh_cells_status wlh_cells_release(
   return wlh_answer(arena, stolen ? WLH_CELLS_STOLEN : WLH_CELLS_OK);
 }
 
+/* Section 4.3: https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request */
 enum wlh_cells_status wlh_cells_abort(struct wlh_arena *arena, uint32_t request, uint64_t cookie)
 {
   enum wlh_cells_status found = find_request(arena, request, cookie);
@@ -311,9 +308,8 @@ enum wlh_cells_status wlh_cells_end(struct wlh_arena *arena, uint32_t request, u
   return wlh_answer(arena, WLH_CELLS_OK);
 }
 
-/* ---- blocking ---- */
-
-/* What a thread that blocks has of a resource, and will have: it ends nothing. */
+/* The locks and requests of a blocking thread on one resource. It ends none of them while it
+ * blocks. */
 struct own_locks {
   bool any, exclusive;
   uint64_t units;

@@ -1,4 +1,3 @@
-/* See verify.h. */
 #include "verify.h"
 
 #include "lists.h"
@@ -6,8 +5,7 @@
 #include "pool.h"
 #include "queue.h"
 
-/* What was found so far. The counts of both ways to look must agree: from the cells, and along the
- * lists. */
+/* The counts so far. Those from the cells and those along the lists must agree. */
 struct found {
   struct wlh_arena *arena;
   const char *broken;
@@ -28,8 +26,6 @@ static bool is_kind(const struct found *found, uint32_t cell, uint32_t kind)
   return cell > 0 && cell < found->arena->ncells && wlh_kind_of(found->arena, cell) == kind;
 }
 
-/* ---- texts ---- */
-
 static void check_text(struct found *found, uint32_t first, uint32_t units)
 {
   for (uint32_t i = wlh_text_cells(units); i > 0; i--) {
@@ -40,18 +36,16 @@ static void check_text(struct found *found, uint32_t first, uint32_t units)
   demand(found, first == 0, "a text does not end");
 }
 
-/* ---- lists of requests ---- */
-
-/* What the requests of a list have in common, and what one of them has to be. */
+/* The properties of a list, and of each request in it. */
 struct of_list {
   enum wlh_place place;
   bool (*belongs)(const struct wlh_request_cell *cell, uint32_t owner);
   uint32_t owner;
-  /* whether `cell` may be right behind `before`; NULL: any may */
+  /* whether `cell` may be right behind `before`; NULL for always */
   bool (*follows)(const struct wlh_request_cell *cell, const struct wlh_request_cell *before);
 };
 
-/* Returns how many there are. */
+/* Returns the length of the list. */
 static uint32_t check_list(
     struct found *found, const struct wlh_list *list, const struct of_list *of)
 {
@@ -106,8 +100,6 @@ static bool is_behind(const struct wlh_request_cell *cell, const struct wlh_requ
 {
   return has_less(cell, before) || (cell->priority == before->priority && came_later(cell, before));
 }
-
-/* ---- names ---- */
 
 static void check_limit(
     struct found *found, const struct wlh_resource_cell *resource,
@@ -208,8 +200,6 @@ static void check_bucket(struct found *found, uint32_t bucket)
   }
 }
 
-/* ---- members and agents ---- */
-
 static void check_member(struct found *found, uint32_t i)
 {
   const struct wlh_member *member = wlh_member_at(found->arena, i);
@@ -252,8 +242,6 @@ static void check_request(struct found *found, uint32_t request)
   found->news += wlh_is_news(cell->kind);
   found->held += wlh_is_held(cell->kind);
 }
-
-/* ---- all ---- */
 
 static void check_free(struct found *found)
 {

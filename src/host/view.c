@@ -1,4 +1,3 @@
-/* See view.h. */
 #include "view.h"
 
 #include "lists.h"
@@ -10,12 +9,11 @@
 struct viewing {
   struct wlh_arena *arena;
   struct wlh_view *view;
-  uint32_t steps; /* requests that were looked at */
+  uint32_t steps; /* requests that were read */
 };
 
-/* Makes room for a text. Returns where it is to be written; NULL if it does not fit. There is no
- * more text than fits into all cells: else something is there twice, and the caller would ask for
- * memory without measure. */
+/* Returns where to write a text, or NULL if it does not fit. More text than all cells can have is
+ * damage: something is listed twice, and the caller would allocate without bound. */
 static uint16_t *reserve(struct viewing *viewing, uint32_t units, uint32_t *at)
 {
   struct wlh_view *view = viewing->view;
@@ -36,10 +34,8 @@ static void add_text(
   *length = units;
 }
 
-/* ---- clients ---- */
-
-/* What an agent is marked with is where it is in this snapshot, if that says so, too. Without room
- * it is counted once for each entry, which may be more than needed. */
+/* An agent's mark is its index in this snapshot, if the client there agrees. Without room an agent
+ * may be counted once for each entry. */
 static uint32_t add_client(struct viewing *viewing, uint32_t agent)
 {
   struct wlh_view *view = viewing->view;
@@ -66,12 +62,11 @@ static uint32_t add_client(struct viewing *viewing, uint32_t agent)
   return index;
 }
 
-/* ---- entries ---- */
-
 static struct wlh_entry entry_of(struct viewing *viewing, uint32_t request, uint32_t limit)
 {
   const struct wlh_request_cell *cell = wlh_request_at(viewing->arena, request);
-  /* First: a look from outside compares it with what is there after the rest was read. */
+  /* The token is read first: a look from outside compares it with the one it finds after the
+   * rest. */
   uint64_t token = __atomic_load_n(&cell->token, __ATOMIC_ACQUIRE);
   bool held = wlh_is_held(cell->kind);
   return (struct wlh_entry){
@@ -122,8 +117,6 @@ static void add_resource(struct viewing *viewing, uint32_t resource, bool pendin
   if (pending) add_list(viewing, cell->queue.head, &name);
 }
 
-/* ---- snapshots ---- */
-
 static struct viewing begin_view(struct wlh_arena *arena, struct wlh_view *view)
 {
   view->entry_count = view->client_count = view->unit_count = 0;
@@ -163,11 +156,9 @@ enum wlh_cells_status wlh_cells_snapshot_of(
   return end_view(&viewing);
 }
 
-/* ---- from outside ---- */
-
 enum { GLIMPSES = 64 };
 
-/* Sets up an arena for one look. False if the tables cannot be read. */
+/* Makes an arena for one look. Returns false if the tables cannot be read. */
 static bool begin_glimpse(struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes)
 {
   uint32_t ncells = wlh_read(&segment->header.ncells);
@@ -178,8 +169,8 @@ static bool begin_glimpse(struct wlh_arena *arena, struct wlh_segment *segment, 
          atomic_load(&segment->header.poisoned) == 0;
 }
 
-/* Whether a lock is the one that was seen. A token is given once, so if it is the same as before,
- * the lock was held all the time, and nothing that it refers to has changed. */
+/* Whether a lock is the one that was seen. A token is given once: if it is the same, the lock was
+ * held all the time, and what it refers to has not changed. */
 static bool is_still_held(
     const struct wlh_arena *arena, uint32_t resource, const struct wlh_entry *entry)
 {
@@ -189,12 +180,12 @@ static bool is_still_held(
          wlh_read(&cell->resource) == resource;
 }
 
-/* Keeps the locks that are still held. False if none is, and some may have been there. */
+/* Keeps the locks that are still held. Returns false if none is, and some may have been there. */
 static bool keep_what_is_so(struct wlh_arena *arena, uint32_t resource, struct wlh_view *view)
 {
   uint32_t seen = view->entry_count, kept = 0;
   atomic_thread_fence(memory_order_seq_cst);
-  /* While another process is inside, names may be missing. */
+  /* Names may be missing while another process is inside. */
   if (seen == 0) return atomic_load(&wlh_header_of(arena)->word) == 0;
   if (seen > view->entry_capacity) return true;
   for (uint32_t i = 0; i < seen; i++)
@@ -203,7 +194,7 @@ static bool keep_what_is_so(struct wlh_arena *arena, uint32_t resource, struct w
   return kept > 0;
 }
 
-/* One look; LOST if others were changing what was read. */
+/* Looks once. Returns LOST if others were changing what it read. */
 static enum wlh_cells_status glimpse_once(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, struct wlh_view *view)
 {

@@ -1,19 +1,19 @@
-/* Snapshots of the lock state (4.5). */
+/* Snapshots of the lock state (section 4.5). */
 #ifndef WLH_VIEW_H
 #define WLH_VIEW_H
 
 #include "cells.h"
 
-/* A lock or a request. Texts are ranges of `units` of the snapshot. */
+/* A lock or a request. Texts are ranges of the snapshot's `units`. */
 struct wlh_entry {
   uint32_t name, name_units;   /* the same range for all entries of a name */
   uint32_t label, label_units; /* label_units 0: none */
   uint32_t client;             /* index into `clients` */
   uint32_t mode, held;         /* held: 1 for a lock */
   uint32_t limit, weight;      /* as in struct wlk_lock_info */
-  int32_t priority;            /* that of the request */
-  uint64_t since, token;       /* as in struct wlh_request_cell; token 0 if it is pending */
-  uint32_t request;            /* its cell: our own it tells by `member` of the client */
+  int32_t priority;
+  uint64_t since, token; /* as in struct wlh_request_cell; token 0 if it is pending */
+  uint32_t request;      /* its cell; `member` of the client tells our own */
 };
 
 struct wlh_client {
@@ -24,31 +24,31 @@ struct wlh_client {
   uint32_t agent;            /* its cell */
 };
 
-/* Where a snapshot is written. What does not fit is not written, but counted: the counts are what
- * is needed, and the snapshot is whole if none is greater than its capacity. */
+/* The target of a snapshot. Parts that do not fit are counted, but not written: the snapshot is
+ * complete if no count exceeds its capacity. */
 struct wlh_view {
   struct wlh_entry *entries;  /* by name: the locks, then the queue in its order */
-  struct wlh_client *clients; /* those of the entries, each once */
+  struct wlh_client *clients; /* each client of the entries once */
   uint16_t *units;
   uint32_t entry_capacity, client_capacity, unit_capacity; /* in */
   uint32_t entry_count, client_count, unit_count;          /* out */
 };
 
-/* Snapshots the lock state (4.5): everything. Does not ask who lives: wlh_cells_bury does.
+/* Snapshots everything (4.5). It includes dead members: callers use wlh_cells_bury first.
  *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), POISONED
  *   cost     O(cells in use) */
 enum wlh_cells_status wlh_cells_snapshot(struct wlh_arena *arena, struct wlh_view *view);
 
-/* Snapshots what is on one name; `pending`: with the requests that wait. Otherwise the same.
- *   cost     O(length + what it has) */
+/* Snapshots one name in the same way; `pending` includes its queue.
+ *   cost     O(length + entries) */
 enum wlh_cells_status wlh_cells_snapshot_of(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, bool pending,
     struct wlh_view *view);
 
-/* Looks at who holds a name without being inside, so nobody in the tables keeps it waiting. Writes
- * nothing but `view`, which may list a client more than once. Each lock in it was held during the
- * call; others may be missing.
- *   segment  as far as `bytes` mapped
+/* Reads the holders of a name from outside, so that no process in the tables delays it. Writes only
+ * `view`, which may list a client more than once. Each lock in it was held during the call; others
+ * may be missing.
+ *   segment  mapped up to `bytes`
  *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), or WLH_CELLS_LOST: others were
  *            changing the tables, or they are damaged
  *   cost     O(length + locks held on the name) */

@@ -1,16 +1,17 @@
-/* A thread that blocks until a request or an errand of its is answered: wlh_wait and
- * wlh_wait_for_errand of host.h. */
+/* Blocks a thread until its request or job is answered: wlh_wait and wlh_wait_for_errand of
+ * host.h. */
 #include "agents.h"
 #include "helper.h"
 #include "later.h"
 #include "turn.h"
 
-/* Has it found out, after whatever was put off before, whether the calling thread would wait for
- * itself: by us if the tables can be entered now, or else by the thread that enters them next. */
+/* Finds out whether the calling thread would wait for itself, after the deferred operations: here
+ * if the tables can be entered now, otherwise in the thread that enters them next. */
 static void ask_whether_itself(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   wlk_mutex_lock(&bucket->qmu);
-  block->item.agent->awaited = &block->request->item; /* news of it wake us, not our event loop */
+  block->item.agent->awaited = &block->request->item; /* its news wake this call, not the event
+                                                         loop */
   wlh_put_off(bucket, &block->item, WLH_OP_BLOCK);
   wlk_mutex_unlock(&bucket->qmu);
   if (wlh_turn_try(bucket, NULL))
@@ -19,7 +20,7 @@ static void ask_whether_itself(struct wlh_bucket *bucket, struct wlh_block *bloc
     (void)wlh_helper_start(bucket);
 }
 
-/* Takes the question back. With qmu. */
+/* Cancels the check. With qmu. */
 static void take_back(struct wlh_bucket *bucket, struct wlh_block *block) WLK_REQUIRES(bucket->qmu)
 {
   wlh_take_off(bucket, &block->item);
@@ -67,7 +68,7 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
   return status;
 }
 
-/* The errand that was not told of yet; NULL if there is none. With qmu. */
+/* Returns the unfinished job with this tag, or NULL. With qmu. */
 static struct wlh_item *find_errand(struct wlh_agent *agent, uint32_t tag)
 {
   WLK_LIST_FOR_EACH (link, &agent->errands) {
