@@ -18,9 +18,9 @@
  *
  * A search from each new request is enough: only a new pending request adds an edge out of a lock
  * that others wait for. A request that is pending already gains edges to locks that are granted
- * later, which have no requests inside them yet, and to what a new request with more priority waits
- * for, because that one overtakes it. The search counts overtaken requests as waiting for the new
- * one.
+ * later, which have no requests inside them yet. It also gains edges to what a new request with
+ * more priority waits for, because that one overtakes it. The search counts overtaken requests as
+ * waiting for the new one.
  *
  * The search visits each request and lock that it reaches once, and costs O(locks held) for each
  * request; on a name with a limit, also O(declared requests ahead of it). */

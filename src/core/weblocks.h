@@ -250,11 +250,11 @@ struct wlk_snapshot;
  * together with (one is exclusive, or their weights exceed the limit); for the locks of its name
  * that it is made inside of, if they leave it no room together; and for the locks for which a
  * declared request ahead of it in the queue waits, if the two cannot be held together. Each of
- * those locks waits for the declared requests made inside it. If this leads from the new request
- * back to a lock that it was made inside of, or that a declared request was made inside of which it
- * would overtake, none of them could ever be granted, and the new one is refused. The snapshot
- * `cycle` has, in turn, a request and the lock that it waits for, beginning with the new request;
- * the last lock is the one that closes the cycle. */
+ * those locks waits for the declared requests made inside it. The new request is refused if this
+ * leads from it back to a lock that it was made inside of, because none of them could ever be
+ * granted. It is also refused if this leads to a lock that a declared request was made inside of
+ * which the new one would overtake. The snapshot `cycle` has, in turn, a request and the lock that
+ * it waits for, beginning with the new request; the last lock is the one that closes the cycle. */
 enum wlk_status wlk_request_a_lock(
     struct wlk_agent *agent, struct wlk_manager *manager, const uint16_t *name, uint32_t length,
     enum wlk_mode mode, enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,

@@ -23,9 +23,9 @@ void wlh_cells_attach(
  * bytes of WLH_CELLS_LEAST cells can be read. */
 bool wlh_cells_is_formatted(const struct wlh_segment *segment);
 
-/* Begins a critical section: takes over what others may have changed. It checks each time that the
- * numbers of cells and members are possible, on which all masks and bounds rely, that no count went
- * back, that the hash key is the same, and that the segment is formatted.
+/* Begins a critical section: takes over what others may have changed. All masks and bounds rely on
+ * the numbers of cells and members, so it checks each time that they are possible. It also checks
+ * that no count went back, that the hash key is the same, and that the segment is formatted.
  *   now      milliseconds of a clock that all processes share
  *   returns  WLH_CELLS_OK
  *            WLH_CELLS_GREW  the segment has more cells than `bytes`. The caller sets `bytes` to

@@ -198,8 +198,8 @@ static enum wlh_status find_number(
         wlh_port_error_text(errno),
         wlh_port_status_of(errno) == WLH_FULL ? wlh_port_remedy(errno) : "");
   }
-  /* Without boot ids, a segment that nobody has open may be of another boot. One that has grown
-   * large would cost its space, and time at each death. */
+  /* Without boot ids, a segment that nobody has open may be of another boot. A large one would
+   * cost its space, and time at each death. */
   bool is_large = wlh_port_size(&bucket->port) > wlh_segment_bytes(MANY_CELLS);
   bool stale = (boot == WLH_PORT_ANY_BOOT || is_large) && !wlh_port_any_alive(&bucket->port);
   for (int round = 0; round < OPEN_ROUNDS; round++) {

@@ -1,4 +1,4 @@
-/* macOS 11 and later. Each call is in the system's manual pages, named beside it.
+/* macOS 11 and later; each call is in the manual page named beside it.
  * docs/internals/architecture.md lists what else only macOS compiles. */
 #include "port_parts.h"
 
@@ -12,10 +12,10 @@
 #include <sys/sysctl.h>
 #include <time.h>
 
-/* How far the times of the file are set ahead, in seconds. */
+/* In seconds: how far the times of the file are set into the future. */
 enum { AHEAD = 30 * 24 * 3600 };
 
-/* Not confstr(_CS_DARWIN_USER_TEMP_DIR): its path leaves too little of a socket's address. */
+/* The path of confstr(_CS_DARWIN_USER_TEMP_DIR) leaves too little room in a socket's address. */
 const char *wlh_port_parent(void)
 {
   return "/tmp";
@@ -31,8 +31,8 @@ bool wlh_port_is_local(int descriptor)
   return strcmp(status.f_fstypename, "apfs") == 0 || strcmp(status.f_fstypename, "hfs") == 0;
 }
 
-/* acl_get_fd_np(3), acl_get_entry(3), acl_get_tag_type(3). Entries that deny something, as those of
- * a user's own directories, give nothing. What cannot be read may give anything. */
+/* acl_get_fd_np(3), acl_get_entry(3), acl_get_tag_type(3). Entries that deny, as in a user's own
+ * directories, give no rights. An unreadable list may give any. */
 static bool has_list(int descriptor)
 {
   acl_t list = acl_get_fd_np(descriptor, ACL_TYPE_EXTENDED);
@@ -48,8 +48,8 @@ static bool has_list(int descriptor)
   return allows;
 }
 
-/* statfs(2), mount(8). Where owners are ignored, as on disks that are plugged in, everybody is
- * shown as the owner of everything. */
+/* statfs(2), mount(8). A file system that ignores owners, as on removable disks, shows everybody as
+ * the owner of everything. */
 enum wlh_port_rights wlh_port_rights(int descriptor)
 {
   struct statfs status;
@@ -58,9 +58,9 @@ enum wlh_port_rights wlh_port_rights(int descriptor)
   return has_list(descriptor) ? WLH_RIGHTS_OF_LIST : WLH_RIGHTS_OF_MODE;
 }
 
-/* futimens(2). /tmp is emptied of files that nobody has read, written or changed for three days;
- * what is written by its mapping does not count. The machine may sleep for longer, and clean /tmp
- * when it wakes: so the times are some of the future, which only the file's owner can give it. */
+/* futimens(2). /tmp loses files that were not read, written or changed for three days, and writes
+ * by a mapping do not count. The machine may sleep for longer and clean /tmp when it wakes, so the
+ * times are set into the future, which only the file's owner can do. */
 uint64_t wlh_port_refresh(struct wlh_port *port)
 {
   struct timespec times[2] = {{time(NULL) + AHEAD, 0}, {time(NULL) + AHEAD, 0}};
@@ -74,7 +74,7 @@ void wlh_port_keep_private(void *map, size_t size)
   (void)minherit(map, size, VM_INHERIT_NONE);
 }
 
-/* sysctl(3); the name is in <sys/sysctl.h> of xnu, and changes with each boot only. */
+/* sysctl(3). The name is in <sys/sysctl.h> of xnu; its value changes only with each boot. */
 size_t wlh_port_boot_name(char *name, size_t size)
 {
   size_t length = size;

@@ -1,4 +1,4 @@
-/* A failure, on all systems. See port_host.h. */
+/* Failures on all systems, see port_host.h. */
 #include "port_host.h"
 
 #include <stdarg.h>

@@ -1,9 +1,8 @@
-/* What the host scope needs of the operating system: the files of a bucket, proof of life, mapped
- * memory, wake-ups, news of death, and what can happen to them. One implementation a platform:
- * that of Linux and macOS, in the parts that port_parts.h lists; elsewhere port_other.c, which is
- * the whole scope and answers WLH_UNSUPPORTED. port_failures.c is for all.
- *
- * Nothing here blocks but wlh_port_wait, wlh_port_sleep and wlh_port_widen. */
+/* The port of the host scope to the operating system: the files of a bucket, proof of life, mapped
+ * memory, wake-ups, and notification of deaths. Linux and macOS implement it in the parts that
+ * port_parts.h lists, Windows in those of port_windows_parts.h. port_other.c is the whole scope on
+ * other platforms, where it returns WLH_UNSUPPORTED. port_failures.c is for all. Nothing here
+ * blocks except wlh_port_wait, wlh_port_sleep and wlh_port_widen. */
 #ifndef WLH_PORT_HOST_H
 #define WLH_PORT_HOST_H
 
@@ -14,11 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Members of a bucket: numbers from 0. */
 enum { WLH_PORT_MEMBERS = 256, WLH_PATH_SIZE = 1024, WLH_FAILURE_SIZE = 1900 };
 
-/* A failure: a status, and a sentence that names the path and the cause, without a full stop. If it
- * says what to do, too, it has one at its end. */
+/* A status, and a sentence that names the path and the cause. It ends with a full stop only if it
+ * says what to do. */
 struct wlh_failure {
   enum wlh_status status;
   char text[WLH_FAILURE_SIZE];
@@ -29,60 +27,59 @@ enum wlh_status wlh_fail(
     struct wlh_failure *failure, enum wlh_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What the system says of its `error`; until the thread's next call. */
+/* Returns the system's text for `error`, valid until the thread's next call. */
 const char *wlh_port_error_text(int error);
 
-/* Says what to do about the system's `error`: a sentence behind ". ", a constant, or "". */
+/* Returns what to do about the system's `error`: ". " and a sentence, a constant, or "". */
 const char *wlh_port_remedy(int error);
 
-/* How to find out who has files open: a sentence, a constant. */
+/* Returns a sentence, a constant, that says how to find out who has files open. */
 const char *wlh_port_who(void);
 
-/* What a failure for the system's `error` is: WLH_FULL if something is short that there may be more
- * of later (room, descriptors, memory), else WLH_UNSUPPORTED. */
+/* Returns the status for the system's `error`: WLH_FULL for a shortage that may pass (room,
+ * descriptors, memory), otherwise WLH_UNSUPPORTED. */
 enum wlh_status wlh_port_status_of(int error);
 
-/* The files of one bucket, as one member of it has them. Where a field is a descriptor, it is -1
- * while there is none. */
+/* The files of one bucket, as one member has them. A descriptor is -1 if there is none. */
 struct wlh_port {
   char path[WLH_PATH_SIZE]; /* of the bucket's directory */
   int base;                 /* the directory of all buckets */
-  int directory;            /* that of this bucket, with a shared flock */
+  int directory;            /* of this bucket, with a shared flock */
   int file;                 /* the segment, and the byte locks */
   int copy;                 /* a duplicate of `file`, against a stray close() of it */
-  int stream;               /* listener: its hang-up is the news of our death */
-  int datagram;             /* wake-ups come and go through it */
-  int watch;                /* tells of deletion; -1 also if the system gives none */
-  uint64_t device;          /* of `file`, noted when it was opened */
+  int stream;               /* a listener; it hangs up when we die */
+  int datagram;             /* sends and receives wake-ups */
+  int watch;                /* reports deletion; -1 also if the system gives none */
+  uint64_t device;          /* of `file`, when it was opened */
   uint64_t inode;
   uint64_t stream_inode; /* of the path that `stream` is bound to; 0 for none */
   uint64_t datagram_inode;
   bool group;   /* whether members of the directory's group may take part */
   uint32_t gid; /* of that group */
-  void *map;    /* `map_size` bytes of addresses; NULL if not mapped */
+  void *map;    /* `map_size` bytes of addresses, or NULL */
   size_t map_size;
-  int guard;                 /* slot in the table of those whose file may be cut off; -1 for none */
-  struct wlh_system *system; /* what only one system needs; NULL where that is nothing */
+  int guard;                 /* index in the table of mapped files; -1 for none */
+  struct wlh_system *system; /* the part of one system; NULL if it needs none */
 };
 
-/* How messages name the segment, by `path`. */
+/* How messages name the segment, with `path`. */
 #if defined(_WIN32)
 #define WLH_PORT_FILE "%s\\bucket"
 #else
 #define WLH_PORT_FILE "%s/bucket"
 #endif
 
-/* What tells one boot from another, as messages name it. */
+/* How messages name the source of the boot's number. */
 #if defined(__APPLE__)
 #define WLH_PORT_BOOT "the system's kern.bootsessionuuid"
 #else
 #define WLH_PORT_BOOT "/proc/sys/kernel/random/boot_id"
 #endif
 
-/* Makes `port` an empty one: nothing is open. */
+/* Makes `port` an empty one. */
 void wlh_port_init(struct wlh_port *port);
 
-/* Writes the directory that holds for `directory` (NULL: the platform's) to `path`, WLH_PATH_SIZE
+/* Writes the directory to use for `directory` (NULL: the platform's) to `path`, WLH_PATH_SIZE
  * bytes.
  *   standard out: whether it is the platform's
  *   returns  WLH_OK, or WLH_UNSUPPORTED: the path is too long or not absolute, or this platform has
@@ -90,199 +87,194 @@ void wlh_port_init(struct wlh_port *port);
 enum wlh_status wlh_port_directory(
     const char *directory, char *path, bool *standard, struct wlh_failure *failure);
 
-/* Opens the files of a bucket, without a look at what is in them; makes them if need be.
+/* Opens the files of a bucket, or makes them, without reading them.
  *   base      from wlh_port_directory
- *   standard  whether it is the default directory: then it must be ours alone
+ *   standard  whether it is the default directory, which must be ours alone
  *   bucket    name of the bucket's directory in it
- *   returns   WLH_OK, or with nothing left open WLH_UNSUPPORTED, WLH_FULL, or WLH_LOST: somebody
- *             took them away meanwhile */
+ *   returns   WLH_OK; or, with nothing left open, WLH_UNSUPPORTED, WLH_FULL, or WLH_LOST if they
+ *             were deleted meanwhile */
 enum wlh_status wlh_port_open(
     struct wlh_port *port, const char *base, bool standard, const char *bucket,
     struct wlh_failure *failure);
 
-/* Leaves the bucket's name in a file `name` beside the segment, for those who list buckets. If that
- * cannot be done, they see the bucket without a name.
- *   name  `units` code units; NULL: nothing is to be done */
+/* Writes the bucket's name to a file `name` beside the segment, for programs that list buckets. If
+ * that fails, they see the bucket without a name.
+ *   name  `units` code units; NULL: nothing is done */
 void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint32_t units);
 
-/* Makes the process's table of descriptors so large that all that others see our death by can have
- * numbers above all watches: then the death of a process with several buckets is seen sooner. The
- * kernel takes some 10 ms for it, once a process. */
+/* Enlarges the process's table of descriptors, so that those whose closing reports our death can
+ * have numbers above all watches: the death of a process with several buckets is then seen sooner.
+ * The kernel needs some 10 ms for it, once in a process. */
 void wlh_port_widen(const struct wlh_port *port);
 
-/* Gives those descriptors such numbers, if the table is so large; and another one, whose number it
- * returns. */
+/* Move those descriptors, or another one, to such numbers, if the table is large enough. The second
+ * returns the new number. */
 void wlh_port_raise(struct wlh_port *port);
 int wlh_port_move_high(const struct wlh_port *port, int descriptor);
 
-/* Closes all that is open. Locks of ours are dropped by it. */
+/* Closes everything, which drops our locks. */
 void wlh_port_close(struct wlh_port *port);
 
-/* Closes the descriptors, in a child that has them by fork; async-signal-safe. */
+/* Closes the descriptors in a forked child. Async-signal-safe. */
 void wlh_port_forget(struct wlh_port *port);
 
-/* Keeps the system from deleting the file as one that nobody uses, where it does that to files that
- * are open. Returns after how many ns that is to be done again; WLH_PORT_FOREVER: never. */
+/* Keeps the system from deleting the open file as unused, if it does that. Returns after how many
+ * ns to call it again, or WLH_PORT_FOREVER. */
 uint64_t wlh_port_refresh(struct wlh_port *port);
 
-/* Looks whether the file is what the path leads to, and has at least `size` bytes. Returns NULL, or
- * what happened to it: the end of a sentence, a constant. */
+/* Returns NULL if the path leads to the file, and the file has at least `size` bytes; otherwise
+ * what happened, as the end of a sentence, a constant. */
 const char *wlh_port_harm(struct wlh_port *port, uint64_t size);
 
 /* ---- proof of life: byte locks ---- */
 
-/* Takes the gate, false if somebody has it; and gives it back. */
+/* Take the gate (false if another process has it), and give it back. */
 bool wlh_port_gate(struct wlh_port *port);
 void wlh_port_leave_gate(struct wlh_port *port);
 
-/* Takes the lock of a member; false if somebody has it. */
+/* Take the lock of a member (false if another process has it), and give it back. */
 bool wlh_port_take(struct wlh_port *port, uint32_t member);
 void wlh_port_drop(struct wlh_port *port, uint32_t member);
 
-/* Whether another open description holds the lock of this member, or that of any. One call that
- * needs no descriptor; on any error the answer is yes. */
+/* Whether another open description holds the lock of this member, or of any. One system call
+ * without a descriptor; on any error the result is true. */
 bool wlh_port_alive(struct wlh_port *port, uint32_t member);
 bool wlh_port_any_alive(struct wlh_port *port);
 
 /* ---- memory ---- */
 
-/* Size of the file in bytes; 0 if the system fails. */
+/* Returns the size of the file in bytes; 0 if the system fails. */
 uint64_t wlh_port_size(struct wlh_port *port);
 
-/* Has the file hold at least `size` bytes, with room for all of them.
+/* Makes the file at least `size` bytes long, with room for all of them.
  *   returns  0, or the system's error */
 int wlh_port_grow(struct wlh_port *port, uint64_t size);
 
-/* Gives the room behind the first `size` bytes of the file back to the system, where that can be.
- * Its length stays, as others have it mapped: who uses the room again calls wlh_port_grow first. */
+/* Gives the room behind the first `size` bytes back to the system, if possible. The file keeps its
+ * length, because others have it mapped; wlh_port_grow makes the room usable again. */
 void wlh_port_give_back(struct wlh_port *port, uint64_t size);
 
-/* Makes the file shorter, where that can be; nobody has a byte behind `size` in use. */
+/* Makes the file shorter, if possible. Nobody uses a byte behind `size`. */
 void wlh_port_cut(struct wlh_port *port, uint64_t size);
 
-/* Maps `size` bytes of addresses, whatever the file has, not inherited by a child; or, where a map
- * cannot be larger than its file, as many as that has: see wlh_port_reach.
- *   lost    set to 1 when the file is found cut off; then zeros are mapped there
- *   returns 0, or the system's error; ENOBUFS: as many are mapped as a process can have */
+/* Maps `size` bytes of addresses, whatever the size of the file, and not in children; or, if a map
+ * cannot be larger than its file, as many as that has, see wlh_port_reach.
+ *   lost    set to 1 when the file was cut off, which maps zeros there
+ *   returns 0, or the system's error; ENOBUFS: this process has mapped as many as possible */
 int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
 
-/* How many bytes of the file can be reached in `map`. Where a map cannot be larger than its file,
- * it is made anew if the file has grown, at another address. To be called by who alone uses it.
+/* Returns how many bytes of the file can be reached in `map`. If a map cannot be larger than its
+ * file, and the file has grown, maps it anew at another address. The caller alone uses it.
  *   error  out: 0, or why the system does not map all of the file */
 uint64_t wlh_port_reach(struct wlh_port *port, int *error);
 
-/* Gives `size` bytes of zeros, of which only those take memory that are written; NULL when out of
- * memory. And takes them back; NULL is allowed. */
+/* Allocate `size` bytes of zeros, of which only written ones take memory, or NULL; and free
+ * them. */
 void *wlh_port_zeros(size_t size);
 void wlh_port_free_zeros(void *zeros, size_t size);
 
-/* Gives the memory of all whole pages from byte `used` back to the system, where that can be. They
- * must be zeros already, and stay so. */
+/* Gives the whole pages from byte `used` on back to the system, if possible. They must be zeros,
+ * and stay so. */
 void wlh_port_trim_zeros(void *zeros, size_t used, size_t size);
 
-/* A number of this boot of the machine; 0, and errno, if the system does not tell;
- * WLH_PORT_ANY_BOOT where boots have no numbers. */
+/* Returns a number of this boot of the machine; 0, and errno, on failure; WLH_PORT_ANY_BOOT if
+ * boots have no numbers. */
 #define WLH_PORT_ANY_BOOT UINT64_MAX
 uint64_t wlh_port_boot(void);
 
-/* ---- wake-ups and news of death ---- */
+/* ---- wake-ups, and notification of deaths ---- */
 
-/* Binds the sockets of a member, and sends itself a wake-up to see that it comes.
+/* Binds the sockets of a member, and checks that a wake-up to itself arrives.
  *   returns  0, or the system's error */
 int wlh_port_bind(struct wlh_port *port, uint32_t member);
 
-/* Whether what is found by the paths of this member's sockets is what we have bound there. It can
- * be another process's, that had the file which was there before and did not know so yet. */
+/* Whether our socket paths still lead to our sockets. A process that still uses the previous file
+ * may have re-bound them. */
 bool wlh_port_bound(struct wlh_port *port, uint32_t member);
 
 /* Removes the sockets' paths. */
 void wlh_port_unbind(struct wlh_port *port, uint32_t member);
 
-/* That nobody is there proves nothing: macOS also says so of one whom too many have connected to
- * that it has not accepted. */
+/* WLH_NOBODY proves nothing: macOS also refuses connections to a member that has too many of them
+ * to accept. */
 enum wlh_sent { WLH_SENT, WLH_NOBODY, WLH_NOT_NOW };
 
-/* Sends a wake-up to a member. Does not block. */
+/* Sends a wake-up to a member, without blocking. */
 enum wlh_sent wlh_port_send(struct wlh_port *port, uint32_t member);
 
-/* Takes all wake-ups that have come. */
+/* Takes all wake-ups that have arrived. */
 void wlh_port_receive(struct wlh_port *port);
 
 /* Connects to a member, whose death then hangs up.
- *   descriptor  out, if WLH_SENT: to be closed */
+ *   descriptor  out, on WLH_SENT: for wlh_port_disconnect */
 enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor);
 
-/* Ends a connection. */
 void wlh_port_disconnect(struct wlh_port *port, int descriptor);
 
-/* Has a member look at the tables, as if something was sent; by who may not be a member yet. */
+/* Makes a member check the tables, as a wake-up does; the caller may not be a member yet. */
 void wlh_port_rouse(struct wlh_port *port, uint32_t member);
 
-/* Accepts a connection; -1 if there is none or no descriptor is left, which `full` tells. */
+/* Accepts a connection; -1 if there is none, or no descriptor is left, which sets `*full`. */
 int wlh_port_accept(struct wlh_port *port, bool *full);
 
-/* Has `watch` become readable when something happens to our files. To be called again after each
- * wlh_port_watched, which takes what it said. */
+/* Makes `watch` readable when something happens to our files. It must be called again after each
+ * wlh_port_watched, which takes the reports. */
 void wlh_port_watch(struct wlh_port *port, uint32_t member);
 void wlh_port_watched(struct wlh_port *port);
 
 /* ---- threads ---- */
 
-/* What one thread waits for and others poke: the descriptor that becomes readable, and the one that
- * makes it so, which can be the same. Both are -1 while there is none. */
+/* Wakes a waiting thread: one descriptor becomes readable, the other one makes it so. They can be
+ * the same, and are -1 if there is no alarm. */
 struct wlh_port_alarm {
   int rings;
   int pokes;
 };
 
-/* Makes one; false, and errno, if there is none to be had. Then pokes it, takes all pokes, and
- * closes it, which is async-signal-safe, as is wlh_port_shut of one descriptor. */
+/* Make an alarm (false, and errno, if that fails), poke it, take all pokes, and close it.
+ * wlh_port_shut closes one descriptor; both ways to close are async-signal-safe. */
 bool wlh_port_alarm(struct wlh_port_alarm *alarm);
 void wlh_port_poke(struct wlh_port_alarm alarm);
 void wlh_port_poked(struct wlh_port_alarm alarm);
 void wlh_port_shut_alarm(struct wlh_port_alarm alarm);
 void wlh_port_shut(int descriptor);
 
-/* What to wait for. */
 struct wlh_wait_item {
   int descriptor; /* -1: ignored */
-  bool reads;     /* in: whether to wait for something to read, too; else it is a connection */
-  bool ready;     /* out: something to read, or hung up */
+  bool reads;     /* in: whether to wait for data, too; otherwise it is a connection */
+  bool ready;     /* out: it has data, or hung up */
   bool hung_up;   /* out */
 };
 
 #define WLH_PORT_FOREVER UINT64_MAX
 
-/* Waits until one of `count` items (at most WLH_PORT_WAIT_MOST) is ready, or for so many ns. */
+/* Waits until one of `count` items (at most WLH_PORT_WAIT_MOST) is ready, or for `nanoseconds`. */
 enum { WLH_PORT_WAIT_MOST = 1024 };
 void wlh_port_wait(
     struct wlh_port *port, struct wlh_wait_item *items, size_t count, uint64_t nanoseconds);
 
-/* Sleeps. */
 void wlh_port_sleep(uint64_t nanoseconds);
 
-/* Nanoseconds of the exact monotonic clock, which all processes of the machine have in common. */
+/* Returns nanoseconds of the exact monotonic clock, which all processes of the machine share. */
 uint64_t wlh_port_time(void);
 
-/* Microseconds since 1970, by the clock that can be set. */
+/* Returns microseconds since 1970, by the clock that can be set. */
 uint64_t wlh_port_wall_time(void);
 
 /* Takes `mutex` if it is free. */
 bool wlh_port_try(struct wlk_mutex *mutex) WLK_ANNOTATION(try_acquire_capability(true, *mutex));
 
-/* Makes mutexes and conditions usable again in a forked child, where they were left as they were.
- */
+/* Makes a mutex usable in a forked child. */
 void wlh_port_renew(struct wlk_mutex *mutex);
 
-/* Starts a thread on which no signal is handled, and which nobody waits for. 0, or the system's
- * error. */
+/* Starts a detached thread that handles no signals. Returns 0, or the system's error. */
 int wlh_port_start(void (*run)(void *), void *data);
 
-/* Has `child` called in every child that is forked from now on; false when out of memory. To be
+/* Makes every child that is forked from now on call `child`. Returns false if out of memory. To be
  * called once. */
 bool wlh_port_at_fork(void (*child)(void));
 
-/* The process, in its own namespace; to show. */
+/* Returns the number of the process in its own namespace, for display. */
 uint32_t wlh_port_pid(void);
 
 #endif

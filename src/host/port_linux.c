@@ -1,4 +1,4 @@
-/* What is so on Linux: where files are by default and where they may be, what the kernel tells. */
+/* Linux: the default and the usable file systems, and what the kernel reports. */
 #include "port_parts.h"
 
 #include <fcntl.h>
@@ -7,8 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* logind empties a user's part of /dev/shm when he logs out (RemoveIPC), but not a system user's.
- */
+/* logind empties a user's part of /dev/shm at logout (RemoveIPC), except for system users. */
 static bool logind_removes(void)
 {
   struct stat status;
@@ -40,14 +39,14 @@ bool wlh_port_is_local(int descriptor)
   return false;
 }
 
-/* systemd-tmpfiles leaves alone what is in a directory with a lock: wlh_port_open takes that. */
+/* wlh_port_open locks the directory, and systemd-tmpfiles leaves locked directories alone. */
 uint64_t wlh_port_refresh(struct wlh_port *port)
 {
   (void)port;
   return WLH_PORT_FOREVER;
 }
 
-/* A list of POSIX gives no more than the mode's bits of the group. */
+/* A POSIX access list gives no more rights than the group bits of the mode. */
 enum wlh_port_rights wlh_port_rights(int descriptor)
 {
   (void)descriptor;

@@ -1,5 +1,5 @@
-/* The calls that only Linux has: sockets that are made whole at once, addresses through /proc,
- * inotify, eventfd, ppoll, room made by the file system. port_plain_calls.c does without. */
+/* The calls that only Linux has: atomically made sockets, addresses through /proc, inotify,
+ * eventfd, ppoll, fallocate. port_plain_calls.c replaces them. */
 #include "port_parts.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ int wlh_port_accept_one(int listener)
   return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/* Through /proc, so that neither the length of the path nor a rename matters. */
+/* Through /proc, neither the length of the path nor a rename matters. */
 bool wlh_port_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address)
 {
@@ -70,8 +70,8 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", descriptors[i]);
     (void)inotify_add_watch(port->watch, path, IN_MOVE_SELF | IN_DELETE_SELF);
   }
-  /* The number of links is an attribute: a file that is open is deleted with its last descriptor
-   * only. */
+  /* An open file is deleted with its last descriptor only, but its number of links is an
+   * attribute. */
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", port->file);
   (void)inotify_add_watch(port->watch, path, IN_ATTRIB | IN_MOVE_SELF | IN_MODIFY);
   for (int i = 0; i < 2; i++) {
@@ -97,7 +97,7 @@ bool wlh_port_alarm(struct wlh_port_alarm *alarm)
 void wlh_port_poke(struct wlh_port_alarm alarm)
 {
   uint64_t one = 1;
-  ssize_t written = write(alarm.pokes, &one, sizeof one); /* full: it is readable already */
+  ssize_t written = write(alarm.pokes, &one, sizeof one); /* if full, it is readable already */
   (void)written;
 }
 

@@ -1,4 +1,4 @@
-/* Where the host scope is not available: wlh_bucket_open says so, and nothing else ever happens. */
+/* Platforms without the host scope: wlh_bucket_open fails, and nothing else is ever called. */
 #include "host.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ void wlh_open_failure(char *text, size_t size)
       ".");
 }
 
-/* ---- what nobody calls, as nothing is ever open ---- */
+/* ---- never called, because nothing is ever open ---- */
 
 void wlh_bucket_close(struct wlh_bucket *bucket)
 {

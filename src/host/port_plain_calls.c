@@ -1,6 +1,5 @@
-/* What stands in for the calls that only Linux has (port_linux_calls.c): on macOS, and on Linux
- * where WLH_PLAIN is defined, so that all that macOS runs is tested there. Nothing here differs
- * between the two. */
+/* Replaces the calls that only Linux has (port_linux_calls.c) on macOS, and on Linux with
+ * WLH_PLAIN, so that everything that macOS runs is tested there. The two do not differ here. */
 #include "port_parts.h"
 
 #include <errno.h>
@@ -16,10 +15,10 @@
 
 /* ---- descriptors that no other program inherits ---- */
 
-/* Guards the moment between the making of a descriptor and its mark that it is not inherited: no
- * fork comes in between. Held for two system calls. */
+/* Keeps a fork from coming between making a descriptor and marking it as not inherited. It is held
+ * for two system calls. */
 static struct wlk_mutex making = WLK_MUTEX_INIT;
-static void (*call_in_child)(void); /* set once, before the first fork that is to see it */
+static void (*call_in_child)(void); /* set once, before the first fork that needs it */
 
 static void before_fork(void) WLK_UNCHECKED
 {
@@ -31,7 +30,7 @@ static void after_fork(void) WLK_UNCHECKED
   wlk_mutex_unlock(&making);
 }
 
-/* Made anew: it was locked by a thread of the parent, and who unlocks it has to be that one. */
+/* A thread of the parent locked it, and only that thread could unlock it, so it is made anew. */
 static void after_fork_in_child(void)
 {
   wlh_port_renew(&making);
@@ -44,7 +43,7 @@ bool wlh_port_at_fork(void (*child)(void))
   return pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0;
 }
 
-/* Closes the descriptor where it cannot be marked; -1, and errno. */
+/* Closes the descriptor if it cannot be marked; -1, and errno. */
 static int mark(int descriptor)
 {
   if (descriptor < 0) return -1;
@@ -89,7 +88,7 @@ bool wlh_port_alarm(struct wlh_port_alarm *alarm)
 
 void wlh_port_poke(struct wlh_port_alarm alarm)
 {
-  ssize_t written = write(alarm.pokes, "", 1); /* full: it is readable already */
+  ssize_t written = write(alarm.pokes, "", 1); /* if full, it is readable already */
   (void)written;
 }
 
@@ -100,10 +99,8 @@ void wlh_port_poked(struct wlh_port_alarm alarm)
   }
 }
 
-/* ---- addresses ---- */
-
-/* By their paths, for which an address has room for some 100 bytes. Who could bind a socket has an
- * address for those of all others: what is bound first has the longest name. */
+/* An address has room for a path of some 100 bytes. The socket that is bound first has the longest
+ * name, so if it fits, all others do. */
 bool wlh_port_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address)
 {
@@ -121,13 +118,10 @@ bool wlh_port_address(
   return false;
 }
 
-/* ---- the file ---- */
-
 const int wlh_port_cut_off_signals[] = {SIGBUS, SIGSEGV, 0};
 
-/* By appending zeros: what somebody else has made of the end of the file meanwhile is never written
- * over, and each page has its room when it is there. The file can get a little larger than asked
- * for, if several do it at once. */
+/* Appends zeros: that never overwrites what another process has made of the end meanwhile, and
+ * gives each page its room. If several do it at once, the file gets a little larger than needed. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size)
 {
   static const char zeros[16384];
@@ -146,14 +140,14 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size)
   return errno;
 }
 
-/* What has been written stays until nobody has the file open. */
+/* Written pages stay until nobody has the file open. */
 void wlh_port_give_back(struct wlh_port *port, uint64_t size)
 {
   (void)port;
   (void)size;
 }
 
-/* Nothing tells what happens to our files: helper.c looks. */
+/* Nothing reports what happens to our files, so helper.c checks. */
 int wlh_port_new_watch(void)
 {
   return -1;
@@ -169,8 +163,6 @@ void wlh_port_watched(struct wlh_port *port)
 {
   (void)port;
 }
-
-/* ---- waiting ---- */
 
 static int milliseconds(uint64_t nanoseconds)
 {

@@ -1,4 +1,5 @@
-/* The descriptors of a bucket: their numbers, and what somebody else in the process did to them. */
+/* The descriptors of a bucket: their numbers, and repairs after other code of the process has
+ * closed them. */
 #include "port_parts.h"
 
 #include <errno.h>
@@ -16,14 +17,14 @@ void wlh_port_init(struct wlh_port *port)
   port->stream = port->datagram = port->watch = port->guard = -1;
 }
 
-/* Whether the process's table of descriptors has room for HIGH. Of all buckets; read and written
- * with atomic operations only, and once true it stays so: who still finds it false takes a smaller
- * number, and is moved by wlh_port_raise. */
+/* Whether the table of descriptors of the process has room for HIGH. It is atomic, and once true it
+ * stays so. A thread that still reads false takes a smaller number, which wlh_port_raise moves
+ * later. */
 static bool wide;
 
-/* The least number of a descriptor that others see our death by. When a process dies the kernel
- * ends those with large numbers first, and takes some 10 ms to end an inotify instance: `watch` has
- * a smaller number and, where the table is wide, so have those of the other buckets. */
+/* Returns the least number for descriptors whose closing reports our death. The kernel closes large
+ * numbers of a dead process first, and needs some 10 ms for an inotify instance. So `watch` has a
+ * smaller number and, in a wide table, so have those of other buckets. */
 static int least_high(const struct wlh_port *port)
 {
   return __atomic_load_n(&wide, __ATOMIC_RELAXED) ? HIGH : port->watch + 1;
@@ -77,7 +78,7 @@ int wlh_port_reopen(const struct wlh_port *port)
   int file = openat(port->directory, "bucket", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0 || wlh_port_is_ours(port, file)) return file;
   (void)close(file);
-  errno = ENOENT; /* ours was taken away */
+  errno = ENOENT; /* ours was deleted */
   return -1;
 }
 
@@ -85,7 +86,7 @@ bool wlh_port_mend(struct wlh_port *port)
 {
   if (wlh_port_is_ours(port, port->file)) return true;
   if (!wlh_port_is_ours(port, port->copy)) return false;
-  /* What has the number now is somebody else's, so it is not closed. */
+  /* Another file has the number now, so it is not closed. */
   port->file = port->copy;
   port->copy = wlh_port_duplicate_high(port, port->file);
   return true;
@@ -100,7 +101,7 @@ void wlh_port_raise(struct wlh_port *port)
   port->datagram = wlh_port_move_high(port, port->datagram);
 }
 
-/* Those of the file only if they still are what was opened. */
+/* Closes those of the file only if they still are ours. */
 void wlh_port_forget(struct wlh_port *port)
 {
   if (wlh_port_is_ours(port, port->copy)) wlh_port_shut(port->copy);

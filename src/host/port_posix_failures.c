@@ -1,4 +1,4 @@
-/* What failures of the system are, and what they say to do. See port_host.h and port_parts.h. */
+/* Failures of the system, and what to do about them; see port_host.h and port_parts.h. */
 #include "port_parts.h"
 
 #include <errno.h>
@@ -55,8 +55,8 @@ const char *wlh_port_remedy(int error)
   }
 }
 
-/* Says whose the file or directory is that does not let us in: this one or, if we cannot even see
- * it, the nearest above that we can. */
+/* Says who owns the file or directory that denies access: this one or, if we cannot even see it,
+ * the nearest one above that we can see. */
 static enum wlh_status denied(struct wlh_failure *failure, const char *path, const char *what)
 {
   char nearest[WLH_PATH_SIZE + 16];
@@ -77,7 +77,7 @@ enum wlh_status wlh_port_unsupported(
 {
   int error = errno;
   char text[128] = "";
-  /* The XSI one in musl, GNU's in glibc: either leaves or returns the text. */
+  /* musl has the XSI function, which writes the text, and glibc GNU's, which returns it. */
   const char *said = NULL;
 #if defined(__GLIBC__)
   said = strerror_r(error, text, sizeof text);

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* Headers do not always have them, kernels do: Linux from 3.15 on, macOS from 10.11 on. */
+/* Kernels have these, Linux since 3.15 and macOS since 10.11, but not all headers do. */
 #if !defined(F_OFD_GETLK) && defined(__APPLE__)
 #define F_OFD_GETLK 92
 #define F_OFD_SETLK 90
@@ -14,7 +14,7 @@
 #define F_OFD_SETLK 37
 #endif
 
-/* Where the byte locks are: far behind the end of any file. */
+/* The byte locks are far behind the end of any file. */
 #define GATE  (INT64_C(1) << 40)
 #define PROBE (GATE - 1)
 
@@ -38,8 +38,8 @@ static bool byte_lock(int descriptor, int command, short type, int64_t at, struc
   return range_lock(descriptor, command, type, at, 1, lock);
 }
 
-/* Whether byte locks do what they are for here: one descriptor sees what another holds. Does not
- * wait for another process that tests at this moment: that we are refused its byte is the proof. */
+/* Whether one descriptor sees what another holds. It does not wait for a process that tests at the
+ * same time: being refused its byte is the proof. */
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   struct flock lock;
@@ -77,8 +77,8 @@ void wlh_port_drop(struct wlh_port *port, uint32_t member)
   (void)byte_lock(port->file, F_OFD_SETLK, F_UNLCK, GATE + 1 + member, &lock);
 }
 
-/* Whether another open description holds a lock on one of `count` bytes. A death is believed only
- * if it was our file that was asked. */
+/* Whether another open description holds a lock on one of `count` bytes. A death counts only if it
+ * was our file that answered. */
 static bool is_locked(struct wlh_port *port, int64_t at, int64_t count)
 {
   struct flock lock;

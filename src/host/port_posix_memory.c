@@ -1,5 +1,5 @@
-/* The memory of a bucket: the file, mapped, and what happens when it is cut off. The signal of that
- * is called a bus error here, whichever the system has. */
+/* The memory of a bucket: maps the file, and handles the signal when it is cut off, which is called
+ * a bus error here on all systems. */
 #include "port_parts.h"
 
 #include "../core/hash.h"
@@ -24,16 +24,16 @@ void wlh_port_cut(struct wlh_port *port, uint64_t size)
   while (wlh_port_size(port) > size && done == 0) done = ftruncate(port->file, (off_t)size);
 }
 
-/* As much as can ever be is mapped from the beginning. */
+/* The map has its largest size from the beginning. */
 uint64_t wlh_port_reach(struct wlh_port *port, int *error)
 {
   *error = 0;
   return wlh_port_size(port);
 }
 
-/* What the handler looks at. A slot is written under `guards_mutex`; `base` last when it is
- * taken and first when it is given back, so that the handler, which cannot take a mutex, finds a
- * slot whole or empty. Each bucket that is open takes one. */
+/* The handler reads these, one for each open bucket. `guards_mutex` guards writing. The handler
+ * cannot take it, so `base` is written last when an entry is taken, and first when it is given
+ * back: the handler finds an entry complete or empty. */
 enum { GUARDS = 4096 };
 static struct {
   void *base;
@@ -42,17 +42,17 @@ static struct {
 } guards[GUARDS];
 static struct wlk_mutex guards_mutex = WLK_MUTEX_INIT;
 
-/* Of each of those signals, by its place in the list. */
+/* One for each of the signals, in their order. */
 enum { SIGNALS = 2 };
 static struct {
   struct sigaction former;
   bool guarding; /* guards_mutex */
 } handlers[SIGNALS];
 
-/* Whether it is a fault, and not sent by somebody, as far as its number tells. On macOS it does not
- * tell: SIGBUS has that of a fault also if somebody sent it, and a fault's SIGSEGV can have 0. The
- * address of what was sent is that of the thread's last fault there, and if that was in a map of
- * ours, the bucket is taken for lost. */
+/* Whether the number of a signal says that it is a fault, and was not sent. On macOS it does not
+ * say so: a sent SIGBUS has the number of a fault, and the SIGSEGV of a fault can have 0. The
+ * address of a sent signal is that of the thread's last fault, so if that was in a map of ours, the
+ * bucket counts as lost. */
 #if defined(__APPLE__)
 enum { TELLS_FAULTS = 0 };
 #else
@@ -72,10 +72,10 @@ static void chain(int signal, siginfo_t *info, void *context)
   } else if (former->sa_handler != SIG_DFL && former->sa_handler != SIG_IGN) {
     former->sa_handler(signal);
   } else if (former->sa_handler == SIG_IGN && TELLS_FAULTS && !is_fault(info)) {
-    return; /* sent by somebody, and ignored before */
+    return; /* sent, and ignored before */
   } else {
-    /* A fault happens again when we return, and ends the process as it would have without us. What
-     * may have been sent is sent again. */
+    /* A fault happens again when we return, and ends the process as it would have without us. A
+     * signal that may have been sent is sent again. */
     struct sigaction standard;
     memset(&standard, 0, sizeof standard);
     standard.sa_handler = SIG_DFL;
@@ -91,7 +91,7 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
   for (size_t i = 0; i < GUARDS && is_fault(info); i++) {
     void *base = __atomic_load_n(&guards[i].base, __ATOMIC_ACQUIRE);
     if (!base || address - (uintptr_t)base >= guards[i].size) continue;
-    /* Zeros: nobody is inside, and nothing is in the tables. */
+    /* Zeros mean that nobody is inside, and the tables are empty. */
     void *zeros = mmap(
         base, guards[i].size, PROT_READ | PROT_WRITE,
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
@@ -114,8 +114,8 @@ static void start_guarding(int place)
   (void)sigemptyset(&ours.sa_mask);
   if (sigaction(signal, NULL, &now) != 0) return;
   bool there = (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus_error;
-  /* A handler that was set after ours may call ours as its former one: to go in front of it again
-   * would make a circle. Where the handler was reset, we come back. */
+  /* A later handler may call ours as its former one, so going in front of it again would make a
+   * circle. Only after a reset is ours set again. */
   bool reset = !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL;
   if (there || (handlers[place].guarding && !reset)) return;
   handlers[place].former = now;

@@ -1,5 +1,5 @@
-/* The directories and the file of a bucket: where they are, who may have them, how they are made
- * and opened. SECURITY.md lists every path that is touched here, and what protects it. */
+/* The directories and the file of a bucket: where they are, who may have them, and how they are
+ * made and opened. SECURITY.md lists every path that is used here, and what protects it. */
 #include "port_parts.h"
 
 #include <errno.h>
@@ -37,8 +37,8 @@ enum wlh_status wlh_port_directory(
 #define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define FILE_FLAGS      (O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
 
-/* Opens a directory of ours alone; makes it if need be.
- *   parent  a descriptor, or AT_FDCWD */
+/* Opens a directory of ours alone, or makes it.
+ *   parent   a descriptor, or AT_FDCWD */
 static int open_directory(int parent, const char *path)
 {
   if (mkdirat(parent, path, 0700) != 0 && errno != EEXIST) return -1;
@@ -69,7 +69,7 @@ static enum wlh_status say_owner(
   "or " WLH_ELSEWHERE "; one that users share has to belong to a group of theirs, and the mode "   \
   "0770"
 
-/* Whether owner and mode tell who can write there. */
+/* Whether owner and mode say who can write there. */
 static enum wlh_status check_rights(const char *path, int descriptor, struct wlh_failure *failure)
 {
   switch (wlh_port_rights(descriptor)) {
@@ -90,8 +90,8 @@ static enum wlh_status check_rights(const char *path, int descriptor, struct wlh
   }
 }
 
-/* Whether nobody but those who are meant to can write there: we, root, and of an explicit directory
- * its group. `made`: whether it is nothing but what this library makes. */
+/* Whether only those who may can write there: we, root and, in an explicit directory, its group.
+ * `made` says that only this library makes it. */
 static enum wlh_status check_owner(
     const char *path, int descriptor, bool standard, struct stat *status, bool made,
     struct wlh_failure *failure)
@@ -110,14 +110,13 @@ static enum wlh_status check_owner(
   return check_rights(path, descriptor, failure);
 }
 
-/* ---- what a group shares ----
+/* ---- files of a group ----
  *
- * Where a group may write, a member of it can put something else behind any name at any moment. So
- * nothing there gets its rights by name, and nothing is made in place: it is made in a directory
- * that only its user can write, gets its rights there, and is moved or linked into place when it is
- * whole. A process that is killed leaves behind only what the next one of its user finishes. What
- * is found in place is used only if all of the group may write it: nobody gains by putting it
- * there. */
+ * Where a group may write, a member of it can replace any name at any moment. So nothing gets its
+ * rights by name, and nothing is made in place: it is made in a directory that only its user can
+ * write, gets its rights there, and is moved or linked into place when complete. The user's next
+ * process finishes what a killed one left behind. An existing one is used only if all of the
+ * group may write it, so nobody gains by putting it there. */
 
 enum { MAKE_ROUNDS = 10 };
 
@@ -154,7 +153,7 @@ static bool share(const struct wlh_port *port, int descriptor, mode_t mode)
   return fchmod(descriptor, mode) == 0;
 }
 
-/* Makes a file that the group may write, or finishes what another process of ours began. */
+/* Makes a file that the group may write, or finishes one of another process of ours. */
 static int make_shared_file(const struct wlh_port *port, int parent, const char *name)
 {
   int file = openat(parent, name, FILE_FLAGS | O_CREAT, 0600);
@@ -163,9 +162,9 @@ static int make_shared_file(const struct wlh_port *port, int parent, const char 
   return -1;
 }
 
-/* Puts the directory of the bucket in place, with the file in it: nobody puts another one in place
- * of one that is not empty. False, and errno, if it cannot be made; true also if somebody else was
- * first. */
+/* Puts the directory of the bucket in place, with the file in it, because a directory that is not
+ * empty cannot be replaced. False, and errno, if it cannot be made; true also if another process
+ * was first. */
 static bool make_shared_directory(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];
@@ -181,7 +180,7 @@ static bool make_shared_directory(const struct wlh_port *port)
   return done;
 }
 
-/* Puts the file in place. As make_shared_directory. */
+/* Puts the file in place, with the result of make_shared_directory. */
 static bool place_shared_file(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];
@@ -197,7 +196,7 @@ static bool place_shared_file(const struct wlh_port *port)
   return file >= 0;
 }
 
-/* Opens what may have to be made first. */
+/* Opens a file or a directory, or makes it first. */
 static int open_shared(
     const struct wlh_port *port, int parent, const char *name, int flags,
     bool (*make)(const struct wlh_port *port))
@@ -212,7 +211,7 @@ static int open_shared(
 }
 
 /* Whether all of the group may write it, and nobody else.
- *   rights  that the group has to have */
+ *   rights   those that the group must have */
 static enum wlh_status check_shared(
     const struct wlh_port *port, const char *path, const struct stat *status, mode_t rights,
     struct wlh_failure *failure)
@@ -228,7 +227,7 @@ static enum wlh_status check_shared(
       path, (unsigned)port->gid, (unsigned)status->st_gid, (unsigned)status->st_mode & 07777);
 }
 
-/* Says why something cannot be made that a group is to share. */
+/* Says why something for a group cannot be made. */
 static enum wlh_status cannot_share(
     const struct wlh_port *port, const char *path, const char *what, struct wlh_failure *failure)
 {
@@ -246,8 +245,6 @@ static enum wlh_status cannot_share(
       "it. Run it as a member of that group, or " WLH_ELSEWHERE ".",
       path, (unsigned)port->gid, (unsigned)geteuid());
 }
-
-/* ---- opening ---- */
 
 static enum wlh_status open_base(
     struct wlh_port *port, const char *base, bool standard, struct wlh_failure *failure)
@@ -289,7 +286,7 @@ static enum wlh_status open_bucket(struct wlh_port *port, struct wlh_failure *fa
   return check_shared(port, port->path, &status, 0070, failure);
 }
 
-/* Opens the file in a directory that is ours alone; makes it if need be. */
+/* Opens the file in a directory that is ours alone, or makes it. */
 static int open_own_file(const struct wlh_port *port)
 {
   int file = openat(port->directory, "bucket", FILE_FLAGS | O_CREAT | O_EXCL, 0600);
@@ -339,13 +336,13 @@ enum wlh_status wlh_port_open(
   enum wlh_status status = open_base(port, base, standard, failure);
   if (status == WLH_OK) status = open_bucket(port, failure);
   if (status == WLH_OK) {
-    port->watch = wlh_port_new_watch(); /* before those with larger numbers */
+    port->watch = wlh_port_new_watch(); /* before descriptors with larger numbers */
     status = open_file(port, failure);
   }
   if (status == WLH_OK && !wlh_port_locks_work(port)) {
     status = wlh_port_vanished_or_unsupported(failure, port->path, "byte locks do not work here");
   }
-  /* systemd-tmpfiles leaves directories with a lock alone. */
+  /* systemd-tmpfiles leaves locked directories alone. */
   if (status == WLH_OK) (void)flock(port->directory, LOCK_SH | LOCK_NB);
   if (status != WLH_OK) wlh_port_close(port);
   return status;
@@ -358,7 +355,7 @@ void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint3
   if (!name) return;
   if (fstatat(port->directory, "name", &status, AT_SYMLINK_NOFOLLOW) == 0) {
     if ((size_t)status.st_size == size) return;
-    (void)unlinkat(port->directory, "name", 0); /* its writer was killed before it was whole */
+    (void)unlinkat(port->directory, "name", 0); /* its writer was killed before it was complete */
   }
   int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
   int file = openat(port->directory, "name", flags, 0600);

@@ -1,4 +1,4 @@
-/* Wake-ups and news of death: the two sockets of a member. */
+/* Wake-ups and notification of deaths: the two sockets of a member. */
 #include "port_parts.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static bool address_of(
   return wlh_port_address(port, port->directory, name, address);
 }
 
-/* Binds a socket to `name` in `place`, which only we can write, and gives it its rights.
+/* Binds a socket to `name` in `place`, which only we can write, and sets its rights.
  *   inode  out: of the path */
 static bool bind_in(
     const struct wlh_port *port, int descriptor, int type, int place, const char *name,
@@ -38,9 +38,9 @@ static bool bind_in(
          (type != SOCK_STREAM || listen(descriptor, BACKLOG) == 0);
 }
 
-/* What is being made has a name of the same length for each member: where the path is too long for
- * a socket's address, the first one is refused, and not the tenth. In the bucket's own directory it
- * is short, which leaves room for the path. */
+/* Names of new sockets have the same length for each member: if the path is too long for a socket's
+ * address, the first member fails, and not the tenth. They are short in the bucket's own directory,
+ * which leaves room for the path. */
 static int bind_one(struct wlh_port *port, int type, char kind, uint32_t member, uint64_t *inode)
 {
   char final[16], end[16], name[WLH_PORT_NEW_SIZE];
@@ -75,8 +75,8 @@ bool wlh_port_bound(struct wlh_port *port, uint32_t member)
          is_bound(port, 'w', member, port->datagram_inode);
 }
 
-/* Sends itself a wake-up. That it does not come is no failure of the system if somebody has bound
- * over us meanwhile: then we are not bound, and bind again. */
+/* Sends itself a wake-up. It may be missing because another process has bound over us; then nothing
+ * failed, and we bind again later. */
 static int try_datagram(struct wlh_port *port, uint32_t member)
 {
   char byte;
@@ -84,7 +84,7 @@ static int try_datagram(struct wlh_port *port, uint32_t member)
     return 0;
   int error = errno;
   if (!wlh_port_bound(port, member)) return 0;
-  /* Another one made its own by the same name at the same time, and we have taken that. */
+  /* Another process made its socket by the same name at the same time, and we took that. */
   port->datagram_inode = 0;
   return error;
 }
@@ -172,11 +172,11 @@ void wlh_port_wait(
   if (count > WLH_PORT_WAIT_MOST) count = WLH_PORT_WAIT_MOST;
   for (size_t i = 0; i < count; i++) {
     items[i].ready = items[i].hung_up = false;
-    /* The kernel refuses more than the process can have open, those that are none included. */
+    /* The kernel refuses more items than the process can have open descriptors, even empty ones. */
     if (items[i].descriptor < 0) continue;
     places[polled] = i;
-    /* macOS tells of a hang-up only who asks for it, and only until something else comes: so
-     * nothing is ever written to a connection. */
+    /* macOS reports a hang-up only on request, and only until data arrives, so nothing is ever
+     * written to a connection. */
     polls[polled++] =
         (struct pollfd){items[i].descriptor, (short)(POLLHUP | (items[i].reads ? POLLIN : 0)), 0};
   }

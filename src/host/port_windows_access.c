@@ -1,4 +1,4 @@
-/* Who may what: the access lists of what this library makes, and of what it finds. */
+/* The access lists that this library sets and checks. */
 #include "port_windows_parts.h"
 
 #include <aclapi.h>
@@ -72,8 +72,8 @@ static bool is_meant(const struct user *user, PSID sid)
   return false;
 }
 
-/* Finds somebody who has one of these rights and is not meant to; NULL if there is none. What is
- * inherited only is looked at where it arrives. */
+/* Returns somebody who has one of these rights without being meant to, or NULL. Entries that are
+ * only inherited are checked at the children. */
 static PSID find_stranger(const struct user *user, ACL *list, DWORD rights)
 {
   ACL_SIZE_INFORMATION size;

@@ -1,11 +1,10 @@
-/* What failures of the system are, and what they say to do. See port_host.h and
- * port_windows_parts.h. */
+/* Failures of the system, and what to do about them; see port_host.h and port_windows_parts.h. */
 #include "port_windows_parts.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Not in all headers. */
+/* Not all headers have it. */
 #define ERROR_QUOTA_EXCEEDED_ON_DISK 1295
 
 enum wlh_status wlh_port_status_of(int error)

@@ -1,4 +1,4 @@
-/* Files of a bucket, by their names, and handles. */
+/* Files of a bucket by their names, and handles. */
 #include "port_windows_parts.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ bool wlh_port_wide_path(const char *path, WCHAR *wide)
     wcscpy(wide, L"\\\\?\\");
   } else if (path[2] != '?' && path[2] != '.') {
     wcscpy(wide, L"\\\\?\\UNC");
-    path++; /* one of the two */
+    path++; /* skips one of the two backslashes */
   } else {
     *wide = L'\0';
   }
@@ -35,14 +35,13 @@ HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD d
   if (!wlh_port_wide(port, name, wide) || !wlh_port_private(&security, false)) {
     return INVALID_HANDLE_VALUE;
   }
-  /* What is in it is of use only while it is open: it need not be written to the disk. */
+  /* The content matters only while the file is open, so it need not be written to the disk. */
   return CreateFileW(
       wide, GENERIC_READ | GENERIC_WRITE, WLH_PORT_SHARE, &security.attributes, disposition,
       FILE_ATTRIBUTE_TEMPORARY | FILE_ATTRIBUTE_NOT_CONTENT_INDEXED | WLH_PORT_NO_FOLLOWING, NULL);
 }
 
-/* What it means that a file cannot be looked at; NULL if something is short that there may be more
- * of at the next look. */
+/* Returns what it means that a file cannot be opened; NULL for a shortage that may pass. */
 static const char *moved_by(DWORD error)
 {
   if (wlh_port_status_of((int)error) == WLH_FULL) return NULL;

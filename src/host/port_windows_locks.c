@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Where the byte locks are: far behind the end of any file. */
+/* The byte locks are far behind the end of any file. */
 #define GATE  (UINT64_C(1) << 40)
 #define PROBE (GATE - 1)
 
@@ -35,9 +35,9 @@ static bool take(HANDLE file, uint64_t at)
   return lock(file, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, at);
 }
 
-/* Whether another handle holds a byte. The system only tells by refusing: so it is taken for a
- * moment, shared, so that two that ask at the same time do not see each other. A process that wants
- * to become a member with that number takes another one meanwhile. */
+/* Whether another handle holds a byte. The system only says so by refusing it. So the byte is taken
+ * for a moment, shared, so that two processes that ask at once do not see each other. A process
+ * that wants that number meanwhile takes another one. */
 static bool is_locked(HANDLE file, uint64_t at)
 {
   if (!lock(file, SHARED | LOCKFILE_FAIL_IMMEDIATELY, at)) return true;
@@ -45,8 +45,8 @@ static bool is_locked(HANDLE file, uint64_t at)
   return false;
 }
 
-/* Whether byte locks do what they are for here: one handle sees what another holds. Does not wait
- * for another process that tests at this moment: that we are refused its byte is the proof. */
+/* Whether one handle sees what another holds. It does not wait for a process that tests at the same
+ * time: being refused its byte is the proof. */
 bool wlh_port_locks_work(struct wlh_port *port)
 {
   HANDLE other = wlh_port_open_file(port, "bucket", OPEN_EXISTING);
@@ -83,7 +83,7 @@ void wlh_port_drop(struct wlh_port *port, uint32_t member)
   unlock(wlh_port_handle(port->file), GATE + 1 + member);
 }
 
-/* Not asked for our own: a handle may have a byte twice, and to give back the second is to give
+/* Our own byte is not asked for: a handle may hold a byte twice, and giving back the second gives
  * back the first, our life. */
 bool wlh_port_alive(struct wlh_port *port, uint32_t member)
 {
@@ -93,7 +93,7 @@ bool wlh_port_alive(struct wlh_port *port, uint32_t member)
 
 bool wlh_port_any_alive(struct wlh_port *port)
 {
-  /* One by one: all together would leave no number to those who become members meanwhile. */
+  /* One by one, because all together would leave no number to new members meanwhile. */
   for (uint32_t i = 0; i < WLH_PORT_MEMBERS; i++) {
     if (wlh_port_alive(port, i)) return true;
   }

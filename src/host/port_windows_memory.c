@@ -1,6 +1,5 @@
-/* The memory of a bucket: the file, mapped. A view cannot be larger than its file, so another one
- * takes its place when the file has grown; both are the same memory. As long as it is mapped the
- * file cannot be cut off. */
+/* The memory of a bucket. A view cannot be larger than its file, so a new view replaces it when the
+ * file has grown; both are the same memory. A mapped file cannot be cut off. */
 #include "port_windows_parts.h"
 
 #include <string.h>
@@ -11,9 +10,9 @@ uint64_t wlh_port_size(struct wlh_port *port)
   return GetFileSizeEx(wlh_port_handle(port->file), &size) ? (uint64_t)size.QuadPart : 0;
 }
 
-/* By appending zeros: to set the end of the file would be to set it back if another process has
- * made it larger meanwhile, and what kept them apart could be held by one that is suspended. The
- * file can get a little larger than asked for, if several do it at once. */
+/* Appends zeros: setting the end of the file would shorten it if another process has extended it
+ * meanwhile, and a lock against that could be held by a suspended process. If several do it at
+ * once, the file gets a little larger than needed. */
 int wlh_port_grow(struct wlh_port *port, uint64_t size)
 {
   static const char zeros[16384];
@@ -23,14 +22,15 @@ int wlh_port_grow(struct wlh_port *port, uint64_t size)
     if ((uint64_t)now.QuadPart >= size) return 0;
     uint64_t missing = size - (uint64_t)now.QuadPart;
     DWORD count = missing < sizeof zeros ? (DWORD)missing : (DWORD)sizeof zeros;
-    OVERLAPPED end = {.Offset = UINT32_MAX, .OffsetHigh = UINT32_MAX}; /* wherever that is */
+    /* the end of the file, wherever it is */
+    OVERLAPPED end = {.Offset = UINT32_MAX, .OffsetHigh = UINT32_MAX};
     if (!WriteFile(file, zeros, count, &count, &end)) return (int)GetLastError();
     if (count == 0) return ERROR_DISK_FULL;
   }
   return (int)GetLastError();
 }
 
-/* Windows makes no file shorter that somebody has mapped, and has no holes without its leave. */
+/* Windows does not shorten a mapped file, and has no holes without setting them up. */
 void wlh_port_give_back(struct wlh_port *port, uint64_t size)
 {
   (void)port;
@@ -89,7 +89,7 @@ void wlh_port_free_zeros(void *zeros, size_t size)
   if (zeros) (void)VirtualFree(zeros, 0, MEM_RELEASE);
 }
 
-/* To take memory back may fail here, and then there would be no zeros. */
+/* Giving memory back and taking it again may fail here, and then there would be no zeros. */
 void wlh_port_trim_zeros(void *zeros, size_t used, size_t size)
 {
   (void)zeros;
@@ -97,7 +97,7 @@ void wlh_port_trim_zeros(void *zeros, size_t used, size_t size)
   (void)size;
 }
 
-/* The system has no number of its boots that can be relied on. */
+/* The system has no reliable number of its boots. */
 uint64_t wlh_port_boot(void)
 {
   return WLH_PORT_ANY_BOOT;

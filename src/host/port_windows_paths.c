@@ -1,5 +1,5 @@
-/* The directories and the file of a bucket: where they are, on what kind of file system, how they
- * are made and opened. SECURITY.md lists every path that is touched here, and what protects it. */
+/* The directories and the file of a bucket: where they are, on which file systems, and how they are
+ * made and opened. SECURITY.md lists every path that is used here, and what protects it. */
 #include "port_windows_parts.h"
 
 #include <shlobj.h>
@@ -12,8 +12,6 @@
 #define FILE_REMOTE_DEVICE 0x00000010
 #endif
 
-/* ---- where ---- */
-
 typedef HRESULT(WINAPI *known_folder)(REFKNOWNFOLDERID, DWORD, HANDLE, PWSTR *);
 typedef VOID(WINAPI *free_memory)(LPVOID);
 
@@ -23,8 +21,9 @@ static FARPROC find_function(const WCHAR *library, const char *name)
   return module ? GetProcAddress(module, name) : NULL;
 }
 
-/* Writes the user's own folder for data of this machine to `path`. What tells it is loaded here, as
- * most programs do not need it. Not the environment: two that differ would be two directories. */
+/* Writes the user's folder for data of this machine to `path`. The library with this function is
+ * loaded here, because most programs do not need it. The environment is not used: two different
+ * ones would give two directories. */
 static bool local_data(char *path, int size)
 {
   static const GUID id = {
@@ -77,9 +76,7 @@ enum wlh_status wlh_port_directory(
       path);
 }
 
-/* ---- directories ---- */
-
-/* Opens a directory; makes it if need be, for this user alone. */
+/* Opens a directory, or makes it for this user alone. */
 static HANDLE open_directory(const WCHAR *wide)
 {
   struct wlh_private security;
@@ -92,7 +89,7 @@ static HANDLE open_directory(const WCHAR *wide)
       OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS | WLH_PORT_NO_FOLLOWING, NULL);
 }
 
-/* Whether it is what it is to be, and nothing that leads elsewhere. */
+/* Whether it has the expected type, and does not lead elsewhere. */
 static bool is_plain(HANDLE handle, bool directory)
 {
   FILE_BASIC_INFO info;
@@ -101,7 +98,7 @@ static bool is_plain(HANDLE handle, bool directory)
   return is_directory == directory && !(info.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT);
 }
 
-/* Whether it is on a disk of this machine, and of a kind on which files have access lists. */
+/* Whether it is on a disk of this machine, of a kind with access lists. */
 static bool is_local(HANDLE handle)
 {
   static const WCHAR *const kinds[] = {L"NTFS", L"ReFS"};
@@ -137,7 +134,7 @@ static enum wlh_status check_directory(HANDLE handle, const char *path, struct w
   return wlh_port_check_access(handle, path, true, failure);
 }
 
-/* Makes a directory if need be, and looks whether it may be used. */
+/* Makes a directory if need be, and checks whether it may be used. */
 static enum wlh_status prepare_directory(const char *path, struct wlh_failure *failure)
 {
   static const char what[] = "cannot open or make the directory";
@@ -149,8 +146,6 @@ static enum wlh_status prepare_directory(const char *path, struct wlh_failure *f
   (void)CloseHandle(handle);
   return status;
 }
-
-/* ---- the file ---- */
 
 static enum wlh_status open_segment(struct wlh_port *port, struct wlh_failure *failure)
 {
@@ -165,7 +160,7 @@ static enum wlh_status open_segment(struct wlh_port *port, struct wlh_failure *f
     return wlh_fail(
         failure, WLH_UNSUPPORTED, "%s is not a file. Take it away, or " WLH_ELSEWHERE ".", path);
   }
-  /* Nobody else in the process closes it by mistake. */
+  /* Nothing else in the process can close it by mistake. */
   (void)SetHandleInformation(file, HANDLE_FLAG_PROTECT_FROM_CLOSE, HANDLE_FLAG_PROTECT_FROM_CLOSE);
   FILE_ID_INFO *id = &port->system->id;
   if (!GetFileInformationByHandleEx(file, FileIdInfo, id, sizeof *id)) {
@@ -178,7 +173,7 @@ enum wlh_status wlh_port_open(
     struct wlh_port *port, const char *base, bool standard, const char *bucket,
     struct wlh_failure *failure)
 {
-  (void)standard; /* the access list has to be that of one user in both cases */
+  (void)standard; /* the access list must be that of one user in both cases */
   wlh_port_init(port);
   (void)snprintf(port->path, sizeof port->path, "%s\\%s", base, bucket);
   port->system = calloc(1, sizeof *port->system);
@@ -226,7 +221,7 @@ uint64_t wlh_port_refresh(struct wlh_port *port)
 
 void wlh_port_watch(struct wlh_port *port, uint32_t member)
 {
-  (void)member; /* what it has, all have: they are looked at together */
+  (void)member; /* all members share the watch */
   WCHAR wide[WLH_PORT_WIDE_SIZE];
   if (port->watch >= 0 || !wlh_port_wide(port, "", wide)) return;
   HANDLE watch = FindFirstChangeNotificationW(wide, FALSE, FILE_NOTIFY_CHANGE_FILE_NAME);
@@ -236,17 +231,15 @@ void wlh_port_watch(struct wlh_port *port, uint32_t member)
 void wlh_port_watched(struct wlh_port *port)
 {
   HANDLE watch = wlh_port_handle(port->watch);
-  /* Only then: it would be asked twice. */
+  /* Only now, because otherwise it would be asked for twice. */
   if (WaitForSingleObject(watch, 0) != WAIT_OBJECT_0 || FindNextChangeNotification(watch)) return;
-  wlh_port_shut(port->watch); /* it would say the same for ever, or nothing more */
+  wlh_port_shut(port->watch); /* it would report the same for ever, or nothing more */
   port->watch = -1;
 }
 
-/* ---- handles ---- */
-
 void wlh_port_close(struct wlh_port *port)
 {
-  /* First: who watches us looks at our byte from then on, until it is free. */
+  /* This comes first: members that watch us then check our byte until it is free. */
   if (port->system) wlh_port_close_peers(port);
   if (port->map) (void)UnmapViewOfFile(port->map);
   HANDLE file = wlh_port_handle(port->file);
@@ -257,7 +250,7 @@ void wlh_port_close(struct wlh_port *port)
   wlh_port_init(port);
 }
 
-/* The kernel ends all handles of a process together. */
+/* The kernel closes all handles of a process together. */
 void wlh_port_widen(const struct wlh_port *port)
 {
   (void)port;

@@ -1,17 +1,17 @@
-/* Wake-ups and news of death. A member has a record in the file `peers`: what its event is called,
- * which process it is, and when that was created. So others can signal the event, and wait for the
- * end of the process; the thread pool does, as there may be more than a thread can wait for. The
- * time tells it from another process that got its number later.
+/* Wake-ups and notification of deaths. Each member has a record in the file `peers`: the name of
+ * its event, its process, and when that was created. Others signal the event, and let the thread
+ * pool wait for the end of the process, because a thread cannot wait for that many. The time
+ * distinguishes the process from a later one with the same number.
  *
- * A member that leaves, or loses its place, while its process lives on takes its record back before
- * it gives back its byte, and wakes all others: one that watched it finds another life there, or
- * none, and looks at the byte.
+ * A member that leaves, or loses its place, while its process lives, clears its record before it
+ * gives back its byte, and wakes all others. Members that watched it find another life or none, and
+ * check the byte.
  *
- * If the file is moved, newcomers make another one, and members with the old one go over to it.
- * Until then the two look for each other as for members that cannot be connected to.
+ * If the file is moved, new members make another one, and those with the old one change over. Until
+ * then the two treat each other as members that cannot be connected to.
  *
- * The event's name is a secret of those who can read the file, and global: so it is found from
- * other sessions, by services above all, and nobody can make it before us. */
+ * The event's name is global, so that services in other sessions find it. It is a secret of those
+ * who can read the file, so nobody else can make it first. */
 #include "port_windows_parts.h"
 
 #include <stdatomic.h>
@@ -38,8 +38,8 @@ static uint64_t life_of(const struct wlh_port *port, uint32_t member)
   return atomic_load_explicit(&port->system->records[member].life, memory_order_acquire);
 }
 
-/* Maps the file that the path leads to, in place of the one that is mapped; makes it if need be.
- * Leaves that one, if it fails. */
+/* Maps the file that the path leads to, or makes it, and replaces the mapped one. If that fails,
+ * the old one stays. */
 static enum wlh_status map_peers(struct wlh_port *port, struct wlh_failure *failure)
 {
   static const char what[] = "cannot open the file 'peers'";
@@ -73,8 +73,6 @@ enum wlh_status wlh_port_open_peers(struct wlh_port *port, struct wlh_failure *f
   return wlh_port_unsupported(failure, port->path, "cannot make an event");
 }
 
-/* ---- wake-ups ---- */
-
 static uint64_t born_of(HANDLE process)
 {
   FILETIME created, ended, kernel, user;
@@ -92,7 +90,7 @@ static void write_record(struct wlh_port *port, uint32_t member, uint64_t life)
   atomic_store_explicit(&record->life, life, memory_order_release);
 }
 
-/* Makes the event that wakes us; its name is new.
+/* Makes the event that wakes us, by a new name.
  *   returns  0, or the system's error */
 static int make_event(struct wlh_port *port, uint64_t life)
 {
@@ -121,7 +119,8 @@ int wlh_port_bind(struct wlh_port *port, uint32_t member)
   life |= life == 0;
   int error = make_event(port, life);
   if (error != 0) return error;
-  write_record(port, member, life); /* also where it was moved: others may have that one still */
+  write_record(port, member, life); /* even if the file was moved, because others may still have
+                                       it */
   port->system->member = member;
   port->system->life = life;
   if (were_peers_moved(port)) {
@@ -163,13 +162,11 @@ void wlh_port_rouse(struct wlh_port *port, uint32_t member)
   (void)wlh_port_send(port, member);
 }
 
-/* The wait took it. */
+/* The wait has taken it. */
 void wlh_port_receive(struct wlh_port *port)
 {
   (void)port;
 }
-
-/* ---- news of death ---- */
 
 static VOID CALLBACK on_death(PVOID data, BOOLEAN timed_out)
 {
@@ -179,13 +176,13 @@ static VOID CALLBACK on_death(PVOID data, BOOLEAN timed_out)
   (void)SetEvent(peer->news);
 }
 
-/* Opens the process of a record; NULL, and GetLastError, if it is not that one. */
+/* Opens the process of a record; NULL, and GetLastError, if another process has its number. */
 static HANDLE open_process(uint32_t pid, uint64_t born)
 {
   HANDLE process = OpenProcess(SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION, FALSE, pid);
   if (!process || born_of(process) == born) return process;
   (void)CloseHandle(process);
-  SetLastError(ERROR_INVALID_PARAMETER); /* as if there was none */
+  SetLastError(ERROR_INVALID_PARAMETER); /* as if there were none */
   return NULL;
 }
 
@@ -216,7 +213,7 @@ void wlh_port_disconnect(struct wlh_port *port, int descriptor)
 {
   if (descriptor < 0) return;
   struct wlh_peer *peer = &port->system->peers[descriptor];
-  (void)UnregisterWaitEx(peer->wait, INVALID_HANDLE_VALUE); /* when on_death has returned */
+  (void)UnregisterWaitEx(peer->wait, INVALID_HANDLE_VALUE); /* returns when on_death has returned */
   (void)CloseHandle(peer->process);
   peer->life = 0;
 }

@@ -8,16 +8,17 @@
 #define CREATE_WAITABLE_TIMER_HIGH_RESOLUTION 0x00000002
 #endif
 
-/* What the system's other time limits are exact to, at worst. */
+/* The worst accuracy of the system's other time limits. */
 #define COARSE UINT64_C(16000000)
 
-/* How long a wait takes that the system refuses, in ms: who waits again at once would not rest. */
+/* In milliseconds: a refused wait takes this long, so that a caller that waits again does not
+ * spin. */
 #define REFUSED_WAIT 10
 
 enum { HANDLES_MOST = 8 };
 
-/* A timer that is set, for a time that a time limit is too coarse for; NULL if there is none to be
- * had, as before Windows 10 1803. */
+/* Returns a timer for a time that a time limit is too coarse for; NULL if the system has none, as
+ * before Windows 10 1803. */
 static HANDLE set_timer(uint64_t nanoseconds)
 {
   LARGE_INTEGER due;
@@ -59,7 +60,7 @@ void wlh_port_poke(struct wlh_port_alarm alarm)
   (void)SetEvent(wlh_port_handle(alarm.pokes));
 }
 
-/* The wait took it. */
+/* The wait has taken it. */
 void wlh_port_poked(struct wlh_port_alarm alarm)
 {
   (void)alarm;
@@ -70,7 +71,7 @@ void wlh_port_shut_alarm(struct wlh_port_alarm alarm)
   wlh_port_shut(alarm.rings);
 }
 
-/* Waits for one of the handles. Returns which it was, and took; `count` for none. */
+/* Waits for one of the handles. Returns and takes that one; `count` for none. */
 static DWORD wait_for_one(HANDLE *handles, DWORD count, uint64_t nanoseconds)
 {
   HANDLE timer = nanoseconds < COARSE && nanoseconds > 0 ? set_timer(nanoseconds) : NULL;
@@ -99,7 +100,7 @@ void wlh_port_wait(
   for (DWORD i = 0; i < used; i++) {
     items[places[i]].ready = i == got || WaitForSingleObject(handles[i], 0) == WAIT_OBJECT_0;
   }
-  /* After the events were taken: what comes now sets one of them again. */
+  /* This follows taking the events: a later death sets one of them again. */
   for (size_t i = 0; i < count; i++) {
     if (items[i].descriptor < 0 || items[i].reads) continue;
     items[i].ready = items[i].hung_up = wlh_port_is_over(port, items[i].descriptor);

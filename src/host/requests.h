@@ -4,7 +4,7 @@
 
 #include "cells.h"
 
-/* As enum wlk_option. */
+/* The values are those of enum wlk_option. */
 enum wlh_option { WLH_WAIT, WLH_IF_AVAILABLE, WLH_STEAL, WLH_PASS, WLH_PASS_IF_AVAILABLE };
 
 struct wlh_ask {
@@ -56,8 +56,8 @@ enum wlh_cells_status wlh_cells_abort(struct wlh_arena *arena, uint32_t request,
  *   returns  WLH_CELLS_OK, LOST, POISONED */
 enum wlh_cells_status wlh_cells_end(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
-/* Whether a request of ours is there and, unless it was stolen, in the lists of its name. As for
- * wlh_cells_has_member, a negative result from outside must be checked inside, also because others
+/* Whether a request of ours is there and, unless it was stolen, in the lists of its name. See
+ * wlh_cells_has_member: a negative result from outside must be checked inside, also because others
  * change the lists. Cost: O(1). */
 bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 

@@ -20,9 +20,9 @@
  * its `token`, a member's `pid` and `version`, and the byte locks are the same in all of them.
  *
  * The invariants of a name are those of src/core/records.h, whenever no process is inside and no
- * rebuild is due. The differences: requests of one priority are in the order of their tickets,
- * tokens grow over all names of a segment, and the mailbox of a member has the news that its
- * process has not received. verify.c checks each of them.
+ * rebuild is due. There are three differences. Requests of one priority are in the order of their
+ * tickets. Tokens grow over all names of a segment. News that a process has not received is in the
+ * mailbox of its member. verify.c checks each of them.
  *
  * A queue is a row of levels, one for each priority that waits, the highest first. The list
  * `levels` has the first request of each level but the highest, and is empty if all have the same

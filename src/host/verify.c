@@ -5,7 +5,8 @@
 #include "pool.h"
 #include "queue.h"
 
-/* The counts so far. Those from the cells and those along the lists must agree. */
+/* The counts so far. Both ways to
+ * count, from the cells and along the lists, must agree. */
 struct found {
   struct wlh_arena *arena;
   const char *broken;
