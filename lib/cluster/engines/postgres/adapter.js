@@ -1,11 +1,10 @@
 'use strict';
 
 /**
- * The adapter of PostgreSQL (adapter.js): calls of the functions of postgres.sql.js, by a client
- * of the user's pg Pool that it keeps for itself (link.js).
- *
- * A step is one statement, and so one transaction. It is told of grants and thefts by NOTIFY in the
- * transaction that made them. The schema is made on first use.
+ * The adapter of PostgreSQL (../../adapter.js): it calls the functions of postgres.sql.js over one
+ * client of the user's pg Pool that it keeps (link.js). A step is one statement, and so one
+ * transaction, whose NOTIFYs announce its grants and thefts. The adapter creates the schema on
+ * first use.
  */
 
 const { createHash, randomBytes } = require('node:crypto');
@@ -34,52 +33,36 @@ const {
 /** @typedef {import('./link.js').Pool} Pool */
 /** @typedef {import('./errors.js').Guard} Guard */
 
-/** Of the schema. Another one that changes what it means has another number. */
+/** The version of the schema and its meaning. */
 const VERSION = 9;
 
-/**
- * So many names of a group; each takes a place in a table of locks that all of the server share.
- */
+/** The most names of a group: each takes a place in the lock table that the whole server shares. */
 const MOST_NAMES = 1_000;
 
 /** @type {Record<Op['kind'], number>} */
 const KINDS = { request: 0, ifAvailable: 1, steal: 2, end: 3, pass: 4, passIfAvailable: 5 };
 
-/** Instead of an answer: a user guards the lock. */
+/** The code for a lock that a user guards. */
 const GUARDED = '-7';
 
-/**
- * @param {string} text UTF-16 code units
- * @returns {Buffer} the same, little endian; lone surrogates, too
- */
+/** UTF-16LE, which keeps lone surrogates. @param {string} text */
 const bytes = (text) => Buffer.from(text, 'utf16le');
-/**
- * Without a backslash, whose meaning a role can set.
- * @param {Buffer} value
- * @returns {string} an expression of SQL
- */
+/** An expression of SQL without a backslash, whose meaning a role can set. @param {Buffer} value */
 const literal = (value) => `decode('${value.toString('hex')}', 'hex')`;
-/** @param {string} hex of bytea: `\\x` and hexadecimal digits */
+/** @param {string} hex a bytea as `\\x` and digits */
 const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');
-/**
- * @param {unknown} value
- * @returns {string} JSON that any encoding of a database has
- */
+/** JSON in ASCII, which every encoding of a database has. @param {unknown} value */
 const asciiOf = (value) =>
   JSON.stringify(value).replace(
     /[\u0080-\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
-/**
- * @param {string | null} array of numbers: `{1,2}`
- * @returns {string[]}
- */
+/** @param {string | null} array of numbers: `{1,2}` */
 const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1, -1).split(','));
 
 /**
- * The statements that a connection uses again and again. The session is a part of their texts, so
- * that it is not sent each time. Functions with one operation cost a third less than the one that
- * takes any.
+ * The prepared statements of a connection. Their texts contain the session, so that it is not sent
+ * each time. Functions for one operation cost a third less than `step`.
  * @param {string} schema
  * @param {string} session
  * @param {number} number of the connection
@@ -123,38 +106,38 @@ class PostgresAdapter {
   #schema;
   #durability;
   #bucket;
-  /** @type {Map<string, Buffer>} keys by name, of names that were used last */
+  /** The keys of recently used names. @type {Map<string, Buffer>} */
   #keys = new Map();
-  /** The connection there is. @type {OpenLink | undefined} */
+  /** The current connection. @type {OpenLink | undefined} */
   #link;
-  /** One that is not ready yet. @type {OpenLink | undefined} */
+  /** The connection that is not ready yet. @type {OpenLink | undefined} */
   #making;
   #source;
-  /** Of that connection. @type {ReturnType<typeof statementsOf>} */
+  /** The current connection's statements. @type {ReturnType<typeof statementsOf>} */
   #statements = statementsOf('', '', 0);
-  /** The session that `open` started last; '' for none. */
+  /** The session that `open` started last; '' if there is none. */
   #session = '';
   #ttl = 0;
-  /** Counts steps that ask for something. */
+  /** Counts steps with requests. */
   #asked = 0;
-  /** What it was at a renewal that found nothing held, nor waited for. */
+  /** That count at the last renewal that found no request of the session. */
   #idle = -1;
   /**
-   * Refs of the thefts that the last renewal told of: the next one tells that we know.
+   * The refs of thefts that the last renewal listed; the next one confirms them.
    * @type {number[]}
    */
   #told = [];
-  /** Counts calls of `open`, `hello` and `dispose`, of which the last counts. */
+  /** Counts calls of `open`, `hello` and `dispose`, the last of which counts. */
   #epoch = 0;
 
   /**
    * @param {string} bucket
    * @param {object} options
    * @param {Pool} options.pool
-   * @param {Pool} [options.listen] one to take the client from instead
+   * @param {Pool} [options.listen] the pool to take the client from instead
    * @param {string} [options.schema]
-   * @param {'logged' | 'unlogged'} [options.durability] undefined: as the schema is; a new one:
-   *   'logged'
+   * @param {'logged' | 'unlogged'} [options.durability] by default that of the schema; 'logged' for
+   *   a new one
    */
   constructor(bucket, { pool, listen, schema = 'web_locks', durability }) {
     checkPool(pool, 'pool');
@@ -179,7 +162,7 @@ class PostgresAdapter {
 
   /**
    * @param {import('../../adapter.js').SessionInfo} info
-   * @param {number} ttl milliseconds
+   * @param {number} ttl
    * @param {import('../../adapter.js').Seen} seen
    */
   async open(info, ttl, seen) {
@@ -189,8 +172,8 @@ class PostgresAdapter {
     try {
       await link.open(this.#source, session, ttl, ttl, 'SELECT', false);
       const { clientId } = info;
-      // `awake` once more, for the end of a quarantine, which `open` may have begun: a function
-      // sees what one before it in the statement has written, and a read of the table would not.
+      // A second `awake` reads the end of a quarantine that `open` may have begun: a function sees
+      // what an earlier one in the statement wrote; a read of the table would not.
       const { rows } = await this.#withTables(link, {
         text: `SELECT ${this.#schema}.open($1, $2, $3, $4, $5, $6, $7) AS life,
           extract(epoch FROM ${this.#schema}.awake('', 0) - clock_timestamp()) * 1000 AS pause`,
@@ -208,7 +191,7 @@ class PostgresAdapter {
   /** @param {import('../../adapter.js').Seen} seen */
   async hello({ life, token }) {
     const session = this.#session;
-    // So long a session waits for it.
+    // The session waits for `hello` for so long.
     const time = this.#ttl / 4;
     const epoch = this.#replace();
     const link = await this.#connect(epoch, time);
@@ -225,10 +208,7 @@ class PostgresAdapter {
     }
   }
 
-  /**
-   * @param {Op[]} ops
-   * @param {number} number
-   */
+  /** @param {Op[]} ops @param {number} number */
   async step(ops, number) {
     const link = this.#current();
     const asks = ops.some(({ kind }) => kind !== 'end');
@@ -247,9 +227,9 @@ class PostgresAdapter {
   }
 
   /**
+   * The transactions that guard locks, as far as they can be found.
    * @param {Op[]} ops that were not done
-   * @returns {Promise<Guard[]>} the transactions that guard their locks, as far as that can be
-   *   found
+   * @returns {Promise<Guard[]>}
    */
   async #guards(ops) {
     const keys = ops.map(({ name }) => (name === undefined ? 'NULL' : literal(this.#keyOf(name))));
@@ -273,8 +253,8 @@ class PostgresAdapter {
 
   /**
    * @param {Op[]} ops
-   * @param {number} number of the step
-   * @param {boolean} listens from there on
+   * @param {number} number
+   * @param {boolean} listens from here on
    * @returns {[statement: import('./link.js').Prepared, values: unknown[]]}
    */
   #callOf(ops, number, listens) {
@@ -295,11 +275,7 @@ class PostgresAdapter {
     return [requestWith, [...values, ...its, listens]];
   }
 
-  /**
-   * @param {Op[]} ops
-   * @param {number} number of the step
-   * @param {boolean} listens from there on
-   */
+  /** @param {Op[]} ops @param {number} number @param {boolean} listens from here on */
   #arraysOf(ops, number, listens) {
     const requests = /** @type {any[]} */ (ops);
     /** @param {(op: any) => unknown} f */
@@ -364,14 +340,11 @@ class PostgresAdapter {
     );
   }
 
-  /**
-   * @param {string} [name]
-   * @param {'held'} [which]
-   */
+  /** @param {string} [name] @param {'held'} [which] */
   async query(name, which) {
     const held = which === 'held' ? 'AND token IS NOT NULL' : '';
     const key = name === undefined ? '' : `AND key = ${literal(this.#keyOf(name))}`;
-    // A lock whose session has expired is still held while a transaction guards it.
+    // A transaction that guards a lock keeps it held after its session has expired.
     const isGuarded =
       'token IS NOT NULL AND EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid = r.xmax)';
     const { rows } = await this.#anyhow(
@@ -409,7 +382,7 @@ class PostgresAdapter {
     checkClient(client);
     const isHeld = `SELECT token FROM ${this.#schema}.request
       WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}`;
-    // Without values, so that it is one message, whose time is that of its own transaction.
+    // One message without values has the time of its own transaction.
     const { rows } = await client.query(
       raw(`SELECT now() <> statement_timestamp() AS inside,
         current_setting('transaction_isolation') AS isolation,
@@ -420,16 +393,16 @@ class PostgresAdapter {
       throw argumentError('lock.guard() needs a client that is in a transaction: BEGIN first.');
     }
     if (seen !== null) return true;
-    // A transaction that has begun to look before the grant does not see it.
+    // A snapshot from before the grant does not show it.
     if (isolation !== 'read committed' && (await this.#anyhow(isHeld)).rows.length > 0) {
       throw oldSnapshotError(isolation);
     }
     return false;
   }
 
-  /** Ends the connection there is, or is being made. Returns the epoch that begins. */
+  /** Drops the connection, even one that is still being made, and returns the new epoch. */
   #replace() {
-    // Its last answer may have come too late for the session.
+    // The session may not have received its last answer.
     this.#told = [];
     this.#link?.drop();
     this.#link = undefined;
@@ -441,7 +414,7 @@ class PostgresAdapter {
 
   /**
    * @param {number} epoch
-   * @param {number} time milliseconds in which it is wanted
+   * @param {number} time the time limit in milliseconds
    */
   async #connect(epoch, time) {
     const link = new Link(await this.#source.take(time), this.#schema);
@@ -484,7 +457,7 @@ class PostgresAdapter {
   }
 
   /**
-   * By the connection there is, or another client of the pool.
+   * Runs a statement over the current connection, or another client of the pool.
    * @param {string} statement without values
    */
   async #anyhow(statement) {
@@ -492,9 +465,10 @@ class PostgresAdapter {
   }
 
   /**
-   * By a client whose settings are the user's, and whose server may have begun another life.
+   * Runs a statement over a client that has the user's settings, at a server whose epoch is
+   * unknown.
    * @param {string} statement without values
-   * @param {string} [before] what comes before it, in a transaction of its own
+   * @param {string} [before] runs first, in a transaction of its own
    */
   async #byPool(statement, before = 'SELECT') {
     const its = [before, statement].map((one) => `${BEGIN}; ${one}; COMMIT`);
@@ -506,7 +480,7 @@ class PostgresAdapter {
   }
 
   /**
-   * As `#anyhow`, also if the connection is replaced meanwhile.
+   * Runs a statement as `#anyhow` does, even if the connection is replaced meanwhile.
    * @param {string} statement without values, harmless to repeat, that may grant something
    */
   async #inAnyCase(statement) {
@@ -520,8 +494,7 @@ class PostgresAdapter {
   }
 
   /**
-   * Runs a statement that begins a session, after the tables are made, if some are not there, or
-   * are empty.
+   * Runs a statement that begins a session; creates the tables first if some are missing or empty.
    * @param {OpenLink} link
    * @param {Parameters<OpenLink['run']>[0]} query
    */
@@ -537,10 +510,7 @@ class PostgresAdapter {
     return link.run(query);
   }
 
-  /**
-   * Rejects if the tables are not what is needed here.
-   * @param {OpenLink} link
-   */
+  /** Rejects if the tables are missing or of another version. @param {OpenLink} link */
   async #examine(link) {
     const { rows } = await link.run(
       `SELECT version, durability FROM ${this.#schema}.lasting WHERE version <> ${VERSION}
@@ -561,10 +531,7 @@ class PostgresAdapter {
     }
   }
 
-  /**
-   * @param {string} name
-   * @returns {Buffer} SHA-256 of bucket and name
-   */
+  /** SHA-256 of bucket and name. @param {string} name */
   #keyOf(name) {
     const known = this.#keys.get(name);
     if (known) return known;
@@ -580,20 +547,14 @@ class PostgresAdapter {
 
 const NOTHING = Buffer.alloc(0);
 
-/** Of a transaction by a client that has other settings: see `settings` in link.js. */
+/** The beginning of a transaction over a client with other settings: see `settings` in link.js. */
 const BEGIN = `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL bytea_output TO hex;
   SET LOCAL enable_bitmapscan TO off; ${waitForDisk(true)}`;
 
-/**
- * @param {string} answer one, or an array
- * @returns {string[]}
- */
+/** @param {string} answer a number or an array */
 const codesOf = (answer) => (answer[0] === '{' ? listOf(answer) : [answer]);
 
-/**
- * @param {any} pool
- * @param {string} option
- */
+/** @param {any} pool @param {string} option */
 function checkPool(pool, option) {
   const isClient = pool && 'processID' in Object(pool);
   if (!isClient && typeof pool?.connect === 'function' && typeof pool.query === 'function') return;
@@ -601,7 +562,7 @@ function checkPool(pool, option) {
   throw argumentError(`'${option}' is ${what}; expected a Pool of pg.`);
 }
 
-/** @param {any} client that was given to `lock.guard` */
+/** @param {any} client the argument of `lock.guard` */
 function checkClient(client) {
   if (typeof client?.query !== 'function') {
     throw argumentError('lock.guard() needs a client of pg, in a transaction: lock.guard(client).');
@@ -615,7 +576,7 @@ function checkClient(client) {
 }
 
 /**
- * Calls what does a part of its work, from an expression on, until there is no more.
+ * Repeats a call that works through pages until the last one.
  * @param {(beyond: string) => Promise<any>} call
  */
 async function inPages(call) {
@@ -628,21 +589,19 @@ async function inPages(call) {
 }
 
 /**
+ * Whether a guard is in the way of an operation.
  * @param {Op} op
- * @returns {(guard: Guard) => boolean} whether it is in its way
+ * @returns {(guard: Guard) => boolean}
  */
 const isOf =
   (op) =>
   ({ name, ref }) =>
     op.kind === 'end' ? Number(ref) === op.ref : name === op.name;
 
-/** @returns {string} a number of 63 bits that nobody else has */
+/** A random number of 63 bits. */
 const newSession = () => String(BigInt.asUintN(63, randomBytes(8).readBigUInt64LE()));
 
-/**
- * @param {any} row
- * @returns {import('../../adapter.js').Entry}
- */
+/** @param {any} row @returns {import('../../adapter.js').Entry} */
 function entryOf({ held, info, label, lim, name, ref, shared, token, waited, ...its }) {
   const { clientId, host, pid, threadId, threadName, program } = JSON.parse(info);
   const limit = shared === 't' ? Number(lim) : 0;
@@ -667,9 +626,7 @@ function entryOf({ held, info, label, lim, name, ref, shared, token, waited, ...
 }
 
 /**
- * @param {string} schema
- * @param {'logged' | 'unlogged'} durability
- * @returns {string} what makes it
+ * The SQL that creates a schema. @param {string} schema @param {'logged' | 'unlogged'} durability
  */
 function scriptOf(schema, durability) {
   return SCRIPT.replaceAll('web_locks', schema)
