@@ -1,29 +1,25 @@
 'use strict';
 
 /**
- * What can go wrong between us and PostgreSQL: errors with a `code`, whose messages say what to do,
- * and which of them another attempt can help.
+ * The errors of the PostgreSQL adapter, each with a `code` and a message that says what to do, and
+ * `classify`, which decides about another attempt.
  */
 
 const { isLocal, isOfTls } = require('../../errors.js');
 const { capitalized, plainError, quote, withCode } = require('../../../platform/errors.js');
 const { theLock } = require('../../../platform/names.js');
 
-/** Another attempt may go well, perhaps at another server. */
+/** Another attempt may succeed, maybe at another server. */
 const RETRY = 'retry';
 /** Somebody has to change something. */
 const FATAL = 'fatal';
-/** Only another program can go better. */
+/** Only another program can succeed. */
 const MISUSE = 'misuse';
-/** The session is gone. */
 const DEAD = 'dead';
 
 const NO_TABLES = 'ERR_WEB_LOCKS_NO_TABLES';
 
-/**
- * By code: what a rejection means.
- * @type {Record<string, 'dead' | 'retry' | 'fatal' | 'misuse'>}
- */
+/** What each code means. @type {Record<string, 'dead' | 'retry' | 'fatal' | 'misuse'>} */
 const MEANING = {
   ERR_WEB_LOCKS_SESSION_DEAD: DEAD,
   [NO_TABLES]: DEAD,
@@ -37,22 +33,19 @@ const MEANING = {
 };
 
 /**
- * Names of errors that pass by themselves, or that a new connection may help: it ends or is not
- * allowed now, something was cancelled, a deadlock, a standby, a disk that is full.
+ * SQLSTATEs of errors that pass by themselves or with a new connection: a connection that ends or
+ * is not allowed now, a cancellation, a deadlock, a standby, a full disk.
  */
 const PASSING = /^(08|40|53(?!200)|57|58|25006|26000|55006|55P03)/;
 
-/** The only feature that is missing for a while: a statement was prepared for other tables. */
+/** The only "feature not supported" that passes: a statement was prepared for other tables. */
 const OTHER_PLAN = /cached plan must not change result type/;
 
-/**
- * @param {any} error of pg
- * @returns {boolean} whether the server sent it
- */
+/** Whether the server sent it. @param {any} error of pg */
 const isOfServer = (error) => typeof error?.severity === 'string';
 
 /**
- * @param {any} error of ours, with one of pg as its cause, if there is one
+ * @param {any} error of this file, maybe with one of pg as its cause
  * @returns {import('../../adapter.js').Meaning}
  */
 function classify(error) {
@@ -117,10 +110,7 @@ const notReplicatedError = () =>
     'ERR_WEB_LOCKS_NOT_REPLICATED',
   );
 
-/**
- * @param {string} schema
- * @param {string} problem
- */
+/** @param {string} schema @param {string} problem */
 const schemaError = (schema, problem) =>
   plainError(
     `The schema "${schema}" ${problem}. All clients of a schema need the same: update, or give ` +
@@ -143,8 +133,9 @@ const oldServerError = (version) =>
   plainError(`PostgreSQL ${version} is too old: 13 or newer is needed.`, 'ERR_WEB_LOCKS_SERVER');
 
 /**
- * @param {any} error of a server that is asked what it is
- * @returns {Error} if it lacks what each PostgreSQL has, one that says so
+ * Recognizes a server that is not PostgreSQL, because it lacks what each PostgreSQL has.
+ * @param {any} error
+ * @returns {Error}
  */
 function examinedError(error) {
   const isForeign = /^(42|0A)/.test(error?.cause?.code) && error.code !== 'ERR_WEB_LOCKS_RIGHTS';
@@ -159,7 +150,7 @@ function examinedError(error) {
 
 const BUSY = 'ERR_WEB_LOCKS_BUSY';
 
-/** @param {string} isolation level of a user's transaction */
+/** @param {string} isolation of the user's transaction */
 const oldSnapshotError = (isolation) =>
   plainError(
     `lock.guard() cannot see the lock: the transaction is ${isolation.toUpperCase()}, and looked ` +
@@ -169,16 +160,15 @@ const oldSnapshotError = (isolation) =>
   );
 
 /**
- * A user's transaction that guards a lock.
- * @typedef {object} Guard
+ * @typedef {object} Guard a user's transaction that guards a lock
  * @property {string} name of the lock
- * @property {string | null} ref of the lock, if it is this session's
+ * @property {string | null} ref of the lock if it is this session's
  * @property {string} pid of its server process
- * @property {string} application '' for none
- * @property {string | null} seconds for which it is open; null if that may not be known
+ * @property {string} application '' if it has no name
+ * @property {string | null} seconds since its begin; null if the role may not see that
  */
 
-/** @param {Guard} [guard] undefined if it cannot be found, or has ended just now */
+/** @param {Guard} [guard] undefined if it was not found */
 function guardedError(guard) {
   if (!guard) return plainError('The lock is guarded by a transaction.', BUSY);
   const { application, name, pid, seconds } = guard;
@@ -208,7 +198,7 @@ const NO_TLS = {
 /** @param {string} schema */
 const noTables = (schema) => ({ code: NO_TABLES, message: noTablesError(schema).message });
 
-/** Of a client of pg, and of pgbouncer: those have no codes that tell. @type {[RegExp, any][]} */
+/** Errors of a client of pg and of pgbouncer, whose codes say nothing. @type {[RegExp, any][]} */
 const BY_TEXT = [
   [/^SASL: .*password must be/, REFUSED],
   [/^(no such database|bouncer config error)/, NO_DATABASE],
@@ -238,7 +228,7 @@ const BY_STATE = {
     code: 'ERR_WEB_LOCKS_ISOLATION',
     message: `Transactions are not READ COMMITTED, and that cannot be set: ${POOLER}. ${DIRECTLY}`,
   }),
-  // read_only_sql_transaction: a primary that was demoted, or a role that is read only
+  // read_only_sql_transaction: the primary was demoted, or the role is read only.
   25006: () => ({
     code: 'ERR_WEB_LOCKS_STANDBY',
     message: 'The server is read only, so it cannot keep locks. Connect to the primary.',
@@ -256,9 +246,10 @@ const BY_STATE = {
 };
 
 /**
- * @param {any} error of pg
+ * Gives an error of pg one of our codes.
+ * @param {any} error
  * @param {string} schema
- * @returns {Error} with a code of ours, and the error as `cause`
+ * @returns {Error} with the error as `cause`
  */
 function explain(error, schema) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_')) return error;
