@@ -1,12 +1,10 @@
 'use strict';
 
 /**
- * A connection to PostgreSQL for one session: one client of the user's pool, kept. It listens on
- * the session's channel, while that has or asks for something, and all statements of the session go
- * through it, so that an answer proves that notifications come, too, and a pool whose clients are
- * all in use costs no lease.
- *
- * What fails on the connection is told once, by `onDown`; what comes after `drop` is not told.
+ * A connection to PostgreSQL for one session: one client of the user's pool that is kept, so that
+ * an exhausted pool costs no lease. All statements of the session go through it, and it listens on
+ * the session's channel while the session has or requests something; so an answer proves that
+ * notifications arrive, too. A failure is reported once, by `onDown`, and never after `drop`.
  */
 
 const {
@@ -20,46 +18,37 @@ const {
   standbyError,
 } = require('./errors.js');
 
-/**
- * How long a notification that is to show whether any arrive may come after an answer that it has
- * to come before, in milliseconds.
- */
+/** How late, in milliseconds, a notification may come after the answer that it should precede. */
 const PROBE_MS = 2_000;
-/** How long the pool may take at most to give a client, while all are in use, in milliseconds. */
+/** How long an exhausted pool may take to give a client, in milliseconds. */
 const PATIENCE_MS = 5_000;
 
-/** After so long another client is asked for, in milliseconds. */
+/** After so many milliseconds another client is requested, */
 const LATE_MS = 1_000;
-/** As long as so few have not come. */
+/** if fewer than this are outstanding. */
 const MOST = 3;
 
-/** The server's own function that warns, when it does not wait for its synchronous standby. */
+/** The server function that warns when it does not wait for the synchronous standby. */
 const NOT_WAITED = 'SyncRepWaitForLSN';
 
-/** Values as the server writes them: users may have other parsers in pg. */
+/** Values stay as the server writes them, whatever parsers the user has set in pg. */
 const RAW = { getTypeParser: () => (/** @type {string} */ value) => value };
 
 /** @param {string | { name?: string, text: string, values?: unknown[] }} query */
 const raw = (query) =>
   typeof query === 'string' ? { text: query, types: RAW } : { ...query, types: RAW };
 
-/** So many were prepared. */
+/** The number of prepared statements. */
 let count = 0;
-/** Nobody else's: the client may have been somebody's before. */
+/** A unique name, since others may have used the client before. */
 const nextName = () => `web-locks ${++count}`;
 
-/**
- * @param {string} text
- * @returns a statement that a server process parses once, for those that are run often
- */
+/** A statement for frequent use, which a server process parses once. @param {string} text */
 const prepared = (text) => ({ name: nextName(), text, types: RAW, rowMode: 'array' });
 
 /** @typedef {ReturnType<typeof prepared>} Prepared */
 
-/**
- * @param {Promise<any>} promise
- * @param {Done} done told what has become of it
- */
+/** @param {Promise<any>} promise @param {Done} done */
 async function tell(promise, done) {
   let result;
   try {
@@ -71,17 +60,16 @@ async function tell(promise, done) {
   done(undefined, result);
 }
 
-/** @param {Promise<any>} result of pg @returns {Promise<any[]>} its only row */
+/** The only row of a result of pg. @param {Promise<any>} result @returns {Promise<any[]>} */
 const rowOf = async (result) => (await result).rows[0];
 
-/** What is of no use here of what a server says. */
 const ignore = () => {};
 
 /**
- * A statement that is given to a client of pg as it is, as pg-cursor does (`submit`): what pg makes
- * of others costs more than all the rest, mostly for a description of the result, which is known.
- * Without `name` and `text`, and with nothing private: tools that watch pg copy what has them, or
- * derive from it.
+ * A query object that pg submits as it is, as pg-cursor's are: what pg builds for a query costs
+ * more than the rest, mostly the description of the result, which is known here. It has no `name`,
+ * `text` or private field, because tools that watch pg copy queries with these, or derive from
+ * them.
  */
 class Call {
   /** @type {(string | null)[] | undefined} */
@@ -95,7 +83,7 @@ class Call {
 
   /**
    * @param {string} statement its name
-   * @param {string | undefined} parsed its text, if it is to be parsed first
+   * @param {string | undefined} parsed its text if it must be parsed first
    * @param {unknown[]} values
    * @param {Done} callback
    */
@@ -134,8 +122,7 @@ class Call {
 }
 
 /**
- * What is used of a Pool of pg.
- * @typedef {object} Pool
+ * @typedef {object} Pool the part of a Pool of pg that is used
  * @property {(done: Done) => Promise<any> | undefined} connect
  * @property {(query: any) => Promise<any>} query
  * @property {{ max?: number }} [options]
@@ -143,10 +130,10 @@ class Call {
  * @property {number} [totalCount]
  * @property {boolean} [ending]
  * @property {boolean} [ended]
- * @property {any[]} [_clients] of pg's own: there is no other way to a client that is connecting
+ * @property {any[]} [_clients] private to pg; the only way to a client that is connecting
  */
 
-/** @typedef {(error: unknown, result?: any) => void} Done told once what has become of something */
+/** @typedef {(error: unknown, result?: any) => void} Done called once */
 
 /**
  * @typedef {object} Question
@@ -159,16 +146,18 @@ class Link {
   #client;
   #schema;
   #isDown = false;
-  /** Called with each notification. @type {(payload: string) => void} */
+  /** @type {(payload: string) => void} */
   onNotification = () => {};
-  /** Called once, with an error. @type {(error: unknown) => void} */
+  /** Called once, with the error. @type {(error: unknown) => void} */
   onDown = () => {};
-  /** Whether it hears for certain what is told to the session. */
+  /** Whether the session's notifications certainly arrive. */
   isListening = false;
   #channel = '';
-  /** Names of the statements that the server process has parsed. @type {Map<Prepared, string>} */
+  /** The names of statements that the server process has parsed. @type {Map<Prepared, string>} */
   #parsed = new Map();
-  /** What is not answered, the first of which was sent: a client of pg is given one at a time. */
+  /**
+   * Questions without an answer. Only the first was sent, since a client of pg gets one at a time.
+   */
   #asked = /** @type {Question[]} */ ([]);
 
   /**
@@ -186,14 +175,14 @@ class Link {
   }
 
   /**
-   * Makes it one that hears what is told to the session.
-   * @param {Source} source of its client
+   * Prepares the connection, and runs a last statement.
+   * @param {Source} source of the client
    * @param {string} session
-   * @param {number} ttl milliseconds
-   * @param {number} time milliseconds in which it is wanted
-   * @param {string} then a statement that is run last
-   * @param {boolean} listens at once: the session may hold something
-   * @returns {Promise<any>} the statement's result
+   * @param {number} ttl
+   * @param {number} time the time limit in milliseconds
+   * @param {string} then the last statement
+   * @param {boolean} listens whether to listen at once, because the session may hold something
+   * @returns {Promise<any>} the last statement's result
    */
   async open(source, session, ttl, time, then, listens) {
     this.#channel = `wl_${session}`;
@@ -203,7 +192,8 @@ class Link {
       await this.run(listen);
       await this.#probe(source, session, time, Math.min(PROBE_MS, ttl / 4));
     }
-    // One message, one transaction: not of the kind that is the default afterwards.
+    // One message is one transaction; its isolation level must be set, as the default changes only
+    // later.
     const begin = 'SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE';
     const statements = [begin, settings(ttl), ...(listens ? [listen] : []), then];
     const results = await this.run(statements.join(';'));
@@ -211,15 +201,15 @@ class Link {
     return results.at(-1);
   }
 
-  /** Stops listening: every connection that listens is woken by every notification. */
+  /** Stops listening, because every listening connection is woken by every notification. */
   rest() {
     if (!this.isListening) return;
     this.isListening = false;
-    // That it fails is told by `onDown`, or leaves a listener.
+    // A failure is reported by `onDown`, or leaves a listener, which does no harm.
     this.run(`UNLISTEN ${this.#channel}`).catch(() => {});
   }
 
-  /** Whether it is a primary that is new enough; whether somebody is in between. */
+  /** Checks the server, and finds whether a pooler is in between. */
   async #examine() {
     const { number, pid, standby, version } = await this.#properties();
     if (Number(number) < 130_000) throw oldServerError(version);
@@ -242,11 +232,11 @@ class Link {
   }
 
   /**
-   * Rejects if nothing arrives that another client tells the session.
+   * Rejects if another client's notification of the session does not arrive.
    * @param {Source} source
    * @param {string} session
-   * @param {number} time milliseconds that the pool has
-   * @param {number} patience milliseconds that the notification has
+   * @param {number} time the pool's time limit in milliseconds
+   * @param {number} patience the notification's
    */
   async #probe(source, session, time, patience) {
     /** @type {NodeJS.Timeout | undefined} */
@@ -278,20 +268,21 @@ class Link {
   }
 
   /**
-   * Runs a statement, or a few without values. Meanwhile the event loop is kept alive.
+   * Runs a statement, or several without values, and keeps the event loop alive meanwhile. Rejects
+   * with an error of errors.js, also if the connection ends, or the server did not wait for its
+   * standby.
    * @param {string | { text: string, values?: unknown[] }} query
-   * @returns {Promise<any>} rejects with an error of ours; also when the connection ends, or the
-   *   server did not wait for its standby
+   * @returns {Promise<any>}
    */
   run(query) {
     return this.#ask((done) => tell(this.#client.query(raw(query)), done));
   }
 
   /**
-   * As `run`.
+   * Runs a prepared statement as `run` does.
    * @param {Prepared} statement
    * @param {unknown[]} values
-   * @returns {Promise<any[]>} its only row
+   * @returns {Promise<any[]>} the only row
    */
   row(statement, values) {
     return this.#ask((done) => {
@@ -300,20 +291,16 @@ class Link {
     });
   }
 
-  /** Not to a client that is native, or sends before it has heard. */
+  /** Native clients, and clients that pipeline, cannot submit a `Call`. */
   get #canSubmit() {
     const { connection, pipeline } = this.#client;
     return typeof connection?.bind === 'function' && !pipeline;
   }
 
-  /**
-   * @param {Prepared} statement
-   * @param {unknown[]} values
-   * @param {Done} done told the row
-   */
+  /** @param {Prepared} statement @param {unknown[]} values @param {Done} done */
   #call(statement, values, done) {
     const known = this.#parsed.get(statement);
-    // Another name after an error: it may have been parsed, or not.
+    // After an error nobody knows whether the statement was parsed, so the name is a new one.
     const name = known ?? nextName();
     /** @type {Done} */
     const isDone = (error, row) => {
@@ -323,10 +310,7 @@ class Link {
     this.#client.query(new Call(name, known ? undefined : statement.text, values, isDone));
   }
 
-  /**
-   * @param {(done: Done) => void} send
-   * @returns {Promise<any>}
-   */
+  /** @param {(done: Done) => void} send @returns {Promise<any>} */
   #ask(send) {
     return new Promise((resolve, reject) => {
       if (this.#isDown) throw this.#endedError();
@@ -343,7 +327,7 @@ class Link {
     const done = (error, result) => {
       if (error) question.reject(explain(error, this.#schema));
       else question.resolve(result);
-      // That of a connection that has failed is not there any more.
+      // The connection has failed, and its questions are gone.
       if (this.#asked[0] !== question) return;
       this.#asked.shift();
       if (this.#asked.length > 0) this.#send();
@@ -360,7 +344,7 @@ class Link {
     return explain(new Error('the connection ended'), this.#schema);
   }
 
-  /** Ends the connection, without a word; what is under way rejects. */
+  /** Ends the connection without `onDown`, and rejects what is under way. */
   drop() {
     this.onDown = () => {};
     this.onNotification = () => {};
@@ -390,9 +374,8 @@ class Link {
 }
 
 /**
- * A promise is too late: an error that arrives together with the answer to the login, such as that
- * of a server that ends, would find no listener. So pg calls back; a pool that does not know that
- * returns a promise all the same.
+ * Calls back, because a promise is too late: an error that arrives together with the answer to the
+ * login would find no listener. A pool that takes no callback returns a promise.
  * @param {Pool} pool
  * @returns {Promise<any>} a client whose errors end nothing; see `giveBack` and `discard`
  */
@@ -407,14 +390,14 @@ const connect = (pool) =>
     pool.connect(done)?.then((/** @type {any} */ client) => done(undefined, client), reject);
   });
 
-/** @param {any} client of `connect` that still works */
+/** @param {any} client of `connect`, which still works */
 function giveBack(client) {
   client.removeListener('error', ignore);
   client.release();
 }
 
 /**
- * Ends a client of pg that is given back. Its stream may never say that it has ended.
+ * Releases a client and ends it, because its stream may never report its end.
  * @param {any} client
  * @param {unknown} error
  */
@@ -423,11 +406,11 @@ function discard(client, error) {
   cut(client);
 }
 
-/** @param {any} client of pg, which may be connecting */
+/** @param {any} client of pg, maybe still connecting */
 const cut = (client) => client.connection?.stream?.destroy?.();
 
 /**
- * What a grant waits for, whatever the role has: the disk, and a standby if there is one.
+ * Grants wait for the disk, and for a standby if there is one, whatever the role's setting is.
  * @param {boolean} isLocal to the transaction
  */
 const waitForDisk = (isLocal) => `
@@ -435,10 +418,10 @@ const waitForDisk = (isLocal) => `
     WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
 
 /**
- * Each statement needs them, whatever its role has; a client that is kept has them to itself. Some
- * are known to newer servers only. A queue is read in the order of its index, up to the row that is
- * wanted: a bitmap scan would read all of it, and sort it.
- * @param {number} ttl milliseconds
+ * The settings that the statements need, whatever the role has. Newer servers alone know some of
+ * them. Queues are read in the order of their index up to the wanted row; a bitmap scan would read
+ * and sort all of a queue.
+ * @param {number} ttl
  */
 const settings = (ttl) => `
   SET default_transaction_isolation TO 'read committed';
@@ -457,20 +440,17 @@ const settings = (ttl) => `
       'idle_session_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout');
   ${waitForDisk(false)}`;
 
-/**
- * @param {Pool} pool
- * @returns {boolean} whether a call for a client waits until one is released
- */
+/** Whether a request for a client waits until one is released. @param {Pool} pool */
 const isFullyUsed = ({ idleCount, options, totalCount }) =>
   idleCount === 0 && Number(totalCount) >= Number(options?.max);
 
 /**
+ * Rejects before the time limit if all clients of the pool stay in use.
  * @param {Pool} pool
- * @param {Promise<any>} promise of something that needs a client of the pool
- * @param {number} time milliseconds in which it is wanted
- * @param {() => boolean} isQueued whether it waits until somebody releases one
- * @returns {Promise<any>} as that one; rejects, while there is some time left, if all clients stay
- *   in use
+ * @param {Promise<any>} promise of something that needs a client
+ * @param {number} time the time limit in milliseconds
+ * @param {() => boolean} isQueued whether it waits for a client to be released
+ * @returns {Promise<any>}
  */
 async function within(pool, promise, time, isQueued) {
   /** @type {NodeJS.Timeout | undefined} */
@@ -491,33 +471,30 @@ async function within(pool, promise, time, isQueued) {
 }
 
 /**
- * Clients of a pool, one after another: of a server that does not answer only a few are asked
- * for, so that it does not use up the pool.
+ * Takes clients from a pool, one after another. If a server does not answer, only a few are
+ * outstanding, so that it does not use up the pool.
  */
 class Source {
   #schema;
-  /** Those that are connecting, or used for one statement. @type {Set<any>} */
+  /** Clients that are connecting or run one statement. @type {Set<any>} */
   #clients = new Set();
   #isEnded = false;
-  /** Takes the client that is under way. @type {((client: any) => void) | undefined} */
+  /** Takes the outstanding client. @type {((client: any) => void) | undefined} */
   #wanted;
   /** @type {{ promise: Promise<any>, since: number, isQueued: boolean } | undefined} */
   #pending;
-  /** Clients that were asked for and have not come. */
+  /** How many clients are outstanding. */
   #count = 0;
   #epoch = 0;
 
-  /**
-   * @param {Pool} pool
-   * @param {string} schema
-   */
+  /** @param {Pool} pool @param {string} schema */
   constructor(pool, schema) {
     this.pool = pool;
     this.#schema = schema;
   }
 
   /**
-   * Runs a statement, or a few without values, by a client that is given back then.
+   * Runs a statement, or several without values, over a client that is then given back.
    * @param {string} text
    * @returns {Promise<any>}
    */
@@ -530,7 +507,7 @@ class Source {
     }
     this.#clients.add(client);
     try {
-      // What goes wrong with the client rejects the statement, too.
+      // An error of the client rejects the statement, too.
       const result = await client.query(raw(text));
       giveBack(client);
       return result;
@@ -546,14 +523,17 @@ class Source {
     if (this.pool.ending || this.pool.ended) throw endedPoolError();
   }
 
-  /** What has no answer yet, as the server lets connect and says nothing, would keep the pool. */
+  /**
+   * Cuts clients of a server that accepts connections and says nothing, which would keep the pool
+   * from ending.
+   */
   end() {
     this.cancel();
     this.#isEnded = true;
     for (const client of this.#clients) cut(client);
   }
 
-  /** @returns {Promise<any>} a client of the pool, which `end` can cut while it is connecting */
+  /** A client of the pool that `end` can cut while it is connecting. @returns {Promise<any>} */
   async #newClient() {
     const { pool } = this;
     const known = new Set(pool._clients);
@@ -568,8 +548,9 @@ class Source {
   }
 
   /**
-   * @param {number} time milliseconds in which it is wanted
-   * @returns {Promise<any>} a client. An earlier call that has none yet gets none
+   * Takes a client; an earlier call that still waits gets none.
+   * @param {number} time the time limit in milliseconds
+   * @returns {Promise<any>}
    */
   async take(time) {
     const { pool } = this;
@@ -585,7 +566,7 @@ class Source {
     }
   }
 
-  /** Nobody wants the client that is under way any more. */
+  /** The outstanding client goes back to the pool when it comes. */
   cancel() {
     this.#epoch++;
     this.#wanted = undefined;
@@ -596,7 +577,7 @@ class Source {
     const now = performance.now();
     const isFull = isFullyUsed(this.pool);
     const isLate = this.#pending && now - this.#pending.since > LATE_MS && this.#count < MOST;
-    // One that is queued behind those that are late would not come sooner.
+    // Another request would only queue behind the late ones.
     if (!this.#pending || (isLate && !isFull)) this.#connect(now, isFull);
     const { promise } = /** @type {{ promise: Promise<any> }} */ (this.#pending);
     return new Promise((resolve, reject) => {
@@ -605,10 +586,7 @@ class Source {
     });
   }
 
-  /**
-   * @param {number} since
-   * @param {boolean} isQueued
-   */
+  /** @param {number} since @param {boolean} isQueued */
   #connect(since, isQueued) {
     const pending = { promise: this.#newClient(), since, isQueued };
     this.#pending = pending;
