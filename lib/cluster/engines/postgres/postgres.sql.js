@@ -1,38 +1,34 @@
 'use strict';
 
 /**
- * The SQL of web-locks/postgres. In a module, so that bundlers take it along: what is read from
- * beside a file is not there in a bundle. So there is no backtick in it, no backslash, and no
- * dollar sign before a brace.
+ * The SQL of web-locks/postgres. It is a module, because a bundle would lack a file that is read at
+ * run time; so the SQL has no backtick, no backslash, and no dollar sign before a brace.
  */
 module.exports = `
--- The lock state in PostgreSQL (13 or newer), and the steps that change it. web-locks/postgres runs
--- this on first use; where the application may not create tables, an administrator runs it as it is
--- (docs/CLUSTER.md). "web_locks" is the schema, "/*unlogged*/" is UNLOGGED where that is wanted.
+-- The lock state in PostgreSQL (13 or newer), and the functions that change it. web-locks/postgres
+-- runs this on first use; where the application may not create tables, an administrator runs it as
+-- it is (docs/CLUSTER.md). "web_locks" is the schema; "/*unlogged*/" becomes UNLOGGED if the user
+-- wants that. Time is clock_timestamp() of this server.
 --
--- Each function is called in a transaction of its own, which it changes everything in. The order of
--- locks, so that nobody waits in a circle: the server's life (an advisory lock, then the row of
--- "lasting"), names (advisory locks, ascending), the caller's own row of "session", then nothing
--- that can wait. Rows of other sessions, and rows of "request", which users guard (FOR KEY SHARE),
--- are taken only if nobody has them (SKIP LOCKED); updates of those change nothing of their keys,
--- so they wait for no guard.
---
--- Time is clock_timestamp() of this server, never a client's.
+-- Each function runs in a transaction of its own and takes locks in this order, so that there is no
+-- deadlock: the epoch (an advisory lock, then the row of "lasting"), names (advisory locks,
+-- ascending), the caller's row of "session", then nothing that can wait. Rows of other sessions,
+-- and rows of "request", which users guard (FOR KEY SHARE), are taken with SKIP LOCKED. Updates of
+-- those change no key column, so they wait for no guard.
 
 BEGIN;
 SELECT pg_advisory_xact_lock(22350, hashtext('web_locks'));
 
 DO $create$ BEGIN
   IF to_regnamespace('web_locks') IS NULL THEN CREATE SCHEMA web_locks; END IF;
-  -- What one of them had is lost, if only that one was dropped: see "reborn".
+  -- If only one of them was dropped, its content is lost, and a new epoch must begin: see "reborn".
   IF to_regclass('web_locks.epoch') IS NOT NULL AND (to_regclass('web_locks.session') IS NULL
     OR to_regclass('web_locks.request') IS NULL OR to_regclass('web_locks.lapsed') IS NULL)
   THEN DELETE FROM web_locks.epoch; END IF;
 END $create$;
 
--- What has to outlast everything, one row. "ttl": no lease that can still last is longer; see
--- "lower_ttl". "lives": lives that are no news, this server's own and those that clients told of,
--- the last 100.
+-- The row that outlasts everything. "ttl": at least as long as any lease that can still last, see
+-- "lower_ttl". "lives": the last 100 known epochs, this server's and those that clients reported.
 CREATE TABLE IF NOT EXISTS web_locks.lasting (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
   version int NOT NULL,
@@ -41,10 +37,10 @@ CREATE TABLE IF NOT EXISTS web_locks.lasting (
   lives text[] NOT NULL
 );
 
--- One row. It is as durable as the lock state: if it is not there, or of another server's life, the
--- lock state may lack something ("reborn"). Nothing is granted before "grants_from", which was
--- "pause" away when the life began. "life" is what clients know the server by: a copy of its data
--- that goes on by itself begins another one.
+-- The epoch, one row, as durable as the lock state: if it is missing or of another server, the lock
+-- state may lack something ("reborn"). Nothing is granted before "grants_from"; "pause" is the
+-- length of that quarantine. "life" names the epoch to clients; a copy of the server's data that
+-- runs on its own begins another one.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
   one bool PRIMARY KEY DEFAULT true CHECK (one),
   identity text NOT NULL,
@@ -53,11 +49,10 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.epoch (
   pause interval NOT NULL
 );
 
--- A lease. "expires" = 1970: dead for ever, its rows in "request" are being deleted. "conn":
--- the number of its connection; older ones change nothing. "client": its id; "info": JSON of
--- ASCII, which any encoding has. "graced": since its last renewal the lease was extended because of
--- the server's clock. "step", "answers": of its last step that has to be answered alike if it comes
--- again.
+-- Leases. "expires" = 1970: dead for ever, its rows in "request" are being deleted. "conn": the
+-- number of its connection; older ones change nothing. "client": its id. "info": JSON in ASCII,
+-- which any encoding has. "graced": the lease was extended since its last renewal, because of the
+-- server's clock. "step", "answers": the last step that must be answered alike if it comes again.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
   id bigint PRIMARY KEY,
   conn int NOT NULL,
@@ -72,14 +67,13 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.session (
   answers bigint[]
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
--- The queues: those of a name ("key") by "rank", and those of one rank by "ticket"; first those
--- with a token, which are held. Only who has the advisory lock of a name changes its rows. "rank"
--- of who waits is minus the priority, of a thief -infinity. That of who holds is 0 at most, so that
--- nobody of an ordinary priority or less gets ahead of him; before somebody of more waits,
--- "request_one" moves the holders ahead. "token" is in no index, so that a grant is a HOT update;
--- "rank" is in no unique one, so that a move waits for no guard. "lim": the limit of the name, the
--- same in all its rows; NULL while nobody has set it. A row that "passes" never gets a token: it is
--- deleted instead.
+-- The queues: the rows of a name ("key") by "rank", then by "ticket"; first those with a token,
+-- which are held. Only the transaction with a name's advisory lock changes its rows. A waiter's
+-- "rank" is minus the priority, a thief's -infinity. A holder's is at most 0, so that no waiter of
+-- priority 0 or less passes it; for others "request_one" moves the holders ahead. "token" is in no
+-- index, so that a grant is a HOT update; "rank" is in no unique one, so that a move waits for no
+-- guard. "lim": the limit of the name, the same in all its rows; NULL until one is set. A row that
+-- "passes" never gets a token: it is deleted instead.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
   key bytea NOT NULL,
   rank float8 NOT NULL,
@@ -100,9 +94,9 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.request (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX IF NOT EXISTS request_in_order ON web_locks.request (key, rank, ticket);
 
--- What was stolen from whom, by the client id of the thief, and what has passed (''), until the
--- session tells that it knows: what NOTIFY tells does not reach who is cut off. Only inserted by
--- others, so that a thief never waits for whom it robs.
+-- Thefts and the client id of the thief, and requests that have passed (''), until the session
+-- confirms them, since a NOTIFY does not reach a session that is cut off. Other sessions only
+-- insert rows, so a thief never waits for the session that it steals from.
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.theft (
   session bigint NOT NULL,
   ref bigint NOT NULL,
@@ -110,16 +104,17 @@ CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.theft (
   PRIMARY KEY (session, ref)
 );
 
--- The leases of sessions that were ended when their time was over. If this is an older copy of a
--- server, the session can have renewed its lease there until the copy began to serve. So each
--- counts for as long as it lasts, until a time: see "longest_lease".
+-- The leases of sessions that expired. If this server is an older copy, such a session may have
+-- renewed its lease at the original until the copy began to serve. So each lease counts once more
+-- until a time: see "longest_lease".
 CREATE /*unlogged*/ TABLE IF NOT EXISTS web_locks.lapsed (
   ttl interval NOT NULL,
   until timestamptz NOT NULL
 );
 
--- Names that are marked until a time, by which operation last. Only who has the advisory lock of a
--- name sets its mark; anybody deletes what is over. Never UNLOGGED: it may have to last for days.
+-- The marks of names, and the operations that set them. Only the transaction with a name's advisory
+-- lock sets its mark; any transaction deletes expired ones. It is never UNLOGGED, because a mark
+-- may have to last for days.
 CREATE TABLE IF NOT EXISTS web_locks.mark (
   key bytea PRIMARY KEY,
   until timestamptz NOT NULL,
@@ -128,22 +123,22 @@ CREATE TABLE IF NOT EXISTS web_locks.mark (
 );
 CREATE INDEX IF NOT EXISTS mark_by_time ON web_locks.mark (until);
 
--- Which life of which server this is: a promotion begins a new timeline, a dump that is loaded
--- elsewhere meets another system.
+-- Identifies the server's history: a promotion begins a new timeline, and a dump that is loaded
+-- elsewhere meets another system identifier.
 CREATE OR REPLACE FUNCTION web_locks.identity() RETURNS text LANGUAGE sql VOLATILE AS $$
   SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) || ' ' || system_identifier
   FROM pg_control_system()
 $$;
 
--- The longest lease that can still last, as far as the lock state tells; NULL for none.
+-- The longest lease that can still last, as far as the lock state shows; NULL for none.
 CREATE OR REPLACE FUNCTION web_locks.longest_lease() RETURNS interval LANGUAGE sql AS $$
   SELECT greatest((SELECT max(ttl) FROM web_locks.session WHERE expires > 'epoch'),
     (SELECT max(ttl) FROM web_locks.lapsed WHERE until > clock_timestamp()))
 $$;
 
--- Forgets a lease that was longer than any that can still last, or than "least_lease". Not while
--- somebody opens a session, or a life begins, as their leases cannot be seen yet; nor in a
--- quarantine, in which leases last that the lock state does not tell of. Waits for nobody.
+-- Lowers "ttl" to the longest lease that can still last, but not below "least_lease". It does
+-- nothing while a session or an epoch begins, whose leases are not visible yet, and in a
+-- quarantine, when leases may last that the lock state does not show. It never waits.
 CREATE OR REPLACE FUNCTION web_locks.lower_ttl(least_lease interval) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -158,13 +153,12 @@ BEGIN
   END IF;
 END $$;
 
--- Begins another life, with a quarantine, if the lock state may lack something: who held a lock
--- hears of it by his own clock before anybody else gets it. So it may if the server is another one,
--- or a client has seen a life, or a token, that this one knows nothing of. Leases that are still
--- known last as long, so that who can renew goes on, and whose lease is as long as any is swept
--- away when it ends. The quarantine is as long as the longest lease that can still last: the lock
--- state tells that, if it is not lost as a whole. It is no shorter than "its_lease", that of who
--- calls, if it gives one: those that are not known may be like it. Returns grants_from.
+-- Begins a new epoch with a quarantine if the lock state may lack grants: the server is another
+-- one, or a client has seen an epoch or token that this one does not know (R5). Former holders lose
+-- their locks by their own clocks first. Known leases are extended to the quarantine's end, so that
+-- sessions that can renew live on. The quarantine is as long as the longest lease that can still
+-- last, or as the caller's "its_lease", as unknown sessions may have one like it. Returns
+-- grants_from.
 CREATE OR REPLACE FUNCTION web_locks.reborn(
   seen_life text, seen_token bigint, its_lease interval DEFAULT NULL
 ) RETURNS timestamptz LANGUAGE plpgsql AS $$
@@ -185,21 +179,21 @@ BEGIN
   END IF;
   SELECT last_value INTO last FROM web_locks.token;
   SELECT * INTO before FROM web_locks.epoch;
-  -- A clock that was set back must not make it longer.
+  -- A clock that was set back must not lengthen the quarantine.
   IF before.identity = me AND before.grants_from <= clock_timestamp() + before.pause
     AND (seen_life IN ('', before.life) OR seen_life = ANY (known)) AND seen_token <= last
   THEN RETURN before.grants_from; END IF;
   IF before IS NOT NULL THEN pause := coalesce(web_locks.longest_lease(), its_lease, pause); END IF;
   pause := greatest(pause, its_lease);
   present := clock_timestamp();
-  -- What the last quarantine waits for, this one does, too.
+  -- The new quarantine includes the rest of the last one.
   until := greatest(present + pause, least(before.grants_from, present + before.pause));
   latest := gen_random_uuid();
   known := array_remove(known, seen_life) || array_remove(ARRAY[seen_life], '') || latest;
   UPDATE web_locks.lasting SET lives = known[greatest(cardinality(known) - 99, 1):];
   PERFORM setval('web_locks.token', greatest(
     greatest(last, seen_token) + 1000000, (extract(epoch FROM present) * 1e6)::bigint));
-  -- Some may have renewed since.
+  -- A session may have renewed since.
   UPDATE web_locks.session
     SET expires = greatest(present + ttl, least(expires, clock_timestamp() + ttl)),
       renewed = present, graced = false
@@ -212,9 +206,9 @@ BEGIN
   RETURN until;
 END $$;
 
--- What begins all that begins with a connection, or renews. A step needs the epoch only as it is:
--- another server has other connections. "seen_life", "seen_token": what the client has seen of
--- servers, '' and 0 for nothing. Returns grants_from.
+-- Called when a connection begins and at each renewal: begins a new epoch if the server or the
+-- client's "seen_life" or "seen_token" demands it. Steps do not check that, because another server
+-- has other connections. Returns grants_from.
 CREATE OR REPLACE FUNCTION web_locks.awake(
   seen_life text, seen_token bigint, its_lease interval DEFAULT NULL
 ) RETURNS timestamptz LANGUAGE plpgsql AS $$
@@ -229,9 +223,9 @@ BEGIN
   RETURN web_locks.reborn(seen_life, seen_token, its_lease);
 END $$;
 
--- Extends leases if the server's clock has jumped, or everybody stood still: if nobody has renewed
--- for half a lease, those whose lease it is could not, so they get another, once. To be called
--- before any lease is taken for expired, and before one is renewed.
+-- Extends leases if the server's clock jumped, or nobody could renew for half a lease: sessions
+-- that are late then get another lease, once. Called before any lease counts as expired, and before
+-- one is renewed.
 CREATE OR REPLACE FUNCTION web_locks.grace() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   present timestamptz := clock_timestamp();
@@ -250,13 +244,13 @@ BEGIN
       FOR UPDATE SKIP LOCKED);
 END $$;
 
--- Takes the advisory lock of a name. It is assigned, not PERFORMed, and so is what it calls: an
--- expression costs less than a query.
+-- Takes the advisory lock of a name. The call is assigned and not PERFORMed, since an expression
+-- costs less than a query; so are its callers' calls.
 CREATE OR REPLACE FUNCTION web_locks.lock_name(k bytea) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   done text;
 BEGIN
-  -- Each statement has to see what was committed before the name was locked.
+  -- Each statement must see what was committed before the name was locked.
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'web_locks needs READ COMMITTED' USING ERRCODE = 'WL001';
   END IF;
@@ -264,12 +258,12 @@ BEGIN
     | (get_byte(k, 2) << 8) | get_byte(k, 3));
 END $$;
 
--- Those of several.
+-- Takes the advisory locks of several names.
 CREATE OR REPLACE FUNCTION web_locks.lock_names(keys bytea[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   slot int;
 BEGIN
-  -- Each statement has to see what was committed before the names were locked.
+  -- Each statement must see what was committed before the names were locked.
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'web_locks needs READ COMMITTED' USING ERRCODE = 'WL001';
   END IF;
@@ -282,9 +276,9 @@ BEGIN
   END LOOP;
 END $$;
 
--- Deletes the rows of a session in the queue of a name, if it is dead, and itself, if it has no
--- others: nobody may come to sweep. Returns whether there were any rows: not those that a user
--- guards, nor of who is renewing, or in a step.
+-- Reaps a session's rows in a queue if it has expired, and the session itself if it has no other
+-- rows, because no sweep may follow. Skips rows that a user guards, and sessions that renew or step
+-- just now. Returns whether there were any rows.
 CREATE OR REPLACE FUNCTION web_locks.bury(k bytea, its_session bigint) RETURNS bool
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -295,7 +289,7 @@ BEGIN
   IF until > clock_timestamp() THEN RETURN false; END IF;
   IF until > 'epoch' THEN
     PERFORM web_locks.grace();
-    -- From here on it cannot renew.
+    -- From here on the session cannot renew.
     WITH ended AS (
       SELECT id, expires FROM web_locks.session
       WHERE id = its_session AND expires <= clock_timestamp() FOR UPDATE SKIP LOCKED)
@@ -314,18 +308,17 @@ BEGIN
     SELECT id FROM web_locks.session WHERE id = its_session
       AND NOT EXISTS (SELECT FROM web_locks.request WHERE session = its_session)
     FOR UPDATE SKIP LOCKED);
-  -- After that: who has no request is robbed no more.
+  -- A session without requests cannot be stolen from any more, so its thefts go last.
   IF FOUND THEN DELETE FROM web_locks.theft WHERE session = its_session; END IF;
   RETURN were_any;
 END $$;
 
--- Processes the lock request queue of a name, as the specification calls it: from its head on,
--- grants what can be granted, and tells those who get it. The one place that decides about a grant.
--- "me": the session whose step this is, NULL for none: it was alive when that began, so it is until
--- that is done. "is_shared", "its_limit", "its_weight", "its_rank": of a request that is made, and
--- is not in the queue yet; NULL for none. "fits": whether it is granted, where its rank is, or
--- ahead of all that wait ("is_ahead"). "is_first": the queue is empty, so that nobody was granted
--- anything; "known": the limit of the name, NULL while it has none.
+-- Section 4.4 "process the lock request queue": grants waiters in their order until one does not
+-- fit, and notifies them. https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue
+-- The INSERT in "request_one" grants free names. "me": the session whose step this is, which is
+-- alive; or NULL. "is_shared", "its_limit", "its_weight", "its_rank": a new request that is not in
+-- the queue yet; or NULL. "fits": whether that request is granted at its rank, or, with "is_ahead",
+-- ahead of all waiters. "is_first": the queue is empty. "known": the name's limit, if it has one.
 CREATE OR REPLACE FUNCTION web_locks.process_the_lock_request_queue(
   k bytea, me bigint, is_shared bool DEFAULT NULL, its_limit int DEFAULT 0,
   its_weight int DEFAULT 0, its_rank float8 DEFAULT NULL, is_ahead bool DEFAULT false,
@@ -339,15 +332,15 @@ DECLARE
   is_new bool;
   grants_from timestamptz;
   done text;
-  -- Behind all who hold the name, so that nothing is read of who waits: the queue may be long.
+  -- The place of the first waiter, so that the sum of the holders does not read a long queue of
+  -- waiters.
   next_rank float8;
   next_ticket bigint;
 BEGIN
   fits := false;
   LOOP
     next_rank := 'infinity';
-    -- All that is needed of a queue whose head waits, which is what a hand-over meets, is read at
-    -- once: on the way to who is granted the lock each statement counts.
+    -- One statement reads all that a hand-over needs, since each statement delays it.
     SELECT session, ref, rank, ticket, token, shared, lim, weight, passes,
         r.session = me OR (SELECT expires > clock_timestamp() FROM web_locks.session
           WHERE id = r.session) AS lives,
@@ -398,7 +391,7 @@ BEGIN
       END IF;
     END IF;
     IF is_first THEN grants_from := (SELECT e.grants_from FROM web_locks.epoch e); END IF;
-    -- Nothing is granted while there is no epoch.
+    -- Without an epoch nothing is granted.
     IF grants_from IS NULL OR clock_timestamp() < grants_from THEN RETURN; END IF;
     IF is_new THEN
       fits := true;
@@ -414,12 +407,12 @@ BEGIN
       SET token = number, granted = clock_timestamp(), rank = least(rank, 0)
       WHERE session = candidate.session AND ref = candidate.ref;
     done := pg_notify('wl_' || candidate.session, 'g ' || candidate.ref || ' ' || number);
-    -- Nothing else fits beside it.
+    -- An exclusive lock has no other beside it.
     IF NOT candidate.shared THEN RETURN; END IF;
   END LOOP;
 END $$;
 
--- Tells a session that its request is deleted: by which thief, or '' if it has passed.
+-- Notifies a session that its request was deleted, by a thief, or because it has passed ('').
 CREATE OR REPLACE FUNCTION web_locks.take_away(its_session bigint, reference bigint, thief text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -427,8 +420,8 @@ BEGIN
   PERFORM pg_notify('wl_' || its_session, 's ' || reference || ' ' || thief);
 END $$;
 
--- The place of the first who waits for a name; behind all, if nobody does. What is read of those
--- who hold a name ends there: the queue may be long.
+-- The place of the first waiter, or one behind all, where reads of the holders end: the queue may
+-- be long.
 CREATE OR REPLACE FUNCTION web_locks.first_waiting(k bytea, OUT rank float8, OUT ticket bigint)
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -437,8 +430,7 @@ BEGIN
   IF NOT FOUND THEN rank := 'infinity'; END IF;
 END $$;
 
--- Deletes the rows of dead sessions that hold a name, not those of "me". Returns whether there were
--- any.
+-- Reaps expired holders of a name, except "me". Returns whether there were any rows.
 CREATE OR REPLACE FUNCTION web_locks.bury_holders(k bytea, me bigint) RETURNS bool
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -457,21 +449,21 @@ BEGIN
   RETURN were_any;
 END $$;
 
--- Does operations of a session in their order, once: the last step that comes again is answered as
--- it was. "its_conn", "its_step": the numbers of the connection and of the step. The arrays have
--- one entry for each operation:
---   kinds  0 a request, 1 one that does not wait, 2 a theft, 3 an end, 4 a request that passes,
---          5 one that passes and does not wait
+-- Does the operations of a session in their order, once: the last step is answered again as it was
+-- (R1). "its_conn", "its_step": the numbers of the connection and of the step. The arrays have an
+-- entry for each operation:
+--   kinds  0 request, 1 ifAvailable, 2 steal, 3 end, 4 request that passes, 5 ifAvailable that
+--          passes
 --   keys   of the name: SHA-256; NULL for an end of which only "ref" is known
---   lims, weights   of a shared request, 0 for none; most: so many may wait, -1 for any number
+--   lims, weights   of a shared request, 0 for none; most: maxPending, -1 for any number
 --   priorities   of a request, higher first; of others 0
---   keeps  of an end: milliseconds for which the name is marked; 0 for none
---   groups 0, or what those that do not wait have in common that want all or nothing
--- "listens": the connection hears from here on what is told to the session, see "listen". Returns
--- an entry for each: > 0 granted, the token; 0 it waits; -1 not available; -3 too many
--- wait; -4 ended; -6 ended, and not marked, as it was not held; -7 a user guards the lock, nothing
--- was done; -9 it has passed; -10 - n: the limit of the name is n. Or a single -2: the session is
--- dead; -5: the connection was replaced; nothing was done then.
+--   keeps  of an end: milliseconds to mark the name for; 0 for no mark
+--   groups 0, or the number of a group
+-- "listens": the connection must LISTEN from here on. Returns an entry for each: > 0 the token of a
+-- grant; 0 waits; -1 not available; -3 too many wait; -4 ended; -6 ended and not marked, because it
+-- was not held; -7 a user guards the lock, nothing was done; -9 it has passed; -10 - n the
+-- name's limit is n. Or a single -2: the session is dead; -5: the connection was replaced; nothing
+-- was done then.
 CREATE OR REPLACE FUNCTION web_locks.step(
   me bigint, its_conn int, its_step bigint, kinds int[], refs bigint[], keys bytea[],
   names bytea[], shareds bool[], lims int[], weights int[], most int[], priorities int[],
@@ -484,11 +476,11 @@ DECLARE
   count int := cardinality(kinds);
   from_i int := 1;
   marks int := 0;
-  -- Ends are answered alike whenever they come.
+  -- Steps of ends alone are not recorded, because ends are answered alike whenever they come.
   is_kept bool := false;
 BEGIN
   IF listens THEN PERFORM web_locks.listen(me); END IF;
-  -- What was done is answered whatever would keep it from being done.
+  -- A step that was done is answered whatever would now prevent it.
   SELECT answers INTO mine FROM web_locks.session
     WHERE id = me AND conn = its_conn AND step = its_step AND expires > clock_timestamp();
   IF FOUND THEN RETURN mine.answers; END IF;
@@ -499,7 +491,7 @@ BEGIN
   END LOOP;
   PERFORM web_locks.lock_names(keys);
 
-  -- Nobody ends the session while this step has its row.
+  -- The row lock keeps others from ending the session during this step.
   SELECT conn, expires, step, answers INTO mine
     FROM web_locks.session WHERE id = me FOR NO KEY UPDATE;
   IF FOUND AND mine.expires <= clock_timestamp() THEN
@@ -525,7 +517,7 @@ BEGIN
         keys[i], names[i], shareds[i], lims[i], weights[i], most[i], priorities[i], labels[i],
         kinds[i] > 3);
       IF kinds[i] = 1 AND code < 0 AND groups[i] > 0 THEN
-        -- All or nothing: those of the group that were granted just now are gone again.
+        -- A group gets all its locks or none, so the ones just granted are released.
         FOR j IN from_i .. i - 1 LOOP
           PERFORM web_locks.end_one(me, refs[j], keys[j], 0);
           codes[j] := -1;
@@ -542,8 +534,8 @@ BEGIN
   RETURN codes;
 END $$;
 
--- A step of one request, which is not a theft: the same as "step", and returns its only entry.
--- Records first what it answers where the name is free.
+-- A step of one request that is no theft: does the same as "step", faster, and returns the only
+-- entry. It first records the answer that a free name would give.
 CREATE OR REPLACE FUNCTION web_locks.request_alone(
   me bigint, its_conn int, its_step bigint, waits bool, reference bigint, k bytea, its_name bytea,
   is_shared bool DEFAULT false, its_limit int DEFAULT 0, its_weight int DEFAULT 0,
@@ -556,7 +548,7 @@ DECLARE
   number bigint;
 BEGIN
   done := web_locks.lock_name(k);
-  -- Nobody ends the session while this step has its row.
+  -- The row lock keeps others from ending the session during this step.
   number := nextval('web_locks.token');
   UPDATE web_locks.session SET step = its_step, answers = ARRAY[number]
     WHERE id = me AND conn = its_conn AND step <> its_step AND expires > clock_timestamp();
@@ -575,13 +567,12 @@ BEGIN
   RETURN code;
 END $$;
 
--- A step of one end of a name that is not marked: the same as "step", and returns its only entry.
+-- A step of one end without a mark: does the same as "step", faster, and returns the only entry. It
+-- does not lock the session's row, as an end is right even if the session ends just now.
 --
--- It does not keep others from the session, as what it does is right if that ends just now.
---
--- Who ends the last of a queue does not wait until that is on disk. If the server crashes the lock
--- is held once more, until its session, which is told of it by "renew", ends it again; or with the
--- lease. Whoever was granted anything after that waited for the disk, and so for this, too.
+-- The end of a queue's last request does not wait for the disk. If the server crashes, the lock is
+-- held again until "renew" reports it to its session, which ends it, or until the lease ends. Any
+-- later grant waits for the disk, and so for this end, too.
 CREATE OR REPLACE FUNCTION web_locks.end_alone(
   me bigint, its_conn int, its_step bigint, reference bigint, k bytea
 ) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -608,15 +599,16 @@ BEGIN
   RETURN -4;
 END $$;
 
--- The connection hears from its next commit on what is told to the session. Each who listens is
--- woken by all that is told to anybody: a session does so only as long as it may be told anything.
+-- The connection receives the session's notifications from its next commit on. PostgreSQL wakes
+-- each listener for every NOTIFY, so a session listens only while it has or requests something.
 CREATE OR REPLACE FUNCTION web_locks.listen(me bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   EXECUTE 'LISTEN wl_' || me;
 END $$;
 
--- "number": the ticket, and the token if nobody was granted anything before it in this step; made
--- while the name was locked.
+-- Section 4.1 "request a lock": https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
+-- "number": drawn while the name was locked; it is the ticket, and also the token unless this call
+-- grants other requests first.
 CREATE OR REPLACE FUNCTION web_locks.request_one(
   me bigint, number bigint, waits bool, reference bigint, k bytea, its_name bytea, is_shared bool,
   its_limit int, its_weight int, most int, its_priority int, its_label bytea,
@@ -630,7 +622,7 @@ DECLARE
   known int;
   waiting record;
 BEGIN
-  -- A name that nobody has, which is the most frequent, needs no look at its queue.
+  -- This INSERT grants a free name, the most frequent case, without a look at its queue.
   INSERT INTO web_locks.request SELECT k, least(its_rank, 0), number, me, reference, number,
       is_shared, its_priority, CASE WHEN is_shared THEN its_limit END, its_weight, its_name,
       its_label, present, present
@@ -657,7 +649,7 @@ BEGIN
     END IF;
   END IF;
   IF queue.fits THEN
-    -- Those ahead of it may have been granted just now.
+    -- The call above may have granted earlier requests.
     IF NOT queue.is_first THEN its_token := nextval('web_locks.token'); END IF;
     INSERT INTO web_locks.request VALUES (k, least(its_rank, 0), number, me, reference, its_token,
       is_shared, its_priority, known, its_weight, its_name, its_label, present, present);
@@ -697,7 +689,7 @@ BEGIN
   FOR r IN DELETE FROM web_locks.request WHERE ctid = ANY (free) RETURNING session, ref LOOP
     PERFORM web_locks.take_away(r.session, r.ref, thief);
   END LOOP;
-  -- Ahead of everybody, also of thieves who wait.
+  -- The thief goes ahead of all waiters, even of other thieves.
   SELECT min(ticket) - 1 INTO place FROM web_locks.request WHERE key = k AND rank = '-infinity';
   IF place IS NULL THEN place := nextval('web_locks.token'); END IF;
   r := web_locks.process_the_lock_request_queue(k, me, false, is_ahead => true);
@@ -738,7 +730,8 @@ BEGIN
   RETURN code;
 END $$;
 
--- Marks a name. May wait for somebody who deletes the mark that is there, and will wait for nobody.
+-- Marks a name. It may wait for a transaction that deletes the old mark, and which waits for
+-- nobody.
 CREATE OR REPLACE FUNCTION web_locks.set_mark(
   k bytea, me bigint, reference bigint, keep float8
 ) RETURNS void LANGUAGE plpgsql AS $$
@@ -749,15 +742,15 @@ BEGIN
     ON CONFLICT (key) DO UPDATE SET until = the_end, session = me, ref = reference;
 END $$;
 
--- Deletes up to so many marks that are over. To come last in a transaction, see "set_mark".
+-- Deletes up to "most" expired marks. It comes last in a transaction: see "set_mark".
 CREATE OR REPLACE FUNCTION web_locks.drop_marks(most int) RETURNS void LANGUAGE sql AS $$
   DELETE FROM web_locks.mark WHERE key = ANY (ARRAY(
     SELECT key FROM web_locks.mark WHERE until <= clock_timestamp()
     ORDER BY until LIMIT most FOR UPDATE SKIP LOCKED))
 $$;
 
--- Starts a session. Returns the server's life. Its connection is known by an advisory lock to who
--- makes the tables.
+-- Starts a session and returns the epoch. An advisory lock shows the connection to whoever creates
+-- the tables.
 CREATE OR REPLACE FUNCTION web_locks.open(
   me bigint, its_bucket bytea, its_client text, its_info text, milliseconds float8,
   seen_life text, seen_token bigint
@@ -767,7 +760,7 @@ DECLARE
 BEGIN
   PERFORM pg_advisory_lock_shared(22347, hashtext('web_locks'));
   PERFORM web_locks.lower_ttl(lease);
-  -- From here on nobody lowers it before this session is seen.
+  -- From here on nobody lowers "ttl" before this session is visible.
   PERFORM pg_advisory_xact_lock_shared(22348, 2);
   IF EXISTS (SELECT FROM web_locks.lasting WHERE ttl < lease) THEN
     PERFORM pg_advisory_xact_lock(22348, 1);
@@ -780,9 +773,9 @@ BEGIN
   RETURN (SELECT life FROM web_locks.epoch);
 END $$;
 
--- A new connection of a session. "milliseconds": its lease. Returns its number; NULL if the session
--- is dead. Waits until what an older connection is doing is done, but for an end alone: that may
--- come later, and is what it is then, too.
+-- Begins a new connection of a session with the lease "milliseconds". Returns its number; NULL if
+-- the session is dead. It waits for the older connection's work, except for a single end, which is
+-- right also later.
 CREATE OR REPLACE FUNCTION web_locks.hello(
   me bigint, milliseconds float8, seen_life text, seen_token bigint
 ) RETURNS int LANGUAGE plpgsql AS $$
@@ -798,10 +791,10 @@ BEGIN
   RETURN number;
 END $$;
 
--- Extends the lease. "refs", "tokens": all locks and requests of the session, 0 for one that waits;
--- "next_expiry_in", "grants_in": milliseconds, NULL for never; "its_life": the server's;
--- "its_step": the last one that was recorded; "stolen": refs and thieves, JSON, NULL for none;
--- "told": the refs of those that the caller knows of by earlier answers.
+-- Extends the lease. "refs", "tokens": all locks and requests of the session, 0 for a waiter;
+-- "next_expiry_in", "grants_in": milliseconds, NULL for never; "its_life": the epoch; "its_step":
+-- the last recorded step; "stolen": refs and thieves as JSON, NULL for none; "told": refs of thefts
+-- that the caller knows.
 CREATE OR REPLACE FUNCTION web_locks.renew(
   me bigint, its_conn int, seen_life text, seen_token bigint, told bigint[], OUT alive bool,
   OUT refs bigint[], OUT tokens bigint[], OUT next_expiry_in float8, OUT grants_in float8,
@@ -824,7 +817,7 @@ BEGIN
     DELETE FROM web_locks.theft WHERE session = me AND ref = ANY (told);
   END IF;
   SELECT json_object_agg(ref, thief) INTO stolen FROM web_locks.theft WHERE session = me;
-  -- Not less than a little: what a user guards cannot be ended yet.
+  -- The minimum avoids a busy loop of sweeps, since a lock that a user guards cannot be ended yet.
   SELECT extract(epoch FROM min(expires) - clock_timestamp()) * 1000
     INTO next_expiry_in FROM web_locks.session WHERE id <> me;
   IF next_expiry_in < 50 THEN next_expiry_in := 50; END IF;
@@ -833,9 +826,9 @@ BEGIN
   PERFORM web_locks.lower_ttl(NULL);
 END $$;
 
--- Ends sessions, as far as the 100 names allow whose keys are next to "beyond", and grants what
--- becomes free, and what "waiting", a session, waits for; NULL for none. What a user guards stays,
--- for a later sweep. Returns where to go on, NULL if this was all.
+-- Ends sessions, in the next 100 names behind "beyond", and grants what becomes free there; also
+-- processes names that the session "waiting" waits for. Locks that a user guards stay for a later
+-- sweep. Returns where to continue, NULL at the end.
 CREATE OR REPLACE FUNCTION web_locks.end_sessions(
   ids bigint[], beyond bytea, waiting bigint, is_own bool
 ) RETURNS bytea LANGUAGE plpgsql AS $$
@@ -851,7 +844,7 @@ BEGIN
   IF is_own THEN
     PERFORM FROM web_locks.session WHERE id = ANY (ids) FOR UPDATE;
     UPDATE web_locks.session SET expires = 'epoch' WHERE id = ANY (ids);
-    -- A step by another connection, which was waited for, has asked for more.
+    -- A step of another connection, for which this waited, has made more requests.
     IF EXISTS (SELECT FROM web_locks.request WHERE session = ANY (ids) AND key > beyond
       AND key <> ALL (keys) AND (keys[100] IS NULL OR key < keys[100]))
     THEN RETURN beyond; END IF;
@@ -877,14 +870,14 @@ BEGIN
   END LOOP;
   DELETE FROM web_locks.session s WHERE id = ANY (dead)
     AND NOT EXISTS (SELECT FROM web_locks.request r WHERE r.session = s.id);
-  -- After that: who has no request is robbed no more.
+  -- A session without requests cannot be stolen from any more, so its thefts go last.
   DELETE FROM web_locks.theft WHERE session = ANY (dead);
   RETURN keys[100];
 END $$;
 
--- Ends the sessions whose lease has run out; after a quarantine sets the caller's names going.
--- "beyond", and what is returned: see "end_sessions"; '' at first, and again until it is NULL. It
--- needs the epoch only as it is, as a step does.
+-- Reaps expired sessions; after a quarantine it also processes the caller's names. "beyond" and the
+-- result: see "end_sessions"; callers begin with '' and repeat until NULL. Like a step, it does not
+-- check the epoch.
 CREATE OR REPLACE FUNCTION web_locks.sweep(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -901,17 +894,17 @@ BEGIN
   RETURN last;
 END $$;
 
--- Ends one's own session. "beyond", and what is returned: as in "sweep". By a connection that did
--- not begin with "open" or "hello", "awake" comes first, in a transaction of its own.
+-- Ends the caller's session. "beyond" and the result: as in "sweep". On a connection without "open"
+-- or "hello", "awake" comes first, in a transaction of its own.
 CREATE OR REPLACE FUNCTION web_locks.close(me bigint, beyond bytea) RETURNS bytea
 LANGUAGE plpgsql AS $$
 BEGIN
   RETURN web_locks.end_sessions(ARRAY[me], beyond, NULL, true);
 END $$;
 
--- Tickets and tokens. Starts at the time, so that tokens go on growing if the schema is made anew.
--- What is made anew has lost nothing, if nobody is connected who has used it. Tables that were
--- there and are empty have: there is no epoch then.
+-- Tickets and tokens. The sequence starts at the time, so that tokens still grow if the schema is
+-- created again. A new schema has lost nothing if no connection is left that used an old one, so
+-- its epoch begins without a quarantine; tables that were emptied have no epoch.
 DO $create$ DECLARE
   first_life text := gen_random_uuid();
   is_new bool := false;
