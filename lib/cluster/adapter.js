@@ -1,131 +1,109 @@
 'use strict';
 
 /**
- * The contract between the cluster backend and an engine: a server that all machines reach, and
- * that holds the lock state. An engine that has an Adapter has locks. This file has types, and the
- * few answers; docs/ADAPTERS.md says how to write one.
+ * The contract between the cluster backend and an engine, a server that keeps the lock state and
+ * that all machines reach. An engine with an Adapter has locks; docs/ADAPTERS.md says how to write
+ * one, with the reasons. This file holds the types and the few answers.
  *
- * Sessions. All that a manager holds and waits for belongs to its session, a lease: the server
- * forgets a session, with its locks and requests, when it was not renewed for `ttl` milliseconds.
- * The clock is the server's in everything that an adapter answers; it never sends a time.
+ * Sessions: everything that a manager holds and waits for belongs to its session. If a session is
+ * not renewed for `ttl` milliseconds, the server removes it with its locks and requests. All times
+ * are of the server's clock; an adapter never sends one.
  *
- * Names. The state of a name is one queue. A request enters at its end, a thief at its head, but
- * behind the thieves that were granted; a prefix of it is *held*: a lock is granted when it comes
- * to stand in that prefix. Exclusive: alone. Shared: with others, as long as their weights do not
- * add up to more than the name's limit (0: none). What would fit does not overtake what does not.
- * Where the engine knows priorities, a request enters behind all that wait with its priority or
- * more and before all that wait with less: never before what is held, or a thief. That of a group's
- * members is 0, and so they stand in one order in all queues.
- * The first shared request sets the limit of a name; it stays until nobody holds the name or waits
- * for it. Names are UTF-16 code units, lone surrogates among them, of any length, and different
- * if one code unit is. Requests of a session that has expired count for nothing, wherever they
- * stand: nothing is refused or made to wait on their account longer than until the next `sweep`,
- * and `ifAvailable` not even that, but while somebody else is just ending such a session.
+ * Names: each name has one queue, of which a prefix is *held*: one exclusive lock, or shared ones
+ * whose weights do not exceed the limit. A request enters at the end, or before those of lower
+ * priority; a thief enters behind earlier thieves that were granted. No request overtakes one that
+ * does not fit. Members of a group have priority 0, so they have one order in all queues. The first
+ * shared request sets a name's limit, until the name is free. Names are UTF-16 code units of any
+ * number, lone surrogates included. Requests of expired sessions block others no longer than until
+ * the next `sweep`, and `ifAvailable` never, except while another client ends such a session.
  *
- * Tokens. A grant gets a number, greater than that of any grant of the name before: after restarts,
- * fail-overs and lost data, too. 1 to 2^63 - 1.
+ * Tokens: each grant gets a number from 1 to 2^63 - 1, greater than that of any earlier grant of
+ * the name, even after restarts, fail-overs and lost data.
  *
- * Quarantine. After anything that may have lost what the server knew of grants (a promotion, a
- * restart without the data) it grants nothing for the longest `ttl` that can still last: requests
- * queue, a thief at the head, `ifAvailable` is UNAVAILABLE. Meanwhile those who held something have
- * lost it by their own clocks. A session that was closed lasts no longer; one that was ended when
- * its time was over may have renewed on another copy of the server, and counts for another `ttl`.
+ * Quarantine: after anything that may have lost grants (a promotion, a restart without the data)
+ * the server grants nothing for the longest `ttl` that can still last. Requests queue, a thief at
+ * the head, and `ifAvailable` is UNAVAILABLE, while former holders lose their locks by their own
+ * clocks. A closed session no longer counts; an expired one counts for another `ttl`, because it
+ * may have renewed on another copy of the server.
  *
- * Marks. A name can be marked as done for a time, in the step that ends a lock of it. A mark is no
- * part of the queue: it outlives locks, sessions and thefts, and nobody is kept waiting by it. It
- * is gone when its time is over, by the server's clock, or with the data.
+ * Marks: the step that ends a lock can mark its name as done for a time. A mark survives locks,
+ * sessions and thefts, and blocks nobody.
  *
- * References. A request has a number, its `ref`, that no other request of the same manager has, in
- * none of its sessions. An end of what is not there is an end. What comes by a connection that was
- * replaced (`hello`) changes nothing any more.
+ * References: a request has a number, its `ref`, which is unique in all sessions of its manager. To
+ * end a missing `ref` succeeds. Calls over a connection that `hello` replaced change nothing.
  *
- * The rules that keep what is said above, whatever gets lost on the way:
+ * Rules that keep these promises when answers, connections or servers are lost:
  *
- * R1. A step has exactly one effect. It has a number; the server keeps the answers of the session's
- * last steps, as many as may be under way, and gives those to a step when it comes again, whatever
- * has become since of what it did. A thief whose answer was lost, and who was robbed, robs nobody
- * by asking once more. Where several may be under way, the server does one only after the one
- * before it: a step whose predecessor got lost is refused, without effect, and comes again behind
- * that.
- * R2. A group stays a group: the session asks for one again as a whole, and holds nothing of it
- * until it has all of it.
- * R3. What can never succeed ends by itself: a step that the server refuses, or that cannot even be
- * sent, is halved by the session until the one operation is found, whose request fails with the
- * cause. `classify` tells such a refusal from a connection that does not work. So is one that got
- * no answer by its connection, if the server tells by the next one that it has not done it (`step`
- * of a renewal): it may be too long for the line, or for somebody's patience.
- * R4. Names wait independently: no step waits for what only a user ends. Such an operation is BUSY,
- * and the session asks for it again, by itself.
- * R5. Clients tell the server what they have seen: the life of the server that answered last, and
- * the greatest token. A server that does not know that life, or has not given such a token, was
- * replaced by another one meanwhile, and may lack what that one granted: it begins another life,
- * with a quarantine and greater tokens. Others may have been granted more than anybody tells of: so
- * the tokens leap, by what can be granted in the longest lease, or ahead of the time.
- * R6. The lease runs on a clock that counts the time that a machine sleeps, and that nobody sets
- * (session/lease.js).
+ * R1. A step has exactly one effect. The server keeps the answers of the session's last steps, as
+ * many as may be under way, and repeats them if the step comes again, whatever happened since. It
+ * executes a step only after the one before it; otherwise it refuses the step without effect.
+ * R2. A group stays a group: the session requests it again as a whole, and holds nothing of it
+ * until it has everything.
+ * R3. An operation that can never succeed fails alone. The session halves a step that the server
+ * refuses, or that cannot be sent, until the operation is found. It also halves a step that got no
+ * answer, if a later renewal shows by `step` that the server did not execute it.
+ * R4. Names wait independently: a step never waits for something that only a user ends. Such an
+ * operation is BUSY, and the session repeats it on its own.
+ * R5. Clients report the epoch (`life`) and the greatest token that they have seen. If the server
+ * does not know them, another server has granted locks meanwhile, and it begins a new epoch: a
+ * quarantine, and tokens that leap, because nobody may have seen the greatest.
+ * R6. The lease runs on a clock that counts sleep and that nobody sets (session/lease.js).
  */
 
 /** @typedef {import('../backend/contract.js').LockMode} LockMode */
 
 /**
- * Who a session is, for `query` and for those who look into the server.
- * @typedef {object} SessionInfo
- * @property {string} clientId nobody else's in the cluster; the same in all sessions of a manager
- * @property {string} host the machine's name
+ * @typedef {object} SessionInfo what `query` and the server's administrators see of a session
+ * @property {string} clientId unique in the cluster; the same in all sessions of a manager
+ * @property {string} host
  * @property {number} pid
  * @property {number} threadId
  * @property {string} threadName '' for none
- * @property {string} program the name of its script, the label of requests that have none
+ * @property {string} program the script's name, the default label of requests
  * @property {string} version of this library
  */
 
 /**
- * Requests a lock. In a group, a few that are made at once: no other operation comes between
- * them, on any of their names. Members of a group follow one another in one step, and are all of
- * one kind and of different names. With `ifAvailable` the group gets all its locks or none: if one
- * cannot be had, that one says why, the others are UNAVAILABLE, and nothing has changed.
- * @typedef {object} RequestOp
- * @property {'request' | 'ifAvailable' | 'steal' | 'pass' | 'passIfAvailable'} kind to wait; or not
- *   to; or to take the locks that are held on the name away from their holders (those locks stop
- *   being held, and their sessions are told: `stolen`). A request that passes is exclusive and in
- *   no group. It waits in the queue as a `request`, or does not wait, as an `ifAvailable`. When it
- *   would be granted, it ends in the same step: it holds nothing and gets no token, and the
- *   requests behind it are looked at next
+ * @typedef {object} RequestOp requests a lock. Members of a group follow one another in one step,
+ *   are of one kind and of different names, and no other operation comes between them.
+ *   `ifAvailable` grants all of a group or nothing: if one lock cannot be had, its answer says why,
+ *   and the others are UNAVAILABLE
+ * @property {'request' | 'ifAvailable' | 'steal' | 'pass' | 'passIfAvailable'} kind `steal` takes
+ *   the name's locks from their holders and notifies their sessions (`stolen`). A request that
+ *   passes is exclusive and in no group; it waits as a `request`, or not, as an `ifAvailable`. When
+ *   it would be granted, it ends in the same step without a lock or a token, and the requests
+ *   behind it are processed
  * @property {number} ref 1 to 2^53 - 1; grows from one request to the next
  * @property {string} name
  * @property {LockMode} mode
- * @property {number} limit of a shared request: how many units of the name may be held at a time,
- *   1 to 2^31 - 1; 0 for no limit, and for an exclusive one
- * @property {number} weight how many of them it takes, 1 to `limit`; 0 without a limit
- * @property {number} maxPending of a `request` or a `pass`: QUEUE_FULL if it had to wait and so many wait on
- *   the name already; -1 for any number
+ * @property {number} limit of a shared request: the name's units, 1 to 2^31 - 1; otherwise 0
+ * @property {number} weight how many units it takes, 1 to `limit`; 0 without a limit
+ * @property {number} maxPending of a `request` or a `pass`: QUEUE_FULL if as many wait already and
+ *   it would have to; -1 for any number
  * @property {number} priority -2^31 to 2^31 - 1; 0 of a `steal`, of a group, and where the engine
- *   does not know them
+ *   has no priorities
  * @property {string} label for `query`; '' for none
- * @property {number} group 0 for none; the same number within a group, in a step
+ * @property {number} group the same number for all its members in a step; 0 for none
  */
 
 /**
- * Releases a lock, or takes a request back: this `ref` is gone, whatever it was.
- * @typedef {object} EndOp
+ * @typedef {object} EndOp releases a lock or withdraws a request, whatever its state
  * @property {'end'} kind
  * @property {number} ref
- * @property {string | undefined} name undefined, rarely, where only the `ref` is known: the server
- *   told it by `renew`
- * @property {number} keep milliseconds for which the name is marked, if the session holds the lock,
- *   which is exclusive; 0 for no mark
+ * @property {string | undefined} name undefined if only the `ref` is known, from `renew`
+ * @property {number} keep milliseconds to mark the name for, if the session holds its exclusive
+ *   lock; 0 for no mark
  */
 
 /** @typedef {RequestOp | EndOp} Op */
 
 /**
- * What became of an operation. To requests: GRANTED, PASSED (a request that passes has ended at
- * once), QUEUED (a `request` or a `pass`; a `steal` in a quarantine), UNAVAILABLE (one that does not
- * wait), OTHER_LIMIT (shared, and the name has another limit, which `limit` tells; not of a
- * `steal`), QUEUE_FULL, FAILED (this one cannot be done; nothing was changed; `error` tells why). To ends: ENDED, or FAILED never. NOT_MARKED, to an end with `keep`
- * whose lock was not held; if it comes again, and the mark that it has set is there: ENDED. To
- * thieves and ends BUSY: something that the server cannot end is in the way (a user's transaction
- * that guards the lock, which `error` may name); nothing was changed by this operation.
+ * The result of an operation. Of requests: GRANTED; PASSED (a request that passes has ended at
+ * once); QUEUED (a `request` or a `pass`, or a `steal` in a quarantine); UNAVAILABLE (one that does
+ * not wait); OTHER_LIMIT (shared; the name has the limit `limit`); QUEUE_FULL; FAILED (nothing was
+ * changed, for the reason `error`). Of ends: ENDED; NOT_MARKED (an end with `keep` whose lock was
+ * not held, unless it is a repetition and its mark is there). Of thefts and ends: BUSY (nothing was
+ * changed, because a user's transaction, which `error` may name, guards the lock).
  * @typedef {{ code: Code, token: bigint, limit: number, error: unknown }} Answer
  */
 
@@ -154,161 +132,141 @@ const failed = (error) => ({ code: 'failed', token: 0n, limit: 0, error });
 const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
 
 /**
- * What a client has seen of the servers that it had.
- * @typedef {object} Seen
- * @property {string} life of the server that answered `open` or `renew` last; '' for none so far
+ * @typedef {object} Seen what a client has seen of servers
+ * @property {string} life the epoch of the server that answered `open` or `renew` last; '' for none
  * @property {bigint} token the greatest that was granted to it; 0n for none
  */
 
 /**
  * @typedef {object} Renewal
- * @property {boolean} alive false: the server does not have the session, or its lease has run out;
- *   the rest means nothing then
- * @property {Map<number, bigint>} mine all locks and requests of the session, by `ref`: the
- *   token, 0n if it waits. As of one instant, not before this renewal was sent, and not before the
- *   lease was extended
- * @property {Map<number, string>} [stolen] locks of the session that were stolen, by `ref`: the
- *   client id of the thief; and requests that waited and have passed: ''. Each at least until a
- *   renewal that told of it was answered. Without it, a theft whose hint got lost is told as a lock
- *   lost, and a request that has passed is made again
- * @property {number} nextExpiryIn milliseconds until the next lease of another session runs out, as
- *   far as it is ahead of this session's requests (more are allowed); Infinity for none
- * @property {number} grantsIn milliseconds until the quarantine is over; 0 if there is none
- * @property {string} life of the server: another one after anything that may have lost what it
- *   knew of grants, and nobody else's
- * @property {number} [step] the greatest number of a step of the session that the server has
- *   recorded (R1), as of the same instant, and as a whole; undefined if it does not tell: then a
- *   step that is not answered is never halved
+ * @property {boolean} alive false if the session is dead or expired; the rest means nothing then
+ * @property {Map<number, bigint>} mine the token (0n if it waits) of all locks and requests of the
+ *   session, by `ref`, at one instant after the renewal was sent and the lease extended
+ * @property {Map<number, string>} [stolen] the thief's client id for locks of the session that were
+ *   stolen, and '' for requests that waited and have passed, each until a renewal that listed it was
+ *   answered. Without it, a theft whose hint got lost appears as a lost lock, and a request that
+ *   has passed is made again
+ * @property {number} nextExpiryIn milliseconds until a lease expires that blocks this session's
+ *   requests (the adapter may count others, too); Infinity for none
+ * @property {number} grantsIn milliseconds until the quarantine ends; 0 if there is none
+ * @property {string} life the server's epoch: unique, and a new one after anything that may have
+ *   lost grants
+ * @property {number} [step] the greatest number of a step that the server has recorded as a whole,
+ *   at the same instant. Without it, a step that is not answered is never halved
  */
 
 /**
- * A lock or a request, for `query`.
- * @typedef {object} Entry
- * @property {number} ref which of its session's it is
+ * @typedef {object} Entry a lock or a request, for `query`
+ * @property {number} ref
  * @property {string} name
  * @property {LockMode} mode
- * @property {bigint} token 0n: it waits
+ * @property {bigint} token 0n if it waits
  * @property {string} clientId
  * @property {string} host
  * @property {number} pid
  * @property {number} threadId
  * @property {string} threadName
- * @property {string} [program] '' if undefined, as in sessions of older versions
+ * @property {string} [program] undefined in sessions of older versions
  * @property {string} label
- * @property {number} waited milliseconds: until the grant, or so far
- * @property {number} held milliseconds since the grant; 0 if it waits; NaN if that is not known
+ * @property {number} waited milliseconds until the grant, or so far
+ * @property {number} held milliseconds since the grant; 0 if it waits; NaN if unknown
  * @property {number} limit 0 for none
  * @property {number} weight 0 without a limit
  * @property {number} [priority] 0 if undefined
  */
 
 /**
- * What an adapter tells of its own accord, at any time; these calls do not throw, and may be made
- * in a call of the adapter's. They are hints: what gets lost is found by the next `renew`. What
- * they say of a `ref` must have been true of it. The session sets them before its first call.
+ * Calls of the adapter to the session, at any time, also within a call of the session; they do not
+ * throw. They are hints: one that gets lost is made up for by the next `renew`, but none may be
+ * wrong. The session sets them before its first call.
  * @typedef {object} AdapterEvents
  * @property {(ref: number, token: bigint) => void} granted a request that waited is granted
- * @property {(ref: number, thief: string) => void} stolen a lock was stolen, by that client id; or
- *   a request that waited has passed: ''
- * @property {() => void} changed something else may have changed, or hints may have got lost: the
- *   session renews, and so compares, at once
- * @property {(error: unknown) => void} down the connection is gone: steps and renewals cannot be
- *   answered, or hints not heard, any more. The session calls `hello`. Not of a connection that
- *   `open` or `hello` has replaced, or is making
+ * @property {(ref: number, thief: string) => void} stolen the client `thief` stole a lock,
+ *   or a request that waited has passed ('')
+ * @property {() => void} changed hints may have got lost, or something else changed: the session
+ *   renews at once, and compares
+ * @property {(error: unknown) => void} down the connection is gone, for calls or for hints: the
+ *   session calls `hello`. Not for a connection that `open` or `hello` has replaced, or still makes
  */
 
 /**
  * @typedef {object} Opened
  * @property {string} session its id
- * @property {number} ttl milliseconds that the server keeps to
+ * @property {number} ttl the server's, in milliseconds
  * @property {string} life see Renewal
- * @property {number} [grantsIn] see Renewal; for people only, so it may be left out
+ * @property {number} [grantsIn] see Renewal; only users see it
  */
 
 /**
- * What a rejection means: `dead`, the session is not there any more, and this call has done nothing
- * (an adapter that cannot tell says `retry`, and `dead` to the `hello` after it); `retry`, it may
- * go well another time, by another connection; `fatal`, the server answers that it does not serve
- * this client, and somebody has to change something; `refused`, the server works, and has not done
- * this call, nor will it; `local`, it went wrong here, before anything was sent (a missing file, a
- * defect); `misuse`, it went wrong here, and no other attempt will go better (a client of the wrong
- * kind, or one that was ended).
+ * The meaning of a rejection. `dead`: the session does not exist, and this call has done nothing
+ * (an adapter that cannot tell says `retry`, and `dead` to the next `hello`). `retry`: another
+ * attempt over a new connection may succeed. `fatal`: the server does not serve this client until
+ * somebody changes something. `refused`: the server works, and will never do this call. `local`: it
+ * failed in this process before anything was sent. `misuse`: it failed in this process, and every
+ * attempt will.
  *
- * Of a step that is `fatal`, `refused` or `local`, fewer operations may go well. If `open`, `hello`
- * or `renew` is `fatal` or `refused`, requests fail with that error until one of them goes well. A
- * `local` error of another call than a step is a `misuse` before a session was open, and `retry`
- * after that.
+ * The session halves a step that is `fatal`, `refused` or `local`. If `open`, `hello` or `renew` is
+ * `fatal` or `refused`, requests fail with its error until an attempt succeeds. A `local` error of
+ * a call other than a step is a `misuse` before a session was open, and `retry` later.
  * @typedef {'dead' | 'retry' | 'fatal' | 'refused' | 'local' | 'misuse'} Meaning
  */
 
 /**
- * An engine. Its calls do not throw; their promises may reject with anything, which `classify`
- * understands. A call that is never answered is given up by the session, which then says `hello`,
- * or `open`. All calls but `open`, `close`, `query` and `dispose` are about the session that `open`
- * returned last.
- *
- * At a time there are at most `can.window` steps under way, at most one `renew`, at most one
- * `sweep`; those, `marked` and `query` come in any combination, and need no order among them.
- * Nothing of an adapter keeps the event loop alive:
- * the session does so while somebody waits for something.
+ * An engine. Its calls do not throw; their promises reject with anything that `classify`
+ * understands. The session gives up a call that is never answered, and calls `hello` or `open`. All
+ * calls but `open`, `close`, `query` and `dispose` concern the session that `open` returned last.
+ * At most `can.window` steps, one `renew` and one `sweep` are under way, and any number of `marked`
+ * and `query`, in no order among them. An adapter never keeps the event loop alive.
  *
  * @typedef {object} Adapter
- * @property {string} id the same for those that manage the same locks (server, bucket), and for no
- *   others; does not have to tell two servers apart
+ * @property {string} id equal for adapters that manage the same locks (server, bucket); it need not
+ *   distinguish servers
  * @property {AdapterEvents} events set by the session
  * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean,
  *   readonly priorities?: boolean, readonly passes?: boolean, readonly most?: number,
- *   readonly window?: number, readonly endsLeases?: boolean }} can whether it knows `limit` and
- *   `maxPending`; groups; `keep` and `marked`; `priority`; requests that pass; the most names of a group, if that is not for the server to say; how
- *   many steps it takes at once, 1 if it does not say; whether the engine ends leases by itself,
- *   and who is granted something by that is told
- * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if it
- *   has to, and starts a new session, of which steps can be made at once and hints are heard. Its
- *   lease lasts from a time not before the call. `ttl`: milliseconds wanted. May be called again
- *   while it is under way: the later one counts, and whatever the earlier ones have made ends by
+ *   readonly window?: number, readonly endsLeases?: boolean }} can whether it supports `limit` and
+ *   `maxPending`; groups; `keep` and `marked`; `priority`; requests that pass; the most names of a
+ *   group, unless the server decides; how many steps it takes at once (default 1); whether the
+ *   engine ends leases by itself and pushes grants
+ * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if
+ *   needed, and starts a session, whose hints arrive from then on and whose lease does not begin
+ *   before the call. The latest of several calls counts, and what earlier ones have made ends by
  *   itself. `close` of the session before may be under way
- * @property {(seen: Seen) => Promise<void>} hello replaces the connection, for the same session:
- *   the one there is does nothing any more, at the server neither, and what it was asked need not
- *   settle. Then hints are heard, and not those that came before. May be called again while it is
- *   under way. If the session is dead it rejects so
- * @property {(ops: Op[], number: number, before: number) => Promise<Answer[]>} step does all
- *   operations in their order, as one: nobody sees some of them done and some not. At least one; at
- *   most 100, unless a group has more. `number`: greater than that of any other step of the session
- *   before, and by less than `can.window` than that of any that is not answered; a step
- *   that was not answered comes again with the same operations and number, before any other one,
- *   and is answered as it was, or would have been, then (R1). Not one that was refused, or that a
- *   renewal by a later connection shows not to be done (R3), and not those that were sent behind
- *   it. `before`: the number of the step that was sent before this one, and is not answered; 0 if
- *   all are. If the step done last is not that one, it does nothing, and rejects with what is
- *   `retry`.
- *   Whoever is granted something by it is told (`granted`), in the order of the grants; the
- *   session itself by the answers, if the operation is among these, and by hints, if not. Does
- *   nothing, and rejects, if the session is dead: also if it was done before, or nothing is to be
- *   done. Only ends of what the session still has may be done, and be answered if there is nothing
- *   else
- * @property {(seen: Seen) => Promise<Renewal>} renew extends the lease to `ttl` from now. Says
- *   `alive: false`, or rejects so, if it has run out: a dead session does not come back
- * @property {() => Promise<void>} sweep ends the sessions whose lease has run out, and grants what
- *   can be granted by that, or by the end of a quarantine
- * @property {(session: string) => Promise<void>} close ends a session, with its locks and requests,
- *   if it is there, and grants what can be granted then. Called also for the one before that which
- *   is open, and steps may be made meanwhile
- * @property {(name?: string, which?: 'held') => Promise<Entry[]>} query all locks and requests of
- *   sessions that are alive, or those of one name; those of a name in the order of its queue, as of
- *   one instant. 'held': the locks of a name alone, at a cost that does not grow with its queue, as
- *   far as the engine can
- * @property {(name: string) => Promise<boolean>} [marked] whether a name is marked, as of an
- *   instant after the call
- * @property {() => Promise<void>} dispose nothing is called after it: gives back connections and
- *   timers, calls no events any more. Does not reject
- * @property {(error: any) => Meaning} classify what a rejection means. Does not throw; what it does
- *   not know is `retry`
+ * @property {(seen: Seen) => Promise<void>} hello replaces the session's connection. The old one
+ *   changes nothing any more, also at the server; its calls need not settle, and its hints stop.
+ *   The latest of several calls counts. Rejects with `dead` if the session is dead
+ * @property {(ops: Op[], number: number, before: number) => Promise<Answer[]>} step does 1 to 100
+ *   operations (more in a group) in order, atomically. `number` is greater than that of all earlier
+ *   steps, and by less than `can.window` than that of any unanswered one. `before` is the number of
+ *   the unanswered step before this one, or 0; if that is not the last step done, the adapter does
+ *   nothing and rejects with `retry`. An unanswered step comes again unchanged, before any other,
+ *   and gets the same answer (R1); but not if it was refused or missed (R3), nor those sent behind
+ *   it. Grants to waiting requests become hints (`granted`), in order; grants to operations of the
+ *   step are answers. Rejects, and does nothing, if the session is dead, even if the step was done
+ *   before; only ends may be done then
+ * @property {(seen: Seen) => Promise<Renewal>} renew extends the lease to `ttl` from now. `alive`
+ *   is false, or it rejects with `dead`, if the lease has expired: a dead session does not come
+ *   back
+ * @property {() => Promise<void>} sweep ends expired sessions, and grants what that, or the end of
+ *   a quarantine, makes free
+ * @property {(session: string) => Promise<void>} close ends a session with its locks and requests,
+ *   if it exists, and grants what becomes free. Also called for an older session, while steps of
+ *   the current one are made
+ * @property {(name?: string, which?: 'held') => Promise<Entry[]>} query lists locks and requests of
+ *   live sessions, all or those of a name; a name's are in the order of its queue, as of one
+ *   instant. 'held' lists the locks of a name alone, if possible at a cost that does not grow with
+ *   its queue
+ * @property {(name: string) => Promise<boolean>} [marked] whether a name is marked, at an instant
+ *   after the call
+ * @property {() => Promise<void>} dispose gives back connections and timers, and emits no more
+ *   events. It is the last call, and does not reject
+ * @property {(error: any) => Meaning} classify does not throw; an unknown error is `retry`
  * @property {(client: any, lock: { ref: number, name: string, token: bigint }) => Promise<boolean>}
- *   [guard] of engines that have transactions: makes it certain that the lock is still held when
- *   the transaction commits that the user has begun on `client`; false if it is not held now
+ *   [guard] for engines with transactions: makes sure that the lock is still held when the user's
+ *   transaction on `client` commits; false if it is not held now
  */
 
-/** Before the session sets them, and after the end. @type {AdapterEvents} */
+/** The events before the session sets them, and after `dispose`. @type {AdapterEvents} */
 const NO_EVENTS = { granted() {}, stolen() {}, changed() {}, down() {} };
 
 module.exports = {
