@@ -1,12 +1,12 @@
 'use strict';
 
 /**
- * What is to be told to users, once the state that it is about is complete: losses first, then what
- * has become of the session, then answers. Answers one at a time, with all microtasks in between
- * (4.4: each is a task). Users' code that throws does not prevent what is told after it.
- *
- * A loss that comes from the event loop is told in a microtask, in which the error gets the frames
- * of the functions that await it. What comes after losses comes after that.
+ * Tells users of events after the state is complete: first losses, then changes of the session,
+ * then answers. Answers come one at a time, with all microtasks in between, since each is a task of
+ * its own in § 4.4 "process the lock request queue"
+ * (https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue). If a user's
+ * code throws, the rest still follows. A loss from the event loop is announced in a microtask,
+ * in which its error gets the stack frames of the functions that await it; later events wait.
  */
 
 const { nextTick, report, soon } = require('../platform/intrinsics.js');
@@ -21,11 +21,11 @@ class Announcements {
   /** @type {Requester[]} */
   #answers = [];
   #isAnnouncing = false;
-  /** Whether the next answer is told in a tick of its own. */
+  /** Whether a tick for the next answer is scheduled. */
   #ticking = false;
-  /** Whether there are losses whose microtask has not come. */
+  /** Whether losses wait for their microtask. */
   #isLosing = false;
-  /** Counts the waits for that, of which the last counts. */
+  /** Counts those waits, the last of which counts. */
   #waits = 0;
 
   /** @param {Requester} lock */
@@ -43,12 +43,12 @@ class Announcements {
     this.#answers.push(request);
   }
 
-  /** Whether there are answers that are not announced: each has a turn of its own. */
+  /** Whether answers wait for their turns. */
   get hasAnswers() {
     return this.#answers.length > 0;
   }
 
-  /** @param {boolean} fromEvents not within a call of users' */
+  /** @param {boolean} fromEvents false within a call of a user */
   announce(fromEvents) {
     if (this.#isAnnouncing) return;
     this.#isAnnouncing = true;
@@ -56,7 +56,7 @@ class Announcements {
       this.#announceNews(fromEvents);
       if (this.#isLosing || this.#ticking || this.#answers.length === 0) return;
       this.#announceOne(this.#answers, fromEvents, (request) => request.announceAnswer());
-      // Who hears of it may have stolen.
+      // The user's code may have stolen a lock of this manager.
       this.#announceNews(fromEvents);
       if (this.#answers.length > 0) this.#tick();
     } catch {
@@ -69,7 +69,7 @@ class Announcements {
   /** @param {boolean} fromEvents */
   #announceNews(fromEvents) {
     for (;;) {
-      // Who hears of a change may close, and lose what is held.
+      // The user's code may close the bucket after a change, and lose locks.
       if (this.#losses.length > 0) {
         this.#isLosing ||= fromEvents;
         this.#announceOne(this.#losses, fromEvents, (lock) => lock.announceLoss(fromEvents));
@@ -85,11 +85,12 @@ class Announcements {
   }
 
   /**
-   * What cannot be told for want of stack stays, to be told from the event loop.
+   * Tells the first event and removes it. If the stack is too short in a user's call, the event
+   * stays for the event loop.
    * @template T
-   * @param {T[]} things of which the first is told, and taken off
+   * @param {T[]} things
    * @param {boolean} fromEvents
-   * @param {(thing: T) => void} announce harmless to call again
+   * @param {(thing: T) => void} announce harmless to repeat
    */
   #announceOne(things, fromEvents, announce) {
     try {
@@ -110,7 +111,7 @@ class Announcements {
     });
   }
 
-  /** Microtasks that run now come before a tick. */
+  /** Schedules the next answer behind all microtasks that run now. */
   #tick() {
     if (this.#ticking) return;
     soon(() => {
@@ -122,12 +123,12 @@ class Announcements {
     this.#ticking = true;
   }
 
-  /** There was no stack to tell something, in a call of users'. */
+  /** Schedules a tick after the stack was too short in a user's call. */
   #tickAnyhow() {
     try {
       this.#tick();
     } catch {
-      // Not even for that: it is told with what happens next in the session.
+      // The next event of the session tells it.
     }
   }
 }
