@@ -143,9 +143,9 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  * @property {Map<number, bigint>} mine the token (0n if it waits) of all locks and requests of the
  *   session, by `ref`, at one instant after the renewal was sent and the lease extended
  * @property {Map<number, string>} [stolen] the thief's client id for locks of the session that were
- *   stolen, and '' for requests that waited and have passed, each until a renewal that listed it was
- *   answered. Without it, a theft whose hint got lost appears as a lost lock, and a request that
- *   has passed is made again
+ *   stolen, and '' for requests that waited and have passed, each until a renewal that listed it
+ *   was answered. Without it, a theft whose hint got lost appears as a lost lock, and a request
+ *   that has passed is made again
  * @property {number} nextExpiryIn milliseconds until a lease expires that blocks this session's
  *   requests (the adapter may count others, too); Infinity for none
  * @property {number} grantsIn milliseconds until the quarantine ends; 0 if there is none

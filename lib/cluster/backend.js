@@ -1,12 +1,10 @@
 'use strict';
 
 /**
- * The backend of a cluster's lock manager: what contract.js of the backends asks for, by a session
- * with an engine. It keeps requests and places together, and tells users what the session has made
- * known, after its state is complete.
- *
- * Threads: one; each has a backend of its own. Errors: as in contract.js; those of the session are
- * the `cause` of what requests and locks end with.
+ * The backend of a cluster's lock manager (../backend/contract.js), over a session with an engine.
+ * It maps requests to the session's places, and tells users what became of them once the session's
+ * state is complete. Each thread has a backend of its own. An error of the session is the `cause`
+ * of the errors that requests and locks get.
  */
 
 const { randomBytes } = require('node:crypto');
@@ -36,9 +34,9 @@ const { version } = require('../../package.json');
 /** @typedef {import('./session/session.js').Reason} Reason */
 /** @typedef {import('./session/session.js').State} State */
 
-/** @typedef {{ state: State, reason?: Reason, cause?: unknown }} Change of a session */
+/** @typedef {{ state: State, reason?: Reason, cause?: unknown }} Change */
 
-/** The longest time that an error about a wait is kept back for those who hold the lock. */
+/** How long an error about a wait may be delayed to find the lock's holders. */
 const LOOK = 1000;
 
 const NO_LIMITS = "This engine has no 'limit' and no 'maxPending'.";
@@ -48,12 +46,12 @@ const NO_PRIORITIES_OF_SEVERAL =
   'each other.';
 
 /**
- * After so many milliseconds a thread that had nothing more to do goes on after all. Less would be
- * met by sockets that are still closing.
+ * If the thread still runs this long after the exit-time close, it has found new work: report the
+ * losses. (Closing sockets alone keep it running for less.)
  */
 const GOES_ON = 1000;
 
-/** What has become of a session: `{ id, state, reason, cause }`. */
+/** The channel of session changes: `{ id, state, reason, cause }`. */
 const sessions = channel('locks.session');
 
 const KINDS = /** @type {const} */ ({
@@ -77,17 +75,17 @@ class ClusterBackend {
   #label;
   #onChange;
   #announcements = new Announcements();
-  /** By tag. @type {Map<number, RequestPlace>} */
+  /** The place of each tag. @type {Map<number, RequestPlace>} */
   #places = new Map();
   #tags = 0;
   #groups = 0;
 
   /**
-   * @param {Adapter} adapter this backend's alone
+   * @param {Adapter} adapter this backend alone uses it
    * @param {object} options
-   * @param {number} options.ttl milliseconds that a lease lasts
+   * @param {number} options.ttl
    * @param {string} [options.label] of requests that have none
-   * @param {(change: Change) => void} [options.onChange] is told what becomes of the session
+   * @param {(change: Change) => void} [options.onChange]
    * @param {Partial<SessionInfo>} [options.info] for tests
    * @param {import('./session/clock.js').Clock} [options.clock] for tests
    * @param {Partial<import('./session/session.js').Rules>} [options.rules] for tests
@@ -133,7 +131,7 @@ class ClusterBackend {
     return this.#session.closed;
   }
 
-  // What a LockManager calls.
+  // Calls of the LockManager.
 
   /** @param {Requester} request */
   request(request) {
@@ -160,10 +158,7 @@ class ClusterBackend {
     if (asked.length > 0) this.#session.ask(asked.map((request) => this.#place(request, group)));
   }
 
-  /**
-   * @param {Requester} request
-   * @returns {boolean} whether it is answered: it cannot be made
-   */
+  /** Whether the request failed at once, because it cannot be made. @param {Requester} request */
   #refuse(request) {
     const { error } = this.#session;
     if (error !== undefined) {
@@ -220,10 +215,7 @@ class ClusterBackend {
     return this.#end(lock);
   }
 
-  /**
-   * @param {Requester} request
-   * @returns {Promise<void> | undefined}
-   */
+  /** @param {Requester} request @returns {Promise<void> | undefined} */
   #end(request) {
     const place = this.#placeOf(request);
     if (!place) return undefined;
@@ -244,14 +236,14 @@ class ClusterBackend {
   }
 
   /**
-   * `finish` ends what is not ended. Anything that happens later has it called too, should there be
-   * no stack even for this.
+   * Ends requests whose `finish` a stack overflow prevented. If the stack is too short even for
+   * this, the next event calls it again.
    */
   undo = () => {
     try {
       soon(() => this.#finish());
     } catch {
-      // No stack: something happens later.
+      // The next event calls `undo` again.
     }
   };
 
@@ -301,10 +293,7 @@ class ClusterBackend {
     return entryOf(this.#info, request, this.#label || this.#info.program, isHeld);
   }
 
-  /**
-   * If it is not, it is lost by this call.
-   * @param {Requester} lock
-   */
+  /** If the lease has ended, this call loses the lock. @param {Requester} lock */
   holds(lock) {
     return this.remaining(lock) > 0;
   }
@@ -327,7 +316,7 @@ class ClusterBackend {
       const { ref, name } = place.op;
       const { token } = place;
       if (await this.#adapter.guard(client, { ref, name, token })) return;
-      // Somebody else has it, or will have: this one is told at once.
+      // The lock is lost, and its user must learn that at once.
       this.#session.isMissing(place);
     }
     throw lock.lossReason();
@@ -349,10 +338,7 @@ class ClusterBackend {
     return closed;
   }
 
-  /**
-   * As `close`, when the thread has nothing more to do: only if it goes on after all is anybody
-   * told of a loss.
-   */
+  /** Closes at the end of the thread. Losses are reported only if the thread goes on after all. */
   async closeQuietly() {
     const closed = this.#session.close();
     doNotCloseAtExit(this);
@@ -360,7 +346,7 @@ class ClusterBackend {
     unref(setTimeout(() => this.#announcements.announce(false), GOES_ON));
   }
 
-  // What the session tells.
+  // Events of the session.
 
   /** @param {RequestPlace} place */
   #granted({ owner, token }) {
@@ -375,10 +361,7 @@ class ClusterBackend {
     this.#announcements.answer(owner);
   }
 
-  /**
-   * @param {RequestPlace} place
-   * @param {Answer} answer
-   */
+  /** @param {RequestPlace} place @param {Answer} answer */
   #refused({ owner }, { code, limit, error }) {
     this.#forget(owner);
     if (code === 'unavailable') owner.unavailable();
@@ -388,20 +371,14 @@ class ClusterBackend {
     this.#announcements.answer(owner);
   }
 
-  /**
-   * @param {RequestPlace} place
-   * @param {(lock: Requester) => void} how
-   */
+  /** @param {RequestPlace} place @param {(lock: Requester) => void} how */
   #lost({ owner }, how) {
     this.#forget(owner);
     how(owner);
     this.#announcements.loss(owner);
   }
 
-  /**
-   * @param {RequestPlace} place
-   * @param {unknown} error
-   */
+  /** @param {RequestPlace} place @param {unknown} error */
   #failed({ owner }, error) {
     this.#forget(owner);
     owner.failed(() => error);
@@ -435,7 +412,7 @@ class ClusterBackend {
 
 /**
  * @param {string} id of the bucket
- * @param {number} milliseconds for which there was no session
+ * @param {number} milliseconds without a session
  * @param {any} cause
  */
 function warnOfOutage(id, milliseconds, cause) {
