@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Closes what is open when a thread has nothing more to do: its locks go to the next waiters at
- * once, and not when the lease has run out. It is no error that a thread ends while it holds a
- * lock, so the loss of a lock is told only if the thread goes on after all.
+ * Closes open backends when a thread has nothing more to do, so that the next waiters get its locks
+ * at once and not when the lease expires. A thread may end while it holds a lock, so losses are
+ * reported only if it goes on after all.
  */
 
 const process = require('node:process');
