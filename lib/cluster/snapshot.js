@@ -1,6 +1,9 @@
 'use strict';
 
-/** What `query` gives, from what an adapter tells. */
+/**
+ * Converts an adapter's entries into the results of `query`: § 4.5 "snapshot the lock state",
+ * https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state.
+ */
 
 const { lockDetails, pendingDetails } = require('../backend/details.js');
 
@@ -9,10 +12,7 @@ const { lockDetails, pendingDetails } = require('../backend/details.js');
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 /** @typedef {import('../backend/contract.js').LockManagerSnapshot} LockManagerSnapshot */
 
-/**
- * @param {Entry[]} entries
- * @returns {LockManagerSnapshot}
- */
+/** @param {Entry[]} entries @returns {LockManagerSnapshot} */
 function toSnapshot(entries) {
   /** @type {LockManagerSnapshot} */
   const state = { held: [], pending: [] };
@@ -23,8 +23,8 @@ function toSnapshot(entries) {
 }
 
 /**
- * @param {Entry[]} entries those of a name in the order of its queue
- * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
+ * @param {Entry[]} entries those of each name in the order of its queue
+ * @param {number} [grantsIn] milliseconds until the quarantine ends
  * @returns {DetailedSnapshot}
  */
 function toDetails(entries, grantsIn = 0) {
@@ -48,16 +48,10 @@ function toDetails(entries, grantsIn = 0) {
   return state;
 }
 
-/**
- * @param {Entry[]} entries that are held
- * @returns {LockDetails[]}
- */
+/** @param {Entry[]} entries that are held @returns {LockDetails[]} */
 const toHolders = (entries) => entries.map(toEntry);
 
-/**
- * @param {Entry} entry
- * @returns {LockDetails}
- */
+/** @param {Entry} entry @returns {LockDetails} */
 const toEntry = (entry) =>
   lockDetails({
     ...entry,
