@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The words that servers with scripts say, those of PostgreSQL and of Redis: numbers for answers,
- * and a line for each hint.
+ * The codes on the wire of servers with scripts, PostgreSQL and Redis: numbers for answers, and a
+ * line for each hint.
  */
 
 const {
@@ -20,16 +20,16 @@ const {
 /** @typedef {import('../adapter.js').Answer} Answer */
 
 /**
- * Instead of an answer to a step: the session is not there; a newer connection, or a later step,
- * has replaced it; the step that it comes after is not done.
+ * Codes instead of an answer to a step: the session does not exist; a newer connection or a later
+ * step replaced the caller; the step before it was not done.
  */
 const DEAD = '-2';
 const STALE = '-5';
 const EARLY = '-8';
 
 /**
- * @param {string} code a token; '0': it waits; -1: not available; -3: the queue is full; -4: ended;
- *   -6: not marked; -9: passed; -10 - n: the limit of the name is n
+ * @param {string} code a token; '0': waits; -1: not available; -3: the queue is full; -4: ended;
+ *   -6: not marked; -9: passed; -10 - n: the name's limit is n
  * @returns {Answer}
  */
 function answerOf(code) {
@@ -43,10 +43,10 @@ function answerOf(code) {
 }
 
 /**
- * Tells what a server has said of its own accord.
+ * Emits the event in a server's message.
  * @param {AdapterEvents} events
- * @param {string} line `g ref token` of a grant; `s ref thief` of a theft, or `s ref ` of a request
- *   that has passed
+ * @param {string} line `g ref token` for a grant, `s ref thief` for a theft, or `s ref ` for a
+ *   request that has passed
  */
 function tell(events, line) {
   const space = line.indexOf(' ', 2);
