@@ -35,8 +35,8 @@ function kindOf(client) {
 }
 
 /**
- * Describes what a user gave as the client, for a message. Clients of redis 3 and 4 do not state their
- * version, but differ in their methods.
+ * Describes what a user gave as the client, for a message. Clients of redis 3 and 4 do not state
+ * their version, but differ in their methods.
  * @param {any} client
  */
 function describeClient(client) {
