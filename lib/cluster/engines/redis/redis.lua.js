@@ -12,12 +12,12 @@ module.exports = String.raw`
 --
 --   KEYS[1]  P, the prefix of all keys of the bucket, with their hash tag
 --   KEYS[2]  in a cluster P:m, so that a node without all of the bucket refuses to run this
--- 
+--
 --   ARGV     1 command, 2 session, 3 "link": number of its connection, pause (the length of a
 --            quarantine in ms), strict (how many replicas must be attached), 4 idle (ms after which
 --            keys that nobody renews expire; 0: never), then the command's own arguments.
 --            Commands and replies:
--- 
+--
 --   examine  INFO server, memory, replication
 --   open     5 life (the epoch), 6 token (the greatest that the client has seen), 7 ttl, 8 info,
 --            9 client, 10 version, 11 shards
@@ -41,24 +41,24 @@ module.exports = String.raw`
 --              -3 too many wait; -4 ended; -6 ended and not marked, because it was not held; -9
 --              has passed; -10 - n the name's limit is n; e<text> an error. Or -2, -5 or -8 for the
 --              step. A single code is not wrapped in an array
---   renew    5 life, 6 token, 7 a message to publish on the session's channel, as a test of it, then
+--   renew    5 life, 6 token, 7 a message to publish on the session's channel, to test it, then
 --            the refs of thefts that the caller knows
 --              0, ms to the next end of another session's lease (-1: none), ms to the end of the
---              quarantine, epoch, number of the last recorded step (0: none), then ref and token (0:
---              waits) of all that the session has, and ref and s<client id of the thief> of all that
---              was stolen from it, ref and s of what has passed; or -2, -5
+--              quarantine, epoch, number of the last recorded step (0: none), then ref and token
+--              (0: waits) of all that the session has, ref and s<client id of the thief> of all
+--              that was stolen from it, and ref and s of what has passed; or -2, -5
 --   sweep    whether there is more to do: 1, 0
 --   close    the same
 --   query    5 key of a name, or '' for all, 6 'held' for its locks alone, or ''
 --              the time, then for each request: ref, name, limit, info, row
 --   marked   5 key of a name
 --              1, 0
--- 
+--
 --   -2: the session does not exist; -5: a newer connection or a later step replaced the caller; -8:
 --   the step before it is not the last that was done.
--- 
---   P:m             HASH  version, shards, run (run_id of the server that the state belongs to), life
---                         (epoch), lives (digests of epochs that are known, the latest first), from
+--
+--   P:m             HASH  version, shards, run (run_id of the server that the state belongs to),
+--                         life (epoch), lives (digests of known epochs, the latest first), from
 --                         (end of the quarantine), length (of the quarantine), pause (the longest
 --                         quarantine that a live session needs), lapsed (pauses of sessions that
 --                         expired, and until when each counts), renewed (last renewal), sessions
@@ -77,7 +77,7 @@ module.exports = String.raw`
 --                         any), name. Otherwise "q", and these exist:
 --   P:r:<key>       HASH  name, limit, held, units (held), alone (held exclusively), ref|session ->
 --                         ticket row. A row: mode weight token asked granted priority label
---   P:q:<key>       ZSET  ticket|ref|session -> rank: the queue, whose first "held" members are held.
+--   P:q:<key>       ZSET  ticket|ref|session -> rank: the queue; its first "held" members are held.
 --                         Tickets have 16 digits, so they sort within a rank. A waiter's rank is
 --                         minus its priority, a thief's -inf. A holder's is at most 0, so no waiter
 --                         of priority 0 or less passes it; for others "F.insert" moves the holders
@@ -87,7 +87,7 @@ module.exports = String.raw`
 --   {wl:}server     HASH  id (of a promoted server, as primary), since (when a bucket was first
 --                         opened there). Not used in a cluster, where it is in another slot
 
--- A server that is unfit is found out by this call.
+-- The adapter runs this first, to refuse a server that is unfit for locks.
 if ARGV[1] == 'examine' then
   local call = redis.call
   return { call('INFO', 'server'), call('INFO', 'memory'), call('INFO', 'replication') }
