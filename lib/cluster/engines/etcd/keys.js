@@ -163,8 +163,8 @@ class Keys {
    * Splits a key of this bucket. `what`: the part behind a session's key; `queue`: the result of
    * `queue()`.
    * @param {string} key
-   * @returns
-   *   {{ type: string, lease: string, what?: string, ref?: number, queue?: string, request?: RequestKey }}
+   * @returns {{ type: string, lease: string, what?: string, ref?: number, queue?: string,
+   *   request?: RequestKey }}
    */
   parse(key) {
     const [type, ...parts] = key.slice(this.prefix.length).split('/');
