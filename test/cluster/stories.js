@@ -23,6 +23,9 @@ const LIMIT = 120_000;
 /** Milliseconds in which a hint has to come; what is late fails, so it is far more than it takes. */
 const PATIENCE = Number(process.env.STORY_PATIENCE ?? 20_000);
 
+/** What the label of a request begins with that passes. */
+const PASSES = 'passes ';
+
 let stories = 0;
 
 /** The names of a story: nobody else's, prefixes of one another, and hard to tell apart. */
@@ -344,7 +347,7 @@ class Telling {
       weight: isLimited ? weight : 0,
       maxPending: kind === 'request' || kind === 'pass' ? maxPending : -1,
       priority: kind === 'steal' ? 0 : priority,
-      label: `${session.refs}`,
+      label: `${kind.startsWith('pass') ? PASSES : ''}${session.refs}`,
       group: 0,
     };
     session.asked.push(request);
@@ -441,7 +444,12 @@ const entryOf = ({ ref, name, mode, token, clientId, label, limit, weight, prior
   `${ref} ${JSON.stringify(name.slice(-8))} ${token > 0n ? 'held' : 'waits'} ${mode} of ${clientId} ` +
   `(${label}) ${weight} of ${limit}, ${priority}`;
 
-const refsOf = (entries) => entries.map(({ clientId, ref }) => `${ref} of ${clientId}`).sort();
+/** Those that are there whether the dead are swept yet or not: what passes may be gone by now. */
+const refsOf = (entries) =>
+  entries
+    .filter(({ label }) => !label.startsWith(PASSES))
+    .map(({ clientId, ref }) => `${ref} of ${clientId}`)
+    .sort();
 
 /** What the answers tell as a hint would. */
 const grantsOf = (answers, made) =>

@@ -39,7 +39,7 @@ const { Keys, NONE, allWith, base64, base64Json, exists } = require('./keys.js')
 const { leaseKey, range, textOf, valueOf } = require('./keys.js');
 const { NOTHING_SEEN, isBehind, lifeOf, putLife, readLife, rebirth } = require('./life.js');
 const { Mirror } = require('./mirror.js');
-const { Planner } = require('./plan.js');
+const { Planner, isThere } = require('./plan.js');
 const { Query } = require('./query.js');
 const { Steps } = require('./steps.js');
 const { Ear, Streams, absentOf } = require('./streams.js');
@@ -69,6 +69,7 @@ const MOST_TOLD = 100;
  * @property {InstanceType<typeof Mirror>} mirror
  * @property {InstanceType<typeof Planner>} planner
  * @property {boolean} isDead
+ * @property {boolean} isDeleting whether keys of what has passed are being deleted
  * @property {Life} life the epoch
  * @property {OwnStep | undefined} step the current or last one
  * @property {string} logged the revision of the key that steps write
@@ -79,7 +80,7 @@ const MOST_TOLD = 100;
 class EtcdAdapter {
   /** @type {string} */
   id;
-  can = Object.freeze({ limits: true, groups: true, marks: true, endsLeases: true });
+  can = Object.freeze({ limits: true, passes: true, groups: true, marks: true, endsLeases: true });
   /** @type {import('../../adapter.js').AdapterEvents} */
   events = NO_EVENTS;
   classify = classify;
@@ -149,6 +150,27 @@ class EtcdAdapter {
       return await this.#steps.make(ops, number, own, this.#connection());
     } finally {
       own.streams?.follow();
+      this.#deletePassed(own);
+    }
+  }
+
+  /**
+   * Deletes the keys of requests that have passed. Nobody waits for it, so what cannot be deleted is
+   * left to the next step, or renewal.
+   * @param {Own} own
+   */
+  async #deletePassed(own) {
+    if (own.isDeleting) return;
+    own.isDeleting = true;
+    try {
+      for (let some = passedOf(own); some.length > 0; some = passedOf(own)) {
+        await this.#connection().call('kv/txn', { compare: [], success: some.map(deletionOf) });
+        own.mirror.deleted(some.map(({ ref }) => ref));
+      }
+    } catch {
+      // See above.
+    } finally {
+      own.isDeleting = false;
     }
   }
 
@@ -173,6 +195,7 @@ class EtcdAdapter {
       this.#absent(own, link),
     ]);
     for (const ref of stolen.keys()) mirror.thefts.delete(ref);
+    this.#deletePassed(own);
     if (synced.header.raft_term !== header.raft_term) throw newLeaderError();
     if (isBehind(own.life, synced.header.revision, known)) {
       await this.#beginLife(known, own.life, synced.header, own, link);
@@ -277,6 +300,11 @@ class EtcdAdapter {
         own.step?.robbed.add(ref);
         if (own === this.#own) this.events.stolen(ref, thief);
       },
+      passed: (ref) => {
+        if (own !== this.#own) return;
+        this.events.stolen(ref, '');
+        this.#deletePassed(own);
+      },
       gone: (ref) => own === this.#own && !own.step?.ending.has(ref) && this.events.changed(),
       freed: () => own.streams?.reload(),
       dead: () => {
@@ -295,6 +323,7 @@ class EtcdAdapter {
       ear: new Ear(),
       streams: undefined,
       isDead: false,
+      isDeleting: false,
       life: NO_LIFE,
       step: undefined,
       logged: '0',
@@ -607,6 +636,20 @@ class EtcdAdapter {
     return Number(found[0].count ?? 0) > 0;
   }
 }
+
+/** The most keys that one transaction deletes. */
+const MOST_DELETED = 50;
+
+/** @param {Own} own */
+const passedOf = ({ mirror }) => [...mirror.passed.values()].slice(0, MOST_DELETED);
+
+/** Deletes the key if it is still that of this request. @param {import('./queue.js').Entry} entry */
+const deletionOf = (entry) => ({
+  request_txn: {
+    compare: [isThere(entry)],
+    success: [{ request_delete_range: { key: base64(entry.key) } }],
+  },
+});
 
 /** @type {Life} */
 const NO_LIFE = { name: '', offset: 0n, known: [], revision: '0' };

@@ -7,6 +7,7 @@
  *   q/<name>/a/<lease>-<slot>                a thief; see slots.js
  *   q/<name>/b/<lease>-<slot>                an exclusive request
  *   q/<name>/c/<limit>/<lease>-<slot>        a shared one
+ *   q/<name>/p/<lease>-<slot>                one that passes: see queue.js
  *   s/<lease>                                a session's data; its version counts connections
  *   s/<lease>/mark                           written so that the watch delivers it; see query.js
  *   s/<lease>/stolen/<ref>                   the thief of one of the session's locks
@@ -32,7 +33,7 @@ const { now: dateNow } = Date;
 
 /**
  * @typedef {object} RequestKey
- * @property {'a' | 'b' | 'c'} kind
+ * @property {'a' | 'b' | 'c' | 'p'} kind
  * @property {number} limit
  * @property {string} lease
  * @property {string | undefined} name undefined if only the value has it
@@ -137,6 +138,11 @@ class Keys {
     return `${this.queues}${encode(name)}/`;
   }
 
+  /** The range of a name's requests that can hold it. @param {string} name */
+  holding(name) {
+    return { key: this.queue(name), end: `${this.queue(name)}p` };
+  }
+
   /** @param {string} name */
   allShared(name) {
     return `${this.queue(name)}c/`;
@@ -156,6 +162,7 @@ class Keys {
   request({ kind, mode, name, limit }, lease, slot) {
     const own = `${lease}-${slot}`;
     if (kind === 'steal') return `${this.queue(name)}a/${own}`;
+    if (kind === 'pass') return `${this.queue(name)}p/${own}`;
     return mode === 'shared' ? this.shared(name, limit) + own : `${this.queue(name)}b/${own}`;
   }
 

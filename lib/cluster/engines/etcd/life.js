@@ -30,9 +30,10 @@ const LEAP = 1_000_000_000n;
 
 /**
  * The version of keys and values. Version 1 lacked this field, and its thieves notified nobody;
- * version 2 had a request's `ref` in its key.
+ * version 2 had a request's `ref` in its key; version 3 had no requests that pass, so its sessions
+ * would take one for a holder.
  */
-const LAYOUT = 3;
+const LAYOUT = 4;
 
 /**
  * @typedef {object} Life an epoch

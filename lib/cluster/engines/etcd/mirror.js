@@ -29,6 +29,7 @@ const { Slots } = require('./slots.js');
  * @typedef {object} News events of the session, sent after a whole response was applied
  * @property {(entry: Entry) => void} granted
  * @property {(ref: number, thief: string) => void} stolen
+ * @property {(ref: number) => void} passed
  * @property {(ref: number) => void} gone a waiting request was deleted, by anybody
  * @property {() => void} freed the quarantine ended, so all queues must be read again
  * @property {() => void} dead the session ended
@@ -58,8 +59,14 @@ class Mirror {
    */
   mine = new Map();
   slots = new Slots();
-  /** The thieves of thefts whose keys still exist, by `ref`. @type {Map<number, string>} */
+  /**
+   * The thieves of thefts whose keys still exist, by `ref`; '' of requests that have passed, until a
+   * renewal has told it.
+   * @type {Map<number, string>}
+   */
   thefts = new Map();
+  /** The session's requests that have passed, until their keys are deleted. @type {Map<number, Entry>} */
+  passed = new Map();
   #keys;
   #lease;
   #news;
@@ -149,6 +156,16 @@ class Mirror {
     const own = seen?.created === entry.created ? seen : entry;
     this.mine.set(own.ref, own);
     return own;
+  }
+
+  /** A step begins: slots are free whose keys are certainly not at etcd. */
+  beginStep() {
+    this.slots.begin({ has: (ref) => this.mine.has(ref) || this.passed.has(ref) });
+  }
+
+  /** The keys of requests that have passed are deleted. @param {Iterable<number>} refs */
+  deleted(refs) {
+    for (const ref of refs) if (this.passed.delete(ref)) this.slots.free(ref);
   }
 
   /** Removes a request that is certainly not at etcd. @param {number} ref */
@@ -413,7 +430,9 @@ class Mirror {
       const entry = type === 'DELETE' ? entries.get(textOf(kv.key)) : undefined;
       return entry ? [entry] : [];
     });
-    for (const { key } of gone) entries.delete(key);
+    for (const { type, kv } of events) {
+      if (type === 'DELETE') followed.queue.delete(textOf(kv.key));
+    }
     const made = entriesOf(
       events.flatMap(({ type, kv }) => (type === 'DELETE' ? [] : [kv])),
       this.#keys,
@@ -449,9 +468,21 @@ class Mirror {
    * @param {number} time of new grants; NaN if unknown
    */
   #process({ queue, revision }, news, time) {
+    for (const entry of queue.pass(this.isQuarantined)) {
+      if (this.#isMine(entry)) this.#pass(entry, news);
+    }
     for (const entry of queue.process(this.isQuarantined)) {
       this.#hold(entry, this.tokenOf(revision), time, news);
     }
+  }
+
+  /** @param {Entry} entry @param {(() => void)[]} news */
+  #pass(entry, news) {
+    const { ref } = entry;
+    this.mine.delete(ref);
+    this.passed.set(ref, entry);
+    this.thefts.set(ref, '');
+    news.push(() => this.#news.passed(ref));
   }
 
   /**

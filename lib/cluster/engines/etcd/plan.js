@@ -9,6 +9,8 @@
  *   may be there.
  * - `ifAvailable` needs an empty queue, or, if it is shared, none but shared requests of its limit.
  * - An end that marks the name needs the lock to be there.
+ * - A request that passes has done so if no request is there that can hold the name; only otherwise
+ *   it is made.
  *
  * The transaction also reads the resulting queue, so a free name costs one call. A queue that the
  * mirror follows is not read, since its watch delivers it.
@@ -66,7 +68,8 @@ const SHORT = 64;
  * @property {Op[]} ops
  * @property {object[]} conditions
  * @property {object[]} changes the last one reads the mark if no lock is there to set it
- * @property {object[]} reads if the conditions do not hold: one for each operation, or none
+ * @property {object[]} reads if the conditions do not hold: one for each operation, or none; what
+ *   puts a request that passes
  */
 
 /** @param {Op} op @returns {op is RequestOp} */
@@ -74,7 +77,13 @@ const isRequest = (op) => op.kind !== 'end';
 
 /** Whether the resulting queue decides about the operation. @param {Op} op */
 const isLooking = (op) =>
-  op.kind === 'ifAvailable' || op.kind === 'steal' || (op.kind === 'request' && op.maxPending >= 0);
+  op.kind === 'ifAvailable' ||
+  op.kind === 'steal' ||
+  isPassing(op) ||
+  (op.kind === 'request' && op.maxPending >= 0);
+
+/** @param {Op} op */
+const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 
 /**
  * Whether an equal request right behind this one can never be granted, whatever becomes of this
@@ -233,7 +242,9 @@ class Planner {
       return;
     }
     const asked = /** @type {RequestOp[]} */ (unit);
-    if (first.kind !== 'ifAvailable') {
+    if (isPassing(first)) {
+      this.#pass(first, plan);
+    } else if (first.kind !== 'ifAvailable') {
       for (const op of asked) plan.moves.push(this.#make(op, plan, view));
     } else if (this.#mirror.isQuarantined) {
       for (const op of asked) plan.refused.set(op, UNAVAILABLE);
@@ -269,6 +280,19 @@ class Planner {
     if (op.mode === 'exclusive') return { ops: [op], conditions: [], changes, reads: [] };
     const conditions = this.#noOtherLimit(op);
     return { ops: [op], conditions, changes, reads: [this.#readLimit(op)] };
+  }
+
+  /** @param {RequestOp} op @param {Plan} plan */
+  #pass(op, plan) {
+    const changes = op.kind === 'pass' ? [this.#put(op)] : [];
+    if (!this.#mirror.isQuarantined) {
+      const conditions = [this.#nobody(op.name)];
+      plan.moves.push({ ops: [op], conditions, changes: [], reads: changes });
+    } else if (changes.length > 0) {
+      plan.moves.push({ ops: [op], conditions: [], changes, reads: [] });
+    } else {
+      plan.refused.set(op, UNAVAILABLE);
+    }
   }
 
   /** @param {RequestOp} op */
@@ -338,9 +362,10 @@ class Planner {
 
   // Conditions.
 
-  /** @param {string} name */
+  /** What passes, and is the only one there, holds nothing. @param {string} name */
   #nobody(name) {
-    return { ...allWith(this.#keys.queue(name)), ...NONE };
+    const { key, end } = this.#keys.holding(name);
+    return { ...range(key, end), ...NONE };
   }
 
   /** @param {string} name @param {number} revision */
@@ -354,10 +379,10 @@ class Planner {
 
   /** @param {RequestOp} op */
   #onlyWithLimit({ limit, name }) {
-    const queue = this.#keys.queue(name);
+    const { key, end } = this.#keys.holding(name);
     const own = this.#keys.shared(name, limit);
-    const before = { ...range(queue, own), ...NONE };
-    return [before, { ...range(after(own), after(queue)), ...NONE }];
+    const before = { ...range(key, own), ...NONE };
+    return [before, { ...range(after(own), end), ...NONE }];
   }
 
   /** @param {RequestOp} op */
@@ -437,4 +462,4 @@ const isThere = ({ key, created }) => ({
   create_revision: String(created),
 });
 
-module.exports = { Planner, isRequest, nextPart, setterOf, unitsOf };
+module.exports = { Planner, isPassing, isRequest, isThere, nextPart, setterOf, unitsOf };

@@ -4,6 +4,10 @@
  * The queue of a name and its holders, which every session computes alike from the keys of the
  * requests, so a grant is never written. Thieves come first, then the other requests by the
  * revision that created them and, within a session, by `ref`.
+ *
+ * A request that passes leaves the queue when it is the first and nothing is held: each session
+ * leaves its key out from then on, and its own session deletes the key. Nobody has to wait for that,
+ * since a key that is the first in the queue stays so, or comes to stand behind a thief only.
  */
 
 const { textOf, valueOf } = require('./keys.js');
@@ -25,7 +29,7 @@ const { textOf, valueOf } = require('./keys.js');
  * @typedef {object} Entry a request
  * @property {string} key
  * @property {string} name
- * @property {'a' | 'b' | 'c'} kind see keys.js
+ * @property {'a' | 'b' | 'c' | 'p'} kind see keys.js
  * @property {string} lease
  * @property {number} ref
  * @property {number} limit
@@ -40,7 +44,7 @@ const { textOf, valueOf } = require('./keys.js');
 
 /**
  * @typedef {object} Asking the part of a request that decides about its grant
- * @property {'a' | 'b' | 'c'} kind
+ * @property {'a' | 'b' | 'c' | 'p'} kind
  * @property {number} limit
  * @property {number} weight
  */
@@ -88,6 +92,8 @@ function isHeldBehind(queue, request, isQuarantined = false) {
 class Queue {
   /** @type {Map<string, Entry>} */
   entries = new Map();
+  /** Requests that have passed, and whose keys may still exist. @type {Map<string, Entry>} */
+  passed = new Map();
   /** How many of the first requests hold the name. */
   held = 0;
 
@@ -137,6 +143,26 @@ class Queue {
       if (one.token === 0n) count++;
     }
     return count;
+  }
+
+  /** Removes a request whose key was deleted. @param {string} key */
+  delete(key) {
+    this.entries.delete(key);
+    this.passed.delete(key);
+  }
+
+  /** Takes out the first requests as long as they pass. @param {boolean} isQuarantined */
+  pass(isQuarantined) {
+    const passed = [];
+    for (const entry of isQuarantined ? [] : this.entries.values()) {
+      if (entry.kind !== 'p') break;
+      passed.push(entry);
+    }
+    for (const entry of passed) {
+      this.entries.delete(entry.key);
+      this.passed.set(entry.key, entry);
+    }
+    return passed;
   }
 
   /** Yields the requests that are newly granted. @param {boolean} isQuarantined */
@@ -197,6 +223,7 @@ const entriesOf = (kvs, keys) =>
  */
 function queueAsOf(kvs, keys, token, isQuarantined) {
   const queue = queueOf(entriesOf(kvs, keys));
+  queue.pass(isQuarantined);
   for (const entry of queue.process(isQuarantined)) entry.token = token;
   return queue;
 }

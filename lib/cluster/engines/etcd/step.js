@@ -138,7 +138,8 @@ class Step {
    * @param {Map<string, number>} full how many were refused of each name
    */
   #judgeWaiting(op, queues, entry, full) {
-    if (op.kind !== 'request' || op.maxPending < 0 || this.#tokenOf(op)) return;
+    if (op.kind !== 'request' && op.kind !== 'pass') return;
+    if (op.maxPending < 0 || this.#tokenOf(op) || this.answers.has(op)) return;
     const queue = queues.get(op.name);
     const refused = full.get(op.name) ?? 0;
     if (!entry || !queue || queue.waitingBefore(entry) - refused < op.maxPending) return;

@@ -9,10 +9,11 @@
  */
 
 const { now } = require('../../../platform/intrinsics.js');
-const { ENDED, NOT_MARKED, UNAVAILABLE, failed, otherLimit } = require('../../adapter.js');
+const { ENDED, NOT_MARKED, PASSED, UNAVAILABLE } = require('../../adapter.js');
+const { failed, otherLimit } = require('../../adapter.js');
 const { classify, deadError, isForgotten, longNameError, staleError } = require('./errors.js');
 const { allWith, base64, base64Json, doneLease, valueOf } = require('./keys.js');
-const { isRequest, nextPart, setterOf } = require('./plan.js');
+const { isPassing, isRequest, nextPart, setterOf } = require('./plan.js');
 const { markOf } = require('./query.js');
 const { queueAsOf } = require('./queue.js');
 const { Step } = require('./step.js');
@@ -53,7 +54,7 @@ class Steps {
     const { proofs } = own;
     try {
       if (last?.isInDoubt) await this.#clear(last, own, link);
-      if (!isAgain) own.mirror.slots.begin(own.mirror.mine);
+      if (!isAgain) own.mirror.beginStep();
       own.step = step;
       if (!step.result) await this.#makeAll(step, own, link);
       // A dead session gets no answer, not even one that is known without etcd.
@@ -223,6 +224,12 @@ class Steps {
           continue;
         }
         if (this.#entryOf(op, queues, own)) continue;
+        if (isPassing(op)) {
+          // What does not wait has made nothing. Only `#settle` knows a request that was made.
+          if (op.kind !== 'pass') step.again(op);
+          else if (!this.#passedOf(op, queues, own)) step.answers.set(op, PASSED);
+          continue;
+        }
         const isMade = op.kind === 'steal' || (isGone && step.robbed.has(op.ref));
         const other = isMade ? undefined : otherOf(op, queues.get(op.name));
         // A condition did not hold, and nothing was done. The request goes before those that the
@@ -247,6 +254,11 @@ class Steps {
     mirror.found(queues.values());
     for (const op of step.open.flat().filter(isRequest)) {
       const entry = this.#entryOf(op, queues, own);
+      if (isPassing(op) && !entry) {
+        step.answers.set(op, PASSED);
+        const passed = this.#passedOf(op, queues, own);
+        if (passed) mirror.passed.set(op.ref, passed);
+      }
       if (!entry) continue;
       if (entry.token && step.granted(op.ref, entry.token)) entry.granted = now();
       if (step.robbed.has(op.ref)) continue;
@@ -265,6 +277,16 @@ class Steps {
   #entryOf(op, queues, { lease, mirror }) {
     const key = this.#keys.request(op, lease, mirror.slots.of(op.ref));
     return queues.get(op.name)?.entries.get(key);
+  }
+
+  /**
+   * @param {import('../../adapter.js').RequestOp} op
+   * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues
+   * @param {Own} own
+   */
+  #passedOf(op, queues, { lease, mirror }) {
+    const key = this.#keys.request(op, lease, mirror.slots.of(op.ref));
+    return queues.get(op.name)?.passed.get(key);
   }
 
   // Queues.
@@ -389,6 +411,9 @@ class Steps {
         const isSet = inner.at(-1).response_put !== undefined;
         const found = inner.at(-1).response_range?.kvs?.[0];
         step.answers.set(op, isSet ? ENDED : await this.#markOf(op, found, lease, link));
+      } else if (isPassing(op)) {
+        if (isNested(move) && succeeded) step.answers.set(op, PASSED);
+        else if (op.kind !== 'pass') step.answers.set(op, UNAVAILABLE);
       } else if (!succeeded) step.answer(planner.refusedBy(move, inner));
     }
   }
