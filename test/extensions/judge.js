@@ -80,6 +80,9 @@ function isRefused(kind, given, scope, isTogether) {
   return options.holdTimeout === 0 || options.maxTotal === 0 || options.keep === 0;
 }
 
+/** A time limit, and for how long was waited. */
+const late = (ask, now) => `ERR_WEB_LOCKS_TIMEOUT ${ask.name} ${now - ask.asked}`;
+
 /** A lock that a call asks for: one of several, or one of an election’s terms. */
 class Ask {
   state = 'new';
@@ -172,6 +175,20 @@ class Judge {
     this.#drain();
   }
 
+  /** A Mutex, RWLock or Semaphore rejects those of its requests that wait. */
+  cancel(object) {
+    for (const call of this.#calls) {
+      if (call?.object === object && call.asks.some(({ state }) => state === 'pending'))
+        this.#fail(call, 'ERR_WEB_LOCKS_CANCELED');
+    }
+    this.#drain();
+  }
+
+  /** @returns {boolean} whether a call holds the lock of a name */
+  holds(id, name) {
+    return this.#calls[id].asks.some((ask) => ask.name === name && ask.state === 'held');
+  }
+
   /** An opening of the bucket is closed. */
   close(opening) {
     this.#closed.add(opening);
@@ -199,8 +216,7 @@ class Judge {
         ask.warned = true;
         this.warnings.push(ask.name);
       }
-      if (ask.waitUntil <= now && ask.state === 'pending')
-        this.#fail(ask.call, 'ERR_WEB_LOCKS_TIMEOUT');
+      if (ask.waitUntil <= now && ask.state === 'pending') this.#fail(ask.call, late(ask, now));
       else if (ask.holdUntil <= now && ask.state === 'held') this.#holdEnds(ask);
     }
     for (const call of [...this.#pauses].filter(({ standsAt }) => standsAt <= now)) {
@@ -212,10 +228,10 @@ class Judge {
 
   #holdEnds(ask) {
     const { holdTimeout = NEVER, maxTotal = NEVER } = ask.options;
-    const isOfAll = ask.asked + maxTotal < ask.grantedAt + holdTimeout;
-    const waits = ask.call.asks.some(({ state }) => state === 'pending');
-    if (isOfAll && waits) this.#fail(ask.call, 'ERR_WEB_LOCKS_TIMEOUT');
-    else this.#giveUp(ask, 'ERR_WEB_LOCKS_TIMEOUT');
+    const option = ask.asked + maxTotal < ask.grantedAt + holdTimeout ? 'maxTotal' : 'holdTimeout';
+    const waiting = ask.call.asks.find(({ state }) => state === 'pending');
+    if (option === 'maxTotal' && waiting) this.#fail(ask.call, late(waiting, this.now));
+    else this.#giveUp(ask, `${late(ask, ask.grantedAt)} ${this.now - ask.grantedAt} ${option}`);
   }
 
   // Asking.
@@ -386,7 +402,7 @@ class Judge {
   #unavailable(ask) {
     const { blocking, timeout } = ask.options;
     if (blocking === false) this.#fail(ask.call, 'ERR_WEB_LOCKS_NOT_FREE');
-    else if (timeout === 0) this.#fail(ask.call, 'ERR_WEB_LOCKS_TIMEOUT');
+    else if (timeout === 0) this.#fail(ask.call, late(ask, this.now));
     else this.#fail(ask.call, ask.call.form === 'callback' ? 'called with null' : 'null');
   }
 

@@ -86,6 +86,7 @@ const step = fc.oneof(
       ending: fc.constantFrom(...ENDINGS),
     }),
   },
+  { weight: 3, arbitrary: fc.record({ does: fc.constant('cancel'), pick: fc.nat() }) },
   {
     weight: 10,
     arbitrary: fc.record({ does: fc.constant('abort'), signal: fc.nat(SIGNALS - 1) }),
@@ -151,6 +152,8 @@ const ERRORS = {
 /** A call of a program. */
 class Call {
   log = [];
+  /** The last ones that it was given, by name. */
+  locks = new Map();
   /** The async context of its callback. */
   enter;
   handle;
@@ -180,7 +183,7 @@ class Call {
   };
 
   watch(lock) {
-    this.lock = lock;
+    this.locks.set(lock.name, lock);
     this.runner.noteToken(lock.name, lock.token);
     const { signal } = lock;
     const lost = () => {
@@ -202,6 +205,11 @@ class Call {
     const reason = this.runner.reasons.indexOf(error);
     if (reason >= 0) return `reason ${reason}`;
     const code = error?.errorCode ?? String(error);
+    if (error instanceof library.LockTimeoutError) {
+      const { lockName, waited, held } = error;
+      const option = /its '(\w+)' is/.exec(error.message)?.[1];
+      return `${code} ${lockName} ${waited}${option ? ` ${held} ${option}` : ''}`;
+    }
     return ['INVALID_ARGUMENT', 'NOT_SUPPORTED'].some((it) => code.endsWith(it)) ? 'refused' : code;
   }
 
@@ -243,10 +251,7 @@ class Call {
     const [name] = names;
     const [Class, method] = kind.split('.');
     if (method) {
-      const object = new library[Class](name, {
-        locks,
-        ...(Class === 'Semaphore' ? { permits: 3 } : {}),
-      });
+      const object = this.runner.object(this.given.object, Class, name, locks);
       return this.form === 'callback'
         ? object[method](this.work, options)
         : object[method](options);
@@ -272,6 +277,7 @@ class Call {
 class Runner {
   calls = [];
   given = [];
+  objects = new Map();
   changed = () => {};
   tokens = new Map();
   controllers = Array.from({ length: SIGNALS }, () => new AbortController());
@@ -283,6 +289,23 @@ class Runner {
     const name = `programs ${randomUUID()}`;
     this.openings = Array.from({ length: OPENINGS }, () => openBucket(name));
     this.judge = new Judge(scope, clock.now());
+  }
+
+  /** @returns the Mutex, RWLock or Semaphore of that name: one for each opening */
+  object(key, Class, name, locks) {
+    const more = Class === 'Semaphore' ? { permits: 3 } : {};
+    const object = this.objects.get(key) ?? new library[Class](name, { locks, ...more });
+    this.objects.set(key, object);
+    return object;
+  }
+
+  cancel({ pick }) {
+    const keys = [...this.objects.keys()];
+    if (keys.length === 0) return false;
+    const key = keys[pick % keys.length];
+    this.judge.cancel(key);
+    this.objects.get(key).cancel();
+    return true;
   }
 
   noteToken(name, token) {
@@ -327,7 +350,11 @@ class Runner {
     const one = new Call(this, id, { ...drawn, options: real });
     this.calls.push(one);
     const inside = parent && this.given[parent.id];
-    this.given[id] = { ...drawn, id, options, signal, inside };
+    const object = drawn.kind.includes('.')
+      ? `${drawn.kind.split('.')[0]} ${names[0]} ${drawn.opening}`
+      : undefined;
+    this.given[id] = { ...drawn, id, options, signal, inside, object };
+    one.given.object = object;
     const start = clock.now();
     const enter = parent?.enter ?? ((run) => run());
     this.judge.call(this.given[id]);
@@ -414,6 +441,10 @@ class Runner {
       if (isEither && actual.length === 1 && expected[0].split(' or ').includes(actual[0]))
         continue;
       assert.deepEqual(actual, expected, `call ${id}: ${JSON.stringify(given)}`);
+    }
+    for (const { id, locks } of this.calls) {
+      for (const { name, held } of locks.values())
+        assert.equal(held, judge.holds(id, name), `call ${id}: held`);
     }
     const { held, pending } = await this.openings[0].locks.query({ details: true });
     const entry = ({ name, mode, limit, weight, priority, label }) =>
