@@ -52,13 +52,27 @@ const VALUES = {
 };
 
 const ENDINGS = [
-  ...['return', 'return', 'loss', 'AbortError', 'LockStolenError', 'LockTimeoutError'],
+  ...[
+    'return',
+    'return',
+    'loss',
+    'loss',
+    'AbortError',
+    'AbortError',
+    'AbortError',
+    'LockStolenError',
+    'LockTimeoutError',
+  ],
   ...['DeadlockError', 'LockQueueFullError', 'InvalidStateError', 'TypeError', 'null', 'Error'],
 ];
 
 const call = fc.record({
   does: fc.constant('call'),
-  kind: fc.constantFrom(...Object.keys(KINDS), ...Array(12).fill('request')),
+  kind: fc.constantFrom(
+    ...Object.keys(KINDS),
+    ...Array(9).fill('request'),
+    ...Array(3).fill('elect'),
+  ),
   opening: fc.constantFrom(0, 0, 0, 1),
   names: fc.array(fc.constantFrom('a', 'a', 'b', 'c'), { minLength: 1, maxLength: 3 }),
   modes: fc.array(fc.constantFrom(undefined, undefined, undefined, 'shared', 'exclusive'), {
@@ -84,6 +98,14 @@ const step = fc.oneof(
       does: fc.constant('release'),
       pick: fc.nat(),
       ending: fc.constantFrom(...ENDINGS),
+    }),
+  },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      does: fc.constant('steal'),
+      pick: fc.nat(),
+      inside: fc.option(fc.nat()),
     }),
   },
   { weight: 3, arbitrary: fc.record({ does: fc.constant('cancel'), pick: fc.nat() }) },
@@ -365,6 +387,16 @@ class Runner {
       this.judge.elapse(clock.now());
       clock.advance(0);
     }
+  }
+
+  /** Takes the lock of a call from it; users' code that runs inside of it may do so. */
+  steal({ pick, inside }) {
+    const holders = this.given.filter(({ id, names }) => this.judge.holds(id, names[0]));
+    if (holders.length === 0) return false;
+    const { names, opening } = holders[pick % holders.length];
+    const theft = { does: 'call', kind: 'request', modes: [], drawn: [['steal', true]] };
+    this.call({ ...theft, names, opening, isTidy: true, work: 'hold', inside });
+    return true;
   }
 
   release({ pick, ending }) {
