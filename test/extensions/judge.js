@@ -135,7 +135,8 @@ class Judge {
   call(call) {
     this.#calls[call.id] = call;
     this.logs[call.id] = [];
-    Object.assign(call, { asks: [], asked: this.now, terms: 0, pause: 50 });
+    const around = call.inside?.inner ?? [];
+    Object.assign(call, { asks: [], asked: this.now, pause: 50, around });
     const { kind, options, signal } = call;
     const { fixed, several } = KINDS[kind];
     call.form = KINDS[kind].form;
@@ -280,13 +281,7 @@ class Judge {
 
   /** The locks of the callbacks that a request is made in, innermost first. */
   #around({ call }) {
-    const locks = [];
-    for (let around = call.inside; around; around = around.inside) {
-      const { deadlock, reentrant } = around.options;
-      if (deadlock === undefined && !reentrant) continue;
-      locks.push(...around.asks.filter(({ state }) => state === 'held'));
-    }
-    return locks;
+    return call.around.filter(({ state }) => state === 'held');
   }
 
   #serve(ask, root) {
@@ -385,7 +380,6 @@ class Judge {
   /** The call has what it asked for. */
   #begin(call) {
     call.working = true;
-    call.terms++;
     if (call.form !== 'callback') {
       this.#settle(call, 'handle');
       return;
@@ -396,6 +390,9 @@ class Judge {
       return;
     }
     this.#log(call, 'called');
+    const { deadlock, reentrant } = call.options;
+    const counts = deadlock !== undefined || reentrant;
+    call.inner = [...(counts ? call.asks : []), ...call.around];
     if (call.work !== 'hold') this.#told.push([{ call, ending: call.work }, 'end']);
   }
 

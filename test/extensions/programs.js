@@ -38,12 +38,12 @@ const VALUES = {
   steal: [true, true, false],
   blocking: [false, false, true],
   deadlock: ['reject'],
-  holdTimeout: [100, 300, 0],
+  holdTimeout: [100, 200, 200, 300, 0],
   keep: [600_000],
   label: ['label'],
   limit: [2, 3, 3],
   maxPending: [0, 1, 2],
-  maxTotal: [100, 200, 400],
+  maxTotal: [100, 200, 200, 400],
   priority: [-1, 1, 2, 0],
   reentrant: [true],
   timeout: [0, 200, 300],
@@ -72,7 +72,7 @@ const callOf = (kinds, options) =>
     does: fc.constant('call'),
     kind: fc.constantFrom(...kinds, ...kinds, 'request'),
     opening: fc.constantFrom(0, 0, 0, 1),
-    names: fc.array(fc.constantFrom('a', 'a', 'b', 'c'), { minLength: 1, maxLength: 3 }),
+    names: fc.array(fc.constantFrom('a', 'a', 'a', 'a', 'b', 'c'), { minLength: 1, maxLength: 3 }),
     modes: fc.array(fc.constantFrom(undefined, undefined, undefined, 'shared', 'exclusive'), {
       minLength: 3,
     }),
@@ -113,7 +113,7 @@ const stepOf = (kinds, options) =>
       arbitrary: fc.record({ does: fc.constant('abort'), signal: fc.nat(SIGNALS - 1) }),
     },
     {
-      weight: 15,
+      weight: 30,
       arbitrary: fc.record({ does: fc.constant('pass'), ms: fc.constantFrom(100, 200, 400) }),
     },
     { weight: 1, arbitrary: fc.record({ does: fc.constant('close') }) },
@@ -204,6 +204,7 @@ class Call {
       return undefined;
     }
     this.note('called');
+    this.loss = undefined;
     this.enter = AsyncLocalStorage.snapshot();
     for (const lock of new Set(Array.isArray(it) ? it : [it])) this.watch(lock);
     if (this.given.work !== 'hold') return this.outcome(this.given.work);
