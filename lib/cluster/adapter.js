@@ -223,11 +223,10 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   distinguish servers
  * @property {AdapterEvents} events set by the session
  * @property {{ readonly limits: boolean, readonly groups: boolean, readonly marks?: boolean,
- *   readonly priorities?: boolean, readonly passes?: boolean, readonly most?: number,
- *   readonly window?: number, readonly endsLeases?: boolean }} can whether it supports `limit` and
- *   `maxPending`; groups; `keep` and `marked`; `priority`; requests that pass; the most names of a
- *   group, unless the server decides; how many steps it takes at once (default 1); whether the
- *   engine ends leases by itself and pushes grants
+ *   readonly priorities?: boolean, readonly most?: number, readonly window?: number,
+ *   readonly endsLeases?: boolean }} can whether it supports `limit` and `maxPending`; groups;
+ *   `keep` and `marked`; `priority`; the most names of a group, unless the server decides; how many
+ *   steps it takes at once (default 1); whether the engine ends leases by itself and pushes grants
  * @property {(info: SessionInfo, ttl: number, seen: Seen) => Promise<Opened>} open connects if
  *   needed, and starts a session, whose hints arrive from then on and whose lease does not begin
  *   before the call. The latest of several calls counts, and what earlier ones have made ends by

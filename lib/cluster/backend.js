@@ -181,7 +181,7 @@ class ClusterBackend {
   #place(request, group) {
     const limit = request.mode === 'shared' ? (request.limit ?? 0) : 0;
     const place = new Place(request, {
-      kind: this.#kindOf(request),
+      kind: KINDS[request.disposition],
       ref: 0,
       name: request.name,
       mode: request.mode,
@@ -196,13 +196,6 @@ class ClusterBackend {
     request.tag = this.#tags;
     this.#places.set(request.tag, place);
     return place;
-  }
-
-  /** @param {Requester} request */
-  #kindOf({ disposition }) {
-    const kind = KINDS[disposition];
-    if (this.#adapter.can.passes) return kind;
-    return kind === 'pass' ? 'request' : kind === 'passIfAvailable' ? 'ifAvailable' : kind;
   }
 
   /** @param {Requester} request */

@@ -160,36 +160,31 @@ function contract(engine) {
   });
 
   const pass = (name, options = {}) => request(name, { kind: 'pass', ...options });
-  const passing = { skip: engine.passes ? false : 'the engine has no requests that pass' };
 
-  test(
-    'a request that passes is told of its turn, holds nothing, and lets those behind it in',
-    passing,
-    async () => {
-      const [a, b] = [await client(), await client()];
-      const name = fresh();
-      const [held, first, next, last] = [request(name), pass(name), request(name), pass(name)];
-      assert.deepEqual(await a.answers(pass(name), held), ['passed', 'granted']);
-      assert.deepEqual(await b.answers(pass(name, { kind: 'passIfAvailable' })), ['unavailable']);
-      assert.deepEqual(await b.answers(pass(name, { maxPending: 0 })), ['queueFull']);
-      assert.deepEqual(await b.answers(first), ['queued']);
-      assert.deepEqual(await a.answers(next, last), ['queued', 'queued']);
-      const entries = await a.adapter.query(name);
-      assert.deepEqual(
-        entries.map(({ ref, token, mode }) => [ref, token > 0n, mode]),
-        [held, first, next, last].map(({ ref }, i) => [ref, i === 0, 'exclusive']),
-      );
-      assert.deepEqual(await a.answers(end(held)), ['ended']);
-      assert.deepEqual(await b.next(), { stolen: first.ref, thief: '' });
-      assert.equal((await a.next()).granted, next.ref);
-      assert.equal((await b.renew()).mine.size, 0);
-      assert.deepEqual(await b.answers(request(name, { kind: 'steal' })), ['granted']);
-      assert.equal((await a.next()).thief, b.clientId);
-      assert.deepEqual([...(await a.renew()).mine], [[last.ref, 0n]]);
-    },
-  );
+  test('a request that passes is told of its turn, holds nothing, and lets those behind it in', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [held, first, next, last] = [request(name), pass(name), request(name), pass(name)];
+    assert.deepEqual(await a.answers(pass(name), held), ['passed', 'granted']);
+    assert.deepEqual(await b.answers(pass(name, { kind: 'passIfAvailable' })), ['unavailable']);
+    assert.deepEqual(await b.answers(pass(name, { maxPending: 0 })), ['queueFull']);
+    assert.deepEqual(await b.answers(first), ['queued']);
+    assert.deepEqual(await a.answers(next, last), ['queued', 'queued']);
+    const entries = await a.adapter.query(name);
+    assert.deepEqual(
+      entries.map(({ ref, token, mode }) => [ref, token > 0n, mode]),
+      [held, first, next, last].map(({ ref }, i) => [ref, i === 0, 'exclusive']),
+    );
+    assert.deepEqual(await a.answers(end(held)), ['ended']);
+    assert.deepEqual(await b.next(), { stolen: first.ref, thief: '' });
+    assert.equal((await a.next()).granted, next.ref);
+    assert.equal((await b.renew()).mine.size, 0);
+    assert.deepEqual(await b.answers(request(name, { kind: 'steal' })), ['granted']);
+    assert.equal((await a.next()).thief, b.clientId);
+    assert.deepEqual([...(await a.renew()).mine], [[last.ref, 0n]]);
+  });
 
-  const forgets = engine.losesNoHint ? { skip: 'no hint gets lost' } : passing;
+  const forgets = { skip: engine.losesNoHint && 'no hint gets lost' };
   test('what has passed is in the next renewal, if its hint gets lost', forgets, async () => {
     const [a, b] = [await client(), await client()];
     const name = fresh();
@@ -205,22 +200,18 @@ function contract(engine) {
     assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
   });
 
-  test(
-    'who dies while it waits to pass, or before all who do, is in nobody’s way',
-    passing,
-    async () => {
-      const [a, b, c] = [await client(), await client(), await client()];
-      const name = fresh();
-      const [held, dead, behind] = [request(name), pass(name), pass(name)];
-      await a.answers(held);
-      await b.answers(dead);
-      await c.answers(behind);
-      await engine.expire(b.session);
-      await engine.expire(a.session);
-      await until(c, async () => (await c.adapter.query(name)).length === 0);
-      assert.deepEqual(await c.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
-    },
-  );
+  test('who dies while it waits to pass, or before all who do, is in nobody’s way', async () => {
+    const [a, b, c] = [await client(), await client(), await client()];
+    const name = fresh();
+    const [held, dead, behind] = [request(name), pass(name), pass(name)];
+    await a.answers(held);
+    await b.answers(dead);
+    await c.answers(behind);
+    await engine.expire(b.session);
+    await engine.expire(a.session);
+    await until(c, async () => (await c.adapter.query(name)).length === 0);
+    assert.deepEqual(await c.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
+  });
 
   test('R1: a step that comes again is answered as it was', async () => {
     const a = await client();

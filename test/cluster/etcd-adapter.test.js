@@ -232,7 +232,6 @@ describe('etcd', { skip: lacks.etcd }, () => {
     keepsNoLimit: true,
     knowsNoPriorities: true,
     losesNoHint: true,
-    passes: true,
     tellsNoStep: true,
     // Its lease is granted before the step.
     shortestKeep: 60_000,

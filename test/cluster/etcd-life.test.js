@@ -79,7 +79,7 @@ class Etcd {
   }
 }
 const lifeOf = (id, added = '0') =>
-  Buffer.from(JSON.stringify({ layout: 3, id, added, known: [] })).toString('base64');
+  Buffer.from(JSON.stringify({ layout: 4, id, added, known: [] })).toString('base64');
 
 /** @returns an adapter that goes to whatever `world.etcd` is */
 const adapterOf = (world) =>

@@ -674,7 +674,7 @@ class MemoryAdapter {
 
   /** @param window how many steps may be under way */
   constructor(network, window = WINDOW) {
-    this.can = { limits: true, groups: true, marks: true, priorities: true, passes: true, window };
+    this.can = { limits: true, groups: true, marks: true, priorities: true, window };
     this.#network = network;
     this.#server = network.server;
   }

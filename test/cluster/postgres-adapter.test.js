@@ -196,7 +196,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     left,
     remove,
     port: () => server.port,
-    passes: true,
     through: (port) => ({ pool: poolOf({ port }) }),
     lastWords: { 'that the postmaster is gone': FATAL },
   };
@@ -219,7 +218,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       left,
       remove,
       port: () => server.port,
-      passes: true,
       through: (port) => ({ pool: poolOf({ port, options: others.options.options }) }),
     });
   });

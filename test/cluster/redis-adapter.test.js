@@ -205,7 +205,6 @@ describe('Redis', { skip: lacks.redis }, () => {
         expire,
         left,
         remove,
-        passes: true,
         window: 4,
         port: () => server.port,
         through: (port) => ({ port }),

@@ -34,13 +34,13 @@ function namesOf(story) {
   return [`${story}`, `${long}\ud83d\ude00`, `${long}\ud83d`, `${story} \0\ud800/*{}`];
 }
 
-/** @param {{ passes: boolean, priorities: boolean, otherLimits: boolean, keeps: number[] }} can */
-function operation({ passes, priorities, otherLimits, keeps }) {
+/** @param {{ priorities: boolean, otherLimits: boolean, keeps: number[] }} can */
+function operation({ priorities, otherLimits, keeps }) {
   const name = fc.constantFrom(0, 0, 0, 0, 1, 2, 3);
   const asked = fc.record({
     kind: fc.constantFrom(
       ...new Array(7).fill('request'),
-      ...['ifAvailable', 'ifAvailable', 'steal', ...(passes ? ['pass', 'passIfAvailable'] : [])],
+      ...['ifAvailable', 'ifAvailable', 'steal', 'pass', 'passIfAvailable'],
     ),
     name,
     mode: fc.constantFrom('exclusive', 'shared', 'shared'),
@@ -469,9 +469,8 @@ function pictureOf(entries) {
  * @returns {Promise<void>} rejects with the shortest story that tells a difference
  */
 function check(engine) {
-  const { knowsNoPriorities, keepsNoLimit, passes = false, shortestKeep = 1e-3 } = engine;
+  const { knowsNoPriorities, keepsNoLimit, shortestKeep = 1e-3 } = engine;
   const can = {
-    passes,
     priorities: !knowsNoPriorities,
     otherLimits: !keepsNoLimit,
     keeps: shortestKeep < 1000 ? [3_600_000, 3_600_000.5] : [],

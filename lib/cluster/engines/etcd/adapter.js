@@ -80,7 +80,7 @@ const MOST_TOLD = 100;
 class EtcdAdapter {
   /** @type {string} */
   id;
-  can = Object.freeze({ limits: true, passes: true, groups: true, marks: true, endsLeases: true });
+  can = Object.freeze({ limits: true, groups: true, marks: true, endsLeases: true });
   /** @type {import('../../adapter.js').AdapterEvents} */
   events = NO_EVENTS;
   classify = classify;

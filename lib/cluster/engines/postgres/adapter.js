@@ -93,7 +93,6 @@ class PostgresAdapter {
   id;
   can = Object.freeze({
     limits: true,
-    passes: true,
     priorities: true,
     groups: true,
     marks: true,

@@ -209,7 +209,6 @@ class RedisAdapter {
     this.#recorded = this.#prefixes.map(() => 0);
     this.can = Object.freeze({
       limits: true,
-      passes: true,
       priorities: true,
       groups: shards === 1,
       marks: true,
