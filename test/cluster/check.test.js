@@ -135,6 +135,15 @@ test('a theft without a thief is found', () => {
   assert.deepEqual(check([...events, ...failed(unknown)]), []);
 });
 
+test('who has waited for the unlock while the lock was held is found', () => {
+  const wait = (settled) => [
+    { type: 'call', id: 'w', client: 'w', name: 'a', mode: 'exclusive', kind: 'pass', time: 2 },
+    { type: 'settled', id: 'w', time: settled },
+  ];
+  assert.deepEqual(check([...request('x', 0, 1, 5, 1n), ...wait(6)]), []);
+  finds(check([...request('x', 0, 1, 5, 1n), ...wait(4)]), /is held/);
+});
+
 test('who is refused though fewer wait than it allows is found', () => {
   const full = 'QuotaExceededError: a request is waiting already';
   const refused = [

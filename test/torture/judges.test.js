@@ -100,6 +100,16 @@ describe('the judges of the torture', () => {
     finds('exclusion', [first, reader]);
   });
 
+  it('unlocks: what was held when somebody began to wait for the unlock is held still', () => {
+    const waits = (settled) =>
+      request('w', { ...other, asked: 2, settled, call: 'Mutex.waitForUnlock' });
+    passes([first, waits(6)]);
+    finds('unlocks', [first, waits(4)]);
+    const snapshot = { type: 'snapshot', ...other, at: 5.5, bucket: 'b', pending: [] };
+    const info = { name: 'rough 1', mode: 'exclusive', label: 'w', weight: 0 };
+    finds('snapshots', [first, waits(6), { ...snapshot, held: [info] }]);
+  });
+
   it('exclusion: who sees that it is not held has it no more', () => {
     const late = request('x', { asked: 0, granted: 1, ended: 9, last: 3, token: 1 });
     passes([late, request('y', { ...other, asked: 2, granted: 4, ended: 9, token: 2 })]);
