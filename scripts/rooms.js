@@ -63,7 +63,7 @@ const HOUSES = {
       ['all'],
       ['manager'],
       ['deadlock', 'snapshot', 'resource', 'mark'],
-      ['turn'],
+      ['section'],
       ['check'],
       ['agent', 'store'],
       ['process', 'declaration', 'queue', 'layout'],

@@ -84,7 +84,7 @@ bool wlk_agent_post_event(struct wlk_request *request, enum wlk_news news, bool 
   return pinned;
 }
 
-void wlk_agent_keep(struct wlk_agent *agent, struct wlk_link *granted)
+void wlk_agent_queue_grants(struct wlk_agent *agent, struct wlk_link *granted)
 {
   wlk_mutex_lock(&agent->mutex);
   WLK_LIST_DRAIN (link, granted) {

@@ -21,7 +21,8 @@ bool wlk_agent_pin(struct wlk_agent *agent) WLK_EXCLUDES(agent->mutex);
 
 /* Queues a grant event for each request of `granted`, a list of by_event, without a wake-up.
  * Threads: the agent's own, with the mutex of the requests' shard. */
-void wlk_agent_keep(struct wlk_agent *agent, struct wlk_link *granted) WLK_EXCLUDES(agent->mutex);
+void wlk_agent_queue_grants(struct wlk_agent *agent, struct wlk_link *granted)
+    WLK_EXCLUDES(agent->mutex);
 
 /* Takes events off the agent's queue and appends them to `events`.
  *   woken    whether this answers a wake-up, so that the next event causes another

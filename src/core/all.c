@@ -22,7 +22,7 @@
 
 #include "check.c"
 
-#include "turn.c"
+#include "section.c"
 
 #include "deadlock.c"
 #include "mark.c"

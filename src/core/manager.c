@@ -11,9 +11,9 @@
 #include "process.h"
 #include "queue.h"
 #include "resource.h"
+#include "section.h"
 #include "snapshot.h"
 #include "store.h"
-#include "turn.h"
 
 #include <string.h>
 
@@ -97,22 +97,22 @@ static bool is_grantable(const struct wlk_request *request)
 }
 
 /* The process's mutex guards declarations. */
-static void declare(struct wlk_turn *turn, struct wlk_request *request)
-    WLK_REQUIRES(turn->shard->mutex)
+static void declare(struct wlk_section *section, struct wlk_request *request)
+    WLK_REQUIRES(section->shard->mutex)
 {
   if (!wlk_declares(request)) return;
-  wlk_turn_lock_process(turn);
-  wlk_declare(turn->process, request);
-  wlk_turn_unlock_process(turn);
+  wlk_section_lock_process(section);
+  wlk_declare(section->process, request);
+  wlk_section_unlock_process(section);
 }
 
-static void withdraw_declaration(struct wlk_turn *turn, struct wlk_request *request)
-    WLK_REQUIRES(turn->shard->mutex)
+static void withdraw_declaration(struct wlk_section *section, struct wlk_request *request)
+    WLK_REQUIRES(section->shard->mutex)
 {
   if (!wlk_declares(request)) return;
-  wlk_turn_lock_process(turn);
-  wlk_withdraw_declaration(turn->process, request);
-  wlk_turn_unlock_process(turn);
+  wlk_section_lock_process(section);
+  wlk_withdraw_declaration(section->process, request);
+  wlk_section_unlock_process(section);
 }
 
 static void count_in(struct wlk_part *part, const struct wlk_request *request)
@@ -130,57 +130,57 @@ static void count_out(struct wlk_part *part, const struct wlk_request *request)
 }
 
 /* Makes a lock of a grantable request that is in no list. */
-static void grant(struct wlk_turn *turn, struct wlk_request *request)
-    WLK_REQUIRES(turn->shard->mutex)
+static void grant(struct wlk_section *section, struct wlk_request *request)
+    WLK_REQUIRES(section->shard->mutex)
 {
   struct wlk_resource *resource = request->resource;
   wlk_list_append(&resource->held, &request->by_resource);
   resource->units += request->weight;
-  request->token = ++turn->shard->grants;
+  request->token = ++section->shard->grants;
   request->state = WLK_STATE_HELD;
 }
 
 /* Removes a lock that is in no list any more, or a request that passes, from its manager, and posts
  * `news` to its agent. */
-static void take_away(
-    struct wlk_turn *turn, struct wlk_request *request, struct wlk_agent *thief, enum wlk_news news)
-    WLK_REQUIRES(turn->shard->mutex)
+static void revoke_lock(
+    struct wlk_section *section, struct wlk_request *request, struct wlk_agent *thief,
+    enum wlk_news news) WLK_REQUIRES(section->shard->mutex)
 {
   count_out(request->resource->part, request);
   request->state = WLK_STATE_STOLEN;
   request->thief.thread = thief->thread_id;
   request->thief.number = thief->number;
-  wlk_turn_post_event(turn, request, news);
+  wlk_section_post_event(section, request, news);
 }
 
 /* Section 4.4: https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue
  * A request that only passes ends here instead of becoming a lock. */
-static void process_the_lock_request_queue(struct wlk_turn *turn, struct wlk_resource *resource)
-    WLK_REQUIRES(turn->shard->mutex)
+static void process_the_lock_request_queue(
+    struct wlk_section *section, struct wlk_resource *resource) WLK_REQUIRES(section->shard->mutex)
 {
   WLK_LIST_DRAIN (link, &resource->queue) {
     struct wlk_request *request = WLK_REQUEST_OF(link, by_resource);
     if (!is_grantable(request)) return;
     wlk_queue_leave(request);
     if (request->passes) {
-      withdraw_declaration(turn, request);
-      take_away(turn, request, request->agent, WLK_NEWS_PASSED);
+      withdraw_declaration(section, request);
+      revoke_lock(section, request, request->agent, WLK_NEWS_PASSED);
       continue;
     }
-    grant(turn, request);
+    grant(section, request);
     request->since = wlk_port_now(false);
-    withdraw_declaration(turn, request);
-    wlk_turn_post_event(turn, request, WLK_NEWS_GRANTED);
+    withdraw_declaration(section, request);
+    wlk_section_post_event(section, request, WLK_NEWS_GRANTED);
   }
 }
 
-static WLK_RARE void steal_the_held_locks(struct wlk_turn *turn, struct wlk_resource *resource)
-    WLK_REQUIRES(turn->shard->mutex)
+static WLK_RARE void steal_the_held_locks(
+    struct wlk_section *section, struct wlk_resource *resource) WLK_REQUIRES(section->shard->mutex)
 {
   WLK_LIST_DRAIN (link, &resource->held) {
     struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
     wlk_list_remove(link);
-    take_away(turn, lock, turn->caller, WLK_NEWS_STOLEN);
+    revoke_lock(section, lock, section->caller, WLK_NEWS_STOLEN);
   }
   resource->units = 0;
 }
@@ -195,14 +195,14 @@ static bool can_close_a_cycle(const struct wlk_request *request)
 
 /* If the request closes a cycle and `cycle` has room, writes the cycle there. */
 static WLK_RARE bool closes_a_cycle(
-    struct wlk_turn *turn, struct wlk_request *request, struct wlk_cycle *cycle)
-    WLK_REQUIRES(turn->shard->mutex)
+    struct wlk_section *section, struct wlk_request *request, struct wlk_cycle *cycle)
+    WLK_REQUIRES(section->shard->mutex)
 {
   struct wlk_request *lock;
-  wlk_turn_is_whole(turn);
-  struct wlk_declaration *end = wlk_find_deadlock(turn->process, request->declaration, &lock);
+  wlk_section_assert_whole(section);
+  struct wlk_declaration *end = wlk_find_deadlock(section->process, request->declaration, &lock);
   if (!end) return false;
-  wlk_cycle_write(cycle, turn->process, end, lock);
+  wlk_cycle_write(cycle, section->process, end, lock);
   return true;
 }
 
@@ -225,22 +225,22 @@ static void unset_limit(struct wlk_resource *resource)
 /* Returns why a request that would have to wait is not made, with nothing changed; WLK_OK if it is.
  * Without the mutexes of all shards, WLK_DEADLOCK means "perhaps". */
 static enum wlk_status refuse_to_wait(
-    struct wlk_turn *turn, struct wlk_request *request, enum wlk_option option,
-    const struct wlk_extra *extra, struct wlk_cycle *cycle) WLK_REQUIRES(turn->shard->mutex)
+    struct wlk_section *section, struct wlk_request *request, enum wlk_option option,
+    const struct wlk_extra *extra, struct wlk_cycle *cycle) WLK_REQUIRES(section->shard->mutex)
 {
   if (!wlk_option_waits(option)) return WLK_NOT_AVAILABLE;
   if (!extra) return WLK_OK;
   if (extra->bounded && request->resource->pending >= extra->max_pending) return WLK_QUEUE_FULL;
   if (!can_close_a_cycle(request)) return WLK_OK;
-  if (!turn->whole) return WLK_DEADLOCK;
-  return closes_a_cycle(turn, request, cycle) ? WLK_DEADLOCK : WLK_OK;
+  if (!section->whole) return WLK_DEADLOCK;
+  return closes_a_cycle(section, request, cycle) ? WLK_DEADLOCK : WLK_OK;
 }
 
-static void enqueue(struct wlk_turn *turn, struct wlk_request *request)
-    WLK_REQUIRES(turn->shard->mutex)
+static void enqueue(struct wlk_section *section, struct wlk_request *request)
+    WLK_REQUIRES(section->shard->mutex)
 {
   wlk_queue_enter(request);
-  declare(turn, request);
+  declare(section, request);
 }
 
 /* Section 4.1: https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
@@ -250,15 +250,15 @@ static void enqueue(struct wlk_turn *turn, struct wlk_request *request)
  * enqueued. A thief is first in the queue of a resource that nobody holds any more. If a request is
  * refused, its resource is held or waited for, so it is not a new one and stays. */
 static enum wlk_status request_a_lock(
-    struct wlk_turn *turn, struct wlk_manager *manager, struct wlk_request *request,
+    struct wlk_section *section, struct wlk_manager *manager, struct wlk_request *request,
     enum wlk_option option, const struct wlk_extra *extra, struct wlk_cycle *cycle,
-    struct wlk_events *events) WLK_REQUIRES(turn->shard->mutex)
+    struct wlk_events *events) WLK_REQUIRES(section->shard->mutex)
 {
-  struct wlk_resource *resource = wlk_resource_get(turn, manager);
+  struct wlk_resource *resource = wlk_resource_get(section, manager);
   request->resource = resource;
   bool grantable = true;
   if (option == WLK_STEAL) {
-    steal_the_held_locks(turn, resource);
+    steal_the_held_locks(section, resource);
   } else {
     uint32_t limit = extra ? extra->limit : 0;
     bool is_first = set_limit(request, limit);
@@ -268,70 +268,70 @@ static enum wlk_status request_a_lock(
     }
     grantable = is_grantable(request);
     enum wlk_status refusal =
-        grantable ? WLK_OK : refuse_to_wait(turn, request, option, extra, cycle);
+        grantable ? WLK_OK : refuse_to_wait(section, request, option, extra, cycle);
     if (refusal != WLK_OK) {
       if (is_first) unset_limit(resource);
       return refusal;
     }
     if (grantable && wlk_option_passes(option)) {
-      wlk_resource_drop_if_unused(turn, resource);
+      wlk_resource_drop_if_unused(section, resource);
       return WLK_OK;
     }
   }
   count_in(resource->part, request);
   wlk_list_append(&request->agent->requests, &request->by_agent);
   if (!grantable) {
-    enqueue(turn, request);
+    enqueue(section, request);
     return WLK_PENDING;
   }
-  grant(turn, request);
-  if (option == WLK_STEAL) process_the_lock_request_queue(turn, resource);
+  grant(section, request);
+  if (option == WLK_STEAL) process_the_lock_request_queue(section, resource);
   events->token = request->token;
   return WLK_GRANTED;
 }
 
 /* Leaves the critical section. If another attempt follows, takes no events, because those of the
  * next attempt would overwrite them. */
-static void end_asking(struct wlk_turn *turn, bool again, struct wlk_events *events)
-    WLK_RELEASES(turn->shard->mutex)
+static void leave_attempt(struct wlk_section *section, bool again, struct wlk_events *events)
+    WLK_RELEASES(section->shard->mutex)
 {
-  if (!again) wlk_turn_take_events(turn, events);
-  wlk_turn_end(turn);
+  if (!again) wlk_section_take_events(section, events);
+  wlk_leave(section);
 }
 
 /* Returns WLK_DEADLOCK for "perhaps", as refuse_to_wait does. */
-static enum wlk_status ask(
+static enum wlk_status try_request(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_events *events)
 {
-  struct wlk_turn turn;
-  wlk_turn_begin(&turn, request->agent, request->shard);
-  enum wlk_status status = request_a_lock(&turn, manager, request, option, extra, NULL, events);
-  end_asking(&turn, status == WLK_DEADLOCK, events);
+  struct wlk_section section;
+  wlk_enter(&section, request->agent, request->shard);
+  enum wlk_status status = request_a_lock(&section, manager, request, option, extra, NULL, events);
+  leave_attempt(&section, status == WLK_DEADLOCK, events);
   return status;
 }
 
-static enum wlk_status ask_with_everything(
+static enum wlk_status try_request_whole(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_cycle *cycle, struct wlk_events *events)
 {
-  struct wlk_turn turn;
-  wlk_turn_begin_whole(&turn, request->agent, request->shard);
-  enum wlk_status status = request_a_lock(&turn, manager, request, option, extra, cycle, events);
-  end_asking(&turn, status == WLK_DEADLOCK && !cycle->written, events);
+  struct wlk_section section;
+  wlk_enter_whole(&section, request->agent, request->shard);
+  enum wlk_status status = request_a_lock(&section, manager, request, option, extra, cycle, events);
+  leave_attempt(&section, status == WLK_DEADLOCK && !cycle->written, events);
   return status;
 }
 
 /* Asks again with the mutexes of all shards if the request is perhaps a deadlock, until there is
  * room to write the cycle. In between the cycle can change or disappear. */
-static enum wlk_status ask_until_told(
+static enum wlk_status request_until_decided(
     struct wlk_manager *manager, struct wlk_request *request, enum wlk_option option,
     const struct wlk_extra *extra, struct wlk_snapshot **snapshot, struct wlk_events *events)
 {
-  enum wlk_status status = ask(manager, request, option, extra, events);
+  enum wlk_status status = try_request(manager, request, option, extra, events);
   if (status != WLK_DEADLOCK) return status;
   struct wlk_cycle cycle = WLK_CYCLE_INIT;
-  do status = ask_with_everything(manager, request, option, extra, &cycle, events);
+  do status = try_request_whole(manager, request, option, extra, &cycle, events);
   while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
   wlk_cycle_finish(&cycle, status, snapshot);
   return status;
@@ -351,7 +351,7 @@ enum wlk_status wlk_request_a_lock(
   }
 
   request->passes = wlk_option_passes(option);
-  enum wlk_status status = ask_until_told(manager, request, option, extra, snapshot, events);
+  enum wlk_status status = request_until_decided(manager, request, option, extra, snapshot, events);
   wlk_resource_trim_spare(agent);
   if (status == WLK_GRANTED || status == WLK_PENDING)
     *result = request;
@@ -362,8 +362,8 @@ enum wlk_status wlk_request_a_lock(
 
 /* Sections 4.2 and 4.3: removes a lock or a request from its resource, processes the queue, and
  * ends the request. */
-static void remove_from_resource(struct wlk_turn *turn, struct wlk_request *request)
-    WLK_REQUIRES(turn->shard->mutex)
+static void remove_from_resource(struct wlk_section *section, struct wlk_request *request)
+    WLK_REQUIRES(section->shard->mutex)
 {
   struct wlk_resource *resource = request->resource;
   if (request->state == WLK_STATE_PENDING) {
@@ -372,41 +372,41 @@ static void remove_from_resource(struct wlk_turn *turn, struct wlk_request *requ
     wlk_list_remove(&request->by_resource);
     resource->units -= request->weight;
   }
-  withdraw_declaration(turn, request);
+  withdraw_declaration(section, request);
   count_out(resource->part, request);
-  process_the_lock_request_queue(turn, resource);
-  wlk_resource_drop_if_unused(turn, resource);
-  wlk_turn_end_request(turn, request);
+  process_the_lock_request_queue(section, resource);
+  wlk_resource_drop_if_unused(section, resource);
+  wlk_section_end_request(section, request);
 }
 
 /* Ends a lock that was stolen, or a request that has passed. */
 static WLK_RARE enum wlk_status end_stolen(
-    struct wlk_turn *turn, struct wlk_request *lock, struct wlk_events *events)
-    WLK_REQUIRES(turn->shard->mutex)
+    struct wlk_section *section, struct wlk_request *lock, struct wlk_events *events)
+    WLK_REQUIRES(section->shard->mutex)
 {
   events->thief_thread = lock->thief.thread;
   events->thief_number = lock->thief.number;
   bool passed = lock->passes;
-  wlk_turn_end_request(turn, lock);
+  wlk_section_end_request(section, lock);
   return passed ? WLK_OK : WLK_STOLEN;
 }
 
 /* If `keep` is not 0, the name is marked for that many milliseconds. */
 static enum wlk_status release(struct wlk_request *lock, uint64_t keep, struct wlk_events *events)
 {
-  struct wlk_turn turn;
+  struct wlk_section section;
   enum wlk_status status = WLK_OK;
-  wlk_turn_begin(&turn, lock->agent, lock->shard);
+  wlk_enter(&section, lock->agent, lock->shard);
   if (lock->state == WLK_STATE_HELD) {
     if (keep > 0 && !wlk_mark_set(lock, keep)) status = WLK_NO_MEMORY;
-    remove_from_resource(&turn, lock);
+    remove_from_resource(&section, lock);
   } else if (lock->state == WLK_STATE_STOLEN) {
-    status = end_stolen(&turn, lock, events);
+    status = end_stolen(&section, lock, events);
   } else {
     status = WLK_NOT_HELD;
   }
-  wlk_turn_take_events(&turn, events);
-  wlk_turn_end(&turn);
+  wlk_section_take_events(&section, events);
+  wlk_leave(&section);
   return status;
 }
 
@@ -417,20 +417,20 @@ enum wlk_status wlk_release_the_lock(struct wlk_request *lock, struct wlk_events
 }
 
 /* `unused` is as in wlk_mark_prepare. */
-static enum wlk_status look_for_the_mark(
+static enum wlk_status prepare_mark(
     struct wlk_request *lock, struct wlk_entry **unused, uint32_t *length,
     struct wlk_events *events)
 {
-  struct wlk_turn turn;
+  struct wlk_section section;
   enum wlk_status status = WLK_NOT_HELD;
-  wlk_turn_begin(&turn, lock->agent, lock->shard);
+  wlk_enter(&section, lock->agent, lock->shard);
   if (lock->state == WLK_STATE_HELD) {
     *length = lock->resource->entry.length;
-    status = wlk_mark_prepare(&turn, lock, unused);
+    status = wlk_mark_prepare(&section, lock, unused);
   } else if (lock->state == WLK_STATE_STOLEN) {
-    status = end_stolen(&turn, lock, events);
+    status = end_stolen(&section, lock, events);
   }
-  wlk_turn_end(&turn);
+  wlk_leave(&section);
   return status;
 }
 
@@ -441,11 +441,11 @@ enum wlk_status wlk_is_marked(struct wlk_request *lock, struct wlk_events *event
   struct wlk_entry *unused = NULL;
   uint32_t length = 0;
   events->count = 0;
-  enum wlk_status status = look_for_the_mark(lock, &unused, &length, events);
+  enum wlk_status status = prepare_mark(lock, &unused, &length, events);
   if (status != WLK_NO_MEMORY) return status;
   unused = wlk_mark_new(length);
   if (!unused) return WLK_NO_MEMORY;
-  status = look_for_the_mark(lock, &unused, &length, events);
+  status = prepare_mark(lock, &unused, &length, events);
   wlk_marks_free(unused);
   return status;
 }
@@ -459,34 +459,34 @@ enum wlk_status wlk_release_and_mark(
 /* Section 4.3: https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request */
 enum wlk_status wlk_abort_the_request(struct wlk_request *request, struct wlk_events *events)
 {
-  struct wlk_turn turn;
+  struct wlk_section section;
   enum wlk_status status = WLK_OK;
-  wlk_turn_begin(&turn, request->agent, request->shard);
+  wlk_enter(&section, request->agent, request->shard);
   events->count = 0;
   if (request->state == WLK_STATE_PENDING) {
-    remove_from_resource(&turn, request);
-    wlk_turn_take_events(&turn, events);
+    remove_from_resource(&section, request);
+    wlk_section_take_events(&section, events);
   } else if (request->passes) {
-    wlk_turn_end_request(&turn, request);
+    wlk_section_end_request(&section, request);
   } else {
     /* Takes no events: one of them could end the very request that the caller is about to
      * release. */
     status = request->state == WLK_STATE_HELD ? WLK_GRANTED : WLK_STOLEN;
   }
-  wlk_turn_end(&turn);
+  wlk_leave(&section);
   return status;
 }
 
 void wlk_end_the_request(struct wlk_request *request)
 {
-  struct wlk_turn turn;
-  wlk_turn_begin(&turn, request->agent, request->shard);
+  struct wlk_section section;
+  wlk_enter(&section, request->agent, request->shard);
   if (request->state == WLK_STATE_STOLEN)
-    wlk_turn_end_request(&turn, request);
+    wlk_section_end_request(&section, request);
   else
-    remove_from_resource(&turn, request);
-  wlk_turn_leave_events(&turn);
-  wlk_turn_end(&turn);
+    remove_from_resource(&section, request);
+  wlk_section_leave_events(&section);
+  wlk_leave(&section);
 }
 
 /* ---- blocking ---- */
@@ -499,7 +499,7 @@ struct own_locks {
   uint64_t units;
 };
 
-static void add_own(struct own_locks *own, struct wlk_request *request)
+static void add_own_lock(struct own_locks *own, struct wlk_request *request)
 {
   if (!own->first) own->first = request;
   own->exclusive = own->exclusive || request->mode == WLK_EXCLUSIVE;
@@ -516,7 +516,7 @@ static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
   struct own_locks own = {NULL, false, 0};
   WLK_LIST_FOR_EACH (link, &resource->held) {
     struct wlk_request *lock = WLK_REQUEST_OF(link, by_resource);
-    if (lock->agent->thread_id == thread) add_own(&own, lock);
+    if (lock->agent->thread_id == thread) add_own_lock(&own, lock);
   }
   WLK_LIST_FOR_EACH (link, &resource->queue) {
     struct wlk_request *other = WLK_REQUEST_OF(link, by_resource);
@@ -524,21 +524,21 @@ static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
                     own.units + other->weight > resource->limit;
     if (own.first && excluded) return own.first;
     if (other == request) break;
-    if (other->agent->thread_id == thread && !other->passes) add_own(&own, other);
+    if (other->agent->thread_id == thread && !other->passes) add_own_lock(&own, other);
   }
   return NULL;
 }
 
 /* If the thread would wait for itself and `cycle` has room, writes the cycle there. */
 static bool is_blocked_by_itself(
-    struct wlk_turn *turn, struct wlk_request *request, struct wlk_cycle *cycle)
-    WLK_REQUIRES(turn->shard->mutex)
+    struct wlk_section *section, struct wlk_request *request, struct wlk_cycle *cycle)
+    WLK_REQUIRES(section->shard->mutex)
 {
   if (request->state != WLK_STATE_PENDING) return false;
   struct wlk_request *obstacle = find_own_obstacle(request);
   if (!obstacle) return false;
-  wlk_turn_is_whole(turn);
-  wlk_cycle_write_pair(cycle, turn->process, request, obstacle);
+  wlk_section_assert_whole(section);
+  wlk_cycle_write_pair(cycle, section->process, request, obstacle);
   return true;
 }
 
@@ -546,40 +546,40 @@ static bool is_blocked_by_itself(
 static enum wlk_status refuse_to_block(
     struct wlk_request *request, struct wlk_cycle *cycle, struct wlk_events *events)
 {
-  struct wlk_turn turn;
+  struct wlk_section section;
   enum wlk_status status = WLK_OK;
-  wlk_turn_begin_whole(&turn, request->agent, request->shard);
-  if (is_blocked_by_itself(&turn, request, cycle)) {
+  wlk_enter_whole(&section, request->agent, request->shard);
+  if (is_blocked_by_itself(&section, request, cycle)) {
     status = WLK_DEADLOCK;
     if (cycle->written) {
-      remove_from_resource(&turn, request);
-      wlk_turn_take_events(&turn, events);
+      remove_from_resource(&section, request);
+      wlk_section_take_events(&section, events);
     }
   }
-  wlk_turn_end(&turn);
+  wlk_leave(&section);
   return status;
 }
 
 /* The thread must check once, and again while a request with more priority waits, which may have
  * overtaken this one. Thefts overtake, too, but they come from other threads. */
-static bool may_be_in_its_own_way(struct wlk_request *request)
+static bool may_wait_for_itself(struct wlk_request *request)
 {
   if (!request->blocked) return true;
-  struct wlk_turn turn;
-  wlk_turn_begin(&turn, request->agent, request->shard);
+  struct wlk_section section;
+  wlk_enter(&section, request->agent, request->shard);
   bool may_be = request->state == WLK_STATE_PENDING && wlk_queue_has_more(request);
-  wlk_turn_end(&turn);
+  wlk_leave(&section);
   return may_be;
 }
 
-static void block(struct wlk_turn *turn, struct wlk_request *request, uint64_t timeout)
-    WLK_REQUIRES(turn->shard->mutex)
+static void block(struct wlk_section *section, struct wlk_request *request, uint64_t timeout)
+    WLK_REQUIRES(section->shard->mutex)
 {
   uint64_t now = wlk_port_now(true);
   uint64_t end = timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout;
   request->awaited = true;
   while (request->state == WLK_STATE_PENDING && now < end) {
-    wlk_condition_wait_for(&request->agent->changed, &turn->shard->mutex, end - now);
+    wlk_condition_wait_for(&request->agent->changed, &section->shard->mutex, end - now);
     now = wlk_port_now(true);
   }
   request->awaited = false;
@@ -588,20 +588,20 @@ static void block(struct wlk_turn *turn, struct wlk_request *request, uint64_t t
 static enum wlk_status wait_for_the_lock(
     struct wlk_request *request, uint64_t timeout, struct wlk_events *events)
 {
-  struct wlk_turn turn;
+  struct wlk_section section;
   enum wlk_status status = WLK_PENDING;
-  wlk_turn_begin(&turn, request->agent, request->shard);
-  block(&turn, request, timeout);
+  wlk_enter(&section, request->agent, request->shard);
+  block(&section, request, timeout);
   if (request->state == WLK_STATE_STOLEN) {
-    status = end_stolen(&turn, request, events);
+    status = end_stolen(&section, request, events);
   } else if (request->state == WLK_STATE_HELD) {
     /* The result of the call replaces the event. */
     wlk_agent_drop_event(request);
     events->token = request->token;
     status = WLK_GRANTED;
   }
-  if (status != WLK_PENDING) wlk_turn_take_events(&turn, events);
-  wlk_turn_end(&turn);
+  if (status != WLK_PENDING) wlk_section_take_events(&section, events);
+  wlk_leave(&section);
   return status;
 }
 
@@ -612,7 +612,7 @@ enum wlk_status wlk_wait_for_the_lock(
   struct wlk_cycle cycle = WLK_CYCLE_INIT;
   enum wlk_status status = WLK_OK;
   events->count = 0;
-  if (may_be_in_its_own_way(request)) {
+  if (may_wait_for_itself(request)) {
     do status = refuse_to_block(request, &cycle, events);
     while (status == WLK_DEADLOCK && wlk_cycle_grow(&cycle, &status));
     wlk_cycle_finish(&cycle, status, snapshot);
@@ -625,18 +625,18 @@ enum wlk_status wlk_wait_for_the_lock(
 
 /* Every request ends in a critical section of its own, so other threads can see that some have
  * ended and others have not. */
-static void end_in_a_turn(struct wlk_request *request, bool only_if_pending)
+static void end_in_a_section(struct wlk_request *request, bool only_if_pending)
 {
-  struct wlk_turn turn;
-  wlk_turn_begin(&turn, request->agent, request->shard);
+  struct wlk_section section;
+  wlk_enter(&section, request->agent, request->shard);
   bool pending = request->state == WLK_STATE_PENDING;
   if (request->state == WLK_STATE_STOLEN && !only_if_pending)
-    wlk_turn_end_request(&turn, request);
+    wlk_section_end_request(&section, request);
   else if (pending || !only_if_pending)
-    remove_from_resource(&turn, request);
+    remove_from_resource(&section, request);
   /* Grants to the agent itself need no event: these locks end next. */
-  WLK_LIST_DRAIN (link, &turn.granted) wlk_list_remove(link);
-  wlk_turn_end(&turn);
+  WLK_LIST_DRAIN (link, &section.granted) wlk_list_remove(link);
+  wlk_leave(&section);
 }
 
 /* Section 2.6: https://www.w3.org/TR/2023/WD-web-locks-20230105/#termination-of-locks */
@@ -645,9 +645,9 @@ static void terminate_remaining_locks_and_requests(struct wlk_agent *agent)
   struct wlk_link *next;
   for (struct wlk_link *link = agent->requests.next; link != &agent->requests; link = next) {
     next = link->next; /* an abort can grant other requests of the agent, but ends none of them */
-    end_in_a_turn(WLK_REQUEST_OF(link, by_agent), true);
+    end_in_a_section(WLK_REQUEST_OF(link, by_agent), true);
   }
-  WLK_LIST_DRAIN (link, &agent->requests) end_in_a_turn(WLK_REQUEST_OF(link, by_agent), false);
+  WLK_LIST_DRAIN (link, &agent->requests) end_in_a_section(WLK_REQUEST_OF(link, by_agent), false);
 }
 
 void wlk_agent_terminate(struct wlk_agent *agent)

@@ -33,8 +33,8 @@ static bool can_be_set(const struct wlk_part *part, const struct wlk_mark *mark)
 
 /* Checks the mark that was checked longest ago. */
 static void drop_if_over(
-    struct wlk_turn *turn, struct wlk_part *part, uint64_t now, struct wlk_entry **unused)
-    WLK_REQUIRES(turn->shard->mutex)
+    struct wlk_section *section, struct wlk_part *part, uint64_t now, struct wlk_entry **unused)
+    WLK_REQUIRES(section->shard->mutex)
 {
   if (wlk_list_is_empty(&part->marks_by_look)) return;
   struct wlk_mark *mark = WLK_ITEM(part->marks_by_look.next, struct wlk_mark, by_look);
@@ -43,27 +43,27 @@ static void drop_if_over(
     wlk_list_append(&part->marks_by_look, &mark->by_look);
     return;
   }
-  wlk_turn_remove(turn, &part->marks, &mark->entry);
+  wlk_section_remove(section, &part->marks, &mark->entry);
   mark->entry.next = *unused;
   *unused = &mark->entry;
 }
 
 static struct wlk_mark *insert(
-    struct wlk_turn *turn, const struct wlk_resource *resource, struct wlk_entry *entry)
-    WLK_REQUIRES(turn->shard->mutex)
+    struct wlk_section *section, const struct wlk_resource *resource, struct wlk_entry *entry)
+    WLK_REQUIRES(section->shard->mutex)
 {
   struct wlk_mark *mark = WLK_ITEM(entry, struct wlk_mark, entry);
   uint32_t length = resource->entry.length;
   if (length > 0) memcpy(mark->name, resource->name, length * sizeof mark->name[0]);
   mark->entry.length = length;
   mark->entry.hash = resource->entry.hash;
-  wlk_turn_insert(turn, &resource->part->marks, &mark->entry);
+  wlk_section_insert(section, &resource->part->marks, &mark->entry);
   wlk_list_append(&resource->part->marks_by_look, &mark->by_look);
   return mark;
 }
 
 enum wlk_status wlk_mark_prepare(
-    struct wlk_turn *turn, const struct wlk_request *lock, struct wlk_entry **unused)
+    struct wlk_section *section, const struct wlk_request *lock, struct wlk_entry **unused)
 {
   const struct wlk_resource *resource = lock->resource;
   uint64_t now = wlk_port_now(true);
@@ -72,8 +72,8 @@ enum wlk_status wlk_mark_prepare(
     struct wlk_entry *fresh = *unused;
     if (!fresh) return WLK_NO_MEMORY;
     *unused = NULL;
-    for (int i = 0; i < 2; i++) drop_if_over(turn, resource->part, now, unused);
-    mark = insert(turn, resource, fresh);
+    for (int i = 0; i < 2; i++) drop_if_over(section, resource->part, now, unused);
+    mark = insert(section, resource, fresh);
   }
   if (mark->until > now) return WLK_MARKED;
   mark->token = lock->token;

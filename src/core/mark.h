@@ -1,13 +1,13 @@
 /* Marks: names whose locks were released as done, each for a time on the process's clock. A mark is
  * prepared for a lock before it is set, and its memory stays while that lock is held. There is no
- * timer: each new mark checks two others in turn, and drops them if they are over or can no longer
+ * timer: each new mark checks two others in section, and drops them if they are over or can no longer
  * be set. So there are at most about twice as many marks as needed, and an old one stays until new
  * ones are made. The public part is in weblocks.h. Threads: the caller has the mutex of the shard,
  * except for wlk_mark_new and wlk_marks_free. */
 #ifndef WLK_MARK_H
 #define WLK_MARK_H
 
-#include "turn.h"
+#include "section.h"
 
 /* Allocates a mark for a name of `length` code units, in no table yet. Returns NULL if out of
  * memory. */
@@ -19,8 +19,8 @@ struct wlk_entry *wlk_mark_new(uint32_t length);
  *   returns  WLK_MARKED, WLK_OK, as wlk_is_marked; WLK_NO_MEMORY if a mark is needed and `*unused`
  *            is NULL */
 enum wlk_status wlk_mark_prepare(
-    struct wlk_turn *turn, const struct wlk_request *lock, struct wlk_entry **unused)
-    WLK_REQUIRES(turn->shard->mutex);
+    struct wlk_section *section, const struct wlk_request *lock, struct wlk_entry **unused)
+    WLK_REQUIRES(section->shard->mutex);
 
 /* Marks the name of a held lock for `keep` milliseconds. Returns false if wlk_mark_prepare has not
  * prepared the mark for that lock. */

@@ -30,7 +30,7 @@ struct batch {
 #define ASAN_UNPOISON_MEMORY_REGION(memory, size) ((void)(memory), (void)(size))
 #endif
 
-static void forbid(void *item, uint32_t size)
+static void poison_item(void *item, uint32_t size)
 {
 #if defined(WLK_CHECKS)
   memset((char *)item + sizeof(struct wlk_free_item), 0x5a, size - sizeof(struct wlk_free_item));
@@ -38,17 +38,17 @@ static void forbid(void *item, uint32_t size)
   ASAN_POISON_MEMORY_REGION(item, size);
 }
 
-static void keep(struct wlk_pool *pool, void *item, uint32_t place)
+static void push_free(struct wlk_pool *pool, void *item, uint32_t place)
 {
   struct wlk_free_item *it = item;
   it->next = pool->first;
   it->place = place;
   pool->first = it;
   pool->count++;
-  forbid(item, pool->size);
+  poison_item(item, pool->size);
 }
 
-static struct wlk_free_item *unkeep(struct wlk_pool *pool)
+static struct wlk_free_item *pop_free(struct wlk_pool *pool)
 {
   struct wlk_free_item *item = pool->first;
   ASAN_UNPOISON_MEMORY_REGION(item, pool->size);
@@ -63,14 +63,14 @@ static WLK_RARE bool add_batch(struct wlk_pool *pool)
   if (!batch) return false;
   atomic_init(&batch->out, BATCH);
   char *items = (char *)(batch + 1);
-  for (uint32_t i = BATCH; i-- > 0;) keep(pool, items + (size_t)i * pool->size, i);
+  for (uint32_t i = BATCH; i-- > 0;) push_free(pool, items + (size_t)i * pool->size, i);
   return true;
 }
 
-static WLK_RARE void leave_batch(void *item, uint32_t place, uint32_t size)
+static WLK_RARE void return_to_batch(void *item, uint32_t place, uint32_t size)
 {
   struct batch *batch = (struct batch *)(void *)((char *)item - (size_t)place * size) - 1;
-  forbid(item, size);
+  poison_item(item, size);
   /* Acquire and release: the thread that frees the batch must see what others wrote to its
    * items. */
   if (atomic_fetch_sub_explicit(&batch->out, 1, memory_order_acq_rel) > 1) return;
@@ -86,7 +86,7 @@ void wlk_pool_init(struct wlk_pool *pool, uint32_t size, uint32_t most)
 void *wlk_pool_take(struct wlk_pool *pool, uint8_t *place)
 {
   if (!pool->first && !add_batch(pool)) return NULL;
-  struct wlk_free_item *item = unkeep(pool);
+  struct wlk_free_item *item = pop_free(pool);
   *place = (uint8_t)item->place;
   return item;
 }
@@ -94,15 +94,15 @@ void *wlk_pool_take(struct wlk_pool *pool, uint8_t *place)
 void wlk_pool_give(struct wlk_pool *pool, void *item, uint8_t place)
 {
   if (pool->count < pool->most)
-    keep(pool, item, place);
+    push_free(pool, item, place);
   else
-    leave_batch(item, place, pool->size);
+    return_to_batch(item, place, pool->size);
 }
 
 void wlk_pool_clear(struct wlk_pool *pool)
 {
   while (pool->first) {
-    struct wlk_free_item *item = unkeep(pool);
-    leave_batch(item, item->place, pool->size);
+    struct wlk_free_item *item = pop_free(pool);
+    return_to_batch(item, item->place, pool->size);
   }
 }

@@ -3,7 +3,7 @@
 #include "alloc.h"
 #include "declaration.h"
 #include "hash.h"
-#include "turn.h"
+#include "section.h"
 
 #include <string.h>
 

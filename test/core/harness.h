@@ -7,7 +7,7 @@
 #include "../../src/core/agent.h"
 #include "../../src/core/check.h"
 #include "../../src/core/records.h"
-#include "../../src/core/turn.h"
+#include "../../src/core/section.h"
 #include "../../src/core/weblocks.h"
 
 #include <stdio.h>

@@ -25,8 +25,8 @@ function faultsOf(t, files) {
 describe('the rooms', () => {
   it('may use what is below them', (t) => {
     const files = {
-      'src/core/turn.c': '#include "turn.h"\n#include "records.h"\n',
-      'src/core/turn.h': '',
+      'src/core/section.c': '#include "section.h"\n#include "records.h"\n',
+      'src/core/section.h': '',
       'src/core/records.h': '',
       'src/host/segment.h': '#include "../core/list.h"\n',
       'src/core/list.h': '',
@@ -37,7 +37,7 @@ describe('the rooms', () => {
   });
 
   it('may not include what is above them', (t) => {
-    const files = { 'src/core/records.h': '#include "turn.h"\n', 'src/core/turn.h': '' };
+    const files = { 'src/core/records.h': '#include "section.h"\n', 'src/core/section.h': '' };
     assert.match(
       faultsOf(t, files),
       /^src\/core\/records uses src\/core\/turn, which is above it$/m,

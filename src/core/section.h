@@ -21,13 +21,13 @@
  *
  * Freeing. Requests and resources that a section unlinks belong to it, because no other thread can
  * reach them. It frees them after unlocking. */
-#ifndef WLK_TURN_H
-#define WLK_TURN_H
+#ifndef WLK_SECTION_H
+#define WLK_SECTION_H
 
 #include "records.h"
 
 /* A public call, on its thread's stack. */
-struct wlk_turn {
+struct wlk_section {
   struct wlk_process *process;
   struct wlk_shard *shard;
   struct wlk_agent *caller;        /* the agent of this thread, which needs no wake-up */
@@ -41,44 +41,48 @@ struct wlk_turn {
 };
 
 /* Takes the mutex of a shard, by its number. */
-void wlk_turn_begin(struct wlk_turn *turn, struct wlk_agent *caller, uint8_t shard)
-    WLK_ACQUIRES(turn->shard->mutex);
+void wlk_enter(struct wlk_section *section, struct wlk_agent *caller, uint8_t shard)
+    WLK_ACQUIRES(section->shard->mutex);
 
 /* Takes the mutexes of all shards and of the process. */
-void wlk_turn_begin_whole(struct wlk_turn *turn, struct wlk_agent *caller, uint8_t shard)
-    WLK_ACQUIRES(turn->shard->mutex);
+void wlk_enter_whole(struct wlk_section *section, struct wlk_agent *caller, uint8_t shard)
+    WLK_ACQUIRES(section->shard->mutex);
 
 /* Tells clang's analysis that the section has all mutexes. */
-void wlk_turn_is_whole(const struct wlk_turn *turn) WLK_ASSERTS(turn->process->mutex);
+void wlk_section_assert_whole(const struct wlk_section *section)
+    WLK_ASSERTS(section->process->mutex);
 
 /* Take the process's mutex, too, and give it back, unless the section has it anyway. */
-void wlk_turn_lock_process(struct wlk_turn *turn) WLK_ACQUIRES(turn->process->mutex);
-void wlk_turn_unlock_process(struct wlk_turn *turn) WLK_RELEASES(turn->process->mutex);
+void wlk_section_lock_process(struct wlk_section *section) WLK_ACQUIRES(section->process->mutex);
+void wlk_section_unlock_process(struct wlk_section *section) WLK_RELEASES(section->process->mutex);
 
 /* Insert into and remove from a table of the shard, which may then need to be resized. */
-void wlk_turn_insert(struct wlk_turn *turn, struct wlk_table *table, struct wlk_entry *entry)
-    WLK_REQUIRES(turn->shard->mutex);
-void wlk_turn_remove(struct wlk_turn *turn, struct wlk_table *table, struct wlk_entry *entry)
-    WLK_REQUIRES(turn->shard->mutex);
+void wlk_section_insert(
+    struct wlk_section *section, struct wlk_table *table, struct wlk_entry *entry)
+    WLK_REQUIRES(section->shard->mutex);
+void wlk_section_remove(
+    struct wlk_section *section, struct wlk_table *table, struct wlk_entry *entry)
+    WLK_REQUIRES(section->shard->mutex);
 
 /* Posts news about a request to its agent: the caller receives it from its call, others by a
  * wake-up. */
-void wlk_turn_post_event(struct wlk_turn *turn, struct wlk_request *request, enum wlk_news news)
-    WLK_REQUIRES(turn->shard->mutex);
+void wlk_section_post_event(
+    struct wlk_section *section, struct wlk_request *request, enum wlk_news news)
+    WLK_REQUIRES(section->shard->mutex);
 
 /* Unlinks a request of the caller that is in no queue and not held, to be freed after the section.
  * A request that was not yet notified of its theft needs the mutex of its shard. */
-void wlk_turn_end_request(struct wlk_turn *turn, struct wlk_request *request);
+void wlk_section_end_request(struct wlk_section *section, struct wlk_request *request);
 
 /* Moves events of the calling agent to `events`. Stolen requests end with their event. */
-void wlk_turn_take_events(struct wlk_turn *turn, struct wlk_events *events)
-    WLK_REQUIRES(turn->shard->mutex);
+void wlk_section_take_events(struct wlk_section *section, struct wlk_events *events)
+    WLK_REQUIRES(section->shard->mutex);
 
 /* Leaves the events of the calling agent in its queue, and wakes it if it has any. */
-void wlk_turn_leave_events(struct wlk_turn *turn) WLK_REQUIRES(turn->shard->mutex);
+void wlk_section_leave_events(struct wlk_section *section) WLK_REQUIRES(section->shard->mutex);
 
 /* Gives the mutexes back, wakes the pinned agents, frees what was unlinked, resizes the table. */
-void wlk_turn_end(struct wlk_turn *turn) WLK_RELEASES(turn->shard->mutex);
+void wlk_leave(struct wlk_section *section) WLK_RELEASES(section->shard->mutex);
 
 void wlk_lock_everything(struct wlk_process *process) WLK_ACQUIRES(process->mutex);
 void wlk_unlock_everything(struct wlk_process *process) WLK_RELEASES(process->mutex);
