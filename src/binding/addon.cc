@@ -18,7 +18,7 @@ napi_value answer(napi_env env, int32_t status)
                                                                                      : nullptr;
 }
 
-napi_value leave(Environment *environment, int32_t status)
+napi_value set_status(Environment *environment, int32_t status)
 {
   environment->exchange->status = static_cast<uint32_t>(status);
   return nullptr;
@@ -69,10 +69,10 @@ napi_value start(napi_env env, napi_callback_info info)
              : nullptr;
 }
 
-void close_manager(Opening *opening)
+void close_manager(ManagerHandle *handle)
 {
-  wlk_manager *manager = opening->manager;
-  opening->manager = nullptr;
+  wlk_manager *manager = handle->manager;
+  handle->manager = nullptr;
   if (manager) wlk_manager_close(manager);
 }
 
@@ -81,30 +81,30 @@ void close_manager(Opening *opening)
  * has one, and the cleanup hook comes first. */
 void finalize_manager(napi_env, void *data, void *)
 {
-  Opening *opening = static_cast<Opening *>(data);
-  close_manager(opening);
-  free(opening);
+  ManagerHandle *handle = static_cast<ManagerHandle *>(data);
+  close_manager(handle);
+  free(handle);
 }
 
 /* openManager(bucket: string): External | status */
 napi_value open_manager(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   CodeUnits bucket;
   wlk_status status = bucket.Read(env, call.arguments[0]);
-  Opening *opening = static_cast<Opening *>(calloc(1, sizeof *opening));
-  if (!opening) return answer(env, WLK_NO_MEMORY);
+  ManagerHandle *handle = static_cast<ManagerHandle *>(calloc(1, sizeof *handle));
+  if (!handle) return answer(env, WLK_NO_MEMORY);
   if (status == WLK_OK)
     status = wlk_manager_open(
-        call.environment->process, bucket.data(), bucket.length(), &opening->manager);
+        call.environment->process, bucket.data(), bucket.length(), &handle->manager);
   napi_value external;
   if (status == WLK_OK &&
       succeeded(
-          env, napi_create_external(env, opening, finalize_manager, nullptr, &external),
+          env, napi_create_external(env, handle, finalize_manager, nullptr, &external),
           "napi_create_external"))
     return external;
-  finalize_manager(env, opening, nullptr);
+  finalize_manager(env, handle, nullptr);
   return status == WLK_OK ? nullptr : answer(env, status);
 }
 
@@ -113,10 +113,10 @@ napi_value open_manager(napi_env env, napi_callback_info info)
 napi_value call_close_manager(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  Opening *opening;
-  if (!call.external(0, &opening)) return nullptr;
-  close_manager(opening);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  ManagerHandle *handle;
+  if (!call.external(0, &handle)) return nullptr;
+  close_manager(handle);
   return answer(env, WLK_OK);
 }
 
@@ -124,7 +124,7 @@ napi_value call_close_manager(napi_env env, napi_callback_info info)
 napi_value drain(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   bool woken;
   if (!succeeded(env, napi_get_value_bool(env, call.arguments[0], &woken), "reading a boolean"))
     return nullptr;
@@ -167,7 +167,7 @@ napi_value end_family(napi_env, napi_callback_info)
 napi_value live_blocks(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
-  if (call.open()) wlk_agent_trim(call.environment->agent);
+  if (call.is_open()) wlk_agent_trim(call.environment->agent);
   return answer(env, static_cast<int32_t>(wlk_live_blocks()));
 }
 #endif

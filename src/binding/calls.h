@@ -14,7 +14,7 @@
 enum : int32_t { AGREEMENT = 9 };
 
 /* The External of a manager points to this. */
-struct Opening {
+struct ManagerHandle {
   wlk_manager *manager; /* null after closeManager */
 };
 
@@ -32,15 +32,15 @@ template <size_t Count> struct Call {
     environment = read ? static_cast<Environment *>(data) : nullptr;
   }
 
-  bool open() const { return environment && environment->agent; }
+  bool is_open() const { return environment && environment->agent; }
 
   /* Sets `*manager` to that of the first argument, or null after closeManager. Returns false if
    * there is an exception. */
   bool manager(wlk_manager **manager) const
   {
-    Opening *opening;
-    if (!external(0, &opening)) return false;
-    *manager = opening->manager;
+    ManagerHandle *handle;
+    if (!external(0, &handle)) return false;
+    *manager = handle->manager;
     return true;
   }
 
@@ -60,15 +60,15 @@ napi_value answer(napi_env env, int32_t status);
 
 /* Leaves the status of a call about one request in the exchange, and returns undefined to
  * JavaScript. */
-napi_value leave(Environment *environment, int32_t status);
+napi_value set_status(Environment *environment, int32_t status);
 
 /* Returns whether the environment has an agent. If not, the call has its answer. `environment` may
  * be null. */
-inline bool is_open(Environment *environment)
+inline bool ensure_open(Environment *environment)
 {
   if (!environment) return false;
   if (environment->agent) return true;
-  if (environment->exchange) (void)leave(environment, STATUS_CLOSED);
+  if (environment->exchange) (void)set_status(environment, STATUS_CLOSED);
   return false;
 }
 

@@ -243,10 +243,10 @@ HostRequest *environment_find_host(const Environment *environment, uint32_t tag)
   return slot && slot->kind == SLOT_HOST ? static_cast<HostRequest *>(slot->thing) : nullptr;
 }
 
-HostClient *environment_find_errand(const Environment *environment, uint32_t tag)
+HostClient *environment_find_job(const Environment *environment, uint32_t tag)
 {
   const Slot *slot = find_slot(environment, tag);
-  return slot && slot->kind == SLOT_ERRAND ? static_cast<HostClient *>(slot->thing) : nullptr;
+  return slot && slot->kind == SLOT_JOB ? static_cast<HostClient *>(slot->thing) : nullptr;
 }
 
 void environment_set_pending(Environment *environment, uint32_t tag, bool pending)
@@ -270,14 +270,14 @@ void environment_forget(Environment *environment, uint32_t tag)
 }
 
 /* JavaScript sets `event_count` to 0 after taking the events, see struct Exchange. */
-static inline bool has_taken(const Environment *environment)
+static inline bool events_are_taken(const Environment *environment)
 {
   return environment->exchange->event_count == 0;
 }
 
 wlk_events *environment_events(Environment *environment)
 {
-  environment->events.capacity = has_taken(environment) ? environment->room : 0;
+  environment->events.capacity = events_are_taken(environment) ? environment->room : 0;
   environment->events.count = 0;
   return &environment->events;
 }
@@ -316,7 +316,7 @@ void environment_note(Environment *environment, wlk_event *event, SlotKind scope
 void environment_publish(Environment *environment, SlotKind scope)
 {
   publish_answer(environment);
-  if (!has_taken(environment)) {
+  if (!events_are_taken(environment)) {
     wake_itself(environment);
     return;
   }
@@ -326,7 +326,7 @@ void environment_publish(Environment *environment, SlotKind scope)
 }
 
 /* Clears the news of events about this tag that JavaScript has not taken. */
-static void silence(Environment *environment, uint32_t tag)
+static void clear_news(Environment *environment, uint32_t tag)
 {
   Exchange *exchange = environment->exchange;
   for (size_t i = 0; i < exchange->event_count && i < environment->room; i++)
@@ -340,6 +340,6 @@ void environment_undo(Environment *environment, uint32_t tag)
   else if (HostRequest *of_host = environment_find_host(environment, tag))
     wlh_end(of_host);
   environment_forget(environment, tag);
-  silence(environment, tag);
+  clear_news(environment, tag);
   wake_itself(environment);
 }

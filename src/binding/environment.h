@@ -30,9 +30,9 @@ using HostSnapshot = struct wlh_snapshot;
 using HostClient = struct wlh_agent;
 
 enum SlotKind : uint8_t {
-  SLOT_CORE,  /* a wlk_request of the process */
-  SLOT_HOST,  /* a HostRequest */
-  SLOT_ERRAND /* another job of the host scope, which an event completes */
+  SLOT_CORE, /* a wlk_request of the process */
+  SLOT_HOST, /* a HostRequest */
+  SLOT_JOB   /* another job of the host scope, which an event completes */
 };
 
 /* Marks the news of events of the host scope; no bit of enum wlh_news. */
@@ -106,7 +106,7 @@ wlk_request *environment_find(const Environment *environment, uint32_t tag);
 HostRequest *environment_find_host(const Environment *environment, uint32_t tag);
 
 /* Returns the agent that has the job with this tag, if the job is not complete yet; or null. */
-HostClient *environment_find_errand(const Environment *environment, uint32_t tag);
+HostClient *environment_find_job(const Environment *environment, uint32_t tag);
 
 void environment_set_pending(Environment *environment, uint32_t tag, bool pending);
 

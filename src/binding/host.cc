@@ -43,11 +43,11 @@ static void end_host(HostAgent *host)
   host->bucket = nullptr;
 }
 
-static void shut(HostOpening *opening)
+static void close_handle(HostHandle *handle)
 {
-  HostAgent *host = opening->host;
-  opening->host = nullptr;
-  if (!host || --host->openings > 0) return;
+  HostAgent *host = handle->host;
+  handle->host = nullptr;
+  if (!host || --host->handle_count > 0) return;
   end_host(host);
   free(host);
 }
@@ -58,11 +58,11 @@ static void end_hosts(Environment *environment)
 }
 
 /* Runs on the environment's thread when the External is collected, or when the environment ends. */
-static void finalize_opening(napi_env, void *data, void *)
+static void finalize_handle(napi_env, void *data, void *)
 {
-  HostOpening *opening = static_cast<HostOpening *>(data);
-  shut(opening);
-  free(opening);
+  HostHandle *handle = static_cast<HostHandle *>(data);
+  close_handle(handle);
+  free(handle);
 }
 
 /* Makes the agent of a newly opened bucket. Returns null and sets `*status` if that fails. */
@@ -96,25 +96,25 @@ static HostAgent *find_host(const Environment *environment, const wlh_bucket *bu
 
 static wlh_status open_host(
     Environment *environment, const char *directory, const CodeUnits &name, const char *version,
-    const wlk_thread *thread, HostOpening **made)
+    const wlk_thread *thread, HostHandle **made)
 {
   wlh_bucket *bucket;
-  HostOpening *opening = static_cast<HostOpening *>(calloc(1, sizeof(HostOpening)));
-  if (!opening) return WLH_NO_MEMORY;
+  HostHandle *handle = static_cast<HostHandle *>(calloc(1, sizeof(HostHandle)));
+  if (!handle) return WLH_NO_MEMORY;
   wlh_status status = wlh_bucket_open(directory, name.data(), name.length(), version, &bucket);
   if (status == WLH_OK) {
-    opening->host = find_host(environment, bucket);
-    bool is_open = opening->host != nullptr;
-    if (!is_open) opening->host = make_host(environment, bucket, thread, &status);
+    handle->host = find_host(environment, bucket);
+    bool is_open = handle->host != nullptr;
+    if (!is_open) handle->host = make_host(environment, bucket, thread, &status);
     /* The agent keeps the bucket open once. */
     if (is_open || status != WLH_OK) wlh_bucket_close(bucket);
   }
   if (status != WLH_OK) {
-    free(opening);
+    free(handle);
     return status;
   }
-  opening->host->openings++;
-  *made = opening;
+  handle->host->handle_count++;
+  *made = handle;
   return WLH_OK;
 }
 
@@ -136,7 +136,7 @@ static char *read_utf8(napi_env env, napi_value value)
 napi_value call_host_open(napi_env env, napi_callback_info info)
 {
   Call<5> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   char version[16];
   wlk_thread thread = {0, nullptr, 0};
   if (!succeeded(
@@ -153,17 +153,17 @@ napi_value call_host_open(napi_env env, napi_callback_info info)
   thread.name_length = thread_name.length();
   char *directory = read_utf8(env, call.arguments[4]);
   if (!directory) return answer(env, WLH_NO_MEMORY);
-  HostOpening *opening = nullptr;
+  HostHandle *handle = nullptr;
   wlh_status status = open_host(
-      call.environment, *directory ? directory : nullptr, name, version, &thread, &opening);
+      call.environment, *directory ? directory : nullptr, name, version, &thread, &handle);
   free(directory);
   if (status != WLH_OK) return answer(env, status);
   napi_value external;
   if (succeeded(
-          env, napi_create_external(env, opening, finalize_opening, nullptr, &external),
+          env, napi_create_external(env, handle, finalize_handle, nullptr, &external),
           "napi_create_external"))
     return external;
-  finalize_opening(env, opening, nullptr);
+  finalize_handle(env, handle, nullptr);
   return nullptr;
 }
 
@@ -172,9 +172,9 @@ napi_value call_host_open(napi_env env, napi_callback_info info)
 napi_value call_host_close(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  HostOpening *opening = host_opening(call);
-  if (opening) shut(opening);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  HostHandle *handle = host_handle(call);
+  if (handle) close_handle(handle);
   return answer(env, WLH_OK);
 }
 
@@ -192,10 +192,10 @@ static napi_value text_value(napi_env env, const char *text)
 napi_value call_host_client_id(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  HostOpening *opening = host_opening(call);
-  return opening ? text_value(env, wlh_agent_client_id(opening->host->agent))
-                 : answer(env, WLH_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  HostHandle *handle = host_handle(call);
+  return handle ? text_value(env, wlh_agent_client_id(handle->host->agent))
+                : answer(env, WLH_CLOSED);
 }
 
 /* hostFailure(handle: External | undefined): string
@@ -203,13 +203,13 @@ napi_value call_host_client_id(napi_env env, napi_callback_info info)
 napi_value call_host_failure(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   napi_valuetype type;
   if (!succeeded(env, napi_typeof(env, call.arguments[0], &type), "napi_typeof")) return nullptr;
   char text[2000] = "";
-  HostOpening *opening = type == napi_external ? host_opening(call) : nullptr;
-  if (opening)
-    wlh_bucket_failure(opening->host->bucket, text, sizeof text);
+  HostHandle *handle = type == napi_external ? host_handle(call) : nullptr;
+  if (handle)
+    wlh_bucket_failure(handle->host->bucket, text, sizeof text);
   else
     wlh_open_failure(text, sizeof text);
   return text_value(env, text);
@@ -220,11 +220,11 @@ napi_value call_host_failure(napi_env env, napi_callback_info info)
 napi_value call_host_place(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  HostOpening *opening = host_opening(call);
-  if (!opening) return answer(env, WLH_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  HostHandle *handle = host_handle(call);
+  if (!handle) return answer(env, WLH_CLOSED);
   char text[WLH_PLACE_SIZE];
-  wlh_bucket_place(opening->host->bucket, text, sizeof text);
+  wlh_bucket_place(handle->host->bucket, text, sizeof text);
   return text_value(env, text);
 }
 
@@ -233,13 +233,13 @@ napi_value call_host_place(napi_env env, napi_callback_info info)
 napi_value call_host_ready(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  HostOpening *opening = host_opening(call);
-  if (!opening) return answer(env, WLH_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  HostHandle *handle = host_handle(call);
+  if (!handle) return answer(env, WLH_CLOSED);
   uint32_t tag = call.environment->exchange->tag;
   if (!environment_reserve(call.environment, tag)) return answer(env, WLH_NO_MEMORY);
-  wlh_status status = wlh_bucket_ready(opening->host->agent, tag);
+  wlh_status status = wlh_bucket_ready(handle->host->agent, tag);
   if (status == WLH_PENDING)
-    environment_keep(call.environment, tag, SLOT_ERRAND, opening->host->agent, true);
+    environment_keep(call.environment, tag, SLOT_JOB, handle->host->agent, true);
   return answer(env, status);
 }

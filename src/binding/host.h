@@ -19,12 +19,12 @@ struct HostAgent {
   Environment *environment;
   wlh_bucket *bucket;      /* null once the environment has ended */
   wlh_agent *agent;        /* likewise */
-  uint32_t openings;       /* handles that use it; the last one frees it */
+  uint32_t handle_count;   /* handles that use it; the last one frees it */
   HostAgent *next;         /* in environment->hosts */
   std::atomic<bool> woken; /* whether a wake-up waits for its answer; set by any thread */
 };
 
-struct HostOpening {
+struct HostHandle {
   HostAgent *host; /* null once it is closed */
 };
 
@@ -32,11 +32,11 @@ struct HostOpening {
 void host_take_events(Environment *environment);
 
 /* Returns the handle of an External; null if it is closed, or with an exception pending. */
-template <typename AnyCall> HostOpening *host_opening(const AnyCall &call)
+template <typename AnyCall> HostHandle *host_handle(const AnyCall &call)
 {
-  HostOpening *opening = nullptr;
-  if (!call.external(0, &opening)) return nullptr;
-  return opening->host && opening->host->agent ? opening : nullptr;
+  HostHandle *handle = nullptr;
+  if (!call.external(0, &handle)) return nullptr;
+  return handle->host && handle->host->agent ? handle : nullptr;
 }
 
 #endif

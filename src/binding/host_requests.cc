@@ -8,13 +8,13 @@ template <typename AnyCall>
 static napi_value host_request_with(napi_env env, const AnyCall &call, const wlk_extra *extra)
 {
   Environment *environment = call.environment;
-  HostOpening *opening = host_opening(call);
-  if (!opening) return answer(env, WLH_CLOSED);
+  HostHandle *handle = host_handle(call);
+  if (!handle) return answer(env, WLH_CLOSED);
   Wanted wanted;
   if (!wanted.Read(environment, call.arguments[1])) return answer(env, WLH_NO_MEMORY);
   HostRequest *request;
   wlh_status status = wlh_request(
-      opening->host->agent, wanted.name.data(), wanted.name.length(), wanted.mode, wanted.option,
+      handle->host->agent, wanted.name.data(), wanted.name.length(), wanted.mode, wanted.option,
       wanted.tag, extra, &request, environment_events(environment));
   if (status == WLH_GRANTED || status == WLH_PENDING)
     environment_keep(environment, wanted.tag, SLOT_HOST, request, status == WLH_PENDING);
@@ -26,7 +26,7 @@ static napi_value host_request_with(napi_env env, const AnyCall &call, const wlk
 napi_value call_host_request(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   return host_request_with(env, call, nullptr);
 }
 
@@ -34,7 +34,7 @@ napi_value call_host_request(napi_env env, napi_callback_info info)
 napi_value call_host_request_extra(napi_env env, napi_callback_info info)
 {
   Call<3> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   wlk_extra extra = {};
   CodeUnits label;
   wlk_status status = read_extra(env, call.environment, call.arguments[2], &label, &extra);
@@ -47,13 +47,13 @@ napi_value call_host_request_extra(napi_env env, napi_callback_info info)
 napi_value call_host_wait(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   uint64_t timeout;
   if (!read_time(env, call.arguments[0], &timeout)) return nullptr;
   int32_t status = on_request<OfHost>(
-      call.environment, [timeout](HostRequest *request, wlk_events *events, Fate *fate) {
+      call.environment, [timeout](HostRequest *request, wlk_events *events, Outcome *outcome) {
         wlh_status answer = wlh_wait(request, timeout, events);
-        *fate = answer == WLH_GRANTED ? GRANTED : answer == WLH_PENDING ? STAYS : ENDED;
+        *outcome = answer == WLH_GRANTED ? GRANTED : answer == WLH_PENDING ? STAYS : ENDED;
         return answer;
       });
   return answer(env, status);
@@ -64,11 +64,11 @@ napi_value call_host_wait(napi_env env, napi_callback_info info)
 napi_value call_host_release(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  int32_t status =
-      on_request<OfHost>(call.environment, [](HostRequest *lock, wlk_events *events, Fate *fate) {
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  int32_t status = on_request<OfHost>(
+      call.environment, [](HostRequest *lock, wlk_events *events, Outcome *outcome) {
         wlh_status answer = wlh_release(lock, events);
-        *fate = answer == WLH_PENDING ? AWAITED : answer == WLH_NOT_HELD ? STAYS : ENDED;
+        *outcome = answer == WLH_PENDING ? AWAITED : answer == WLH_NOT_HELD ? STAYS : ENDED;
         return answer;
       });
   return answer(env, status);
@@ -78,11 +78,11 @@ napi_value call_host_release(napi_env env, napi_callback_info info)
 napi_value call_host_abort(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   int32_t status = on_request<OfHost>(
-      call.environment, [](HostRequest *request, wlk_events *events, Fate *fate) {
+      call.environment, [](HostRequest *request, wlk_events *events, Outcome *outcome) {
         wlh_status answer = wlh_abort(request, events);
-        *fate = answer == WLH_GRANTED ? STAYS : ENDED;
+        *outcome = answer == WLH_GRANTED ? STAYS : ENDED;
         return answer;
       });
   return answer(env, status);
@@ -93,12 +93,11 @@ napi_value call_host_abort(napi_env env, napi_callback_info info)
 napi_value call_host_end(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   uint32_t tag = call.environment->exchange->tag;
   HostRequest *request = environment_find_host(call.environment, tag);
   if (request) wlh_end(request);
-  if (HostClient *client = environment_find_errand(call.environment, tag))
-    wlh_end_errand(client, tag);
+  if (HostClient *client = environment_find_job(call.environment, tag)) wlh_end_errand(client, tag);
   environment_forget(call.environment, tag);
   return answer(env, WLH_OK);
 }
@@ -108,9 +107,9 @@ napi_value call_host_end(napi_env env, napi_callback_info info)
 napi_value call_host_snapshot(napi_env env, napi_callback_info info)
 {
   Call<3> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  HostOpening *opening = host_opening(call);
-  if (!opening) return answer(env, WLH_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  HostHandle *handle = host_handle(call);
+  if (!handle) return answer(env, WLH_CLOSED);
   bool pending;
   napi_valuetype type;
   if (!succeeded(env, napi_get_value_bool(env, call.arguments[2], &pending), "reading a boolean") ||
@@ -123,10 +122,10 @@ napi_value call_host_snapshot(napi_env env, napi_callback_info info)
       !environment_reserve(call.environment, tag))
     return answer(env, WLH_NO_MEMORY);
   wlh_status status = wlh_snapshot(
-      opening->host->agent, named ? name.data() : nullptr, named ? name.length() : UINT32_MAX,
+      handle->host->agent, named ? name.data() : nullptr, named ? name.length() : UINT32_MAX,
       pending, tag);
   if (status == WLH_PENDING)
-    environment_keep(call.environment, tag, SLOT_ERRAND, opening->host->agent, true);
+    environment_keep(call.environment, tag, SLOT_JOB, handle->host->agent, true);
   return answer(env, status);
 }
 
@@ -135,13 +134,13 @@ napi_value call_host_snapshot(napi_env env, napi_callback_info info)
 napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  HostOpening *opening = host_opening(call);
-  if (!opening) return answer(env, WLH_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  HostHandle *handle = host_handle(call);
+  if (!handle) return answer(env, WLH_CLOSED);
   uint64_t timeout;
   if (!read_time(env, call.arguments[1], &timeout)) return nullptr;
   wlh_wait_for_errand(
-      opening->host->agent, call.environment->exchange->tag, timeout,
+      handle->host->agent, call.environment->exchange->tag, timeout,
       environment_events(call.environment));
   environment_publish(call.environment, SLOT_HOST);
   return answer(env, WLH_OK);
@@ -152,12 +151,12 @@ napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info)
 napi_value call_host_take_snapshot(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  HostOpening *opening = host_opening(call);
-  if (!opening) return answer(env, WLH_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  HostHandle *handle = host_handle(call);
+  if (!handle) return answer(env, WLH_CLOSED);
   HostSnapshot *snapshot = nullptr;
   wlh_status status =
-      wlh_take_snapshot(opening->host->agent, call.environment->exchange->tag, &snapshot);
+      wlh_take_snapshot(handle->host->agent, call.environment->exchange->tag, &snapshot);
   if (status != WLH_OK) return answer(env, status);
   napi_value value = snapshot_value(env, &snapshot->base, snapshot->pids);
   wlh_snapshot_free(snapshot);
@@ -169,13 +168,13 @@ napi_value call_host_take_snapshot(napi_env env, napi_callback_info info)
 napi_value call_host_holders(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
-  HostOpening *opening = host_opening(call);
-  if (!opening) return answer(env, WLH_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
+  HostHandle *handle = host_handle(call);
+  if (!handle) return answer(env, WLH_CLOSED);
   CodeUnits name;
   if (name.Read(env, call.arguments[1]) != WLK_OK) return answer(env, WLH_NO_MEMORY);
   HostSnapshot *snapshot = nullptr;
-  wlh_status status = wlh_holders(opening->host->agent, name.data(), name.length(), &snapshot);
+  wlh_status status = wlh_holders(handle->host->agent, name.data(), name.length(), &snapshot);
   if (status != WLH_OK) return answer(env, status);
   napi_value value = snapshot_value(env, &snapshot->base, snapshot->pids);
   wlh_snapshot_free(snapshot);

@@ -9,7 +9,7 @@ static napi_value request_with(
     const wlk_extra *extra)
 {
   Wanted wanted;
-  if (!wanted.Read(environment, name)) return leave(environment, WLK_NO_MEMORY);
+  if (!wanted.Read(environment, name)) return set_status(environment, WLK_NO_MEMORY);
   wlk_request *request;
   wlk_snapshot *cycle = nullptr;
   wlk_status status = wlk_request_a_lock(
@@ -18,7 +18,7 @@ static napi_value request_with(
   if (status == WLK_GRANTED || status == WLK_PENDING)
     environment_keep(environment, wanted.tag, SLOT_CORE, request, status == WLK_PENDING);
   environment_publish(environment, SLOT_CORE);
-  (void)leave(environment, status);
+  (void)set_status(environment, status);
   return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : nullptr;
 }
 
@@ -26,10 +26,10 @@ static napi_value request_with(
 napi_value call_request(napi_env env, napi_callback_info info)
 {
   Call<2> call(env, info);
-  if (!is_open(call.environment)) return nullptr;
+  if (!ensure_open(call.environment)) return nullptr;
   wlk_manager *manager;
   if (!call.manager(&manager)) return nullptr;
-  if (!manager) return leave(call.environment, STATUS_CLOSED);
+  if (!manager) return set_status(call.environment, STATUS_CLOSED);
   return request_with(env, call.environment, manager, call.arguments[1], nullptr);
 }
 
@@ -100,16 +100,16 @@ wlk_status read_extra(
 napi_value call_request_extra(napi_env env, napi_callback_info info)
 {
   Call<4> call(env, info);
-  if (!is_open(call.environment)) return nullptr;
+  if (!ensure_open(call.environment)) return nullptr;
   wlk_manager *manager;
   if (!call.manager(&manager)) return nullptr;
-  if (!manager) return leave(call.environment, STATUS_CLOSED);
+  if (!manager) return set_status(call.environment, STATUS_CLOSED);
   wlk_extra extra = {};
   CodeUnits label;
   Inside inside;
   wlk_status status = read_extra(env, call.environment, call.arguments[2], &label, &extra);
   if (status == WLK_OK) status = inside.Read(call.environment, call.arguments[3], &extra);
-  if (status != WLK_OK) return leave(call.environment, status);
+  if (status != WLK_OK) return set_status(call.environment, status);
   return request_with(env, call.environment, manager, call.arguments[1], &extra);
 }
 
@@ -120,18 +120,18 @@ napi_value call_request_extra(napi_env env, napi_callback_info info)
 napi_value call_wait(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!is_open(call.environment)) return nullptr;
+  if (!ensure_open(call.environment)) return nullptr;
   Environment *environment = call.environment;
   uint64_t timeout;
   if (!read_time(env, call.arguments[0], &timeout)) return nullptr;
   wlk_snapshot *cycle = nullptr;
   int32_t status = on_request<OfProcess>(
-      environment, [timeout, &cycle](wlk_request *request, wlk_events *events, Fate *fate) {
+      environment, [timeout, &cycle](wlk_request *request, wlk_events *events, Outcome *outcome) {
         wlk_status answer = wlk_wait_for_the_lock(request, timeout, &cycle, events);
-        *fate = answer == WLK_GRANTED ? GRANTED : answer == WLK_PENDING ? STAYS : ENDED;
+        *outcome = answer == WLK_GRANTED ? GRANTED : answer == WLK_PENDING ? STAYS : ENDED;
         return answer;
       });
-  (void)leave(environment, status);
+  (void)set_status(environment, status);
   return status == WLK_DEADLOCK ? answer_snapshot(env, cycle) : nullptr;
 }
 
@@ -139,25 +139,25 @@ napi_value call_wait(napi_env env, napi_callback_info info)
 napi_value call_release(napi_env env, napi_callback_info)
 {
   Environment *environment = environment_of(env);
-  if (!is_open(environment)) return nullptr;
-  int32_t status =
-      on_request<OfProcess>(environment, [](wlk_request *lock, wlk_events *events, Fate *fate) {
+  if (!ensure_open(environment)) return nullptr;
+  int32_t status = on_request<OfProcess>(
+      environment, [](wlk_request *lock, wlk_events *events, Outcome *outcome) {
         wlk_status answer = wlk_release_the_lock(lock, events);
-        *fate = answer == WLK_NOT_HELD ? STAYS : ENDED;
+        *outcome = answer == WLK_NOT_HELD ? STAYS : ENDED;
         return answer;
       });
-  return leave(environment, status);
+  return set_status(environment, status);
 }
 
 /* isMarked(): status */
 napi_value call_is_marked(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   int32_t status = on_request<OfProcess>(
-      call.environment, [](wlk_request *lock, wlk_events *events, Fate *fate) {
+      call.environment, [](wlk_request *lock, wlk_events *events, Outcome *outcome) {
         wlk_status answer = wlk_is_marked(lock, events);
-        *fate = answer == WLK_STOLEN ? ENDED : STAYS;
+        *outcome = answer == WLK_STOLEN ? ENDED : STAYS;
         return answer;
       });
   return answer(env, status);
@@ -167,13 +167,13 @@ napi_value call_is_marked(napi_env env, napi_callback_info info)
 napi_value call_release_and_mark(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   uint64_t keep;
   if (!read_time(env, call.arguments[0], &keep)) return nullptr;
   int32_t status = on_request<OfProcess>(
-      call.environment, [keep](wlk_request *lock, wlk_events *events, Fate *fate) {
+      call.environment, [keep](wlk_request *lock, wlk_events *events, Outcome *outcome) {
         wlk_status answer = wlk_release_and_mark(lock, keep, events);
-        *fate = answer == WLK_NOT_HELD ? STAYS : ENDED;
+        *outcome = answer == WLK_NOT_HELD ? STAYS : ENDED;
         return answer;
       });
   return answer(env, status);
@@ -183,14 +183,14 @@ napi_value call_release_and_mark(napi_env env, napi_callback_info info)
 napi_value call_abort(napi_env env, napi_callback_info)
 {
   Environment *environment = environment_of(env);
-  if (!is_open(environment)) return nullptr;
-  int32_t status =
-      on_request<OfProcess>(environment, [](wlk_request *request, wlk_events *events, Fate *fate) {
+  if (!ensure_open(environment)) return nullptr;
+  int32_t status = on_request<OfProcess>(
+      environment, [](wlk_request *request, wlk_events *events, Outcome *outcome) {
         wlk_status answer = wlk_abort_the_request(request, events);
-        *fate = answer == WLK_OK ? ENDED : STAYS;
+        *outcome = answer == WLK_OK ? ENDED : STAYS;
         return answer;
       });
-  return leave(environment, status);
+  return set_status(environment, status);
 }
 
 /* undo(tag: number): status
@@ -199,7 +199,7 @@ napi_value call_abort(napi_env env, napi_callback_info)
 napi_value call_undo(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   uint32_t tag;
   if (!succeeded(env, napi_get_value_uint32(env, call.arguments[0], &tag), "reading a tag"))
     return nullptr;

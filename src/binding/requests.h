@@ -26,19 +26,19 @@ struct Wanted {
 };
 
 /* The effect of a call on the slot of its request. */
-enum Fate : uint8_t {
+enum Outcome : uint8_t {
   STAYS,   /* no change */
   GRANTED, /* JavaScript does not wait for an event any more */
   AWAITED, /* JavaScript waits for an event */
   ENDED
 };
 
-inline void set_fate(Environment *environment, uint32_t tag, Fate fate)
+inline void apply_outcome(Environment *environment, uint32_t tag, Outcome outcome)
 {
-  if (fate == ENDED)
+  if (outcome == ENDED)
     environment_forget(environment, tag);
-  else if (fate != STAYS)
-    environment_set_pending(environment, tag, fate == AWAITED);
+  else if (outcome != STAYS)
+    environment_set_pending(environment, tag, outcome == AWAITED);
 }
 
 /* The request type of each scope, and how to find a request. */
@@ -55,16 +55,16 @@ struct OfHost {
   static constexpr auto Find = environment_find_host;
 };
 
-/* Calls `act` with the request. It returns the status, and sets the Fate of the request; then the
- * events are handed over. Returns kNotHeld if there is no such request. */
+/* Calls `act` with the request. It returns the status, and sets the Outcome of the request; then
+ * the events are handed over. Returns kNotHeld if there is no such request. */
 template <typename Scope, typename Act> int32_t on_request(Environment *environment, Act act)
 {
   uint32_t tag = environment->exchange->tag;
   typename Scope::Request *request = Scope::Find(environment, tag);
   if (!request) return Scope::kNotHeld;
-  Fate fate = STAYS;
-  int32_t status = act(request, environment_events(environment), &fate);
-  set_fate(environment, tag, fate);
+  Outcome outcome = STAYS;
+  int32_t status = act(request, environment_events(environment), &outcome);
+  apply_outcome(environment, tag, outcome);
   environment_publish(environment, Scope::kSlot);
   return status;
 }

@@ -13,7 +13,7 @@ napi_value answer_snapshot(napi_env env, wlk_snapshot *snapshot)
 napi_value call_snapshot(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   wlk_manager *manager;
   if (!call.manager(&manager)) return nullptr;
   if (!manager) return answer(env, STATUS_CLOSED);
@@ -27,7 +27,7 @@ napi_value call_snapshot(napi_env env, napi_callback_info info)
 napi_value call_snapshot_of(napi_env env, napi_callback_info info)
 {
   Call<3> call(env, info);
-  if (!call.open()) return answer(env, STATUS_CLOSED);
+  if (!call.is_open()) return answer(env, STATUS_CLOSED);
   wlk_manager *manager;
   if (!call.manager(&manager)) return nullptr;
   if (!manager) return answer(env, STATUS_CLOSED);

@@ -272,7 +272,7 @@ static const char *check_shard(
   uint64_t grants = process->shards[shard].grants;
   for (struct wlk_entry *e = wlk_table_first(table); e && !broken; e = wlk_table_after(table, e)) {
     const struct wlk_manager *manager = WLK_ITEM(e, struct wlk_manager, entry);
-    EXPECT(manager->openings > 0, "a manager exists that is not open");
+    EXPECT(manager->open_count > 0, "a manager exists that is not open");
     broken = check_part(&manager->parts[shard], shard, grants, totals);
   }
   return broken;

@@ -181,14 +181,14 @@ SAME(wlk_part, apart);
 struct wlk_manager_8 {
   struct wlk_entry_8 entry;
   void *process;
-  size_t openings;
+  size_t open_count;
   struct wlk_part_8 parts[32];
   uint16_t name[];
 };
 WHOLE(wlk_manager, {0, 0, 0, 0}, 0, 0, {{{0, 0, 0, {0}}, 0, 0, 0, {0, 0, 0, {0}}, {0, 0}, {0}}});
 SAME(wlk_manager, entry);
 SAME(wlk_manager, process);
-SAME(wlk_manager, openings);
+SAME(wlk_manager, open_count);
 SAME(wlk_manager, parts);
 AT(wlk_manager, name);
 

@@ -51,7 +51,7 @@ enum wlk_status wlk_manager_open(
   struct wlk_entry *known = wlk_table_find(&process->managers, &fresh->entry);
   if (!known) wlk_table_insert(&process->managers, &fresh->entry);
   struct wlk_manager *manager = known ? WLK_ITEM(known, struct wlk_manager, entry) : fresh;
-  manager->openings++;
+  manager->open_count++;
   wlk_mutex_unlock(&process->mutex);
 
   wlk_table_fit(&process->managers, &process->mutex);
@@ -64,7 +64,7 @@ void wlk_manager_close(struct wlk_manager *manager)
 {
   struct wlk_process *process = manager->process;
   wlk_mutex_lock(&process->mutex);
-  bool last = --manager->openings == 0;
+  bool last = --manager->open_count == 0;
   if (last) wlk_table_remove(&process->managers, &manager->entry);
   wlk_mutex_unlock(&process->mutex);
   if (!last) return;

@@ -1,6 +1,6 @@
 /* Marks: names whose locks were released as done, each for a time on the process's clock. A mark is
  * prepared for a lock before it is set, and its memory stays while that lock is held. There is no
- * timer: each new mark checks two others in section, and drops them if they are over or can no longer
+ * timer: each new mark checks two others in turn, and drops them if they are over or can no longer
  * be set. So there are at most about twice as many marks as needed, and an old one stays until new
  * ones are made. The public part is in weblocks.h. Threads: the caller has the mutex of the shard,
  * except for wlk_mark_new and wlk_marks_free. */

@@ -140,7 +140,7 @@ struct wlk_part {
 struct wlk_manager {
   struct wlk_entry entry; /* in process->managers, guarded by its mutex; by the bucket's name */
   struct wlk_process *process; /* (c) */
-  size_t openings;             /* (p) how often it is open; it ends at 0 */
+  size_t open_count;           /* (p) how often it is open; it ends at 0 */
   struct wlk_part parts[WLK_SHARDS];
   uint16_t name[]; /* (c) */
 };
