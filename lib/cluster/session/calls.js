@@ -66,11 +66,9 @@ class Calls {
 
   /**
    * `then` and `isRejected` are not called once the connection was replaced.
-   * @template T
-   * @param {Call} call
+   * @template T @param {Call} call
    * @param {number} patience the time limit in milliseconds
-   * @param {() => Promise<T>} make
-   * @param {(result: T) => void} then
+   * @param {() => Promise<T>} make @param {(result: T) => void} then
    * @param {(error: unknown) => void} [isRejected]
    */
   async make(call, patience, make, then, isRejected = (error) => this.#isRejected(call, error)) {
@@ -118,9 +116,7 @@ class Calls {
 
   /**
    * Treats an answer that breaks the contract as a rejection.
-   * @template T
-   * @param {T} result
-   * @param {(result: T) => void} then
+   * @template T @param {T} result @param {(result: T) => void} then
    * @param {(error: unknown) => void} isRejected
    */
   #use(result, then, isRejected) {

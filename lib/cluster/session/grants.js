@@ -88,8 +88,7 @@ class Grants {
 
   /**
    * Ends a request of the server's list that this session does not have.
-   * @param {number} ref
-   * @param {string | undefined} name
+   * @param {number} ref @param {string | undefined} name
    */
   #forget(ref, name) {
     this.#ended.add(ref);
@@ -109,8 +108,7 @@ class Grants {
 
   /**
    * Repeats a BUSY operation on its own, so that nothing waits behind it.
-   * @param {Op} op
-   * @param {Place | undefined} place
+   * @param {Op} op @param {Place | undefined} place
    * @param {unknown} error what is in the way, if the server knows
    */
   #obstruct(op, place, error) {

@@ -227,8 +227,7 @@ class Outbox {
 
   /**
    * Halves a step that the server refuses. If it has one unit, that is dropped and returned.
-   * @param {Step} step
-   * @returns {Op[]}
+   * @param {Step} step @returns {Op[]}
    */
   refused(step) {
     this.takeBack(step);

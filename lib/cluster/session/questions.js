@@ -61,9 +61,7 @@ class Questions {
   #looks = new Set();
 
   /**
-   * @param {object} parts
-   * @param {Adapter} parts.adapter
-   * @param {SessionInfo} parts.info
+   * @param {object} parts @param {Adapter} parts.adapter @param {SessionInfo} parts.info
    * @param {import('./clock.js').Clock} parts.clock
    * @param {InstanceType<typeof import('./places.js').Places>} parts.places
    * @param {InstanceType<typeof import('./outbox.js').Outbox>} parts.outbox
@@ -100,9 +98,7 @@ class Questions {
 
   /**
    * The holders of a name; undefined if the server does not answer in time. It never rejects.
-   * @param {string} name
-   * @param {number} milliseconds
-   * @returns {Promise<Entry[] | undefined>}
+   * @param {string} name @param {number} milliseconds @returns {Promise<Entry[] | undefined>}
    */
   async lookAt(name, milliseconds) {
     const { connection, state } = this.#session;
@@ -232,10 +228,7 @@ class Questions {
 
   /**
    * Rejects after a time limit, and when the session closes or the server refuses.
-   * @template T
-   * @param {Promise<T>} answer
-   * @param {number} milliseconds
-   * @returns {Promise<T>}
+   * @template T @param {Promise<T>} answer @param {number} milliseconds @returns {Promise<T>}
    */
   async #within(answer, milliseconds) {
     /** @type {(error: unknown) => void} */
@@ -263,9 +256,7 @@ class Questions {
   /**
    * Corrects the server's entries by the units that the query has overtaken: adds their requests as
    * waiting ones, and removes what they end.
-   * @param {Entry[]} told
-   * @param {Unit[]} passed
-   * @param {string} [name]
+   * @param {Entry[]} told @param {Unit[]} passed @param {string} [name]
    */
   #withPassed(told, passed, name) {
     /** @type {Map<number, Entry>} */
@@ -308,8 +299,7 @@ class Questions {
 
 /**
  * Whether an entry waits behind a request that is not in its queue yet.
- * @param {Entry} entry
- * @param {Entry} other
+ * @param {Entry} entry @param {Entry} other
  */
 const isBehind = ({ name, priority = 0, token }, other) =>
   name === other.name && token === 0n && priority < (other.priority ?? 0);

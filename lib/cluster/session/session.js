@@ -166,11 +166,8 @@ class Session {
   /**
    * @param {object} options
    * @param {Adapter} options.adapter this session alone uses it
-   * @param {SessionInfo} options.info
-   * @param {number} options.ttl
-   * @param {Clock} [options.clock]
-   * @param {Partial<Rules>} [options.rules]
-   * @param {Listener} listener
+   * @param {SessionInfo} options.info @param {number} options.ttl @param {Clock} [options.clock]
+   * @param {Partial<Rules>} [options.rules] @param {Listener} listener
    */
   constructor({ adapter, info, ttl, clock = systemClock, rules }, listener) {
     this.#adapter = adapter;
@@ -306,10 +303,7 @@ class Session {
     return (isOpen || isFirstTry) && !isSilent ? undefined : reasonError(this.#why);
   }
 
-  /**
-   * The caller checks `error` first.
-   * @param {Place[]} places one new request, or a group
-   */
+  /** The caller checks `error` first. @param {Place[]} places one new request, or a group */
   ask(places) {
     for (const place of places) {
       place.asked = this.#now();
@@ -394,8 +388,7 @@ class Session {
    * The holders of a name, for a request that waits on it. Own locks that the server has granted
    * and this session does not hold yet are left out, since no request waits for them; if they are
    * the only ones, or nobody answers in time, the result is undefined.
-   * @param {string} name
-   * @param {number} milliseconds
+   * @param {string} name @param {number} milliseconds
    */
   async lookAt(name, milliseconds) {
     const holders = await this.#questions.lookAt(name, milliseconds);
@@ -554,10 +547,7 @@ class Session {
     return this.#pause(this.#refusals++, most);
   }
 
-  /**
-   * @param {number} failures before this one
-   * @param {number} most milliseconds
-   */
+  /** @param {number} failures before this one @param {number} most milliseconds */
   #pause(failures, most) {
     const milliseconds = Math.min(FIRST_RETRY * 2 ** failures, most);
     return Math.min(milliseconds * (0.5 + this.#clock.random()), LAST_REFUSED);
@@ -751,8 +741,7 @@ class Session {
   }
 
   /**
-   * @param {Renewal} renewal
-   * @param {Times} times
+   * @param {Renewal} renewal @param {Times} times
    * @param {number} news the count of changes when the renewal was sent
    */
   #renewed(renewal, times, news) {
@@ -848,8 +837,7 @@ class Session {
 
   /**
    * Applies answers in the order of the steps, whatever order they arrive in.
-   * @param {SentStep} step
-   * @param {Answer[]} answers
+   * @param {SentStep} step @param {Answer[]} answers
    */
   #isAnswered(step, answers) {
     step.answers = answers;
@@ -1042,10 +1030,7 @@ class Session {
  */
 const isRefusal = (kind) => kind === 'fatal' || kind === 'refused';
 
-/**
- * @param {Place[]} places
- * @returns {Place[][]} the members of each group together
- */
+/** @param {Place[]} places @returns {Place[][]} the members of each group together */
 function grouped(places) {
   /** @type {Place[][]} */
   const groups = [];

@@ -6,12 +6,8 @@ const { Promise } = require('../../platform/intrinsics.js');
 
 /**
  * Rejects with `late()` if the promise takes longer; its timer does not keep the event loop alive.
- * @template T
- * @param {Clock} clock
- * @param {Promise<T>} promise
- * @param {number} milliseconds
- * @param {() => unknown} late
- * @returns {Promise<T>}
+ * @template T @param {Clock} clock @param {Promise<T>} promise @param {number} milliseconds
+ * @param {() => unknown} late @returns {Promise<T>}
  */
 function within(clock, promise, milliseconds, late) {
   return new Promise((resolve, reject) => {
@@ -22,9 +18,7 @@ function within(clock, promise, milliseconds, late) {
 }
 
 /**
- * @template T
- * @param {Promise<T>} promise
- * @param {(value: T) => void} resolve
+ * @template T @param {Promise<T>} promise @param {(value: T) => void} resolve
  * @param {(error: unknown) => void} reject
  * @param {() => void} done runs before both
  */
