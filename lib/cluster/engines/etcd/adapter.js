@@ -214,8 +214,7 @@ class EtcdAdapter {
   /**
    * Finds requests whose keys somebody deleted by hand: they are not held and do not wait. Etcd
    * lists all keys of a lease in one answer; it can be out of date, so each missing key is read.
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {Own} own @param {OpenLink} link
    */
   async #absent({ id, mirror }, link) {
     if (mirror.mine.size === 0) return [];
@@ -239,8 +238,7 @@ class EtcdAdapter {
 
   /**
    * Deletes theft notices that a renewal has reported.
-   * @param {Own} own
-   * @param {Map<number, string>} thefts
+   * @param {Own} own @param {Map<number, string>} thefts
    */
   #forget({ lease }, thefts) {
     return [...thefts.keys()].map((ref) => ({
@@ -388,8 +386,7 @@ class EtcdAdapter {
   /**
    * Starts the watch of keys written for the session. It resolves when the watch has delivered the
    * session's own key, and rejects after half a lease.
-   * @param {OpenLink} link
-   * @param {Own} own
+   * @param {OpenLink} link @param {Own} own
    * @returns {Promise<boolean>} false if etcd has compacted that revision
    */
   #watch(link, own) {
@@ -467,8 +464,7 @@ class EtcdAdapter {
   /**
    * Makes changes in the current epoch, or in the first one. Keys without an epoch belong to an old
    * version of this library, which would miss thefts.
-   * @param {object[]} changes
-   * @param {OpenLink} link
+   * @param {object[]} changes @param {OpenLink} link
    * @returns {Promise<{ header: any, responses: any[] }>}
    */
   async #enterLife(changes, link) {
@@ -500,9 +496,7 @@ class EtcdAdapter {
 
   /**
    * Writes the session's key for a new connection.
-   * @param {Own} own
-   * @param {Seen} seen
-   * @param {OpenLink} link
+   * @param {Own} own @param {Seen} seen @param {OpenLink} link
    */
   async #enterAgain(own, seen, link) {
     const { header, responses, succeeded } = await link.call('kv/txn', {
@@ -540,9 +534,7 @@ class EtcdAdapter {
   /**
    * @param {Seen} seen
    * @param {Life | undefined} life the server's epoch
-   * @param {any} header
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {any} header @param {Own} own @param {OpenLink} link
    */
   async #compare(seen, life, header, own, link) {
     if (!life) throw deadError();
@@ -554,8 +546,7 @@ class EtcdAdapter {
 
   /**
    * Adds the greatest revision that this session knows, which may exceed any token granted to it.
-   * @param {Seen} seen
-   * @returns {Seen}
+   * @param {Seen} seen @returns {Seen}
    */
   #withHeard({ life, token }) {
     const own = this.#own;
@@ -567,9 +558,7 @@ class EtcdAdapter {
    * Begins a new epoch, which ends all sessions, this one too.
    * @param {Seen} seen
    * @param {Life} life the epoch that ends
-   * @param {any} header
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {any} header @param {Own} own @param {OpenLink} link
    */
   async #beginLife(seen, life, { revision }, { ttl }, link) {
     const { conditions, longest } = await this.#lookAtSessions(ttl, link);
@@ -587,8 +576,7 @@ class EtcdAdapter {
    * Finds how long a quarantine must last: as long as the longest lease that it ends, and the rest
    * of the current quarantine. The conditions say that nothing of this has changed.
    * @param {number} ttl the least, in milliseconds
-   * @param {OpenLink} link
-   * @returns {Promise<{ conditions: object[], longest: number }>}
+   * @param {OpenLink} link @returns {Promise<{ conditions: object[], longest: number }>}
    */
   async #lookAtSessions(ttl, link) {
     const sessions = allWith(this.#keys.session(''));
@@ -614,8 +602,7 @@ class EtcdAdapter {
 
   /**
    * The rest of a lease in milliseconds.
-   * @param {string | undefined} lease
-   * @param {OpenLink} link
+   * @param {string | undefined} lease @param {OpenLink} link
    */
   async #restOf(lease, link) {
     if (lease === undefined) return 0;

@@ -26,8 +26,7 @@ const MEANING = {
 
 /**
  * Errors of `fetch` carry one of our codes (gateway.js), so `isLocal` does not meet them.
- * @param {any} error
- * @returns {Meaning}
+ * @param {any} error @returns {Meaning}
  */
 const classify = (error) => MEANING[error?.code] ?? (isLocal(error) ? 'local' : 'retry');
 
@@ -75,8 +74,7 @@ const noWatchError = () =>
 /**
  * The reason in an error. If a host has several addresses and none answers, the error has no
  * message, so those of the addresses are joined.
- * @param {any} error
- * @returns {string | undefined}
+ * @param {any} error @returns {string | undefined}
  */
 function reasonOf(error) {
   /** @type {any[]} */

@@ -60,9 +60,7 @@ class Gateway {
   #token;
 
   /**
-   * @param {object} options
-   * @param {string[]} options.endpoints
-   * @param {Auth} [options.auth]
+   * @param {object} options @param {string[]} options.endpoints @param {Auth} [options.auth]
    * @param {Fetch} [options.fetch]
    */
   constructor({ endpoints, auth, fetch }) {
@@ -92,10 +90,7 @@ class Gateway {
   }
 
   /**
-   * @param {Link} link
-   * @param {string} path
-   * @param {string} text
-   * @param {AbortSignal} signal
+   * @param {Link} link @param {string} path @param {string} text @param {AbortSignal} signal
    * @returns {Promise<any>} a response of status 200
    */
   async post(link, path, text, signal) {
@@ -112,11 +107,8 @@ class Gateway {
   }
 
   /**
-   * @param {Link} link
-   * @param {string} path
-   * @param {string} text
-   * @param {Record<string, string>} headers
-   * @param {AbortSignal} signal
+   * @param {Link} link @param {string} path @param {string} text
+   * @param {Record<string, string>} headers @param {AbortSignal} signal
    */
   async #send(link, path, text, headers, signal) {
     link.check();
@@ -138,8 +130,7 @@ class Gateway {
   /**
    * Finds whether the server speaks the protocol, http: or https:, that the endpoint's URL does not
    * have.
-   * @param {Link} link
-   * @param {AbortSignal} signal
+   * @param {Link} link @param {AbortSignal} signal
    * @returns {Promise<string | undefined>} the protocol if it does
    */
   async otherProtocol({ endpoint }, signal) {
@@ -166,9 +157,7 @@ class Gateway {
   }
 
   /**
-   * @param {Link} link
-   * @param {Auth} auth
-   * @param {AbortSignal} signal
+   * @param {Link} link @param {Auth} auth @param {AbortSignal} signal
    * @returns {Promise<string>} the token; '' if etcd requires none
    */
   async #authenticate(link, { user, password }, signal) {
@@ -201,11 +190,7 @@ class Link {
     this.endpoint = endpoint;
   }
 
-  /**
-   * @param {string} path
-   * @param {object} body
-   * @returns {Promise<any>} the answer
-   */
+  /** @param {string} path @param {object} body @returns {Promise<any>} the answer */
   async call(path, body) {
     // An error in here is not one of the network.
     const request = JSON.stringify(body);
@@ -296,9 +281,7 @@ class Link {
   }
 
   /**
-   * @param {any} response
-   * @param {AbortSignal} signal
-   * @param {(result: any) => void} hear
+   * @param {any} response @param {AbortSignal} signal @param {(result: any) => void} hear
    * @param {(error: unknown) => void} end
    */
   async #listen(response, signal, hear, end) {
@@ -342,8 +325,7 @@ function resultOf(line) {
 
 /**
  * Returns false if `work` throws, after `fail`.
- * @param {() => void} work
- * @param {(error: unknown) => void} fail
+ * @param {() => void} work @param {(error: unknown) => void} fail
  */
 function tryTo(work, fail) {
   try {

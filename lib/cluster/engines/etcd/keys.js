@@ -115,10 +115,7 @@ class Keys {
     return `${this.session(lease)}/mark`;
   }
 
-  /**
-   * @param {string} lease of the session that lost the lock
-   * @param {number} ref
-   */
+  /** @param {string} lease of the session that lost the lock @param {number} ref */
   stolen(lease, ref) {
     return `${this.session(lease)}/stolen/${digitsOf(ref)}`;
   }
@@ -220,10 +217,7 @@ const leaseKey = (lease) => BigInt(lease).toString(16).padStart(16, '0');
 /** @param {string} lease as in keys @returns {string} in etcd's form */
 const leaseNumber = (lease) => String(BigInt(`0x${lease}`));
 
-/**
- * @param {string} from
- * @param {string} to the first key behind the range
- */
+/** @param {string} from @param {string} to the first key behind the range */
 const range = (from, to) => ({ key: base64(from), range_end: base64(to) });
 
 /** @param {string} prefix */

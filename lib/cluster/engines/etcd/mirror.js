@@ -198,8 +198,7 @@ class Mirror {
 
   /**
    * Resolves when a changed queue is complete up to a revision.
-   * @param {string} name
-   * @param {number} revision
+   * @param {string} name @param {number} revision
    */
   async reached(name, revision) {
     const prefix = this.#keys.queue(name);
@@ -258,8 +257,7 @@ class Mirror {
 
   /**
    * Stores a queue that was read after its watch began.
-   * @param {string} prefix
-   * @param {KeyValue[]} kvs
+   * @param {string} prefix @param {KeyValue[]} kvs
    * @param {number} revision of the read
    * @param {unknown} [source] the stream for which it was read
    * @returns {boolean} false if it has to be read again
@@ -271,8 +269,7 @@ class Mirror {
   /**
    * Stores several queues as `load` does.
    * @param {Map<string, KeyValue[]>} found keys by prefix
-   * @param {number} revision
-   * @param {unknown} [source]
+   * @param {number} revision @param {unknown} [source]
    * @returns {string[]} the prefixes that have to be read again
    */
   loadAll(found, revision, source) {
@@ -305,10 +302,7 @@ class Mirror {
   }
 
   /**
-   * @param {string} prefix
-   * @param {KeyValue[]} kvs
-   * @param {number} revision
-   * @param {unknown} source
+   * @param {string} prefix @param {KeyValue[]} kvs @param {number} revision @param {unknown} source
    * @param {Entry[]} waiting own requests that existed then
    * @param {(() => void)[]} news
    */
@@ -335,8 +329,7 @@ class Mirror {
 
   /**
    * The entry that is already known for the same request.
-   * @param {Entry} entry
-   * @param {Map<string, Entry>} before
+   * @param {Entry} entry @param {Map<string, Entry>} before
    */
   #known(entry, before) {
     const own = this.mine.get(entry.ref);
@@ -373,10 +366,7 @@ class Mirror {
     for (const tell of news) tell();
   }
 
-  /**
-   * @param {WatchEvent} event of a key outside the queues
-   * @param {(() => void)[]} news
-   */
+  /** @param {WatchEvent} event of a key outside the queues @param {(() => void)[]} news */
   #hear({ type, kv }, news) {
     const key = textOf(kv.key);
     const { ref = 0, what } = this.#keys.parse(key);
@@ -414,8 +404,7 @@ class Mirror {
   /**
    * @param {Followed} followed
    * @param {WatchEvent[]} events of one revision
-   * @param {number} revision
-   * @param {(() => void)[]} news
+   * @param {number} revision @param {(() => void)[]} news
    */
   #change(followed, events, revision, news) {
     if (!followed.isLive) {
@@ -463,8 +452,7 @@ class Mirror {
   }
 
   /**
-   * @param {Followed} followed
-   * @param {(() => void)[]} news
+   * @param {Followed} followed @param {(() => void)[]} news
    * @param {number} time of new grants; NaN if unknown
    */
   #process({ queue, revision }, news, time) {
@@ -486,8 +474,7 @@ class Mirror {
   }
 
   /**
-   * @param {Entry} entry
-   * @param {bigint} token
+   * @param {Entry} entry @param {bigint} token
    * @param {number} time of the grant; ignored for an own request, which is granted now
    * @param {(() => void)[]} news
    */

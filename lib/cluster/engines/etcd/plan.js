@@ -88,8 +88,7 @@ const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 /**
  * Whether an equal request right behind this one can never be granted, whatever becomes of this
  * one.
- * @param {Op} op
- * @returns {op is RequestOp}
+ * @param {Op} op @returns {op is RequestOp}
  */
 const isTried = (op) => op.kind === 'ifAvailable' && op.mode === 'exclusive' && op.group === 0;
 
@@ -110,9 +109,7 @@ class Part {
 
   /**
    * Adds a unit; returns false if it needs another transaction.
-   * @param {Op[]} unit
-   * @param {BucketKeys} keys
-   * @param {BucketMirror} mirror
+   * @param {Op[]} unit @param {BucketKeys} keys @param {BucketMirror} mirror
    * @param {View} view of the names that are stolen
    */
   take(unit, keys, mirror, view) {
@@ -183,9 +180,7 @@ function unitsOf(ops) {
 
 /**
  * Takes the units of the next transaction.
- * @param {Op[][]} units
- * @param {BucketKeys} keys
- * @param {BucketMirror} mirror
+ * @param {Op[][]} units @param {BucketKeys} keys @param {BucketMirror} mirror
  * @param {View} view of the names that are stolen
  */
 function nextPart(units, keys, mirror, view) {
@@ -204,8 +199,7 @@ class Planner {
   #clientId;
 
   /**
-   * @param {BucketKeys} keys
-   * @param {BucketMirror} mirror
+   * @param {BucketKeys} keys @param {BucketMirror} mirror
    * @param {string} lease as in keys
    * @param {string} clientId the thief that holders are notified of
    */
@@ -415,9 +409,7 @@ class Planner {
 
   /**
    * Answers for a move whose conditions did not hold.
-   * @param {Move} move
-   * @param {any[]} responses
-   * @returns {Map<Op, Answer>}
+   * @param {Move} move @param {any[]} responses @returns {Map<Op, Answer>}
    */
   refusedBy({ ops }, responses) {
     const asked = /** @type {RequestOp[]} */ (ops);

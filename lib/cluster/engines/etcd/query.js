@@ -78,9 +78,7 @@ class Query {
   /**
    * § 4.5 "snapshot the lock state":
    * https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state.
-   * @param {string} [name]
-   * @param {'held'} [which]
-   * @returns {Promise<Told[]>}
+   * @param {string} [name] @param {'held'} [which] @returns {Promise<Told[]>}
    */
   async run(name, which) {
     const held = which === 'held' && name !== undefined ? await this.#holdersOf(name) : undefined;
@@ -125,11 +123,7 @@ class Query {
     return this.#link.read(ranges);
   }
 
-  /**
-   * @param {string | undefined} name
-   * @param {'held'} [which]
-   * @returns {Promise<Told[]>}
-   */
+  /** @param {string | undefined} name @param {'held'} [which] @returns {Promise<Told[]>} */
   async #readQueues(name, which) {
     const { key, end } = this.#keys.all;
     const sessions = this.#keys.session('');
@@ -150,8 +144,7 @@ class Query {
 
   /**
    * Reads all pages of a range at the revision of the query's first read.
-   * @param {{ key: string, range_end: string }} all
-   * @returns {Promise<KeyValue[]>}
+   * @param {{ key: string, range_end: string }} all @returns {Promise<KeyValue[]>}
    */
   async #readAll(all) {
     /** @type {KeyValue[]} */

@@ -54,9 +54,7 @@ const { textOf, valueOf } = require('./keys.js');
  * https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue. The conditions
  * of plan.js decide `ifAvailable` and `steal` by the same rule.
  * @template {Asking} Request
- * @param {Iterable<Request>} queue
- * @param {boolean} isQuarantined
- * @returns {Generator<Request>}
+ * @param {Iterable<Request>} queue @param {boolean} isQuarantined @returns {Generator<Request>}
  */
 function* processTheLockRequestQueue(queue, isQuarantined) {
   /** @type {Request | undefined} */
@@ -74,9 +72,7 @@ function* processTheLockRequestQueue(queue, isQuarantined) {
 
 /**
  * Whether a request would be held at the end of a queue.
- * @param {Iterable<Asking>} queue
- * @param {Asking} request
- * @param {boolean} [isQuarantined]
+ * @param {Iterable<Asking>} queue @param {Asking} request @param {boolean} [isQuarantined]
  */
 function isHeldBehind(queue, request, isQuarantined = false) {
   const all = function* all() {
@@ -176,9 +172,7 @@ class Queue {
 }
 
 /**
- * @param {string} key
- * @param {import('./keys.js').RequestKey} request
- * @param {KeyValue} kv
+ * @param {string} key @param {import('./keys.js').RequestKey} request @param {KeyValue} kv
  * @returns {Entry} not granted yet
  */
 function entryOf(key, { kind, lease, limit, name }, kv) {

@@ -51,8 +51,7 @@ class Step {
 
   /**
    * Notes a grant; returns true if the step's answer will carry it.
-   * @param {number} ref
-   * @param {bigint} token
+   * @param {number} ref @param {bigint} token
    */
   granted(ref, token) {
     if (this.result || !this.#tokens.has(ref)) return false;
@@ -132,9 +131,7 @@ class Step {
   }
 
   /**
-   * @param {Op} op
-   * @param {Map<string, NameQueue>} queues
-   * @param {QueueEntry | undefined} entry
+   * @param {Op} op @param {Map<string, NameQueue>} queues @param {QueueEntry | undefined} entry
    * @param {Map<string, number>} full how many were refused of each name
    */
   #judgeWaiting(op, queues, entry, full) {

@@ -41,10 +41,7 @@ class Steps {
   }
 
   /**
-   * @param {Op[]} ops
-   * @param {number} number
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {Op[]} ops @param {number} number @param {Own} own @param {OpenLink} link
    * @returns {Promise<Answer[]>}
    */
   async make(ops, number, own, link) {
@@ -94,9 +91,7 @@ class Steps {
   /**
    * Executes the step's part. It is planned anew until etcd accepts its conditions. A refusal by a
    * quarantine counts only if the quarantine was seen after the step began.
-   * @param {OwnStep} step
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {OwnStep} step @param {Own} own @param {OpenLink} link
    */
   async #do(step, own, link) {
     for (let isKnown = false; ; isKnown = true) {
@@ -119,10 +114,7 @@ class Steps {
   }
 
   /**
-   * @param {OwnStep} step
-   * @param {Plan} plan
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {OwnStep} step @param {Plan} plan @param {Own} own @param {OpenLink} link
    * @returns {Promise<boolean>} false if a condition did not hold
    */
   async #try(step, plan, own, link) {
@@ -166,8 +158,7 @@ class Steps {
   /**
    * @param {OwnStep} step
    * @param {any} error of the transaction
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {Own} own @param {OpenLink} link
    * @returns {Promise<boolean>} true if the step can go on
    */
   async #failed(step, error, own, link) {
@@ -188,9 +179,7 @@ class Steps {
 
   /**
    * Finds out whether the part in doubt was done.
-   * @param {OwnStep} step
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {OwnStep} step @param {Own} own @param {OpenLink} link
    */
   async #clear(step, own, link) {
     const range = { key: base64(this.#keys.steps(own.lease)) };
@@ -209,8 +198,7 @@ class Steps {
    * was stolen, and its theft is reported.
    * @param {OwnStep} step
    * @param {string} revision of its transaction
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {Own} own @param {OpenLink} link
    */
   async #infer(step, revision, own, link) {
     const { lease, mirror } = own;
@@ -271,8 +259,7 @@ class Steps {
 
   /**
    * @param {import('../../adapter.js').RequestOp} op
-   * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues
-   * @param {Own} own
+   * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues @param {Own} own
    */
   #entryOf(op, queues, { lease, mirror }) {
     const key = this.#keys.request(op, lease, mirror.slots.of(op.ref));
@@ -281,8 +268,7 @@ class Steps {
 
   /**
    * @param {import('../../adapter.js').RequestOp} op
-   * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues
-   * @param {Own} own
+   * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues @param {Own} own
    */
   #passedOf(op, queues, { lease, mirror }) {
     const key = this.#keys.request(op, lease, mirror.slots.of(op.ref));
@@ -293,9 +279,7 @@ class Steps {
 
   /**
    * Reads the queues of the names that are to be stolen.
-   * @param {Op[][]} units
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {Op[][]} units @param {Own} own @param {OpenLink} link
    */
   async #lookAtStolen(units, own, link) {
     const thefts = units.flat().filter((op) => op.kind === 'steal');
@@ -306,9 +290,7 @@ class Steps {
   /**
    * Reads queues at a revision. If etcd has compacted it, they are the present ones, and all thefts
    * until now are known: a request that is missing may have been stolen, and must not be repeated.
-   * @param {string[]} names
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {string[]} names @param {Own} own @param {OpenLink} link
    * @param {string} [at] revision
    * @returns {Promise<View>}
    */
@@ -347,8 +329,7 @@ class Steps {
   /**
    * @param {string[]} names
    * @param {any[]} found the keys of each name
-   * @param {string} revision
-   * @param {Own} own
+   * @param {string} revision @param {Own} own
    */
   #asOf(names, found, revision, { mirror }) {
     const token = mirror.tokenOf(revision);
@@ -367,8 +348,7 @@ class Steps {
    * @param {string[]} names whose queues its transaction has read
    * @param {any[]} reads
    * @param {string} revision of the transaction
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {Own} own @param {OpenLink} link
    */
   async #queuesOf(step, names, reads, revision, own, link) {
     const found = reads.flatMap((one) =>
@@ -393,9 +373,7 @@ class Steps {
   /**
    * @param {OwnStep} step
    * @param {import('./plan.js').Move[]} moves of the transaction
-   * @param {any[]} responses
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {any[]} responses @param {Own} own @param {OpenLink} link
    */
   async #take(step, moves, responses, { lease, planner }, link) {
     let next = 0;
@@ -420,9 +398,7 @@ class Steps {
 
   /**
    * Withdraws requests that were made and are not granted as requested.
-   * @param {OwnStep} step
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {OwnStep} step @param {Own} own @param {OpenLink} link
    */
   async #takeBack(step, own, link) {
     const { mine } = own.mirror;
@@ -446,9 +422,7 @@ class Steps {
 
   /**
    * Grants the leases of the marks that a step sets, or extends those of an earlier attempt.
-   * @param {OwnStep} step
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {OwnStep} step @param {Own} own @param {OpenLink} link
    */
   async #leaseMarks({ answers, ops }, own, link) {
     const left = ops.filter(isMarking).filter((op) => !answers.has(op));
@@ -470,9 +444,7 @@ class Steps {
 
   /**
    * Answers whether an end has set its mark.
-   * @param {import('../../adapter.js').EndOp} op
-   * @param {string} lease
-   * @param {OpenLink} link
+   * @param {import('../../adapter.js').EndOp} op @param {string} lease @param {OpenLink} link
    */
   async #lookAt(op, lease, link) {
     const { found } = await link.read([{ key: base64(this.#keys.done(op.name ?? '')) }]);
@@ -482,9 +454,7 @@ class Steps {
   /**
    * @param {Op} op
    * @param {any} found the mark of the name
-   * @param {string} lease
-   * @param {OpenLink} link
-   * @returns {Promise<Answer>}
+   * @param {string} lease @param {OpenLink} link @returns {Promise<Answer>}
    */
   async #markOf({ ref }, found, lease, link) {
     if (found && valueOf(found.value) === setterOf(lease, ref)) return ENDED;
@@ -497,10 +467,7 @@ class Steps {
 
   /**
    * Makes changes if the session is alive and this is its latest connection.
-   * @param {object[]} changes
-   * @param {object[]} conditions
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {object[]} changes @param {object[]} conditions @param {Own} own @param {OpenLink} link
    * @param {string} [log] a key to read if another condition does not hold
    * @returns {Promise<{ header: any, responses?: any[], found?: any }>} no responses: nothing was
    *   done
@@ -527,8 +494,7 @@ class Steps {
 
   /**
    * Rejects if the session is dead, or this is not its latest connection.
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {Own} own @param {OpenLink} link
    */
   async #prove(own, link) {
     // A transaction without a read is answered by any member, from what it knows itself.
@@ -539,8 +505,7 @@ class Steps {
   /**
    * Waits until the mirror knows everything that was written for the session, and whether there is
    * a quarantine: it writes a key itself, and the watch delivers that last.
-   * @param {Own} own
-   * @param {OpenLink} link
+   * @param {Own} own @param {OpenLink} link
    * @param {object[]} [others] operations of the same transaction
    */
   async sync(own, link, others = []) {

@@ -93,11 +93,9 @@ class Streams {
   #isOver = false;
 
   /**
-   * @param {object} parts
-   * @param {BucketKeys} parts.keys
+   * @param {object} parts @param {BucketKeys} parts.keys
    * @param {string} parts.lease as in keys
-   * @param {BucketMirror} parts.mirror
-   * @param {OpenLink} parts.link
+   * @param {BucketMirror} parts.mirror @param {OpenLink} parts.link
    * @param {(error: unknown) => void} parts.fail called when a watch breaks
    */
   constructor({ keys, lease, mirror, link, fail }) {
@@ -222,8 +220,7 @@ class Streams {
 
   /**
    * Reads queues after their watch has begun.
-   * @param {NameStream} stream
-   * @param {string[]} prefixes
+   * @param {NameStream} stream @param {string[]} prefixes
    */
   #read(stream, prefixes) {
     const parts = partsOf(prefixes);

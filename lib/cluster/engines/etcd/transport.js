@@ -55,11 +55,8 @@ function leave(url) {
 }
 
 /**
- * @param {string} url
- * @param {object} options
- * @param {string} options.method
- * @param {Record<string, string>} options.headers
- * @param {string} options.body
+ * @param {string} url @param {object} options @param {string} options.method
+ * @param {Record<string, string>} options.headers @param {string} options.body
  * @param {AbortSignal} options.signal
  * @returns {Promise<{ status: number, body: AsyncIterable<Buffer>, text: () => Promise<string> }>}
  */
