@@ -156,11 +156,9 @@ class RedisAdapter {
   #heard = [];
 
   /**
-   * @param {string} bucket
-   * @param {object} options
+   * @param {string} bucket @param {object} options
    * @param {Client} options.client of node-redis or ioredis
-   * @param {number} [options.shards]
-   * @param {boolean} [options.strict]
+   * @param {number} [options.shards] @param {boolean} [options.strict]
    * @param {'ignore'} [options.failover]
    * @param {string} [options.prefix] the client's key prefix by default
    */
@@ -290,8 +288,7 @@ class RedisAdapter {
   }
 
   /**
-   * @param {number} shard
-   * @param {SentStep} step
+   * @param {number} shard @param {SentStep} step
    * @param {Op[]} ops the shard's operations
    * @param {string} [run] '' to check also for ends whether the session is dead
    * @returns {Promise<Answer[]>}
@@ -345,8 +342,7 @@ class RedisAdapter {
   }
 
   /**
-   * @param {number} shard
-   * @param {SentStep} step
+   * @param {number} shard @param {SentStep} step
    * @param {Answer[]} answers to all its operations; those of the shard are filled in
    */
   async #stepOf(shard, step, answers) {
@@ -509,9 +505,7 @@ class RedisAdapter {
 
   /**
    * The session's channels, and their listeners.
-   * @param {number} epoch
-   * @param {string} session
-   * @returns {Map<string, (message: string) => void>}
+   * @param {number} epoch @param {string} session @returns {Map<string, (message: string) => void>}
    */
   #channels(epoch, session) {
     return new Map(
@@ -526,8 +520,7 @@ class RedisAdapter {
 
   /**
    * Rejects if the server is unfit for locks.
-   * @param {OpenLink} link
-   * @param {number} ttl
+   * @param {OpenLink} link @param {number} ttl
    * @returns {Promise<{ needs: Needs, runs: string[] }>} and the `run_id` by shard
    */
   async #examine(link, ttl) {
@@ -560,8 +553,7 @@ class RedisAdapter {
   }
 
   /**
-   * @param {number} epoch
-   * @param {OpenLink} link
+   * @param {number} epoch @param {OpenLink} link
    * @param {{ session: string, numbers: string[], ttl: number, needs: Needs, runs: string[] }}
    *   state
    */
@@ -583,10 +575,7 @@ class RedisAdapter {
     };
   }
 
-  /**
-   * @param {string} message `g ref token`, `s ref thief` or `e number`
-   * @param {number} shard
-   */
+  /** @param {string} message `g ref token`, `s ref thief` or `e number` @param {number} shard */
   #hear(message, shard) {
     if (message[0] === 'e') {
       // The echo of `open` may arrive after later ones.
@@ -611,8 +600,7 @@ class RedisAdapter {
 
   /**
    * Runs `work` on all shards.
-   * @template T
-   * @param {(prefix: string, shard: number) => Promise<T>} work
+   * @template T @param {(prefix: string, shard: number) => Promise<T>} work
    */
   #each(work) {
     return Promise.all(this.#prefixes.map(work));
@@ -620,8 +608,7 @@ class RedisAdapter {
 
   /**
    * The first arguments of a call.
-   * @param {string} prefix
-   * @param {string} command
+   * @param {string} prefix @param {string} command
    * @param {string} session '' for none
    * @param {string} [number] of the connection; '0' for none
    * @param {Needs} [needs]
@@ -639,11 +626,7 @@ class RedisAdapter {
     return this.#argumentsOf(this.#prefixes[shard], command, this.#session, this.#numbers[shard]);
   }
 
-  /**
-   * @param {number} shard
-   * @param {string[]} args
-   * @returns {Promise<any>} for `told`
-   */
+  /** @param {number} shard @param {string[]} args @returns {Promise<any>} for `told` */
   #run(shard, args) {
     if (!this.#link) throw explain(new Error('there is no connection'));
     return run(this.#link, this.#prefixes[shard], args);
@@ -703,8 +686,7 @@ function told(all) {
 
 /**
  * The shorter rest of two quarantines, where 0 means none.
- * @param {number} one
- * @param {number} other
+ * @param {number} one @param {number} other
  */
 const sooner = (one, other) => (one === 0 || other === 0 ? one + other : Math.min(one, other));
 

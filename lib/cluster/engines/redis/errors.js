@@ -72,11 +72,7 @@ const strictError = (problem) =>
     'ERR_WEB_LOCKS_STRICT',
   );
 
-/**
- * @param {string} what 'version' or 'shards'
- * @param {string} theirs
- * @param {string} ours
- */
+/** @param {string} what 'version' or 'shards' @param {string} theirs @param {string} ours */
 const bucketError = (what, theirs, ours) =>
   plainError(
     what === 'shards'
@@ -171,8 +167,7 @@ const REPLY = /^[A-Z]{2,}\b/;
 
 /**
  * Gives a client's error one of our codes, unless it is local.
- * @param {any} error
- * @returns {Error}
+ * @param {any} error @returns {Error}
  */
 function explain(error) {
   if (String(error?.code).startsWith('ERR_WEB_LOCKS_') || isLocal(error)) return error;

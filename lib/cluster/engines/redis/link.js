@@ -21,10 +21,7 @@ const { SocketSignal } = require('./socket-signal.js');
 
 const isFunction = (/** @type {unknown} */ value) => typeof value === 'function';
 
-/**
- * @param {any} client
- * @returns {Kind | undefined} undefined if it is unknown
- */
+/** @param {any} client @returns {Kind | undefined} undefined if it is unknown */
 function kindOf(client) {
   if (!isFunction(client?.duplicate)) return undefined;
   if (isFunction(client.call)) return client.isCluster ? 'ioredis cluster' : 'ioredis';
@@ -269,8 +266,7 @@ class Link {
 
   /**
    * Resolves when the channels are subscribed; rejects with an error of errors.js.
-   * @param {Map<string, Hear>} channels
-   * @returns {Promise<void>}
+   * @param {Map<string, Hear>} channels @returns {Promise<void>}
    */
   async open(channels) {
     await this.#guarded(async () => {
@@ -288,8 +284,7 @@ class Link {
 
   /**
    * Rejects with an error of errors.js, also when the connection ends.
-   * @param {string} command
-   * @param {string[]} args
+   * @param {string} command @param {string[]} args
    * @param {string} [key] that leads to the node of a cluster
    * @returns {Promise<any>}
    */
@@ -310,9 +305,7 @@ class Link {
   }
 
   /**
-   * @template T
-   * @param {() => Promise<T>} work
-   * @param {(result: T) => void} resolve
+   * @template T @param {() => Promise<T>} work @param {(result: T) => void} resolve
    * @param {(error: unknown) => void} reject
    */
   async #do(work, resolve, reject) {
