@@ -63,15 +63,11 @@ const listOf = (array) => (array === null || array === '{}' ? [] : array.slice(1
 /**
  * The prepared statements of a connection. Their texts contain the session, so that it is not sent
  * each time. Functions for one operation cost a third less than `step`.
- * @param {string} schema
- * @param {string} session
+ * @param {string} schema @param {string} session
  * @param {number} number of the connection
  */
 const statementsOf = (schema, session, number) => {
-  /**
-   * @param {string} name
-   * @param {number} count of values
-   */
+  /** @param {string} name @param {number} count of values */
   const call = (name, count) => {
     const values = Array.from({ length: count }, (_, i) => `$${i + 1}`);
     return `${schema}.${name}(${[session, number, ...values]})`;
@@ -130,9 +126,7 @@ class PostgresAdapter {
   #epoch = 0;
 
   /**
-   * @param {string} bucket
-   * @param {object} options
-   * @param {Pool} options.pool
+   * @param {string} bucket @param {object} options @param {Pool} options.pool
    * @param {Pool} [options.listen] the pool to take the client from instead
    * @param {string} [options.schema]
    * @param {'logged' | 'unlogged'} [options.durability] by default that of the schema; 'logged' for
@@ -160,8 +154,7 @@ class PostgresAdapter {
   }
 
   /**
-   * @param {import('../../adapter.js').SessionInfo} info
-   * @param {number} ttl
+   * @param {import('../../adapter.js').SessionInfo} info @param {number} ttl
    * @param {import('../../adapter.js').Seen} seen
    */
   async open(info, ttl, seen) {
@@ -251,8 +244,7 @@ class PostgresAdapter {
   }
 
   /**
-   * @param {Op[]} ops
-   * @param {number} number
+   * @param {Op[]} ops @param {number} number
    * @param {boolean} listens from here on
    * @returns {[statement: import('./link.js').Prepared, values: unknown[]]}
    */
@@ -411,10 +403,7 @@ class PostgresAdapter {
     return ++this.#epoch;
   }
 
-  /**
-   * @param {number} epoch
-   * @param {number} time the time limit in milliseconds
-   */
+  /** @param {number} epoch @param {number} time the time limit in milliseconds */
   async #connect(epoch, time) {
     const link = new Link(await this.#source.take(time), this.#schema);
     if (epoch !== this.#epoch) {
@@ -429,10 +418,7 @@ class PostgresAdapter {
   }
 
   /**
-   * @param {number} epoch
-   * @param {OpenLink} link
-   * @param {string} session
-   * @param {number} number
+   * @param {number} epoch @param {OpenLink} link @param {string} session @param {number} number
    * @param {number} ttl
    */
   #keep(epoch, link, session, number, ttl) {
@@ -494,8 +480,7 @@ class PostgresAdapter {
 
   /**
    * Runs a statement that begins a session; creates the tables first if some are missing or empty.
-   * @param {OpenLink} link
-   * @param {Parameters<OpenLink['run']>[0]} query
+   * @param {OpenLink} link @param {Parameters<OpenLink['run']>[0]} query
    */
   async #withTables(link, query) {
     try {
@@ -589,8 +574,7 @@ async function inPages(call) {
 
 /**
  * Whether a guard is in the way of an operation.
- * @param {Op} op
- * @returns {(guard: Guard) => boolean}
+ * @param {Op} op @returns {(guard: Guard) => boolean}
  */
 const isOf =
   (op) =>

@@ -134,8 +134,7 @@ const oldServerError = (version) =>
 
 /**
  * Recognizes a server that is not PostgreSQL, because it lacks what each PostgreSQL has.
- * @param {any} error
- * @returns {Error}
+ * @param {any} error @returns {Error}
  */
 function examinedError(error) {
   const isForeign = /^(42|0A)/.test(error?.cause?.code) && error.code !== 'ERR_WEB_LOCKS_RIGHTS';
@@ -247,8 +246,7 @@ const BY_STATE = {
 
 /**
  * Gives an error of pg one of our codes.
- * @param {any} error
- * @param {string} schema
+ * @param {any} error @param {string} schema
  * @returns {Error} with the error as `cause`
  */
 function explain(error, schema) {

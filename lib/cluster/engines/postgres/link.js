@@ -84,8 +84,7 @@ class Call {
   /**
    * @param {string} statement its name
    * @param {string | undefined} parsed its text if it must be parsed first
-   * @param {unknown[]} values
-   * @param {Done} callback
+   * @param {unknown[]} values @param {Done} callback
    */
   constructor(statement, parsed, values, callback) {
     this.statement = statement;
@@ -160,10 +159,7 @@ class Link {
    */
   #asked = /** @type {Question[]} */ ([]);
 
-  /**
-   * @param {any} client of the pool
-   * @param {string} schema for messages
-   */
+  /** @param {any} client of the pool @param {string} schema for messages */
   constructor(client, schema) {
     this.#client = client;
     this.#schema = schema;
@@ -177,8 +173,7 @@ class Link {
   /**
    * Prepares the connection, and runs a last statement.
    * @param {Source} source of the client
-   * @param {string} session
-   * @param {number} ttl
+   * @param {string} session @param {number} ttl
    * @param {number} time the time limit in milliseconds
    * @param {string} then the last statement
    * @param {boolean} listens whether to listen at once, because the session may hold something
@@ -233,8 +228,7 @@ class Link {
 
   /**
    * Rejects if another client's notification of the session does not arrive.
-   * @param {Source} source
-   * @param {string} session
+   * @param {Source} source @param {string} session
    * @param {number} time the pool's time limit in milliseconds
    * @param {number} patience the notification's
    */
@@ -271,8 +265,7 @@ class Link {
    * Runs a statement, or several without values, and keeps the event loop alive meanwhile. Rejects
    * with an error of errors.js, also if the connection ends, or the server did not wait for its
    * standby.
-   * @param {string | { text: string, values?: unknown[] }} query
-   * @returns {Promise<any>}
+   * @param {string | { text: string, values?: unknown[] }} query @returns {Promise<any>}
    */
   run(query) {
     return this.#ask((done) => tell(this.#client.query(raw(query)), done));
@@ -280,8 +273,7 @@ class Link {
 
   /**
    * Runs a prepared statement as `run` does.
-   * @param {Prepared} statement
-   * @param {unknown[]} values
+   * @param {Prepared} statement @param {unknown[]} values
    * @returns {Promise<any[]>} the only row
    */
   row(statement, values) {
@@ -398,8 +390,7 @@ function giveBack(client) {
 
 /**
  * Releases a client and ends it, because its stream may never report its end.
- * @param {any} client
- * @param {unknown} error
+ * @param {any} client @param {unknown} error
  */
 function discard(client, error) {
   client.release(error);
@@ -495,8 +486,7 @@ class Source {
 
   /**
    * Runs a statement, or several without values, over a client that is then given back.
-   * @param {string} text
-   * @returns {Promise<any>}
+   * @param {string} text @returns {Promise<any>}
    */
   async query(text) {
     this.#checkPool();
