@@ -87,9 +87,7 @@ class Announcements {
   /**
    * Tells the first event and removes it. If the stack is too short in a user's call, the event
    * stays for the event loop.
-   * @template T
-   * @param {T[]} things
-   * @param {boolean} fromEvents
+   * @template T @param {T[]} things @param {boolean} fromEvents
    * @param {(thing: T) => void} announce harmless to repeat
    */
   #announceOne(things, fromEvents, announce) {

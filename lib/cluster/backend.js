@@ -82,8 +82,7 @@ class ClusterBackend {
 
   /**
    * @param {Adapter} adapter this backend alone uses it
-   * @param {object} options
-   * @param {number} options.ttl
+   * @param {object} options @param {number} options.ttl
    * @param {string} [options.label] of requests that have none
    * @param {(change: Change) => void} [options.onChange]
    * @param {Partial<SessionInfo>} [options.info] for tests
@@ -174,10 +173,7 @@ class ClusterBackend {
     return true;
   }
 
-  /**
-   * @param {Requester} request gets a tag
-   * @param {number} group 0 for none
-   */
+  /** @param {Requester} request gets a tag @param {number} group 0 for none */
   #place(request, group) {
     const limit = request.mode === 'shared' ? (request.limit ?? 0) : 0;
     const place = new Place(request, {
@@ -278,8 +274,7 @@ class ClusterBackend {
   }
 
   /**
-   * @param {Requester} request
-   * @param {boolean} isHeld
+   * @param {Requester} request @param {boolean} isHeld
    * @returns {import('../backend/contract.js').CycleEntry}
    */
   entryOf(request, isHeld) {
@@ -299,10 +294,7 @@ class ClusterBackend {
   /** @type {((lock: Requester, client: any) => Promise<void>) | undefined} */
   guard;
 
-  /**
-   * @param {Requester} lock
-   * @param {any} client see `lock.guard`
-   */
+  /** @param {Requester} lock @param {any} client see `lock.guard` */
   async #guard(lock, client) {
     const place = this.#placeOf(lock);
     if (place?.state === HELD && this.#adapter.guard) {
