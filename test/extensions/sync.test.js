@@ -4,7 +4,7 @@ const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
-const { DeadlockError, LockTimeoutError, locks, needs } = require('../helpers/scope.js');
+const { DeadlockError, LockTimeoutError, Mutex, locks, needs } = require('../helpers/scope.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
@@ -145,6 +145,16 @@ describe('locks.acquireSync', needs('sync'), () => {
       assert.deepEqual(await stateOf(locks, name), FREE);
     },
   );
+
+  it('waits behind what only waits for the unlock in the thread, which holds nothing', async (t) => {
+    const name = freshName();
+    const other = await RemoteAgent.start(t);
+    const held = await other.hold(name);
+    const unlocked = new Mutex(name).waitForUnlock();
+    held.release();
+    locks.acquireSync(name, { timeout: 60_000 }).release();
+    await unlocked;
+  });
 
   it('waits behind a shared request of the thread: they are granted together', async (t) => {
     const name = freshName();
