@@ -89,7 +89,7 @@ napi_value call_host_abort(napi_env env, napi_callback_info info)
 }
 
 /* hostEnd(): status
- * Ends the request or job with the tag in the exchange: see wlh_end and wlh_end_errand. */
+ * Ends the request or job with the tag in the exchange: see wlh_end and wlh_cancel_job. */
 napi_value call_host_end(napi_env env, napi_callback_info info)
 {
   Call<0> call(env, info);
@@ -97,7 +97,7 @@ napi_value call_host_end(napi_env env, napi_callback_info info)
   uint32_t tag = call.environment->exchange->tag;
   HostRequest *request = environment_find_host(call.environment, tag);
   if (request) wlh_end(request);
-  if (HostClient *client = environment_find_job(call.environment, tag)) wlh_end_errand(client, tag);
+  if (HostClient *client = environment_find_job(call.environment, tag)) wlh_cancel_job(client, tag);
   environment_forget(call.environment, tag);
   return answer(env, WLH_OK);
 }
@@ -139,7 +139,7 @@ napi_value call_host_wait_for_snapshot(napi_env env, napi_callback_info info)
   if (!handle) return answer(env, WLH_CLOSED);
   uint64_t timeout;
   if (!read_time(env, call.arguments[1], &timeout)) return nullptr;
-  wlh_wait_for_errand(
+  wlh_wait_for_job(
       handle->host->agent, call.environment->exchange->tag, timeout,
       environment_events(call.environment));
   environment_publish(call.environment, SLOT_HOST);

@@ -1,10 +1,10 @@
 /* Implements agents.h, and the part of host.h about agents. */
 #include "agents.h"
 
-#include "errand.h"
-#include "later.h"
-#include "news.h"
-#include "turn.h"
+#include "deferred.h"
+#include "events.h"
+#include "job.h"
+#include "section.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ void wlh_init_item(struct wlh_item *item, struct wlh_agent *agent, uint32_t tag)
   memset(item, 0, sizeof *item);
   item->agent = agent;
   item->event.tag = tag;
-  wlk_list_init(&item->by_put_off);
+  wlk_list_init(&item->by_deferred);
   wlk_list_init(&item->by_event);
 }
 
@@ -76,7 +76,7 @@ bool wlh_end_here(struct wlh_bucket *bucket, struct wlh_request *request)
   request->item.event.news = 0;
   request->item.gone = true;
   if (request->item.doing) return false;
-  wlh_take_off(bucket, &request->item);
+  wlh_remove_deferred(bucket, &request->item);
   request->item.op = WLH_OP_NONE;
   wlk_list_remove(&request->by_agent);
   return true;
@@ -110,7 +110,7 @@ struct wlh_sight wlh_see(
   return sight;
 }
 
-void wlh_drop_news(struct wlh_request *request)
+void wlh_drop_event(struct wlh_request *request)
 {
   wlk_list_remove(&request->item.by_event);
   request->item.event.news = 0;
@@ -138,7 +138,7 @@ enum wlh_status wlh_agent_create(
   if (length > 0) memcpy(made->thread_name, thread->name, length * sizeof *thread->name);
   wlk_list_init(&made->by_wake);
   wlk_list_init(&made->requests);
-  wlk_list_init(&made->errands);
+  wlk_list_init(&made->jobs);
   wlk_list_init(&made->events);
   wlk_mutex_lock(&bucket->qmu);
   made->number = ++bucket->numbers;
@@ -166,7 +166,7 @@ static void take_event(struct wlh_agent *agent, struct wlk_event *event)
   item->event.news = 0;
   if (event->news & WLH_NEWS_SNAPSHOT) return; /* wlh_take_snapshot ends it */
   if (event->news & WLH_NEWS_READY) {
-    wlh_errand_free(wlh_errand_of(item));
+    wlh_job_free(wlh_job_of(item));
     return;
   }
   if (!wlh_ends(event->news)) return;
@@ -193,21 +193,21 @@ static void note_change(struct wlh_agent *agent, const struct wlh_change *change
   if (change->ended) (void)wlh_end_here(agent->bucket, change->ended); /* no thread works on it */
 }
 
-void wlh_end_turn(
+void wlh_end_section(
     struct wlh_agent *agent, const struct wlh_change *change, struct wlk_events *events)
 {
   struct wlh_bucket *bucket = agent->bucket;
-  wlh_turn_leave(bucket);
+  wlh_leave_tables(bucket);
   wlk_mutex_lock(&agent->bucket->qmu);
   note_change(agent, change);
   if (events)
     wlh_take_events(agent, events);
   else
-    wlh_wake_later(agent->bucket, agent);
+    wlh_wake_caller(agent->bucket, agent);
   bool wakes = !wlk_list_is_empty(&bucket->to_wake);
   wlk_mutex_unlock(&agent->bucket->qmu);
   if (change->ended) wlh_put_away(agent, change->ended);
-  wlh_turn_unlock(bucket, wakes);
+  wlh_unlock_bucket(bucket, wakes);
 }
 
 void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_events *events)
@@ -230,7 +230,7 @@ static void silence(struct wlh_bucket *bucket, struct wlh_agent *agent)
   wlk_list_remove(&agent->by_wake);
   while (agent->pins > 0) wlk_condition_wait(&agent->unblocked, &bucket->qmu);
   WLK_LIST_DRAIN (link, &agent->events) wlk_list_remove(link);
-  wlh_put_off(bucket, &agent->item, WLH_OP_TERMINATE);
+  wlh_defer(bucket, &agent->item, WLH_OP_TERMINATE);
   wlk_mutex_unlock(&bucket->qmu);
 }
 
@@ -241,8 +241,8 @@ void wlh_agent_terminate(struct wlh_agent *agent)
   silence(bucket, agent);
   /* Entering does what was deferred. If nothing is open and the helper does not run, there is
    * nothing but our own memory. */
-  if (wlh_turn_try(bucket, NULL)) {
-    wlh_turn_end(bucket);
+  if (wlh_try_enter(bucket, NULL)) {
+    wlh_leave(bucket);
     return;
   }
   wlk_mutex_lock(&bucket->qmu);

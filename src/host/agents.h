@@ -21,7 +21,7 @@ void wlh_put_away(struct wlh_agent *agent, struct wlh_request *request);
 bool wlh_end_here(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUIRES(bucket->qmu);
 
 /* Drops the event of a grant that the caller knows of. With qmu. */
-void wlh_drop_news(struct wlh_request *request);
+void wlh_drop_event(struct wlh_request *request);
 
 /* The state of a request at one moment; outside, a theft can follow. */
 struct wlh_sight {
@@ -50,7 +50,7 @@ struct wlh_change {
  *   events   the agent's, which it takes; none of them is about later acts of others. If NULL, they
  *            stay in the queue, and the agent is woken if it has any
  *   threads  the agent's own, inside */
-void wlh_end_turn(
+void wlh_end_section(
     struct wlh_agent *agent, const struct wlh_change *change, struct wlk_events *events);
 
 #endif

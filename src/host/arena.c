@@ -57,7 +57,7 @@ void wlh_cells_format(
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) format_member(&segment->members[i]);
   format_cells(segment, ncells);
   for (size_t i = 0; i < WLH_MEMBERS / 64; i++) {
-    atomic_store(&header->owed[i], 0);
+    atomic_store(&header->due[i], 0);
     atomic_store(&header->looking[i], 0);
   }
   atomic_store(&header->word, 0);

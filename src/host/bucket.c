@@ -1,6 +1,6 @@
 /* The buckets of this process: wlh_bucket_open and wlh_bucket_close of host.h. */
+#include "deferred.h"
 #include "helper.h"
-#include "later.h"
 
 #include "../core/hash.h"
 
@@ -50,7 +50,7 @@ static void init_bucket(struct wlh_bucket *bucket)
   wlk_list_init(&bucket->trash);
   wlk_list_init(&bucket->dead_agents);
   wlk_list_init(&bucket->agents);
-  wlk_list_init(&bucket->put_off);
+  wlk_list_init(&bucket->deferred);
   wlk_list_init(&bucket->to_wake);
   for (size_t i = 0; i < sizeof bucket->accepted / sizeof *bucket->accepted; i++) {
     bucket->accepted[i] = -1;

@@ -22,8 +22,8 @@
  *   1. takes the mutex; from a dead process: calls wlh_cells_begin and wlh_cells_rebuild
  *   2. calls wlh_cells_begin
  *   3. calls any of the other functions
- *   4. calls wlh_cells_take_mail until there is none
- *   5. wakes the members in `rung`, and clears it
+ *   4. calls wlh_cells_take_messages until there is none
+ *   5. wakes the members in `to_notify`, and clears it
  *   6. gives back room, if wlh_cells_can_give_back, and leaves. */
 #ifndef WLH_CELLS_H
 #define WLH_CELLS_H
@@ -69,9 +69,8 @@ struct wlh_arena {
   /* (c) Whether the process of a member, other than our own, lives. If in doubt, it does. Must not
    * call anything here. */
   bool (*alive)(void *data, uint32_t member);
-  void *data;                      /* (c) for `alive` */
-  uint64_t rung[WLH_MEMBERS / 64]; /* (m) out: bit i: member i has mail, or must check who lives; to
-                                      be woken before leaving */
+  void *data;                           /* (c) for `alive` */
+  uint64_t to_notify[WLH_MEMBERS / 64]; /* (m) out: bit i: member i must be woken */
 };
 
 static inline bool wlh_cells_is_member(const struct wlh_arena *arena, uint32_t member)

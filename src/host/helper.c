@@ -1,21 +1,21 @@
 #include "helper.h"
 
 #include "arena.h"
-#include "bell.h"
-#include "errand.h"
+#include "events.h"
+#include "job.h"
 #include "members.h"
-#include "news.h"
-#include "opening.h"
-#include "own.h"
+#include "membership.h"
 #include "rebuild.h"
-#include "turn.h"
+#include "section.h"
+#include "self_check.h"
+#include "wake_up.h"
 
 #include <string.h>
 
 #define SHORTEST    UINT64_C(50000)
 #define LONGEST     UINT64_C(100000000)
 #define RAISE_AFTER UINT64_C(25000000)
-#define MIND_EACH   UINT64_C(1000000000)
+#define CHECK_EACH  UINT64_C(1000000000)
 
 enum { ACCEPTED = WLH_MEMBERS + WLH_MEMBERS / 2, AT_ONCE = 4096, ROOMY_MOST = 10 };
 
@@ -171,12 +171,12 @@ static void make_room(struct wlh_bucket *bucket)
   int error = wanted > WLH_CELLS_MOST ? 0 : wlh_port_grow(&bucket->port, bytes);
   bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
   if (bucket->no_room) note_no_room(bucket, bytes, error);
-  if (bucket->no_room || wlh_turn_wait(bucket) != WLH_IN) return;
+  if (bucket->no_room || wlh_enter(bucket) != WLH_IN) return;
   /* If another process has given the room back since we took it, all is checked again. */
   bool is_ours = bucket->arena.shrinks == before;
-  error = wlh_turn_reach(bucket);
+  error = wlh_extend_tables(bucket);
   if (is_ours) (void)wlh_cells_grow(&bucket->arena, wanted);
-  wlh_turn_leave(bucket);
+  wlh_leave_tables(bucket);
   bucket->no_room = error != 0;
   if (bucket->no_room) note_no_room(bucket, bytes, error);
 }
@@ -189,16 +189,16 @@ static void work(struct wlh_bucket *bucket, bool *waits)
   bucket->no_room = false;
   bool dead = look(bucket, wlh_port_time());
   do {
-    if (wlh_turn_wait(bucket) != WLH_IN) return;
-    if (dead) (void)wlh_cells_bury(&bucket->arena);
+    if (wlh_enter(bucket) != WLH_IN) return;
+    if (dead) (void)wlh_cells_reap(&bucket->arena);
     dead = false;
-    done = wlh_do_put_off(bucket, AT_ONCE);
+    done = wlh_do_deferred(bucket, AT_ONCE);
     *waits = find_members(bucket, members);
-    wlh_turn_leave(bucket);
+    wlh_leave_tables(bucket);
     wlh_empty_trash(bucket);
     if (wlh_is_lost(bucket)) return;
     if (done == WLH_NEEDS_ROOM) make_room(bucket);
-    if (done == WLH_NEEDS_HELPER) wlh_errand_do(bucket);
+    if (done == WLH_NEEDS_HELPER) wlh_job_do(bucket);
   } while (done != WLH_DONE_ALL && !wlh_is_lost(bucket));
   watch_members(bucket, members, wlh_port_time());
 }
@@ -206,17 +206,17 @@ static void work(struct wlh_bucket *bucket, bool *waits)
 /* Tries failed wake-ups again. With mu. */
 static void pay_debts(struct wlh_bucket *bucket, uint64_t now)
 {
-  if (wlh_bell_pay_debts(bucket)) {
-    bucket->debt_at = 0;
+  if (wlh_wake_up_retry(bucket)) {
+    bucket->retry_at = 0;
     return;
   }
-  if (bucket->debt_at == 0)
-    bucket->debt_interval = SHORTEST;
-  else if (now < bucket->debt_at)
+  if (bucket->retry_at == 0)
+    bucket->retry_interval = SHORTEST;
+  else if (now < bucket->retry_at)
     return;
-  else if (bucket->debt_interval < LONGEST)
-    bucket->debt_interval *= 2;
-  bucket->debt_at = now + bucket->debt_interval;
+  else if (bucket->retry_interval < LONGEST)
+    bucket->retry_interval *= 2;
+  bucket->retry_at = now + bucket->retry_interval;
 }
 
 /* Returns when there is work even if nothing happens before. */
@@ -227,7 +227,7 @@ static uint64_t next_work(const struct wlh_bucket *bucket)
     uint64_t at = bucket->watches[i].look_at;
     if (at != 0 && at < until) until = at;
   }
-  if (bucket->debt_at != 0 && bucket->debt_at < until) until = bucket->debt_at;
+  if (bucket->retry_at != 0 && bucket->retry_at < until) until = bucket->retry_at;
   if (bucket->raise_at != 0 && bucket->raise_at < until) until = bucket->raise_at;
   return until;
 }
@@ -235,7 +235,7 @@ static uint64_t next_work(const struct wlh_bucket *bucket)
 static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64_t now)
 {
   uint64_t until = next_work(bucket);
-  if (bucket->mind_at != 0 && bucket->mind_at < until) until = bucket->mind_at;
+  if (bucket->check_at != 0 && bucket->check_at < until) until = bucket->check_at;
   if (bucket->refresh_at < until) until = bucket->refresh_at;
   /* If no watch reports the deletion of our sockets, we check for it. */
   if (waits && bucket->port.watch < 0 && until > now + LONGEST) until = now + LONGEST;
@@ -247,10 +247,10 @@ static void accept_others(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < ACCEPTED; i++) {
     if (bucket->accepted[i] >= 0) continue;
-    bucket->accepted[i] = wlh_port_accept(&bucket->port, &bucket->deaf);
+    bucket->accepted[i] = wlh_port_accept(&bucket->port, &bucket->cannot_accept);
     if (bucket->accepted[i] < 0) return;
   }
-  bucket->deaf = true;
+  bucket->cannot_accept = true;
 }
 
 /* Checks whether other processes find our file and our sockets. Returns whether there is work,
@@ -297,9 +297,9 @@ void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
   wlh_end_look(bucket, segment);
   bucket->roomy = roomy ? bucket->roomy + 1 : 0;
   if (bucket->roomy == 0 || (!idle && bucket->roomy < ROOMY_MOST)) return;
-  if (wlh_turn_wait(bucket) != WLH_IN) return;
+  if (wlh_enter(bucket) != WLH_IN) return;
   if (wlh_cells_is_roomy(&bucket->arena)) (void)wlh_cells_rebuild(&bucket->arena);
-  wlh_turn_leave(bucket);
+  wlh_leave_tables(bucket);
   bucket->roomy = 0;
 }
 
@@ -310,14 +310,14 @@ void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
 static bool mind_files(struct wlh_bucket *bucket, uint64_t now)
 {
   refresh_file(bucket, now);
-  if (bucket->minded && now < bucket->mind_at) return false;
+  if (bucket->is_checked && now < bucket->check_at) return false;
   bool idle = !bucket->used;
-  bool needed = !bucket->minded || bucket->used || has_requests(bucket);
-  bucket->minded = needed;
+  bool needed = !bucket->is_checked || bucket->used || has_requests(bucket);
+  bucket->is_checked = needed;
   bucket->used = false;
-  bucket->mind_at = needed ? now + MIND_EACH : 0;
+  bucket->check_at = needed ? now + CHECK_EACH : 0;
   if (mend_files(bucket)) return true;
-  if (needed) wlh_own_look(bucket);
+  if (needed) wlh_self_check(bucket);
   wlh_helper_give_up_cells(bucket, idle);
   return wlh_is_lost(bucket);
 }
@@ -327,7 +327,7 @@ static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
   items[ALARM] = (struct wlh_wait_item){bucket->alarm.rings, true, false, false};
   items[DATAGRAM] = (struct wlh_wait_item){bucket->port.datagram, true, false, false};
   items[STREAM] =
-      (struct wlh_wait_item){bucket->deaf ? -1 : bucket->port.stream, true, false, false};
+      (struct wlh_wait_item){bucket->cannot_accept ? -1 : bucket->port.stream, true, false, false};
   items[WATCH] = (struct wlh_wait_item){bucket->port.watch, true, false, false};
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     int descriptor = bucket->watches[i].descriptor;
@@ -358,7 +358,7 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
   for (uint32_t i = 0; i < ACCEPTED; i++) {
     if (!items[OTHERS + i].hung_up) continue;
     close_descriptor(&bucket->accepted[i]);
-    bucket->deaf = false;
+    bucket->cannot_accept = false;
   }
   if (look || bucket->port.watch < 0) any = mend_files(bucket) || any;
   return any;
@@ -414,11 +414,11 @@ static void begin_life(struct wlh_bucket *bucket)
     bucket->watches[i].look_at = 0;
   }
   for (uint32_t i = 0; i < ACCEPTED; i++) bucket->accepted[i] = -1;
-  bucket->deaf = false;
-  bucket->debt_at = 0;
+  bucket->cannot_accept = false;
+  bucket->retry_at = 0;
   bucket->raise_at = wlh_port_time() + RAISE_AFTER;
-  bucket->mind_at = wlh_port_time() + MIND_EACH; /* opening has checked them */
-  bucket->minded = true;
+  bucket->check_at = wlh_port_time() + CHECK_EACH; /* opening has checked them */
+  bucket->is_checked = true;
   bucket->roomy = 0;
   bucket->refresh_at = 0;
   bucket->used = false;
@@ -437,15 +437,15 @@ static void fail(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_stat
 {
   enum wlh_op op = item->op;
   if (op == WLH_OP_TERMINATE || op == WLH_OP_RELEASE || op == WLH_OP_END) return;
-  wlh_take_off(bucket, item);
+  wlh_remove_deferred(bucket, item);
   item->op = WLH_OP_NONE;
   if (op == WLH_OP_REQUEST) {
     wlh_request_of(item)->state = WLH_ENDED;
-    wlh_tell(bucket, item, WLH_NEWS_FAILED, (uint32_t)status, 0);
+    wlh_post_event(bucket, item, WLH_NEWS_FAILED, (uint32_t)status, 0);
   } else if (op == WLH_OP_READY || op == WLH_OP_SNAPSHOT) {
     uint32_t news = op == WLH_OP_READY ? WLH_NEWS_READY : WLH_NEWS_SNAPSHOT;
-    wlh_errand_fail(item, status);
-    wlh_tell(bucket, item, news, (uint32_t)status, 0);
+    wlh_job_fail(item, status);
+    wlh_post_event(bucket, item, news, (uint32_t)status, 0);
   }
 }
 
@@ -454,9 +454,9 @@ static void fail_all(struct wlh_bucket *bucket, enum wlh_status status)
 {
   wlk_mutex_lock(&bucket->qmu);
   struct wlk_link *next;
-  for (struct wlk_link *link = bucket->put_off.next; link != &bucket->put_off; link = next) {
+  for (struct wlk_link *link = bucket->deferred.next; link != &bucket->deferred; link = next) {
     next = link->next;
-    fail(bucket, WLK_ITEM(link, struct wlh_item, by_put_off), status);
+    fail(bucket, WLK_ITEM(link, struct wlh_item, by_deferred), status);
   }
   wlk_mutex_unlock(&bucket->qmu);
 }
@@ -465,9 +465,9 @@ static void fail_all(struct wlh_bucket *bucket, enum wlh_status status)
 static void lose(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUIRES(bucket->qmu)
 {
   wlh_forget_cell(bucket, request);
-  if (request->state == WLH_ASKING || request->state == WLH_ENDED) return;
+  if (request->state == WLH_DEFERRED || request->state == WLH_ENDED) return;
   bool waited = request->state == WLH_WAITING;
-  wlh_take_off(bucket, &request->item);
+  wlh_remove_deferred(bucket, &request->item);
   request->item.op = WLH_OP_NONE;
   request->state = WLH_ENDED;
   if (request->item.gone) {
@@ -475,7 +475,7 @@ static void lose(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQ
   } else if (!(request->item.event.news & WLK_NEWS_STOLEN)) {
     /* A lock keeps its token, because the event may report its grant, too. */
     uint32_t low = waited ? (uint32_t)WLH_LOST : request->item.event.token_low;
-    wlh_tell(
+    wlh_post_event(
         bucket, &request->item, waited ? WLH_NEWS_FAILED : WLH_NEWS_LOST, low,
         request->item.event.token_high);
   }
@@ -532,7 +532,7 @@ static void run(void *data)
   for (bool done = false; !done;) {
     int slow = live(bucket);
     wlk_mutex_lock(&bucket->qmu);
-    done = wlh_is_stopping(bucket) || wlk_list_is_empty(&bucket->put_off);
+    done = wlh_is_stopping(bucket) || wlk_list_is_empty(&bucket->deferred);
     if (done) {
       bucket->running = false;
       wlk_condition_broadcast(&bucket->ended);

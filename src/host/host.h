@@ -11,7 +11,7 @@
  * A request belongs to its agent's thread from wlh_request until a call or an event ends it, as
  * documented below; wlh_agent_terminate ends all.
  *
- * A call does not wait for another process, except wlh_wait, wlh_wait_for_errand and
+ * A call does not wait for another process, except wlh_wait, wlh_wait_for_job and
  * wlh_bucket_close, each within its limit. If it can enter the tables within some microseconds, it
  * does its work. Otherwise it returns WLH_PENDING; a thread of this library, the helper, does the
  * work in the order of the calls, and an event reports the result.
@@ -247,7 +247,7 @@ enum wlh_status wlh_holders(
  *   tag      of a wlh_snapshot whose event was not taken; otherwise the call does not block
  *   timeout  in milliseconds
  *   events   out: without that event, the time is over or there was no room for it */
-void wlh_wait_for_errand(
+void wlh_wait_for_job(
     struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events);
 
 /* Takes the snapshot of an event WLH_NEWS_SNAPSHOT.
@@ -258,7 +258,7 @@ enum wlh_status wlh_take_snapshot(
 
 /* Cancels a wlh_snapshot or a wlh_bucket_ready: no event follows, and a snapshot that was not taken
  * is freed. Does nothing if there is none with this tag. */
-void wlh_end_errand(struct wlh_agent *agent, uint32_t tag);
+void wlh_cancel_job(struct wlh_agent *agent, uint32_t tag);
 
 void wlh_snapshot_free(struct wlh_snapshot *snapshot);
 

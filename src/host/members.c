@@ -20,7 +20,7 @@ static void ring_all_who_wait(struct wlh_arena *arena)
   for (uint32_t i = 0; i < WLH_MEMBERS; i++)
     if (i != arena->member && wlh_cells_is_member(arena, i) &&
         wlh_member_at(arena, i)->npending > 0)
-      arena->rung[i / 64] |= UINT64_C(1) << (i % 64);
+      arena->to_notify[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
 enum wlh_cells_status wlh_cells_join(
@@ -32,7 +32,7 @@ enum wlh_cells_status wlh_cells_join(
   if (member->state != WLH_MEMBER_OUT)
     (void)wlh_cells_leave(arena);
   else
-    (void)wlh_cells_bury(arena);
+    (void)wlh_cells_reap(arena);
   if (arena->poisoned) return WLH_CELLS_POISONED;
   /* It may have died while it looked. */
   (void)atomic_fetch_and(
@@ -132,42 +132,43 @@ bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent)
 }
 
 /* Reads one and marks it as delivered. */
-static void take_one(struct wlh_arena *arena, uint32_t request, struct wlh_letter *letter)
+static void take_one(struct wlh_arena *arena, uint32_t request, struct wlh_message *message)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
   bool broken = cell->kind == WLH_KIND_NEWS_BROKEN;
-  *letter = (struct wlh_letter){
+  *message = (struct wlh_message){
       .cookie = cell->cookie,
       .request = request,
       .agent = wlh_agent_at(arena, cell->agent)->number,
-      .news = !broken             ? WLH_TOLD_GRANTED
-              : cell->passes != 0 ? WLH_TOLD_PASSED
-                                  : WLH_TOLD_STOLEN,
+      .news = !broken             ? WLH_REPORTED_GRANTED
+              : cell->passes != 0 ? WLH_REPORTED_PASSED
+                                  : WLH_REPORTED_STOLEN,
       .token = cell->token,
   };
   if (broken && cell->passes == 0) {
-    if (cell->untold != 0) letter->news |= WLH_TOLD_GRANTED;
-    letter->thief = cell->thief;
+    if (cell->unreported != 0) message->news |= WLH_REPORTED_GRANTED;
+    message->thief = cell->thief;
   }
-  wlh_unmail(arena, request);
+  wlh_mailbox_remove(arena, request);
   if (broken)
     wlh_end_broken(arena, request);
   else
     wlh_commit_kind(arena, request, WLH_KIND_HELD);
 }
 
-uint32_t wlh_cells_take_mail(struct wlh_arena *arena, struct wlh_letter *letters, uint32_t capacity)
+uint32_t wlh_cells_take_messages(
+    struct wlh_arena *arena, struct wlh_message *messages, uint32_t capacity)
 {
   uint32_t count = 0, request;
   const struct wlh_member *member = wlh_member_at(arena, arena->member);
-  while (count < capacity && !arena->poisoned && (request = member->mail.head) != 0) {
+  while (count < capacity && !arena->poisoned && (request = member->mailbox.head) != 0) {
     if (!wlh_expect_request(arena, request)) break;
     const struct wlh_request_cell *cell = wlh_request_at(arena, request);
     if (cell->member != arena->member || !wlh_is_news(cell->kind)) {
       wlh_damage(arena);
       break;
     }
-    take_one(arena, request, &letters[count++]);
+    take_one(arena, request, &messages[count++]);
   }
   return count;
 }

@@ -43,9 +43,13 @@ enum wlh_cells_status wlh_cells_terminate(struct wlh_arena *arena, uint32_t agen
 /* Whether an agent of ours is there; see wlh_cells_has_member. */
 bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent);
 
-enum { WLH_TOLD_GRANTED = 1, WLH_TOLD_STOLEN = 2, WLH_TOLD_PASSED = 4 }; /* as enum wlk_news */
+enum {
+  WLH_REPORTED_GRANTED = 1,
+  WLH_REPORTED_STOLEN = 2,
+  WLH_REPORTED_PASSED = 4
+}; /* as enum wlk_news */
 
-struct wlh_letter {
+struct wlh_message {
   uint64_t cookie;
   uint32_t request;
   uint32_t agent;         /* `number` of wlh_cells_add_agent */
@@ -55,9 +59,9 @@ struct wlh_letter {
 };
 
 /* Takes our mail, oldest first.
- *   letters  out: room for `capacity`
+ *   messages  out: room for `capacity`
  *   returns  the number written; if `capacity`, there may be more */
-uint32_t wlh_cells_take_mail(
-    struct wlh_arena *arena, struct wlh_letter *letters, uint32_t capacity);
+uint32_t wlh_cells_take_messages(
+    struct wlh_arena *arena, struct wlh_message *messages, uint32_t capacity);
 
 #endif

@@ -163,7 +163,7 @@ enum wlh_status wlh_holders(
   return WLH_UNSUPPORTED;
 }
 
-void wlh_wait_for_errand(
+void wlh_wait_for_job(
     struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events)
 {
   (void)agent;
@@ -181,7 +181,7 @@ enum wlh_status wlh_take_snapshot(
   return WLH_UNSUPPORTED;
 }
 
-void wlh_end_errand(struct wlh_agent *agent, uint32_t tag)
+void wlh_cancel_job(struct wlh_agent *agent, uint32_t tag)
 {
   (void)agent;
   (void)tag;

@@ -8,17 +8,17 @@
 #include "names.h"
 #include "pool.h"
 
-void wlh_mail(struct wlh_arena *arena, uint32_t request)
+void wlh_mailbox_put(struct wlh_arena *arena, uint32_t request)
 {
   uint32_t member = wlh_request_at(arena, request)->member & (WLH_MEMBERS - 1);
-  wlh_list_add(arena, &wlh_member_at(arena, member)->mail, WLH_BY_MAIL, request);
-  arena->rung[member / 64] |= UINT64_C(1) << (member % 64);
+  wlh_list_add(arena, &wlh_member_at(arena, member)->mailbox, WLH_BY_MAILBOX, request);
+  arena->to_notify[member / 64] |= UINT64_C(1) << (member % 64);
 }
 
-void wlh_unmail(struct wlh_arena *arena, uint32_t request)
+void wlh_mailbox_remove(struct wlh_arena *arena, uint32_t request)
 {
   struct wlh_member *member = wlh_member_at(arena, wlh_request_at(arena, request)->member);
-  wlh_list_drop(arena, &member->mail, WLH_BY_MAIL, request);
+  wlh_list_drop(arena, &member->mailbox, WLH_BY_MAILBOX, request);
 }
 
 bool wlh_fits(
@@ -143,7 +143,7 @@ void wlh_enter_name(struct wlh_arena *arena, struct wlh_resource_cell *resource,
   }
 }
 
-void wlh_process_queue(struct wlh_arena *arena, uint32_t resource)
+void wlh_process_the_lock_request_queue(struct wlh_arena *arena, uint32_t resource)
 {
   struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
   uint32_t request;
@@ -156,7 +156,7 @@ void wlh_process_queue(struct wlh_arena *arena, uint32_t resource)
     leave_queue(arena, cell, request);
     count_pending(arena, cell, first->member, UINT32_MAX);
     if (!passes) wlh_enter_name(arena, cell, request);
-    wlh_mail(arena, request);
+    wlh_mailbox_put(arena, request);
   }
   if (cell->queue.head == 0 && cell->held.head == 0 && !arena->poisoned)
     wlh_name_remove(arena, resource);
@@ -190,12 +190,12 @@ static void remove_from_resource(struct wlh_arena *arena, uint32_t request)
     leave_queue(arena, cell, request);
     count_pending(arena, cell, request_cell->member, UINT32_MAX);
   } else {
-    if (request_cell->kind == WLH_KIND_NEWS_HELD) wlh_unmail(arena, request);
+    if (request_cell->kind == WLH_KIND_NEWS_HELD) wlh_mailbox_remove(arena, request);
     wlh_list_drop(arena, &cell->held, WLH_BY_RESOURCE, request);
     WLH_PUT(cell->weight, cell->weight - request_cell->weight);
   }
   free_request(arena, request);
-  wlh_process_queue(arena, resource);
+  wlh_process_the_lock_request_queue(arena, resource);
 }
 
 void wlh_end_request(struct wlh_arena *arena, uint32_t request)
@@ -204,6 +204,6 @@ void wlh_end_request(struct wlh_arena *arena, uint32_t request)
     remove_from_resource(arena, request);
     return;
   }
-  wlh_unmail(arena, request);
+  wlh_mailbox_remove(arena, request);
   wlh_end_broken(arena, request);
 }

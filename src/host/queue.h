@@ -31,13 +31,13 @@ void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind);
 void wlh_enter_name(struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request);
 
 /* Section 4.4: https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue */
-void wlh_process_queue(struct wlh_arena *arena, uint32_t resource);
+void wlh_process_the_lock_request_queue(struct wlh_arena *arena, uint32_t resource);
 
 /* Puts a NEWS_ request into its member's mailbox, and has the member woken. */
-void wlh_mail(struct wlh_arena *arena, uint32_t request);
+void wlh_mailbox_put(struct wlh_arena *arena, uint32_t request);
 
 /* Takes a NEWS_ request out of its member's mailbox. */
-void wlh_unmail(struct wlh_arena *arena, uint32_t request);
+void wlh_mailbox_remove(struct wlh_arena *arena, uint32_t request);
 
 /* Ends a request in any state, with its mail, and grants what became grantable. */
 void wlh_end_request(struct wlh_arena *arena, uint32_t request);

@@ -16,7 +16,7 @@ static void rebuild_members(struct wlh_arena *arena)
     bool is_in = member->state == WLH_MEMBER_IN;
     if (!is_in && member->state != WLH_MEMBER_OUT) wlh_damage(arena);
     if (is_in && !wlh_lives(arena, i)) wlh_commit(&member->state, WLH_MEMBER_OUT);
-    WLH_PUT(member->mail, (struct wlh_list){0});
+    WLH_PUT(member->mailbox, (struct wlh_list){0});
     WLH_PUT(member->npending, 0);
   }
 }
@@ -198,7 +198,7 @@ static void rebuild_requests(struct wlh_arena *arena, uint32_t chain)
     uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);
     uint32_t kind = wlh_kind_of(arena, request);
     if (kind != WLH_KIND_NEWS_BROKEN) enter_resource(arena, request);
-    if (wlh_is_news(kind)) wlh_mail(arena, request);
+    if (wlh_is_news(kind)) wlh_mailbox_put(arena, request);
     request = next;
   }
 }
@@ -245,7 +245,7 @@ static void rebuild_free(struct wlh_arena *arena, uint32_t top)
 static void settle_queues(struct wlh_arena *arena, uint32_t top)
 {
   for (uint32_t i = 1; i < top && !arena->poisoned; i++)
-    if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) wlh_process_queue(arena, i);
+    if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) wlh_process_the_lock_request_queue(arena, i);
 }
 
 /* Each part ends the rebuild if it finds damage, because the rest would be lost anyway. */
@@ -279,7 +279,7 @@ enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena)
   return wlh_answer(arena, status);
 }
 
-bool wlh_cells_bury(struct wlh_arena *arena)
+bool wlh_cells_reap(struct wlh_arena *arena)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS && !arena->poisoned; i++) {
     if (!wlh_cells_is_member(arena, i) || wlh_lives(arena, i)) continue;

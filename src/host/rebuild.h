@@ -18,6 +18,6 @@ enum wlh_cells_status wlh_cells_rebuild_whole(struct wlh_arena *arena);
 bool wlh_cells_is_roomy(const struct wlh_arena *arena);
 
 /* Asks `alive` for all members, and rebuilds if one is dead. Returns whether one was. */
-bool wlh_cells_bury(struct wlh_arena *arena);
+bool wlh_cells_reap(struct wlh_arena *arena);
 
 #endif

@@ -75,28 +75,28 @@ void wlh_snapshot_free(struct wlh_snapshot *snapshot)
   free(snapshot);
 }
 
-static void free_errand(struct wlh_errand *errand)
+static void free_job(struct wlh_job *job)
 {
-  wlk_list_remove(&errand->item.by_event);
-  wlh_snapshot_free(errand->answer);
-  free(errand->name);
-  free(errand);
+  wlk_list_remove(&job->item.by_event);
+  wlh_snapshot_free(job->answer);
+  free(job->name);
+  free(job);
 }
 
-void wlh_errand_free(struct wlh_errand *errand)
+void wlh_job_free(struct wlh_job *job)
 {
-  wlk_list_remove(&errand->by_agent);
-  free_errand(errand);
+  wlk_list_remove(&job->by_agent);
+  free_job(job);
 }
 
 /* Ends the rest of a terminated agent, outside of the tables. */
 static void free_agent(struct wlh_agent *agent)
 {
-  WLK_LIST_DRAIN (link, &agent->errands) {
-    struct wlh_errand *errand = WLK_ITEM(link, struct wlh_errand, by_agent);
+  WLK_LIST_DRAIN (link, &agent->jobs) {
+    struct wlh_job *job = WLK_ITEM(link, struct wlh_job, by_agent);
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed was taken out of the list */
     wlk_list_remove(link);
-    free_errand(errand);
+    free_job(job);
   }
   wlk_condition_destroy(&agent->unblocked);
   free_record(agent->spare);

@@ -31,21 +31,21 @@ enum wlh_op {
 /* Base of everything that can be deferred, and reported to its agent. Lock key as for
  * wlh_bucket. */
 struct wlh_item {
-  struct wlh_agent *agent;    /* (c) */
-  struct wlk_link by_put_off; /* (q) in bucket->put_off, or in no list */
-  struct wlk_link by_event;   /* (q) in agent->events, or in no list */
-  struct wlk_event event;     /* (q) its news is 0 if there is none; `tag` is (c) */
-  enum wlh_op op;             /* (q) the deferred operation, or NONE */
-  bool doing;                 /* (q) taken out of bucket->put_off and being done under mu */
-  bool gone;                  /* (q) its agent wants no more events about it */
+  struct wlh_agent *agent;     /* (c) */
+  struct wlk_link by_deferred; /* (q) in bucket->deferred, or in no list */
+  struct wlk_link by_event;    /* (q) in agent->events, or in no list */
+  struct wlk_event event;      /* (q) its news is 0 if there is none; `tag` is (c) */
+  enum wlh_op op;              /* (q) the deferred operation, or NONE */
+  bool doing;                  /* (q) taken out of bucket->deferred and being done under mu */
+  bool gone;                   /* (q) its agent wants no more events about it */
 };
 
 enum wlh_state {
-  WLH_ASKING,  /* deferred; it has no cell yet */
-  WLH_WAITING, /* its cell is pending, as far as we know */
-  WLH_HELD,    /* its cell is a lock */
-  WLH_ENDING,  /* its release or end was deferred */
-  WLH_ENDED    /* its cell is gone; it may have an event left */
+  WLH_DEFERRED, /* deferred; it has no cell yet */
+  WLH_WAITING,  /* its cell is pending, as far as we know */
+  WLH_HELD,     /* its cell is a lock */
+  WLH_ENDING,   /* its release or end was deferred */
+  WLH_ENDED     /* its cell is gone; it may have an event left */
 };
 
 struct wlh_request {
@@ -67,10 +67,10 @@ struct wlh_block {
 };
 
 /* A wlh_bucket_ready or a wlh_snapshot. */
-struct wlh_errand {
+struct wlh_job {
   struct wlh_item item;        /* first */
   bool doing;                  /* (q) the helper has it, and frees it if it is gone by then */
-  struct wlk_link by_agent;    /* (q) in agent->errands */
+  struct wlk_link by_agent;    /* (q) in agent->jobs */
   uint16_t *name;              /* (c) owned; NULL for everything */
   uint32_t units;              /* (c) */
   bool pending;                /* (c) */
@@ -84,7 +84,7 @@ struct wlh_agent {
   struct wlk_link by_bucket;      /* (q) in bucket->agents */
   struct wlk_link by_wake;        /* (q) in bucket->to_wake, or in no list */
   struct wlk_link requests;       /* (q) of wlh_request.by_agent */
-  struct wlk_link errands;        /* (q) of wlh_errand.by_agent */
+  struct wlk_link jobs;           /* (q) of wlh_job.by_agent */
   struct wlk_link events;         /* (q) of wlh_item.by_event, oldest first */
   bool woken;                     /* (q) from entering to_wake until it takes its events */
   bool terminating;               /* (q) */
@@ -142,14 +142,13 @@ struct wlh_bucket {
   uint32_t needed;              /* (m) after WLH_NEEDS_ROOM: free cells that the first deferred
                                    operation needs */
   bool no_room;                 /* (m) whether the file cannot grow */
-  bool watching;  /* (m) whether all members of `joins` are watched, or soon will be */
-  bool minded;    /* (m) whether the helper checks the files; else the next critical section wakes
-                     it */
-  bool used;      /* (m) whether agents have entered since the helper last checked the files */
-  uint32_t joins; /* (m) the header's when the helper last looked for members */
-  uint32_t lost;  /* (a) 1: the file or its tables are lost, and the helper must close them */
+  bool watching;   /* (m) whether all members of `joins` are watched, or soon will be */
+  bool is_checked; /* (m) whether the helper checks the files; else the next section wakes it */
+  bool used;       /* (m) whether agents have entered since the helper last checked the files */
+  uint32_t joins;  /* (m) the header's when the helper last looked for members */
+  uint32_t lost;   /* (a) 1: the file or its tables are lost, and the helper must close them */
   const char *lost_why;                /* (a) set before `lost`; NULL: the SIGBUS handler set it */
-  uint64_t debts[WLH_MEMBERS / 64];    /* (m) members that are owed a wake-up that failed */
+  uint64_t unsent[WLH_MEMBERS / 64];   /* (m) members whose wake-up is due, and has failed */
   uint64_t suspects[WLH_MEMBERS / 64]; /* (m) members that may have died */
 
   struct wlk_mutex qmu;
@@ -158,8 +157,8 @@ struct wlh_bucket {
   uint64_t seen_bytes;         /* (q) mapped bytes of `seen`; (c) for a looker */
   unsigned lookers;            /* (q) threads that read `seen` */
   struct wlk_link agents;      /* (q) */
-  struct wlk_link put_off;     /* (q) deferred operations, oldest first */
-  uint32_t put_off_count;      /* (a) their number; changed with qmu */
+  struct wlk_link deferred;    /* (q) deferred operations, oldest first */
+  uint32_t deferred_count;     /* (a) their number; changed with qmu */
   struct wlk_link to_wake;     /* (q) */
   uint32_t numbers;            /* (q) the last number of an agent */
   bool running;                /* (q) whether the helper runs, and so may use the bucket */
@@ -171,14 +170,14 @@ struct wlh_bucket {
 
   struct wlh_watch watches[WLH_MEMBERS];       /* (h) */
   int accepted[WLH_MEMBERS + WLH_MEMBERS / 2]; /* (h) connections of others; -1 for none */
-  bool deaf;                                   /* (h) no connection can be accepted for now */
-  uint64_t debt_at, debt_interval;             /* (h) when to try `debts` again, ns; 0: never */
-  uint64_t mind_at;                            /* (h) when to check the files next, ns; 0: never */
+  bool cannot_accept;                          /* (h) no connection can be accepted for now */
+  uint64_t retry_at, retry_interval;           /* (h) when to try `unsent` again, ns; 0: never */
+  uint64_t check_at;                           /* (h) when to check the files next, ns; 0: never */
   uint64_t refresh_at;                         /* (h) when to call wlh_port_refresh next, ns */
-  unsigned roomy;       /* (h) how many checks in a row found few of many cells in use */
-  uint32_t own_cell;    /* (h) the last cell that wlh_own_look checked */
-  uint64_t raise_at;    /* (h) when to raise the descriptors, ns; 0: never */
-  struct wlh_view view; /* (h) room for snapshots */
+  unsigned roomy;           /* (h) how many checks in a row found few of many cells in use */
+  uint32_t self_check_cell; /* (h) the last cell that wlh_self_check checked */
+  uint64_t raise_at;        /* (h) when to raise the descriptors, ns; 0: never */
+  struct wlh_view view;     /* (h) room for snapshots */
 };
 
 static inline bool wlh_is_forked(const struct wlh_bucket *bucket)
@@ -217,9 +216,9 @@ static inline struct wlh_request *wlh_request_of(struct wlh_item *item)
   return (struct wlh_request *)(void *)item;
 }
 
-static inline struct wlh_errand *wlh_errand_of(struct wlh_item *item)
+static inline struct wlh_job *wlh_job_of(struct wlh_item *item)
 {
-  return (struct wlh_errand *)(void *)item;
+  return (struct wlh_job *)(void *)item;
 }
 
 /* Show the tables, as mapped now, to readers outside, and hide them before they are unmapped;
@@ -244,6 +243,6 @@ void wlh_empty_trash(struct wlh_bucket *bucket);
 void wlh_view_free(struct wlh_view *view);
 
 /* Unlinks a job from its agent, and frees it. With qmu, or when nobody else has the agent. */
-void wlh_errand_free(struct wlh_errand *errand);
+void wlh_job_free(struct wlh_job *job);
 
 #endif

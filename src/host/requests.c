@@ -9,7 +9,7 @@
 enum { RESERVED_SHARE = 64, RESERVED_MOST = 1024 };
 
 /* The state of a call of wlh_cells_request. */
-struct asking {
+struct attempt {
   const struct wlh_ask *ask;
   uint32_t name_units, label_units;
   uint32_t weight;
@@ -21,27 +21,27 @@ struct asking {
 };
 
 /* A theft is granted at once; another request if it would be the first of the queue, and fits. */
-static bool is_grantable(const struct wlh_arena *arena, const struct asking *asking)
+static bool is_grantable(const struct wlh_arena *arena, const struct attempt *attempt)
 {
-  const struct wlh_resource_cell *cell = wlh_resource_at(arena, asking->resource);
-  return asking->resource == 0 || asking->ask->option == WLH_STEAL ||
-         (wlh_would_be_first(arena, cell, asking->ask->priority) &&
-          wlh_fits(arena, cell, asking->ask->mode, asking->weight));
+  const struct wlh_resource_cell *cell = wlh_resource_at(arena, attempt->resource);
+  return attempt->resource == 0 || attempt->ask->option == WLH_STEAL ||
+         (wlh_would_be_first(arena, cell, attempt->ask->priority) &&
+          wlh_fits(arena, cell, attempt->ask->mode, attempt->weight));
 }
 
 /* Returns why the request is not made, or OK. */
 static enum wlh_cells_status refuse(
-    const struct wlh_arena *arena, const struct asking *asking, struct wlh_answer *answer)
+    const struct wlh_arena *arena, const struct attempt *attempt, struct wlh_answer *answer)
 {
-  const struct wlh_ask *ask = asking->ask;
-  const struct wlh_resource_cell *cell = wlh_resource_at(arena, asking->resource);
-  if (asking->resource == 0) return WLH_CELLS_OK;
-  if (ask->mode == WLH_SHARED && cell->limit != WLH_LIMIT_UNSET && cell->limit != asking->limit) {
+  const struct wlh_ask *ask = attempt->ask;
+  const struct wlh_resource_cell *cell = wlh_resource_at(arena, attempt->resource);
+  if (attempt->resource == 0) return WLH_CELLS_OK;
+  if (ask->mode == WLH_SHARED && cell->limit != WLH_LIMIT_UNSET && cell->limit != attempt->limit) {
     answer->limit = wlh_limit_number(cell->limit);
     return WLH_CELLS_OTHER_LIMIT;
   }
-  if (asking->grantable) return WLH_CELLS_OK;
-  if (!asking->waits) return WLH_CELLS_NOT_AVAILABLE;
+  if (attempt->grantable) return WLH_CELLS_OK;
+  if (!attempt->waits) return WLH_CELLS_NOT_AVAILABLE;
   return ask->bounded && cell->pending >= ask->max_pending ? WLH_CELLS_QUEUE_FULL : WLH_CELLS_OK;
 }
 
@@ -56,15 +56,15 @@ static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_a
 
 /* Finds the name, and returns whether the request can be made: OK, or why not. */
 static enum wlh_cells_status look_once(
-    struct wlh_arena *arena, struct asking *asking, struct wlh_answer *answer)
+    struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
-  asking->resource = wlh_name_find(arena, asking->ask->name, asking->name_units, asking->hash);
-  asking->grantable = is_grantable(arena, asking);
-  enum wlh_cells_status refusal = refuse(arena, asking, answer);
-  if (refusal != WLH_CELLS_OK || (asking->passes && asking->grantable)) return refusal;
-  answer->needed = 1 + wlh_text_cells(asking->label_units) +
-                   (asking->resource == 0 ? wlh_name_cells(asking->name_units) : 0) +
-                   reserved_cells(arena, asking->ask);
+  attempt->resource = wlh_name_find(arena, attempt->ask->name, attempt->name_units, attempt->hash);
+  attempt->grantable = is_grantable(arena, attempt);
+  enum wlh_cells_status refusal = refuse(arena, attempt, answer);
+  if (refusal != WLH_CELLS_OK || (attempt->passes && attempt->grantable)) return refusal;
+  answer->needed = 1 + wlh_text_cells(attempt->label_units) +
+                   (attempt->resource == 0 ? wlh_name_cells(attempt->name_units) : 0) +
+                   reserved_cells(arena, attempt->ask);
   return wlh_header_of(arena)->nfree >= answer->needed ? WLH_CELLS_OK : WLH_CELLS_FULL;
 }
 
@@ -86,18 +86,18 @@ static bool is_living(struct wlh_arena *arena, struct survey *survey, uint32_t m
 
 /* Whether one living member's request is enough for the refusal. */
 static bool is_reason(
-    const struct asking *asking, enum wlh_cells_status refusal,
+    const struct attempt *attempt, enum wlh_cells_status refusal,
     const struct wlh_request_cell *other, uint32_t kind)
 {
   if (refusal == WLH_CELLS_OTHER_LIMIT) return true;
   if (refusal == WLH_CELLS_QUEUE_FULL || !wlh_is_held(kind)) return false;
-  return asking->ask->mode == WLH_EXCLUSIVE || other->mode == WLH_EXCLUSIVE;
+  return attempt->ask->mode == WLH_EXCLUSIVE || other->mode == WLH_EXCLUSIVE;
 }
 
 /* Checks a list of requests. Returns whether to go on; `*dead` says whether it found a dead
  * member's. */
 static bool survey_list(
-    struct wlh_arena *arena, const struct asking *asking, enum wlh_cells_status refusal,
+    struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal,
     uint32_t request, struct survey *survey, bool *dead)
 {
   for (; wlh_goes_on(arena, request, &survey->steps);
@@ -105,41 +105,41 @@ static bool survey_list(
     if (!wlh_expect_request(arena, request)) return false;
     const struct wlh_request_cell *cell = wlh_request_at(arena, request);
     *dead = !is_living(arena, survey, cell->member);
-    if (*dead || is_reason(asking, refusal, cell, cell->kind)) return false;
+    if (*dead || is_reason(attempt, refusal, cell, cell->kind)) return false;
   }
   return !arena->poisoned;
 }
 
 /* Whether a request on this name is refused because of a dead member. */
 static bool is_for_the_dead(
-    struct wlh_arena *arena, const struct asking *asking, enum wlh_cells_status refusal)
+    struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal)
 {
-  const struct wlh_resource_cell *cell = wlh_resource_at(arena, asking->resource);
+  const struct wlh_resource_cell *cell = wlh_resource_at(arena, attempt->resource);
   struct survey survey = {.steps = 0};
   bool dead = false;
-  if (survey_list(arena, asking, refusal, cell->held.head, &survey, &dead))
-    (void)survey_list(arena, asking, refusal, cell->queue.head, &survey, &dead);
+  if (survey_list(arena, attempt, refusal, cell->held.head, &survey, &dead))
+    (void)survey_list(arena, attempt, refusal, cell->queue.head, &survey, &dead);
   return dead;
 }
 
 /* If a request is refused because of dead members (their locks, requests or cells), removes them.
  * Nobody waits for them, so nobody watches them. Returns whether there were any. */
-static bool bury_obstacles(
-    struct wlh_arena *arena, const struct asking *asking, enum wlh_cells_status refusal)
+static bool reap_obstacles(
+    struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal)
 {
-  if (refusal == WLH_CELLS_FULL) return wlh_cells_bury(arena);
-  if (!is_for_the_dead(arena, asking, refusal)) return false;
+  if (refusal == WLH_CELLS_FULL) return wlh_cells_reap(arena);
+  if (!is_for_the_dead(arena, attempt, refusal)) return false;
   (void)wlh_cells_rebuild(arena);
   return true;
 }
 
 /* Checks whether the request can be made, again after each dead member that it finds. */
 static enum wlh_cells_status prepare(
-    struct wlh_arena *arena, struct asking *asking, struct wlh_answer *answer)
+    struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
   for (unsigned round = 0; round <= WLH_MEMBERS && !arena->poisoned; round++) {
-    enum wlh_cells_status status = look_once(arena, asking, answer);
-    if (status == WLH_CELLS_OK || !bury_obstacles(arena, asking, status)) return status;
+    enum wlh_cells_status status = look_once(arena, attempt, answer);
+    if (status == WLH_CELLS_OK || !reap_obstacles(arena, attempt, status)) return status;
   }
   wlh_damage(arena); /* more have died than there can be members */
   return WLH_CELLS_POISONED;
@@ -153,26 +153,26 @@ static void note_thief(struct wlh_arena *arena, struct wlh_request_cell *lock, u
   WLH_PUT(lock->thief, who);
 }
 
-static void steal_the_held_locks(struct wlh_arena *arena, const struct asking *asking)
+static void steal_the_held_locks(struct wlh_arena *arena, const struct attempt *attempt)
 {
-  struct wlh_resource_cell *cell = wlh_resource_at(arena, asking->resource);
+  struct wlh_resource_cell *cell = wlh_resource_at(arena, attempt->resource);
   uint32_t request;
   while ((request = cell->held.head) != 0) {
     if (arena->poisoned || !wlh_expect_request(arena, request)) return;
     struct wlh_request_cell *lock = wlh_request_at(arena, request);
     if (!wlh_is_held(lock->kind)) wlh_damage(arena);
-    bool untold = lock->kind == WLH_KIND_NEWS_HELD;
-    WLH_PUT(lock->untold, untold);
-    note_thief(arena, lock, asking->ask->agent);
+    bool unreported = lock->kind == WLH_KIND_NEWS_HELD;
+    WLH_PUT(lock->unreported, unreported);
+    note_thief(arena, lock, attempt->ask->agent);
     wlh_commit_kind(arena, request, WLH_KIND_NEWS_BROKEN);
     wlh_list_drop(arena, &cell->held, WLH_BY_RESOURCE, request);
-    if (!untold) wlh_mail(arena, request);
+    if (!unreported) wlh_mailbox_put(arena, request);
   }
   WLH_PUT(cell->weight, 0);
 }
 
 /* Fills a cell with the request, for the caller to commit. */
-static uint32_t fill(struct wlh_arena *arena, const struct asking *asking, uint32_t label)
+static uint32_t fill(struct wlh_arena *arena, const struct attempt *attempt, uint32_t label)
 {
   struct wlh_header *header = wlh_header_of(arena);
   uint64_t ticket = header->ticket;
@@ -180,45 +180,45 @@ static uint32_t fill(struct wlh_arena *arena, const struct asking *asking, uint3
   struct wlh_request_cell *cell = wlh_request_at(arena, request);
   if (ticket >= WLH_COUNT_MOST) wlh_damage(arena);
   wlh_raise(&header->ticket, ticket + 1);
-  WLH_PUT(cell->resource, asking->resource);
-  WLH_PUT(cell->agent, asking->ask->agent);
+  WLH_PUT(cell->resource, attempt->resource);
+  WLH_PUT(cell->agent, attempt->ask->agent);
   WLH_PUT(cell->member, (uint16_t)arena->member);
-  WLH_PUT(cell->mode, asking->ask->mode);
+  WLH_PUT(cell->mode, attempt->ask->mode);
   WLH_PUT(cell->ticket, ticket);
-  WLH_PUT(cell->weight, asking->weight);
+  WLH_PUT(cell->weight, attempt->weight);
   WLH_PUT(cell->label, label);
-  WLH_PUT(cell->label_units, asking->label_units);
-  WLH_PUT(cell->priority, asking->ask->priority);
-  WLH_PUT(cell->passes, asking->passes);
+  WLH_PUT(cell->label_units, attempt->label_units);
+  WLH_PUT(cell->priority, attempt->ask->priority);
+  WLH_PUT(cell->passes, attempt->passes);
   WLH_PUT(cell->token, 0);
-  WLH_PUT(cell->cookie, asking->ask->cookie);
+  WLH_PUT(cell->cookie, attempt->ask->cookie);
   WLH_PUT(cell->since, arena->now);
   return request;
 }
 
 /* Makes the request: there are enough cells, and no reason to refuse it. */
 static enum wlh_cells_status make(
-    struct wlh_arena *arena, struct asking *asking, struct wlh_answer *answer)
+    struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
-  const struct wlh_ask *ask = asking->ask;
-  uint32_t label = wlh_text_put(arena, ask->label, asking->label_units);
-  if (asking->resource == 0)
-    asking->resource = wlh_name_add(arena, ask->name, asking->name_units, asking->hash);
-  struct wlh_resource_cell *cell = wlh_resource_at(arena, asking->resource);
+  const struct wlh_ask *ask = attempt->ask;
+  uint32_t label = wlh_text_put(arena, ask->label, attempt->label_units);
+  if (attempt->resource == 0)
+    attempt->resource = wlh_name_add(arena, ask->name, attempt->name_units, attempt->hash);
+  struct wlh_resource_cell *cell = wlh_resource_at(arena, attempt->resource);
   if (ask->option == WLH_STEAL)
-    steal_the_held_locks(arena, asking);
+    steal_the_held_locks(arena, attempt);
   else if (ask->mode == WLH_SHARED && cell->limit == WLH_LIMIT_UNSET)
-    wlh_commit(&cell->limit, asking->limit);
+    wlh_commit(&cell->limit, attempt->limit);
 
-  uint32_t request = fill(arena, asking, label);
+  uint32_t request = fill(arena, attempt, label);
   answer->request = request;
-  if (asking->grantable)
+  if (attempt->grantable)
     wlh_grant(arena, request, WLH_KIND_HELD);
   else
     wlh_commit_kind(arena, request, WLH_KIND_PENDING);
   wlh_enter_name(arena, cell, request);
   wlh_list_add(arena, &wlh_agent_at(arena, ask->agent)->requests, WLH_BY_AGENT, request);
-  if (!asking->grantable) return WLH_CELLS_PENDING;
+  if (!attempt->grantable) return WLH_CELLS_PENDING;
   answer->token = wlh_request_at(arena, request)->token;
   return WLH_CELLS_GRANTED;
 }
@@ -228,7 +228,7 @@ enum wlh_cells_status wlh_cells_request(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer)
 {
   bool has_limit = ask->mode == WLH_SHARED && ask->limit > 0;
-  struct asking asking = {
+  struct attempt attempt = {
       .ask = ask,
       .name_units = ask->name_units,
       .label_units = ask->label_units < WLH_LABEL_MOST ? ask->label_units : WLH_LABEL_MOST,
@@ -241,10 +241,10 @@ enum wlh_cells_status wlh_cells_request(
   if (ask->name_units > WLH_NAME_MOST) return WLH_CELLS_FULL;
   enum wlh_cells_status status = wlh_find_agent(arena, ask->agent);
   if (status != WLH_CELLS_OK) return status;
-  asking.hash = wlh_name_hash(arena, ask->name, ask->name_units);
-  status = prepare(arena, &asking, answer);
-  bool is_done = asking.passes && asking.grantable;
-  if (status == WLH_CELLS_OK && !is_done) status = make(arena, &asking, answer);
+  attempt.hash = wlh_name_hash(arena, ask->name, ask->name_units);
+  status = prepare(arena, &attempt, answer);
+  bool is_done = attempt.passes && attempt.grantable;
+  if (status == WLH_CELLS_OK && !is_done) status = make(arena, &attempt, answer);
   return wlh_answer(arena, status);
 }
 

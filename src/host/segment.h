@@ -92,10 +92,10 @@ struct wlh_link {
  * share a link with the mailbox. */
 enum wlh_place {
   WLH_BY_RESOURCE,
-  WLH_BY_MAIL,
+  WLH_BY_MAILBOX,
   WLH_BY_AGENT,
   WLH_PLACES,
-  WLH_BY_LEVEL = WLH_BY_MAIL
+  WLH_BY_LEVEL = WLH_BY_MAILBOX
 };
 
 /* The thief of a lock. */
@@ -110,13 +110,13 @@ struct wlh_thief {
 /* A lock request (2.5) and, once granted, the lock (2.4). The first cache line has what is read
  * most. */
 struct wlh_request_cell {
-  uint32_t kind;     /* (i) PENDING, NEWS_HELD, HELD, NEWS_BROKEN */
-  uint32_t resource; /* (i) RESOURCE cell; meaningless once broken */
-  uint32_t agent;    /* (i) its AGENT cell */
-  uint16_t member;   /* (i) of the agent */
-  uint8_t mode;      /* (i) WLH_EXCLUSIVE, WLH_SHARED */
-  uint8_t untold;    /* (i) if broken: 1 if its process was not notified of the grant either */
-  uint64_t ticket;   /* (i) grows with each request, and orders those of one priority */
+  uint32_t kind;      /* (i) PENDING, NEWS_HELD, HELD, NEWS_BROKEN */
+  uint32_t resource;  /* (i) RESOURCE cell; meaningless once broken */
+  uint32_t agent;     /* (i) its AGENT cell */
+  uint16_t member;    /* (i) of the agent */
+  uint8_t mode;       /* (i) WLH_EXCLUSIVE, WLH_SHARED */
+  uint8_t unreported; /* (i) if broken: 1 if its process was not notified of the grant either */
+  uint64_t ticket;    /* (i) grows with each request, and orders those of one priority */
   struct wlh_link links[WLH_PLACES]; /* (i) * neighbours in the lists of enum wlh_place */
   uint32_t weight;        /* (i) units it takes; 0 if it is exclusive or the name has no limit */
   uint32_t label;         /* (i) first TEXT cell of its label; 0 for none */
@@ -189,15 +189,15 @@ enum { WLH_MEMBER_IN = 1, WLH_MEMBER_OUT = 2 };
 
 /* A process that has the bucket open. */
 struct wlh_member {
-  uint64_t gen;         /* (b) how many processes have had this number */
-  uint64_t id;          /* (i) random; distinguishes it in client ids from others with its number */
-  uint32_t state;       /* (i) WLH_MEMBER_IN, WLH_MEMBER_OUT: the commit of joining and leaving */
-  uint32_t pid;         /* (i) for display, never for decisions */
-  struct wlh_list mail; /* (i) * NEWS_ requests of the process, oldest first */
-  uint32_t npending;    /* (i) * its requests that wait */
-  _Atomic uint32_t bell; /* (a) count << 2 | 0 quiet, 1 owed, 2 sent: see bell.h */
-  char version[16];      /* (i) of its package, ASCII, padded with zeros */
-  uint64_t since;        /* (i) when it joined, as in requests */
+  uint64_t gen;   /* (b) how many processes have had this number */
+  uint64_t id;    /* (i) random; distinguishes it in client ids from others with its number */
+  uint32_t state; /* (i) WLH_MEMBER_IN, WLH_MEMBER_OUT: the commit of joining and leaving */
+  uint32_t pid;   /* (i) for display, never for decisions */
+  struct wlh_list mailbox;  /* (i) * NEWS_ requests of the process, oldest first */
+  uint32_t npending;        /* (i) * its requests that wait */
+  _Atomic uint32_t wake_up; /* (a) count << 2 | 0 quiet, 1 due, 2 sent: see wake_up.h */
+  char version[16];         /* (i) of its package, ASCII, padded with zeros */
+  uint64_t since;           /* (i) when it joined, as in requests */
 };
 
 struct wlh_header {
@@ -226,9 +226,9 @@ struct wlh_header {
                        shrinking */
   uint32_t zero;
   uint64_t zeros[2];
-  _Atomic uint64_t word; /* (a) the mutex: 0 free, else generation << 16 | member + 1; see turn.h */
+  _Atomic uint64_t word; /* (a) the mutex: 0 free, else generation << 16 | member + 1 */
   uint64_t line2[7];
-  _Atomic uint64_t owed[4];    /* (a) bit i: member i is owed a wake-up; see bell.h */
+  _Atomic uint64_t due[4];     /* (a) bit i: a wake-up of member i may be due */
   _Atomic uint64_t looking[4]; /* (a) bit i, which only member i changes: it reads the tables from
                                   outside. No room is given back meanwhile */
 };
@@ -290,16 +290,16 @@ WLH_AT(wlh_header, token, 88);
 WLH_AT(wlh_header, shrinks, 96);
 WLH_AT(wlh_header, slack, 104);
 WLH_AT(wlh_header, word, 128);
-WLH_AT(wlh_header, owed, 192);
+WLH_AT(wlh_header, due, 192);
 WLH_AT(wlh_header, looking, 224);
 
 WLH_AT(wlh_member, gen, 0);
 WLH_AT(wlh_member, id, 8);
 WLH_AT(wlh_member, state, 16);
 WLH_AT(wlh_member, pid, 20);
-WLH_AT(wlh_member, mail, 24);
+WLH_AT(wlh_member, mailbox, 24);
 WLH_AT(wlh_member, npending, 32);
-WLH_AT(wlh_member, bell, 36);
+WLH_AT(wlh_member, wake_up, 36);
 WLH_AT(wlh_member, version, 40);
 WLH_AT(wlh_member, since, 56);
 

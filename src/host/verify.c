@@ -204,8 +204,8 @@ static void check_bucket(struct found *found, uint32_t bucket)
 static void check_member(struct found *found, uint32_t i)
 {
   const struct wlh_member *member = wlh_member_at(found->arena, i);
-  struct of_list mail = {WLH_BY_MAIL, is_mail_of, i, NULL};
-  found->mailed += check_list(found, &member->mail, &mail);
+  struct of_list mail = {WLH_BY_MAILBOX, is_mail_of, i, NULL};
+  found->mailed += check_list(found, &member->mailbox, &mail);
   bool is = member->npending == found->pending_of[i];
   demand(found, is, "the pending requests of a member are counted wrong");
 }

@@ -34,7 +34,7 @@ struct wlh_view {
   uint32_t entry_count, client_count, unit_count;          /* out */
 };
 
-/* Snapshots everything (4.5). It includes dead members: callers use wlh_cells_bury first.
+/* Snapshots everything (4.5). It includes dead members: callers use wlh_cells_reap first.
  *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), POISONED
  *   cost     O(cells in use) */
 enum wlh_cells_status wlh_cells_snapshot(struct wlh_arena *arena, struct wlh_view *view);

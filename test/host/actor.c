@@ -6,7 +6,7 @@
 #endif
 #include "../../src/host/host.h"
 #include "../../src/host/records.h"
-#include "../../src/host/turn.h"
+#include "../../src/host/section.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -196,18 +196,18 @@ static void play_test(const char *line)
 {
   char text[1500];
   if (strncmp(line, "stop-inside", 11) == 0) {
-    while (!wlh_turn_try(bucket, agent)) {
+    while (!wlh_try_enter(bucket, agent)) {
     }
     (void)raise(SIGSTOP);
-    wlh_turn_end(bucket);
+    wlh_leave(bucket);
     say("went on");
   } else if (strncmp(line, "member", 6) == 0) {
     say("member %u", bucket->arena.member);
-  } else if (strncmp(line, "minded", 6) == 0) {
+  } else if (strncmp(line, "is_checked", 6) == 0) {
     wlk_mutex_lock(&bucket->mu);
-    bool minded = bucket->minded;
+    bool is_checked = bucket->is_checked;
     wlk_mutex_unlock(&bucket->mu);
-    say("minded %s", minded ? "yes" : "no");
+    say("is_checked %s", is_checked ? "yes" : "no");
   } else if (strncmp(line, "close-file", 10) == 0) {
     close_files();
     say("closed");

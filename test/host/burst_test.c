@@ -81,10 +81,10 @@ static void stop(int quits, int dies)
   struct made held = want(&t, dies, "n"), next = want(&t, 0, "n");
   kill_party(&t, dies);
   looks = 0;
-  CHECK(wlh_cells_bury(inside(&t, 0)));
+  CHECK(wlh_cells_reap(inside(&t, 0)));
   CHECK(looks < AT_MOST && held.token < t.segment->header.token);
   struct mail mail = mail_of(&t, 0);
-  CHECK(is_letter(&mail, &next, WLH_TOLD_GRANTED) && wrong(&t, 0) == NULL);
+  CHECK(is_letter(&mail, &next, WLH_REPORTED_GRANTED) && wrong(&t, 0) == NULL);
   table_end(&t);
 }
 
@@ -104,7 +104,7 @@ TEST(died, "when who made a burst dies, few cells stay")
   burst(1, true);
   CHECK(!wlh_cells_is_roomy(inside(&t, 0)));
   kill_party(&t, 1);
-  CHECK(wlh_cells_bury(inside(&t, 2)));
+  CHECK(wlh_cells_reap(inside(&t, 2)));
   stop(2, 3);
 }
 
@@ -128,7 +128,7 @@ TEST(high, "a lock in a high cell is kept, and few cells stay once it is release
   CHECK(wlh_cells_rebuild(inside(&t, 0)) == WLH_CELLS_OK);
   CHECK(t.segment->header.ncells == 32768);
   kill_party(&t, 1);
-  CHECK(wlh_cells_bury(inside(&t, 0)) && wrong(&t, 0) == NULL);
+  CHECK(wlh_cells_reap(inside(&t, 0)) && wrong(&t, 0) == NULL);
   table_end(&t);
 }
 
@@ -236,7 +236,7 @@ TEST(looker_dies, "who dies while it looks does not keep the room")
   CHECK(!wlh_cells_can_give_back(&t.parties[1].arena));
   uint64_t shrinks = inside(&t, 2)->shrinks;
   kill_party(&t, 3);
-  CHECK(wlh_cells_bury(inside(&t, 1)) && wlh_cells_can_give_back(&t.parties[1].arena));
+  CHECK(wlh_cells_reap(inside(&t, 1)) && wlh_cells_can_give_back(&t.parties[1].arena));
   CHECK(inside(&t, 2)->shrinks > shrinks);
   CHECK(wlh_cells_join(inside(&t, 3), 200, 1, "1") == WLH_CELLS_OK);
   CHECK(wlh_cells_can_give_back(&t.parties[1].arena));

@@ -224,11 +224,11 @@ void has_ended(struct played *actor, int *status)
 
 void hear_minded(struct played *actor, const char *answer)
 {
-  char minded[8];
+  char is_checked[8];
   do {
-    tell(actor, "minded");
-    hear_rest(actor, "minded ", minded, sizeof minded);
-  } while (strcmp(minded, answer) != 0);
+    tell(actor, "is_checked");
+    hear_rest(actor, "is_checked ", is_checked, sizeof is_checked);
+  } while (strcmp(is_checked, answer) != 0);
 }
 
 bool has_said(struct played *actor, const char *line)

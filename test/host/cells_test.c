@@ -23,7 +23,7 @@ static void stop(void)
     CHECK(wlh_cells_leave(inside(&t, i)) == WLH_CELLS_OK);
   }
   struct wlh_arena *arena = &t.parties[3].arena;
-  (void)wlh_cells_bury(arena);
+  (void)wlh_cells_reap(arena);
   CHECK(!arena->poisoned);
   CHECK(wlh_cells_free(arena) == arena->ncells - 1);
   table_end(&t);
@@ -111,12 +111,12 @@ TEST(order, "requests of different processes are granted in the order in which t
   CHECK(second.status == WLH_CELLS_PENDING && third.status == WLH_CELLS_PENDING);
   CHECK(drop(&t, &first) == WLH_CELLS_OK);
   struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &second, WLH_TOLD_GRANTED));
+  CHECK(is_letter(&mail, &second, WLH_REPORTED_GRANTED));
   CHECK(mail.letters[0].token == 2 && mail.letters[0].agent == 1);
   CHECK(mail_of(&t, 2).count == 0);
   CHECK(drop(&t, &second) == WLH_CELLS_OK);
   mail = mail_of(&t, 2);
-  CHECK(is_letter(&mail, &third, WLH_TOLD_GRANTED));
+  CHECK(is_letter(&mail, &third, WLH_REPORTED_GRANTED));
   stop();
 }
 
@@ -147,13 +147,13 @@ TEST(steal_one, "a theft breaks what is held, takes its place, and tells who it 
   struct made stolen = steal(&t, 2, "n");
   CHECK(stolen.status == WLH_CELLS_GRANTED && stolen.token > held.token);
   struct mail mail = mail_of(&t, 0);
-  CHECK(is_letter(&mail, &held, WLH_TOLD_STOLEN));
+  CHECK(is_letter(&mail, &held, WLH_REPORTED_STOLEN));
   const struct wlh_thief *thief = &mail.letters[0].thief;
   CHECK(thief->id == 102 && thief->pid == 4002 && thief->thread == 0 && thief->number == 1);
   CHECK(mail_of(&t, 1).count == 0);
   CHECK(drop(&t, &stolen) == WLH_CELLS_OK);
   mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  CHECK(is_letter(&mail, &waiting, WLH_REPORTED_GRANTED));
   stop();
 }
 
@@ -164,7 +164,7 @@ TEST(steal_untold, "one letter tells of a grant and of its theft, if both came f
   CHECK(drop(&t, &first) == WLH_CELLS_OK);
   CHECK(steal(&t, 2, "n").status == WLH_CELLS_GRANTED);
   struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &second, WLH_TOLD_GRANTED | WLH_TOLD_STOLEN));
+  CHECK(is_letter(&mail, &second, WLH_REPORTED_GRANTED | WLH_REPORTED_STOLEN));
   CHECK(mail.letters[0].token == 2);
   stop();
 }
@@ -266,7 +266,7 @@ TEST(abort_one, "an abort of the first lets in who fits behind it")
   struct made first = want(&t, 1, "n"), second = want_shared(&t, 2, "n");
   CHECK(give_up(&t, &first) == WLH_CELLS_OK);
   struct mail mail = mail_of(&t, 2);
-  CHECK(is_letter(&mail, &second, WLH_TOLD_GRANTED));
+  CHECK(is_letter(&mail, &second, WLH_REPORTED_GRANTED));
   stop();
 }
 
@@ -299,7 +299,7 @@ TEST(terminated, "the end of an agent ends its requests and no other's")
   struct made waiting = want(&t, 1, "n");
   CHECK(wlh_cells_terminate(inside(&t, 0), t.parties[0].agents[0]) == WLH_CELLS_OK);
   struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  CHECK(is_letter(&mail, &waiting, WLH_REPORTED_GRANTED));
   CHECK(drop(&t, &other) == WLH_CELLS_OK);
   stop();
 }
@@ -334,7 +334,7 @@ TEST(poisoned, "in a poisoned segment every call says so, to all")
 
 /* ---- members and the dead ---- */
 
-TEST(rings, "who gets mail is rung, and who waits when somebody joins")
+TEST(rings, "who gets mail is to_notify, and who waits when somebody joins")
 {
   start();
   struct made first = want(&t, 0, "n");
@@ -410,9 +410,9 @@ TEST(buried, "a death lets in who waited, and its number is free for another")
   CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
   struct made waiting = want(&t, 1, "n");
   kill_party(&t, 0);
-  CHECK(wlh_cells_bury(inside(&t, 1)));
+  CHECK(wlh_cells_reap(inside(&t, 1)));
   struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  CHECK(is_letter(&mail, &waiting, WLH_REPORTED_GRANTED));
   CHECK(!wlh_cells_is_member(&t.parties[1].arena, 0));
   stop();
 }
@@ -424,7 +424,7 @@ TEST(predecessor, "who joins with the number of a dead one has nothing of it")
   struct made waiting = want(&t, 1, "n");
   CHECK(wlh_cells_join(inside(&t, 0), 9, 9, "0.2.1") == WLH_CELLS_OK);
   struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  CHECK(is_letter(&mail, &waiting, WLH_REPORTED_GRANTED));
   CHECK(strcmp(t.segment->members[0].version, "0.2.1") == 0);
   stop();
 }
@@ -434,7 +434,7 @@ TEST(expelled, "who was taken for dead by mistake is told so when it comes back"
   start();
   CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
   kill_party(&t, 0);
-  CHECK(wlh_cells_bury(inside(&t, 1)));
+  CHECK(wlh_cells_reap(inside(&t, 1)));
   CHECK(wlh_cells_begin(&t.parties[0].arena, 1) == WLH_CELLS_LOST);
   stop();
 }
@@ -443,7 +443,7 @@ TEST(number_taken, "who was taken for dead is told so also when another one has 
 {
   start();
   kill_party(&t, 0);
-  CHECK(wlh_cells_bury(inside(&t, 1)));
+  CHECK(wlh_cells_reap(inside(&t, 1)));
   t.segment->members[0].state = WLH_MEMBER_IN;
   t.segment->members[0].id = t.parties[0].arena.id + 1;
   CHECK(wlh_cells_begin(&t.parties[0].arena, 1) == WLH_CELLS_LOST);
@@ -456,9 +456,9 @@ TEST(untold_thief, "a victim hears who stole its lock after the thief has died")
   struct made made = want(&t, 1, "n");
   CHECK(steal(&t, 0, "n").status == WLH_CELLS_GRANTED);
   kill_party(&t, 0);
-  CHECK(wlh_cells_bury(inside(&t, 2)));
+  CHECK(wlh_cells_reap(inside(&t, 2)));
   struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &made, WLH_TOLD_STOLEN));
+  CHECK(is_letter(&mail, &made, WLH_REPORTED_STOLEN));
   CHECK(mail.letters[0].thief.id == 100);
   stop();
 }
@@ -477,12 +477,12 @@ TEST(
     CHECK(drop(&t, &thief) == WLH_CELLS_OK);
     if (death) {
       kill_party(&t, 2);
-      CHECK(wlh_cells_bury(inside(&t, 3)));
+      CHECK(wlh_cells_reap(inside(&t, 3)));
     }
     struct mail mail = mail_of(&t, 1);
     CHECK(mail.count == 2);
-    CHECK(mail.letters[0].cookie == stolen.cookie && mail.letters[0].news == WLH_TOLD_STOLEN);
-    CHECK(mail.letters[1].cookie == waiting.cookie && mail.letters[1].news == WLH_TOLD_GRANTED);
+    CHECK(mail.letters[0].cookie == stolen.cookie && mail.letters[0].news == WLH_REPORTED_STOLEN);
+    CHECK(mail.letters[1].cookie == waiting.cookie && mail.letters[1].news == WLH_REPORTED_GRANTED);
     (void)mail_of(&t, 0);
     stop();
   }
@@ -513,9 +513,9 @@ TEST(limit_theft_death, "the death of a thief gives all units of a limit to who 
   CHECK(mail_of(&t, 0).count == 1 && mail_of(&t, 1).count == 1);
   CHECK(drop(&t, &two) == WLH_CELLS_LOST && drop(&t, &one) == WLH_CELLS_LOST);
   kill_party(&t, 2);
-  CHECK(wlh_cells_bury(inside(&t, 3)));
+  CHECK(wlh_cells_reap(inside(&t, 3)));
   struct mail mail = mail_of(&t, 0);
-  CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  CHECK(is_letter(&mail, &waiting, WLH_REPORTED_GRANTED));
   CHECK(shared_of(1, 2, 1).limit == 3);
   CHECK(shared_if_available(1, 3, 1).status == WLH_CELLS_NOT_AVAILABLE);
   CHECK(drop(&t, &waiting) == WLH_CELLS_OK);
@@ -530,8 +530,8 @@ TEST(theft_of_the_dead, "a theft of locks of the dead and of the living is told 
   kill_party(&t, 0);
   CHECK(steal(&t, 2, "n").status == WLH_CELLS_GRANTED);
   struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &living, WLH_TOLD_STOLEN));
-  CHECK(wlh_cells_bury(inside(&t, 1)));
+  CHECK(is_letter(&mail, &living, WLH_REPORTED_STOLEN));
+  CHECK(wlh_cells_reap(inside(&t, 1)));
   CHECK(if_available(1, "n").status == WLH_CELLS_NOT_AVAILABLE);
   stop();
 }
@@ -545,7 +545,7 @@ TEST(bounded_by_dead, "who waits for a dead holder is granted before a bounded r
   kill_party(&t, 0);
   CHECK(bounded_by(2, 1).status == WLH_CELLS_PENDING);
   struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &first, WLH_TOLD_GRANTED));
+  CHECK(is_letter(&mail, &first, WLH_REPORTED_GRANTED));
   CHECK(bounded_by(3, 1).status == WLH_CELLS_QUEUE_FULL);
   stop();
 }
@@ -592,7 +592,7 @@ TEST(victims_death, "a victim that dies before it hears of a theft leaves nothin
   CHECK(lock.status == WLH_CELLS_GRANTED);
   CHECK(steal(&t, 1, "n").status == WLH_CELLS_GRANTED);
   kill_party(&t, 0);
-  CHECK(wlh_cells_bury(inside(&t, 2)));
+  CHECK(wlh_cells_reap(inside(&t, 2)));
   CHECK(t.segment->cells[lock.request].kind == WLH_KIND_FREE);
   stop();
 }
@@ -612,7 +612,7 @@ TEST(grows, "a full segment refuses and changes nothing; grown, it has what it h
   CHECK(want_shared(&t, 2, "m").status == WLH_CELLS_GRANTED);
   CHECK(drop(&t, &first) == WLH_CELLS_OK);
   struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &waiting, WLH_TOLD_GRANTED));
+  CHECK(is_letter(&mail, &waiting, WLH_REPORTED_GRANTED));
   stop();
 }
 
@@ -624,7 +624,7 @@ TEST(full_steal, "a theft finds a cell in a segment that is full")
   CHECK(last.status == WLH_CELLS_FULL && wlh_cells_free(inside(&t, 0)) > 0);
   CHECK(steal(&t, 1, "n").status == WLH_CELLS_GRANTED);
   struct mail mail = mail_of(&t, 0);
-  CHECK(is_letter(&mail, &held, WLH_TOLD_STOLEN));
+  CHECK(is_letter(&mail, &held, WLH_REPORTED_STOLEN));
   stop();
 }
 
@@ -939,7 +939,7 @@ TEST(own_whole, "a process finds what it has, whatever others do with it")
   start();
   struct made made = want(&t, 1, "n"), waiting = want(&t, 0, "n");
   CHECK(has_own(&waiting));
-  CHECK(drop(&t, &made) == WLH_CELLS_OK); /* granted, untold */
+  CHECK(drop(&t, &made) == WLH_CELLS_OK); /* granted, unreported */
   CHECK(has_own(&waiting));
   CHECK(steal(&t, 1, "n").status == WLH_CELLS_GRANTED);
   CHECK(has_own(&waiting));
@@ -947,7 +947,7 @@ TEST(own_whole, "a process finds what it has, whatever others do with it")
   CHECK(wlh_cells_begin(&t.parties[0].arena, 9) == WLH_CELLS_OK);
   CHECK(has_own(&waiting));
   kill_party(&t, 1);
-  CHECK(wlh_cells_bury(inside(&t, 2)));
+  CHECK(wlh_cells_reap(inside(&t, 2)));
   CHECK(has_own(&waiting));
   CHECK(drop(&t, &waiting) == WLH_CELLS_STOLEN);
   CHECK(!has_own(&waiting));

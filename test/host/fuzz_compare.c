@@ -99,24 +99,24 @@ static void check_token(struct pair *pair, uint64_t cells, uint64_t core)
   }
 }
 
-static void check_letter(const struct wlh_letter *letter, const struct wlk_event *event)
+static void check_letter(const struct wlh_message *letter, const struct wlk_event *event)
 {
   struct pair *pair = &all[event->tag];
   must(letter->cookie == pair->cells.cookie, "who is told");
   must(letter->news == event->news, "what is told");
   must(letter->agent == numbers[pair->agent], "the agent of a letter");
   uint64_t high = event->token_high;
-  if (letter->news & WLH_TOLD_GRANTED)
+  if (letter->news & WLH_REPORTED_GRANTED)
     check_token(pair, letter->token, high << 32 | event->token_low);
-  if (letter->news & WLH_TOLD_PASSED) pair->used = false;
-  if (letter->news & WLH_TOLD_STOLEN) {
+  if (letter->news & WLH_REPORTED_PASSED) pair->used = false;
+  if (letter->news & WLH_REPORTED_STOLEN) {
     pair->used = false;
     must(event->thief_number == letter->thief.number, "the thief");
   }
 }
 
 /* The letter for the event's request; NULL if there is none. */
-static const struct wlh_letter *find_letter(const struct mail *mail, uint32_t tag)
+static const struct wlh_message *find_letter(const struct mail *mail, uint32_t tag)
 {
   for (uint32_t i = 0; i < mail->count; i++)
     if (mail->letters[i].cookie == all[tag].cells.cookie) return &mail->letters[i];
@@ -135,8 +135,8 @@ static void take_mail_of(int party, bool ordered)
     uint32_t at = 0, number = numbers[party * AGENTS_EACH + j];
     for (size_t i = 0; i < events.count; i++) {
       while (ordered && at < mail.count && mail.letters[at].agent != number) at++;
-      const struct wlh_letter *letter = ordered ? (at < mail.count ? &mail.letters[at++] : NULL)
-                                                : find_letter(&mail, items[i].tag);
+      const struct wlh_message *letter = ordered ? (at < mail.count ? &mail.letters[at++] : NULL)
+                                                 : find_letter(&mail, items[i].tag);
       must(letter, "something is not told");
       check_letter(letter, &items[i]);
       told++;
@@ -297,7 +297,7 @@ static void do_die(int party, bool notice)
   }
   /* Noticed by another, or by who gets the number. */
   int survivor = (party + 1) % PARTIES;
-  if (notice && !wlh_cells_bury(inside(&table, survivor))) abort();
+  if (notice && !wlh_cells_reap(inside(&table, survivor))) abort();
   table.dead[party] = false;
   struct wlh_arena *arena = inside(&table, party);
   if (wlh_cells_join(arena, 100 + (uint64_t)party, 1, "1") != WLH_CELLS_OK) abort();

@@ -212,7 +212,7 @@ static void do_agent(int party, bool end)
 static void do_member(int party, uint8_t how)
 {
   table.dead[party] = true;
-  if (how % 3 == 0) (void)wlh_cells_bury(inside(&table, (party + 1) % PARTIES));
+  if (how % 3 == 0) (void)wlh_cells_reap(inside(&table, (party + 1) % PARTIES));
   table.dead[party] = false;
   struct wlh_arena *arena = inside(&table, party);
   if (how % 3 == 1) (void)wlh_cells_leave(arena);

@@ -81,7 +81,7 @@ TEST(repairs, "while the tables are made anew or grow, the holder is seen or not
   start();
   CHECK(want(&t, 1, "m").status == WLH_CELLS_GRANTED);
   kill_party(&t, 3);
-  CHECK(wlh_cells_bury(inside(&t, 2)));
+  CHECK(wlh_cells_reap(inside(&t, 2)));
   inside(&t, 2)->bytes = t.bytes;
   CHECK(wlh_cells_grow(inside(&t, 2), 256) == WLH_CELLS_OK);
   CHECK(losses > 0 && losses < glimpses);

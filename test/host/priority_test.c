@@ -56,7 +56,7 @@ static bool hands_over(const struct made *from, const struct made *to)
   for (int i = 0; i < PARTIES; i++) {
     if (t.dead[i]) continue;
     struct mail mail = mail_of(&t, i);
-    if (i == to->party ? !is_letter(&mail, to, WLH_TOLD_GRANTED) : mail.count > 0) return false;
+    if (i == to->party ? !is_letter(&mail, to, WLH_REPORTED_GRANTED) : mail.count > 0) return false;
   }
   return true;
 }
@@ -133,7 +133,7 @@ TEST(thefts, "a theft is ahead of every priority")
   struct made stolen = steal(&t, 2, "n");
   CHECK(stolen.status == WLH_CELLS_GRANTED);
   struct mail mail = mail_of(&t, 0);
-  CHECK(is_letter(&mail, &held, WLH_TOLD_STOLEN));
+  CHECK(is_letter(&mail, &held, WLH_REPORTED_STOLEN));
   CHECK(hands_over(&stolen, &high));
   stop();
 }
@@ -220,7 +220,7 @@ TEST(abort_head, "the abort of one with more priority lets in who waits behind i
   struct made writer = want_with(1, 2), reader = want_shared_with(2, 1);
   CHECK(give_up(&t, &writer) == WLH_CELLS_OK);
   struct mail mail = mail_of(&t, 2);
-  CHECK(is_letter(&mail, &reader, WLH_TOLD_GRANTED));
+  CHECK(is_letter(&mail, &reader, WLH_REPORTED_GRANTED));
   stop();
 }
 
@@ -266,7 +266,7 @@ TEST(rebuilt, "a queue that is made anew has the same order")
   CHECK(want_with(3, 9).status == WLH_CELLS_PENDING);
   struct made e = want_with(2, 0), a = want_with(1, 6);
   kill_party(&t, 3);
-  CHECK(wlh_cells_bury(inside(&t, 0)));
+  CHECK(wlh_cells_reap(inside(&t, 0)));
   const struct made *order[] = {&a, &b, &c, &d, &e, &f};
   for (int i = 0; i < 6; i++) {
     const struct made *from = i == 0 ? &held : order[i - 1];
@@ -282,7 +282,7 @@ TEST(granted_early, "locks that were not granted in the order of their requests 
   struct made early = want_shared_with(1, 0), late = want_shared_with(2, 1);
   CHECK(drop(&t, &held) == WLH_CELLS_OK); /* grants the later one first */
   kill_party(&t, 0);
-  CHECK(wlh_cells_bury(inside(&t, 3)));
+  CHECK(wlh_cells_reap(inside(&t, 3)));
   CHECK(wrong(&t, 3) == NULL);
   CHECK(mail_of(&t, 1).count == 1 && mail_of(&t, 2).count == 1);
   CHECK(try_with(3, WLH_EXCLUSIVE, 9).status == WLH_CELLS_NOT_AVAILABLE);
@@ -297,7 +297,7 @@ TEST(mail_order, "grants of a process are told in their order after a death, too
   struct made second = want_shared_with(1, 0), first = want_shared_with(1, 1);
   CHECK(drop(&t, &held) == WLH_CELLS_OK);
   kill_party(&t, 0);
-  CHECK(wlh_cells_bury(inside(&t, 3)));
+  CHECK(wlh_cells_reap(inside(&t, 3)));
   struct mail mail = mail_of(&t, 1);
   CHECK(mail.count == 2);
   CHECK(mail.letters[0].cookie == first.cookie && mail.letters[1].cookie == second.cookie);

@@ -15,7 +15,7 @@
 #include "../../src/host/host.h"
 #include "../../src/host/rebuild.h"
 #include "../../src/host/records.h"
-#include "../../src/host/turn.h"
+#include "../../src/host/section.h"
 #include "../../src/host/verify.h"
 
 #include <dirent.h>
@@ -200,7 +200,7 @@ static void leave(void)
 /* Enters the tables without the help of the helper. */
 static void go_in(void)
 {
-  while (!wlh_turn_try(actor.bucket, NULL)) (void)sched_yield();
+  while (!wlh_try_enter(actor.bucket, NULL)) (void)sched_yield();
 }
 
 /* How many cells a request may take: some are kept for thefts. */
@@ -209,7 +209,7 @@ static uint32_t free_cells(void)
   go_in();
   const struct wlh_arena *arena = &actor.bucket->arena;
   uint32_t count = wlh_cells_free(arena) - arena->ncells / 64;
-  wlh_turn_end(actor.bucket);
+  wlh_leave(actor.bucket);
   return count;
 }
 
@@ -218,12 +218,12 @@ static uint32_t used_cells(void)
 {
   go_in();
   struct wlh_arena *arena = &actor.bucket->arena;
-  (void)wlh_cells_bury(arena);
+  (void)wlh_cells_reap(arena);
   if (arena->poisoned) fail("the tables are damaged");
   const char *broken = wlh_cells_check(arena);
   if (broken) fail(broken);
   uint32_t count = arena->ncells - wlh_cells_free(arena);
-  wlh_turn_end(actor.bucket);
+  wlh_leave(actor.bucket);
   return count;
 }
 

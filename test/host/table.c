@@ -92,21 +92,21 @@ enum wlh_cells_status give_up(struct table *table, const struct made *made)
 struct mail mail_of(struct table *table, int party)
 {
   struct mail mail;
-  mail.count = wlh_cells_take_mail(inside(table, party), mail.letters, 64);
+  mail.count = wlh_cells_take_messages(inside(table, party), mail.letters, 64);
   return mail;
 }
 
 bool is_letter(const struct mail *mail, const struct made *made, uint32_t news)
 {
-  const struct wlh_letter *letter = &mail->letters[0];
+  const struct wlh_message *letter = &mail->letters[0];
   return mail->count == 1 && letter->cookie == made->cookie && letter->request == made->request &&
          letter->news == news;
 }
 
 uint64_t rung_by(struct table *table, int party)
 {
-  uint64_t bits = table->parties[party].arena.rung[0];
-  memset(table->parties[party].arena.rung, 0, sizeof table->parties[party].arena.rung);
+  uint64_t bits = table->parties[party].arena.to_notify[0];
+  memset(table->parties[party].arena.to_notify, 0, sizeof table->parties[party].arena.to_notify);
   return bits;
 }
 

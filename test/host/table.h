@@ -55,7 +55,7 @@ enum wlh_cells_status give_up(struct table *table, const struct made *made); /* 
 
 /* The party's mail. */
 struct mail {
-  struct wlh_letter letters[64];
+  struct wlh_message letters[64];
   uint32_t count;
 };
 struct mail mail_of(struct table *table, int party);
@@ -63,7 +63,7 @@ struct mail mail_of(struct table *table, int party);
 /* Whether the mail is one letter about `made` with just this news. */
 bool is_letter(const struct mail *mail, const struct made *made, uint32_t news);
 
-/* Members that have to be rung after the party's turn, as bits; forgets them. */
+/* Members that have to be to_notify after the party's turn, as bits; forgets them. */
 uint64_t rung_by(struct table *table, int party);
 
 /* The party dies, outside the mutex. */

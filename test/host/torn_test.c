@@ -538,12 +538,12 @@ static const char *look_at_cells(const struct scene *scene, const struct operati
   return NULL;
 }
 
-/* Members with mail that the survivor has not rung. */
+/* Members with mail that the survivor has not woken. */
 static bool has_forgotten_bell(struct scene *scene)
 {
-  uint64_t rung = rung_by(&scene->table, 3);
+  uint64_t to_notify = rung_by(&scene->table, 3);
   for (int i = 0; i < 3; i++)
-    if (scene->table.segment->members[i].mail.head != 0 && !(rung >> i & 1)) return true;
+    if (scene->table.segment->members[i].mailbox.head != 0 && !(to_notify >> i & 1)) return true;
   return false;
 }
 

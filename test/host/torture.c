@@ -11,7 +11,7 @@
 #endif
 #include "../../src/host/host.h"
 #include "../../src/host/records.h"
-#include "../../src/host/turn.h"
+#include "../../src/host/section.h"
 #include "../../src/host/verify.h"
 
 #include <errno.h>
@@ -120,14 +120,14 @@ static void check_order(struct actor *actor, int name, int32_t priority, uint64_
 
 static void check_tables(struct actor *actor)
 {
-  if (!wlh_turn_try(actor->bucket, NULL)) return;
+  if (!wlh_try_enter(actor->bucket, NULL)) return;
   const char *broken = wlh_cells_check(&actor->bucket->arena);
   if (broken) {
     (void)fprintf(stderr, "tables: %s\n", broken);
     (void)atomic_fetch_add(&world->damages, 1);
   }
   (void)atomic_fetch_add(&world->checks, 1);
-  wlh_turn_end(actor->bucket);
+  wlh_leave(actor->bucket);
 }
 
 /* ---- a thread ---- */

@@ -4,10 +4,10 @@
 #include "../core/harness.h"
 
 #include "../../src/host/arena.h"
+#include "../../src/host/deferred.h"
 #include "../../src/host/helper.h"
 #include "../../src/host/host.h"
-#include "../../src/host/later.h"
-#include "../../src/host/turn.h"
+#include "../../src/host/section.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -175,7 +175,7 @@ static void leave_stage(void)
 /* Gets inside, so that whatever is asked for is put off. */
 static void go_inside(void)
 {
-  while (!wlh_turn_try(bucket, NULL)) {
+  while (!wlh_try_enter(bucket, NULL)) {
   }
 }
 
@@ -210,7 +210,7 @@ TEST(keeps_place, "a request for which the file has to grow first stays before t
   go_inside();
   CHECK(ask_for(long_name, WLH_NAME_MOST, 1, &first) == WLH_PENDING);
   CHECK(ask_for(long_name, WLH_NAME_MOST, 2, &second) == WLH_PENDING);
-  wlh_turn_end(bucket);
+  wlh_leave(bucket);
   CHECK(is_next(1, WLK_NEWS_GRANTED));
   CHECK(seen->header.ncells > ncells);
   wlh_end(first);
@@ -253,7 +253,7 @@ TEST(
   CHECK(wlh_port_grow(&bucket->port, theirs.bytes) == 0);
   CHECK(wlh_cells_grow(&theirs, 2 * theirs.ncells) == WLH_CELLS_OK);
   maps_no_more = true;
-  wlh_turn_end(bucket);
+  wlh_leave(bucket);
   CHECK(ask_as(other, WLK_WAIT, 2, &next) == WLH_PENDING);
   CHECK(is_next(1, WLH_NEWS_LOST));
   maps_no_more = false;
@@ -285,7 +285,7 @@ TEST(room_taken, "who made room while another member gave some back makes it aga
   CHECK(ask_for(long_name, WLH_NAME_MOST, 1, &request) == WLH_PENDING);
   grown = 0;
   shrinks_meanwhile = true;
-  wlh_turn_end(bucket);
+  wlh_leave(bucket);
   CHECK(is_next(1, WLK_NEWS_GRANTED));
   CHECK(!shrinks_meanwhile && grown == 2);
   wlh_end(request);
@@ -303,7 +303,7 @@ TEST(
   go_inside();
   given_back = 0;
   segment->header.slack = 1;
-  wlh_turn_end(bucket);
+  wlh_leave(bucket);
   wlh_end_look(bucket, segment);
   CHECK(is_granted(1, &request));
   wlh_end(request);
@@ -326,12 +326,12 @@ static void use_cells(bool begins)
   static uint16_t long_name[WLH_NAME_MOST];
   static struct wlh_answer answer;
   struct wlh_ask ask = {.agent = agent->cell, .name = long_name, .name_units = WLH_NAME_MOST};
-  CHECK(wlh_turn_wait(bucket) == WLH_IN);
+  CHECK(wlh_enter(bucket) == WLH_IN);
   if (begins)
     CHECK(wlh_cells_request(&bucket->arena, &ask, &answer) == WLH_CELLS_GRANTED);
   else
     CHECK(wlh_cells_end(&bucket->arena, answer.request, ask.cookie) == WLH_CELLS_OK);
-  wlh_turn_leave(bucket);
+  wlh_leave_tables(bucket);
 }
 
 /* Whether cells are given up at the last of so many looks in a row. With mu. */
@@ -356,14 +356,14 @@ TEST(gives_up, "cells are given up at once if idle, and under load after ten loo
     bucket->arena.bytes = wlh_segment_bytes(4096);
     CHECK(wlh_port_grow(&bucket->port, bucket->arena.bytes) == 0);
     CHECK(wlh_cells_grow(&bucket->arena, 4096) == WLH_CELLS_OK);
-    wlh_turn_leave(bucket);
+    wlh_leave_tables(bucket);
     bucket->roomy = 0;
     if (!idle) CHECK(!are_given_up(9, false));
     use_cells(true);
     CHECK(!are_given_up(1, idle));
     use_cells(false);
     CHECK(are_given_up(idle ? 1 : 10, idle));
-    wlh_turn_unlock(bucket, false);
+    wlh_unlock_bucket(bucket, false);
     leave_stage();
   }
 }
@@ -378,7 +378,7 @@ TEST(own_memory, "what a process knows of cells takes no memory once they are gi
   char *page = (char *)((uintptr_t)last & -(uintptr_t)sysconf(_SC_PAGESIZE));
   CHECK(mincore(page, 1, &resident) == 0 && (resident & 1) == 1);
   bucket->by_cell_used = WLH_CELLS_MOST;
-  wlh_turn_end(bucket);
+  wlh_leave(bucket);
   CHECK(mincore(page, 1, &resident) == 0 && (resident & 1) == 0);
   leave_stage();
 }
@@ -404,7 +404,7 @@ TEST(release_then_theft, "of a release and a theft that were put off, the first 
     if (theft_first) CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
     CHECK(wlh_release(lock, &events) == WLH_PENDING);
     if (!theft_first) CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
-    wlh_turn_end(bucket);
+    wlh_leave(bucket);
     CHECK(is_next(1, theft_first ? WLK_NEWS_STOLEN : WLH_NEWS_RELEASED));
     CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED));
     wlh_end(thief);
@@ -426,7 +426,7 @@ TEST(
   CHECK(wlh_release(lock, &events) == WLH_PENDING);
   CHECK(wlh_abort(waiting, &events) == WLH_OK);
   CHECK(ask_as(agent, WLK_WAIT, 3, &last) == WLH_PENDING);
-  wlh_turn_end(bucket);
+  wlh_leave(bucket);
   struct wlk_event event;
   while ((event = next_event(agent)).tag == 97) {
   }
@@ -448,7 +448,7 @@ TEST(never_made, "a request that is given up before it is made leaves nothing, n
   CHECK(ask_as(other, WLK_WAIT, 2, &first) == WLH_PENDING);
   CHECK(ask_as(agent, WLK_IF_AVAILABLE, 3, &second) == WLH_PENDING);
   CHECK(wlh_abort(first, &events) == WLH_OK);
-  wlh_turn_end(bucket);
+  wlh_leave(bucket);
   CHECK(is_next(3, WLK_NEWS_GRANTED));
   wlh_end(second);
   is_clean();
@@ -462,10 +462,10 @@ TEST(given_up, "a request that is given up while it is made leaves nothing, and 
   go_inside();
   CHECK(ask_as(other, WLK_WAIT, 1, &request) == WLH_PENDING);
   to_give_up = request;
-  CHECK(wlh_do_put_off(bucket, 1) == WLH_DONE_SOME);
+  CHECK(wlh_do_deferred(bucket, 1) == WLH_DONE_SOME);
   CHECK(to_give_up == NULL);
   CHECK(ask_as(agent, WLK_IF_AVAILABLE, 2, &next) == WLH_PENDING);
-  wlh_turn_end(bucket);
+  wlh_leave(bucket);
   CHECK(is_next(2, WLK_NEWS_GRANTED));
   wlh_end(next);
   is_clean();
@@ -487,8 +487,8 @@ TEST(ended_first, "an agent that ends when it is about to be woken is not woken 
   CHECK(is_granted(1, &lock));
   go_inside();
   CHECK(ask_as(other, WLK_STEAL, 2, &thief) == WLH_PENDING);
-  CHECK(wlh_do_put_off(bucket, 2) == WLH_DONE_ALL);
-  wlh_turn_leave(bucket); /* hears of the theft */
+  CHECK(wlh_do_deferred(bucket, 2) == WLH_DONE_ALL);
+  wlh_leave_tables(bucket); /* hears of the theft */
   /* In a list of our own: the helper may be at the other one. */
   struct wlk_link to_wake;
   wlk_list_init(&to_wake);
@@ -500,7 +500,7 @@ TEST(ended_first, "an agent that ends when it is about to be woken is not woken 
   wlh_agent_terminate(agent);
   CHECK(wlk_list_is_empty(&to_wake));
   unsigned before = count_wakes();
-  wlh_turn_unlock(bucket, true);
+  wlh_unlock_bucket(bucket, true);
   CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED));
   CHECK(count_wakes() == before);
   agent = other;
@@ -521,7 +521,7 @@ TEST(
   CHECK(ask_as(agent, WLK_WAIT, 3, &more) == WLH_PENDING);
   wlh_agent_terminate(agent);
   CHECK(ask_as(other, WLK_WAIT, 4, &more) == WLH_PENDING);
-  wlh_turn_end(bucket);
+  wlh_leave(bucket);
   CHECK(is_next_of(other, 4, WLK_NEWS_GRANTED));
   agent = other;
   other = NULL;
@@ -543,7 +543,7 @@ TEST(closed, "a bucket that is closed while all is put off leaves no lock and no
   wlh_agent_terminate(agent);
   wlh_agent_terminate(other);
   agent = other = NULL;
-  wlh_turn_end(bucket);
+  wlh_leave(bucket);
   leave_stage();
 }
 
@@ -554,13 +554,13 @@ TEST(abort_too_late, "an abort after the grant, and a release after a theft, say
   CHECK(is_granted(1, &lock));
   go_inside();
   CHECK(ask_as(other, WLK_WAIT, 2, &waiting) == WLH_PENDING);
-  wlh_turn_end(bucket);
+  wlh_leave(bucket);
   is_open();
   for (int inside = 0; inside < 2; inside++) {
     if (inside) go_inside(); /* where nothing can be done now, nothing is put off either */
     CHECK(wlh_abort(lock, &events) == WLH_GRANTED && events.count == 0);
     CHECK(wlh_release(waiting, &events) == WLH_NOT_HELD);
-    if (inside) wlh_turn_end(bucket);
+    if (inside) wlh_leave(bucket);
   }
   is_open();
   wlh_end(lock);
@@ -585,7 +585,7 @@ TEST(
   CHECK(is_granted(1, &lock));
   go_inside();
   CHECK(ask_as(agent, WLK_STEAL, 2, &thief) == WLH_PENDING);
-  wlh_turn_end(bucket);
+  wlh_leave(bucket);
   CHECK(is_next(1, WLK_NEWS_STOLEN));
   CHECK(is_next(2, WLK_NEWS_GRANTED));
   wlh_end(thief);
@@ -607,19 +607,19 @@ TEST(
     theft_in_mail,
     "who was robbed before a turn hears of it before what the turn grants, put off or not")
 {
-  for (int put_off = 0; put_off < 2; put_off++) {
+  for (int deferred = 0; deferred < 2; deferred++) {
     struct wlh_request *lock = NULL, *next = NULL;
     enter_stage();
     CHECK(is_granted(1, &lock));
     go_inside();
     rob();
-    if (put_off) {
+    if (deferred) {
       CHECK(ask_as(agent, WLK_WAIT, 2, &next) == WLH_PENDING);
-      CHECK(wlh_do_put_off(bucket, 1) == WLH_DONE_SOME);
+      CHECK(wlh_do_deferred(bucket, 1) == WLH_DONE_SOME);
     }
-    wlh_turn_end(bucket);
+    wlh_leave(bucket);
     CHECK(is_next(1, WLK_NEWS_STOLEN));
-    CHECK(put_off ? is_next(2, WLK_NEWS_GRANTED) : is_granted(2, &next));
+    CHECK(deferred ? is_next(2, WLK_NEWS_GRANTED) : is_granted(2, &next));
     wlh_end(next);
     is_clean();
     leave_stage();
@@ -694,9 +694,9 @@ TEST(word_of_the_dead, "who cannot repair what a dead process left leaves it to 
   wlk_mutex_lock(&bucket->mu);
   expel();
   atomic_store(&seen->header.word, dead);
-  CHECK(wlh_turn_wait(bucket) == WLH_TORN);
+  CHECK(wlh_enter(bucket) == WLH_TORN);
   CHECK(atomic_load(&seen->header.word) == dead);
-  wlh_turn_unlock(bucket, false);
+  wlh_unlock_bucket(bucket, false);
   /* The next one is ourselves, in the next life. */
   uint64_t rebuilds = seen->header.rebuilds;
   CHECK(is_granted(1, &request));
@@ -713,11 +713,11 @@ TEST(half_done, "who enters after a dead process repairs what that one may have 
   wlk_mutex_lock(&bucket->mu);
   uint64_t rebuilds = seen->header.rebuilds;
   atomic_store(&seen->header.word, dead);
-  CHECK(wlh_turn_wait(bucket) == WLH_IN);
+  CHECK(wlh_enter(bucket) == WLH_IN);
   CHECK(seen->header.rebuilds > rebuilds);
-  wlh_turn_leave(bucket);
+  wlh_leave_tables(bucket);
   CHECK(atomic_load(&seen->header.word) == 0);
-  wlh_turn_unlock(bucket, false);
+  wlh_unlock_bucket(bucket, false);
   leave_stage();
 }
 
@@ -730,14 +730,14 @@ TEST(mail_of_others, "one taken for dead takes no mail of the one that has its n
   uint32_t number = bucket->arena.member, cell = request->cell;
   expel();
   seen->cells[cell].kind = WLH_KIND_NEWS_HELD;
-  seen->members[number].mail = (struct wlh_list){cell, cell};
+  seen->members[number].mailbox = (struct wlh_list){cell, cell};
   uint32_t bell = 5 << 2 | 2; /* sent */
-  atomic_store(&seen->members[number].bell, bell);
+  atomic_store(&seen->members[number].wake_up, bell);
   wlk_mutex_unlock(&bucket->mu);
-  while (!wlh_is_lost(bucket)) CHECK(!wlh_turn_try(bucket, NULL));
+  while (!wlh_is_lost(bucket)) CHECK(!wlh_try_enter(bucket, NULL));
   CHECK(is_next(1, WLH_NEWS_LOST));
   CHECK(seen->cells[cell].kind == WLH_KIND_NEWS_HELD);
-  CHECK(atomic_load(&seen->members[number].bell) == bell);
+  CHECK(atomic_load(&seen->members[number].wake_up) == bell);
   CHECK(atomic_load(&seen->header.word) == 0);
   leave_stage();
 }

@@ -3,13 +3,13 @@
  * What stands for what, to be read beside src/host:
  *   word, gen           the fields of these names in segment.h
  *   owner_of_byte       the byte locks of the members (port_locks.c); the kernel drops them
- *   TAKE A NUMBER       take_number and, from join, the generation (opening.c)
- *   WAIT FOR THE WORD   try_word, is_dead, wait_for_word (turn.c)
- *   BEGIN               wlh_turn_wait: begin, wlh_cells_rebuild, leave_word(dead)
- *   LEAVE               wlh_turn_leave: leave_word(0)
+ *   TAKE A NUMBER       take_number and, from join, the generation (membership.c)
+ *   WAIT FOR THE WORD   try_word, is_dead, wait_for_word (section.c)
+ *   BEGIN               wlh_enter: begin, wlh_cells_rebuild, leave_word(dead)
+ *   LEAVE               wlh_leave_tables: leave_word(0)
  *   CLOSE               wlh_member_close of a process that is outside
  *   torn                that a step is half done; step.pml has what is behind it
- * wlh_turn_try is WAIT FOR THE WORD without the takeover, so it has no part of its own. What
+ * wlh_try_enter is WAIT FOR THE WORD without the takeover, so it has no part of its own. What
  * several
  * threads of a process do is not here: `mu` lets in one at a time.
  *

@@ -4,21 +4,21 @@
  * One name, exclusive locks, one request at a time of each process. What stands for what, to be
  * read
  * beside src/host:
- *   kind, owner, ticket, token, untold   fields of struct wlh_request_cell (segment.h)
+ *   kind, owner, ticket, token, unreported   fields of struct wlh_request_cell (segment.h)
  *   state, next_ticket, last_token       `state` of a member, `ticket` and `token` of the header
  *   queue, held, mail, free              the lists: derived, marked * in segment.h
  *   add, drop            wlh_list_add, wlh_list_drop (lists.c), in two stores each
  *   commit               wlh_commit_kind (store.h)
  *   give                 wlh_pool_give (pool.c)
  *   grant                wlh_grant (queue.c)
- *   process_queue        wlh_process_queue (queue.c)
+ *   process_queue        wlh_process_the_lock_request_queue (queue.c)
  *   fill, request        fill, make (requests.c)
  *   steal                steal_the_held_locks (requests.c)
  *   end_request          wlh_end_request (queue.c): a release and an abort
- *   take_mail            wlh_cells_take_mail (members.c), at the end of each turn
- *   rebuild, bury        wlh_cells_rebuild, wlh_cells_bury (rebuild.c)
+ *   take_mail            wlh_cells_take_messages (members.c), at the end of each turn
+ *   rebuild, bury        wlh_cells_rebuild, wlh_cells_reap (rebuild.c)
  *   join                 wlh_cells_join (members.c)
- *   turn                 wlh_turn_wait or wlh_turn_try, to wlh_turn_leave (turn.c)
+ *   turn                 wlh_enter or wlh_try_enter, to wlh_leave_tables (section.c)
  * Not here: names, labels and agents, which are cells that mean nothing until a request leads to
  * them;
  * shared locks and limits; growth.
@@ -64,7 +64,7 @@ typedef list {
 /* Truth. */
 mtype kind[CELLS] = FREE;
 byte owner[CELLS], ticket[CELLS], token[CELLS];
-bool untold[CELLS];
+bool unreported[CELLS];
 bool state[MEMBERS] = true; /* whether it is in */
 byte next_ticket = 1, last_token;
 
@@ -183,7 +183,7 @@ inline write_fields()
 {
   ticket[c] = next_ticket - 1;
   owner[c] = me;
-  untold[c] = false
+  unreported[c] = false
 }
 
 inline fill()
@@ -226,7 +226,7 @@ inline break_held()
   if
   :: n != 0 ->
     i = held.at[0];
-    untold[i] = (kind[i] == NEWS_HELD);
+    unreported[i] = (kind[i] == NEWS_HELD);
 #ifdef WITHOUT_THEFT_IN_THE_CELL
     commit(i, FREE);
 #else
@@ -234,7 +234,7 @@ inline break_held()
 #endif
     drop(held, i);
     if
-    :: untold[i] /* it is in the mail */
+    :: unreported[i] /* it is in the mail */
     :: else -> add(mail[owner[i]], i)
     fi
   :: else
@@ -465,7 +465,7 @@ inline look()
         assert(kind[c] != FREE && owner[c] == i && own[c]);
         assert(belief[i] != HELD || kind[c] == HELD || kind[c] == NEWS_BROKEN);
         assert(belief[i] != PENDING || kind[c] == PENDING || kind[c] == NEWS_HELD ||
-               (kind[c] == NEWS_BROKEN && untold[c]))
+               (kind[c] == NEWS_BROKEN && unreported[c]))
       :: else
       fi
     }

@@ -10,12 +10,12 @@
  *   unread               whether wake-ups are in a member's datagram socket
  *   watched, look        wlh_watch.descriptor (as the life that it leads to), wlh_watch.look_at
  *   alarmed              the helper's alarm (wlh_alarm)
- *   ENTER, TAKE OVER     wlh_turn_wait (turn.c), wlh_cells_rebuild
- *   LEAVE                wlh_turn_leave (turn.c), in its order: wlh_mail_take, wlh_bell_hush,
- *                        wlh_bell_ring, leave_word, wlh_bell_pay, wlh_alarm
- *   RING, PAY            ring, pay (bell.c)
+ *   ENTER, TAKE OVER     wlh_enter (section.c), wlh_cells_rebuild
+ *   LEAVE                wlh_leave_tables (section.c), in its order: wlh_mailbox_drain, wlh_wake_up_acknowledge,
+ *                        wlh_wake_up_mark, leave_word, wlh_wake_up_send, wlh_alarm
+ *   RING, PAY            ring, pay (wake_up.c)
  *   JOIN                 wlh_cells_join (members.c)
- *   ASK, RELEASE         a turn of an event loop: wlh_turn_try to wlh_turn_end
+ *   ASK, RELEASE         a turn of an event loop: wlh_try_enter to wlh_leave
  *   SLEEP                wlh_port_wait in serve, take_items (helper.c)
  *   LOOK, WORK, WATCH    look, work with find_members, watch_members (helper.c)
  * The helper and the event loops of a process take turns (`mu`), so they are one process here.
@@ -122,9 +122,9 @@ inline settle()
   if
   :: !SOMEBODY_HAS ->
     if
-    :: request[0] == PENDING -> request[0] = NEWS_HELD; rung = rung | BIT(0)
-    :: request[1] == PENDING -> request[1] = NEWS_HELD; rung = rung | BIT(1)
-    :: request[2] == PENDING -> request[2] = NEWS_HELD; rung = rung | BIT(2)
+    :: request[0] == PENDING -> request[0] = NEWS_HELD; to_notify = to_notify | BIT(0)
+    :: request[1] == PENDING -> request[1] = NEWS_HELD; to_notify = to_notify | BIT(1)
+    :: request[2] == PENDING -> request[2] = NEWS_HELD; to_notify = to_notify | BIT(2)
     :: !SOMEBODY_WAITS
     fi
   :: else
@@ -144,7 +144,7 @@ inline rebuild()
       :: !HAS(members, k) -> request[k] = NONE
 #ifndef WITHOUT_MAILING_ANEW
       :: HAS(members, k) && (request[k] == NEWS_HELD || request[k] == NEWS_BROKEN) ->
-        rung = rung | BIT(k)
+        to_notify = to_notify | BIT(k)
 #endif
       :: else
       fi
@@ -173,7 +173,7 @@ inline enter()
 }
 
 #define IS_TO_PAY(n)  (HAS(owes, n) && bell[n] == OWED)
-#define IS_TO_RING(n) (HAS(rung, n) && (n) != m && bell[n] == QUIET)
+#define IS_TO_RING(n) (HAS(to_notify, n) && (n) != m && bell[n] == QUIET)
 
 /* PAY */
 inline pay()
@@ -234,9 +234,9 @@ inline leave()
 #endif
     /* a newcomer rings those who wait; who begins to wait later has to look for it */
 #ifdef WITHOUT_LOOKING_FOR_NEWCOMERS
-    wants = request[m] == PENDING && (HAS(rung, m) || !watching)
+    wants = request[m] == PENDING && (HAS(to_notify, m) || !watching)
 #else
-    wants = request[m] == PENDING && (HAS(rung, m) || !watching || seen != joins)
+    wants = request[m] == PENDING && (HAS(to_notify, m) || !watching || seen != joins)
 #endif
   };
   do /* RING */
@@ -261,7 +261,7 @@ inline leave()
   od;
   atomic {
 #ifdef WITHOUT_PAYING_FOR_OTHERS
-    owes = owed & rung;
+    owes = owed & to_notify;
 #else
     owes = owed;
 #endif
@@ -273,7 +273,7 @@ inline leave()
     }
     owes = owes & owed;
     comes_by = (stopped != 0);
-    rung = 0;
+    to_notify = 0;
     k = 0
   };
   if /* victims do not watch their thief */
@@ -302,7 +302,7 @@ proctype process(byte i)
   byte m = NOBODY;                /* its number */
   byte watched[NUMBERS] = NOBODY; /* lives */
   byte look, seen, set;           /* `set`: whom find_members found */
-  byte rung, owes, k, was;
+  byte to_notify, owes, k, was;
   bool watching, alarmed, wants, stealing, asked, dead, comes_by;
   {
     /* It takes the first number that is free, and binds its sockets. */
@@ -330,7 +330,7 @@ proctype process(byte i)
 #ifndef WITHOUT_NEWCOMER_RINGS
       for (k : 0 .. NUMBERS - 1) {
         if
-        :: request[k] == PENDING -> rung = rung | BIT(k)
+        :: request[k] == PENDING -> to_notify = to_notify | BIT(k)
         :: else
         fi
       }
@@ -351,7 +351,7 @@ proctype process(byte i)
       :: atomic { SOMEBODY_HAS -> /* it steals */
           for (k : 0 .. NUMBERS - 1) {
             if
-            :: IS_HELD(k) -> request[k] = NEWS_BROKEN; rung = rung | BIT(k)
+            :: IS_HELD(k) -> request[k] = NEWS_BROKEN; to_notify = to_notify | BIT(k)
             :: else
             fi
           }
@@ -455,7 +455,7 @@ proctype process(byte i)
       :: m != NOBODY && bound[m] == i -> bound[m] = NOBODY; unread[m] = false
       :: else
       fi;
-      look = 0; seen = 0; set = 0; rung = 0; owes = 0; k = 0; was = 0;
+      look = 0; seen = 0; set = 0; to_notify = 0; owes = 0; k = 0; was = 0;
       watching = false; alarmed = false; wants = false; stealing = false; asked = false;
       dead = false; comes_by = false;
       watched[0] = NOBODY; watched[1] = NOBODY; watched[2] = NOBODY

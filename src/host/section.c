@@ -1,17 +1,17 @@
-#include "turn.h"
+#include "section.h"
 
 #include "arena.h"
-#include "bell.h"
-#include "mail.h"
+#include "events.h"
+#include "mailbox.h"
 #include "members.h"
-#include "news.h"
 #include "rebuild.h"
+#include "wake_up.h"
 
 enum {
-  TRIES = 48,           /* of an event loop, each with a pause */
-  BURST = 64,           /* of the helper, at the beginning of each round */
-  ROUNDS = 20,          /* of the helper, before it sleeps longer */
-  PUT_OFF_AT_ONCE = 256 /* operations that an event loop does for others of the process */
+  TRIES = 48,            /* of an event loop, each with a pause */
+  BURST = 64,            /* of the helper, at the beginning of each round */
+  ROUNDS = 20,           /* of the helper, before it sleeps longer */
+  DEFERRED_AT_ONCE = 256 /* operations that an event loop does for others of the process */
 };
 
 #define SHORT_SLEEP  UINT64_C(50000)
@@ -50,7 +50,7 @@ static void leave_word(struct wlh_bucket *bucket, uint64_t word)
   atomic_store_explicit(&bucket->arena.segment->header.word, word, memory_order_release);
 }
 
-int wlh_turn_reach(struct wlh_bucket *bucket)
+int wlh_extend_tables(struct wlh_bucket *bucket)
 {
   int error;
   wlh_hide_tables(bucket);
@@ -68,7 +68,7 @@ static bool begin(struct wlh_bucket *bucket)
   int error = 0;
   enum wlh_cells_status status = wlh_cells_begin(&bucket->arena, now);
   if (status == WLH_CELLS_GREW) {
-    error = wlh_turn_reach(bucket);
+    error = wlh_extend_tables(bucket);
     status = wlh_cells_begin(&bucket->arena, now);
   }
   if (status == WLH_CELLS_GREW) wlh_set_lost(bucket, error ? unmapped : "was truncated");
@@ -114,7 +114,7 @@ static enum wlh_way wait_for_word(struct wlh_bucket *bucket, uint64_t *dead)
   }
 }
 
-enum wlh_way wlh_turn_wait(struct wlh_bucket *bucket)
+enum wlh_way wlh_enter(struct wlh_bucket *bucket)
 {
   uint64_t dead;
   enum wlh_way way = wait_for_word(bucket, &dead);
@@ -127,7 +127,7 @@ enum wlh_way wlh_turn_wait(struct wlh_bucket *bucket)
   return WLH_TORN;
 }
 
-bool wlh_turn_try(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCHECKED
+bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCHECKED
 {
   bool mine = false;
   for (int i = 0; i < TRIES && !mine; i++) {
@@ -141,9 +141,9 @@ bool wlh_turn_try(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCHE
   }
   bucket->caller = caller;
   bucket->used = true;
-  bool done = begin(bucket) && (__atomic_load_n(&bucket->put_off_count, __ATOMIC_RELAXED) == 0 ||
-                                wlh_do_put_off(bucket, PUT_OFF_AT_ONCE) == WLH_DONE_ALL);
-  if (!done) wlh_turn_end(bucket);
+  bool done = begin(bucket) && (__atomic_load_n(&bucket->deferred_count, __ATOMIC_RELAXED) == 0 ||
+                                wlh_do_deferred(bucket, DEFERRED_AT_ONCE) == WLH_DONE_ALL);
+  if (!done) wlh_leave(bucket);
   return done;
 }
 
@@ -167,44 +167,44 @@ static void trim_by_cell(struct wlh_bucket *bucket)
   bucket->by_cell_used = ncells;
 }
 
-void wlh_turn_leave(struct wlh_bucket *bucket)
+void wlh_leave_tables(struct wlh_bucket *bucket)
 {
-  uint64_t owed[WLH_MEMBERS / 64];
+  uint64_t due[WLH_MEMBERS / 64];
   /* If others took us for dead, the mailbox and its wake-ups belong to the next member of our
    * number. */
-  if (!wlh_is_lost(bucket)) wlh_mail_take(bucket);
+  if (!wlh_is_lost(bucket)) wlh_mailbox_drain(bucket);
   uint32_t own = bucket->arena.member;
-  bool look = (bucket->arena.rung[own / 64] >> (own % 64)) & 1;
+  bool look = (bucket->arena.to_notify[own / 64] >> (own % 64)) & 1;
   (void)wlh_is_over(bucket, bucket->arena.poisoned ? WLH_CELLS_POISONED : WLH_CELLS_OK);
   /* A new member wakes those that wait. A member that begins to wait later must look for new
    * ones. */
   bool seen = bucket->watching && bucket->joins == bucket->arena.segment->header.joins;
   bool watch = (look || !seen) && wlh_cells_pending(&bucket->arena) > 0;
-  bool any = wlh_bell_ring(bucket, owed);
+  bool any = wlh_wake_up_mark(bucket, due);
   /* Victims do not watch the thief, so it wakes them before it leaves. */
-  if (any && bucket->stealing) wlh_bell_pay(bucket, owed);
+  if (any && bucket->stealing) wlh_wake_up_send(bucket, due);
   bucket->stealing = false;
   give_back(bucket);
   leave_word(bucket, 0);
   trim_by_cell(bucket);
-  if (any) wlh_bell_pay(bucket, owed);
-  if (watch || !bucket->minded) wlh_alarm(bucket);
+  if (any) wlh_wake_up_send(bucket, due);
+  if (watch || !bucket->is_checked) wlh_alarm(bucket);
   bucket->caller = NULL;
 }
 
-void wlh_turn_end(struct wlh_bucket *bucket)
+void wlh_leave(struct wlh_bucket *bucket)
 {
   struct wlh_agent *caller = bucket->caller;
-  wlh_turn_leave(bucket);
+  wlh_leave_tables(bucket);
   if (caller) {
     wlk_mutex_lock(&bucket->qmu);
-    wlh_wake_later(bucket, caller);
+    wlh_wake_caller(bucket, caller);
     wlk_mutex_unlock(&bucket->qmu);
   }
-  wlh_turn_unlock(bucket, true);
+  wlh_unlock_bucket(bucket, true);
 }
 
-void wlh_turn_unlock(struct wlh_bucket *bucket, bool wakes) WLK_UNCHECKED
+void wlh_unlock_bucket(struct wlh_bucket *bucket, bool wakes) WLK_UNCHECKED
 {
   wlh_empty_trash(bucket);
   if (wlh_is_lost(bucket)) wlh_alarm(bucket);

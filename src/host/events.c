@@ -1,4 +1,4 @@
-#include "news.h"
+#include "events.h"
 
 /* Has the agent woken, unless a wake-up is under way. With qmu. */
 static void call(struct wlh_bucket *bucket, struct wlh_agent *agent)
@@ -20,12 +20,12 @@ static void note_event(struct wlh_bucket *bucket, struct wlh_item *item, uint32_
   }
 }
 
-void wlh_wake_later(struct wlh_bucket *bucket, struct wlh_agent *agent)
+void wlh_wake_caller(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (!wlk_list_is_empty(&agent->events)) call(bucket, agent);
 }
 
-void wlh_tell(
+void wlh_post_event(
     struct wlh_bucket *bucket, struct wlh_item *item, uint32_t news, uint32_t low, uint32_t high)
 {
   if (item->gone || item->agent->terminating) return;
@@ -34,7 +34,7 @@ void wlh_tell(
   note_event(bucket, item, news);
 }
 
-void wlh_tell_theft(struct wlh_bucket *bucket, struct wlh_item *item, const struct wlh_thief *thief)
+void wlh_post_theft(struct wlh_bucket *bucket, struct wlh_item *item, const struct wlh_thief *thief)
 {
   if (item->gone || item->agent->terminating) return;
   item->event.thief_thread = (uint32_t)thief->id;

@@ -1,16 +1,17 @@
 /* Deferred operations, which could not enter the tables when they were called. The next thread of
  * the process that enters does them first, in their order. */
-#ifndef WLH_LATER_H
-#define WLH_LATER_H
+#ifndef WLH_DEFERRED_H
+#define WLH_DEFERRED_H
 
 #include "records.h"
 
 /* Defers an operation. With qmu. */
-void wlh_put_off(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
+void wlh_defer(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
     WLK_REQUIRES(bucket->qmu);
 
 /* Removes a deferred operation, if it is still there. With qmu. */
-void wlh_take_off(struct wlh_bucket *bucket, struct wlh_item *item) WLK_REQUIRES(bucket->qmu);
+void wlh_remove_deferred(struct wlh_bucket *bucket, struct wlh_item *item)
+    WLK_REQUIRES(bucket->qmu);
 
 enum wlh_done {
   WLH_DONE_ALL,
@@ -20,7 +21,7 @@ enum wlh_done {
 };
 
 /* Does deferred operations, in their order. Inside. */
-enum wlh_done wlh_do_put_off(struct wlh_bucket *bucket, uint32_t most);
+enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
 
 /* Does the deferred operations that need no tables, because there are none. With mu. */
 void wlh_do_without_tables(struct wlh_bucket *bucket);

@@ -1,7 +1,7 @@
 /* Compares what this process has in the tables with its own memory. If another program overwrites
  * the file, other processes could otherwise be granted a lock that is held. */
-#ifndef WLH_OWN_H
-#define WLH_OWN_H
+#ifndef WLH_SELF_CHECK_H
+#define WLH_SELF_CHECK_H
 
 #include "records.h"
 
@@ -10,6 +10,6 @@
  *   cost     at most 64 agents and 4096 requests at a time, some 0.2 ms; in the largest table 2 ms
  *            more to find them
  *   threads  the helper, with mu, outside */
-void wlh_own_look(struct wlh_bucket *bucket);
+void wlh_self_check(struct wlh_bucket *bucket);
 
 #endif

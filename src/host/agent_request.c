@@ -1,37 +1,37 @@
 /* Makes requests and jobs, for host.h. */
 #include "agents.h"
+#include "deferred.h"
 #include "helper.h"
-#include "later.h"
-#include "turn.h"
+#include "section.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Gives the helper a job; takes it back if there is no helper. */
-static bool put_off(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
+static bool deferred(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
 {
   wlk_mutex_lock(&bucket->qmu);
-  wlh_put_off(bucket, item, op);
+  wlh_defer(bucket, item, op);
   wlk_mutex_unlock(&bucket->qmu);
   if (wlh_helper_start(bucket)) return true;
   wlk_mutex_lock(&bucket->qmu);
-  wlh_take_off(bucket, item);
+  wlh_remove_deferred(bucket, item);
   item->op = WLH_OP_NONE;
   wlk_mutex_unlock(&bucket->qmu);
   return false;
 }
 
-static enum wlh_status put_off_errand(
-    struct wlh_agent *agent, struct wlh_errand *errand, uint32_t tag, enum wlh_op op)
+static enum wlh_status defer_job(
+    struct wlh_agent *agent, struct wlh_job *job, uint32_t tag, enum wlh_op op)
 {
   struct wlh_bucket *bucket = agent->bucket;
-  wlh_init_item(&errand->item, agent, tag);
+  wlh_init_item(&job->item, agent, tag);
   wlk_mutex_lock(&bucket->qmu);
-  wlk_list_append(&agent->errands, &errand->by_agent);
+  wlk_list_append(&agent->jobs, &job->by_agent);
   wlk_mutex_unlock(&bucket->qmu);
-  if (put_off(bucket, &errand->item, op)) return WLH_PENDING;
+  if (deferred(bucket, &job->item, op)) return WLH_PENDING;
   wlk_mutex_lock(&bucket->qmu);
-  wlh_errand_free(errand);
+  wlh_job_free(job);
   wlk_mutex_unlock(&bucket->qmu);
   return WLH_FULL;
 }
@@ -40,32 +40,32 @@ enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag)
 {
   struct wlh_bucket *bucket = agent->bucket;
   if (wlh_is_forked(bucket)) return WLH_LOST;
-  if (wlh_turn_try(bucket, NULL)) {
-    wlh_turn_end(bucket);
+  if (wlh_try_enter(bucket, NULL)) {
+    wlh_leave(bucket);
     if (!wlh_is_lost(bucket)) return WLH_OK;
   }
-  struct wlh_errand *errand = calloc(1, sizeof *errand);
-  if (!errand) return WLH_NO_MEMORY;
-  return put_off_errand(agent, errand, tag, WLH_OP_READY);
+  struct wlh_job *job = calloc(1, sizeof *job);
+  if (!job) return WLH_NO_MEMORY;
+  return defer_job(agent, job, tag, WLH_OP_READY);
 }
 
 enum wlh_status wlh_snapshot(
     struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag)
 {
   if (wlh_is_forked(agent->bucket)) return WLH_LOST;
-  struct wlh_errand *errand = calloc(1, sizeof *errand);
-  if (!errand) return WLH_NO_MEMORY;
+  struct wlh_job *job = calloc(1, sizeof *job);
+  if (!job) return WLH_NO_MEMORY;
   if (length != UINT32_MAX) {
-    errand->name = malloc((length ? length : 1) * sizeof *name);
-    if (!errand->name) {
-      free(errand);
+    job->name = malloc((length ? length : 1) * sizeof *name);
+    if (!job->name) {
+      free(job);
       return WLH_NO_MEMORY;
     }
-    if (length > 0) memcpy(errand->name, name, length * sizeof *name);
-    errand->units = length;
+    if (length > 0) memcpy(job->name, name, length * sizeof *name);
+    job->units = length;
   }
-  errand->pending = pending;
-  return put_off_errand(agent, errand, tag, WLH_OP_SNAPSHOT);
+  job->pending = pending;
+  return defer_job(agent, job, tag, WLH_OP_SNAPSHOT);
 }
 
 enum wlh_status wlh_take_snapshot(
@@ -76,32 +76,32 @@ enum wlh_status wlh_take_snapshot(
   *snapshot = NULL;
   if (wlh_is_forked(bucket)) return WLH_LOST;
   wlk_mutex_lock(&bucket->qmu);
-  WLK_LIST_FOR_EACH (link, &agent->errands) {
-    struct wlh_errand *errand = WLK_ITEM(link, struct wlh_errand, by_agent);
-    if (errand->doing || errand->item.gone || errand->item.event.tag != tag) continue;
-    if (!errand->answer && errand->status == WLH_OK) continue;
-    status = errand->status;
-    *snapshot = errand->answer;
-    errand->answer = NULL;
-    wlk_list_remove(&errand->item.by_event);
-    wlh_errand_free(errand);
+  WLK_LIST_FOR_EACH (link, &agent->jobs) {
+    struct wlh_job *job = WLK_ITEM(link, struct wlh_job, by_agent);
+    if (job->doing || job->item.gone || job->item.event.tag != tag) continue;
+    if (!job->answer && job->status == WLH_OK) continue;
+    status = job->status;
+    *snapshot = job->answer;
+    job->answer = NULL;
+    wlk_list_remove(&job->item.by_event);
+    wlh_job_free(job);
     break;
   }
   wlk_mutex_unlock(&bucket->qmu);
   return status;
 }
 
-void wlh_end_errand(struct wlh_agent *agent, uint32_t tag)
+void wlh_cancel_job(struct wlh_agent *agent, uint32_t tag)
 {
   struct wlh_bucket *bucket = agent->bucket;
   if (wlh_is_forked(bucket)) return;
   wlk_mutex_lock(&bucket->qmu);
-  WLK_LIST_FOR_EACH (link, &agent->errands) {
-    struct wlh_errand *errand = WLK_ITEM(link, struct wlh_errand, by_agent);
-    if (errand->item.gone || errand->item.event.tag != tag) continue;
-    errand->item.gone = true;
-    wlh_take_off(bucket, &errand->item);
-    if (!errand->doing) wlh_errand_free(errand);
+  WLK_LIST_FOR_EACH (link, &agent->jobs) {
+    struct wlh_job *job = WLK_ITEM(link, struct wlh_job, by_agent);
+    if (job->item.gone || job->item.event.tag != tag) continue;
+    job->item.gone = true;
+    wlh_remove_deferred(bucket, &job->item);
+    if (!job->doing) wlh_job_free(job);
     break;
   }
   wlk_mutex_unlock(&bucket->qmu);
@@ -116,7 +116,7 @@ static struct wlh_request *new_request(struct wlh_agent *agent, uint32_t tag)
   wlh_init_item(&request->item, agent, tag);
   wlk_list_init(&request->by_agent);
   wlk_list_init(&request->by_trash);
-  request->state = WLH_ASKING;
+  request->state = WLH_DEFERRED;
   request->cell = 0;
   request->cookie = 0;
   request->text = NULL;
@@ -140,7 +140,7 @@ static bool request_now(
   struct wlh_agent *agent = request->item.agent;
   struct wlh_bucket *bucket = agent->bucket;
   struct wlh_answer answer = {0};
-  if (!wlh_turn_try(bucket, agent)) return false;
+  if (!wlh_try_enter(bucket, agent)) return false;
   enum wlh_cells_status made = wlh_place(bucket, request, ask, &answer);
   bool done =
       !wlh_is_over(bucket, made) && !(made == WLH_CELLS_FULL && answer.needed != UINT32_MAX);
@@ -153,9 +153,9 @@ static bool request_now(
   events->token = answer.token;
   events->limit = answer.limit;
   if (done)
-    wlh_end_turn(agent, &change, events);
+    wlh_end_section(agent, &change, events);
   else
-    wlh_turn_end(bucket);
+    wlh_leave(bucket);
   return done;
 }
 
@@ -175,8 +175,8 @@ static enum wlh_status request_later(struct wlh_request *request, const struct w
   request->ask = *ask;
   request->ask.name = request->text;
   request->ask.label = request->text + ask->name_units;
-  link_request(request, WLH_ASKING);
-  if (put_off(bucket, &request->item, WLH_OP_REQUEST)) return WLH_PENDING;
+  link_request(request, WLH_DEFERRED);
+  if (deferred(bucket, &request->item, WLH_OP_REQUEST)) return WLH_PENDING;
   wlk_mutex_lock(&bucket->qmu);
   wlk_list_remove(&request->by_agent);
   wlk_mutex_unlock(&bucket->qmu);

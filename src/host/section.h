@@ -5,20 +5,20 @@
  * lost the tables), it restores the dead owner's word. A generation is never used twice, so a late
  * takeover from a dead owner's word cannot meet a living owner with the same number.
  * test/host/model/mutex.pml is a model of it. */
-#ifndef WLH_TURN_H
-#define WLH_TURN_H
+#ifndef WLH_SECTION_H
+#define WLH_SECTION_H
 
-#include "later.h"
+#include "deferred.h"
 
 /* Tries to enter for some microseconds, and does the deferred operations.
  *   caller   the agent whose call it is, which needs no wake-up, or NULL
- *   returns  true: inside, until wlh_turn_end. False: the caller must defer its operation
+ *   returns  true: inside, until wlh_leave. False: the caller must defer its operation
  *   threads  any, with neither lock */
-bool wlh_turn_try(struct wlh_bucket *bucket, struct wlh_agent *caller);
+bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller);
 
 /* Takes our mail, leaves, sends wake-ups, wakes our own agents, and frees the trash.
- *   threads  as for wlh_turn_try */
-void wlh_turn_end(struct wlh_bucket *bucket);
+ *   threads  as for wlh_try_enter */
+void wlh_leave(struct wlh_bucket *bucket);
 
 enum wlh_way {
   WLH_IN,   /* inside */
@@ -28,16 +28,16 @@ enum wlh_way {
 
 /* Enters, however long it takes, but when the bucket is closed, for at most 2 ms more. Rebuilds
  * after a death, and does no deferred operations. Threads: the helper, with mu. */
-enum wlh_way wlh_turn_wait(struct wlh_bucket *bucket);
+enum wlh_way wlh_enter(struct wlh_bucket *bucket);
 
-/* The two halves of wlh_turn_end; in between, this process cannot be notified. The helper needs
+/* The two halves of wlh_leave; in between, this process cannot be notified. The helper needs
  * only the first. `wakes` says whether bucket->to_wake has entries: whoever adds some later wakes
  * them. */
-void wlh_turn_leave(struct wlh_bucket *bucket);
-void wlh_turn_unlock(struct wlh_bucket *bucket, bool wakes);
+void wlh_leave_tables(struct wlh_bucket *bucket);
+void wlh_unlock_bucket(struct wlh_bucket *bucket, bool wakes);
 
 /* Extends the tables to the end of a file that has grown. With mu.
  *   returns  0, or why the system does not map all of it */
-int wlh_turn_reach(struct wlh_bucket *bucket);
+int wlh_extend_tables(struct wlh_bucket *bucket);
 
 #endif

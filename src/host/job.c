@@ -1,16 +1,16 @@
-#include "errand.h"
+#include "job.h"
 
-#include "news.h"
+#include "events.h"
 #include "rebuild.h"
-#include "turn.h"
+#include "section.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void wlh_errand_fail(struct wlh_item *item, enum wlh_status status)
+void wlh_job_fail(struct wlh_item *item, enum wlh_status status)
 {
-  wlh_errand_of(item)->status = status;
+  wlh_job_of(item)->status = status;
 }
 
 /* ---- from a view to a snapshot ---- */
@@ -177,39 +177,38 @@ enum wlh_status wlh_holders(
   return status;
 }
 
-static enum wlh_cells_status look_at_tables(struct wlh_bucket *bucket, struct wlh_errand *errand)
+static enum wlh_cells_status look_at_tables(struct wlh_bucket *bucket, struct wlh_job *job)
 {
-  (void)wlh_cells_bury(&bucket->arena);
-  if (!errand->name) return wlh_cells_snapshot(&bucket->arena, &bucket->view);
-  return wlh_cells_snapshot_of(
-      &bucket->arena, errand->name, errand->units, errand->pending, &bucket->view);
+  (void)wlh_cells_reap(&bucket->arena);
+  if (!job->name) return wlh_cells_snapshot(&bucket->arena, &bucket->view);
+  return wlh_cells_snapshot_of(&bucket->arena, job->name, job->units, job->pending, &bucket->view);
 }
 
 /* Returns WLH_OK, NO_MEMORY, LOST. */
-static enum wlh_status take_snapshot(struct wlh_bucket *bucket, struct wlh_errand *errand)
+static enum wlh_status take_snapshot(struct wlh_bucket *bucket, struct wlh_job *job)
 {
   enum wlh_cells_status status;
   do {
-    if (wlh_turn_wait(bucket) != WLH_IN) return WLH_LOST;
-    status = look_at_tables(bucket, errand);
-    wlh_turn_leave(bucket);
+    if (wlh_enter(bucket) != WLH_IN) return WLH_LOST;
+    status = look_at_tables(bucket, job);
+    wlh_leave_tables(bucket);
     if (status == WLH_CELLS_FULL && !grow_view(&bucket->view)) return WLH_NO_MEMORY;
   } while (status == WLH_CELLS_FULL);
   if (status != WLH_CELLS_OK || wlh_is_lost(bucket)) return WLH_LOST;
-  errand->answer = make_snapshot(&bucket->view);
+  job->answer = make_snapshot(&bucket->view);
   shrink_view(&bucket->view);
-  return errand->answer ? WLH_OK : WLH_NO_MEMORY;
+  return job->answer ? WLH_OK : WLH_NO_MEMORY;
 }
 
-void wlh_errand_do(struct wlh_bucket *bucket)
+void wlh_job_do(struct wlh_bucket *bucket)
 {
   struct wlh_item *item = NULL;
   wlk_mutex_lock(&bucket->qmu);
-  if (!wlk_list_is_empty(&bucket->put_off)) {
-    item = WLK_ITEM(bucket->put_off.next, struct wlh_item, by_put_off);
+  if (!wlk_list_is_empty(&bucket->deferred)) {
+    item = WLK_ITEM(bucket->deferred.next, struct wlh_item, by_deferred);
     if (item->op == WLH_OP_READY || item->op == WLH_OP_SNAPSHOT) {
-      wlh_take_off(bucket, item);
-      wlh_errand_of(item)->doing = true;
+      wlh_remove_deferred(bucket, item);
+      wlh_job_of(item)->doing = true;
     } else {
       item = NULL;
     }
@@ -217,13 +216,13 @@ void wlh_errand_do(struct wlh_bucket *bucket)
   wlk_mutex_unlock(&bucket->qmu);
   if (!item) return;
   /* The agent leaves the job alone while it is `doing`. */
-  struct wlh_errand *errand = wlh_errand_of(item);
+  struct wlh_job *job = wlh_job_of(item);
   bool snapshot = item->op == WLH_OP_SNAPSHOT;
-  enum wlh_status status = snapshot ? take_snapshot(bucket, errand) : WLH_OK;
+  enum wlh_status status = snapshot ? take_snapshot(bucket, job) : WLH_OK;
   wlk_mutex_lock(&bucket->qmu);
-  errand->doing = false;
-  errand->status = status;
-  wlh_tell(bucket, item, snapshot ? WLH_NEWS_SNAPSHOT : WLH_NEWS_READY, (uint32_t)status, 0);
-  if (item->gone) wlh_errand_free(errand);
+  job->doing = false;
+  job->status = status;
+  wlh_post_event(bucket, item, snapshot ? WLH_NEWS_SNAPSHOT : WLH_NEWS_READY, (uint32_t)status, 0);
+  if (item->gone) wlh_job_free(job);
   wlk_mutex_unlock(&bucket->qmu);
 }

@@ -1,21 +1,21 @@
 /* Events: notifies agents of this process. */
-#ifndef WLH_NEWS_H
-#define WLH_NEWS_H
+#ifndef WLH_EVENTS_H
+#define WLH_EVENTS_H
 
 #include "records.h"
 
 /* Posts news about an item to its agent, and has the agent woken, unless it is the caller of the
  * critical section. With mu and qmu. */
-void wlh_tell(
+void wlh_post_event(
     struct wlh_bucket *bucket, struct wlh_item *item, uint32_t news, uint32_t low, uint32_t high)
     WLK_REQUIRES(bucket->qmu);
 
 /* Posts the theft of a lock. With mu and qmu. */
-void wlh_tell_theft(struct wlh_bucket *bucket, struct wlh_item *item, const struct wlh_thief *thief)
+void wlh_post_theft(struct wlh_bucket *bucket, struct wlh_item *item, const struct wlh_thief *thief)
     WLK_REQUIRES(bucket->qmu);
 
 /* Has the caller of the critical section woken if it has events left. With mu and qmu. */
-void wlh_wake_later(struct wlh_bucket *bucket, struct wlh_agent *agent) WLK_REQUIRES(bucket->qmu);
+void wlh_wake_caller(struct wlh_bucket *bucket, struct wlh_agent *agent) WLK_REQUIRES(bucket->qmu);
 
 /* Calls the wake functions that are due. Threads: any, with neither lock. */
 void wlh_wake_agents(struct wlh_bucket *bucket);

@@ -1,12 +1,12 @@
 /* Mail: what other processes did to requests of this one. A thread that was stolen from must
  * receive that before the grant that followed. So a critical section takes all mail before it
  * reports its own grants, and in the mail a theft precedes its grants. */
-#ifndef WLH_MAIL_H
-#define WLH_MAIL_H
+#ifndef WLH_MAILBOX_H
+#define WLH_MAILBOX_H
 
 #include "records.h"
 
 /* Takes all mail and notifies the agents. Inside, and the tables are not lost. */
-void wlh_mail_take(struct wlh_bucket *bucket);
+void wlh_mailbox_drain(struct wlh_bucket *bucket);
 
 #endif

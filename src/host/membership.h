@@ -1,6 +1,6 @@
 /* How a process becomes a member of a segment, and leaves it. */
-#ifndef WLH_OPENING_H
-#define WLH_OPENING_H
+#ifndef WLH_MEMBERSHIP_H
+#define WLH_MEMBERSHIP_H
 
 #include "records.h"
 

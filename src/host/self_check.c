@@ -1,8 +1,8 @@
-#include "own.h"
+#include "self_check.h"
 
 #include "arena.h"
 #include "members.h"
-#include "turn.h"
+#include "section.h"
 
 enum { AGENTS_AT_ONCE = 64, REQUESTS_AT_ONCE = 4096 };
 
@@ -45,19 +45,19 @@ static bool finds_all(struct wlh_bucket *bucket, uint32_t *cell)
          finds_requests(bucket, cell);
 }
 
-void wlh_own_look(struct wlh_bucket *bucket)
+void wlh_self_check(struct wlh_bucket *bucket)
 {
-  uint32_t cell = bucket->own_cell;
+  uint32_t cell = bucket->self_check_cell;
   struct wlh_segment *segment = wlh_begin_look(bucket);
   bool found = finds_all(bucket, &cell);
   wlh_end_look(bucket, segment);
   if (found) {
-    bucket->own_cell = cell;
+    bucket->self_check_cell = cell;
     return;
   }
   /* Others may have taken us for dead, and we saw only a part of that. */
-  if (wlh_turn_wait(bucket) != WLH_IN) return;
-  cell = bucket->own_cell;
+  if (wlh_enter(bucket) != WLH_IN) return;
+  cell = bucket->self_check_cell;
   if (!finds_all(bucket, &cell)) wlh_cells_poison(&bucket->arena);
-  wlh_turn_leave(bucket);
+  wlh_leave_tables(bucket);
 }

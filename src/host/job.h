@@ -1,14 +1,14 @@
 /* Jobs that only the helper does: snapshots, and opening the file for wlh_bucket_ready. */
-#ifndef WLH_ERRAND_H
-#define WLH_ERRAND_H
+#ifndef WLH_JOB_H
+#define WLH_JOB_H
 
 #include "records.h"
 
 /* Does the first deferred operation if it is a job, and notifies its agent. Threads: the helper,
  * with mu, outside. */
-void wlh_errand_do(struct wlh_bucket *bucket);
+void wlh_job_do(struct wlh_bucket *bucket);
 
 /* Sets the result of a job that failed. With qmu. */
-void wlh_errand_fail(struct wlh_item *item, enum wlh_status status);
+void wlh_job_fail(struct wlh_item *item, enum wlh_status status);
 
 #endif

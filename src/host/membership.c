@@ -1,8 +1,8 @@
-#include "opening.h"
+#include "membership.h"
 
 #include "arena.h"
 #include "members.h"
-#include "turn.h"
+#include "section.h"
 
 #include <errno.h>
 #include <string.h>
@@ -246,11 +246,11 @@ static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct w
         "%s: what wakes a member cannot be made here, or does not work: %s%s", bucket->port.path,
         wlh_port_error_text(error), wlh_port_remedy(error));
   }
-  enum wlh_way way = wlh_turn_wait(bucket);
+  enum wlh_way way = wlh_enter(bucket);
   if (way == WLH_SHUT) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
   if (way == WLH_IN) {
     (void)wlh_cells_join(&bucket->arena, bucket->id, wlh_port_pid(), bucket->version);
-    wlh_turn_leave(bucket);
+    wlh_leave_tables(bucket);
   }
   if (!wlh_is_lost(bucket)) return WLH_OK;
   return wlh_fail(
@@ -335,11 +335,11 @@ static void end_agents(struct wlh_bucket *bucket)
 int wlh_member_close(struct wlh_bucket *bucket)
 {
   wlh_hide_tables(bucket);
-  if (!wlh_is_lost(bucket) && wlh_turn_wait(bucket) == WLH_IN) {
+  if (!wlh_is_lost(bucket) && wlh_enter(bucket) == WLH_IN) {
     wlh_port_unbind(&bucket->port, bucket->arena.member);
     end_agents(bucket);
     (void)wlh_cells_quit(&bucket->arena);
-    wlh_turn_leave(bucket);
+    wlh_leave_tables(bucket);
   }
   bucket->open = false;
   int watch = bucket->port.watch;

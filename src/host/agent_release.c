@@ -1,8 +1,8 @@
 /* Releases, aborts and ends requests, for host.h. */
 #include "agents.h"
+#include "deferred.h"
 #include "helper.h"
-#include "later.h"
-#include "turn.h"
+#include "section.h"
 
 /* Whether the request has ended by itself; otherwise sets its state. */
 static bool has_ended(
@@ -29,9 +29,9 @@ static enum wlh_status release_later(struct wlh_request *lock, struct wlk_events
   /* The helper may have received its theft in between. */
   bool ended = wlh_ends(lock->item.event.news);
   if (!ended) {
-    wlh_drop_news(lock);
+    wlh_drop_event(lock);
     lock->state = WLH_ENDING;
-    wlh_put_off(bucket, &lock->item, WLH_OP_RELEASE);
+    wlh_defer(bucket, &lock->item, WLH_OP_RELEASE);
   }
   wlk_mutex_unlock(&bucket->qmu);
   if (ended)
@@ -47,7 +47,7 @@ static void end_later(struct wlh_request *request)
   struct wlh_agent *agent = request->item.agent;
   struct wlh_bucket *bucket = agent->bucket;
   wlk_mutex_lock(&bucket->qmu);
-  wlh_drop_news(request);
+  wlh_drop_event(request);
   request->item.gone = true;
   /* A deferred request that nobody has begun was never made, or its release is deferred before
    * it. */
@@ -57,7 +57,7 @@ static void end_later(struct wlh_request *request)
     (void)wlh_end_here(bucket, request);
   else
     request->state = WLH_ENDING;
-  if (!never_made && !on_its_way) wlh_put_off(bucket, &request->item, WLH_OP_END);
+  if (!never_made && !on_its_way) wlh_defer(bucket, &request->item, WLH_OP_END);
   wlk_mutex_unlock(&bucket->qmu); /* it may be gone from here on, unless it was never made */
   if (never_made)
     wlh_put_away(agent, request);
@@ -98,7 +98,7 @@ static bool end_now(
   struct wlh_bucket *bucket = agent->bucket;
   struct wlh_change change = {NULL, WLH_ENDED, NULL};
   enum wlh_state state;
-  bool inside = wlh_turn_try(bucket, agent);
+  bool inside = wlh_try_enter(bucket, agent);
   bool answered = true;
   if (has_ended(request, status, &state, events)) {
     /* `status` says how */
@@ -110,7 +110,7 @@ static bool end_now(
   }
   /* An abort without effect leaves the agent's events: one of them may be about this request. */
   bool takes = answered && (ending == RELEASE || *status == WLH_OK);
-  if (inside) wlh_end_turn(agent, &change, takes ? events : NULL);
+  if (inside) wlh_end_section(agent, &change, takes ? events : NULL);
   return answered;
 }
 
@@ -159,8 +159,8 @@ void wlh_end(struct wlh_request *request)
   enum wlh_status status;
   enum wlh_state state;
   struct wlk_events events = {0};
-  bool inside = wlh_turn_try(bucket, NULL);
+  bool inside = wlh_try_enter(bucket, NULL);
   bool done = has_ended(request, &status, &state, &events) || (inside && end_whatever(request));
-  if (inside) wlh_turn_end(bucket);
+  if (inside) wlh_leave(bucket);
   if (!done) end_later(request);
 }

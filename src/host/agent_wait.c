@@ -1,9 +1,9 @@
-/* Blocks a thread until its request or job is answered: wlh_wait and wlh_wait_for_errand of
+/* Blocks a thread until its request or job is answered: wlh_wait and wlh_wait_for_job of
  * host.h. */
 #include "agents.h"
+#include "deferred.h"
 #include "helper.h"
-#include "later.h"
-#include "turn.h"
+#include "section.h"
 
 /* Finds out whether the calling thread would wait for itself, after the deferred operations: here
  * if the tables can be entered now, otherwise in the thread that enters them next. */
@@ -12,10 +12,10 @@ static void ask_whether_itself(struct wlh_bucket *bucket, struct wlh_block *bloc
   wlk_mutex_lock(&bucket->qmu);
   block->item.agent->awaited = &block->request->item; /* its news wake this call, not the event
                                                          loop */
-  wlh_put_off(bucket, &block->item, WLH_OP_BLOCK);
+  wlh_defer(bucket, &block->item, WLH_OP_BLOCK);
   wlk_mutex_unlock(&bucket->qmu);
-  if (wlh_turn_try(bucket, NULL))
-    wlh_turn_end(bucket);
+  if (wlh_try_enter(bucket, NULL))
+    wlh_leave(bucket);
   else
     (void)wlh_helper_start(bucket);
 }
@@ -23,7 +23,7 @@ static void ask_whether_itself(struct wlh_bucket *bucket, struct wlh_block *bloc
 /* Cancels the check. With qmu. */
 static void take_back(struct wlh_bucket *bucket, struct wlh_block *block) WLK_REQUIRES(bucket->qmu)
 {
-  wlh_take_off(bucket, &block->item);
+  wlh_remove_deferred(bucket, &block->item);
   while (block->item.doing) {
     wlk_condition_wait(&block->item.agent->unblocked, &bucket->qmu);
   }
@@ -60,7 +60,7 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
   if (!sight.ended && (request->item.event.news & WLK_NEWS_GRANTED)) {
     status = WLH_GRANTED;
     events->token = (uint64_t)request->item.event.token_high << 32 | request->item.event.token_low;
-    wlh_drop_news(request);
+    wlh_drop_event(request);
   }
   if (status != WLH_PENDING) wlh_take_events(agent, events); /* thefts are among them */
   wlk_mutex_unlock(&agent->bucket->qmu);
@@ -69,23 +69,23 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
 }
 
 /* Returns the unfinished job with this tag, or NULL. With qmu. */
-static struct wlh_item *find_errand(struct wlh_agent *agent, uint32_t tag)
+static struct wlh_item *find_job(struct wlh_agent *agent, uint32_t tag)
 {
-  WLK_LIST_FOR_EACH (link, &agent->errands) {
-    struct wlh_item *item = &WLK_ITEM(link, struct wlh_errand, by_agent)->item;
+  WLK_LIST_FOR_EACH (link, &agent->jobs) {
+    struct wlh_item *item = &WLK_ITEM(link, struct wlh_job, by_agent)->item;
     if (!item->gone && item->event.tag == tag) return item;
   }
   return NULL;
 }
 
-void wlh_wait_for_errand(
+void wlh_wait_for_job(
     struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events)
 {
   struct wlh_bucket *bucket = agent->bucket;
   events->count = 0;
   if (wlh_is_forked(bucket)) return;
   wlk_mutex_lock(&agent->bucket->qmu);
-  agent->awaited = find_errand(agent, tag);
+  agent->awaited = find_job(agent, tag);
   if (agent->awaited) wait_for_news(agent->bucket, agent, timeout);
   wlh_take_events(agent, events);
   wlk_mutex_unlock(&agent->bucket->qmu);

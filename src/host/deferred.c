@@ -1,8 +1,8 @@
-#include "later.h"
+#include "deferred.h"
 
-#include "mail.h"
+#include "events.h"
+#include "mailbox.h"
 #include "members.h"
-#include "news.h"
 
 /* Makes the agent's cell, if it has none since the file was opened. */
 static enum wlh_cells_status add_agent(struct wlh_bucket *bucket, struct wlh_agent *agent)
@@ -33,22 +33,22 @@ enum wlh_cells_status wlh_place(
   return status;
 }
 
-void wlh_put_off(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
+void wlh_defer(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
 {
   item->op = op;
-  wlk_list_append(&bucket->put_off, &item->by_put_off);
-  (void)__atomic_add_fetch(&bucket->put_off_count, 1, __ATOMIC_RELEASE);
+  wlk_list_append(&bucket->deferred, &item->by_deferred);
+  (void)__atomic_add_fetch(&bucket->deferred_count, 1, __ATOMIC_RELEASE);
 }
 
-void wlh_take_off(struct wlh_bucket *bucket, struct wlh_item *item)
+void wlh_remove_deferred(struct wlh_bucket *bucket, struct wlh_item *item)
 {
-  if (wlk_list_is_empty(&item->by_put_off)) return;
-  wlk_list_remove(&item->by_put_off);
-  (void)__atomic_sub_fetch(&bucket->put_off_count, 1, __ATOMIC_RELEASE);
+  if (wlk_list_is_empty(&item->by_deferred)) return;
+  wlk_list_remove(&item->by_deferred);
+  (void)__atomic_sub_fetch(&bucket->deferred_count, 1, __ATOMIC_RELEASE);
 }
 
 /* Ends a request whose state is ENDING, or that is gone. */
-static void end_put_off(struct wlh_bucket *bucket, struct wlh_request *request)
+static void end_deferred(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   if (request->cell && bucket->open) {
     (void)wlh_cells_end(&bucket->arena, request->cell, request->cookie);
@@ -78,13 +78,13 @@ static void finish(
   if (!given_up) {
     request->state = outcome->state;
     if (outcome->thief)
-      wlh_tell_theft(bucket, &request->item, outcome->thief);
+      wlh_post_theft(bucket, &request->item, outcome->thief);
     else if (outcome->news) {
-      wlh_tell(bucket, &request->item, outcome->news, outcome->low, outcome->high);
+      wlh_post_event(bucket, &request->item, outcome->news, outcome->low, outcome->high);
     }
   }
   wlk_mutex_unlock(&bucket->qmu); /* it may be gone from here on, unless it was given up */
-  if (given_up) end_put_off(bucket, request);
+  if (given_up) end_deferred(bucket, request);
 }
 
 /* Returns false if this critical section cannot do it. */
@@ -96,8 +96,8 @@ static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
   if (wlh_is_over(bucket, status)) return false; /* it is made when the file is open again */
   switch (status) {
   case WLH_CELLS_GRANTED:
-    wlh_mail_take(bucket); /* thefts come first: those by this request, and one of an earlier lock
-                              of its thread */
+    /* A theft by this request, or of an earlier lock of its thread, comes first. */
+    wlh_mailbox_drain(bucket);
     outcome.state = WLH_HELD;
     outcome.news = WLK_NEWS_GRANTED;
     outcome.low = (uint32_t)answer.token;
@@ -159,12 +159,12 @@ static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
   wlk_mutex_lock(&bucket->qmu);
   WLK_LIST_DRAIN (link, &agent->requests) {
     struct wlh_request *request = WLK_ITEM(link, struct wlh_request, by_agent);
-    wlh_take_off(bucket, &request->item);
+    wlh_remove_deferred(bucket, &request->item);
     wlh_forget_cell(bucket, request);
     wlh_trash(bucket, request);
   }
-  WLK_LIST_FOR_EACH (link, &agent->errands) {
-    wlh_take_off(bucket, &WLK_ITEM(link, struct wlh_errand, by_agent)->item);
+  WLK_LIST_FOR_EACH (link, &agent->jobs) {
+    wlh_remove_deferred(bucket, &WLK_ITEM(link, struct wlh_job, by_agent)->item);
   }
   wlk_list_remove(&agent->by_bucket);
   wlk_mutex_unlock(&bucket->qmu);
@@ -186,7 +186,7 @@ static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
   wlk_mutex_lock(&bucket->qmu);
   if (ended) {
     request->state = WLH_ENDED;
-    wlh_tell(bucket, &request->item, WLH_NEWS_FAILED, WLH_DEADLOCK, 0);
+    wlh_post_event(bucket, &request->item, WLH_NEWS_FAILED, WLH_DEADLOCK, 0);
   }
   block->item.doing = false;
   block->item.op = WLH_OP_NONE;
@@ -196,18 +196,18 @@ static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
 
 /* Takes the first operation that may be done: with tables any, except jobs, which only the helper
  * does; without tables one that needs none. Otherwise returns NULL, and `*done` says why. */
-static struct wlh_item *take_put_off(struct wlh_bucket *bucket, enum wlh_done *done)
+static struct wlh_item *take_deferred(struct wlh_bucket *bucket, enum wlh_done *done)
 {
   struct wlh_item *item = NULL;
   *done = WLH_DONE_ALL;
   wlk_mutex_lock(&bucket->qmu);
-  if (!wlk_list_is_empty(&bucket->put_off)) {
-    item = WLK_ITEM(bucket->put_off.next, struct wlh_item, by_put_off);
+  if (!wlk_list_is_empty(&bucket->deferred)) {
+    item = WLK_ITEM(bucket->deferred.next, struct wlh_item, by_deferred);
     if (item->op == WLH_OP_READY || item->op == WLH_OP_SNAPSHOT) {
       *done = WLH_NEEDS_HELPER;
       item = NULL;
     } else {
-      wlh_take_off(bucket, item);
+      wlh_remove_deferred(bucket, item);
       item->doing = true;
     }
   }
@@ -222,18 +222,18 @@ static void put_back(struct wlh_bucket *bucket, struct wlh_item *item)
   item->doing = false;
   bool given_up = item->gone;
   if (!given_up) {
-    wlk_list_prepend(&bucket->put_off, &item->by_put_off);
-    (void)__atomic_add_fetch(&bucket->put_off_count, 1, __ATOMIC_RELEASE);
+    wlk_list_prepend(&bucket->deferred, &item->by_deferred);
+    (void)__atomic_add_fetch(&bucket->deferred_count, 1, __ATOMIC_RELEASE);
   }
   wlk_mutex_unlock(&bucket->qmu);
-  if (given_up) end_put_off(bucket, wlh_request_of(item));
+  if (given_up) end_deferred(bucket, wlh_request_of(item));
 }
 
-enum wlh_done wlh_do_put_off(struct wlh_bucket *bucket, uint32_t most)
+enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most)
 {
   enum wlh_done done;
   for (uint32_t i = 0; i < most; i++) {
-    struct wlh_item *item = take_put_off(bucket, &done);
+    struct wlh_item *item = take_deferred(bucket, &done);
     if (!item) return done;
     switch (item->op) {
     case WLH_OP_TERMINATE:
@@ -250,7 +250,7 @@ enum wlh_done wlh_do_put_off(struct wlh_bucket *bucket, uint32_t most)
       do_block(bucket, (struct wlh_block *)(void *)item);
       break;
     default:
-      end_put_off(bucket, wlh_request_of(item));
+      end_deferred(bucket, wlh_request_of(item));
       break;
     }
   }
@@ -262,15 +262,15 @@ static struct wlh_item *take_without_tables(struct wlh_bucket *bucket)
 {
   struct wlh_item *found = NULL;
   wlk_mutex_lock(&bucket->qmu);
-  WLK_LIST_FOR_EACH (link, &bucket->put_off) {
-    found = WLK_ITEM(link, struct wlh_item, by_put_off);
+  WLK_LIST_FOR_EACH (link, &bucket->deferred) {
+    found = WLK_ITEM(link, struct wlh_item, by_deferred);
     if (found->op == WLH_OP_TERMINATE || found->op == WLH_OP_END || found->op == WLH_OP_RELEASE) {
       break;
     }
     found = NULL;
   }
   if (found) {
-    wlh_take_off(bucket, found);
+    wlh_remove_deferred(bucket, found);
     found->doing = true;
   }
   wlk_mutex_unlock(&bucket->qmu);
@@ -286,6 +286,6 @@ void wlh_do_without_tables(struct wlh_bucket *bucket)
     else if (item->op == WLH_OP_RELEASE)
       do_release(bucket, wlh_request_of(item));
     else
-      end_put_off(bucket, wlh_request_of(item));
+      end_deferred(bucket, wlh_request_of(item));
   }
 }
