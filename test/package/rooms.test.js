@@ -40,7 +40,7 @@ describe('the rooms', () => {
     const files = { 'src/core/records.h': '#include "section.h"\n', 'src/core/section.h': '' };
     assert.match(
       faultsOf(t, files),
-      /^src\/core\/records uses src\/core\/turn, which is above it$/m,
+      /^src\/core\/records uses src\/core\/section, which is above it$/m,
     );
   });
 
