@@ -159,10 +159,12 @@ function contract(engine) {
     assert.deepEqual(await b.answers(end(waiting)), ['ended']);
   });
 
+  // Longer than all steps of a test take on a busy machine.
+  const lasting = () => client({}, 60_000);
   const pass = (name, options = {}) => request(name, { kind: 'pass', ...options });
 
   test('a request that passes is told of its turn, holds nothing, and lets those behind it in', async () => {
-    const [a, b] = [await client(), await client()];
+    const [a, b] = [await lasting(), await lasting()];
     const name = fresh();
     const [held, first, next, last] = [request(name), pass(name), request(name), pass(name)];
     assert.deepEqual(await a.answers(pass(name), held), ['passed', 'granted']);
@@ -182,11 +184,12 @@ function contract(engine) {
     assert.deepEqual(await b.answers(request(name, { kind: 'steal' })), ['granted']);
     assert.equal((await a.next()).thief, b.clientId);
     assert.deepEqual([...(await a.renew()).mine], [[last.ref, 0n]]);
+    await closeAll(a, b);
   });
 
   const forgets = { skip: engine.losesNoHint && 'no hint gets lost' };
   test('what has passed is in the next renewal, if its hint gets lost', forgets, async () => {
-    const [a, b] = [await client(), await client()];
+    const [a, b] = [await lasting(), await lasting()];
     const name = fresh();
     const [held, waiting] = [request(name), pass(name)];
     await a.answers(held);
@@ -198,6 +201,7 @@ function contract(engine) {
     assert.deepEqual((await b.again([waiting])).map(plain), ['queued']);
     assert.equal((await b.renew()).mine.size, 0);
     assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
+    await closeAll(a, b);
   });
 
   test('who dies while it waits to pass, or before all who do, is in nobody’s way', async () => {
