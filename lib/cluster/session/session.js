@@ -463,7 +463,7 @@ class Session {
     else if (item === 'busy') this.#tryBusy();
     else if (item === 'unopened') this.#warnSoon();
     else if (item === 'no open') this.#openLater(this.#timeout('The bucket does not open'));
-    // `#react` has checked the deadline by now. A timer that is left over is set to the rest.
+    // `#react` has checked the deadline by now. If the lease lasts longer, the timer is set again.
     else if (item !== 'deadline') this.#isDown(this.#timeout('A call was not answered in time'));
     else if (this.#hasLease)
       this.#agenda.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
