@@ -155,8 +155,8 @@ class EtcdAdapter {
   }
 
   /**
-   * Deletes the keys of requests that have passed. Nobody waits for it, so what cannot be deleted is
-   * left to the next step, or renewal.
+   * Deletes the keys of requests that have passed. Nobody waits for that, so keys that cannot be
+   * deleted now are left to the next step or renewal.
    * @param {Own} own
    */
   async #deletePassed(own) {
@@ -168,7 +168,7 @@ class EtcdAdapter {
         own.mirror.deleted(some.map(({ ref }) => ref));
       }
     } catch {
-      // See above.
+      // The next step or renewal tries again.
     } finally {
       own.isDeleting = false;
     }
@@ -630,7 +630,10 @@ const MOST_DELETED = 50;
 /** @param {Own} own */
 const passedOf = ({ mirror }) => [...mirror.passed.values()].slice(0, MOST_DELETED);
 
-/** Deletes the key if it is still that of this request. @param {import('./queue.js').Entry} entry */
+/**
+ * Deletes a key if it is still that of this request.
+ * @param {import('./queue.js').Entry} entry
+ */
 const deletionOf = (entry) => ({
   request_txn: {
     compare: [isThere(entry)],

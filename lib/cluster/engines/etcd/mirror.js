@@ -60,12 +60,12 @@ class Mirror {
   mine = new Map();
   slots = new Slots();
   /**
-   * The thieves of thefts whose keys still exist, by `ref`; '' of requests that have passed, until a
-   * renewal has told it.
+   * The thieves of thefts whose keys still exist, by `ref`, and '' for requests that have passed
+   * and that no renewal has reported yet.
    * @type {Map<number, string>}
    */
   thefts = new Map();
-  /** The session's requests that have passed, until their keys are deleted. @type {Map<number, Entry>} */
+  /** Own requests that have passed, until their keys are deleted. @type {Map<number, Entry>} */
   passed = new Map();
   #keys;
   #lease;
@@ -158,12 +158,12 @@ class Mirror {
     return own;
   }
 
-  /** A step begins: slots are free whose keys are certainly not at etcd. */
+  /** Called when a step begins: frees slots whose keys are certainly not at etcd. */
   beginStep() {
     this.slots.begin({ has: (ref) => this.mine.has(ref) || this.passed.has(ref) });
   }
 
-  /** The keys of requests that have passed are deleted. @param {Iterable<number>} refs */
+  /** Forgets requests that have passed, once their keys are deleted. @param {Iterable<number>} refs */
   deleted(refs) {
     for (const ref of refs) if (this.passed.delete(ref)) this.slots.free(ref);
   }

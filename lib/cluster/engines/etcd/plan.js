@@ -68,8 +68,8 @@ const SHORT = 64;
  * @property {Op[]} ops
  * @property {object[]} conditions
  * @property {object[]} changes the last one reads the mark if no lock is there to set it
- * @property {object[]} reads if the conditions do not hold: one for each operation, or none; what
- *   puts a request that passes
+ * @property {object[]} reads if the conditions do not hold: one for each operation, or none. For a
+ *   request that passes, the change that makes it wait
  */
 
 /** @param {Op} op @returns {op is RequestOp} */
@@ -227,7 +227,11 @@ class Planner {
     return plan;
   }
 
-  /** @param {Op[]} unit @param {Plan} plan @param {View} view */
+  /**
+   * § 4.1 "request a lock" for requests, §§ 4.2 and 4.3 for ends:
+   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
+   * @param {Op[]} unit @param {Plan} plan @param {View} view
+   */
   #planUnit(unit, plan, view) {
     const [first] = unit;
     if (first.kind === 'end') {
@@ -356,7 +360,7 @@ class Planner {
 
   // Conditions.
 
-  /** What passes, and is the only one there, holds nothing. @param {string} name */
+  /** No request holds the name or waits, except some that pass. @param {string} name */
   #nobody(name) {
     const { key, end } = this.#keys.holding(name);
     return { ...range(key, end), ...NONE };

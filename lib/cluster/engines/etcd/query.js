@@ -33,7 +33,7 @@ const { now: dateNow } = Date;
 const PAGE = 5_000;
 /** How many queues one call reads. */
 const MOST_QUEUES = 100;
-/** Two ranges are read of each holder, and a transaction of etcd has 128 by default. */
+/** Each holder takes two of the 128 operations that a transaction has by default. */
 const MOST_HOLDERS = 50;
 /** The times of grants that were not seen are looked up in past states of a queue this short. */
 const SHORT_QUEUE = 100;
@@ -89,8 +89,8 @@ class Query {
    * Takes the holders from the queue that this session follows, and reads their keys and sessions
    * alone. A request that holds a name holds it until its key is deleted.
    * @param {string} name
-   * @returns {Promise<Told[] | undefined>} undefined if it does not follow the queue, or if that has
-   *   no holder, or many
+   * @returns {Promise<Told[] | undefined>} undefined if this session does not follow the queue, or
+   *   it has no holder, or many
    */
   async #holdersOf(name) {
     for (;;) {

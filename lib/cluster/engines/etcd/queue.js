@@ -5,9 +5,9 @@
  * requests, so a grant is never written. Thieves come first, then the other requests by the
  * revision that created them and, within a session, by `ref`.
  *
- * A request that passes leaves the queue when it is the first and nothing is held: each session
- * leaves its key out from then on, and its own session deletes the key. Nobody has to wait for that,
- * since a key that is the first in the queue stays so, or comes to stand behind a thief only.
+ * A request that passes leaves the queue when it is the first and nothing is held. Each session
+ * then ignores its key, which its own session deletes. Nobody has to wait for that, since the first
+ * key of a queue stays the first, or comes to stand behind a thief only.
  */
 
 const { textOf, valueOf } = require('./keys.js');
