@@ -101,8 +101,8 @@ class RedisAdapter {
   #strict;
   #ignoresFailover;
   /**
-   * Whether a session that the server calls dead has not done the step. Other shards may have done
-   * their part, and a cluster client repeats unanswered commands by itself.
+   * Whether `dead` proves that a step was not done. Other shards may have done their part, and a
+   * cluster client repeats unanswered commands by itself.
    */
   #isCertain;
   /** The current connection. @type {OpenLink | undefined} */

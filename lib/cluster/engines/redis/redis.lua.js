@@ -152,7 +152,7 @@ if command == 'step' then
       local ref, key, mode, rest =
         string.match(op, '^[ir](%d+) 0 %S+\n([^\n]+)\n([xs] %d+)\n(.*)$')
       if not ref then break end
-      -- § 4.1 "request a lock" for a free name: SET NX is its grant, beside
+      -- Section 4.1 "request a lock" for a free name: SET NX is its grant, beside
       -- process_the_lock_request_queue below.
       -- https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
       local token, n = last_number + 1, #fields
@@ -212,10 +212,11 @@ local function count_held(it, row)
   it.held, it.units, it.alone = it.held + 1, it.units + row.weight, row.mode == 'x'
 end
 
--- § 4.4 "process the lock request queue": grants waiters in their order until one does not fit, and
--- notifies them. https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue
--- The fast path above grants free names. "mine" is the caller's request: it is not notified, and if
--- it is not in the queue yet, it takes part by its rank and is not written.
+-- Section 4.4 "process the lock request queue": grants waiters in their order until one does not
+-- fit, and notifies them. The fast path above grants free names, too.
+-- https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue
+-- "mine" is the caller's request: it is not notified, and if it is not in the queue yet, it takes
+-- part by its rank and is not written.
 local function process_the_lock_request_queue(it, mine)
   if now < from then return end
   while true do
@@ -646,7 +647,7 @@ function F.bury(it)
   if it.count == 0 then return false end
   if not F.are_there_dead() then
     local _, first = F.split(F.member_of(F.places(it, 0, 0)[1]))
-    -- If the list of sessions lacks a holder's, the list was deleted, and the count of its entries.
+    -- If a live holder is not in the list of sessions, somebody deleted the list and its count.
     if first == me or call('ZSCORE', S, first) then return false end
     F.miss()
   end
@@ -741,6 +742,7 @@ function F.insert(it, op, row, ticket)
   F.keep_name(op.key)
 end
 
+-- Section 4.1 "request a lock": https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
 function F.request(op, waits)
   local it = F.read_name(op.key)
   if op.mode == 's' then
@@ -765,7 +767,7 @@ function F.ask(it, op, waits)
   return F.int(row.token)
 end
 
--- Takes a request out of a name, and tells its session which thief did; '' if it passes.
+-- Takes a request out of a name and notifies its session: of the thief, or '' if it passes.
 function F.take_away(it, member, place, thief)
   F.take_out(it, member, place)
   local ref, session = F.split(member)
@@ -778,7 +780,7 @@ end
 function F.pass(it, row, mine)
   local limit = it.limit
   F.take_away(it, row.member, F.place_of(row), '')
-  -- The request that is about to enter the queue has said what it is.
+  -- Taking out the last request clears the limit, which the entering request has just set.
   if mine then it.limit = limit end
 end
 
@@ -816,9 +818,9 @@ function F.mark(key, member, milliseconds)
   end
 end
 
--- § 4.2 "release the lock" and § 4.3 "abort the request":
--- https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock "milliseconds": how long to
--- mark the name; 0 for no mark.
+-- Section 4.2 "release the lock" and 4.3 "abort the request", which do the same here:
+-- https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock
+-- "milliseconds": how long to mark the name; 0 for no mark.
 function F.finish(ref, key, milliseconds)
   key = key ~= '' and key or call('HGET', INFO, 'r' .. ref)
   if not key then return '-4' end
@@ -1107,6 +1109,8 @@ function F.all_of(key, which)
   return call('ZRANGE', F.queue_of(key), 0, which == 'held' and held - 1 or -1), its[1], its[2]
 end
 
+-- Section 4.5 "snapshot the lock state":
+-- https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state
 function F.query()
   local reply, infos = { F.int(now) }, {}
   for _, key in ipairs(ARGV[5] ~= '' and { ARGV[5] } or F.names()) do
