@@ -115,7 +115,7 @@ class PostgresAdapter {
   #ttl = 0;
   /** Counts steps with requests. */
   #asked = 0;
-  /** That count at the last renewal that found no request of the session. */
+  /** The value of `#asked` at the last renewal that found no request of the session. */
   #idle = -1;
   /**
    * The refs of thefts that the last renewal listed; the next one confirms them.
@@ -331,7 +331,11 @@ class PostgresAdapter {
     );
   }
 
-  /** @param {string} [name] @param {'held'} [which] */
+  /**
+   * § 4.5 "snapshot the lock state":
+   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#snapshot-the-lock-state
+   * @param {string} [name] @param {'held'} [which]
+   */
   async query(name, which) {
     const held = which === 'held' ? 'AND token IS NOT NULL' : '';
     const key = name === undefined ? '' : `AND key = ${literal(this.#keyOf(name))}`;

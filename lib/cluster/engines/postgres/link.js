@@ -23,9 +23,9 @@ const PROBE_MS = 2_000;
 /** How long an exhausted pool may take to give a client, in milliseconds. */
 const PATIENCE_MS = 5_000;
 
-/** After so many milliseconds another client is requested, */
+/** The pool is asked for another client after so many milliseconds. */
 const LATE_MS = 1_000;
-/** if fewer than this are outstanding. */
+/** The most clients that may be outstanding. */
 const MOST = 3;
 
 /** The server function that warns when it does not wait for the synchronous standby. */

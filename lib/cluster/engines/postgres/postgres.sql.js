@@ -701,6 +701,8 @@ BEGIN
   RETURN coalesce(number, 0);
 END $$;
 
+-- Section 4.2 "release the lock" and 4.3 "abort the request", which do the same here:
+-- https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock
 CREATE OR REPLACE FUNCTION web_locks.end_one(
   me bigint, reference bigint, k bytea, keep float8
 ) RETURNS bigint LANGUAGE plpgsql AS $$
