@@ -391,7 +391,7 @@ function checkPlace({ directory, at, ...more }) {
 }
 
 /**
- * @typedef {object} Request
+ * @typedef {object} ParsedCommand
  * @property {string} command of COMMANDS, or `help`, `version`, or `usage`: nothing was said
  * @property {string} [of] what help is wanted for
  * @property {string} [name] of the lock, or of a file
@@ -403,7 +403,7 @@ function checkPlace({ directory, at, ...more }) {
 /**
  * @param {string[]} argv without the program
  * @param {NodeJS.ProcessEnv} env
- * @returns {Request}
+ * @returns {ParsedCommand}
  * @throws {Failure}
  */
 function read(argv, env) {
@@ -425,7 +425,7 @@ function read(argv, env) {
  * @param {string} command
  * @param {string[]} argv after it
  * @param {NodeJS.ProcessEnv} env
- * @returns {Request}
+ * @returns {ParsedCommand}
  */
 function readCommand(command, argv, env) {
   const { takes, takesMore, takesCommand, options, check } = COMMANDS[command];

@@ -7,7 +7,7 @@
  */
 
 const { describeAgent } = require('../extensions/holders.js');
-const { quoted } = require('./people.js');
+const { quoted } = require('./format.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */

@@ -8,10 +8,10 @@
 const { spawn } = require('node:child_process');
 const { once } = require('node:events');
 const process = require('node:process');
-const { endFamily, keepFamily } = require('./family.js');
-const { outerOf } = require('./outer.js');
-const { messageOf } = require('./places.js');
-const { quoted } = require('./people.js');
+const { endProcessGroup, keepProcessGroup } = require('./process-group.js');
+const { outerLocks } = require('./nesting.js');
+const { messageOf } = require('./bucket.js');
+const { quoted } = require('./format.js');
 const { STATUS, say } = require('./status.js');
 
 /** @typedef {import('./status.js').Ending} Ending */
@@ -27,7 +27,7 @@ class Command {
   isLost = false;
 
   /**
-   * @param {import('./arguments.js').Request} request
+   * @param {import('./arguments.js').ParsedCommand} request
    * @param {InstanceType<typeof import('./signals.js').Signals>} signals
    */
   constructor({ name, words, values }, signals) {
@@ -44,7 +44,7 @@ class Command {
   async run(lock) {
     const [program, ...words] = this.#words;
     let child;
-    keepFamily(true);
+    keepProcessGroup(true);
     try {
       child = spawn(program, words, { stdio: 'inherit', env: this.#environment(lock) });
     } catch (error) {
@@ -56,8 +56,8 @@ class Command {
     /** @type {NodeJS.Timeout | undefined} */
     let timer;
     const stop = () => {
-      this.lost(lock.signal.reason, ' The command gets SIGTERM.');
-      endFamily();
+      this.reportLoss(lock.signal.reason, ' The command gets SIGTERM.');
+      endProcessGroup();
       child.kill('SIGTERM');
       timer = setTimeout(() => child.kill('SIGKILL'), this.#killAfter);
     };
@@ -66,7 +66,7 @@ class Command {
     const ending = await ended;
     lock.signal.removeEventListener('abort', stop);
     clearTimeout(timer);
-    if (!this.isLost) keepFamily(false);
+    if (!this.isLost) keepProcessGroup(false);
     return ending;
   }
 
@@ -76,7 +76,7 @@ class Command {
       ...process.env,
       WEB_LOCKS_NAME: this.#name,
       WEB_LOCKS_TOKEN: String(token),
-      WEB_LOCKS_OUTER: outerOf(process.env, token),
+      WEB_LOCKS_OUTER: outerLocks(process.env, token),
     };
   }
 
@@ -84,7 +84,7 @@ class Command {
    * @param {unknown} error why
    * @param {string} [more]
    */
-  lost(error, more = '') {
+  reportLoss(error, more = '') {
     if (this.isLost) return;
     this.isLost = true;
     say(messageOf(error) + more);

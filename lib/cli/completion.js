@@ -13,7 +13,7 @@ const { Failure, STATUS } = require('./status.js');
 const SHELLS = { bash, zsh, fish };
 
 /**
- * @param {import('./arguments.js').Request} request
+ * @param {import('./arguments.js').ParsedCommand} request
  * @returns {Promise<import('./status.js').Ending>}
  */
 async function completion({ name = '' }) {

@@ -10,11 +10,11 @@ const { Failure, STATUS, say } = require('./status.js');
 const { version } = require('../../package.json');
 
 /** @typedef {import('./status.js').Ending} Ending */
-/** @typedef {import('./arguments.js').Request} Request */
+/** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 
 /**
  * What does a command; loaded when it is needed: the help works without the addon.
- * @type {Record<string, () => (request: Request) => Promise<Ending>>}
+ * @type {Record<string, () => (request: ParsedCommand) => Promise<Ending>>}
  */
 const DOERS = {
   run: () => require('./run.js').run,
@@ -28,7 +28,7 @@ const DOERS = {
 };
 
 /**
- * @param {Request} request
+ * @param {ParsedCommand} request
  * @returns {Promise<Ending>}
  */
 async function perform(request) {
@@ -86,7 +86,7 @@ async function leave(ending) {
 
 /** @param {string[]} argv without the program */
 async function main(argv) {
-  /** @type {Request | undefined} */
+  /** @type {ParsedCommand | undefined} */
   let request;
   /** @type {Ending} */
   let ending;

@@ -5,29 +5,29 @@
  * ended well, and run nothing; if it fails, the next one runs its own.
  */
 
-const { doJob } = require('./job.js');
-const { quoted } = require('./people.js');
+const { runUnderLock } = require('./runner.js');
+const { quoted } = require('./format.js');
 const { Failure, STATUS, say } = require('./status.js');
 
 /** Thrown so that a command that failed marks nothing. */
 const FAILED = new Error('The command failed.');
 
 /**
- * @param {import('./arguments.js').Request} request
+ * @param {import('./arguments.js').ParsedCommand} request
  * @returns {Promise<import('./status.js').Ending>}
  */
-const once = (request) => doJob(request, ask);
+const once = (request) => runUnderLock(request, requestLock);
 
-/** @type {import('./job.js').Ask} */
-async function ask(job) {
-  const { keep, priority, timeout, verbose } = job.values;
-  const { label, name } = job;
+/** @type {import('./runner.js').RequestLock} */
+async function requestLock(runner) {
+  const { keep, priority, timeout, verbose } = runner.values;
+  const { label, name } = runner;
   try {
     const run = async (/** @type {any} */ lock) => {
-      const ending = await job.hold(lock);
+      const ending = await runner.runCommand(lock);
       if (!ending || ending.signal || ending.status !== 0) throw FAILED;
     };
-    const { ran } = await job.locks.once(name, { keep, label, priority, timeout }, run);
+    const { ran } = await runner.locks.once(name, { keep, label, priority, timeout }, run);
     if (ran) return undefined;
     if (verbose) say(`${quoted(name)} is done already.`);
     return { status: STATUS.ok };

@@ -8,17 +8,17 @@
 const { capitalized } = require('../platform/errors.js');
 const { circlesOf, describeCircles } = require('./circles.js');
 const { output, printAll } = require('./output.js');
-const { quoted } = require('./people.js');
-const { Place } = require('./places.js');
+const { quoted } = require('./format.js');
+const { OpenBucket } = require('./bucket.js');
 const { Screen } = require('./screen.js');
 const { STATUS } = require('./status.js');
 const { identity, json, table } = require('./table.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
-/** @typedef {import('./places.js').Look} Look */
+/** @typedef {import('./bucket.js').Look} Look */
 /** @typedef {import('./status.js').Ending} Ending */
-/** @typedef {import('./arguments.js').Request} Request */
-/** @typedef {InstanceType<typeof Place>} PlaceType */
+/** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
+/** @typedef {InstanceType<typeof OpenBucket>} OpenBucketType */
 
 /** From one look to the next. */
 const PERIOD_MS = 1000;
@@ -34,33 +34,33 @@ const FEW = 10;
  */
 
 /**
- * @param {Request} request
+ * @param {ParsedCommand} request
  * @returns {Promise<Ending>}
  */
 async function query({ values }) {
-  const place = new Place(values);
-  const look = () => (values.all ? lookAtAll(place, values.name) : lookAtOne(place, values));
+  const opened = new OpenBucket(values);
+  const look = () => (values.all ? lookAtAll(opened, values.name) : lookAtOne(opened, values));
   try {
-    await place.ready();
-    if (!values.watch) await tell(await look(), values.json);
+    await opened.ready();
+    if (!values.watch) await printView(await look(), values.json);
     else if (output().isTTY && !values.json) return await watch(look);
     else await follow(look, values.json);
     return { status: STATUS.ok };
   } finally {
-    await place.close();
+    await opened.close();
   }
 }
 
 /**
- * @param {PlaceType} place
+ * @param {OpenBucketType} opened
  * @param {import('./arguments.js').Values} values
  * @returns {Promise<View>}
  */
-async function lookAtOne(place, { name, watch: again }) {
-  const state = await place.look(name);
-  const { where } = place;
+async function lookAtOne(opened, { name, watch: again }) {
+  const state = await opened.look(name);
+  const { where } = opened;
   // Each second it would be too much.
-  const looks = again ? [] : (await place.lookAtOthers(name)).filter(isInUse);
+  const looks = again ? [] : (await opened.lookAtOthers(name)).filter(isInUse);
   const bucket = nameOf(where.bucket);
   const about = where.at ? ` in ${bucket} at ${where.at}` : ` in ${bucket} of ${where.directory}`;
   const isEmpty = state.held.length + state.pending.length === 0;
@@ -74,13 +74,13 @@ async function lookAtOne(place, { name, watch: again }) {
 const OF_PROCESSES = "Locks of require('web-locks') are seen by their own process only.";
 
 /**
- * @param {PlaceType} place
+ * @param {OpenBucketType} opened
  * @param {string | undefined} name
  * @returns {Promise<View>}
  */
-async function lookAtAll(place, name) {
-  const { bucket, directory } = place.where;
-  const looks = [{ bucket, state: await place.look(name) }, ...(await place.lookAtOthers(name))];
+async function lookAtAll(opened, name) {
+  const { bucket, directory } = opened.where;
+  const looks = [{ bucket, state: await opened.look(name) }, ...(await opened.lookAtOthers(name))];
   /** @type {DetailedSnapshot} */
   const state = { held: [], pending: [] };
   const notes = [];
@@ -146,7 +146,7 @@ function noteOthers(looks) {
  * @param {string} [before]
  * @returns {Promise<void>} resolves when it is written
  */
-function tell(view, asJson, before = '') {
+function printView(view, asJson, before = '') {
   return printAll(partsOf(view, asJson, before));
 }
 
@@ -182,7 +182,7 @@ async function follow(look, asJson) {
   for (;;) {
     const view = await look();
     const now = identity(view.state);
-    if (now !== before) await tell(view, asJson, before === undefined || asJson ? '' : '\n');
+    if (now !== before) await printView(view, asJson, before === undefined || asJson ? '' : '\n');
     before = now;
     await new Promise((resolve) => setTimeout(resolve, PERIOD_MS));
   }

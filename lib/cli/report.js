@@ -7,10 +7,10 @@ const profile = require('../profile/report.js');
 const { Failure, STATUS, say } = require('./status.js');
 
 /** @typedef {import('./status.js').Ending} Ending */
-/** @typedef {import('./arguments.js').Request} Request */
+/** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 
 /**
- * @param {Request} request
+ * @param {ParsedCommand} request
  * @returns {Promise<Ending>}
  * @throws {Failure} if the file cannot be read, or is not a profile, or the page cannot be written
  */

@@ -2,30 +2,34 @@
 
 /** `web-locks run`: a command that runs while a lock is held. */
 
-const { PATIENCE_MS, doJob } = require('./job.js');
-const { LATE, noAnswer, within } = require('./places.js');
+const { PATIENCE_MS, runUnderLock } = require('./runner.js');
+const { LATE, noAnswer, within } = require('./bucket.js');
 
-/** @param {import('./arguments.js').Request} request */
-const run = (request) => doJob(request, ask);
+/** @param {import('./arguments.js').ParsedCommand} request */
+const run = (request) => runUnderLock(request, requestLock);
 
 /**
  * Also rejects if whether it is available is not answered in time.
- * @type {import('./job.js').Ask}
+ * @type {import('./runner.js').RequestLock}
  */
-async function ask(job) {
+async function requestLock(runner) {
   let answer = () => {};
   /** @type {Promise<void>} */
   const answered = new Promise((resolve) => {
     answer = resolve;
   });
-  const request = job.locks.request(job.name, optionsOf(job), (/** @type {any} */ lock) => {
-    answer();
-    return job.hold(lock);
-  });
-  if (job.doesNotWait) {
-    const first = await within(Promise.race([request, answered]), job.patience);
-    job.isOver = first === LATE;
-    if (job.isOver) {
+  const request = runner.locks.request(
+    runner.name,
+    optionsOf(runner),
+    (/** @type {any} */ lock) => {
+      answer();
+      return runner.runCommand(lock);
+    },
+  );
+  if (runner.doesNotWait) {
+    const first = await within(Promise.race([request, answered]), runner.patience);
+    runner.isOver = first === LATE;
+    if (runner.isOver) {
       request.catch(() => {});
       throw noAnswer(PATIENCE_MS);
     }
@@ -33,7 +37,7 @@ async function ask(job) {
   await request;
 }
 
-/** @param {Parameters<import('./job.js').Ask>[0]} job */
+/** @param {Parameters<import('./runner.js').RequestLock>[0]} runner */
 function optionsOf({ doesNotWait, label, values }) {
   const { shared, limit, weight, priority, timeout, steal } = values;
   return {

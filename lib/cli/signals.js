@@ -98,7 +98,7 @@ class Signals {
   /** @type {NodeJS.Signals | undefined} */
   #first;
   /** The last one by which the command was told to end. @type {NodeJS.Signals | undefined} */
-  #told;
+  #lastEnding;
   #give = /** @type {(signal: NodeJS.Signals) => void} */ (() => {});
   /** Resolves to the signal that came before there was a command. */
   came = /** @type {Promise<NodeJS.Signals>} */ (
@@ -108,12 +108,12 @@ class Signals {
   );
 
   constructor() {
-    for (const signal of CAUGHT) process.on(signal, this.#take);
+    for (const signal of CAUGHT) process.on(signal, this.#handle);
   }
 
-  #take = (/** @type {NodeJS.Signals} */ signal) => {
+  #handle = (/** @type {NodeJS.Signals} */ signal) => {
     if (this.#child) {
-      if (ENDING.includes(signal)) this.#told = signal;
+      if (ENDING.includes(signal)) this.#lastEnding = signal;
       if (!comesToBoth(signal)) this.#child.kill(signal);
     } else if (this.#first) {
       // Giving up takes too long.
@@ -130,14 +130,14 @@ class Signals {
   }
 
   /** There will be another command, unless this one was told to end: then the program is, too. */
-  passOn() {
-    if (this.#told && !this.#child) this.#take(this.#told);
+  repeatLastEnding() {
+    if (this.#lastEnding && !this.#child) this.#handle(this.#lastEnding);
   }
 
   /** @param {import('node:child_process').ChildProcess} child that has them until it ends */
   forwardTo(child) {
     this.#child = child;
-    this.#told = undefined;
+    this.#lastEnding = undefined;
     child.once('exit', () => {
       this.#child = undefined;
     });

@@ -7,17 +7,17 @@
 
 const { createHash } = require('node:crypto');
 const { createInterface } = require('node:readline');
-const { describeHolder, quoted } = require('./people.js');
+const { describeHolder, quoted } = require('./format.js');
 const { printAll } = require('./output.js');
-const { Place, checkName, unreachable } = require('./places.js');
+const { OpenBucket, checkName, unreachable } = require('./bucket.js');
 const { Failure, STATUS, say } = require('./status.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('./status.js').Ending} Ending */
-/** @typedef {import('./arguments.js').Request} Request */
+/** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 
 /**
- * @param {Request} request
+ * @param {ParsedCommand} request
  * @returns {Promise<Ending>}
  */
 async function steal({ name = '', values }) {
@@ -26,24 +26,24 @@ async function steal({ name = '', values }) {
     throw new Failure(STATUS.usage, message, 'Give --yes to take it without asking.');
   }
   checkName(name, values);
-  const place = new Place(values);
+  const bucket = new OpenBucket(values);
   try {
-    await place.ready();
-    return { status: await rob(place, name, values) };
+    await bucket.ready();
+    return { status: await stealLock(bucket, name, values) };
   } catch (error) {
     throw unreachable(error);
   } finally {
-    await place.close();
+    await bucket.close();
   }
 }
 
 /**
- * @param {InstanceType<typeof Place>} place
+ * @param {InstanceType<typeof OpenBucket>} bucket
  * @param {string} name
  * @param {import('./arguments.js').Values} values
  * @returns {Promise<number>} the exit status
  */
-async function rob({ locks }, name, { yes, label = 'web-locks steal' }) {
+async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
   /** @returns {Promise<DetailedSnapshot>} */
   const look = () => locks.query({ details: true, name });
   let state = await look();
@@ -53,7 +53,7 @@ async function rob({ locks }, name, { yes, label = 'web-locks steal' }) {
       say(`nobody holds lock ${quoted(name)}.`);
       return STATUS.ok;
     }
-    tell(name, state);
+    showHolders(name, state);
     if (agreed) break;
     if (!(await isAgreed())) return STATUS.conflict;
     // Others may hold it by now, whom nobody was asked about.
@@ -63,14 +63,14 @@ async function rob({ locks }, name, { yes, label = 'web-locks steal' }) {
     say('the holders have changed meanwhile.');
   }
   await locks.request(name, { steal: true, label }, () => {});
-  await printAll(robbed(state));
+  await printAll(robbedLines(state));
   // The robbed are told the number of this process, which has ended when somebody looks for it.
   say(`process ${process.pid} has taken lock ${quoted(name)} from them.`);
   return STATUS.ok;
 }
 
 /** @param {DetailedSnapshot} state */
-function* robbed({ held }) {
+function* robbedLines({ held }) {
   for (const holder of held) yield `robbed ${describeHolder(holder)}\n`;
 }
 
@@ -86,7 +86,7 @@ function identity({ held }) {
  * @param {string} name
  * @param {DetailedSnapshot} state
  */
-function tell(name, { held, pending }) {
+function showHolders(name, { held, pending }) {
   say(`lock ${quoted(name)} is held by`);
   for (const holder of held) process.stderr.write(`  ${describeHolder(holder)}\n`);
   if (pending.length > 0) process.stderr.write(`and waited for by ${pending.length}.\n`);

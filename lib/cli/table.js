@@ -10,7 +10,7 @@ const { describePause } = require('../extensions/holders.js');
 const { duration } = require('../page/duration.js');
 const { capitalized } = require('../platform/errors.js');
 const { describeCircles } = require('./circles.js');
-const { shown } = require('./people.js');
+const { shown } = require('./format.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */

@@ -7,18 +7,18 @@
 
 const { hostname } = require('../platform/machine.js');
 const { print } = require('./output.js');
-const { quoted } = require('./people.js');
-const { Place, serverOf } = require('./places.js');
+const { quoted } = require('./format.js');
+const { OpenBucket, serverOf } = require('./bucket.js');
 const { query } = require('./query.js');
 const { Signals } = require('./signals.js');
 const { STATUS } = require('./status.js');
 const { Web } = require('./web.js');
 
-/** @typedef {import('./arguments.js').Request} Request */
+/** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 /** @typedef {import('./status.js').Ending} Ending */
 
 /**
- * @param {Request} request
+ * @param {ParsedCommand} request
  * @returns {Promise<Ending>}
  */
 async function top(request) {
@@ -32,17 +32,17 @@ async function top(request) {
  * @returns {Promise<Ending>}
  */
 async function serve(values) {
-  const place = new Place(values);
+  const bucket = new OpenBucket(values);
   try {
-    await place.ready();
+    await bucket.ready();
     const signals = new Signals();
-    const web = new Web({ about: describePlace(values), look: () => place.look(values.name) });
+    const web = new Web({ about: describeBucket(values), look: () => bucket.look(values.name) });
     await print(`${await web.listen(values.port ?? 0)}\n`);
     const signal = await signals.came;
     web.close();
     return signal === 'SIGINT' ? { status: STATUS.ok } : { signal };
   } finally {
-    await place.close();
+    await bucket.close();
   }
 }
 
@@ -50,7 +50,7 @@ async function serve(values) {
  * @param {import('./arguments.js').Values} values
  * @returns {string} which locks they are, without a password
  */
-function describePlace({ at, bucket, directory, name }) {
+function describeBucket({ at, bucket, directory, name }) {
   const which = name === undefined ? 'Locks' : `The lock ${quoted(name)}`;
   const where = at ? `at ${serverOf(at)}` : `of this machine (${hostname()})`;
   const folder = directory === undefined ? '' : `, in ${quoted(directory)}`;
@@ -58,4 +58,4 @@ function describePlace({ at, bucket, directory, name }) {
   return `${which} ${where}${folder}, ${set}`;
 }
 
-module.exports = { describePlace, top };
+module.exports = { describeBucket, top };

@@ -12,7 +12,7 @@ const { createHash, randomBytes, timingSafeEqual } = require('node:crypto');
 const http = require('node:http');
 const path = require('node:path');
 const { assemble } = require('../page/assemble.js');
-const { Audience } = require('./audience.js');
+const { EventClients } = require('./event-clients.js');
 const { Failure, STATUS } = require('./status.js');
 
 /** @typedef {import('node:http').IncomingMessage} IncomingMessage */
@@ -51,7 +51,7 @@ class Web {
   #server = http.createServer((request, response) => this.#answer(request, response));
   #secret = randomBytes(24).toString('base64url');
   #page;
-  #audience;
+  #clients;
   /** @type {string[]} */
   #hosts = [];
 
@@ -63,7 +63,7 @@ class Web {
   constructor({ about, look }) {
     const data = JSON.stringify({ about }).replaceAll('<', '\\u003c');
     this.#page = assemble({ ...PAGE, more: { data } });
-    this.#audience = new Audience(look);
+    this.#clients = new EventClients(look);
   }
 
   /**
@@ -125,7 +125,7 @@ class Web {
   #sendEvents(method, response) {
     response.writeHead(200, { ...HEADERS, 'Content-Type': 'text/event-stream' });
     if (method === 'HEAD') response.end();
-    else this.#audience.add(response);
+    else this.#clients.add(response);
   }
 }
 

@@ -4,7 +4,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { ask } = require('../../lib/cli/elect.js');
+const { requestLock } = require('../../lib/cli/elect.js');
 const { hold } = require('../helpers/locks.js');
 const { freshBucket, pendingOn } = require('../helpers/process.js');
 const { run, skip, start } = require('./command.js');
@@ -72,7 +72,14 @@ describe('web-locks elect', { skip }, () => {
       terms++;
       await steal(locks);
     };
-    await ask({ hold, isLost: false, label: 'test', locks, name: 'a', values: {} });
+    await requestLock({
+      runCommand: hold,
+      isLost: false,
+      label: 'test',
+      locks,
+      name: 'a',
+      values: {},
+    });
     assert.equal(terms, 1);
   });
 

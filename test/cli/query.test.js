@@ -234,7 +234,7 @@ describe('web-locks query', { skip }, () => {
 });
 
 describe('a state of more requests than a call may have arguments', { skip }, () => {
-  const { groupsOf } = require('../../lib/cli/groups.js');
+  const { groupsOf } = require('../../lib/cli/view-model.js');
   const { identity, json, table } = require('../../lib/cli/table.js');
   const MANY = 150_000;
   const entry = { name: 'a', mode: 'shared', label: '', host: 'h', pid: 1, threadId: 0, token: 1n };

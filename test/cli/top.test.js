@@ -198,7 +198,7 @@ describe('web-locks top --web', { skip }, () => {
 });
 
 describe('what a page is told', { skip }, () => {
-  const { groupsOf } = require('../../lib/cli/groups.js');
+  const { groupsOf } = require('../../lib/cli/view-model.js');
   const entry = { mode: 'exclusive', label: '', host: 'h', pid: 1, threadId: 0, threadName: '' };
   const locks = (count, more) => {
     const held = Array.from({ length: count }, (_, i) => ({ ...entry, name: `${i}`, ...more }));
@@ -228,7 +228,7 @@ describe('what a page is told', { skip }, () => {
 });
 
 describe('what the page says of a server', { skip }, () => {
-  const { describePlace } = require('../../lib/cli/top.js');
+  const { describeBucket } = require('../../lib/cli/top.js');
 
   it('has no password', () => {
     for (const [at, expected] of [
@@ -240,7 +240,7 @@ describe('what the page says of a server', { skip }, () => {
       ['etcd+http://u:secret@a:2379,b:2379', 'etcd+http://a:2379,b:2379'],
       ['postgres://db.example/shop#secret', 'postgres://db.example/shop'],
     ]) {
-      assert.equal(describePlace({ at }), `Locks at ${expected}, the default bucket`);
+      assert.equal(describeBucket({ at }), `Locks at ${expected}, the default bucket`);
     }
   });
 });

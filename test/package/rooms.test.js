@@ -129,7 +129,7 @@ int wlh_process(int a)
   });
 
   it('may not import what is above them in their own folder', (t) => {
-    const files = { 'lib/cli/places.js': "require('./main.js')", 'lib/cli/main.js': '' };
+    const files = { 'lib/cli/bucket.js': "require('./main.js')", 'lib/cli/main.js': '' };
     assert.match(faultsOf(t, files), /^lib\/cli\/places uses lib\/cli\/main, which is above/m);
   });
 

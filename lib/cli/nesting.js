@@ -17,7 +17,7 @@ const { hostname } = require('../platform/machine.js');
  * @param {bigint} token of the lock that it holds
  * @returns {string} WEB_LOCKS_OUTER of its command
  */
-const outerOf = ({ WEB_LOCKS_OUTER }, token) =>
+const outerLocks = ({ WEB_LOCKS_OUTER }, token) =>
   `${WEB_LOCKS_OUTER ? `${WEB_LOCKS_OUTER} ` : ''}${process.pid}:${token}`;
 
 /**
@@ -25,7 +25,7 @@ const outerOf = ({ WEB_LOCKS_OUTER }, token) =>
  * @returns {((holder: LockDetails) => boolean) | undefined} whether that one is around it;
  *   undefined: nobody is
  */
-function isOuter({ WEB_LOCKS_OUTER }) {
+function outerMatcher({ WEB_LOCKS_OUTER }) {
   if (!WEB_LOCKS_OUTER) return undefined;
   const outer = new Set(WEB_LOCKS_OUTER.split(' '));
   const here = hostname();
@@ -46,7 +46,7 @@ function isOuter({ WEB_LOCKS_OUTER }) {
  * @param {Wanted} wanted
  * @returns {boolean} whether a request would have to wait for them, or for one that does
  */
-function excludes(outer, pending, wanted) {
+function wouldWaitFor(outer, pending, wanted) {
   if (outer.length === 0) return false;
   const ahead = pending.filter(({ priority = 0 }) => priority >= (wanted.priority ?? 0));
   return [...ahead, wanted].some((one) => isBehind(outer, one));
@@ -61,4 +61,4 @@ function isBehind(outer, { mode, limit, weight = 1 }) {
   return outer.reduce((sum, holder) => sum + (holder.weight ?? 0), weight) > (limit || Infinity);
 }
 
-module.exports = { excludes, isOuter, outerOf };
+module.exports = { wouldWaitFor, outerMatcher, outerLocks };

@@ -31,7 +31,7 @@ const POOLER =
 const LATE = Symbol('late');
 
 /** An open bucket. What fails here is a Failure that says the locks cannot be reached. */
-class Place {
+class OpenBucket {
   #bucket;
   #end;
   #wasReached = false;
@@ -275,7 +275,7 @@ function checkName(name, { at }) {
 module.exports = {
   CLOSING_MS,
   LATE,
-  Place,
+  OpenBucket,
   checkName,
   messageOf,
   noAnswer,

@@ -24,9 +24,9 @@ function load() {
  * What this thread starts from now on belongs to the family.
  * @param {boolean} endsWithUs whether the family ends when this process does, killed or not
  */
-const keepFamily = (endsWithUs) => load()?.keepFamily(endsWithUs);
+const keepProcessGroup = (endsWithUs) => load()?.keepFamily(endsWithUs);
 
 /** Ends all of it but this process, on Windows. */
-const endFamily = () => load()?.endFamily();
+const endProcessGroup = () => load()?.endFamily();
 
-module.exports = { endFamily, keepFamily };
+module.exports = { endProcessGroup, keepProcessGroup };

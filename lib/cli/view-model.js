@@ -7,7 +7,7 @@
 
 const { createHash } = require('node:crypto');
 const { describeCircles } = require('./circles.js');
-const { shown } = require('./people.js');
+const { shown } = require('./format.js');
 const { modeOf, rowsOf } = require('./table.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */

@@ -8,8 +8,8 @@
  * state of then, when it reads again.
  */
 
-const { groupsOf, notesOf } = require('./groups.js');
-const { messageOf } = require('./places.js');
+const { groupsOf, notesOf } = require('./view-model.js');
+const { messageOf } = require('./bucket.js');
 const { identity } = require('./table.js');
 
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
@@ -25,16 +25,16 @@ const SAME = 'event: same\ndata:\n\n';
 
 /**
  * What is told after a look.
- * @typedef {object} News
+ * @typedef {object} PageEvent
  * @property {string} id the same as long as nothing else is to be told
  * @property {() => string} text the event
  */
 
-class Audience {
+class EventClients {
   #look;
   #period;
-  /** And the id of the news that each of them has. @type {Map<ServerResponse, string>} */
-  #pages = new Map();
+  /** And the id of the event that each of them has. @type {Map<ServerResponse, string>} */
+  #clients = new Map();
   #isLooking = false;
   /** @type {NodeJS.Timeout | undefined} */
   #timer;
@@ -53,29 +53,29 @@ class Audience {
     response.on('close', () => this.#drop(response));
     // It was closed: that is told, too.
     response.on('error', () => {});
-    this.#pages.set(response, '');
+    this.#clients.set(response, '');
     response.write(FIRST);
     // Those that come later have the next look: however many come, there is no more than one.
-    if (this.#pages.size === 1 && !this.#isLooking) this.#lookNow();
+    if (this.#clients.size === 1 && !this.#isLooking) this.#poll();
   }
 
   /** @param {ServerResponse} response */
   #drop(response) {
-    this.#pages.delete(response);
-    if (this.#pages.size === 0) clearTimeout(this.#timer);
+    this.#clients.delete(response);
+    if (this.#clients.size === 0) clearTimeout(this.#timer);
   }
 
-  async #lookNow() {
+  async #poll() {
     clearTimeout(this.#timer);
     this.#isLooking = true;
-    const news = await this.#news();
+    const event = await this.#nextEvent();
     this.#isLooking = false;
-    this.#tell(news);
-    if (this.#pages.size > 0) this.#timer = setTimeout(() => this.#lookNow(), this.#period);
+    this.#send(event);
+    if (this.#clients.size > 0) this.#timer = setTimeout(() => this.#poll(), this.#period);
   }
 
-  /** @returns {Promise<News>} */
-  async #news() {
+  /** @returns {Promise<PageEvent>} */
+  async #nextEvent() {
     try {
       const state = await this.#look();
       const data = () => JSON.stringify({ groups: groupsOf(state), notes: notesOf(state) });
@@ -89,21 +89,21 @@ class Audience {
     }
   }
 
-  /** @param {News} news */
-  #tell({ id, text }) {
+  /** @param {PageEvent} event */
+  #send({ id, text }) {
     /** @type {Buffer | undefined} */
     let event;
-    for (const [page, has] of this.#pages) {
+    for (const [page, has] of this.#clients) {
       if (page.writableNeedDrain) continue;
       if (has === id) {
         page.write(SAME);
       } else {
         event ??= Buffer.from(text());
         page.write(event);
-        this.#pages.set(page, id);
+        this.#clients.set(page, id);
       }
     }
   }
 }
 
-module.exports = { Audience };
+module.exports = { EventClients };

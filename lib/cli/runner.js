@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * What `run`, `once` and `elect` have in common: they ask for a lock, tell people for whom they
+ * What `run`, `once` and `elect` have in common: they requestLock for a lock, tell people for whom they
  * wait, run a command while they hold it, and end as that ends.
  */
 
@@ -11,75 +11,75 @@ const { hostname } = require('../platform/machine.js');
 const { theLock } = require('../platform/names.js');
 const { Command } = require('./command.js');
 const { nameOfCommand, shortened } = require('./command-name.js');
-const { excludes, isOuter } = require('./outer.js');
-const { describeHolders, quoted } = require('./people.js');
-const { CLOSING_MS, LATE, Place, checkName, unreachable, within } = require('./places.js');
+const { wouldWaitFor, outerMatcher } = require('./nesting.js');
+const { describeHolders, quoted } = require('./format.js');
+const { CLOSING_MS, LATE, OpenBucket, checkName, unreachable, within } = require('./bucket.js');
 const { Signals } = require('./signals.js');
 const { Failure, STATUS, say } = require('./status.js');
 
 /** @typedef {import('./status.js').Ending} Ending */
-/** @typedef {import('./arguments.js').Request} Request */
+/** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 
 /** How long a request that does not wait for a lock waits for an engine to answer. */
 const PATIENCE_MS = 10_000;
 /** How long it waits for the answer who holds the lock that it did not get. */
 const LOOK_MS = 1000;
 /** After that long a wait it says whom it waits for. */
-const TELLING_MS = 1000;
+const REPORT_MS = 1000;
 /** An engine has at least that long to be reached, also with a shorter time limit. */
 const LEAST_PATIENCE_MS = 1000;
 
 /**
- * What a kind of job does: asks for the lock, and calls `hold` when it has it. What it returns is
+ * What a kind of runner does: asks for the lock, and calls `runCommand` when it has it. What it returns is
  * how the program ends if there was no command; by default it did not get the lock.
- * @typedef {(job: Job) => Promise<Ending | undefined | void>} Ask
+ * @typedef {(runner: Runner) => Promise<Ending | undefined | void>} RequestLock
  */
 
 /**
- * @param {Request} request
- * @param {Ask} ask
+ * @param {ParsedCommand} request
+ * @param {RequestLock} requestLock
  * @returns {Promise<Ending>}
  */
-async function doJob(request, ask) {
+async function runUnderLock(request, requestLock) {
   checkName(String(request.name), request.values);
   const signals = new Signals();
-  const place = new Place(request.values);
-  const job = new Job(request, place, signals);
-  const work = job.done(ask);
+  const bucket = new OpenBucket(request.values);
+  const runner = new Runner(request, bucket, signals);
+  const work = runner.execute(requestLock);
   // After a signal its result no longer matters.
   work.catch(() => {});
-  const gaveUp = signals.came.then((signal) => job.endOf(signal, work));
+  const gaveUp = signals.came.then((signal) => runner.endBySignal(signal, work));
   try {
     return await Promise.race([work, gaveUp]);
   } finally {
-    job.isOver = true;
-    job.stopTelling();
-    await place.close();
+    runner.isOver = true;
+    runner.stopReporting();
+    await bucket.close();
   }
 }
 
 /** @param {import('../backend/contract.js').LockDetails} request */
 const isOwn = ({ host, pid }) => pid === process.pid && host === hostname();
 
-class Job {
+class Runner {
   #request;
-  #place;
+  #bucket;
   #command;
   /** @type {NodeJS.Timeout | undefined} */
-  #telling;
+  #report;
   /** The end of the command, once there is one. @type {Promise<Ending> | undefined} */
   #ended;
   /** It was given up, or has ended: a grant that comes now is too late, a loss our own doing. */
   isOver = false;
 
   /**
-   * @param {Request} request
-   * @param {InstanceType<typeof Place>} place
+   * @param {ParsedCommand} request
+   * @param {InstanceType<typeof OpenBucket>} bucket
    * @param {InstanceType<typeof Signals>} signals
    */
-  constructor(request, place, signals) {
+  constructor(request, bucket, signals) {
     this.#request = request;
-    this.#place = place;
+    this.#bucket = bucket;
     this.signals = signals;
     this.#command = new Command(request, signals);
   }
@@ -93,7 +93,7 @@ class Job {
   }
 
   get locks() {
-    return this.#place.locks;
+    return this.#bucket.locks;
   }
 
   /** What `query` shows of it. */
@@ -127,21 +127,21 @@ class Job {
   }
 
   /**
-   * @param {Ask} ask
+   * @param {RequestLock} requestLock
    * @returns {Promise<Ending>} of the command, or why there was none
    */
-  async done(ask) {
-    await this.#place.ready(this.patience);
+  async execute(requestLock) {
+    await this.#bucket.ready(this.patience);
     await this.#refuseToWaitForItself();
-    this.tellOfWait();
+    this.reportWaitLater();
     let instead;
     try {
-      instead = await ask(this);
+      instead = await requestLock(this);
     } catch (error) {
-      if (!this.#ended) return this.#refused(error);
-      if (!this.isOver) this.#command.lost(error);
+      if (!this.#ended) return this.#endRefused(error);
+      if (!this.isOver) this.#command.reportLoss(error);
     }
-    return this.ending ?? instead ?? this.#notAvailable();
+    return this.ending ?? instead ?? this.#endUnavailable();
   }
 
   /**
@@ -151,7 +151,7 @@ class Job {
    * @param {Promise<Ending>} work
    * @returns {Promise<Ending>}
    */
-  async endOf(signal, work) {
+  async endBySignal(signal, work) {
     const ending = await this.ending;
     if (!ending) return { signal };
     const isToMark = this.values.keep !== undefined && !ending.signal && ending.status === 0;
@@ -166,8 +166,8 @@ class Job {
    * @param {any} lock null: not available
    * @returns {Promise<Ending | undefined>}
    */
-  async hold(lock) {
-    this.stopTelling();
+  async runCommand(lock) {
+    this.stopReporting();
     if (!lock || this.isOver || this.signals.haveCome) return undefined;
     if (this.values.verbose) say(`has lock ${quoted(this.name)} (token ${lock.token}).`);
     this.#ended = this.#command.run(lock);
@@ -178,30 +178,30 @@ class Job {
    * The lock was lost, the command has ended, and the lock will be asked for again. A signal that
    * came for the command meanwhile was meant for this program, too.
    */
-  standAgain() {
-    this.signals.passOn();
+  prepareNextTerm() {
+    this.signals.repeatLastEnding();
     this.#ended = undefined;
     this.#command = new Command(this.#request, this.signals);
-    this.tellOfWait();
+    this.reportWaitLater();
   }
 
   /** Tells people for whom it waits, if that takes a while. */
-  tellOfWait() {
+  reportWaitLater() {
     const { quiet, verbose } = this.values;
     if (quiet || this.doesNotWait || !(verbose || process.stderr.isTTY)) return;
-    this.#telling = setTimeout(async () => {
+    this.#report = setTimeout(async () => {
       const { grantsIn, held, outage, pending } = (await this.#look()) ?? {};
-      if (!this.#telling) return;
+      if (!this.#report) return;
       const { ahead = 0 } = pending?.find(isOwn) ?? {};
       const others = ahead > 0 ? `; ${ahead} ahead` : '';
       const holders = describeHolders(held, grantsIn, outage);
       say(`waiting for lock ${quoted(this.name)} (${holders}${others}).`);
-    }, TELLING_MS);
+    }, REPORT_MS);
   }
 
-  stopTelling() {
-    clearTimeout(this.#telling);
-    this.#telling = undefined;
+  stopReporting() {
+    clearTimeout(this.#report);
+    this.#report = undefined;
   }
 
   /** @returns {Promise<any>} who holds it and who waits now, or why that is not known */
@@ -218,12 +218,12 @@ class Job {
   /** Also of a lock that several commands around this one hold together. */
   async #refuseToWaitForItself() {
     const { shared, limit, weight, priority, steal, timeout } = this.values;
-    const isAround = isOuter(process.env);
+    const isAround = outerMatcher(process.env);
     if (!isAround || this.doesNotWait || steal || timeout !== undefined) return;
     const { held = [], pending = [] } = (await this.#look()) ?? {};
     const mode = shared || limit !== undefined ? 'shared' : 'exclusive';
     const wanted = { mode, limit, weight, priority };
-    if (!excludes(held.filter(isAround), pending, wanted)) return;
+    if (!wouldWaitFor(held.filter(isAround), pending, wanted)) return;
     const around = `a web-locks around this one has lock ${quoted(this.name)}`;
     const hint = 'Leave the inner one out, or give it another name.';
     throw new Failure(STATUS.usage, `${around}: it would wait for ever.`, hint);
@@ -233,7 +233,7 @@ class Job {
    * @param {unknown} error of a request that was not granted
    * @returns {Ending}
    */
-  #refused(error) {
+  #endRefused(error) {
     if (!(error instanceof LockTimeoutError)) throw unreachable(error);
     const seconds = this.values.timeout / 1000;
     const { holders: known, message } = /** @type {any} */ (error);
@@ -242,23 +242,25 @@ class Job {
     const why = message.slice(message.indexOf(lock) + lock.length + ' ('.length, -').'.length);
     const holders = known.length > 0 ? describeHolders(known) : why;
     const name = quoted(this.name);
-    return this.#conflict(`timed out after ${seconds} s waiting for lock ${name} (${holders}).`);
+    return this.#endInConflict(
+      `timed out after ${seconds} s waiting for lock ${name} (${holders}).`,
+    );
   }
 
-  async #notAvailable() {
+  async #endUnavailable() {
     const state = this.values.quiet ? undefined : await this.#look();
     const holders = describeHolders(state?.held, state?.grantsIn, state?.outage);
-    return this.#conflict(`lock ${quoted(this.name)} is not available (${holders}).`);
+    return this.#endInConflict(`lock ${quoted(this.name)} is not available (${holders}).`);
   }
 
   /**
    * @param {string} message
    * @returns {Ending}
    */
-  #conflict(message) {
+  #endInConflict(message) {
     if (!this.values.quiet && !this.signals.haveCome) say(message);
     return { status: this.values['conflict-exit-code'] ?? STATUS.conflict };
   }
 }
 
-module.exports = { PATIENCE_MS, doJob };
+module.exports = { PATIENCE_MS, runUnderLock };

@@ -5,7 +5,7 @@
 const assert = require('node:assert/strict');
 const { EventEmitter } = require('node:events');
 const { beforeEach, describe, it } = require('node:test');
-const { Audience } = require('../../lib/cli/audience.js');
+const { EventClients } = require('../../lib/cli/event-clients.js');
 const { turn } = require('../helpers/locks.js');
 const { skip } = require('./command.js');
 
@@ -45,17 +45,17 @@ const entry = (label) => ({
   token: 1n,
 });
 
-describe('the audience of a page', { skip }, () => {
+describe('the clients of a page', { skip }, () => {
   let looks;
   let look;
-  let audience;
+  let clients;
   let tick;
 
   beforeEach((t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     looks = 0;
     look = async () => ({ held: [entry('first')], pending: [] });
-    audience = new Audience(() => {
+    clients = new EventClients(() => {
       looks++;
       return look();
     });
@@ -67,7 +67,7 @@ describe('the audience of a page', { skip }, () => {
 
   const join = async () => {
     const page = new Response();
-    audience.add(page);
+    clients.add(page);
     await turn();
     return page;
   };
