@@ -194,7 +194,7 @@ static bool can_close_a_cycle(const struct wlk_request *request)
 }
 
 /* If the request closes a cycle and `cycle` has room, writes the cycle there. */
-static WLK_RARE bool closes_a_cycle(
+static WLK_RARE bool find_cycle(
     struct wlk_section *section, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -233,7 +233,7 @@ static enum wlk_status refuse_to_wait(
   if (extra->bounded && request->resource->pending >= extra->max_pending) return WLK_QUEUE_FULL;
   if (!can_close_a_cycle(request)) return WLK_OK;
   if (!section->whole) return WLK_DEADLOCK;
-  return closes_a_cycle(section, request, cycle) ? WLK_DEADLOCK : WLK_OK;
+  return find_cycle(section, request, cycle) ? WLK_DEADLOCK : WLK_OK;
 }
 
 static void enqueue(struct wlk_section *section, struct wlk_request *request)
@@ -436,7 +436,7 @@ static enum wlk_status prepare_mark(
 
 /* The resource of a lock that others may steal can be read only in a critical section. The first
  * one finds out how much memory a mark takes. */
-enum wlk_status wlk_is_marked(struct wlk_request *lock, struct wlk_events *events)
+enum wlk_status wlk_check_mark(struct wlk_request *lock, struct wlk_events *events)
 {
   struct wlk_entry *unused = NULL;
   uint32_t length = 0;
@@ -530,7 +530,7 @@ static struct wlk_request *find_own_obstacle(const struct wlk_request *request)
 }
 
 /* If the thread would wait for itself and `cycle` has room, writes the cycle there. */
-static bool is_blocked_by_itself(
+static bool find_own_cycle(
     struct wlk_section *section, struct wlk_request *request, struct wlk_cycle *cycle)
     WLK_REQUIRES(section->shard->mutex)
 {
@@ -549,7 +549,7 @@ static enum wlk_status refuse_to_block(
   struct wlk_section section;
   enum wlk_status status = WLK_OK;
   wlk_enter_whole(&section, request->agent, request->shard);
-  if (is_blocked_by_itself(&section, request, cycle)) {
+  if (find_own_cycle(&section, request, cycle)) {
     status = WLK_DEADLOCK;
     if (cycle->written) {
       remove_from_resource(&section, request);

@@ -16,7 +16,7 @@ struct wlk_entry *wlk_mark_new(uint32_t length);
 /* Finds the mark of a held lock, or inserts one.
  *   unused   in: the result of wlk_mark_new, or NULL; out: marks to free without the mutex, by
  *            `next`
- *   returns  WLK_MARKED, WLK_OK, as wlk_is_marked; WLK_NO_MEMORY if a mark is needed and `*unused`
+ *   returns  WLK_MARKED, WLK_OK, as wlk_check_mark; WLK_NO_MEMORY if a mark is needed and `*unused`
  *            is NULL */
 enum wlk_status wlk_mark_prepare(
     struct wlk_section *section, const struct wlk_request *lock, struct wlk_entry **unused)

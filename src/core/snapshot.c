@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-static bool has_room(struct wlk_writer *writer, struct wlk_room need)
+static bool check_room(struct wlk_writer *writer, struct wlk_room need)
 {
   const struct wlk_room *room = &writer->room;
   writer->need = need;
@@ -164,7 +164,7 @@ static bool write_state(struct wlk_writer *writer, struct wlk_manager *manager)
 {
   struct wlk_room need = room_for_clients(manager->process);
   for (int i = 0; i < WLK_SHARDS; i++) add_part(&need, &manager->parts[i]);
-  if (!has_room(writer, need)) return false;
+  if (!check_room(writer, need)) return false;
   write_clients(writer, manager->process);
   for (int i = 0; i < WLK_SHARDS; i++) write_part(writer, &manager->parts[i]);
   return true;
@@ -223,7 +223,7 @@ static bool write_resource(
   struct wlk_room need = {0, 1, 0, resource->entry.length};
   add_list(&need, &resource->held);
   if (pending) add_list(&need, &resource->queue);
-  if (!has_room(writer, need)) return false;
+  if (!check_room(writer, need)) return false;
   writer->now = wlk_port_now(false);
   write_clients_of(writer, &resource->held);
   if (pending) write_clients_of(writer, &resource->queue);
@@ -240,7 +240,7 @@ static bool write_name_of(
 {
   const struct wlk_part *part = &manager->parts[wlk_shard_of(key->hash)];
   const struct wlk_entry *entry = wlk_table_find(&part->resources, key);
-  if (!entry) return has_room(writer, (struct wlk_room){0, 0, 0, 0});
+  if (!entry) return check_room(writer, (struct wlk_room){0, 0, 0, 0});
   return write_resource(writer, WLK_ITEM(entry, struct wlk_resource, entry), pending);
 }
 
@@ -293,7 +293,7 @@ void wlk_cycle_write_pair(
   struct wlk_writer *writer = &cycle->writer;
   struct wlk_room need = room_for_clients(process);
   add_pair(&need, request, ahead);
-  cycle->written = has_room(writer, need);
+  cycle->written = check_room(writer, need);
   if (!cycle->written) return;
   write_clients(writer, process);
   writer->snapshot->lock_count = 2;
@@ -310,7 +310,7 @@ void wlk_cycle_write(
   for (struct wlk_declaration *d = end; d; lock = d->through, d = d->waiting) {
     add_pair(&need, d->request, lock);
   }
-  cycle->written = has_room(writer, need);
+  cycle->written = check_room(writer, need);
   if (!cycle->written) return;
 
   write_clients(writer, process);

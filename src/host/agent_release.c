@@ -12,11 +12,11 @@ static bool has_ended(
   struct wlh_agent *agent = request->item.agent;
   struct wlh_bucket *bucket = agent->bucket;
   wlk_mutex_lock(&bucket->qmu);
-  struct wlh_sight sight = wlh_see(bucket, request, status, events);
+  struct wlh_end_check check = wlh_check_end(bucket, request, status, events);
   wlk_mutex_unlock(&bucket->qmu);
-  if (sight.ours) wlh_put_away(agent, request);
-  *state = sight.state;
-  return sight.ended;
+  if (check.ours) wlh_put_away(agent, request);
+  *state = check.state;
+  return check.ended;
 }
 
 /* Defers the release of a lock. */
@@ -79,7 +79,7 @@ static bool end_cell(
   if (ending == ABORT) ended = wlh_cells_abort(&bucket->arena, request->cell, request->cookie);
   if (ended == WLH_CELLS_STOLEN)
     ended = wlh_cells_release(&bucket->arena, request->cell, request->cookie, &thief);
-  if (wlh_is_over(bucket, ended)) return false;
+  if (wlh_note_loss(bucket, ended)) return false;
   if (ended == WLH_CELLS_OK || ended == WLH_CELLS_STOLEN) wlh_forget_cell(bucket, request);
   events->thief_thread = (uint32_t)thief.id;
   events->thief_number = thief.number;
@@ -146,7 +146,7 @@ static bool end_whatever(struct wlh_request *request)
   struct wlh_bucket *bucket = request->item.agent->bucket;
   enum wlh_cells_status ended = WLH_CELLS_OK;
   if (request->cell) ended = wlh_cells_end(&bucket->arena, request->cell, request->cookie);
-  if (wlh_is_over(bucket, ended)) return false;
+  if (wlh_note_loss(bucket, ended)) return false;
   wlh_forget_cell(bucket, request);
   end_record(request);
   return true;

@@ -143,7 +143,7 @@ static bool request_now(
   if (!wlh_try_enter(bucket, agent)) return false;
   enum wlh_cells_status made = wlh_place(bucket, request, ask, &answer);
   bool done =
-      !wlh_is_over(bucket, made) && !(made == WLH_CELLS_FULL && answer.needed != UINT32_MAX);
+      !wlh_note_loss(bucket, made) && !(made == WLH_CELLS_FULL && answer.needed != UINT32_MAX);
   *status = wlh_status_of(made);
   if (!done) wlh_forget_cell(bucket, request);
   /* A theft or a loss could take it away only with mu. */

@@ -56,15 +56,15 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
   wlk_mutex_lock(&agent->bucket->qmu);
   wait_for_news(agent->bucket, agent, timeout);
   take_back(agent->bucket, &block);
-  struct wlh_sight sight = wlh_see(agent->bucket, request, &status, events);
-  if (!sight.ended && (request->item.event.news & WLK_NEWS_GRANTED)) {
+  struct wlh_end_check check = wlh_check_end(agent->bucket, request, &status, events);
+  if (!check.ended && (request->item.event.news & WLK_NEWS_GRANTED)) {
     status = WLH_GRANTED;
     events->token = (uint64_t)request->item.event.token_high << 32 | request->item.event.token_low;
     wlh_drop_event(request);
   }
   if (status != WLH_PENDING) wlh_take_events(agent, events); /* thefts are among them */
   wlk_mutex_unlock(&agent->bucket->qmu);
-  if (sight.ours) wlh_put_away(agent, request);
+  if (check.ours) wlh_put_away(agent, request);
   return status;
 }
 

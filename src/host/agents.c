@@ -98,16 +98,16 @@ static enum wlh_status status_of_event(const struct wlk_event *event, struct wlk
   return WLH_OK;
 }
 
-struct wlh_sight wlh_see(
+struct wlh_end_check wlh_check_end(
     struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
     struct wlk_events *events)
 {
-  struct wlh_sight sight = {wlh_ends(request->item.event.news), false, request->state};
-  if (sight.ended) {
+  struct wlh_end_check check = {wlh_ends(request->item.event.news), false, request->state};
+  if (check.ended) {
     *status = status_of_event(&request->item.event, events);
-    sight.ours = wlh_end_here(bucket, request);
+    check.ours = wlh_end_here(bucket, request);
   }
-  return sight;
+  return check;
 }
 
 void wlh_drop_event(struct wlh_request *request)
@@ -222,7 +222,7 @@ void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_event
 }
 
 /* Defers the termination. No thread calls the wake function from here on. */
-static void silence(struct wlh_bucket *bucket, struct wlh_agent *agent)
+static void stop_wake_ups(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   wlk_mutex_lock(&bucket->qmu);
   agent->terminating = true;
@@ -238,7 +238,7 @@ void wlh_agent_terminate(struct wlh_agent *agent)
 {
   struct wlh_bucket *bucket = agent->bucket;
   if (wlh_is_forked(bucket)) return;
-  silence(bucket, agent);
+  stop_wake_ups(bucket, agent);
   /* Entering does what was deferred. If nothing is open and the helper does not run, there is
    * nothing but our own memory. */
   if (wlh_try_enter(bucket, NULL)) {

@@ -24,14 +24,14 @@ bool wlh_end_here(struct wlh_bucket *bucket, struct wlh_request *request) WLK_RE
 void wlh_drop_event(struct wlh_request *request);
 
 /* The state of a request at one moment; outside, a theft can follow. */
-struct wlh_sight {
+struct wlh_end_check {
   bool ended; /* whether it ended by itself */
   bool ours;  /* whether the caller must put it away after qmu */
   enum wlh_state state;
 };
 
 /* If the request has ended by itself, ends its record, too, and sets the result. With qmu. */
-struct wlh_sight wlh_see(
+struct wlh_end_check wlh_check_end(
     struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
     struct wlk_events *events) WLK_REQUIRES(bucket->qmu);
 

@@ -93,7 +93,7 @@ static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
   struct wlh_answer answer = {0};
   struct outcome outcome = {WLH_ENDED, WLH_NEWS_FAILED, WLH_FULL, 0, NULL};
   enum wlh_cells_status status = wlh_place(bucket, request, &request->ask, &answer);
-  if (wlh_is_over(bucket, status)) return false; /* it is made when the file is open again */
+  if (wlh_note_loss(bucket, status)) return false; /* it is made when the file is open again */
   switch (status) {
   case WLH_CELLS_GRANTED:
     /* A theft by this request, or of an earlier lock of its thread, comes first. */
@@ -142,7 +142,7 @@ static void do_release(struct wlh_bucket *bucket, struct wlh_request *request)
         wlh_cells_release(&bucket->arena, request->cell, request->cookie, &thief);
     if (status == WLH_CELLS_STOLEN)
       outcome.thief = &thief;
-    else if (wlh_is_over(bucket, status))
+    else if (wlh_note_loss(bucket, status))
       outcome.news = WLH_NEWS_LOST;
     wlh_forget_cell(bucket, request);
   } else {
@@ -179,9 +179,9 @@ static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
   wlk_mutex_lock(&bucket->qmu);
   bool waits = request->state == WLH_WAITING;
   wlk_mutex_unlock(&bucket->qmu);
-  bool ended = waits &&
-               wlh_cells_waits_for_itself(&bucket->arena, request->cell, request->cookie) &&
-               !wlh_is_over(bucket, wlh_cells_end(&bucket->arena, request->cell, request->cookie));
+  bool ended =
+      waits && wlh_cells_waits_for_itself(&bucket->arena, request->cell, request->cookie) &&
+      !wlh_note_loss(bucket, wlh_cells_end(&bucket->arena, request->cell, request->cookie));
   if (ended) wlh_forget_cell(bucket, request);
   wlk_mutex_lock(&bucket->qmu);
   if (ended) {

@@ -45,9 +45,9 @@ static void close_watch(struct wlh_bucket *bucket, struct wlh_watch *watch)
   wlh_port_disconnect(&bucket->port, descriptor);
 }
 
-static void look_soon(struct wlh_watch *watch, uint64_t now)
+static void check_soon(struct wlh_watch *watch, uint64_t now)
 {
-  watch->look_at = now;
+  watch->check_at = now;
   watch->since = now;
 }
 
@@ -55,7 +55,7 @@ static void look_soon(struct wlh_watch *watch, uint64_t now)
  * The next check comes after an eighth of the time since the first suspicion, so it is late by no
  * more than that. All watches of this bucket share its times, so that one round serves many. Other
  * processes have other times, so that not all check at once. */
-static void look_later(
+static void check_later(
     struct wlh_bucket *bucket, struct wlh_watch *watch, uint64_t now, uint64_t longest)
 {
   uint64_t phase = bucket->id % LONGEST;
@@ -64,7 +64,7 @@ static void look_later(
   if (interval < SHORTEST) interval = SHORTEST;
   if (interval > longest) interval = longest;
   while (grid * 2 <= interval) grid *= 2;
-  watch->look_at = ((now + phase) / grid + 1) * grid - phase;
+  watch->check_at = ((now + phase) / grid + 1) * grid - phase;
 }
 
 static bool is_set(const uint64_t *bits, uint32_t i)
@@ -77,22 +77,22 @@ static bool is_set(const uint64_t *bits, uint32_t i)
 static uint64_t longest_interval(const struct wlh_bucket *bucket)
 {
   uint64_t count = 0;
-  for (uint32_t i = 0; i < WLH_MEMBERS; i++) count += bucket->watches[i].look_at != 0;
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) count += bucket->watches[i].check_at != 0;
   return LONGEST * (1 + count / 32);
 }
 
 /* Checks whether suspected members live. Outside, because the kernel needs the longer for a check
  * the more members there are. Returns whether one may be dead. */
-static bool look(struct wlh_bucket *bucket, uint64_t now)
+static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
 {
   bool dead = false;
   bool connects = bucket->watching;
   uint64_t longest = longest_interval(bucket);
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_watch *watch = &bucket->watches[i];
-    if (is_set(bucket->suspects, i)) look_soon(watch, now);
-    if (watch->look_at == 0 || watch->look_at > now) continue;
-    watch->look_at = 0;
+    if (is_set(bucket->suspects, i)) check_soon(watch, now);
+    if (watch->check_at == 0 || watch->check_at > now) continue;
+    watch->check_at = 0;
     if (i == bucket->arena.member) continue;
     if (!wlh_port_alive(&bucket->port, i)) {
       dead = true;
@@ -101,7 +101,7 @@ static bool look(struct wlh_bucket *bucket, uint64_t now)
     bool tried = connects && watch->descriptor < 0;
     if (tried && wlh_port_connect(&bucket->port, i, &watch->descriptor) == WLH_SENT) continue;
     if (tried) connects = false; /* mostly for want of descriptors: one attempt is enough */
-    look_later(bucket, watch, now, longest);
+    check_later(bucket, watch, now, longest);
   }
   for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) bucket->suspects[i] = 0;
   return dead;
@@ -127,12 +127,12 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_watch *watch = &bucket->watches[i];
     if (!is_set(members, i)) {
-      watch->look_at = 0; /* not needed any more */
+      watch->check_at = 0; /* not needed any more */
       continue;
     }
-    if (watch->descriptor >= 0 || watch->look_at != 0) continue;
+    if (watch->descriptor >= 0 || watch->check_at != 0) continue;
     if (wlh_port_connect(&bucket->port, i, &watch->descriptor) != WLH_SENT)
-      look_soon(watch, now + SHORTEST);
+      check_soon(watch, now + SHORTEST);
   }
 }
 
@@ -187,7 +187,7 @@ static void work(struct wlh_bucket *bucket, bool *waits)
   uint64_t members[WLH_MEMBERS / 64];
   enum wlh_done done;
   bucket->no_room = false;
-  bool dead = look(bucket, wlh_port_time());
+  bool dead = check_suspects(bucket, wlh_port_time());
   do {
     if (wlh_enter(bucket) != WLH_IN) return;
     if (dead) (void)wlh_cells_reap(&bucket->arena);
@@ -224,7 +224,7 @@ static uint64_t next_work(const struct wlh_bucket *bucket)
 {
   uint64_t until = WLH_PORT_FOREVER;
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
-    uint64_t at = bucket->watches[i].look_at;
+    uint64_t at = bucket->watches[i].check_at;
     if (at != 0 && at < until) until = at;
   }
   if (bucket->retry_at != 0 && bucket->retry_at < until) until = bucket->retry_at;
@@ -264,7 +264,7 @@ static bool mend_files(struct wlh_bucket *bucket)
     wlh_set_lost(bucket, harm);
     return true;
   }
-  if (wlh_port_bound(&bucket->port, bucket->arena.member)) return false;
+  if (wlh_port_is_bound(&bucket->port, bucket->arena.member)) return false;
   (void)wlh_port_bind(&bucket->port, bucket->arena.member);
   wlh_port_watch(&bucket->port, bucket->arena.member);
   return true;
@@ -307,7 +307,7 @@ void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
  * files are checked each second while this process holds or waits for something, or did so in the
  * last second. Otherwise the next critical section wakes us, and we check at once. With mu. Returns
  * as mend_files does. */
-static bool mind_files(struct wlh_bucket *bucket, uint64_t now)
+static bool check_files(struct wlh_bucket *bucket, uint64_t now)
 {
   refresh_file(bucket, now);
   if (bucket->is_checked && now < bucket->check_at) return false;
@@ -353,7 +353,7 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
     if (!items[MEMBERS + i].hung_up) continue;
     look = true; /* it may have left because the files are lost, and its locks mean nothing then */
     close_watch(bucket, &bucket->watches[i]);
-    look_soon(&bucket->watches[i], now);
+    check_soon(&bucket->watches[i], now);
   }
   for (uint32_t i = 0; i < ACCEPTED; i++) {
     if (!items[OTHERS + i].hung_up) continue;
@@ -391,7 +391,7 @@ static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
   bool waits = false;
   bool any = true;
   while (is_to_go_on(bucket)) {
-    any = mind_files(bucket, wlh_port_time()) || any;
+    any = check_files(bucket, wlh_port_time()) || any;
     if (any && is_to_go_on(bucket)) work(bucket, &waits);
     if (!is_to_go_on(bucket)) return;
     uint64_t now = wlh_port_time();
@@ -411,7 +411,7 @@ static void begin_life(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     bucket->watches[i].descriptor = -1;
-    bucket->watches[i].look_at = 0;
+    bucket->watches[i].check_at = 0;
   }
   for (uint32_t i = 0; i < ACCEPTED; i++) bucket->accepted[i] = -1;
   bucket->cannot_accept = false;

@@ -79,7 +79,7 @@ static uint32_t *next_of(struct wlh_arena *arena, uint32_t request)
 static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b, wlh_order *order)
 {
   uint32_t first = 0, last = 0, steps = 0;
-  while (b != 0 && wlh_goes_on(arena, a, &steps)) {
+  while (b != 0 && wlh_advance(arena, a, &steps)) {
     bool from_a = order(wlh_request_at(arena, a), wlh_request_at(arena, b));
     uint32_t *source = from_a ? &a : &b;
     uint32_t request = *source;
@@ -102,7 +102,7 @@ static uint32_t cut_sorted(
 {
   uint32_t next = wlh_read(next_of(arena, request));
   while (next != 0 && order(wlh_request_at(arena, request), wlh_request_at(arena, next)) &&
-         wlh_goes_on(arena, next, steps)) {
+         wlh_advance(arena, next, steps)) {
     request = next;
     next = wlh_read(next_of(arena, request));
   }
@@ -114,7 +114,7 @@ uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain, wlh_order *orde
 {
   uint32_t bins[32] = {0}; /* bins[i] is empty, or merged from 2^i runs */
   uint32_t steps = 0;
-  while (wlh_goes_on(arena, chain, &steps)) {
+  while (wlh_advance(arena, chain, &steps)) {
     uint32_t one = chain;
     chain = cut_sorted(arena, one, order, &steps);
     unsigned i = 0;

@@ -95,7 +95,7 @@ static void abort_requests(struct wlh_arena *arena, const struct wlh_agent_cell 
 {
   uint32_t next;
   uint32_t steps = 0;
-  for (uint32_t request = agent->requests.head; wlh_goes_on(arena, request, &steps);
+  for (uint32_t request = agent->requests.head; wlh_advance(arena, request, &steps);
        request = next) {
     if (!wlh_expect_request(arena, request)) return;
     /* An abort can grant other requests of the agent, but ends none of them. */

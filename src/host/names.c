@@ -73,7 +73,7 @@ uint32_t wlh_name_find(struct wlh_arena *arena, const uint16_t *name, uint32_t u
 {
   uint32_t steps = 0;
   uint32_t resource = follow(arena, wlh_bucket_at(arena, hash));
-  while (wlh_goes_on(arena, resource, &steps)) {
+  while (wlh_advance(arena, resource, &steps)) {
     if (!wlh_expect(arena, resource, WLH_KIND_RESOURCE)) return 0;
     const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
     if (cell->hash == hash && cell->units == units && is_name(arena, cell, name, units))
@@ -135,7 +135,7 @@ static void leave_bucket(struct wlh_arena *arena, uint32_t resource)
   uint32_t *place = wlh_bucket_at(arena, cell->hash);
   uint32_t there, steps = 0;
   while ((there = follow(arena, place)) != resource) {
-    if (!wlh_goes_on(arena, there, &steps)) wlh_damage(arena);
+    if (!wlh_advance(arena, there, &steps)) wlh_damage(arena);
     if (arena->poisoned || !wlh_expect(arena, there, WLH_KIND_RESOURCE)) return;
     place = &wlh_resource_at(arena, there)->chain;
   }
@@ -190,7 +190,7 @@ void wlh_name_restore(struct wlh_arena *arena, uint32_t resource)
   if (arena->poisoned) return;
   uint32_t hash = hash_of(arena, cell, units);
   uint32_t other = follow(arena, wlh_bucket_at(arena, hash));
-  while (wlh_goes_on(arena, other, &steps)) {
+  while (wlh_advance(arena, other, &steps)) {
     const struct wlh_resource_cell *there = wlh_resource_at(arena, other);
     if (there->hash == hash && wlh_name_is_same(arena, there, cell)) wlh_damage(arena);
     other = follow(arena, &there->chain);

@@ -190,7 +190,7 @@ int wlh_port_bind(struct wlh_port *port, uint32_t member);
 
 /* Whether our socket paths still lead to our sockets. A process that still uses the previous file
  * may have re-bound them. */
-bool wlh_port_bound(struct wlh_port *port, uint32_t member);
+bool wlh_port_is_bound(struct wlh_port *port, uint32_t member);
 
 /* Removes the sockets' paths. */
 void wlh_port_unbind(struct wlh_port *port, uint32_t member);

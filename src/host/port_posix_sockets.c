@@ -69,7 +69,7 @@ static bool is_bound(const struct wlh_port *port, char kind, uint32_t member, ui
          (uint64_t)status.st_ino == inode;
 }
 
-bool wlh_port_bound(struct wlh_port *port, uint32_t member)
+bool wlh_port_is_bound(struct wlh_port *port, uint32_t member)
 {
   return port->datagram >= 0 && is_bound(port, 's', member, port->stream_inode) &&
          is_bound(port, 'w', member, port->datagram_inode);
@@ -83,7 +83,7 @@ static int try_datagram(struct wlh_port *port, uint32_t member)
   if (wlh_port_send(port, member) == WLH_SENT && recv(port->datagram, &byte, 1, MSG_DONTWAIT) >= 0)
     return 0;
   int error = errno;
-  if (!wlh_port_bound(port, member)) return 0;
+  if (!wlh_port_is_bound(port, member)) return 0;
   /* Another process made its socket by the same name at the same time, and we took that. */
   port->datagram_inode = 0;
   return error;

@@ -132,7 +132,7 @@ int wlh_port_bind(struct wlh_port *port, uint32_t member)
   return WaitForSingleObject(event, 0) == WAIT_OBJECT_0 ? 0 : ERROR_NOT_SUPPORTED;
 }
 
-bool wlh_port_bound(struct wlh_port *port, uint32_t member)
+bool wlh_port_is_bound(struct wlh_port *port, uint32_t member)
 {
   return life_of(port, member) == port->system->life && !were_peers_moved(port);
 }

@@ -56,7 +56,7 @@ static uint32_t find_lower(
     struct wlh_arena *arena, const struct wlh_resource_cell *resource, int32_t priority)
 {
   uint32_t lower = 0, steps = 0;
-  for (uint32_t level = resource->levels.tail; wlh_goes_on(arena, level, &steps);) {
+  for (uint32_t level = resource->levels.tail; wlh_advance(arena, level, &steps);) {
     if (priority_of(arena, level) >= priority) return lower;
     lower = level;
     level = wlh_request_at(arena, level)->links[WLH_BY_LEVEL].prev;

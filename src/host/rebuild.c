@@ -181,7 +181,7 @@ static bool by_place(const struct wlh_request_cell *a, const struct wlh_request_
 static uint32_t rebuild_by_ticket(struct wlh_arena *arena, uint32_t chain)
 {
   uint32_t first = wlh_chain_sort(arena, chain, by_ticket), steps = 0;
-  for (uint32_t request = first; wlh_goes_on(arena, request, &steps);) {
+  for (uint32_t request = first; wlh_advance(arena, request, &steps);) {
     uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);
     if (next != 0 && wlh_request_at(arena, next)->ticket == wlh_request_at(arena, request)->ticket)
       wlh_damage(arena);
@@ -194,7 +194,7 @@ static uint32_t rebuild_by_ticket(struct wlh_arena *arena, uint32_t chain)
 static void rebuild_requests(struct wlh_arena *arena, uint32_t chain)
 {
   uint32_t request = wlh_chain_sort(arena, rebuild_by_ticket(arena, chain), by_place), steps = 0;
-  while (wlh_goes_on(arena, request, &steps)) {
+  while (wlh_advance(arena, request, &steps)) {
     uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);
     uint32_t kind = wlh_kind_of(arena, request);
     if (kind != WLH_KIND_NEWS_BROKEN) enter_resource(arena, request);

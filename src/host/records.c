@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-bool wlh_is_over(struct wlh_bucket *bucket, enum wlh_cells_status status)
+bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status)
 {
   if (status == WLH_CELLS_POISONED) wlh_set_lost(bucket, "is damaged");
   if (status == WLH_CELLS_LOST) wlh_set_lost(bucket, "has this process for dead");

@@ -105,9 +105,9 @@ struct wlh_agent {
 
 /* How the helper watches another member. */
 struct wlh_watch {
-  int descriptor;   /* (h) hangs up when it dies; -1 for none */
-  uint64_t look_at; /* (h) when to check that it lives, ns; 0: never */
-  uint64_t since;   /* (h) since when its death is suspected, ns */
+  int descriptor;    /* (h) hangs up when it dies; -1 for none */
+  uint64_t check_at; /* (h) when to check that it lives, ns; 0: never */
+  uint64_t since;    /* (h) since when its death is suspected, ns */
 };
 
 /* Lock key: (m) mu  (q) qmu  (c) constant  (h) the helper  (t) the agent's own thread
@@ -205,7 +205,7 @@ static inline bool wlh_is_stopping(const struct wlh_bucket *bucket)
 /* Notes a loss of the file, from the result of a call of cells.h or another cause, and returns
  * whether there is one. The critical section then has no effect, and the helper closes the tables.
  * Inside. */
-bool wlh_is_over(struct wlh_bucket *bucket, enum wlh_cells_status status);
+bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status);
 
 /* Wakes the helper, if it has the file open; otherwise it looks for work before it waits. Threads:
  * any, without qmu. */

@@ -55,7 +55,7 @@ static uint32_t reserved_cells(const struct wlh_arena *arena, const struct wlh_a
 }
 
 /* Finds the name, and returns whether the request can be made: OK, or why not. */
-static enum wlh_cells_status look_once(
+static enum wlh_cells_status check_once(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
   attempt->resource = wlh_name_find(arena, attempt->ask->name, attempt->name_units, attempt->hash);
@@ -74,7 +74,7 @@ struct survey {
   uint32_t steps;
 };
 
-static bool is_living(struct wlh_arena *arena, struct survey *survey, uint32_t member)
+static bool check_living(struct wlh_arena *arena, struct survey *survey, uint32_t member)
 {
   uint64_t bit = UINT64_C(1) << (member % 64);
   uint64_t *known = &survey->living[member / 64 % (WLH_MEMBERS / 64)];
@@ -85,7 +85,7 @@ static bool is_living(struct wlh_arena *arena, struct survey *survey, uint32_t m
 }
 
 /* Whether one living member's request is enough for the refusal. */
-static bool is_reason(
+static bool is_enough(
     const struct attempt *attempt, enum wlh_cells_status refusal,
     const struct wlh_request_cell *other, uint32_t kind)
 {
@@ -100,12 +100,12 @@ static bool survey_list(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal,
     uint32_t request, struct survey *survey, bool *dead)
 {
-  for (; wlh_goes_on(arena, request, &survey->steps);
+  for (; wlh_advance(arena, request, &survey->steps);
        request = wlh_list_next(arena, WLH_BY_RESOURCE, request)) {
     if (!wlh_expect_request(arena, request)) return false;
     const struct wlh_request_cell *cell = wlh_request_at(arena, request);
-    *dead = !is_living(arena, survey, cell->member);
-    if (*dead || is_reason(attempt, refusal, cell, cell->kind)) return false;
+    *dead = !check_living(arena, survey, cell->member);
+    if (*dead || is_enough(attempt, refusal, cell, cell->kind)) return false;
   }
   return !arena->poisoned;
 }
@@ -138,7 +138,7 @@ static enum wlh_cells_status prepare(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
   for (unsigned round = 0; round <= WLH_MEMBERS && !arena->poisoned; round++) {
-    enum wlh_cells_status status = look_once(arena, attempt, answer);
+    enum wlh_cells_status status = check_once(arena, attempt, answer);
     if (status == WLH_CELLS_OK || !reap_obstacles(arena, attempt, status)) return status;
   }
   wlh_damage(arena); /* more have died than there can be members */
@@ -336,12 +336,12 @@ bool wlh_cells_waits_for_itself(struct wlh_arena *arena, uint32_t request, uint6
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, self->resource);
   uint32_t thread = wlh_agent_at(arena, self->agent)->thread, steps = 0;
   struct own_locks own = {0};
-  for (uint32_t i = cell->held.head; wlh_goes_on(arena, i, &steps);) {
+  for (uint32_t i = cell->held.head; wlh_advance(arena, i, &steps);) {
     const struct wlh_request_cell *lock = wlh_request_at(arena, i);
     if (is_of_thread(arena, lock, thread)) add_own(&own, lock);
     i = wlh_list_next(arena, WLH_BY_RESOURCE, i);
   }
-  for (uint32_t i = cell->queue.head; wlh_goes_on(arena, i, &steps);) {
+  for (uint32_t i = cell->queue.head; wlh_advance(arena, i, &steps);) {
     const struct wlh_request_cell *other = wlh_request_at(arena, i);
     bool excluded = own.exclusive || other->mode == WLH_EXCLUSIVE ||
                     own.units + other->weight > wlh_limit_number(cell->limit);

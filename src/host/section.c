@@ -72,7 +72,7 @@ static bool begin(struct wlh_bucket *bucket)
     status = wlh_cells_begin(&bucket->arena, now);
   }
   if (status == WLH_CELLS_GREW) wlh_set_lost(bucket, error ? unmapped : "was truncated");
-  return !wlh_is_over(bucket, status);
+  return !wlh_note_loss(bucket, status);
 }
 
 /* Whether the owner of a word is dead. */
@@ -120,7 +120,7 @@ enum wlh_way wlh_enter(struct wlh_bucket *bucket)
   enum wlh_way way = wait_for_word(bucket, &dead);
   if (way != WLH_IN) return way;
   bool good = begin(bucket);
-  if (good && dead != 0) good = !wlh_is_over(bucket, wlh_cells_rebuild(&bucket->arena));
+  if (good && dead != 0) good = !wlh_note_loss(bucket, wlh_cells_rebuild(&bucket->arena));
   if (good) return WLH_IN;
   /* The tables may be whole, and lost only to us: the next owner repairs what is torn. */
   leave_word(bucket, dead);
@@ -175,7 +175,7 @@ void wlh_leave_tables(struct wlh_bucket *bucket)
   if (!wlh_is_lost(bucket)) wlh_mailbox_drain(bucket);
   uint32_t own = bucket->arena.member;
   bool look = (bucket->arena.to_notify[own / 64] >> (own % 64)) & 1;
-  (void)wlh_is_over(bucket, bucket->arena.poisoned ? WLH_CELLS_POISONED : WLH_CELLS_OK);
+  (void)wlh_note_loss(bucket, bucket->arena.poisoned ? WLH_CELLS_POISONED : WLH_CELLS_OK);
   /* A new member wakes those that wait. A member that begins to wait later must look for new
    * ones. */
   bool seen = bucket->watching && bucket->joins == bucket->arena.segment->header.joins;

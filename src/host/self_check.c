@@ -7,7 +7,7 @@
 enum { AGENTS_AT_ONCE = 64, REQUESTS_AT_ONCE = 4096 };
 
 /* Copies the agents' cells first, because qmu is held for a few stores only. */
-static bool finds_agents(struct wlh_bucket *bucket)
+static bool check_agents(struct wlh_bucket *bucket)
 {
   uint32_t cells[AGENTS_AT_ONCE];
   uint32_t count = 0;
@@ -25,7 +25,7 @@ static bool finds_agents(struct wlh_bucket *bucket)
 }
 
 /* Whether the next requests from `*cell` on are there. Advances it. */
-static bool finds_requests(const struct wlh_bucket *bucket, uint32_t *cell)
+static bool check_requests(const struct wlh_bucket *bucket, uint32_t *cell)
 {
   uint32_t ncells = bucket->arena.ncells;
   uint32_t looked = 0;
@@ -39,17 +39,17 @@ static bool finds_requests(const struct wlh_bucket *bucket, uint32_t *cell)
   return true;
 }
 
-static bool finds_all(struct wlh_bucket *bucket, uint32_t *cell)
+static bool check_all(struct wlh_bucket *bucket, uint32_t *cell)
 {
-  return wlh_cells_has_member(&bucket->arena) && finds_agents(bucket) &&
-         finds_requests(bucket, cell);
+  return wlh_cells_has_member(&bucket->arena) && check_agents(bucket) &&
+         check_requests(bucket, cell);
 }
 
 void wlh_self_check(struct wlh_bucket *bucket)
 {
   uint32_t cell = bucket->self_check_cell;
   struct wlh_segment *segment = wlh_begin_look(bucket);
-  bool found = finds_all(bucket, &cell);
+  bool found = check_all(bucket, &cell);
   wlh_end_look(bucket, segment);
   if (found) {
     bucket->self_check_cell = cell;
@@ -58,6 +58,6 @@ void wlh_self_check(struct wlh_bucket *bucket)
   /* Others may have taken us for dead, and we saw only a part of that. */
   if (wlh_enter(bucket) != WLH_IN) return;
   cell = bucket->self_check_cell;
-  if (!finds_all(bucket, &cell)) wlh_cells_poison(&bucket->arena);
+  if (!check_all(bucket, &cell)) wlh_cells_poison(&bucket->arena);
   wlh_leave_tables(bucket);
 }

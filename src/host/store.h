@@ -6,7 +6,7 @@
  *   - an index is masked by the private `ncells` where it is used, and so always leads into the
  *   segment. Errors end up at cell 0, which means none and whose kind is never written;
  *   - a size is read once, by wlh_length, which knows the largest possible one;
- *   - a loop along a chain asks wlh_goes_on, which counts its steps; others count to the private
+ *   - a loop along a chain asks wlh_advance, which counts its steps; others count to the private
  *   `ncells`, to a constant, or to a size from wlh_length.
  * Tests change the segment between two reads (WLH_LOOKS). */
 #ifndef WLH_STORE_H
@@ -168,7 +168,7 @@ static inline uint32_t wlh_length(struct wlh_arena *arena, const uint32_t *place
 
 /* Whether a walk along a chain goes on at `cell`. It ends with cell 0, and with damage, such as
  * more steps than there are cells. `steps` is 0 at first. */
-static inline bool wlh_goes_on(struct wlh_arena *arena, uint32_t cell, uint32_t *steps)
+static inline bool wlh_advance(struct wlh_arena *arena, uint32_t cell, uint32_t *steps)
 {
   if (cell == 0 || arena->poisoned) return false;
   if ((*steps)++ < arena->ncells) return true;

@@ -99,7 +99,7 @@ static void add_entry(struct viewing *viewing, uint32_t request, const struct wl
 static void add_list(struct viewing *viewing, uint32_t request, const struct wlh_entry *name)
 {
   struct wlh_arena *arena = viewing->arena;
-  for (; wlh_goes_on(arena, request, &viewing->steps);
+  for (; wlh_advance(arena, request, &viewing->steps);
        request = wlh_list_next(arena, WLH_BY_RESOURCE, request)) {
     if (!wlh_expect_request(arena, request)) return;
     add_entry(viewing, request, name);

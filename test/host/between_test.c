@@ -492,7 +492,7 @@ static void take_the_name(void)
 static bool is_deaf(struct wlh_port *port)
 {
   char byte;
-  if (!wlh_port_bound(port, 0)) return false;
+  if (!wlh_port_is_bound(port, 0)) return false;
   wlh_port_receive(port);
   return wlh_port_send(port, 0) != WLH_SENT || recv(port->datagram, &byte, 1, MSG_DONTWAIT) < 0;
 }
