@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The table of what the end of a session means for its requests: the session is lost and the next
- * one opens, or it is closed for good. A theft that was sent and not answered fails, because nobody
+ * Decides what the end of a session means for a request: the session is lost and the next one
+ * opens, or it is closed for good. A theft that was sent and not answered fails, because nobody
  * knows whether the server did it: a repetition could rob a second holder (R1).
  */
 

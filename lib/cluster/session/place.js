@@ -66,7 +66,7 @@ class Place {
   }
 }
 
-/** @param {RequestOp} op @returns {boolean} whether it waits for as long as it takes */
+/** Whether the request waits until it is granted, instead of failing. @param {RequestOp} op */
 const waits = ({ kind }) => kind === 'request' || kind === 'pass';
 
 module.exports = { ALLOTTED, ASKED, ENDING, GONE, HELD, Place, WAITING, waits };
