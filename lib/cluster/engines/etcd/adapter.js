@@ -231,7 +231,7 @@ class EtcdAdapter {
   async #lose(absent, own, link) {
     const { mirror } = own;
     const left = () => absent.filter((entry) => mirror.mine.get(entry.ref) === entry);
-    // A thief deletes keys, too; `sync` shows its notices first.
+    // A thief deletes keys, too, and `sync` delivers its notices first.
     if (left().length > 0) await this.#steps.sync(own, link);
     for (const { ref } of left()) mirror.forget(ref);
   }
@@ -286,8 +286,6 @@ class EtcdAdapter {
     this.#replace();
     for (const link of this.#closing) link.drop();
   }
-
-  // Sessions and connections.
 
   /** @param {string} id @param {number} ttl @param {SessionInfo} info @returns {Own} */
   #newSession(id, ttl, info) {
@@ -381,8 +379,6 @@ class EtcdAdapter {
     this.events.down(error);
   }
 
-  // Watches.
-
   /**
    * Starts the watch of keys written for the session. It resolves when the watch has delivered the
    * session's own key, and rejects after half a lease.
@@ -429,8 +425,6 @@ class EtcdAdapter {
       this.events.granted(ref, token);
     }
   }
-
-  // Epochs of the server.
 
   /** @param {number} ttl @param {OpenLink} link */
   #grantLease(ttl, link) {
@@ -527,7 +521,7 @@ class EtcdAdapter {
     own.heard = own.entered;
     if (quarantine) mirror.quarantine = String(quarantine.lease);
     else mirror.free(own.entered);
-    // Thefts of the time without a connection are still among these keys.
+    // These keys include thefts that happened while the session had no connection.
     mirror.apply(kvs.map((/** @type {any} */ kv) => ({ kv })));
   }
 

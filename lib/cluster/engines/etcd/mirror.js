@@ -101,8 +101,6 @@ class Mirror {
     return BigInt(revision) + this.offset;
   }
 
-  // Names.
-
   /** A name's queue; undefined if it is unknown. @param {string} name */
   queue(name) {
     const followed = this.#followed.get(this.#keys.queue(name));
@@ -163,7 +161,7 @@ class Mirror {
     this.slots.begin({ has: (ref) => this.mine.has(ref) || this.passed.has(ref) });
   }
 
-  /** Forgets requests that have passed, once their keys are deleted. @param {Iterable<number>} refs */
+  /** Forgets passed requests whose keys are deleted. @param {Iterable<number>} refs */
   deleted(refs) {
     for (const ref of refs) if (this.passed.delete(ref)) this.slots.free(ref);
   }
@@ -339,8 +337,6 @@ class Mirror {
     return entry;
   }
 
-  // Events.
-
   /**
    * @param {WatchEvent[]} events in order, complete for each name and revision
    * @param {unknown} [source] the stream that delivered them
@@ -411,7 +407,7 @@ class Mirror {
       followed.early.push({ events, revision });
       return;
     }
-    // The read of the queue included this revision.
+    // The queue was read at this revision or a later one.
     if (revision <= followed.revision) return;
     followed.revision = revision;
     const { entries } = followed.queue;

@@ -254,8 +254,6 @@ class Planner {
     }
   }
 
-  // Moves.
-
   /** Moves for operations that are all granted or none. @param {RequestOp[]} ops @returns {Move} */
   #tryAll(ops) {
     return {
@@ -358,8 +356,6 @@ class Planner {
     return { ops: [op], conditions: [isThere(entry)], changes, reads: [look] };
   }
 
-  // Conditions.
-
   /** No request holds the name or waits, except some that pass. @param {string} name */
   #nobody(name) {
     const { key, end } = this.#keys.holding(name);
@@ -408,8 +404,6 @@ class Planner {
     }
     return some;
   }
-
-  // Answers.
 
   /**
    * Answers for a move whose conditions did not hold.

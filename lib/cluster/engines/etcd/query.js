@@ -187,8 +187,6 @@ class Query {
     return queueAsOf(kvs, this.#keys, token, this.#mirror.isQuarantined);
   }
 
-  // When locks were granted.
-
   /** @param {Entry[]} entries */
   async #lookUp(entries) {
     const searches = entries

@@ -23,7 +23,7 @@ class Step {
   left;
   /** The units of the transaction under way. @type {Op[][]} */
   part = [];
-  /** Whether nobody knows if etcd executed that transaction. */
+  /** True while nobody knows whether etcd executed that transaction. */
   isInDoubt = false;
   /** Whether etcd executed one of the step's transactions. */
   isBegun = false;

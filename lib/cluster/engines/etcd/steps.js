@@ -275,8 +275,6 @@ class Steps {
     return queues.get(op.name)?.passed.get(key);
   }
 
-  // Queues.
-
   /**
    * Reads the queues of the names that are to be stolen.
    * @param {Op[][]} units @param {Own} own @param {OpenLink} link
@@ -418,8 +416,6 @@ class Steps {
     step.refused.clear();
   }
 
-  // Marks.
-
   /**
    * Grants the leases of the marks that a step sets, or extends those of an earlier attempt.
    * @param {OwnStep} step @param {Own} own @param {OpenLink} link
@@ -462,8 +458,6 @@ class Steps {
     await link.call('lease/revoke', { ID: doneLease(lease, ref) }).catch(() => {});
     return NOT_MARKED;
   }
-
-  // Transactions.
 
   /**
    * Makes changes if the session is alive and this is its latest connection.

@@ -173,8 +173,6 @@ class Streams {
     this.#mirror.hangUp(error);
   }
 
-  // Watches.
-
   /** @param {import('./queue.js').WatchEvent[]} events of keys outside the queues */
   #hear(events) {
     this.#mirror.apply(events);
@@ -216,8 +214,6 @@ class Streams {
     if (this.#wide === stream) this.#wide = undefined;
   }
 
-  // Queues.
-
   /**
    * Reads queues after their watch has begun.
    * @param {NameStream} stream @param {string[]} prefixes
@@ -238,7 +234,7 @@ class Streams {
     }
   }
 
-  /** Waits until the streams have delivered the end of what no longer blocks our requests. */
+  /** Waits until the streams have delivered the deletion of requests that no longer block ours. */
   async #compare() {
     const ended = await absentOf(this.#mirror.obstacles, this.#link);
     await Promise.all(ended.map((one) => this.#mirror.ended(one)));
