@@ -130,8 +130,8 @@ class RedisAdapter {
    */
   #runs = [];
   /**
-   * Answers of some shards to a step that others have not done, by `ref`. The step's operations
-   * come again in other steps.
+   * If some shards have done a step and others have not, its operations come again in other steps.
+   * These are the answers of the former, by `ref`.
    * @type {Map<number, { number: number, answer: Answer }>}
    */
   #answered = new Map();

@@ -312,7 +312,7 @@ function F.enroll(op)
   call('HSET', INFO, 'r' .. op.ref, op.key)
 end
 
--- The requests of a session: ref, key of the name, and so on.
+-- The requests of a session in a flat list: ref, key of the name, ref, key of the name, …
 function F.refs_of(session)
   local refs, its = {}, call('HGETALL', F.info_of(session))
   for i = 1, #its, 2 do
