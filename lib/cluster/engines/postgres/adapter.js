@@ -377,7 +377,7 @@ class PostgresAdapter {
     checkClient(client);
     const isHeld = `SELECT token FROM ${this.#schema}.request
       WHERE session = ${this.#session} AND ref = ${Number(ref)} AND token = ${BigInt(token)}`;
-    // One message without values has the time of its own transaction.
+    // A query without values is one message: outside of a transaction its now() is its own time.
     const { rows } = await client.query(
       raw(`SELECT now() <> statement_timestamp() AS inside,
         current_setting('transaction_isolation') AS isolation,

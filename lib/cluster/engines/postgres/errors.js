@@ -11,9 +11,9 @@ const { theLock } = require('../../../platform/names.js');
 
 /** Another attempt may succeed, maybe at another server. */
 const RETRY = 'retry';
-/** Somebody has to change something. */
+/** A user or an administrator has to change something. */
 const FATAL = 'fatal';
-/** Only another program can succeed. */
+/** No attempt of this program can succeed. */
 const MISUSE = 'misuse';
 const DEAD = 'dead';
 

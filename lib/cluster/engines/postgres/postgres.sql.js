@@ -308,7 +308,7 @@ BEGIN
     SELECT id FROM web_locks.session WHERE id = its_session
       AND NOT EXISTS (SELECT FROM web_locks.request WHERE session = its_session)
     FOR UPDATE SKIP LOCKED);
-  -- A session without requests cannot be stolen from any more, so its thefts go last.
+  -- Thefts are deleted last: until its requests are gone, a session can still be stolen from.
   IF FOUND THEN DELETE FROM web_locks.theft WHERE session = its_session; END IF;
   RETURN were_any;
 END $$;
@@ -333,8 +333,7 @@ DECLARE
   is_new bool;
   grants_from timestamptz;
   done text;
-  -- The place of the first waiter, so that the sum of the holders does not read a long queue of
-  -- waiters.
+  -- Reads of the holders end at the first waiter, because the queue may be long.
   next_rank float8;
   next_ticket bigint;
 BEGIN
@@ -873,7 +872,7 @@ BEGIN
   END LOOP;
   DELETE FROM web_locks.session s WHERE id = ANY (dead)
     AND NOT EXISTS (SELECT FROM web_locks.request r WHERE r.session = s.id);
-  -- A session without requests cannot be stolen from any more, so its thefts go last.
+  -- Thefts are deleted last: until its requests are gone, a session can still be stolen from.
   DELETE FROM web_locks.theft WHERE session = ANY (dead);
   RETURN keys[100];
 END $$;
