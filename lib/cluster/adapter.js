@@ -265,7 +265,7 @@ const busy = (error) => ({ code: 'busy', token: 0n, limit: 0, error });
  *   transaction on `client` commits; false if it is not held now
  */
 
-/** The events before the session sets them, and after `dispose`. @type {AdapterEvents} */
+/** Ignores events before the session sets its own, and after `dispose`. @type {AdapterEvents} */
 const NO_EVENTS = { granted() {}, stolen() {}, changed() {}, down() {} };
 
 module.exports = {

@@ -126,7 +126,7 @@ class Announcements {
     try {
       this.#tick();
     } catch {
-      // The next event of the session tells it.
+      // The next event of the session calls `announce` again.
     }
   }
 }

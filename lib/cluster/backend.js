@@ -130,8 +130,6 @@ class ClusterBackend {
     return this.#session.closed;
   }
 
-  // Calls of the LockManager.
-
   /** @param {Requester} request */
   request(request) {
     if (!this.#refuse(request)) this.#session.ask([this.#place(request, 0)]);
@@ -330,8 +328,6 @@ class ClusterBackend {
     await closed;
     unref(setTimeout(() => this.#announcements.announce(false), GOES_ON));
   }
-
-  // Events of the session.
 
   /** @param {RequestPlace} place */
   #granted({ owner, token }) {
