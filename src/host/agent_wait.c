@@ -62,7 +62,7 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
     events->token = (uint64_t)request->item.event.token_high << 32 | request->item.event.token_low;
     wlh_drop_event(request);
   }
-  if (status != WLH_PENDING) wlh_take_events(agent, events); /* thefts are among them */
+  if (status != WLH_PENDING) wlh_take_events(agent, events); /* these include thefts */
   wlk_mutex_unlock(&agent->bucket->qmu);
   if (check.ours) wlh_put_away(agent, request);
   return status;

@@ -1,6 +1,6 @@
-/* Mail: what other processes did to requests of this one. A thread that was stolen from must
- * receive that before the grant that followed. So a critical section takes all mail before it
- * reports its own grants, and in the mail a theft precedes its grants. */
+/* Mail: what other processes did to requests of this one. A thread must receive the theft of its
+ * lock before the grant that followed it. So a critical section takes all mail before it reports
+ * its own grants, and in the mail a theft precedes its grants. */
 #ifndef WLH_MAILBOX_H
 #define WLH_MAILBOX_H
 

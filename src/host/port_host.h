@@ -177,8 +177,8 @@ void wlh_port_free_zeros(void *zeros, size_t size);
  * and stay so. */
 void wlh_port_trim_zeros(void *zeros, size_t used, size_t size);
 
-/* Returns a number of this boot of the machine; 0, and errno, on failure; WLH_PORT_ANY_BOOT if
- * boots have no numbers. */
+/* Returns a number of this boot of the machine, or WLH_PORT_ANY_BOOT if boots have no numbers. If
+ * that fails, returns 0 and sets errno. */
 #define WLH_PORT_ANY_BOOT UINT64_MAX
 uint64_t wlh_port_boot(void);
 
@@ -231,7 +231,7 @@ struct wlh_port_alarm {
   int pokes;
 };
 
-/* Make an alarm (false, and errno, if that fails), poke it, take all pokes, and close it.
+/* Make an alarm (or return false and set errno), poke it, take all pokes, and close it.
  * wlh_port_shut closes one descriptor; both ways to close are async-signal-safe. */
 bool wlh_port_alarm(struct wlh_port_alarm *alarm);
 void wlh_port_poke(struct wlh_port_alarm alarm);

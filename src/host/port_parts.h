@@ -45,7 +45,8 @@ enum { WLH_PORT_NEW_SIZE = 64 };
  * else in the user's directory has such a name. */
 void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name);
 
-/* Opens the directory that only this user can write, in that of all buckets; -1, and errno. */
+/* Opens the directory, below that of all buckets, that only this user can write. If that fails,
+ * returns -1 and sets errno. */
 int wlh_port_open_own(const struct wlh_port *port);
 
 /* ---- port_posix_descriptors ---- */
@@ -53,13 +54,14 @@ int wlh_port_open_own(const struct wlh_port *port);
 /* Closes a descriptor, if it is one, and keeps errno. */
 void wlh_port_close_quietly(int descriptor);
 
-/* Duplicates a descriptor to a large number, if possible; -1, and errno. */
+/* Duplicates a descriptor to a large number, if possible. If that fails, returns -1, with errno. */
 int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor);
 
 /* Whether a descriptor is still our file, and was not closed and reused. */
 bool wlh_port_is_ours(const struct wlh_port *port, int descriptor);
 
-/* Opens the file again, as another description; -1, and errno: ENOENT if it is gone. */
+/* Opens the file again, as another description. If that fails, returns -1 and sets errno: ENOENT if
+ * the file is gone. */
 int wlh_port_reopen(const struct wlh_port *port);
 
 /* Whether the descriptors of the file are good; repairs them from the duplicate if need be. */
@@ -67,7 +69,7 @@ bool wlh_port_mend(struct wlh_port *port);
 
 /* ---- port_posix_locks ---- */
 
-/* Whether byte locks work on this file; errno, if they cannot be tried. */
+/* Whether byte locks work on this file. Sets errno if they cannot be tried. */
 bool wlh_port_locks_work(struct wlh_port *port);
 
 /* ---- port_posix_memory ---- */
@@ -91,18 +93,19 @@ enum wlh_port_rights wlh_port_rights(int descriptor);
 /* Keeps a map out of children and, if possible, of core dumps. */
 void wlh_port_keep_private(void *map, size_t size);
 
-/* Writes the system's name of this boot to `name`, at most `size` bytes. Returns its length; 0, and
- * errno, on failure. */
+/* Writes the system's name of this boot to `name`, at most `size` bytes. Returns its length. If
+ * that fails, returns 0 and sets errno. */
 size_t wlh_port_boot_name(char *name, size_t size);
 
 /* ---- port_linux_calls, port_plain_calls ---- */
 
-/* Make, or accept, a socket that does not block and is not inherited; -1, and errno. */
+/* Make, or accept, a socket that does not block and is not inherited. If that fails, return -1 and
+ * set errno. */
 int wlh_port_socket(int type);
 int wlh_port_accept_one(int listener);
 
 /* Makes the address of a name in `place`: the bucket's directory, or the result of
- * wlh_port_open_own. False, and errno, if the path is too long. */
+ * wlh_port_open_own. If the path is too long, returns false and sets errno. */
 bool wlh_port_address(
     const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address);
 

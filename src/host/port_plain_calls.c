@@ -43,7 +43,7 @@ bool wlh_port_at_fork(void (*child)(void))
   return pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0;
 }
 
-/* Closes the descriptor if it cannot be marked; -1, and errno. */
+/* If the descriptor cannot be marked, closes it, returns -1 and sets errno. */
 static int mark(int descriptor)
 {
   if (descriptor < 0) return -1;

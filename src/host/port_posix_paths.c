@@ -163,8 +163,8 @@ static int make_shared_file(const struct wlh_port *port, int parent, const char 
 }
 
 /* Puts the directory of the bucket in place, with the file in it, because a directory that is not
- * empty cannot be replaced. False, and errno, if it cannot be made; true also if another process
- * was first. */
+ * empty cannot be replaced. Returns true also if another process was first. If it cannot be made,
+ * returns false and sets errno. */
 static bool make_shared_directory(const struct wlh_port *port)
 {
   char name[WLH_PORT_NEW_SIZE];

@@ -87,8 +87,8 @@ struct wlh_private {
   } list;
 };
 
-/* Makes such attributes for a directory or another object; false, and GetLastError. They point into
- * `security`, which must not move. */
+/* Makes such attributes for a directory or another object. Returns false, with GetLastError set, if
+ * that fails. They point into `security`, which must not move. */
 bool wlh_port_private(struct wlh_private *security, bool directory);
 
 /* Whether nobody else can write there, or lock a file, which takes the right to read it.
@@ -110,7 +110,8 @@ bool wlh_port_wide_path(const char *path, WCHAR *wide);
 /* Writes the path of a file of the bucket in the same way. `name` "" is the bucket's directory. */
 bool wlh_port_wide(const struct wlh_port *port, const char *name, WCHAR *wide);
 
-/* Opens a file of the bucket with all rights to share; INVALID_HANDLE_VALUE, and GetLastError. */
+/* Opens a file of the bucket with all rights to share. Returns INVALID_HANDLE_VALUE, with
+ * GetLastError set, if that fails. */
 HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD disposition);
 
 /* Returns NULL if the path of a file of the bucket leads to the one with this id; otherwise what
@@ -119,12 +120,12 @@ const char *wlh_port_moved(const struct wlh_port *port, const char *name, const 
 
 /* ---- port_windows_locks ---- */
 
-/* Whether byte locks work on this file; GetLastError, if they cannot be tried. */
+/* Whether byte locks work on this file. Sets GetLastError if they cannot be tried. */
 bool wlh_port_locks_work(struct wlh_port *port);
 
 /* ---- port_windows_memory ---- */
 
-/* Maps `size` bytes of a file; NULL, and GetLastError. */
+/* Maps `size` bytes of a file. Returns NULL, with GetLastError set, if that fails. */
 void *wlh_port_map_file(HANDLE file, uint64_t size);
 
 /* ---- port_windows_peers ---- */

@@ -176,7 +176,8 @@ static VOID CALLBACK on_death(PVOID data, BOOLEAN timed_out)
   (void)SetEvent(peer->news);
 }
 
-/* Opens the process of a record; NULL, and GetLastError, if another process has its number. */
+/* Opens the process of a record. Returns NULL, with GetLastError set, if another process has its
+ * number. */
 static HANDLE open_process(uint32_t pid, uint64_t born)
 {
   HANDLE process = OpenProcess(SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION, FALSE, pid);

@@ -89,7 +89,7 @@ void wlh_job_free(struct wlh_job *job)
   free_job(job);
 }
 
-/* Ends the rest of a terminated agent, outside of the tables. */
+/* Frees a terminated agent and its jobs. */
 static void free_agent(struct wlh_agent *agent)
 {
   WLK_LIST_DRAIN (link, &agent->jobs) {

@@ -7,7 +7,7 @@
 /* A lock or a request. Texts are ranges of the snapshot's `units`. */
 struct wlh_entry {
   uint32_t name, name_units;   /* the same range for all entries of a name */
-  uint32_t label, label_units; /* label_units 0: none */
+  uint32_t label, label_units; /* label_units is 0 if there is no label */
   uint32_t client;             /* index into `clients` */
   uint32_t mode, held;         /* held: 1 for a lock */
   uint32_t limit, weight;      /* as in struct wlk_lock_info */
