@@ -47,9 +47,7 @@ class Grants {
     this.#isBusy = isBusy;
   }
 
-  /**
-   * Called when a renewal is sent or a session opens: what ended before cannot be in its answer.
-   */
+  /** Called when a renewal is sent, whose answer cannot list requests that ended before. */
   forgetEnds() {
     this.#ended.clear();
   }

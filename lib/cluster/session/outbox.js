@@ -149,7 +149,7 @@ class Outbox {
     const unit = this.#unitOf.get(op);
     if (!unit) return false;
     this.#unitOf.delete(op);
-    // A new list, because a step may use this one.
+    // The list is replaced and not changed, because a step may use it.
     unit.ops = unit.ops.filter((one) => one !== op);
     if (unit.ops.length === 0) this.#units.delete(unit);
     this.#passBarriers();
