@@ -211,10 +211,10 @@ class Link {
   }
 
   /**
-   * Reads at a time not before any answer so far. Behind a load balancer a member may be behind
-   * another. Etcd 3.4.20 to 3.4.41, 3.5 before 3.5.28, and 3.6 before 3.6.9 may also answer from
-   * the past after a pause. The revision shows both; the read is then repeated in the order of the
-   * writes.
+   * Reads a state that is not older than any answer so far. Behind a load balancer a member may lag
+   * behind another. Etcd 3.4.20 to 3.4.41, 3.5 before 3.5.28, and 3.6 before 3.6.9 may also answer
+   * from the past after a pause. If the revision is too old, the read is repeated in the order of
+   * the writes.
    * @param {object[]} ranges
    * @returns {Promise<{ header: any, found: any[] }>} the keys found in each range
    */

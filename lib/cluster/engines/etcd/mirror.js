@@ -206,7 +206,7 @@ class Mirror {
     });
   }
 
-  /** Resolves when the queue of each waiting request is complete up to that request. */
+  /** Resolves when each waiting request is in its queue, as this session knows it. */
   async known() {
     const waiting = [...this.mine.values()].filter(({ token }) => token === 0n);
     await Promise.all(waiting.map(({ created, name }) => this.reached(name, created)));
