@@ -144,7 +144,7 @@ class RedisAdapter {
   #told = new Set();
   /** The last step that each shard had recorded at the last renewal. */
   #recorded;
-  /** The greatest token granted to us by each shard, which all count on their own. */
+  /** The greatest token that each shard has granted to us; each shard counts on its own. */
   #tokens;
   /** Counts calls of `open`, `hello` and `dispose`, the last of which counts. */
   #epoch = 0;

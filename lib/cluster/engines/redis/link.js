@@ -158,7 +158,7 @@ const KINDS = {
  * checks that they work.
  */
 const PATIENT = { socketTimeout: undefined, commandTimeout: undefined };
-/** For node-redis: several calls may be under way, and calls change state. */
+/** For node-redis: any number of calls may be under way, and they need the primary. */
 const PLENTY = { commandsQueueMaxLength: undefined, readonly: false };
 /** For ioredis: a drop does not wait for the server's goodbye. */
 const AT_ONCE = { disconnectTimeout: 0 };

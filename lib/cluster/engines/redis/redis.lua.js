@@ -1003,7 +1003,7 @@ function F.renew()
     my.step or '0' }
   local refs = F.refs_of(me)
   for i = 1, #refs, 2 do
-    -- A name whose keys somebody overwrote is lost to its requests; the others go on.
+    -- If somebody overwrote the keys of a name, only its own requests are lost.
     local is_read, row = pcall(F.find_row, refs[i + 1], refs[i] .. '|' .. me)
     if is_read and row then
       reply[#reply + 1] = refs[i]
