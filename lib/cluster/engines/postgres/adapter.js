@@ -47,7 +47,7 @@ const GUARDED = '-7';
 
 /** UTF-16LE, which keeps lone surrogates. @param {string} text */
 const bytes = (text) => Buffer.from(text, 'utf16le');
-/** An expression of SQL without a backslash, whose meaning a role can set. @param {Buffer} value */
+/** SQL for a bytea, without a backslash, which settings reinterpret. @param {Buffer} value */
 const literal = (value) => `decode('${value.toString('hex')}', 'hex')`;
 /** @param {string} hex a bytea as `\\x` and digits */
 const text = (hex) => Buffer.from(hex.slice(2), 'hex').toString('utf16le');

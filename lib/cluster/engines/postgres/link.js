@@ -18,7 +18,7 @@ const {
   standbyError,
 } = require('./errors.js');
 
-/** How late, in milliseconds, a notification may come after the answer that it should precede. */
+/** How long to wait for the probe, in milliseconds, after an answer that should follow it. */
 const PROBE_MS = 2_000;
 /** How long an exhausted pool may take to give a client, in milliseconds. */
 const PATIENCE_MS = 5_000;

@@ -607,8 +607,8 @@ BEGIN
 END $$;
 
 -- Section 4.1 "request a lock": https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
--- "number": drawn while the name was locked; it is the ticket, and also the token unless this call
--- grants other requests first.
+-- "number": the caller drew it while the name was locked. It is the ticket, and also the token
+-- unless this call grants other requests first.
 CREATE OR REPLACE FUNCTION web_locks.request_one(
   me bigint, number bigint, waits bool, reference bigint, k bytea, its_name bytea, is_shared bool,
   its_limit int, its_weight int, most int, its_priority int, its_label bytea,
