@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The codes on the wire of servers with scripts, PostgreSQL and Redis: numbers for answers, and a
- * line for each hint.
+ * The codes that the scripts of PostgreSQL and Redis send: a number for each answer, and a line of
+ * text for each hint.
  */
 
 const {
