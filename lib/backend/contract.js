@@ -31,9 +31,10 @@
 /** @typedef {'exclusive' | 'shared'} LockMode a mode (2.3) */
 
 /**
- * @typedef {'wait' | 'ifAvailable' | 'steal' | 'pass' | 'passIfAvailable'} Disposition what to do if
- *   the lock is not available. A request that passes never holds it: its turn comes as that of
- *   'wait' or 'ifAvailable', and ends it. It is an exclusive one, and in no `requestAll`
+ * @typedef {'wait' | 'ifAvailable' | 'steal' | 'pass' | 'passIfAvailable'} Disposition what to do
+ *   if the lock is not available. A request that passes waits, or not, as 'wait' and 'ifAvailable'
+ *   do, and ends when it would be granted: it never holds the lock. It is exclusive, and in no
+ *   `requestAll`
  */
 
 /**
@@ -57,10 +58,10 @@
  *   not released before it has ended
  * @property {Backend} backend that it was made of
  * @property {number} tag for the backend's use; NO_TAG while the backend does not know it
- * @property {(tokenLow: number, tokenHigh: number) => void} granted the lock is held from now on, or
- *   its request has passed, and ended; called at most once. The token of a lock, in two halves of 32 bits, is greater than that of any lock that
- *   was granted on the name before, by whomever: also after nobody held the name, or knew it, in
- *   between
+ * @property {(tokenLow: number, tokenHigh: number) => void} granted the lock is held from now on,
+ *   or its request has passed, and ended; called at most once. The token of a lock, in two halves
+ *   of 32 bits, is greater than that of any lock that was granted on the name before, by whomever:
+ *   also after nobody held the name, or knew it, in between
  * @property {() => void} unavailable answers a request that said `ifAvailable`; ends the request
  * @property {(clientId: string, pid?: number) => void} stolen the lock, granted before, was stolen,
  *   by whom; ends the request. `pid`: of the thief, if the client id does not lead to it
