@@ -3,10 +3,10 @@
  * away without being granted, and what waits for an undeclared lock is unknown. The edges:
  *
  * - A pending declared request waits for a lock held on its resource if the two cannot be held
- *   together (one is exclusive, or their weights exceed the limit), or if that is so for a declared
- *   request ahead of it in the queue. A shared request without a weight therefore waits for shared
- *   locks only behind a declared exclusive one: undeclared requests may leave the queue before its
- *   turn.
+ *   together: one is exclusive, or their weights exceed the limit. It also waits for the lock if
+ *   that is so for a declared request ahead of it in the queue. A shared request without a weight
+ *   therefore waits for shared locks only behind a declared exclusive one: undeclared requests may
+ *   leave the queue before its turn.
  * - A new request with a weight waits for the locks of its resource that it was made inside of, if
  *   all of them together leave it no room.
  * - A lock waits for every pending declared request that was made inside it.

@@ -7,7 +7,7 @@
 
 /* Finds out whether the calling thread would wait for itself, after the deferred operations: here
  * if the tables can be entered now, otherwise in the thread that enters them next. */
-static void ask_whether_itself(struct wlh_bucket *bucket, struct wlh_block *block)
+static void check_own_deadlock(struct wlh_bucket *bucket, struct wlh_block *block)
 {
   wlk_mutex_lock(&bucket->qmu);
   block->item.agent->awaited = &block->request->item; /* its news wake this call, not the event
@@ -52,7 +52,7 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
   if (wlh_is_forked(bucket)) return WLH_LOST;
   wlh_init_item(&block.item, agent, 0);
   block.request = request;
-  ask_whether_itself(bucket, &block);
+  check_own_deadlock(bucket, &block);
   wlk_mutex_lock(&agent->bucket->qmu);
   wait_for_news(agent->bucket, agent, timeout);
   take_back(agent->bucket, &block);

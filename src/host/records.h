@@ -207,7 +207,7 @@ static inline bool wlh_is_stopping(const struct wlh_bucket *bucket)
  * Inside. */
 bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status);
 
-/* Wakes the helper, if it has the file open; otherwise it looks for work before it waits. Threads:
+/* Wakes the helper. A helper without an open file looks for work anyway before it waits. Threads:
  * any, without qmu. */
 void wlh_alarm(struct wlh_bucket *bucket);
 
