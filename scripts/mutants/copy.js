@@ -23,6 +23,7 @@ const COMPANIONS = new Map([
   ['host:processes_test', ['actor', 'actor-next']],
   ['host:harm_test', ['actor', 'actor-next']],
   ['host:between_test', ['actor']],
+  ['host:faults_test', ['actor']],
 ]);
 
 class Copy {

@@ -97,8 +97,9 @@ bool wlh_port_alarm(struct wlh_port_alarm *alarm)
 void wlh_port_poke(struct wlh_port_alarm alarm)
 {
   uint64_t one = 1;
-  ssize_t written = write(alarm.pokes, &one, sizeof one); /* if full, it is readable already */
-  (void)written;
+  ssize_t written;
+  do written = write(alarm.pokes, &one, sizeof one); /* if full, it is readable already */
+  while (written < 0 && errno == EINTR);
 }
 
 void wlh_port_poked(struct wlh_port_alarm alarm)

@@ -73,6 +73,16 @@ bool wlh_port_is_ours(const struct wlh_port *port, int descriptor)
          (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
 }
 
+/* Whether a descriptor was not closed or used anew by somebody else, as far as the system tells: if it
+ * does not, the descriptor is taken for ours, which loses no bucket and leaves none open. */
+static bool may_be_ours(const struct wlh_port *port, int descriptor)
+{
+  struct stat status;
+  if (descriptor < 0) return false;
+  if (fstat(descriptor, &status) != 0) return errno != EBADF;
+  return (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
+}
+
 int wlh_port_reopen(const struct wlh_port *port)
 {
   int file = openat(port->directory, "bucket", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -84,8 +94,8 @@ int wlh_port_reopen(const struct wlh_port *port)
 
 bool wlh_port_mend(struct wlh_port *port)
 {
-  if (wlh_port_is_ours(port, port->file)) return true;
-  if (!wlh_port_is_ours(port, port->copy)) return false;
+  if (may_be_ours(port, port->file)) return true;
+  if (!may_be_ours(port, port->copy)) return false;
   /* Another file has the number now, so it is not closed. */
   port->file = port->copy;
   port->copy = wlh_port_duplicate_high(port, port->file);
@@ -104,8 +114,8 @@ void wlh_port_raise(struct wlh_port *port)
 /* Closes those of the file only if they still are ours. */
 void wlh_port_forget(struct wlh_port *port)
 {
-  if (wlh_port_is_ours(port, port->copy)) wlh_port_shut(port->copy);
-  if (wlh_port_is_ours(port, port->file)) wlh_port_shut(port->file);
+  if (may_be_ours(port, port->copy)) wlh_port_shut(port->copy);
+  if (may_be_ours(port, port->file)) wlh_port_shut(port->file);
   wlh_port_shut(port->watch);
   wlh_port_shut(port->stream);
   wlh_port_shut(port->datagram);

@@ -304,8 +304,13 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
   char path[WLH_PATH_SIZE + 16];
   (void)snprintf(path, sizeof path, "%s/bucket", port->path);
   if (port->file < 0) return cannot_share(port, path, "cannot open the file", failure);
-  if (fstat(port->file, &status) != 0)
+  if (fstat(port->file, &status) != 0) {
+    wlh_port_close_quietly(port->file); /* wlh_port_close could not tell that it is ours */
+    port->file = -1;
     return wlh_port_unsupported(failure, path, "cannot look at it");
+  }
+  port->device = (uint64_t)status.st_dev;
+  port->inode = status.st_ino;
   if (!S_ISREG(status.st_mode)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED, "%s is not a file. Take it away, or " WLH_ELSEWHERE ".", path);
@@ -319,8 +324,6 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
     return say_writable(failure, path, status.st_mode, "0600");
   }
   port->file = wlh_port_move_high(port, port->file);
-  port->device = (uint64_t)status.st_dev;
-  port->inode = status.st_ino;
   port->copy = wlh_port_duplicate_high(port, port->file);
   if (port->copy < 0)
     return wlh_port_unsupported(failure, port->path, "cannot duplicate a descriptor");
@@ -381,9 +384,10 @@ const char *wlh_port_harm(struct wlh_port *port, uint64_t size)
   if (fstat(port->file, &status) == 0 && status.st_nlink == 0) return "was deleted";
   (void)snprintf(path, sizeof path, "%s/bucket", port->path);
   if (lstat(path, &status) != 0) {
-    bool moved = errno == ENOENT || errno == ENOTDIR;
-    return moved ? "was moved"
-                 : "cannot be reached any more, as the rights to its directory changed";
+    if (errno == ENOENT || errno == ENOTDIR) return "was moved";
+    if (errno == EACCES || errno == ELOOP)
+      return "cannot be reached any more, as the rights to its directory changed";
+    return NULL; /* the system does not tell just now: what is held is not lost by that */
   }
   bool same = (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
   if (!same) return "was moved, and another one is there";

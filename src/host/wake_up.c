@@ -72,8 +72,11 @@ void wlh_wake_up_send(struct wlh_bucket *bucket, const uint64_t *due)
   for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) {
     for (uint64_t bits = due[i]; bits; bits &= bits - 1) {
       uint32_t bit = (uint32_t)__builtin_ctzll(bits);
-      if (send_if_due(bucket, i * 64 + bit)) continue;
-      bucket->unsent[i] |= UINT64_C(1) << bit;
+      uint64_t unsent = UINT64_C(1) << bit;
+      if (send_if_due(bucket, i * 64 + bit) || (bucket->unsent[i] & unsent) != 0) continue;
+      /* The helper retries with growing pauses. If it were alarmed for a wake-up that it retries
+       * already, its own next section would alarm it again, without end. */
+      bucket->unsent[i] |= unsent;
       wlh_alarm(bucket);
     }
   }

@@ -6,8 +6,10 @@
 #   SANITIZE  for example address,undefined
 #   SECONDS   of the torture
 #   STRIDE    of the deaths by single steps
+#   SMALL     1: as in test/core/Makefile
 #   PLAIN     1: the plain variant of the port, as on macOS (src/host/port_parts.h)
 
+comma := ,
 BUILD ?= ../../build/host-processes
 SANITIZE ?=
 PLAIN ?=
@@ -20,11 +22,14 @@ SOURCES = $(filter-out $(OTHERS:%=../../src/host/%.c), $(wildcard ../../src/host
 CORE = $(filter-out ../../src/core/port_windows.c ../../src/core/all.c, $(wildcard ../../src/core/*.c))
 HEADERS = $(wildcard ../../src/host/*.h ../../src/core/*.h) ../core/harness.h cast.h
 WARNINGS = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Werror
-CFLAGS = -std=gnu11 -O1 -g -pthread $(WARNINGS) $(if $(PLAIN),-DWLH_PLAIN) \
+CFLAGS = -std=gnu11 -O1 -g -pthread $(WARNINGS) $(if $(PLAIN),-DWLH_PLAIN) $(if $(SMALL),-DWLK_SMALL) \
   $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
 
+# The calls that the plain variant makes are others.
+FAULTS = $(if $(PLAIN),,$(BUILD)/faults_test)
+
 all: $(BUILD)/actor $(BUILD)/actor-next $(BUILD)/processes_test $(BUILD)/harm_test $(BUILD)/between_test \
-  $(BUILD)/threads_test $(BUILD)/turn_test \
+  $(BUILD)/threads_test $(BUILD)/turn_test $(FAULTS) \
   $(BUILD)/torture $(BUILD)/steps_test
 
 check: all
@@ -33,6 +38,7 @@ check: all
 	$(BUILD)/between_test
 	$(BUILD)/threads_test
 	$(BUILD)/turn_test
+	$(FAULTS)
 	$(BUILD)/steps_test $(STRIDE)
 	$(BUILD)/torture $(SECONDS)
 
@@ -55,13 +61,29 @@ $(BUILD)/actor-next: actor.c $(wildcard ../../src/host/*.c) $(HEADERS) | $(BUILD
 	$(CC) $(CFLAGS) -DWLH_LAYOUT=99 -DVERSION='"99.0.0"' actor.c ../../src/host/all.c \
 	  ../../src/core/hash.c ../../src/core/port_posix.c -o $@ -ldl
 
-$(BUILD)/%_test: %_test.c cast.c ../core/harness.c $(BUILD)/libhost.a
-	$(CC) $(CFLAGS) -DWLK_TESTING $< cast.c ../core/harness.c $(filter-out %/hash.c %/port_posix.c,$(CORE)) $(BUILD)/libhost.a -o $@ -ldl
+# The harness stands on the core. Compiled once for all tests.
+HARNESS = cast.c ../core/harness.c $(filter-out %/hash.c %/port_posix.c,$(CORE))
+$(BUILD)/libharness.a: $(HARNESS) $(HEADERS) | $(BUILD)
+	rm -rf $@ $(BUILD)/harness
+	mkdir -p $(BUILD)/harness
+	set -e; for source in $(HARNESS); do \
+	  $(CC) $(CFLAGS) -DWLK_TESTING -c $$source -o $(BUILD)/harness/$$(basename $$source .c).o; \
+	done
+	ar rcs $@ $(BUILD)/harness/*.o
+
+$(BUILD)/%_test: %_test.c $(BUILD)/libharness.a $(BUILD)/libhost.a
+	$(CC) $(CFLAGS) -DWLK_TESTING $< $(BUILD)/libharness.a $(BUILD)/libhost.a -o $@ -ldl
+
+$(BUILD)/torture: private CFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc free)
 
 # The tests stand behind these calls of the library.
 WRAPPED = mkdirat openat openat64 fchown fchmod fchownat fchmodat linkat unlinkat renameat bind \
   fcntl fcntl64 sendto wlh_port_take wlh_port_connect wlh_port_rights
 $(BUILD)/between_test: private CFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
+FAILING = socket bind listen connect accept4 sendto recv eventfd inotify_init1 inotify_add_watch \
+  fstatfs64 fstat64 lstat64 fstatat64 mkdirat fchmod fchmodat linkat unlinkat renameat flock mmap64 \
+  madvise read write ppoll openat64 fcntl64 posix_fallocate64 pthread_create
+$(BUILD)/faults_test: private CFLAGS += $(FAILING:%=-Wl,--wrap=%)
 $(BUILD)/turn_test: private CFLAGS += -Wl,--wrap=wlh_cells_request -Wl,--wrap=wlh_port_reach \
   -Wl,--wrap=wlk_port_now -Wl,--wrap=wlh_port_grow -Wl,--wrap=wlh_port_give_back
 

@@ -4,8 +4,10 @@
  *
  * Looked for, by means that are not the library's: two that hold a name against each other (stamps in
  * shared memory of the test), one that is served before another that asked before it and has as much
- * priority (a clock of the test), one that is never told (a watchdog), and tables that are damaged. Prints one line of counts.
- * Names from STOLEN on are stolen at times; there only wake-ups and tables are looked at. */
+ * priority (a clock of the test), one that is never told (a watchdog), and tables that are damaged.
+ * When a process ends by itself, it has no more descriptors, threads and heap objects than when it
+ * began; when all have ended, which they do four times, nothing is left in the tables. Prints one line
+ * of counts. Names from STOLEN on are stolen at times; there only wake-ups and tables are looked at. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -14,6 +16,7 @@
 #include "../../src/host/section.h"
 #include "../../src/host/verify.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -84,6 +87,76 @@ static bool is_dying(int pid)
   unsigned flags;
   if (!end || sscanf(end + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2) return true;
   return state == 'Z' || state == 'X' || (flags & 4) != 0; /* PF_EXITING */
+}
+
+/* ---- what is left ---- */
+
+static _Atomic long objects; /* of the heap, by the linker's wrappers (processes.mk) */
+
+#define WRAP_ALLOCATION(name, parameters, arguments)                                               \
+  void *__real_##name parameters;                                                                  \
+  void *__wrap_##name parameters;                                                                  \
+  void *__wrap_##name parameters                                                                   \
+  {                                                                                                \
+    void *made = __real_##name arguments;                                                          \
+    objects += made != NULL;                                                                       \
+    return made;                                                                                   \
+  }
+
+WRAP_ALLOCATION(malloc, (size_t size), (size))
+WRAP_ALLOCATION(calloc, (size_t count, size_t size), (count, size))
+
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size)
+{
+  void *made = __real_realloc(memory, size);
+  objects += made && !memory;
+  return made;
+}
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+void __wrap_free(void *memory)
+{
+  objects -= memory != NULL;
+  __real_free(memory);
+}
+
+static int count_in(const char *path)
+{
+  int count = 0;
+  DIR *open = opendir(path);
+  while (open && readdir(open)) count++;
+  if (open) (void)closedir(open);
+  return count;
+}
+
+struct belongings {
+  int descriptors, threads;
+  long objects;
+};
+
+static struct belongings count_belongings(void)
+{
+  return (struct belongings){count_in("/proc/self/fd"), count_in("/proc/self/task"), objects};
+}
+
+/* Whether this process has come back to what it had. The helper goes on for a moment. */
+static bool has_left_nothing(const struct belongings *before)
+{
+  struct belongings now = {0, 0, 0};
+  for (uint64_t end = now_ms() + STUCK_MS; now_ms() < end; (void)usleep(1000)) {
+    now = count_belongings();
+    if (now.descriptors == before->descriptors && now.threads == before->threads &&
+        now.objects == before->objects)
+      return true;
+  }
+  (void)fprintf(
+      stderr, "left: %d descriptors, %d threads, %ld objects\n",
+      now.descriptors - before->descriptors, now.threads - before->threads,
+      now.objects - before->objects);
+  return false;
 }
 
 /* ---- what is checked ---- */
@@ -330,6 +403,7 @@ static int work(int process, int threads, unsigned seed)
 {
   static struct actor actors[THREADS];
   pthread_t natives[THREADS];
+  struct belongings before = count_belongings();
   for (int i = 0; i < threads; i++) {
     struct actor *actor = &actors[i];
     uint16_t name = 'b';
@@ -347,13 +421,57 @@ static int work(int process, int threads, unsigned seed)
   }
   for (int i = 0; i < threads; i++) (void)pthread_join(natives[i], NULL);
   for (int i = 0; i < threads; i++) wlh_bucket_close(actors[i].bucket);
-  return 0;
+  return has_left_nothing(&before) ? 0 : 1;
+}
+
+/* Opens the bucket when all have ended. Whether nothing but its own agent is in the tables. */
+static int look(void)
+{
+  static struct actor actor;
+  struct slot slot;
+  struct wlh_snapshot *snapshot;
+  uint16_t name = 'b';
+  uint32_t left = 0;
+  actor.slot = &slot;
+  actor.events = (struct wlk_events){.items = actor.items, .capacity = 16};
+  (void)pthread_mutex_init(&actor.mutex, NULL);
+  (void)pthread_cond_init(&actor.woken_up, NULL);
+  if (wlh_bucket_open(world->directory, &name, 1, "1.2.3", &actor.bucket) != WLH_OK) return 1;
+  make_agent(&actor);
+  (void)wlh_snapshot(actor.agent, NULL, UINT32_MAX, true, 1); /* which buries the dead */
+  while (!(next_news(&actor, 1000) & WLH_NEWS_SNAPSHOT)) {
+  }
+  if (wlh_take_snapshot(actor.agent, 1, &snapshot) != WLH_OK) return 1;
+  left += (uint32_t)snapshot->base.lock_count;
+  wlh_snapshot_free(snapshot);
+  while (!wlh_try_enter(actor.bucket, NULL)) {
+  }
+  const struct wlh_segment *segment = actor.bucket->arena.segment;
+  for (uint32_t i = 1; i < segment->header.ncells; i++)
+    left += segment->cells[i].kind != WLH_KIND_FREE &&
+            segment->cells[i].agent.member != actor.bucket->arena.member;
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++)
+    left += segment->members[i].state == WLH_MEMBER_IN && i != actor.bucket->arena.member;
+  const char *broken = wlh_cells_check(&actor.bucket->arena);
+  wlh_leave(actor.bucket);
+  if (left > 0 || broken)
+    (void)fprintf(stderr, "%u are left in the tables; %s\n", left, broken ? broken : "");
+  wlh_agent_terminate(actor.agent);
+  wlh_bucket_close(actor.bucket);
+  return left > 0 || broken;
 }
 
 /* ---- the parent ---- */
 
 static pid_t pids[PROCESSES];
 static char *self;
+
+/* A process that ended by itself. */
+static void note_end(int status)
+{
+  if (!WIFEXITED(status) || WEXITSTATUS(status) == 0) return;
+  (void)atomic_fetch_add(&world->failures, 1);
+}
 
 static void start(int process, int threads, unsigned seed)
 {
@@ -422,9 +540,89 @@ static void kill_one(int process, int threads, unsigned *seed)
   start(process, threads, (unsigned)rand_r(seed));
 }
 
+/* What the parent did. */
+static uint64_t kills, stops, ends;
+
+static void harass(int processes, int threads, unsigned *seed)
+{
+  int status, process = rand_r(seed) % processes;
+  int what = rand_r(seed) % 100;
+  (void)usleep((unsigned)rand_r(seed) % 8000);
+  if (waitpid(pids[process], &status, WNOHANG) == pids[process]) {
+    ends++;
+    note_end(status);
+    start(process, threads, (unsigned)rand_r(seed));
+  } else if (what < 40) {
+    kill_one(process, threads, seed);
+    kills++;
+  } else if (what < 42) {
+    for (int i = 0; i < processes; i++) (void)kill(pids[i], SIGKILL);
+    for (int i = 0; i < processes; i++) kill_one(i, threads, seed);
+    kills += (uint64_t)processes;
+  } else if (what < 70) {
+    (void)kill(pids[process], SIGSTOP);
+    (void)usleep((unsigned)rand_r(seed) % 20000);
+    if (rand_r(seed) % 3 == 0) (void)kill(pids[process], SIGKILL);
+    (void)kill(pids[process], SIGCONT);
+    stops++;
+  }
+}
+
+/* Has all end by themselves. Returns whether one did not. */
+static bool end_all(int processes)
+{
+  int left = processes;
+  atomic_store(&world->stop, 1);
+  for (uint64_t end = now_ms() + STUCK_MS; now_ms() < end && left > 0; (void)usleep(1000))
+    for (int i = 0; i < processes; i++) {
+      int status;
+      if (pids[i] <= 0 || waitpid(pids[i], &status, WNOHANG) != pids[i]) continue;
+      note_end(status);
+      pids[i] = 0;
+      left--;
+    }
+  for (int i = 0; i < processes; i++) {
+    if (pids[i] <= 0) continue;
+    (void)kill(pids[i], SIGKILL);
+    reap(i);
+  }
+  return left > 0;
+}
+
+static void look_at_the_rest(void)
+{
+  int status = 0;
+  pid_t pid = fork();
+  if (pid == 0) {
+    (void)execl(self, self, "look", world->directory, (char *)NULL);
+    _exit(127);
+  }
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  note_end(status);
+}
+
+/* Returns whether somebody waits for ever. */
+static bool play_round(int processes, int threads, uint64_t until, unsigned *seed)
+{
+  bool stuck = false;
+  atomic_store(&world->stop, 0);
+  for (int i = 0; i < processes; i++) start(i, threads, (unsigned)rand_r(seed));
+  while (now_ms() < until && !stuck) {
+    harass(processes, threads, seed);
+    stuck = is_stuck();
+  }
+  if (stuck && getenv("TORTURE_WAIT")) (void)pause();
+  stuck = end_all(processes) || stuck;
+  look_at_the_rest();
+  return stuck;
+}
+
 int main(int argc, char **argv)
 {
+  enum { ROUNDS = 4 };
   self = argv[0];
+  if (argc > 2 && strcmp(argv[1], "look") == 0) return map_world(argv[2]) ? look() : 1;
   if (argc > 5 && strcmp(argv[1], "work") == 0) {
     if (!map_world(argv[2])) return 1;
     return work(atoi(argv[3]), atoi(argv[4]), (unsigned)strtoul(argv[5], NULL, 10));
@@ -437,49 +635,9 @@ int main(int argc, char **argv)
   if (processes < 1 || processes > PROCESSES || threads < 1 || threads > THREADS) return 2;
   if (!mkdtemp(directory) || !map_world(directory)) return 2;
   (void)snprintf(world->directory, DIRECTORY, "%s", directory);
-  uint64_t kills = 0, stops = 0, ends = 0;
-  uint64_t until = now_ms() + (uint64_t)seconds * 1000;
-  for (int i = 0; i < processes; i++) start(i, threads, (unsigned)rand_r(&seed));
   bool stuck = false;
-  while (now_ms() < until && !stuck) {
-    (void)usleep((unsigned)rand_r(&seed) % 8000);
-    int process = rand_r(&seed) % processes;
-    int what = rand_r(&seed) % 100;
-    if (waitpid(pids[process], NULL, WNOHANG) == pids[process]) {
-      ends++;
-      start(process, threads, (unsigned)rand_r(&seed));
-    } else if (what < 40) {
-      kill_one(process, threads, &seed);
-      kills++;
-    } else if (what < 42) {
-      for (int i = 0; i < processes; i++) (void)kill(pids[i], SIGKILL);
-      for (int i = 0; i < processes; i++) kill_one(i, threads, &seed);
-      kills += (uint64_t)processes;
-    } else if (what < 70) {
-      (void)kill(pids[process], SIGSTOP);
-      (void)usleep((unsigned)rand_r(&seed) % 20000);
-      if (rand_r(&seed) % 3 == 0) (void)kill(pids[process], SIGKILL);
-      (void)kill(pids[process], SIGCONT);
-      stops++;
-    }
-    stuck = is_stuck();
-  }
-  if (stuck && getenv("TORTURE_WAIT")) (void)pause();
-  atomic_store(&world->stop, 1);
-  for (uint64_t end = now_ms() + STUCK_MS; now_ms() < end && !stuck; (void)usleep(1000)) {
-    int left = 0;
-    for (int i = 0; i < processes; i++) {
-      if (pids[i] > 0 && waitpid(pids[i], NULL, WNOHANG) == pids[i]) pids[i] = 0;
-      left += pids[i] > 0;
-    }
-    if (left == 0) break;
-    if (now_ms() + 1000 > end) stuck = true;
-  }
-  for (int i = 0; i < processes; i++) {
-    if (pids[i] <= 0) continue;
-    (void)kill(pids[i], SIGKILL);
-    reap(i);
-  }
+  for (int round = 0; round < ROUNDS && !stuck; round++)
+    stuck = play_round(processes, threads, now_ms() + (uint64_t)seconds * 1000 / ROUNDS, &seed);
   bool good = !stuck && world->violations == 0 && world->overtakings == 0 && world->damages == 0 &&
               world->failures == 0 && world->grants > 0;
   (void)printf(
