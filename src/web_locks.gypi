@@ -9,14 +9,17 @@
     "checks%": "0",
     "strict%": "0",
     # Linux without the calls that only it has, as macOS has the host scope: for tests.
-    "plain_port%": "0"
+    "plain_port%": "0",
+    # As little room at a time as can be: for tests.
+    "small%": "0"
   },
   "target_defaults": {
     "cflags": ["-Wall", "-Wextra", "-fvisibility=hidden"],
     "conditions": [
       ["strict==1", { "cflags": ["-Werror"] }],
       ["checks==1", { "defines": ["WLK_CHECKS"] }],
-      ["plain_port==1", { "defines": ["WLH_PLAIN"] }]
+      ["plain_port==1", { "defines": ["WLH_PLAIN"] }],
+      ["small==1", { "defines": ["WLK_SMALL"] }]
     ],
     "cflags_c": ["-std=c11"],
     "xcode_settings": {

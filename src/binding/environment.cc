@@ -192,8 +192,8 @@ void environment_free(Environment *environment)
   free(environment);
 }
 
-static const uint32_t kLeastCapacity = 64;
-static const uint32_t kLeastToTrim = 1 << 17;
+static const uint32_t kLeastCapacity = WLK_CAPACITY(64, 1);
+static const uint32_t kLeastToTrim = WLK_CAPACITY(1 << 17, 2);
 
 bool environment_reserve(Environment *environment, uint32_t tag)
 {

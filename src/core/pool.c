@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { BATCH = 32 };
+enum { BATCH = WLK_CAPACITY(32, 2) };
 
 /* The items of a batch follow it, with its alignment. */
 struct batch {

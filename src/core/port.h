@@ -28,6 +28,14 @@
 #define WLK_RARE
 #endif
 
+/* How many of something are done or kept at a time. A test build (WLK_SMALL) has as few as can be, so
+ * that each batch is full and each table is too small. */
+#if defined(WLK_SMALL)
+#define WLK_CAPACITY(ordinary, least) (least)
+#else
+#define WLK_CAPACITY(ordinary, least) (ordinary)
+#endif
+
 #if defined(_WIN32)
 
 #ifndef WIN32_LEAN_AND_MEAN

@@ -7,19 +7,19 @@
 #include <string.h>
 
 /* A larger spare is not kept: one long name must not occupy memory for ever. */
-enum { SPARE_UNITS_MOST = 2048 };
+enum { SPARE_UNITS_MOST = WLK_CAPACITY(2048, 2) };
 
 /* No string is as long as this length of a spare that has no name yet. */
 #define NO_NAME UINT32_MAX
 
 /* Resources with names of at most this length come from a pool. */
-enum { SHORT_UNITS = 24 };
+enum { SHORT_UNITS = WLK_CAPACITY(24, 4) };
 
 /* A resource with this place is not from a pool. */
 enum { NO_PLACE = UINT8_MAX };
 
 /* An agent keeps so many of each for its next burst: some 280 kB together. */
-enum { KEPT = 1024 };
+enum { KEPT = WLK_CAPACITY(1024, 1) };
 
 void wlk_store_init(struct wlk_agent *agent)
 {

@@ -17,7 +17,11 @@
 #define RAISE_AFTER UINT64_C(25000000)
 #define CHECK_EACH  UINT64_C(1000000000)
 
-enum { ACCEPTED = WLH_MEMBERS + WLH_MEMBERS / 2, AT_ONCE = 4096, ROOMY_MOST = 10 };
+enum {
+  ACCEPTED = WLK_CAPACITY(WLH_MEMBERS + WLH_MEMBERS / 2, 1),
+  AT_ONCE = WLK_CAPACITY(4096, 1),
+  ROOMY_MOST = 10
+};
 
 /* The indices of `items` in wait_for_something. */
 enum {

@@ -15,7 +15,7 @@ void wlh_job_fail(struct wlh_item *item, enum wlh_status status)
 
 /* ---- from a view to a snapshot ---- */
 
-enum { CLIENT_ID_ROOM = 24, VIEW_KEPT = 1024 };
+enum { CLIENT_ID_ROOM = 24, VIEW_KEPT = WLK_CAPACITY(1024, 1) };
 
 /* The offsets of a snapshot's parts in its one block of memory. */
 struct parts {
@@ -115,7 +115,7 @@ static struct wlh_snapshot *make_snapshot(const struct wlh_view *view)
 static bool grow_part(void **items, uint32_t *capacity, uint32_t count, size_t size)
 {
   if (count <= *capacity) return true;
-  uint32_t wanted = count + count / 4 + 16;
+  uint32_t wanted = count + count / 4 + WLK_CAPACITY(16, 0);
   void *grown = realloc(*items, wanted * size);
   if (!grown) return false;
   *items = grown;

@@ -4,7 +4,7 @@
 #include "members.h"
 #include "wake_up.h"
 
-enum { MESSAGES = 32 }; /* taken at once */
+enum { MESSAGES = WLK_CAPACITY(32, 1) }; /* taken at once */
 
 static void deliver(struct wlh_bucket *bucket, const struct wlh_message *message)
 {

@@ -8,10 +8,11 @@
 #include "wake_up.h"
 
 enum {
-  TRIES = 48,            /* of an event loop, each with a pause */
-  BURST = 64,            /* of the helper, at the beginning of each round */
-  ROUNDS = 20,           /* of the helper, before it sleeps longer */
-  DEFERRED_AT_ONCE = 256 /* operations that an event loop does for others of the process */
+  TRIES = 48,  /* of an event loop, each with a pause */
+  BURST = 64,  /* of the helper, at the beginning of each round */
+  ROUNDS = 20, /* of the helper, before it sleeps longer */
+  /* operations that an event loop does for others of the process */
+  DEFERRED_AT_ONCE = WLK_CAPACITY(256, 1)
 };
 
 #define SHORT_SLEEP  UINT64_C(50000)

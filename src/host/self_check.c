@@ -4,7 +4,7 @@
 #include "members.h"
 #include "section.h"
 
-enum { AGENTS_AT_ONCE = 64, REQUESTS_AT_ONCE = 4096 };
+enum { AGENTS_AT_ONCE = WLK_CAPACITY(64, 1), REQUESTS_AT_ONCE = WLK_CAPACITY(4096, 1) };
 
 /* Copies the agents' cells first, because qmu is held for a few stores only. */
 static bool check_agents(struct wlh_bucket *bucket)
