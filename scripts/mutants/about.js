@@ -35,15 +35,26 @@ const TESTS = [
     'src/core/',
     [
       ...['list', 'hash', 'pool', 'table', 'resource', 'agent', 'manager', 'snapshot', 'oom'],
-      ...['wake', 'extra', 'semaphore', 'priority', 'mark', 'clock'],
+      ...['wake', 'extra', 'mark', 'clock'],
     ]
       .map((name) => `core:${name}_test`)
-      .concat('core:stress_test 2000'),
+      .concat(
+        'core:cases_test ../fixtures/cases.json',
+        'core:fuzz_corpus 1000',
+        'core:stress_test 2000',
+      ),
   ],
   [
     'src/host/',
-    ['cells_test', 'priority_test', 'compare 500', 'damage 500']
-      .concat(['turn_test', 'between_test', 'threads_test', 'processes_test', 'harm_test'])
+    ['cells_test', 'cases_test ../fixtures/cases.json', 'compare 500', 'damage 500']
+      .concat([
+        'turn_test',
+        'between_test',
+        'faults_test',
+        'threads_test',
+        'processes_test',
+        'harm_test',
+      ])
       .map((name) => `host:${name}`),
   ],
 ];

@@ -22,6 +22,7 @@ const files = [
   ...testsIn('spec'),
   ...testsIn('extensions'),
   path.join(TEST, 'model', 'model.test.js'),
+  path.join(TEST, 'conformance', 'cases.test.js'),
 ];
 
 if (require.main === module) for (const file of process.argv.slice(2)) require(path.resolve(file));

@@ -1,6 +1,7 @@
 /* agent.c: client ids (2.4), events and wake-ups. Terminations meanwhile are in wake_test.c. */
 #include "harness.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define EX WLK_EXCLUSIVE
@@ -24,19 +25,52 @@ static struct outcome contend(struct world *w, const char *name, uint32_t tag)
   return lock;
 }
 
-TEST(long_prefix, "2.4: a client id begins with at most 40 bytes of its prefix, and has a number")
+/* So many code units, in memory that ends with them. */
+static uint16_t *units_of(uint32_t length)
 {
-  static const char prefix[] = "0123456789012345678901234567890123456789-and-more";
-  struct world w;
-  struct wlk_agent *agent;
-  begin(&w);
-  CHECK(
-      wlk_agent_create(&w.process, prefix, &no_thread, w.actors[0].agent->wake, NULL, &agent) ==
-      WLK_OK);
-  const char *id = wlk_agent_client_id(agent);
-  CHECK(strncmp(id, prefix, 40) == 0 && strcmp(id + 40, "5") == 0);
-  wlk_agent_terminate(agent);
-  end(&w);
+  uint16_t *units = malloc(length * sizeof *units + (length == 0));
+  for (uint32_t i = 0; i < length; i++) units[i] = (uint16_t)(i + 1);
+  return units;
+}
+
+TEST(texts, "texts are whole up to their limits, and cut beyond, however long they are")
+{
+  static const uint32_t lengths[] = {0, 1, 39, 40, 41, 63, 64, 65, 6400};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    struct world w;
+    struct wlk_snapshot *s;
+    struct wlk_request *request;
+    struct wlk_events none = {.items = NULL, .capacity = 0};
+    uint32_t length = lengths[i], cut = length < 64 ? length : 64;
+    uint16_t *units = units_of(length);
+    struct wlk_thread thread = {7, units, length};
+    struct wlk_extra extra = {.label = units, .label_length = length};
+    char *prefix = malloc(length + 1);
+    memset(prefix, 'p', length);
+    prefix[length] = '\0';
+    begin(&w);
+    stop_actor(&w, 0);
+    CHECK(
+        wlk_agent_create(
+            &w.process, prefix, &thread, w.actors[1].agent->wake, &w.actors[0],
+            &w.actors[0].agent) == WLK_OK);
+    CHECK(
+        wlk_request_a_lock(
+            w.actors[0].agent, w.manager, units, length, EX, WLK_WAIT, 1, &extra, &request, NULL,
+            &none) == WLK_GRANTED);
+    free(prefix);
+    CHECK(wlk_snapshot_a_name(w.manager, units, length, true, &s) == WLK_OK);
+    const struct wlk_client *client = &s->clients[s->locks[0].client];
+    CHECK(client->thread.length == cut && client->thread_id == 7);
+    CHECK(memcmp(client->thread.units, units, cut * sizeof *units) == 0);
+    CHECK(
+        strlen(client->id) == (length < 40 ? length : 40) + 1 &&
+        client->id[strlen(client->id) - 1] == '5');
+    CHECK(length == 0 || s->names[s->locks[0].label].length == length);
+    free(units);
+    wlk_snapshot_free(s);
+    end(&w);
+  }
 }
 
 TEST(no_id_again, "2.4: the client id of a terminated agent is not given again")
@@ -109,37 +143,6 @@ TEST(no_room, "the caller's own grants for which it has no room wait for it, wit
   end(&w);
 }
 
-TEST(dropped, "a lock that is released before its grant was told leaves no event, others' stay")
-{
-  struct world w;
-  begin(&w);
-  struct outcome a = ask(&w, 0, "a", EX, WLK_WAIT, 101);
-  struct outcome early = ask(&w, 1, "a", EX, WLK_WAIT, 1);
-  struct outcome b = contend(&w, "b", 2);
-  (void)release_lock(a.request);
-  (void)release_lock(b.request);
-  struct wlk_events none = {.items = NULL, .capacity = 0};
-  CHECK(wlk_release_the_lock(early.request, &none) == WLK_OK);
-  struct outcome events = take(&w, 1);
-  CHECK(events.count == 1 && is_event(&events, 0, 2, WLK_NEWS_GRANTED));
-  end(&w);
-}
-
-TEST(dropped_with_room, "the call that drops the event of its lock hands over the others")
-{
-  struct world w;
-  begin(&w);
-  struct outcome a = ask(&w, 0, "a", EX, WLK_WAIT, 101);
-  struct outcome early = ask(&w, 1, "a", EX, WLK_WAIT, 1);
-  struct outcome b = contend(&w, "b", 2);
-  (void)release_lock(a.request);
-  (void)release_lock(b.request);
-  struct outcome released = release_lock(early.request);
-  CHECK(released.count == 1 && is_event(&released, 0, 2, WLK_NEWS_GRANTED));
-  CHECK(take(&w, 1).count == 0);
-  end(&w);
-}
-
 TEST(one_wake_each, "2.6: a termination that grants many requests of an agent wakes it once")
 {
   static const char *const names[] = {"a", "b", "c"};
@@ -154,31 +157,14 @@ TEST(one_wake_each, "2.6: a termination that grants many requests of an agent wa
   end(&w);
 }
 
-TEST(stolen_twice, "locks of one agent that are stolen one by one are one wake-up, in order")
-{
-  struct world w;
-  begin(&w);
-  (void)ask(&w, 0, "a", EX, WLK_WAIT, 1);
-  (void)ask(&w, 0, "b", SH, WLK_WAIT, 2);
-  (void)ask(&w, 1, "b", EX, WLK_STEAL, 3);
-  (void)ask(&w, 2, "a", EX, WLK_STEAL, 4);
-  struct outcome events = take(&w, 0);
-  CHECK(events.count == 2 && w.actors[0].wakes == 1);
-  CHECK(is_event(&events, 0, 2, WLK_NEWS_STOLEN) && is_event(&events, 1, 1, WLK_NEWS_STOLEN));
-  end(&w);
-}
-
 int main(void)
 {
-  RUN(long_prefix);
+  RUN(texts);
   RUN(no_id_again);
   RUN(not_in_answer);
   RUN(answered_empty);
   RUN(left_over);
   RUN(no_room);
-  RUN(dropped);
-  RUN(dropped_with_room);
   RUN(one_wake_each);
-  RUN(stolen_twice);
   return finish_tests();
 }

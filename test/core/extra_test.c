@@ -29,6 +29,20 @@ static struct outcome ask_extra(
   return outcome;
 }
 
+/* Asks for "a" with what `extra` says. */
+static struct outcome ask_with(
+    struct world *w, int actor, enum wlk_mode mode, const struct wlk_extra *extra)
+{
+  struct outcome outcome = {0};
+  struct wlk_events events = {.items = outcome.events, .capacity = 16};
+  uint16_t name = 'a';
+  outcome.status = wlk_request_a_lock(
+      w->actors[actor].agent, w->manager, &name, 1, mode, WLK_WAIT, 2, extra, &outcome.request,
+      NULL, &events);
+  outcome.count = events.count;
+  return outcome;
+}
+
 /* Replaces the agent of an actor by one in thread `thread`. */
 static void move_to_thread(struct world *w, int actor, int thread)
 {
@@ -196,26 +210,6 @@ TEST(refused_with_events, "a refused request brings the events of its agent like
   end(&w);
 }
 
-TEST(ended_lock, "a lock that ended is forgotten by those that were made inside it")
-{
-  struct world w;
-  struct wlk_snapshot *s = NULL;
-  begin(&w);
-  struct outcome b = ask_extra(&w, 1, 'b', WLK_EXCLUSIVE, NULL, NULL);
-  struct outcome a = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, NULL, NULL);
-  struct outcome inner = ask_extra(&w, 0, 'b', WLK_EXCLUSIVE, a.request, &s);
-  CHECK(inner.status == WLK_PENDING && release_lock(a.request).status == WLK_OK);
-  CHECK(wlk_list_is_empty(&inner.request->declaration->nesting[0].by_lock));
-  /* The record of the ended lock is used for the next one. */
-  a = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, NULL, NULL);
-  struct outcome other = ask_extra(&w, 1, 'a', WLK_EXCLUSIVE, b.request, &s);
-  CHECK(other.status == WLK_PENDING && s == NULL);
-  CHECK(broken(&w.process) == NULL);
-  stop_actor(&w, 0);
-  stop_actor(&w, 1);
-  end(&w);
-}
-
 enum { LOOKS = 300 };
 
 static atomic_int looks;
@@ -248,76 +242,6 @@ TEST(
   }
   CHECK(pthread_join(thread, NULL) == 0);
   CHECK(release_lock(held.request).status == WLK_OK);
-  end(&w);
-}
-
-TEST(undeclared_outer, "a lock whose request declared nothing is none that others are inside of")
-{
-  struct world w;
-  struct wlk_snapshot *s = NULL;
-  begin(&w);
-  struct outcome a = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
-  struct outcome inner = ask_extra(&w, 0, 'a', WLK_EXCLUSIVE, a.request, &s);
-  CHECK(inner.status == WLK_PENDING && s == NULL);
-  /* One that has a label, and so a declaration. */
-  uint16_t unit = 'b';
-  struct wlk_extra extra = {.label = &unit, .label_length = 1};
-  struct wlk_events none = {.items = NULL, .capacity = 0};
-  struct wlk_request *b;
-  CHECK(
-      wlk_request_a_lock(
-          w.actors[0].agent, w.manager, &unit, 1, WLK_EXCLUSIVE, WLK_WAIT, 7, &extra, &b, NULL,
-          &none) == WLK_GRANTED);
-  CHECK(ask_extra(&w, 0, 'b', WLK_EXCLUSIVE, b, &s).status == WLK_PENDING && s == NULL);
-  end(&w);
-}
-
-TEST(undeclared_between, "shared inside shared waits behind an exclusive one that declares nothing")
-{
-  struct world w;
-  struct wlk_snapshot *s = NULL;
-  begin(&w);
-  struct outcome outer = ask_extra(&w, 0, 'a', WLK_SHARED, NULL, NULL);
-  struct outcome writer = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
-  struct outcome inner = ask_extra(&w, 0, 'a', WLK_SHARED, outer.request, &s);
-  CHECK(inner.status == WLK_PENDING && s == NULL);
-  CHECK(abort_request(writer.request).status == WLK_OK);
-  struct outcome news = take(&w, 0);
-  CHECK(is_event(&news, 0, 7, WLK_NEWS_GRANTED));
-  end(&w);
-}
-
-TEST(declared_between, "shared inside shared is refused behind an exclusive one that declares")
-{
-  struct world w;
-  struct wlk_snapshot *s = NULL;
-  begin(&w);
-  struct outcome outer = ask_extra(&w, 0, 'a', WLK_SHARED, NULL, NULL);
-  struct outcome writers[3];
-  for (int i = 0; i < 3; i++) writers[i] = ask_extra(&w, 1, 'a', WLK_EXCLUSIVE, NULL, NULL);
-  for (int i = 0; i < 3; i++) {
-    struct outcome inner = ask_extra(&w, 0, 'a', WLK_SHARED, outer.request, &s);
-    CHECK(inner.status == WLK_DEADLOCK && s && s->lock_count == 2);
-    CHECK(s->locks[0].mode == WLK_SHARED && s->locks[1].held == 1);
-    wlk_snapshot_free(s);
-    s = NULL;
-    CHECK(abort_request(writers[i == 0 ? 1 : i == 1 ? 0 : 2].request).status == WLK_OK);
-  }
-  CHECK(ask_extra(&w, 0, 'a', WLK_SHARED, outer.request, &s).status == WLK_GRANTED);
-  end(&w);
-}
-
-TEST(declared_behind, "a declared exclusive request is waited for by those behind it only")
-{
-  struct world w;
-  struct wlk_snapshot *s = NULL;
-  begin(&w);
-  struct outcome a = ask_extra(&w, 0, 'a', WLK_SHARED, NULL, NULL);
-  struct outcome b = ask_extra(&w, 1, 'b', WLK_EXCLUSIVE, NULL, NULL);
-  (void)ask(&w, 2, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
-  CHECK(ask_extra(&w, 1, 'a', WLK_SHARED, b.request, &s).status == WLK_PENDING);
-  CHECK(ask_extra(&w, 2, 'a', WLK_EXCLUSIVE, NULL, &s).status == WLK_PENDING);
-  CHECK(ask_extra(&w, 0, 'b', WLK_SHARED, a.request, &s).status == WLK_PENDING);
   end(&w);
 }
 
@@ -436,7 +360,7 @@ TEST(wait_without_events, "when the time is over, the events of the agent stay, 
 }
 
 /* One request after the other for the same name, with whose thread it is ('o' is the one that will block), how ('x' exclusive,
- * 's' shared), and what is expected of the last when its thread, the 'o', blocks: the index of its obstacle, or -1. */
+ * 's' shared, or shared with so many units of three), and what is expected of the last when its thread, the 'o', blocks: the index of its obstacle, or -1. */
 struct queue {
   const char *requests;
   int obstacle;
@@ -453,9 +377,10 @@ static void look_for_obstacle(const struct queue *queue)
   for (size_t i = 0; i < strlen(queue->requests); i += 3, count++) {
     const char *at = queue->requests + i;
     enum wlk_mode mode = at[1] == 'x' ? WLK_EXCLUSIVE : WLK_SHARED;
+    struct wlk_extra units = {.limit = 3, .weight = (uint32_t)at[1] - '0'};
     /* Two agents of one thread are as one. */
     int actor = at[0] == 'o' ? 1 + count % 2 : 0;
-    all[count] = ask(&w, actor, "a", mode, WLK_WAIT, (uint32_t)count);
+    all[count] = ask_with(&w, actor, mode, units.weight <= 3 ? &units : NULL);
   }
   struct blocked it = blocked_for(all[count - 1].request);
   it.timeout = 0;
@@ -493,8 +418,30 @@ TEST(wait_for_itself, "a thread does not block for what waits for itself, and fo
       {"tx os ts os", -1},    /* the same */
       {"ts tx os os", -1},    /* the same */
       {"ts tx ts tx os", -1}, /* just the others' */
+      {"o1 o3", 0},           /* its own units leave no room */
+      {"o1 t2 o2", -1},       /* the other's units can make room */
+      {"o1 t2 o2 o1", 0},     /* but not for what comes behind, as both are its own by then */
   };
   for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) look_for_obstacle(&queues[i]);
+}
+
+TEST(overtaken, "a thread that blocks is told when it waits for itself behind who got ahead")
+{
+  struct world w;
+  struct wlk_extra unit = {.limit = 2, .weight = 1}, urgent = {.priority = 1};
+  begin(&w);
+  move_to_thread(&w, 1, 1);
+  (void)ask_with(&w, 1, WLK_SHARED, &unit);
+  (void)ask_with(&w, 0, WLK_SHARED, &unit);
+  struct blocked it = blocked_for(ask_with(&w, 1, WLK_SHARED, &unit).request);
+  it.timeout = 0;
+  (void)block_for(&it);
+  CHECK(it.status == WLK_PENDING);
+  CHECK(ask_with(&w, 0, WLK_EXCLUSIVE, &urgent).status == WLK_PENDING);
+  (void)block_for(&it);
+  if (CHECK(it.status == WLK_DEADLOCK && it.cycle->lock_count == 2 && it.cycle->locks[1].held))
+    wlk_snapshot_free(it.cycle);
+  end(&w);
 }
 
 TEST(wait_without_memory, "a thread that would wait for itself says so, or that it has no memory")
@@ -533,52 +480,6 @@ TEST(wait_late, "a request that was granted, or stolen again, before it blocks")
 
 /* ---- ending whatever it is ---- */
 
-TEST(end_pending, "a pending request is ended, and those behind it are granted and told")
-{
-  struct world w;
-  begin(&w);
-  struct outcome held = ask(&w, 0, "a", WLK_SHARED, WLK_WAIT, 1);
-  struct outcome writer = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2);
-  (void)ask(&w, 1, "a", WLK_SHARED, WLK_WAIT, 3);
-  (void)ask(&w, 2, "a", WLK_SHARED, WLK_WAIT, 4);
-  wlk_end_the_request(writer.request);
-  CHECK(w.actors[1].wakes == 1 && w.actors[2].wakes == 1 && w.actors[0].wakes == 0);
-  struct outcome own = take(&w, 1), other = take(&w, 2);
-  CHECK(own.count == 1 && is_event(&own, 0, 3, WLK_NEWS_GRANTED));
-  CHECK(other.count == 1 && is_event(&other, 0, 4, WLK_NEWS_GRANTED));
-  CHECK(release_lock(held.request).status == WLK_OK);
-  end(&w);
-}
-
-TEST(end_held, "a held lock is ended, also one whose grant was not told, and its event with it")
-{
-  struct world w;
-  begin(&w);
-  struct outcome held = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
-  struct outcome next = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_WAIT, 2);
-  struct outcome last = ask(&w, 2, "a", WLK_EXCLUSIVE, WLK_WAIT, 3);
-  wlk_end_the_request(held.request);
-  CHECK(w.actors[0].wakes == 0 && w.actors[1].wakes == 1);
-  wlk_end_the_request(next.request);
-  CHECK(take(&w, 1).count == 0);
-  struct outcome news = take(&w, 2);
-  CHECK(is_event(&news, 0, 3, WLK_NEWS_GRANTED));
-  CHECK(release_lock(last.request).status == WLK_OK);
-  end(&w);
-}
-
-TEST(end_stolen, "a lock that was stolen is ended without harm to the thief")
-{
-  struct world w;
-  begin(&w);
-  struct outcome robbed = ask(&w, 0, "a", WLK_EXCLUSIVE, WLK_WAIT, 1);
-  struct outcome thief = ask(&w, 1, "a", WLK_EXCLUSIVE, WLK_STEAL, 2);
-  wlk_end_the_request(robbed.request);
-  CHECK(take(&w, 0).count == 0 && request_count(w.manager) == 1);
-  CHECK(release_lock(thief.request).status == WLK_OK);
-  end(&w);
-}
-
 TEST(end_wakes_once, "events that were left before wake the agent, once, until it takes them")
 {
   struct world w;
@@ -607,22 +508,15 @@ int main(void)
   RUN(thief);
   RUN(cycle);
   RUN(refused_with_events);
-  RUN(ended_lock);
   RUN(declared_while_looked_at);
-  RUN(undeclared_outer);
-  RUN(undeclared_between);
-  RUN(declared_between);
-  RUN(declared_behind);
   RUN(wait_granted);
   RUN(wait_terminated);
   RUN(wait_over);
   RUN(wait_without_events);
   RUN(wait_for_itself);
+  RUN(overtaken);
   RUN(wait_without_memory);
   RUN(wait_late);
-  RUN(end_pending);
-  RUN(end_held);
-  RUN(end_stolen);
   RUN(end_wakes_once);
   return finish_tests();
 }

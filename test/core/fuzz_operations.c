@@ -1,7 +1,10 @@
 /* A libFuzzer target: bytes are operations of several agents on a few names and managers. An oracle of its own, written
  * without the core's structures, says what every call has to answer and whom it has to tell.
  *
- * With -DWLK_STANDALONE it has a main() instead that runs the files it is given, for compilers without libFuzzer. */
+ * With -DWLK_STANDALONE it has a main() instead, for compilers without libFuzzer: it makes up so many
+ * runs, and then runs the files it is given.
+ *
+ *   fuzz_corpus rounds [file…] */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -23,7 +26,9 @@ struct expected {
   uint64_t order; /* once granted: of the grants */
   uint64_t token; /* once told */
   struct wlk_request *request;
-  bool passes; /* it only waits for its turn */
+  bool passes;     /* it only waits for its turn */
+  bool declared;   /* it rejects deadlocks */
+  uint64_t inside; /* locks, as bits */
 };
 
 static struct expected all[MOST];
@@ -102,6 +107,81 @@ static void unqueue(int resource, int id)
   memmove(queue + i, queue + i + 1, (size_t)(lengths[resource] - i) * sizeof *queue);
 }
 
+/* ---- deadlocks, as weblocks.h says ---- */
+
+#define ALL UINT64_MAX
+
+static bool is_inside(const struct expected *e, int lock)
+{
+  return (e->inside >> lock & 1) != 0;
+}
+
+static bool waits_declared(const struct expected *e)
+{
+  return e->place == QUEUED && e->declared;
+}
+
+/* The most units that it needs, or a declared one ahead of it. */
+static uint64_t room_needed(const struct expected *e)
+{
+  uint64_t most = e->mode == WLK_EXCLUSIVE ? ALL : e->weight;
+  for (int i = 0; i < lengths[e->resource]; i++) {
+    const struct expected *ahead = &all[queues[e->resource][i]];
+    if (ahead == e || ahead->priority < e->priority) break;
+    if (!ahead->declared) continue;
+    if (ahead->mode == WLK_EXCLUSIVE || ahead->weight > most)
+      most = ahead->mode == WLK_EXCLUSIVE ? ALL : ahead->weight;
+  }
+  return most;
+}
+
+/* Whether what the asker waits for in the end is a lock of its own, or of one that it gets ahead of. */
+static bool is_end(const struct expected *asker, int lock)
+{
+  for (int i = 0; i < MOST; i++)
+    if (waits_declared(&all[i]) && all[i].resource == asker->resource && is_inside(&all[i], lock) &&
+        all[i].priority < asker->priority)
+      return true;
+  return is_inside(asker, lock);
+}
+
+static bool closes_circle(const struct expected *asker, uint32_t limit)
+{
+  const struct expected *waiting[MOST + 1] = {asker};
+  int count = 1;
+  uint64_t seen = 0, found = 0, own = asker->weight;
+  for (int i = 0; i < MOST; i++)
+    if (is_inside(asker, i) && all[i].place == HOLDING && all[i].resource == asker->resource) {
+      if (asker->mode == WLK_EXCLUSIVE || all[i].mode == WLK_EXCLUSIVE) return true;
+      own += all[i].weight;
+    }
+  if (asker->mode == WLK_SHARED && own > limit) return true;
+  for (int w = 0; w < count; w++) {
+    uint64_t room = room_needed(waiting[w]);
+    for (int i = 0; i < MOST; i++) {
+      const struct expected *lock = &all[i];
+      if (lock->place != HOLDING || !lock->declared || (seen >> i & 1) != 0) continue;
+      if (lock->resource != waiting[w]->resource) continue;
+      uint32_t most = lock->resource == asker->resource ? limit : limits[lock->resource];
+      if (lock->mode == WLK_SHARED && room != ALL && lock->weight + room <= most) continue;
+      if (is_end(asker, i)) return true;
+      seen |= UINT64_C(1) << i;
+      for (int j = 0; j < MOST; j++) {
+        if (!waits_declared(&all[j]) || !is_inside(&all[j], i) || (found >> j & 1) != 0) continue;
+        found |= UINT64_C(1) << j;
+        waiting[count++] = &all[j];
+      }
+    }
+  }
+  return false;
+}
+
+/* A lock that ended is forgotten by those that were made inside of it. */
+static void forget(int id)
+{
+  for (int i = 0; i < MOST; i++) all[i].inside &= ~(UINT64_C(1) << id);
+}
+
 /* ---- the core beside it ---- */
 
 static struct wlk_process process;
@@ -156,28 +236,42 @@ static void do_take(int agent)
 
 static enum wlk_status ask_core(
     int id, int agent, int resource, enum wlk_mode mode, enum wlk_option option,
-    const struct wlk_extra *extra, struct wlk_events *events)
+    const struct wlk_extra *extra, struct wlk_snapshot **cycle, struct wlk_events *events)
 {
-  struct wlk_snapshot *cycle;
   uint16_t name = (uint16_t)(resource % NAMES);
   return wlk_request_a_lock(
       agents[agent], managers[resource / NAMES], &name, 1, mode, option, (uint32_t)id, extra,
-      &all[id].request, &cycle, events);
+      &all[id].request, cycle, events);
+}
+
+/* In turn a request, and a lock that it waits for. */
+static void check_circle(struct wlk_snapshot *cycle)
+{
+  must(cycle->lock_count >= 2 && cycle->lock_count % 2 == 0, "the size of a circle");
+  for (size_t i = 0; i < cycle->lock_count; i++) {
+    must(cycle->locks[i].held == i % 2, "a lock or a request in a circle");
+    must(i % 2 == 0 || cycle->locks[i].name == cycle->locks[i - 1].name, "a name in a circle");
+  }
+  wlk_snapshot_free(cycle);
 }
 
 /* Why it is not to be made; WLK_OK if it is. */
 static enum wlk_status refusal(
-    int resource, enum wlk_mode mode, enum wlk_option option, const struct wlk_extra *extra,
-    uint32_t weight)
+    const struct expected *e, enum wlk_option option, const struct wlk_extra *extra)
 {
+  int resource = e->resource;
+  enum wlk_mode mode = e->mode;
   if (option == WLK_STEAL) return WLK_OK;
   if (mode == WLK_SHARED && !fits_limit(resource, extra ? extra->limit : 0)) return WLK_OTHER_LIMIT;
   if (!is_used(resource)) return WLK_OK;
   bool is_first = place_of(resource, extra ? extra->priority : 0) == 0;
-  if (is_first && can_hold(resource, mode, weight)) return WLK_OK;
+  if (is_first && can_hold(resource, mode, e->weight)) return WLK_OK;
   if (!wlk_option_waits(option)) return WLK_NOT_AVAILABLE;
   bool full = extra && extra->bounded && (uint32_t)lengths[resource] >= extra->max_pending;
-  return full ? WLK_QUEUE_FULL : WLK_OK;
+  if (full) return WLK_QUEUE_FULL;
+  uint32_t limit = has_limit[resource] ? limits[resource] : 0;
+  if (!has_limit[resource] && mode == WLK_SHARED) limit = extra ? extra->limit : 0;
+  return e->declared && closes_circle(e, limit) ? WLK_DEADLOCK : WLK_OK;
 }
 
 static void do_request(
@@ -189,12 +283,27 @@ static void do_request(
   if (id == MOST) return;
   uint32_t weight = extra && extra->limit > 0 && mode == WLK_SHARED ? extra->weight : 0;
   struct expected *e = &all[id];
-  enum wlk_status expected_status = refusal(resource, mode, option, extra, weight);
+  struct expected made = {
+      .place = QUEUED,
+      .agent = agent,
+      .resource = resource,
+      .mode = mode,
+      .weight = weight,
+      .priority = extra ? extra->priority : 0,
+      .passes = wlk_option_passes(option),
+      .declared = extra && extra->reject_deadlock,
+  };
+  for (uint32_t i = 0; extra && i < extra->inside_count; i++)
+    for (int j = 0; j < MOST; j++)
+      if (all[j].place != NOWHERE && all[j].request == extra->inside[i] && all[j].declared)
+        made.inside |= UINT64_C(1) << j;
+  if (!is_used(resource)) has_limit[resource] = false;
+  enum wlk_status expected_status = refusal(&made, option, extra);
   bool is_next = place_of(resource, extra ? extra->priority : 0) == 0;
   bool nothing_to_wait_for = wlk_option_passes(option) &&
                              (!is_used(resource) || (is_next && can_hold(resource, mode, weight)));
   if (expected_status == WLK_OK && !nothing_to_wait_for) {
-    note_limit(resource, mode, extra ? extra->limit : 0);
+    if (option != WLK_STEAL) note_limit(resource, mode, extra ? extra->limit : 0);
     int32_t priority = extra ? extra->priority : 0;
     int at = option == WLK_STEAL ? 0 : place_of(resource, priority);
     for (int i = 0; option == WLK_STEAL && i < MOST; i++)
@@ -202,8 +311,8 @@ static void do_request(
         all[i].place = ROBBED;
         all[i].news |= WLK_NEWS_STOLEN;
       }
-    *e = (struct expected){
-        QUEUED, agent, resource, mode, weight, priority, 0, 0, 0, NULL, wlk_option_passes(option)};
+    forget(id);
+    *e = made;
     memmove(
         &queues[resource][at + 1], &queues[resource][at],
         (size_t)(lengths[resource] - at) * sizeof(int));
@@ -214,11 +323,26 @@ static void do_request(
   }
   struct wlk_event items[MOST];
   struct wlk_events events = {.items = items, .capacity = MOST};
-  enum wlk_status status = ask_core(id, agent, resource, mode, option, extra, &events);
+  struct wlk_snapshot *cycle = NULL;
+  enum wlk_status status = ask_core(id, agent, resource, mode, option, extra, &cycle, &events);
   must(status == expected_status, "the answer to a request");
   if (status == WLK_GRANTED) check_token(e, events.token);
   must(status != WLK_OTHER_LIMIT || events.limit == limits[resource], "the limit of an answer");
+  if (status == WLK_DEADLOCK) check_circle(cycle);
   check_events(agent, &events);
+}
+
+/* A request that declares that it is made inside of all locks that its agent was granted. */
+static void do_declare(int agent, int resource, enum wlk_mode mode, uint8_t more)
+{
+  struct wlk_request *inside[MOST];
+  struct wlk_extra extra = {.reject_deadlock = true, .inside = inside, .priority = more % 5 - 2};
+  if (more % 3 == 0) extra.limit = 3, extra.weight = 1 + more % 2;
+  for (int i = 0; i < MOST && more % 4 != 0; i++)
+    if (all[i].agent == agent && !all[i].passes &&
+        (all[i].place == HOLDING || all[i].place == ROBBED))
+      inside[extra.inside_count++] = all[i].request;
+  do_request(agent, resource, mode, WLK_WAIT, &extra);
 }
 
 /* Chooses a request that has not ended; -1 if there is none. */
@@ -392,8 +516,10 @@ static void operate(uint8_t operation, uint8_t argument)
     do_request(agent, resource, mode, WLK_WAIT, NULL);
     break;
   case 2:
-  case 3:
     do_request(agent, resource, mode, WLK_WAIT, &prior);
+    break;
+  case 3:
+    do_declare(agent, resource, mode, more);
     break;
   case 13:
     do_request(agent, resource, mode, WLK_WAIT, &extra);
@@ -467,14 +593,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 int main(int argc, char **argv)
 {
   static uint8_t data[1 << 16];
-  for (int i = 1; i < argc; i++) {
+  long rounds = argc > 1 ? atol(argv[1]) : 0;
+  for (long round = 0; round < rounds; round++) {
+    uint64_t seed = (uint64_t)round;
+    for (size_t i = 0; i < 600; i++) {
+      seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+      data[i] = (uint8_t)(seed >> 33);
+    }
+    /* Every other run is about few names, whose queues are long, and half of those about deadlocks. */
+    for (size_t i = 0; i < 600 && round % 2 == 1; i += 2) {
+      data[i + 1] &= 0x87;
+      if (round % 4 == 1 && data[i] % 3 != 0) data[i] = (uint8_t)(data[i] / 15 * 15 + 3);
+    }
+    (void)LLVMFuzzerTestOneInput(data, 600);
+  }
+  for (int i = 2; i < argc; i++) {
     FILE *file = fopen(argv[i], "rb");
     if (!file) return 2;
     size_t size = fread(data, 1, sizeof data, file);
     (void)fclose(file);
     (void)LLVMFuzzerTestOneInput(data, size);
   }
-  printf("%d passed, 0 failed\n", argc - 1);
-  return argc < 2;
+  printf("ok - the core did what the oracle says in %ld runs and %d files\n", rounds, argc - 2);
+  return 0;
 }
 #endif

@@ -223,6 +223,40 @@ TEST(resized_by_all, "threads that make a table grow and shrink at the same time
   end(&w);
 }
 
+/* Opens a bucket that others open and close, too, and has a lock there. */
+static void *open_and_close(void *data)
+{
+  const struct resizer *it = data;
+  struct wlk_agent *agent = it->world->actors[it->actor].agent;
+  struct wlk_events none = {.items = NULL, .capacity = 0};
+  for (int round = 0; round < 40 * ROUNDS; round++) {
+    uint16_t bucket = 'o', name = (uint16_t)it->actor;
+    struct wlk_manager *manager, *again;
+    CHECK(wlk_manager_open(&it->world->process, &bucket, 1, &manager) == WLK_OK);
+    struct wlk_request *lock = hold(agent, manager, &name, 1);
+    CHECK(wlk_manager_open(&it->world->process, &bucket, 1, &again) == WLK_OK && again == manager);
+    CHECK(wlk_release_the_lock(lock, &none) == WLK_OK);
+    wlk_manager_close(manager);
+    wlk_manager_close(again);
+  }
+  return NULL;
+}
+
+TEST(opened_by_all, "2.2: threads that open and close the same bucket at the same time have one")
+{
+  pthread_t threads[RESIZERS];
+  struct resizer resizers[RESIZERS];
+  struct world w;
+  begin(&w);
+  for (int i = 0; i < RESIZERS; i++) {
+    resizers[i] = (struct resizer){&w, NULL, i};
+    CHECK(pthread_create(&threads[i], NULL, open_and_close, &resizers[i]) == 0);
+  }
+  for (int i = 0; i < RESIZERS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  CHECK(w.process.managers.count == 1);
+  end(&w);
+}
+
 /* Holds `count` names on each of three managers by the first agent, the first of each by the second.
  */
 static void hold_on_three(
@@ -316,6 +350,7 @@ int main(void)
   RUN(nameless_bucket);
   RUN(ever_longer);
   RUN(resized_by_all);
+  RUN(opened_by_all);
   RUN(several_tables);
   RUN(table_without_memory);
   RUN(long_known_name);

@@ -39,57 +39,6 @@ TEST(empty, "4.5: the snapshot of a manager without locks has the client ids of 
   end(&w);
 }
 
-TEST(
-    queue_order,
-    "4.5: pending requests are in the order in which they were made, aborted ones gone")
-{
-  struct world w;
-  begin(&w);
-  (void)ask(&w, 3, "a", EX, WLK_WAIT, 0);
-  (void)ask(&w, 2, "a", SH, WLK_WAIT, 1);
-  struct outcome gone = ask(&w, 0, "a", SH, WLK_WAIT, 2);
-  (void)ask(&w, 1, "a", EX, WLK_WAIT, 3);
-  (void)ask(&w, 0, "a", SH, WLK_WAIT, 4);
-  (void)abort_request(gone.request);
-  struct wlk_snapshot *s = snapshot_of(w.manager);
-  CHECK(s->lock_count == 4 && s->name_count == 1);
-  CHECK(is_entry(&w, s, 0, 3, 'a', EX, true) && is_entry(&w, s, 1, 2, 'a', SH, false));
-  CHECK(is_entry(&w, s, 2, 1, 'a', EX, false) && is_entry(&w, s, 3, 0, 'a', SH, false));
-  wlk_snapshot_free(s);
-  end(&w);
-}
-
-TEST(
-    after_a_steal,
-    "4.1, step 3.4: stolen locks are gone at once, the pending stay behind the thief")
-{
-  struct world w;
-  begin(&w);
-  (void)ask(&w, 0, "a", SH, WLK_WAIT, 0);
-  (void)ask(&w, 1, "a", SH, WLK_WAIT, 1);
-  (void)ask(&w, 2, "a", EX, WLK_WAIT, 2);
-  (void)ask(&w, 1, "a", SH, WLK_WAIT, 3);
-  (void)ask(&w, 3, "a", EX, WLK_STEAL, 4);
-  struct wlk_snapshot *s = snapshot_of(w.manager);
-  CHECK(s->lock_count == 3 && is_entry(&w, s, 0, 3, 'a', EX, true));
-  CHECK(is_entry(&w, s, 1, 2, 'a', EX, false) && is_entry(&w, s, 2, 1, 'a', SH, false));
-  wlk_snapshot_free(s);
-  end(&w);
-}
-
-TEST(untold, "4.4: a grant that its agent was not told of yet is a held lock")
-{
-  struct world w;
-  begin(&w);
-  struct outcome lock = ask(&w, 0, "a", EX, WLK_WAIT, 0);
-  (void)ask(&w, 1, "a", EX, WLK_WAIT, 1);
-  (void)release_lock(lock.request);
-  struct wlk_snapshot *s = snapshot_of(w.manager);
-  CHECK(s->lock_count == 1 && is_entry(&w, s, 0, 1, 'a', EX, true));
-  wlk_snapshot_free(s);
-  end(&w);
-}
-
 TEST(own_memory, "a snapshot stays as it was when locks, agents and names go")
 {
   struct world w;
@@ -208,9 +157,6 @@ TEST(one_moment, "4.5: a snapshot is of one moment, whatever others do meanwhile
 int main(void)
 {
   RUN(empty);
-  RUN(queue_order);
-  RUN(after_a_steal);
-  RUN(untold);
   RUN(own_memory);
   RUN(one_manager);
   RUN(every_name);

@@ -243,8 +243,32 @@ TEST(looker_dies, "who dies while it looks does not keep the room")
   table_end(&t);
 }
 
+/* How often a request of `priority` looks, and its abort, where so many wait with each of three. */
+static long looks_of(int32_t priority, int waiting)
+{
+  struct wlh_ask ask = {.priority = priority};
+  start();
+  (void)want(&t, 0, "n");
+  for (int i = 0; i < waiting; i++)
+    for (int32_t other = -4; other <= 4; other += 4)
+      (void)make(&t, 1 + i % 3, "n", (struct wlh_ask){.priority = other});
+  looks = 0;
+  struct made made = make(&t, 1, "n", ask);
+  CHECK(made.status == WLH_CELLS_PENDING && give_up(&t, &made) == WLH_CELLS_OK);
+  long counted = looks;
+  table_end(&t);
+  return counted;
+}
+
+TEST(levels, "who comes and goes looks at no more requests however many have the same priority")
+{
+  for (int32_t priority = -6; priority <= 6; priority += 2)
+    CHECK(looks_of(priority, 3) == looks_of(priority, 60));
+}
+
 int main(void)
 {
+  RUN(levels);
   RUN(outside), RUN(looker_dies);
   RUN(left), RUN(died), RUN(in_use), RUN(high), RUN(others);
   return finish_tests();

@@ -42,16 +42,6 @@ static struct made if_available(int party, const char *name)
 
 /* ---- 4.1 request a lock ---- */
 
-TEST(first, "the first request on a name is granted at once, without mail")
-{
-  start();
-  struct made made = want(&t, 0, "n");
-  CHECK(made.status == WLH_CELLS_GRANTED);
-  CHECK(made.token == 1);
-  CHECK(mail_of(&t, 0).count == 0);
-  stop();
-}
-
 TEST(names, "requests on different names do not wait for each other, whatever their length")
 {
   start();
@@ -104,205 +94,9 @@ TEST(long_names, "a name of the greatest length is had, a longer one is refused 
   stop();
 }
 
-TEST(order, "requests of different processes are granted in the order in which they were made")
-{
-  start();
-  struct made first = want(&t, 0, "n"), second = want(&t, 1, "n"), third = want(&t, 2, "n");
-  CHECK(second.status == WLH_CELLS_PENDING && third.status == WLH_CELLS_PENDING);
-  CHECK(drop(&t, &first) == WLH_CELLS_OK);
-  struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &second, WLH_REPORTED_GRANTED));
-  CHECK(mail.letters[0].token == 2 && mail.letters[0].agent == 1);
-  CHECK(mail_of(&t, 2).count == 0);
-  CHECK(drop(&t, &second) == WLH_CELLS_OK);
-  mail = mail_of(&t, 2);
-  CHECK(is_letter(&mail, &third, WLH_REPORTED_GRANTED));
-  stop();
-}
-
-TEST(shared, "shared locks are held together, but not past an exclusive request that waits")
-{
-  start();
-  CHECK(want_shared(&t, 0, "n").status == WLH_CELLS_GRANTED);
-  CHECK(want_shared(&t, 1, "n").status == WLH_CELLS_GRANTED);
-  CHECK(want(&t, 2, "n").status == WLH_CELLS_PENDING);
-  CHECK(want_shared(&t, 3, "n").status == WLH_CELLS_PENDING);
-  stop();
-}
-
-TEST(available, "a request that is not to wait is not available while another lives that holds it")
-{
-  start();
-  struct made made = want(&t, 0, "n");
-  CHECK(if_available(1, "n").status == WLH_CELLS_NOT_AVAILABLE);
-  CHECK(drop(&t, &made) == WLH_CELLS_OK);
-  CHECK(if_available(1, "n").status == WLH_CELLS_GRANTED);
-  stop();
-}
-
-TEST(steal_one, "a theft breaks what is held, takes its place, and tells who it was")
-{
-  start();
-  struct made held = want(&t, 0, "n"), waiting = want(&t, 1, "n");
-  struct made stolen = steal(&t, 2, "n");
-  CHECK(stolen.status == WLH_CELLS_GRANTED && stolen.token > held.token);
-  struct mail mail = mail_of(&t, 0);
-  CHECK(is_letter(&mail, &held, WLH_REPORTED_STOLEN));
-  const struct wlh_thief *thief = &mail.letters[0].thief;
-  CHECK(thief->id == 102 && thief->pid == 4002 && thief->thread == 0 && thief->number == 1);
-  CHECK(mail_of(&t, 1).count == 0);
-  CHECK(drop(&t, &stolen) == WLH_CELLS_OK);
-  mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &waiting, WLH_REPORTED_GRANTED));
-  stop();
-}
-
-TEST(steal_untold, "one letter tells of a grant and of its theft, if both came first")
-{
-  start();
-  struct made first = want(&t, 0, "n"), second = want(&t, 1, "n");
-  CHECK(drop(&t, &first) == WLH_CELLS_OK);
-  CHECK(steal(&t, 2, "n").status == WLH_CELLS_GRANTED);
-  struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &second, WLH_REPORTED_GRANTED | WLH_REPORTED_STOLEN));
-  CHECK(mail.letters[0].token == 2);
-  stop();
-}
-
-TEST(release_stolen, "releasing what was stolen says who has it, and ends the news")
-{
-  start();
-  struct made made = want(&t, 0, "n");
-  CHECK(steal(&t, 1, "n").status == WLH_CELLS_GRANTED);
-  struct wlh_thief thief = {0};
-  CHECK(wlh_cells_release(inside(&t, 0), made.request, made.cookie, &thief) == WLH_CELLS_STOLEN);
-  CHECK(thief.pid == 4001);
-  CHECK(mail_of(&t, 0).count == 0);
-  stop();
-}
-
 /* ---- limits ---- */
 
-TEST(limit, "shared locks are held together as long as their weights fit the limit")
-{
-  start();
-  CHECK(shared_of(0, 3, 2).status == WLH_CELLS_GRANTED);
-  CHECK(shared_of(1, 3, 2).status == WLH_CELLS_PENDING);
-  /* It would fit, but waits behind what does not. */
-  CHECK(shared_of(2, 3, 1).status == WLH_CELLS_PENDING);
-  stop();
-}
-
-TEST(other_limit, "a shared request with another limit is refused until nobody uses the name")
-{
-  start();
-  struct made made = shared_of(0, 3, 1);
-  struct made other = shared_of(1, 4, 1);
-  CHECK(other.status == WLH_CELLS_OTHER_LIMIT && other.limit == 3);
-  other = shared_of(1, 0, 0);
-  CHECK(other.status == WLH_CELLS_OTHER_LIMIT && other.limit == 3);
-  CHECK(drop(&t, &made) == WLH_CELLS_OK);
-  CHECK(shared_of(1, 4, 1).status == WLH_CELLS_GRANTED);
-  stop();
-}
-
-TEST(limit_stays, "a limit outlives those that said it while the name is in use, and a rebuild")
-{
-  start();
-  struct made made = shared_of(0, 3, 1), waiting = want(&t, 1, "n");
-  CHECK(drop(&t, &made) == WLH_CELLS_OK);
-  CHECK(shared_of(2, 4, 1).status == WLH_CELLS_OTHER_LIMIT);
-  CHECK(wlh_cells_rebuild(inside(&t, 2)) == WLH_CELLS_OK);
-  CHECK(shared_of(2, 4, 1).status == WLH_CELLS_OTHER_LIMIT);
-  (void)mail_of(&t, 1);
-  CHECK(drop(&t, &waiting) == WLH_CELLS_OK);
-  stop();
-}
-
-TEST(no_limit, "a name without a limit refuses one")
-{
-  start();
-  CHECK(shared_of(0, 0, 0).status == WLH_CELLS_GRANTED);
-  struct made other = shared_of(1, 1, 1);
-  CHECK(other.status == WLH_CELLS_OTHER_LIMIT && other.limit == 0);
-  stop();
-}
-
-TEST(exclusive_first, "exclusive requests say no limit; the first shared one behind them does")
-{
-  start();
-  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
-  CHECK(shared_of(1, 2, 1).status == WLH_CELLS_PENDING);
-  CHECK(shared_of(2, 3, 1).status == WLH_CELLS_OTHER_LIMIT);
-  stop();
-}
-
-TEST(unset_limit, "a refused request does not set the limit of a name")
-{
-  start();
-  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
-  struct wlh_ask ask = {.mode = WLH_SHARED, .option = WLH_IF_AVAILABLE, .limit = 2, .weight = 1};
-  CHECK(make(&t, 1, "n", ask).status == WLH_CELLS_NOT_AVAILABLE);
-  CHECK(shared_of(1, 3, 1).status == WLH_CELLS_PENDING);
-  stop();
-}
-
-TEST(bounded, "a bounded request is refused if so many wait already")
-{
-  start();
-  struct wlh_ask ask = {.bounded = true, .max_pending = 1};
-  CHECK(make(&t, 0, "n", ask).status == WLH_CELLS_GRANTED);
-  CHECK(make(&t, 1, "n", ask).status == WLH_CELLS_PENDING);
-  CHECK(make(&t, 2, "n", ask).status == WLH_CELLS_QUEUE_FULL);
-  stop();
-}
-
 /* ---- 4.2, 4.3, 2.6 ---- */
-
-TEST(abort_one, "an abort of the first lets in who fits behind it")
-{
-  start();
-  CHECK(want_shared(&t, 0, "n").status == WLH_CELLS_GRANTED);
-  struct made first = want(&t, 1, "n"), second = want_shared(&t, 2, "n");
-  CHECK(give_up(&t, &first) == WLH_CELLS_OK);
-  struct mail mail = mail_of(&t, 2);
-  CHECK(is_letter(&mail, &second, WLH_REPORTED_GRANTED));
-  stop();
-}
-
-TEST(abort_late, "an abort after the grant changes nothing, a release then ends it and its mail")
-{
-  start();
-  struct made first = want(&t, 0, "n"), second = want(&t, 1, "n");
-  CHECK(drop(&t, &first) == WLH_CELLS_OK);
-  CHECK(give_up(&t, &second) == WLH_CELLS_GRANTED);
-  CHECK(drop(&t, &second) == WLH_CELLS_OK);
-  CHECK(mail_of(&t, 1).count == 0);
-  stop();
-}
-
-TEST(not_held, "a request that waits cannot be released")
-{
-  start();
-  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
-  struct made second = want(&t, 1, "n");
-  CHECK(drop(&t, &second) == WLH_CELLS_NOT_HELD);
-  CHECK(wlh_cells_end(inside(&t, 1), second.request, second.cookie) == WLH_CELLS_OK);
-  stop();
-}
-
-TEST(terminated, "the end of an agent ends its requests and no other's")
-{
-  start();
-  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
-  struct made other = make(&t, 0, "m", (struct wlh_ask){.agent = t.parties[0].agents[1]});
-  struct made waiting = want(&t, 1, "n");
-  CHECK(wlh_cells_terminate(inside(&t, 0), t.parties[0].agents[0]) == WLH_CELLS_OK);
-  struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &waiting, WLH_REPORTED_GRANTED));
-  CHECK(drop(&t, &other) == WLH_CELLS_OK);
-  stop();
-}
 
 TEST(of_others, "a request of somebody else, or of an earlier life, is none; nothing is damaged")
 {
@@ -404,19 +198,6 @@ TEST(asks_once, "the living are asked for once, and not at all if nobody is in t
   stop();
 }
 
-TEST(buried, "a death lets in who waited, and its number is free for another")
-{
-  start();
-  CHECK(want(&t, 0, "n").status == WLH_CELLS_GRANTED);
-  struct made waiting = want(&t, 1, "n");
-  kill_party(&t, 0);
-  CHECK(wlh_cells_reap(inside(&t, 1)));
-  struct mail mail = mail_of(&t, 1);
-  CHECK(is_letter(&mail, &waiting, WLH_REPORTED_GRANTED));
-  CHECK(!wlh_cells_is_member(&t.parties[1].arena, 0));
-  stop();
-}
-
 TEST(predecessor, "who joins with the number of a dead one has nothing of it")
 {
   start();
@@ -447,6 +228,37 @@ TEST(number_taken, "who was taken for dead is told so also when another one has 
   t.segment->members[0].state = WLH_MEMBER_IN;
   t.segment->members[0].id = t.parties[0].arena.id + 1;
   CHECK(wlh_cells_begin(&t.parties[0].arena, 1) == WLH_CELLS_LOST);
+  stop();
+}
+
+/* Asks with a priority. */
+static struct made ask_first(int party, uint8_t mode, uint8_t option, int32_t priority)
+{
+  struct wlh_ask ask = {.mode = mode, .option = option, .priority = priority};
+  return make(&t, party, "n", ask);
+}
+
+TEST(dead_ahead, "who is not to wait is not kept by a dead one of more priority")
+{
+  start();
+  CHECK(want_shared(&t, 1, "n").status == WLH_CELLS_GRANTED);
+  CHECK(ask_first(0, WLH_EXCLUSIVE, WLH_WAIT, 5).status == WLH_CELLS_PENDING);
+  kill_party(&t, 0);
+  CHECK(ask_first(2, WLH_SHARED, WLH_IF_AVAILABLE, 2).status == WLH_CELLS_GRANTED);
+  stop();
+}
+
+TEST(mail_order, "grants of a process are told in their order after a death, too")
+{
+  start();
+  struct made held = want(&t, 0, "n");
+  struct made second = want_shared(&t, 1, "n"), first = ask_first(1, WLH_SHARED, WLH_WAIT, 1);
+  CHECK(drop(&t, &held) == WLH_CELLS_OK);
+  kill_party(&t, 0);
+  CHECK(wlh_cells_reap(inside(&t, 3)));
+  struct mail mail = mail_of(&t, 1);
+  CHECK(mail.count == 2);
+  CHECK(mail.letters[0].cookie == first.cookie && mail.letters[1].cookie == second.cookie);
   stop();
 }
 
@@ -500,26 +312,6 @@ static struct made shared_if_available(int party, uint32_t limit, uint32_t weigh
   struct wlh_ask ask = {
       .mode = WLH_SHARED, .option = WLH_IF_AVAILABLE, .limit = limit, .weight = weight};
   return make(&t, party, "n", ask);
-}
-
-TEST(limit_theft_death, "the death of a thief gives all units of a limit to who waits for them")
-{
-  start();
-  struct made two = shared_of(0, 3, 2), one = shared_of(1, 3, 1);
-  struct made waiting = shared_of(0, 3, 3);
-  CHECK(two.status == WLH_CELLS_GRANTED && one.status == WLH_CELLS_GRANTED);
-  CHECK(waiting.status == WLH_CELLS_PENDING);
-  CHECK(steal(&t, 2, "n").status == WLH_CELLS_GRANTED);
-  CHECK(mail_of(&t, 0).count == 1 && mail_of(&t, 1).count == 1);
-  CHECK(drop(&t, &two) == WLH_CELLS_LOST && drop(&t, &one) == WLH_CELLS_LOST);
-  kill_party(&t, 2);
-  CHECK(wlh_cells_reap(inside(&t, 3)));
-  struct mail mail = mail_of(&t, 0);
-  CHECK(is_letter(&mail, &waiting, WLH_REPORTED_GRANTED));
-  CHECK(shared_of(1, 2, 1).limit == 3);
-  CHECK(shared_if_available(1, 3, 1).status == WLH_CELLS_NOT_AVAILABLE);
-  CHECK(drop(&t, &waiting) == WLH_CELLS_OK);
-  stop();
 }
 
 TEST(theft_of_the_dead, "a theft of locks of the dead and of the living is told to the living only")
@@ -939,7 +731,7 @@ TEST(own_whole, "a process finds what it has, whatever others do with it")
   start();
   struct made made = want(&t, 1, "n"), waiting = want(&t, 0, "n");
   CHECK(has_own(&waiting));
-  CHECK(drop(&t, &made) == WLH_CELLS_OK); /* granted, unreported */
+  CHECK(drop(&t, &made) == WLH_CELLS_OK); /* granted, untold */
   CHECK(has_own(&waiting));
   CHECK(steal(&t, 1, "n").status == WLH_CELLS_GRANTED);
   CHECK(has_own(&waiting));
@@ -955,19 +747,6 @@ TEST(own_whole, "a process finds what it has, whatever others do with it")
 }
 
 /* ---- blocking ---- */
-
-TEST(itself, "a request waits for itself if one of its own thread is in its way")
-{
-  start();
-  struct made held = want(&t, 1, "n");
-  struct made waiting = want(&t, 1, "n");
-  struct made other = make(&t, 1, "n", (struct wlh_ask){.agent = t.parties[1].agents[1]});
-  struct wlh_arena *arena = inside(&t, 1);
-  CHECK(wlh_cells_waits_for_itself(arena, waiting.request, waiting.cookie));
-  CHECK(!wlh_cells_waits_for_itself(arena, other.request, other.cookie));
-  CHECK(drop(&t, &held) == WLH_CELLS_OK);
-  stop();
-}
 
 /* ---- snapshots ---- */
 
@@ -1010,20 +789,17 @@ TEST(small_snapshot, "a snapshot without room says how much it needs")
 
 int main(void)
 {
-  RUN(first), RUN(names), RUN(last_unit), RUN(long_names), RUN(order), RUN(shared);
-  RUN(available), RUN(steal_one), RUN(steal_untold), RUN(release_stolen);
-  RUN(limit), RUN(other_limit), RUN(limit_stays), RUN(no_limit), RUN(exclusive_first);
-  RUN(unset_limit), RUN(bounded);
-  RUN(abort_one), RUN(abort_late), RUN(not_held), RUN(terminated), RUN(of_others), RUN(poisoned);
+  RUN(names), RUN(last_unit), RUN(long_names);
+  RUN(of_others), RUN(poisoned);
   RUN(rings), RUN(dead_holder), RUN(dead_limit), RUN(dead_queue), RUN(dead_waiter);
-  RUN(asks_once), RUN(buried), RUN(predecessor), RUN(expelled), RUN(number_taken);
-  RUN(untold_thief);
+  RUN(asks_once), RUN(predecessor), RUN(expelled), RUN(number_taken);
+  RUN(dead_ahead), RUN(mail_order), RUN(untold_thief);
   RUN(theft_before_grant);
-  RUN(limit_theft_death), RUN(theft_of_the_dead), RUN(bounded_by_dead), RUN(bounded_and_free);
+  RUN(theft_of_the_dead), RUN(bounded_by_dead), RUN(bounded_and_free);
   RUN(units_of_the_dead), RUN(behind_the_dead), RUN(victims_death);
   RUN(grows), RUN(full_steal), RUN(full_of_dead), RUN(grew), RUN(formats), RUN(two_holders);
   RUN(zeros), RUN(odd_counts), RUN(counts_back), RUN(token_back), RUN(fewer_cells),
-      RUN(shorter_file), RUN(long_texts), RUN(itself);
+      RUN(shorter_file), RUN(long_texts);
   RUN(zeroed), RUN(zeroed_dead), RUN(zeroed_state), RUN(zeroed_unseen), RUN(zeroed_snapshot);
   RUN(own_zeroed), RUN(own_unlisted), RUN(own_whole);
   RUN(snapshot), RUN(small_snapshot);

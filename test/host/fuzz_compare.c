@@ -481,6 +481,8 @@ int main(int argc, char **argv)
     static uint8_t data[600];
     uint64_t seed = (uint64_t)round;
     for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)draw(&seed, 256);
+    /* Every other run is about few names, whose queues are long. */
+    for (size_t i = 1; i < sizeof data && round % 2 == 1; i += 2) data[i] &= 0x8f;
     (void)LLVMFuzzerTestOneInput(data, sizeof data);
   }
   printf("ok - both cores did the same in %ld runs of 300 operations\n", rounds);

@@ -190,6 +190,21 @@ describe('acquireSync and tryAcquireSync between processes', { skip }, () => {
     assert.deepEqual(await again, { value: 'held' });
   });
 
+  it('a blocked thread hears that it waits for itself since one of more priority came', async (t) => {
+    const { locks, where } = freshBucket(t);
+    const other = await start(t, where);
+    const options = { mode: 'shared', limit: 2 };
+    const theirs = await other.hold('a', options);
+    const mine = await hold(locks, 'a', options);
+    const blocked = other.ask('sync', { name: 'a', options: { ...options, timeout: 60_000 } });
+    await pendingOn(locks, 'a');
+    const writer = locks.request('a', { priority: 1 }, () => 'written');
+    assert.equal((await blocked).error.name, 'DeadlockError');
+    theirs.release();
+    await mine.release();
+    assert.equal(await writer, 'written');
+  });
+
   it('throw at once where the thread is in its own way', async (t) => {
     const { locks } = freshBucket(t);
     const held = await hold(locks, 'a', { label: 'mine' });

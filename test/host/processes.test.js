@@ -8,7 +8,7 @@ const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { LockLostError, LockStolenError } = require('../../lib/host.js');
 const { hold } = require('../helpers/locks.js');
-const { RemoteProcess, freshBucket, pendingIs, pendingOn } = require('../helpers/process.js');
+const { RemoteProcess, freshBucket, pendingOn } = require('../helpers/process.js');
 const { lacksHost: skip } = require('../helpers/host-scope.js');
 
 const start = RemoteProcess.start;
@@ -27,87 +27,6 @@ describe('locks between processes', { skip }, () => {
     held.release();
     await mine;
     assert.deepEqual(await held.settled, {});
-  });
-
-  it('requests of several processes are granted in the order they came', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const [one, two] = [await start(t, where), await start(t, where)];
-    const first = await hold(locks, 'a');
-    const order = [];
-    const made = [];
-    for (const [who, remote] of [
-      ['one', one],
-      ['two', two],
-      ['one again', one],
-    ]) {
-      const request = await remote.request('a');
-      await pendingOn(locks, 'a', made.length + 1);
-      request.granted.then(() => {
-        order.push(who);
-        request.release();
-      });
-      made.push(request);
-    }
-    await first.release();
-    for (const request of made) await request.settled;
-    assert.deepEqual(order, ['one', 'two', 'one again']);
-  });
-
-  it('shared locks are held together, and an exclusive one after them', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const theirs = await other.hold('a', { mode: 'shared' });
-    const mine = await hold(locks, 'a', { mode: 'shared' });
-    const writer = await other.request('a');
-    await pendingOn(locks, 'a');
-    await mine.release();
-    theirs.release();
-    assert.equal((await writer.granted).mode, 'exclusive');
-    writer.release();
-    await writer.settled;
-  });
-
-  it('a limit counts the units of all processes', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const options = { mode: 'shared', limit: 3, weight: 2 };
-    const theirs = await other.hold('a', options);
-    const none = await locks.request('a', { ...options, ifAvailable: true }, (lock) => lock);
-    assert.equal(none, null);
-    const mine = hold(locks, 'a', options);
-    await pendingOn(locks, 'a');
-    theirs.release();
-    await (await mine).release();
-    await assert.rejects(
-      (async () => {
-        await other.hold('a', options);
-        await locks.request('a', { mode: 'shared', limit: 4 }, () => {});
-      })(),
-      TypeError,
-    );
-  });
-
-  it('ifAvailable is null where another process holds the lock', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const held = await other.hold('a');
-    assert.equal(await locks.request('a', { ifAvailable: true }, (lock) => lock), null);
-    held.release();
-    await held.settled;
-    assert.notEqual(await locks.request('a', { ifAvailable: true }, (lock) => lock), null);
-  });
-
-  it('maxPending counts the requests of all processes', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const held = await hold(locks, 'a');
-    await other.request('a');
-    await pendingOn(locks, 'a');
-    await assert.rejects(
-      locks.request('a', { maxPending: 1 }, () => {}),
-      { name: 'QuotaExceededError', maxPending: 1 },
-    );
-    await held.release();
   });
 
   it('tells the process whose lock is stolen', async (t) => {
@@ -133,21 +52,6 @@ describe('locks between processes', { skip }, () => {
     assert.ok(mine.lock.signal.aborted);
     thief.release();
     await thief.settled;
-  });
-
-  it('a request that is aborted leaves the queue of all', async (t) => {
-    const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
-    const held = await hold(locks, 'a');
-    const theirs = await other.request('a', { signal: true });
-    const last = locks.request('a', () => 'granted');
-    await pendingOn(locks, 'a', 2);
-    theirs.abort('changed my mind');
-    // It is told at once; where the tables are not free just then, it leaves the queue after that.
-    await theirs.settled;
-    await pendingIs(locks, 'a', 1);
-    await held.release();
-    assert.equal(await last, 'granted');
   });
 
   it('a time limit tells which process holds the lock', async (t) => {

@@ -34,31 +34,6 @@ TEST(hand_off, "a lock that one process releases is granted to the next that wai
   end_play();
 }
 
-TEST(order, "processes are served in the order in which they asked")
-{
-  begin_three();
-  is_granted(&a, "ask 1 n x w");
-  ask_for(&b, "ask 2 n x w", "2 WLH_PENDING");
-  ask_for(&c, "ask 3 n s w", "3 WLH_PENDING");
-  ask_for(&a, "ask 4 n s w", "4 WLH_PENDING");
-  releases(&a, 1);
-  hear(&b, "event 2 granted");
-  CHECK(!has_said(&c, "event 3 granted"));
-  releases(&b, 2);
-  hear(&c, "event 3 granted");
-  hear(&a, "event 4 granted");
-  end_play();
-}
-
-TEST(not_available, "who does not wait is told that another process holds the lock")
-{
-  begin_two();
-  is_granted(&a, "ask 1 n x w");
-  is_not_available(&b, "ask 2 n x i");
-  is_granted(&b, "ask 3 other x i");
-  end_play();
-}
-
 TEST(steal, "a theft is told to the process that held the lock")
 {
   begin_two();
@@ -79,17 +54,6 @@ TEST(late_release, "the release of a lock that was stolen says so")
   char rest[100];
   hear_rest(&a, "1 WLH_", rest, sizeof rest);
   CHECK(strcmp(rest, "STOLEN") == 0 || strcmp(rest, "PENDING") == 0);
-  end_play();
-}
-
-TEST(abort_waiting, "a request that is aborted does not hinder those behind it")
-{
-  begin_three();
-  is_granted(&a, "ask 1 n s w");
-  ask_for(&b, "ask 2 n x w", "2 WLH_PENDING");
-  ask_for(&c, "ask 3 n s w", "3 WLH_PENDING");
-  ask_for(&b, "abort 2", "2 WLH_OK");
-  hear(&c, "event 3 granted");
   end_play();
 }
 
@@ -401,11 +365,8 @@ int main(int argc, char **argv)
   (void)argc;
   program = argv[0];
   RUN(hand_off);
-  RUN(order);
-  RUN(not_available);
   RUN(steal);
   RUN(late_release);
-  RUN(abort_waiting);
   RUN(terminate);
   RUN(close_bucket);
   RUN(blocking);

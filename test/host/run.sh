@@ -4,7 +4,7 @@
 #
 #   run.sh                all of it
 #   run.sh quick          plain, with gcc
-#   run.sh asan|valgrind
+#   run.sh asan|small|valgrind
 #   run.sh torn [stride]  death at every store, and in repairs at every `stride`-th; 1 takes long
 #   run.sh fuzz [seconds] each fuzzer for so long
 #   run.sh processes      several processes: grants, deaths, damage to files, torture
@@ -24,9 +24,19 @@ asan() {
   $make check CC=clang BUILD=$build/host-asan SANITIZE=address,undefined STRIDE=997 ROUNDS=1000
 }
 
+# With as few as can be of all that is done or kept at a time.
+small() {
+  local folder=$build/host-small
+  $make -f processes.mk all CC=clang BUILD="$folder" SANITIZE=address,undefined SMALL=1
+  for test in threads_test turn_test processes_test between_test "torture 10"; do
+    # shellcheck disable=SC2086
+    "$folder"/$test
+  done
+}
+
 valgrind_all() {
   $make all CC=gcc BUILD=$build/host-gcc
-  for test in cells_test priority_test burst_test glimpse_test "compare 20" "damage 200"; do
+  for test in cells_test "cases_test ../fixtures/cases.json" burst_test glimpse_test "compare 20" "damage 200"; do
     # shellcheck disable=SC2086
     valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=all $build/host-gcc/$test
   done
@@ -57,6 +67,7 @@ processes() {
   "$folder-asan/turn_test"
   "$folder-asan/processes_test"
   "$folder-asan/between_test"
+  [[ ! -x "$folder-asan/faults_test" ]] || "$folder-asan/faults_test" 13
   # Some of its processes are to die of a fault as they would without a sanitizer.
   ASAN_OPTIONS=handle_sigbus=0:handle_segv=0 "$folder-asan/harm_test"
   "$folder-asan/torture" 10
@@ -99,6 +110,7 @@ of_processes() {
 case "${1:-all}" in
   quick) quick ;;
   asan) asan ;;
+  small) small ;;
   valgrind) valgrind_all ;;
   torn) torn "${2:-7}" ;;
   fuzz) fuzz "${2:-20}" ;;
@@ -111,10 +123,11 @@ case "${1:-all}" in
     asan
     valgrind_all
     processes host-processes
+    small
     fuzz 20
     ;;
   *)
-    echo "usage: run.sh [quick|asan|valgrind|torn [stride]|fuzz [seconds]|processes|plain [stride]|steps|torture]" >&2
+    echo "usage: run.sh [quick|asan|small|valgrind|torn [stride]|fuzz [seconds]|processes|plain [stride]|steps|torture]" >&2
     exit 2
     ;;
 esac

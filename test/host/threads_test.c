@@ -2,6 +2,7 @@
 #include "../core/harness.h"
 
 #include "../../src/host/host.h"
+#include "../../src/host/segment.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -140,6 +141,95 @@ TEST(itself, "threads that would wait for themselves are refused at the same tim
   on_all_threads(wait_for_oneself);
 }
 
+static void *open_and_close(void *data)
+{
+  struct wlk_thread thread = {(uint32_t)(uintptr_t)data, NULL, 0};
+  struct wlk_event items[16];
+  struct wlk_events events = {.items = items, .capacity = 16};
+  for (int i = 0; i < ROUNDS / 100 && wrong == 0; i++) {
+    struct wlh_bucket *one, *again;
+    struct wlh_agent *agent;
+    wrong += wlh_bucket_open(directory, name, 1, "1", &one) != WLH_OK;
+    wrong += wlh_bucket_open(directory, name, 1, "1", &again) != WLH_OK || again != one;
+    wrong += wlh_agent_create(one, &thread, ignore, NULL, &agent) != WLH_OK;
+    wlh_bucket_close(again);
+    struct wlh_request *lock = acquire(agent, WLK_WAIT, &events);
+    if (lock && i % 3 != 0) give_back(lock, &events);
+    wlh_agent_terminate(agent);
+    wlh_bucket_close(one);
+  }
+  return NULL;
+}
+
+TEST(opened_by_all, "threads that open and close the same bucket at the same time have one")
+{
+  pthread_t threads[THREADS];
+  wrong = 0;
+  for (uintptr_t i = 0; i < THREADS; i++)
+    CHECK(pthread_create(&threads[i], NULL, open_and_close, (void *)(i + 1)) == 0);
+  for (int i = 0; i < THREADS; i++) (void)pthread_join(threads[i], NULL);
+  CHECK(wrong == 0);
+}
+
+/* ---- texts ---- */
+
+static void *memory_of(size_t size)
+{
+  void *memory = malloc(size);
+  if (!memory) exit(1);
+  memset(memory, 'x', size);
+  return memory;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+  return a < b ? a : b;
+}
+
+/* All texts have this length, in memory that ends with them. */
+static void use_texts(uint32_t length)
+{
+  struct wlh_bucket *bucket;
+  struct wlh_agent *agent;
+  struct wlh_snapshot *s;
+  struct wlh_request *lock = NULL;
+  struct wlk_event items[16];
+  struct wlk_events events = {.items = items, .capacity = 16};
+  uint16_t *text = memory_of(length * sizeof *text);
+  char *version = memory_of(length + 1);
+  struct wlk_thread thread = {1, text, length};
+  struct wlk_extra extra = {.label = text, .label_length = length};
+  version[length] = '\0';
+  CHECK(wlh_bucket_open(directory, text, length, version, &bucket) == WLH_OK);
+  CHECK(wlh_agent_create(bucket, &thread, ignore, NULL, &agent) == WLH_OK);
+  free(version);
+  enum wlh_status status =
+      wlh_request(agent, text, length, WLK_EXCLUSIVE, WLK_WAIT, 1, &extra, &lock, &events);
+  if (status == WLH_PENDING) status = wlh_wait(lock, PATIENCE_MS, &events);
+  CHECK(status == (length > WLH_NAME_MOST ? WLH_FULL : WLH_GRANTED));
+  if (status == WLH_GRANTED && CHECK(wlh_holders(agent, text, length, &s) == WLH_OK)) {
+    CHECK(s->base.lock_count == 1 && s->base.names[0].length == length);
+    CHECK(s->base.clients[0].thread.length == least(length, WLH_THREAD_NAME_UNITS));
+    CHECK(s->base.names[s->base.locks[0].label].length == least(length, WLH_LABEL_MOST));
+    wlh_snapshot_free(s);
+  }
+  free(text);
+  wlh_agent_terminate(agent);
+  wlh_bucket_close(bucket);
+}
+
+TEST(texts, "texts are whole up to their limits, and cut or refused beyond, however long they are")
+{
+  static const uint32_t limits[] = {
+      15, WLH_NAME_INLINE, WLH_TEXT_UNITS, WLH_THREAD_NAME_UNITS, WLH_LABEL_MOST, WLH_NAME_MOST};
+  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    use_texts(limits[i] - 1);
+    use_texts(limits[i]);
+    use_texts(limits[i] + 1);
+  }
+  use_texts(100 * WLH_NAME_MOST);
+}
+
 int main(void)
 {
   if (!mkdtemp(directory)) return 2;
@@ -147,6 +237,8 @@ int main(void)
   RUN(ends_at_once);
   RUN(aborts_at_once);
   RUN(itself);
+  RUN(opened_by_all);
+  RUN(texts);
   char command[128];
   (void)snprintf(command, sizeof command, "rm -rf '%s'", directory);
   return system(command) == 0 ? finish_tests() : 1;

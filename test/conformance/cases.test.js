@@ -1,0 +1,191 @@
+'use strict';
+
+/**
+ * The cases of test/fixtures/cases.json, which the C tests run, too (test/core/cases.h).
+ *
+ * A step is a call, a colon and what comes of it: the answer, then all events that are told by it,
+ * those of agent A first.
+ *
+ *   A 1 shared limit 3: granted   agent A makes request 1, for the name `a` unless it says `of`
+ *   C 3: waits                    or `unavailable`, `full`, or `limit` and the name's limit
+ *   release 1: done, 3 granted    so do `abort`, and `end` in C
+ *   terminate A: done, 2 granted
+ *   state b: 1 2 | 3              who holds the name, in the order of the grants, and who waits
+ *
+ * A case that needs `pass` or `later` (events that are not taken in the step) is for C alone.
+ */
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { scope } = require('./scopes.js');
+const { LockStolenError } = scope.library();
+const cases = require('../fixtures/cases.json');
+const { freshName } = require('../helpers/locks.js');
+
+const OF_C = { pass: 'it is not an option', later: 'events are taken in each step' };
+
+/** What a word of a request says, and the one behind it. */
+const WORDS = {
+  shared: () => ({ mode: 'shared' }),
+  ifAvailable: () => ({ ifAvailable: true }),
+  steal: () => ({ steal: true }),
+  limit: (value) => ({ limit: Number(value) }),
+  weight: (value) => ({ weight: Number(value) }),
+  priority: (value) => ({ priority: Number(value) }),
+  maxPending: (value) => ({ maxPending: Number(value) }),
+};
+
+/** How a request can end that was not made, or not granted: undefined for what we did ourselves. */
+function wordFor(error) {
+  if (error instanceof LockStolenError) return 'stolen';
+  if (error.name === 'QuotaExceededError') return 'full';
+  if (error.name !== 'TypeError') return undefined;
+  const [, limit] = /have (?:the limit (\d+)|no limit)\.$/.exec(error.message) ?? [];
+  return `limit ${limit ?? 0}`;
+}
+
+class Play {
+  #bucket = freshName();
+  #observer = scope.openBucket(this.#bucket);
+  /** @type {Map<string, any>} by the letter of the agent */
+  #agents = new Map();
+  /** @type {Map<string, any>} by id */
+  #requests = new Map();
+  /** What was told in this step. */
+  #told = [];
+  /** By name, the greatest token before this step. */
+  #tokens = new Map();
+
+  #agent(letter) {
+    if (!this.#agents.has(letter)) this.#agents.set(letter, scope.openBucket(this.#bucket));
+    return this.#agents.get(letter);
+  }
+
+  #note(request, state, isAnswer = false) {
+    request.state = state;
+    if (state && !isAnswer) this.#told.push(request);
+  }
+
+  #ask(letter, id, words) {
+    const name = words.includes('of') ? words[words.indexOf('of') + 1] : 'a';
+    const options = words.map((word, i) => WORDS[word]?.(words[i + 1]));
+    const controller = new AbortController();
+    const request = { id, letter, name, controller, state: 'asked', end: () => {} };
+    const signal = words.some((word) => word === 'steal' || word === 'ifAvailable')
+      ? {}
+      : { signal: controller.signal };
+    this.#requests.set(id, request);
+    request.settled = this.#agent(letter)
+      .locks.request(name, Object.assign({ label: id, ...signal }, ...options), (lock) => {
+        this.#note(request, lock ? 'granted' : 'unavailable');
+        request.token = lock?.token;
+        return lock && new Promise((resolve) => (request.end = resolve));
+      })
+      .catch((error) => this.#note(request, wordFor(error)));
+    return request;
+  }
+
+  /** Waits until what was told is what there is. Resolves to the state of all names. */
+  async #settle() {
+    for (;;) {
+      const { held, pending } = await this.#observer.locks.query({ details: true });
+      const labels = (entries) =>
+        entries
+          .map(({ label }) => label)
+          .sort()
+          .join();
+      const ids = (states) =>
+        [...this.#requests.values()]
+          .filter(({ state }) => states.includes(state))
+          .map(({ id }) => id)
+          .sort()
+          .join();
+      const isTold = labels(held) === ids(['granted']);
+      if (isTold && labels(pending) === ids(['asked', 'waits'])) return { held, pending };
+      await new Promise(setImmediate);
+    }
+  }
+
+  async #terminate(letter) {
+    const bucket = this.#agent(letter);
+    for (const request of this.#requests.values()) {
+      if (request.letter === letter) request.state = undefined;
+    }
+    await bucket.close();
+  }
+
+  /** @returns {Promise<string>} what came of a call, without events; undefined for a request */
+  async #act(verb, id, words) {
+    const request = this.#requests.get(id);
+    switch (verb) {
+      case 'state': {
+        const { held, pending } = await this.#settle();
+        const of = (entries) =>
+          entries.filter(({ name }) => name === (id ?? 'a')).map(({ label }) => `${label} `);
+        return `${of(held).join('')}| ${of(pending).join('')}`.trim();
+      }
+      case 'release':
+        request.state = undefined;
+        request.end();
+        return 'done';
+      case 'abort':
+        request.controller.abort();
+        if (request.state === 'granted') return 'granted';
+        await request.settled;
+        return 'done';
+      case 'terminate':
+        await this.#terminate(id);
+        return 'done';
+      default:
+        this.#ask(verb, id, words);
+    }
+  }
+
+  #checkTokens() {
+    const greatest = new Map(this.#tokens);
+    for (const { name, state, token } of this.#told) {
+      if (state !== 'granted') continue;
+      assert.ok(token > (this.#tokens.get(name) ?? 0n), `token ${token}`);
+      if (token > (greatest.get(name) ?? 0n)) greatest.set(name, token);
+    }
+    this.#tokens = greatest;
+  }
+
+  /** Takes a step. Resolves to it, with what came of it. */
+  async take(step) {
+    const [call] = step.split(':');
+    const [verb, id, ...words] = call.split(' ');
+    this.#told = [];
+    const answer = await this.#act(verb, id, words);
+    await this.#settle();
+    this.#checkTokens();
+    const asked = answer === undefined ? this.#requests.get(id) : undefined;
+    if (asked?.state === 'asked') asked.state = 'waits';
+    const told = this.#told
+      .filter((request) => request !== asked && request.state !== undefined)
+      .sort((a, b) => (a.letter < b.letter ? -1 : a.letter > b.letter ? 1 : 0))
+      .map((request) => `, ${request.id} ${request.state}`);
+    return `${call}: ${answer ?? asked.state}${told.join('')}`;
+  }
+
+  async end() {
+    for (const letter of this.#agents.keys()) await this.#terminate(letter);
+    await this.#observer.close();
+  }
+}
+
+describe('a case', () => {
+  for (const { title, needs, steps } of cases) {
+    const skip = needs !== undefined && (OF_C[needs] ?? scope.lacks[needs]);
+    it(title, { skip }, async () => {
+      const play = new Play();
+      try {
+        for (const step of steps.flatMap((several) => several.split('; '))) {
+          assert.equal(await play.take(step), step);
+        }
+      } finally {
+        await play.end();
+      }
+    });
+  }
+});
