@@ -9,7 +9,7 @@ const { EtcdAdapter } = require('./cluster/engines/etcd/adapter.js');
 const { OPEN_BUCKET, openClusterBucket } = require('./extensions/cluster-bucket.js');
 const { scopedLocks } = require('./extensions/scoped.js');
 const { describe, typeError } = require('./platform/errors.js');
-const shared = require('./shared.js');
+const shared = require('./common.js');
 
 /** @typedef {import('./extensions/cluster-bucket.js').ClusterBucketType} ClusterBucket */
 

@@ -9,7 +9,7 @@ const { createLockManager } = require('./extensions/lock-manager.js');
 const { scopedLocks } = require('./extensions/scoped.js');
 const { describe, needArguments, takeOnly, toDOMString } = require('./standard/webidl.js');
 const { typeError } = require('./platform/errors.js');
-const shared = require('./shared.js');
+const shared = require('./common.js');
 
 const OPEN_BUCKET = "'openBucket'";
 

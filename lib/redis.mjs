@@ -2,6 +2,6 @@
 // has, but for what is of this scope.
 import scope from './redis.js';
 
-export * from './shared.mjs';
+export * from './common.mjs';
 export const { Mutex, RWLock, Semaphore, openBucket } = scope;
 export default scope;

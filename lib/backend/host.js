@@ -27,10 +27,10 @@ const {
 } = require('./addon.js');
 const { agent, exchange, threadName } = require('./agent.js');
 const { NO_TAG } = require('./contract.js');
-const { entryOf } = require('./entry.js');
-const { inTheWay } = require('./in-the-way.js');
+const { entryOf } = require('./local-details.js');
+const { inTheWay } = require('./blockers.js');
 const { LONGEST_NAME, hostError, nameTooLongError } = require('./host-errors.js');
-const { Releases } = require('./releases.js');
+const { PendingReleases } = require('./pending-releases.js');
 const { detailedStateOf, detailsOf, stateOf } = require('./snapshots.js');
 const { agentName } = require('./agent-name.js');
 const { bucketClosedError } = require('../platform/errors.js');
@@ -141,7 +141,7 @@ class HostBackend {
    * @type {string | undefined}
    */
   #failure;
-  #releases = new Releases();
+  #releases = new PendingReleases();
 
   /**
    * @param {string} bucket its name for all processes

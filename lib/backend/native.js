@@ -26,7 +26,7 @@ const {
 } = require('./addon.js');
 const { agent, clientPrefix, exchange } = require('./agent.js');
 const { NO_TAG } = require('./contract.js');
-const { inTheWay } = require('./in-the-way.js');
+const { inTheWay } = require('./blockers.js');
 const { detailedStateOf, detailsOf, detailsWithState, stateOf } = require('./snapshots.js');
 const { bucketClosedError } = require('../platform/errors.js');
 const { theLock } = require('../platform/names.js');

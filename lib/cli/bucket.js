@@ -9,7 +9,7 @@ const { LONGEST_NAME } = require('../backend/host-errors.js');
 const { Bucket } = require('../extensions/bucket.js');
 const { TTL } = require('../cluster/ttl.js');
 // Gives locks their extensions, such as `lock.signal`.
-require('../shared.js');
+require('../common.js');
 const { othersOf } = require('./buckets.js');
 const { openEngine } = require('./engines.js');
 const { Failure, STATUS } = require('./status.js');

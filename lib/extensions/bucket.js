@@ -3,7 +3,7 @@
 const { Promise, rejected, then } = require('../platform/intrinsics.js');
 const { asyncDispose } = require('../platform/realm.js');
 const { createLockManager } = require('./lock-manager.js');
-const { close } = require('./outer-lock.js');
+const { close } = require('./reentrant-parent.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 

@@ -13,7 +13,7 @@ const { HandleRequest } = require('./lock-handle.js');
 const { Once } = require('./once.js');
 const { checkRequest, defaultOptions, on, refuseOthers, toOptions } = require('./options.js');
 const { Request } = require('./request.js');
-const { acquireSeveral, toSeveral, useSeveral } = require('./several.js');
+const { acquireSeveral, toSeveral, useSeveral } = require('./request-all.js');
 const { withSites } = require('./sites.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
@@ -76,7 +76,7 @@ class Extensions {
    * Requests several locks that are held until their handle is released.
    * @param {any} names an iterable of names or `{ name, mode }`
    * @param {any} [options]
-   * @returns {Promise<InstanceType<typeof import('./several.js').SeveralLocks> | null>}
+   * @returns {Promise<InstanceType<typeof import('./request-all.js').SeveralLocks> | null>}
    */
   acquireAll(names, options) {
     try {

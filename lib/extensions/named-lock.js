@@ -11,7 +11,7 @@ const { backendOf } = require('../standard/lock-manager.js');
 const { checkName, describe, takeOnly, toCallback, toDOMString } = require('../standard/webidl.js');
 const { bucketBackend } = require('./buckets.js');
 const { LockError, LockQueueFullError } = require('./lock-errors.js');
-const { declareInside, servedBy } = require('./inside.js');
+const { declareEnclosed, reentrantBackend } = require('./enclosing-locks.js');
 const { HandleRequest, HeldRequest } = require('./lock-handle.js');
 const {
   LEAST_PRIORITY,
@@ -22,7 +22,7 @@ const {
   toOptions,
 } = require('./options.js');
 const { Request } = require('./request.js');
-const { Waiting } = require('./waiting.js');
+const { Waiting } = require('./waiters.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
@@ -136,7 +136,7 @@ class NamedLock {
     const last = new HeldRequest(this.#backend, this.#name, BEHIND_ALL);
     const granted = last.promise();
     try {
-      declareInside(next, last);
+      declareEnclosed(next, last);
       next.enter();
       last.enter();
     } catch (error) {
@@ -175,7 +175,7 @@ class NamedLock {
   #nameFor({ reentrant }) {
     for (let i = 0; reentrant && i < this.#former.length; i++) {
       const { name } = this.#former[i];
-      if (servedBy(this.#backend, name) !== this.#backend) return name;
+      if (reentrantBackend(this.#backend, name) !== this.#backend) return name;
     }
     return this.#name;
   }

@@ -10,13 +10,13 @@ const {
 } = require('../standard/lock-request.js');
 const { forUsers, holdersNow, holdersWhenDue } = require('./holder-queries.js');
 const {
-  callInside,
-  countsInside,
-  locksInside,
+  callEnclosed,
+  countsAsEnclosing,
+  enclosingLocks,
   rejectsDeadlocks,
-  servedBy,
+  reentrantBackend,
   warnOfDeadlocks,
-} = require('./inside.js');
+} = require('./enclosing-locks.js');
 const {
   DeadlockError,
   LockLostError,
@@ -30,7 +30,7 @@ const {
 } = require('./lock-errors.js');
 const { defaultOptions } = require('./options.js');
 const { inTheirStack, originOf, withLongStack, withOrigin } = require('./origin.js');
-const { outermost } = require('./outer-lock.js');
+const { rootLock } = require('./reentrant-parent.js');
 const { addSites, areSitesRecorded, forgetSite, noteSite } = require('./sites.js');
 const { Watch, isWatched, warnAfterOf } = require('./watch.js');
 const { argumentError, notSupportedError } = require('../platform/errors.js');
@@ -67,11 +67,11 @@ class ExtendedRequest extends LockRequest {
    * @type {import('./origin.js').Origin | undefined}
    */
   origin;
-  /** @type {InstanceType<typeof import('./outer-lock.js').Served> | undefined} */
+  /** @type {InstanceType<typeof import('./reentrant-parent.js').Served> | undefined} */
   served;
   /**
    * What counts it among those that wait.
-   * @type {InstanceType<typeof import('./waiting.js').Waiting> | undefined}
+   * @type {InstanceType<typeof import('./waiters.js').Waiting> | undefined}
    */
   among;
 
@@ -320,7 +320,7 @@ class ExtendedRequest extends LockRequest {
 
   /**
    * What this lock serves is lost with it.
-   * @param {InstanceType<typeof import('./outer-lock.js').Served>} served
+   * @param {InstanceType<typeof import('./reentrant-parent.js').Served>} served
    * @param {boolean} fromEvents
    */
   loseServed(served, fromEvents) {
@@ -334,7 +334,7 @@ class ExtendedRequest extends LockRequest {
 
   /** @override @param {import('../standard/lock-request.js').Loss} loss */
   lossError({ thief, pid, reason = 'released', cause }) {
-    const outer = outermost(this);
+    const outer = rootLock(this);
     if (outer !== this && outer.state === LOST) return outer.lossReason();
     if (reason === TIME) return withOrigin(this.holdError(), this.origin);
     const error = withLongStack(() =>
@@ -356,7 +356,7 @@ class ExtendedRequest extends LockRequest {
    * @param {any} lock
    */
   call(callback, lock) {
-    return countsInside(this.options) ? callInside([this], callback, lock) : callback(lock);
+    return countsAsEnclosing(this.options) ? callEnclosed([this], callback, lock) : callback(lock);
   }
 
   /**
@@ -430,7 +430,7 @@ function makeRequest(backend, name, options, asked) {
   initialize(this, backend, name, options);
   this.tokenLow = 0;
   this.tokenHigh = 0;
-  if (options.reentrant && !options.steal) this.backend = servedBy(backend, name);
+  if (options.reentrant && !options.steal) this.backend = reentrantBackend(backend, name);
   if (isWatched(options)) this.observer = new Watch(this, asked);
   if (rejectsDeadlocks(options)) declare(this);
   if (needsOrigin(options) || (areSitesRecorded() && !this.hasSite)) {
@@ -445,7 +445,7 @@ function makeRequest(backend, name, options, asked) {
  * @param {ExtendedRequest} request
  */
 function declare(request) {
-  if (request.backend.findsDeadlocks) request.inside = locksInside();
+  if (request.backend.findsDeadlocks) request.inside = enclosingLocks();
   else if (request.options.deadlock) throw notSupportedError(NO_DEADLOCKS);
   else warnOfDeadlocks();
 }

@@ -8,7 +8,7 @@
 
 const { uncurry } = require('../platform/intrinsics.js');
 const { placeOf } = require('./origin.js');
-const { outermost } = require('./outer-lock.js');
+const { rootLock } = require('./reentrant-parent.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
@@ -36,7 +36,7 @@ const keyOf = ({ id }, { name, token }) => `${token} ${name.length} ${name}${id}
 /** @param {Request} lock with an `origin`, just granted */
 function noteSite(lock) {
   // A request that only passed holds nothing; a lock that serves others was requested elsewhere.
-  if (lock.token !== 0n && outermost(lock) === lock) setIn(noted, keyOf(lock.backend, lock), lock);
+  if (lock.token !== 0n && rootLock(lock) === lock) setIn(noted, keyOf(lock.backend, lock), lock);
 }
 
 /** @param {Request} lock that is not held any more. Harmless to repeat */

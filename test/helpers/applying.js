@@ -15,7 +15,7 @@ const { NativeBackend, agent } = require('../../lib/backend/native.js');
 const { ClusterBackend } = require('../../lib/cluster/backend.js');
 const { Session } = require('../../lib/cluster/session/session.js');
 const { Once } = require('../../lib/extensions/once.js');
-const { OuterLock } = require('../../lib/extensions/outer-lock.js');
+const { ReentrantParent } = require('../../lib/extensions/reentrant-parent.js');
 const { Request } = require('../../lib/extensions/request.js');
 const { Watch } = require('../../lib/extensions/watch.js');
 const { LockRequest } = require('../../lib/standard/lock-request.js');
@@ -30,7 +30,7 @@ const ALLOWED = new Map([
   [NativeBackend, ['takeNews']],
   [HostBackend, ['takeNews']],
   [ClusterBackend, []],
-  [OuterLock, []],
+  [ReentrantParent, []],
   [Session, []],
   [agent.constructor, ['queueAnswer', 'collect', 'lost', 'passed', 'remove', 'stolen']],
 ]);

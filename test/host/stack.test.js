@@ -11,7 +11,7 @@ const { describe, it } = require('node:test');
 const { addon } = require('../../lib/backend/addon.js');
 const { HostBackend } = require('../../lib/backend/host.js');
 const { agent } = require('../../lib/backend/agent.js');
-const { Releases } = require('../../lib/backend/releases.js');
+const { PendingReleases } = require('../../lib/backend/pending-releases.js');
 const { Request } = require('../../lib/extensions/request.js');
 const { Watch } = require('../../lib/extensions/watch.js');
 const { LockRequest } = require('../../lib/standard/lock-request.js');
@@ -165,7 +165,11 @@ async function tryAll(t, fault, ms) {
 describe('the end of the stack, in a call of users of the host scope', { skip }, () => {
   it('leaves nothing held or unsettled, whichever method finds no stack', async (t) => {
     const owners = [HostBackend, Request, LockRequest, Watch].map(({ prototype }) => prototype);
-    owners.push(Object.getPrototypeOf(agent), ...(await classesOfHandles(t)), Releases.prototype);
+    owners.push(
+      Object.getPrototypeOf(agent),
+      ...(await classesOfHandles(t)),
+      PendingReleases.prototype,
+    );
     const wrong = [];
     const failed = new Set();
     const alive = setInterval(() => {}, HANGS_MS);
@@ -197,7 +201,7 @@ describe('the end of the stack, in a call of users of the host scope', { skip },
   it('leaves no lock held whose release is put off, and cannot be noted', async (t) => {
     const { locks } = freshBucket(t);
     const handle = await locks.acquire('a');
-    const fault = new Fault(Releases.prototype, 'add', 1);
+    const fault = new Fault(PendingReleases.prototype, 'add', 1);
     t.after(() => fault.end());
     // As if others were inside the tables.
     t.mock.method(addon, 'hostRelease', () => addon.WLH_PENDING);

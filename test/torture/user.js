@@ -272,7 +272,7 @@ class User {
     request.expected = [...refusals(request.given, where)];
     request.outer = outer;
     request.above = above;
-    request.inner = this.#servedBy(request);
+    request.inner = this.#reentrantBackend(request);
     this.open.set(request.id, call);
     const { signal, ...plain } = request.given;
     this.record('asked', {
@@ -296,7 +296,7 @@ class User {
   }
 
   /** The request whose lock serves this one, if it is made inside of one that says so, too. */
-  #servedBy({ given, outer, target: { bucket, names } }) {
+  #reentrantBackend({ given, outer, target: { bucket, names } }) {
     for (let one = given.reentrant && outer; one; one = one.outer) {
       if (!one.given.reentrant || one.method.ends !== 'callback') continue;
       const { target } = one;

@@ -1,5 +1,5 @@
 // What every entry has, under ESM names, so that both give the same instances.
-import shared from './shared.js';
+import shared from './common.js';
 
 export const {
   DeadlockError,

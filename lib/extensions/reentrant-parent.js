@@ -41,7 +41,7 @@ class Served {
   /** The last one is not served any more. Harmless to repeat where there was no stack for it. */
   dropLast() {
     const last = this.requests[this.requests.length - 1];
-    /** @type {OuterLock} */ (/** @type {any} */ (last.backend)).forget(last);
+    /** @type {ReentrantParent} */ (/** @type {any} */ (last.backend)).forget(last);
     this.requests.length--;
   }
 }
@@ -50,7 +50,7 @@ class Served {
  * A lock as the backend of one request that it serves.
  * @implements {Backend}
  */
-class OuterLock {
+class ReentrantParent {
   #backend;
   #asked;
   /** Where among the served ones, while it is. */
@@ -114,7 +114,7 @@ class OuterLock {
     if (!this.#isOf(requests[this.#place])) return;
     this.forget(requests[this.#place]);
     const last = requests[requests.length - 1];
-    /** @type {OuterLock} */ (/** @type {any} */ (last.backend)).#place = this.#place;
+    /** @type {ReentrantParent} */ (/** @type {any} */ (last.backend)).#place = this.#place;
     requests[this.#place] = last;
     requests.length--;
   }
@@ -265,7 +265,7 @@ async function guard(backend, lock, client) {
  * @param {Request} request
  * @returns {Request} the one that the backend knows: itself, or the lock that serves it
  */
-const outermost = (request) =>
-  request.backend instanceof OuterLock ? request.backend.lock : request;
+const rootLock = (request) =>
+  request.backend instanceof ReentrantParent ? request.backend.lock : request;
 
-module.exports = { OuterLock, Served, close, guard, outermost };
+module.exports = { ReentrantParent, Served, close, guard, rootLock };

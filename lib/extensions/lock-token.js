@@ -6,7 +6,7 @@
  */
 
 const { Lock, requestOf } = require('../standard/lock.js');
-const { guard } = require('./outer-lock.js');
+const { guard } = require('./reentrant-parent.js');
 
 /**
  * @param {any} lock

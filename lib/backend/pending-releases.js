@@ -10,7 +10,7 @@ const setIn = uncurry(Map.prototype.set);
 const deleteFrom = uncurry(Map.prototype.delete);
 
 /** Locks that are being released, and what resolves the promises of that. */
-class Releases {
+class PendingReleases {
   /** @type {Map<Requester, () => void>} */
   #resolves = new Map();
 
@@ -33,4 +33,4 @@ class Releases {
   }
 }
 
-module.exports = { Releases };
+module.exports = { PendingReleases };

@@ -14,10 +14,10 @@ const {
 } = require('./extensions/lock-errors.js');
 const { LockHandle } = require('./extensions/lock-handle.js');
 const { LockManager } = require('./extensions/lock-manager.js');
-const { Lock } = require('./extensions/losing.js');
+const { Lock } = require('./extensions/lock-signal.js');
 const { Mutex, RWLock } = require('./extensions/mutex.js');
 const { Semaphore } = require('./extensions/semaphore.js');
-require('./extensions/fencing.js');
+require('./extensions/lock-token.js');
 
 module.exports = {
   DeadlockError,

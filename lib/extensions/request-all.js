@@ -11,11 +11,11 @@ const { Promise, threadsNow: now, uncurry } = require('../platform/intrinsics.js
 const { asyncDispose, dispose } = require('../platform/realm.js');
 const { ENDED, GRANTED, LOST, PENDING } = require('../standard/lock-request.js');
 const { checkName, describe, toDOMString, toLockMode } = require('../standard/webidl.js');
-const { addOnce, callInside, countsInside } = require('./inside.js');
+const { addOnce, callEnclosed, countsAsEnclosing } = require('./enclosing-locks.js');
 const { HeldRequest, createHandle, siteOfHandle } = require('./lock-handle.js');
 const { checkRequest, refuseOthers, toOptions } = require('./options.js');
 const { inTheirStack } = require('./origin.js');
-const { outermost } = require('./outer-lock.js');
+const { rootLock } = require('./reentrant-parent.js');
 const { isWatched } = require('./watch.js');
 
 const { freeze } = Object;
@@ -230,7 +230,7 @@ class Group {
   #add(request) {
     const { inside } = request;
     for (let i = 0; inside && i < this.#taken.length; i++) {
-      addOnce(inside, outermost(this.#taken[i]));
+      addOnce(inside, rootLock(this.#taken[i]));
     }
     this.#pending[0] = request;
     return request;
@@ -331,8 +331,8 @@ class Group {
     let result;
     try {
       const locks = this.handles(several);
-      const counts = countsInside(several.options);
-      result = await (counts ? callInside(this.#taken, callback, locks) : callback(locks));
+      const counts = countsAsEnclosing(several.options);
+      result = await (counts ? callEnclosed(this.#taken, callback, locks) : callback(locks));
     } catch (error) {
       settle = reject;
       result = error;

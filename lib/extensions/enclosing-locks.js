@@ -8,7 +8,7 @@
 
 const process = require('node:process');
 const { AsyncLocalStorage, report } = require('../platform/intrinsics.js');
-const { OuterLock, outermost } = require('./outer-lock.js');
+const { ReentrantParent, rootLock } = require('./reentrant-parent.js');
 
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
@@ -45,7 +45,7 @@ let storage;
  * innermost first; those that are not held any more are left out.
  * @returns {Request[]}
  */
-function locksInside() {
+function enclosingLocks() {
   /** @type {Request[]} */
   const locks = [];
   const inside = storage?.getStore() ?? [];
@@ -53,7 +53,7 @@ function locksInside() {
     const { backend, held, options } = inside[i];
     // The tags of other backends mean other requests.
     const counts = held && backend.findsDeadlocks && rejectsDeadlocks(options);
-    if (counts) addOnce(locks, outermost(inside[i]));
+    if (counts) addOnce(locks, rootLock(inside[i]));
   }
   return locks;
 }
@@ -73,16 +73,16 @@ function addOnce(locks, lock) {
  * @returns {Backend} what serves a reentrant request: the lock of that name that the caller runs
  *   inside of, or the backend where there is none, or where that is closed
  */
-function servedBy(backend, name) {
+function reentrantBackend(backend, name) {
   const inside = backend.closed === undefined ? (storage?.getStore() ?? []) : [];
   for (let i = 0; i < inside.length; i++) {
     const lock = inside[i];
     if (lock.name !== name || !lock.options.reentrant || lock.backend.id !== backend.id) continue;
-    const outer = outermost(lock);
+    const outer = rootLock(lock);
     if (!lock.held || !outer.held) continue;
     // It may have been stolen since this thread last heard of anything, or its lease has ended.
     outer.backend.catchUp?.(outer);
-    if (lock.holds && outer.holds) return new OuterLock(outer, backend);
+    if (lock.holds && outer.holds) return new ReentrantParent(outer, backend);
   }
   return backend;
 }
@@ -94,7 +94,7 @@ function servedBy(backend, name) {
  * @param {any} argument
  * @returns {any} what it returned
  */
-function callInside(locks, callback, argument) {
+function callEnclosed(locks, callback, argument) {
   storage ??= new AsyncLocalStorage();
   // Not a list of lists: a loop that goes on from callback to callback is inside of few locks.
   /** @type {Request[]} */
@@ -118,7 +118,7 @@ function addHeld(to, from) {
  * @param {Request} lock not asked for yet
  * @param {Request} request not made yet
  */
-function declareInside(lock, request) {
+function declareEnclosed(lock, request) {
   lock.inside ??= [];
   request.inside ??= [];
   addOnce(request.inside, lock);
@@ -128,15 +128,15 @@ function declareInside(lock, request) {
  * @param {Readonly<RequestOptions>} options
  * @returns {boolean} whether it counts for others that they are inside of such a request's callback
  */
-const countsInside = (options) => rejectsDeadlocks(options) || options.reentrant;
+const countsAsEnclosing = (options) => rejectsDeadlocks(options) || options.reentrant;
 
 module.exports = {
   addOnce,
-  callInside,
-  countsInside,
-  declareInside,
-  locksInside,
+  callEnclosed,
+  countsAsEnclosing,
+  declareEnclosed,
+  enclosingLocks,
   rejectsDeadlocks,
-  servedBy,
+  reentrantBackend,
   warnOfDeadlocks,
 };
