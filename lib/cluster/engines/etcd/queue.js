@@ -147,7 +147,7 @@ class Queue {
     this.passed.delete(key);
   }
 
-  /** Takes out the first requests as long as they pass. @param {boolean} isQuarantined */
+  /** Takes out the first requests while they pass. @param {boolean} isQuarantined */
   pass(isQuarantined) {
     const passed = [];
     for (const entry of isQuarantined ? [] : this.entries.values()) {

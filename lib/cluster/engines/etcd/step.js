@@ -19,7 +19,7 @@ class Step {
   ops;
   /** Answers that do not follow from tokens. @type {Map<Op, Answer>} */
   answers = new Map();
-  /** Units that no transaction has yet. @type {Op[][]} */
+  /** Units that are not in a transaction yet. @type {Op[][]} */
   left;
   /** The units of the transaction under way. @type {Op[][]} */
   part = [];

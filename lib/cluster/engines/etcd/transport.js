@@ -70,7 +70,10 @@ function send(url, { method, headers, body, signal }) {
     const { Agent, begin } = CLIENTS[/** @type {keyof typeof CLIENTS} */ (target.protocol)];
     const agent = agentOf(target.origin, Agent);
     const request = begin(target, { agent, method, headers });
-    /** What an abort destroys. @type {{ destroy: (reason: Error) => unknown }} */
+    /**
+     * An abort destroys it: the request, and later the response.
+     * @type {{ destroy: (reason: Error) => unknown }}
+     */
     let current = request;
     request.on('socket', leaveLoop);
     request.on('error', reject);
@@ -105,7 +108,7 @@ function tellsItsEnd({ headers }) {
 }
 
 /**
- * Keeps a call from keeping the event loop alive; the agent does so for unused sockets only.
+ * Lets the process end during a call; the agent unrefs unused sockets only.
  * @param {Socket} socket
  */
 function leaveLoop(socket) {
