@@ -327,8 +327,8 @@ class RedisAdapter {
   }
 
   /**
-   * Called before a step that replaces one that not all shards have done. Shards that have done it
-   * repeat their answers (R1).
+   * If not all shards have done the last step, its operations are in `next`. Shards that have done
+   * it first repeat their answers (R1).
    * @param {SentStep} next
    */
   async #recall(next) {
