@@ -7,7 +7,8 @@ const { ClusterBackend } = require('../../lib/cluster/backend.js');
 const { Bucket } = require('../../lib/extensions/bucket.js');
 const { MemoryAdapter, MemoryServer, Network } = require('../cluster/memory.js');
 
-const TTL = 10_000;
+/** So long that no stall of the machine ends a lease. */
+const TTL = 3_600_000;
 
 /** See test/cluster/world.js. */
 const world = {
