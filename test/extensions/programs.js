@@ -301,6 +301,8 @@ class Call {
     } else {
       const release = this.handle.release ?? this.handle;
       release.call(this.handle);
+      // Harmless.
+      release.call(this.handle);
     }
   }
 }
