@@ -1,3 +1,5 @@
+// slow: 2
+
 'use strict';
 
 const assert = require('node:assert/strict');
@@ -6,7 +8,7 @@ const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { setFlagsFromString } = require('node:v8');
 const { runInNewContext } = require('node:vm');
-const { Lock, LockHandle, LockStolenError, locks, turn } = require('../helpers/scope.js');
+const { Lock, LockHandle, LockStolenError, locks } = require('../helpers/scope.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
@@ -25,69 +27,11 @@ describe('locks.acquire', () => {
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
 
-  it('release() twice releases once', async () => {
-    const name = freshName();
-    const first = await locks.acquire(name);
-    const second = locks.acquire(name);
-    first.release();
-    first.release();
-    const handle = await second;
-    first.release();
-    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
-    handle.release();
-  });
-
-  it('shares the queue of request(), in order', async () => {
-    const name = freshName();
-    const order = [];
-    const first = await locks.acquire(name);
-    const callback = locks.request(name, () => order.push('request'));
-    const handle = locks.acquire(name).then((it) => {
-      order.push('acquire');
-      it.release();
-    });
-    const last = locks.request(name, () => order.push('last'));
-    first.release();
-    await Promise.all([callback, handle, last]);
-    assert.deepEqual(order, ['request', 'acquire', 'last']);
-  });
-
-  it('ifAvailable resolves to null where the lock is held', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    assert.equal(await locks.acquire(name, { ifAvailable: true }), null);
-    await held.release();
-    const handle = await locks.acquire(name, { ifAvailable: true });
-    handle.release();
-  });
-
-  it('is aborted by its signal while pending, and not afterwards', async () => {
-    const name = freshName();
-    const controller = new AbortController();
-    const first = await locks.acquire(name, { signal: controller.signal });
-    const second = locks.acquire(name, { signal: controller.signal });
-    controller.abort(new Error('enough'));
-    await assert.rejects(second, { message: 'enough' });
-    assert.equal(first.released, false);
-    first.release();
-  });
-
   it('is released by Symbol.dispose and Symbol.asyncDispose', async () => {
     const name = freshName();
     (await locks.acquire(name))[Symbol.dispose]();
     await (await locks.acquire(name))[Symbol.asyncDispose]();
     assert.deepEqual(await stateOf(locks, name), FREE);
-  });
-
-  it('a handle whose lock is stolen is released, and release() harms nobody', async () => {
-    const name = freshName();
-    const handle = await locks.acquire(name);
-    const thief = await hold(locks, name, { steal: true });
-    await turn();
-    assert.equal(handle.released, true);
-    handle.release();
-    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
-    await thief.release();
   });
 
   /** The warning about a handle that `forgetful` acquires, once it is collected and released. */
@@ -117,15 +61,6 @@ describe('locks.acquire', () => {
     assert.match(await leak(), /forgetful/);
   });
 
-  it('waits for a lock of another thread', async (t) => {
-    const name = freshName();
-    const other = await RemoteAgent.start(t);
-    const held = await other.hold(name);
-    const handle = locks.acquire(name);
-    held.release();
-    (await handle).release();
-  });
-
   it('rejects what request() rejects', async () => {
     await assert.rejects(locks.acquire('-x'), { name: 'NotSupportedError' });
     await assert.rejects(locks.acquire(), TypeError);
@@ -136,20 +71,6 @@ describe('locks.acquire', () => {
 });
 
 describe('lock.signal', () => {
-  it('is aborted when the lock is stolen, with the error of the released promise', async () => {
-    const name = freshName();
-    const victim = await hold(locks, name);
-    const { signal } = victim.lock;
-    assert.equal(signal.aborted, false);
-    assert.equal(victim.lock.signal, signal);
-    const thief = await hold(locks, name, { steal: true });
-    const error = await victim.released.then(assert.fail, (reason) => reason);
-    assert.equal(signal.reason, error);
-    assert.ok(error instanceof LockStolenError && error instanceof DOMException);
-    assert.deepEqual([error.name, error.lockName], ['AbortError', name]);
-    await thief.release();
-  });
-
   it('is aborted already where it is first asked for after the theft', async () => {
     const name = freshName();
     const victim = await hold(locks, name);
@@ -200,13 +121,6 @@ describe('lock.signal', () => {
       clearInterval(alive);
     });
   }
-
-  it('is not aborted by a release', async () => {
-    const handle = await locks.acquire(freshName());
-    const { signal } = handle;
-    handle.release();
-    assert.equal(signal.aborted, false);
-  });
 
   it('tells the client id of a thief in another thread, also where the release finds it out', async (t) => {
     const name = freshName();

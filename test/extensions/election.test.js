@@ -3,9 +3,8 @@
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { LockStolenError, locks, needs, openBucket } = require('../helpers/scope.js');
-const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { deferred, freshName } = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
-const { RemoteAgent } = require('../helpers/remote.js');
 
 /** A callback of `elect` that leads until it is told to end. */
 function term() {
@@ -34,94 +33,6 @@ describe('locks.elect', () => {
     assert.equal(await done, 'value');
     assert.equal(leader.held, false);
     assert.equal(await locks.leader(name), null);
-  });
-
-  it('one leads at a time, in the order in which they stand', async (t) => {
-    const name = freshName();
-    const remote = await RemoteAgent.start(t);
-    const there = await remote.hold(name);
-    const { elected, lead, resign } = term();
-    const done = locks.elect(name, lead);
-    const { pid, threadId } = await locks.leader(name);
-    assert.deepEqual([pid, threadId], [remote.pid, remote.threadId]);
-    there.release();
-    assert.ok((await elected).held);
-    resign();
-    await done;
-  });
-
-  it('what the callback throws rejects, and it resigns', async () => {
-    const name = freshName();
-    const failure = new Error('mine');
-    await assert.rejects(
-      locks.elect(name, () => {
-        throw failure;
-      }),
-      failure,
-    );
-    assert.deepEqual(await stateOf(locks, name), FREE);
-  });
-
-  it('a leader that loses it is told by the signal, ends, and stands again', async () => {
-    const name = freshName();
-    const leaders = [];
-    const first = deferred();
-    const done = locks.elect(name, (leader) => {
-      leaders.push(leader);
-      if (leaders.length > 1) return 'second';
-      first.resolve();
-      return new Promise((_, reject) => {
-        leader.signal.addEventListener('abort', () => reject(leader.signal.reason));
-      });
-    });
-    await first.promise;
-    await steal(name);
-    assert.equal(await done, 'second');
-    assert.ok(leaders[0].signal.reason instanceof LockStolenError);
-    assert.ok(leaders[1].token > leaders[0].token);
-    assert.equal(leaders[1].signal.aborted, false);
-  });
-
-  it('does not stand again before the callback that lost has ended', async () => {
-    const name = freshName();
-    const terms = [term(), term()];
-    let elections = 0;
-    const done = locks.elect(name, (leader) => terms[elections++].lead(leader));
-    const leader = await terms[0].elected;
-    await steal(name);
-    assert.equal(leader.signal.aborted, true);
-    // Another one, whose callback ends at once, stands again twice meanwhile: after longer pauses.
-    const other = freshName();
-    let elsewhere = 0;
-    await locks.elect(other, async () => {
-      if (++elsewhere <= 2) await steal(other);
-    });
-    assert.deepEqual([elections, await stateOf(locks, name)], [1, FREE]);
-    terms[0].resign('nobody hears it');
-    await terms[1].elected;
-    terms[1].resign('value');
-    assert.equal(await done, 'value');
-  });
-
-  it('a failure that is not the loss rejects, also after the loss', async () => {
-    const name = freshName();
-    const { elected, lead, fail } = term();
-    const done = locks.elect(name, lead);
-    await elected;
-    await steal(name);
-    const failure = new Error('mine');
-    fail(failure);
-    await assert.rejects(done, failure);
-  });
-
-  it('its signal ends the wait', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    const controller = new AbortController();
-    const done = locks.elect(name, { signal: controller.signal }, () => assert.fail('elected'));
-    controller.abort(new Error('enough'));
-    await assert.rejects(done, { message: 'enough' });
-    await held.release();
   });
 
   it('its signal is heard by who leads, and ends the pause after a loss', async () => {

@@ -1,10 +1,12 @@
+// slow: 2
+
 'use strict';
 
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
-const { LockStolenError, LockTimeoutError, Mutex, locks, needs } = require('../helpers/scope.js');
+const { LockTimeoutError, locks, needs } = require('../helpers/scope.js');
 const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
 const { run } = require('../helpers/program.js');
 const { start } = require('../helpers/worker.js');
@@ -41,96 +43,6 @@ describe('the holdTimeout option', () => {
     assert.equal(await next, 'next');
     end.resolve();
     assert.deepEqual(await stateOf(locks, name), FREE);
-  });
-
-  it('does nothing to what is released in time', async () => {
-    const name = freshName();
-    assert.equal(await locks.request(name, { holdTimeout: 5 }, () => 'done'), 'done');
-    const handle = await locks.acquire(name, { holdTimeout: 5 });
-    handle.release();
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    assert.equal(handle.signal.aborted, false);
-  });
-
-  it('counts from the grant, not from the request', async () => {
-    const name = freshName();
-    const first = await hold(locks, name);
-    const second = locks.request(name, { holdTimeout: 1000 }, () => 'granted');
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    await first.release();
-    assert.equal(await second, 'granted');
-  });
-
-  for (const [method, needed, acquire] of [
-    ['acquire', [], (name) => locks.acquire(name, { holdTimeout: 5 })],
-    ['acquireSync', ['sync'], (name) => locks.acquireSync(name, { holdTimeout: 5, timeout: 0 })],
-    ['tryAcquireSync', ['sync'], (name) => locks.tryAcquireSync(name, { holdTimeout: 5 })],
-  ]) {
-    it(`gives up what a handle of ${method} holds`, needs(...needed), async () => {
-      const name = freshName();
-      const handle = await acquire(name);
-      await lost(handle.signal);
-      assert.ok(handle.signal.reason instanceof LockTimeoutError);
-      assert.equal(handle.released, true);
-      assert.deepEqual(await stateOf(locks, name), FREE);
-      handle.release();
-    });
-  }
-
-  const waiting =
-    'rejects requestAll one of whose locks is held too long while it waits for the next';
-  it(waiting, needs('oneByOne'), async () => {
-    const [a, b] = [freshName('a'), freshName('b')];
-    const held = await hold(locks, b);
-    const waits = locks.requestAll([a, b], { holdTimeout: 5 }, () => assert.fail('called'));
-    await assert.rejects(waits, LockTimeoutError);
-    await held.release();
-  });
-
-  it('rejects requestAll whose locks are held too long', async () => {
-    const [a, b] = [freshName('a'), freshName('b')];
-    const handles = deferred();
-    const asked = locks.requestAll([a, b], { holdTimeout: 5 }, async (all) => {
-      await Promise.all(all.map(({ signal }) => lost(signal)));
-      handles.resolve(all);
-    });
-    await assert.rejects(asked, LockTimeoutError);
-    assert.ok((await handles.promise).every(({ released }) => released));
-    for (const name of [a, b]) assert.deepEqual(await stateOf(locks, name), FREE);
-  });
-
-  it('is for a mutex, too', async () => {
-    const mutex = new Mutex();
-    const never = new Promise(() => {});
-    await assert.rejects(
-      mutex.runExclusive(() => never, { holdTimeout: 5 }),
-      {
-        message: /^A private mutex was released after/,
-      },
-    );
-    assert.equal(mutex.locked, false);
-  });
-
-  it('combines with steal, ifAvailable, timeout and signal', async () => {
-    const never = () => new Promise(() => {});
-    const { signal } = new AbortController();
-    for (const more of [
-      { steal: true },
-      { ifAvailable: true },
-      { timeout: 0 },
-      { timeout: 100, signal },
-      { mode: 'shared' },
-    ]) {
-      const asked = locks.request(freshName(), { holdTimeout: 2, ...more }, never);
-      await assert.rejects(asked, LockTimeoutError);
-    }
-  });
-
-  it('a lock that is stolen before is stolen', async () => {
-    const name = freshName();
-    const victim = await hold(locks, name, { holdTimeout: 1e6 });
-    await locks.request(name, { steal: true }, () => {});
-    await assert.rejects(victim.released, LockStolenError);
   });
 
   it('waits longer than a timer can', async () => {

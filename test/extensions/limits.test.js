@@ -2,7 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { LockError, LockQueueFullError, Mutex, locks, needs } = require('../helpers/scope.js');
+const { LockError, LockQueueFullError, Mutex, locks } = require('../helpers/scope.js');
 const { FREE, freshName, hold, stateOf } = require('../helpers/locks.js');
 
 describe('the option maxPending', () => {
@@ -45,37 +45,6 @@ describe('the option maxPending', () => {
     const thief = await locks.acquire(name, { maxPending: 0, steal: true });
     await assert.rejects(held.released, { name: 'AbortError' });
     await thief.release();
-  });
-
-  it('counts those of other names, and those that were aborted, for nothing', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    const other = await hold(locks, freshName());
-    const controller = new AbortController();
-    const aborted = locks.request(name, { signal: controller.signal }, () => {});
-    controller.abort();
-    await aborted.catch(() => {});
-    const waiting = locks.request(name, { maxPending: 1 }, () => {});
-    await held.release();
-    await waiting;
-    await other.release();
-  });
-
-  it('goes with handles and with a Mutex', async () => {
-    const name = freshName();
-    const held = await locks.acquire(name);
-    const full = { name: 'QuotaExceededError' };
-    await assert.rejects(locks.acquire(name, { maxPending: 0 }), full);
-    await assert.rejects(new Mutex(name).acquire({ maxPending: 0 }), full);
-    held.release();
-  });
-
-  it('goes with blocking', needs('sync'), async () => {
-    const name = freshName();
-    const held = await locks.acquire(name);
-    const full = { name: 'QuotaExceededError' };
-    assert.throws(() => locks.acquireSync(name, { maxPending: 0, timeout: 10 }), full);
-    held.release();
   });
 
   for (const value of [-1, 0.5, 2 ** 31, Number.NaN, '1', null]) {

@@ -1,10 +1,12 @@
+// slow: 2
+
 'use strict';
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
-const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
-const { LockLostError, LockStolenError, locks, needs, openBucket } = require('../helpers/scope.js');
+const { FREE, deferred, freshName, stateOf } = require('../helpers/locks.js');
+const { LockStolenError, locks, needs, openBucket } = require('../helpers/scope.js');
 const { start } = require('../helpers/worker.js');
 
 const DAY = { keep: 86_400_000 };
@@ -46,69 +48,11 @@ describe('locks.once', needs('marks'), () => {
     assert.deepEqual(await stateOf(locks, name), FREE);
   });
 
-  it('those who ask meanwhile and later do not run, and end after who runs', async () => {
-    const name = freshName();
-    const { started, run, end } = job();
-    const first = locks.once(name, DAY, run);
-    await started;
-    let isEarly = true;
-    const others = [1, 2].map(async () => {
-      const answer = await locks.once(name, DAY, notRun);
-      assert.equal(isEarly, false);
-      return answer;
-    });
-    isEarly = false;
-    end();
-    assert.deepEqual(await Promise.all([first, ...others]), [
-      { ran: true, value: undefined },
-      NOT_RUN,
-      NOT_RUN,
-    ]);
-    assert.deepEqual(await locks.once(name, DAY, notRun), NOT_RUN);
-    assert.deepEqual(await stateOf(locks, name), FREE);
-  });
-
-  it('a function that throws marks nothing, and the next one runs', async () => {
-    const name = freshName();
-    const failure = new Error('mine');
-    const { started, run, fail } = job();
-    const first = locks.once(name, DAY, run);
-    const second = locks.once(name, DAY, () => {
-      throw failure;
-    });
-    const third = locks.once(name, DAY, () => 'third');
-    await started;
-    fail(failure);
-    await assert.rejects(first, failure);
-    await assert.rejects(second, failure);
-    assert.deepEqual(await third, { ran: true, value: 'third' });
-  });
-
   it('runs again when the time is over that the one before has said', async () => {
     const name = freshName();
     assert.equal((await locks.once(name, { keep: 0.5 }, () => {})).ran, true);
     while (!(await locks.once(name, DAY, () => {})).ran);
     assert.equal((await locks.once(name, { keep: 0.5 }, notRun)).ran, false);
-  });
-
-  it('other requests take no notice of the mark, and leave it as it is', async () => {
-    const name = freshName();
-    await locks.once(name, DAY, () => {});
-    assert.equal(await locks.request(name, (lock) => lock.name), name);
-    await steal(name);
-    assert.deepEqual(await locks.once(name, DAY, notRun), NOT_RUN);
-  });
-
-  it('a caller that loses the lock while it runs marks nothing, and rejects with the loss', async () => {
-    const name = freshName();
-    const { started, run, end } = job();
-    const robbed = assert.rejects(locks.once(name, DAY, run), LockStolenError);
-    const lock = await started;
-    await steal(name);
-    await robbed;
-    assert.equal(lock.signal.aborted, true);
-    end();
-    assert.deepEqual(await locks.once(name, DAY, () => 2), { ran: true, value: 2 });
   });
 
   it('a caller that is robbed before it could look does not run', async () => {
@@ -142,29 +86,6 @@ describe('locks.once', needs('marks'), () => {
     assert.equal((await locks.once(name, DAY, () => {})).ran, true);
   });
 
-  it('its signal ends the wait, and is not heard by who runs', async () => {
-    const name = freshName();
-    const controller = new AbortController();
-    const { signal } = controller;
-    const { started, run, end } = job();
-    const first = locks.once(name, { ...DAY, signal }, run);
-    const second = locks.once(name, { ...DAY, signal }, notRun);
-    await started;
-    controller.abort(new Error('enough'));
-    await assert.rejects(second, { message: 'enough' });
-    end('value');
-    assert.equal((await first).value, 'value');
-  });
-
-  it('timeout ends the wait', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    await assert.rejects(locks.once(name, { ...DAY, timeout: 1 }, notRun), {
-      name: 'TimeoutError',
-    });
-    await held.release();
-  });
-
   it('requests inside of it that are reentrant end before the mark is written', async () => {
     const name = freshName();
     const inner = job();
@@ -184,17 +105,6 @@ describe('locks.once', needs('marks'), () => {
     assert.equal((await bucket.locks.once(name, DAY, () => {})).ran, true);
     assert.equal((await bucket.locks.once(name, DAY, notRun)).ran, false);
     await bucket.close();
-  });
-
-  it('closing the bucket takes the lock away from who runs', async () => {
-    const bucket = openBucket(freshName('bucket'));
-    const { started, run, end } = job();
-    const done = bucket.locks.once('a', DAY, run);
-    await started;
-    const lost = assert.rejects(done, LockLostError);
-    await bucket.close();
-    end();
-    await lost;
   });
 
   it('of many threads one runs', needs('entry'), async (t) => {

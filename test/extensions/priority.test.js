@@ -1,3 +1,5 @@
+// slow: 2
+
 'use strict';
 
 /** The order of the queue by the option priority. */
@@ -6,8 +8,8 @@ const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const { describe, it } = require('node:test');
 const { Worker } = require('node:worker_threads');
-const { Mutex, RWLock, Semaphore, locks, needs, turn } = require('../helpers/scope.js');
-const { deferred, freshName, hold } = require('../helpers/locks.js');
+const { Mutex, RWLock, locks, needs, turn } = require('../helpers/scope.js');
+const { freshName, hold } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 const library = JSON.stringify(require.resolve('../fixtures/library.js'));
@@ -44,35 +46,6 @@ describe('the option priority', needs('priority'), () => {
       ...['2147483647 10', '5 2', '5 5', '3 4', '3 8'],
       ...['undefined 0', '0 3', 'undefined 7', '-1 1', '-1 9', '-7 6', '-2147483648 11'],
     ]);
-  });
-
-  it('takes the lock away from nobody', async () => {
-    const name = freshName();
-    const held = await hold(locks, name, { priority: -9 });
-    const urgent = locks.request(name, { priority: 9 }, () => {});
-    await turn();
-    assert.ok(held.lock.held);
-    await held.release();
-    await urgent;
-    await held.released;
-  });
-
-  it('lets who has less wait as long as others with more come in time', async () => {
-    const name = freshName();
-    let last = await hold(locks, name);
-    let isGranted = false;
-    const least = locks.request(name, { priority: -1 }, () => {
-      isGranted = true;
-    });
-    for (let i = 0; i < 20; i++) {
-      const next = hold(locks, name);
-      await last.release();
-      last = await next;
-      assert.ok(!isGranted);
-    }
-    await last.release();
-    await least;
-    assert.ok(isGranted);
   });
 
   it('orders the requests of all agents', async (t) => {
@@ -162,78 +135,6 @@ describe('the option priority', needs('priority'), () => {
     });
   });
 
-  it('lets a light request get ahead of a heavy one that has less', async () => {
-    const name = freshName();
-    const units = (weight) => ({ mode: 'shared', limit: 3, weight });
-    const held = await hold(locks, name, units(2));
-    const heavy = locks.request(name, units(2), () => {});
-    assert.equal(await locks.request(name, { ...units(1), ifAvailable: true }, String), 'null');
-    const light = await hold(locks, name, { ...units(1), priority: 1 });
-    await held.release();
-    await heavy;
-    await light.release();
-  });
-
-  it('is not of a theft', async () => {
-    const name = freshName();
-    await assert.rejects(
-      locks.request(name, { priority: 1, steal: true }, () => {}),
-      { name: 'NotSupportedError', message: /'priority' and 'steal'/ },
-    );
-    await locks.request(name, { priority: 0, steal: true }, () => {});
-  });
-
-  it('is less than a theft, whatever it is', async () => {
-    const queue = new Queue(freshName());
-    const held = await hold(locks, queue.name);
-    queue.add('urgent', { priority: 2 ** 31 - 1 });
-    queue.add('thief', { steal: true });
-    await assert.rejects(held.released, { name: 'AbortError' });
-    await held.release();
-    assert.deepEqual(await queue.end(), ['thief', 'urgent']);
-  });
-
-  it('does not count for maxPending: that counts all who wait', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    const least = locks.request(name, { priority: -1 }, () => {});
-    await assert.rejects(
-      locks.request(name, { priority: 9, maxPending: 1 }, () => {}),
-      { name: 'QuotaExceededError' },
-    );
-    await held.release();
-    await least;
-  });
-
-  it('leaves the order of the others as it was when a request is aborted', async () => {
-    const queue = new Queue(freshName());
-    const held = await hold(locks, queue.name);
-    const controllers = [1, 1, 0, -1, -1].map((priority, i) => {
-      const controller = new AbortController();
-      const { signal } = controller;
-      queue.add(`${i}`, { priority, signal });
-      return controller;
-    });
-    for (const i of [1, 3]) controllers[i].abort();
-    const gone = await Promise.allSettled(queue.requests.splice(1, 1));
-    gone.push(...(await Promise.allSettled(queue.requests.splice(2, 1))));
-    assert.ok(gone.every(({ status }) => status === 'rejected'));
-    for (const priority of [1, 0, -1]) queue.add(`later ${priority}`, { priority });
-    await held.release();
-    assert.deepEqual(await queue.end(), ['0', 'later 1', '2', 'later 0', '4', 'later -1']);
-  });
-
-  it('of an inner request of a reentrant one has no effect', async () => {
-    const name = freshName();
-    const options = { reentrant: true };
-    await locks.request(name, options, async () => {
-      const other = locks.request(name, { priority: 9 }, () => 'other');
-      await locks.request(name, { ...options, priority: -9 }, () => {});
-      assert.equal((await locks.query({ name })).pending.length, 1);
-      other.catch(() => {});
-    });
-  });
-
   describe('of requestAll', () => {
     it('is that of each of the locks', needs('oneByOne'), async () => {
       const [one, two] = [freshName('a'), freshName('b')];
@@ -247,15 +148,6 @@ describe('the option priority', needs('priority'), () => {
       assert.equal((await ofName(two))[0].priority, 1);
       await held[1].release();
       assert.deepEqual(await Promise.all([all, ...others]), ['all', 'other', 'other']);
-    });
-
-    it('does not make two callers wait for each other', needs('oneByOne'), async () => {
-      const names = ['a', 'b', 'c'].map((title) => freshName(title));
-      const some = (i) => names.filter((_, j) => (i >> j) & 1);
-      const all = Array.from({ length: 200 }, (_, i) =>
-        locks.requestAll(some((i % 7) + 1), { priority: ((i * 5) % 11) - 5 }, () => turn()),
-      );
-      assert.equal((await Promise.all(all)).length, 200);
     });
 
     it('is refused where the locks are requested together', async () => {
@@ -309,44 +201,6 @@ describe('the option priority', needs('priority'), () => {
         }
       });
     }
-
-    it('Semaphore#run', async () => {
-      const name = freshName();
-      const semaphore = new Semaphore(name, { permits: 1 });
-      const order = [];
-      const release = await semaphore.acquire();
-      const requests = [0, 2, 1].map((priority) =>
-        semaphore.run(() => void order.push(priority), { priority }),
-      );
-      await release();
-      await Promise.all(requests);
-      assert.deepEqual(order, [2, 1, 0]);
-    });
-
-    it('Mutex#waitForUnlock waits for those who have as much, and not for those who have less', async () => {
-      const name = freshName();
-      const held = await hold(locks, name);
-      const less = deferred();
-      const other = locks.request(name, { priority: -1 }, () => less.promise);
-      const unlocked = new Mutex(name).waitForUnlock();
-      await turn();
-      await held.release();
-      await unlocked;
-      less.resolve();
-      await other;
-    });
-
-    it('a private Mutex', async () => {
-      const mutex = new Mutex();
-      const order = [];
-      const release = await mutex.acquire();
-      const requests = [0, 2, 1].map((priority) =>
-        mutex.runExclusive(() => void order.push(priority), { priority }),
-      );
-      release();
-      await Promise.all(requests);
-      assert.deepEqual(order, [2, 1, 0]);
-    });
 
     it('tells a thread that blocks when it waits for itself behind who got ahead', {
       ...needs('sync'),

@@ -3,61 +3,12 @@
 const assert = require('node:assert/strict');
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { describe, it } = require('node:test');
-const {
-  LockStolenError,
-  Semaphore,
-  locks,
-  openBucket,
-  turn,
-  needs,
-} = require('../helpers/scope.js');
-const { FREE, deferred, freshName, hold, stateOf } = require('../helpers/locks.js');
+const { Semaphore, locks, openBucket, turn, needs } = require('../helpers/scope.js');
+const { freshName, hold } = require('../helpers/locks.js');
 
 const shared = (limit, weight) => ({ mode: 'shared', limit, weight });
 
 describe('the options limit and weight', () => {
-  it('hold as many units at a time as the limit says', async () => {
-    const name = freshName();
-    const heavy = await hold(locks, name, shared(3, 2));
-    const light = await hold(locks, name, shared(3));
-    const waiting = hold(locks, name, shared(3));
-    await turn();
-    assert.equal((await stateOf(locks, name)).pending.length, 1);
-    await light.release();
-    const last = await waiting;
-    await heavy.release();
-    await last.release();
-    assert.deepEqual(await stateOf(locks, name), FREE);
-  });
-
-  it('let no light request overtake a heavy one', async () => {
-    const name = freshName();
-    const order = [];
-    const first = await hold(locks, name, shared(3));
-    const heavy = locks.request(name, shared(3, 3), () => order.push('heavy'));
-    const light = locks.request(name, shared(3), () => order.push('light'));
-    await turn();
-    assert.deepEqual(order, []);
-    await first.release();
-    await Promise.all([heavy, light]);
-    assert.deepEqual(order, ['heavy', 'light']);
-  });
-
-  it('let an exclusive request wait for all, and all wait for it', async () => {
-    const name = freshName();
-    const one = await hold(locks, name, shared(2));
-    const writer = hold(locks, name);
-    const behind = hold(locks, name, shared(2));
-    await turn();
-    assert.deepEqual(await stateOf(locks, name), {
-      held: ['shared'],
-      pending: ['exclusive', 'shared'],
-    });
-    await one.release();
-    await (await writer).release();
-    await (await behind).release();
-  });
-
   for (const [title, other, what] of [
     ['another limit', shared(3), /limit 3.*limit 2/],
     ['none', { mode: 'shared' }, /no limit.*limit 2/],
@@ -148,54 +99,6 @@ describe('the options limit and weight', () => {
     });
   }
 
-  it('lose all units to a thief', async () => {
-    const name = freshName();
-    const robbed = [await hold(locks, name, shared(3, 2)), await hold(locks, name, shared(3))];
-    const thief = await hold(locks, name, { steal: true });
-    for (const { released } of robbed) await assert.rejects(released, LockStolenError);
-    await thief.release();
-    await (await hold(locks, name, shared(3, 3))).release();
-  });
-
-  it('show in query({ details: true })', async () => {
-    const name = freshName();
-    const held = await hold(locks, name, shared(3, 2));
-    const waiting = hold(locks, name, shared(3, 2));
-    const writer = hold(locks, name);
-    const state = await locks.query({ details: true, name });
-    const units = ({ limit, weight }) => ({ limit, weight });
-    assert.deepEqual(state.held.map(units), [{ limit: 3, weight: 2 }]);
-    assert.deepEqual(state.pending.map(units), [
-      { limit: 3, weight: 2 },
-      { limit: 0, weight: 0 },
-    ]);
-    await held.release();
-    await (await waiting).release();
-    await (await writer).release();
-  });
-
-  it('go with acquireSync and tryAcquireSync', needs('sync'), () => {
-    const name = freshName();
-    const one = locks.acquireSync(name, { ...shared(2), timeout: 10 });
-    const two = locks.tryAcquireSync(name, shared(2));
-    assert.equal(locks.tryAcquireSync(name, shared(2)), null);
-    assert.throws(() => locks.acquireSync(name, { ...shared(2), timeout: 10 }), {
-      name: 'DeadlockError',
-    });
-    one.release();
-    two.release();
-  });
-
-  it('go with acquireAll, for the shared ones', async () => {
-    const names = [freshName('a'), freshName('b')].sort();
-    const list = [names[0], { name: names[1], mode: 'exclusive' }];
-    const several = await locks.acquireAll(list, shared(2));
-    const { held } = await locks.query({ details: true });
-    const of = (name) => held.find((lock) => lock.name === name);
-    assert.deepEqual([of(names[0]).limit, of(names[1]).limit], [2, 0]);
-    several.release();
-  });
-
   it(
     'are a deadlock for a request inside of a lock that leaves it no room',
     needs('deadlock'),
@@ -267,16 +170,6 @@ describe('class Semaphore', () => {
     assert.equal(semaphore.available, 2);
   });
 
-  it('does not let tryAcquire overtake who waits', async () => {
-    const semaphore = new Semaphore(2);
-    const release = await semaphore.acquire();
-    const heavy = semaphore.acquire({ weight: 2 });
-    assert.equal(semaphore.available, 1);
-    assert.equal(await semaphore.tryAcquire(), null);
-    release();
-    (await heavy)();
-  });
-
   it('is private without a name', async () => {
     const [one, other] = [new Semaphore(1), new Semaphore(1)];
     const release = await one.acquire();
@@ -307,27 +200,6 @@ describe('class Semaphore', () => {
     const release = await semaphore.acquire();
     assert.equal((await bucket.locks.query()).held.length, 1);
     release();
-  });
-
-  it('of a name rejects with a TypeError where another has other permits', async () => {
-    const name = freshName();
-    const release = await new Semaphore(name, { permits: 2 }).acquire();
-    await assert.rejects(new Semaphore(name, { permits: 3 }).acquire(), TypeError);
-    release();
-  });
-
-  it('takes the options of requests', async () => {
-    const semaphore = new Semaphore(1);
-    const held = deferred();
-    const running = semaphore.run(() => held.promise);
-    await assert.rejects(semaphore.acquire({ timeout: 1 }), { name: 'TimeoutError' });
-    await assert.rejects(semaphore.acquire({ maxPending: 0 }), { name: 'QuotaExceededError' });
-    const controller = new AbortController();
-    const waiting = semaphore.acquire({ signal: controller.signal });
-    controller.abort('reason');
-    await assert.rejects(waiting, (reason) => reason === 'reason');
-    held.resolve();
-    await running;
   });
 
   it('tells how many requests wait', needs('state'), async () => {

@@ -1,10 +1,12 @@
+// slow: 2
+
 'use strict';
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
 const { threadId } = require('node:worker_threads');
-const { LockTimeoutError, MANY, SOON, locks } = require('../helpers/scope.js');
-const { FREE, freshName, hold, stateOf, timedOut } = require('../helpers/locks.js');
+const { LockTimeoutError, MANY, locks } = require('../helpers/scope.js');
+const { freshName, hold, stateOf, timedOut } = require('../helpers/locks.js');
 const { RemoteAgent } = require('../helpers/remote.js');
 
 const SHARED = { mode: 'shared' };
@@ -57,15 +59,6 @@ describe('the timeout option', () => {
     await Promise.all(held.map(({ release }) => release()));
   });
 
-  it('takes the request out of the queue', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    await assert.rejects(locks.acquire(name, { timeout: 5 }), LockTimeoutError);
-    assert.deepEqual(await stateOf(locks, name), { held: ['exclusive'], pending: [] });
-    await held.release();
-    assert.deepEqual(await stateOf(locks, name), FREE);
-  });
-
   it('ends before a timer that is due half a second later', async () => {
     // In the order of timers, so also in a thread that stood still. Elsewhere holders are asked for.
     const inThread = require('../../lib/index.js').locks;
@@ -78,56 +71,6 @@ describe('the timeout option', () => {
     await Promise.all([limited, timer.then(() => order.push('timer'))]);
     assert.deepEqual(order, ['timeout', 'timer']);
     await held.release();
-  });
-
-  it('lets those behind it through', async () => {
-    const name = freshName();
-    const held = await hold(locks, name, { mode: 'shared' });
-    const writer = locks.request(name, { timeout: 5 }, () => assert.fail('called'));
-    const reader = locks.request(name, { mode: 'shared' }, () => 'read');
-    await assert.rejects(writer, LockTimeoutError);
-    assert.equal(await reader, 'read');
-    await held.release();
-  });
-
-  it('0 fails at once unless the lock is grantable now', async () => {
-    const name = freshName();
-    assert.equal(await locks.request(name, { timeout: 0 }, (lock) => lock.name), name);
-    const held = await hold(locks, name);
-    await assert.rejects(
-      locks.request(name, { timeout: 0 }, () => assert.fail('called')),
-      LockTimeoutError,
-    );
-    await held.release();
-  });
-
-  it('does not end a lock that was granted in time', async () => {
-    const name = freshName();
-    const handle = await locks.acquire(name, { timeout: SOON });
-    await new Promise((resolve) => setTimeout(resolve, SOON + 9));
-    assert.equal(handle.released, false);
-    handle.release();
-  });
-
-  it('combines with signal: whichever is first', async () => {
-    const name = freshName();
-    const held = await hold(locks, name);
-    const controller = new AbortController();
-    const aborted = locks.acquire(name, { timeout: 1e9, signal: controller.signal });
-    const timedOut = locks.acquire(name, { timeout: 5, signal: controller.signal });
-    await assert.rejects(timedOut, LockTimeoutError);
-    controller.abort(new Error('first'));
-    await assert.rejects(aborted, { message: 'first' });
-    await held.release();
-  });
-
-  it('excludes steal and ifAvailable', async () => {
-    for (const other of [{ steal: true }, { ifAvailable: true }]) {
-      await assert.rejects(
-        locks.request('x', { timeout: 1, ...other }, () => {}),
-        { name: 'NotSupportedError' },
-      );
-    }
   });
 
   it('rejects what is not a number of milliseconds with a TypeError', async () => {
@@ -146,15 +89,6 @@ describe('the timeout option', () => {
     await new Promise((resolve) => setTimeout(resolve, 10));
     await held.release();
     (await handle).release();
-  });
-
-  it('names a holder in another thread', async (t) => {
-    const name = freshName();
-    const other = await RemoteAgent.start(t);
-    const held = await other.hold(name);
-    const error = await timedOut(() => locks.acquire(name, { timeout: 200 }));
-    assert.equal(error.holders[0].threadId, other.threadId);
-    held.release();
   });
 
   it('thousands of waiters time out', async () => {
