@@ -1,3 +1,5 @@
+// slow: 5
+
 'use strict';
 
 /** `web-locks completion`. */

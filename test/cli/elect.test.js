@@ -1,3 +1,5 @@
+// slow: 6
+
 'use strict';
 
 /** `web-locks elect`, and `web-locks once` where locks cannot be marked. */

@@ -1,3 +1,5 @@
+// slow: 4
+
 'use strict';
 
 /** `web-locks report`; what is on the page is tested in test/profile. */

@@ -1,3 +1,5 @@
+// slow: 2
+
 'use strict';
 
 /** In which order a thread is told of its grants. */

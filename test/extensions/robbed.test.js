@@ -1,3 +1,5 @@
+// slow: 3
+
 'use strict';
 
 /** Who was robbed by another thread hears of it before its own sees that the name was granted since. */

@@ -1,3 +1,5 @@
+// slow: 5
+
 'use strict';
 
 // Small things in corners where options, forms and contexts meet.

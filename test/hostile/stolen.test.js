@@ -1,3 +1,5 @@
+// slow: 2
+
 'use strict';
 
 // Locks that are stolen at unusual moments, and what the robbed are told.

@@ -1,3 +1,5 @@
+// slow: 2
+
 'use strict';
 
 // When callbacks run: each is a task of its own, as in the specification, so microtasks of one come

@@ -1,3 +1,5 @@
+// slow: 2
+
 'use strict';
 
 /** WEB_LOCKS_DEADLOCK=reject where deadlocks are not found: one warning. */

@@ -1,3 +1,5 @@
+// slow: 3
+
 'use strict';
 
 /** What a program is called: holders without a label are known by that. */

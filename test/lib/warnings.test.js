@@ -1,3 +1,5 @@
+// slow: 2
+
 'use strict';
 
 /** Warnings whose question about others is not answered: they harm nobody. */

@@ -1,3 +1,5 @@
+// slow: 5
+
 'use strict';
 
 const assert = require('node:assert/strict');

@@ -1,3 +1,5 @@
+// slow: 5
+
 'use strict';
 
 /** Whatever the types have, the torture asks for: each option and each member has its row. */
