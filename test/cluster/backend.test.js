@@ -2,12 +2,18 @@
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');
-const { test } = require('node:test');
+const { afterEach, beforeEach, test } = require('node:test');
 const { Worker } = require('node:worker_threads');
 const { Cluster, TTL } = require('./setup.js');
 
+/** That of a test. @type {Cluster} */
+let cluster;
+beforeEach(() => {
+  cluster = new Cluster();
+});
+afterEach(() => cluster.close());
+
 test('a lock is granted, held and released', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
   assert.equal(held.lock.held, true);
@@ -20,7 +26,6 @@ test('a lock is granted, held and released', async () => {
 });
 
 test('who waits is granted when the lock is released, first come, first served', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const first = await cluster.hold(one, 'a');
   const second = cluster.request(two, 'a');
@@ -34,11 +39,9 @@ test('who waits is granted when the lock is released, first come, first served',
   await cluster.release(second);
   await cluster.world.until(() => third.lock);
   assert.ok(third.lock.token > second.lock.token);
-  await cluster.close();
 });
 
 test('who has more priority is granted before who came first, and tells it by query', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const held = await cluster.hold(one, 'a');
   const ordinary = cluster.request(one, 'a');
@@ -62,7 +65,6 @@ test('who has more priority is granted before who came first, and tells it by qu
 });
 
 test('a warning and an error of who waits say that the server grants nothing, and for how long', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   cluster.server.restart({ data: false });
   await cluster.world.until(() => client.changes.at(-1).state !== 'open');
@@ -125,7 +127,6 @@ const waits = {
 
 for (const [what, { isNew = false, begin, state, cause = 'CUT' }] of Object.entries(outages)) {
   test(`who waits for a server that ${what} is told so by a warning and by an error`, async (t) => {
-    const cluster = new Cluster();
     const client = isNew ? cluster.start() : await cluster.client();
     client.network.isCut = true;
     begin(client);
@@ -148,7 +149,6 @@ for (const [what, { isNew = false, begin, state, cause = 'CUT' }] of Object.entr
     assert.match((await warned)[0].message, /^Still waiting .*\(holder unknown: .*\)\.$/);
     client.network.isCut = client.network.drops.call = false;
     await cluster.world.until(() => waiting.lock);
-    await cluster.close();
   });
 }
 
@@ -166,7 +166,6 @@ test('a time limit shorter than a round trip to a server that is well has no cau
 });
 
 test('priority is refused with several locks, and where the engine does not know it', async () => {
-  const cluster = new Cluster();
   const [knows, lacks] = [await cluster.client(), await cluster.client()];
   lacks.adapter.can.priorities = false;
   const errors = [];
@@ -176,11 +175,9 @@ test('priority is refused with several locks, and where the engine does not know
   await cluster.world.until(() => errors.length === 2);
   assert.deepEqual(errors, ['NotSupportedError', 'NotSupportedError']);
   await cluster.hold(lacks, 'a', { priority: 0 });
-  await cluster.close();
 });
 
 test('what is asked in one go makes one step, and what comes meanwhile the next', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const steps = [];
   const { step } = client.adapter;
@@ -194,11 +191,9 @@ test('what is asked in one go makes one step, and what comes meanwhile the next'
   await cluster.world.until(() => later.every(({ lock }) => lock));
   assert.deepEqual(steps, [3, 100, 50]);
   assert.ok(first.every(({ lock }) => lock));
-  await cluster.close();
 });
 
 test('shared locks are held together, and an exclusive one waits for all', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const shared = { mode: 'shared' };
   const readers = [await cluster.hold(one, 'a', shared), await cluster.hold(two, 'a', shared)];
@@ -210,11 +205,9 @@ test('shared locks are held together, and an exclusive one waits for all', async
   await cluster.release(readers[1]);
   await cluster.world.until(() => writer.lock);
   assert.equal(late.lock, undefined);
-  await cluster.close();
 });
 
 test('ifAvailable gives null at once', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   await cluster.hold(one, 'a');
   let given;
@@ -227,7 +220,6 @@ test('ifAvailable gives null at once', async () => {
 });
 
 test('a theft is told to the robbed, with the thief', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client({ name: 'thief' })];
   const robbed = await cluster.hold(one, 'a');
   const thief = await cluster.hold(two, 'a', { steal: true });
@@ -236,11 +228,9 @@ test('a theft is told to the robbed, with the thief', async () => {
   assert.equal(robbed.error.clientId, 'thief');
   assert.equal(robbed.lock.signal.aborted, true);
   assert.equal(thief.lock.held, true);
-  await cluster.close();
 });
 
 test('of a theft that is not answered within maxTotal nobody knows whether it is done', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   client.adapter.step = () => new Promise(() => {});
   const theft = client.locks.request('a', { steal: true, maxTotal: 20 }, () => {});
@@ -255,7 +245,6 @@ test('of a theft that is not answered within maxTotal nobody knows whether it is
 });
 
 test('a theft that is not sent within maxTotal is not done', async () => {
-  const cluster = new Cluster();
   const held = await cluster.hold(await cluster.client(), 'a');
   const two = cluster.start();
   await assert.rejects(
@@ -268,11 +257,9 @@ test('a theft that is not sent within maxTotal is not done', async () => {
   await cluster.world.until(() => two.backend.state === 'open');
   await cluster.world.advance(100);
   assert.equal(held.lock.held, true);
-  await cluster.close();
 });
 
 test('a thief of the same manager is told after the robbed', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client({ name: 'both' });
   const order = [];
   const robbed = await cluster.hold(client, 'a');
@@ -288,7 +275,6 @@ test('a thief of the same manager is told after the robbed', async () => {
 });
 
 test('a limit lets as many in as there are units, in their order', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const units = (weight) => ({ mode: 'shared', limit: 3, weight });
   const first = await cluster.hold(one, 'a', units(2));
@@ -300,22 +286,18 @@ test('a limit lets as many in as there are units, in their order', async () => {
   assert.equal(small.lock, undefined);
   await cluster.release(first);
   await cluster.world.until(() => big.lock && small.lock);
-  await cluster.close();
 });
 
 test('a request with another limit is refused, with the limit there is', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   await cluster.hold(one, 'a', { mode: 'shared', limit: 3 });
   const other = cluster.request(two, 'a', { mode: 'shared', limit: 4 });
   await cluster.world.until(() => other.isSettled);
   assert.equal(other.error.name, 'TypeError');
   assert.match(other.error.message, /the limit 3/);
-  await cluster.close();
 });
 
 test('a request is refused when as many wait as its maxPending', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   await cluster.hold(one, 'a');
   cluster.request(one, 'a').promise.catch(() => {});
@@ -323,11 +305,9 @@ test('a request is refused when as many wait as its maxPending', async () => {
   const refused = cluster.request(two, 'a', { maxPending: 1 });
   await cluster.world.until(() => refused.isSettled);
   assert.equal(refused.error.name, 'QuotaExceededError');
-  await cluster.close();
 });
 
 test('requestAll is one step, all or none if they have to be available', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const held = await cluster.hold(one, 'b');
   let given;
@@ -352,7 +332,6 @@ test('requestAll is one step, all or none if they have to be available', async (
 });
 
 test('an aborted request leaves the queue', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const held = await cluster.hold(one, 'a');
   const controller = new AbortController();
@@ -365,11 +344,9 @@ test('an aborted request leaves the queue', async () => {
   assert.equal(aborted.error.message, 'why');
   await cluster.release(held);
   await cluster.world.until(() => next.lock);
-  await cluster.close();
 });
 
 test('query tells what is held and who waits, with all that was asked before', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client({ name: 'one' }), await cluster.client({ name: 'two' })];
   await cluster.hold(one, 'a', { label: 'the holder' });
   cluster.request(two, 'a');
@@ -395,7 +372,6 @@ test('query tells what is held and who waits, with all that was asked before', a
 });
 
 test('close gives back what is held, and rejects what waits and what comes later', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const held = await cluster.hold(one, 'a');
   const other = await cluster.hold(two, 'b');
@@ -420,7 +396,6 @@ test('close gives back what is held, and rejects what waits and what comes later
 });
 
 test('a pending request keeps the event loop alive, a held lock does not', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   await cluster.world.advance(10);
   assert.equal(one.machine.refs, 0);
@@ -432,7 +407,6 @@ test('a pending request keeps the event loop alive, a held lock does not', async
   held.release();
   await cluster.world.until(() => pending.lock);
   assert.equal(two.machine.refs, 0);
-  await cluster.close();
 });
 
 test('a thread of any name opens a bucket; what is told of it is what Node.js tells', async () => {
@@ -472,7 +446,6 @@ test('a thread of any name opens a bucket; what is told of it is what Node.js te
 });
 
 test('R3: more names at once than the engine takes are refused at once, by the number of both', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   client.adapter.can.most = 3;
   const { locks } = client;

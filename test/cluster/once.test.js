@@ -3,9 +3,16 @@
 /** Run once, by the session: what becomes of the mark, whatever happens to the server. */
 
 const assert = require('node:assert/strict');
-const { test } = require('node:test');
+const { afterEach, beforeEach, test } = require('node:test');
 const { deferred } = require('../helpers/locks.js');
 const { Cluster, TTL } = require('./setup.js');
+
+/** That of a test. @type {Cluster} */
+let cluster;
+beforeEach(() => {
+  cluster = new Cluster();
+});
+afterEach(() => cluster.close());
 
 const HOUR = 3_600_000;
 const NOT_RUN = { ran: false, value: undefined };
@@ -45,7 +52,6 @@ async function isMarked(cluster, client) {
 }
 
 test('of all who ask one runs, the others wait for it and do not', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const first = await running(cluster, one);
   const others = [once(two, 'a'), once(one, 'a')];
@@ -76,7 +82,6 @@ test('the mark is over when the clock of the server says so', async () => {
 });
 
 test('a lock that is lost while the function runs marks nothing, and it rejects', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const first = await running(cluster, one);
   const second = once(two, 'a');
@@ -90,11 +95,9 @@ test('a lock that is lost while the function runs marks nothing, and it rejects'
   second.end();
   await settled(cluster, second);
   assert.equal(second.value.ran, true);
-  await cluster.close();
 });
 
 test('a release whose reply is lost is made again, and has marked the name', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const first = await running(cluster, one);
   one.network.drops.reply = true;
@@ -105,11 +108,9 @@ test('a release whose reply is lost is made again, and has marked the name', asy
   one.network.drops.reply = false;
   await settled(cluster, first);
   assert.deepEqual(first.value, { ran: true, value: 'value' });
-  await cluster.close();
 });
 
 test('a release that is never answered rejects: nobody knows whether it has marked', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const first = await running(cluster, client);
   client.network.drops.call = true;
@@ -120,11 +121,9 @@ test('a release that is never answered rejects: nobody knows whether it has mark
   client.network.drops.call = false;
   await cluster.world.until(() => client.backend.state === 'open');
   assert.equal(await isMarked(cluster, client), false);
-  await cluster.close();
 });
 
 test('a theft that is not heard of before the release is found by it', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client({ name: 'thief' })];
   const first = await running(cluster, one);
   one.network.delay = 500;
@@ -134,11 +133,9 @@ test('a theft that is not heard of before the release is found by it', async () 
   assert.equal(first.error.clientId, 'thief');
   await cluster.release(thief);
   assert.equal(await isMarked(cluster, two), false);
-  await cluster.close();
 });
 
 test('who cannot ask for the mark waits for the server, and runs then', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const { marked } = client.adapter;
   let asked = 0;
@@ -151,11 +148,9 @@ test('who cannot ask for the mark waits for the server, and runs then', async ()
   first.end();
   await settled(cluster, first);
   assert.equal(first.value.ran, true);
-  await cluster.close();
 });
 
 test('who loses the lock before the answer does not run', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   client.adapter.marked = () => new Promise(() => {});
   const first = once(client, 'a');
@@ -166,11 +161,9 @@ test('who loses the lock before the answer does not run', async () => {
   await cluster.world.advance(TTL);
   assert.equal(first.lock, undefined);
   client.adapter.hello = hello;
-  await cluster.close();
 });
 
 test('a server that has lost its data has lost the mark', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const first = await running(cluster, client);
   first.end();
@@ -179,11 +172,9 @@ test('a server that has lost its data has lost the mark', async () => {
   assert.equal(await isMarked(cluster, client), true);
   cluster.server.restart({ data: false });
   assert.equal(await isMarked(cluster, client), false);
-  await cluster.close();
 });
 
 test('closing the bucket while it is released rejects', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const first = await running(cluster, client);
   first.end();
@@ -193,18 +184,15 @@ test('closing the bucket while it is released rejects', async () => {
 });
 
 test('a function that fails marks nothing', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const first = await running(cluster, client);
   first.end(Promise.reject(new Error('mine')));
   await settled(cluster, first);
   assert.equal(first.error.message, 'mine');
   assert.equal(await isMarked(cluster, client), false);
-  await cluster.close();
 });
 
 test('a server that never does what is to mark the name is no fail-over', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const first = await running(cluster, client);
   // No step arrives, whereas renewals do.
@@ -215,16 +203,13 @@ test('a server that never does what is to mark the name is no fail-over', async 
   assert.match(first.error.cause.message, /The server did not answer this request/);
   client.network.most = Number.POSITIVE_INFINITY;
   assert.equal(await isMarked(cluster, client), false);
-  await cluster.close();
 });
 
 test('an engine without marks says so', async () => {
-  const cluster = new Cluster();
   const wrap = (adapter) => Object.assign(adapter, { can: { limits: true, groups: true } });
   const client = await cluster.client({ wrap });
   await assert.rejects(
     client.locks.once('a', { keep: 1 }, () => {}),
     { name: 'NotSupportedError' },
   );
-  await cluster.close();
 });

@@ -1,8 +1,15 @@
 'use strict';
 
 const assert = require('node:assert/strict');
-const { test } = require('node:test');
+const { afterEach, beforeEach, test } = require('node:test');
 const { Cluster, TTL } = require('./setup.js');
+
+/** That of a test. @type {Cluster} */
+let cluster;
+beforeEach(() => {
+  cluster = new Cluster();
+});
+afterEach(() => cluster.close());
 
 const statesOf = ({ changes }) => changes.map(({ state }) => state);
 
@@ -42,7 +49,6 @@ function settling(promise) {
 }
 
 test('a session opens, is renewed each third of its ttl, and stays', async () => {
-  const cluster = new Cluster();
   const calls = [];
   const client = await cluster.client({ wrap: spied(calls) });
   const held = await cluster.hold(client, 'a');
@@ -51,11 +57,9 @@ test('a session opens, is renewed each third of its ttl, and stays', async () =>
   assert.deepEqual(statesOf(client), ['opening', 'open']);
   const renewals = calls.filter((call) => call === 'renew').length;
   assert.ok(renewals >= 29 && renewals <= 31, `${renewals} renewals`);
-  await cluster.close();
 });
 
 test('ready settles when the session is open', async () => {
-  const cluster = new Cluster();
   const client = cluster.start();
   let isReady = false;
   client.backend.ready.then(() => {
@@ -69,7 +73,6 @@ test('ready settles when the session is open', async () => {
 });
 
 test('ready rejects when there is no server for a ttl; requests that wait are made later', async () => {
-  const cluster = new Cluster();
   const client = cluster.start({ wrap: (adapter) => adapter });
   client.network.isCut = true;
   client.network.cut();
@@ -92,7 +95,6 @@ test('ready rejects when there is no server for a ttl; requests that wait are ma
 });
 
 test('who asks for ready after it has rejected waits anew, for another ttl at most', async () => {
-  const cluster = new Cluster();
   const client = cluster.start();
   client.network.isCut = true;
   client.network.cut();
@@ -114,11 +116,9 @@ test('who asks for ready after it has rejected waits anew, for another ttl at mo
   client.network.isCut = false;
   await cluster.world.until(() => third.isSettled);
   assert.equal(third.error, undefined);
-  await cluster.close();
 });
 
 test('ready resolves in no state but open, and tells why in all others', async () => {
-  const cluster = new Cluster();
   const refuses = {};
   const client = cluster.start({ wrap: refusing(refuses) });
   /** What becomes of one that is asked for now, while the state stays. */
@@ -152,7 +152,6 @@ test('ready resolves in no state but open, and tells why in all others', async (
 });
 
 test('ready of a session that was closed before it was open tells that', async () => {
-  const cluster = new Cluster();
   const client = cluster.start();
   client.network.isCut = true;
   client.network.cut();
@@ -206,7 +205,6 @@ test('who closes a bucket since ready has rejected is not warned as well', async
 });
 
 test('a server that never answers is told as that, however often it was tried', async () => {
-  const cluster = new Cluster();
   const wrap = (adapter) => Object.assign(adapter, { open: () => new Promise(() => {}) });
   const client = cluster.start({ wrap });
   const first = settling(client.backend.ready);
@@ -216,11 +214,9 @@ test('a server that never answers is told as that, however often it was tried', 
   await cluster.world.until(() => second.isSettled);
   assert.match(second.error.message, /: the lock server does not answer\.$/);
   assert.equal(second.error.cause, undefined);
-  await cluster.close();
 });
 
 test('what went wrong before it was open is not why it does not answer later', async () => {
-  const cluster = new Cluster();
   const client = cluster.start();
   client.network.isCut = true;
   client.network.cut();
@@ -233,11 +229,9 @@ test('what went wrong before it was open is not why it does not answer later', a
   const { reason } = held.lock.signal;
   assert.equal(reason.reason, 'unreachable');
   assert.equal(reason.cause, undefined);
-  await cluster.close();
 });
 
 test('what the server refuses fails what waits and what comes, until it serves', async () => {
-  const cluster = new Cluster();
   const refuses = { open: refusal() };
   const client = cluster.start({ wrap: refusing(refuses) });
   const waiting = cluster.request(client, 'a');
@@ -253,13 +247,11 @@ test('what the server refuses fails what waits and what comes, until it serves',
   await cluster.world.until(() => client.backend.state === 'open', 60_000);
   await cluster.hold(client, 'a');
   assert.deepEqual(statesOf(client), ['opening', 'refused', 'open']);
-  await cluster.close();
 });
 
 for (const kind of ['FATAL', 'REFUSED']) {
   for (const call of ['open', 'hello', 'renew']) {
     test(`an answer ${kind} to ${call} makes it refused, and its success open`, async () => {
-      const cluster = new Cluster();
       const refuses = call === 'open' ? { open: refusal(kind) } : {};
       const client = cluster.start({ wrap: refusing(refuses) });
       if (call !== 'open') await cluster.world.until(() => client.backend.state === 'open');
@@ -272,13 +264,11 @@ for (const kind of ['FATAL', 'REFUSED']) {
       delete refuses[call];
       await cluster.world.until(() => client.backend.state === 'open');
       await cluster.hold(client, 'a');
-      await cluster.close();
     });
   }
 }
 
 test('a step that the server refuses fails its requests, and no other', async () => {
-  const cluster = new Cluster();
   const refuses = {};
   const client = await cluster.client({ wrap: refusing(refuses) });
   const held = await cluster.hold(client, 'a');
@@ -290,11 +280,9 @@ test('a step that the server refuses fails its requests, and no other', async ()
   await cluster.hold(client, 'b');
   assert.equal(held.lock.held, true);
   assert.deepEqual(statesOf(client), ['opening', 'open']);
-  await cluster.close();
 });
 
 test('what is held, or queued, outlives a refusal that ends before the lease', async () => {
-  const cluster = new Cluster();
   const refuses = {};
   const client = await cluster.client({ wrap: refusing(refuses) });
   const held = await cluster.hold(client, 'a');
@@ -315,11 +303,9 @@ test('what is held, or queued, outlives a refusal that ends before the lease', a
   await cluster.release(held);
   await cluster.world.until(() => queued.lock);
   assert.deepEqual(statesOf(client), ['opening', 'open', 'suspect', 'refused', 'open']);
-  await cluster.close();
 });
 
 test('a refusal that outlasts the lease costs the locks, which tell why', async () => {
-  const cluster = new Cluster();
   const refuses = {};
   const client = await cluster.client({ wrap: refusing(refuses) });
   const held = await cluster.hold(client, 'a');
@@ -337,11 +323,9 @@ test('a refusal that outlasts the lease costs the locks, which tell why', async 
   const states = ['opening', 'open', 'suspect', 'refused', 'lost', 'refused', 'open'];
   assert.deepEqual(statesOf(client), states);
   assert.equal(client.changes[4].cause, refuses.hello);
-  await cluster.close();
 });
 
 test('a server that is gone after it has refused is waited for again', async () => {
-  const cluster = new Cluster();
   const refuses = { open: refusal() };
   const client = cluster.start({ wrap: refusing(refuses) });
   await cluster.world.until(() => client.backend.state === 'refused');
@@ -354,11 +338,9 @@ test('a server that is gone after it has refused is waited for again', async () 
   assert.equal(waiting.isSettled, false);
   client.network.isCut = false;
   await cluster.world.until(() => waiting.lock);
-  await cluster.close();
 });
 
 test('the pauses of who is refused grow to a minute, and ready does not wait for them', async () => {
-  const cluster = new Cluster();
   const refuses = { open: refusal() };
   const times = [];
   const client = cluster.start({
@@ -385,7 +367,6 @@ test('the pauses of who is refused grow to a minute, and ready does not wait for
 });
 
 test('a misuse closes the session for good, and what is held is lost', async () => {
-  const cluster = new Cluster();
   const refuses = {};
   const client = await cluster.client({ wrap: refusing(refuses) });
   const held = await cluster.hold(client, 'a');
@@ -403,7 +384,6 @@ test('a misuse closes the session for good, and what is held is lost', async () 
 });
 
 test('a cut connection makes it suspect, and a new one open again', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
   client.network.cut();
@@ -413,7 +393,6 @@ test('a cut connection makes it suspect, and a new one open again', async () => 
   await cluster.world.until(() => client.backend.state === 'open');
   assert.equal(held.lock.held, true);
   assert.deepEqual(statesOf(client), ['opening', 'open', 'suspect', 'open']);
-  await cluster.close();
 });
 
 /** Whether a lock is held still after its connection was cut so often, by who is so far away. */
@@ -455,7 +434,6 @@ for (const ttl of [2000, 10_000]) {
 }
 
 test('a step whose reply is lost is sent again, and answers the same', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   client.network.drops.reply = true;
   const request = cluster.request(client, 'a');
@@ -466,11 +444,9 @@ test('a step whose reply is lost is sent again, and answers the same', async () 
   await cluster.world.until(() => request.lock);
   assert.equal(cluster.server.log.length, 1);
   assert.equal(request.lock.token, 1n);
-  await cluster.close();
 });
 
 test('a call that is never answered makes it suspect', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
   client.network.drops.call = true;
@@ -478,11 +454,9 @@ test('a call that is never answered makes it suspect', async () => {
   client.network.drops.call = false;
   await cluster.world.until(() => client.backend.state === 'open', TTL);
   assert.equal(held.lock.held, true);
-  await cluster.close();
 });
 
 test('a grant whose hint is lost is found by the next renewal', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const held = await cluster.hold(one, 'a');
   const waiting = cluster.request(two, 'a');
@@ -494,11 +468,9 @@ test('a grant whose hint is lost is found by the next renewal', async () => {
   two.network.drops.reply = false;
   assert.equal(waiting.lock, undefined);
   await cluster.world.until(() => waiting.lock, TTL / 2);
-  await cluster.close();
 });
 
 test('without the server locks are lost before it grants them to others', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const held = await cluster.hold(one, 'a');
   const waiting = cluster.request(two, 'a');
@@ -517,11 +489,9 @@ test('without the server locks are lost before it grants them to others', async 
   assert.ok(cluster.world.now > told);
   assert.ok(cluster.world.now <= told + 0.2 * TTL, 'and soon after');
   assert.ok(statesOf(one).includes('lost'));
-  await cluster.close();
 });
 
 test('a process that stood still knows that it lost its locks before it does anything', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const held = await cluster.hold(one, 'a');
   const waiting = cluster.request(two, 'a');
@@ -535,11 +505,9 @@ test('a process that stood still knows that it lost its locks before it does any
   await cluster.world.advance(0);
   assert.equal(held.error.reason, 'expired');
   assert.equal(waiting.lock.held, true);
-  await cluster.close();
 });
 
 test('lock.held and lock.remaining look at the clock', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
   const { remaining } = held.lock;
@@ -553,11 +521,9 @@ test('lock.held and lock.remaining look at the clock', async () => {
   client.machine.resume();
   await cluster.world.advance(1);
   assert.equal(held.error.reason, 'expired');
-  await cluster.close();
 });
 
 test('a callback that ends after the deadline, before anybody was told, has lost its lock', async () => {
-  const cluster = new Cluster();
   const [client, other] = [await cluster.client(), await cluster.client()];
   const held = await cluster.hold(client, 'a');
   client.machine.stop();
@@ -569,11 +535,9 @@ test('a callback that ends after the deadline, before anybody was told, has lost
   assert.equal(held.error?.reason, 'expired');
   client.machine.resume();
   await cluster.hold(other, 'a');
-  await cluster.close();
 });
 
 test('a lock that was not held once is not held again', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
   client.machine.setWallBy(TTL);
@@ -581,14 +545,12 @@ test('a lock that was not held once is not held again', async () => {
   client.machine.setWallBy(-TTL);
   assert.equal(held.lock.held, false);
   await cluster.world.until(() => held.isSettled, 10);
-  await cluster.close();
 });
 
 for (const isContinuous of [true, false]) {
   const by = isContinuous ? 'the continuous clock' : 'the wall clock';
 
   test(`a machine that slept has lost its locks by ${by}`, async () => {
-    const cluster = new Cluster();
     const client = await cluster.client({ clock: { isContinuous } });
     const held = await cluster.hold(client, 'a');
     if (isContinuous) client.machine.setWallBy(-10 * TTL);
@@ -598,11 +560,9 @@ for (const isContinuous of [true, false]) {
     assert.equal(held.lock.held, false);
     await cluster.world.until(() => held.isSettled, 10);
     assert.equal(held.error.reason, 'expired');
-    await cluster.close();
   });
 
   test(`who slept for less than a lease is told when it ends by ${by}`, async () => {
-    const cluster = new Cluster();
     const client = await cluster.client({ clock: { isContinuous } });
     const held = await cluster.hold(client, 'a');
     if (isContinuous) client.machine.setWallBy(-10 * TTL);
@@ -614,12 +574,10 @@ for (const isContinuous of [true, false]) {
     await cluster.world.until(() => held.isSettled, TTL);
     assert.equal(held.error.reason, 'expired');
     assert.ok(cluster.world.now <= 0.9 * TTL + 10, `at ${cluster.world.now}`);
-    await cluster.close();
   });
 }
 
 test('a continuous clock that stands still does not make a lease longer', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
   client.network.isCut = true;
@@ -628,11 +586,9 @@ test('a continuous clock that stands still does not make a lease longer', async 
   client.machine.setWallBy(-10 * TTL);
   await cluster.world.advance(TTL);
   assert.equal(held.error.reason, 'unreachable');
-  await cluster.close();
 });
 
 test('a wall clock that is set back does not make a lease longer', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
   client.network.isCut = true;
@@ -640,7 +596,6 @@ test('a wall clock that is set back does not make a lease longer', async () => {
   client.machine.setWallBy(-10 * TTL);
   await cluster.world.advance(TTL);
   assert.equal(held.error.reason, 'unreachable');
-  await cluster.close();
 });
 
 /** One who sleeps, and whose wall clock is set back meanwhile; and one who waits for his lock. */
@@ -675,18 +630,15 @@ test('without a clock that counts sleep and is not set, both together do', async
 });
 
 test('a renewal counts from when it was sent', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
   client.network.delay = TTL / 15;
   await cluster.world.advance(TTL);
   assert.ok(held.lock.remaining <= 0.9 * TTL - TTL / 15);
   client.network.delay = 1;
-  await cluster.close();
 });
 
 test('a grant that comes after the deadline is none', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const held = await cluster.hold(one, 'a');
   const waiting = cluster.request(two, 'a');
@@ -699,11 +651,9 @@ test('a grant that comes after the deadline is none', async () => {
   assert.equal(waiting.lock, undefined, 'not by the grant of a session that is over');
   await cluster.world.until(() => waiting.lock);
   assert.equal(waiting.lock.held, true);
-  await cluster.close();
 });
 
 test('what waits is asked for again in the next session, in its order', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const held = await cluster.hold(one, 'a');
   const waiting = [1, 2, 3].map(() => cluster.request(two, 'a'));
@@ -716,11 +666,9 @@ test('what waits is asked for again in the next session, in its order', async ()
     assert.ok(waiting.slice(i + 1).every(({ lock }) => !lock));
     await cluster.release(request);
   }
-  await cluster.close();
 });
 
 test('what a session has left is not in the way of the next one of the same client', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   await cluster.hold(client, 'a');
   const waiting = cluster.request(client, 'a');
@@ -738,11 +686,9 @@ test('what a session has left is not in the way of the next one of the same clie
   waiting.release();
   await cluster.world.until(() => few.lock !== undefined);
   few.release();
-  await cluster.close();
 });
 
 test('a server that restarts with its data costs nobody anything', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const held = await cluster.hold(one, 'a');
   const waiting = cluster.request(two, 'a');
@@ -752,11 +698,9 @@ test('a server that restarts with its data costs nobody anything', async () => {
   assert.equal(held.lock.held, true);
   await cluster.release(held);
   await cluster.world.until(() => waiting.lock);
-  await cluster.close();
 });
 
 test('a server that takes over and lacks a grant: its holder is told before the next', async () => {
-  const cluster = new Cluster();
   const [one, two] = [await cluster.client(), await cluster.client()];
   const kept = await cluster.hold(one, 'kept');
   const held = await cluster.hold(one, 'a');
@@ -770,11 +714,9 @@ test('a server that takes over and lacks a grant: its holder is told before the 
   await cluster.world.until(() => waiting.lock);
   assert.ok(cluster.world.now > told);
   assert.ok(waiting.lock.token > held.lock.token);
-  await cluster.close();
 });
 
 test('nothing is granted in a quarantine, and then without anybody asking', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   cluster.server.restart({ data: false });
   const began = cluster.world.now;
@@ -782,10 +724,10 @@ test('nothing is granted in a quarantine, and then without anybody asking', asyn
   await cluster.world.until(() => waiting.lock);
   const waited = cluster.world.now - began;
   assert.ok(waited >= TTL && waited <= 1.1 * TTL, `${waited} ms`);
-  await cluster.close();
 });
 
 test('a dead holder makes way when its lease has run out, without polling', async () => {
+  // It cannot be closed.
   const cluster = new Cluster();
   const calls = [];
   const one = await cluster.client();
@@ -804,7 +746,6 @@ test('a dead holder makes way when its lease has run out, without polling', asyn
 });
 
 test('what an old connection still had on its way changes nothing', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   // The first request goes by a way that takes long, and that is cut meanwhile.
   client.network.delay = 2000;
@@ -817,7 +758,6 @@ test('what an old connection still had on its way changes nothing', async () => 
   assert.equal(cluster.server.left.rows, 0);
   await cluster.world.advance(2500);
   assert.equal(cluster.server.left.rows, 0, 'the late request made none');
-  await cluster.close();
 });
 
 test('a lock that the server has and nobody here knows is given back', async () => {
@@ -837,7 +777,6 @@ test('a lock that the server has and nobody here knows is given back', async () 
 });
 
 test('what nobody here knows is given back before anything else is asked for', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
   const before = cluster.server.snapshot();
@@ -849,11 +788,9 @@ test('what nobody here knows is given back before anything else is asked for', a
   await cluster.world.until(() => again.lock !== undefined);
   assert.ok(again.lock, 'it is not in its own way');
   again.release();
-  await cluster.close();
 });
 
 test('a release that is not answered settles at the deadline, as the callback did', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
   client.network.drops.call = true;
@@ -861,11 +798,9 @@ test('a release that is not answered settles at the deadline, as the callback di
   await cluster.world.until(() => held.isSettled, TTL);
   assert.equal(held.value, 'value');
   client.network.drops.call = false;
-  await cluster.close();
 });
 
 test('close settles without a server, and leaves no timer', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   await cluster.hold(client, 'a');
   client.network.drops.call = true;
@@ -879,7 +814,6 @@ test('close settles without a server, and leaves no timer', async () => {
 });
 
 test('close while it is opening leaves no session', async () => {
-  const cluster = new Cluster();
   const client = cluster.start();
   let isClosed = false;
   client.backend.close().then(() => {
@@ -890,7 +824,6 @@ test('close while it is opening leaves no session', async () => {
 });
 
 test('a session that is always dead is not opened without a pause', async () => {
-  const cluster = new Cluster();
   const calls = [];
   const client = await cluster.client({
     wrap(adapter) {
@@ -908,7 +841,6 @@ test('a session that is always dead is not opened without a pause', async () => 
 });
 
 test('answers that are not as the contract has them are none', async () => {
-  const cluster = new Cluster();
   let isWrong = true;
   const client = await cluster.client({
     wrap(adapter) {
@@ -943,18 +875,15 @@ test('the channel locks.session tells what becomes of a session', async () => {
 });
 
 test('R3: who cannot send as much as it asks sends less, and loses nothing', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
   client.network.most = 3;
   const requests = Array.from({ length: 40 }, (_, i) => cluster.request(client, `name ${i}`));
   await cluster.world.until(() => requests.every(({ lock }) => lock));
   assert.equal(held.lock.held, true);
-  await cluster.close();
 });
 
 test('R3: what the server misses for a lease fails alone, while it answers all else', async () => {
-  const cluster = new Cluster();
   const client = await cluster.client();
   const held = await cluster.hold(client, 'a');
   client.network.most = 1;
