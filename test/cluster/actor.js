@@ -86,8 +86,12 @@ const actions = {
   async asked({ number, what }) {
     const isOwn = ({ pid }) => pid === process.pid;
     while (aborts.has(number)) {
-      const { held, pending } = await locks.query({ name: what, details: true });
-      if ([...held, ...pending].some(isOwn)) break;
+      try {
+        const { held, pending } = await locks.query({ name: what, details: true });
+        if ([...held, ...pending].some(isOwn)) break;
+      } catch {
+        // A machine that is busy for longer than a short lease: it is asked again.
+      }
     }
     send({ number, asked: true });
   },

@@ -8,8 +8,8 @@ const assert = require('node:assert/strict');
 const { describe, test } = require('node:test');
 
 const {
+  LONG,
   TTL,
-  WITHIN,
   clockJumps,
   faults,
   judge,
@@ -85,7 +85,7 @@ describe('etcd, by several processes', { skip: lacks.etcd }, () => {
   test('what happened in a cut is found, also when etcd has forgotten it', async () => {
     const own = await engine.start();
     const proxy = await FaultyProxy.open(own.port);
-    const stage = stageOf(engine, own.port, { ttl: 3 * TTL });
+    const stage = stageOf(engine, own.port, { ttl: LONG });
     const config = engine.configOf(proxy.port);
     const [holder, waiter] = await Promise.all([stage.actor(), stage.actor({ config })]);
     const thief = await stage.actor();
@@ -129,7 +129,7 @@ describe('etcd, by several processes', { skip: lacks.etcd }, () => {
           const leader = own.members.indexOf(await own.leader());
           const first = who === 'that leads' ? leader : (leader + 1) % 3;
           const config = configOf(own, first);
-          const stage = stageOf(engine, own.port, { ttl: 5 * TTL, config });
+          const stage = stageOf(engine, own.port, { ttl: LONG, config });
           const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
           const held = holder.request('name');
           await held.granted();
@@ -148,7 +148,7 @@ describe('etcd, by several processes', { skip: lacks.etcd }, () => {
           await holder.request('name', {}, 10).settled();
           await stage.close();
           assert.deepEqual(reasonsOf(stage), []);
-          judge(stage, { within: 5 * TTL + WITHIN, left: await left(own) });
+          judge(stage, { left: await left(own) });
           await own.stop();
         });
       }
@@ -177,7 +177,7 @@ describe('etcd, by several processes', { skip: lacks.etcd }, () => {
       await stage.close();
       // Sessions whose opening was not answered end by themselves.
       while ((await left(own)).keys > 0);
-      judge(stage, { within: 3 * WITHIN });
+      judge(stage);
       await own.stop();
     });
   });

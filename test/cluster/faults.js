@@ -15,9 +15,15 @@ const { check } = require('./check.js');
 const { FaultyProxy } = require('./proxy.js');
 const { stopAll } = require('./servers.js');
 
+/** A lease that a test ends, by what it does to a process, or to its way to the server. */
 const TTL = 2_000;
-/** By when who waits is served after the last fault. */
-const WITHIN = 2 * TTL + 2_000;
+/** One that has to last, however slow the machine is. */
+const LONG = 60_000;
+/**
+ * By when who waits is served after the last fault: only a defect takes that long, and not a machine
+ * that has more to do.
+ */
+const WITHIN = 120_000;
 
 const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -104,11 +110,12 @@ async function losesLocks(engine, own, options) {
  *   as long as it is behind, and is set right again
  */
 async function clockJumps(engine, own, clock, { catchesUp = false } = {}) {
-  const stage = stageOf(engine, own.port);
+  const ttl = 5 * TTL;
+  const stage = stageOf(engine, own.port, { ttl });
   const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
   let before = 0;
   for (const seconds of [3_600, -3_600]) {
-    const killed = await stage.actor();
+    const killed = await stage.actor({ ttl: TTL });
     const held = holder.request('name');
     await Promise.all([held.granted(), killed.request('of the dead').granted()]);
     const next = waiter.request('name', {}, 1);
@@ -121,7 +128,7 @@ async function clockJumps(engine, own, clock, { catchesUp = false } = {}) {
     stage.fault();
     // Neither is a lease that is renewed over by then, nor does one last that is not.
     await killed.kill();
-    const past = wait(2 * TTL);
+    const past = wait(1.2 * ttl);
     for (const one of many) await one.settled();
     if (catchesUp && seconds < before) {
       await past;
@@ -210,7 +217,7 @@ function faults(engine) {
   after(stopAll);
 
   test('locks pass from process to process in their order, and nothing is left', async () => {
-    const stage = stageOf(engine, server.port);
+    const stage = stageOf(engine, server.port, { ttl: LONG });
     const actors = await Promise.all([stage.actor(), stage.actor(), stage.actor()]);
     const all = [];
     for (let round = 0; round < 20; round++) {
@@ -225,8 +232,11 @@ function faults(engine) {
   });
 
   test('the locks of a process that is killed go on when its lease has run out', async () => {
-    const stage = stageOf(engine, server.port);
-    const [holder, waiter, next] = await Promise.all([stage.actor(), stage.actor(), stage.actor()]);
+    const stage = stageOf(engine, server.port, { ttl: LONG });
+    const short = { ttl: 5 * TTL };
+    const [holder, waiter, next] = await Promise.all(
+      [short, short, {}].map((options) => stage.actor(options)),
+    );
     await holder.request('name').granted();
     const behind = waiter.request('name');
     await behind.asked();
@@ -241,7 +251,7 @@ function faults(engine) {
 
   test('a process that stood still for longer than its lease has lost its lock', async () => {
     const stage = stageOf(engine, server.port);
-    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
+    const [holder, waiter] = await Promise.all([stage.actor(), stage.actor({ ttl: LONG })]);
     const held = holder.request('name');
     await held.granted();
     holder.stop();
@@ -262,7 +272,7 @@ function faults(engine) {
     const stage = stageOf(engine, server.port);
     const killed = await stage.actor();
     const cut = await stage.actor({ config: engine.configOf(proxy.port) });
-    const others = await Promise.all([stage.actor(), stage.actor()]);
+    const others = await Promise.all([1, 2].map(() => stage.actor({ ttl: LONG })));
     const job = (actor, duration) => actor.request('job', { keep: 3_600_000 }, duration);
     await job(killed).granted();
     const second = job(cut);
@@ -290,7 +300,7 @@ function faults(engine) {
 
   test('a release that marks survives a cut after any number of bytes', async () => {
     const proxy = await FaultyProxy.open(server.port);
-    const stage = stageOf(engine, proxy.port, { ttl: 3 * TTL });
+    const stage = stageOf(engine, proxy.port, { ttl: LONG });
     const actor = await stage.actor();
     const stride = Number(process.env.CLUSTER_STRIDE ?? 61);
     let jobs = 0;
@@ -320,7 +330,7 @@ function faults(engine) {
   });
 
   test('a thief takes the lock of a process that stands still', async () => {
-    const stage = stageOf(engine, server.port);
+    const stage = stageOf(engine, server.port, { ttl: LONG });
     const [holder, thief] = await Promise.all([stage.actor(), stage.actor()]);
     const held = holder.request('name');
     await held.granted();
@@ -342,7 +352,8 @@ function faults(engine) {
   })) {
     test(`who is cut off is told before the next is granted: ${what}`, async () => {
       const proxy = await FaultyProxy.open(server.port);
-      const stage = stageOf(engine, server.port);
+      // It is told a tenth of the lease before the next one is granted.
+      const stage = stageOf(engine, server.port, { ttl: 3 * TTL });
       const config = engine.configOf(proxy.port);
       const [holder, waiter] = await Promise.all([stage.actor({ config }), stage.actor()]);
       const held = holder.request('name');
@@ -383,18 +394,20 @@ function faults(engine) {
 
   test('neither cuts nor late answers cost a holder its lock', async () => {
     const proxy = await FaultyProxy.open(server.port);
-    const stage = stageOf(engine, proxy.port, { ttl: 3 * TTL });
+    const stage = stageOf(engine, proxy.port, { ttl: LONG });
     const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
     const held = holder.request('name');
     await held.granted();
     const next = waiter.request('name', {}, 10);
+    await next.asked();
     for (let round = 0; round < 5; round++) {
-      await wait(100);
+      proxy.delay(20 * round);
       stage.fault();
+      const states = [holder, waiter].map((one) => one.states.length);
       proxy.cut();
+      const isBack = ({ states: all }, i) => all.length > states[i] && all.at(-1).state === 'open';
+      await Promise.all([holder, waiter].map((one, i) => one.until(() => isBack(one, i))));
     }
-    proxy.delay(100);
-    await wait(2 * TTL);
     held.release();
     await Promise.all([held.settled(), next.settled()]);
     proxy.heal();
@@ -409,7 +422,7 @@ function faults(engine) {
 
   test('a cut costs no holder its lock where a round trip is a thirty-second of a lease', async () => {
     const proxy = await FaultyProxy.open(server.port);
-    const ttl = 3 * TTL;
+    const ttl = 10 * TTL;
     const stage = stageOf(engine, proxy.port, { ttl });
     const holder = await stage.actor();
     const held = holder.request('name');
@@ -435,7 +448,7 @@ function faults(engine) {
 
   test('a request and a release survive a cut after any number of bytes', async () => {
     const proxy = await FaultyProxy.open(server.port);
-    const stage = stageOf(engine, proxy.port, { ttl: 3 * TTL });
+    const stage = stageOf(engine, proxy.port, { ttl: LONG });
     const actor = await stage.actor();
     const stride = Number(process.env.CLUSTER_STRIDE ?? engine.stride ?? 41);
     for (const direction of ['up', 'down']) {
@@ -457,11 +470,13 @@ function faults(engine) {
 
   test('a server that crashes and comes back costs no holder its lock', async () => {
     const own = await engine.start({ isDurable: true });
-    const stage = stageOf(engine, own.port, { ttl: 3 * TTL });
+    // A server that has to grant nothing at first does so for as long as that.
+    const stage = stageOf(engine, own.port, { ttl: engine.forgets ? 8 * TTL : LONG });
     const [holder, waiter] = await Promise.all([stage.actor(), stage.actor()]);
     const held = holder.request('name');
     await held.granted();
     const next = waiter.request('name', {}, 10);
+    await next.asked();
     stage.fault();
     await own.crash();
     await own.start();
@@ -473,8 +488,7 @@ function faults(engine) {
       stage.events.find(({ type }) => type === 'told'),
       undefined,
     );
-    // It may grant nothing for one lease.
-    judge(stage, { within: WITHIN + 3 * TTL, left: await engine.left(own, stage) });
+    judge(stage, { left: await engine.left(own, stage) });
     await own.stop();
   });
 
@@ -580,7 +594,7 @@ function faults(engine) {
     for (const proxy of proxies) await proxy.close();
     const grants = stage.events.filter(({ type }) => type === 'granted').length;
     context.diagnostic(`${grants} grants`);
-    judge(stage, { within: 2 * WITHIN });
+    judge(stage);
     await own.stop();
   });
 }
@@ -599,8 +613,8 @@ function generator(seed) {
 module.exports = {
   clockJumps,
   failsBack,
+  LONG,
   TTL,
-  WITHIN,
   faults,
   judge,
   leftInTheEnd,
