@@ -7,11 +7,13 @@
 
 const assert = require('node:assert/strict');
 const { afterEach, describe, test } = require('node:test');
-const { setTimeout } = require('node:timers/promises');
 
 const { FaultyProxy } = require('./proxy.js');
 
-const TTL = 2_000;
+/** A lease that does not end in a test, however slow the machine is. */
+const TTL = 60_000;
+/** A longer one. */
+const LONG = 600_000;
 /** Of tokens: so many more others may have been granted than anybody tells of (R5). */
 const LEAP = 999_999n;
 
@@ -63,17 +65,6 @@ async function clientOf(adapter, ttl = TTL, before = { life: '', token: 0n }) {
 
 const plain = ({ code, limit }) => (code === 'otherLimit' ? `${code} ${limit}` : code);
 
-/** Sweeps until something is there, as a session does in a quarantine. */
-async function until({ adapter, renew }, look) {
-  for (;;) {
-    const found = await look();
-    if (found) return found;
-    const { grantsIn } = await renew();
-    await setTimeout(Math.max(grantsIn, 10));
-    await adapter.sweep();
-  }
-}
-
 let lastRef = 0;
 const request = (name, options = {}) => ({
   kind: 'request',
@@ -99,6 +90,9 @@ const classOf =
   ({ adapter }) =>
   (error) =>
     adapter.classify(error);
+/** That a call is refused because the session is dead. */
+const isDead = ({ adapter }, promise) =>
+  assert.rejects(promise, (error) => adapter.classify(error) === 'dead');
 const rejectsWith = (promise, code) => assert.rejects(promise, { code });
 
 /**
@@ -108,10 +102,10 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {any} alone options of a client that meets no other's sessions
  * @property {(session: string) => Promise<unknown>} expire makes a lease run out, as time would
  * @property {(session: string) => Promise<number>} left how much the server has of a session
- * @property {(client: any, op: any) => Promise<unknown>} remove deletes a request of a client, as
+ * @property {(client: any, op: any) => Promise<unknown>} [remove] deletes a request of a client, as
  *   somebody would by hand
- * @property {() => number} port of the server
- * @property {(port: number) => any} through options of a client that connects to a port
+ * @property {() => number} [port] of the server; this and the next for `contractOfClients` only
+ * @property {(port: number) => any} [through] options of a client that connects to a port
  * @property {Record<string, Buffer>} [lastWords] what the server may say before it ends a connection
  * @property {number} [stride] bytes between one cut and the next, where calls have many
  * @property {number} [window] how many steps it takes at once; one, if it does not say
@@ -121,18 +115,24 @@ const rejectsWith = (promise, code) => assert.rejects(promise, { code });
  * @property {boolean} [endsFirst] the ends of a step are done before its requests
  * @property {boolean} [neverForgets] what it has answered, so that there is nothing to be careful of
  * @property {boolean} [losesNoHint] who is cut off hears all later, without a renewal
- * @property {(options: any) => Promise<unknown>} [endQuarantine] as time would: where a new server
- *   begins with one, which is as long as the lease of the first session
+ * @property {(options?: any) => Promise<unknown>} [endQuarantine] of a bucket, as time would
+ * @property {(milliseconds: number) => Promise<unknown>} [shift] lets time pass for a bucket; only for
+ *   stories
+ * @property {(life: string) => string} [livesOf] a life of all shards; for stories, as are the next three
+ * @property {boolean} [countsApart] tokens of several names have no order
+ * @property {boolean} [hasNoGroups]
+ * @property {boolean} [loses] clients have `lose`: whether the answer of their next step gets lost
  * @property {boolean} [tellsNoStep] which was done last
  * @property {boolean} [tellsOfDead] that a lease has run out is told, and not for `renew` to foresee
  */
 
 /**
- * The tests; to be called in a `describe`.
+ * What every kind of client has to do, however it opens, hears, and loses its connection: each has
+ * these tests. To be called in a `describe`.
  * @param {Engine} engine
  */
-function contract(engine) {
-  const { client, shortestKeep = 1e-3 } = engine;
+function contractOfClients(engine) {
+  const { client } = engine;
 
   test('a request of a free name is granted, the next waits and is told of its grant', async () => {
     const [a, b] = [await client(), await client()];
@@ -144,305 +144,6 @@ function contract(engine) {
     const event = await b.next();
     assert.equal(event.granted, other.ref);
     assert.ok(event.token > token);
-  });
-
-  test('who has opened another session ends the one before, and gets what that had', async () => {
-    const a = await client();
-    const name = fresh();
-    await a.answers(request(name), request(name));
-    const b = await clientOf(a.adapter);
-    const waiting = request(name);
-    assert.deepEqual(await b.answers(waiting), ['queued']);
-    await b.adapter.close(a.session);
-    assert.equal((await b.next()).granted, waiting.ref);
-    assert.equal(await engine.left(a.session), 0);
-    assert.deepEqual(await b.answers(end(waiting)), ['ended']);
-  });
-
-  // Longer than all steps of a test take on a busy machine.
-  const lasting = () => client({}, 60_000);
-  const pass = (name, options = {}) => request(name, { kind: 'pass', ...options });
-
-  test('a request that passes is told of its turn, holds nothing, and lets those behind it in', async () => {
-    const [a, b] = [await lasting(), await lasting()];
-    const name = fresh();
-    const [held, first, next, last] = [request(name), pass(name), request(name), pass(name)];
-    assert.deepEqual(await a.answers(pass(name), held), ['passed', 'granted']);
-    assert.deepEqual(await b.answers(pass(name, { kind: 'passIfAvailable' })), ['unavailable']);
-    assert.deepEqual(await b.answers(pass(name, { maxPending: 0 })), ['queueFull']);
-    assert.deepEqual(await b.answers(first), ['queued']);
-    assert.deepEqual(await a.answers(next, last), ['queued', 'queued']);
-    const entries = await a.adapter.query(name);
-    assert.deepEqual(
-      entries.map(({ ref, token, mode }) => [ref, token > 0n, mode]),
-      [held, first, next, last].map(({ ref }, i) => [ref, i === 0, 'exclusive']),
-    );
-    assert.deepEqual(await a.answers(end(held)), ['ended']);
-    assert.deepEqual(await b.next(), { stolen: first.ref, thief: '' });
-    assert.equal((await a.next()).granted, next.ref);
-    assert.equal((await b.renew()).mine.size, 0);
-    assert.deepEqual(await b.answers(request(name, { kind: 'steal' })), ['granted']);
-    assert.equal((await a.next()).thief, b.clientId);
-    assert.deepEqual([...(await a.renew()).mine], [[last.ref, 0n]]);
-    await closeAll(a, b);
-  });
-
-  const forgets = { skip: engine.losesNoHint && 'no hint gets lost' };
-  test('what has passed is in the next renewal, if its hint gets lost', forgets, async () => {
-    const [a, b] = [await lasting(), await lasting()];
-    const name = fresh();
-    const [held, waiting] = [request(name), pass(name)];
-    await a.answers(held);
-    await b.answers(waiting);
-    await b.hello();
-    await a.answers(end(held));
-    const { mine, stolen } = await b.renew();
-    assert.deepEqual([mine.size, stolen?.get(waiting.ref)], [0, '']);
-    assert.deepEqual((await b.again([waiting])).map(plain), ['queued']);
-    assert.equal((await b.renew()).mine.size, 0);
-    assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
-    await closeAll(a, b);
-  });
-
-  test('who dies while it waits to pass, or before all who do, is in nobody’s way', async () => {
-    const [a, b, c] = [await client(), await client(), await client()];
-    const name = fresh();
-    const [held, dead, behind] = [request(name), pass(name), pass(name)];
-    await a.answers(held);
-    await b.answers(dead);
-    await c.answers(behind);
-    await engine.expire(b.session);
-    await engine.expire(a.session);
-    await until(c, async () => (await c.adapter.query(name)).length === 0);
-    assert.deepEqual(await c.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
-  });
-
-  test('R1: a step that comes again is answered as it was', async () => {
-    const a = await client();
-    const name = fresh();
-    const [held, waiting, thief] = [request(name), request(name), request(name, { kind: 'steal' })];
-    const first = await a.step([held, waiting]);
-    assert.deepEqual(await a.again([held, waiting]), first);
-    const theft = await a.step([thief]);
-    assert.deepEqual(await a.again([thief]), theft);
-    const { mine } = await a.renew();
-    assert.deepEqual(
-      [...mine].sort(([one], [two]) => one - two),
-      [
-        [waiting.ref, 0n],
-        [thief.ref, theft[0].token],
-      ],
-    );
-  });
-
-  test('R1: who was granted a free name, and robbed, is not granted it once more', async () => {
-    const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [lost, thief] = [request(name), request(name, { kind: 'steal' })];
-    const first = await a.step([lost]);
-    await b.answers(thief);
-    await b.answers(end(thief));
-    assert.deepEqual(await a.again([lost]), first);
-    assert.equal((await a.renew()).mine.size, 0);
-  });
-
-  test('R1: who was robbed robs nobody by asking once more', async () => {
-    const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [first, second] = [1, 2].map(() => request(name, { kind: 'steal' }));
-    const answer = await a.step([first]);
-    const [{ token }] = await b.step([second]);
-    assert.deepEqual(await a.again([first]), answer);
-    await a.hello();
-    assert.deepEqual(await a.again([first]), answer);
-    assert.equal((await a.renew()).mine.get(first.ref), undefined);
-    assert.deepEqual([...(await b.renew()).mine], [[second.ref, token]]);
-  });
-
-  test('R1: a group that was granted is not asked for again where one of it was stolen', async () => {
-    const [a, b] = [await client(), await client()];
-    const [x, y] = [fresh(), fresh()];
-    const group = [x, y].map((name) => request(name, { group: 1 }));
-    const answers = await a.step(group);
-    await b.answers(request(y, { kind: 'steal' }));
-    await a.hello();
-    assert.deepEqual(await a.again(group), answers);
-    assert.deepEqual([...(await a.renew()).mine], [[group[0].ref, answers[0].token]]);
-  });
-
-  test('R1: a request that waited no more is not made again', async () => {
-    const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [held, waiting] = [request(name), request(name)];
-    await b.answers(held);
-    assert.deepEqual(await a.answers(waiting), ['queued']);
-    await b.answers(end(held));
-    await b.answers(request(name, { kind: 'steal' }));
-    assert.deepEqual((await a.again([waiting])).map(plain), ['queued']);
-    assert.equal((await a.renew()).mine.get(waiting.ref), undefined);
-  });
-
-  const takesOne = engine.window === undefined && 'one step at a time';
-  test('R1: steps under way are done in their order', { skip: takesOne }, async () => {
-    const a = await client();
-    assert.equal(a.adapter.can.window, engine.window);
-    const name = fresh();
-    const [first, second] = [request(name), request(name, { kind: 'ifAvailable' })];
-    const ops = [first, end(first), second, end(second)].slice(0, engine.window);
-    const answers = await Promise.all(ops.map((op, i) => a.step([op], i + 1, i)));
-    assert.deepEqual(
-      answers.flat().map(plain),
-      ['granted', 'ended', 'granted', 'ended'].slice(0, engine.window),
-    );
-  });
-
-  test('R1: each step that was under way is answered as it was', { skip: takesOne }, async () => {
-    const [a, b] = [await client(), await client()];
-    const names = Array.from({ length: engine.window }, () => fresh());
-    const thefts = names.map((name) => request(name, { kind: 'steal' }));
-    const step = (i) => a.step([thefts[i]], i + 1, i);
-    const answers = await Promise.all(thefts.map((_, i) => step(i)));
-    const robbers = names.map((name) => request(name, { kind: 'steal' }));
-    await b.answers(...robbers);
-    await a.hello();
-    // The first of them comes after none that is not answered.
-    const again = [a.step([thefts[0]], 1, 0), ...thefts.slice(1).map((_, i) => step(i + 1))];
-    assert.deepEqual(await Promise.all(again), answers);
-    assert.equal((await a.renew()).mine.size, 0);
-    assert.equal((await b.renew()).mine.size, names.length);
-    // Whatever comes next, what is no further away is known.
-    const next = await a.step([request(fresh())], engine.window + 1, 0);
-    assert.equal(next[0].code, 'granted');
-    assert.deepEqual(await a.step([thefts[1]], 2, 0), answers[1]);
-  });
-
-  test('R1: a step whose predecessor is not done does nothing, until that is', {
-    skip: takesOne,
-  }, async () => {
-    const a = await client();
-    const name = fresh();
-    const [first, second, third] = [request(name), request(name), end({ ref: lastRef - 1, name })];
-    for (const make of [() => a.step([second], 2, 1), () => a.step([third], 3, 2)]) {
-      await assert.rejects(make, (error) => a.adapter.classify(error) === 'retry');
-    }
-    assert.equal((await a.renew()).mine.size, 0);
-    const codes = await Promise.all([a.step([first], 1, 0), a.step([second], 2, 1)]);
-    assert.deepEqual(codes.flat().map(plain), ['granted', 'queued']);
-    assert.deepEqual((await a.step([third], 3, 2)).map(plain), ['ended']);
-    assert.equal((await a.next()).granted, second.ref);
-  });
-
-  test('R1: a step of ends is one that others come after, too', { skip: takesOne }, async () => {
-    const a = await client();
-    const name = fresh();
-    const [held, next] = [request(name), request(name)];
-    await a.step([held], 1, 0);
-    await a.step([end(held)], 2, 1);
-    assert.equal((await a.renew()).step, 2);
-    assert.deepEqual((await a.step([next], 3, 2)).map(plain), ['granted']);
-    assert.deepEqual((await a.step([end(held)], 2, 0)).map(plain), ['ended']);
-    assert.equal((await a.renew()).step, 3);
-  });
-
-  test('R1: a step that is too old to be known is not done', { skip: takesOne }, async () => {
-    const a = await client();
-    const old = request(fresh(), { kind: 'steal' });
-    await a.step([old], 1, 0);
-    for (let n = 2; n <= engine.window + 1; n++) await a.step([request(fresh())], n, n - 1);
-    const retried = (error) => a.adapter.classify(error) === 'retry';
-    await assert.rejects(a.step([request(old.name, { kind: 'steal' })], 1, 0), retried);
-    assert.ok((await a.renew()).mine.has(old.ref));
-  });
-
-  const { neverForgets } = engine;
-  test('R3: a renewal tells which step was done last', { skip: engine.tellsNoStep }, async () => {
-    const a = await client();
-    const first = request(fresh());
-    await a.answers(first, request(fresh()));
-    await a.answers(request(fresh()));
-    assert.equal((await a.renew()).step, 2);
-    await a.hello();
-    assert.equal((await a.renew()).step, 2);
-    await a.answers(done(first));
-    assert.equal((await a.renew()).step, 3);
-  });
-
-  test('R5: a client that has seen another life of the server makes it careful', {
-    skip: neverForgets,
-  }, async () => {
-    const a = await client(engine.alone, TTL);
-    const [{ token }] = await a.step([request(fresh())]);
-    const { life } = await a.renew();
-    const seen = { life: 'another server', token: token + 5_000_000n };
-    const b = await client(engine.alone, TTL, seen);
-    const { grantsIn, life: next } = await b.renew();
-    assert.ok(grantsIn > 0, 'a quarantine');
-    assert.notEqual(next, life);
-    const waiting = request(fresh());
-    assert.deepEqual(await b.answers(waiting), ['queued']);
-    const event = await until(b, async () => b.told.find(({ granted }) => granted === waiting.ref));
-    assert.ok(event.token > seen.token + LEAP);
-    // Who saw those two lives tells nothing new.
-    for (const known of [life, 'another server', next]) {
-      const c = await client(engine.alone, TTL, { life: known, token });
-      assert.equal((await c.renew()).grantsIn, 0, known);
-      await closeAll(c);
-    }
-    await closeAll(a, b);
-  });
-
-  test('R5: so does one that was granted a greater token', { skip: neverForgets }, async () => {
-    const a = await client(engine.alone, TTL);
-    const { life } = await a.renew();
-    const [{ token }] = await a.step([request(fresh())]);
-    const b = await client(engine.alone, TTL, { life, token });
-    assert.equal((await b.renew()).grantsIn, 0);
-    const seen = { life, token: token + 5_000_000n };
-    assert.ok((await b.adapter.renew(seen)).grantsIn > 0);
-    const c = await client(engine.alone, TTL, seen);
-    const waiting = request(fresh());
-    await c.answers(waiting);
-    const event = await until(c, async () => c.told.find(({ granted }) => granted === waiting.ref));
-    assert.ok(event.token > seen.token + LEAP);
-    await closeAll(a, b, c);
-  });
-
-  describe('R5: it is careful for the longest lease', { skip: neverForgets }, () => {
-    const [name, value] = Object.entries(engine.alone)[0];
-    const carefulOf = async (options) => {
-      const careful = await client(options, TTL, { life: 'another server', token: 0n });
-      assert.ok(careful.grantsIn > 0, 'a quarantine');
-      return careful;
-    };
-
-    test('not for one that is closed', async () => {
-      const options = { ...engine.alone, [name]: `${value}_closed` };
-      const long = await client(options, 60_000);
-      await engine.endQuarantine?.(options);
-      await closeAll(long);
-      const careful = await carefulOf(options);
-      assert.ok(careful.grantsIn <= TTL, String(careful.grantsIn));
-      await closeAll(careful);
-    });
-
-    test('that there is, also if it is closed meanwhile', async () => {
-      const options = { ...engine.alone, [name]: `${value}_long` };
-      const long = await client(options, 60_000);
-      const careful = await carefulOf(options);
-      assert.ok(careful.grantsIn > TTL, String(careful.grantsIn));
-      await closeAll(long);
-      assert.ok((await careful.renew()).grantsIn > TTL);
-      await closeAll(careful);
-    });
-  });
-
-  test('an end of which only the ref is known grants the next', async () => {
-    const a = await client();
-    const name = fresh();
-    const [held, waiting] = [request(name), request(name)];
-    await a.answers(held, waiting);
-    await a.answers({ kind: 'end', ref: held.ref, name: undefined, keep: 0 });
-    assert.equal((await a.next()).granted, waiting.ref);
   });
 
   test('an end with keep marks the name, for all sessions of the bucket', async () => {
@@ -461,192 +162,6 @@ function contract(engine) {
     assert.deepEqual(await b.answers(next, end(next)), ['granted', 'ended']);
     await a.adapter.close(a.session);
     assert.equal(await b.adapter.marked(name), true);
-  });
-
-  test('an end with keep marks nothing if the lock is not held, and says so', async () => {
-    const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [held, thief] = [request(name), request(name, { kind: 'steal' })];
-    const waiting = request(name);
-    await a.answers(held);
-    await b.answers(thief);
-    assert.deepEqual(await a.answers(waiting), ['queued']);
-    assert.deepEqual(await a.answers(done(waiting)), ['notMarked']);
-    assert.deepEqual(await a.answers(done(held), done(held)), ['notMarked', 'notMarked']);
-    assert.equal(await a.adapter.marked(name), false);
-    assert.deepEqual(await b.answers(done(thief)), ['ended']);
-    assert.deepEqual(await a.answers(done(held)), ['notMarked']);
-    assert.equal(await a.adapter.marked(name), true);
-    assert.deepEqual(await b.answers(request(name, { kind: 'steal' })), ['granted']);
-    assert.equal(await a.adapter.marked(name), true);
-  });
-
-  test('a mark is over by the clock of the server, and can be set again', async () => {
-    const a = await client({}, 60_000);
-    const name = fresh();
-    const [first, second] = [request(name), request(name)];
-    await a.answers(first);
-    await a.answers(done(first, 1));
-    // The server says when it is over.
-    while (await a.adapter.marked(name));
-    await a.answers(second);
-    assert.deepEqual(await a.answers(done(second)), ['ended']);
-    assert.equal(await a.adapter.marked(name), true);
-  });
-
-  test('marks that are set and dropped by many at a time are waited for in no circle', async () => {
-    const all = await Promise.all(Array.from({ length: 6 }, () => client({}, 60_000)));
-    const names = Array.from({ length: 8 }, () => fresh());
-    for (let round = 0; round < 4; round++) {
-      await Promise.all(
-        all.map(async ({ answers }, i) => {
-          const mine = names.map((name) => request(name, { kind: 'ifAvailable' }));
-          const locks = (i % 2 ? mine : mine.reverse()).flatMap((op) => [
-            op,
-            done(op, shortestKeep),
-          ]);
-          await answers(...locks);
-        }),
-      );
-    }
-  });
-
-  test('shared locks are held together, and do not overtake an exclusive request', async () => {
-    const a = await client();
-    const name = fresh();
-    const [r1, r2, w, r3] = [shared(name), shared(name), request(name), shared(name)];
-    assert.deepEqual(await a.answers(r1, r2, w, r3), ['granted', 'granted', 'queued', 'queued']);
-    await a.answers(end(r1));
-    assert.deepEqual(await a.answers(end(r2)), ['ended']);
-    assert.equal((await a.next()).granted, w.ref);
-    await a.answers(end(w));
-    assert.equal((await a.next()).granted, r3.ref);
-  });
-
-  test('an exclusive request that is taken back lets those behind it in', async () => {
-    const a = await client();
-    const name = fresh();
-    const [r1, w, r2] = [shared(name), request(name), shared(name)];
-    await a.answers(r1, w, r2);
-    await a.answers(end(w));
-    assert.equal((await a.next()).granted, r2.ref);
-  });
-
-  test('weights are held up to the limit, in the order of the queue', async () => {
-    const a = await client();
-    const name = fresh();
-    const [one, two, three, four, five] = [3, 2, 1, 1, 1].map((weight) => units(name, 4, weight));
-    const answers = await a.answers(one, two, three, four, five);
-    assert.deepEqual(answers, ['granted', ...Array(4).fill('queued')]);
-    await a.answers(end(one));
-    const granted = [await a.next(), await a.next(), await a.next()];
-    assert.deepEqual(
-      granted.map((event) => event.granted),
-      [two.ref, three.ref, four.ref],
-    );
-    assert.equal((await a.renew()).mine.get(five.ref), 0n);
-  });
-
-  test('one unit that is free goes to a request that comes later', async () => {
-    const a = await client();
-    const name = fresh();
-    assert.deepEqual(await a.answers(units(name, 4, 3), units(name, 4, 1)), ['granted', 'granted']);
-    assert.deepEqual(await a.answers(units(name, 4, 1)), ['queued']);
-  });
-
-  test('units that are given back go to who waits, while others are still held', async () => {
-    const a = await client();
-    const name = fresh();
-    const [one, two, waiting] = [2, 2, 2].map((weight) => units(name, 4, weight));
-    assert.deepEqual(await a.answers(one, two, waiting), ['granted', 'granted', 'queued']);
-    await a.answers(end(one));
-    assert.equal((await a.next()).granted, waiting.ref);
-  });
-
-  test('the largest limit is told like any other', async () => {
-    const a = await client();
-    const name = fresh();
-    const most = 2 ** 31 - 1;
-    assert.deepEqual(await a.answers(units(name, most, 1)), ['granted']);
-    assert.deepEqual(await a.answers(units(name, 4, 1)), [`otherLimit ${most}`]);
-  });
-
-  test('another limit is refused until nobody holds the name or waits for it', async () => {
-    const a = await client();
-    const name = fresh();
-    const [w, u] = [request(name), units(name, 4, 1)];
-    assert.deepEqual(await a.answers(w, u), ['granted', 'queued']);
-    assert.deepEqual(await a.answers(shared(name)), ['otherLimit 4']);
-    assert.deepEqual(await a.answers(units(name, 5, 1, { kind: 'ifAvailable' })), ['otherLimit 4']);
-    if (!engine.keepsNoLimit) {
-      await a.answers(end(u));
-      assert.deepEqual(await a.answers(units(name, 5, 1)), ['otherLimit 4']);
-    }
-    await a.answers(end(u), end(w));
-    assert.deepEqual(await a.answers(units(name, 5, 1)), ['granted']);
-  });
-
-  test('the limit of a dead session counts for nothing', async () => {
-    const [dead, a] = [await client(), await client()];
-    const name = fresh();
-    await dead.answers(units(name, 4, 1));
-    await engine.expire(dead.session);
-    assert.deepEqual(await a.answers(units(name, 5, 1)), ['granted']);
-  });
-
-  test('a request is refused if as many wait as it allows', async () => {
-    const a = await client();
-    const name = fresh();
-    assert.deepEqual(await a.answers(request(name, { maxPending: 0 })), ['granted']);
-    assert.deepEqual(await a.answers(request(name, { maxPending: 0 })), ['queueFull']);
-    assert.deepEqual(await a.answers(request(name, { maxPending: 1 })), ['queued']);
-    assert.deepEqual(await a.answers(request(name, { maxPending: 1 })), ['queueFull']);
-  });
-
-  describe('priority', { skip: engine.knowsNoPriorities }, () => priorities(engine));
-
-  test('ifAvailable does not wait, and does not fail because of the dead', async () => {
-    const [dead, a] = [await client(), await client()];
-    const name = fresh();
-    await dead.answers(request(name), request(name));
-    const attempt = request(name, { kind: 'ifAvailable' });
-    assert.deepEqual(await a.answers(attempt), ['unavailable']);
-    await engine.expire(dead.session);
-    assert.deepEqual(await a.answers(attempt), ['granted']);
-  });
-
-  test('a group that does not wait gets all or none', async () => {
-    const [a, b] = [await client(), await client()];
-    const [x, y, z] = [fresh(), fresh(), fresh()];
-    const taken = request(y);
-    await b.answers(taken);
-    const group = [x, y, z].map((name) => request(name, { kind: 'ifAvailable', group: 1 }));
-    assert.deepEqual(await a.answers(...group), ['unavailable', 'unavailable', 'unavailable']);
-    assert.deepEqual([...(await a.renew()).mine], []);
-    await b.answers(end(taken));
-    assert.deepEqual(await a.answers(...group), ['granted', 'granted', 'granted']);
-  });
-
-  test('of a group that does not wait only the one that fails says why', async () => {
-    const a = await client();
-    const [x, y, z] = [fresh(), fresh(), fresh()];
-    await a.answers(units(y, 4, 1));
-    const group = [x, y, z].map((name) => units(name, 5, 1, { kind: 'ifAvailable', group: 1 }));
-    assert.deepEqual(await a.answers(...group), ['unavailable', 'otherLimit 4', 'unavailable']);
-  });
-
-  test('groups on the same names in other orders do not wait in a circle', async () => {
-    const [a, b] = [await client(), await client()];
-    const names = Array.from({ length: 20 }, () => fresh());
-    for (let round = 0; round < 4; round++) {
-      const one = names.map((name) => request(name, { group: 1 }));
-      const two = names.toReversed().map((name) => request(name, { group: 1 }));
-      const [first, second] = await Promise.all([a.answers(...one), b.answers(...two)]);
-      assert.equal(new Set(first).size, 1);
-      assert.equal(new Set(second).size, 1);
-      assert.notEqual(first[0], second[0]);
-      await Promise.all([a.answers(...one.map(end)), b.answers(...two.map(end))]);
-    }
   });
 
   test('a thief is granted at once, and the robbed are told by whom', async () => {
@@ -703,91 +218,16 @@ function contract(engine) {
     await a.answers(...requests.map(end));
   });
 
-  test('query tells whose request each is, by its ref', async () => {
+  test('after hello the same session hears its grants', async () => {
     const [a, b] = [await client(), await client()];
     const name = fresh();
-    const [mine, other] = [request(name), request(name)];
-    await a.answers(mine);
-    await b.answers(other);
-    const told = (await b.adapter.query(name)).map(({ clientId, ref }) => [clientId, ref]);
-    assert.deepEqual(told, [
-      [a.clientId, mine.ref],
-      [b.clientId, other.ref],
-    ]);
+    const [held, waiting] = [request(name), request(name)];
+    await a.answers(held);
+    await b.answers(waiting);
+    await b.hello();
+    await a.answers(end(held));
+    assert.equal((await b.next()).granted, waiting.ref);
   });
-
-  for (const mode of ['exclusive', 'shared']) {
-    test(`query tells of a name who holds it, alone, if that is wanted: ${mode}`, async () => {
-      const [a, b] = [await client(), await client()];
-      const name = fresh();
-      const holders = async () =>
-        (await b.adapter.query(name, 'held')).map(({ clientId, ref, token }) => [
-          clientId,
-          ref,
-          token > 0n,
-        ]);
-      assert.deepEqual(await holders(), []);
-      const [first, second] = [request(name, { mode }), request(name, { mode })];
-      const ofFirst = [a.clientId, first.ref, true];
-      await a.answers(first);
-      assert.deepEqual(await holders(), [ofFirst]);
-      await b.answers(second, request(name));
-      const isShared = mode === 'shared';
-      const both = isShared ? [ofFirst, [b.clientId, second.ref, true]] : [ofFirst];
-      assert.deepEqual(await holders(), both);
-      await a.answers(end(first));
-      assert.deepEqual(await holders(), [[b.clientId, second.ref, true]]);
-    });
-  }
-
-  test('buckets do not see each other', async () => {
-    const [a, b] = [await client(), await client({ bucket: 'other' })];
-    const name = fresh();
-    await a.answers(request(name));
-    assert.deepEqual(await b.answers(request(name)), ['granted']);
-    assert.equal((await b.adapter.query(name)).length, 1);
-  });
-
-  test('a session that has expired takes no free name, though nobody has ended it yet', async () => {
-    const dead = await client();
-    await engine.expire(dead.session);
-    await rejectsWith(dead.step([request(fresh())]), 'ERR_WEB_LOCKS_SESSION_DEAD');
-  });
-
-  test('a session that has expired is not answered what it has done, either', async () => {
-    const dead = await client();
-    const ops = [request(fresh()), request(fresh())];
-    await dead.step(ops);
-    await engine.expire(dead.session);
-    await rejectsWith(dead.again(ops), 'ERR_WEB_LOCKS_SESSION_DEAD');
-  });
-
-  test('a session that has expired is dead also where nothing is to be done', async () => {
-    const dead = await client();
-    await engine.expire(dead.session);
-    await rejectsWith(dead.step([end(request(fresh()))]), 'ERR_WEB_LOCKS_SESSION_DEAD');
-  });
-
-  for (const [how, ask, isGranted] of [
-    ['held', (own) => [own], false],
-    ['held, while others wait', (own) => [own, request(own.name)], false],
-    ['held, after it waited', (own, first) => [first, own], true],
-    ['waiting', (own, first) => [first, own], false],
-  ])
-    test(`a request that somebody deletes is not in the next renewal: ${how}`, async () => {
-      const [a, b] = [await client(), await client()];
-      const name = fresh();
-      const [first, own] = [request(name), request(name)];
-      for (const op of ask(own, first)) await (op === own ? a : b).answers(op);
-      if (isGranted) {
-        await b.answers(end(first));
-        assert.equal((await a.next()).granted, own.ref);
-      }
-      assert.ok((await a.renew()).mine.has(own.ref));
-      await engine.remove(a, own);
-      assert.equal((await a.renew()).mine.has(own.ref), false);
-      assert.deepEqual(await a.answers(end(own)), ['ended']);
-    });
 
   test('a session that is dead stays dead, and its locks go on', async () => {
     const [dead, a] = [await client(), await client()];
@@ -803,91 +243,6 @@ function contract(engine) {
     await rejectsWith(dead.hello(), 'ERR_WEB_LOCKS_SESSION_DEAD');
     assert.equal(dead.adapter.classify({ code: 'ERR_WEB_LOCKS_SESSION_DEAD' }), 'dead');
     assert.equal(await engine.left(dead.session), 0);
-  });
-
-  test('a session whose lock has gone to another stays dead', async () => {
-    const [dead, a] = [await client(), await client()];
-    const name = fresh();
-    await dead.answers(request(name));
-    await engine.expire(dead.session);
-    assert.deepEqual(await a.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
-    assert.equal(await dead.renew().then(isAlive, classOf(dead)), 'dead');
-  });
-
-  test('what is behind the dead is granted by whoever ends next', async () => {
-    const [dead, a] = [await client(), await client()];
-    const name = fresh();
-    const [held, behind] = [request(name), request(name)];
-    await a.answers(held);
-    await dead.answers(request(name));
-    await a.answers(behind);
-    await engine.expire(dead.session);
-    await a.answers(end(held));
-    assert.equal((await a.next()).granted, behind.ref);
-  });
-
-  const isAnnounced = engine.tellsOfDead && 'that is told';
-  test('renew tells when the next lease runs out', { skip: isAnnounced }, async () => {
-    const [a] = [await client(engine.alone)];
-    assert.equal((await a.renew()).nextExpiryIn, Number.POSITIVE_INFINITY);
-    const b = await client(engine.alone);
-    const { nextExpiryIn } = await a.renew();
-    assert.ok(nextExpiryIn > 0 && nextExpiryIn <= TTL, String(nextExpiryIn));
-    await closeAll(a, b);
-  });
-
-  test('renew tells of a lease that runs out after its own', { skip: isAnnounced }, async () => {
-    const [a, b] = [await client(engine.alone, 60_000), await client(engine.alone, 600_000)];
-    const { nextExpiryIn } = await a.renew();
-    assert.ok(nextExpiryIn > 60_000 && nextExpiryIn <= 600_000, String(nextExpiryIn));
-    await closeAll(a, b);
-  });
-
-  test('a theft leaves the limit of the name', { skip: engine.keepsNoLimit }, async () => {
-    const [a, thief] = [await client(), await client()];
-    const name = fresh();
-    await a.answers(units(name, 4, 1));
-    assert.deepEqual(await thief.answers(request(name, { kind: 'steal' })), ['granted']);
-    assert.deepEqual(await a.answers(units(name, 5, 1)), ['otherLimit 4']);
-    assert.deepEqual(await a.answers(units(name, 4, 1)), ['queued']);
-  });
-
-  test('close ends more than a step can name, and grants what becomes free', async () => {
-    const [a, b] = [await client(), await client()];
-    const names = Array.from({ length: 250 }, () => fresh());
-    for (let i = 0; i < 250; i += 50) {
-      await a.answers(...names.slice(i, i + 50).map((name) => request(name)));
-    }
-    const waiting = request(names[249]);
-    await b.answers(waiting);
-    await a.adapter.close(a.session);
-    assert.equal((await b.next()).granted, waiting.ref);
-    assert.equal(await engine.left(a.session), 0);
-  });
-
-  test('sweep ends more than a step can name, and grants what becomes free', async () => {
-    const [dead, a] = [await client(), await client()];
-    const names = Array.from({ length: 150 }, () => fresh());
-    await dead.answers(...names.slice(0, 100).map((name) => request(name)));
-    await dead.answers(...names.slice(100).map((name) => request(name)));
-    const waiting = [request(names[0]), request(names[149])];
-    await a.answers(...waiting);
-    await engine.expire(dead.session);
-    await a.adapter.sweep();
-    const granted = [(await a.next()).granted, (await a.next()).granted];
-    assert.deepEqual(new Set(granted), new Set(waiting.map(({ ref }) => ref)));
-    assert.equal(await engine.left(dead.session), 0);
-  });
-
-  test('after hello the same session hears its grants', async () => {
-    const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [held, waiting] = [request(name), request(name)];
-    await a.answers(held);
-    await b.answers(waiting);
-    await b.hello();
-    await a.answers(end(held));
-    assert.equal((await b.next()).granted, waiting.ref);
   });
 
   test('a connection that ends after any number of bytes leaves a step done or not', async () => {
@@ -927,6 +282,483 @@ function contract(engine) {
   });
 
   endsWhileOpening(engine);
+  if (engine.window !== undefined) stepsUnderWay(engine);
+}
+
+/**
+ * What an engine has to do, whatever the client: one kind of client has these tests. To be called in
+ * a `describe`. What random stories notice (stories.js) is there.
+ * @param {Engine} engine
+ */
+function contract(engine) {
+  describe('sessions', () => sessions(engine));
+  describe('steps', () => steps(engine));
+  describe('R5: what clients have seen', { skip: engine.neverForgets }, () => lives(engine));
+  describe('marks', () => marks(engine));
+  describe('queues', () => queues(engine));
+}
+
+/** @param {Engine} engine */
+function sessions(engine) {
+  const { client } = engine;
+
+  test('who has opened another session ends the one before, and gets what that had', async () => {
+    const a = await client();
+    const name = fresh();
+    await a.answers(request(name), request(name));
+    const b = await clientOf(a.adapter);
+    const waiting = request(name);
+    assert.deepEqual(await b.answers(waiting), ['queued']);
+    await b.adapter.close(a.session);
+    assert.equal((await b.next()).granted, waiting.ref);
+    assert.equal(await engine.left(a.session), 0);
+    assert.deepEqual(await b.answers(end(waiting)), ['ended']);
+  });
+
+  for (const [what, call] of Object.entries({
+    'takes no free name': ({ step }) => step([request(fresh())]),
+    'is dead also where nothing is to be done': ({ step }) => step([end(request(fresh()))]),
+    'is not answered what it has done, either': ({ again }, ops) => again(ops),
+  }))
+    test(`one that has expired ${what}, though nobody has ended it yet`, async () => {
+      const dead = await client();
+      const ops = [request(fresh()), request(fresh())];
+      await dead.step(ops);
+      await engine.expire(dead.session);
+      await isDead(dead, call(dead, ops));
+    });
+
+  for (const [how, ask, isGranted] of [
+    ['held', (own) => [own], false],
+    ['held, while others wait', (own) => [own, request(own.name)], false],
+    ['held, after it waited', (own, first) => [first, own], true],
+    ['waiting', (own, first) => [first, own], false],
+  ])
+    test(`a request that somebody deletes is not in the next renewal: ${how}`, {
+      skip: !engine.remove,
+    }, async () => {
+      const [a, b] = [await client(), await client()];
+      const name = fresh();
+      const [first, own] = [request(name), request(name)];
+      for (const op of ask(own, first)) await (op === own ? a : b).answers(op);
+      if (isGranted) {
+        await b.answers(end(first));
+        assert.equal((await a.next()).granted, own.ref);
+      }
+      assert.ok((await a.renew()).mine.has(own.ref));
+      await engine.remove(a, own);
+      assert.equal((await a.renew()).mine.has(own.ref), false);
+      assert.deepEqual(await a.answers(end(own)), ['ended']);
+    });
+
+  describe('a renewal', { skip: engine.tellsOfDead && 'that is told' }, () => {
+    test('tells when the next lease runs out', async () => {
+      const [a] = [await client(engine.alone)];
+      assert.equal((await a.renew()).nextExpiryIn, Number.POSITIVE_INFINITY);
+      const b = await client(engine.alone);
+      const { nextExpiryIn } = await a.renew();
+      assert.ok(nextExpiryIn > 0 && nextExpiryIn <= TTL, String(nextExpiryIn));
+      await closeAll(a, b);
+    });
+
+    test('tells of a lease that runs out after its own', async () => {
+      const [a, b] = [await client(engine.alone), await client(engine.alone, LONG)];
+      const { nextExpiryIn } = await a.renew();
+      assert.ok(nextExpiryIn > TTL && nextExpiryIn <= LONG, String(nextExpiryIn));
+      await closeAll(a, b);
+    });
+  });
+
+  test('close ends more than a step can name, and grants what becomes free', async () => {
+    const [a, b] = [await client(), await client()];
+    const names = Array.from({ length: 250 }, () => fresh());
+    for (let i = 0; i < 250; i += 50) {
+      await a.answers(...names.slice(i, i + 50).map((name) => request(name)));
+    }
+    const waiting = request(names[249]);
+    await b.answers(waiting);
+    await a.adapter.close(a.session);
+    assert.equal((await b.next()).granted, waiting.ref);
+    assert.equal(await engine.left(a.session), 0);
+  });
+
+  test('sweep ends more than a step can name, and grants what becomes free', async () => {
+    const [dead, a] = [await client(), await client()];
+    const names = Array.from({ length: 150 }, () => fresh());
+    await dead.answers(...names.slice(0, 100).map((name) => request(name)));
+    await dead.answers(...names.slice(100).map((name) => request(name)));
+    const waiting = [request(names[0]), request(names[149])];
+    await a.answers(...waiting);
+    await engine.expire(dead.session);
+    await a.adapter.sweep();
+    const granted = [(await a.next()).granted, (await a.next()).granted];
+    assert.deepEqual(new Set(granted), new Set(waiting.map(({ ref }) => ref)));
+    assert.equal(await engine.left(dead.session), 0);
+  });
+
+  test('buckets do not see each other', async () => {
+    const [a, b] = [await client(), await client({ bucket: 'other' })];
+    const name = fresh();
+    await a.answers(request(name));
+    assert.deepEqual(await b.answers(request(name)), ['granted']);
+    assert.equal((await b.adapter.query(name)).length, 1);
+  });
+}
+
+/** @param {Engine} engine */
+function steps(engine) {
+  const { client } = engine;
+  const theft = (name) => request(name, { kind: 'steal' });
+  /** What a step asks for, and what another session does to that before it comes again. */
+  const STOLEN = {
+    'a free name': (x) => [[request(x)], [theft(x)]],
+    'a theft': (x) => [[theft(x)], [theft(x)]],
+    'a group': (x, y) => [[x, y].map((name) => request(name, { group: 1 })), [theft(x), theft(y)]],
+    'two of one name': (x) => [[request(x), request(x)], [theft(x)]],
+  };
+  for (const [what, make] of Object.entries(STOLEN))
+    test(`R1: what was stolen is not had once more by a step that comes again: ${what}`, async () => {
+      const [a, b] = [await client(), await client()];
+      const [ops, thefts] = make(fresh(), fresh());
+      const answers = await a.step(ops);
+      assert.deepEqual(await a.again(ops), answers);
+      await b.answers(...thefts);
+      assert.deepEqual(await a.again(ops), answers);
+      await b.answers(...thefts.map(end));
+      await a.hello();
+      assert.deepEqual(await a.again(ops), answers);
+      const waiting = ops.filter((_, i) => answers[i].code === 'queued');
+      assert.deepEqual(
+        [...(await a.renew()).mine.keys()],
+        waiting.map(({ ref }) => ref),
+      );
+    });
+
+  test('R1: a request that waited no more is not made again', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [held, waiting] = [request(name), request(name)];
+    await b.answers(held);
+    assert.deepEqual(await a.answers(waiting), ['queued']);
+    await b.answers(end(held));
+    await b.answers(theft(name));
+    assert.deepEqual((await a.again([waiting])).map(plain), ['queued']);
+    assert.equal((await a.renew()).mine.size, 0);
+  });
+
+  test('R3: a renewal tells which step was done last', { skip: engine.tellsNoStep }, async () => {
+    const a = await client();
+    const first = request(fresh());
+    await a.answers(first, request(fresh()));
+    await a.answers(request(fresh()));
+    assert.equal((await a.renew()).step, 2);
+    await a.hello();
+    assert.equal((await a.renew()).step, 2);
+    await a.answers(done(first));
+    assert.equal((await a.renew()).step, 3);
+  });
+
+  test('an end of which only the ref is known grants the next', async () => {
+    const a = await client();
+    const name = fresh();
+    const [held, waiting] = [request(name), request(name)];
+    await a.answers(held, waiting);
+    await a.answers({ kind: 'end', ref: held.ref, name: undefined, keep: 0 });
+    assert.equal((await a.next()).granted, waiting.ref);
+  });
+
+  test('groups on the same names in other orders do not wait in a circle', async () => {
+    const [a, b] = [await client(), await client()];
+    const names = Array.from({ length: 20 }, () => fresh());
+    for (let round = 0; round < 4; round++) {
+      const one = names.map((name) => request(name, { group: 1 }));
+      const two = names.toReversed().map((name) => request(name, { group: 1 }));
+      const [first, second] = await Promise.all([a.answers(...one), b.answers(...two)]);
+      assert.equal(new Set(first).size, 1);
+      assert.equal(new Set(second).size, 1);
+      assert.notEqual(first[0], second[0]);
+      await Promise.all([a.answers(...one.map(end)), b.answers(...two.map(end))]);
+    }
+  });
+
+  test('of a group that does not wait only the one that fails says why', async () => {
+    const a = await client();
+    const [x, y, z] = [fresh(), fresh(), fresh()];
+    await a.answers(units(y, 4, 1));
+    const group = [x, y, z].map((name) => units(name, 5, 1, { kind: 'ifAvailable', group: 1 }));
+    assert.deepEqual(await a.answers(...group), ['unavailable', 'otherLimit 4', 'unavailable']);
+  });
+}
+
+/** Engines that take several steps at a time. @param {Engine} engine */
+function stepsUnderWay(engine) {
+  const { client } = engine;
+
+  test('R1: steps under way are done in their order', async () => {
+    const a = await client();
+    assert.equal(a.adapter.can.window, engine.window);
+    const name = fresh();
+    const [first, second] = [request(name), request(name, { kind: 'ifAvailable' })];
+    const ops = [first, end(first), second, end(second)].slice(0, engine.window);
+    const answers = await Promise.all(ops.map((op, i) => a.step([op], i + 1, i)));
+    assert.deepEqual(
+      answers.flat().map(plain),
+      ['granted', 'ended', 'granted', 'ended'].slice(0, engine.window),
+    );
+  });
+
+  test('R1: a step whose predecessor is not done does nothing, until that is', async () => {
+    const a = await client();
+    const name = fresh();
+    const [first, second, third] = [request(name), request(name), end({ ref: lastRef - 1, name })];
+    for (const make of [() => a.step([second], 2, 1), () => a.step([third], 3, 2)]) {
+      await assert.rejects(make, (error) => a.adapter.classify(error) === 'retry');
+    }
+    assert.equal((await a.renew()).mine.size, 0);
+    const codes = await Promise.all([a.step([first], 1, 0), a.step([second], 2, 1)]);
+    assert.deepEqual(codes.flat().map(plain), ['granted', 'queued']);
+    assert.deepEqual((await a.step([third], 3, 2)).map(plain), ['ended']);
+    assert.equal((await a.next()).granted, second.ref);
+  });
+
+  test('R1: each step that was under way is answered as it was', async () => {
+    const [a, b] = [await client(), await client()];
+    const names = Array.from({ length: engine.window }, () => fresh());
+    const thefts = names.map((name) => request(name, { kind: 'steal' }));
+    const step = (i) => a.step([thefts[i]], i + 1, i);
+    const answers = await Promise.all(thefts.map((_, i) => step(i)));
+    const robbers = names.map((name) => request(name, { kind: 'steal' }));
+    await b.answers(...robbers);
+    await a.hello();
+    // The first of them comes after none that is not answered.
+    const again = [a.step([thefts[0]], 1, 0), ...thefts.slice(1).map((_, i) => step(i + 1))];
+    assert.deepEqual(await Promise.all(again), answers);
+    assert.equal((await a.renew()).mine.size, 0);
+    assert.equal((await b.renew()).mine.size, names.length);
+    // Whatever comes next, what is no further away is known.
+    const next = await a.step([request(fresh())], engine.window + 1, 0);
+    assert.equal(next[0].code, 'granted');
+    assert.deepEqual(await a.step([thefts[1]], 2, 0), answers[1]);
+  });
+
+  test('R1: a step of ends is one that others come after, too', async () => {
+    const a = await client();
+    const name = fresh();
+    const [held, next] = [request(name), request(name)];
+    await a.step([held], 1, 0);
+    await a.step([end(held)], 2, 1);
+    assert.equal((await a.renew()).step, 2);
+    assert.deepEqual((await a.step([next], 3, 2)).map(plain), ['granted']);
+    assert.deepEqual((await a.step([end(held)], 2, 0)).map(plain), ['ended']);
+    assert.equal((await a.renew()).step, 3);
+  });
+
+  test('R1: a step that is too old to be known is not done', async () => {
+    const a = await client();
+    const old = request(fresh(), { kind: 'steal' });
+    await a.step([old], 1, 0);
+    for (let n = 2; n <= engine.window + 1; n++) await a.step([request(fresh())], n, n - 1);
+    const retried = (error) => a.adapter.classify(error) === 'retry';
+    await assert.rejects(a.step([request(old.name, { kind: 'steal' })], 1, 0), retried);
+    assert.ok((await a.renew()).mine.has(old.ref));
+  });
+}
+
+/** @param {Engine} engine */
+function lives(engine) {
+  const { client } = engine;
+
+  test('a client that has seen another life of the server makes it careful', async () => {
+    const a = await client(engine.alone, TTL);
+    const [{ token }] = await a.step([request(fresh())]);
+    const { life } = await a.renew();
+    const seen = { life: 'another server', token: token + 5_000_000n };
+    const b = await client(engine.alone, TTL, seen);
+    const { grantsIn, life: next } = await b.renew();
+    assert.ok(grantsIn > 0, 'a quarantine');
+    assert.notEqual(next, life);
+    const waiting = request(fresh());
+    assert.deepEqual(await b.answers(waiting), ['queued']);
+    await engine.endQuarantine(engine.alone);
+    await b.adapter.sweep();
+    const event = await b.next();
+    assert.equal(event.granted, waiting.ref);
+    assert.ok(event.token > seen.token + LEAP);
+    // Who saw those two lives tells nothing new.
+    for (const known of [life, 'another server', next]) {
+      const c = await client(engine.alone, TTL, { life: known, token });
+      assert.equal((await c.renew()).grantsIn, 0, known);
+      await closeAll(c);
+    }
+    await closeAll(a, b);
+  });
+
+  test('so does one that was granted a greater token', async () => {
+    const a = await client(engine.alone, TTL);
+    const { life } = await a.renew();
+    const [{ token }] = await a.step([request(fresh())]);
+    const b = await client(engine.alone, TTL, { life, token });
+    assert.equal((await b.renew()).grantsIn, 0);
+    const seen = { life, token: token + 5_000_000n };
+    assert.ok((await b.adapter.renew(seen)).grantsIn > 0);
+    const c = await client(engine.alone, TTL, seen);
+    const waiting = request(fresh());
+    await c.answers(waiting);
+    await engine.endQuarantine(engine.alone);
+    await c.adapter.sweep();
+    const event = await c.next();
+    assert.equal(event.granted, waiting.ref);
+    assert.ok(event.token > seen.token + LEAP);
+    await closeAll(a, b, c);
+  });
+
+  const [name, value] = Object.entries(engine.alone)[0];
+  const carefulOf = async (options) => {
+    const careful = await client(options, TTL, { life: 'another server', token: 0n });
+    assert.ok(careful.grantsIn > 0, 'a quarantine');
+    return careful;
+  };
+
+  test('it is careful for the longest lease, not for one that is closed', async () => {
+    const options = { ...engine.alone, [name]: `${value}_closed` };
+    const long = await client(options, LONG);
+    await engine.endQuarantine(options);
+    await closeAll(long);
+    const careful = await carefulOf(options);
+    assert.ok(careful.grantsIn <= TTL, String(careful.grantsIn));
+    await closeAll(careful);
+  });
+
+  test('it is careful for the longest lease, also if that is closed meanwhile', async () => {
+    const options = { ...engine.alone, [name]: `${value}_long` };
+    const long = await client(options, LONG);
+    const careful = await carefulOf(options);
+    assert.ok(careful.grantsIn > TTL, String(careful.grantsIn));
+    await closeAll(long);
+    assert.ok((await careful.renew()).grantsIn > TTL);
+    await closeAll(careful);
+  });
+}
+
+/** @param {Engine} engine */
+function marks({ client, shortestKeep = 1e-3 }) {
+  test('a mark is over by the clock of the server, and can be set again', async () => {
+    const a = await client({}, 60_000);
+    const name = fresh();
+    const [first, second] = [request(name), request(name)];
+    await a.answers(first);
+    await a.answers(done(first, 1));
+    // The server says when it is over.
+    while (await a.adapter.marked(name));
+    await a.answers(second);
+    assert.deepEqual(await a.answers(done(second)), ['ended']);
+    assert.equal(await a.adapter.marked(name), true);
+  });
+
+  test('marks that are set and dropped by many at a time are waited for in no circle', async () => {
+    const all = await Promise.all(Array.from({ length: 6 }, () => client({}, 60_000)));
+    const names = Array.from({ length: 8 }, () => fresh());
+    for (let round = 0; round < 4; round++) {
+      await Promise.all(
+        all.map(async ({ answers }, i) => {
+          const mine = names.map((name) => request(name, { kind: 'ifAvailable' }));
+          const locks = (i % 2 ? mine : mine.reverse()).flatMap((op) => [
+            op,
+            done(op, shortestKeep),
+          ]);
+          await answers(...locks);
+        }),
+      );
+    }
+  });
+}
+
+/** @param {Engine} engine */
+function queues(engine) {
+  const { client } = engine;
+
+  const pass = (name, options = {}) => request(name, { kind: 'pass', ...options });
+
+  test('a request that passes is told of its turn, holds nothing, and lets those behind it in', async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [held, first, next, last] = [request(name), pass(name), request(name), pass(name)];
+    assert.deepEqual(await a.answers(pass(name), held), ['passed', 'granted']);
+    assert.deepEqual(await b.answers(pass(name, { kind: 'passIfAvailable' })), ['unavailable']);
+    assert.deepEqual(await b.answers(pass(name, { maxPending: 0 })), ['queueFull']);
+    assert.deepEqual(await b.answers(first), ['queued']);
+    assert.deepEqual(await a.answers(next, last), ['queued', 'queued']);
+    const entries = await a.adapter.query(name);
+    assert.deepEqual(
+      entries.map(({ ref, token, mode }) => [ref, token > 0n, mode]),
+      [held, first, next, last].map(({ ref }, i) => [ref, i === 0, 'exclusive']),
+    );
+    assert.deepEqual(await a.answers(end(held)), ['ended']);
+    assert.deepEqual(await b.next(), { stolen: first.ref, thief: '' });
+    assert.equal((await a.next()).granted, next.ref);
+    assert.equal((await b.renew()).mine.size, 0);
+    assert.deepEqual(await b.answers(request(name, { kind: 'steal' })), ['granted']);
+    assert.equal((await a.next()).thief, b.clientId);
+    assert.deepEqual([...(await a.renew()).mine], [[last.ref, 0n]]);
+  });
+
+  const forgets = { skip: engine.losesNoHint && 'no hint gets lost' };
+  test('what has passed is in the next renewal, if its hint gets lost', forgets, async () => {
+    const [a, b] = [await client(), await client()];
+    const name = fresh();
+    const [held, waiting] = [request(name), pass(name)];
+    await a.answers(held);
+    await b.answers(waiting);
+    await b.hello();
+    await a.answers(end(held));
+    const { mine, stolen } = await b.renew();
+    assert.deepEqual([mine.size, stolen?.get(waiting.ref)], [0, '']);
+    assert.deepEqual((await b.again([waiting])).map(plain), ['queued']);
+    assert.equal((await b.renew()).mine.size, 0);
+    assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
+  });
+
+  test('who dies while it waits to pass, or before all who do, is in nobody’s way', async () => {
+    const [a, b, c] = [await client(), await client(), await client()];
+    const name = fresh();
+    const [held, dead, behind] = [request(name), pass(name), pass(name)];
+    await a.answers(held);
+    await b.answers(dead);
+    await c.answers(behind);
+    await engine.expire(b.session);
+    await engine.expire(a.session);
+    while ((await c.adapter.query(name)).length > 0) await c.adapter.sweep();
+    assert.deepEqual(await c.answers(request(name, { kind: 'ifAvailable' })), ['granted']);
+  });
+
+  test('the largest limit is told like any other', async () => {
+    const a = await client();
+    const name = fresh();
+    const most = 2 ** 31 - 1;
+    assert.deepEqual(await a.answers(units(name, most, 1)), ['granted']);
+    assert.deepEqual(await a.answers(units(name, 4, 1)), [`otherLimit ${most}`]);
+  });
+
+  const noPriorities = { skip: engine.knowsNoPriorities };
+  test('more priority goes first, and among equals who came first', noPriorities, async () => {
+    const [MOST, refsOf] = [2 ** 31 - 1, (ops) => ops.map(({ ref }) => ref)];
+    const urgent = (name, priority) => request(name, { priority });
+    const a = await client();
+    const name = fresh();
+    const held = request(name);
+    const given = [0, 5, -5, 5, MOST, -MOST - 1, 0, -5, 1];
+    const waiting = given.map((priority) => urgent(name, priority));
+    await a.answers(held);
+    assert.deepEqual(await a.answers(...waiting), Array(given.length).fill('queued'));
+    const order = [4, 1, 3, 8, 0, 6, 2, 7, 5].map((i) => waiting[i]);
+    const told = await a.adapter.query(name);
+    assert.deepEqual(refsOf(told), refsOf([held, ...order]));
+    assert.deepEqual(new Set(told.map(({ priority }) => priority)), new Set(given));
+    for (const [i, last] of [held, ...order.slice(0, -1)].entries()) {
+      await a.answers(end(last));
+      assert.equal((await a.next()).granted, order[i].ref);
+    }
+  });
 }
 
 /**
@@ -962,149 +794,6 @@ function endsWhileOpening({ client, port, through, lastWords, stride = 23 }) {
       openWith((proxy, chunks) => proxy.endWith(words, chunks), 1));
 }
 
-/** The tests of engines that know priorities. @param {Engine} engine */
-function priorities({ alone, client, expire }) {
-  const MOST = 2 ** 31 - 1;
-  const urgent = (name, priority, options = {}) => request(name, { priority, ...options });
-  const refsOf = (ops) => ops.map(({ ref }) => ref);
-  const granted = async ({ next }, count) => {
-    const refs = [];
-    while (refs.length < count) refs.push((await next()).granted);
-    return refs;
-  };
-
-  test('more of it goes first, and among equals who came first', async () => {
-    const a = await client();
-    const name = fresh();
-    const held = request(name);
-    const given = [0, 5, -5, 5, MOST, -MOST - 1, 0, -5, 1];
-    const waiting = given.map((priority) => urgent(name, priority));
-    await a.answers(held);
-    assert.deepEqual(await a.answers(...waiting), Array(given.length).fill('queued'));
-    const order = [4, 1, 3, 8, 0, 6, 2, 7, 5].map((i) => waiting[i]);
-    assert.deepEqual(refsOf(await a.adapter.query(name)), refsOf([held, ...order]));
-    for (const [i, last] of [held, ...order.slice(0, -1)].entries()) {
-      await a.answers(end(last));
-      assert.equal((await a.next()).granted, order[i].ref);
-    }
-  });
-
-  test('query tells it, of locks and of requests', async () => {
-    const a = await client();
-    const name = fresh();
-    await a.answers(urgent(name, -MOST - 1), urgent(name, MOST), urgent(name, 0));
-    const told = await a.adapter.query(name);
-    assert.deepEqual(
-      told.map(({ priority }) => priority),
-      [-MOST - 1, MOST, 0],
-    );
-  });
-
-  test('it takes a lock from nobody, however little was given for that', async () => {
-    const a = await client();
-    for (const little of [0, -1, 1]) {
-      const name = fresh();
-      const [first, held] = [request(name), urgent(name, little)];
-      await a.answers(first, held);
-      await a.answers(end(first));
-      assert.equal((await a.next()).granted, held.ref);
-      const more = [0, 2, 3].map((priority) => urgent(name, priority));
-      const codes = await a.answers(...more, urgent(name, 4, { kind: 'ifAvailable' }));
-      assert.deepEqual(codes, [...Array(3).fill('queued'), 'unavailable']);
-      await a.answers(end(more[0]));
-      const state = (await a.adapter.query(name)).map(({ ref, token }) => [ref, token > 0n]);
-      assert.deepEqual(state, [
-        [held.ref, true],
-        [more[2].ref, false],
-        [more[1].ref, false],
-      ]);
-      await a.answers(end(held));
-      assert.equal((await a.next()).granted, more[2].ref);
-    }
-  });
-
-  test('nor from who was granted a free name with less than that', async () => {
-    const a = await client();
-    const name = fresh();
-    const [held, other] = [urgent(name, -3), urgent(name, -2)];
-    assert.deepEqual(await a.answers(held, other, request(name)), ['granted', 'queued', 'queued']);
-    const state = (await a.adapter.query(name)).map(({ ref, token }) => [ref, token > 0n]);
-    assert.deepEqual(state[0], [held.ref, true]);
-  });
-
-  test('nor from who shares it, with less than that', async () => {
-    const a = await client();
-    const name = fresh();
-    const ops = [shared(name), shared(name, { priority: -3 }), request(name)];
-    assert.deepEqual(await a.answers(...ops), ['granted', 'granted', 'queued']);
-    const held = (await a.adapter.query(name)).map(({ token }) => token > 0n);
-    assert.deepEqual(held, [true, true, false]);
-  });
-
-  test('shared ones get ahead of an exclusive one that has less', async () => {
-    const a = await client();
-    const name = fresh();
-    const [reader, writer] = [shared(name), request(name)];
-    assert.deepEqual(await a.answers(reader, writer), ['granted', 'queued']);
-    const [second, third] = [1, 2].map((priority) => shared(name, { priority }));
-    const attempt = shared(name, { priority: 3, kind: 'ifAvailable' });
-    assert.deepEqual(await a.answers(second, third, attempt), Array(3).fill('granted'));
-    assert.deepEqual(await a.answers(shared(name, { kind: 'ifAvailable' })), ['unavailable']);
-    await a.answers(end(reader), end(third), end(attempt));
-    assert.equal((await a.renew()).mine.get(writer.ref), 0n);
-    await a.answers(end(second));
-    assert.equal((await a.next()).granted, writer.ref);
-  });
-
-  test('all units that are held count for who gets ahead', async () => {
-    const a = await client();
-    const name = fresh();
-    const [two, heavy] = [units(name, 4, 2), units(name, 4, 4)];
-    assert.deepEqual(await a.answers(two, heavy), ['granted', 'queued']);
-    const [light, more] = [1, 2].map((weight) => units(name, 4, weight, { priority: 1 }));
-    assert.deepEqual(await a.answers(light, more), ['granted', 'queued']);
-    await a.answers(end(light));
-    assert.deepEqual(await granted(a, 1), [more.ref]);
-    await a.answers(end(two), end(more));
-    assert.deepEqual(await granted(a, 1), [heavy.ref]);
-  });
-
-  test('who is behind as many as it allows is refused, and who is ahead of them, too', async () => {
-    const a = await client();
-    const name = fresh();
-    await a.answers(request(name), request(name));
-    const limited = [1, 2].map((maxPending) => urgent(name, 1, { maxPending }));
-    assert.deepEqual(await a.answers(...limited), ['queueFull', 'queued']);
-  });
-
-  test('of a dead session counts for nothing', async () => {
-    const [dead, a] = [await client(), await client()];
-    const name = fresh();
-    const [held, waiting] = [request(name), request(name)];
-    await a.answers(held);
-    await dead.answers(urgent(name, 1));
-    await a.answers(waiting);
-    await expire(dead.session);
-    await a.answers(end(held));
-    assert.equal((await a.next()).granted, waiting.ref);
-  });
-
-  test('a thief who waits is ahead of any', async () => {
-    const seen = { life: 'a server before', token: 0n };
-    const a = await client(alone, TTL, seen);
-    const [name, free] = [fresh(), fresh()];
-    const thefts = [name, free].map((one) => request(one, { kind: 'steal' }));
-    const others = [name, free].map((one) => urgent(one, MOST));
-    const codes = await a.answers(request(name), ...thefts, ...others);
-    assert.deepEqual(codes, Array(5).fill('queued'));
-    const first = async (one) => (await a.adapter.query(one))[0].ref;
-    assert.deepEqual([await first(name), await first(free)], refsOf(thefts));
-    await until(a, async () => a.told.length === 2);
-    assert.deepEqual(new Set(a.told.map((event) => event.granted)), new Set(refsOf(thefts)));
-    await closeAll(a);
-  });
-}
-
 /** Ends the sessions of a test; to be called in a `describe`. */
 function disposeAfterEach() {
   afterEach(async () => {
@@ -1114,10 +803,12 @@ function disposeAfterEach() {
 }
 
 module.exports = {
+  LONG,
   TTL,
   clientOf,
   closeAll,
   contract,
+  contractOfClients,
   disposeAfterEach,
   done,
   end,

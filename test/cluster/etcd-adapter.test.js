@@ -16,8 +16,8 @@ const { EtcdAdapter } = require('../../lib/cluster/engines/etcd/adapter.js');
 const { Gateway } = require('../../lib/cluster/engines/etcd/gateway.js');
 const { leaseKey } = require('../../lib/cluster/engines/etcd/keys.js');
 const { openBucket } = require('../../lib/etcd.js');
-const { TTL, clientOf, contract, disposeAfterEach, done, end } = require('./contract.js');
-const { endsWhileOpening } = require('./contract.js');
+const { TTL, clientOf, contract, contractOfClients } = require('./contract.js');
+const { disposeAfterEach, done, end } = require('./contract.js');
 const { fresh, rejectsWith, request, shared, units } = require('./contract.js');
 const { tellStories } = require('./stories.js');
 const { FaultyProxy } = require('./proxy.js');
@@ -31,9 +31,9 @@ const at = (port) => ({ endpoints: [`http://127.0.0.1:${port}`] });
 
 const adapterOf = ({ bucket = 'bucket', ...options } = {}) =>
   new EtcdAdapter(bucket, { endpoints: server.endpoints, ...options });
-/** A lease that does not end in a test. */
-const LONG = 60_000;
-const client = (options = {}, ttl = LONG, seen = undefined) =>
+/** A lease for which a test waits. */
+const SHORT = 2_000;
+const client = (options = {}, ttl = TTL, seen = undefined) =>
   clientOf(adapterOf(options), ttl, seen);
 
 /** What makes a lease run out, as time would. */
@@ -45,7 +45,8 @@ const left = async (session) =>
 
 /** The key of a bucket's quarantine. */
 const quarantineOf = async (bucket) =>
-  (await server.call('kv/range', { key: base64(`web-locks/1/${bucket}/w/quarantine`) })).kvs[0];
+  (await server.call('kv/range', { key: base64(`web-locks/1/${keyPart(bucket)}/w/quarantine`) }))
+    .kvs?.[0];
 
 const keyPart = (text) =>
   text.replace(/[^\w.-]/g, (unit) => `%${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
@@ -177,6 +178,22 @@ function fetchLosing(work, isDeaf = false) {
   };
 }
 
+/** A client, and what has the answer of its next step get lost. */
+async function clientThatLoses(options, ttl) {
+  let isLost = false;
+  const losing = async (url, its) => {
+    if (!isLost || !isStep(url, its)) return fetch(url, its);
+    isLost = false;
+    await (await fetch(url, { ...its, signal: undefined })).text();
+    throw new TypeError('fetch failed');
+  };
+  const made = await client({ ...options, fetch: losing }, ttl);
+  const lose = (isWanted) => {
+    isLost = isWanted;
+  };
+  return { ...made, lose };
+}
+
 /** A `fetch` that counts what it sends, by path. */
 function countingFetch(next = fetch) {
   const counts = { steps: 0, others: 0 };
@@ -216,6 +233,10 @@ describe('etcd', { skip: lacks.etcd }, () => {
   const engine = {
     client,
     alone: { bucket: 'alone' },
+    endQuarantine: async ({ bucket = 'bucket' } = {}) => {
+      const quarantine = await quarantineOf(bucket);
+      if (quarantine) await server.call('lease/revoke', { ID: quarantine.lease });
+    },
     expire,
     left,
     remove,
@@ -238,19 +259,21 @@ describe('etcd', { skip: lacks.etcd }, () => {
     tellsOfDead: true,
     endsFirst: true,
   };
+  contractOfClients(engine);
   contract(engine);
-  tellStories(engine);
+  tellStories((lane) => ({
+    ...engine,
+    client: (_, ttl) => clientThatLoses({ bucket: `stories ${lane}` }, ttl),
+    loses: true,
+  }));
 
   describe('by the fetch of Node.js', () => {
-    endsWhileOpening({
-      client,
-      port: () => server.members[0].port,
+    const { 'that it goes on by another protocol': _, ...lastWords } = engine.lastWords;
+    contractOfClients({
+      ...engine,
+      client: (options = {}, ...rest) => client({ fetch: globalThis.fetch, ...options }, ...rest),
       through: (port) => ({ ...at(port), fetch: globalThis.fetch }),
-      lastWords: {
-        'that a request took too long': Buffer.from('HTTP/1.1 408 Timeout\r\n\r\n'),
-        'what is no HTTP': Buffer.from('\0\r\n\r\n{'),
-      },
-      stride: 97,
+      lastWords,
     });
   });
 
@@ -886,9 +909,9 @@ describe('etcd', { skip: lacks.etcd }, () => {
       fs.rmSync(folder, { recursive: true });
       if (isRestored) fs.renameSync(copy, folder);
       await own.start();
-      const b = await client({ endpoints }, TTL);
+      const b = await client({ endpoints }, SHORT);
       await assert.rejects(a.hello(), { code: 'ERR_WEB_LOCKS_SESSION_DEAD' });
-      const next = await client({ endpoints }, TTL, { life, token });
+      const next = await client({ endpoints }, SHORT, { life, token });
       assert.ok(next.grantsIn > 0);
       assert.ok((await next.renew()).grantsIn > 0);
       await rejectsWith(b.step([request(name)]), 'ERR_WEB_LOCKS_SESSION_DEAD');
@@ -968,39 +991,6 @@ describe('etcd', { skip: lacks.etcd }, () => {
     const all = answers.flat().toSorted();
     assert.equal(all[0], 'granted');
     assert.match(all[1], /^otherLimit [45]$/);
-  });
-
-  test('tokens grow from holder to holder, also for a thief and those after it', async () => {
-    const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [first, waiting] = [request(name), request(name)];
-    const theft = request(name, { kind: 'steal' });
-    const tokens = [(await a.step([first]))[0].token];
-    await a.answers(waiting);
-    tokens.push((await b.step([theft]))[0].token);
-    await b.answers(end(theft));
-    await a.next();
-    tokens.push((await a.next()).token);
-    assert.ok(tokens[0] < tokens[1] && tokens[1] < tokens[2], String(tokens));
-    const seen = (await b.adapter.query(name)).map(({ token }) => token);
-    assert.deepEqual(seen, [tokens[2]]);
-  });
-
-  test('a session that comes later sees the same queue', async () => {
-    const a = await client();
-    const name = fresh();
-    const units = (weight) => shared(name, { limit: 3, weight });
-    await a.answers(units(2), units(2), units(1));
-    const [b] = [await client()];
-    const all = await b.adapter.query(name);
-    assert.deepEqual(
-      all.map(({ token, weight }) => [token > 0n, weight]),
-      [
-        [true, 2],
-        [false, 2],
-        [false, 1],
-      ],
-    );
   });
 
   test('a group of more than a transaction may have fails, and nothing else does', async () => {

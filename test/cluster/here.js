@@ -21,14 +21,20 @@ const world = {
 
 const newServer = () => new MemoryServer(machine);
 
-/** A bucket of a server, with the `network` to it. */
-function openBucket(server, name = 'here', { ttl = 10_000, change = () => {}, ...options } = {}) {
+/** A way to a server. */
+function connect(server) {
   const network = new Network(world, machine, server);
   network.delay = 0;
+  return network;
+}
+
+/** A bucket of a server, with the `network` to it. */
+function openBucket(server, name = 'here', { ttl = 10_000, change = () => {}, ...options } = {}) {
+  const network = connect(server);
   const adapter = new MemoryAdapter(network);
   change(adapter);
   const bucket = new ClusterBucket(name, adapter, { ttl, ...options });
   return { bucket, network };
 }
 
-module.exports = { newServer, openBucket };
+module.exports = { connect, newServer, openBucket };

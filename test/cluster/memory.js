@@ -97,6 +97,11 @@ class MemoryServer {
     return this.machine.monotonic();
   }
 
+  /** By which marks last: a clock that somebody may set. */
+  #wall() {
+    return this.machine.wall?.() ?? this.#now();
+  }
+
   /** Restarts: connections are gone; without the data sessions and locks, too. */
   restart({ data = true } = {}) {
     for (const { link } of this.#sessions.values()) link?.cut();
@@ -367,7 +372,7 @@ class MemoryServer {
   #mark({ id }, ref, name, keep) {
     const rows = this.#names.get(name)?.rows ?? [];
     if (rows.some((row) => row.token && row.session === id && row.ref === ref)) {
-      this.#marks.set(name, { until: this.#now() + keep, session: id, ref });
+      this.#marks.set(name, { until: this.#wall() + keep, session: id, ref });
     }
     const mark = this.#marks.get(name);
     return mark?.session === id && mark.ref === ref;
@@ -428,7 +433,7 @@ class MemoryServer {
   }
 
   marked(name) {
-    const now = this.#now();
+    const now = this.#wall();
     for (const [one, { until }] of this.#marks) if (until <= now) this.#marks.delete(one);
     return this.#marks.has(name);
   }

@@ -17,10 +17,12 @@ const { explain } = require('../../lib/cluster/engines/postgres/errors.js');
 const { openBucket } = require('../../lib/postgres.js');
 const refusal = require('./refusal.js');
 const {
+  LONG,
   TTL,
   clientOf,
   closeAll,
   contract,
+  contractOfClients,
   disposeAfterEach,
   done,
   end,
@@ -77,8 +79,8 @@ FATAL.writeUInt32BE(FATAL.length - 1, 1);
 
 const documented = readFileSync(path.join(__dirname, '../../docs/CLUSTER.md'), 'utf8');
 
-/** A lease that does not end in a test, nor half of it. */
-const LONG = 60_000;
+/** A lease for which a test waits. */
+const SHORT = 2_000;
 
 const sql = async (text, values) => (await pool.query(text, values)).rows;
 /** Makes a lease run out, as time would; it is not extended because nobody has renewed for long. */
@@ -87,6 +89,24 @@ const expire = (session, schema = 'web_locks') =>
     `UPDATE ${schema}.session SET expires = now() - interval '1 s', graced = true WHERE id = $1`,
     [session],
   );
+
+/** Lets milliseconds pass: all times are so much longer ago. */
+const shift = (schema, milliseconds) =>
+  sql(`WITH by AS (SELECT ${milliseconds} * interval '1 millisecond' AS ago),
+    a AS (UPDATE ${schema}.session SET renewed = renewed - ago, expires = expires - ago
+      FROM by WHERE expires > 'epoch'),
+    b AS (UPDATE ${schema}.epoch SET grants_from = grants_from - ago FROM by),
+    c AS (UPDATE ${schema}.lapsed SET until = until - ago FROM by)
+    UPDATE ${schema}.mark SET until = until - ago FROM by`);
+
+/** An engine for stories, with a schema of its own whose clock is the test's. */
+const storiesOf = (schema, engine) => ({
+  ...engine,
+  client: (_, ttl) => engine.client({ schema }, ttl),
+  endQuarantine: () => sql(`UPDATE ${schema}.epoch SET grants_from = 'epoch'`),
+  expire: (session) => expire(session, schema),
+  shift: (milliseconds) => shift(schema, milliseconds),
+});
 
 const client = ({ bucket = 'bucket', ...options } = {}, ttl = TTL, seen = undefined) =>
   clientOf(new PostgresAdapter(bucket, { pool, ...options }), ttl, seen);
@@ -192,6 +212,8 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
   const engine = {
     client,
     alone: { schema: 'alone' },
+    endQuarantine: ({ schema }) =>
+      sql(`UPDATE ${schema}.epoch SET grants_from = clock_timestamp()`),
     expire,
     left,
     remove,
@@ -199,8 +221,9 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     through: (port) => ({ pool: poolOf({ port }) }),
     lastWords: { 'that the postmaster is gone': FATAL },
   };
+  contractOfClients(engine);
   contract(engine);
-  tellStories(engine);
+  tellStories((lane) => storiesOf(`stories_${lane}`, engine));
 
   describe('for a role whose settings are others', () => {
     let others;
@@ -210,16 +233,14 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       others = poolOf({ max: 40, options: settings.join(' ') });
     });
 
-    contract({
+    const engineOfOthers = {
+      ...engine,
       client: ({ bucket = 'others', ...options } = {}, ttl = TTL, seen = undefined) =>
         clientOf(new PostgresAdapter(bucket, { pool: others, ...options }), ttl, seen),
-      alone: { schema: 'alone_of_others' },
-      expire,
-      left,
-      remove,
-      port: () => server.port,
       through: (port) => ({ pool: poolOf({ port, options: others.options.options }) }),
-    });
+    };
+    contractOfClients(engineOfOthers);
+    tellStories((lane) => storiesOf(`stories_of_others_${lane}`, engineOfOthers), 0.2);
   });
 
   test('marks that are over do not add up', async () => {
@@ -263,42 +284,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     );
     assert.deepEqual(row, { step: ['-5'], request: '-5', end: '-5' });
     assert.deepEqual([...(await a.renew()).mine.keys()], [op.ref]);
-  });
-
-  test('R1: one request alone is answered as it was, whatever it was', async () => {
-    const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const held = shared(name, { limit: 2, weight: 1 });
-    await b.answers(held);
-    for (const op of [
-      request(name),
-      request(name, { maxPending: 0 }),
-      request(name, { kind: 'ifAvailable', label: 'label' }),
-      shared(name),
-      request(fresh()),
-    ]) {
-      const first = await a.step([op]);
-      await b.answers(end(held));
-      assert.deepEqual(await a.again([op]), first);
-      await a.answers(end(op));
-      await b.answers(held);
-    }
-  });
-
-  test('all readers at the head of a queue are granted at once, and nobody behind them', async () => {
-    const [a, b] = [await client(), await client()];
-    const name = fresh();
-    const [writer, last, late] = [request(name), request(name), shared(name)];
-    const readers = [shared(name), shared(name), shared(name)];
-    await a.answers(writer, ...readers, last, late);
-    await a.answers(end(writer));
-    const granted = [...(await b.adapter.query(name))].filter(({ token }) => token > 0n);
-    assert.equal(granted.length, readers.length);
-    const { mine } = await a.renew();
-    assert.ok(readers.every(({ ref }) => mine.get(ref) > 0n));
-    await a.answers(...readers.map(end));
-    assert.ok((await a.renew()).mine.get(last.ref) > 0n);
-    assert.equal((await a.renew()).mine.get(late.ref), 0n);
   });
 
   describe('a session is woken by what is told to others', () => {
@@ -398,78 +383,10 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     assert.deepEqual(await expires(), before);
   });
 
-  test('tokens grow over users of a name, thefts, and a schema that is made anew', async () => {
-    const schema = 'anew';
-    const tokens = [];
-    for (let round = 0; round < 2; round++) {
-      const a = await client({ schema });
-      for (const kind of ['request', 'ifAvailable', 'steal']) {
-        const op = request('name', { kind });
-        tokens.push((await a.step([op]))[0].token);
-        await a.answers(end(op));
-      }
-      await a.adapter.dispose();
-      await sql(`DROP SCHEMA ${schema} CASCADE`);
-    }
-    assert.deepEqual(
-      tokens,
-      tokens.toSorted((a, b) => (a < b ? -1 : 1)),
-    );
-    assert.equal(new Set(tokens).size, 6);
-  });
-
-  test('a guarded lock is neither stolen nor ended before the transaction commits', async () => {
-    const [a, thief] = [await client(), await client({}, 60_000)];
-    const name = fresh();
-    const op = request(name);
-    const [{ token }] = await a.step([op]);
-    const user = await pool.connect();
-    await user.query('BEGIN');
-    assert.equal(await a.adapter.guard(user, { ref: op.ref, name, token }), true);
-    await expire(a.session);
-    await thief.adapter.sweep();
-    assert.deepEqual(
-      await thief.answers(request(name, { kind: 'ifAvailable' })),
-      ['unavailable'],
-      'a sweep leaves it alone',
-    );
-    const theft = request(name, { kind: 'steal' });
-    assert.deepEqual(await thief.answers(theft), ['busy']);
-    await user.query('COMMIT');
-    assert.deepEqual(await thief.answers(theft), ['granted']);
-    await user.query('BEGIN');
-    assert.equal(await a.adapter.guard(user, { ref: op.ref, name, token }), false);
-    await user.query('ROLLBACK');
-    user.release();
-  });
-
-  test('guard needs a transaction', async () => {
-    const a = await client();
-    const op = request(fresh());
-    const [{ token }] = await a.step([op]);
-    const lock = { ref: op.ref, name: op.name, token };
-    await assert.rejects(a.adapter.guard(pool, lock), { name: 'TypeError', message: /a Pool/ });
-    const one = await pool.connect();
-    const inside = { name: 'TypeError', message: /in a transaction: BEGIN first/ };
-    await assert.rejects(a.adapter.guard(one, lock), inside);
-    one.release();
-  });
-
   describe('the clock of the server', () => {
     const jump = (schema, by) =>
       sql(`UPDATE ${schema}.session SET renewed = renewed - interval '${by}',
         expires = expires - interval '${by}'`);
-
-    test('a jump ahead costs nobody his lease who can renew', async () => {
-      const schema = 'ahead';
-      const [a, b] = [await client({ schema }), await client({ schema })];
-      const name = fresh();
-      await a.answers(request(name));
-      await jump(schema, '1 hour');
-      assert.deepEqual(await b.answers(request(name, { kind: 'ifAvailable' })), ['unavailable']);
-      assert.equal((await b.renew()).alive, true);
-      assert.equal((await a.renew()).alive, true);
-    });
 
     test('a second jump does not keep the dead alive', async () => {
       const schema = 'twice';
@@ -507,16 +424,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         assert.deepEqual(await a.again(ops), answers);
         await a.renew();
       }
-    });
-
-    test('a jump back makes no lease longer', async () => {
-      const schema = 'back';
-      const [a, b] = [await client({ schema }), await client({ schema })];
-      await a.answers(request('name'));
-      await jump(schema, '-1 hour');
-      const { alive, nextExpiryIn } = await b.renew();
-      assert.ok(alive);
-      assert.ok(nextExpiryIn <= TTL, String(nextExpiryIn));
     });
   });
 
@@ -591,15 +498,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         await sql(what);
         assert.ok((await a.renew()).grantsIn > TTL, what);
       }
-    });
-
-    test('who is still known can renew', async () => {
-      const schema = 'known';
-      const a = await client({ schema });
-      const op = request('name');
-      const [{ token }] = await a.step([op]);
-      await lose(schema);
-      assert.deepEqual([...(await a.renew()).mine], [[op.ref, token]]);
     });
 
     test('the lease of who is known lasts as long, so that the sweep at its end removes it', async () => {
@@ -706,17 +604,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       });
     });
 
-    test('who is granted a lock behind those who waited has a greater token', async () => {
-      const schema = 'behind';
-      const [a, b] = [await client({ schema }, LONG), await client({ schema }, LONG)];
-      const name = fresh();
-      await sql(`UPDATE ${schema}.epoch SET grants_from = clock_timestamp() + interval '1 minute'`);
-      assert.deepEqual(await a.answers(shared(name)), ['queued']);
-      await sql(`UPDATE ${schema}.epoch SET grants_from = clock_timestamp()`);
-      const [{ token }] = await b.step([shared(name)]);
-      assert.ok(token > (await a.next()).token);
-    });
-
     test('who closes by another client of the pool begins it, before anybody is granted what it had', async () => {
       const schema = 'closes';
       const [a, waiting] = [await client({ schema }, LONG), await client({ schema }, LONG)];
@@ -734,9 +621,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     test('unlogged: a crash loses the locks, and is followed by a quarantine', async () => {
       const schema = 'unlogged';
       const own = await startPostgres();
-      const ownPool = new pg.Pool(own.config);
-      ownPool.on('error', () => {});
-      pools.add(ownPool);
+      const ownPool = poolOf(own.config);
       const a = await client({ schema, pool: ownPool, durability: 'unlogged' });
       const op = request('name');
       const [{ token }] = await a.step([op]);
@@ -757,9 +642,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
     test('logged: a crash loses nothing', async () => {
       const own = await startPostgres();
-      const ownPool = new pg.Pool(own.config);
-      ownPool.on('error', () => {});
-      pools.add(ownPool);
+      const ownPool = poolOf(own.config);
       const a = await client({ pool: ownPool }, 30_000);
       const op = request('name');
       const [{ token }] = await a.step([op]);
@@ -772,9 +655,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
     test('an end waits for the disk, and for a standby, if it grants something', async () => {
       const own = await startPostgres();
-      const ownPool = new pg.Pool(own.config);
-      ownPool.on('error', () => {});
-      pools.add(ownPool);
+      const ownPool = poolOf(own.config);
       const [a, b] = [await client({ pool: ownPool }), await client({ pool: ownPool })];
       const [held, last] = [request('name'), request('other')];
       await a.answers(held, last);
@@ -826,9 +707,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
     test('an end that a crash has undone is done when it comes again', async () => {
       const own = await startPostgres();
-      const ownPool = new pg.Pool(own.config);
-      ownPool.on('error', () => {});
-      pools.add(ownPool);
+      const ownPool = poolOf(own.config);
       const [a, b] = [
         await client({ pool: ownPool }, 30_000),
         await client({ pool: ownPool }, 30_000),
@@ -850,12 +729,8 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     test('a standby is refused, and grants nothing for one ttl when it is promoted', async () => {
       const primary = await startPostgres();
       const standby = await startStandby(primary);
-      const standbyPool = new pg.Pool(standby.config);
-      standbyPool.on('error', () => {});
-      pools.add(standbyPool);
-      const ownPool = new pg.Pool(primary.config);
-      ownPool.on('error', () => {});
-      pools.add(ownPool);
+      const standbyPool = poolOf(standby.config);
+      const ownPool = poolOf(primary.config);
       const a = await client({ pool: ownPool });
       const [{ token }] = await a.step([request('name')]);
       await rejectsWith(client({ pool: standbyPool }), 'ERR_WEB_LOCKS_STANDBY');
@@ -1016,7 +891,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     });
 
     test('lets a bucket whose thief waits for it go on with other names', async () => {
-      const [one, two] = [1, 2].map(() => openBucket('guarded', { pool, ttl: TTL }));
+      const [one, two] = [1, 2].map(() => openBucket('guarded', { pool, ttl: LONG }));
       const robbed = await one.locks.acquire('guarded');
       const own = await pool.connect();
       await own.query('BEGIN');
@@ -1039,7 +914,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     });
 
     test('hears at once that its lock is held for too long, and ends then', async () => {
-      const bucket = openBucket('held for too long', { pool, ttl: TTL });
+      const bucket = openBucket('held for too long', { pool, ttl: LONG });
       const own = await pool.connect();
       await own.query('BEGIN');
       const ended = bucket.locks.request('a', { holdTimeout: 1_000 }, async (lock) => {
@@ -1110,6 +985,10 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     test('is that of a client, and no Pool', async () => {
       const { adapter } = await client();
       const lock = { ref: 1, name: 'a', token: 1n };
+      const one = await pool.connect();
+      const outside = { name: 'TypeError', message: /in a transaction: BEGIN first/ };
+      await assert.rejects(adapter.guard(one, lock), outside);
+      one.release();
       for (const [wrong, message] of [
         [pool, /was given a Pool.*pool\.connect\(\)/],
         [undefined, /lock\.guard\(client\)/],
@@ -1325,22 +1204,6 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     assert.equal(await left(a.session), 0);
   });
 
-  test("the dead who hold units, or gave the limit, are in nobody's way", async () => {
-    const all = await Promise.all(Array.from({ length: 4 }, () => client()));
-    const a = await client();
-    const name = fresh();
-    for (const { answers } of all) await answers(units(name, 4, 1));
-    await a.renew();
-    for (const { session } of all.slice(1)) await expire(session);
-    const attempt = (limit, weight) => units(name, limit, weight, { kind: 'ifAvailable' });
-    assert.deepEqual(await a.answers(attempt(4, 4)), ['unavailable']);
-    const three = attempt(4, 3);
-    assert.deepEqual(await a.answers(three), ['granted']);
-    assert.deepEqual(await a.answers(end(three), attempt(5, 1)), ['ended', 'otherLimit 4']);
-    await expire(all[0].session);
-    assert.deepEqual(await a.answers(attempt(5, 5)), ['granted']);
-  });
-
   test('a step that asks for too much is refused, and the next goes well', async () => {
     const own = await startPostgres({
       settings: ['max_connections=10', 'max_locks_per_transaction=10', 'max_wal_senders=0'],
@@ -1433,12 +1296,12 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     for (const table of ['session', 'request', 'theft', 'epoch', 'mark', 'lasting', 'lapsed']) {
       test(`of which one is dropped, ${table}, are made anew`, async () => {
         const schema = `without_${table}`;
-        const bucket = openBucket('bucket', { pool, schema, ttl: TTL });
+        const bucket = openBucket('bucket', { pool, schema, ttl: SHORT });
         await bucket.ready;
         const before = (await sql(`SELECT life FROM ${schema}.epoch`))[0].life;
         await sql(`DROP TABLE ${schema}.${table}`);
         await bucket.close();
-        const again = openBucket('bucket', { pool, schema, ttl: TTL });
+        const again = openBucket('bucket', { pool, schema, ttl: SHORT });
         assert.equal(await again.locks.request('name', () => 'mine'), 'mine');
         const { life } = (await sql(`SELECT life FROM ${schema}.epoch`))[0];
         const isLost = ['session', 'request', 'epoch', 'lapsed'].includes(table);
@@ -1505,7 +1368,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         const proxy = await FaultyProxy.open(server.port);
         if (isStalledFirst) proxy.stall();
         const stalled = poolOf({ port: proxy.port });
-        const bucket = openBucket('bucket', { pool: stalled, ttl: TTL });
+        const bucket = openBucket('bucket', { pool: stalled, ttl: SHORT });
         const lost = once(bucket, 'lost');
         if (isStalledFirst) {
           await rejectsWith(bucket.ready, 'ERR_WEB_LOCKS_UNREACHABLE');
@@ -1541,7 +1404,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
         message: /pgbouncer.*`listen`/,
       });
       // Within the shortest lease, or nobody would be told.
-      const bucket = openBucket('bucket', { pool: through, ttl: TTL });
+      const bucket = openBucket('bucket', { pool: through, ttl: SHORT });
       await rejectsWith(bucket.ready, 'ERR_WEB_LOCKS_NO_NOTIFY');
       const { port: ofStatements } = await startPgbouncer(server, 'statement');
       await rejectsWith(
@@ -1667,7 +1530,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
     test('so does ready of a bucket', async () => {
       const busy = poolOf({ max: 2 });
       const taken = [await busy.connect(), await busy.connect()];
-      const bucket = openBucket('bucket', { pool: busy, ttl: TTL });
+      const bucket = openBucket('bucket', { pool: busy, ttl: SHORT });
       await assert.rejects(bucket.ready, {
         code: 'ERR_WEB_LOCKS_POOL_EXHAUSTED',
         message: /All 2 clients/,
@@ -1679,7 +1542,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
     test('a bucket whose pool has no client left to connect anew says so', async () => {
       const busy = poolOf({ max: 2, application_name: 'busy' });
-      const bucket = openBucket('bucket', { pool: busy, ttl: TTL });
+      const bucket = openBucket('bucket', { pool: busy, ttl: SHORT });
       await bucket.ready;
       const lost = once(bucket, 'lost');
       const taken = await busy.connect();
@@ -1696,7 +1559,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const proxy = await FaultyProxy.open(server.port);
       proxy.stall();
       const stalled = poolOf({ max: 2, port: proxy.port });
-      const bucket = openBucket('bucket', { pool: stalled, ttl: TTL });
+      const bucket = openBucket('bucket', { pool: stalled, ttl: SHORT });
       for (let attempt = 0; attempt < 2; attempt++) {
         await rejectsWith(bucket.ready, 'ERR_WEB_LOCKS_UNREACHABLE');
       }
@@ -1811,9 +1674,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
 
     test('a cancelled wait for a synchronous standby is no answer', async () => {
       const primary = await startPostgres();
-      const ownPool = new pg.Pool(primary.config);
-      ownPool.on('error', () => {});
-      pools.add(ownPool);
+      const ownPool = poolOf(primary.config);
       const a = await client({ pool: ownPool });
       await haveCommitsWait(ownPool);
       const refused = rejectsWith(a.step([request('name')]), 'ERR_WEB_LOCKS_NOT_REPLICATED');

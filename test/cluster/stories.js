@@ -3,7 +3,7 @@
 /**
  * Random stories of several sessions, told to an engine and to the reference engine (memory.js) step
  * by step. After each step both must say the same: the answers, what each session has, and what
- * `query` shows of each name.
+ * `query` shows of each name. Time passes as the story says: on both sides the clock is the test's.
  */
 
 const assert = require('node:assert/strict');
@@ -12,14 +12,24 @@ const fc = require('fast-check');
 const { setTimeout } = require('node:timers/promises');
 const { MemoryServer } = require('./memory.js');
 
-/** Of a lease, milliseconds: each step renews all, so that only the story ends one. */
-const TTL = 60_000;
+/** Milliseconds of a lease: far more than a story takes, so that only the story ends one. */
+const TTL = 600_000;
+/** Milliseconds of the story's time that pass at once: three times that ends a lease, twice does not. */
+const PASS = 0.35 * TTL;
+/** Milliseconds by which somebody sets the clock of the server. */
+const JUMP = 7_200_000;
 const SESSIONS = 3;
-const RUNS = Number(process.env.STORY_RUNS ?? 15);
-/** The same stories each time; others by hand: `STORY_SEED=7 STORY_RUNS=200`. */
+const RUNS = Number(process.env.STORY_RUNS ?? 30);
+/**
+ * The same stories each time; others by hand: `STORY_SEED=7 STORY_RUNS=200`; one that has failed:
+ * `STORY_PATH=11:6:4`, as the failure tells.
+ */
 const SEED = Number(process.env.STORY_SEED ?? 20261126);
-/** Milliseconds after which no shorter story is looked for. */
-const LIMIT = 120_000;
+const { STORY_PATH } = process.env;
+/** How many are told at the same time: they mostly wait. */
+const LANES = 3;
+/** Milliseconds after which no shorter story is looked for; 0 for not to look for one at all. */
+const LIMIT = Number(process.env.STORY_LIMIT ?? 120_000);
 /** Milliseconds in which a hint has to come; what is late fails, so it is far more than it takes. */
 const PATIENCE = Number(process.env.STORY_PATIENCE ?? 20_000);
 
@@ -27,27 +37,44 @@ const PATIENCE = Number(process.env.STORY_PATIENCE ?? 20_000);
 const PASSES = 'passes ';
 
 let stories = 0;
+let lives = 0;
+
+/** What tells whether the dead count. */
+const PROBES = [
+  { kind: 'request', mode: 'exclusive', weight: 0, maxPending: 1, priority: 0, isOther: false },
+  { kind: 'ifAvailable', mode: 'shared', weight: 1, maxPending: -1, priority: 0, isOther: false },
+];
+/** More tokens than any server gives in a story. */
+const FAR = 1_000_000_000_000n;
+/** The least priority of a story. */
+const LEAST = -7;
+
+/** What may not wait, of an operation. */
+const ATTEMPT = { kind: 'ifAvailable', mode: 'exclusive', weight: 0, maxPending: -1, priority: 0 };
+
+/** As users may give them. */
+const LABELS = ['', 'a b', 'two\nlines', '\ud800 \0', '1|2 x 3'];
 
 /** The names of a story: nobody else's, prefixes of one another, and hard to tell apart. */
 function namesOf(story) {
   const long = `${story} ${'x'.repeat(600)}`;
-  return [`${story}`, `${long}\ud83d\ude00`, `${long}\ud83d`, `${story} \0\ud800/*{}`];
+  return [`${story}`, `${long}\ud83d`, `${long}\ufffd`, `${story} \0\ud800/*{}`];
 }
 
-/** @param {{ priorities: boolean, otherLimits: boolean, keeps: number[] }} can */
-function operation({ priorities, otherLimits, keeps }) {
-  const name = fc.constantFrom(0, 0, 0, 0, 1, 2, 3);
+/** @param {{ groups: boolean, priorities: boolean, otherLimits: boolean, keeps: number[] }} can */
+function operation({ groups, priorities, otherLimits, keeps }) {
+  const name = fc.constantFrom(0, 0, 0, 0, 1, 2, 3, 3);
   const asked = fc.record({
     kind: fc.constantFrom(
-      ...new Array(7).fill('request'),
+      ...new Array(5).fill('request'),
       ...['ifAvailable', 'ifAvailable', 'steal', 'pass', 'passIfAvailable'],
     ),
     name,
     mode: fc.constantFrom('exclusive', 'shared', 'shared'),
-    weight: fc.constantFrom(1, 1, 2, 3),
+    weight: fc.constantFrom(1, 2, 2, 3),
     isOther: fc.constantFrom(...new Array(9).fill(false), otherLimits),
     maxPending: fc.constantFrom(-1, -1, -1, 0, 1, 2),
-    priority: priorities ? fc.constantFrom(0, 0, 0, 1, -1, 7, -7) : fc.constant(0),
+    priority: priorities ? fc.constantFrom(0, 0, 0, 1, -1, 7, LEAST) : fc.constant(0),
   });
   const ended = fc.record({
     kind: fc.constant('end'),
@@ -64,34 +91,52 @@ function operation({ priorities, otherLimits, keeps }) {
   return fc.oneof(
     { weight: 10, arbitrary: asked },
     { weight: 6, arbitrary: ended },
-    { weight: 1, arbitrary: group },
+    { weight: groups ? 1 : 0, arbitrary: group },
   );
 }
 
 /** @returns a story: the actions, each of a session */
 const storyOf = (can) => {
   const session = fc.nat(SESSIONS - 1);
-  const plain = (kind) => fc.record({ kind: fc.constant(kind), session });
-  const step = fc.record({
-    kind: fc.constant('step'),
-    session,
-    ops: fc.array(operation(can), { minLength: 1, maxLength: 4 }),
-  });
-  const action = fc.oneof(
-    { weight: 24, arbitrary: step },
-    { weight: 2, arbitrary: plain('again') },
-    { weight: 1, arbitrary: plain('hello') },
-    { weight: 2, arbitrary: plain('expire') },
-    { weight: 1, arbitrary: plain('close') },
-    { weight: 1, arbitrary: plain('sweep') },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant('marked'), name: fc.nat(3) }) },
-  );
-  return fc.array(action, { minLength: 1, maxLength: 24, size: 'max' });
+  const action = (kind, more = {}) => fc.record({ kind: fc.constant(kind), session, ...more });
+  const ops = fc.array(operation(can), { minLength: 1, maxLength: 4 });
+  const isSwept = fc.constantFrom(false, false, true);
+  const all = [
+    [20, action('step', { ops })],
+    [4, action('crowd', { ops })],
+    [2, action('again')],
+    [1, action('hello')],
+    [3, action('expire', { isSwept })],
+    [1, action('close')],
+    [1, action('sweep')],
+    [2, action('marked', { name: fc.nat(3) })],
+  ];
+  if (can.time)
+    all.push(
+      [3, action('pass', { isSwept })],
+      [3, action('doze')],
+      [1, action('rebirth', { isAhead: fc.boolean() })],
+      [1, action('jump', { isBack: fc.boolean(), name: fc.nat(3) })],
+    );
+  if (can.several) all.push([2, action('burst', { steps: fc.tuple(ops, ops) })]);
+  if (can.lose) {
+    const op = operation(can);
+    all.push([3, action('lose', { op, other: op, by: session })]);
+  }
+  const actions = all.map(([weight, arbitrary]) => ({ weight, arbitrary }));
+  return fc.array(fc.oneof(...actions), { minLength: 1, maxLength: 40, size: 'max' });
 };
 
-/** The reference engine, with a clock that stands still. */
+/** The reference engine, with clocks that stand still. */
 class Reference {
-  #server = new MemoryServer({ monotonic: () => 1e6, run: (work) => work() });
+  now = 1e6;
+  /** Milliseconds for which marks have lasted: somebody may set this clock. */
+  wall = 1e9;
+  #server = new MemoryServer({
+    monotonic: () => this.now,
+    wall: () => this.wall,
+    run: (work) => work(),
+  });
   #told = new Map();
 
   async open(info) {
@@ -101,8 +146,8 @@ class Reference {
     return { session, hints, link, connection: 1 };
   }
 
-  async step(client, ops, number) {
-    return this.#server.step(client.session, client.connection, ops, number, 0);
+  async step(client, ops, number, before = 0) {
+    return this.#server.step(client.session, client.connection, ops, number, before);
   }
 
   async hello(client) {
@@ -110,9 +155,8 @@ class Reference {
     client.connection = this.#server.hello(client.session, seen, client.link);
   }
 
-  async renew({ session, connection }) {
+  async renew({ session, connection }, seen = { life: '', token: 0n }) {
     const told = this.#told.get(session) ?? [];
-    const seen = { life: '', token: 0n };
     const renewal = this.#server.renew(session, connection, seen, told);
     this.#told.set(session, [...(renewal.stolen?.keys() ?? [])]);
     return renewal;
@@ -130,16 +174,17 @@ class Reference {
     this.#server.sweep();
   }
 
-  async query(name) {
-    return this.#server.query(name);
+  async query(name, _, which) {
+    return this.#server.query(name, which);
   }
 
   async marked(name) {
     return this.#server.marked(name);
   }
 
-  classify({ code }) {
-    if (code === undefined) throw new Error('a defect of the reference');
+  classify(error) {
+    const { code } = error;
+    if (code === undefined) throw new Error('a defect of the reference', { cause: error });
     return code === 'DEAD' ? 'dead' : 'retry';
   }
 }
@@ -156,16 +201,20 @@ class Real {
     return this.#engine.client({}, TTL);
   }
 
-  step(client, ops, number) {
-    return client.step(ops, number);
+  step(client, ops, number, before) {
+    return client.step(ops, number, before);
   }
 
   hello(client) {
     return client.hello();
   }
 
-  renew(client) {
-    return client.renew();
+  renew(client, seen) {
+    return seen ? client.adapter.renew(seen) : client.renew();
+  }
+
+  shift(milliseconds) {
+    return this.#engine.shift(milliseconds);
   }
 
   expire({ session }) {
@@ -180,8 +229,8 @@ class Real {
     return adapter.sweep();
   }
 
-  query(name, { adapter }) {
-    return adapter.query(name);
+  query(name, { adapter }, which) {
+    return adapter.query(name, which);
   }
 
   marked(name, { adapter }) {
@@ -197,17 +246,33 @@ class Real {
 /** One story, on both engines at the same time. */
 class Telling {
   #names;
+  #reference;
   #sides;
-  /** Whether the engine does the ends of a step before its requests. */
-  #endsFirst;
+  #engine;
   /** By session: the clients of both sides, its requests, its last step, and whether it lives. */
   #sessions = [];
   #used = [];
+  #looks = 0;
+  /** The dead are not swept yet: what waits behind them is granted by then, or before. */
+  #hasDead = false;
+  /** When the quarantine is over, by the clock of the reference. */
+  #carefulUntil = 0;
+  /** By name ('': that a client told of): the greatest token, of each side. */
+  #greatest = [new Map(), new Map()];
 
-  constructor(sides, { endsFirst }) {
-    this.#endsFirst = endsFirst;
+  constructor(reference, real, engine) {
+    this.#engine = engine;
     this.#names = namesOf(++stories);
-    this.#sides = sides;
+    this.#reference = reference;
+    this.#sides = [reference, real];
+  }
+
+  get #alive() {
+    return this.#sessions.filter(({ isAlive }) => isAlive);
+  }
+
+  get #isCareful() {
+    return this.#reference.now < this.#carefulUntil;
   }
 
   async begin() {
@@ -219,10 +284,21 @@ class Telling {
     const client = await real.open();
     this.#used.push(client);
     const clients = [await reference.open({ clientId: client.clientId }), client];
-    const isNew = this.#sessions[index] === undefined;
-    const refs = isNew ? 0 : this.#sessions[index].refs;
-    const state = { number: 0, last: undefined, isAlive: true };
-    this.#sessions[index] = { clients, asked: [], thefts: new Set(), refs, ...state };
+    const refs = this.#sessions[index]?.refs ?? 0;
+    const state = { number: 0, last: [], isAlive: true, isDozing: false };
+    const renewed = this.#reference.now;
+    const held = [new Map(), new Map()];
+    this.#sessions[index] = {
+      clients,
+      asked: [],
+      ended: new Set(),
+      passing: new Set(),
+      thefts: new Set(),
+      held,
+      refs,
+      renewed,
+      ...state,
+    };
   }
 
   async tell(action) {
@@ -239,7 +315,9 @@ class Telling {
         return shown(await call(side, session.clients[i]), session.clients[i]);
       } catch (error) {
         if (error.code === 'ERR_ASSERTION') throw error;
-        return side.classify(error, session.clients[i]);
+        // Some shards may have a session that others have not.
+        const isKnown = session.isAlive || !this.#engine.countsApart;
+        return isKnown ? side.classify(error, session.clients[i]) : 'dead';
       }
     });
     const [expected, actual] = await Promise.all(said);
@@ -248,36 +326,78 @@ class Telling {
   }
 
   async step({ ops }, session) {
+    await this.#steps([ops], session);
+  }
+
+  /** All do the same, under the same numbers. */
+  async crowd({ ops }) {
+    const refs = Math.max(...this.#sessions.map((session) => session.refs));
+    for (const session of this.#sessions) {
+      session.refs = refs;
+      await this.#steps([ops], session);
+    }
+  }
+
+  /** Several steps under way. */
+  async burst({ steps }, session) {
+    await this.#steps(steps, session);
+  }
+
+  async #steps(steps, session) {
     session.known = session.refs;
-    const made = ops.flatMap((op, i) => this.#opsOf(op, session, i + 1));
-    if (this.#endsFirst) made.sort((a, b) => (b.kind === 'end') - (a.kind === 'end'));
+    let group = 0;
+    const all = steps.map((ops) => ops.flatMap((op) => this.#opsOf(op, session, ++group)));
     // Ends of a session that is dead may be answered, or not.
-    if (made.length === 0 || (!session.isAlive && made.every(({ kind }) => kind === 'end'))) return;
-    const number = ++session.number;
-    session.last = { made, number };
-    // What is granted by an end behind it in the step is answered so, or told by a hint.
-    const isOpen = made.some(({ kind }) => kind === 'end');
+    const isOfUse = (made) => session.isAlive || made.some(({ kind }) => kind !== 'end');
+    const made = all.filter((step) => step.length > 0 && isOfUse(step));
+    if (made.length === 0) return;
+    if (this.#engine.endsFirst) for (const step of made) step.sort((a, b) => isEnd(b) - isEnd(a));
+    session.last = made.map((step) => ({ made: step, number: ++session.number }));
+    await this.#say(session, session.last);
+    if (!this.#isCareful) await this.#letMarksEnd(session, made.flat());
+  }
+
+  /** Says some steps; `isAgain` if their answers may be older than what became of them since. */
+  async #say(session, steps, isAgain = false) {
+    // What is granted by an end behind it in the steps is answered so, or told by a hint.
+    const isOpen = isAgain || steps.some(({ made }) => made.some(isEnd));
     const tokens = [];
-    const answers = await this.#both(
-      session,
-      (side, client) => side.step(client, made, number),
-      (all, client) => {
-        if (client.told) client.told.push(...grantsOf(all, made));
-        tokens.push(all.map(({ token }) => token));
-        return all.map((answer, i) => answerOf(answer, made[i], isOpen));
-      },
+    const calls = steps.map(({ made, number }, i) =>
+      this.#both(
+        session,
+        (side, client) => side.step(client, made, number, i > 0 ? number - 1 : 0),
+        (answers, client) => {
+          if (client.told) client.told.push(...grantsOf(answers, made));
+          tokens.push(answers.map(({ token }) => token));
+          return answers.map((answer, j) => answerOf(answer, made[j], isOpen));
+        },
+      ),
     );
-    if (Array.isArray(answers) && !isOpen) this.#grow(tokens);
+    const [answers] = await Promise.all(calls);
+    const isOne = steps.length === 1 && !this.#engine.countsApart;
+    if (Array.isArray(answers) && !isOpen && isOne) this.#grow(tokens);
   }
 
   async again(_, session) {
-    if (!session.last || !session.isAlive) return;
-    const { made, number } = session.last;
-    await this.#both(
-      session,
-      (side, client) => side.step(client, made, number),
-      (all) => all.map((answer, i) => answerOf(answer, made[i], true)),
+    if (session.isAlive) await this.#say(session, session.last, true);
+  }
+
+  /** The answer of a step gets lost with the connection, and another session does something. */
+  async lose({ op, other, by }, session) {
+    session.known = session.refs;
+    const made = this.#opsOf(op, session, 1);
+    if (!session.isAlive || made.every(isEnd)) return;
+    session.last = [{ made, number: ++session.number }];
+    const [{ number }] = session.last;
+    session.clients[1].lose(true);
+    await this.#each(session, (side, client) =>
+      side.step(client, made, number).catch((error) => side.classify(error, client)),
     );
+    session.clients[1].lose(false);
+    const another = this.#sessions[by];
+    if (another !== session) await this.#steps([[other]], another);
+    await this.hello({}, session);
+    await this.#say(session, session.last, true);
   }
 
   async hello(_, session) {
@@ -290,16 +410,38 @@ class Telling {
   }
 
   /** Its lease ends; the next look at a name, or a sweep, has to notice. */
-  async expire(_, session) {
+  async expire({ isSwept }, session) {
     if (!session.isAlive) return;
     await this.#each(session, (side, client) => side.expire(client));
+    await this.#loses(session, isSwept);
+  }
+
+  async #loses(session, isSwept) {
     session.isAlive = false;
+    this.#hasDead = true;
     // What waited for it may be granted by now, or by the sweep.
     await this.#showAll(refsOf);
-    await this.#sweep();
+    if (isSwept || this.#engine.endsFirst) await this.#sweep();
+    else await this.#probe();
+  }
+
+  /** Somebody asks for each name, and gives that up: the dead are in nobody's way. */
+  async #probe() {
+    const [session] = this.#alive;
+    if (!session) return;
+    for (const name of this.#names.keys()) {
+      const { length } = session.asked;
+      const all = PROBES.map((op) => ({ ...op, name }));
+      await this.#steps([all], session);
+      const ends = session.asked.slice(length).map(({ ref }) => {
+        return { kind: 'end', pick: session.asked.findIndex((op) => op.ref === ref), keep: 0 };
+      });
+      await this.#steps([ends.map((op) => ({ ...op, isNamed: true }))], session);
+    }
   }
 
   async close(_, session) {
+    await this.#sweep();
     await this.#each(session, (side, client) => side.close(client));
     // The next one begins with the same numbers of steps.
     await this.#open(this.#sessions.indexOf(session));
@@ -307,19 +449,101 @@ class Telling {
 
   async sweep() {
     await this.#sweep();
+    for (const name of this.#names) {
+      await this.#both(
+        this.#sessions[0],
+        (side, client) => side.query(name, client, 'held'),
+        (entries) => entries.map(entryOf).sort(),
+      );
+    }
   }
 
   async marked({ name }) {
     await this.#both(this.#sessions[0], (side, client) => side.marked(this.#names[name], client));
   }
 
+  /** Time passes, in which all renew but those that doze. */
+  async pass({ isSwept }) {
+    const wasCareful = this.#isCareful;
+    for (const session of this.#alive) if (!session.isDozing) session.renewed = this.#reference.now;
+    await this.#shift(PASS);
+    this.#reference.now += PASS;
+    const isLost = ({ renewed }) => this.#reference.now >= renewed + TTL;
+    const lost = this.#alive.filter(isLost);
+    for (const session of lost) await this.#loses(session, false);
+    if (isSwept || wasCareful || this.#engine.endsFirst) await this.#sweep();
+  }
+
+  async #shift(milliseconds) {
+    const [, real] = this.#sides;
+    await real.shift(milliseconds);
+    this.#reference.wall += milliseconds;
+  }
+
+  /** It does not renew until it dozes no more; one does, as else nobody could. */
+  async doze(_, session) {
+    if (session !== this.#sessions[0]) session.isDozing = !session.isDozing;
+  }
+
+  async #wakeAll() {
+    await this.#sweep();
+    for (const session of this.#sessions) session.isDozing = false;
+  }
+
+  /** Somebody has seen another server, or a greater token: nothing is granted for a lease. */
+  async rebirth({ isAhead }, session) {
+    if (!session.isAlive) return;
+    lives++;
+    await this.#wakeAll();
+    const greatest = this.#greatest.map((all) => [...all.values()].reduce(greater, 0n));
+    const { countsApart, livesOf = (one) => one } = this.#engine;
+    const isOfToken = isAhead && !countsApart && greatest.every((token) => token > 0n);
+    const seen = greatest.map((token) =>
+      isOfToken
+        ? { life: '', token: token + FAR }
+        : { life: livesOf(`life-${process.pid}-${lives}`), token: 0n },
+    );
+    for (const [i, { token }] of seen.entries()) this.#greatest[i].set('', token);
+    const renewals = await this.#renew(session, seen);
+    for (const { grantsIn } of renewals) assert.ok(grantsIn > 2 * PASS, `${grantsIn} ms`);
+    this.#carefulUntil = this.#reference.now + TTL;
+  }
+
+  /** Somebody sets the clock of the server: nobody loses a lock by that, nor gets one too early. */
+  async jump({ isBack, name }) {
+    const [session] = this.#alive;
+    // Set ahead, it ends a quarantine.
+    if (!session || (!isBack && this.#isCareful)) return;
+    await this.#wakeAll();
+    await this.#shift(isBack ? -JUMP : JUMP);
+    await this.#steps([[{ ...ATTEMPT, name }]], session);
+    for (const one of this.#alive) {
+      for (const { alive, grantsIn } of await this.#renew(one)) {
+        assert.ok(alive && grantsIn <= TTL, `${grantsIn} ms of a quarantine`);
+      }
+    }
+    // It may begin anew, so both begin one.
+    if (this.#isCareful) await this.rebirth({ isAhead: false }, session);
+  }
+
+  async #renew(session, seen = []) {
+    const renewals = await this.#each(session, (side, client) =>
+      side.renew(client, seen[this.#sides.indexOf(side)]),
+    );
+    const thefts = renewals.map(({ stolen = new Map() }) => theftsOf(stolen));
+    this.#compareThefts(session, ...thefts);
+    return renewals;
+  }
+
   #each({ clients }, call) {
     return Promise.all(this.#sides.map((side, i) => call(side, clients[i])));
   }
 
+  /** By all: after a quarantine each sets going what it waits for. */
   async #sweep() {
-    const session = this.#sessions.find(({ isAlive }) => isAlive);
-    if (session) await this.#each(session, (side, client) => side.sweep(client));
+    for (const session of this.#alive)
+      await this.#each(session, (side, client) => side.sweep(client));
+    if (this.#alive.length > 0) this.#hasDead = false;
   }
 
   /** The operations of an engine that an operation of a story stands for. */
@@ -346,21 +570,37 @@ class Telling {
       limit: isLimited ? 3 : 0,
       weight: isLimited ? weight : 0,
       maxPending: kind === 'request' || kind === 'pass' ? maxPending : -1,
-      priority: kind === 'steal' ? 0 : priority,
-      label: `${kind.startsWith('pass') ? PASSES : ''}${session.refs}`,
+      // Ahead of who waits behind the dead, who may have been granted it by then, comes nobody.
+      priority:
+        kind === 'steal' ? 0 : this.#hasDead && !this.#engine.knowsNoPriorities ? LEAST : priority,
+      label: `${kind.startsWith('pass') ? PASSES : ''}${LABELS[session.refs % LABELS.length]}`,
       group: 0,
     };
     session.asked.push(request);
+    if (kind.startsWith('pass')) session.passing.add(request.ref);
     return request;
   }
 
   #endOf({ pick, keep, isNamed }, session) {
     if (session.asked.length === 0) return [];
     const { mode, name, ref } = session.asked[pick % session.asked.length];
-    const marks = mode === 'exclusive' ? keep : 0;
+    session.ended.add(ref);
+    // What waits behind the dead may be held already, or not.
+    const marks = mode === 'exclusive' && !this.#hasDead ? keep : 0;
     // Only of what the server had before the step can a session lack the name.
     const isUnnamed = !isNamed && marks === 0 && ref <= session.known;
     return [{ kind: 'end', ref, name: isUnnamed ? undefined : name, keep: marks }];
+  }
+
+  /** A mark of less than a millisecond is over soon, by the clock of the server. */
+  async #letMarksEnd(session, ops) {
+    const short = ops.filter(({ kind, keep }) => kind === 'end' && keep > 0 && keep < 1);
+    if (short.length > 0) this.#reference.wall += 1;
+    const [reference, real] = this.#sides;
+    for (const { name } of short) {
+      if (await reference.marked(name)) continue;
+      while (await real.marked(name, session.clients[1]));
+    }
   }
 
   /** Both sides grant in the same order, so their tokens are in the same order. */
@@ -376,10 +616,14 @@ class Telling {
 
   /** Each session is told of what the reference tells it of. */
   async #hear() {
-    for (const { clients, isAlive } of this.#sessions) {
+    for (const { clients, ended, isAlive } of this.#sessions) {
       if (!isAlive) continue;
       const [reference, { told }] = clients;
-      const wanted = reference.hints.splice(0).map(({ ref }) => ref);
+      // A step may end what it has come to grant, and nobody needs to know of that.
+      const wanted = reference.hints
+        .splice(0)
+        .map(({ ref }) => ref)
+        .filter((ref) => !ended.has(ref));
       const isTold = (ref) => told.some(({ granted, stolen }) => granted === ref || stolen === ref);
       const end = performance.now() + PATIENCE;
       while (!wanted.every(isTold)) {
@@ -393,19 +637,55 @@ class Telling {
   }
 
   async #compare() {
-    await this.#showAll();
+    await this.#showAll(this.#hasDead ? refsOf : pictureOf);
+    const held = [];
     for (const session of this.#sessions) {
+      if (session.isDozing && session.isAlive) {
+        session.isLate = true;
+        continue;
+      }
       const told = [];
+      const locks = [];
       await this.#both(
         session,
         (side, client) => side.renew(client),
-        ({ alive, mine, stolen = new Map() }) => {
+        ({ alive, grantsIn, mine, stolen = new Map() }) => {
           if (!alive) return 'dead';
-          told.push([...stolen].map(([ref, by]) => `${ref} ${by}`));
-          return [...mine].map(([ref, token]) => `${ref} ${token > 0n ? 'held' : 'waits'}`).sort();
+          told.push(theftsOf(stolen));
+          locks.push(mine);
+          const passes = Math.ceil(grantsIn / PASS);
+          const all = [...mine].filter(([ref]) => !this.#hasDead || !session.passing.has(ref));
+          return [`${passes} to go`, ...all.map((one) => this.#shownOf(one)).sort()];
         },
       );
+      if (session.isAlive) session.renewed = this.#reference.now;
       this.#compareThefts(session, ...told);
+      const { isLate } = session;
+      session.isLate = false;
+      held.push(...locks.map((mine, side) => ({ session, mine, side, isLate })));
+    }
+    this.#compareTokens(held);
+  }
+
+  /** A lock or a request of a session. What waits behind the dead may be either. */
+  #shownOf([ref, token]) {
+    return this.#hasDead ? `${ref}` : `${ref} ${token > 0n ? 'held' : 'waits'}`;
+  }
+
+  /** What was granted since the last look has no smaller token than what was granted before. */
+  #compareTokens(renewals) {
+    const before = this.#greatest.map((all) => new Map(all));
+    for (const { session, mine, side, isLate } of renewals) {
+      for (const [ref, token] of mine) {
+        if (token === 0n || session.held[side].get(ref) === token) continue;
+        assert.equal(session.held[side].get(ref), undefined, `another token of ${ref}`);
+        const { name } = session.asked.find((op) => op.ref === ref);
+        const last = before[side].get(name) ?? 0n;
+        // What was granted while it dozed others may have seen before.
+        assert.ok(isLate || token >= last, `the token ${token} after ${last}`);
+        this.#greatest[side].set(name, greater(this.#greatest[side].get(name) ?? 0n, token));
+        session.held[side].set(ref, token);
+      }
     }
   }
 
@@ -418,10 +698,18 @@ class Telling {
     assert.deepEqual({ missing, wrong }, { missing: [], wrong: [] });
   }
 
-  async #showAll(shown = pictureOf) {
-    for (const name of this.#names) {
-      await this.#both(this.#sessions[0], (side, client) => side.query(name, client), shown);
-    }
+  /** Name by name, or all at once. */
+  async #showAll(shown) {
+    const [session] = this.#sessions;
+    const names = this.#looks++ % 2 ? this.#names : [undefined];
+    const all = names.map((asked) =>
+      this.#both(
+        session,
+        (side, client) => side.query(asked, client),
+        (entries) => this.#names.map((name) => shown(entries.filter((one) => one.name === name))),
+      ),
+    );
+    await Promise.all(all);
   }
 
   async finish() {
@@ -431,6 +719,15 @@ class Telling {
     for (const { adapter } of this.#used) await adapter.dispose();
   }
 }
+
+/** @type {(a: bigint, b: bigint) => bigint} */
+function greater(a, b) {
+  if (a < b) return b;
+  return a;
+}
+
+const isEnd = ({ kind }) => kind === 'end';
+const theftsOf = (stolen) => [...stolen].map(([ref, by]) => `${ref} ${by}`);
 
 function answerOf({ code, limit, token }, { group, kind }, isOpen) {
   if (isOpen && ['granted', 'passed', 'queued'].includes(code)) return 'made';
@@ -442,7 +739,7 @@ function answerOf({ code, limit, token }, { group, kind }, isOpen) {
 
 const entryOf = ({ ref, name, mode, token, clientId, label, limit, weight, priority = 0 }) =>
   `${ref} ${JSON.stringify(name.slice(-8))} ${token > 0n ? 'held' : 'waits'} ${mode} of ${clientId} ` +
-  `(${label}) ${weight} of ${limit}, ${priority}`;
+  `(${JSON.stringify(label)}) ${weight} of ${limit}, ${priority}`;
 
 /** Those that are there whether the dead are swept yet or not: what passes may be gone by now. */
 const refsOf = (entries) =>
@@ -466,38 +763,60 @@ function pictureOf(entries) {
 
 /**
  * @param {import('./contract.js').Engine} engine
+ * @param {{ lane?: number, share?: number }} [options] `lane`: each tells other stories; `share` of
+ *   the stories that are told
  * @returns {Promise<void>} rejects with the shortest story that tells a difference
  */
-function check(engine) {
-  const { knowsNoPriorities, keepsNoLimit, shortestKeep = 1e-3 } = engine;
+function check(engine, { lane = 0, share = 1 } = {}) {
+  const {
+    hasNoGroups,
+    knowsNoPriorities,
+    keepsNoLimit,
+    loses,
+    shift,
+    shortestKeep = 1e-3,
+    window = 1,
+  } = engine;
   const can = {
+    groups: !hasNoGroups,
     priorities: !knowsNoPriorities,
     otherLimits: !keepsNoLimit,
-    keeps: shortestKeep < 1000 ? [3_600_000, 3_600_000.5] : [],
+    several: window > 1,
+    time: shift !== undefined,
+    lose: loses === true,
+    keeps: shortestKeep < 1000 ? [3_600_000, 0.25, PASS / 2, 1.5 * PASS + 0.5] : [],
   };
   const property = fc.asyncProperty(storyOf(can), async (story) => {
-    const telling = new Telling([new Reference(), new Real(engine)], engine);
+    const telling = new Telling(new Reference(), new Real(engine), engine);
     await telling.begin();
+    await engine.endQuarantine?.();
     try {
       for (const action of story) await telling.tell(action);
     } finally {
       await telling.finish();
+      await engine.endQuarantine?.();
     }
   });
   return fc.assert(property, {
-    numRuns: RUNS,
-    seed: SEED,
-    interruptAfterTimeLimit: LIMIT,
+    numRuns: Math.ceil(RUNS * share),
+    seed: SEED + lane,
+    path: STORY_PATH,
+    endOnFailure: LIMIT === 0,
+    interruptAfterTimeLimit: LIMIT || undefined,
     includeErrorInReport: true,
   });
 }
 
 /**
- * The test; to be called in a `describe`, beside `contract`.
- * @param {import('./contract.js').Engine} engine
+ * The test; to be called in a `describe`, beside `contract`. Some stories are told at the same time,
+ * each of buckets of its own.
+ * @param {(lane: number) => import('./contract.js').Engine} engineOf
+ * @param {number} [share] of the stories that are told
  */
-function tellStories(engine) {
-  test('does in random stories what the reference engine does', () => check(engine));
+function tellStories(engineOf, share = 1) {
+  const lanes = Array.from({ length: STORY_PATH ? 1 : LANES }, (_, lane) => lane);
+  test('does in random stories what the reference engine does', () =>
+    Promise.all(lanes.map((lane) => check(engineOf(lane), { lane, share: share / lanes.length }))));
 }
 
 module.exports = { check, tellStories };
