@@ -114,6 +114,8 @@ const livesOf = async (bucket) => {
   return lives;
 };
 const WEEK = 7 * 24 * 3_600_000;
+/** A lease that is shorter than servers of a test are old. */
+const SHORT = 2_000;
 /** A process that was started; rejects if it ends before. */
 const saysSomething = (user) =>
   Promise.race([
@@ -1118,31 +1120,33 @@ describe('Redis', { skip: lacks.redis }, () => {
       const replica = await startRedis({ primary });
       // So long that its age is no reason for a quarantine.
       await replica.until(/uptime_in_seconds:([4-9]|\d\d)/);
-      const a = await client({ port: primary.port });
+      const a = await client({ port: primary.port }, SHORT);
       await a.answers(request('name'));
-      await rejectsWith(client({ port: replica.port }), 'ERR_WEB_LOCKS_STANDBY');
+      await rejectsWith(client({ port: replica.port }, SHORT), 'ERR_WEB_LOCKS_STANDBY');
       await primary.crash();
       await replica.promote();
-      const b = await client({ port: replica.port });
+      const b = await client({ port: replica.port }, SHORT);
       assert.ok((await b.renew()).grantsIn > 0);
       // Of a bucket that it never heard of it may have missed everything.
-      const c = await client({ port: replica.port, bucket: 'unheard of' });
+      const c = await client({ port: replica.port, bucket: 'unheard of' }, SHORT);
       assert.ok((await c.renew()).grantsIn > 0);
       // Not of one that is opened later: it was a primary by then.
-      const ago = () => replica.call('HINCRBY', '{wl:}server', 'since', String(-TTL));
+      const ago = () => replica.call('HINCRBY', '{wl:}server', 'since', String(-SHORT));
       await ago();
-      assert.equal((await client({ port: replica.port, bucket: 'later' })).grantsIn, 0);
+      assert.equal((await client({ port: replica.port, bucket: 'later' }, SHORT)).grantsIn, 0);
       await replica.call('REPLICAOF', '127.0.0.1', String(primary.port));
       await replica.promote();
-      assert.ok((await client({ port: replica.port, bucket: 'promoted again' })).grantsIn > 0);
+      assert.ok(
+        (await client({ port: replica.port, bucket: 'promoted again' }, SHORT)).grantsIn > 0,
+      );
       await replica.call('HDEL', '{wl:}server', 'since');
-      assert.ok((await client({ port: replica.port, bucket: 'since when' })).grantsIn > 0);
+      assert.ok((await client({ port: replica.port, bucket: 'since when' }, SHORT)).grantsIn > 0);
       // A user who may not write that down waits each time.
       await ago();
       const login = { username: 'one', password: 'one' };
       const rights = ['on', '>one', '~{wl:own}*', '&{wl:own}*', '+@all'];
       await replica.call('ACL', 'SETUSER', 'one', ...rights);
-      const one = await client({ port: replica.port, bucket: 'own', login });
+      const one = await client({ port: replica.port, bucket: 'own', login }, SHORT);
       assert.ok(one.grantsIn > 0);
       await replica.stop();
     });
@@ -1288,6 +1292,17 @@ describe('Redis', { skip: lacks.redis }, () => {
       cluster = await startingCluster;
     });
 
+    /** A client of the cluster, which is young, without the quarantine that it begins with. */
+    const clientIn = async (make, options) => {
+      const made = await clientBy(make)({ port: cluster.port, ...options });
+      for (const node of cluster.nodes) {
+        for (const key of await node.call('KEYS', '*:m')) {
+          if (key) await node.call('HSET', key, 'from', '0');
+        }
+      }
+      return made;
+    };
+
     test('a client of one server is refused', async () => {
       const { owner } = await cluster.find(P);
       const { port } = cluster.nodes.find((node) => node !== owner);
@@ -1315,8 +1330,8 @@ describe('Redis', { skip: lacks.redis }, () => {
       });
 
       test(`${kind}: locks in slots of several nodes, and their news`, async () => {
-        const options = { port: cluster.port, bucket: `cluster ${kind}`, shards: 8 };
-        const [a, b] = [await clientBy(make)(options), await clientBy(make)(options)];
+        const options = { bucket: `cluster ${kind}`, shards: 8 };
+        const [a, b] = [await clientIn(make, options), await clientIn(make, options)];
         for (const node of cluster.nodes) assert.notDeepEqual(await node.call('KEYS', '*:m'), ['']);
         const names = Array.from({ length: 24 }, () => fresh());
         const [one, two] = [names.map((name) => request(name)), names.map((name) => request(name))];
@@ -1334,8 +1349,8 @@ describe('Redis', { skip: lacks.redis }, () => {
       });
 
       test(`${kind}: keys in slots of several nodes begin with a prefix`, async () => {
-        const options = { port: cluster.port, bucket: `prefix ${kind}`, shards: 4, prefix: 'dev:' };
-        const a = await clientBy(make)(options);
+        const options = { bucket: `prefix ${kind}`, shards: 4, prefix: 'dev:' };
+        const a = await clientIn(make, options);
         const ops = Array.from({ length: 12 }, () => request(fresh()));
         assert.deepEqual(new Set(await a.answers(...ops)), new Set(['granted']));
         const keys = [];
@@ -1813,6 +1828,7 @@ describe('Redis', { skip: lacks.redis }, () => {
         },
         call() {},
       };
+      await settle(bucket, '', 2);
       const a = await clientOf(new RedisAdapter(bucket, { client: made, shards: 2 }));
       const b = await client({ bucket, shards: 2 });
       await a.step([request(fresh())]);
