@@ -192,8 +192,13 @@ void environment_free(Environment *environment)
   free(environment);
 }
 
-static const uint32_t kLeastCapacity = WLK_CAPACITY(64, 1);
-static const uint32_t kLeastToTrim = WLK_CAPACITY(1 << 17, 2);
+#if defined(WLK_SMALL) /* see WLK_CAPACITY in port.h */
+static const uint32_t kLeastCapacity = 1;
+static const uint32_t kLeastToTrim = 2;
+#else
+static const uint32_t kLeastCapacity = 64;
+static const uint32_t kLeastToTrim = 1 << 17;
+#endif
 
 bool environment_reserve(Environment *environment, uint32_t tag)
 {
