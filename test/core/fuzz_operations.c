@@ -337,7 +337,7 @@ static void do_declare(int agent, int resource, enum wlk_mode mode, uint8_t more
 {
   struct wlk_request *inside[MOST];
   struct wlk_extra extra = {.reject_deadlock = true, .inside = inside, .priority = more % 5 - 2};
-  if (more % 3 == 0) extra.limit = 3, extra.weight = 1 + more % 2;
+  if (resource % 2 == 1) extra.limit = 3, extra.weight = 1 + more % 3;
   for (int i = 0; i < MOST && more % 4 != 0; i++)
     if (all[i].agent == agent && !all[i].passes &&
         (all[i].place == HOLDING || all[i].place == ROBBED))
