@@ -599,7 +599,10 @@ class Telling {
     const [reference, real] = this.#sides;
     for (const { name } of short) {
       if (await reference.marked(name)) continue;
-      while (await real.marked(name, session.clients[1]));
+      const end = performance.now() + PATIENCE;
+      while (await real.marked(name, session.clients[1])) {
+        assert.ok(performance.now() < end, 'a mark is not over');
+      }
     }
   }
 
