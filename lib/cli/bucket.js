@@ -1,6 +1,6 @@
 'use strict';
 
-/** Where the locks are: of this machine, or at an engine. */
+/** Opens the bucket that the options name, of this machine or at an engine, and queries it. */
 
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
@@ -14,23 +14,22 @@ const { othersOf } = require('./buckets.js');
 const { openEngine } = require('./engines.js');
 const { Failure, STATUS } = require('./status.js');
 
-/** How long a look at another bucket may take. */
+/** A query of another bucket may take this long. */
 const LOOK_MS = 1000;
-/** How long a server may take to answer at the end of the program. */
+/** At the end of the program a server has this long to answer. */
 const CLOSING_MS = 3000;
 
 /** The bucket at an engine if none is named. */
 const USUAL_BUCKET = 'default';
 
-/** What the library says of it is for programs. */
+/** Replaces the library's message, which speaks to programs. */
 const POOLER =
   'there is a pooler such as pgbouncer, in transaction or statement mode. It drops the messages ' +
   'that tell a waiter that its turn has come.';
 
-/** Of `within`. */
 const LATE = Symbol('late');
 
-/** An open bucket. What fails here is a Failure that says the locks cannot be reached. */
+/** Its methods reject with a Failure that says that the locks cannot be reached. */
 class OpenBucket {
   #bucket;
   #end;
@@ -76,7 +75,7 @@ class OpenBucket {
   async #notReached(patience) {
     const { ready } = this.#bucket;
     this.close();
-    // That one tells why it was not open.
+    // A promise that is rejected by the close has the reason as its cause.
     const closed = await within(
       ready.catch((/** @type {any} */ error) => error),
       CLOSING_MS,
@@ -97,7 +96,7 @@ class OpenBucket {
   }
 
   /**
-   * Where it looks, without a password; null: the default bucket.
+   * The bucket's location without a password; null stands for the default bucket.
    * @returns {{ bucket: string | null, directory?: string, at?: string }}
    */
   get where() {
@@ -115,24 +114,23 @@ class OpenBucket {
     const others = this.#host ? othersOf(this.#host) : [];
     /** @type {Look[]} */
     const looks = [];
-    // One after the other: each takes descriptors of its own.
+    // Each open bucket takes descriptors, so only one is open at a time.
     for (const other of others) looks.push(await lookAt(other, name));
     return looks;
   }
 
-  /** Gives back what is held, and ends the connection. May be called again. */
   close() {
     this.#closed ??= this.#close();
     return this.#closed;
   }
 
-  /** A server that does not answer, or a client that cannot end, does not keep the program. */
+  /** A server or a client that hangs does not keep the program from ending. */
   async #close() {
     const closed = (async () => {
       await this.#bucket.close();
       await this.#end();
     })();
-    // Where nothing was reached there is nothing to give back.
+    // A server that was never reached has nothing to release.
     if (this.#wasReached) await within(closed, CLOSING_MS).catch(() => {});
     else closed.catch(() => {});
   }

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Holders that wait for each other. A thread may hold one lock and wait for another one in parts of
- * a program that have nothing to do with each other, so this is a hint and no proof. What cannot be
- * a request inside of a lock, because it is older than every lock of its thread, is left out.
+ * Finds holders that wait for each other. A thread may hold one lock and wait for another in
+ * independent parts of a program, so a circle is a hint and no proof. A request that is older than
+ * every lock of its thread cannot be inside one of them, and is left out.
  */
 
 const { describeAgent } = require('../extensions/holders.js');
@@ -14,7 +14,7 @@ const { quoted } = require('./format.js');
 
 /** @typedef {{ holder: LockDetails, waitsFor: string }} Link of a circle: what it has, and wants */
 
-/** No more are looked for. */
+/** The search stops after this many circles. */
 const MOST = 3;
 
 /**
@@ -32,15 +32,15 @@ class Graph {
   #byName = new Map();
   /** For how long each client has held the oldest of its locks. @type {Map<string, number>} */
   #oldest = new Map();
-  /** The names that each of these waits for. @type {Map<string, Set<string>>} */
+  /** The names that each client waits for. @type {Map<string, Set<string>>} */
   #wants = new Map();
-  /** The locks of a client. @type {Map<string, LockDetails[]>} */
+  /** The locks of each client. @type {Map<string, LockDetails[]>} */
   #byClient = new Map();
-  /** Names all of whose holders were, or are being, looked at. @type {Set<string>} */
+  /** Names whose holders the search has visited or is visiting. @type {Set<string>} */
   #entered = new Set();
-  /** Of each name the locks whose clients are on the way. @type {Map<string, LockDetails[]>} */
+  /** The locks, by name, whose clients are on the current path. @type {Map<string, LockDetails[]>} */
   #passed = new Map();
-  /** The locks on the way to where the search is. @type {LockDetails[]} */
+  /** The locks on the current path. @type {LockDetails[]} */
   #way = [];
   /** @type {Set<string>} */
   #onWay = new Set();
@@ -82,7 +82,7 @@ class Graph {
   }
 
   /**
-   * Yields the clients to go to from one.
+   * Yields the clients that the search visits next.
    * @param {string} client
    * @returns {Generator<string, void, void>}
    */
@@ -93,7 +93,7 @@ class Graph {
     const own = this.#byClient.get(client) ?? [];
     for (const lock of own) listOf(this.#passed, lock.name).push(lock);
     for (const name of this.#wants.get(client) ?? []) {
-      // A second time only a holder on the way closes a circle.
+      // At a second visit only a holder on the current path closes a circle.
       const holders = [...listOf(this.#entered.has(name) ? this.#passed : this.#byName, name)];
       this.#entered.add(name);
       const seen = new Set([client]);
@@ -111,7 +111,7 @@ class Graph {
     for (const { name } of own) this.#passed.get(name)?.pop();
   }
 
-  /** @param {string} client at which the way closes */
+  /** @param {string} client where the path closes */
   #note(client) {
     const way = this.#way;
     let start = way.length - 1;

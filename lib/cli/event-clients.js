@@ -1,11 +1,8 @@
 'use strict';
 
 /**
- * The pages that are open, and the looks that are taken for them: one a second for all of them, and
- * none while there is no page.
- *
- * Each event has the whole state. So nothing is kept for a page that does not read: it gets the
- * state of then, when it reads again.
+ * The open pages of `top --web`. One query a second serves all of them, and none is made while no
+ * page is open. Each event has the whole state, so nothing is buffered for a page that does not read.
  */
 
 const { groupsOf, notesOf } = require('./view-model.js');
@@ -15,18 +12,18 @@ const { identity } = require('./table.js');
 /** @typedef {import('../backend/contract.js').DetailedSnapshot} DetailedSnapshot */
 /** @typedef {import('node:http').ServerResponse} ServerResponse */
 
-/** From one look to the next. */
+/** The time between two queries. */
 const PERIOD_MS = 1000;
 
-/** Of a page whose connection breaks: when it makes another one. */
+/** Tells the browser when to reconnect. */
 const FIRST = 'retry: 1000\n\n';
-/** It is as it was. A page that hears nothing knows that nobody looks. */
+/** Nothing changed. A page that gets no event at all reports that the server is silent. */
 const SAME = 'event: same\ndata:\n\n';
 
 /**
- * What is told after a look.
+ * The result of a query, for the pages.
  * @typedef {object} PageEvent
- * @property {string} id the same as long as nothing else is to be told
+ * @property {string} id equal for equal states
  * @property {() => string} text the event
  */
 
@@ -51,11 +48,11 @@ class EventClients {
   /** @param {ServerResponse} response its head is written */
   add(response) {
     response.on('close', () => this.#drop(response));
-    // It was closed: that is told, too.
+    // An error is followed by 'close'.
     response.on('error', () => {});
     this.#clients.set(response, '');
     response.write(FIRST);
-    // Those that come later have the next look: however many come, there is no more than one.
+    // Later pages wait for the next query, so many new pages cause only one.
     if (this.#clients.size === 1 && !this.#isLooking) this.#poll();
   }
 

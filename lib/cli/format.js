@@ -1,12 +1,12 @@
 'use strict';
 
-/** How names and holders are shown to people, whatever others have put into them. */
+/** Formats names and holders for a terminal, whatever characters other programs put into them. */
 
 const holders = require('../extensions/holders.js');
 
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
-/** What a terminal would obey, or would not show: controls, formats, surrogates, odd spaces. */
+/** Characters that a terminal obeys or hides: controls, formats, surrogates, odd spaces. */
 const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
 const AMBIGUOUS = /^$|^[\s"]|\s$|\\/u;
 

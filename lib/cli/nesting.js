@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * The `web-locks` around this one, which hold locks until it has ended: a request that waits for
- * one of those would wait for ever. The environment variable WEB_LOCKS_OUTER has a word for each,
- * its process and the token of its lock, so that what a command has left in the background is not
- * taken for a part of it.
+ * Finds the `web-locks` commands that this one runs inside of. They hold their locks until it ends,
+ * so a request that waits for one of them would wait for ever. The environment variable
+ * WEB_LOCKS_OUTER has a word for each, its process id and token, so that a process that a command
+ * left in the background does not count as enclosed.
  */
 
 const process = require('node:process');

@@ -10,7 +10,7 @@ const process = require('node:process');
 
 const SYSTEMS = ['linux', 'win32'];
 
-/** The locks of a server need no binary. Without one the command survives this process. */
+/** Locks at a server need no binary; without one, the command survives this process. */
 function load() {
   if (!SYSTEMS.includes(process.platform)) return undefined;
   try {
@@ -21,12 +21,12 @@ function load() {
 }
 
 /**
- * What this thread starts from now on belongs to the family.
- * @param {boolean} endsWithUs whether the family ends when this process does, killed or not
+ * Puts processes that this thread starts from now on into the group.
+ * @param {boolean} endsWithUs whether the group ends when this process does, killed or not
  */
 const keepProcessGroup = (endsWithUs) => load()?.keepFamily(endsWithUs);
 
-/** Ends all of it but this process, on Windows. */
+/** On Windows, ends all processes of the group but this one. */
 const endProcessGroup = () => load()?.endFamily();
 
 module.exports = { endProcessGroup, keepProcessGroup };

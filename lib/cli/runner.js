@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * What `run`, `once` and `elect` have in common: they requestLock for a lock, tell people for whom they
- * wait, run a command while they hold it, and end as that ends.
+ * `run`, `once` and `elect` share this: it requests a lock, reports whom it waits for, runs a command
+ * while the lock is held, and ends as the command ends.
  */
 
 const process = require('node:process');
@@ -20,18 +20,18 @@ const { Failure, STATUS, say } = require('./status.js');
 /** @typedef {import('./status.js').Ending} Ending */
 /** @typedef {import('./arguments.js').ParsedCommand} ParsedCommand */
 
-/** How long a request that does not wait for a lock waits for an engine to answer. */
+/** A request that does not wait for the lock waits this long for the engine's answer. */
 const PATIENCE_MS = 10_000;
-/** How long it waits for the answer who holds the lock that it did not get. */
+/** If the lock was not granted, the query for its holders may take this long. */
 const LOOK_MS = 1000;
-/** After that long a wait it says whom it waits for. */
+/** After this wait it reports the holders. */
 const REPORT_MS = 1000;
-/** An engine has at least that long to be reached, also with a shorter time limit. */
+/** The engine has at least this long to answer, however short the time limit is. */
 const LEAST_PATIENCE_MS = 1000;
 
 /**
- * What a kind of runner does: asks for the lock, and calls `runCommand` when it has it. What it returns is
- * how the program ends if there was no command; by default it did not get the lock.
+ * Each command requests the lock in its own way, and calls `runCommand` with it. The result is how
+ * the program ends if no command ran; by default the lock counts as not available.
  * @typedef {(runner: Runner) => Promise<Ending | undefined | void>} RequestLock
  */
 
@@ -46,7 +46,7 @@ async function runUnderLock(request, requestLock) {
   const bucket = new OpenBucket(request.values);
   const runner = new Runner(request, bucket, signals);
   const work = runner.execute(requestLock);
-  // After a signal its result no longer matters.
+  // A signal may win the race, and then nobody awaits this promise.
   work.catch(() => {});
   const gaveUp = signals.came.then((signal) => runner.endBySignal(signal, work));
   try {
@@ -67,9 +67,9 @@ class Runner {
   #command;
   /** @type {NodeJS.Timeout | undefined} */
   #report;
-  /** The end of the command, once there is one. @type {Promise<Ending> | undefined} */
+  /** Settles when the command ends. @type {Promise<Ending> | undefined} */
   #ended;
-  /** It was given up, or has ended: a grant that comes now is too late, a loss our own doing. */
+  /** Once set, a grant comes too late, and a loss of the lock is our own doing. */
   isOver = false;
 
   /**
@@ -96,7 +96,7 @@ class Runner {
     return this.#bucket.locks;
   }
 
-  /** What `query` shows of it. */
+  /** `query` shows this label. */
   get label() {
     const { label, command } = this.values;
     if (label !== undefined) return label;
@@ -108,7 +108,7 @@ class Runner {
     return this.values['if-available'] || this.values.timeout === 0;
   }
 
-  /** How long an engine may take to answer, in milliseconds; undefined: as long as it wants. */
+  /** The engine's time to answer in milliseconds; undefined for no limit. */
   get patience() {
     const { at, timeout } = this.values;
     if (!at) return undefined;
@@ -145,8 +145,8 @@ class Runner {
   }
 
   /**
-   * How a signal ends it. Of a command that has ended the end counts: the signal came too late for
-   * it. But one of `once` is done when that is marked, for which the server has a while.
+   * If the command has ended, its status counts, because the signal came too late. A command of
+   * `once` is done only when its name is marked, for which the server has some time.
    * @param {NodeJS.Signals} signal
    * @param {Promise<Ending>} work
    * @returns {Promise<Ending>}
@@ -162,7 +162,7 @@ class Runner {
   }
 
   /**
-   * Runs the command, unless that is too late.
+   * Runs the command, unless a signal came first.
    * @param {any} lock null: not available
    * @returns {Promise<Ending | undefined>}
    */
@@ -175,8 +175,8 @@ class Runner {
   }
 
   /**
-   * The lock was lost, the command has ended, and the lock will be asked for again. A signal that
-   * came for the command meanwhile was meant for this program, too.
+   * The lock was lost, the command has ended, and the lock is requested again. A signal that the
+   * command got meanwhile was meant for this program, too.
    */
   prepareNextTerm() {
     this.signals.repeatLastEnding();
@@ -185,7 +185,7 @@ class Runner {
     this.reportWaitLater();
   }
 
-  /** Tells people for whom it waits, if that takes a while. */
+  /** Reports the holders if the wait takes a while. */
   reportWaitLater() {
     const { quiet, verbose } = this.values;
     if (quiet || this.doesNotWait || !(verbose || process.stderr.isTTY)) return;
@@ -204,7 +204,7 @@ class Runner {
     this.#report = undefined;
   }
 
-  /** @returns {Promise<any>} who holds it and who waits now, or why that is not known */
+  /** @returns {Promise<any>} the holders and waiters, or the error as `outage` */
   async #look() {
     const asked = this.locks.query({ name: this.name, details: true });
     try {
@@ -215,7 +215,7 @@ class Runner {
     }
   }
 
-  /** Also of a lock that several commands around this one hold together. */
+  /** A shared lock can be held by several of the commands around this one together. */
   async #refuseToWaitForItself() {
     const { shared, limit, weight, priority, steal, timeout } = this.values;
     const isAround = outerMatcher(process.env);
@@ -237,7 +237,7 @@ class Runner {
     if (!(error instanceof LockTimeoutError)) throw unreachable(error);
     const seconds = this.values.timeout / 1000;
     const { holders: known, message } = /** @type {any} */ (error);
-    // Without holders it says why there are none, and has nothing of others.
+    // Without holders the message gives the reason, which quotes no text of other programs.
     const lock = theLock(this.name);
     const why = message.slice(message.indexOf(lock) + lock.length + ' ('.length, -').'.length);
     const holders = known.length > 0 ? describeHolders(known) : why;

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The signals of `run` and its like: before there is a command they end the program, then they are
- * the command's.
+ * Signals of `run`, `once` and `elect`. Before the command starts they end the program; then they are
+ * forwarded to the command.
  */
 
 const { spawnSync } = require('node:child_process');
@@ -42,11 +42,11 @@ const OF_WINDOWS = ['SIGINT', 'SIGBREAK', 'SIGHUP'];
 const CAUGHT = isWindows
   ? OF_WINDOWS
   : [...OF_UNIX, ...(process.platform === 'linux' ? OF_LINUX : [])];
-/** @type {NodeJS.Signals[]} those that a terminal sends to all of its foreground */
+/** @type {NodeJS.Signals[]} a terminal sends these to all processes in its foreground */
 const OF_TERMINAL = ['SIGINT', 'SIGQUIT'];
-/** @type {NodeJS.Signals[]} those that say nothing else than that it is to end */
+/** @type {NodeJS.Signals[]} these mean only that the process should end */
 const ENDING = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGBREAK'];
-/** @type {NodeJS.Signals[]} those of a command that crashed: the core of this one tells nothing */
+/** @type {NodeJS.Signals[]} these dump a core, and the core of this process would be useless */
 const OF_CORES = [
   'SIGQUIT',
   'SIGILL',
@@ -60,7 +60,7 @@ const OF_CORES = [
   'SIGSYS',
 ];
 
-/** The status of a program on Windows that such an event of the console ended. */
+/** On Windows, the exit status after a console event such as Ctrl-C. */
 const CONTROL_C_EXIT = 0xc000013a;
 
 /**
@@ -79,7 +79,7 @@ function isInForeground() {
   }
 }
 
-/** The same where there is no /proc: `ps` marks processes in the foreground. */
+/** Without /proc, `ps` tells which processes are in the foreground. */
 function isInForegroundBySystem() {
   const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', `${process.pid}`], { encoding: 'utf8' });
   return stdout ? stdout.includes('+') : process.stdin.isTTY === true;
@@ -97,10 +97,10 @@ class Signals {
   #child;
   /** @type {NodeJS.Signals | undefined} */
   #first;
-  /** The last one by which the command was told to end. @type {NodeJS.Signals | undefined} */
+  /** The last signal that asked the command to end. @type {NodeJS.Signals | undefined} */
   #lastEnding;
   #give = /** @type {(signal: NodeJS.Signals) => void} */ (() => {});
-  /** Resolves to the signal that came before there was a command. */
+  /** Resolves to the signal that came before the command started. */
   came = /** @type {Promise<NodeJS.Signals>} */ (
     new Promise((resolve) => {
       this.#give = resolve;
@@ -116,7 +116,7 @@ class Signals {
       if (ENDING.includes(signal)) this.#lastEnding = signal;
       if (!comesToBoth(signal)) this.#child.kill(signal);
     } else if (this.#first) {
-      // Giving up takes too long.
+      // The user asks a second time: do not wait for the orderly end.
       dieOf(signal);
     } else {
       this.#first = signal;
@@ -129,7 +129,7 @@ class Signals {
     return this.#first !== undefined;
   }
 
-  /** There will be another command, unless this one was told to end: then the program is, too. */
+  /** If the last command was asked to end, the program ends instead of starting another one. */
   repeatLastEnding() {
     if (this.#lastEnding && !this.#child) this.#handle(this.#lastEnding);
   }

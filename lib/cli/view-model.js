@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A snapshot as the page of `top --web` has it: by name, with no text that is too long for a page,
- * or that a reader could not see.
+ * Turns a snapshot into the data of the page of `top --web`: grouped by name, with long texts cut
+ * and invisible characters escaped.
  */
 
 const { createHash } = require('node:crypto');
@@ -15,7 +15,7 @@ const { modeOf, rowsOf } = require('./table.js');
 
 /** The most characters (UTF-16 code units) of a name or label. */
 const LONGEST = 1000;
-/** The page gets this many locks and requests, and this many names; the rest is counted. */
+/** The page gets this many locks and requests and this many names; the rest is only counted. */
 const MOST = 10_000;
 
 /**
@@ -53,7 +53,7 @@ function brief(text) {
 /** @param {string} name @returns {Group} */
 const groupOf = (name) => ({
   ...(name.length > LONGEST && {
-    // Not as UTF-8, in which all lone surrogates are one.
+    // UTF-8 would make all lone surrogates equal.
     id: createHash('sha256').update(name, 'utf16le').digest('base64'),
   }),
   name: brief(name),
