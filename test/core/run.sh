@@ -21,7 +21,7 @@ tsan() { $make check CC=clang BUILD=$build/core-tsan SANITIZE=thread STEPS=5000;
 # What counts its allocations is for the ordinary capacities.
 small() {
   $make all CC=clang BUILD=$build/core-small SANITIZE=address,undefined SMALL=1
-  for test in resource_test agent_test manager_test snapshot_test oom_test wake_test extra_test mark_test \
+  for test in agent_test manager_test snapshot_test oom_test wake_test extra_test mark_test \
     "cases_test ../fixtures/cases.json" "fuzz_corpus 500 corpus/*" "stress_test 2000"; do
     # shellcheck disable=SC2086
     $build/core-small/$test

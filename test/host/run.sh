@@ -123,7 +123,6 @@ case "${1:-all}" in
     asan
     valgrind_all
     processes host-processes
-    small
     fuzz 20
     ;;
   *)
