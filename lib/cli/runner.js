@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * `run`, `once` and `elect` share this: it requests a lock, reports whom it waits for, runs a command
- * while the lock is held, and ends as the command ends.
+ * `run`, `once` and `elect` share this: it requests a lock, reports whom it waits for, runs a
+ * command while the lock is held, and ends as the command ends.
  */
 
 const process = require('node:process');
