@@ -54,8 +54,8 @@ function urlsOf(endpoints) {
   const list = typeof endpoints === 'string' ? [endpoints] : endpoints;
   const isList = Array.isArray(list) && list.length > 0;
   if (!isList || !list.every((url) => /^https?:\/\/[^/]/.test(url))) {
-    const problem = `'endpoints' is ${describe(endpoints)}; expected one URL or more, such as 'http://host:2379'.`;
-    throw typeError(OPEN_BUCKET, problem);
+    const wanted = "one URL or more, such as 'http://host:2379'";
+    throw typeError(OPEN_BUCKET, `'endpoints' is ${describe(endpoints)}; expected ${wanted}.`);
   }
   return list.map((url) => String(url).replace(/\/+$/, ''));
 }

@@ -2,7 +2,8 @@
 
 /**
  * The open pages of `top --web`. One query a second serves all of them, and none is made while no
- * page is open. Each event has the whole state, so nothing is buffered for a page that does not read.
+ * page is open. Each event has the whole state, so nothing is buffered for a page that does not
+ * read.
  */
 
 const { groupsOf, notesOf } = require('./view-model.js');

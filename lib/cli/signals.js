@@ -1,7 +1,8 @@
 'use strict';
 
 /**
- * Signals of `run`, `once` and `elect`. Before the command starts they end the program; then they are
+ * Signals of `run`, `once` and `elect`. Before the command starts they end the program; then they
+ * are
  * forwarded to the command.
  */
 

@@ -55,7 +55,7 @@ async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
     }
     showHolders(name, state);
     if (agreed) break;
-    if (!(await isAgreed())) return STATUS.conflict;
+    if (!(await askToSteal())) return STATUS.conflict;
     // Others may hold it by now, whom nobody was asked about.
     const before = state;
     state = await look();
@@ -93,7 +93,7 @@ function showHolders(name, { held, pending }) {
 }
 
 /** @returns {Promise<boolean>} what the terminal says; no, if it says nothing */
-async function isAgreed() {
+async function askToSteal() {
   process.stderr.write('Take it from them? [y/N] ');
   const lines = createInterface({ input: process.stdin, terminal: false });
   try {

@@ -19,7 +19,7 @@ const { programName } = require('../platform/program.js');
 const { threadId, threadName } = require('../platform/thread.js');
 const { tooManyError } = require('./errors.js');
 const { closeAtExit, doNotCloseAtExit } = require('./exit.js');
-const { HELD, Place } = require('./session/place.js');
+const { HELD, TrackedRequest } = require('./session/tracked-request.js');
 const { Session } = require('./session/session.js');
 const { toDetails, toHolders, toSnapshot } = require('./snapshot.js');
 const { Announcements } = require('./announcements.js');
@@ -30,7 +30,7 @@ const { version } = require('../../package.json');
 /** @typedef {import('./adapter.js').SessionInfo} SessionInfo */
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('../backend/contract.js').Requester} Requester */
-/** @typedef {InstanceType<typeof import('./session/place.js').Place>} RequestPlace */
+/** @typedef {InstanceType<typeof import('./session/tracked-request.js').TrackedRequest>} Tracked */
 /** @typedef {import('./session/session.js').Reason} Reason */
 /** @typedef {import('./session/session.js').State} State */
 
@@ -75,8 +75,8 @@ class ClusterBackend {
   #label;
   #onChange;
   #announcements = new Announcements();
-  /** The place of each tag. @type {Map<number, RequestPlace>} */
-  #places = new Map();
+  /** The place of each tag. @type {Map<number, Tracked>} */
+  #requests = new Map();
   #tags = 0;
   #groups = 0;
 
@@ -101,13 +101,13 @@ class ClusterBackend {
     this.#session = new Session(
       { adapter, ttl, clock, rules, info: this.#info },
       {
-        granted: (place) => this.#granted(place),
-        passed: (place) => this.#passed(place),
-        refused: (place, answer) => this.#refused(place, answer),
-        stolen: (place, thief) => this.#lost(place, (lock) => lock.stolen(thief)),
-        lost: (place, reason, cause) =>
-          this.#lost(place, (lock) => lock.lost(reason, () => asError(cause))),
-        failed: (place, error) => this.#failed(place, error),
+        granted: (tracked) => this.#granted(tracked),
+        passed: (tracked) => this.#passed(tracked),
+        refused: (tracked, answer) => this.#refused(tracked, answer),
+        stolen: (tracked, thief) => this.#lost(tracked, (lock) => lock.stolen(thief)),
+        lost: (tracked, reason, cause) =>
+          this.#lost(tracked, (lock) => lock.lost(reason, () => asError(cause))),
+        failed: (tracked, error) => this.#failed(tracked, error),
         changed: (state, reason, cause) => this.#changed({ state, reason, cause }),
         unopened: (why) => this.#announcements.change(() => warnOfOutage(adapter.id, ttl, why)),
         settled: () => this.#settled(),
@@ -132,7 +132,7 @@ class ClusterBackend {
 
   /** @param {Requester} request */
   request(request) {
-    if (!this.#refuse(request)) this.#session.ask([this.#place(request, 0)]);
+    if (!this.#refuse(request)) this.#session.ask([this.#track(request, 0)]);
   }
 
   /** @type {((requests: Requester[]) => void) | undefined} */
@@ -152,7 +152,7 @@ class ClusterBackend {
       return;
     }
     const group = asked.length > 1 ? ++this.#groups : 0;
-    if (asked.length > 0) this.#session.ask(asked.map((request) => this.#place(request, group)));
+    if (asked.length > 0) this.#session.ask(asked.map((request) => this.#track(request, group)));
   }
 
   /** Whether the request failed at once, because it cannot be made. @param {Requester} request */
@@ -172,9 +172,9 @@ class ClusterBackend {
   }
 
   /** @param {Requester} request gets a tag @param {number} group 0 for none */
-  #place(request, group) {
+  #track(request, group) {
     const limit = request.mode === 'shared' ? (request.limit ?? 0) : 0;
-    const place = new Place(request, {
+    const tracked = new TrackedRequest(request, {
       kind: KINDS[request.disposition],
       ref: 0,
       name: request.name,
@@ -188,8 +188,8 @@ class ClusterBackend {
     });
     if (++this.#tags === NO_TAG) this.#tags++;
     request.tag = this.#tags;
-    this.#places.set(request.tag, place);
-    return place;
+    this.#requests.set(request.tag, tracked);
+    return tracked;
   }
 
   /** @param {Requester} request */
@@ -204,17 +204,17 @@ class ClusterBackend {
 
   /** @param {Requester} request @returns {Promise<void> | undefined} */
   #end(request) {
-    const place = this.#placeOf(request);
-    if (!place) return undefined;
-    const ended = this.#session.end(place, request.keep);
+    const tracked = this.#trackedOf(request);
+    if (!tracked) return undefined;
+    const ended = this.#session.end(tracked, request.keep);
     this.#forget(request);
     return ended;
   }
 
   /** @param {Requester} request pending */
   progress(request) {
-    const place = this.#placeOf(request);
-    return place && this.#session.progress(place);
+    const tracked = this.#trackedOf(request);
+    return tracked && this.#session.progress(tracked);
   }
 
   announce() {
@@ -262,7 +262,7 @@ class ClusterBackend {
 
   /** @param {Requester} [request] */
   outage(request) {
-    return this.#session.outage(request && this.#placeOf(request));
+    return this.#session.outage(request && this.#trackedOf(request));
   }
 
   /** @param {string} name */
@@ -286,7 +286,7 @@ class ClusterBackend {
 
   /** @param {Requester} lock */
   remaining(lock) {
-    return this.#placeOf(lock)?.state === HELD ? this.#session.remaining() : 0;
+    return this.#trackedOf(lock)?.state === HELD ? this.#session.remaining() : 0;
   }
 
   /** @type {((lock: Requester, client: any) => Promise<void>) | undefined} */
@@ -294,13 +294,13 @@ class ClusterBackend {
 
   /** @param {Requester} lock @param {any} client see `lock.guard` */
   async #guard(lock, client) {
-    const place = this.#placeOf(lock);
-    if (place?.state === HELD && this.#adapter.guard) {
-      const { ref, name } = place.op;
-      const { token } = place;
+    const tracked = this.#trackedOf(lock);
+    if (tracked?.state === HELD && this.#adapter.guard) {
+      const { ref, name } = tracked.op;
+      const { token } = tracked;
       if (await this.#adapter.guard(client, { ref, name, token })) return;
       // The lock is lost, and its user must learn that at once.
-      this.#session.isMissing(place);
+      this.#session.loseMissing(tracked);
     }
     throw lock.lossReason();
   }
@@ -310,8 +310,8 @@ class ClusterBackend {
 
   /** @param {Requester} lock */
   async #marked(lock) {
-    const place = this.#placeOf(lock);
-    return place?.state === HELD && (await this.#session.isMarked(place));
+    const tracked = this.#trackedOf(lock);
+    return tracked?.state === HELD && (await this.#session.queryMark(tracked));
   }
 
   close() {
@@ -329,20 +329,20 @@ class ClusterBackend {
     unref(setTimeout(() => this.#announcements.announce(false), GOES_ON));
   }
 
-  /** @param {RequestPlace} place */
+  /** @param {Tracked} tracked */
   #granted({ owner, token }) {
     owner.granted(Number(asIntN(32, token)) >>> 0, Number(asIntN(32, token >> 32n)) >>> 0);
     this.#announcements.answer(owner);
   }
 
-  /** @param {RequestPlace} place */
+  /** @param {Tracked} tracked */
   #passed({ owner }) {
     this.#forget(owner);
     owner.granted(0, 0);
     this.#announcements.answer(owner);
   }
 
-  /** @param {RequestPlace} place @param {Answer} answer */
+  /** @param {Tracked} tracked @param {Answer} answer */
   #refused({ owner }, { code, limit, error }) {
     this.#forget(owner);
     if (code === 'unavailable') owner.unavailable();
@@ -352,14 +352,14 @@ class ClusterBackend {
     this.#announcements.answer(owner);
   }
 
-  /** @param {RequestPlace} place @param {(lock: Requester) => void} how */
+  /** @param {Tracked} tracked @param {(lock: Requester) => void} how */
   #lost({ owner }, how) {
     this.#forget(owner);
     how(owner);
     this.#announcements.loss(owner);
   }
 
-  /** @param {RequestPlace} place @param {unknown} error */
+  /** @param {Tracked} tracked @param {unknown} error */
   #failed({ owner }, error) {
     this.#forget(owner);
     owner.failed(() => error);
@@ -380,13 +380,13 @@ class ClusterBackend {
   }
 
   /** @param {Requester} request */
-  #placeOf({ tag }) {
-    return this.#places.get(tag);
+  #trackedOf({ tag }) {
+    return this.#requests.get(tag);
   }
 
   /** @param {Requester} request */
   #forget(request) {
-    this.#places.delete(request.tag);
+    this.#requests.delete(request.tag);
     request.tag = NO_TAG;
   }
 }

@@ -4,7 +4,7 @@
 
 const { Lock, requestOf } = require('../standard/lock.js');
 
-class Extension {
+class SignalExtension {
   /**
    * @returns {AbortSignal} aborted, with a LockStolenError as its reason, when the lock is stolen
    */
@@ -14,7 +14,7 @@ class Extension {
 }
 
 Object.defineProperty(Lock.prototype, 'signal', {
-  ...Object.getOwnPropertyDescriptor(Extension.prototype, 'signal'),
+  ...Object.getOwnPropertyDescriptor(SignalExtension.prototype, 'signal'),
   enumerable: true,
 });
 

@@ -15,7 +15,7 @@ const { guard } = require('./reentrant-parent.js');
  */
 const of = (lock, what) => /** @type {any} */ (requestOf(lock, `'${what}' on 'Lock'`));
 
-class Extension {
+class TokenExtension {
   /**
    * @returns {bigint} greater than the token of any lock that was granted on the name before, for
    *   as long as the lock manager's scope remembers
@@ -55,11 +55,11 @@ class Extension {
   }
 }
 
-const { toJSON } = Object.getOwnPropertyDescriptors(Extension.prototype);
+const { toJSON } = Object.getOwnPropertyDescriptors(TokenExtension.prototype);
 Object.defineProperty(Lock.prototype, 'toJSON', toJSON);
 
 for (const name of ['token', 'held', 'remaining', 'guard']) {
-  const attributes = Object.getOwnPropertyDescriptor(Extension.prototype, name);
+  const attributes = Object.getOwnPropertyDescriptor(TokenExtension.prototype, name);
   Object.defineProperty(Lock.prototype, name, { ...attributes, enumerable: true });
 }
 

@@ -28,7 +28,8 @@
 #define WLK_RARE
 #endif
 
-/* How many of something are done or kept at a time. A test build (WLK_SMALL) has as few as can be, so
+/* How many of something are done or kept at a time. A test build (WLK_SMALL) has as few as can be,
+ * so
  * that each batch is full and each table is too small. */
 #if defined(WLK_SMALL)
 #define WLK_CAPACITY(ordinary, least) (least)

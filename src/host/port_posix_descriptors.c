@@ -73,7 +73,8 @@ bool wlh_port_is_ours(const struct wlh_port *port, int descriptor)
          (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
 }
 
-/* Whether a descriptor was not closed or used anew by somebody else, as far as the system tells: if it
+/* Whether a descriptor was not closed or used anew by somebody else, as far as the system tells: if
+ * it
  * does not, the descriptor is taken for ours, which loses no bucket and leaves none open. */
 static bool may_be_ours(const struct wlh_port *port, int descriptor)
 {

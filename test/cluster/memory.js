@@ -38,7 +38,7 @@ const UNHEARD = 'unheard';
 let lives = 0;
 const newLife = () => `life ${++lives}`;
 
-/** What the server knows, and what it does. Calls are atomic, and throw `dead`, `stale`. */
+/** What the server knows, and what it does. InFlightCalls are atomic, and throw `dead`, `stale`. */
 class MemoryServer {
   #rules;
   #sessions = new Map();
@@ -197,12 +197,12 @@ class MemoryServer {
   }
 
   /** A replica takes over that has not got the last grants: it has them as requests, or not. */
-  failOver(isMissing) {
+  failOver(loseMissing) {
     this.wasReplaced = true;
     for (const { link } of this.#sessions.values()) link?.cut();
     this.#begin();
     for (const [name, queue] of this.#names) {
-      queue.rows = queue.rows.filter((row) => row.token === 0n || !isMissing(row));
+      queue.rows = queue.rows.filter((row) => row.token === 0n || !loseMissing(row));
       if (queue.rows.length === 0) this.#names.delete(name);
     }
   }
@@ -317,14 +317,14 @@ class MemoryServer {
       returns: this.#returns,
       granted: 0,
     };
-    if (op.kind === 'steal') this.#rob(queue, row);
+    if (op.kind === 'steal') this.#handleTheft(queue, row);
     else queue.rows.splice(placeIn(queue.rows, row), 0, row);
     if (op.mode === 'shared') queue.limit ??= op.limit;
     this.#process(op.name);
     return row.token ? granted(row.token) : QUEUED;
   }
 
-  #rob(queue, thief) {
+  #handleTheft(queue, thief) {
     const held = queue.rows.filter(({ token }) => token);
     for (const row of held) this.#tellOfLoss(row, thief.clientId);
     queue.rows = [thief, ...queue.rows.filter(({ token }) => !token)];
@@ -535,7 +535,7 @@ class Link {
   }
 
   /**
-   * Calls the server; the promise settles with its answer.
+   * InFlightCalls the server; the promise settles with its answer.
    * @param isLong it does not arrive
    */
   call(work, isLong = false) {
@@ -675,7 +675,7 @@ class MemoryAdapter {
   #connection = 1;
   #link;
   /** Refs of the thefts that the last renewal told of. */
-  #told = [];
+  #fetch = [];
 
   /** @param window how many steps may be under way */
   constructor(network, window = WINDOW) {
@@ -686,7 +686,7 @@ class MemoryAdapter {
 
   #connect() {
     this.#link?.close();
-    this.#told = [];
+    this.#fetch = [];
     const link = this.#network.connect();
     this.#link = link;
     link.onHint = ({ ref, token, thief }) => {
@@ -733,9 +733,9 @@ class MemoryAdapter {
     const session = this.#session;
     const connection = this.#connection;
     const link = this.#link;
-    const told = this.#told;
+    const told = this.#fetch;
     const renewal = await link.call(() => this.#server.renew(session, connection, seen, told));
-    if (link === this.#link) this.#told = [...(renewal.stolen?.keys() ?? [])];
+    if (link === this.#link) this.#fetch = [...(renewal.stolen?.keys() ?? [])];
     this.#network.life = renewal.life;
     return renewal;
   }

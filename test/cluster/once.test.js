@@ -43,7 +43,7 @@ async function running(cluster, client, options) {
 }
 
 /** What somebody who asks now finds. */
-async function isMarked(cluster, client) {
+async function queryMark(cluster, client) {
   const asked = once(client, 'a', { keep: 1 });
   asked.end();
   await settled(cluster, asked);
@@ -75,9 +75,9 @@ test('the mark is over when the clock of the server says so', async () => {
   first.end();
   await settled(cluster, first);
   await cluster.world.advance(HOUR / 1.05 - 1000);
-  assert.equal(await isMarked(cluster, two), true);
+  assert.equal(await queryMark(cluster, two), true);
   await cluster.world.advance(1000);
-  assert.equal(await isMarked(cluster, two), false);
+  assert.equal(await queryMark(cluster, two), false);
   await cluster.close();
 });
 
@@ -103,7 +103,7 @@ test('a release whose reply is lost is made again, and has marked the name', asy
   one.network.drops.reply = true;
   first.end('value');
   await cluster.world.advance(100);
-  assert.equal(await isMarked(cluster, two), true);
+  assert.equal(await queryMark(cluster, two), true);
   one.network.cut();
   one.network.drops.reply = false;
   await settled(cluster, first);
@@ -120,7 +120,7 @@ test('a release that is never answered rejects: nobody knows whether it has mark
   assert.equal(first.error.reason, 'unreachable');
   client.network.drops.call = false;
   await cluster.world.until(() => client.backend.state === 'open');
-  assert.equal(await isMarked(cluster, client), false);
+  assert.equal(await queryMark(cluster, client), false);
 });
 
 test('a theft that is not heard of before the release is found by it', async () => {
@@ -132,7 +132,7 @@ test('a theft that is not heard of before the release is found by it', async () 
   await settled(cluster, first);
   assert.equal(first.error.clientId, 'thief');
   await cluster.release(thief);
-  assert.equal(await isMarked(cluster, two), false);
+  assert.equal(await queryMark(cluster, two), false);
 });
 
 test('who cannot ask for the mark waits for the server, and runs then', async () => {
@@ -169,9 +169,9 @@ test('a server that has lost its data has lost the mark', async () => {
   first.end();
   await settled(cluster, first);
   cluster.server.restart({ data: true });
-  assert.equal(await isMarked(cluster, client), true);
+  assert.equal(await queryMark(cluster, client), true);
   cluster.server.restart({ data: false });
-  assert.equal(await isMarked(cluster, client), false);
+  assert.equal(await queryMark(cluster, client), false);
 });
 
 test('closing the bucket while it is released rejects', async () => {
@@ -189,7 +189,7 @@ test('a function that fails marks nothing', async () => {
   first.end(Promise.reject(new Error('mine')));
   await settled(cluster, first);
   assert.equal(first.error.message, 'mine');
-  assert.equal(await isMarked(cluster, client), false);
+  assert.equal(await queryMark(cluster, client), false);
 });
 
 test('a server that never does what is to mark the name is no fail-over', async () => {
@@ -202,7 +202,7 @@ test('a server that never does what is to mark the name is no fail-over', async 
   assert.equal(first.error.reason, 'unreachable');
   assert.match(first.error.cause.message, /The server did not answer this request/);
   client.network.most = Number.POSITIVE_INFINITY;
-  assert.equal(await isMarked(cluster, client), false);
+  assert.equal(await queryMark(cluster, client), false);
 });
 
 test('an engine without marks says so', async () => {

@@ -70,8 +70,8 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
     await clockJumps(engine, await startPostgres({ clock }), clock);
   });
 
-  for (const isMissing of [false, true]) {
-    const what = isMissing ? 'that missed the last grant' : 'that has all';
+  for (const loseMissing of [false, true]) {
+    const what = loseMissing ? 'that missed the last grant' : 'that has all';
     test(`a standby ${what} is promoted: one holder, tokens grow`, async () => {
       const primary = await startPostgres();
       const replication = await FaultyProxy.open(primary.port);
@@ -89,7 +89,7 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
       while ((await client.query(behind).catch(() => ({ rows: [1] }))).rows.length > 0);
       await client.end();
       stage.fault();
-      if (isMissing) replication.stall();
+      if (loseMissing) replication.stall();
       const held = holder.request('name');
       await held.granted();
       const next = waiter.request('name', {}, TTL);
@@ -100,7 +100,7 @@ describe('PostgreSQL, by several processes', { skip: lacks.postgres }, () => {
       proxy.retarget(standby.port);
       proxy.heal();
       stage.fault();
-      if (isMissing) {
+      if (loseMissing) {
         await held.settled();
         const { reason } = stage.events.find(({ type }) => type === 'told');
         assert.equal(reason, 'failover', inspect(holder.states));

@@ -10,7 +10,7 @@ const { after, before, describe, it } = require('node:test');
 const { setImmediate } = require('node:timers/promises');
 const v8 = require('node:v8');
 const vm = require('node:vm');
-const { Link, kindOf } = require('../../lib/cluster/engines/redis/link.js');
+const { RedisLink, kindOf } = require('../../lib/cluster/engines/redis/link.js');
 const { clients, clusterClients } = require('./redis-clients.js');
 
 const KINDS = [
@@ -163,7 +163,7 @@ describe('a link that is dropped', () => {
       t.after(() => server.close());
       await once(server, 'listening');
       const client = make(server.address().port);
-      const link = new Link(client, kindOf(client));
+      const link = new RedisLink(client, kindOf(client));
       const opened = assert.rejects(link.open(new Map()));
       const [socket] = await once(server, 'connection');
       socket.resume();
@@ -200,7 +200,7 @@ describe('a link that is dropped leaves no promise that rejects', { concurrency:
           isNodeRedis && /ASK/.test(when) ? [other.port] : [],
         );
         const client = make(server.port);
-        const link = new Link(client, kindOf(client));
+        const link = new RedisLink(client, kindOf(client));
         const rejects = assert.rejects(
           (async () => {
             await link.open(new Map([['channel', () => {}]]));
@@ -236,7 +236,7 @@ describe('the signal of the sockets of a node-redis cluster', () => {
         return { on() {}, destroy() {} };
       },
     };
-    const link = new Link(client, 'node-redis cluster');
+    const link = new RedisLink(client, 'node-redis cluster');
     const warnings = [];
     const note = (warning) => warnings.push(warning.message);
     process.on('warning', note);

@@ -96,8 +96,8 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
     await clockJumps(engine, await startRedis({ clock }), clock);
   });
 
-  for (const isMissing of [false, true]) {
-    const what = isMissing ? 'that missed the last grant' : 'that has all';
+  for (const loseMissing of [false, true]) {
+    const what = loseMissing ? 'that missed the last grant' : 'that has all';
     test(`a replica ${what} is promoted: one holder, tokens grow`, async () => {
       const primary = await engine.start();
       const replication = await FaultyProxy.open(primary.port);
@@ -108,7 +108,7 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
       await holder.request('early', {}, 0).settled();
       await primary.call('WAIT', '1', '5000');
       stage.fault();
-      if (isMissing) replication.stall();
+      if (loseMissing) replication.stall();
       const held = holder.request('name');
       await held.granted();
       const next = waiter.request('name', {}, TTL);
@@ -119,7 +119,7 @@ describe('Redis, by several processes', { skip: lacks.redis }, () => {
       proxy.retarget(replica.port);
       proxy.heal();
       stage.fault();
-      if (isMissing) {
+      if (loseMissing) {
         await held.settled();
         assert.deepEqual(reasonsOf(stage), ['failover'], inspect(holder.states));
       } else {

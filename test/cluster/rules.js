@@ -3,12 +3,12 @@
 /** The rules of sessions and of servers, each of which can be taken away to see that it matters. */
 
 const { mock } = require('node:test');
-const { Places } = require('../../lib/cluster/session/places.js');
+const { RequestTable } = require('../../lib/cluster/session/request-table.js');
 const { MemoryAdapter } = require('./memory.js');
 const { TTL } = require('./setup.js');
 
 /** R2: of a group each request is granted, and asked for again, by itself. */
-const isNoGroup = () => mock.method(Places.prototype, 'groupOf', (place) => [place]);
+const isNoGroup = () => mock.method(RequestTable.prototype, 'groupOf', (place) => [place]);
 
 /** R3: what the server refuses is as a network that fails. */
 const refusesNothing = (adapter) =>

@@ -4,7 +4,7 @@
 
 const assert = require('node:assert/strict');
 require('../../lib/index.js');
-const { Place } = require('../../lib/cluster/session/place.js');
+const { TrackedRequest } = require('../../lib/cluster/session/tracked-request.js');
 const { Session } = require('../../lib/cluster/session/session.js');
 const { TTL } = require('./setup.js');
 const { Machine, World, settle } = require('./world.js');
@@ -27,7 +27,7 @@ const renewal = (mine = [], more = {}) => ({
 class Scripted {
   world = new World();
   machine = new Machine(this.world, { random: () => 0.5 });
-  /** Calls that are not answered: `{ call, args, answer, fail }`. */
+  /** InFlightCalls that are not answered: `{ call, args, answer, fail }`. */
   calls = [];
   /** What the session told: `[what, owner of the place, detail]`. */
   told = [];
@@ -105,7 +105,7 @@ class Scripted {
   ask(...requests) {
     const places = requests.map(
       ({ owner, ...op }) =>
-        new Place(owner, {
+        new TrackedRequest(owner, {
           kind: 'request',
           ref: 0,
           name: 'a',

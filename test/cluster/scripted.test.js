@@ -7,7 +7,7 @@ const { subscribe, unsubscribe } = require('node:diagnostics_channel');
 const { describe, test } = require('node:test');
 const { ENDED, NOT_MARKED, QUEUED, busy, granted } = require('../../lib/cluster/adapter.js');
 const { isLocal } = require('../../lib/cluster/errors.js');
-const { Agenda } = require('../../lib/cluster/session/agenda.js');
+const { Timers } = require('../../lib/cluster/session/timers.js');
 const { toDetails } = require('../../lib/cluster/snapshot.js');
 const { Scripted, dead, renewal } = require('./scripted.js');
 const { Cluster, TTL } = require('./setup.js');
@@ -302,7 +302,7 @@ test('what is told of a quarantine is known until it is over', async () => {
   assert.equal(stage.session.grantsIn, 700);
 });
 
-// Sweeps.
+// ExpiryChecks.
 
 test('a quarantine that ends between a sweep and its renewal has another sweep follow', async () => {
   const stage = await new Scripted().open();
@@ -735,7 +735,7 @@ test('questions that are not answered end when the session is closed, and leave 
   const stage = await new Scripted({ close: () => {}, dispose: () => {} }).open();
   const place = await asked(stage, 'held', granted(1n));
   const query = settling(stage.session.query());
-  const marked = settling(stage.session.isMarked(place));
+  const marked = settling(stage.session.queryMark(place));
   const look = settling(stage.session.lookAt('a', 1000));
   await settle();
   await stage.session.close();
@@ -821,7 +821,7 @@ test('a time that no timer can wait for is waited for in parts', () => {
     unref: () => {},
   };
   const due = [];
-  const agenda = new Agenda(clock, (items) => due.push(...items));
+  const agenda = new Timers(clock, (items) => due.push(...items));
   agenda.set('far', 2 ** 32);
   while (due.length === 0) {
     const { fire, milliseconds } = timers.at(-1);

@@ -137,7 +137,7 @@ class Reference {
     wall: () => this.wall,
     run: (work) => work(),
   });
-  #told = new Map();
+  #fetch = new Map();
 
   async open(info) {
     const hints = [];
@@ -156,9 +156,9 @@ class Reference {
   }
 
   async renew({ session, connection }, seen = { life: '', token: 0n }) {
-    const told = this.#told.get(session) ?? [];
+    const told = this.#fetch.get(session) ?? [];
     const renewal = this.#server.renew(session, connection, seen, told);
-    this.#told.set(session, [...(renewal.stolen?.keys() ?? [])]);
+    this.#fetch.set(session, [...(renewal.stolen?.keys() ?? [])]);
     return renewal;
   }
 

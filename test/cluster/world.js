@@ -15,7 +15,7 @@ class World {
   #events = [];
   #numbers = 0;
 
-  /** Calls something in so many milliseconds of the world. */
+  /** InFlightCalls something in so many milliseconds of the world. */
   after(milliseconds, call) {
     const event = { at: this.now + milliseconds, number: ++this.#numbers, call };
     let i = this.#events.length;

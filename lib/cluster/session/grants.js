@@ -9,18 +9,18 @@
  * lock while it waits for another behind a later request.
  */
 
-const { ALLOTTED, ASKED, ENDING, HELD, WAITING } = require('./place.js');
+const { GRANTED_PARTIAL, ASKED, ENDING, HELD, WAITING } = require('./tracked-request.js');
 
 /** @typedef {import('../adapter.js').Answer} Answer */
 /** @typedef {import('../adapter.js').Op} Op */
 /** @typedef {import('../adapter.js').Renewal} Renewal */
-/** @typedef {InstanceType<typeof import('./place.js').Place>} Place */
+/** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
 
 class Grants {
   /** The `ref`s that ended since the last renewal was sent. @type {Set<number>} */
   #ended = new Set();
-  #places;
-  #outbox;
+  #requests;
+  #sendQueue;
   #listener;
   #clientId;
   #seen;
@@ -29,17 +29,17 @@ class Grants {
 
   /**
    * @param {object} parts of the session
-   * @param {InstanceType<typeof import('./places.js').Places>} parts.places
-   * @param {InstanceType<typeof import('./outbox.js').Outbox>} parts.outbox
+   * @param {InstanceType<typeof import('./request-table.js').RequestTable>} parts.requests
+   * @param {InstanceType<typeof import('./send-queue.js').SendQueue>} parts.sendQueue
    * @param {import('./session.js').Listener} parts.listener
    * @param {string} parts.clientId of this manager
    * @param {import('../adapter.js').Seen} parts.seen receives the greatest token
    * @param {() => void} parts.isQueued called when a request begins to wait
    * @param {(op: Op) => void} parts.isBusy called to repeat an operation later
    */
-  constructor({ places, outbox, listener, clientId, seen, isQueued, isBusy }) {
-    this.#places = places;
-    this.#outbox = outbox;
+  constructor({ requests, sendQueue, listener, clientId, seen, isQueued, isBusy }) {
+    this.#requests = requests;
+    this.#sendQueue = sendQueue;
     this.#listener = listener;
     this.#clientId = clientId;
     this.#seen = seen;
@@ -61,26 +61,26 @@ class Grants {
   compare({ mine, stolen }, news) {
     // Thefts are final, so later changes do not matter; and only this renewal may list them.
     for (const [ref, thief] of stolen ?? []) if (!mine.get(ref)) this.hintStolen(ref, thief);
-    for (const place of this.#places.all()) {
-      const { ref } = place.op;
+    for (const tracked of this.#requests.all()) {
+      const { ref } = tracked.op;
       const token = mine.get(ref);
-      if (place.news > news) continue;
-      if (place.state === HELD && !token) {
-        this.#places.leave(place);
-        this.#listener.lost(place, 'failover', undefined);
+      if (tracked.news > news) continue;
+      if (tracked.state === HELD && !token) {
+        this.#requests.leave(tracked);
+        this.#listener.lost(tracked, 'failover', undefined);
         // The server put the lost lock back into the queue, where nobody waits for it.
-        if (token === 0n) this.#forget(ref, place.op.name);
-      } else if (place.state === WAITING && token) {
-        this.#grant(place, token);
-      } else if (place.state === WAITING && token === undefined) {
-        this.#askGroupAgain(place);
-      } else if (place.state === ALLOTTED && !token) {
-        if (token === 0n) this.#forget(ref, place.op.name);
-        this.#askGroupAgain(place);
+        if (token === 0n) this.#forget(ref, tracked.op.name);
+      } else if (tracked.state === WAITING && token) {
+        this.#grant(tracked, token);
+      } else if (tracked.state === WAITING && token === undefined) {
+        this.#requestGroupAgain(tracked);
+      } else if (tracked.state === GRANTED_PARTIAL && !token) {
+        if (token === 0n) this.#forget(ref, tracked.op.name);
+        this.#requestGroupAgain(tracked);
       }
     }
     for (const ref of mine.keys()) {
-      if (!this.#places.get(ref) && !this.#ended.has(ref)) this.#forget(ref, undefined);
+      if (!this.#requests.get(ref) && !this.#ended.has(ref)) this.#forget(ref, undefined);
     }
   }
 
@@ -90,194 +90,203 @@ class Grants {
    */
   #forget(ref, name) {
     this.#ended.add(ref);
-    this.#outbox.addFirst({ kind: 'end', ref, name, keep: 0 });
+    this.#sendQueue.addFirst({ kind: 'end', ref, name, keep: 0 });
   }
 
   /** @param {Op[]} ops @param {Answer[]} answers */
   stepped(ops, answers) {
     for (let i = 0; i < ops.length; i++) {
       const op = ops[i];
-      const place = this.#places.get(op.ref);
-      if (answers[i].code === 'busy') this.#obstruct(op, place, answers[i].error);
-      else if (op.kind === 'end') this.#isEnded(op.ref, place, answers[i]);
-      else if (place?.state === ASKED) this.#answer(place, answers[i]);
+      const tracked = this.#requests.get(op.ref);
+      if (answers[i].code === 'busy') this.#obstruct(op, tracked, answers[i].error);
+      else if (op.kind === 'end') this.#handleEnd(op.ref, tracked, answers[i]);
+      else if (tracked?.state === ASKED) this.#answer(tracked, answers[i]);
     }
   }
 
   /**
    * Repeats a BUSY operation on its own, so that nothing waits behind it.
-   * @param {Op} op @param {Place | undefined} place
+   * @param {Op} op @param {TrackedRequest | undefined} tracked
    * @param {unknown} error what is in the way, if the server knows
    */
-  #obstruct(op, place, error) {
-    if (place) place.obstacle = error;
-    if (op.kind === 'end' || place?.state === ASKED) this.#isBusy(op);
+  #obstruct(op, tracked, error) {
+    if (tracked) tracked.obstacle = error;
+    if (op.kind === 'end' || tracked?.state === ASKED) this.#isBusy(op);
   }
 
-  /** @param {number} ref @param {Place | undefined} place @param {Answer} answer */
-  #isEnded(ref, place, { code }) {
+  /** @param {number} ref @param {TrackedRequest | undefined} tracked @param {Answer} answer */
+  #handleEnd(ref, tracked, { code }) {
     this.#ended.add(ref);
-    if (!place) return;
-    const group = this.#places.groupOf(place);
-    this.#places.leave(place);
-    if (code === 'notMarked') this.#isNotMarked(place);
+    if (!tracked) return;
+    const group = this.#requests.groupOf(tracked);
+    this.#requests.leave(tracked);
+    if (code === 'notMarked') this.#handleFailedMark(tracked);
     // The group may have waited only for this one.
     this.#holdWhole(group);
   }
 
   /** The server will never do this operation. @param {Op} op @param {unknown} error */
-  isRefused(op, error) {
-    const place = this.#places.get(op.ref);
-    if (op.kind === 'end' && place) {
-      const group = this.#places.groupOf(place);
+  handleRefusal(op, error) {
+    const tracked = this.#requests.get(op.ref);
+    if (op.kind === 'end' && tracked) {
+      const group = this.#requests.groupOf(tracked);
       // If the server still has the request, the next comparison ends it.
-      this.#places.leave(place);
-      if (op.keep > 0) this.#listener.lost(place, 'unreachable', error);
+      this.#requests.leave(tracked);
+      if (op.keep > 0) this.#listener.lost(tracked, 'unreachable', error);
       this.#holdWhole(group);
-    } else if (place?.state === ASKED) {
-      this.#places.leave(place);
-      this.#listener.failed(place, error);
+    } else if (tracked?.state === ASKED) {
+      this.#requests.leave(tracked);
+      this.#listener.failed(tracked, error);
     }
   }
 
-  /** @param {Place} place whose lock was not held when its end arrived */
-  #isNotMarked(place) {
-    if (this.#isStolen(place)) this.#listener.stolen(place, place.thief);
-    else this.#listener.lost(place, 'failover', undefined);
+  /** @param {TrackedRequest} tracked whose lock was not held when its end arrived */
+  #handleFailedMark(tracked) {
+    if (this.#isStolen(tracked)) this.#listener.stolen(tracked, tracked.thief);
+    else this.#listener.lost(tracked, 'failover', undefined);
   }
 
-  /** @param {Place} place @param {Answer} answer */
-  #answer(place, answer) {
+  /** @param {TrackedRequest} tracked @param {Answer} answer */
+  #answer(tracked, answer) {
     if (answer.code === 'granted') {
-      this.#grant(place, answer.token);
+      this.#grant(tracked, answer.token);
     } else if (answer.code === 'queued') {
-      this.#places.move(place, WAITING);
+      this.#requests.move(tracked, WAITING);
       this.#isQueued();
     } else if (answer.code === 'passed') {
-      this.#pass(place);
+      this.#pass(tracked);
     } else {
-      const group = this.#places.groupOf(place);
-      this.#ended.add(place.op.ref);
-      this.#places.leave(place);
-      this.#listener.refused(place, answer);
+      const group = this.#requests.groupOf(tracked);
+      this.#ended.add(tracked.op.ref);
+      this.#requests.leave(tracked);
+      this.#listener.refused(tracked, answer);
       this.#holdWhole(group);
     }
   }
 
-  /** The server has ended the request, because it would have been granted. @param {Place} place */
-  #pass(place) {
-    this.#ended.add(place.op.ref);
-    this.#places.leave(place);
-    this.#listener.passed(place);
+  /**
+   * The server has ended the request, because it would have been granted.
+   * @param {TrackedRequest} tracked
+   */
+  #pass(tracked) {
+    this.#ended.add(tracked.op.ref);
+    this.#requests.leave(tracked);
+    this.#listener.passed(tracked);
   }
 
-  /** @param {Place} place @param {bigint} token */
-  #grant(place, token) {
-    place.token = token;
+  /** @param {TrackedRequest} tracked @param {bigint} token */
+  #grant(tracked, token) {
+    tracked.token = token;
     if (token > this.#seen.token) this.#seen.token = token;
-    if (isOfWhole(place)) {
-      this.#places.move(place, ALLOTTED);
-      if (this.#isStolen(place)) this.#askGroupAgain(place);
-      else this.#holdWhole(this.#places.groupOf(place));
+    if (isOfWhole(tracked)) {
+      this.#requests.move(tracked, GRANTED_PARTIAL);
+      if (this.#isStolen(tracked)) this.#requestGroupAgain(tracked);
+      else this.#holdWhole(this.#requests.groupOf(tracked));
     } else {
-      this.#hold(place);
+      this.#hold(tracked);
     }
   }
 
-  /** @param {Place[]} group */
+  /** @param {TrackedRequest[]} group */
   #holdWhole(group) {
     if (group.some(({ state }) => state === ASKED || state === WAITING)) return;
-    for (const place of group) if (place.state === ALLOTTED) this.#hold(place);
+    for (const tracked of group) if (tracked.state === GRANTED_PARTIAL) this.#hold(tracked);
   }
 
-  /** @param {Place} place */
-  #hold(place) {
-    this.#places.move(place, HELD);
-    if (place.op.kind === 'steal') this.#robOurselves(place);
-    this.#listener.granted(place);
-    if (this.#isStolen(place)) this.#rob(place, place.thief);
+  /** @param {TrackedRequest} tracked */
+  #hold(tracked) {
+    this.#requests.move(tracked, HELD);
+    if (tracked.op.kind === 'steal') this.#stealOwn(tracked);
+    this.#listener.granted(tracked);
+    if (this.#isStolen(tracked)) this.#handleTheft(tracked, tracked.thief);
   }
 
   /**
    * Whether the lock was stolen before its grant arrived, in the same epoch of the server.
-   * @param {Place} place
+   * @param {TrackedRequest} tracked
    */
   #isStolen({ thief, thiefLife }) {
     return thief !== '' && thiefLife === this.#seen.life;
   }
 
-  /** Own locks that a theft took are reported before the thief's grant. @param {Place} thief */
-  #robOurselves(thief) {
-    for (const place of this.#places.all()) {
-      if (place.op.name !== thief.op.name || place.token >= thief.token) continue;
-      if (place.state === HELD) this.#rob(place, this.#clientId);
-      else if (place.state === ALLOTTED) this.#askGroupAgain(place);
+  /**
+   * Own locks that a theft took are reported before the thief's grant.
+   * @param {TrackedRequest} thief
+   */
+  #stealOwn(thief) {
+    for (const tracked of this.#requests.all()) {
+      if (tracked.op.name !== thief.op.name || tracked.token >= thief.token) continue;
+      if (tracked.state === HELD) this.#handleTheft(tracked, this.#clientId);
+      else if (tracked.state === GRANTED_PARTIAL) this.#requestGroupAgain(tracked);
     }
   }
 
-  /** @param {Place} place @param {string} thief */
-  #rob(place, thief) {
-    this.#ended.add(place.op.ref);
-    this.#places.leave(place);
-    this.#listener.stolen(place, thief);
+  /** @param {TrackedRequest} tracked @param {string} thief */
+  #handleTheft(tracked, thief) {
+    this.#ended.add(tracked.op.ref);
+    this.#requests.leave(tracked);
+    this.#listener.stolen(tracked, thief);
   }
 
   /** @param {number} ref @param {bigint} token */
   hintGranted(ref, token) {
-    const place = this.#places.get(ref);
-    if (place && (place.state === ASKED || place.state === WAITING)) this.#grant(place, token);
+    const tracked = this.#requests.get(ref);
+    if (tracked && (tracked.state === ASKED || tracked.state === WAITING))
+      this.#grant(tracked, token);
   }
 
   /** @param {number} ref @param {string} thief '' if the request has passed */
   hintStolen(ref, thief) {
-    const place = this.#places.get(ref);
+    const tracked = this.#requests.get(ref);
     if (thief === '') {
-      if (place?.state === ASKED || place?.state === WAITING) this.#pass(place);
-    } else if (place?.state === HELD) {
-      this.#rob(place, thief);
-    } else if (place?.state === ASKED || place?.state === ENDING) {
-      place.thief = thief;
-      place.thiefLife = this.#seen.life;
-    } else if (place?.state === WAITING || place?.state === ALLOTTED) {
+      if (tracked?.state === ASKED || tracked?.state === WAITING) this.#pass(tracked);
+    } else if (tracked?.state === HELD) {
+      this.#handleTheft(tracked, thief);
+    } else if (tracked?.state === ASKED || tracked?.state === ENDING) {
+      tracked.thief = thief;
+      tracked.thiefLife = this.#seen.life;
+    } else if (tracked?.state === WAITING || tracked?.state === GRANTED_PARTIAL) {
       // The user has not got this lock, so nothing is lost.
-      this.#askGroupAgain(place);
+      this.#requestGroupAgain(tracked);
     }
   }
 
   /**
    * Requests a lost place again, with the members of its group that the user has not got.
-   * @param {Place} place
+   * @param {TrackedRequest} tracked
    */
-  #askGroupAgain(place) {
-    const places = isOfWhole(place) ? this.#places.groupOf(place).filter(isNotTold) : [place];
-    for (const one of places) {
+  #requestGroupAgain(tracked) {
+    const requests = isOfWhole(tracked)
+      ? this.#requests.groupOf(tracked).filter(isUnannounced)
+      : [tracked];
+    for (const one of requests) {
       const { ref, name } = one.op;
-      this.#places.leave(one);
-      if (one !== place && !this.#outbox.remove(one.op)) this.#forget(ref, name);
+      this.#requests.leave(one);
+      if (one !== tracked && !this.#sendQueue.remove(one.op)) this.#forget(ref, name);
     }
-    this.askAgain(places);
+    this.requestAgain(requests);
   }
 
-  /** @param {Place[]} places one request, or several of a group, that are in no table */
-  askAgain(places) {
-    for (const place of places) {
-      place.thief = '';
-      place.token = 0n;
-      place.op = { ...place.op, ref: 0 };
-      this.#places.enter(place);
+  /** @param {TrackedRequest[]} requests one request, or several of a group, that are in no table */
+  requestAgain(requests) {
+    for (const tracked of requests) {
+      tracked.thief = '';
+      tracked.token = 0n;
+      tracked.op = { ...tracked.op, ref: 0 };
+      this.#requests.enter(tracked);
     }
-    this.#outbox.add(places.map(({ op }) => op));
+    this.#sendQueue.add(requests.map(({ op }) => op));
   }
 }
 
-/** Whether its lock is held only together with its group's. @param {Place} place */
+/** Whether its lock is held only together with its group's. @param {TrackedRequest} tracked */
 function isOfWhole({ op }) {
   return op.group !== 0 && op.kind === 'request';
 }
 
-/** @param {Place} place */
-function isNotTold({ state }) {
-  return state === ASKED || state === WAITING || state === ALLOTTED;
+/** @param {TrackedRequest} tracked */
+function isUnannounced({ state }) {
+  return state === ASKED || state === WAITING || state === GRANTED_PARTIAL;
 }
 
 module.exports = { Grants };

@@ -21,21 +21,29 @@
  */
 
 const { bucketClosedError } = require('../../platform/errors.js');
-const { Agenda } = require('./agenda.js');
-const { Calls } = require('./calls.js');
+const { Timers } = require('./timers.js');
+const { InFlightCalls } = require('./in-flight-calls.js');
 const { systemClock } = require('./clock.js');
 const { reasonError, tellsWhy, unreachableError } = require('../errors.js');
 const { KeepAlive } = require('./keep-alive.js');
 const { Lease } = require('./lease.js');
-const { Outbox } = require('./outbox.js');
-const { fateOf } = require('./fates.js');
+const { SendQueue } = require('./send-queue.js');
+const { outcomeOnSessionEnd } = require('./outcomes.js');
 const { Grants } = require('./grants.js');
-const { Obstructed } = require('./obstructed.js');
-const { ALLOTTED, ASKED, ENDING, GONE, HELD, WAITING, waits } = require('./place.js');
-const { Places } = require('./places.js');
-const { Questions } = require('./questions.js');
+const { BusyRetries } = require('./busy-retries.js');
+const {
+  GRANTED_PARTIAL,
+  ASKED,
+  ENDING,
+  GONE,
+  HELD,
+  WAITING,
+  waits,
+} = require('./tracked-request.js');
+const { RequestTable } = require('./request-table.js');
+const { Queries } = require('./queries.js');
 const { Readiness } = require('./readiness.js');
-const { Sweeps } = require('./sweeps.js');
+const { ExpiryChecks } = require('./expiry-checks.js');
 const { within } = require('./within.js');
 
 /** @typedef {import('../adapter.js').Adapter} Adapter */
@@ -45,12 +53,12 @@ const { within } = require('./within.js');
 /** @typedef {import('../adapter.js').Renewal} Renewal */
 /** @typedef {import('../adapter.js').RequestOp} RequestOp */
 /** @typedef {import('../adapter.js').SessionInfo} SessionInfo */
-/** @typedef {import('./calls.js').Call} Call */
-/** @typedef {import('./calls.js').Silence} Silence */
+/** @typedef {import('./in-flight-calls.js').Call} Call */
+/** @typedef {import('./in-flight-calls.js').CallTimeout} CallTimeout */
 /** @typedef {import('./clock.js').Clock} Clock */
 /** @typedef {import('./lease.js').Times} Times */
-/** @typedef {InstanceType<typeof import('./place.js').Place>} Place */
-/** @typedef {NonNullable<InstanceType<typeof Outbox>['first']>} SentStep */
+/** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
+/** @typedef {NonNullable<InstanceType<typeof SendQueue>['first']>} SentStep */
 
 /** @typedef {'new' | 'opening' | 'open' | 'suspect' | 'refused' | 'lost' | 'closed'} State */
 /**
@@ -63,14 +71,17 @@ const { within } = require('./within.js');
 /**
  * The listener's calls run no users' code: `settled`, which ends each event, lets it run.
  * @typedef {object} Listener
- * @property {(place: Place) => void} granted
- * @property {(place: Place) => void} passed its request would have been granted, and has ended
- * @property {(place: Place, answer: Answer) => void} refused the answer is neither a grant nor a
+ * @property {(place: TrackedRequest) => void} granted
+ * @property {(place: TrackedRequest) => void} passed its request would have been granted, and has
+ *   ended
+ * @property {(place: TrackedRequest, answer: Answer) => void} refused the answer is neither a grant
+ *   nor a
  *   place in the queue
- * @property {(place: Place, thief: string) => void} stolen
- * @property {(place: Place, reason: Reason, cause: unknown) => void} lost comes after `end`, too,
+ * @property {(place: TrackedRequest, thief: string) => void} stolen
+ * @property {(place: TrackedRequest, reason: Reason, cause: unknown) => void} lost comes after
+ *   `end`, too,
  *   if the name was to be marked and is not, or nobody can know
- * @property {(place: Place, error: unknown) => void} failed
+ * @property {(place: TrackedRequest, error: unknown) => void} failed
  * @property {(state: State, reason?: Reason, cause?: unknown) => void} changed
  * @property {(why: unknown) => void} unopened no session was open for a `ttl`
  * @property {() => void} settled
@@ -88,7 +99,8 @@ const { within } = require('./within.js');
 const RULES = Object.freeze({ margin: 0.9, compares: true });
 
 /**
- * @typedef {'deadline' | 'patience' | 'busy' | 'unopened' | Step | Silence} Item a timer of the
+ * @typedef {'deadline' | 'unanswered' | 'busy' | 'unopened' | Step | CallTimeout} Item a timer of
+ *   the
  *   session
  * @typedef {'renew' | 'sweep' | 'look' | 'reconnect' | 'open'} Step a timer that a lost connection
  *   clears
@@ -143,21 +155,21 @@ class Session {
   #lastError;
   #lastErrorAt = 0;
 
-  #places = new Places();
+  #requests = new RequestTable();
   /** @type {import('../adapter.js').Seen} */
   #seen = { life: '', token: 0n };
   #grants;
-  #outbox;
-  #obstructed = new Obstructed();
-  #agenda;
+  #sendQueue;
+  #busyRetries = new BusyRetries();
+  #timers;
   #calls;
   #renewAgain = false;
-  #sweeps;
+  #expiryChecks;
   /** When the quarantine ends, on the monotonic clock. */
   #grantsFrom = 0;
-  #pumping = false;
+  #isSending = false;
   #keepAlive;
-  #questions;
+  #queries;
   /** Why it is closed. @type {unknown} */
   #error;
   /** @type {Promise<void> | undefined} */
@@ -177,31 +189,31 @@ class Session {
     this.#rules = { ...RULES, ...rules };
     this.#lease = new Lease(clock, this.#rules.margin);
     this.#listener = listener;
-    this.#agenda = new Agenda(clock, (/** @type {Item[]} */ due) => this.#isDue(due));
-    this.#calls = new Calls(
+    this.#timers = new Timers(clock, (/** @type {Item[]} */ due) => this.#handleDue(due));
+    this.#calls = new InFlightCalls(
       clock,
-      this.#agenda,
+      this.#timers,
       (work) => this.#react(work),
-      (call, error) => this.#isRejected(call, error),
+      (call, error) => this.#handleRejection(call, error),
     );
-    this.#outbox = new Outbox(adapter.can.window ?? 1);
-    this.#sweeps = new Sweeps(adapter.can.endsLeases === true);
+    this.#sendQueue = new SendQueue(adapter.can.window ?? 1);
+    this.#expiryChecks = new ExpiryChecks(adapter.can.endsLeases === true);
     this.#grants = new Grants({
-      places: this.#places,
-      outbox: this.#outbox,
+      requests: this.#requests,
+      sendQueue: this.#sendQueue,
       listener,
       clientId: info.clientId,
       seen: this.#seen,
       isQueued: () => this.#lookSoon(),
       isBusy: (op) => this.#tryLater(op),
     });
-    const isWaiting = () => this.#places.unheld > 0 || this.#readiness.isAwaited;
+    const isWaiting = () => this.#requests.unheld > 0 || this.#readiness.isAwaited;
     this.#keepAlive = new KeepAlive(clock, isWaiting, () => this.state === 'closed');
-    this.#questions = new Questions(
+    this.#queries = new Queries(
       {
         ...{ adapter, info, clock },
-        places: this.#places,
-        outbox: this.#outbox,
+        requests: this.#requests,
+        sendQueue: this.#sendQueue,
         keepAlive: this.#keepAlive,
       },
       this.#asked(),
@@ -210,11 +222,11 @@ class Session {
       granted: (ref, token) => this.#react(() => this.#grants.hintGranted(ref, token)),
       stolen: (ref, thief) => this.#react(() => this.#grants.hintStolen(ref, thief)),
       changed: () => this.#react(() => this.#renewSoon()),
-      down: (error) => this.#react(() => this.#isCut(error)),
+      down: (error) => this.#react(() => this.#handleDown(error)),
     };
   }
 
-  /** @returns {import('./questions.js').Session} */
+  /** @returns {import('./queries.js').Session} */
   #asked() {
     const session = this;
     return {
@@ -231,8 +243,10 @@ class Session {
         return session.#calls.connection;
       },
       within: (promise, milliseconds) => session.#within(promise, milliseconds),
-      isDown(error, connection) {
-        session.#react(() => connection === session.#calls.connection && session.#isDown(error));
+      handleDisconnect(error, connection) {
+        session.#react(
+          () => connection === session.#calls.connection && session.#handleDisconnect(error),
+        );
       },
     };
   }
@@ -262,11 +276,11 @@ class Session {
 
   #awaitReady() {
     this.#readiness.begin(this.#now() + this.#ttl);
-    this.#agenda.setBy('patience', this.#readiness.by);
+    this.#timers.setBy('unanswered', this.#readiness.by);
   }
 
   #awaitSession() {
-    this.#agenda.setBy('unopened', this.#now() + this.#ttl);
+    this.#timers.setBy('unopened', this.#now() + this.#ttl);
   }
 
   /** Shortens a pause between attempts that has grown long. */
@@ -275,7 +289,7 @@ class Session {
     const isTrying = ['open', 'hello', 'renew'].some((call) =>
       this.#calls.has(/** @type {Call} */ (call)),
     );
-    if (!isTrying) this.#agenda.setBy(step, this.#now() + this.#pause(0, LAST_RETRY));
+    if (!isTrying) this.#timers.setBy(step, this.#now() + this.#pause(0, LAST_RETRY));
   }
 
   /** Why the session is closed; undefined if it is not. */
@@ -291,62 +305,66 @@ class Session {
   /**
    * Why the server says nothing about a request. It is undefined until that is known: a time limit
    * that is shorter than a round trip proves nothing about the server.
-   * @param {Place} [place]
+   * @param {TrackedRequest} [tracked]
    */
-  outage(place) {
+  outage(tracked) {
     const { error } = this;
     if (error !== undefined) return error;
     const isOpen = this.state === 'open';
-    if (isOpen && place?.state === ASKED && place.obstacle !== undefined) return place.obstacle;
+    if (isOpen && tracked?.state === ASKED && tracked.obstacle !== undefined)
+      return tracked.obstacle;
     const isFirstTry = this.#why === undefined && ['new', 'opening'].includes(this.state);
-    const isSilent = this.#calls.isServerSilent || this.#questions.isServerSilent;
+    const isSilent = this.#calls.isServerSilent || this.#queries.isServerSilent;
     return (isOpen || isFirstTry) && !isSilent ? undefined : reasonError(this.#why);
   }
 
-  /** The caller checks `error` first. @param {Place[]} places one new request, or a group */
-  ask(places) {
-    for (const place of places) {
-      place.asked = this.#now();
-      this.#places.enter(place);
-      if (!waits(place.op)) this.#agenda.setBy('patience', place.asked + this.#ttl);
+  /**
+   * The caller checks `error` first.
+   * @param {TrackedRequest[]} requests one new request, or a group
+   */
+  ask(requests) {
+    for (const tracked of requests) {
+      tracked.asked = this.#now();
+      this.#requests.enter(tracked);
+      if (!waits(tracked.op)) this.#timers.setBy('unanswered', tracked.asked + this.#ttl);
     }
-    this.#outbox.add(places.map(({ op }) => op));
-    this.#pumpSoon();
+    this.#sendQueue.add(requests.map(({ op }) => op));
+    this.#sendSoon();
     this.#keepAlive.look();
   }
 
   /**
    * Withdraws a request, or releases its lock.
-   * @param {Place} place
+   * @param {TrackedRequest} tracked
    * @param {number} [keep] milliseconds to mark the name for; if the mark fails, the lock is lost
    * @returns {Promise<void> | undefined} settles when the server has ended it or no longer needs
    *   to; never rejects
    */
-  end(place, keep = 0) {
-    if (place.state === GONE) return undefined;
-    if (place.state === ENDING) return place.ended;
-    if (place.state === ASKED && this.#outbox.remove(place.op)) {
-      this.#places.leave(place);
+  end(tracked, keep = 0) {
+    if (tracked.state === GONE) return undefined;
+    if (tracked.state === ENDING) return tracked.ended;
+    if (tracked.state === ASKED && this.#sendQueue.remove(tracked.op)) {
+      this.#requests.leave(tracked);
       this.#keepAlive.look();
       return undefined;
     }
-    this.#places.move(place, ENDING);
-    place.keep = keep;
-    const { ref, name } = place.op;
-    this.#outbox.add([{ kind: 'end', ref, name, keep }]);
-    this.#pumpSoon();
+    this.#requests.move(tracked, ENDING);
+    tracked.keep = keep;
+    const { ref, name } = tracked.op;
+    this.#sendQueue.add([{ kind: 'end', ref, name, keep }]);
+    this.#sendSoon();
     this.#keepAlive.look();
-    return place.ended;
+    return tracked.ended;
   }
 
   /**
-   * @param {Place} place neither held nor ended
+   * @param {TrackedRequest} tracked neither held nor ended
    * @returns {import('../../backend/contract.js').Progress}
    */
   progress({ op, state }) {
     if (state === WAITING) return 'waiting';
-    if (state === ALLOTTED) return 'allotted';
-    return this.#outbox.isSent(op) ? 'sent' : 'unsent';
+    if (state === GRANTED_PARTIAL) return 'allotted';
+    return this.#sendQueue.isSent(op) ? 'sent' : 'unsent';
   }
 
   /**
@@ -369,19 +387,19 @@ class Session {
 
   /**
    * Loses a lock that the server no longer has, as the caller's guard found.
-   * @param {Place} place
+   * @param {TrackedRequest} tracked
    */
-  isMissing(place) {
+  loseMissing(tracked) {
     this.#react(() => {
-      if (place.state !== HELD) return;
-      this.#places.leave(place);
-      this.#listener.lost(place, 'failover', undefined);
+      if (tracked.state !== HELD) return;
+      this.#requests.leave(tracked);
+      this.#listener.lost(tracked, 'failover', undefined);
     });
   }
 
   /** @param {string} [name] */
   query(name) {
-    return this.#questions.query(name);
+    return this.#queries.query(name);
   }
 
   /**
@@ -391,7 +409,7 @@ class Session {
    * @param {string} name @param {number} milliseconds
    */
   async lookAt(name, milliseconds) {
-    const holders = await this.#questions.lookAt(name, milliseconds);
+    const holders = await this.#queries.lookAt(name, milliseconds);
     const others = holders?.filter((holder) => !this.#isUnheld(holder));
     return others?.length || !holders?.length ? others : undefined;
   }
@@ -402,14 +420,14 @@ class Session {
    * @param {Entry} entry
    */
   #isUnheld({ clientId, ref, token }) {
-    const place = this.#places.get(ref);
-    const isKnown = place?.token === token && place.state !== ALLOTTED;
+    const tracked = this.#requests.get(ref);
+    const isKnown = tracked?.token === token && tracked.state !== GRANTED_PARTIAL;
     return clientId === this.#info.clientId && !isKnown;
   }
 
-  /** @param {Place} place held */
-  isMarked(place) {
-    return this.#questions.isMarked(place);
+  /** @param {TrackedRequest} tracked held */
+  queryMark(tracked) {
+    return this.#queries.queryMark(tracked);
   }
 
   /**
@@ -445,11 +463,11 @@ class Session {
 
   /** @param {Times} times when the answered call was sent */
   #extend(times) {
-    this.#agenda.set('deadline', this.#lease.extend(times, this.#ttl));
+    this.#timers.set('deadline', this.#lease.extend(times, this.#ttl));
   }
 
   /** @param {Item[]} due */
-  #isDue(due) {
+  #handleDue(due) {
     for (const item of due) this.#react(() => this.#do(item));
   }
 
@@ -459,14 +477,15 @@ class Session {
     else if (item === 'sweep' || item === 'look') this.#sweep();
     else if (item === 'reconnect') this.#reconnect();
     else if (item === 'open') this.#open();
-    else if (item === 'patience') this.#losePatience();
+    else if (item === 'unanswered') this.#failUnanswered();
     else if (item === 'busy') this.#tryBusy();
     else if (item === 'unopened') this.#warnSoon();
     else if (item === 'no open') this.#openLater(this.#timeout('The bucket does not open'));
     // `#react` has checked the deadline by now. If the lease lasts longer, the timer is set again.
-    else if (item !== 'deadline') this.#isDown(this.#timeout('A call was not answered in time'));
+    else if (item !== 'deadline')
+      this.#handleDisconnect(this.#timeout('A call was not answered in time'));
     else if (this.#hasLease)
-      this.#agenda.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
+      this.#timers.set('deadline', this.#now() + Math.max(this.#lease.rest(), 1));
   }
 
   /** @param {string} what */
@@ -476,7 +495,7 @@ class Session {
 
   /**
    * Every event (a timer, an answer, a hint) runs in here: after the lease was checked, and before
-   * the outbox, the event loop and the listener follow up.
+   * the send queue, the event loop and the listener follow up.
    * @param {() => void} work
    */
   #react(work) {
@@ -485,26 +504,26 @@ class Session {
       const rest = this.#lease.rest();
       if (rest <= 0) this.#expire();
       // If the machine slept, the lease ends sooner than the timer fires.
-      else this.#agenda.setBy('deadline', this.#now() + rest);
+      else this.#timers.setBy('deadline', this.#now() + rest);
     }
     work();
-    this.#pumpSoon();
+    this.#sendSoon();
     this.#keepAlive.look();
     this.#listener.settled();
   }
 
-  // Calls of the adapter.
+  // InFlightCalls of the adapter.
 
   /** Ignores the answers of the old connection. */
   #hangUp() {
     this.#calls.hangUp();
-    this.#outbox.isInterrupted();
+    this.#sendQueue.requeueAfterDisconnect();
     this.#renewAgain = false;
-    for (const step of STEPS) this.#agenda.clear(step);
+    for (const step of STEPS) this.#timers.clear(step);
   }
 
   /** @param {Call} call @param {unknown} error */
-  #isRejected(call, error) {
+  #handleRejection(call, error) {
     const kind = this.#adapter.classify(error);
     if (call === 'open') this.#opening = undefined;
     // Once a session was open, a local error may come from the broken connection: retry then.
@@ -513,14 +532,14 @@ class Session {
     else if (isRefusal(kind) && call !== 'sweep') this.#handleRefusal(error);
     else if (call === 'open') this.#openLater(error);
     else if (kind === 'dead') this.#lose('failover', error);
-    else this.#isDown(error);
+    else this.#handleDisconnect(error);
   }
 
   /** @param {unknown} error */
   #handleRefusal(error) {
     this.#refusal = error;
-    for (const place of this.#places.all())
-      if (place.state === ASKED) this.#giveUp(place, error, error);
+    for (const tracked of this.#requests.all())
+      if (tracked.state === ASKED) this.#giveUp(tracked, error, error);
     if (this.#hasLease) this.#reconnectLater(error);
     else this.#openLater(error);
     if (this.state !== 'refused') this.#become('refused', undefined, error);
@@ -561,7 +580,7 @@ class Session {
       this.#refusals = 0;
     }
     this.#listener.changed(state, reason, cause);
-    this.#questions.changed();
+    this.#queries.changed();
   }
 
   // Opening and losing sessions.
@@ -615,7 +634,7 @@ class Session {
     this.#session = session;
     this.#ttl = ttl;
     this.#retries = 0;
-    this.#sweeps.begin();
+    this.#expiryChecks.begin();
     this.#grants.forgetEnds();
     this.#extend(times);
     if (this.#lease.rest() <= 0) {
@@ -624,10 +643,10 @@ class Session {
       return;
     }
     this.#renewAfter(times);
-    this.#agenda.clear('unopened');
+    this.#timers.clear('unopened');
     this.#become('open');
     this.#readiness.reached();
-    if (this.#cut !== undefined) this.#isDown(this.#cut);
+    if (this.#cut !== undefined) this.#handleDisconnect(this.#cut);
   }
 
   /** @param {unknown} error */
@@ -635,8 +654,8 @@ class Session {
     if (this.state === 'refused' && error !== this.#refusal) this.#become('opening');
     this.#note(error);
     this.#hangUp();
-    this.#agenda.clear('deadline');
-    this.#agenda.set('open', this.#now() + this.#retryIn(this.#attempts++));
+    this.#timers.clear('deadline');
+    this.#timers.set('open', this.#now() + this.#retryIn(this.#attempts++));
   }
 
   #leave() {
@@ -652,23 +671,24 @@ class Session {
   /** Loses the locks and opens the next session. @param {Reason} reason @param {unknown} cause */
   #lose(reason, cause) {
     const refusal = this.#refusal;
-    const fates = this.#places
-      .all()
-      .map((place) => ({ place, fate: fateOf(place, 'lost', this.#outbox.isSent(place.op)) }));
+    const outcomes = this.#requests.all().map((tracked) => ({
+      tracked,
+      outcome: outcomeOnSessionEnd(tracked, 'lost', this.#sendQueue.isSent(tracked.op)),
+    }));
     this.#hangUp();
-    this.#agenda.clear('deadline');
-    this.#clearOutbox();
-    /** @type {Place[]} */
+    this.#timers.clear('deadline');
+    this.#clearSendQueue();
+    /** @type {TrackedRequest[]} */
     const pending = [];
-    for (const { place, fate } of fates) {
-      this.#places.leave(place);
-      if (fate === 'lost') this.#listener.lost(place, reason, cause);
-      else if (fate === 'failed') this.#listener.failed(place, this.#timeout(UNKNOWN));
-      else if (fate !== 'again') continue;
-      else if (refusal === undefined) pending.push(place);
-      else this.#listener.failed(place, refusal);
+    for (const { tracked, outcome } of outcomes) {
+      this.#requests.leave(tracked);
+      if (outcome === 'lost') this.#listener.lost(tracked, reason, cause);
+      else if (outcome === 'failed') this.#listener.failed(tracked, this.#timeout(UNKNOWN));
+      else if (outcome !== 'again') continue;
+      else if (refusal === undefined) pending.push(tracked);
+      else this.#listener.failed(tracked, refusal);
     }
-    for (const group of grouped(pending)) this.#grants.askAgain(group);
+    for (const group of grouped(pending)) this.#grants.requestAgain(group);
     this.#become('lost', reason, cause);
     this.#leave();
     this.#awaitSession();
@@ -681,13 +701,13 @@ class Session {
   // The open session.
 
   /** @param {unknown} error */
-  #isCut(error) {
-    if (this.state === 'open') this.#isDown(error);
+  #handleDown(error) {
+    if (this.state === 'open') this.#handleDisconnect(error);
     else if (!this.#hasLease) this.#cut = error ?? true;
   }
 
   /** @param {unknown} error */
-  #isDown(error) {
+  #handleDisconnect(error) {
     if (!this.#hasLease) return;
     this.#reconnectLater(error);
     if (this.state !== 'suspect') this.#become('suspect', undefined, error);
@@ -697,8 +717,8 @@ class Session {
   #reconnectLater(error) {
     this.#note(error);
     this.#hangUp();
-    this.#sweeps.begin();
-    this.#agenda.set('reconnect', this.#now() + this.#retryIn(this.#retries++));
+    this.#expiryChecks.begin();
+    this.#timers.set('reconnect', this.#now() + this.#retryIn(this.#retries++));
   }
 
   #reconnect() {
@@ -723,7 +743,7 @@ class Session {
       return;
     }
     const times = this.#lease.times();
-    const news = this.#places.news;
+    const news = this.#requests.news;
     this.#grants.forgetEnds();
     this.#renewAfter(times);
     this.#calls.make(
@@ -736,8 +756,8 @@ class Session {
 
   /** @param {Times} times when the last renewal, or the opening, was sent */
   #renewAfter({ sent }) {
-    const longest = this.#places.unheld > 0 ? SIGN_OF_LIFE : Number.POSITIVE_INFINITY;
-    this.#agenda.set('renew', sent + Math.min(this.#ttl / 3, longest));
+    const longest = this.#requests.unheld > 0 ? SIGN_OF_LIFE : Number.POSITIVE_INFINITY;
+    this.#timers.set('renew', sent + Math.min(this.#ttl / 3, longest));
   }
 
   /**
@@ -753,9 +773,9 @@ class Session {
     this.#extend(times);
     this.#attempts = this.#retries = 0;
     // The old connection executes nothing any more, so what it has not executed is missed for good.
-    if (this.#isCutOff) this.#isMissed(renewal.step);
+    if (this.#isCutOff) this.#dropMissed(renewal.step);
     if (this.#rules.compares) this.#grants.compare(renewal, news);
-    if (renewal.step !== undefined) this.#outbox.areDone(renewal.step);
+    if (renewal.step !== undefined) this.#sendQueue.areDone(renewal.step);
     if (this.#isCutOff) {
       this.#become('open');
       this.#readiness.reached();
@@ -763,9 +783,9 @@ class Session {
     }
     const now = this.#now();
     this.#grantsFrom = now + renewal.grantsIn;
-    const state = { now, ttl: this.#ttl, waiting: this.#places.waiting };
-    const next = this.#sweeps.next(renewal, state);
-    if (next !== undefined) this.#agenda.set('sweep', next);
+    const state = { now, ttl: this.#ttl, waiting: this.#requests.waiting };
+    const next = this.#expiryChecks.next(renewal, state);
+    if (next !== undefined) this.#timers.set('sweep', next);
     if (this.#renewAgain) {
       this.#renewAgain = false;
       this.#renew();
@@ -777,15 +797,15 @@ class Session {
    * expire.
    */
   #lookSoon() {
-    if (this.#sweeps.isTold) return;
-    this.#agenda.setBy('look', this.#now() + this.#ttl / 10);
+    if (this.#expiryChecks.isTold) return;
+    this.#timers.setBy('look', this.#now() + this.#ttl / 10);
   }
 
   #sweep() {
     if (this.state !== 'open' || this.#calls.has('sweep')) return;
-    if (!this.#sweeps.isWanted(this.#places.waiting)) return;
-    this.#sweeps.done(this.#now());
-    this.#agenda.clear('look');
+    if (!this.#expiryChecks.isWanted(this.#requests.waiting)) return;
+    this.#expiryChecks.done(this.#now());
+    this.#timers.clear('look');
     this.#calls.make(
       'sweep',
       this.#ttl / 3,
@@ -801,21 +821,21 @@ class Session {
    * If no step is under way and no callback is due, the moment ends with the promises that the
    * current code settles. Otherwise it ends with the turn of the event loop.
    */
-  #pumpSoon() {
-    if (this.#pumping || this.state !== 'open' || !this.#outbox.isReady) return;
-    const isMoreToCome = this.#outbox.first !== undefined || this.#listener.isTelling();
+  #sendSoon() {
+    if (this.#isSending || this.state !== 'open' || !this.#sendQueue.isReady) return;
+    const isMoreToCome = this.#sendQueue.first !== undefined || this.#listener.isTelling();
     const later = isMoreToCome ? this.#clock.setImmediate : this.#clock.nextTick;
     later(() => {
-      this.#pumping = false;
-      this.#pump();
+      this.#isSending = false;
+      this.#sendSteps();
     });
-    this.#pumping = true;
+    this.#isSending = true;
   }
 
-  #pump() {
+  #sendSteps() {
     if (this.state !== 'open') return;
     for (;;) {
-      const step = this.#outbox.next();
+      const step = this.#sendQueue.next();
       if (!step) return;
       this.#send(step);
     }
@@ -824,14 +844,14 @@ class Session {
   /** @param {SentStep} step */
   #send(step) {
     const { number, ops } = step;
-    const before = this.#outbox.before(step);
-    this.#agenda.setBy('renew', this.#now() + SIGN_OF_LIFE);
+    const before = this.#sendQueue.before(step);
+    this.#timers.setBy('renew', this.#now() + SIGN_OF_LIFE);
     this.#calls.make(
       'step',
       this.#ttl / 3,
       () => this.#adapter.step(ops, number, before),
-      (answers) => this.#isAnswered(step, answers),
-      (error) => this.#isNotDone(step, error),
+      (answers) => this.#handleReply(step, answers),
+      (error) => this.#handleUnexecuted(step, error),
     );
   }
 
@@ -839,52 +859,52 @@ class Session {
    * Applies answers in the order of the steps, whatever order they arrive in.
    * @param {SentStep} step @param {Answer[]} answers
    */
-  #isAnswered(step, answers) {
+  #handleReply(step, answers) {
     step.answers = answers;
     step.isAnswered = true;
-    for (let { first } = this.#outbox; first?.isAnswered; { first } = this.#outbox) {
+    for (let { first } = this.#sendQueue; first?.isAnswered; { first } = this.#sendQueue) {
       this.#grants.stepped(first.ops, first.answers);
-      this.#outbox.answered();
+      this.#sendQueue.answered();
       // The answer of a repeated step may be old: its lock may be stolen by now.
       if (first.isAgain) this.#renewSoon();
     }
   }
 
   /** @param {SentStep} step @param {unknown} error */
-  #isNotDone(step, error) {
+  #handleUnexecuted(step, error) {
     // An earlier step was refused, and this one's operations are sent in others.
-    if (!this.#outbox.has(step)) return;
+    if (!this.#sendQueue.has(step)) return;
     const kind = this.#adapter.classify(error);
     // A step that was sent once and found the session dead was not executed.
-    if (kind === 'dead' && !step.isAgain) this.#outbox.takeBack(step);
-    if (!isRefusal(kind) && kind !== 'local') this.#isRejected('step', error);
+    if (kind === 'dead' && !step.isAgain) this.#sendQueue.takeBack(step);
+    if (!isRefusal(kind) && kind !== 'local') this.#handleRejection('step', error);
     // The server executed the step: it rejects only the question for the answer (R1).
-    else if (step.isDone) this.#isDown(error);
-    else for (const op of this.#outbox.refused(step)) this.#grants.isRefused(op, error);
+    else if (step.isDone) this.#handleDisconnect(error);
+    else for (const op of this.#sendQueue.refused(step)) this.#grants.handleRefusal(op, error);
   }
 
   /** @param {number | undefined} done the last step that the server executed, if it says so */
-  #isMissed(done) {
+  #dropMissed(done) {
     if (done === undefined) return;
     const isWanted = (/** @type {Op} */ op) => this.#isWanted(op);
-    const ops = this.#outbox.missed(done, isWanted, this.#now(), this.#ttl);
+    const ops = this.#sendQueue.missed(done, isWanted, this.#now(), this.#ttl);
     const error = this.#timeout(
       'The server did not answer this request, though it answered others',
     );
-    for (const op of ops) this.#grants.isRefused(op, error);
+    for (const op of ops) this.#grants.handleRefusal(op, error);
   }
 
   /** @param {Op} op */
   #tryLater(op) {
-    this.#agenda.setBy('busy', this.#obstructed.add(op, this.#now()));
+    this.#timers.setBy('busy', this.#busyRetries.add(op, this.#now()));
   }
 
   #tryBusy() {
-    for (const op of this.#obstructed.takeDue(this.#now())) {
-      if (this.#isWanted(op)) this.#outbox.add([op]);
+    for (const op of this.#busyRetries.takeDue(this.#now())) {
+      if (this.#isWanted(op)) this.#sendQueue.add([op]);
     }
-    const { next } = this.#obstructed;
-    if (next < Number.POSITIVE_INFINITY) this.#agenda.set('busy', next);
+    const { next } = this.#busyRetries;
+    if (next < Number.POSITIVE_INFINITY) this.#timers.set('busy', next);
   }
 
   /**
@@ -893,49 +913,49 @@ class Session {
    * @param {Op} op
    */
   #isWanted(op) {
-    return op.kind === 'end' || this.#places.get(op.ref)?.state === ASKED;
+    return op.kind === 'end' || this.#requests.get(op.ref)?.state === ASKED;
   }
 
-  #clearOutbox() {
-    this.#obstructed.clear();
-    this.#agenda.clear('busy');
-    this.#outbox.clear();
+  #clearSendQueue() {
+    this.#busyRetries.clear();
+    this.#timers.clear('busy');
+    this.#sendQueue.clear();
   }
 
   /** Fails `ifAvailable` and `steal` requests that got no answer for a `ttl`, and `ready`. */
-  #losePatience() {
+  #failUnanswered() {
     const now = this.#now();
     let next = Number.POSITIVE_INFINITY;
     const { by, isAwaited } = this.#readiness;
     if (isAwaited && by > now) next = by;
     else if (isAwaited)
       this.#readiness.failed(this.#timeout('The bucket could not be opened in time'));
-    for (const place of this.#places.all()) {
-      if (waits(place.op) || place.state !== ASKED) continue;
-      const end = place.asked + this.#ttl;
+    for (const tracked of this.#requests.all()) {
+      if (waits(tracked.op) || tracked.state !== ASKED) continue;
+      const end = tracked.asked + this.#ttl;
       if (end > now) {
         next = Math.min(next, end);
         continue;
       }
-      const { obstacle = this.#why } = place;
+      const { obstacle = this.#why } = tracked;
       this.#giveUp(
-        place,
+        tracked,
         unreachableError('The server did not execute the request in time', obstacle),
         obstacle,
       );
     }
-    if (next < Number.POSITIVE_INFINITY) this.#agenda.set('patience', next);
+    if (next < Number.POSITIVE_INFINITY) this.#timers.set('unanswered', next);
   }
 
   /**
-   * @param {Place} place not answered
+   * @param {TrackedRequest} tracked not answered
    * @param {unknown} error of the request
    * @param {unknown} cause of the error of a theft that was sent, and which the server may still do
    */
-  #giveUp(place, error, cause) {
-    const isUnknown = place.op.kind === 'steal' && this.#outbox.isSent(place.op);
-    this.end(place);
-    this.#listener.failed(place, isUnknown ? unreachableError(UNKNOWN, cause) : error);
+  #giveUp(tracked, error, cause) {
+    const isUnknown = tracked.op.kind === 'steal' && this.#sendQueue.isSent(tracked.op);
+    this.end(tracked);
+    this.#listener.failed(tracked, isUnknown ? unreachableError(UNKNOWN, cause) : error);
   }
 
   /**
@@ -972,32 +992,32 @@ class Session {
     const session = this.#session;
     const opening = this.#opening;
     const patience = Math.max(this.#hasLease ? this.#lease.rest() : 0, this.#ttl / 3);
-    const places = this.#places.all();
+    const requests = this.#requests.all();
     const isLost = cause !== undefined && this.#hasLease;
     // From now on `ready` rejects with this error, and not with an earlier one.
     if (!this.#readiness.isAwaited) this.#awaitReady();
     this.#hangUp();
-    this.#agenda.clearAll();
+    this.#timers.clearAll();
     this.#session = '';
     this.#error = error;
-    /** @type {Place[]} */
+    /** @type {TrackedRequest[]} */
     const ending = [];
-    for (const place of places) {
-      const fate = fateOf(place, 'closed', false);
-      if (fate === 'kept') {
-        ending.push(place);
+    for (const tracked of requests) {
+      const outcome = outcomeOnSessionEnd(tracked, 'closed', false);
+      if (outcome === 'kept') {
+        ending.push(tracked);
         continue;
       }
-      this.#places.leave(place);
-      if (fate === 'lost') this.#listener.lost(place, reason, cause);
-      else this.#listener.failed(place, error);
+      this.#requests.leave(tracked);
+      if (outcome === 'lost') this.#listener.lost(tracked, reason, cause);
+      else this.#listener.failed(tracked, error);
     }
     if (isLost) this.#become('lost', reason, cause);
     this.#become('closed', reason, cause);
     this.#readiness.failed(error);
-    this.#clearOutbox();
+    this.#clearSendQueue();
     await this.#keepAlive.during(() => this.#giveBack(session, opening, patience));
-    for (const place of ending) this.#places.leave(place);
+    for (const tracked of ending) this.#requests.leave(tracked);
     this.#keepAlive.look();
   }
 
@@ -1030,14 +1050,17 @@ class Session {
  */
 const isRefusal = (kind) => kind === 'fatal' || kind === 'refused';
 
-/** @param {Place[]} places @returns {Place[][]} the members of each group together */
-function grouped(places) {
-  /** @type {Place[][]} */
+/**
+ * @param {TrackedRequest[]} requests
+ * @returns {TrackedRequest[][]} the members of each group together
+ */
+function grouped(requests) {
+  /** @type {TrackedRequest[][]} */
   const groups = [];
-  for (const place of places) {
+  for (const tracked of requests) {
     const last = groups.at(-1);
-    if (last && place.op.group !== 0 && last[0].op.group === place.op.group) last.push(place);
-    else groups.push([place]);
+    if (last && tracked.op.group !== 0 && last[0].op.group === tracked.op.group) last.push(tracked);
+    else groups.push([tracked]);
   }
   return groups;
 }

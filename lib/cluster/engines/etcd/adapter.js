@@ -38,11 +38,11 @@ const { Gateway } = require('./gateway.js');
 const { Keys, NONE, allWith, base64, base64Json, exists } = require('./keys.js');
 const { leaseKey, range, textOf, valueOf } = require('./keys.js');
 const { NOTHING_SEEN, isBehind, lifeOf, putLife, readLife, rebirth } = require('./life.js');
-const { Mirror } = require('./mirror.js');
+const { QueueCache } = require('./queue-cache.js');
 const { Planner, isThere } = require('./plan.js');
 const { Query } = require('./query.js');
 const { Steps } = require('./steps.js');
-const { Ear, Streams, absentOf } = require('./streams.js');
+const { DeliveryBarrier, Streams, absentOf } = require('./streams.js');
 
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
 /** @typedef {import('../../adapter.js').Op} Op */
@@ -50,7 +50,7 @@ const { Ear, Streams, absentOf } = require('./streams.js');
 /** @typedef {import('../../adapter.js').SessionInfo} SessionInfo */
 /** @typedef {import('./life.js').Life} Life */
 /** @typedef {InstanceType<typeof import('./step.js').Step>} OwnStep */
-/** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
+/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
 
 /** The most theft notices that one renewal deletes. */
 const MOST_TOLD = 100;
@@ -64,9 +64,10 @@ const MOST_TOLD = 100;
  * @property {number} version of its key, which identifies the connection
  * @property {number} entered the revision at which this connection wrote the key
  * @property {number} heard the greatest revision that the session knows
- * @property {InstanceType<typeof Ear>} ear the watch of keys written for the session
+ * @property {InstanceType<typeof DeliveryBarrier>} deliveries the watch of keys written for the
+ *   session
  * @property {InstanceType<typeof Streams> | undefined} streams of the connection
- * @property {InstanceType<typeof Mirror>} mirror
+ * @property {InstanceType<typeof QueueCache>} queueCache
  * @property {InstanceType<typeof Planner>} planner
  * @property {boolean} isDead
  * @property {boolean} isDeleting whether keys of what has passed are being deleted
@@ -119,7 +120,7 @@ class EtcdAdapter {
       const all = this.#withHeard(seen);
       do await this.#enter(own, all, link);
       while (!(await this.#watch(link, own)));
-      const grantsIn = await this.#grantsIn(own.mirror, link);
+      const grantsIn = await this.#grantsIn(own.queueCache, link);
       this.#keep(epoch, link, own);
       return { session: own.id, ttl: own.ttl, life: own.life.name, grantsIn };
     } catch (error) {
@@ -165,7 +166,7 @@ class EtcdAdapter {
     try {
       for (let some = passedOf(own); some.length > 0; some = passedOf(own)) {
         await this.#connection().call('kv/txn', { compare: [], success: some.map(deletionOf) });
-        own.mirror.deleted(some.map(({ ref }) => ref));
+        own.queueCache.deleted(some.map(({ ref }) => ref));
       }
     } catch {
       // The next step or renewal tries again.
@@ -178,7 +179,7 @@ class EtcdAdapter {
   async renew(seen = NOTHING_SEEN) {
     const own = this.#session();
     const link = this.#connection();
-    const { mirror } = own;
+    const { queueCache } = own;
     const dead = {
       ...{ alive: false, mine: new Map(), grantsIn: 0, life: own.life.name },
       nextExpiryIn: Number.POSITIVE_INFINITY,
@@ -189,12 +190,12 @@ class EtcdAdapter {
     if (!(Number(TTL) > 0)) return dead;
     // A deposed leader still answers keep-alives and extends nothing. A commit in the same term
     // proves that it led.
-    const stolen = new Map([...mirror.thefts].slice(0, MOST_TOLD));
+    const stolen = new Map([...queueCache.thefts].slice(0, MOST_TOLD));
     const [synced, absent] = await Promise.all([
       this.#steps.sync(own, link, this.#forget(own, stolen)),
       this.#absent(own, link),
     ]);
-    for (const ref of stolen.keys()) mirror.thefts.delete(ref);
+    for (const ref of stolen.keys()) queueCache.thefts.delete(ref);
     this.#deletePassed(own);
     if (synced.header.raft_term !== header.raft_term) throw newLeaderError();
     if (isBehind(own.life, synced.header.revision, known)) {
@@ -205,9 +206,9 @@ class EtcdAdapter {
     own.heard = Number(synced.header.revision);
     await own.streams?.renewed();
     link.check();
-    const mine = new Map([...mirror.mine].map(([ref, { token }]) => [ref, token]));
-    const grantsIn = await this.#grantsIn(mirror, link);
-    for (const [ref, thief] of mirror.thefts) stolen.set(ref, thief);
+    const mine = new Map([...queueCache.mine].map(([ref, { token }]) => [ref, token]));
+    const grantsIn = await this.#grantsIn(queueCache, link);
+    for (const [ref, thief] of queueCache.thefts) stolen.set(ref, thief);
     return { ...dead, alive: true, mine, stolen, grantsIn };
   }
 
@@ -216,9 +217,9 @@ class EtcdAdapter {
    * lists all keys of a lease in one answer; it can be out of date, so each missing key is read.
    * @param {Own} own @param {OpenLink} link
    */
-  async #absent({ id, mirror }, link) {
-    if (mirror.mine.size === 0) return [];
-    const entries = [...mirror.mine.values()];
+  async #absent({ id, queueCache }, link) {
+    if (queueCache.mine.size === 0) return [];
+    const entries = [...queueCache.mine.values()];
     const { keys = [] } = await link.call('lease/timetolive', { ID: id, keys: true });
     const listed = new Set(keys);
     return await absentOf(
@@ -229,11 +230,11 @@ class EtcdAdapter {
 
   /** @param {import('./queue.js').Entry[]} absent @param {Own} own @param {OpenLink} link */
   async #lose(absent, own, link) {
-    const { mirror } = own;
-    const left = () => absent.filter((entry) => mirror.mine.get(entry.ref) === entry);
+    const { queueCache } = own;
+    const left = () => absent.filter((entry) => queueCache.mine.get(entry.ref) === entry);
     // A thief deletes keys, too, and `sync` delivers its notices first.
     if (left().length > 0) await this.#steps.sync(own, link);
-    for (const { ref } of left()) mirror.forget(ref);
+    for (const { ref } of left()) queueCache.forget(ref);
   }
 
   /**
@@ -270,8 +271,8 @@ class EtcdAdapter {
 
   /** @param {string} [name] @param {'held'} [which] */
   async query(name, which) {
-    const { mirror } = this.#session();
-    const ask = () => new Query(this.#keys, mirror, this.#connection()).run(name, which);
+    const { queueCache } = this.#session();
+    const ask = () => new Query(this.#keys, queueCache, this.#connection()).run(name, which);
     try {
       return await ask();
     } catch (error) {
@@ -290,7 +291,7 @@ class EtcdAdapter {
   /** @param {string} id @param {number} ttl @param {SessionInfo} info @returns {Own} */
   #newSession(id, ttl, info) {
     const lease = leaseKey(id);
-    const mirror = new Mirror(this.#keys, lease, {
+    const queueCache = new QueueCache(this.#keys, lease, {
       granted: (entry) => own === this.#own && this.#granted(own, entry),
       stolen: (ref, thief) => {
         own.step?.robbed.add(ref);
@@ -308,15 +309,15 @@ class EtcdAdapter {
         if (own === this.#own) this.events.changed();
       },
     });
-    const planner = new Planner(this.#keys, mirror, lease, info.clientId);
+    const planner = new Planner(this.#keys, queueCache, lease, info.clientId);
     /** @type {Own} */
     const own = {
-      ...{ id, lease, ttl, mirror, planner },
+      ...{ id, lease, ttl, queueCache, planner },
       info: base64Json({ ...info, ttl }),
       version: 0,
       entered: 0,
       heard: 0,
-      ear: new Ear(),
+      deliveries: new DeliveryBarrier(),
       streams: undefined,
       isDead: false,
       isDeleting: false,
@@ -371,7 +372,7 @@ class EtcdAdapter {
   }
 
   /** @param {OpenLink} link @param {unknown} error */
-  #isDown(link, error) {
+  #handleDisconnect(link, error) {
     if (link !== this.#link) return;
     this.#link = undefined;
     link.drop();
@@ -386,7 +387,7 @@ class EtcdAdapter {
    * @returns {Promise<boolean>} false if etcd has compacted that revision
    */
   #watch(link, own) {
-    const { entered, lease, mirror, ttl } = own;
+    const { entered, lease, queueCache, ttl } = own;
     let isOver = false;
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => reject(noWatchError()), ttl / 2);
@@ -399,19 +400,19 @@ class EtcdAdapter {
       };
       const fail = (/** @type {unknown} */ error) => {
         done(() => reject(error));
-        this.#isDown(link, error);
+        this.#handleDisconnect(link, error);
         link.drop();
       };
-      const streams = new Streams({ keys: this.#keys, lease, mirror, link, fail });
+      const streams = new Streams({ keys: this.#keys, lease, queueCache, link, fail });
       own.streams = this.#streams = streams;
       const isCompacted = () => {
         if (isOver) throw newWatchError('what comes next is compacted');
         streams.hangUp(staleError());
         done(() => resolve(false));
       };
-      own.ear = streams.ear;
+      own.deliveries = streams.deliveries;
       streams.begin(entered, isCompacted);
-      streams.ear.reached(entered).then(
+      streams.deliveries.reached(entered).then(
         () => done(() => resolve(true)),
         (error) => done(() => reject(error)),
       );
@@ -419,9 +420,9 @@ class EtcdAdapter {
   }
 
   /** @param {Own} own @param {import('./queue.js').Entry} entry */
-  #granted({ mirror, step }, entry) {
+  #granted({ queueCache, step }, entry) {
     const { ref, token } = entry;
-    if (!step?.granted(ref, token) && mirror.mine.get(ref) === entry) {
+    if (!step?.granted(ref, token) && queueCache.mine.get(ref) === entry) {
       this.events.granted(ref, token);
     }
   }
@@ -448,8 +449,8 @@ class EtcdAdapter {
       const { header, responses } = await this.#enterLife([put, ...looks], link);
       const [life = NO_LIFE, ...found] = this.#found(header, responses.slice(-looks.length));
       own.life = life;
-      own.mirror.offset = life.offset;
-      this.#isEntered(own, header, found);
+      own.queueCache.offset = life.offset;
+      this.#applyFound(own, header, found);
       if (!isBehind(life, header.revision, seen)) return;
       await this.#beginLife(seen, life, header, own, link);
     }
@@ -500,7 +501,7 @@ class EtcdAdapter {
     if (!succeeded) throw deadError();
     const [life, ...found] = this.#found(header, responses.slice(1));
     await this.#compare(seen, life, header, own, link);
-    this.#isEntered(own, header, found);
+    this.#applyFound(own, header, found);
   }
 
   /**
@@ -514,15 +515,15 @@ class EtcdAdapter {
   }
 
   /** @param {Own} own @param {any} header @param {[any[], any]} found */
-  #isEntered(own, header, [kvs, quarantine]) {
-    const { mirror } = own;
+  #applyFound(own, header, [kvs, quarantine]) {
+    const { queueCache } = own;
     own.version = Number(kvs[0].version);
     own.entered = Number(header.revision);
     own.heard = own.entered;
-    if (quarantine) mirror.quarantine = String(quarantine.lease);
-    else mirror.free(own.entered);
+    if (quarantine) queueCache.quarantine = String(quarantine.lease);
+    else queueCache.free(own.entered);
     // These keys include thefts that happened while the session had no connection.
-    mirror.apply(kvs.map((/** @type {any} */ kv) => ({ kv })));
+    queueCache.apply(kvs.map((/** @type {any} */ kv) => ({ kv })));
   }
 
   /**
@@ -544,7 +545,7 @@ class EtcdAdapter {
    */
   #withHeard({ life, token }) {
     const own = this.#own;
-    const heard = own ? own.mirror.tokenOf(Math.max(own.heard, Number(own.logged))) : 0n;
+    const heard = own ? own.queueCache.tokenOf(Math.max(own.heard, Number(own.logged))) : 0n;
     return { life, token: heard > token ? heard : token };
   }
 
@@ -604,7 +605,7 @@ class EtcdAdapter {
     return Number(TTL) * 1_000;
   }
 
-  /** @param {InstanceType<typeof Mirror>} mirror @param {OpenLink} link */
+  /** @param {InstanceType<typeof QueueCache>} queueCache @param {OpenLink} link */
   async #grantsIn({ quarantine }, link) {
     if (quarantine === undefined) return 0;
     return Math.max(await this.#restOf(quarantine, link), 1);
@@ -622,7 +623,7 @@ class EtcdAdapter {
 const MOST_DELETED = 50;
 
 /** @param {Own} own */
-const passedOf = ({ mirror }) => [...mirror.passed.values()].slice(0, MOST_DELETED);
+const passedOf = ({ queueCache }) => [...queueCache.passed.values()].slice(0, MOST_DELETED);
 
 /**
  * Deletes a key if it is still that of this request.

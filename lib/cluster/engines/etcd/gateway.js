@@ -80,17 +80,17 @@ class Gateway {
   connect() {
     this.endpoint = this.#endpoints[this.#next % this.#endpoints.length];
     this.#next++;
-    return new Link(this, this.endpoint);
+    return new EtcdLink(this, this.endpoint);
   }
 
   /** A connection to the endpoint `offset` places after the current one. @param {number} offset */
   link(offset) {
     const at = this.#endpoints.indexOf(this.endpoint) + offset;
-    return new Link(this, this.#endpoints[at % this.#endpoints.length]);
+    return new EtcdLink(this, this.#endpoints[at % this.#endpoints.length]);
   }
 
   /**
-   * @param {Link} link @param {string} path @param {string} text @param {AbortSignal} signal
+   * @param {EtcdLink} link @param {string} path @param {string} text @param {AbortSignal} signal
    * @returns {Promise<any>} a response of status 200
    */
   async post(link, path, text, signal) {
@@ -107,7 +107,7 @@ class Gateway {
   }
 
   /**
-   * @param {Link} link @param {string} path @param {string} text
+   * @param {EtcdLink} link @param {string} path @param {string} text
    * @param {Record<string, string>} headers @param {AbortSignal} signal
    */
   async #send(link, path, text, headers, signal) {
@@ -130,7 +130,7 @@ class Gateway {
   /**
    * Finds whether the server speaks the protocol, http: or https:, that the endpoint's URL does not
    * have.
-   * @param {Link} link @param {AbortSignal} signal
+   * @param {EtcdLink} link @param {AbortSignal} signal
    * @returns {Promise<string | undefined>} the protocol if it does
    */
   async otherProtocol({ endpoint }, signal) {
@@ -149,7 +149,11 @@ class Gateway {
     }
   }
 
-  /** @param {Link} link @param {AbortSignal} signal @returns {Promise<Record<string, string>>} */
+  /**
+   * @param {EtcdLink} link
+   * @param {AbortSignal} signal
+   * @returns {Promise<Record<string, string>>}
+   */
   async #headers(link, signal) {
     if (!this.#auth) return {};
     this.#token ??= await this.#authenticate(link, this.#auth, signal);
@@ -157,7 +161,7 @@ class Gateway {
   }
 
   /**
-   * @param {Link} link @param {Auth} auth @param {AbortSignal} signal
+   * @param {EtcdLink} link @param {Auth} auth @param {AbortSignal} signal
    * @returns {Promise<string>} the token; '' if etcd requires none
    */
   async #authenticate(link, { user, password }, signal) {
@@ -176,7 +180,7 @@ class Gateway {
 }
 
 /** A connection: calls to one endpoint until it is dropped. */
-class Link {
+class EtcdLink {
   #gateway;
   /** The controllers of the calls under way. @type {Set<AbortController>} */
   #aborts = new Set();
@@ -337,7 +341,7 @@ function tryTo(work, fail) {
   }
 }
 
-/** @param {Link} link @param {any} response @returns {Promise<string>} */
+/** @param {EtcdLink} link @param {any} response @returns {Promise<string>} */
 async function read(link, response) {
   try {
     return await response.text();
@@ -355,4 +359,4 @@ function jsonOf(text) {
   }
 }
 
-module.exports = { Gateway, Link };
+module.exports = { Gateway, EtcdLink };

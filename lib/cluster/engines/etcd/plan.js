@@ -32,8 +32,8 @@ const { doneLease, exists, leaseNumber, range } = require('./keys.js');
 /** @typedef {import('../../adapter.js').Op} Op */
 /** @typedef {import('../../adapter.js').RequestOp} RequestOp */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
-/** @typedef {InstanceType<typeof import('./mirror.js').Mirror>} BucketMirror */
-/** @typedef {import('./queue.js').Entry} MirrorEntry */
+/** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} BucketMirror */
+/** @typedef {import('./queue.js').Entry} CachedRequest */
 /** @typedef {InstanceType<typeof import('./queue.js').Queue>} NameQueue */
 
 /**
@@ -93,7 +93,7 @@ const isPassing = ({ kind }) => kind === 'pass' || kind === 'passIfAvailable';
 const isTried = (op) => op.kind === 'ifAvailable' && op.mode === 'exclusive' && op.group === 0;
 
 /** Collects the units of one transaction. */
-class Part {
+class StepPart {
   #refs = new Set();
   #names = new Set();
   /** Names whose last operation `isTried`. @type {Set<string>} */
@@ -109,10 +109,10 @@ class Part {
 
   /**
    * Adds a unit; returns false if it needs another transaction.
-   * @param {Op[]} unit @param {BucketKeys} keys @param {BucketMirror} mirror
+   * @param {Op[]} unit @param {BucketKeys} keys @param {BucketMirror} queueCache
    * @param {View} view of the names that are stolen
    */
-  take(unit, keys, mirror, view) {
+  take(unit, keys, queueCache, view) {
     const weight = unit.reduce((sum, op) => sum + weightOf(op, view), 0);
     const values = unit.reduce(
       (sum, op) => sum + (op.kind === 'end' ? 0 : keys.value(op).length),
@@ -122,7 +122,7 @@ class Part {
     if (this.#refs.size > 0 && (isFull || unit.some((op) => this.#collides(op)))) return false;
     this.#weight += weight;
     this.#values += values;
-    for (const op of unit) this.#add(op, mirror);
+    for (const op of unit) this.#add(op, queueCache);
     return true;
   }
 
@@ -142,10 +142,10 @@ class Part {
     return isLooking(op) && !isCounted && this.#names.has(op.name);
   }
 
-  /** @param {Op} op @param {BucketMirror} mirror */
-  #add(op, mirror) {
+  /** @param {Op} op @param {BucketMirror} queueCache */
+  #add(op, queueCache) {
     this.#refs.add(op.ref);
-    const known = mirror.mine.get(op.ref);
+    const known = queueCache.mine.get(op.ref);
     const name = op.name ?? known?.name;
     if (name === undefined) return;
     this.#names.add(name);
@@ -180,13 +180,13 @@ function unitsOf(ops) {
 
 /**
  * Takes the units of the next transaction.
- * @param {Op[][]} units @param {BucketKeys} keys @param {BucketMirror} mirror
+ * @param {Op[][]} units @param {BucketKeys} keys @param {BucketMirror} queueCache
  * @param {View} view of the names that are stolen
  */
-function nextPart(units, keys, mirror, view) {
-  const part = new Part();
+function nextPart(units, keys, queueCache, view) {
+  const part = new StepPart();
   const taken = [];
-  while (units.length > 0 && part.take(units[0], keys, mirror, view)) {
+  while (units.length > 0 && part.take(units[0], keys, queueCache, view)) {
     taken.push(...units.splice(0, 1));
   }
   return taken;
@@ -194,18 +194,18 @@ function nextPart(units, keys, mirror, view) {
 
 class Planner {
   #keys;
-  #mirror;
+  #queueCache;
   #lease;
   #clientId;
 
   /**
-   * @param {BucketKeys} keys @param {BucketMirror} mirror
+   * @param {BucketKeys} keys @param {BucketMirror} queueCache
    * @param {string} lease as in keys
    * @param {string} clientId the thief that holders are notified of
    */
-  constructor(keys, mirror, lease, clientId) {
+  constructor(keys, queueCache, lease, clientId) {
     this.#keys = keys;
-    this.#mirror = mirror;
+    this.#queueCache = queueCache;
     this.#lease = lease;
     this.#clientId = clientId;
   }
@@ -223,7 +223,7 @@ class Planner {
       plan.moves.flatMap(({ ops }) => ops).filter(isRequest)
     );
     const names = new Set(made.map(({ name }) => name));
-    plan.names = [...names].filter((name) => !this.#mirror.queue(name));
+    plan.names = [...names].filter((name) => !this.#queueCache.queue(name));
     return plan;
   }
 
@@ -244,7 +244,7 @@ class Planner {
       this.#pass(first, plan);
     } else if (first.kind !== 'ifAvailable') {
       for (const op of asked) plan.moves.push(this.#make(op, plan, view));
-    } else if (this.#mirror.isQuarantined) {
+    } else if (this.#queueCache.isQuarantined) {
       for (const op of asked) plan.refused.set(op, UNAVAILABLE);
     } else if (isTried(first) && plan.tried.has(first.name)) {
       plan.refused.set(first, UNAVAILABLE);
@@ -281,7 +281,7 @@ class Planner {
   /** @param {RequestOp} op @param {Plan} plan */
   #pass(op, plan) {
     const changes = op.kind === 'pass' ? [this.#put(op)] : [];
-    if (!this.#mirror.isQuarantined) {
+    if (!this.#queueCache.isQuarantined) {
       const conditions = [this.#nobody(op.name)];
       plan.moves.push({ ops: [op], conditions, changes: [], reads: changes });
     } else if (changes.length > 0) {
@@ -295,7 +295,7 @@ class Planner {
   #put(op) {
     return {
       request_put: {
-        key: base64(this.#keys.request(op, this.#lease, this.#mirror.slots.of(op.ref))),
+        key: base64(this.#keys.request(op, this.#lease, this.#queueCache.slots.of(op.ref))),
         value: this.#keys.value(op, this.#clientId),
         lease: leaseNumber(this.#lease),
       },
@@ -304,7 +304,7 @@ class Planner {
 
   /** @param {RequestOp} op @param {Plan} plan @param {View} view @returns {object[]} */
   #rob({ name }, { conditions }, { queues, revision }) {
-    if (this.#mirror.isQuarantined) {
+    if (this.#queueCache.isQuarantined) {
       conditions.push(exists(base64(this.#keys.quarantine)));
       return [];
     }
@@ -319,7 +319,7 @@ class Planner {
 
   /**
    * Notifies a holder in its session's range, if it is still there: only then its lease exists.
-   * @param {MirrorEntry} holder
+   * @param {CachedRequest} holder
    */
   #robOne(holder) {
     const { key, lease, ref } = holder;
@@ -339,7 +339,7 @@ class Planner {
   /** @param {import('../../adapter.js').EndOp} op @returns {Move} */
   #end(op) {
     const { keep, name, ref } = op;
-    const entry = this.#mirror.mine.get(ref);
+    const entry = this.#queueCache.mine.get(ref);
     /** @type {object[]} */
     const changes = entry ? [deletion(entry.key)] : [];
     if (!(keep > 0 && name !== undefined)) return { ops: [op], conditions: [], changes, reads: [] };

@@ -17,8 +17,8 @@ const { now: dateNow } = Date;
 /** @typedef {import('../../adapter.js').Entry} Told */
 /** @typedef {import('../../adapter.js').SessionInfo} SessionInfo */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
-/** @typedef {InstanceType<typeof import('./mirror.js').Mirror>} BucketMirror */
-/** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
+/** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} BucketMirror */
+/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
 /** @typedef {import('./queue.js').Entry} Entry */
 /** @typedef {import('./queue.js').KeyValue} KeyValue */
 
@@ -39,16 +39,16 @@ const MOST_HOLDERS = 50;
 const SHORT_QUEUE = 100;
 
 /**
- * @param {BucketMirror} mirror
+ * @param {BucketMirror} queueCache
  * @param {string} logged the revision of the session's last step
  * @returns {Mark}
  */
-function markOf(mirror, logged) {
+function markOf(queueCache, logged) {
   /** @type {Mark} */
   const mark = { known: Number(logged), late: {} };
   const [time, date] = [now(), dateNow()];
-  for (const [ref, { created, granted, token }] of mirror.mine) {
-    if (token === mirror.tokenOf(created)) continue;
+  for (const [ref, { created, granted, token }] of queueCache.mine) {
+    if (token === queueCache.tokenOf(created)) continue;
     mark.late[ref] = [String(token), token ? date - (time - granted) : null];
   }
   return mark;
@@ -60,7 +60,7 @@ const createdOf = ({ kvs = [] }) => Number(kvs[0]?.create_revision);
 /** A query of a bucket or of one name. */
 class Query {
   #keys;
-  #mirror;
+  #queueCache;
   #link;
   /** @type {Map<string, SessionInfo>} */
   #sessions = new Map();
@@ -68,10 +68,10 @@ class Query {
   #marks = new Map();
   #revision = 0;
 
-  /** @param {BucketKeys} keys @param {BucketMirror} mirror @param {OpenLink} link */
-  constructor(keys, mirror, link) {
+  /** @param {BucketKeys} keys @param {BucketMirror} queueCache @param {OpenLink} link */
+  constructor(keys, queueCache, link) {
     this.#keys = keys;
-    this.#mirror = mirror;
+    this.#queueCache = queueCache;
     this.#link = link;
   }
 
@@ -94,7 +94,7 @@ class Query {
    */
   async #holdersOf(name) {
     for (;;) {
-      const queue = this.#mirror.queue(name);
+      const queue = this.#queueCache.queue(name);
       const holders = queue?.holders.map((entry) => ({ ...entry })) ?? [];
       if (!queue || holders.length === 0 || holders.length > MOST_HOLDERS) return undefined;
       const { header, found } = await this.#readHolders(holders);
@@ -103,11 +103,11 @@ class Query {
         this.#revision = Number(header.revision);
         const sessions = found.filter((_, at) => at % 2 === 1);
         for (const { kvs = [] } of sessions) for (const kv of kvs) this.#takeSession(kv);
-        const unknown = holders.filter((entry) => !this.#isKnown(entry));
+        const unknown = holders.filter((entry) => !this.#complete(entry));
         if (queue.entries.size <= SHORT_QUEUE) await this.#lookUp(unknown);
         return holders.map((entry) => this.#tell(entry));
       }
-      await this.#mirror.ended(holders[i]);
+      await this.#queueCache.ended(holders[i]);
     }
   }
 
@@ -183,15 +183,15 @@ class Query {
 
   /** @param {KeyValue[]} kvs of one name */
   #queueOf(kvs) {
-    const token = this.#mirror.tokenOf(this.#revision);
-    return queueAsOf(kvs, this.#keys, token, this.#mirror.isQuarantined);
+    const token = this.#queueCache.tokenOf(this.#revision);
+    return queueAsOf(kvs, this.#keys, token, this.#queueCache.isQuarantined);
   }
 
   /** @param {Entry[]} entries */
   async #lookUp(entries) {
     const searches = entries
       .filter(({ token }) => token > 0n)
-      .filter((entry) => !this.#isKnown(entry))
+      .filter((entry) => !this.#complete(entry))
       .map((entry) => ({ entry, at: entry.created, from: entry.created, to: this.#revision }));
     for (let open = searches; open.length > 0; open = open.filter(({ from, to }) => from < to)) {
       // One read of a queue serves all its requests.
@@ -234,10 +234,10 @@ class Query {
   }
 
   /** Whether this session knows when a lock was granted. @param {Entry} entry */
-  #isKnown(entry) {
+  #complete(entry) {
     const { created, key, lease, name, ref } = entry;
-    const own = this.#mirror.mine.get(ref);
-    const seen = own?.key === key ? own : this.#mirror.queue(name)?.entries.get(key);
+    const own = this.#queueCache.mine.get(ref);
+    const seen = own?.key === key ? own : this.#queueCache.queue(name)?.entries.get(key);
     if (seen?.created === created && seen.granted > 0) {
       entry.token = seen.token;
       entry.granted = dateNow() - (now() - seen.granted);
@@ -259,7 +259,7 @@ class Query {
    * @param {number} time by a wall clock
    */
   #grant(entry, revision, time) {
-    entry.token = this.#mirror.tokenOf(revision);
+    entry.token = this.#queueCache.tokenOf(revision);
     entry.granted = revision === entry.created ? entry.asked : time;
   }
 

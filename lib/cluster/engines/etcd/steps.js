@@ -21,7 +21,7 @@ const { Step } = require('./step.js');
 /** @typedef {import('../../adapter.js').Answer} Answer */
 /** @typedef {import('../../adapter.js').Op} Op */
 /** @typedef {import('./adapter.js').Own} Own */
-/** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
+/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
 /** @typedef {import('./plan.js').Plan} Plan */
 /** @typedef {import('./plan.js').View} View */
@@ -51,7 +51,7 @@ class Steps {
     const { proofs } = own;
     try {
       if (last?.isInDoubt) await this.#clear(last, own, link);
-      if (!isAgain) own.mirror.beginStep();
+      if (!isAgain) own.queueCache.beginStep();
       own.step = step;
       if (!step.result) await this.#makeAll(step, own, link);
       // A dead session gets no answer, not even one that is known without etcd.
@@ -73,7 +73,7 @@ class Steps {
       else if (step.open.length > 0) await this.#do(step, own, link);
       else {
         const view = await this.#lookAtStolen(step.left, own, link);
-        step.begin(nextPart(step.left, this.#keys, own.mirror, view), view);
+        step.begin(nextPart(step.left, this.#keys, own.queueCache, view), view);
       }
     }
   }
@@ -109,7 +109,7 @@ class Steps {
         }
         if (await this.#try(step, plan, own, link)) return;
       }
-      if (own.mirror.isQuarantined) await this.sync(own, link);
+      if (own.queueCache.isQuarantined) await this.sync(own, link);
     }
   }
 
@@ -201,7 +201,7 @@ class Steps {
    * @param {Own} own @param {OpenLink} link
    */
   async #infer(step, revision, own, link) {
-    const { lease, mirror } = own;
+    const { lease, queueCache } = own;
     const names = step.open.flat().filter(isRequest);
     const asked = [...new Set(names.map(({ name }) => name))];
     const { isForgotten: isGone, queues } = await this.#look(asked, own, link, revision);
@@ -224,7 +224,7 @@ class Steps {
         // step still has to make, and a group stays together.
         if (other) step.answers.set(op, otherLimit(other.limit));
         else if (!isMade) step.again(op);
-        else if (op.kind !== 'request') step.granted(op.ref, mirror.tokenOf(revision));
+        else if (op.kind !== 'request') step.granted(op.ref, queueCache.tokenOf(revision));
       }
     }
     this.#settle(step, queues, own);
@@ -237,23 +237,23 @@ class Steps {
    * @param {Own} own
    */
   #settle(step, queues, own) {
-    const { mirror } = own;
-    for (const op of step.part.flat()) if (op.kind === 'end') mirror.forget(op.ref);
-    mirror.found(queues.values());
+    const { queueCache } = own;
+    for (const op of step.part.flat()) if (op.kind === 'end') queueCache.forget(op.ref);
+    queueCache.found(queues.values());
     for (const op of step.open.flat().filter(isRequest)) {
       const entry = this.#entryOf(op, queues, own);
       if (isPassing(op) && !entry) {
         step.answers.set(op, PASSED);
         const passed = this.#passedOf(op, queues, own);
-        if (passed) mirror.passed.set(op.ref, passed);
+        if (passed) queueCache.passed.set(op.ref, passed);
       }
       if (!entry) continue;
       if (entry.token && step.granted(op.ref, entry.token)) entry.granted = now();
       if (step.robbed.has(op.ref)) continue;
-      const { token } = mirror.own(entry);
+      const { token } = queueCache.own(entry);
       if (token) step.granted(op.ref, token);
     }
-    step.judge(queues, mirror.mine);
+    step.judge(queues, queueCache.mine);
     step.part = [];
   }
 
@@ -261,8 +261,8 @@ class Steps {
    * @param {import('../../adapter.js').RequestOp} op
    * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues @param {Own} own
    */
-  #entryOf(op, queues, { lease, mirror }) {
-    const key = this.#keys.request(op, lease, mirror.slots.of(op.ref));
+  #entryOf(op, queues, { lease, queueCache }) {
+    const key = this.#keys.request(op, lease, queueCache.slots.of(op.ref));
     return queues.get(op.name)?.entries.get(key);
   }
 
@@ -270,8 +270,8 @@ class Steps {
    * @param {import('../../adapter.js').RequestOp} op
    * @param {Map<string, InstanceType<typeof import('./queue.js').Queue>>} queues @param {Own} own
    */
-  #passedOf(op, queues, { lease, mirror }) {
-    const key = this.#keys.request(op, lease, mirror.slots.of(op.ref));
+  #passedOf(op, queues, { lease, queueCache }) {
+    const key = this.#keys.request(op, lease, queueCache.slots.of(op.ref));
     return queues.get(op.name)?.passed.get(key);
   }
 
@@ -329,9 +329,9 @@ class Steps {
    * @param {any[]} found the keys of each name
    * @param {string} revision @param {Own} own
    */
-  #asOf(names, found, revision, { mirror }) {
-    const token = mirror.tokenOf(revision);
-    const isQuarantined = mirror.wasQuarantined(Number(revision));
+  #asOf(names, found, revision, { queueCache }) {
+    const token = queueCache.tokenOf(revision);
+    const isQuarantined = queueCache.wasQuarantined(Number(revision));
     return new Map(
       names.map((name, i) => {
         const { kvs = [] } = found[i];
@@ -357,9 +357,9 @@ class Steps {
     for (const { name } of step.open.flat().filter(isRequest)) {
       if (queues.has(name)) continue;
       // The transaction changed this watched queue, so the watch reaches that revision.
-      await own.mirror.reached(name, Number(revision));
+      await own.queueCache.reached(name, Number(revision));
       link.check();
-      const queue = own.mirror.queue(name);
+      const queue = own.queueCache.queue(name);
       if (queue) queues.set(name, queue);
       else if (!left.includes(name)) left.push(name);
     }
@@ -399,7 +399,7 @@ class Steps {
    * @param {OwnStep} step @param {Own} own @param {OpenLink} link
    */
   async #takeBack(step, own, link) {
-    const { mine } = own.mirror;
+    const { mine } = own.queueCache;
     const changes = [...step.refused].flatMap((ref) => {
       const entry = mine.get(ref);
       return entry ? [{ request_delete_range: { key: base64(entry.key) } }] : [];
@@ -412,7 +412,7 @@ class Steps {
         return;
       }
     }
-    for (const ref of step.refused) own.mirror.forget(ref);
+    for (const ref of step.refused) own.queueCache.forget(ref);
     step.refused.clear();
   }
 
@@ -503,9 +503,9 @@ class Steps {
    * @param {object[]} [others] operations of the same transaction
    */
   async sync(own, link, others = []) {
-    const { lease, mirror } = own;
+    const { lease, queueCache } = own;
     const key = base64(this.#keys.mark(lease));
-    const mark = { key, value: base64Json(markOf(mirror, own.logged)), lease: own.id };
+    const mark = { key, value: base64Json(markOf(queueCache, own.logged)), lease: own.id };
     const quarantine = { request_range: { key: base64(this.#keys.quarantine), count_only: true } };
     const changes = [...others, quarantine, { request_put: mark }];
     // An epoch ends together with all its sessions, unless somebody deletes the key.
@@ -516,9 +516,9 @@ class Steps {
     const { header, responses } = await this.#transact(changes, [isItsLife], own, link);
     if (!responses) throw deadError();
     const revision = Number(header.revision);
-    await own.ear.reached(revision);
+    await own.deliveries.reached(revision);
     link.check();
-    if (!Number(responses.at(-2).response_range.count ?? 0)) mirror.free(revision);
+    if (!Number(responses.at(-2).response_range.count ?? 0)) queueCache.free(revision);
     return { header, responses };
   }
 }

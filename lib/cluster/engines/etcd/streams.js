@@ -18,9 +18,9 @@
 const { newWatchError } = require('./errors.js');
 const { allWith, base64, range, textOf } = require('./keys.js');
 
-/** @typedef {InstanceType<typeof import('./gateway.js').Link>} OpenLink */
+/** @typedef {InstanceType<typeof import('./gateway.js').EtcdLink>} OpenLink */
 /** @typedef {InstanceType<typeof import('./keys.js').Keys>} BucketKeys */
-/** @typedef {InstanceType<typeof import('./mirror.js').Mirror>} BucketMirror */
+/** @typedef {InstanceType<typeof import('./queue-cache.js').QueueCache>} BucketMirror */
 /** @typedef {import('./queue.js').Entry} Entry */
 
 /** How many names have a stream of their own. */
@@ -29,14 +29,14 @@ const MOST_STREAMS = 4;
 const MOST_READS = 100;
 
 /** Waits until the watch has delivered changes of the session's keys. */
-class Ear {
+class DeliveryBarrier {
   /** The last revision that it delivered. */
   #revision = 0;
   /** @type {{ revision: number, resolve: () => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
 
   /** @param {number} revision */
-  isAt(revision) {
+  advance(revision) {
     this.#revision = Math.max(this.#revision, revision);
     const waiting = this.#waiting;
     this.#waiting = waiting.filter((one) => one.revision > this.#revision);
@@ -76,10 +76,10 @@ class NameStream {
 }
 
 class Streams {
-  ear = new Ear();
+  deliveries = new DeliveryBarrier();
   #keys;
   #lease;
-  #mirror;
+  #queueCache;
   #link;
   #fail;
   /** Streams of a single name. @type {Set<NameStream>} */
@@ -95,13 +95,13 @@ class Streams {
   /**
    * @param {object} parts @param {BucketKeys} parts.keys
    * @param {string} parts.lease as in keys
-   * @param {BucketMirror} parts.mirror @param {OpenLink} parts.link
+   * @param {BucketMirror} parts.queueCache @param {OpenLink} parts.link
    * @param {(error: unknown) => void} parts.fail called when a watch breaks
    */
-  constructor({ keys, lease, mirror, link, fail }) {
+  constructor({ keys, lease, queueCache, link, fail }) {
     this.#keys = keys;
     this.#lease = lease;
-    this.#mirror = mirror;
+    this.#queueCache = queueCache;
     this.#link = link;
     this.#fail = fail;
   }
@@ -119,7 +119,7 @@ class Streams {
     };
     const from = { start_revision: String(revision) };
     this.#stopEar = this.#link.watch({ ...range(key, end), ...from }, hear, this.#fail);
-    if (!this.#mirror.isQuarantined) return;
+    if (!this.#queueCache.isQuarantined) return;
     const quarantine = { key: base64(this.#keys.quarantine), ...from };
     this.#stopQuarantine = this.#link.watch(quarantine, hear, this.#fail);
   }
@@ -127,7 +127,7 @@ class Streams {
   /** Watches all names that this session waits for or follows. */
   follow() {
     if (this.#isOver) return;
-    const names = new Set([...this.#mirror.followed, ...this.#mirror.wanted]);
+    const names = new Set([...this.#queueCache.followed, ...this.#queueCache.wanted]);
     /** @type {Map<NameStream, string[]>} */
     const added = new Map();
     for (const prefix of names) {
@@ -135,7 +135,7 @@ class Streams {
       const stream = this.#streamOf(prefix);
       stream.prefixes.add(prefix);
       this.#streams.set(prefix, stream);
-      this.#mirror.follow(prefix, stream);
+      this.#queueCache.follow(prefix, stream);
       added.set(stream, [...(added.get(stream) ?? []), prefix]);
     }
     for (const [stream, prefixes] of added) this.#read(stream, prefixes);
@@ -153,10 +153,10 @@ class Streams {
    */
   async renewed() {
     this.follow();
-    await this.#mirror.known();
+    await this.#queueCache.known();
     await this.#compare();
-    this.#mirror.prune();
-    const followed = new Set(this.#mirror.followed);
+    this.#queueCache.prune();
+    const followed = new Set(this.#queueCache.followed);
     for (const [prefix, stream] of this.#streams) {
       if (!followed.has(prefix)) this.#leave(prefix, stream);
     }
@@ -169,16 +169,16 @@ class Streams {
     this.#stopQuarantine();
     for (const stream of this.#streams.values()) stream.stop();
     this.#streams.clear();
-    this.ear.end(error);
-    this.#mirror.hangUp(error);
+    this.deliveries.end(error);
+    this.#queueCache.hangUp(error);
   }
 
   /** @param {import('./queue.js').WatchEvent[]} events of keys outside the queues */
   #hear(events) {
-    this.#mirror.apply(events);
+    this.#queueCache.apply(events);
     const session = this.#keys.session(this.#lease);
     const last = events.findLast(({ kv }) => textOf(kv.key).startsWith(session));
-    this.ear.isAt(Number(last?.kv.mod_revision ?? 0));
+    this.deliveries.advance(Number(last?.kv.mod_revision ?? 0));
   }
 
   /** @param {string} prefix */
@@ -198,7 +198,7 @@ class Streams {
     const hear = (/** @type {any} */ result) => {
       const events = eventsOf(result);
       if (result.created) stream.begins();
-      this.#mirror.apply(events, stream);
+      this.#queueCache.apply(events, stream);
     };
     stream.stop = this.#link.watch(allWith(prefix), hear, this.#fail);
     return stream;
@@ -230,14 +230,14 @@ class Streams {
     for (let left = prefixes; left.length > 0; ) {
       const { header, found } = await this.#link.read(left.map(allWith));
       const queues = new Map(left.map((prefix, i) => [prefix, found[i].kvs ?? []]));
-      left = this.#mirror.loadAll(queues, Number(header.revision), stream);
+      left = this.#queueCache.loadAll(queues, Number(header.revision), stream);
     }
   }
 
   /** Waits until the streams have delivered the deletion of requests that no longer block ours. */
   async #compare() {
-    const ended = await absentOf(this.#mirror.obstacles, this.#link);
-    await Promise.all(ended.map((one) => this.#mirror.ended(one)));
+    const ended = await absentOf(this.#queueCache.obstacles, this.#link);
+    await Promise.all(ended.map((one) => this.#queueCache.ended(one)));
   }
 }
 
@@ -268,4 +268,4 @@ function partsOf(all) {
   return parts;
 }
 
-module.exports = { Ear, Streams, absentOf };
+module.exports = { DeliveryBarrier, Streams, absentOf };

@@ -10,9 +10,9 @@
 const { createHash, randomBytes } = require('node:crypto');
 
 const { NO_EVENTS, busy } = require('../../adapter.js');
-const { DEAD, STALE, answerOf, tell } = require('../words.js');
+const { DEAD, STALE, answerOf, tell } = require('../wire.js');
 const SCRIPT = require('./postgres.sql.js');
-const { Link, Source, prepared, raw, waitForDisk } = require('./link.js');
+const { PostgresLink, Source, prepared, raw, waitForDisk } = require('./link.js');
 const { argumentError, describe } = require('../../../platform/errors.js');
 const {
   classify,
@@ -29,7 +29,7 @@ const {
 
 /** @typedef {import('../../adapter.js').Adapter} Adapter */
 /** @typedef {import('../../adapter.js').Op} Op */
-/** @typedef {InstanceType<typeof Link>} OpenLink */
+/** @typedef {InstanceType<typeof PostgresLink>} OpenLink */
 /** @typedef {import('./link.js').Pool} Pool */
 /** @typedef {import('./errors.js').Guard} Guard */
 
@@ -409,7 +409,7 @@ class PostgresAdapter {
 
   /** @param {number} epoch @param {number} time the time limit in milliseconds */
   async #connect(epoch, time) {
-    const link = new Link(await this.#source.take(time), this.#schema);
+    const link = new PostgresLink(await this.#source.take(time), this.#schema);
     if (epoch !== this.#epoch) {
       link.drop();
       throw staleError();

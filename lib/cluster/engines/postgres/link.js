@@ -141,7 +141,7 @@ class Call {
  * @property {(error: unknown) => void} reject
  */
 
-class Link {
+class PostgresLink {
   #client;
   #schema;
   #isDown = false;
@@ -595,4 +595,4 @@ class Source {
   }
 }
 
-module.exports = { Link, Source, prepared, raw, waitForDisk };
+module.exports = { PostgresLink, Source, prepared, raw, waitForDisk };

@@ -14,8 +14,8 @@ const { createHash, randomBytes } = require('node:crypto');
 const { performance } = require('node:perf_hooks');
 
 const { ENDED, NO_EVENTS, failed } = require('../../adapter.js');
-const { DEAD, EARLY, STALE, answerOf, tell } = require('../words.js');
-const { Link, describeClient, keyPrefixOf, kindOf } = require('./link.js');
+const { DEAD, EARLY, STALE, answerOf, tell } = require('../wire.js');
+const { RedisLink, describeClient, keyPrefixOf, kindOf } = require('./link.js');
 const {
   bucketError,
   classify,
@@ -38,7 +38,7 @@ const { argumentError, describe } = require('../../../platform/errors.js');
 /** @typedef {import('../../adapter.js').Op} Op */
 /** @typedef {import('../../adapter.js').RequestOp} RequestOp */
 /** @typedef {import('../../adapter.js').Seen} Seen */
-/** @typedef {InstanceType<typeof Link>} OpenLink */
+/** @typedef {InstanceType<typeof RedisLink>} OpenLink */
 /** @typedef {import('./link.js').Client} Client */
 
 /** @typedef {{ ops: Op[], number: number, before: number }} SentStep */
@@ -498,7 +498,7 @@ class RedisAdapter {
   }
 
   #connect() {
-    const link = new Link(this.#client, this.#kind);
+    const link = new RedisLink(this.#client, this.#kind);
     this.#making = link;
     return link;
   }
@@ -649,7 +649,7 @@ class RedisAdapter {
     }
     // After `dispose` nobody would end another attempt.
     if (this.#isDisposed) throw staleError();
-    const link = new Link(this.#client, this.#kind);
+    const link = new RedisLink(this.#client, this.#kind);
     this.#others.set(link, this.#epoch);
     try {
       await link.open(new Map());

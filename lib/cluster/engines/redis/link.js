@@ -225,7 +225,7 @@ async function subscribeIoredis(client, channel, hear) {
   await client.subscribe(channel);
 }
 
-class Link {
+class RedisLink {
   #kind;
   /** The client for commands. */
   #client;
@@ -350,4 +350,4 @@ class Link {
   }
 }
 
-module.exports = { Link, describeClient, keyPrefixOf, kindOf };
+module.exports = { RedisLink, describeClient, keyPrefixOf, kindOf };

@@ -45,7 +45,7 @@ const { Slots } = require('./slots.js');
  * @property {number} since the last renewal at which this session waited for it
  */
 
-class Mirror {
+class QueueCache {
   /** The lease of the quarantine's key. @type {string | undefined} */
   quarantine;
   /** The revision at which the quarantine ended. */
@@ -496,4 +496,4 @@ function byRevision(events) {
   return groups;
 }
 
-module.exports = { Mirror };
+module.exports = { QueueCache };

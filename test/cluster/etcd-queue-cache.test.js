@@ -6,7 +6,7 @@ const assert = require('node:assert/strict');
 const { test } = require('node:test');
 require('../../lib/index.js');
 const { Keys, base64, base64Json } = require('../../lib/cluster/engines/etcd/keys.js');
-const { Mirror } = require('../../lib/cluster/engines/etcd/mirror.js');
+const { QueueCache } = require('../../lib/cluster/engines/etcd/queue-cache.js');
 const { entriesOf, isHeldBehind } = require('../../lib/cluster/engines/etcd/queue.js');
 
 const LEASE = '0000000000000001';
@@ -17,7 +17,7 @@ const keys = new Keys('bucket');
 /** A session that follows a name, whose queue was read at revision 1. */
 function stage(kvs = []) {
   const told = [];
-  const mirror = new Mirror(keys, LEASE, {
+  const queueCache = new QueueCache(keys, LEASE, {
     granted: ({ ref, token }) => told.push(['granted', ref, token]),
     stolen: (ref, thief) => told.push(['stolen', ref, thief]),
     gone: (ref) => told.push(['gone', ref]),
@@ -25,14 +25,14 @@ function stage(kvs = []) {
     dead: () => told.push(['dead']),
   });
   const prefix = keys.queue('a');
-  mirror.follow(prefix);
-  mirror.load(prefix, kvs, 1);
+  queueCache.follow(prefix);
+  queueCache.load(prefix, kvs, 1);
   /** Its own requests, as its steps know them. */
   const own = (...events) => {
     const all = events.map(({ kv }) => kv);
-    for (const entry of entriesOf(all, keys)) mirror.own(entry);
+    for (const entry of entriesOf(all, keys)) queueCache.own(entry);
   };
-  return { mirror, own, prefix, told };
+  return { queueCache, own, prefix, told };
 }
 
 const op = (ref, more = {}) => ({
@@ -66,12 +66,12 @@ const stolen = (ref, thief, revision) => ({
 });
 
 test('of what one transaction has made the least ref is the first', () => {
-  const { mirror, own, told } = stage();
+  const { queueCache, own, told } = stage();
   const all = [made(op(2), 5), made(op(1), 5), made(op(3), 5)];
   own(...all);
-  mirror.apply(all);
+  queueCache.apply(all);
   assert.deepEqual(told, [['granted', 1, 5n]]);
-  mirror.apply([gone(op(1), 6)]);
+  queueCache.apply([gone(op(1), 6)]);
   assert.deepEqual(told.slice(1), [
     ['gone', 1],
     ['granted', 2, 6n],
@@ -79,7 +79,7 @@ test('of what one transaction has made the least ref is the first', () => {
 });
 
 test('the key of a request that is gone is had by others from the next step on', () => {
-  const { mine, slots } = stage().mirror;
+  const { mine, slots } = stage().queueCache;
   const all = (...refs) => refs.map((ref) => slots.of(ref));
   slots.begin(mine);
   assert.deepEqual(all(1, 2, 3), [0, 1, 2]);
@@ -99,132 +99,136 @@ test('the key of a request that is gone is had by others from the next step on',
 });
 
 test('a request is not taken for the one that had its key before', () => {
-  const { mirror, own, told } = stage();
+  const { queueCache, own, told } = stage();
   own(made(op(1), 5));
-  mirror.apply([made(op(1), 5)]);
+  queueCache.apply([made(op(1), 5)]);
   assert.deepEqual(told, [['granted', 1, 5n]]);
   // It was stolen, and given back, and asked for again, before the watch has told any of that.
-  mirror.forget(1);
+  queueCache.forget(1);
   own(made(op(2), 7, LEASE, 1));
-  assert.equal(mirror.mine.get(2).created, 7);
-  mirror.apply([gone(op(1), 6), made(op(9, { kind: 'steal' }), 6, OTHER), stolen(1, 'thief', 6)]);
-  mirror.apply([made(op(2), 7, LEASE, 1)]);
+  assert.equal(queueCache.mine.get(2).created, 7);
+  queueCache.apply([
+    gone(op(1), 6),
+    made(op(9, { kind: 'steal' }), 6, OTHER),
+    stolen(1, 'thief', 6),
+  ]);
+  queueCache.apply([made(op(2), 7, LEASE, 1)]);
   assert.deepEqual(told.slice(1), [['stolen', 1, 'thief']]);
-  mirror.apply([gone(op(9, { kind: 'steal' }), 8, OTHER)]);
+  queueCache.apply([gone(op(9, { kind: 'steal' }), 8, OTHER)]);
   assert.deepEqual(told.slice(2), [['granted', 2, 8n]]);
-  assert.equal(mirror.mine.get(2).token, 8n);
+  assert.equal(queueCache.mine.get(2).token, 8n);
 });
 
 test('what is read anew leaves known locks their tokens, and tells what was granted', () => {
-  const { mirror, own, prefix, told } = stage();
+  const { queueCache, own, prefix, told } = stage();
   own(made(op(1), 5), made(op(2), 6));
-  mirror.apply([made(op(1), 5)]);
-  mirror.apply([made(op(2), 6)]);
-  mirror.suspend();
-  mirror.load(prefix, [made(op(1), 5).kv, made(op(2), 6).kv], 9);
+  queueCache.apply([made(op(1), 5)]);
+  queueCache.apply([made(op(2), 6)]);
+  queueCache.suspend();
+  queueCache.load(prefix, [made(op(1), 5).kv, made(op(2), 6).kv], 9);
   assert.deepEqual(told, [['granted', 1, 5n]]);
-  assert.equal(mirror.mine.get(1).token, 5n);
-  mirror.suspend();
-  mirror.load(prefix, [made(op(2), 6).kv], 12);
+  assert.equal(queueCache.mine.get(1).token, 5n);
+  queueCache.suspend();
+  queueCache.load(prefix, [made(op(2), 6).kv], 12);
   assert.deepEqual(told.slice(1), [['granted', 2, 12n]]);
-  assert.equal(mirror.mine.get(2).token, 12n);
+  assert.equal(queueCache.mine.get(2).token, 12n);
 });
 
 test('what comes before a queue was read is taken in after it', () => {
-  const { mirror, own, prefix, told } = stage();
+  const { queueCache, own, prefix, told } = stage();
   own(made(op(3), 6));
-  mirror.suspend();
-  mirror.apply([made(op(1), 4, OTHER)]);
-  mirror.apply([gone(op(1), 8, OTHER)]);
-  assert.equal(mirror.queue('a'), undefined);
-  mirror.load(prefix, [made(op(1), 4, OTHER).kv, made(op(3), 6).kv], 7);
+  queueCache.suspend();
+  queueCache.apply([made(op(1), 4, OTHER)]);
+  queueCache.apply([gone(op(1), 8, OTHER)]);
+  assert.equal(queueCache.queue('a'), undefined);
+  queueCache.load(prefix, [made(op(1), 4, OTHER).kv, made(op(3), 6).kv], 7);
   assert.deepEqual(told, [['granted', 3, 8n]]);
 });
 
 test('a queue is as its own stream tells, and no other one', () => {
-  const { mirror, own, prefix, told } = stage();
+  const { queueCache, own, prefix, told } = stage();
   const [before, after] = [{}, {}];
-  mirror.follow(prefix, before);
-  assert.equal(mirror.load(prefix, [], 3, before), true);
+  queueCache.follow(prefix, before);
+  assert.equal(queueCache.load(prefix, [], 3, before), true);
   own(made(op(1), 5));
   // It is ahead: what was made before its watch began it does not tell.
-  mirror.apply([gone(op(8), 6, OTHER)], after);
-  mirror.apply([made(op(9), 4, OTHER)], before);
-  mirror.apply([made(op(1), 5)], before);
+  queueCache.apply([gone(op(8), 6, OTHER)], after);
+  queueCache.apply([made(op(9), 4, OTHER)], before);
+  queueCache.apply([made(op(1), 5)], before);
   assert.deepEqual(told, []);
   // What was read for a stream that is gone tells nothing, either.
-  mirror.follow(prefix, after);
-  mirror.load(prefix, [made(op(1), 5).kv], 7, before);
-  assert.equal(mirror.queue('a'), undefined);
-  mirror.load(prefix, [made(op(9), 4, OTHER).kv, made(op(1), 5).kv], 6, after);
-  mirror.apply([gone(op(9), 8, OTHER)], after);
+  queueCache.follow(prefix, after);
+  queueCache.load(prefix, [made(op(1), 5).kv], 7, before);
+  assert.equal(queueCache.queue('a'), undefined);
+  queueCache.load(prefix, [made(op(9), 4, OTHER).kv, made(op(1), 5).kv], 6, after);
+  queueCache.apply([gone(op(9), 8, OTHER)], after);
   assert.deepEqual(told, [['granted', 1, 8n]]);
 });
 
 test('as long as the first that waits is behind holders that are there nobody is granted', () => {
-  const { mirror, own } = stage();
-  const keysOf = () => mirror.obstacles.map(({ ref }) => ref);
+  const { queueCache, own } = stage();
+  const keysOf = () => queueCache.obstacles.map(({ ref }) => ref);
   const all = [1, 2, 3, 4].map((ref) => made(units(ref, 1), ref + 1, OTHER));
-  mirror.apply(all);
+  queueCache.apply(all);
   assert.deepEqual(keysOf(), []);
   own(made(units(5, 1), 6));
-  mirror.apply([made(units(5, 1), 6)]);
+  queueCache.apply([made(units(5, 1), 6)]);
   assert.deepEqual(keysOf(), [4, 1, 2, 3]);
-  mirror.apply([gone(units(2, 1), 7, OTHER)]);
+  queueCache.apply([gone(units(2, 1), 7, OTHER)]);
   assert.deepEqual(keysOf(), [5, 1, 3, 4]);
 });
 
 test('it is known of a time before the end of a quarantine that it was one', () => {
-  const { mirror } = stage();
-  assert.ok(!mirror.wasQuarantined(1));
-  mirror.quarantine = 'lease';
-  assert.ok(mirror.wasQuarantined(9));
-  mirror.free(7);
-  assert.ok(mirror.wasQuarantined(6));
-  assert.ok(!mirror.wasQuarantined(7));
+  const { queueCache } = stage();
+  assert.ok(!queueCache.wasQuarantined(1));
+  queueCache.quarantine = 'lease';
+  assert.ok(queueCache.wasQuarantined(9));
+  queueCache.free(7);
+  assert.ok(queueCache.wasQuarantined(6));
+  assert.ok(!queueCache.wasQuarantined(7));
 });
 
 test('a request that the watch tells of before its step does is the same', () => {
-  const { mirror, own, told } = stage();
-  mirror.apply([made(op(1), 4, OTHER)]);
-  mirror.apply([made(op(2), 5)]);
+  const { queueCache, own, told } = stage();
+  queueCache.apply([made(op(1), 4, OTHER)]);
+  queueCache.apply([made(op(2), 5)]);
   own(made(op(2), 5));
-  mirror.apply([gone(op(1), 6, OTHER)]);
+  queueCache.apply([gone(op(1), 6, OTHER)]);
   assert.deepEqual(told, [['granted', 2, 6n]]);
-  assert.equal(mirror.mine.get(2).token, 6n);
+  assert.equal(queueCache.mine.get(2).token, 6n);
 });
 
 test('an event that is known already changes nothing', () => {
-  const { mirror, own, told } = stage();
+  const { queueCache, own, told } = stage();
   own(made(op(1), 5));
-  mirror.apply([made(op(1), 5)]);
-  mirror.apply([gone(op(1), 6)]);
+  queueCache.apply([made(op(1), 5)]);
+  queueCache.apply([gone(op(1), 6)]);
   own(made(op(1), 7));
-  mirror.apply([made(op(1), 7)]);
-  mirror.apply([gone(op(1), 6)]);
+  queueCache.apply([made(op(1), 7)]);
+  queueCache.apply([gone(op(1), 6)]);
   assert.deepEqual(
     told.map(([what]) => what),
     ['granted', 'gone', 'granted'],
   );
-  assert.equal(mirror.queue('a').held, 1);
+  assert.equal(queueCache.queue('a').held, 1);
 });
 
 test('a thief comes before all who wait, and the robbed hear once who it is', () => {
-  const { mirror, own, told } = stage();
+  const { queueCache, own, told } = stage();
   const theft = op(1, { kind: 'steal' });
   own(made(op(1), 3), made(op(2), 4));
-  mirror.apply([made(op(1), 3)]);
-  mirror.apply([made(op(2), 4)]);
-  mirror.apply([gone(op(1), 5), made(theft, 5, OTHER)]);
-  mirror.apply([stolen(1, 'thief', 5)]);
-  mirror.apply([stolen(1, 'thief', 5)]);
+  queueCache.apply([made(op(1), 3)]);
+  queueCache.apply([made(op(2), 4)]);
+  queueCache.apply([gone(op(1), 5), made(theft, 5, OTHER)]);
+  queueCache.apply([stolen(1, 'thief', 5)]);
+  queueCache.apply([stolen(1, 'thief', 5)]);
   assert.deepEqual(told, [
     ['granted', 1, 3n],
     ['stolen', 1, 'thief'],
   ]);
-  assert.deepEqual([...mirror.mine.keys()], [2]);
+  assert.deepEqual([...queueCache.mine.keys()], [2]);
   assert.deepEqual(
-    [...mirror.queue('a').entries.values()].map(({ kind, token }) => [kind, token]),
+    [...queueCache.queue('a').entries.values()].map(({ kind, token }) => [kind, token]),
     [
       ['a', 5n],
       ['b', 0n],
@@ -233,14 +237,14 @@ test('a thief comes before all who wait, and the robbed hear once who it is', ()
 });
 
 test('who was robbed hears that before it is granted the name again, whatever comes first', () => {
-  const { mirror, own, told } = stage();
+  const { queueCache, own, told } = stage();
   const theft = op(1, { kind: 'steal' });
   own(made(op(1), 3), made(op(2), 4));
-  mirror.apply([made(op(1), 3)]);
-  mirror.apply([made(op(2), 4)]);
-  mirror.apply([gone(op(1), 5), made(theft, 5, OTHER)]);
-  mirror.apply([gone(theft, 6, OTHER)]);
-  mirror.apply([stolen(1, 'thief', 5)]);
+  queueCache.apply([made(op(1), 3)]);
+  queueCache.apply([made(op(2), 4)]);
+  queueCache.apply([gone(op(1), 5), made(theft, 5, OTHER)]);
+  queueCache.apply([gone(theft, 6, OTHER)]);
+  queueCache.apply([stolen(1, 'thief', 5)]);
   assert.deepEqual(told, [
     ['granted', 1, 3n],
     ['stolen', 1, 'thief'],
@@ -249,14 +253,14 @@ test('who was robbed hears that before it is granted the name again, whatever co
 });
 
 test('units are held up to the limit, and what fits does not overtake what does not', () => {
-  const { mirror, own, told } = stage();
+  const { queueCache, own, told } = stage();
   const all = [made(units(1, 2), 3), made(units(2, 2), 4), made(units(3, 1), 5)];
   own(...all);
-  for (const event of all) mirror.apply([event]);
+  for (const event of all) queueCache.apply([event]);
   assert.deepEqual(told, [['granted', 1, 3n]]);
-  const queue = mirror.queue('a').entries.values();
+  const queue = queueCache.queue('a').entries.values();
   assert.equal(isHeldBehind(queue, { kind: 'c', limit: 3, weight: 1 }), false);
-  mirror.apply([gone(units(1, 2), 6)]);
+  queueCache.apply([gone(units(1, 2), 6)]);
   assert.deepEqual(told.slice(2), [
     ['granted', 2, 6n],
     ['granted', 3, 6n],
@@ -264,45 +268,45 @@ test('units are held up to the limit, and what fits does not overtake what does 
 });
 
 test('the end of a quarantine grants nothing before queues are read as of then', () => {
-  const { mirror, own, prefix, told } = stage();
-  mirror.quarantine = 'lease';
+  const { queueCache, own, prefix, told } = stage();
+  queueCache.quarantine = 'lease';
   own(made(op(1), 3));
-  mirror.apply([made(op(1), 3)]);
+  queueCache.apply([made(op(1), 3)]);
   const kv = kvOf(keys.quarantine, '', 6);
-  mirror.apply([{ type: 'DELETE', kv }]);
+  queueCache.apply([{ type: 'DELETE', kv }]);
   assert.deepEqual(told, [['freed']]);
   // A thief may have come meanwhile.
-  assert.equal(mirror.load(prefix, [made(op(1), 3).kv], 5), false);
+  assert.equal(queueCache.load(prefix, [made(op(1), 3).kv], 5), false);
   const theft = made(op(9, { kind: 'steal' }), 5, OTHER);
-  assert.equal(mirror.load(prefix, [theft.kv, made(op(1), 3).kv], 7), true);
+  assert.equal(queueCache.load(prefix, [theft.kv, made(op(1), 3).kv], 7), true);
   assert.deepEqual(told, [['freed']]);
-  mirror.apply([gone(op(9, { kind: 'steal' }), 8, OTHER)]);
+  queueCache.apply([gone(op(9, { kind: 'steal' }), 8, OTHER)]);
   assert.deepEqual(told.slice(1), [['granted', 1, 8n]]);
 });
 
 test('a name that nobody waited for between two renewals is followed no more', () => {
-  const { mirror, own, prefix } = stage();
+  const { queueCache, own, prefix } = stage();
   own(made(op(1), 3));
-  mirror.prune();
-  mirror.prune();
-  mirror.mine.clear();
-  mirror.prune();
-  assert.deepEqual(mirror.followed, [prefix]);
-  mirror.prune();
-  assert.deepEqual(mirror.followed, []);
+  queueCache.prune();
+  queueCache.prune();
+  queueCache.mine.clear();
+  queueCache.prune();
+  assert.deepEqual(queueCache.followed, [prefix]);
+  queueCache.prune();
+  assert.deepEqual(queueCache.followed, []);
 });
 
 test('who waits for what a step has done is told when a name is followed no more', async () => {
-  const { mirror } = stage();
-  mirror.prune();
-  mirror.prune();
+  const { queueCache } = stage();
+  queueCache.prune();
+  queueCache.prune();
   let isReached = false;
   // The step is answered, and its events have not come.
-  const reached = mirror.reached('a', 9).then(() => {
+  const reached = queueCache.reached('a', 9).then(() => {
     isReached = true;
   });
-  mirror.prune();
-  assert.deepEqual(mirror.followed, []);
+  queueCache.prune();
+  assert.deepEqual(queueCache.followed, []);
   await Promise.race([reached, new Promise(setImmediate)]);
   assert.ok(isReached);
 });
@@ -317,18 +321,18 @@ test('to read many names again, each is looked at once', () => {
   }
   const counted = new CountedKeys('bucket');
   const listener = { granted() {}, stolen() {}, gone() {}, freed() {}, dead() {} };
-  const mirror = new Mirror(counted, LEASE, listener);
+  const queueCache = new QueueCache(counted, LEASE, listener);
   const names = Array.from({ length: 100 }, (_, i) => `name ${i}`);
   const found = new Map();
   for (const [i, name] of names.entries()) {
     const prefix = keys.queue(name);
-    mirror.follow(prefix);
+    queueCache.follow(prefix);
     const { kv } = made(op(i + 1, { name }), 2);
-    for (const entry of entriesOf([kv], keys)) mirror.own(entry);
+    for (const entry of entriesOf([kv], keys)) queueCache.own(entry);
     found.set(prefix, [kv]);
   }
   looks = 0;
-  assert.deepEqual(mirror.loadAll(found, 3), []);
+  assert.deepEqual(queueCache.loadAll(found, 3), []);
   assert.ok(looks <= 5 * names.length, `${looks} looks`);
 });
 

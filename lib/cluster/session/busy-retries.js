@@ -11,7 +11,7 @@
 const FIRST = 20;
 const LAST = 500;
 
-class Obstructed {
+class BusyRetries {
   /** When each operation is repeated. @type {Map<Op, number>} */
   #times = new Map();
   /** The last delay of each operation. @type {WeakMap<Op, number>} */
@@ -47,4 +47,4 @@ class Obstructed {
   }
 }
 
-module.exports = { Obstructed };
+module.exports = { BusyRetries };

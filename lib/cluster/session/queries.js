@@ -11,17 +11,17 @@
  */
 
 const { Promise, then } = require('../../platform/intrinsics.js');
-const { SILENT_MS } = require('./calls.js');
-const { ENDING, HELD } = require('./place.js');
+const { SILENT_MS } = require('./in-flight-calls.js');
+const { ENDING, HELD } = require('./tracked-request.js');
 
 /** @typedef {import('../adapter.js').Adapter} Adapter */
 /** @typedef {import('../adapter.js').Entry} Entry */
 /** @typedef {import('../adapter.js').SessionInfo} SessionInfo */
-/** @typedef {InstanceType<typeof import('./place.js').Place>} Place */
-/** @typedef {import('./outbox.js').Unit} Unit */
+/** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
+/** @typedef {import('./send-queue.js').Unit} Unit */
 
 /**
- * @typedef {object} Turn
+ * @typedef {object} Attempt
  * @property {Promise<Entry[]>} [answer] undefined if the query was not sent, because the session
  *   was not open
  * @property {number} connection over which it was sent
@@ -38,16 +38,17 @@ const BEHIND = 4;
  * @property {number} ttl
  * @property {number} connection
  * @property {<T>(promise: Promise<T>, milliseconds: number) => Promise<T>} within
- * @property {(error: unknown, connection: number) => void} isDown reports the error of a query; an
+ * @property {(error: unknown, connection: number) => void} handleDisconnect reports the error of a
+ *   query; an
  *   error of an older connection changes nothing
  */
 
-class Questions {
+class Queries {
   #adapter;
   #info;
   #clock;
-  #places;
-  #outbox;
+  #requests;
+  #sendQueue;
   #keepAlive;
   #session;
   /** @type {(() => void)[]} */
@@ -63,17 +64,17 @@ class Questions {
   /**
    * @param {object} parts @param {Adapter} parts.adapter @param {SessionInfo} parts.info
    * @param {import('./clock.js').Clock} parts.clock
-   * @param {InstanceType<typeof import('./places.js').Places>} parts.places
-   * @param {InstanceType<typeof import('./outbox.js').Outbox>} parts.outbox
+   * @param {InstanceType<typeof import('./request-table.js').RequestTable>} parts.requests
+   * @param {InstanceType<typeof import('./send-queue.js').SendQueue>} parts.sendQueue
    * @param {InstanceType<typeof import('./keep-alive.js').KeepAlive>} parts.keepAlive
    * @param {Session} session
    */
-  constructor({ adapter, info, clock, places, outbox, keepAlive }, session) {
+  constructor({ adapter, info, clock, requests, sendQueue, keepAlive }, session) {
     this.#adapter = adapter;
     this.#info = info;
     this.#clock = clock;
-    this.#places = places;
-    this.#outbox = outbox;
+    this.#requests = requests;
+    this.#sendQueue = sendQueue;
     this.#keepAlive = keepAlive;
     this.#session = session;
   }
@@ -106,7 +107,7 @@ class Questions {
     const look = { asked: this.#clock.monotonic(), connection };
     const forget = () => this.#looks.delete(look);
     this.#looks.add(look);
-    const answer = this.#told(name, 'held');
+    const answer = this.#fetch(name, 'held');
     then(answer, forget, forget);
     try {
       return await this.#keepAlive.during(() => this.#within(answer, milliseconds));
@@ -125,10 +126,10 @@ class Questions {
   /**
    * Whether the name of a held lock is marked. It is false if the lock is lost meanwhile, and
    * rejects if the server cannot answer.
-   * @param {Place} place
+   * @param {TrackedRequest} tracked
    */
-  isMarked(place) {
-    return this.#keepAlive.during(() => this.#isMarked(place));
+  queryMark(tracked) {
+    return this.#keepAlive.during(() => this.#queryMark(tracked));
   }
 
   /** @param {string} [name] */
@@ -137,7 +138,7 @@ class Questions {
     const end = this.#clock.monotonic() + session.ttl;
     for (;;) {
       if (session.error) throw session.error;
-      const { answer, connection, passed } = await this.#turn(name, end);
+      const { answer, connection, passed } = await this.#attempt(name, end);
       if (session.error) throw session.error;
       const rest = end - this.#clock.monotonic();
       if (answer) {
@@ -146,7 +147,7 @@ class Questions {
         } catch (error) {
           const isLate = this.#clock.monotonic() >= end;
           if (isLate || this.#isFinal(error)) throw error;
-          session.isDown(error, connection);
+          session.handleDisconnect(error, connection);
         }
       } else if (session.state !== 'open') {
         await session.within(this.#change(), rest);
@@ -158,18 +159,18 @@ class Questions {
    * Sends the query when all earlier operations are answered, and before later ones.
    * @param {string | undefined} name
    * @param {number} end the query's deadline
-   * @returns {Promise<Turn>}
+   * @returns {Promise<Attempt>}
    */
-  async #turn(name, end) {
+  async #attempt(name, end) {
     const session = this.#session;
-    /** @type {Turn} */
-    const turn = { connection: 0, passed: [] };
+    /** @type {Attempt} */
+    const attempt = { connection: 0, passed: [] };
     /** @type {Unit | undefined} */
     let barrier;
     const reached = new Promise((/** @type {(_?: any) => void} */ resolve) => {
-      barrier = this.#outbox.barrier((isDropped) => {
-        turn.connection = session.connection;
-        if (!isDropped && session.state === 'open') turn.answer = this.#ask(name);
+      barrier = this.#sendQueue.barrier((isDropped) => {
+        attempt.connection = session.connection;
+        if (!isDropped && session.state === 'open') attempt.answer = this.#ask(name);
         resolve();
       });
     });
@@ -177,31 +178,31 @@ class Questions {
     try {
       await this.#within(reached, Math.min(session.ttl / BEHIND, rest()));
     } catch {
-      if (barrier) turn.passed = this.#outbox.hurry(barrier);
+      if (barrier) attempt.passed = this.#sendQueue.hurry(barrier);
       if (session.error) throw session.error;
       await this.#within(reached, rest());
     }
-    return turn;
+    return attempt;
   }
 
   /** Sends a query whose rejection is handled later. @param {string} [name] */
   #ask(name) {
-    const answer = this.#told(name);
+    const answer = this.#fetch(name);
     then(answer, undefined, () => {});
     return answer;
   }
 
   /** @param {string} [name] @param {'held'[]} which */
-  async #told(name, ...which) {
+  async #fetch(name, ...which) {
     return await this.#adapter.query(name, ...which);
   }
 
-  /** @param {Place} place */
-  async #isMarked(place) {
+  /** @param {TrackedRequest} tracked */
+  async #queryMark(tracked) {
     const session = this.#session;
-    const { name } = place.op;
+    const { name } = tracked.op;
     const marked = /** @type {NonNullable<Adapter['marked']>} */ (this.#adapter.marked);
-    while (place.state === HELD) {
+    while (tracked.state === HELD) {
       if (session.error) throw session.error;
       if (session.state !== 'open') {
         await this.#change();
@@ -211,9 +212,9 @@ class Questions {
       try {
         return await this.#within(marked.call(this.#adapter, name), session.ttl / 3);
       } catch (error) {
-        if (place.state !== HELD) break;
+        if (tracked.state !== HELD) break;
         if (this.#isFinal(error)) throw error;
-        session.isDown(error, connection);
+        session.handleDisconnect(error, connection);
       }
     }
     return false;
@@ -277,19 +278,19 @@ class Questions {
     const all = [...entries, ...asked.values()];
     if (!all.some(({ priority }) => priority)) return all;
     for (const entry of asked.values()) {
-      const place = entries.findIndex((other) => isBehind(other, entry));
-      entries.splice(place < 0 ? entries.length : place, 0, entry);
+      const tracked = entries.findIndex((other) => isBehind(other, entry));
+      entries.splice(tracked < 0 ? entries.length : tracked, 0, entry);
     }
     return entries;
   }
 
   /** @param {import('../adapter.js').RequestOp} op @param {Map<number, Entry>} asked */
   #tell({ label, limit, mode, name, priority, ref, weight }, asked) {
-    const place = this.#places.get(ref);
+    const tracked = this.#requests.get(ref);
     // A request that was answered meanwhile was answered after the query: leave it out.
-    if (!place || place.state === ENDING) return;
+    if (!tracked || tracked.state === ENDING) return;
     const { clientId, host, pid, threadId, threadName, program } = this.#info;
-    const waited = this.#clock.monotonic() - place.asked;
+    const waited = this.#clock.monotonic() - tracked.asked;
     asked.set(ref, {
       ...{ ref, name, mode, limit, weight, priority, label, token: 0n, waited, held: 0 },
       ...{ clientId, host, pid, threadId, threadName, program },
@@ -307,4 +308,4 @@ const isBehind = ({ name, priority = 0, token }, other) =>
 /** @param {import('../adapter.js').RequestOp} op */
 const canWait = ({ kind }) => kind !== 'ifAvailable' && kind !== 'passIfAvailable';
 
-module.exports = { Questions };
+module.exports = { Queries };

@@ -30,7 +30,7 @@ const MOST_UNITS = 2 ** 18;
 
 /** @typedef {{ unit?: Unit, since: number }} Missed */
 
-class Step {
+class QueuedStep {
   /** Whether it was sent on the current connection. */
   isUnderWay = false;
   /** Whether it was sent on an earlier connection. */
@@ -51,12 +51,12 @@ class Step {
   }
 }
 
-class Outbox {
+class SendQueue {
   /** The units that were not sent. @type {Set<Unit>} */
   #units = new Set();
   /** @type {Map<Op, Unit>} */
   #unitOf = new Map();
-  /** The steps that were sent and not answered, in their order. @type {Step[]} */
+  /** The steps that were sent and not answered, in their order. @type {QueuedStep[]} */
   #steps = [];
   /** The number of the latest step. */
   #number = 0;
@@ -98,7 +98,7 @@ class Outbox {
   add(ops) {
     const unit = { ops };
     this.#units.add(unit);
-    this.#canBeTakenBack(unit);
+    this.#remember(unit);
   }
 
   /**
@@ -109,11 +109,11 @@ class Outbox {
   addFirst(op) {
     const unit = { ops: [op] };
     this.#units = new Set([unit, ...this.#units]);
-    this.#canBeTakenBack(unit);
+    this.#remember(unit);
   }
 
   /** @param {Unit} unit */
-  #canBeTakenBack(unit) {
+  #remember(unit) {
     for (const op of unit.ops) this.#unitOf.set(op, unit);
   }
 
@@ -161,7 +161,7 @@ class Outbox {
     return this.#steps.some(({ units }) => units.some(({ ops }) => ops.includes(op)));
   }
 
-  /** Whether it was neither answered nor taken back. @param {Step} step */
+  /** Whether it was neither answered nor taken back. @param {QueuedStep} step */
   has(step) {
     return this.#steps.includes(step);
   }
@@ -175,7 +175,10 @@ class Outbox {
     return step;
   }
 
-  /** The number of the unanswered step before this one; 0 if there is none. @param {Step} step */
+  /**
+   * The number of the unanswered step before this one; 0 if there is none.
+   * @param {QueuedStep} step
+   */
   before(step) {
     return this.#steps[this.#steps.indexOf(step) - 1]?.number ?? 0;
   }
@@ -195,13 +198,13 @@ class Outbox {
       count += unit.ops.length;
     }
     if (count === 0) return undefined;
-    const step = new Step(++this.#number, units);
+    const step = new QueuedStep(++this.#number, units);
     this.#steps.push(step);
     return step;
   }
 
   /** Repeats every unanswered step on the next connection. */
-  isInterrupted() {
+  requeueAfterDisconnect() {
     for (const step of this.#steps) {
       step.isAgain = true;
       step.isUnderWay = step.isAnswered = false;
@@ -217,17 +220,17 @@ class Outbox {
 
   /**
    * Puts a step that will not be executed, and those behind it, back among the units to send.
-   * @param {Step} step
+   * @param {QueuedStep} step
    */
   takeBack(step) {
     const back = this.#steps.splice(this.#steps.indexOf(step)).flatMap(({ units }) => units);
     this.#units = new Set([...back, ...this.#units]);
-    for (const unit of back) this.#canBeTakenBack(unit);
+    for (const unit of back) this.#remember(unit);
   }
 
   /**
    * Halves a step that the server refuses. If it has one unit, that is dropped and returned.
-   * @param {Step} step @returns {Op[]}
+   * @param {QueuedStep} step @returns {Op[]}
    */
   refused(step) {
     this.takeBack(step);
@@ -299,4 +302,4 @@ function sizeOf({ ops }) {
   return size;
 }
 
-module.exports = { MOST, Outbox };
+module.exports = { MOST, SendQueue };

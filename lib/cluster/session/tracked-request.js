@@ -6,14 +6,14 @@ const { Promise } = require('../../platform/intrinsics.js');
 
 /** @typedef {import('../adapter.js').RequestOp} RequestOp */
 
-/** @typedef {0 | 1 | 2 | 3 | 4 | 5} PlaceState */
+/** @typedef {0 | 1 | 2 | 3 | 4 | 5} RequestState */
 
-/** In the outbox, or sent and not answered. @type {0} */
+/** In the send queue, or sent and not answered. @type {0} */
 const ASKED = 0;
 /** In the queue of its name. @type {1} */
 const WAITING = 1;
 /** Granted by the server, while the rest of its group is not. @type {2} */
-const ALLOTTED = 2;
+const GRANTED_PARTIAL = 2;
 /** @type {3} */
 const HELD = 3;
 /** Given up here, while the server has not confirmed it. @type {4} */
@@ -21,13 +21,13 @@ const ENDING = 4;
 /** @type {5} */
 const GONE = 5;
 
-class Place {
-  /** @type {PlaceState} */
+class TrackedRequest {
+  /** @type {RequestState} */
   state = ASKED;
   token = 0n;
   /** When the user requested it, on the monotonic clock; a new session does not change it. */
   asked = 0;
-  /** The number of its last change: see `Places`. */
+  /** The number of its last change: see `RequestTable`. */
   news = 0;
   /** The client that stole the lock before its grant arrived, and the server's epoch then. */
   thief = '';
@@ -69,4 +69,4 @@ class Place {
 /** Whether the request waits until it is granted, instead of failing. @param {RequestOp} op */
 const waits = ({ kind }) => kind === 'request' || kind === 'pass';
 
-module.exports = { ALLOTTED, ASKED, ENDING, GONE, HELD, Place, WAITING, waits };
+module.exports = { GRANTED_PARTIAL, ASKED, ENDING, GONE, HELD, TrackedRequest, WAITING, waits };

@@ -8,7 +8,7 @@
 
 /** @typedef {import('../adapter.js').Renewal} Renewal */
 
-class Sweeps {
+class ExpiryChecks {
   #isFirst = true;
   #endsLeases;
   /** True until a renewal says that there is no quarantine. */
@@ -60,4 +60,4 @@ class Sweeps {
   }
 }
 
-module.exports = { Sweeps };
+module.exports = { ExpiryChecks };

@@ -11,7 +11,7 @@
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** @template {string} Item */
-class Agenda {
+class Timers {
   #clock;
   #run;
   /**
@@ -81,4 +81,4 @@ class Agenda {
   }
 }
 
-module.exports = { Agenda };
+module.exports = { Timers };

@@ -6,12 +6,12 @@
  * knows whether the server did it: a repetition could rob a second holder (R1).
  */
 
-const { ALLOTTED, ASKED, ENDING, HELD, WAITING } = require('./place.js');
+const { GRANTED_PARTIAL, ASKED, ENDING, HELD, WAITING } = require('./tracked-request.js');
 
-/** @typedef {InstanceType<typeof import('./place.js').Place>} Place */
+/** @typedef {InstanceType<typeof import('./tracked-request.js').TrackedRequest>} TrackedRequest */
 
 /**
- * @typedef {'again' | 'lost' | 'failed' | 'over' | 'kept'} Fate
+ * @typedef {'again' | 'lost' | 'failed' | 'over' | 'kept'} Outcome
  * - `again`: the next session requests it again
  * - `lost`: its lock is lost, or the mark that its end was to set
  * - `failed`: its request fails
@@ -19,35 +19,35 @@ const { ALLOTTED, ASKED, ENDING, HELD, WAITING } = require('./place.js');
  * - `kept`: its end may still be answered while the session closes
  */
 
-/** @type {Record<'lost' | 'closed', Record<number, Fate>>} */
-const FATES = {
+/** @type {Record<'lost' | 'closed', Record<number, Outcome>>} */
+const OUTCOMES = {
   lost: {
     [ASKED]: 'again',
     [WAITING]: 'again',
-    [ALLOTTED]: 'again',
+    [GRANTED_PARTIAL]: 'again',
     [HELD]: 'lost',
     [ENDING]: 'over',
   },
   closed: {
     [ASKED]: 'failed',
     [WAITING]: 'failed',
-    [ALLOTTED]: 'failed',
+    [GRANTED_PARTIAL]: 'failed',
     [HELD]: 'lost',
     [ENDING]: 'kept',
   },
 };
 
 /**
- * @param {Place} place
+ * @param {TrackedRequest} tracked
  * @param {'lost' | 'closed'} end of the session
  * @param {boolean} isSent whether its operation was sent and not answered
- * @returns {Fate}
+ * @returns {Outcome}
  */
-function fateOf({ op, state, keep }, end, isSent) {
+function outcomeOnSessionEnd({ op, state, keep }, end, isSent) {
   if (state === ASKED && isSent && op.kind === 'steal') return 'failed';
   // Nobody knows whether the server has set the mark.
   if (state === ENDING && keep > 0) return 'lost';
-  return FATES[end][state];
+  return OUTCOMES[end][state];
 }
 
-module.exports = { fateOf };
+module.exports = { outcomeOnSessionEnd };

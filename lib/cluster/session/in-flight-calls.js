@@ -10,10 +10,10 @@ const { unreachableError } = require('../errors.js');
 
 /** @typedef {import('./clock.js').Clock} Clock */
 /** @typedef {'open' | 'hello' | 'step' | 'renew' | 'sweep'} Call */
-/** @typedef {'no open' | 'no hello' | 'no step' | 'no renew' | 'no sweep'} Silence */
+/** @typedef {'no open' | 'no hello' | 'no step' | 'no renew' | 'no sweep'} CallTimeout */
 
-/** @type {Record<Call, Silence>} */
-const SILENCES = {
+/** @type {Record<Call, CallTimeout>} */
+const CALL_TIMEOUTS = {
   open: 'no open',
   hello: 'no hello',
   step: 'no step',
@@ -27,7 +27,7 @@ const SILENCES = {
  */
 const SILENT_MS = 1000;
 
-class Calls {
+class InFlightCalls {
   /** The number of the current connection. */
   connection = 0;
   /** How many calls of each kind are not answered. @type {Map<Call, number>} */
@@ -35,23 +35,24 @@ class Calls {
   /** When the unanswered call of each kind began to be timed. @type {Map<Call, number>} */
   #since = new Map();
   #clock;
-  #agenda;
+  #timers;
   #react;
-  #isRejected;
+  #handleRejection;
 
   /**
    * @param {Clock} clock
-   * @param {{ set: (item: Silence, at: number) => void, clear: (item: Silence) => void }} agenda
+   * @param {{ set: (item: CallTimeout, at: number) => void, clear: (item: CallTimeout) => void }}
+   *   timers
    *   has an item `no …` for each call under way: if it becomes due, the call exceeded its time
    *   limit
    * @param {(work: () => void) => void} react runs what an answer leads to
-   * @param {(call: Call, error: unknown) => void} isRejected
+   * @param {(call: Call, error: unknown) => void} handleRejection
    */
-  constructor(clock, agenda, react, isRejected) {
+  constructor(clock, timers, react, handleRejection) {
     this.#clock = clock;
-    this.#agenda = agenda;
+    this.#timers = timers;
     this.#react = react;
-    this.#isRejected = isRejected;
+    this.#handleRejection = handleRejection;
   }
 
   /** @param {Call} call */
@@ -65,13 +66,19 @@ class Calls {
   }
 
   /**
-   * `then` and `isRejected` are not called once the connection was replaced.
+   * `then` and `handleRejection` are not called once the connection was replaced.
    * @template T @param {Call} call
    * @param {number} patience the time limit in milliseconds
    * @param {() => Promise<T>} make @param {(result: T) => void} then
-   * @param {(error: unknown) => void} [isRejected]
+   * @param {(error: unknown) => void} [handleRejection]
    */
-  async make(call, patience, make, then, isRejected = (error) => this.#isRejected(call, error)) {
+  async make(
+    call,
+    patience,
+    make,
+    then,
+    handleRejection = (error) => this.#handleRejection(call, error),
+  ) {
     const { connection } = this;
     const others = this.#unanswered(call);
     this.#calls.set(call, others + 1);
@@ -80,15 +87,15 @@ class Calls {
     let use;
     try {
       const result = await make();
-      use = () => this.#use(result, then, isRejected);
+      use = () => this.#use(result, then, handleRejection);
     } catch (error) {
-      use = () => isRejected(error);
+      use = () => handleRejection(error);
     }
     if (connection !== this.connection) return;
     this.#react(() => {
       // `react` may have ended the lease, and with it the connection.
       if (connection !== this.connection) return;
-      this.#isAnswered(call, patience);
+      this.#handleReply(call, patience);
       use();
     });
   }
@@ -97,7 +104,7 @@ class Calls {
   #await(call, patience) {
     const now = this.#clock.monotonic();
     this.#since.set(call, now);
-    this.#agenda.set(SILENCES[call], now + patience);
+    this.#timers.set(CALL_TIMEOUTS[call], now + patience);
   }
 
   /** Whether the server left a call unanswered for so long that it seems to be down. */
@@ -107,33 +114,33 @@ class Calls {
   }
 
   /** @param {Call} call @param {number} patience */
-  #isAnswered(call, patience) {
+  #handleReply(call, patience) {
     const others = this.#unanswered(call) - 1;
     this.#calls.set(call, others);
     if (others > 0) this.#await(call, patience);
-    else this.#agenda.clear(SILENCES[call]);
+    else this.#timers.clear(CALL_TIMEOUTS[call]);
   }
 
   /**
    * Treats an answer that breaks the contract as a rejection.
    * @template T @param {T} result @param {(result: T) => void} then
-   * @param {(error: unknown) => void} isRejected
+   * @param {(error: unknown) => void} handleRejection
    */
-  #use(result, then, isRejected) {
+  #use(result, then, handleRejection) {
     try {
       then(result);
     } catch (error) {
       // The error alone (a TypeError, say) would not show that the adapter is at fault.
-      isRejected(unreachableError('The answer of the server cannot be read', error));
+      handleRejection(unreachableError('The answer of the server cannot be read', error));
     }
   }
 
   /** Ignores all answers of the connection. */
   hangUp() {
     this.connection++;
-    for (const call of this.#calls.keys()) this.#agenda.clear(SILENCES[call]);
+    for (const call of this.#calls.keys()) this.#timers.clear(CALL_TIMEOUTS[call]);
     this.#calls.clear();
   }
 }
 
-module.exports = { Calls, SILENT_MS };
+module.exports = { InFlightCalls, SILENT_MS };
