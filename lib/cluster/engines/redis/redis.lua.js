@@ -68,9 +68,9 @@ module.exports = String.raw`
 --   P:i:<session>   HASH  conn (number of its connection), link (ARGV's, if its steps may take the
 --                         fast path), ttl, pause (ARGV's), info, client, till (as in P:s), graced
 --                         (its lease was extended because of the clock), step (its last one), 0,
---                         1, … (the last steps that may not be repeated, by number modulo WINDOW, with
---                         their replies), kept (when its keys' expiry was last set; 0: they do not
---                         expire), r<ref> (key of the name)
+--                         1, … (the last steps that may not be repeated, by number modulo WINDOW,
+--                         with their replies), kept (when its keys' expiry was last set; 0: they do
+--                         not expire), r<ref> (key of the name)
 --   P:t:<session>   HASH  ref -> client id of the thief, or '' if it has passed, until the session
 --                         confirms it
 --   P:n:<key>       a name in use. For a lock that is alone: the lines ref|session row, limit (if
