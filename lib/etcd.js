@@ -16,7 +16,7 @@ const shared = require('./common.js');
 const OPTIONS = ['endpoints', 'auth', 'fetch'];
 
 /**
- * Opens a storage bucket in etcd. Returns at once; what cannot be opened is told by `ready`, and by
+ * Opens a storage bucket in etcd. Returns at once; a failure to open shows in `ready`, and in
  * the requests.
  * @param {string} name any string; all who open the same name in the same etcd share the bucket
  * @param {object} options

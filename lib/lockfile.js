@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A drop-in for the package proper-lockfile, over the locks of the machine. What is locked is the
- * path of the lock file that proper-lockfile would make; no file is made, and nothing goes stale.
+ * A drop-in for the package proper-lockfile, over the locks of the machine. It locks the path of
+ * the lock file that proper-lockfile would make. It makes no file, and nothing goes stale.
  */
 
 const { notAcquiredError, releasedError } = require('./lockfile/errors.js');
@@ -32,8 +32,7 @@ async function lock(file, options) {
   };
 }
 
-/**
- * As `lock`, at once.
+/** Like `lock`, at once.
  * @param {string} file
  * @param {LockOptions} [options] without `retries`
  * @returns {() => void}

@@ -18,8 +18,8 @@ const shared = require('./common.js');
 const OPTIONS = ['pool', 'listen', 'schema', 'durability'];
 
 /**
- * Opens a storage bucket in a database. Returns at once; what cannot be opened is told by `ready`,
- * and by the requests.
+ * Opens a storage bucket in a database. Returns at once; a failure to open shows in `ready`,
+ * and in the requests.
  * @param {string} name any string; all who open the same name of the same database share the bucket
  * @param {object} options
  * @param {Pool} options.pool a Pool of pg, of at least two

@@ -18,7 +18,7 @@ const shared = require('./common.js');
 const OPTIONS = ['client', 'shards', 'strict', 'failover', 'prefix'];
 
 /**
- * Opens a storage bucket in a Redis. Returns at once; what cannot be opened is told by `ready`, and
+ * Opens a storage bucket in a Redis. Returns at once; a failure to open shows in `ready`, and
  * by the requests.
  * @param {string} name any string; all who open the same name at the same server share the bucket
  * @param {object} options

@@ -65,8 +65,12 @@ function checkProse(file, line, text, isComment) {
   }
 }
 
-/** @param {string} comment @returns {string} its text, without tags of JSDoc and their types */
-function textOf(comment) {
+/**
+ * @param {string} comment
+ * @param {RegExp} [list] lines of a list of parameters, which is no prose
+ * @returns {string} its text, without tags of JSDoc and their types
+ */
+function textOf(comment, list = /^ {3,}|^\S+ {2,}/) {
   const lines = comment
     .replace(/^\/\*+|\*+\/$|^\/\//g, '')
     .split('\n')
@@ -74,8 +78,8 @@ function textOf(comment) {
   const prose = [];
   for (const line of lines) {
     if (/^\s*@/.test(line)) break;
-    // Tables, diagrams, code and lists of parameters are no prose.
-    prose.push(/^ {3,}|^\S+ {2,}|^(returns|cost) |[│─┌└▶|]|@\w+ \{/.test(line) ? '' : line);
+    // Tables, diagrams and code are no prose.
+    prose.push(list.test(line) || /[│─┌└▶|]|@\w+ \{/.test(line) ? '' : line);
   }
   return prose.join('\n');
 }
@@ -117,7 +121,7 @@ function checkC(file) {
   const source = fs.readFileSync(path.join(root, file), 'utf8');
   for (const match of source.matchAll(/\/\*[\s\S]*?\*\/|(?:^[ \t]*\/\/.*\n?)+/gm)) {
     const line = source.slice(0, match.index).split('\n').length;
-    checkProse(file, line, textOf(match[0].trim()), true);
+    checkProse(file, line, textOf(match[0].trim(), /^ {2,}/), true);
   }
 }
 
@@ -182,7 +186,8 @@ function checkNames() {
       const named =
         (ts.isMethodDeclaration(node) || ts.isFunctionDeclaration(node)) && node.body && node.name;
       const name = named ? named.getText() : '';
-      if (/^#?(is|has|can)[A-Z]/.test(name)) {
+      // `isBusy` of lock managers is public, and asks a server.
+      if (/^#?(is|has|can)[A-Z]/.test(name) && name !== 'isBusy') {
         const signature = checker.getSignatureFromDeclaration(
           /** @type {ts.SignatureDeclaration} */ (node),
         );

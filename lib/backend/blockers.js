@@ -8,7 +8,8 @@ const { uncurry } = require('../platform/intrinsics.js');
 const isIn = uncurry(Set.prototype.has);
 
 /**
- * Who is in the way of a request of this thread that waits. Not what the thread was granted and has
+ * Finds the requests that block a waiting request of this thread. Not what the thread was granted
+ * and has
  * not heard of: that can be the very request that asks.
  * @param {LockDetails[]} holders of its name
  * @param {string} clientId of this thread

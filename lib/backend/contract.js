@@ -11,8 +11,8 @@
  * happened (`granted`, `unavailable`, `stolen`, `otherLimit` …), change state only: they run no
  * users' code. What `announceAnswer` and `announceLoss` of the Requester do then may run users'
  * code, and that may make further calls of the backend, about the same request, too. A backend
- * calls them from `announce`, or from its own events, when its state is settled, losses first: who
- * was robbed hears of it before the thief of the same thread runs. If an answer is given during
+ * calls them from `announce`, or from its own events, when its state is settled, losses first: a
+ * robbed holder is notified before the thief of the same thread runs. If an answer is given during
  * `request`, `requestAll` or `wait`, the caller announces it, unless `announcesLater` takes it
  * over.
  *

@@ -1,7 +1,8 @@
 'use strict';
 
 /**
- * What is told of a lock or a request: the entries of `query({ details: true })`, of errors and of
+ * The description of a lock or a request: the entries of `query({ details: true })`, of errors and
+ * of
  * cycles. All of them are made here, and have the fields that types/shared.d.ts declares.
  */
 

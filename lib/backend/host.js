@@ -3,9 +3,9 @@
 /**
  * Adapts the host scope, the locks of all processes of a machine, to the contract of contract.js.
  *
- * Most calls are answered at once, as in native.js. Where others are just changing the shared
- * tables, or the file is not open yet, the addon does what was called later, in the order of the
- * calls, and tells by an event.
+ * Most calls are answered at once, as in native.js. While another process changes the shared
+ * tables, or the file is not open yet, the addon defers calls. It executes them later, in their
+ * order, and an event has the answer.
  */
 
 const {

@@ -4,7 +4,8 @@
 /** @typedef {import('./contract.js').Requester} Requester */
 
 /**
- * What is known at once of a request of this thread (`Backend.entryOf` in contract.js).
+ * The details of a request of this thread that are known at once (`Backend.entryOf` in
+ * contract.js).
  * @param {{
  *   clientId: string, host: string, pid: number, threadId: number, threadName: string,
  * }} who makes it

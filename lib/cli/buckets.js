@@ -7,7 +7,7 @@ const path = require('node:path');
 const { HostBackend } = require('../backend/host.js');
 const { LONGEST_NAME } = require('../backend/host-errors.js');
 
-/** What the backend calls a bucket of a program: before its name is this. */
+/** The prefix that the backend puts before the name of a program's bucket. */
 const PREFIX = 'bucket:';
 /** The directory of a bucket is called by a hash of its name. */
 const FOLDER = /^[0-9a-f]{24}$/;

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * The command of `run`, `once` and `elect`: runs while a lock is held. If that is lost, the command
- * is told to end, then killed.
+ * The command of `run`, `once` and `elect`: runs while a lock is held. If the lock is lost, the
+ * command gets SIGTERM, then SIGKILL.
  */
 
 const { spawn } = require('node:child_process');
@@ -23,7 +23,7 @@ class Command {
   #words;
   #killAfter;
   #signals;
-  /** Whether the lock was lost, and people were told why. */
+  /** Whether the lock was lost, and the reason was printed. */
   isLost = false;
 
   /**

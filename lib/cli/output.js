@@ -1,10 +1,11 @@
 'use strict';
 
 /**
- * What is printed: answers on stdout. A reader that has gone, as `head` does, ends the program, and
+ * Prints answers on stdout. A reader that has gone, as `head` does, ends the program, and
  * is no error; nor is a terminal that was closed.
  *
- * Who prints nothing does not touch stdout: it is that of the command of `run`, too, which would
+ * A caller that prints nothing does not touch stdout: it is also that of the command of `run`, too,
+ * which would
  * find it in another mode.
  */
 

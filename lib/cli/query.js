@@ -26,7 +26,7 @@ const PERIOD_MS = 1000;
 const FEW = 10;
 
 /**
- * What a look has found, and how it is shown.
+ * The result of a look, and how it is shown.
  * @typedef {object} View
  * @property {DetailedSnapshot} state
  * @property {object} how of `table`

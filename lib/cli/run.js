@@ -9,7 +9,7 @@ const { LATE, noAnswer, within } = require('./bucket.js');
 const run = (request) => runUnderLock(request, requestLock);
 
 /**
- * Also rejects if whether it is available is not answered in time.
+ * It also rejects if the server does not say in time whether the lock is available.
  * @type {import('./runner.js').RequestLock}
  */
 async function requestLock(runner) {

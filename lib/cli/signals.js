@@ -13,8 +13,8 @@ const { constants } = require('node:os');
 const isWindows = process.platform === 'win32';
 
 /**
- * Every signal that ends a process. Missing are those that Node.js ignores (SIGPIPE, SIGXFSZ),
- * those that it cannot name (real-time signals), and those by which a fault of this program ends it
+ * Every signal that ends a process. Missing are those that Node.js ignores (SIGPIPE, SIGXFSZ) or
+ * cannot name (real-time signals), and those by which a fault of this program ends it
  * (SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGTRAP, SIGSYS): after a handler the fault would come again,
  * for ever.
  * @type {NodeJS.Signals[]}

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * How the command line ends: exit statuses, and errors that have one. What is not of flock(1) is of
- * sysexits.h.
+ * How the command line ends: exit statuses, and errors that have one. Codes that flock(1) does not
+ * have are those of sysexits.h.
  */
 
 /** By what it means. */

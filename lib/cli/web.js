@@ -19,7 +19,9 @@ const { Failure, STATUS } = require('./status.js');
 /** @typedef {import('node:http').ServerResponse} ServerResponse */
 
 const ADDRESS = '127.0.0.1';
-/** What a browser on this machine may call it, or one at the other end of a tunnel. */
+/**
+ * The names by which a browser on this machine, or at the other end of a tunnel, may address it.
+ */
 const HOSTS = [ADDRESS, 'localhost', '[::1]'];
 /** Browsers leave it out. */
 const USUAL_PORT = 80;

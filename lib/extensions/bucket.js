@@ -47,8 +47,8 @@ class Bucket {
   }
 
   /**
-   * Gives back what is held through this bucket: those locks are lost. What is pending, and later
-   * requests, fail with an `InvalidStateError`.
+   * Gives back what is held through this bucket: those locks are lost. Pending and later requests
+   * fail with an `InvalidStateError`.
    * @returns {Promise<void>} resolves when that is done
    */
   close() {

@@ -1,9 +1,10 @@
 'use strict';
 
 /**
- * Who holds a lock, and who waits for it, for errors and warnings. Thousands of requests may reach
- * their time limits at once, so they share queries: the requests that ask about a name in one turn
- * of the event loop share one query, and the requests that ask while it is under way share the next
+ * Queries the holders and waiters of a lock, for errors and warnings. Thousands of requests may
+ * reach their time limits at once, so they share queries. Requests that ask about a name in one
+ * turn of the event loop share one query, and the requests that ask while it is under way share the
+ * next
  * one. So no answer is older than its question. Errors share an answer too: it is frozen, and lists
  * a few holders only.
  */

@@ -1,6 +1,8 @@
 'use strict';
 
-/** Who holds and who waits, and for how long, in messages: by process ids, which people know. */
+/**
+ * Describes holders and waiters, and since when, in messages: by process ids, which people know.
+ */
 
 const process = require('node:process');
 const { quote } = require('../platform/errors.js');
@@ -9,7 +11,7 @@ const { threadId } = require('../platform/thread.js');
 
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
-/** What is said if it is not known who holds a lock. */
+/** The text for an unknown holder. */
 const UNKNOWN_HOLDERS = 'holder unknown';
 
 /**

@@ -21,7 +21,7 @@ const { ANSWER_MS } = require('./watch.js');
 /** How long a blocked thread stays away from JavaScript, in which the engine can end it. */
 const SLICE_MS = 50;
 
-/** What is said where the place is not known. */
+/** The text for an unknown place. */
 const LATER = 'Handles acquired from now on (or with `warnAfter`) report where they were acquired.';
 
 /** @typedef {InstanceType<typeof import('../standard/lock-request.js').LockRequest>} LockRequest */
@@ -31,8 +31,8 @@ const LATER = 'Handles acquired from now on (or with `warnAfter`) report where t
 let isLooking = false;
 
 /**
- * Where handles are acquired. To know that costs several times what all else of a handle does, so
- * it is known if the request is followed anyhow, or once there was a leak in this thread.
+ * Where handles are acquired. Capturing it costs several times the rest of a handle. So it is
+ * captured if the request is observed anyhow, or after a leak in this thread.
  * @param {Function} callee
  * @param {boolean} isFollowed
  * @returns {string} '' if it is not known
@@ -40,8 +40,8 @@ let isLooking = false;
 const siteOfHandle = (callee, isFollowed) => (isFollowed || isLooking ? callSite(callee) : '');
 
 /**
- * Handles that nobody can release any more, because nobody has them. Our own state first: what
- * hears of it can throw.
+ * Handles that nobody can release any more, because nobody has them. Our own state changes first,
+ * because a listener can throw.
  * @type {FinalizationRegistry<Leak>}
  */
 const leaks = new FinalizationRegistry(({ request, where }) => {

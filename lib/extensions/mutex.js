@@ -70,8 +70,7 @@ class Mutex {
     return this.#lock.acquire(options, ACQUIRE);
   }
 
-  /**
-   * As `acquire` with `ifAvailable`.
+  /** Like `acquire` with `ifAvailable`.
    * @param {any} [options] those that are not about waiting
    * @returns {Promise<import('./named-lock.js').Release | null>}
    */

@@ -29,7 +29,7 @@ const { Waiting } = require('./waiters.js');
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
 
 /**
- * What a method says of its requests.
+ * The options that a method adds to its requests.
  * @typedef {object} Call
  * @property {string} operation for messages
  * @property {import('./options.js').Kind} kind

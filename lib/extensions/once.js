@@ -49,7 +49,7 @@ class Once extends Request {
   }
 
   /**
-   * Also that the release has not marked the name.
+   * It also loses its lock if the release has not marked the name.
    * @override
    * @param {string} reason
    * @param {() => Error | undefined} [cause]

@@ -40,7 +40,7 @@ const { freeze, keys } = Object;
  */
 /** @typedef {Readonly<import('../standard/webidl.js').LockOptions & Extensions>} RequestOptions */
 
-/** The calls that take options of requests. Those of a kind take the same. */
+/** The calls that take options of requests. Calls of a kind take the same options. */
 const CALLS = freeze({
   request: [on('request'), on('acquire')],
   several: [on('requestAll'), on('acquireAll')],
@@ -202,7 +202,7 @@ const OPTIONS = freeze({
 });
 
 /**
- * As `toLockOptions`. Ours come after the standard's members, whose reading they must not change;
+ * Like `toLockOptions`. Ours come after the standard's members, whose reading they must not change;
  * what is neither is not read, as of any WebIDL dictionary.
  * @param {any} value
  * @param {string} operation for the messages

@@ -1,7 +1,8 @@
 'use strict';
 
 /**
- * Who asked for a lock, in the stacks of errors and in warnings: an error that is made when a timer
+ * Shows in stacks of errors and in warnings where a lock was requested: an error that is made when
+ * a timer
  * fires or another thread steals has no frame of users' code in its own stack.
  */
 

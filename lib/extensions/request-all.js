@@ -68,7 +68,7 @@ class PartRequest extends HeldRequest {
     this.group.timedOut();
   }
 
-  /** Ends its wait: it is the one that is told of. */
+  /** Ends its wait; this error is the one that is reported. */
   endWait() {
     super.timedOut();
   }
@@ -121,9 +121,9 @@ class Group {
       if (backend.requestAll) {
         available = await this.#takeTogether(backend, several);
       } else {
-        // Each is asked for when the one before is held, unless one was lost since: what is asked
-        // for after that would not be told of it. Not in a function of its own: to return from that
-        // would take a microtask more than the answer to the last one.
+        // Each lock is requested when the one before is held, unless one was lost since: a later
+        // request would not learn of that loss. This is no function of its own, because the return
+        // from one would take a microtask more than the answer to the last request.
         for (let i = 0; i < parts.length && available && !this.#failure; i++) {
           const request = this.#next(backend, parts[i], options, end);
           available = (await request.acquire()) !== null;
@@ -245,7 +245,7 @@ class Group {
     for (let i = 0; i < this.#pending.length; i++) {
       const request = this.#pending[i];
       request.leave();
-      // Also one for which there was no stack to tell that it has left.
+      // This also ends a request that could not report its end for lack of stack.
       if (request.state === ENDED) request.fail(this.#failure.error);
     }
     // All of them have heard: what each of thousands says then is no news to the others.
@@ -339,7 +339,7 @@ class Group {
     }
     const released = this.release();
     if (released) await released;
-    // One turned out to have been lost: that is what is told.
+    // One turned out to be lost: its loss is the error.
     for (let i = 0; i < this.#taken.length; i++) {
       if (this.#taken[i].state === LOST) this.lost(this.#taken[i].lossReason());
     }

@@ -275,7 +275,7 @@ class ExtendedRequest extends LockRequest {
   /**
    * The lock is lost as by a steal, and so are those that it serves. Then it is released, so that
    * the next request can have it. The loss does not wait for the release, because the release may
-   * wait for the holder that has to hear of the loss.
+   * wait for the holder, which has to learn of the loss.
    * @param {string} reason
    */
   giveUp(reason) {
@@ -360,7 +360,7 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * Not before the requests that it serves have ended.
+   * It waits until the requests that it serves have ended.
    * @override
    * @returns {Promise<void> | void}
    */

@@ -82,8 +82,7 @@ class Semaphore {
     return this.#lock.acquire(options, ACQUIRE);
   }
 
-  /**
-   * As `acquire` with `ifAvailable`.
+  /** Like `acquire` with `ifAvailable`.
    * @param {any} [options] `weight`; and those of Mutex but what is about waiting
    * @returns {Promise<Release | null>}
    */
@@ -103,8 +102,8 @@ class Semaphore {
   }
 
   /**
-   * Changes the number of units of a private one. Those who hold units, or wait for some, are
-   * served as before; what is asked for from now on comes after them, with the new number.
+   * Changes the number of units of a private one. Holders and waiters are served as before; later
+   * requests come after them, with the new number.
    * @param {number} permits
    * @returns {Promise<void>} when it is so
    * @throws {unknown} nothing is changed

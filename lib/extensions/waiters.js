@@ -38,7 +38,7 @@ class Waiting {
     forEachOf(this.#requests, (/** @type {Request} */ request) => {
       requests[requests.length] = request;
     });
-    // What is not pending any more has its answer.
+    // A request that is no longer pending has its answer.
     for (let i = requests.length - 1; i >= 0; i--) {
       if (requests[i].state === PENDING) requests[i].signalToAbort(reason);
     }

@@ -1,7 +1,7 @@
 'use strict';
 
 /**
- * What is told of a request while it goes on: to subscribers of diagnostics channels, by warnings
+ * Reports the course of a request: to subscribers of diagnostics channels, by warnings
  * (`warnAfter`), and by its time limits (`timeout`, `holdTimeout`, `maxTotal`). Most requests have
  * nothing of this and no Watch.
  */
@@ -87,12 +87,12 @@ class Watch {
   #holdTimeout;
   /** @type {any} */
   #warning;
-  /** What the timer of the warning was set for. */
+  /** The time for which the warning's timer was set. */
   #warningFor = Number.POSITIVE_INFINITY;
   /** Whether timers will be set to what is wanted, in a microtask. */
   #setting = false;
   /**
-   * Those who hold the lock that the request waits for, once that is known.
+   * The holders of the lock that the request waits for, once they are known.
    * @type {import('./holder-queries.js').Holders | undefined}
    */
   holders;
@@ -121,12 +121,14 @@ class Watch {
     return this.#granted ? (this.#released || this.#ended || now()) - this.#granted : 0;
   }
 
-  /** The time of the grant, which may be told later. */
+  /** The time of the grant, which may be announced later. */
   noteGrant() {
     this.#granted = now();
   }
 
-  /** Before the release: the next holder may be faster than what is told of this one. */
+  /**
+   * This is published before the release: the next holder may publish its grant first otherwise.
+   */
   noteRelease() {
     this.#released = now();
   }
@@ -326,7 +328,7 @@ class Watch {
     this.#warnAt = this.#warningFor = Number.POSITIVE_INFINITY;
     clearTimeout(this.#warning);
     const { backend } = this.#request;
-    // Those that it waits for warn themselves.
+    // The requests that it waits for warn themselves.
     if (!this.#granted && backend.progress?.(this.#request) === 'allotted') return;
     this.#warned = true;
     const message = await (this.#holds ? this.#describeHold() : this.#describeWait());

@@ -13,7 +13,7 @@ const { compromisedError, lockedError } = require('./errors.js');
 
 /** @typedef {import('./path.js').Place} Place */
 
-/** That of `openBucket('web-locks/lockfile')`. */
+/** The one of `openBucket('web-locks/lockfile')`. */
 const backend = new HostBackend('bucket:web-locks/lockfile', '');
 
 /** What this thread has locked, by name. @type {Map<string, FileLock>} */
@@ -81,7 +81,7 @@ class FileLock extends HeldRequest {
     this.#throwIfLost();
   }
 
-  /** As `end`; if not at once, then before anything that this thread asks for later. */
+  /** Like `end`; if not at once, then before anything that this thread asks for later. */
   endSync() {
     this.giveBack();
     this.#throwIfLost();

@@ -1,6 +1,6 @@
 'use strict';
 
-/** What a file is called for all processes: the real path of its lock file. */
+/** The name of a file's lock for all processes: the real path of its lock file. */
 
 const path = require('node:path');
 

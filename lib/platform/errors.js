@@ -2,7 +2,7 @@
 
 /**
  * Errors of all parts. The names are the specification's (section 3.2.1); where it has none for a
- * fault, the error is a plain one with a `code`. Those about one lock are in
+ * fault, the error is a plain one with a `code`. Errors about one lock are in
  * extensions/lock-errors.js.
  */
 

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * What the library needs of the language and of Node.js, taken once, when it is loaded. Whoever
- * replaces a global later (a polyfill, zone.js, fake timers) does not change what happens to locks.
+ * The parts of the language and of Node.js that the library needs, taken once, when it is loaded.
+ * Code that replaces a global later (a polyfill, zone.js, fake timers) does not change locks.
  * Taken from where nobody replaces it, where there is such a place.
  */
 
@@ -88,8 +88,8 @@ const { ref, unref } = (() => {
 })();
 
 /**
- * Lets the process hear of an exception that users' code threw where there is nobody to hear of it,
- * as the platform does for listeners of events.
+ * Reports an exception of users' code that no caller can catch, as the platform does for listeners
+ * of events.
  * @param {unknown} error
  */
 function report(error) {

@@ -55,7 +55,7 @@ const thisThread = () => ({
   name: threadName || undefined,
 });
 
-/** What a thread contributes: it records, and tells what it knows of other threads. */
+/** A thread's part of a profile: it records, and adds what it knows of other threads. */
 class Part {
   #recorder;
   /** @param {any} message for whoever collects */

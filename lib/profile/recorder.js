@@ -7,7 +7,7 @@
  *
  * Times are those of the messages: milliseconds of a clock that all threads have in common. They
  * are noted after the grant and before the release, so a recorded hold is inside of the real one,
- * and two of an exclusive lock never overlap. But a robbed holder holds until it hears of it.
+ * and two of an exclusive lock never overlap. But a robbed holder holds until it has been notified.
  */
 
 const { subscribe, unsubscribe } = require('node:diagnostics_channel');
@@ -16,8 +16,8 @@ const { callSite } = require('./site.js');
 const { recordSites } = require('../extensions/sites.js');
 
 /**
- * What became of a request; a number in the ring. One that threw was granted, and its callback
- * threw or rejected.
+ * What became of a request; a number in the ring. A request that threw was granted, and its
+ * callback threw or rejected.
  */
 const OUTCOMES = /** @type {const} */ ([
   'failed',
@@ -35,7 +35,7 @@ const OUTCOMES = /** @type {const} */ ([
 /** Names and labels are cut to so many code units. */
 const LONGEST = 1000;
 
-/** Those of which the error tells more. */
+/** Outcomes whose error says more. */
 const TELLING = ['failed', 'threw'];
 
 /** @typedef {{ number: number, waits: boolean, outcome: number }} Live a request that goes on */

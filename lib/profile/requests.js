@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * What the rings of all threads tell together: the requests, and who blocked whom.
+ * Combines the rings of all threads: the requests, and which blocked which.
  *
- * A request was blocked by those that held the name when it began to wait. A thread hears of a
- * grant a moment after the grant. So if no request had heard of its grant yet, the blocker is the
+ * A request was blocked by those that held the name when it began to wait. A thread is notified a
+ * moment after the grant. So if no request had heard of its grant yet, the blocker is the
  * one that heard of it next, of those that were made before. A thread notes a release a moment
  * before the release. So if there is no such request, the blocker is the one that released last.
  */
@@ -31,7 +31,7 @@ const { END, GRANT, START, entriesOf, textOf } = require('./ring.js');
  * @property {Recorded[]} blockers who held the name when it began to wait
  */
 
-/** So many of those that blocked a request are told. */
+/** The most blockers of a request that are listed. */
 const MOST = 10;
 
 /**

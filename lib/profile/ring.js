@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * What one thread records: a ring of entries in shared memory, so that another thread can read it
- * whatever became of the one that writes, also when it was terminated in the middle of a write.
+ * The record of one thread: a ring of entries in shared memory. Another thread can read it even if
+ * the writer was terminated in the middle of a write.
  *
  * At any moment the entries from TAIL to HEAD are whole. The writer moves TAIL away from what it
  * will overwrite, writes, and then moves HEAD. A reader stops the writer first: so at most one
@@ -121,7 +121,7 @@ class Ring {
     // Up to the 0 that says that the next one is at the start.
     let end = tail;
     while (lengthAt(this.words, end) > 0) end += lengthAt(this.words, end);
-    // What is being written over may tell of a length that leads out of it.
+    // An entry that is being overwritten may have a length that leads out of the ring.
     end = Math.min(Math.floor(end), this.words.length);
     const copy = new Float64Array(end - tail + head);
     copy.set(this.words.subarray(tail, end));

@@ -7,10 +7,10 @@ const process = require('node:process');
 
 const { describeStack } = require('../platform/stack.js');
 
-/** What is below this folder is the library. */
+/** Files below this folder are the library's. */
 const library = path.join(__dirname, '..') + path.sep;
 
-/** The folder that the program was started in, which need not be told in each. */
+/** The folder that the program was started in, which is left out of each site. */
 const folder = (() => {
   try {
     return process.cwd() + path.sep;

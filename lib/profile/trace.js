@@ -2,8 +2,8 @@
 
 /**
  * Writes recorded requests in the Trace Event format, which Perfetto and Chrome's tracing page
- * open: a track for each thread with its requests, from the moment they were made to their end,
- * and a track for each name with who held it, and how many waited. Slices of a track of that
+ * open: a track for each thread with its requests, from the moment they were made to their end; and
+ * a track for each name with who held it, and how many waited. Slices of a track of that
  * format have to be inside of each other or apart; what overlaps gets a further track of the same
  * title.
  */

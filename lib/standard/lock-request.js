@@ -32,7 +32,7 @@ const runIn = uncurry(/** @type {any} */ (AsyncResource.prototype.runInAsyncScop
  */
 
 /**
- * What hears of the course of a request, if anything does, and may run users' code: nothing here
+ * The observer of a request's course, if there is one. It may run users' code, and nothing here
  * depends on what that does.
  * @typedef {object} Observer
  * @property {() => void} arm the request waits: sets up what can give it up
@@ -68,8 +68,8 @@ const ENDED = 4;
  *
  * Two promises lead to users. `answer` is internal and resolves to the request when there is an
  * answer. The released promise is what users got: `answer` itself if the answer came during the
- * call, else a reaction of it. As the request is a thenable, the engine calls `then`, which is
- * `hear`, with the functions that settle the released promise. What the fields are meanwhile:
+ * call, else a reaction of it. The request is a thenable, so the engine calls `then`, which is
+ * `hear`, with the functions that settle the released promise. The fields meanwhile:
  *
  *   phase                       callback   then    resolve, reject
  *   made, nobody was asked      -          -       -
@@ -138,7 +138,7 @@ class LockRequest {
     return ifAvailable ? 'ifAvailable' : 'wait';
   }
 
-  // What a backend calls to say what happened.
+  // The backend's calls that report what happened.
 
   granted() {
     this.state = GRANTED;
@@ -185,7 +185,7 @@ class LockRequest {
     this.why = why;
   }
 
-  // What a backend calls to have it told.
+  // The backend's calls that announce it.
 
   announceAnswer() {
     if (this.state === ENDED) {
@@ -207,7 +207,7 @@ class LockRequest {
     const { loss } = this;
     if (this.state !== LOST || loss?.isAnnounced) return;
     this.publishLoss(fromEvents);
-    // Not before: where there is no stack for all of it, this is called again.
+    // It comes last: if the stack does not suffice for all of it, this is called again.
     if (loss) loss.isAnnounced = true;
   }
 
@@ -242,7 +242,7 @@ class LockRequest {
       const isLater = this.state === GRANTED && this.isAnnouncedLater();
       if (isLater || this.state === PENDING) released = releasedAfter(answer);
       else toOutcome(this);
-      // Who was robbed hears of it before the thief's callback is called.
+      // A robbed holder is notified before the thief's callback is called.
       if (this.options.steal) this.backend.announce();
       if (this.then) this.deliver();
       this.made(isLater);
@@ -278,7 +278,7 @@ class LockRequest {
     if (this.state === PENDING) observer?.arm();
     if (observer) {
       observer.started();
-      // Who hears of it may have had it given up.
+      // A listener may have withdrawn the request.
       if (this.state === GRANTED && !isAnnouncedLater) observer.granted();
       else if (this.state === UNAVAILABLE) observer.missed();
     }

@@ -13,7 +13,8 @@
  * then returns WLH_CELLS_POISONED. Results before that may be wrong; a rebuild leaves no two
  * holders that exclude each other.
  *
- * This header has what the modules share. arena.h has the segment as a whole, members.h members,
+ * This header has what the modules share. The others: arena.h has the segment as a whole; members.h
+ * members,
  * agents and mail, requests.h requests and locks, view.h snapshots, rebuild.h the work after a
  * death, verify.h the invariants. The modules below them (queue, names, lists, pool, store) are for
  * these only.

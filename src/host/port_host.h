@@ -1,7 +1,7 @@
 /* The port of the host scope to the operating system: the files of a bucket, proof of life, mapped
  * memory, wake-ups, and notification of deaths. Linux and macOS implement it in the parts that
- * port_parts.h lists, Windows in those of port_windows_parts.h. port_other.c is the whole scope on
- * other platforms, where it returns WLH_UNSUPPORTED. port_failures.c is for all. Nothing here
+ * port_parts.h lists, Windows in those of port_windows_parts.h. On other platforms port_other.c is
+ * the whole scope: it returns WLH_UNSUPPORTED. All share port_failures.c. Nothing here
  * blocks except wlh_port_wait, wlh_port_sleep and wlh_port_widen. */
 #ifndef WLH_PORT_HOST_H
 #define WLH_PORT_HOST_H

@@ -182,7 +182,8 @@ void wlh_port_wait(
         (struct pollfd){items[i].descriptor, (short)(POLLHUP | (items[i].reads ? POLLIN : 0)), 0};
   }
   int ready = wlh_port_poll(polls, polled, nanoseconds);
-  /* Who calls again at once, because the system refuses to wait, would use up a processor. */
+  /* A caller that calls again at once, because the system refuses to wait, would use up a
+   * processor. */
   if (ready < 0 && errno != EINTR) wlh_port_sleep(nanoseconds < REFUSED ? nanoseconds : REFUSED);
   for (size_t i = 0; i < polled && ready > 0; i++) {
     items[places[i]].ready = polls[i].revents != 0;

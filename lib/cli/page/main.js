@@ -1,6 +1,6 @@
 'use strict';
 
-/** What the reader does, and what comes. */
+/** Handles what the reader does and what the server sends. */
 
 const { element, make, plural } = require('../../page/elements.js');
 const { drawAll, drawTimes, forget, idOf, makeHead } = require('./rows.js');
@@ -16,9 +16,9 @@ const STATUSES = {
   paused: 'paused',
 };
 
-/** What was told last, its rows with the time `since` when they hold or wait. */
+/** The last state that arrived, its rows with the time `since` when they hold or wait. */
 let groups = [];
-/** When that was; 0: nothing was told yet. */
+/** When it arrived; 0: nothing has arrived yet. */
 let told = 0;
 let status = '';
 /** The clock stands still while it is not live. */

@@ -1,7 +1,8 @@
 'use strict';
 
 /**
- * The table: of each name those who hold it, and the queue. What is shown already stays, so that a
+ * The table: of each name those who hold it, and the queue. A row that is shown already stays, so
+ * that a
  * reader can select it and tab through it while the rest changes.
  */
 

@@ -8,7 +8,7 @@
  * `web-locks` tells every second, if only that nothing has changed.
  */
 
-/** Nothing was told for so long: nobody knows what is. Milliseconds, as all times here. */
+/** After so long without a message the state is unknown. Milliseconds, as all times here. */
 const SILENCE = 5000;
 /** The browser has given up. */
 const AGAIN = 2000;

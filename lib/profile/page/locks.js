@@ -10,7 +10,8 @@ const { data, processName, severalProcesses, shownLabel, siteOf, waitingBetween 
 const isNumber = (value) => typeof value === 'number';
 
 /**
- * The columns, in groups. What has `times` is in microseconds, and is shown in milliseconds.
+ * The columns, in groups. A value that has `times` is in microseconds, and is shown in
+ * milliseconds.
  */
 const COLUMNS = [
   { key: 'name', title: 'Lock', group: '' },

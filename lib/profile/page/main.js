@@ -1,6 +1,6 @@
 'use strict';
 
-/** What the reader does, and what is shown then. */
+/** Handles what the reader does. */
 
 const locks = require('./locks.js');
 const { count, data, filter, outcomesOf, summarize } = require('./model.js');

@@ -6,7 +6,8 @@ const data = JSON.parse(document.getElementById('data').textContent);
 const count = data.asked.length;
 
 /**
- * What became of requests, in the order in which it is told: worst first. Each has a shape of its
+ * The outcomes of requests in the order in which they are shown: worst first. Each has a shape of
+ * its
  * own, so that it is known without its color.
  */
 const OUTCOMES = [
@@ -22,7 +23,7 @@ const OUTCOMES = [
   'held',
   'granted',
 ];
-/** Those that are no trouble. */
+/** The outcomes that are no trouble. */
 const PLAIN = new Set(['granted', 'held']);
 
 const outcomeOf = (i) => data.outcomes[data.outcome[i]];

@@ -1,6 +1,6 @@
 'use strict';
 
-/** The requests of the lock that is looked at: a table, and what is told of one of them. */
+/** The requests of the selected lock: a table, and the details of one of them. */
 
 const model = require('./model.js');
 const { ROWS, element, fill, make, makeHead, ms, signOf, writerOfTimes } = require('./show.js');
@@ -9,7 +9,7 @@ const timeline = require('./timeline.js');
 const { data, errorOf, outcomeOf, processName, severalProcesses } = model;
 const { shownLabel, siteOf, threadOf, whoIs } = model;
 
-/** Those that are listed, how many rows of them, and the one that is told of; -1: none. */
+/** The listed requests, the number of rows, and the request whose details are shown; -1: none. */
 const shown = { requests: [], rows: ROWS, current: -1 };
 
 function makeRequestsHead() {

@@ -20,7 +20,7 @@ const ROW = 16;
 /** All there is to see, and what is seen of it, in microseconds. */
 const [begin, end] = boundsOf();
 let view = { from: begin, to: end };
-/** What is drawn: bars with their row, by their time, and the steps of the queue's length. */
+/** The drawing: bars with their row, by their time, and the steps of the queue's length. */
 let bars = [];
 let steps = [];
 let longest = 0;
