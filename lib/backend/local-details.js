@@ -17,6 +17,7 @@
 function entryOf(who, request, label, isHeld) {
   const { clientId, host, pid, threadId, threadName } = who;
   const { name, mode, limit = 0, weight = 1, priority = 0 } = request;
+  const { token = 0n } = /** @type {Requester & { token?: bigint }} */ (request);
   return {
     clientId,
     host,
@@ -31,7 +32,7 @@ function entryOf(who, request, label, isHeld) {
     limit,
     weight: limit > 0 ? weight : 0,
     priority,
-    token: 0n,
+    token: isHeld ? token : 0n,
     site: '',
     isHeld,
   };

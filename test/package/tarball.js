@@ -240,7 +240,7 @@ describe('the tarball', () => {
     );
     assert.deepEqual(
       files.filter((file) => file.endsWith('.node')).sort(),
-      built.map((target) => `prebuilds/${target}/web_locks.node`),
+      built.map((target) => `prebuilds/${target}/web_locks.node`).sort(),
     );
   });
 

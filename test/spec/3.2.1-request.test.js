@@ -230,7 +230,7 @@ describe('3.2.1 request(): the steps', () => {
   it('the steps are checked in their order', async () => {
     const aborted = AbortSignal.abort(new Error('step 9'));
     const all = { steal: true, ifAvailable: true, mode: 'shared', signal: aborted };
-    await rejects(['-', all, never], /start with '-'/);
+    await rejects(['-', all, never], /starts with '-'/);
     await rejects([freshName(), all, never], /'steal' and 'ifAvailable'/);
     await rejects(
       [freshName(), { ...all, ifAvailable: false }, never],
