@@ -29,6 +29,10 @@ module.exports = {
     'happens even if another listener stops the propagation of the event',
     // There is no threadName.
     'says who holds and who waits, with labels, and what blocks whom',
+    // A profile receives from other threads by receiveMessageOnPort, which takes no BroadcastChannel.
+    'tells where request, while a profile runs, was called, also leader() and the error of a time limit',
+    // The console shows the symbols of a DOMException.
+    'of an error that names others has a few lines only on the console',
     // terminate() does not end a thread that does not come back to its event loop.
     'while it loads the package',
     'inside request(), which it calls all the time',
