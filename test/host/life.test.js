@@ -192,7 +192,7 @@ describe('acquireSync and tryAcquireSync between processes', { skip }, () => {
 
   it('a blocked thread hears that it waits for itself since one of more priority came', async (t) => {
     const { locks, where } = freshBucket(t);
-    const other = await start(t, where);
+    const other = await RemoteProcess.start(t, where);
     const options = { mode: 'shared', limit: 2 };
     const theirs = await other.hold('a', options);
     const mine = await hold(locks, 'a', options);

@@ -130,7 +130,7 @@ int wlh_process(int a)
 
   it('may not import what is above them in their own folder', (t) => {
     const files = { 'lib/cli/bucket.js': "require('./main.js')", 'lib/cli/main.js': '' };
-    assert.match(faultsOf(t, files), /^lib\/cli\/places uses lib\/cli\/main, which is above/m);
+    assert.match(faultsOf(t, files), /^lib\/cli\/bucket uses lib\/cli\/main, which is above/m);
   });
 
   it('have every file', (t) => {
