@@ -8,7 +8,7 @@
  * it is done once, and a lost answer can be found out (R1, steps.js).
  *
  * A session's cost must not depend on the number of others, so it receives only what concerns it
- * (mirror.js, streams.js). One watch covers the keys written for this session: a thief writes one
+ * (queue-cache.js). One watch covers the keys written for this session: a thief writes one
  * for each lock that it steals, and the deletion of the session's key shows that the lease expired.
  * The keys stay until the session has read them, even if it was cut off and etcd has compacted the
  * history. Grants cannot come that way, because nobody would write them when a lease expires; so
