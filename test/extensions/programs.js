@@ -316,7 +316,8 @@ class Runner {
   controllers = Array.from({ length: SIGNALS }, () => new AbortController());
   reasons = Array.from({ length: SIGNALS }, (_, i) => new Error(`reason ${i}`));
   warnings = [];
-  isClosed = false;
+  /** @type {Promise<void> | undefined} of the second opening */
+  closing;
 
   constructor() {
     const name = `programs ${randomUUID()}`;
@@ -440,10 +441,9 @@ class Runner {
   }
 
   close() {
-    if (this.isClosed) return false;
-    this.isClosed = true;
+    if (this.closing) return false;
     this.judge.close(1);
-    this.openings[1].close();
+    this.closing = this.openings[1].close();
     return true;
   }
 
@@ -454,10 +454,19 @@ class Runner {
   async settle() {
     await turn();
     if (!this.isAsExpected()) await this.#events();
-    if (chosen !== 'process') await this.openings[0].locks.query();
+    if (chosen !== 'process') await this.#everythingArrived();
     await turn();
     await turn();
     await this.#compare();
+  }
+
+  /**
+   * A query comes after what its own session requested before it, so each session makes one: a
+   * release by one session may otherwise arrive after a query or a theft by the other.
+   */
+  async #everythingArrived() {
+    const [first, second] = this.openings;
+    await Promise.all([first.locks.query(), this.closing ?? second.locks.query()]);
   }
 
   async #events() {
