@@ -1,8 +1,6 @@
 'use strict';
 
-/**
- * What every entry has: all but `locks` and `openBucket`, which are of one scope each.
- */
+/** Exports what all entries have in common; `locks` and `openBucket` differ from scope to scope. */
 
 const {
   DeadlockError,

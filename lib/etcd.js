@@ -1,8 +1,9 @@
 'use strict';
 
 /**
- * `web-locks/etcd`: what every entry has, with an `openBucket` whose locks are shared by all who
- * reach an etcd (docs/CLUSTER.md). It has no `locks`: those would be of some other scope.
+ * `web-locks/etcd`: what every entry has, with an `openBucket` for buckets in etcd
+ * (docs/CLUSTER.md). All processes that use the same etcd share them. A server has no default
+ * bucket, so the entry exports no `locks`.
  */
 
 const { EtcdAdapter } = require('./cluster/engines/etcd/adapter.js');
@@ -16,20 +17,20 @@ const shared = require('./common.js');
 const OPTIONS = ['endpoints', 'auth', 'fetch'];
 
 /**
- * Opens a storage bucket in etcd. Returns at once; a failure to open shows in `ready`, and in
- * the requests.
- * @param {string} name any string; all who open the same name in the same etcd share the bucket
+ * Opens a storage bucket in etcd and returns at once. If it cannot be opened, `ready` and the
+ * requests reject.
+ * @param {string} name any string; the same name in the same etcd is the same bucket
  * @param {object} options
- * @param {string | string[]} options.endpoints URLs for clients, such as 'http://host:2379', of
- *   members of one etcd; tried in turn
- * @param {number} [options.ttl] milliseconds after which a process that is gone has lost its locks,
- *   2,000 to 3,600,000, in whole seconds (more is taken as the next); by default 10,000
+ * @param {string | string[]} options.endpoints client URLs of the members of one etcd, tried in
+ *   turn, such as 'http://host:2379'
+ * @param {number} [options.ttl] milliseconds after which a process that is gone has lost its
+ *   locks, 2,000 to 3,600,000, rounded up to whole seconds; by default 10,000
  * @param {import('./cluster/engines/etcd/gateway.js').Auth} [options.auth]
- * @param {import('./cluster/engines/etcd/gateway.js').Fetch} [options.fetch] instead of Node's
- *   client for HTTP
- * @param {string} [options.label] for `details`, of requests that have none
+ * @param {import('./cluster/engines/etcd/gateway.js').Fetch} [options.fetch] replaces the HTTP
+ *   client of Node.js
+ * @param {string} [options.label] shown in `details` for requests without one
  * @returns {ClusterBucket}
- * @throws {TypeError} options that cannot be right
+ * @throws {TypeError} an option cannot be right
  */
 function openBucket(name, options) {
   return openClusterBucket(
@@ -46,10 +47,7 @@ function openBucket(name, options) {
   );
 }
 
-/**
- * @param {unknown} endpoints
- * @returns {string[]} without a slash at the end
- */
+/** @param {unknown} endpoints @returns {string[]} without slashes at the end */
 function urlsOf(endpoints) {
   const list = typeof endpoints === 'string' ? [endpoints] : endpoints;
   const isList = Array.isArray(list) && list.length > 0;

@@ -1,7 +1,7 @@
 'use strict';
 
-// For `node --import web-locks/host/register` and `node --require web-locks/host/register`:
-// `navigator.locks` is of all processes of the machine.
+// `node --import web-locks/host/register` (or `--require`) gives `navigator.locks` the locks that
+// all processes of the machine share.
 const { locks } = require('./host.js');
 
 require('./install.js')({ locks });

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Locks of all processes of a machine: what `web-locks` has, but for these buckets. */
+/** `web-locks/host`: what `web-locks` has, with locks that all processes of a machine share. */
 
 const path = require('node:path');
 const { HostBackend } = require('./backend/host.js');
@@ -13,16 +13,15 @@ const shared = require('./common.js');
 
 const OPEN_BUCKET = "'openBucket'";
 
-/** The lock manager of the default bucket, which no name opens. */
+/** The default bucket, which no name can open. */
 const locks = createLockManager(new HostBackend('', ''));
 
 /**
- * Opens a storage bucket. Locks of one bucket neither block those of another nor show in its
+ * Opens a storage bucket. Its locks neither block those of other buckets nor show in their
  * `query()`.
- * @param {string} name any string; processes that open the same name in the same directory share
- *   the bucket
- * @param {{ directory?: string }} [options] `directory`: where the files of the locks are; a user's
- *   own directory in memory if it is not given
+ * @param {string} name any string; the same name in the same directory is the same bucket
+ * @param {{ directory?: string }} [options] `directory` holds the files of the locks; by default,
+ *   a directory of the user in memory
  * @returns {InstanceType<typeof Bucket>}
  */
 function openBucket(name, options) {
@@ -33,9 +32,9 @@ function openBucket(name, options) {
 }
 
 /**
- * What is misspelt would open the files of another place, where nobody else looks.
+ * Rejects unknown options: a misspelt one would open files in another place, where nobody else
+ * looks.
  * @param {any} options
- * @returns {any} the directory
  */
 function toOptions(options) {
   if (options === undefined || options === null) return undefined;
@@ -46,10 +45,7 @@ function toOptions(options) {
   return options.directory;
 }
 
-/**
- * @param {any} directory
- * @returns {string} '' for the default
- */
+/** @param {any} directory @returns {string} '' for the default */
 function toDirectory(directory) {
   if (directory === undefined) return '';
   if (typeof directory === 'string' && directory !== '' && !directory.includes('\0')) {

@@ -1,6 +1,6 @@
 'use strict';
 
-/** `web-locks`: locks of all threads of the process. */
+/** `web-locks`: locks that all threads of the process share. */
 
 const { locks, openBucket } = require('./extensions/buckets.js');
 const shared = require('./common.js');

@@ -7,12 +7,12 @@ const { Lock, LockManager, locks: locksOfProcess } = require('./index.js');
 
 /**
  * Puts `locks`, `LockManager` and `Lock` where libraries written for browsers look:
- * `navigator.locks` (3.1) and the globals. Replaces what is there; creates `navigator` where there
+ * `navigator.locks` (3.1) and the globals. Replaces what is there, and creates `navigator` if there
  * is none.
  * @param {any} [where] the global object to install on, by default this realm's; or options:
- *   `locks`, the lock manager that `navigator.locks` is, by default that of the process; `target`,
- *   the global object
- * @returns {() => void} undoes it; the second call does nothing
+ *   `locks`, the lock manager for `navigator.locks`, by default that of the process; `target`, the
+ *   global object
+ * @returns {() => void} undoes the installation; a second call does nothing
  */
 function install(where) {
   const { target = globalThis, locks = locksOfProcess } = toOptions(where);
@@ -30,12 +30,12 @@ function install(where) {
   try {
     replace(target, 'LockManager', global(LockManager), undo);
     replace(target, 'Lock', global(Lock), undo);
-    // One of ours goes when all who installed it have undone that.
+    // A navigator that we made disappears when the last installation on it is undone.
     const { navigator: found } = target;
     const navigator = isObject(found) ? found : createNavigator();
     if (ours.has(navigator)) replace(target, 'navigator', global(navigator), undo);
     replace(homeOfLocks(navigator), 'locks', attribute(locks), undo);
-    // Also signals of that DOM.
+    // An installed lock manager accepts signals of the target's DOM as well.
     countInstallations(locks, 1);
     undo.push(() => countInstallations(locks, -1));
   } catch (error) {
@@ -50,10 +50,7 @@ const INSTALL = "'install'";
 /** @param {any} value */
 const isObject = (value) => Object(value) === value;
 
-/**
- * @param {any} where a global object, or options
- * @returns {{ target?: any, locks?: any }}
- */
+/** @param {any} where @returns {{ target?: any, locks?: any }} */
 function toOptions(where) {
   const isOptions = where && (Object.hasOwn(where, 'locks') || Object.hasOwn(where, 'target'));
   if (!isOptions) return { target: where };
@@ -62,7 +59,7 @@ function toOptions(where) {
 }
 
 /**
- * What was installed over a property, the first of all below the others, and what was there before.
+ * The descriptors installed over one property, oldest first, and the one that they replaced.
  * @typedef {{ before: PropertyDescriptor | undefined, layers: PropertyDescriptor[] }} Installed
  */
 
@@ -70,11 +67,10 @@ function toOptions(where) {
 const installed = new WeakMap();
 
 /**
- * @param {any} object
- * @param {string} name
- * @param {PropertyDescriptor} descriptor
- * @param {(() => void)[]} undo gets the function that takes it away again: what it was installed
- *   over comes to light once everything above it is gone, too
+ * Installations may be undone in any order: the property always shows the newest one that is left,
+ * or what was there before all of them.
+ * @param {any} object @param {string} name @param {PropertyDescriptor} descriptor
+ * @param {(() => void)[]} undo receives the function that removes this one
  */
 function replace(object, name, descriptor, undo) {
   const properties = installed.get(object) ?? new Map();
@@ -96,18 +92,10 @@ function replace(object, name, descriptor, undo) {
   });
 }
 
-/**
- * The descriptor of an interface on the global object.
- * @param {any} value
- * @returns {PropertyDescriptor}
- */
+/** Describes an interface on the global object. @param {any} value */
 const global = (value) => ({ value, writable: true, enumerable: false, configurable: true });
 
-/**
- * The descriptor of `readonly attribute LockManager locks`.
- * @param {unknown} locks
- * @returns {PropertyDescriptor}
- */
+/** Describes `readonly attribute LockManager locks`. @param {unknown} locks */
 function attribute(locks) {
   const holder = {
     get locks() {
@@ -117,7 +105,7 @@ function attribute(locks) {
   return /** @type {PropertyDescriptor} */ (Object.getOwnPropertyDescriptor(holder, 'locks'));
 }
 
-/** What there is of `navigator` on Node.js 20: an interface whose only member is `locks`. */
+/** Makes what Node.js 20 lacks: an interface for `navigator`, with no members yet. */
 function createNavigator() {
   const navigator = Object.create(
     Object.create(Object.prototype, {
@@ -128,12 +116,12 @@ function createNavigator() {
   return navigator;
 }
 
-/** Navigators that were made here. @type {WeakSet<object>} */
+/** Navigators that `createNavigator` made. @type {WeakSet<object>} */
 const ours = new WeakSet();
 
 /**
- * The object to define `locks` on: the prototype, as browsers do, unless the navigator has one of
- * its own or is a plain object.
+ * Browsers define `locks` on the prototype. A plain object, or a navigator with its own `locks`,
+ * has no such prototype.
  * @param {any} navigator
  */
 function homeOfLocks(navigator) {

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * A drop-in for the package proper-lockfile, over the locks of the machine. It locks the path of
- * the lock file that proper-lockfile would make. It makes no file, and nothing goes stale.
+ * A drop-in for the package proper-lockfile, with the locks of the machine. It locks the path of
+ * the lock file that proper-lockfile would make, but makes no file, so that nothing goes stale.
  */
 
 const { notAcquiredError, releasedError } = require('./lockfile/errors.js');
@@ -15,11 +15,10 @@ const { placeOf, placeOfSync } = require('./lockfile/path.js');
 /** @typedef {import('../types/lockfile.js').CheckOptions} CheckOptions */
 
 /**
- * Locks a file. With `retries` it waits in the queue of the lock for as long as these would take.
- * @param {string} file
- * @param {LockOptions} [options]
- * @returns {Promise<() => Promise<void>>} the function that releases it; it rejects with the code
- *   `ERELEASED` if the lock is released, or lost, already
+ * With `retries`, the request waits in the queue of the lock for as long as these would take.
+ * @param {string} file @param {LockOptions} [options]
+ * @returns {Promise<() => Promise<void>>} releases the lock; rejects with the code `ERELEASED` if
+ *   it was released, or lost, before
  */
 async function lock(file, options) {
   const given = toOptions(options);
@@ -32,11 +31,7 @@ async function lock(file, options) {
   };
 }
 
-/** Like `lock`, at once.
- * @param {string} file
- * @param {LockOptions} [options] without `retries`
- * @returns {() => void}
- */
+/** @param {string} file @param {LockOptions} [options] without `retries` @returns {() => void} */
 function lockSync(file, options) {
   const given = toSyncOptions(options);
   const place = placeOfSync(file, given, true);
@@ -48,11 +43,7 @@ function lockSync(file, options) {
   };
 }
 
-/**
- * Releases what this thread has locked.
- * @param {string} file
- * @param {UnlockOptions} [options]
- */
+/** Releases a lock of this thread. @param {string} file @param {UnlockOptions} [options] */
 async function unlock(file, options) {
   const place = await placeOf(file, toOptions(options), false);
   const held = heldHere(place);
@@ -60,10 +51,7 @@ async function unlock(file, options) {
   await held.end();
 }
 
-/**
- * @param {string} file
- * @param {UnlockOptions} [options]
- */
+/** @param {string} file @param {UnlockOptions} [options] */
 function unlockSync(file, options) {
   const place = placeOfSync(file, toSyncOptions(options), false);
   const held = heldHere(place);
@@ -71,20 +59,12 @@ function unlockSync(file, options) {
   held.endSync();
 }
 
-/**
- * @param {string} file
- * @param {CheckOptions} [options]
- * @returns {Promise<boolean>} whether anybody holds the lock
- */
+/** Asks whether anybody holds the lock. @param {string} file @param {CheckOptions} [options] */
 async function check(file, options) {
   return await isLocked(await placeOf(file, toOptions(options), false));
 }
 
-/**
- * @param {string} file
- * @param {CheckOptions} [options]
- * @returns {boolean} whether anybody holds the lock
- */
+/** @param {string} file @param {CheckOptions} [options] */
 function checkSync(file, options) {
   return isLockedSync(placeOfSync(file, toSyncOptions(options), false));
 }

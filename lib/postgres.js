@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * `web-locks/postgres`: what every entry has, with an `openBucket` whose locks are shared by all
- * who reach a PostgreSQL database (docs/CLUSTER.md). It has no `locks`: those would be of some
- * other scope.
+ * `web-locks/postgres`: what every entry has, with an `openBucket` for buckets in PostgreSQL
+ * (docs/CLUSTER.md). All processes that use the same database share them. A server has no default
+ * bucket, so the entry exports no `locks`.
  */
 
 const { PostgresAdapter } = require('./cluster/engines/postgres/adapter.js');
@@ -18,21 +18,21 @@ const shared = require('./common.js');
 const OPTIONS = ['pool', 'listen', 'schema', 'durability'];
 
 /**
- * Opens a storage bucket in a database. Returns at once; a failure to open shows in `ready`,
- * and in the requests.
- * @param {string} name any string; all who open the same name of the same database share the bucket
+ * Opens a storage bucket in a database and returns at once. If it cannot be opened, `ready` and the
+ * requests reject.
+ * @param {string} name any string; the same name in the same database is the same bucket
  * @param {object} options
- * @param {Pool} options.pool a Pool of pg, of at least two
- *   clients; one of them is kept until the bucket is closed
- * @param {Pool} [options.listen] where `pool` leads through a
- *   pooler in transaction mode: one that does not, whose client is kept instead
- * @param {number} [options.ttl] milliseconds after which a process that is gone has lost its locks,
- *   2,000 to 3,600,000; by default 10,000
- * @param {string} [options.schema] where the tables are
- * @param {string} [options.label] for `details`, of requests that have none
- * @param {'logged' | 'unlogged'} [options.durability] of a schema that is made
+ * @param {Pool} options.pool a Pool of pg for at least two clients; the bucket keeps one of them
+ *   until it is closed
+ * @param {Pool} [options.listen] a pool with direct connections, if `pool` goes through a pooler
+ *   in transaction mode; the bucket then keeps a client of this one
+ * @param {number} [options.ttl] milliseconds after which a process that is gone has lost its
+ *   locks, 2,000 to 3,600,000; by default 10,000
+ * @param {string} [options.schema] holds the tables
+ * @param {string} [options.label] shown in `details` for requests without one
+ * @param {'logged' | 'unlogged'} [options.durability] applies to a schema that this call creates
  * @returns {ClusterBucket}
- * @throws {TypeError} options that cannot be right
+ * @throws {TypeError} an option cannot be right
  */
 function openBucket(name, options) {
   return openClusterBucket(

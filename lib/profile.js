@@ -1,14 +1,14 @@
 'use strict';
 
 /**
- * `web-locks/profile`: who waited for whom. Preloaded, it profiles the program from its start to
- * its end:
+ * `web-locks/profile`: records who waited for whom. If it is preloaded, it profiles the program
+ * from its start to its end:
  *
  *   node --import web-locks/profile app.js
  *
- * WEB_LOCKS_PROFILE names the file, WEB_LOCKS_PROFILE_SIZE the bytes for each thread; with
- * WEB_LOCKS_PROFILE_SITES=0 it costs less and knows no call sites. Imported by code it does nothing
- * before `startProfile()`.
+ * WEB_LOCKS_PROFILE names the file, WEB_LOCKS_PROFILE_SIZE the bytes for each thread.
+ * WEB_LOCKS_PROFILE_SITES=0 leaves call sites out, which costs less. If code imports it, it does
+ * nothing before `startProfile()`.
  */
 
 const path = require('node:path');
@@ -16,7 +16,7 @@ const process = require('node:process');
 const { isMainThread } = require('node:worker_threads');
 const { SIZES, isProfileSize, startProfile } = require('./profile/profile.js');
 
-/** @returns {boolean} whether the command line or NODE_OPTIONS has this module loaded */
+/** Whether the command line or NODE_OPTIONS loads this module. */
 function isPreloaded() {
   const words = [...process.execArgv, ...(process.env.NODE_OPTIONS ?? '').split(/\s+/)];
   return words.some((word, i) => {
@@ -32,13 +32,12 @@ const isThis = (specifier) =>
   path.resolve(specifier.replace(/^file:\/\//, '')).replace(/\.mjs$/, '.js') === __filename;
 
 /**
- * A signal that would have ended the process ends it after the profile was written.
- * @param {NodeJS.Signals} signal
- * @param {{ end: () => void }} profile
+ * Writes the profile before the signal ends the process.
+ * @param {NodeJS.Signals} signal @param {{ end: () => void }} profile
  */
 function stopOn(signal, profile) {
   const listener = () => {
-    // The program has its own way to end, and gets to its 'exit'.
+    // The program handles the signal itself, and its 'exit' event ends the profile.
     if (process.listenerCount(signal) > 1) return;
     profile.end();
     process.off(signal, listener);

@@ -1,5 +1,5 @@
 'use strict';
 
-// For `node --import web-locks/register` and `node --require web-locks/register`: `navigator.locks`
-// is of all threads of the process.
+// `node --import web-locks/register` (or `--require`) gives `navigator.locks` the locks that all
+// threads of the process share.
 require('./install.js')();

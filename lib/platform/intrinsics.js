@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * The parts of the language and of Node.js that the library needs, taken once, when it is loaded.
- * Code that replaces a global later (a polyfill, zone.js, fake timers) does not change locks.
- * Taken from where nobody replaces it, where there is such a place.
+ * The parts of the language and of Node.js that the library uses, taken once, when it is loaded.
+ * Code that replaces a global later (a polyfill, zone.js, fake timers) does not change locks. Each
+ * part comes from a place where nobody replaces it, if there is one.
  */
 
 const { AsyncLocalStorage, AsyncResource } = require('node:async_hooks');
@@ -12,13 +12,12 @@ const process = require('node:process');
 const timers = require('node:timers');
 
 /**
- * @template {(...args: any[]) => any} F
- * @param {F} method
- * @returns {(self: any, ...args: Parameters<F>) => ReturnType<F>} the method as a function
+ * @template {(...args: any[]) => any} F @param {F} method
+ * @returns {(self: any, ...args: Parameters<F>) => ReturnType<F>} takes `this` first
  */
 const uncurry = (method) => Function.prototype.call.bind(method);
 
-/** The language's own, which the promises of async functions are of. */
+/** Async functions return promises with this prototype, whatever the global `Promise` is. */
 const promisePrototype = Object.getPrototypeOf((async () => {})());
 /** @type {PromiseConstructor} */
 const Promise = promisePrototype.constructor;
@@ -29,8 +28,7 @@ const then = uncurry(promisePrototype.then);
 const { species } = Symbol;
 
 /**
- * @returns {boolean} whether `then` makes promises of the language's own: it asks for their
- *   constructor where anybody can have put another one
+ * Whether `then` makes native promises: it reads their constructor, which users' code may replace.
  */
 const arePromisesOurs = () => {
   try {
@@ -43,24 +41,23 @@ const arePromisesOurs = () => {
 };
 
 /**
- * @param {unknown} error
- * @returns {Promise<never>} rejected with it; near the end of the stack, where Node.js cannot take
- *   note of a rejection, a moment later
+ * A RangeError is thrown a microtask later: at the end of the stack, Node.js cannot record a
+ * rejection.
+ * @param {unknown} error @returns {Promise<never>}
  */
 const rejected = async (error) => {
   if (error instanceof RangeError) await undefined;
   throw error;
 };
 
-/** Nobody's constructor is asked for by its `then`. */
+/** Without a constructor, its `then` never reads one that users' code has replaced. */
 const RESOLVED = Object.defineProperty(Promise.resolve(), 'constructor', { value: undefined });
 
 /**
- * Calls in a microtask. An async function that waits for nothing would do, too, but not at the end
- * of the stack: there it fails by a rejection that nothing handles, and code that expects the call
- * would wait for it for ever.
+ * Calls in a microtask. An async function would fail with an unhandled rejection at the end of the
+ * stack, and code that expects the call would wait for ever.
  * @param {() => void} call
- * @throws {RangeError} if there is no stack for it; then there will be no call
+ * @throws {RangeError} the stack is full, and there will be no call
  */
 const soon = (call) => {
   then(RESOLVED, call);
@@ -73,10 +70,7 @@ const now = performance.now.bind(performance);
 const toNumber = Number;
 const { bigint: hrtime } = process.hrtime;
 
-/**
- * @returns {number} milliseconds of the monotonic clock that all threads of the process have in
- *   common: `now()` begins with each of them
- */
+/** Milliseconds of a monotonic clock that all threads share; `now()` starts at 0 in each thread. */
 const threadsNow = () => toNumber(hrtime()) / 1e6;
 
 /** @type {{ ref: (timer: any) => void, unref: (timer: any) => void }} */
@@ -88,8 +82,7 @@ const { ref, unref } = (() => {
 })();
 
 /**
- * Reports an exception of users' code that no caller can catch, as the platform does for listeners
- * of events.
+ * Reports an exception of users' code that no caller can catch, as the platform does for listeners.
  * @param {unknown} error
  */
 function report(error) {
@@ -98,7 +91,7 @@ function report(error) {
       throw error;
     });
   } catch {
-    // At the end of the stack: it is that error again.
+    // At the end of the stack `nextTick` throws the error that was to be reported.
   }
 }
 

@@ -5,7 +5,7 @@ const os = require('node:os');
 /** @type {string | undefined} */
 let name;
 
-/** @returns {string} the name of this machine; '' if it has none */
+/** @returns {string} '' if the machine has no name */
 function hostname() {
   if (name !== undefined) return name;
   try {

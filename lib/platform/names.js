@@ -1,24 +1,20 @@
 'use strict';
 
 /**
- * Names of locks in messages. A lock that only those have who have an object (`new Mutex()`) has a
- * name that users cannot give, and that they need not see.
+ * Names of locks in messages. An object such as `new Mutex()` has a private lock, with a name that
+ * users cannot request and need not see.
  */
 
 const { quote } = require('./errors.js');
 
 /**
- * @param {string} kind what it is
- * @param {string} unique what nobody else's name has; one line
- * @param {string} label what it is for; '' for none
- * @returns {string} a reserved name (3.2.1, step 5)
+ * The name is reserved (3.2.1, step 5), so that no user can request it.
+ * @param {string} kind @param {string} unique one line, in no other name @param {string} label or
+ *   ''
  */
 const privateName = (kind, unique, label) => `-${unique}\n${kind}\n${label}`;
 
-/**
- * @param {string} name
- * @returns {string | undefined} what to call the lock, if it is a private one
- */
+/** @param {string} name @returns {string | undefined} undefined unless the name is a private one */
 function describePrivate(name) {
   if (name[0] !== '-') return undefined;
   const kindAt = name.indexOf('\n') + 1;

@@ -1,20 +1,20 @@
 'use strict';
 
-/** What people call the program that runs: holders without a label have its name. */
+/** Finds the name of the running program, which holders without a label show. */
 
 const path = require('node:path');
 const process = require('node:process');
 const { isMainThread } = require('node:worker_threads');
 
-/** Options whose value is the program: then the first argument is not the name of a script. */
+/** With one of these options, the first argument is not the name of a script. */
 const IS_CODE = /^(-e|-p|-pe|--eval|--print)(=|$)/;
 
 /** @type {string | undefined} */
 let known;
 
 /**
- * @returns {string} the name of the script that this thread runs, without folders, or of the
- *   executable if there is no script. A program may have changed what it is read from
+ * Keeps its first answer, because a program may change `process.argv` later. Without a script, the
+ * name is that of the executable.
  */
 function programName() {
   known ??= nameOf(scriptOf()) || path.basename(process.execPath).replace(/\.exe$/i, '');

@@ -1,13 +1,13 @@
 'use strict';
 
 /**
- * The platform classes of this thread. Taken from an object that Node makes, not from the globals:
- * those are missing in a bare `vm` context, and a test environment may have replaced them.
+ * The platform classes of this thread, taken from an object that Node.js makes. The globals are
+ * missing in a bare `vm` context, and a test environment may have replaced them.
  */
 
 const util = require('node:util');
 
-// Bun does not have that function.
+// Bun lacks `transferableAbortController`.
 const controller = util.transferableAbortController?.() ?? new globalThis.AbortController();
 /** @type {typeof globalThis.Event} */
 let Event;
@@ -28,7 +28,10 @@ const DOMException = controller.signal.reason.constructor;
 /** @type {typeof globalThis.AbortController} */
 const AbortController = /** @type {any} */ (controller.constructor);
 
-/** Node 20 and 22 have them only as registered symbols, and a `vm` context of theirs not at all. */
+/**
+ * Node.js 20 and 22 have only registered symbols for these, and no `Symbol.dispose` in a `vm`
+ * context.
+ */
 const dispose = Symbol.dispose ?? Symbol.for('nodejs.dispose');
 const asyncDispose = Symbol.asyncDispose ?? Symbol.for('nodejs.asyncDispose');
 
@@ -36,7 +39,7 @@ module.exports = {
   AbortController,
   AbortSignal,
   DOMException,
-  // @ts-ignore: it was set by the abort
+  // @ts-ignore: the abort has set it
   Event,
   EventTarget,
   asyncDispose,

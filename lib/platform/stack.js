@@ -3,8 +3,8 @@
 const { captureStackTrace } = Error;
 
 /**
- * The stack of a call, whatever form users' code gave to stacks.
- * @param {Function} callee whose caller is the first frame
+ * Captures the stack of a call, whatever form users' code gave to stacks.
+ * @param {Function} callee its caller is the first frame
  * @param {number} most frames
  * @param {(error: Error, frames: NodeJS.CallSite[]) => string} describe
  * @returns {string} what `describe` returned; '' if somebody froze Error
