@@ -6,7 +6,11 @@
  * what `uses` names. Types do not count. A C module is its header and its source together, and it uses
  * each module of its house that defines a function which it names, whatever header declares that.
  *
- * With an argument: checks the sources below that folder instead, for the test.
+ *   node scripts/rooms.js [ROOT]           checks; of another tree for the test
+ *   node scripts/rooms.js --count [ROOT]   prints the rooms, floors and arrows of each folder as well
+ *
+ * A room is a sub-folder or a module of a folder. An arrow leads from a room to one that it uses. A
+ * floor is a step of the longest chain of arrows.
  */
 
 const fs = require('node:fs');
@@ -75,40 +79,38 @@ const HOUSES = {
   'src/host': {
     storeys: [
       ['all'],
-      ['agent_request', 'agent_release', 'agent_wait', 'bucket'],
-      ['agents', 'helper'],
-      ['job', 'membership', 'self_check'],
-      ['section'],
-      ['deferred'],
-      ['mailbox'],
-      ['wake_up'],
-      ['events'],
-      ['records'],
-      ['port_posix_paths', 'port_posix_sockets', 'port_posix_locks'],
-      ['port_posix_memory'],
-      ['port_linux_calls', 'port_plain_calls'],
-      ['port_posix_threads'],
-      ['port_linux', 'port_darwin'],
-      ['port_posix_descriptors', 'port_posix_failures'],
-      ['port_windows_paths', 'port_windows_threads'],
-      ['port_windows_peers'],
-      ['port_windows_memory'],
-      ['port_windows_locks'],
-      ['port_windows_files'],
-      ['port_windows_access'],
-      ['port_windows_failures'],
-      ['port_windows_parts'],
-      ['port_failures', 'port_other'],
-      ['port_parts'],
-      ['port_host'],
-      ['arena', 'members', 'requests', 'verify', 'view'],
-      ['rebuild'],
-      ['queue'],
-      ['names'],
-      ['lists', 'pool'],
-      ['store'],
-      ['cells'],
-      ['segment', 'host'],
+      ['member/agent_request', 'member/agent_release', 'member/agent_wait', 'member/bucket'],
+      ['member/agents', 'member/helper'],
+      ['member/job', 'member/membership', 'member/self_check'],
+      ['member/section'],
+      ['member/deferred'],
+      ['member/mailbox'],
+      ['member/wake_up'],
+      ['member/events'],
+      ['member/records'],
+      ['port/posix/paths', 'port/posix/sockets', 'port/posix/locks'],
+      ['port/posix/memory'],
+      ['port/posix/linux_calls', 'port/posix/plain_calls'],
+      ['port/posix/threads'],
+      ['port/posix/linux', 'port/posix/darwin'],
+      ['port/posix/descriptors', 'port/posix/failures'],
+      ['port/windows/paths', 'port/windows/threads'],
+      ['port/windows/peers'],
+      ['port/windows/memory'],
+      ['port/windows/locks'],
+      ['port/windows/files'],
+      ['port/windows/access'],
+      ['port/windows/failures'],
+      ['port/windows/parts'],
+      ['port/failures', 'port/none/unavailable'],
+      ['port/posix/parts'],
+      ['port/port'],
+      ...['arena members requests verify view', 'rebuild', 'queue', 'names', 'lists pool'].map(
+        (row) => row.split(' ').map((name) => `segment/${name}`),
+      ),
+      ['segment/store'],
+      ['segment/cells'],
+      ['segment/segment', 'host'],
     ],
     uses: ['table', 'hash', 'list', 'alloc', 'port', 'weblocks'].map(
       (module) => `src/core/${module}`,
@@ -116,17 +118,19 @@ const HOUSES = {
   },
 };
 
-const root = process.argv[2] ?? path.join(__dirname, '..');
+const [option, ...others] = process.argv.slice(2);
+const isCounting = option === '--count';
+const root = (isCounting ? others[0] : option) ?? path.join(__dirname, '..');
 const faults = [];
 
-/** @returns {string[]} the source files directly in a folder, from the root */
+/** @returns {string[]} the source files below a folder, from the root */
 function filesIn(folder) {
   const full = path.join(root, folder);
   if (!fs.existsSync(full)) return [];
   return fs
-    .readdirSync(full)
+    .readdirSync(full, { recursive: true })
     .filter((name) => /\.(?:m?js|[ch]|cc)$/.test(name))
-    .map((name) => path.posix.join(folder, name));
+    .map((name) => path.posix.join(folder, name.split(path.sep).join('/')));
 }
 
 /** @returns {string} what a file is a part of: itself, or its C module */
@@ -178,11 +182,7 @@ function functionsOf(file) {
 const modules = new Map();
 
 for (const [house, { storeys }] of Object.entries(HOUSES)) {
-  const folders = new Set([
-    house,
-    ...storeys.flat().map((entry) => path.posix.join(house, path.posix.dirname(entry))),
-  ]);
-  for (const file of [...folders].flatMap(filesIn)) {
+  for (const file of filesIn(house)) {
     const module = moduleOf(file);
     const name = path.posix.relative(house, module);
     const any = path.posix.join(path.posix.dirname(name), '*');
@@ -195,8 +195,8 @@ for (const [house, { storeys }] of Object.entries(HOUSES)) {
   }
 }
 
-const ofWindows = (module) => /\/port_windows/.test(module);
-const ofPosix = (module) => /\/port_(?:posix|linux|plain|darwin)/.test(module);
+const ofWindows = (module) => /\/port\/windows\/|port_windows/.test(module);
+const ofPosix = (module) => /\/port\/posix\/|port_posix/.test(module);
 
 /** Whether two modules are of ports to different systems, which define the same functions. */
 const areApart = (one, other) =>
@@ -243,6 +243,46 @@ function follow(way) {
   done.add(module);
 }
 for (const module of modules.keys()) follow([module]);
+
+/** @returns {string | undefined} the room of a folder that a module is in */
+const roomOf = (folder, module) =>
+  module.startsWith(`${folder}/`) ? module.slice(folder.length + 1).split('/')[0] : undefined;
+
+/** @returns {Map<string, Set<string>>} of each room of a folder, which ones it uses */
+function roomsOf(folder) {
+  const rooms = new Map();
+  for (const [module, { uses }] of modules) {
+    const room = roomOf(folder, module);
+    if (!room) continue;
+    if (!rooms.has(room)) rooms.set(room, new Set());
+    for (const to of uses) {
+      const other = roomOf(folder, to);
+      if (other && other !== room) rooms.get(room).add(other);
+    }
+  }
+  return rooms;
+}
+
+/** @returns {string} how many rooms, floors and arrows a folder has */
+function countsOf(folder) {
+  const rooms = roomsOf(folder);
+  const heights = new Map();
+  const height = (room, above = []) => {
+    if (above.includes(room)) return Number.POSITIVE_INFINITY;
+    const below = [...rooms.get(room)].map((to) => heights.get(to) ?? height(to, [...above, room]));
+    heights.set(room, 1 + Math.max(0, ...below));
+    return heights.get(room);
+  };
+  for (const room of rooms.keys()) height(room);
+  const floors = Math.max(...heights.values());
+  const arrows = [...rooms.values()].reduce((sum, uses) => sum + uses.size, 0);
+  return `${folder}: ${rooms.size} rooms, ${floors} floors, ${arrows} arrows`;
+}
+
+if (isCounting) {
+  const folders = new Set([...modules.keys()].map((module) => path.posix.dirname(module)));
+  for (const folder of [...folders, 'lib/cluster/engines'].sort()) console.log(countsOf(folder));
+}
 
 for (const fault of faults) console.error(fault);
 process.exitCode = faults.length > 0 ? 1 : 0;

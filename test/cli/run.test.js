@@ -23,7 +23,7 @@ const {
   startInTerminal,
 } = require('./command.js');
 
-/** Of struct wlh_header, see src/host/segment.h. */
+/** Of struct wlh_header, see src/host/segment/segment.h. */
 const TOKEN_AT = 88;
 
 /** Has the tokens of all buckets of a directory, which nobody uses, go on from another one. */

@@ -5,8 +5,8 @@
 #define _GNU_SOURCE 1
 #endif
 #include "../../src/host/host.h"
-#include "../../src/host/records.h"
-#include "../../src/host/section.h"
+#include "../../src/host/member/records.h"
+#include "../../src/host/member/section.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -5,8 +5,8 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
-#include "../../src/host/port_parts.h"
-#include "../../src/host/records.h"
+#include "../../src/host/member/records.h"
+#include "../../src/host/port/posix/parts.h"
 #include "../core/harness.h"
 #include "cast.h"
 

@@ -4,7 +4,7 @@
 #endif
 #include "cast.h"
 
-#include "../../src/host/segment.h"
+#include "../../src/host/segment/segment.h"
 
 #include <dirent.h>
 #include <errno.h>

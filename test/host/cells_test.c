@@ -2,7 +2,7 @@
  * mail, growth, rebuilding, snapshots. */
 #include "table.h"
 
-#include "../../src/host/store.h"
+#include "../../src/host/segment/store.h"
 
 #include <stdlib.h>
 #include <string.h>

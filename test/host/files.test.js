@@ -285,7 +285,7 @@ describe('the directory of the locks of a machine', { skip }, () => {
 
 describe('after a burst of requests', { skip }, () => {
   const BURST = 6000;
-  /** How many cells there are: src/host/segment.h. */
+  /** How many cells there are: src/host/segment/segment.h. */
   const cellsIn = (file) => fs.readFileSync(file).readUInt32LE(32);
   /** The file system that these tests run on may give room back; the plain port does not ask it. */
   const givesBack = process.platform === 'linux' && !process.env.WEB_LOCKS_BINARY;

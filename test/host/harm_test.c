@@ -4,8 +4,8 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
-#include "../../src/host/port_host.h"
-#include "../../src/host/segment.h"
+#include "../../src/host/port/port.h"
+#include "../../src/host/segment/segment.h"
 #include "../core/harness.h"
 #include "cast.h"
 

@@ -216,7 +216,7 @@ describe('the error of a time limit', { skip }, () => {
     const file = path.join(bucketIn(directory), 'bucket');
     const bytes = fs.readFileSync(file);
     let member = 0;
-    // src/host/segment.h: the members, and of each `gen` and `pid`.
+    // src/host/segment/segment.h: the members, and of each `gen` and `pid`.
     while (bytes.readUInt32LE(256 + 64 * member + 20) !== pid) member++;
     const generation = bytes.readBigUInt64LE(256 + 64 * member);
     const opened = fs.openSync(file, 'r+');

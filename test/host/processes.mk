@@ -7,7 +7,7 @@
 #   SECONDS   of the torture
 #   STRIDE    of the deaths by single steps
 #   SMALL     1: as in test/core/Makefile
-#   PLAIN     1: the plain variant of the port, as on macOS (src/host/port_parts.h)
+#   PLAIN     1: the plain variant of the port, as on macOS (src/host/port/posix/parts.h)
 
 comma := ,
 BUILD ?= ../../build/host-processes
@@ -16,11 +16,13 @@ PLAIN ?=
 SECONDS ?= 10
 STRIDE ?= 211
 
-OTHERS = all port_other port_darwin port_windows_% $(if $(PLAIN),port_linux_calls,port_plain_calls)
-SOURCES = $(filter-out $(OTHERS:%=../../src/host/%.c), $(wildcard ../../src/host/*.c)) \
+OTHERS = darwin $(if $(PLAIN),linux_calls,plain_calls)
+SOURCES = $(wildcard ../../src/host/segment/*.c ../../src/host/member/*.c ../../src/host/port/*.c) \
+  $(filter-out $(OTHERS:%=../../src/host/port/posix/%.c), $(wildcard ../../src/host/port/posix/*.c)) \
   ../../src/core/hash.c ../../src/core/port_posix.c
 CORE = $(filter-out ../../src/core/port_windows.c ../../src/core/all.c, $(wildcard ../../src/core/*.c))
-HEADERS = $(wildcard ../../src/host/*.h ../../src/core/*.h) ../core/harness.h cast.h
+HEADERS = $(wildcard ../../src/host/*.h ../../src/host/*/*.h ../../src/host/port/*/*.h ../../src/core/*.h) \
+  ../core/harness.h cast.h
 WARNINGS = -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Werror
 CFLAGS = -std=gnu11 -O1 -g -pthread $(WARNINGS) $(if $(PLAIN),-DWLH_PLAIN) $(if $(SMALL),-DWLK_SMALL) \
   $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -49,7 +51,7 @@ $(BUILD)/libhost.a: $(SOURCES) $(HEADERS) | $(BUILD)
 	rm -rf $(BUILD)/objects
 	mkdir -p $(BUILD)/objects
 	set -e; for source in $(SOURCES); do \
-	  $(CC) $(CFLAGS) -Wconversion -c $$source -o $(BUILD)/objects/$$(basename $$source .c).o; \
+	  $(CC) $(CFLAGS) -Wconversion -c $$source -o $(BUILD)/objects/$$(echo $$source | tr ./ __).o; \
 	done
 	rm -f $@; ar rcs $@ $(BUILD)/objects/*.o
 
@@ -57,7 +59,7 @@ $(BUILD)/actor $(BUILD)/torture $(BUILD)/steps_test: $(BUILD)/%: %.c $(BUILD)/li
 	$(CC) $(CFLAGS) $< $(BUILD)/libhost.a -o $@ -ldl
 
 # A build of another layout, for those who meet it.
-$(BUILD)/actor-next: actor.c $(wildcard ../../src/host/*.c) $(HEADERS) | $(BUILD)
+$(BUILD)/actor-next: actor.c $(SOURCES) $(HEADERS) | $(BUILD)
 	$(CC) $(CFLAGS) -DWLH_LAYOUT=99 -DVERSION='"99.0.0"' actor.c ../../src/host/all.c \
 	  ../../src/core/hash.c ../../src/core/port_posix.c -o $@ -ldl
 

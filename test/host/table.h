@@ -4,12 +4,12 @@
 #ifndef TABLE_H
 #define TABLE_H
 
-#include "../../src/host/arena.h"
-#include "../../src/host/members.h"
-#include "../../src/host/rebuild.h"
-#include "../../src/host/requests.h"
-#include "../../src/host/verify.h"
-#include "../../src/host/view.h"
+#include "../../src/host/segment/arena.h"
+#include "../../src/host/segment/members.h"
+#include "../../src/host/segment/rebuild.h"
+#include "../../src/host/segment/requests.h"
+#include "../../src/host/segment/verify.h"
+#include "../../src/host/segment/view.h"
 #include "../core/harness.h"
 
 enum { PARTIES = 4, AGENTS_EACH = 2 };

@@ -2,7 +2,7 @@
 #include "../core/harness.h"
 
 #include "../../src/host/host.h"
-#include "../../src/host/segment.h"
+#include "../../src/host/segment/segment.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * survivor takes over and must find everything whole. */
 #include "table.h"
 
-#include "../../src/host/store.h"
+#include "../../src/host/segment/store.h"
 
 #include <setjmp.h>
 #include <stdlib.h>

@@ -12,9 +12,9 @@
 #define _GNU_SOURCE 1
 #endif
 #include "../../src/host/host.h"
-#include "../../src/host/records.h"
-#include "../../src/host/section.h"
-#include "../../src/host/verify.h"
+#include "../../src/host/member/records.h"
+#include "../../src/host/member/section.h"
+#include "../../src/host/segment/verify.h"
 
 #include <dirent.h>
 #include <errno.h>

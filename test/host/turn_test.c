@@ -3,11 +3,11 @@
  * the tables, and the one that maps the file (processes.mk). */
 #include "../core/harness.h"
 
-#include "../../src/host/arena.h"
-#include "../../src/host/deferred.h"
-#include "../../src/host/helper.h"
 #include "../../src/host/host.h"
-#include "../../src/host/section.h"
+#include "../../src/host/member/deferred.h"
+#include "../../src/host/member/helper.h"
+#include "../../src/host/member/section.h"
+#include "../../src/host/segment/arena.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -27,7 +27,7 @@ it('where there is no host scope the error names those of a process and of a clu
   const directory = freshDirectory(t);
   const other = path.join(directory, 'other.o');
   const binary = path.join(directory, 'web_locks.node');
-  const source = path.join(root, 'src/host/port_other.c');
+  const source = path.join(root, 'src/host/port/none/unavailable.c');
   execFileSync('gcc', ['-std=c11', '-fPIC', '-fvisibility=hidden', '-c', source, '-o', other]);
   execFileSync('g++', ['-shared', ...parts, other, '-o', binary]);
   const program = `

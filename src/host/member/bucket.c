@@ -1,0 +1,171 @@
+/* The buckets of this process: wlh_bucket_open and wlh_bucket_close of host.h. */
+#include "deferred.h"
+#include "helper.h"
+
+#include "../../core/hash.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct wlk_mutex registry_mutex = WLK_MUTEX_INIT;
+static struct wlk_link registry = WLK_LIST_INIT(registry); /* registry_mutex */
+static bool forks_seen;                                    /* registry_mutex */
+
+/* Runs in a forked child, which must not use the parent's files. It does only what a signal handler
+ * may do. */
+static void in_child(void)
+{
+  wlh_port_renew(&registry_mutex);
+  WLK_LIST_FOR_EACH (link, &registry) {
+    struct wlh_bucket *bucket = WLK_ITEM(link, struct wlh_bucket, by_registry);
+    __atomic_store_n(&bucket->forked, 1, __ATOMIC_RELAXED);
+    wlh_port_forget(&bucket->port);
+    for (size_t i = 0; i < sizeof bucket->accepted / sizeof *bucket->accepted; i++) {
+      wlh_port_shut(bucket->accepted[i]);
+    }
+    for (uint32_t i = 0; i < WLH_MEMBERS; i++) wlh_port_shut(bucket->watches[i].descriptor);
+    wlh_port_shut_alarm(bucket->alarm);
+  }
+  wlk_list_init(&registry);
+}
+
+/* Writes 24 hexadecimal digits, of two hashes with the same keys everywhere. */
+static void name_of(const uint16_t *name, uint32_t length, char *text)
+{
+  static const uint64_t keys[2][2] = {
+      {UINT64_C(0x62756b6574206e61), UINT64_C(0x6d65206f66207765)},
+      {UINT64_C(0x622d6c6f636b7320), UINT64_C(0x686f73742076310a)}};
+  uint64_t first = wlk_hash(keys[0], name, length);
+  uint64_t second = wlk_hash(keys[1], name, length);
+  (void)snprintf(text, 25, "%016llx%08x", (unsigned long long)first, (unsigned)(uint32_t)second);
+}
+
+static void init_bucket(struct wlh_bucket *bucket)
+{
+  struct wlk_mutex fresh = WLK_MUTEX_INIT;
+  bucket->mu = fresh;
+  bucket->qmu = fresh;
+  wlh_port_init(&bucket->port);
+  wlk_list_init(&bucket->trash);
+  wlk_list_init(&bucket->dead_agents);
+  wlk_list_init(&bucket->agents);
+  wlk_list_init(&bucket->deferred);
+  wlk_list_init(&bucket->to_wake);
+  for (size_t i = 0; i < sizeof bucket->accepted / sizeof *bucket->accepted; i++) {
+    bucket->accepted[i] = -1;
+  }
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) bucket->watches[i].descriptor = -1;
+  bucket->alarm = (struct wlh_port_alarm){-1, -1};
+}
+
+static void free_bucket(struct wlh_bucket *bucket)
+{
+  wlh_view_free(&bucket->view);
+  free(bucket->title);
+  wlk_condition_destroy(&bucket->ended);
+  free(bucket);
+}
+
+/* Keeps the name for wlh_port_note_name. */
+static void keep_title(struct wlh_bucket *bucket, const uint16_t *title, uint32_t units)
+{
+  if (units == 0 || units > WLH_NAME_MOST) return;
+  bucket->title = malloc(units * sizeof *title);
+  if (!bucket->title) return; /* the name is then not noted */
+  memcpy(bucket->title, title, units * sizeof *title);
+  bucket->title_units = units;
+}
+
+static struct wlh_bucket *make_bucket(
+    const char *directory, bool standard, const char *name, const char *version)
+{
+  struct wlh_bucket *bucket = calloc(1, sizeof *bucket);
+  if (!bucket) return NULL;
+  if (!wlk_condition_init(&bucket->ended)) {
+    free(bucket);
+    return NULL;
+  }
+  init_bucket(bucket);
+  (void)snprintf(bucket->directory, sizeof bucket->directory, "%s", directory);
+  (void)snprintf(bucket->name, sizeof bucket->name, "%s", name);
+  (void)snprintf(bucket->version, sizeof bucket->version, "%s", version);
+  bucket->standard = standard;
+  if (wlk_port_random(&bucket->id, sizeof bucket->id)) {
+    bucket->id |= bucket->id == 0; /* 0 means none */
+    return bucket;
+  }
+  free_bucket(bucket);
+  return NULL;
+}
+
+/* Finds an open bucket, or makes it. With the registry's mutex. */
+static struct wlh_bucket *find_bucket(
+    const char *directory, bool standard, const char *name, const char *version,
+    const uint16_t *title, uint32_t units)
+{
+  WLK_LIST_FOR_EACH (link, &registry) {
+    struct wlh_bucket *bucket = WLK_ITEM(link, struct wlh_bucket, by_registry);
+    if (strcmp(bucket->name, name) == 0 && strcmp(bucket->directory, directory) == 0) return bucket;
+  }
+  if (!forks_seen) forks_seen = wlh_port_at_fork(in_child);
+  if (!forks_seen) return NULL;
+  struct wlh_bucket *bucket = make_bucket(directory, standard, name, version);
+  if (!bucket) return NULL;
+  keep_title(bucket, title, units);
+  wlk_list_append(&registry, &bucket->by_registry);
+  return bucket;
+}
+
+static _Thread_local struct wlh_failure open_failure;
+
+void wlh_open_failure(char *text, size_t size)
+{
+  (void)snprintf(text, size, "%s", open_failure.text);
+}
+
+enum wlh_status wlh_bucket_open(
+    const char *directory, const uint16_t *name, uint32_t length, const char *version,
+    struct wlh_bucket **bucket)
+{
+  char path[WLH_PATH_SIZE];
+  char text[25];
+  bool standard;
+  enum wlh_status status = wlh_port_directory(directory, path, &standard, &open_failure);
+  if (status != WLH_OK) return status;
+  name_of(name, length, text);
+  wlk_mutex_lock(&registry_mutex);
+  *bucket = find_bucket(path, standard, text, version, name, length);
+  if (*bucket) (*bucket)->opens++;
+  wlk_mutex_unlock(&registry_mutex);
+  if (*bucket) return WLH_OK;
+  return wlh_fail(&open_failure, WLH_NO_MEMORY, "out of memory");
+}
+
+void wlh_bucket_close(struct wlh_bucket *bucket)
+{
+  if (wlh_is_forked(bucket)) return;
+  wlk_mutex_lock(&registry_mutex);
+  bool last = --bucket->opens == 0;
+  if (last) wlk_list_remove(&bucket->by_registry);
+  wlk_mutex_unlock(&registry_mutex);
+  if (!last) return;
+  wlh_helper_stop(bucket);
+  wlh_do_without_tables(bucket); /* nobody else is left */
+  wlh_empty_trash(bucket);
+  free_bucket(bucket);
+}
+
+void wlh_bucket_place(const struct wlh_bucket *bucket, char *text, size_t size)
+{
+  (void)snprintf(text, size, "%s/%s", bucket->directory, bucket->name);
+}
+
+void wlh_bucket_failure(struct wlh_bucket *bucket, char *text, size_t size)
+{
+  *text = '\0';
+  if (wlh_is_forked(bucket)) return;
+  wlk_mutex_lock(&bucket->qmu);
+  (void)snprintf(text, size, "%s", bucket->failure.text);
+  wlk_mutex_unlock(&bucket->qmu);
+}

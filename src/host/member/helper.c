@@ -1,0 +1,574 @@
+#include "helper.h"
+
+#include "../segment/arena.h"
+#include "../segment/members.h"
+#include "../segment/rebuild.h"
+#include "events.h"
+#include "job.h"
+#include "membership.h"
+#include "section.h"
+#include "self_check.h"
+#include "wake_up.h"
+
+#include <string.h>
+
+#define SHORTEST    UINT64_C(50000)
+#define LONGEST     UINT64_C(100000000)
+#define RAISE_AFTER UINT64_C(25000000)
+#define CHECK_EACH  UINT64_C(1000000000)
+
+enum {
+  ACCEPTED = WLK_CAPACITY(WLH_MEMBERS + WLH_MEMBERS / 2, 1),
+  AT_ONCE = WLK_CAPACITY(4096, 1),
+  ROOMY_MOST = 10
+};
+
+/* The indices of `items` in wait_for_something. */
+enum {
+  ALARM,
+  DATAGRAM,
+  STREAM,
+  WATCH,
+  MEMBERS,
+  OTHERS = MEMBERS + WLH_MEMBERS,
+  ITEMS = OTHERS + ACCEPTED
+};
+
+/* Forgets the number first, because a forked child closes those that it finds, see in_child. */
+static void close_descriptor(int *place)
+{
+  int descriptor = *place;
+  *place = -1;
+  wlh_port_shut(descriptor);
+}
+
+static void close_watch(struct wlh_bucket *bucket, struct wlh_watch *watch)
+{
+  int descriptor = watch->descriptor;
+  watch->descriptor = -1;
+  wlh_port_disconnect(&bucket->port, descriptor);
+}
+
+static void check_soon(struct wlh_watch *watch, uint64_t now)
+{
+  watch->check_at = now;
+  watch->since = now;
+}
+
+/* A dying process closes its sockets before its lock; freeing its memory takes the time in between.
+ * The next check comes after an eighth of the time since the first suspicion, so it is late by no
+ * more than that. All watches of this bucket share its times, so that one round serves many. Other
+ * processes have other times, so that not all check at once. */
+static void check_later(
+    struct wlh_bucket *bucket, struct wlh_watch *watch, uint64_t now, uint64_t longest)
+{
+  uint64_t phase = bucket->id % LONGEST;
+  uint64_t interval = (now - watch->since) / 8;
+  uint64_t grid = SHORTEST;
+  if (interval < SHORTEST) interval = SHORTEST;
+  if (interval > longest) interval = longest;
+  while (grid * 2 <= interval) grid *= 2;
+  watch->check_at = ((now + phase) / grid + 1) * grid - phase;
+}
+
+static bool is_set(const uint64_t *bits, uint32_t i)
+{
+  return (bits[i / 64] >> (i % 64)) & 1;
+}
+
+/* Returns the longest time until a member that refuses connections is checked again. The cost of a
+ * check grows with the number of members, and all of them may have to check all others. */
+static uint64_t longest_interval(const struct wlh_bucket *bucket)
+{
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) count += bucket->watches[i].check_at != 0;
+  return LONGEST * (1 + count / 32);
+}
+
+/* Checks whether suspected members live. Outside, because the kernel needs the longer for a check
+ * the more members there are. Returns whether one may be dead. */
+static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
+{
+  bool dead = false;
+  bool connects = bucket->watching;
+  uint64_t longest = longest_interval(bucket);
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    struct wlh_watch *watch = &bucket->watches[i];
+    if (is_set(bucket->suspects, i)) check_soon(watch, now);
+    if (watch->check_at == 0 || watch->check_at > now) continue;
+    watch->check_at = 0;
+    if (i == bucket->arena.member) continue;
+    if (!wlh_port_alive(&bucket->port, i)) {
+      dead = true;
+      continue;
+    }
+    bool tried = connects && watch->descriptor < 0;
+    if (tried && wlh_port_connect(&bucket->port, i, &watch->descriptor) == WLH_SENT) continue;
+    if (tried) connects = false; /* mostly for want of descriptors: one attempt is enough */
+    check_later(bucket, watch, now, longest);
+  }
+  for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) bucket->suspects[i] = 0;
+  return dead;
+}
+
+/* If we must watch the members, sets a bit for each. Inside. */
+static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
+{
+  bool waits = wlh_cells_pending(&bucket->arena) > 0;
+  bucket->watching = waits;
+  bucket->joins = bucket->arena.segment->header.joins;
+  for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) members[i] = 0;
+  for (uint32_t i = 0; i < WLH_MEMBERS && waits; i++) {
+    if (i == bucket->arena.member || !wlh_cells_is_member(&bucket->arena, i)) continue;
+    members[i / 64] |= UINT64_C(1) << (i % 64);
+  }
+  return waits;
+}
+
+/* Connects to the members. Outside: those that refuse are checked soon. */
+static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, uint64_t now)
+{
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    struct wlh_watch *watch = &bucket->watches[i];
+    if (!is_set(members, i)) {
+      watch->check_at = 0; /* not needed any more */
+      continue;
+    }
+    if (watch->descriptor >= 0 || watch->check_at != 0) continue;
+    if (wlh_port_connect(&bucket->port, i, &watch->descriptor) != WLH_SENT)
+      check_soon(watch, now + SHORTEST);
+  }
+}
+
+/* Notes for wlh_bucket_failure why there is no room. With mu. */
+static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  if (error == 0) {
+    (void)wlh_fail(
+        &bucket->failure, WLH_FULL,
+        WLH_PORT_FILE
+        " has as many cells as there can be, %u. Hold and request fewer locks at a time, "
+        "or use several buckets.",
+        bucket->port.path, (unsigned)WLH_CELLS_MOST);
+  } else {
+    (void)wlh_fail(
+        &bucket->failure, WLH_FULL, WLH_PORT_FILE ": no room for %llu bytes: %s%s",
+        bucket->port.path, (unsigned long long)bytes, wlh_port_error_text(error),
+        wlh_port_remedy(error));
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+/* Extends the file and the tables by what the first operation needs. */
+static void make_room(struct wlh_bucket *bucket)
+{
+  uint32_t ncells = bucket->arena.ncells;
+  uint32_t wanted = ncells;
+  uint32_t missing = bucket->needed;
+  do {
+    wanted *= 2;
+  } while (wanted < WLH_CELLS_MOST && wanted - ncells < missing);
+  uint64_t bytes = wlh_segment_bytes(wanted);
+  uint64_t before = bucket->arena.shrinks; /* as we left it last; any later critical section may
+                                              give room back */
+  int error = wanted > WLH_CELLS_MOST ? 0 : wlh_port_grow(&bucket->port, bytes);
+  bucket->no_room = wanted > WLH_CELLS_MOST || error != 0;
+  if (bucket->no_room) note_no_room(bucket, bytes, error);
+  if (bucket->no_room || wlh_enter(bucket) != WLH_IN) return;
+  /* If another process has given the room back since we took it, all is checked again. */
+  bool is_ours = bucket->arena.shrinks == before;
+  error = wlh_extend_tables(bucket);
+  if (is_ours) (void)wlh_cells_grow(&bucket->arena, wanted);
+  wlh_leave_tables(bucket);
+  bucket->no_room = error != 0;
+  if (bucket->no_room) note_no_room(bucket, bytes, error);
+}
+
+/* Does everything there is to do. With mu. */
+static void work(struct wlh_bucket *bucket, bool *waits)
+{
+  uint64_t members[WLH_MEMBERS / 64];
+  enum wlh_done done;
+  bucket->no_room = false;
+  bool dead = check_suspects(bucket, wlh_port_time());
+  do {
+    if (wlh_enter(bucket) != WLH_IN) return;
+    if (dead) (void)wlh_cells_reap(&bucket->arena);
+    dead = false;
+    done = wlh_do_deferred(bucket, AT_ONCE);
+    *waits = find_members(bucket, members);
+    wlh_leave_tables(bucket);
+    wlh_empty_trash(bucket);
+    if (wlh_is_lost(bucket)) return;
+    if (done == WLH_NEEDS_ROOM) make_room(bucket);
+    if (done == WLH_NEEDS_HELPER) wlh_job_do(bucket);
+  } while (done != WLH_DONE_ALL && !wlh_is_lost(bucket));
+  watch_members(bucket, members, wlh_port_time());
+}
+
+/* Tries failed wake-ups again. With mu. */
+static void pay_debts(struct wlh_bucket *bucket, uint64_t now)
+{
+  if (wlh_wake_up_retry(bucket)) {
+    bucket->retry_at = 0;
+    return;
+  }
+  if (bucket->retry_at == 0)
+    bucket->retry_interval = SHORTEST;
+  else if (now < bucket->retry_at)
+    return;
+  else if (bucket->retry_interval < LONGEST)
+    bucket->retry_interval *= 2;
+  bucket->retry_at = now + bucket->retry_interval;
+}
+
+/* Returns when there is work even if nothing happens before. */
+static uint64_t next_work(const struct wlh_bucket *bucket)
+{
+  uint64_t until = WLH_PORT_FOREVER;
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    uint64_t at = bucket->watches[i].check_at;
+    if (at != 0 && at < until) until = at;
+  }
+  if (bucket->retry_at != 0 && bucket->retry_at < until) until = bucket->retry_at;
+  if (bucket->raise_at != 0 && bucket->raise_at < until) until = bucket->raise_at;
+  return until;
+}
+
+static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64_t now)
+{
+  uint64_t until = next_work(bucket);
+  if (bucket->check_at != 0 && bucket->check_at < until) until = bucket->check_at;
+  if (bucket->refresh_at < until) until = bucket->refresh_at;
+  /* If no watch reports the deletion of our sockets, we check for it. */
+  if (waits && bucket->port.watch < 0 && until > now + LONGEST) until = now + LONGEST;
+  if (until == WLH_PORT_FOREVER) return until;
+  return until > now ? until - now : 0;
+}
+
+static void accept_others(struct wlh_bucket *bucket)
+{
+  for (uint32_t i = 0; i < ACCEPTED; i++) {
+    if (bucket->accepted[i] >= 0) continue;
+    bucket->accepted[i] = wlh_port_accept(&bucket->port, &bucket->cannot_accept);
+    if (bucket->accepted[i] < 0) return;
+  }
+  bucket->cannot_accept = true;
+}
+
+/* Checks whether other processes find our file and our sockets. Returns whether there is work,
+ * because wake-ups to missing sockets were lost. */
+static bool mend_files(struct wlh_bucket *bucket)
+{
+  uint64_t bytes = wlh_segment_bytes(bucket->arena.ncells);
+  if (bucket->port.watch >= 0) wlh_port_watched(&bucket->port);
+  const char *harm = wlh_port_harm(&bucket->port, bytes);
+  if (harm) {
+    wlh_set_lost(bucket, harm);
+    return true;
+  }
+  if (wlh_port_is_bound(&bucket->port, bucket->arena.member)) return false;
+  (void)wlh_port_bind(&bucket->port, bucket->arena.member);
+  wlh_port_watch(&bucket->port, bucket->arena.member);
+  return true;
+}
+
+static bool has_requests(struct wlh_bucket *bucket)
+{
+  bool has = false;
+  wlk_mutex_lock(&bucket->qmu);
+  WLK_LIST_FOR_EACH (link, &bucket->agents) {
+    struct wlh_agent *agent = WLK_ITEM(link, struct wlh_agent, by_bucket);
+    has = has || !wlk_list_is_empty(&agent->requests);
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+  return has;
+}
+
+/* Nobody needs this now, but later. With mu. */
+static void refresh_file(struct wlh_bucket *bucket, uint64_t now)
+{
+  if (now < bucket->refresh_at) return;
+  uint64_t after = wlh_port_refresh(&bucket->port);
+  bucket->refresh_at = after == WLH_PORT_FOREVER ? after : now + after;
+}
+
+void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
+{
+  struct wlh_segment *segment = wlh_begin_look(bucket);
+  bool roomy = wlh_cells_has_member(&bucket->arena) && wlh_cells_is_roomy(&bucket->arena);
+  wlh_end_look(bucket, segment);
+  bucket->roomy = roomy ? bucket->roomy + 1 : 0;
+  if (bucket->roomy == 0 || (!idle && bucket->roomy < ROOMY_MOST)) return;
+  if (wlh_enter(bucket) != WLH_IN) return;
+  if (wlh_cells_is_roomy(&bucket->arena)) (void)wlh_cells_rebuild(&bucket->arena);
+  wlh_leave_tables(bucket);
+  bucket->roomy = 0;
+}
+
+/* Nothing reports that a directory above ours was moved, or that the file was overwritten. So the
+ * files are checked each second while this process holds or waits for something, or did so in the
+ * last second. Otherwise the next critical section wakes us, and we check at once. With mu. Returns
+ * as mend_files does. */
+static bool check_files(struct wlh_bucket *bucket, uint64_t now)
+{
+  refresh_file(bucket, now);
+  if (bucket->is_checked && now < bucket->check_at) return false;
+  bool idle = !bucket->used;
+  bool needed = !bucket->is_checked || bucket->used || has_requests(bucket);
+  bucket->is_checked = needed;
+  bucket->used = false;
+  bucket->check_at = needed ? now + CHECK_EACH : 0;
+  if (mend_files(bucket)) return true;
+  if (needed) wlh_self_check(bucket);
+  wlh_helper_give_up_cells(bucket, idle);
+  return wlh_is_lost(bucket);
+}
+
+static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
+{
+  items[ALARM] = (struct wlh_wait_item){bucket->alarm.rings, true, false, false};
+  items[DATAGRAM] = (struct wlh_wait_item){bucket->port.datagram, true, false, false};
+  items[STREAM] =
+      (struct wlh_wait_item){bucket->cannot_accept ? -1 : bucket->port.stream, true, false, false};
+  items[WATCH] = (struct wlh_wait_item){bucket->port.watch, true, false, false};
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    int descriptor = bucket->watches[i].descriptor;
+    items[MEMBERS + i] = (struct wlh_wait_item){descriptor, false, false, false};
+  }
+  for (uint32_t i = 0; i < ACCEPTED; i++) {
+    items[OTHERS + i] = (struct wlh_wait_item){bucket->accepted[i], false, false, false};
+  }
+}
+
+/* Takes connections and wake-ups. Only the helper changes these descriptors. Returns whether there
+ * is work. */
+static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *items)
+{
+  uint64_t now = wlh_port_time();
+  bool any = next_work(bucket) <= now;
+  for (uint32_t i = 0; i < ITEMS; i++) any = any || items[i].ready;
+  if (items[ALARM].ready) wlh_port_poked(bucket->alarm);
+  if (items[DATAGRAM].ready) wlh_port_receive(&bucket->port);
+  if (items[STREAM].ready) accept_others(bucket);
+  bool look = items[DATAGRAM].hung_up || items[STREAM].hung_up || items[WATCH].ready;
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    if (!items[MEMBERS + i].hung_up) continue;
+    look = true; /* it may have left because the files are lost, and its locks mean nothing then */
+    close_watch(bucket, &bucket->watches[i]);
+    check_soon(&bucket->watches[i], now);
+  }
+  for (uint32_t i = 0; i < ACCEPTED; i++) {
+    if (!items[OTHERS + i].hung_up) continue;
+    close_descriptor(&bucket->accepted[i]);
+    bucket->cannot_accept = false;
+  }
+  if (look || bucket->port.watch < 0) any = mend_files(bucket) || any;
+  return any;
+}
+
+/* Not done at the start, when a process waits for its first grant; many do not live longer. With
+ * mu, except while the kernel works: wlh_port_widen reads only `port.base`, which only the helper
+ * changes while the bucket is open. */
+static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
+{
+  bucket->raise_at = 0;
+  wlk_mutex_unlock(&bucket->mu);
+  wlh_port_widen(&bucket->port);
+  wlk_mutex_lock(&bucket->mu);
+  wlh_port_raise(&bucket->port);
+  for (uint32_t i = 0; i < ACCEPTED; i++) {
+    bucket->accepted[i] = wlh_port_move_high(&bucket->port, bucket->accepted[i]);
+  }
+}
+
+static bool is_to_go_on(const struct wlh_bucket *bucket)
+{
+  return !wlh_is_lost(bucket) && !wlh_is_stopping(bucket);
+}
+
+/* Serves the bucket until it is lost or closed. With mu, except while it waits. */
+static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
+{
+  struct wlh_wait_item items[ITEMS];
+  bool waits = false;
+  bool any = true;
+  while (is_to_go_on(bucket)) {
+    any = check_files(bucket, wlh_port_time()) || any;
+    if (any && is_to_go_on(bucket)) work(bucket, &waits);
+    if (!is_to_go_on(bucket)) return;
+    uint64_t now = wlh_port_time();
+    pay_debts(bucket, now);
+    uint64_t time = time_to_wait(bucket, waits, now);
+    fill_items(bucket, items);
+    wlk_mutex_unlock(&bucket->mu);
+    wlh_wake_agents(bucket);
+    wlh_port_wait(&bucket->port, items, ITEMS, time);
+    wlk_mutex_lock(&bucket->mu);
+    any = take_items(bucket, items);
+    if (bucket->raise_at != 0 && wlh_port_time() >= bucket->raise_at) raise_descriptors(bucket);
+  }
+}
+
+static void begin_life(struct wlh_bucket *bucket)
+{
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    bucket->watches[i].descriptor = -1;
+    bucket->watches[i].check_at = 0;
+  }
+  for (uint32_t i = 0; i < ACCEPTED; i++) bucket->accepted[i] = -1;
+  bucket->cannot_accept = false;
+  bucket->retry_at = 0;
+  bucket->raise_at = wlh_port_time() + RAISE_AFTER;
+  bucket->check_at = wlh_port_time() + CHECK_EACH; /* opening has checked them */
+  bucket->is_checked = true;
+  bucket->roomy = 0;
+  bucket->refresh_at = 0;
+  bucket->used = false;
+  bucket->watching = false;
+}
+
+static void end_life(struct wlh_bucket *bucket)
+{
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) close_watch(bucket, &bucket->watches[i]);
+  for (uint32_t i = 0; i < ACCEPTED; i++) close_descriptor(&bucket->accepted[i]);
+}
+
+/* Fails a deferred operation that has a result. With mu and qmu. */
+static void fail(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
+    WLK_REQUIRES(bucket->qmu)
+{
+  enum wlh_op op = item->op;
+  if (op == WLH_OP_TERMINATE || op == WLH_OP_RELEASE || op == WLH_OP_END) return;
+  wlh_remove_deferred(bucket, item);
+  item->op = WLH_OP_NONE;
+  if (op == WLH_OP_REQUEST) {
+    wlh_request_of(item)->state = WLH_ENDED;
+    wlh_post_event(bucket, item, WLH_NEWS_FAILED, (uint32_t)status, 0);
+  } else if (op == WLH_OP_READY || op == WLH_OP_SNAPSHOT) {
+    uint32_t news = op == WLH_OP_READY ? WLH_NEWS_READY : WLH_NEWS_SNAPSHOT;
+    wlh_job_fail(item, status);
+    wlh_post_event(bucket, item, news, (uint32_t)status, 0);
+  }
+}
+
+/* Fails all operations because the file cannot be opened. */
+static void fail_all(struct wlh_bucket *bucket, enum wlh_status status)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  struct wlk_link *next;
+  for (struct wlk_link *link = bucket->deferred.next; link != &bucket->deferred; link = next) {
+    next = link->next;
+    fail(bucket, WLK_ITEM(link, struct wlh_item, by_deferred), status);
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+/* Notifies an agent that its request or its lock is lost. With mu and qmu. */
+static void lose(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUIRES(bucket->qmu)
+{
+  wlh_forget_cell(bucket, request);
+  if (request->state == WLH_DEFERRED || request->state == WLH_ENDED) return;
+  bool waited = request->state == WLH_WAITING;
+  wlh_remove_deferred(bucket, &request->item);
+  request->item.op = WLH_OP_NONE;
+  request->state = WLH_ENDED;
+  if (request->item.gone) {
+    wlh_trash(bucket, request);
+  } else if (!(request->item.event.news & WLK_NEWS_STOLEN)) {
+    /* A lock keeps its token, because the event may report its grant, too. */
+    uint32_t low = waited ? (uint32_t)WLH_LOST : request->item.event.token_low;
+    wlh_post_event(
+        bucket, &request->item, waited ? WLH_NEWS_FAILED : WLH_NEWS_LOST, low,
+        request->item.event.token_high);
+  }
+}
+
+static void lose_all(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  WLK_LIST_FOR_EACH (by_bucket, &bucket->agents) {
+    struct wlh_agent *agent = WLK_ITEM(by_bucket, struct wlh_agent, by_bucket);
+    agent->cell = 0;
+    struct wlk_link *next;
+    for (struct wlk_link *link = agent->requests.next; link != &agent->requests; link = next) {
+      next = link->next;
+      lose(bucket, WLK_ITEM(link, struct wlh_request, by_agent));
+    }
+  }
+  const char *why = __atomic_load_n(&bucket->lost_why, __ATOMIC_RELAXED);
+  (void)wlh_fail(
+      &bucket->failure, WLH_LOST, WLH_PORT_FILE " %s", bucket->port.path,
+      why ? why : "was truncated");
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+/* Returns a descriptor to close when nobody waits for us. */
+static int live(struct wlh_bucket *bucket)
+{
+  int slow = -1;
+  struct wlh_failure failure = {WLH_OK, ""};
+  wlk_mutex_lock(&bucket->mu);
+  begin_life(bucket);
+  enum wlh_status status = wlh_member_open(bucket, &failure);
+  if (status == WLH_OK) {
+    serve(bucket);
+    end_life(bucket);
+    if (wlh_is_lost(bucket)) lose_all(bucket);
+    slow = wlh_member_close(bucket);
+  } else {
+    wlk_mutex_lock(&bucket->qmu);
+    bucket->failure = failure;
+    wlk_mutex_unlock(&bucket->qmu);
+    fail_all(bucket, status);
+  }
+  wlh_do_without_tables(bucket);
+  wlh_empty_trash(bucket);
+  wlk_mutex_unlock(&bucket->mu);
+  wlh_wake_agents(bucket);
+  return slow;
+}
+
+static void run(void *data)
+{
+  struct wlh_bucket *bucket = data;
+  for (bool done = false; !done;) {
+    int slow = live(bucket);
+    wlk_mutex_lock(&bucket->qmu);
+    done = wlh_is_stopping(bucket) || wlk_list_is_empty(&bucket->deferred);
+    if (done) {
+      bucket->running = false;
+      wlk_condition_broadcast(&bucket->ended);
+    }
+    wlk_mutex_unlock(&bucket->qmu); /* if done, the bucket may be gone from here on */
+    wlh_port_shut(slow);
+  }
+}
+
+bool wlh_helper_start(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  int error = bucket->running ? 0 : wlh_port_start(run, bucket);
+  if (error == 0)
+    bucket->running = true;
+  else
+    (void)wlh_fail(
+        &bucket->failure, WLH_FULL,
+        "no thread can be started: %s. Let threads or processes end, or allow more of them (ulimit "
+        "-u; in a container its limit of pids).",
+        wlh_port_error_text(error));
+  bool running = bucket->running;
+  wlk_mutex_unlock(&bucket->qmu);
+  if (running) wlh_alarm(bucket);
+  return running;
+}
+
+void wlh_helper_stop(struct wlh_bucket *bucket)
+{
+  __atomic_store_n(&bucket->stop, 1, __ATOMIC_RELEASE);
+  wlh_alarm(bucket);
+  wlk_mutex_lock(&bucket->qmu);
+  while (bucket->running) wlk_condition_wait(&bucket->ended, &bucket->qmu);
+  wlk_mutex_unlock(&bucket->qmu);
+}

@@ -1,0 +1,349 @@
+#include "membership.h"
+
+#include "../segment/arena.h"
+#include "../segment/members.h"
+#include "section.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { CELLS_AT_FIRST = WLH_CELLS_AT_FIRST, MANY_CELLS = 16 * CELLS_AT_FIRST, OPEN_ROUNDS = 100 };
+
+#define BY_CELL_BYTES (WLH_CELLS_MOST * sizeof(struct wlh_request *))
+#define TOKENS_AHEAD  (UINT64_C(1) << 50) /* in microseconds: 35 years */
+#define GENERATIONS   ((UINT64_C(1) << 48) - 1)
+
+static struct wlh_header *header_of(struct wlh_bucket *bucket)
+{
+  return &((struct wlh_segment *)bucket->port.map)->header;
+}
+
+static bool alive(void *data, uint32_t member)
+{
+  struct wlh_bucket *bucket = data;
+  return wlh_port_alive(&bucket->port, member);
+}
+
+/* The reasons why a segment cannot be joined. */
+enum verdict { GOOD, FORMATLESS, FOREIGN_LAYOUT, POISONED, RETIRED, UNMAPPED };
+
+static enum wlh_status cannot_map(
+    const struct wlh_bucket *bucket, int error, struct wlh_failure *failure)
+{
+  return wlh_fail(
+      failure, wlh_port_status_of(error), WLH_PORT_FILE " cannot be mapped: %s%s",
+      bucket->port.path, wlh_port_error_text(error), wlh_port_remedy(error));
+}
+
+/* Whether the file was written in this boot. If it names another boot, as in a container with a
+ * boot id of its own, a member proves it: byte locks do not outlive a boot, and members take them
+ * only after this was true. */
+static bool is_of_this_boot(struct wlh_bucket *bucket, uint64_t boot)
+{
+  return header_of(bucket)->boot == boot || wlh_port_any_alive(&bucket->port);
+}
+
+/* Sets `failure` if the result is UNMAPPED. */
+static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
+{
+  int error;
+  uint64_t size = wlh_port_reach(&bucket->port, &error);
+  if (error != 0) (void)cannot_map(bucket, error, failure);
+  if (size < wlh_segment_bytes(WLH_CELLS_LEAST)) return error != 0 ? UNMAPPED : FORMATLESS;
+  struct wlh_header *header = header_of(bucket);
+  if (atomic_load(&header->magic) != WLH_MAGIC || !is_of_this_boot(bucket, boot)) return FORMATLESS;
+  if (header->layout != WLH_LAYOUT || header->incompat != 0) return FOREIGN_LAYOUT;
+  uint32_t ncells = header->ncells;
+  if (!wlh_is_size(ncells, header->nmembers)) return POISONED;
+  if (size < wlh_segment_bytes(ncells)) return error != 0 ? UNMAPPED : POISONED;
+  if (atomic_load(&header->poisoned)) return POISONED;
+  if (!wlh_cells_is_formatted(bucket->port.map)) return POISONED;
+  return atomic_load(&header->retired) ? RETIRED : GOOD;
+}
+
+/* Says whose unusable segment it is. */
+static enum wlh_status say_why(
+    struct wlh_bucket *bucket, enum verdict verdict, struct wlh_failure *failure)
+{
+  struct wlh_segment *segment = bucket->port.map;
+  if (verdict != FOREIGN_LAYOUT) {
+    return wlh_fail(
+        failure, WLH_LOST,
+        WLH_PORT_FILE " is damaged, and others still have it open: requests fail until they have "
+                      "noticed "
+                      "or ended, and then it is made anew. %s",
+        bucket->port.path, wlh_port_who());
+  }
+  uint32_t pid = 0;
+  char version[sizeof segment->members[0].version + 1] = "";
+  for (uint32_t i = 0; i < WLH_MEMBERS && pid == 0; i++) {
+    if (!wlh_port_alive(&bucket->port, i)) continue;
+    pid = segment->members[i].pid;
+    memcpy(version, segment->members[i].version, sizeof version - 1);
+  }
+  for (char *c = version; *c; c++) {
+    if (*c < ' ' || *c > '~') *c = '?';
+  }
+  if (pid == 0) { /* its process is just opening it */
+    return wlh_fail(
+        failure, WLH_VERSION,
+        WLH_PORT_FILE
+        " is in use by another version of the package (layout %u), which cannot share it with "
+        "this one, %s (layout %u)",
+        bucket->port.path, segment->header.layout, bucket->version, WLH_LAYOUT);
+  }
+  return wlh_fail(
+      failure, WLH_VERSION,
+      WLH_PORT_FILE
+      " is in use by process %u with version %s of the package (layout %u), which cannot share it "
+      "with this one, %s (layout %u)",
+      bucket->port.path, pid, version, segment->header.layout, bucket->version, WLH_LAYOUT);
+}
+
+/* Makes all members enter the tables, as if there were a connection to accept. A member without
+ * work does not check them, and would keep all others out of damaged tables. */
+static void have_them_look(struct wlh_bucket *bucket)
+{
+  for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+    if (wlh_port_alive(&bucket->port, i)) wlh_port_rouse(&bucket->port, i);
+  }
+}
+
+/* Makes the segment anew if it has no members. With the gate. */
+static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct wlh_failure *failure)
+{
+  int error;
+  bool touch = wlh_port_reach(&bucket->port, &error) >= sizeof(struct wlh_header);
+  uint64_t key[2];
+  if (touch) atomic_store(&header_of(bucket)->retired, 1);
+  atomic_thread_fence(memory_order_seq_cst);
+  if (wlh_port_any_alive(&bucket->port)) {
+    if (touch) atomic_store(&header_of(bucket)->retired, 0);
+    enum verdict verdict = judge(bucket, boot, failure);
+    if (verdict == GOOD) return WLH_OK;
+    if (verdict == UNMAPPED) return failure->status;
+    if (verdict != FOREIGN_LAYOUT) have_them_look(bucket);
+    return say_why(bucket, verdict, failure);
+  }
+  if (touch) atomic_store(&header_of(bucket)->magic, 0);
+  wlh_port_cut(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
+  error = wlh_port_grow(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
+  if (error != 0) {
+    return wlh_fail(
+        failure, WLH_FULL, WLH_PORT_FILE ": no room for %u bytes: %s%s", bucket->port.path,
+        (unsigned)wlh_segment_bytes(CELLS_AT_FIRST), wlh_port_error_text(error),
+        wlh_port_remedy(error));
+  }
+  if (!wlk_port_random(key, sizeof key)) {
+    return wlh_fail(failure, WLH_UNSUPPORTED, "the system gave no random bytes");
+  }
+  if (wlh_port_reach(&bucket->port, &error) < wlh_segment_bytes(CELLS_AT_FIRST)) {
+    if (error != 0) return cannot_map(bucket, error, failure);
+    return wlh_fail(
+        failure, WLH_LOST, WLH_PORT_FILE " was truncated while it was opened", bucket->port.path);
+  }
+  struct wlh_header *header = header_of(bucket);
+  uint64_t before = header->token;
+  wlh_cells_format(bucket->port.map, CELLS_AT_FIRST, boot, key);
+  /* The token must exceed those of a deleted file and of another boot. Both had less than one grant
+   * per microsecond, so the time is enough unless the clock was set back. The other boot may be
+   * this one, so its token counts as well, unless damage made it huge. */
+  uint64_t now = wlh_port_wall_time();
+  if (header->token < before && before < now + TOKENS_AHEAD) header->token = before;
+  if (header->token < now && now < WLH_COUNT_MOST / 2) header->token = now;
+  atomic_store(&header->retired, 0);
+  atomic_store(&header->magic, WLH_MAGIC);
+  return WLH_OK;
+}
+
+/* If `stale`, the segment is made anew although it is good. */
+static enum wlh_status pass_gate(
+    struct wlh_bucket *bucket, uint64_t boot, bool stale, struct wlh_failure *failure)
+{
+  /* A process that stopped at the gate must not keep us from closing, so this does not block. */
+  for (uint64_t sleep = 50000; !wlh_port_gate(&bucket->port);) {
+    if (wlh_is_stopping(bucket)) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
+    wlh_port_sleep(sleep);
+    if (sleep < 5000000) sleep *= 2;
+  }
+  bool good = !stale && judge(bucket, boot, failure) == GOOD;
+  enum wlh_status status = good ? WLH_OK : format(bucket, boot, failure);
+  wlh_port_leave_gate(&bucket->port);
+  return status;
+}
+
+/* Takes the byte lock of a number; numbers without a predecessor's requests come first. */
+static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
+{
+  struct wlh_segment *segment = bucket->port.map;
+  for (int pass = 0; pass < 2; pass++) {
+    for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
+      if ((segment->members[i].state != WLH_MEMBER_OUT) != (pass == 1)) continue;
+      if (!wlh_port_take(&bucket->port, i)) continue;
+      *member = i;
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Finds or makes a good segment, and takes a number in it. */
+static enum wlh_status find_number(
+    struct wlh_bucket *bucket, uint32_t *member, struct wlh_failure *failure)
+{
+  uint64_t boot = wlh_port_boot();
+  if (boot == 0) {
+    return wlh_fail(
+        failure, wlh_port_status_of(errno), "cannot read " WLH_PORT_BOOT ": %s%s",
+        wlh_port_error_text(errno),
+        wlh_port_status_of(errno) == WLH_FULL ? wlh_port_remedy(errno) : "");
+  }
+  /* Without boot ids, a segment that nobody has open may be of another boot. A large one would
+   * cost its space, and time at each death. */
+  bool is_large = wlh_port_size(&bucket->port) > wlh_segment_bytes(MANY_CELLS);
+  bool stale = (boot == WLH_PORT_ANY_BOOT || is_large) && !wlh_port_any_alive(&bucket->port);
+  for (int round = 0; round < OPEN_ROUNDS; round++) {
+    if (!stale && judge(bucket, boot, failure) == GOOD) {
+      if (!take_number(bucket, member)) {
+        return wlh_fail(
+            failure, WLH_FULL,
+            WLH_PORT_FILE
+            " has %d members already: more processes cannot have it open. Let some of "
+            "them end or close it, or use several buckets.",
+            bucket->port.path, WLH_MEMBERS);
+      }
+      /* Either the formatter sees our byte, or we see that it is about to format. */
+      atomic_thread_fence(memory_order_seq_cst);
+      if (judge(bucket, boot, failure) == GOOD && !wlh_is_lost(bucket)) return WLH_OK;
+      wlh_port_drop(&bucket->port, *member);
+    }
+    enum wlh_status status = pass_gate(bucket, boot, stale, failure);
+    stale = false;
+    if (status != WLH_OK) return status;
+    if (wlh_is_lost(bucket)) break;
+  }
+  return wlh_fail(
+      failure, WLH_LOST, WLH_PORT_FILE " changes while it is opened", bucket->port.path);
+}
+
+static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct wlh_failure *failure)
+{
+  int error;
+  uint64_t bytes = wlh_port_reach(&bucket->port, &error);
+  struct wlh_segment *segment = bucket->port.map;
+  uint64_t generation = (segment->members[member].gen + 1) & GENERATIONS;
+  segment->members[member].gen = generation;
+  bucket->me = generation << 16 | (member + 1);
+  wlh_cells_attach(&bucket->arena, segment, bytes, member, alive, bucket);
+  error = wlh_port_bind(&bucket->port, member);
+  if (error == ENOENT) {
+    return wlh_fail(
+        failure, WLH_LOST, "%s was deleted or moved while it was opened", bucket->port.path);
+  }
+  if (error != 0) {
+    return wlh_fail(
+        failure, wlh_port_status_of(error),
+        "%s: what wakes a member cannot be made here, or does not work: %s%s", bucket->port.path,
+        wlh_port_error_text(error), wlh_port_remedy(error));
+  }
+  enum wlh_way way = wlh_enter(bucket);
+  if (way == WLH_SHUT) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
+  if (way == WLH_IN) {
+    (void)wlh_cells_join(&bucket->arena, bucket->id, wlh_port_pid(), bucket->version);
+    wlh_leave_tables(bucket);
+  }
+  if (!wlh_is_lost(bucket)) return WLH_OK;
+  return wlh_fail(
+      failure, WLH_LOST, WLH_PORT_FILE " was lost while it was opened", bucket->port.path);
+}
+
+/* Maps the file, and makes what exists only while it is open. */
+static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failure)
+{
+  int error = wlh_port_map(&bucket->port, (size_t)wlh_segment_bytes(WLH_CELLS_MOST), &bucket->lost);
+  if (error == ENOBUFS) {
+    return wlh_fail(
+        failure, WLH_FULL,
+        WLH_PORT_FILE
+        ": too many buckets are open in this process. Close those that are not in use.",
+        bucket->port.path);
+  }
+  if (error != 0) return cannot_map(bucket, error, failure);
+  bucket->by_cell = wlh_port_zeros(BY_CELL_BYTES);
+  if (!bucket->by_cell) return wlh_fail(failure, WLH_NO_MEMORY, "out of memory");
+  struct wlh_port_alarm alarm;
+  if (!wlh_port_alarm(&alarm)) {
+    return wlh_fail(
+        failure, wlh_port_status_of(errno), "%s: cannot make what wakes a thread: %s%s",
+        bucket->port.path, wlh_port_error_text(errno), wlh_port_remedy(errno));
+  }
+  wlk_mutex_lock(&bucket->qmu);
+  bucket->alarm = alarm;
+  wlk_mutex_unlock(&bucket->qmu);
+  return WLH_OK;
+}
+
+/* Closes everything that exists only while the file is open. */
+static void close_all(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  struct wlh_port_alarm alarm = bucket->alarm;
+  bucket->alarm = (struct wlh_port_alarm){-1, -1};
+  wlk_mutex_unlock(&bucket->qmu);
+  wlh_port_shut_alarm(alarm);
+  wlh_port_free_zeros((void *)bucket->by_cell, BY_CELL_BYTES);
+  bucket->by_cell = NULL;
+  wlh_port_close(&bucket->port);
+}
+
+enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *failure)
+{
+  uint32_t member = 0;
+  __atomic_store_n(&bucket->lost_why, NULL, __ATOMIC_RELAXED);
+  __atomic_store_n(&bucket->lost, 0, __ATOMIC_RELEASE);
+  enum wlh_status status =
+      wlh_port_open(&bucket->port, bucket->directory, bucket->standard, bucket->name, failure);
+  if (status == WLH_OK) status = map(bucket, failure);
+  if (status == WLH_OK) status = find_number(bucket, &member, failure);
+  if (status == WLH_OK) status = join(bucket, member, failure);
+  if (status != WLH_OK) {
+    close_all(bucket);
+    return status;
+  }
+  wlh_port_note_name(&bucket->port, bucket->title, bucket->title_units);
+  wlh_port_watch(&bucket->port, member);
+  /* The file may have been deleted before the watch began. */
+  const char *harm = wlh_port_harm(&bucket->port, 0);
+  if (harm) wlh_set_lost(bucket, harm);
+  bucket->open = true;
+  wlh_show_tables(bucket);
+  return WLH_OK;
+}
+
+/* Terminates the rest of our agents in the tables. Inside. */
+static void end_agents(struct wlh_bucket *bucket)
+{
+  wlk_mutex_lock(&bucket->qmu);
+  WLK_LIST_FOR_EACH (link, &bucket->agents) {
+    struct wlh_agent *agent = WLK_ITEM(link, struct wlh_agent, by_bucket);
+    if (agent->cell) (void)wlh_cells_terminate(&bucket->arena, agent->cell);
+    agent->cell = 0;
+  }
+  wlk_mutex_unlock(&bucket->qmu);
+}
+
+int wlh_member_close(struct wlh_bucket *bucket)
+{
+  wlh_hide_tables(bucket);
+  if (!wlh_is_lost(bucket) && wlh_enter(bucket) == WLH_IN) {
+    wlh_port_unbind(&bucket->port, bucket->arena.member);
+    end_agents(bucket);
+    (void)wlh_cells_quit(&bucket->arena);
+    wlh_leave_tables(bucket);
+  }
+  bucket->open = false;
+  int watch = bucket->port.watch;
+  bucket->port.watch = -1;
+  close_all(bucket);
+  return watch;
+}

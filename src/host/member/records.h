@@ -1,0 +1,248 @@
+/* The records of a bucket that is open in this process, as plain structs: one member of the shared
+ * segment, its agents, their requests and jobs, and what was deferred.
+ *
+ * wlh_bucket_open only makes the structure. The first operation starts the helper (helper.h), which
+ * opens the file and sets `open`. A loss closes the file, and the next operation opens it again,
+ * with new cells. Meanwhile there are no descriptors and no mapping.
+ *
+ * Locks, in their order: the thread that is inside the tables for this process, or that changes
+ * whether they are open, holds `mu`; event loops only try it. `qmu` is held for a few stores. */
+#ifndef WLH_RECORDS_H
+#define WLH_RECORDS_H
+
+#include "../port/port.h"
+#include "../segment/requests.h"
+#include "../segment/view.h"
+
+#include "../../core/list.h"
+
+/* The kinds of deferred operations. */
+enum wlh_op {
+  WLH_OP_NONE,
+  WLH_OP_REQUEST,
+  WLH_OP_RELEASE,
+  WLH_OP_END,
+  WLH_OP_TERMINATE,
+  WLH_OP_BLOCK,
+  WLH_OP_READY,
+  WLH_OP_SNAPSHOT
+};
+
+/* Base of everything that can be deferred, and reported to its agent. Lock key as for
+ * wlh_bucket. */
+struct wlh_item {
+  struct wlh_agent *agent;     /* (c) */
+  struct wlk_link by_deferred; /* (q) in bucket->deferred, or in no list */
+  struct wlk_link by_event;    /* (q) in agent->events, or in no list */
+  struct wlk_event event;      /* (q) its news is 0 if there is none; `tag` is (c) */
+  enum wlh_op op;              /* (q) the deferred operation, or NONE */
+  bool doing;                  /* (q) taken out of bucket->deferred and being done under mu */
+  bool gone;                   /* (q) its agent wants no more events about it */
+};
+
+enum wlh_state {
+  WLH_DEFERRED, /* deferred; it has no cell yet */
+  WLH_WAITING,  /* its cell is pending, as far as we know */
+  WLH_HELD,     /* its cell is a lock */
+  WLH_ENDING,   /* its release or end was deferred */
+  WLH_ENDED     /* its cell is gone; it may have an event left */
+};
+
+struct wlh_request {
+  struct wlh_item item;     /* first */
+  struct wlk_link by_agent; /* (q) in agent->requests */
+  struct wlk_link by_trash; /* (m) */
+  enum wlh_state state;     /* (q) */
+  uint32_t cell;            /* (m) or 0 */
+  uint64_t cookie;          /* (m) its name in the cell */
+  struct wlh_ask ask;       /* (c) once deferred; `text` has the name and label */
+  uint16_t *text;           /* (c) likewise; owned */
+};
+
+/* Finds out whether a thread in wlh_wait would wait for itself. It is on the stack of that call,
+ * which does not return while it is deferred or being done. */
+struct wlh_block {
+  struct wlh_item item;        /* first */
+  struct wlh_request *request; /* (c) the awaited request */
+};
+
+/* A wlh_bucket_ready or a wlh_snapshot. */
+struct wlh_job {
+  struct wlh_item item;        /* first */
+  bool doing;                  /* (q) the helper has it, and frees it if it is gone by then */
+  struct wlk_link by_agent;    /* (q) in agent->jobs */
+  uint16_t *name;              /* (c) owned; NULL for everything */
+  uint32_t units;              /* (c) */
+  bool pending;                /* (c) */
+  enum wlh_status status;      /* (q) of the result */
+  struct wlh_snapshot *answer; /* (q) the result */
+};
+
+struct wlh_agent {
+  struct wlh_item item;           /* first; its termination, when deferred */
+  struct wlh_bucket *bucket;      /* (c) */
+  struct wlk_link by_bucket;      /* (q) in bucket->agents */
+  struct wlk_link by_wake;        /* (q) in bucket->to_wake, or in no list */
+  struct wlk_link requests;       /* (q) of wlh_request.by_agent */
+  struct wlk_link jobs;           /* (q) of wlh_job.by_agent */
+  struct wlk_link events;         /* (q) of wlh_item.by_event, oldest first */
+  bool woken;                     /* (q) from entering to_wake until it takes its events */
+  bool terminating;               /* (q) */
+  unsigned pins;                  /* (q) threads that are in `wake`, or about to call it */
+  const struct wlh_item *awaited; /* (q) what its thread blocks for, or NULL */
+  struct wlk_condition unblocked; /* (q) signalled on news of `awaited`, on the result of its
+                                     wlh_block, and when pins become 0 */
+  uint32_t cell;                  /* (m) its AGENT cell, or 0 */
+  uint32_t number;                /* (c) the end of its client id */
+  uint32_t thread_id;             /* (c) */
+  uint32_t thread_name_length;    /* (c) */
+  uint16_t thread_name[WLK_THREAD_NAME_MOST]; /* (c) */
+  wlk_wake_function *wake;                    /* (c) */
+  void *wake_data;                            /* (c) */
+  struct wlh_request *spare;                  /* (t) for the next request, or NULL */
+  char client_id[24];                         /* (c) */
+};
+
+/* How the helper watches another member. */
+struct wlh_watch {
+  int descriptor;    /* (h) hangs up when it dies; -1 for none */
+  uint64_t check_at; /* (h) when to check that it lives, ns; 0: never */
+  uint64_t since;    /* (h) since when its death is suspected, ns */
+};
+
+/* Lock key: (m) mu  (q) qmu  (c) constant  (h) the helper  (t) the agent's own thread
+ *           (a) atomic  (r) the registry's mutex, bucket.c */
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): in the order in which it is read */
+struct wlh_bucket {
+  struct wlk_link by_registry;   /* (r) */
+  unsigned opens;                /* (r) how often it is open */
+  uint32_t forked;               /* (a) 1 in a forked child, for ever */
+  char directory[WLH_PATH_SIZE]; /* (c) */
+  bool standard;                 /* (c) whether that is the default directory */
+  char name[25];                 /* (c) of the bucket's directory */
+  uint16_t *title;               /* (c) the bucket's name; NULL if it is too long to be noted */
+  uint32_t title_units;          /* (c) */
+  char version[16];              /* (c) */
+  uint32_t id;                   /* (c) of this process in client ids */
+
+  struct wlk_mutex mu;
+  bool open;                    /* (m) whether there are tables */
+  struct wlh_port port;         /* (m) */
+  struct wlh_arena arena;       /* (m) */
+  uint64_t me;                  /* (m) our value of `word` */
+  struct wlh_request **by_cell; /* (m) the request of each of WLH_CELLS_MOST cells; NULL while not
+                                   open */
+  uint32_t by_cell_used;        /* (m) number of cells when we last left the tables */
+  uint64_t cookie;              /* (m) the last one given */
+  struct wlh_agent *caller;     /* (m) the agent whose call this is, and which needs no wake-up, or
+                                   NULL */
+  bool stealing;                /* (m) whether this critical section stole a lock */
+  struct wlk_link trash;        /* (m) requests to free after the critical section */
+  struct wlk_link dead_agents;  /* (m) agents to free likewise, of by_bucket */
+  uint32_t needed;              /* (m) after WLH_NEEDS_ROOM: free cells that the first deferred
+                                   operation needs */
+  bool no_room;                 /* (m) whether the file cannot grow */
+  bool watching;   /* (m) whether all members of `joins` are watched, or soon will be */
+  bool is_checked; /* (m) whether the helper checks the files; else the next section wakes it */
+  bool used;       /* (m) whether agents have entered since the helper last checked the files */
+  uint32_t joins;  /* (m) the header's when the helper last looked for members */
+  uint32_t lost;   /* (a) 1: the file or its tables are lost, and the helper must close them */
+  const char *lost_why;                /* (a) set before `lost`; NULL: the SIGBUS handler set it */
+  uint64_t unsent[WLH_MEMBERS / 64];   /* (m) members whose wake-up is due, and has failed */
+  uint64_t suspects[WLH_MEMBERS / 64]; /* (m) members that may have died */
+
+  struct wlk_mutex qmu;
+  struct wlh_segment *seen;    /* (q) the tables for readers outside, or NULL; mapped while set or
+                                  `lookers` is not 0 */
+  uint64_t seen_bytes;         /* (q) mapped bytes of `seen`; (c) for a looker */
+  unsigned lookers;            /* (q) threads that read `seen` */
+  struct wlk_link agents;      /* (q) */
+  struct wlk_link deferred;    /* (q) deferred operations, oldest first */
+  uint32_t deferred_count;     /* (a) their number; changed with qmu */
+  struct wlk_link to_wake;     /* (q) */
+  uint32_t numbers;            /* (q) the last number of an agent */
+  bool running;                /* (q) whether the helper runs, and so may use the bucket */
+  struct wlk_condition ended;  /* (q) signalled when `running` or `lookers` becomes 0 */
+  uint32_t stop;               /* (a) 1: the helper must leave and end */
+  struct wlh_port_alarm alarm; /* (q) wakes the helper; none while the file is not open. A forked
+                                  child reads it, too */
+  struct wlh_failure failure;  /* (q) the last one */
+
+  struct wlh_watch watches[WLH_MEMBERS];       /* (h) */
+  int accepted[WLH_MEMBERS + WLH_MEMBERS / 2]; /* (h) connections of others; -1 for none */
+  bool cannot_accept;                          /* (h) no connection can be accepted for now */
+  uint64_t retry_at, retry_interval;           /* (h) when to try `unsent` again, ns; 0: never */
+  uint64_t check_at;                           /* (h) when to check the files next, ns; 0: never */
+  uint64_t refresh_at;                         /* (h) when to call wlh_port_refresh next, ns */
+  unsigned roomy;           /* (h) how many checks in a row found few of many cells in use */
+  uint32_t self_check_cell; /* (h) the last cell that wlh_self_check checked */
+  uint64_t raise_at;        /* (h) when to raise the descriptors, ns; 0: never */
+  struct wlh_view view;     /* (h) room for snapshots */
+};
+
+static inline bool wlh_is_forked(const struct wlh_bucket *bucket)
+{
+  return __atomic_load_n(&bucket->forked, __ATOMIC_RELAXED) != 0;
+}
+
+static inline bool wlh_is_lost(const struct wlh_bucket *bucket)
+{
+  return __atomic_load_n(&bucket->lost, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* `why` is a constant: the end of a sentence about the file. */
+static inline void wlh_set_lost(struct wlh_bucket *bucket, const char *why)
+{
+  if (!wlh_is_lost(bucket)) __atomic_store_n(&bucket->lost_why, why, __ATOMIC_RELAXED);
+  __atomic_store_n(&bucket->lost, 1, __ATOMIC_RELEASE);
+}
+
+static inline bool wlh_is_stopping(const struct wlh_bucket *bucket)
+{
+  return __atomic_load_n(&bucket->stop, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Notes a loss of the file, from the result of a call of cells.h or another cause, and returns
+ * whether there is one. The critical section then has no effect, and the helper closes the tables.
+ * Inside. */
+bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status);
+
+/* Wakes the helper. A helper without an open file looks for work anyway before it waits. Threads:
+ * any, without qmu. */
+void wlh_alarm(struct wlh_bucket *bucket);
+
+static inline struct wlh_request *wlh_request_of(struct wlh_item *item)
+{
+  return (struct wlh_request *)(void *)item;
+}
+
+static inline struct wlh_job *wlh_job_of(struct wlh_item *item)
+{
+  return (struct wlh_job *)(void *)item;
+}
+
+/* Show the tables, as mapped now, to readers outside, and hide them before they are unmapped;
+ * hiding waits for the readers. With mu, and not between the two below. */
+void wlh_show_tables(struct wlh_bucket *bucket);
+void wlh_hide_tables(struct wlh_bucket *bucket);
+
+/* Enclose reading cells from outside, see wlh_cells_begin_look. Return, or take, the tables; NULL
+ * if the file is not open. */
+struct wlh_segment *wlh_begin_look(struct wlh_bucket *bucket);
+void wlh_end_look(struct wlh_bucket *bucket, struct wlh_segment *segment);
+
+/* Forgets the request's cell. With mu. */
+void wlh_forget_cell(struct wlh_bucket *bucket, struct wlh_request *request);
+
+/* Removes a request from all lists, to be freed after the critical section. With mu and qmu. */
+void wlh_trash(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUIRES(bucket->qmu);
+
+/* Frees the trash. With mu, outside. */
+void wlh_empty_trash(struct wlh_bucket *bucket);
+
+void wlh_view_free(struct wlh_view *view);
+
+/* Unlinks a job from its agent, and frees it. With qmu, or when nobody else has the agent. */
+void wlh_job_free(struct wlh_job *job);
+
+#endif

@@ -1,0 +1,214 @@
+#include "section.h"
+
+#include "../segment/arena.h"
+#include "../segment/members.h"
+#include "../segment/rebuild.h"
+#include "events.h"
+#include "mailbox.h"
+#include "wake_up.h"
+
+enum {
+  TRIES = 48,  /* of an event loop, each with a pause */
+  BURST = 64,  /* of the helper, at the beginning of each round */
+  ROUNDS = 20, /* of the helper, before it sleeps longer */
+  /* operations that an event loop does for others of the process */
+  DEFERRED_AT_ONCE = WLK_CAPACITY(256, 1)
+};
+
+#define SHORT_SLEEP  UINT64_C(50000)
+#define LONG_SLEEP   UINT64_C(5000000)
+#define LEAVE_WITHIN UINT64_C(2000000)
+
+static void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static bool swap_word(struct wlh_bucket *bucket, uint64_t from)
+{
+  return atomic_compare_exchange_strong_explicit(
+      &bucket->arena.segment->header.word, &from, bucket->me, memory_order_acquire,
+      memory_order_relaxed);
+}
+
+static bool try_word(struct wlh_bucket *bucket, int tries)
+{
+  _Atomic uint64_t *word = &bucket->arena.segment->header.word;
+  for (int i = 0; i < tries; i++) {
+    if (atomic_load_explicit(word, memory_order_relaxed) == 0 && swap_word(bucket, 0)) return true;
+    relax();
+  }
+  return false;
+}
+
+/* Leaves the mutex free, or with the word of a dead owner. */
+static void leave_word(struct wlh_bucket *bucket, uint64_t word)
+{
+  atomic_store_explicit(&bucket->arena.segment->header.word, word, memory_order_release);
+}
+
+int wlh_extend_tables(struct wlh_bucket *bucket)
+{
+  int error;
+  wlh_hide_tables(bucket);
+  bucket->arena.bytes = wlh_port_reach(&bucket->port, &error);
+  bucket->arena.segment = bucket->port.map;
+  wlh_show_tables(bucket);
+  return error;
+}
+
+/* Returns false if the tables are lost. */
+static bool begin(struct wlh_bucket *bucket)
+{
+  static const char unmapped[] = "has grown, and the system does not map all of it here";
+  uint64_t now = wlk_port_now(false);
+  int error = 0;
+  enum wlh_cells_status status = wlh_cells_begin(&bucket->arena, now);
+  if (status == WLH_CELLS_GREW) {
+    error = wlh_extend_tables(bucket);
+    status = wlh_cells_begin(&bucket->arena, now);
+  }
+  if (status == WLH_CELLS_GREW) wlh_set_lost(bucket, error ? unmapped : "was truncated");
+  return !wlh_note_loss(bucket, status);
+}
+
+/* Whether the owner of a word is dead. */
+static bool is_dead(struct wlh_bucket *bucket, uint64_t owner)
+{
+  uint64_t member = (owner & 0xffff) - 1;
+  if (member >= WLH_MEMBERS || member == bucket->arena.member) return true;
+  return !wlh_port_alive(&bucket->port, (uint32_t)member);
+}
+
+static uint64_t next_sleep(unsigned round)
+{
+  uint64_t sleep = SHORT_SLEEP;
+  for (unsigned i = ROUNDS; i < round && sleep < LONG_SLEEP; i++) sleep *= 2;
+  return sleep < LONG_SLEEP ? sleep : LONG_SLEEP;
+}
+
+/* Sets `*dead` to the dead owner's word that it replaced, or to 0. */
+static enum wlh_way wait_for_word(struct wlh_bucket *bucket, uint64_t *dead)
+{
+  uint64_t stop_at = 0;
+  *dead = 0;
+  for (unsigned round = 0;; round++) {
+    if (wlh_is_lost(bucket)) return WLH_TORN;
+    if (try_word(bucket, BURST)) return WLH_IN;
+    uint64_t owner = atomic_load(&bucket->arena.segment->header.word);
+    if (owner != 0 && is_dead(bucket, owner) && swap_word(bucket, owner)) {
+      *dead = owner;
+      return WLH_IN;
+    }
+    if (wlh_is_stopping(bucket)) {
+      uint64_t now = wlh_port_time();
+      if (stop_at == 0) stop_at = now + LEAVE_WITHIN;
+      if (now >= stop_at) return WLH_SHUT;
+    }
+    const char *harm = round > ROUNDS ? wlh_port_harm(&bucket->port, 0) : NULL;
+    if (harm) wlh_set_lost(bucket, harm);
+    wlh_port_sleep(next_sleep(round));
+  }
+}
+
+enum wlh_way wlh_enter(struct wlh_bucket *bucket)
+{
+  uint64_t dead;
+  enum wlh_way way = wait_for_word(bucket, &dead);
+  if (way != WLH_IN) return way;
+  bool good = begin(bucket);
+  if (good && dead != 0) good = !wlh_note_loss(bucket, wlh_cells_rebuild(&bucket->arena));
+  if (good) return WLH_IN;
+  /* The tables may be whole, and lost only to us: the next owner repairs what is torn. */
+  leave_word(bucket, dead);
+  return WLH_TORN;
+}
+
+bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCHECKED
+{
+  bool mine = false;
+  for (int i = 0; i < TRIES && !mine; i++) {
+    mine = wlh_port_try(&bucket->mu);
+    if (!mine) relax();
+  }
+  if (!mine) return false;
+  if (!bucket->open || wlh_is_lost(bucket) || !try_word(bucket, TRIES)) {
+    wlk_mutex_unlock(&bucket->mu);
+    return false;
+  }
+  bucket->caller = caller;
+  bucket->used = true;
+  bool done = begin(bucket) && (__atomic_load_n(&bucket->deferred_count, __ATOMIC_RELAXED) == 0 ||
+                                wlh_do_deferred(bucket, DEFERRED_AT_ONCE) == WLH_DONE_ALL);
+  if (!done) wlh_leave(bucket);
+  return done;
+}
+
+/* Gives unused room back to the system, inside, because others could start to use it outside. */
+static void give_back(struct wlh_bucket *bucket)
+{
+  if (wlh_is_lost(bucket) || !wlh_cells_can_give_back(&bucket->arena)) return;
+  wlh_port_give_back(&bucket->port, wlh_segment_bytes(bucket->arena.ncells));
+  wlh_cells_gave_back(&bucket->arena);
+}
+
+/* Gives back our own unused memory. With mu. */
+static void trim_by_cell(struct wlh_bucket *bucket)
+{
+  uint32_t ncells = bucket->arena.ncells;
+  if (ncells < bucket->by_cell_used) {
+    wlh_port_trim_zeros(
+        (void *)bucket->by_cell, ncells * sizeof *bucket->by_cell,
+        WLH_CELLS_MOST * sizeof *bucket->by_cell);
+  }
+  bucket->by_cell_used = ncells;
+}
+
+void wlh_leave_tables(struct wlh_bucket *bucket)
+{
+  uint64_t due[WLH_MEMBERS / 64];
+  /* If others took us for dead, the mailbox and its wake-ups belong to the next member of our
+   * number. */
+  if (!wlh_is_lost(bucket)) wlh_mailbox_drain(bucket);
+  uint32_t own = bucket->arena.member;
+  bool look = (bucket->arena.to_notify[own / 64] >> (own % 64)) & 1;
+  (void)wlh_note_loss(bucket, bucket->arena.poisoned ? WLH_CELLS_POISONED : WLH_CELLS_OK);
+  /* A new member wakes those that wait. A member that begins to wait later must look for new
+   * ones. */
+  bool seen = bucket->watching && bucket->joins == bucket->arena.segment->header.joins;
+  bool watch = (look || !seen) && wlh_cells_pending(&bucket->arena) > 0;
+  bool any = wlh_wake_up_mark(bucket, due);
+  /* Victims do not watch the thief, so it wakes them before it leaves. */
+  if (any && bucket->stealing) wlh_wake_up_send(bucket, due);
+  bucket->stealing = false;
+  give_back(bucket);
+  leave_word(bucket, 0);
+  trim_by_cell(bucket);
+  if (any) wlh_wake_up_send(bucket, due);
+  if (watch || !bucket->is_checked) wlh_alarm(bucket);
+  bucket->caller = NULL;
+}
+
+void wlh_leave(struct wlh_bucket *bucket)
+{
+  struct wlh_agent *caller = bucket->caller;
+  wlh_leave_tables(bucket);
+  if (caller) {
+    wlk_mutex_lock(&bucket->qmu);
+    wlh_wake_caller(bucket, caller);
+    wlk_mutex_unlock(&bucket->qmu);
+  }
+  wlh_unlock_bucket(bucket, true);
+}
+
+void wlh_unlock_bucket(struct wlh_bucket *bucket, bool wakes) WLK_UNCHECKED
+{
+  wlh_empty_trash(bucket);
+  if (wlh_is_lost(bucket)) wlh_alarm(bucket);
+  wlk_mutex_unlock(&bucket->mu);
+  if (wakes) wlh_wake_agents(bucket);
+}

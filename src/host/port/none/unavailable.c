@@ -1,0 +1,193 @@
+/* Platforms without the host scope: wlh_bucket_open fails, and nothing else is ever called. */
+#include "../../host.h"
+
+#include <stdio.h>
+
+#if defined(__APPLE__)
+#define PLATFORM "darwin"
+#elif defined(__FreeBSD__)
+#define PLATFORM "freebsd"
+#else
+#define PLATFORM "this platform"
+#endif
+
+const char *wlh_status_message(enum wlh_status status)
+{
+  static const char *const messages[] = {
+#define MESSAGE(name, message) message,
+      WLH_STATUS_LIST(MESSAGE)
+#undef MESSAGE
+  };
+  return (size_t)status < sizeof messages / sizeof *messages ? messages[status] : "";
+}
+
+enum wlh_status wlh_bucket_open(
+    const char *directory, const uint16_t *name, uint32_t length, const char *version,
+    struct wlh_bucket **bucket)
+{
+  (void)directory;
+  (void)name;
+  (void)length;
+  (void)version;
+  *bucket = NULL;
+  return WLH_UNSUPPORTED;
+}
+
+void wlh_open_failure(char *text, size_t size)
+{
+  (void)snprintf(
+      text, size,
+      "host scope is not available on " PLATFORM
+      ". Use the locks of one process, require('web-locks'), or those of a cluster: " WLH_CLUSTER
+      ".");
+}
+
+/* ---- never called, because nothing is ever open ---- */
+
+void wlh_bucket_close(struct wlh_bucket *bucket)
+{
+  (void)bucket;
+}
+
+void wlh_bucket_place(const struct wlh_bucket *bucket, char *text, size_t size)
+{
+  (void)bucket;
+  if (size > 0) *text = '\0';
+}
+
+void wlh_bucket_failure(struct wlh_bucket *bucket, char *text, size_t size)
+{
+  (void)bucket;
+  wlh_open_failure(text, size);
+}
+
+enum wlh_status wlh_agent_create(
+    struct wlh_bucket *bucket, const struct wlk_thread *thread, wlk_wake_function *wake, void *data,
+    struct wlh_agent **agent)
+{
+  (void)bucket;
+  (void)thread;
+  (void)wake;
+  (void)data;
+  *agent = NULL;
+  return WLH_UNSUPPORTED;
+}
+
+const char *wlh_agent_client_id(const struct wlh_agent *agent)
+{
+  (void)agent;
+  return "";
+}
+
+void wlh_agent_take_events(struct wlh_agent *agent, bool woken, struct wlk_events *events)
+{
+  (void)agent;
+  (void)woken;
+  events->count = 0;
+}
+
+void wlh_agent_terminate(struct wlh_agent *agent)
+{
+  (void)agent;
+}
+
+enum wlh_status wlh_bucket_ready(struct wlh_agent *agent, uint32_t tag)
+{
+  (void)agent;
+  (void)tag;
+  return WLH_UNSUPPORTED;
+}
+
+enum wlh_status wlh_request(
+    struct wlh_agent *agent, const uint16_t *name, uint32_t length, enum wlk_mode mode,
+    enum wlk_option option, uint32_t tag, const struct wlk_extra *extra,
+    struct wlh_request **request, struct wlk_events *events)
+{
+  (void)agent;
+  (void)name;
+  (void)length;
+  (void)mode;
+  (void)option;
+  (void)tag;
+  (void)extra;
+  *request = NULL;
+  events->count = 0;
+  return WLH_UNSUPPORTED;
+}
+
+enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct wlk_events *events)
+{
+  (void)request;
+  (void)timeout;
+  events->count = 0;
+  return WLH_UNSUPPORTED;
+}
+
+enum wlh_status wlh_release(struct wlh_request *lock, struct wlk_events *events)
+{
+  (void)lock;
+  events->count = 0;
+  return WLH_UNSUPPORTED;
+}
+
+enum wlh_status wlh_abort(struct wlh_request *request, struct wlk_events *events)
+{
+  (void)request;
+  events->count = 0;
+  return WLH_UNSUPPORTED;
+}
+
+void wlh_end(struct wlh_request *request)
+{
+  (void)request;
+}
+
+enum wlh_status wlh_snapshot(
+    struct wlh_agent *agent, const uint16_t *name, uint32_t length, bool pending, uint32_t tag)
+{
+  (void)agent;
+  (void)name;
+  (void)length;
+  (void)pending;
+  (void)tag;
+  return WLH_UNSUPPORTED;
+}
+
+enum wlh_status wlh_holders(
+    struct wlh_agent *agent, const uint16_t *name, uint32_t length, struct wlh_snapshot **snapshot)
+{
+  (void)agent;
+  (void)name;
+  (void)length;
+  *snapshot = NULL;
+  return WLH_UNSUPPORTED;
+}
+
+void wlh_wait_for_job(
+    struct wlh_agent *agent, uint32_t tag, uint64_t timeout, struct wlk_events *events)
+{
+  (void)agent;
+  (void)tag;
+  (void)timeout;
+  events->count = 0;
+}
+
+enum wlh_status wlh_take_snapshot(
+    struct wlh_agent *agent, uint32_t tag, struct wlh_snapshot **snapshot)
+{
+  (void)agent;
+  (void)tag;
+  *snapshot = NULL;
+  return WLH_UNSUPPORTED;
+}
+
+void wlh_cancel_job(struct wlh_agent *agent, uint32_t tag)
+{
+  (void)agent;
+  (void)tag;
+}
+
+void wlh_snapshot_free(struct wlh_snapshot *snapshot)
+{
+  (void)snapshot;
+}

@@ -1,0 +1,280 @@
+/* The port of the host scope to the operating system: the files of a bucket, proof of life, mapped
+ * memory, wake-ups, and notification of deaths. Linux and macOS implement it in the parts that
+ * posix/parts.h lists, Windows in those of windows/parts.h. On other platforms none/unavailable.c is
+ * the whole scope: it returns WLH_UNSUPPORTED. All share failures.c. Nothing here
+ * blocks except wlh_port_wait, wlh_port_sleep and wlh_port_widen. */
+#ifndef WLH_PORT_HOST_H
+#define WLH_PORT_HOST_H
+
+#include "../../core/port.h"
+#include "../host.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WLH_PORT_MEMBERS = 256, WLH_PATH_SIZE = 1024, WLH_FAILURE_SIZE = 1900 };
+
+/* A status, and a sentence that names the path and the cause. It ends with a full stop only if it
+ * says what to do. */
+struct wlh_failure {
+  enum wlh_status status;
+  char text[WLH_FAILURE_SIZE];
+};
+
+/* Sets `failure` as printf does, and returns `status`. */
+enum wlh_status wlh_fail(
+    struct wlh_failure *failure, enum wlh_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Returns the system's text for `error`, valid until the thread's next call. */
+const char *wlh_port_error_text(int error);
+
+/* Returns what to do about the system's `error`: ". " and a sentence, a constant, or "". */
+const char *wlh_port_remedy(int error);
+
+/* Returns a sentence, a constant, that says how to find out who has files open. */
+const char *wlh_port_who(void);
+
+/* Returns the status for the system's `error`: WLH_FULL for a shortage that may pass (room,
+ * descriptors, memory), otherwise WLH_UNSUPPORTED. */
+enum wlh_status wlh_port_status_of(int error);
+
+/* The files of one bucket, as one member has them. A descriptor is -1 if there is none. */
+struct wlh_port {
+  char path[WLH_PATH_SIZE]; /* of the bucket's directory */
+  int base;                 /* the directory of all buckets */
+  int directory;            /* of this bucket, with a shared flock */
+  int file;                 /* the segment, and the byte locks */
+  int copy;                 /* a duplicate of `file`, against a stray close() of it */
+  int stream;               /* a listener; it hangs up when we die */
+  int datagram;             /* sends and receives wake-ups */
+  int watch;                /* reports deletion; -1 also if the system gives none */
+  uint64_t device;          /* of `file`, when it was opened */
+  uint64_t inode;
+  uint64_t stream_inode; /* of the path that `stream` is bound to; 0 for none */
+  uint64_t datagram_inode;
+  bool group;   /* whether members of the directory's group may take part */
+  uint32_t gid; /* of that group */
+  void *map;    /* `map_size` bytes of addresses, or NULL */
+  size_t map_size;
+  int guard;                 /* index in the table of mapped files; -1 for none */
+  struct wlh_system *system; /* the part of one system; NULL if it needs none */
+};
+
+/* How messages name the segment, with `path`. */
+#if defined(_WIN32)
+#define WLH_PORT_FILE "%s\\bucket"
+#else
+#define WLH_PORT_FILE "%s/bucket"
+#endif
+
+/* How messages name the source of the boot's number. */
+#if defined(__APPLE__)
+#define WLH_PORT_BOOT "the system's kern.bootsessionuuid"
+#else
+#define WLH_PORT_BOOT "/proc/sys/kernel/random/boot_id"
+#endif
+
+/* Makes `port` an empty one. */
+void wlh_port_init(struct wlh_port *port);
+
+/* Writes the directory to use for `directory` (NULL: the platform's) to `path`, WLH_PATH_SIZE
+ * bytes.
+ *   standard out: whether it is the platform's
+ *   returns  WLH_OK, or WLH_UNSUPPORTED: the path is too long or not absolute, or this platform has
+ *            no host scope */
+enum wlh_status wlh_port_directory(
+    const char *directory, char *path, bool *standard, struct wlh_failure *failure);
+
+/* Opens the files of a bucket, or makes them, without reading them.
+ *   base      from wlh_port_directory
+ *   standard  whether it is the default directory, which must be ours alone
+ *   bucket    name of the bucket's directory in it
+ *   returns   WLH_OK; or, with nothing left open, WLH_UNSUPPORTED, WLH_FULL, or WLH_LOST if they
+ *             were deleted meanwhile */
+enum wlh_status wlh_port_open(
+    struct wlh_port *port, const char *base, bool standard, const char *bucket,
+    struct wlh_failure *failure);
+
+/* Writes the bucket's name to a file `name` beside the segment, for programs that list buckets. If
+ * that fails, they see the bucket without a name.
+ *   name  `units` code units; NULL: nothing is done */
+void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint32_t units);
+
+/* Enlarges the process's table of descriptors, so that those whose closing reports our death can
+ * have numbers above all watches: the death of a process with several buckets is then seen sooner.
+ * The kernel needs some 10 ms for it, once in a process. */
+void wlh_port_widen(const struct wlh_port *port);
+
+/* Move those descriptors, or another one, to such numbers, if the table is large enough. The second
+ * returns the new number. */
+void wlh_port_raise(struct wlh_port *port);
+int wlh_port_move_high(const struct wlh_port *port, int descriptor);
+
+/* Closes everything, which drops our locks. */
+void wlh_port_close(struct wlh_port *port);
+
+/* Closes the descriptors in a forked child. Async-signal-safe. */
+void wlh_port_forget(struct wlh_port *port);
+
+/* Keeps the system from deleting the open file as unused, if it does that. Returns after how many
+ * ns to call it again, or WLH_PORT_FOREVER. */
+uint64_t wlh_port_refresh(struct wlh_port *port);
+
+/* Returns NULL if the path leads to the file, and the file has at least `size` bytes; otherwise
+ * what happened, as the end of a sentence, a constant. */
+const char *wlh_port_harm(struct wlh_port *port, uint64_t size);
+
+/* ---- proof of life: byte locks ---- */
+
+/* Take the gate (false if another process has it), and give it back. */
+bool wlh_port_gate(struct wlh_port *port);
+void wlh_port_leave_gate(struct wlh_port *port);
+
+/* Take the lock of a member (false if another process has it), and give it back. */
+bool wlh_port_take(struct wlh_port *port, uint32_t member);
+void wlh_port_drop(struct wlh_port *port, uint32_t member);
+
+/* Whether another open description holds the lock of this member, or of any. One system call
+ * without a descriptor; on any error the result is true. */
+bool wlh_port_alive(struct wlh_port *port, uint32_t member);
+bool wlh_port_any_alive(struct wlh_port *port);
+
+/* ---- memory ---- */
+
+/* Returns the size of the file in bytes; 0 if the system fails. */
+uint64_t wlh_port_size(struct wlh_port *port);
+
+/* Makes the file at least `size` bytes long, with room for all of them.
+ *   returns  0, or the system's error */
+int wlh_port_grow(struct wlh_port *port, uint64_t size);
+
+/* Gives the room behind the first `size` bytes back to the system, if possible. The file keeps its
+ * length, because others have it mapped; wlh_port_grow makes the room usable again. */
+void wlh_port_give_back(struct wlh_port *port, uint64_t size);
+
+/* Makes the file shorter, if possible. Nobody uses a byte behind `size`. */
+void wlh_port_cut(struct wlh_port *port, uint64_t size);
+
+/* Maps `size` bytes of addresses, whatever the size of the file, and not in children; or, if a map
+ * cannot be larger than its file, as many as that has, see wlh_port_reach.
+ *   lost    set to 1 when the file was cut off, which maps zeros there
+ *   returns 0, or the system's error; ENOBUFS: this process has mapped as many as possible */
+int wlh_port_map(struct wlh_port *port, size_t size, uint32_t *lost);
+
+/* Returns how many bytes of the file can be reached in `map`. If a map cannot be larger than its
+ * file, and the file has grown, maps it anew at another address. The caller alone uses it.
+ *   error  out: 0, or why the system does not map all of the file */
+uint64_t wlh_port_reach(struct wlh_port *port, int *error);
+
+/* Allocate `size` bytes of zeros, of which only written ones take memory, or NULL; and free
+ * them. */
+void *wlh_port_zeros(size_t size);
+void wlh_port_free_zeros(void *zeros, size_t size);
+
+/* Gives the whole pages from byte `used` on back to the system, if possible. They must be zeros,
+ * and stay so. */
+void wlh_port_trim_zeros(void *zeros, size_t used, size_t size);
+
+/* Returns a number of this boot of the machine, or WLH_PORT_ANY_BOOT if boots have no numbers. If
+ * that fails, returns 0 and sets errno. */
+#define WLH_PORT_ANY_BOOT UINT64_MAX
+uint64_t wlh_port_boot(void);
+
+/* ---- wake-ups, and notification of deaths ---- */
+
+/* Binds the sockets of a member, and checks that a wake-up to itself arrives.
+ *   returns  0, or the system's error */
+int wlh_port_bind(struct wlh_port *port, uint32_t member);
+
+/* Whether our socket paths still lead to our sockets. A process that still uses the previous file
+ * may have re-bound them. */
+bool wlh_port_is_bound(struct wlh_port *port, uint32_t member);
+
+/* Removes the sockets' paths. */
+void wlh_port_unbind(struct wlh_port *port, uint32_t member);
+
+/* WLH_NOBODY proves nothing: macOS also refuses connections to a member that has too many of them
+ * to accept. */
+enum wlh_sent { WLH_SENT, WLH_NOBODY, WLH_NOT_NOW };
+
+/* Sends a wake-up to a member, without blocking. */
+enum wlh_sent wlh_port_send(struct wlh_port *port, uint32_t member);
+
+/* Takes all wake-ups that have arrived. */
+void wlh_port_receive(struct wlh_port *port);
+
+/* Connects to a member, whose death then hangs up.
+ *   descriptor  out, on WLH_SENT: for wlh_port_disconnect */
+enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor);
+
+void wlh_port_disconnect(struct wlh_port *port, int descriptor);
+
+/* Makes a member check the tables, as a wake-up does; the caller may not be a member yet. */
+void wlh_port_rouse(struct wlh_port *port, uint32_t member);
+
+/* Accepts a connection; -1 if there is none, or no descriptor is left, which sets `*full`. */
+int wlh_port_accept(struct wlh_port *port, bool *full);
+
+/* Makes `watch` readable when something happens to our files. It must be called again after each
+ * wlh_port_watched, which takes the reports. */
+void wlh_port_watch(struct wlh_port *port, uint32_t member);
+void wlh_port_watched(struct wlh_port *port);
+
+/* ---- threads ---- */
+
+/* Wakes a waiting thread: one descriptor becomes readable, the other one makes it so. They can be
+ * the same, and are -1 if there is no alarm. */
+struct wlh_port_alarm {
+  int rings;
+  int pokes;
+};
+
+/* Make an alarm (or return false and set errno), poke it, take all pokes, and close it.
+ * wlh_port_shut closes one descriptor; both ways to close are async-signal-safe. */
+bool wlh_port_alarm(struct wlh_port_alarm *alarm);
+void wlh_port_poke(struct wlh_port_alarm alarm);
+void wlh_port_poked(struct wlh_port_alarm alarm);
+void wlh_port_shut_alarm(struct wlh_port_alarm alarm);
+void wlh_port_shut(int descriptor);
+
+struct wlh_wait_item {
+  int descriptor; /* -1: ignored */
+  bool reads;     /* in: whether to wait for data, too; otherwise it is a connection */
+  bool ready;     /* out: it has data, or hung up */
+  bool hung_up;   /* out */
+};
+
+#define WLH_PORT_FOREVER UINT64_MAX
+
+/* Waits until one of `count` items (at most WLH_PORT_WAIT_MOST) is ready, or for `nanoseconds`. */
+enum { WLH_PORT_WAIT_MOST = 1024 };
+void wlh_port_wait(
+    struct wlh_port *port, struct wlh_wait_item *items, size_t count, uint64_t nanoseconds);
+
+void wlh_port_sleep(uint64_t nanoseconds);
+
+/* Returns nanoseconds of the exact monotonic clock, which all processes of the machine share. */
+uint64_t wlh_port_time(void);
+
+/* Returns microseconds since 1970, by the clock that can be set. */
+uint64_t wlh_port_wall_time(void);
+
+/* Takes `mutex` if it is free. */
+bool wlh_port_try(struct wlk_mutex *mutex) WLK_ANNOTATION(try_acquire_capability(true, *mutex));
+
+/* Makes a mutex usable in a forked child. */
+void wlh_port_renew(struct wlk_mutex *mutex);
+
+/* Starts a detached thread that handles no signals. Returns 0, or the system's error. */
+int wlh_port_start(void (*run)(void *), void *data);
+
+/* Makes every child that is forked from now on call `child`. Returns false if out of memory. To be
+ * called once. */
+bool wlh_port_at_fork(void (*child)(void));
+
+/* Returns the number of the process in its own namespace, for display. */
+uint32_t wlh_port_pid(void);
+
+#endif

@@ -1,0 +1,127 @@
+/* The descriptors of a bucket: their numbers, and repairs after other code of the process has
+ * closed them. */
+#include "parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HIGH 512
+
+void wlh_port_init(struct wlh_port *port)
+{
+  memset(port, 0, sizeof *port);
+  port->base = port->directory = port->file = port->copy = -1;
+  port->stream = port->datagram = port->watch = port->guard = -1;
+}
+
+/* Whether the table of descriptors of the process has room for HIGH. It is atomic, and once true it
+ * stays so. A thread that still reads false takes a smaller number, which wlh_port_raise moves
+ * later. */
+static bool wide;
+
+/* Returns the least number for descriptors whose closing reports our death. The kernel closes large
+ * numbers of a dead process first, and needs some 10 ms for an inotify instance. So `watch` has a
+ * smaller number and, in a wide table, so have those of other buckets. */
+static int least_high(const struct wlh_port *port)
+{
+  return __atomic_load_n(&wide, __ATOMIC_RELAXED) ? HIGH : port->watch + 1;
+}
+
+int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor)
+{
+  int high = fcntl(descriptor, F_DUPFD_CLOEXEC, least_high(port));
+  return high >= 0 ? high : fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+}
+
+int wlh_port_move_high(const struct wlh_port *port, int descriptor)
+{
+  int least = least_high(port);
+  if (descriptor < 0 || descriptor >= least) return descriptor;
+  int high = fcntl(descriptor, F_DUPFD_CLOEXEC, least);
+  if (high < 0) return descriptor;
+  (void)close(descriptor);
+  return high;
+}
+
+void wlh_port_widen(const struct wlh_port *port)
+{
+  int high = fcntl(port->base, F_DUPFD_CLOEXEC, HIGH);
+  if (high < 0) return;
+  (void)close(high);
+  __atomic_store_n(&wide, true, __ATOMIC_RELAXED);
+}
+
+void wlh_port_close_quietly(int descriptor)
+{
+  int error = errno;
+  wlh_port_shut(descriptor);
+  errno = error;
+}
+
+void wlh_port_shut(int descriptor)
+{
+  if (descriptor >= 0) (void)close(descriptor);
+}
+
+bool wlh_port_is_ours(const struct wlh_port *port, int descriptor)
+{
+  struct stat status;
+  return descriptor >= 0 && fstat(descriptor, &status) == 0 &&
+         (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
+}
+
+/* Whether a descriptor was not closed or used anew by somebody else, as far as the system tells: if
+ * it
+ * does not, the descriptor is taken for ours, which loses no bucket and leaves none open. */
+static bool may_be_ours(const struct wlh_port *port, int descriptor)
+{
+  struct stat status;
+  if (descriptor < 0) return false;
+  if (fstat(descriptor, &status) != 0) return errno != EBADF;
+  return (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
+}
+
+int wlh_port_reopen(const struct wlh_port *port)
+{
+  int file = openat(port->directory, "bucket", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (file < 0 || wlh_port_is_ours(port, file)) return file;
+  (void)close(file);
+  errno = ENOENT; /* ours was deleted */
+  return -1;
+}
+
+bool wlh_port_mend(struct wlh_port *port)
+{
+  if (may_be_ours(port, port->file)) return true;
+  if (!may_be_ours(port, port->copy)) return false;
+  /* Another file has the number now, so it is not closed. */
+  port->file = port->copy;
+  port->copy = wlh_port_duplicate_high(port, port->file);
+  return true;
+}
+
+void wlh_port_raise(struct wlh_port *port)
+{
+  if (!wlh_port_mend(port)) return;
+  port->file = wlh_port_move_high(port, port->file);
+  if (wlh_port_is_ours(port, port->copy)) port->copy = wlh_port_move_high(port, port->copy);
+  port->stream = wlh_port_move_high(port, port->stream);
+  port->datagram = wlh_port_move_high(port, port->datagram);
+}
+
+/* Closes those of the file only if they still are ours. */
+void wlh_port_forget(struct wlh_port *port)
+{
+  if (may_be_ours(port, port->copy)) wlh_port_shut(port->copy);
+  if (may_be_ours(port, port->file)) wlh_port_shut(port->file);
+  wlh_port_shut(port->watch);
+  wlh_port_shut(port->stream);
+  wlh_port_shut(port->datagram);
+  wlh_port_shut(port->directory);
+  wlh_port_shut(port->base);
+  port->base = port->directory = port->file = port->copy = -1;
+  port->stream = port->datagram = port->watch = -1;
+}

@@ -1,0 +1,97 @@
+/* Failures of the system, and what to do about them; see port.h and posix/parts.h. */
+#include "parts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum wlh_status wlh_port_status_of(int error)
+{
+  static const int shortages[] = {ENOSPC, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOBUFS};
+  for (size_t i = 0; i < sizeof shortages / sizeof *shortages; i++) {
+    if (error == shortages[i]) return WLH_FULL;
+  }
+  return WLH_UNSUPPORTED;
+}
+
+const char *wlh_port_error_text(int error)
+{
+  return strerror(error);
+}
+
+const char *wlh_port_who(void)
+{
+#if defined(__APPLE__)
+  return "lsof shows who they are, by the path of the file.";
+#else
+  return "fuser -v shows who they are.";
+#endif
+}
+
+const char *wlh_port_remedy(int error)
+{
+  switch (error) {
+  case ENOSPC:
+  case EDQUOT:
+    return ". Make room on that file system, or give a directory on another one " WLH_GIVEN ".";
+  case EMFILE:
+  case ENFILE:
+    return ". Close files and buckets that are not in use, or allow more open files (ulimit -n).";
+  case ENOMEM:
+    return ". Close buckets that are not in use, or allow more memory (ulimit -v).";
+  case ENOENT:
+    return ". The directory above it must be there: make that, or " WLH_ELSEWHERE ".";
+  case ENOTDIR:
+  case ELOOP:
+  case EISDIR:
+    return ". Something else is there, or a symbolic link: take that away, or " WLH_ELSEWHERE ".";
+  case EROFS:
+  case ENAMETOOLONG:
+    return ". The directory cannot be there: " WLH_ELSEWHERE ".";
+  default:
+    return "";
+  }
+}
+
+/* Says who owns the file or directory that denies access: this one or, if we cannot even see it,
+ * the nearest one above that we can see. */
+static enum wlh_status denied(struct wlh_failure *failure, const char *path, const char *what)
+{
+  char nearest[WLH_PATH_SIZE + 16];
+  struct stat status;
+  (void)snprintf(nearest, sizeof nearest, "%s", path);
+  for (char *end; lstat(nearest, &status) != 0 && (end = strrchr(nearest, '/'));) *end = '\0';
+  if (!*nearest) return wlh_fail(failure, WLH_UNSUPPORTED, "%s: %s: permission denied", path, what);
+  return wlh_fail(
+      failure, WLH_UNSUPPORTED,
+      "%s: %s: permission denied: %s belongs to user %u, its mode is %04o, and this process runs "
+      "as user %u. Change that, or " WLH_ELSEWHERE ".",
+      path, what, strcmp(nearest, path) == 0 ? "it" : nearest, (unsigned)status.st_uid,
+      (unsigned)status.st_mode & 07777, (unsigned)geteuid());
+}
+
+enum wlh_status wlh_port_unsupported(
+    struct wlh_failure *failure, const char *path, const char *what)
+{
+  int error = errno;
+  char text[128] = "";
+  /* musl has the XSI function, which writes the text, and glibc GNU's, which returns it. */
+  const char *said = NULL;
+#if defined(__GLIBC__)
+  said = strerror_r(error, text, sizeof text);
+#else
+  said = strerror_r(error, text, sizeof text) == 0 ? text : "";
+#endif
+  if (error == EACCES || error == EPERM) return denied(failure, path, what);
+  return wlh_fail(
+      failure, wlh_port_status_of(error), "%s: %s: %s%s", path, what, said, wlh_port_remedy(error));
+}
+
+enum wlh_status wlh_port_vanished_or_unsupported(
+    struct wlh_failure *failure, const char *path, const char *what)
+{
+  if (errno != ENOENT) return wlh_port_unsupported(failure, path, what);
+  return wlh_fail(failure, WLH_LOST, "%s was deleted or moved while it was opened", path);
+}

@@ -1,0 +1,103 @@
+/* Proof of life: byte locks of open descriptions. */
+#include "parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* Kernels have these, Linux since 3.15 and macOS since 10.11, but not all headers do. */
+#if !defined(F_OFD_GETLK) && defined(__APPLE__)
+#define F_OFD_GETLK 92
+#define F_OFD_SETLK 90
+#elif !defined(F_OFD_GETLK)
+#define F_OFD_GETLK 36
+#define F_OFD_SETLK 37
+#endif
+
+/* The byte locks are far behind the end of any file. */
+#define GATE  (INT64_C(1) << 40)
+#define PROBE (GATE - 1)
+
+static bool range_lock(
+    int descriptor, int command, short type, int64_t at, int64_t length, struct flock *lock)
+{
+  int done;
+  do {
+    memset(lock, 0, sizeof *lock);
+    lock->l_type = type;
+    lock->l_whence = SEEK_SET;
+    lock->l_start = at;
+    lock->l_len = length;
+    done = fcntl(descriptor, command, lock);
+  } while (done != 0 && errno == EINTR);
+  return done == 0;
+}
+
+static bool byte_lock(int descriptor, int command, short type, int64_t at, struct flock *lock)
+{
+  return range_lock(descriptor, command, type, at, 1, lock);
+}
+
+/* Whether one descriptor sees what another holds. It does not wait for a process that tests at the
+ * same time: being refused its byte is the proof. */
+bool wlh_port_locks_work(struct wlh_port *port)
+{
+  struct flock lock;
+  int other = wlh_port_reopen(port);
+  if (other < 0) return false;
+  bool taken = byte_lock(other, F_OFD_SETLK, F_WRLCK, PROBE, &lock);
+  bool works =
+      taken ? byte_lock(port->file, F_OFD_GETLK, F_WRLCK, PROBE, &lock) && lock.l_type != F_UNLCK
+            : errno == EAGAIN;
+  wlh_port_close_quietly(other);
+  return works;
+}
+
+bool wlh_port_gate(struct wlh_port *port)
+{
+  struct flock lock;
+  return byte_lock(port->file, F_OFD_SETLK, F_WRLCK, GATE, &lock);
+}
+
+void wlh_port_leave_gate(struct wlh_port *port)
+{
+  struct flock lock;
+  (void)byte_lock(port->file, F_OFD_SETLK, F_UNLCK, GATE, &lock);
+}
+
+bool wlh_port_take(struct wlh_port *port, uint32_t member)
+{
+  struct flock lock;
+  return byte_lock(port->file, F_OFD_SETLK, F_WRLCK, GATE + 1 + member, &lock);
+}
+
+void wlh_port_drop(struct wlh_port *port, uint32_t member)
+{
+  struct flock lock;
+  (void)byte_lock(port->file, F_OFD_SETLK, F_UNLCK, GATE + 1 + member, &lock);
+}
+
+/* Whether another open description holds a lock on one of `count` bytes. A death counts only if it
+ * was our file that answered. */
+static bool is_locked(struct wlh_port *port, int64_t at, int64_t count)
+{
+  struct flock lock;
+  for (int i = 0; i < 2; i++) {
+    int asked = port->file;
+    bool answered = range_lock(asked, F_OFD_GETLK, F_WRLCK, at, count, &lock);
+    if (answered && lock.l_type != F_UNLCK) return true;
+    if (answered && wlh_port_is_ours(port, asked)) return false;
+    if (!wlh_port_mend(port)) return true;
+  }
+  return true;
+}
+
+bool wlh_port_alive(struct wlh_port *port, uint32_t member)
+{
+  return is_locked(port, GATE + 1 + member, 1);
+}
+
+bool wlh_port_any_alive(struct wlh_port *port)
+{
+  return is_locked(port, GATE + 1, WLH_PORT_MEMBERS);
+}

@@ -1,0 +1,121 @@
+/* Declarations that the parts of the port to Linux and macOS share with each other only:
+ *
+ *   linux         Linux only: places, file systems, the boot
+ *   darwin        macOS only: the same; nothing else compiles it
+ *   linux_calls   calls that only Linux has
+ *   plain_calls   their replacement on macOS, and on Linux with WLH_PLAIN
+ *   all others    both
+ *
+ * It must be included first, because it asks the system's headers for more than C11. */
+#ifndef WLH_PORT_PARTS_H
+#define WLH_PORT_PARTS_H
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1
+#endif
+#if !defined(_FILE_OFFSET_BITS)
+#define _FILE_OFFSET_BITS 64
+#endif
+
+#include "../port.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+/* ---- failures ---- */
+
+#define WLH_GIVEN     "with the option 'directory' or in WEB_LOCKS_DIRECTORY"
+#define WLH_ELSEWHERE "give another one " WLH_GIVEN
+
+/* Sets `failure` from errno for an operation on a path, and returns its status. */
+enum wlh_status wlh_port_unsupported(
+    struct wlh_failure *failure, const char *path, const char *what);
+
+/* Works as wlh_port_unsupported for something in the directory: if it is gone, somebody deleted
+ * it. */
+enum wlh_status wlh_port_vanished_or_unsupported(
+    struct wlh_failure *failure, const char *path, const char *what);
+
+/* ---- paths ---- */
+
+enum { WLH_PORT_NEW_SIZE = 64 };
+
+/* Writes the name of something of this bucket that is being made, WLH_PORT_NEW_SIZE bytes. Nothing
+ * else in the user's directory has such a name. */
+void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name);
+
+/* Opens the directory, below that of all buckets, that only this user can write. If that fails,
+ * returns -1 and sets errno. */
+int wlh_port_open_own(const struct wlh_port *port);
+
+/* ---- descriptors ---- */
+
+/* Closes a descriptor, if it is one, and keeps errno. */
+void wlh_port_close_quietly(int descriptor);
+
+/* Duplicates a descriptor to a large number, if possible. If that fails, returns -1, with errno. */
+int wlh_port_duplicate_high(const struct wlh_port *port, int descriptor);
+
+/* Whether a descriptor is still our file, and was not closed and reused. */
+bool wlh_port_is_ours(const struct wlh_port *port, int descriptor);
+
+/* Opens the file again, as another description. If that fails, returns -1 and sets errno: ENOENT if
+ * the file is gone. */
+int wlh_port_reopen(const struct wlh_port *port);
+
+/* Whether the descriptors of the file are good; repairs them from the duplicate if need be. */
+bool wlh_port_mend(struct wlh_port *port);
+
+/* ---- locks ---- */
+
+/* Whether byte locks work on this file. Sets errno if they cannot be tried. */
+bool wlh_port_locks_work(struct wlh_port *port);
+
+/* ---- memory ---- */
+
+void wlh_port_unmap(struct wlh_port *port);
+
+/* ---- linux, darwin ---- */
+
+/* Returns the parent of the platform's directory. */
+const char *wlh_port_parent(void);
+
+/* Whether locks and shared memory work on a file system; and the names of all such file systems. */
+bool wlh_port_is_local(int descriptor);
+extern const char wlh_port_local[];
+
+/* Decides who may write: owner and mode; an access list as well; or everybody, on a file system
+ * that ignores owners. */
+enum wlh_port_rights { WLH_RIGHTS_OF_MODE, WLH_RIGHTS_OF_LIST, WLH_RIGHTS_OF_ALL };
+enum wlh_port_rights wlh_port_rights(int descriptor);
+
+/* Keeps a map out of children and, if possible, of core dumps. */
+void wlh_port_keep_private(void *map, size_t size);
+
+/* Writes the system's name of this boot to `name`, at most `size` bytes. Returns its length. If
+ * that fails, returns 0 and sets errno. */
+size_t wlh_port_boot_name(char *name, size_t size);
+
+/* ---- linux_calls, plain_calls ---- */
+
+/* Make, or accept, a socket that does not block and is not inherited. If that fails, return -1 and
+ * set errno. */
+int wlh_port_socket(int type);
+int wlh_port_accept_one(int listener);
+
+/* Makes the address of a name in `place`: the bucket's directory, or the result of
+ * wlh_port_open_own. If the path is too long, returns false and sets errno. */
+bool wlh_port_address(
+    const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address);
+
+/* Makes the descriptor `watch`; -1 if the system gives none. */
+int wlh_port_new_watch(void);
+
+/* The signals that report access to cut-off memory, ending with 0. */
+extern const int wlh_port_cut_off_signals[];
+
+/* Polls for at most `nanoseconds`, or WLH_PORT_FOREVER. */
+int wlh_port_poll(struct pollfd *polls, size_t count, uint64_t nanoseconds);
+
+#endif

@@ -1,0 +1,395 @@
+/* The directories and the file of a bucket: where they are, who may have them, and how they are
+ * made and opened. SECURITY.md lists every path that is used here, and what protects it. */
+#include "parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum wlh_status wlh_port_directory(
+    const char *directory, char *path, bool *standard, struct wlh_failure *failure)
+{
+  *standard = !directory;
+  int length;
+  if (*standard) {
+    const char *parent = wlh_port_parent();
+    length = snprintf(path, WLH_PATH_SIZE, "%s/web-locks-%u", parent, (unsigned)geteuid());
+  } else {
+    length = snprintf(path, WLH_PATH_SIZE, "%s", directory);
+  }
+  if (length < 0 || length > WLH_PATH_SIZE - 64) {
+    return wlh_fail(
+        failure, WLH_UNSUPPORTED,
+        "the path of the directory is too long, %.60s...: " WLH_ELSEWHERE ".", directory);
+  }
+  if (*path == '/') return WLH_OK;
+  return wlh_fail(
+      failure, WLH_UNSUPPORTED,
+      "the path of the directory, %s, is not absolute. Give one that begins with a slash: what is "
+      "relative would be another directory for each process.",
+      path);
+}
+
+#define DIRECTORY_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define FILE_FLAGS      (O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+
+/* Opens a directory of ours alone, or makes it.
+ *   parent   a descriptor, or AT_FDCWD */
+static int open_directory(int parent, const char *path)
+{
+  if (mkdirat(parent, path, 0700) != 0 && errno != EEXIST) return -1;
+  return openat(parent, path, DIRECTORY_FLAGS);
+}
+
+static enum wlh_status say_writable(
+    struct wlh_failure *failure, const char *path, mode_t mode, const char *right)
+{
+  return wlh_fail(
+      failure, WLH_UNSUPPORTED,
+      "%s is writable by others, who could break the locks: its mode is %04o. Give it the mode %s "
+      "(chmod), or " WLH_ELSEWHERE ".",
+      path, (unsigned)mode & 07777, right);
+}
+
+static enum wlh_status say_owner(
+    struct wlh_failure *failure, const char *path, uid_t owner, const char *else_what)
+{
+  return wlh_fail(
+      failure, WLH_UNSUPPORTED,
+      "%s belongs to another user, %u, and this process runs as user %u. Run it as that one, %s.",
+      path, (unsigned)owner, (unsigned)geteuid(), else_what);
+}
+
+#define DELETE "have it deleted while nobody uses it, or " WLH_ELSEWHERE
+#define SHARE                                                                                      \
+  "or " WLH_ELSEWHERE "; one that users share has to belong to a group of theirs, and the mode "   \
+  "0770"
+
+/* Whether owner and mode say who can write there. */
+static enum wlh_status check_rights(const char *path, int descriptor, struct wlh_failure *failure)
+{
+  switch (wlh_port_rights(descriptor)) {
+  case WLH_RIGHTS_OF_MODE:
+    return WLH_OK;
+  case WLH_RIGHTS_OF_LIST:
+    return wlh_fail(
+        failure, WLH_UNSUPPORTED,
+        "%s has an access list, which gives others rights to it: they could break the locks. Take "
+        "it away (chmod -N \"%s\"), or " WLH_ELSEWHERE ".",
+        path, path);
+  default:
+    return wlh_fail(
+        failure, WLH_UNSUPPORTED,
+        "%s is on a volume that ignores who owns its files: others could break the locks. Have it "
+        "mind that (diskutil enableOwnership), or " WLH_ELSEWHERE ".",
+        path);
+  }
+}
+
+/* Whether only those who may can write there: we, root and, in an explicit directory, its group.
+ * `made` says that only this library makes it. */
+static enum wlh_status check_owner(
+    const char *path, int descriptor, bool standard, struct stat *status, bool made,
+    struct wlh_failure *failure)
+{
+  if (fstat(descriptor, status) != 0)
+    return wlh_port_unsupported(failure, path, "cannot look at it");
+  mode_t others = standard ? S_IWGRP | S_IWOTH : S_IWOTH;
+  bool ours = status->st_uid == geteuid() || (!standard && status->st_uid == 0);
+  if (!ours && !(!standard && (status->st_mode & S_IWGRP))) {
+    return say_owner(failure, path, status->st_uid, made ? DELETE : SHARE);
+  }
+  if (status->st_mode & others) {
+    return say_writable(
+        failure, path, status->st_mode, standard ? "0700" : "0700, or 0770 for its group");
+  }
+  return check_rights(path, descriptor, failure);
+}
+
+/* ---- files of a group ----
+ *
+ * Where a group may write, a member of it can replace any name at any moment. So nothing gets its
+ * rights by name, and nothing is made in place: it is made in a directory that only its user can
+ * write, gets its rights there, and is moved or linked into place when complete. The user's next
+ * process finishes what a killed one left behind. An existing one is used only if all of the
+ * group may write it, so nobody gains by putting it there. */
+
+enum { MAKE_ROUNDS = 10 };
+
+static const char *bucket_of(const struct wlh_port *port)
+{
+  return strrchr(port->path, '/') + 1;
+}
+
+void wlh_port_new_name(const struct wlh_port *port, const char *what, char *name)
+{
+  (void)snprintf(name, WLH_PORT_NEW_SIZE, "new-%.24s%s", bucket_of(port), what);
+}
+
+int wlh_port_open_own(const struct wlh_port *port)
+{
+  char name[16];
+  struct stat status;
+  (void)snprintf(name, sizeof name, "u%u", (unsigned)geteuid());
+  int own = open_directory(port->base, name);
+  if (own < 0) return -1;
+  bool ours = fstat(own, &status) == 0 && status.st_uid == geteuid() && !(status.st_mode & 077);
+  if (ours) return own;
+  (void)close(own);
+  errno = ENOTDIR;
+  return -1;
+}
+
+/* Gives what we made to the group. */
+static bool share(const struct wlh_port *port, int descriptor, mode_t mode)
+{
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) return false;
+  if (status.st_gid != port->gid && fchown(descriptor, (uid_t)-1, port->gid) != 0) return false;
+  return fchmod(descriptor, mode) == 0;
+}
+
+/* Makes a file that the group may write, or finishes one of another process of ours. */
+static int make_shared_file(const struct wlh_port *port, int parent, const char *name)
+{
+  int file = openat(parent, name, FILE_FLAGS | O_CREAT, 0600);
+  if (file < 0 || share(port, file, 0660)) return file;
+  wlh_port_close_quietly(file);
+  return -1;
+}
+
+/* Puts the directory of the bucket in place, with the file in it, because a directory that is not
+ * empty cannot be replaced. Returns true also if another process was first. If it cannot be made,
+ * returns false and sets errno. */
+static bool make_shared_directory(const struct wlh_port *port)
+{
+  char name[WLH_PORT_NEW_SIZE];
+  wlh_port_new_name(port, "", name);
+  int own = wlh_port_open_own(port);
+  int made = own < 0 ? -1 : open_directory(own, name);
+  int file = made < 0 ? -1 : make_shared_file(port, made, "bucket");
+  bool done = file >= 0 && share(port, made, 0770);
+  if (done) (void)renameat(own, name, port->base, bucket_of(port));
+  wlh_port_close_quietly(file);
+  wlh_port_close_quietly(made);
+  wlh_port_close_quietly(own);
+  return done;
+}
+
+/* Puts the file in place, with the result of make_shared_directory. */
+static bool place_shared_file(const struct wlh_port *port)
+{
+  char name[WLH_PORT_NEW_SIZE];
+  wlh_port_new_name(port, ".bucket", name);
+  int own = wlh_port_open_own(port);
+  int file = own < 0 ? -1 : make_shared_file(port, own, name);
+  if (file >= 0) {
+    bool placed = linkat(own, name, port->directory, "bucket", 0) == 0 || errno == EEXIST;
+    if (placed) (void)unlinkat(own, name, 0);
+  }
+  wlh_port_close_quietly(file);
+  wlh_port_close_quietly(own);
+  return file >= 0;
+}
+
+/* Opens a file or a directory, or makes it first. */
+static int open_shared(
+    const struct wlh_port *port, int parent, const char *name, int flags,
+    bool (*make)(const struct wlh_port *port))
+{
+  for (int round = 0; round < MAKE_ROUNDS; round++) {
+    int descriptor = openat(parent, name, flags);
+    if (descriptor >= 0 || errno != ENOENT) return descriptor;
+    if (!make(port)) return -1;
+  }
+  errno = ENOENT;
+  return -1;
+}
+
+/* Whether all of the group may write it, and nobody else.
+ *   rights   those that the group must have */
+static enum wlh_status check_shared(
+    const struct wlh_port *port, const char *path, const struct stat *status, mode_t rights,
+    struct wlh_failure *failure)
+{
+  if (status->st_mode & S_IWOTH) {
+    return say_writable(failure, path, status->st_mode, rights == 0070 ? "0770" : "0660");
+  }
+  if (status->st_gid == port->gid && (status->st_mode & rights) == rights) return WLH_OK;
+  return wlh_fail(
+      failure, WLH_UNSUPPORTED,
+      "%s cannot be shared by group %u, to which the directory above belongs: it belongs to group "
+      "%u, and its mode is %04o. Have it deleted while nobody uses it, or " WLH_ELSEWHERE ".",
+      path, (unsigned)port->gid, (unsigned)status->st_gid, (unsigned)status->st_mode & 07777);
+}
+
+/* Says why something for a group cannot be made. */
+static enum wlh_status cannot_share(
+    const struct wlh_port *port, const char *path, const char *what, struct wlh_failure *failure)
+{
+  if (port->group && errno == ENOTDIR) {
+    return wlh_fail(
+        failure, WLH_UNSUPPORTED,
+        "%s: %s: something else is in its place, or in that of u%u beside it, a directory that "
+        "this user alone has to own and to reach. Take that away, or " WLH_ELSEWHERE ".",
+        path, what, (unsigned)geteuid());
+  }
+  if (!port->group || errno != EPERM) return wlh_port_vanished_or_unsupported(failure, path, what);
+  return wlh_fail(
+      failure, WLH_UNSUPPORTED,
+      "%s cannot be shared by group %u, to which the directory above belongs: user %u is not in "
+      "it. Run it as a member of that group, or " WLH_ELSEWHERE ".",
+      path, (unsigned)port->gid, (unsigned)geteuid());
+}
+
+static enum wlh_status open_base(
+    struct wlh_port *port, const char *base, bool standard, struct wlh_failure *failure)
+{
+  const char *what = "cannot open or make the directory";
+  struct stat status;
+  bool made = mkdirat(AT_FDCWD, base, 0700) == 0 || errno == EEXIST;
+  if (!made) return wlh_port_unsupported(failure, base, what);
+  port->base = openat(AT_FDCWD, base, DIRECTORY_FLAGS);
+  if (port->base < 0) return wlh_port_vanished_or_unsupported(failure, base, what);
+  enum wlh_status checked = check_owner(base, port->base, standard, &status, standard, failure);
+  if (checked != WLH_OK) return checked;
+  if (!wlh_port_is_local(port->base)) {
+    return wlh_fail(
+        failure, WLH_UNSUPPORTED,
+        "%s is not on a local file system of a kind that is known to work: %s. On others, above "
+        "all those of a network, locks or shared memory do not work: give a directory on one of "
+        "those " WLH_GIVEN "; for locks of several machines there are " WLH_CLUSTER ".",
+        base, wlh_port_local);
+  }
+  port->group = !standard && (status.st_mode & S_IWGRP) != 0;
+  port->gid = status.st_gid;
+  return WLH_OK;
+}
+
+static enum wlh_status open_bucket(struct wlh_port *port, struct wlh_failure *failure)
+{
+  struct stat status;
+  port->directory =
+      port->group
+          ? open_shared(port, port->base, bucket_of(port), DIRECTORY_FLAGS, make_shared_directory)
+          : open_directory(port->base, bucket_of(port));
+  if (port->directory < 0) {
+    return cannot_share(port, port->path, "cannot open or make the directory", failure);
+  }
+  if (!port->group) return check_owner(port->path, port->directory, true, &status, true, failure);
+  if (fstat(port->directory, &status) != 0)
+    return wlh_port_unsupported(failure, port->path, "cannot look at it");
+  return check_shared(port, port->path, &status, 0070, failure);
+}
+
+/* Opens the file in a directory that is ours alone, or makes it. */
+static int open_own_file(const struct wlh_port *port)
+{
+  int file = openat(port->directory, "bucket", FILE_FLAGS | O_CREAT | O_EXCL, 0600);
+  if (file < 0) return errno == EEXIST ? openat(port->directory, "bucket", FILE_FLAGS) : -1;
+  (void)fchmod(file, 0600); /* whatever the umask is */
+  return file;
+}
+
+static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *failure)
+{
+  struct stat status;
+  port->file = port->group
+                   ? open_shared(port, port->directory, "bucket", FILE_FLAGS, place_shared_file)
+                   : open_own_file(port);
+  char path[WLH_PATH_SIZE + 16];
+  (void)snprintf(path, sizeof path, "%s/bucket", port->path);
+  if (port->file < 0) return cannot_share(port, path, "cannot open the file", failure);
+  if (fstat(port->file, &status) != 0) {
+    wlh_port_close_quietly(port->file); /* wlh_port_close could not tell that it is ours */
+    port->file = -1;
+    return wlh_port_unsupported(failure, path, "cannot look at it");
+  }
+  port->device = (uint64_t)status.st_dev;
+  port->inode = status.st_ino;
+  if (!S_ISREG(status.st_mode)) {
+    return wlh_fail(
+        failure, WLH_UNSUPPORTED, "%s is not a file. Take it away, or " WLH_ELSEWHERE ".", path);
+  }
+  if (port->group) {
+    enum wlh_status checked = check_shared(port, path, &status, 0060, failure);
+    if (checked != WLH_OK) return checked;
+  } else if (status.st_uid != geteuid()) {
+    return say_owner(failure, path, status.st_uid, DELETE);
+  } else if (status.st_mode & S_IWOTH) {
+    return say_writable(failure, path, status.st_mode, "0600");
+  }
+  port->file = wlh_port_move_high(port, port->file);
+  port->copy = wlh_port_duplicate_high(port, port->file);
+  if (port->copy < 0)
+    return wlh_port_unsupported(failure, port->path, "cannot duplicate a descriptor");
+  return WLH_OK;
+}
+
+enum wlh_status wlh_port_open(
+    struct wlh_port *port, const char *base, bool standard, const char *bucket,
+    struct wlh_failure *failure)
+{
+  wlh_port_init(port);
+  (void)snprintf(port->path, sizeof port->path, "%s/%s", base, bucket);
+  enum wlh_status status = open_base(port, base, standard, failure);
+  if (status == WLH_OK) status = open_bucket(port, failure);
+  if (status == WLH_OK) {
+    port->watch = wlh_port_new_watch(); /* before descriptors with larger numbers */
+    status = open_file(port, failure);
+  }
+  if (status == WLH_OK && !wlh_port_locks_work(port)) {
+    status = wlh_port_vanished_or_unsupported(failure, port->path, "byte locks do not work here");
+  }
+  /* systemd-tmpfiles leaves locked directories alone. */
+  if (status == WLH_OK) (void)flock(port->directory, LOCK_SH | LOCK_NB);
+  if (status != WLH_OK) wlh_port_close(port);
+  return status;
+}
+
+void wlh_port_note_name(const struct wlh_port *port, const uint16_t *name, uint32_t units)
+{
+  struct stat status;
+  size_t size = units * sizeof *name;
+  if (!name) return;
+  if (fstatat(port->directory, "name", &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    if ((size_t)status.st_size == size) return;
+    (void)unlinkat(port->directory, "name", 0); /* its writer was killed before it was complete */
+  }
+  int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  int file = openat(port->directory, "name", flags, 0600);
+  if (file < 0) return;
+  if (port->group) (void)share(port, file, 0660);
+  ssize_t written = write(file, name, size);
+  (void)written;
+  wlh_port_close_quietly(file);
+}
+
+void wlh_port_close(struct wlh_port *port)
+{
+  wlh_port_unmap(port);
+  wlh_port_forget(port);
+  wlh_port_init(port);
+}
+
+const char *wlh_port_harm(struct wlh_port *port, uint64_t size)
+{
+  struct stat status;
+  char path[WLH_PATH_SIZE + 16];
+  if (!wlh_port_mend(port)) return "was closed by something else in this process";
+  if (fstat(port->file, &status) == 0 && status.st_nlink == 0) return "was deleted";
+  (void)snprintf(path, sizeof path, "%s/bucket", port->path);
+  if (lstat(path, &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return "was moved";
+    if (errno == EACCES || errno == ELOOP)
+      return "cannot be reached any more, as the rights to its directory changed";
+    return NULL; /* the system does not tell just now: what is held is not lost by that */
+  }
+  bool same = (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
+  if (!same) return "was moved, and another one is there";
+  return (uint64_t)status.st_size < size ? "was truncated" : NULL;
+}

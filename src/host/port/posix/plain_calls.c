@@ -1,0 +1,178 @@
+/* Replaces the calls that only Linux has (linux_calls.c) on macOS, and on Linux with
+ * WLH_PLAIN, so that everything that macOS runs is tested there. The two do not differ here. */
+#include "parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- descriptors that no other program inherits ---- */
+
+/* Keeps a fork from coming between making a descriptor and marking it as not inherited. It is held
+ * for two system calls. */
+static struct wlk_mutex making = WLK_MUTEX_INIT;
+static void (*call_in_child)(void); /* set once, before the first fork that needs it */
+
+static void before_fork(void) WLK_UNCHECKED
+{
+  wlk_mutex_lock(&making);
+}
+
+static void after_fork(void) WLK_UNCHECKED
+{
+  wlk_mutex_unlock(&making);
+}
+
+/* A thread of the parent locked it, and only that thread could unlock it, so it is made anew. */
+static void after_fork_in_child(void)
+{
+  wlh_port_renew(&making);
+  call_in_child();
+}
+
+bool wlh_port_at_fork(void (*child)(void))
+{
+  call_in_child = child;
+  return pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0;
+}
+
+/* If the descriptor cannot be marked, closes it, returns -1 and sets errno. */
+static int mark(int descriptor)
+{
+  if (descriptor < 0) return -1;
+  int flags = fcntl(descriptor, F_GETFL);
+  if (flags >= 0 && fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0 &&
+      fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0) {
+    return descriptor;
+  }
+  wlh_port_close_quietly(descriptor);
+  return -1;
+}
+
+int wlh_port_socket(int type)
+{
+  wlk_mutex_lock(&making);
+  int made = mark(socket(AF_UNIX, type, 0));
+  wlk_mutex_unlock(&making);
+  return made;
+}
+
+int wlh_port_accept_one(int listener)
+{
+  wlk_mutex_lock(&making);
+  int accepted = mark(accept(listener, NULL, NULL));
+  wlk_mutex_unlock(&making);
+  return accepted;
+}
+
+bool wlh_port_alarm(struct wlh_port_alarm *alarm)
+{
+  int ends[2] = {-1, -1};
+  wlk_mutex_lock(&making);
+  bool made = pipe(ends) == 0;
+  alarm->rings = made ? mark(ends[0]) : -1;
+  alarm->pokes = made ? mark(ends[1]) : -1;
+  wlk_mutex_unlock(&making);
+  if (alarm->rings >= 0 && alarm->pokes >= 0) return true;
+  wlh_port_close_quietly(alarm->rings);
+  wlh_port_close_quietly(alarm->pokes);
+  return false;
+}
+
+void wlh_port_poke(struct wlh_port_alarm alarm)
+{
+  ssize_t written;
+  do written = write(alarm.pokes, "", 1); /* if full, it is readable already */
+  while (written < 0 && errno == EINTR);
+}
+
+void wlh_port_poked(struct wlh_port_alarm alarm)
+{
+  char bytes[64];
+  while (read(alarm.rings, bytes, sizeof bytes) > 0) {
+  }
+}
+
+/* An address has room for a path of some 100 bytes. The socket that is bound first has the longest
+ * name, so if it fits, all others do. */
+bool wlh_port_address(
+    const struct wlh_port *port, int place, const char *name, struct sockaddr_un *address)
+{
+  memset(address, 0, sizeof *address);
+  address->sun_family = AF_UNIX;
+  size_t size = sizeof address->sun_path;
+  int above = (int)(strrchr(port->path, '/') - port->path);
+  int length = place == port->directory
+                   ? snprintf(address->sun_path, size, "%s/%s", port->path, name)
+                   : snprintf(
+                         address->sun_path, size, "%.*s/u%u/%s", above, port->path,
+                         (unsigned)geteuid(), name);
+  if (length > 0 && (size_t)length < size) return true;
+  errno = ENAMETOOLONG;
+  return false;
+}
+
+const int wlh_port_cut_off_signals[] = {SIGBUS, SIGSEGV, 0};
+
+/* Appends zeros: that never overwrites what another process has made of the end meanwhile, and
+ * gives each page its room. If several do it at once, the file gets a little larger than needed. */
+int wlh_port_grow(struct wlh_port *port, uint64_t size)
+{
+  static const char zeros[16384];
+  struct stat status;
+  int flags = fcntl(port->file, F_GETFL);
+  if (flags < 0 || fcntl(port->file, F_SETFL, flags | O_APPEND) != 0) return errno;
+  while (fstat(port->file, &status) == 0) {
+    uint64_t now = (uint64_t)status.st_size;
+    if (now >= size) return 0;
+    uint64_t missing = size - now;
+    size_t count = missing < sizeof zeros ? (size_t)missing : sizeof zeros;
+    ssize_t written = write(port->file, zeros, count);
+    if (written < 0 && errno != EINTR) return errno;
+    if (written == 0) return ENOSPC;
+  }
+  return errno;
+}
+
+/* Written pages stay until nobody has the file open. */
+void wlh_port_give_back(struct wlh_port *port, uint64_t size)
+{
+  (void)port;
+  (void)size;
+}
+
+/* Nothing reports what happens to our files, so helper.c checks. */
+int wlh_port_new_watch(void)
+{
+  return -1;
+}
+
+void wlh_port_watch(struct wlh_port *port, uint32_t member)
+{
+  (void)port;
+  (void)member;
+}
+
+void wlh_port_watched(struct wlh_port *port)
+{
+  (void)port;
+}
+
+static int milliseconds(uint64_t nanoseconds)
+{
+  if (nanoseconds == WLH_PORT_FOREVER) return -1;
+  uint64_t whole = nanoseconds / 1000000 + (nanoseconds % 1000000 != 0);
+  return whole > INT_MAX ? INT_MAX : (int)whole;
+}
+
+int wlh_port_poll(struct pollfd *polls, size_t count, uint64_t nanoseconds)
+{
+  return poll(polls, (nfds_t)count, milliseconds(nanoseconds));
+}

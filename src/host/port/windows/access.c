@@ -1,0 +1,139 @@
+/* The access lists that this library sets and checks. */
+#include "parts.h"
+
+#include <aclapi.h>
+#include <sddl.h>
+#include <string.h>
+
+#define WRITES                                                                                     \
+  (FILE_WRITE_DATA | FILE_APPEND_DATA | FILE_DELETE_CHILD | DELETE | WRITE_DAC | WRITE_OWNER |     \
+   GENERIC_WRITE | GENERIC_ALL)
+#define READS (FILE_READ_DATA | GENERIC_READ)
+
+#define PRIVATE                                                                                    \
+  "Let only this user have rights to it (icacls \"%s\" /inheritance:r /grant:r "                   \
+  "\"%%USERNAME%%:(OI)(CI)F\"), or " WLH_ELSEWHERE "."
+
+/* The user of this process. */
+struct user {
+  union {
+    TOKEN_USER token;
+    char bytes[sizeof(TOKEN_USER) + SECURITY_MAX_SID_SIZE];
+  } of;
+};
+
+static bool find_user(struct user *user)
+{
+  HANDLE token;
+  DWORD size;
+  if (!OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &token)) return false;
+  bool found = GetTokenInformation(token, TokenUser, &user->of, sizeof user->of, &size) != FALSE;
+  DWORD error = GetLastError();
+  (void)CloseHandle(token);
+  SetLastError(error);
+  return found;
+}
+
+static bool allow(ACL *list, DWORD flags, WELL_KNOWN_SID_TYPE type, PSID sid)
+{
+  char known[SECURITY_MAX_SID_SIZE];
+  DWORD size = sizeof known;
+  if (!sid) {
+    sid = known;
+    if (!CreateWellKnownSid(type, NULL, sid, &size)) return false;
+  }
+  return AddAccessAllowedAceEx(list, ACL_REVISION, flags, GENERIC_ALL, sid) != FALSE;
+}
+
+bool wlh_port_private(struct wlh_private *security, bool directory)
+{
+  struct user user;
+  DWORD flags = directory ? OBJECT_INHERIT_ACE | CONTAINER_INHERIT_ACE : 0;
+  ACL *list = &security->list.acl;
+  PSECURITY_DESCRIPTOR descriptor = &security->descriptor;
+  security->attributes = (SECURITY_ATTRIBUTES){sizeof security->attributes, descriptor, FALSE};
+  return find_user(&user) && InitializeAcl(list, sizeof security->list, ACL_REVISION) &&
+         allow(list, flags, WinNullSid, user.of.token.User.Sid) &&
+         allow(list, flags, WinLocalSystemSid, NULL) &&
+         allow(list, flags, WinBuiltinAdministratorsSid, NULL) &&
+         InitializeSecurityDescriptor(descriptor, SECURITY_DESCRIPTOR_REVISION) &&
+         SetSecurityDescriptorDacl(descriptor, TRUE, list, FALSE) &&
+         SetSecurityDescriptorControl(descriptor, SE_DACL_PROTECTED, SE_DACL_PROTECTED);
+}
+
+static bool is_meant(const struct user *user, PSID sid)
+{
+  static const WELL_KNOWN_SID_TYPE types[] = {
+      WinLocalSystemSid, WinBuiltinAdministratorsSid, WinCreatorOwnerSid, WinCreatorOwnerRightsSid};
+  if (EqualSid(sid, user->of.token.User.Sid)) return true;
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    if (IsWellKnownSid(sid, types[i])) return true;
+  }
+  return false;
+}
+
+/* Returns somebody who has one of these rights without being meant to, or NULL. Entries that are
+ * only inherited are checked at the children. */
+static PSID find_stranger(const struct user *user, ACL *list, DWORD rights)
+{
+  ACL_SIZE_INFORMATION size;
+  if (!GetAclInformation(list, &size, sizeof size, AclSizeInformation)) return NULL;
+  for (DWORD i = 0; i < size.AceCount; i++) {
+    void *entry;
+    if (!GetAce(list, i, &entry)) continue;
+    const ACE_HEADER *header = entry;
+    ACCESS_ALLOWED_ACE *allowed = entry;
+    bool allows = header->AceType == ACCESS_ALLOWED_ACE_TYPE ||
+                  header->AceType == ACCESS_ALLOWED_CALLBACK_ACE_TYPE;
+    if (!allows || (header->AceFlags & INHERIT_ONLY_ACE) || !(allowed->Mask & rights)) continue;
+    if (!is_meant(user, &allowed->SidStart)) return &allowed->SidStart;
+  }
+  return NULL;
+}
+
+static enum wlh_status say_who(
+    struct wlh_failure *failure, const char *path, PSID who, const char *format)
+{
+  char *text = NULL;
+  if (!ConvertSidToStringSidA(who, &text)) text = NULL;
+  enum wlh_status status =
+      wlh_fail(failure, WLH_UNSUPPORTED, format, path, text ? text : "another user", path);
+  (void)LocalFree(text);
+  return status;
+}
+
+enum wlh_status wlh_port_check_access(
+    HANDLE handle, const char *path, bool directory, struct wlh_failure *failure)
+{
+  struct user user;
+  PSID owner = NULL;
+  ACL *list = NULL;
+  PSECURITY_DESCRIPTOR descriptor = NULL;
+  if (!find_user(&user)) return wlh_port_unsupported(failure, path, "cannot tell whose it is");
+  DWORD error = GetSecurityInfo(
+      handle, SE_FILE_OBJECT, OWNER_SECURITY_INFORMATION | DACL_SECURITY_INFORMATION, &owner, NULL,
+      &list, NULL, &descriptor);
+  if (error != ERROR_SUCCESS) {
+    SetLastError(error);
+    return wlh_port_unsupported(failure, path, "cannot tell whose it is");
+  }
+  enum wlh_status status = WLH_OK;
+  PSID stranger = list ? find_stranger(&user, list, directory ? WRITES : WRITES | READS) : NULL;
+  if (!list) {
+    status = wlh_fail(
+        failure, WLH_UNSUPPORTED,
+        "%s may be changed by everybody, who could break the locks: it has no access "
+        "list. " PRIVATE,
+        path, path);
+  } else if (!is_meant(&user, owner)) {
+    status = say_who(
+        failure, path, owner,
+        "%s belongs to another user, %s, who could break the locks. " PRIVATE);
+  } else if (stranger) {
+    status = say_who(
+        failure, path, stranger,
+        "%s gives rights to others, %s, who could break the locks. " PRIVATE);
+  }
+  (void)LocalFree(descriptor);
+  return status;
+}

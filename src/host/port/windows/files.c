@@ -1,0 +1,78 @@
+/* Files of a bucket by their names, and handles. */
+#include "parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool wlh_port_wide_path(const char *path, WCHAR *wide)
+{
+  size_t start = 0;
+  if (path[1] == ':') {
+    wcscpy(wide, L"\\\\?\\");
+  } else if (path[2] != '?' && path[2] != '.') {
+    wcscpy(wide, L"\\\\?\\UNC");
+    path++; /* skips one of the two backslashes */
+  } else {
+    *wide = L'\0';
+  }
+  start = wcslen(wide);
+  return MultiByteToWideChar(
+             CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide + start,
+             (int)(WLH_PORT_WIDE_SIZE - start)) > 0;
+}
+
+bool wlh_port_wide(const struct wlh_port *port, const char *name, WCHAR *wide)
+{
+  char path[WLH_PATH_SIZE + 16];
+  (void)snprintf(path, sizeof path, "%s%s%s", port->path, *name ? "\\" : "", name);
+  return wlh_port_wide_path(path, wide);
+}
+
+HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD disposition)
+{
+  WCHAR wide[WLH_PORT_WIDE_SIZE];
+  struct wlh_private security;
+  if (!wlh_port_wide(port, name, wide) || !wlh_port_private(&security, false)) {
+    return INVALID_HANDLE_VALUE;
+  }
+  /* The content matters only while the file is open, so it need not be written to the disk. */
+  return CreateFileW(
+      wide, GENERIC_READ | GENERIC_WRITE, WLH_PORT_SHARE, &security.attributes, disposition,
+      FILE_ATTRIBUTE_TEMPORARY | FILE_ATTRIBUTE_NOT_CONTENT_INDEXED | WLH_PORT_NO_FOLLOWING, NULL);
+}
+
+/* Returns what it means that a file cannot be opened; NULL for a shortage that may pass. */
+static const char *moved_by(DWORD error)
+{
+  if (wlh_port_status_of((int)error) == WLH_FULL) return NULL;
+  bool gone = error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND;
+  return gone ? "was moved" : "cannot be reached any more, as the rights to its directory changed";
+}
+
+const char *wlh_port_moved(const struct wlh_port *port, const char *name, const FILE_ID_INFO *id)
+{
+  WCHAR wide[WLH_PORT_WIDE_SIZE];
+  FILE_ID_INFO found;
+  if (!wlh_port_wide(port, name, wide)) return "was moved";
+  HANDLE there = CreateFileW(
+      wide, FILE_READ_ATTRIBUTES, WLH_PORT_SHARE, NULL, OPEN_EXISTING,
+      FILE_FLAG_BACKUP_SEMANTICS | WLH_PORT_NO_FOLLOWING, NULL);
+  if (there == INVALID_HANDLE_VALUE) return moved_by(GetLastError());
+  bool known = GetFileInformationByHandleEx(there, FileIdInfo, &found, sizeof found) != FALSE;
+  DWORD error = GetLastError();
+  (void)CloseHandle(there);
+  if (!known) return moved_by(error);
+  return memcmp(&found, id, sizeof found) == 0 ? NULL : "was moved, and another one is there";
+}
+
+void wlh_port_init(struct wlh_port *port)
+{
+  memset(port, 0, sizeof *port);
+  port->base = port->directory = port->file = port->copy = -1;
+  port->stream = port->datagram = port->watch = port->guard = -1;
+}
+
+void wlh_port_shut(int descriptor)
+{
+  if (descriptor >= 0) (void)CloseHandle(wlh_port_handle(descriptor));
+}

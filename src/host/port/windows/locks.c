@@ -1,0 +1,101 @@
+/* Proof of life: byte locks, which belong to the handle that took them. */
+#include "parts.h"
+
+#include <string.h>
+
+/* The byte locks are far behind the end of any file. */
+#define GATE  (UINT64_C(1) << 40)
+#define PROBE (GATE - 1)
+
+enum { SHARED = 0 };
+
+static OVERLAPPED place_of(uint64_t at)
+{
+  OVERLAPPED place;
+  memset(&place, 0, sizeof place);
+  place.Offset = (DWORD)at;
+  place.OffsetHigh = (DWORD)(at >> 32);
+  return place;
+}
+
+static bool lock(HANDLE file, DWORD flags, uint64_t at)
+{
+  OVERLAPPED place = place_of(at);
+  return LockFileEx(file, flags, 0, 1, 0, &place) != FALSE;
+}
+
+static void unlock(HANDLE file, uint64_t at)
+{
+  OVERLAPPED place = place_of(at);
+  (void)UnlockFileEx(file, 0, 1, 0, &place);
+}
+
+static bool take(HANDLE file, uint64_t at)
+{
+  return lock(file, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY, at);
+}
+
+/* Whether another handle holds a byte. The system only says so by refusing it. So the byte is taken
+ * for a moment, shared, so that two processes that ask at once do not see each other. A process
+ * that wants that number meanwhile takes another one. */
+static bool is_locked(HANDLE file, uint64_t at)
+{
+  if (!lock(file, SHARED | LOCKFILE_FAIL_IMMEDIATELY, at)) return true;
+  unlock(file, at);
+  return false;
+}
+
+/* Whether one handle sees what another holds. It does not wait for a process that tests at the same
+ * time: being refused its byte is the proof. */
+bool wlh_port_locks_work(struct wlh_port *port)
+{
+  HANDLE other = wlh_port_open_file(port, "bucket", OPEN_EXISTING);
+  if (other == INVALID_HANDLE_VALUE) return false;
+  bool taken = take(other, PROBE);
+  bool works = taken ? is_locked(wlh_port_handle(port->file), PROBE)
+                     : GetLastError() == ERROR_LOCK_VIOLATION || GetLastError() == ERROR_IO_PENDING;
+  DWORD error = GetLastError();
+  (void)CloseHandle(other);
+  SetLastError(error);
+  return works;
+}
+
+bool wlh_port_gate(struct wlh_port *port)
+{
+  return take(wlh_port_handle(port->file), GATE);
+}
+
+void wlh_port_leave_gate(struct wlh_port *port)
+{
+  unlock(wlh_port_handle(port->file), GATE);
+}
+
+bool wlh_port_take(struct wlh_port *port, uint32_t member)
+{
+  bool taken = take(wlh_port_handle(port->file), GATE + 1 + member);
+  if (taken) port->system->taken = 1 + member;
+  return taken;
+}
+
+void wlh_port_drop(struct wlh_port *port, uint32_t member)
+{
+  port->system->taken = 0;
+  unlock(wlh_port_handle(port->file), GATE + 1 + member);
+}
+
+/* Our own byte is not asked for: a handle may hold a byte twice, and giving back the second gives
+ * back the first, our life. */
+bool wlh_port_alive(struct wlh_port *port, uint32_t member)
+{
+  if (port->system->taken == 1 + member) return false;
+  return is_locked(wlh_port_handle(port->file), GATE + 1 + member);
+}
+
+bool wlh_port_any_alive(struct wlh_port *port)
+{
+  /* One by one, because all together would leave no number to new members meanwhile. */
+  for (uint32_t i = 0; i < WLH_PORT_MEMBERS; i++) {
+    if (wlh_port_alive(port, i)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,140 @@
+/* Declarations that the parts of the port to Windows share with each other only:
+ * failures, access, files, locks, memory, peers, threads and paths. It differs
+ * from POSIX, where port.h has descriptors and sockets:
+ *
+ * - A descriptor is a handle, whose value has 32 bits even if pointers have 64. The descriptor of a
+ *   connection to another member is that member's number.
+ * - `errno`, and an `int` with the system's error, have the value of GetLastError.
+ * - There are no sockets, listeners or accepted connections: `stream` is always -1. The bucket's
+ *   second file, `peers`, replaces them, see peers.c.
+ * - Processes do not fork.
+ *
+ * docs/internals/architecture.md, "On Windows", has two other ways that were tried. It must be
+ * included first, because it asks the system's headers for Windows 10. */
+#ifndef WLH_PORT_WINDOWS_PARTS_H
+#define WLH_PORT_WINDOWS_PARTS_H
+
+#undef _WIN32_WINNT
+#define _WIN32_WINNT 0x0A00
+
+#include "../port.h"
+
+#define WLH_GIVEN     "with the option 'directory' or in WEB_LOCKS_DIRECTORY"
+#define WLH_ELSEWHERE "give another one " WLH_GIVEN
+
+/* Record `member` of the file `peers`, which a member publishes. Only the holder of the member's
+ * byte writes it: first `life` 0, and last the new `life`. */
+struct wlh_peer_record {
+  _Atomic uint64_t life; /* random, never used again: names its event; 0 for no member */
+  uint32_t pid;
+  uint32_t zero;
+  uint64_t born; /* when the process was created; with `pid` it identifies one process for ever */
+  uint64_t zeros;
+};
+
+/* Another member that we watch. Only the helper uses it, except `died`. */
+struct wlh_peer {
+  uint64_t life;  /* of its record when we connected; 0: not connected */
+  HANDLE process; /* the thread pool waits for it */
+  HANDLE wait;    /* the wait of the thread pool */
+  HANDLE news;    /* of the bucket; the thread pool signals it */
+  LONG died;      /* 1: the process ended. Written by the thread pool, atomic */
+};
+
+/* The part of an open bucket that only Windows needs. */
+struct wlh_system {
+  FILE_ID_INFO id;                 /* of the file */
+  FILE_ID_INFO peers_id;           /* of the file `peers` */
+  struct wlh_peer_record *records; /* WLH_PORT_MEMBERS records of that file, mapped */
+  uint32_t member;                 /* ours, if `life` is not 0 */
+  uint32_t taken;                  /* 1 + the number of the member whose byte is ours; 0 for none */
+  uint64_t life;                   /* ours, while we are bound; else 0 */
+  HANDLE news;                     /* signalled when one of `peers` has died */
+  struct wlh_peer peers[WLH_PORT_MEMBERS];
+};
+
+static inline HANDLE wlh_port_handle(int descriptor)
+{
+  return (HANDLE)(LONG_PTR)descriptor;
+}
+
+/* Both handles that mean none become -1. */
+static inline int wlh_port_descriptor(HANDLE handle)
+{
+  return handle ? (int)(LONG_PTR)handle : -1;
+}
+
+/* ---- failures ---- */
+
+/* Sets `failure` from GetLastError for an operation on a path, and returns its status. */
+enum wlh_status wlh_port_unsupported(
+    struct wlh_failure *failure, const char *path, const char *what);
+
+/* Works as wlh_port_unsupported for something that existed: if it is gone, somebody deleted it. */
+enum wlh_status wlh_port_vanished_or_unsupported(
+    struct wlh_failure *failure, const char *path, const char *what);
+
+/* ---- access ---- */
+
+/* Attributes for objects of this user alone, besides the system and the administrators, who have
+ * all rights anyway. */
+struct wlh_private {
+  SECURITY_ATTRIBUTES attributes;
+  SECURITY_DESCRIPTOR descriptor;
+  union {
+    ACL acl;
+    char bytes[512];
+  } list;
+};
+
+/* Makes such attributes for a directory or another object. Returns false, with GetLastError set, if
+ * that fails. They point into `security`, which must not move. */
+bool wlh_port_private(struct wlh_private *security, bool directory);
+
+/* Whether nobody else can write there, or lock a file, which takes the right to read it.
+ *   returns  WLH_OK or WLH_UNSUPPORTED */
+enum wlh_status wlh_port_check_access(
+    HANDLE handle, const char *path, bool directory, struct wlh_failure *failure);
+
+/* ---- files ---- */
+
+enum { WLH_PORT_WIDE_SIZE = WLH_PATH_SIZE + 32 };
+
+#define WLH_PORT_SHARE        (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
+#define WLH_PORT_NO_FOLLOWING FILE_FLAG_OPEN_REPARSE_POINT
+
+/* Writes a path of any length as the system expects it to `wide`, WLH_PORT_WIDE_SIZE units. Returns
+ * false if it is not UTF-8. */
+bool wlh_port_wide_path(const char *path, WCHAR *wide);
+
+/* Writes the path of a file of the bucket in the same way. `name` "" is the bucket's directory. */
+bool wlh_port_wide(const struct wlh_port *port, const char *name, WCHAR *wide);
+
+/* Opens a file of the bucket with all rights to share. Returns INVALID_HANDLE_VALUE, with
+ * GetLastError set, if that fails. */
+HANDLE wlh_port_open_file(const struct wlh_port *port, const char *name, DWORD disposition);
+
+/* Returns NULL if the path of a file of the bucket leads to the one with this id; otherwise what
+ * happened, as the end of a sentence, a constant. */
+const char *wlh_port_moved(const struct wlh_port *port, const char *name, const FILE_ID_INFO *id);
+
+/* ---- locks ---- */
+
+/* Whether byte locks work on this file. Sets GetLastError if they cannot be tried. */
+bool wlh_port_locks_work(struct wlh_port *port);
+
+/* ---- memory ---- */
+
+/* Maps `size` bytes of a file. Returns NULL, with GetLastError set, if that fails. */
+void *wlh_port_map_file(HANDLE file, uint64_t size);
+
+/* ---- peers ---- */
+
+/* Open and leave the file `peers`. */
+enum wlh_status wlh_port_open_peers(struct wlh_port *port, struct wlh_failure *failure);
+void wlh_port_close_peers(struct wlh_port *port);
+
+/* Whether a connection has ended: the process died, or is not that member any more. */
+bool wlh_port_is_over(const struct wlh_port *port, int descriptor);
+
+#endif

@@ -1,0 +1,247 @@
+/* Wake-ups and notification of deaths. Each member has a record in the file `peers`: the name of
+ * its event, its process, and when that was created. Others signal the event, and let the thread
+ * pool wait for the end of the process, because a thread cannot wait for that many. The time
+ * distinguishes the process from a later one with the same number.
+ *
+ * A member that leaves, or loses its place, while its process lives, clears its record before it
+ * gives back its byte, and wakes all others. Members that watched it find another life or none, and
+ * check the byte.
+ *
+ * If the file is moved, new members make another one, and those with the old one change over. Until
+ * then the two treat each other as members that cannot be connected to.
+ *
+ * The event's name is global, so that services in other sessions find it. It is a secret of those
+ * who can read the file, so nobody else can make it first. */
+#include "parts.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PEERS_BYTES (WLH_PORT_MEMBERS * sizeof(struct wlh_peer_record))
+_Static_assert(sizeof(struct wlh_peer_record) == 32, "the size of a record");
+
+enum { NAME_SIZE = 48 };
+
+static void event_name(uint64_t life, WCHAR *name)
+{
+  static const WCHAR digits[] = L"0123456789abcdef";
+  static const WCHAR start[] = L"Global\\web-locks-";
+  size_t length = sizeof start / sizeof *start - 1;
+  memcpy(name, start, sizeof start);
+  for (int shift = 60; shift >= 0; shift -= 4) name[length++] = digits[(life >> shift) & 15];
+  name[length] = L'\0';
+}
+
+static uint64_t life_of(const struct wlh_port *port, uint32_t member)
+{
+  return atomic_load_explicit(&port->system->records[member].life, memory_order_acquire);
+}
+
+/* Maps the file that the path leads to, or makes it, and replaces the mapped one. If that fails,
+ * the old one stays. */
+static enum wlh_status map_peers(struct wlh_port *port, struct wlh_failure *failure)
+{
+  static const char what[] = "cannot open the file 'peers'";
+  struct wlh_system *system = port->system;
+  FILE_ID_INFO id;
+  struct wlh_peer_record *records = NULL;
+  HANDLE file = wlh_port_open_file(port, "peers", OPEN_ALWAYS);
+  if (file == INVALID_HANDLE_VALUE) {
+    return wlh_port_vanished_or_unsupported(failure, port->path, what);
+  }
+  enum wlh_status status = wlh_port_check_access(file, port->path, false, failure);
+  if (status == WLH_OK) {
+    bool known = GetFileInformationByHandleEx(file, FileIdInfo, &id, sizeof id) != FALSE;
+    if (known) records = wlh_port_map_file(file, PEERS_BYTES);
+    if (!records) status = wlh_port_unsupported(failure, port->path, what);
+  }
+  (void)CloseHandle(file);
+  if (!records) return status;
+  if (system->records) (void)UnmapViewOfFile(system->records);
+  system->records = records;
+  system->peers_id = id;
+  return WLH_OK;
+}
+
+enum wlh_status wlh_port_open_peers(struct wlh_port *port, struct wlh_failure *failure)
+{
+  enum wlh_status status = map_peers(port, failure);
+  if (status != WLH_OK) return status;
+  port->system->news = CreateEventW(NULL, FALSE, FALSE, NULL);
+  if (port->system->news) return WLH_OK;
+  return wlh_port_unsupported(failure, port->path, "cannot make an event");
+}
+
+static uint64_t born_of(HANDLE process)
+{
+  FILETIME created, ended, kernel, user;
+  if (!GetProcessTimes(process, &created, &ended, &kernel, &user)) return 0;
+  return (uint64_t)created.dwHighDateTime << 32 | created.dwLowDateTime;
+}
+
+static void write_record(struct wlh_port *port, uint32_t member, uint64_t life)
+{
+  struct wlh_peer_record *record = &port->system->records[member];
+  atomic_store_explicit(&record->life, 0, memory_order_relaxed);
+  atomic_thread_fence(memory_order_release);
+  record->pid = life ? GetCurrentProcessId() : 0;
+  record->born = life ? born_of(GetCurrentProcess()) : 0;
+  atomic_store_explicit(&record->life, life, memory_order_release);
+}
+
+/* Makes the event that wakes us, by a new name.
+ *   returns  0, or the system's error */
+static int make_event(struct wlh_port *port, uint64_t life)
+{
+  WCHAR name[NAME_SIZE];
+  struct wlh_private security;
+  if (!wlh_port_private(&security, false)) return (int)GetLastError();
+  event_name(life, name);
+  HANDLE event = CreateEventW(&security.attributes, FALSE, FALSE, name);
+  if (!event) return (int)GetLastError();
+  port->datagram = wlh_port_descriptor(event);
+  return 0;
+}
+
+static bool were_peers_moved(const struct wlh_port *port)
+{
+  return wlh_port_moved(port, "peers", &port->system->peers_id) != NULL;
+}
+
+int wlh_port_bind(struct wlh_port *port, uint32_t member)
+{
+  struct wlh_failure failure;
+  uint64_t life;
+  wlh_port_shut(port->datagram);
+  port->datagram = -1;
+  if (!wlk_port_random(&life, sizeof life)) return ERROR_NOT_READY;
+  life |= life == 0;
+  int error = make_event(port, life);
+  if (error != 0) return error;
+  write_record(port, member, life); /* even if the file was moved, because others may still have
+                                       it */
+  port->system->member = member;
+  port->system->life = life;
+  if (were_peers_moved(port)) {
+    if (map_peers(port, &failure) != WLH_OK) return ERROR_FILE_NOT_FOUND;
+    write_record(port, member, life);
+  }
+  if (wlh_port_send(port, member) != WLH_SENT) return (int)GetLastError();
+  HANDLE event = wlh_port_handle(port->datagram);
+  return WaitForSingleObject(event, 0) == WAIT_OBJECT_0 ? 0 : ERROR_NOT_SUPPORTED;
+}
+
+bool wlh_port_is_bound(struct wlh_port *port, uint32_t member)
+{
+  return life_of(port, member) == port->system->life && !were_peers_moved(port);
+}
+
+void wlh_port_unbind(struct wlh_port *port, uint32_t member)
+{
+  if (port->system->life == 0) return;
+  port->system->life = 0;
+  write_record(port, member, 0);
+}
+
+enum wlh_sent wlh_port_send(struct wlh_port *port, uint32_t member)
+{
+  WCHAR name[NAME_SIZE];
+  uint64_t life = life_of(port, member);
+  if (life == 0) return WLH_NOBODY;
+  event_name(life, name);
+  HANDLE event = OpenEventW(EVENT_MODIFY_STATE, FALSE, name);
+  if (!event) return GetLastError() == ERROR_FILE_NOT_FOUND ? WLH_NOBODY : WLH_NOT_NOW;
+  bool sent = SetEvent(event) != FALSE;
+  (void)CloseHandle(event);
+  return sent ? WLH_SENT : WLH_NOT_NOW;
+}
+
+void wlh_port_rouse(struct wlh_port *port, uint32_t member)
+{
+  (void)wlh_port_send(port, member);
+}
+
+/* The wait has taken it. */
+void wlh_port_receive(struct wlh_port *port)
+{
+  (void)port;
+}
+
+static VOID CALLBACK on_death(PVOID data, BOOLEAN timed_out)
+{
+  struct wlh_peer *peer = data;
+  (void)timed_out;
+  (void)InterlockedExchange(&peer->died, 1);
+  (void)SetEvent(peer->news);
+}
+
+/* Opens the process of a record. Returns NULL, with GetLastError set, if another process has its
+ * number. */
+static HANDLE open_process(uint32_t pid, uint64_t born)
+{
+  HANDLE process = OpenProcess(SYNCHRONIZE | PROCESS_QUERY_LIMITED_INFORMATION, FALSE, pid);
+  if (!process || born_of(process) == born) return process;
+  (void)CloseHandle(process);
+  SetLastError(ERROR_INVALID_PARAMETER); /* as if there were none */
+  return NULL;
+}
+
+enum wlh_sent wlh_port_connect(struct wlh_port *port, uint32_t member, int *descriptor)
+{
+  struct wlh_peer *peer = &port->system->peers[member];
+  const struct wlh_peer_record *record = &port->system->records[member];
+  uint64_t life = life_of(port, member);
+  if (life == 0) return WLH_NOBODY;
+  HANDLE process = open_process(record->pid, record->born);
+  if (!process) return GetLastError() == ERROR_INVALID_PARAMETER ? WLH_NOBODY : WLH_NOT_NOW;
+  atomic_thread_fence(memory_order_acquire);
+  bool same = life_of(port, member) == life;
+  *peer = (struct wlh_peer){life, process, NULL, port->system->news, 0};
+  bool watched = same && RegisterWaitForSingleObject(
+                             &peer->wait, process, on_death, peer, INFINITE,
+                             WT_EXECUTEONLYONCE | WT_EXECUTEINWAITTHREAD);
+  if (watched) {
+    *descriptor = (int)member;
+    return WLH_SENT;
+  }
+  (void)CloseHandle(process);
+  peer->life = 0;
+  return same ? WLH_NOT_NOW : WLH_NOBODY;
+}
+
+void wlh_port_disconnect(struct wlh_port *port, int descriptor)
+{
+  if (descriptor < 0) return;
+  struct wlh_peer *peer = &port->system->peers[descriptor];
+  (void)UnregisterWaitEx(peer->wait, INVALID_HANDLE_VALUE); /* returns when on_death has returned */
+  (void)CloseHandle(peer->process);
+  peer->life = 0;
+}
+
+bool wlh_port_is_over(const struct wlh_port *port, int descriptor)
+{
+  const struct wlh_peer *peer = &port->system->peers[descriptor];
+  return __atomic_load_n(&peer->died, __ATOMIC_ACQUIRE) != 0 ||
+         life_of(port, (uint32_t)descriptor) != peer->life;
+}
+
+int wlh_port_accept(struct wlh_port *port, bool *full)
+{
+  (void)port;
+  *full = false;
+  return -1;
+}
+
+void wlh_port_close_peers(struct wlh_port *port)
+{
+  struct wlh_system *system = port->system;
+  bool left = system->life == 0; /* or was never in */
+  if (!left) wlh_port_unbind(port, system->member);
+  for (uint32_t i = 0; i < WLH_PORT_MEMBERS && !left; i++) wlh_port_rouse(port, i);
+  wlh_port_shut(port->datagram);
+  port->datagram = -1;
+  if (system->news) (void)CloseHandle(system->news);
+  if (system->records) (void)UnmapViewOfFile(system->records);
+  system->records = NULL;
+}
