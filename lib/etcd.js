@@ -63,7 +63,7 @@ function authOf(auth) {
   if (auth === undefined) return undefined;
   const { user, password } = Object(auth);
   if (typeof user !== 'string' || typeof password !== 'string') {
-    throw typeError(OPEN_BUCKET, "'auth' lacks a string 'user' or a string 'password'.");
+    throw typeError(OPEN_BUCKET, "'auth' needs 'user' and 'password', both strings.");
   }
   return { user, password };
 }

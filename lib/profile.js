@@ -50,7 +50,9 @@ if (isPreloaded()) {
   const { env } = process;
   const size = env.WEB_LOCKS_PROFILE_SIZE ? Number(env.WEB_LOCKS_PROFILE_SIZE) : undefined;
   if (size !== undefined && !isProfileSize(size)) {
-    throw new RangeError(`WEB_LOCKS_PROFILE_SIZE is not ${SIZES}.`);
+    throw new RangeError(
+      `WEB_LOCKS_PROFILE_SIZE is '${env.WEB_LOCKS_PROFILE_SIZE}'; expected ${SIZES}.`,
+    );
   }
   const profile = startProfile({
     file: env.WEB_LOCKS_PROFILE || undefined,

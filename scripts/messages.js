@@ -17,11 +17,19 @@ const ts = require('typescript-oldest');
 const root = path.join(__dirname, '..');
 const PAGE = path.join(root, 'docs', 'internals', 'messages.md');
 /** Generated, read by machines, or of tests and the compiler. */
-const OTHERS =
-  /\.(sql|lua)\.js$|\/page\/|extensions\/options\.js$|cli\/completion\.js$|\.h$|\/(check|verify|layout)\.c$/;
+const OTHERS = /\.(sql|lua)\.js$|\/page\/|cli\/completion\.js$|\.h$|\/(check|verify|layout)\.c$/;
+
+/** SQL, patterns, headers: texts that only programs read. */
+const FOR_MACHINES = /^\s*(SELECT|SET|BEGIN|AND|NOTIFY)\b|IS NOT NULL|\^\(\?|[A-Z]\|[A-Z]|-src '/;
+/** A call that looks for a text of others. */
+const SEARCH = /\.(includes|startsWith|endsWith)$/;
 
 /** @param {string} text @returns {boolean} whether it is prose: three words or more */
-const isProse = (text) => (text.match(/[A-Za-z'’]{2,}[,.:;]? /g) ?? []).length >= 2;
+function isProse(text) {
+  const words = text.replace(/\$\{[^}]*\}/g, '0').match(/[A-Za-z'’]{2,}|0/g) ?? [];
+  const isSaid = words.length >= 3 && words.filter((word) => word !== '0').length >= 2;
+  return isSaid && /\s/.test(text) && !FOR_MACHINES.test(text);
+}
 
 /** @param {string} file @returns {string[]} the texts of a JavaScript file, in its order */
 function textsOf(file) {
@@ -54,6 +62,7 @@ function textsOf(file) {
   };
   /** @param {ts.Node} node */
   const visit = (node) => {
+    if (ts.isCallExpression(node) && SEARCH.test(node.expression.getText())) return;
     const text = textOf(node);
     if (text !== undefined) {
       if (isProse(text)) texts.push(text);
@@ -65,24 +74,64 @@ function textsOf(file) {
   return texts;
 }
 
-/** @param {string} file of C or C++ @returns {string[]} its strings; those that follow one another are one */
-function textsOfC(file) {
-  const source = fs
+/** @param {string} file @returns {string} C without comments and assertions */
+const codeOf = (file) =>
+  fs
     .readFileSync(path.join(root, file), 'utf8')
-    .replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$|^#include.*$/gm, '');
-  return [...source.matchAll(/"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*/g)]
-    .map(([text]) => text.replace(/"\s*"/g, '').slice(1, -1))
-    .filter(isProse);
+    .replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$|^#include.*$|(_S|\bs)tatic_assert\([^;]*;|\\$/gm, '');
+
+const STRING = '"(?:[^"\\\\\\n]|\\\\.)*"';
+/** Strings and macros that follow one another are one text. */
+const TEXT = `(?:[A-Z][A-Z_]+\\s+)?${STRING}(?:\\s*(?:${STRING}|[A-Z][A-Z_]+\\b))*`;
+const PART = new RegExp(`${STRING}|[A-Z][A-Z_]+`, 'g');
+
+/**
+ * @param {string[]} files of C
+ * @returns {Map<string, string>} the macros that stand for a text, each by its first definition
+ */
+function macrosOf(files) {
+  const definitions = new RegExp(`^#define\\s+([A-Z_]+)\\s+(${TEXT})`, 'gm');
+  return new Map(
+    files
+      .flatMap((file) => [...codeOf(file).matchAll(definitions)])
+      .reverse()
+      .map(([, name, value]) => [name, value]),
+  );
 }
 
-const files = execFileSync('git', ['ls-files', 'lib', 'src'], { cwd: root, encoding: 'utf8' })
+/** @param {string} text */
+const unescaped = (text) => text.replace(/\\(["\\])/g, '$1');
+
+/** @param {string} text @param {Map<string, string>} macros @returns {string} without quotes */
+const joined = (text, macros) =>
+  (text.match(PART) ?? [])
+    .map((part) =>
+      part[0] === '"' ? unescaped(part.slice(1, -1)) : joined(macros.get(part) ?? '', macros),
+    )
+    .join('');
+
+/** @param {string} file @param {Map<string, string>} macros @returns {string[]} the texts of C */
+const textsOfC = (file, macros) =>
+  (
+    codeOf(file)
+      .replace(/^#define\s+\w+/gm, ';')
+      .match(new RegExp(TEXT, 'g')) ?? []
+  )
+    .map((text) => joined(text, macros))
+    .filter(isProse);
+
+const all = execFileSync('git', ['ls-files', 'lib', 'src'], { cwd: root, encoding: 'utf8' })
   .trim()
-  .split('\n')
-  .filter((file) => !OTHERS.test(file));
-const sections = files.map((file) => {
-  const texts = /\.(c|cc|h)$/.test(file) ? textsOfC(file) : /\.js$/.test(file) ? textsOf(file) : [];
+  .split('\n');
+const macros = macrosOf(all.filter((file) => /\.(c|cc|h)$/.test(file)));
+const sections = all.map((file) => {
+  if (OTHERS.test(file)) return '';
+  const isC = /\.(c|cc)$/.test(file);
+  const texts = isC ? textsOfC(file, macros) : file.endsWith('.js') ? textsOf(file) : [];
   const lines = [...new Set(texts)].map((text) =>
-    text.includes('\n') ? `\`\`\`text\n${text.trim()}\n\`\`\`` : `- ${text.trim()}`,
+    text.includes('\n')
+      ? `\`\`\`text\n${text.trim()}\n\`\`\``
+      : `- ${text.replace(/^[.,;:] /, '').trim()}`,
   );
   return lines.length > 0 ? `## ${file}\n\n${lines.join('\n')}\n` : '';
 });

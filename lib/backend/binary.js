@@ -129,7 +129,7 @@ function* candidates() {
  */
 function otherVersionError(file) {
   const remedy = process.env.WEB_LOCKS_BINARY
-    ? 'WEB_LOCKS_BINARY names it: unset that, or name one of this version.'
+    ? 'WEB_LOCKS_BINARY names it: unset that variable, or name a binary of this version.'
     : `Remove it if the package brings one for this platform. To build it again, ${BUILD}`;
   return plainError(
     `web-locks: the native binary ${file} was built from another version of web-locks than the ` +
@@ -155,8 +155,8 @@ function loadBinary() {
       if (code === 'ERR_WEB_LOCKS_INCOMPATIBLE') throw error;
       if (code === 'ERR_DLOPEN_DISABLED') {
         throw plainError(
-          'web-locks: this process may not load native addons. Under the permission model, start ' +
-            'Node.js with --allow-addons as well; otherwise, without --no-addons.',
+          'web-locks: this process may not load native addons. Start Node.js with --allow-addons ' +
+            'if it uses the permission model, and without --no-addons.',
           'ERR_WEB_LOCKS_NOT_LOADED',
           { cause: error },
         );

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Errors of the host scope: what happened, as the addon tells it, and what to do about it. */
+/** Errors of the host scope: what the addon says has happened, and what to do about it. */
 
 const { addon } = require('./addon.js');
 const { bucketClosedError, closedError, noMemoryError, plainError } =
@@ -18,34 +18,32 @@ const kinds = new Map([
     WLH_UNSUPPORTED,
     [
       'UNSUPPORTED',
-      "Give a directory of yours on a local file system with the option 'directory' or in " +
-        'WEB_LOCKS_DIRECTORY, or use the locks of one process: ' +
-        "require('web-locks').",
+      "Use a directory of your own on a local file system (option 'directory' or " +
+        "WEB_LOCKS_DIRECTORY), or the locks of one process: require('web-locks').",
     ],
   ],
   [
     WLH_VERSION,
     [
       'VERSION',
-      'Let all programs that share these locks use the same version of web-locks, or end the one ' +
-        'that has it open.',
+      'Use the same version of web-locks in all programs that share these locks, or end the ' +
+        'other process.',
     ],
   ],
   [
     WLH_FULL,
     [
       'FULL',
-      'Give more of what is short, or use less: make room on the file system, close buckets that ' +
-        'are not in use, allow the process more open files, or request fewer locks at a time ' +
-        'with shorter names.',
+      'Free space on the file system, close unused buckets, raise the limit of open files, or ' +
+        'request fewer locks at a time with shorter names.',
     ],
   ],
   [
     WLH_LOST,
     [
       'LOST',
-      'Nothing may delete, move or change files in the directory of web-locks while they are in ' +
-        'use. The next request tries to open them again.',
+      'Do not delete, move or change files in the directory of web-locks while they are in use. ' +
+        'The next request tries to open the bucket again.',
     ],
   ],
 ]);
@@ -58,8 +56,8 @@ const LONGEST_NAME = 32_768;
  * @param {string} doing for the message
  */
 function nameTooLongError(name, doing) {
-  const why = `the name is too long, it has ${name.length} UTF-16 code units`;
-  const advice = `Use one of at most ${LONGEST_NAME} (64 KiB), for example a hash of the long one.`;
+  const why = `the name has ${name.length} UTF-16 code units, and may have ${LONGEST_NAME} (64 KiB)`;
+  const advice = 'Use a shorter name, for example a hash of this one.';
   return plainError(`web-locks: ${doing} failed: ${why}. ${advice}`, 'ERR_WEB_LOCKS_SCOPE_FULL');
 }
 
@@ -75,7 +73,8 @@ function hostError(status, what, doing) {
   if (status === WLH_CLOSED) return bucketClosedError();
   if (status === WLH_NO_MEMORY) return noMemoryError(doing);
   const kind = kinds.get(status);
-  if (!kind) return plainError(`web-locks: ${doing} failed (${status}).`, 'ERR_WEB_LOCKS_HOST');
+  if (!kind)
+    return plainError(`web-locks: ${doing} failed with status ${status}.`, 'ERR_WEB_LOCKS_HOST');
   const [code, advice] = kind;
   const why = what === '' ? '' : `: ${what}`;
   const rest = what.endsWith('.') ? '' : `. ${advice}`;

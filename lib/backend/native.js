@@ -169,7 +169,7 @@ class NativeBackend {
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLK_STOLEN) agent.stolen(lock, thief);
     else if (status !== WLK_OK && status !== WLK_MARKED)
-      throw errorOf(status, `asking for the mark of ${theLock(lock.name)}`);
+      throw errorOf(status, `reading the mark of ${theLock(lock.name)}`);
     return status === WLK_MARKED;
   }
 

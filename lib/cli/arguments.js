@@ -50,7 +50,8 @@ function seconds(text, option) {
   }
   const milliseconds = Number(text) * 1000;
   if (milliseconds > LONGEST_MS) {
-    throw usageError(`--${option} takes at most ${Math.floor(LONGEST_MS / 1000)} seconds.`);
+    const most = Math.floor(LONGEST_MS / 1000);
+    throw usageError(`--${option} takes at most ${most} seconds, not '${text}'.`);
   }
   return milliseconds;
 }
@@ -101,61 +102,68 @@ const units = wholeNumber(1, MOST);
 
 /** Where the locks are. @type {Record<string, Option>} */
 const PLACE = {
-  bucket: { short: 'b', value: 'NAME', help: 'the storage bucket: a separate set of locks' },
+  bucket: { short: 'b', value: 'NAME', help: 'the storage bucket, a separate set of locks' },
   directory: {
     short: 'd',
     value: 'PATH',
     completes: 'folder',
-    help: "the folder of the files of this machine's locks",
+    help: 'the folder with the files of the locks of this machine',
   },
   at: {
     value: 'URL',
     help:
-      'locks of many machines: postgres://…, redis://…, rediss://…, etcd+http://… or ' +
+      'uses locks of many machines: postgres://…, redis://…, rediss://…, etcd+http://… or ' +
       'etcd+https://…; by default $WEB_LOCKS_AT',
   },
   ttl: {
     value: 'SECONDS',
     read: lease,
-    help: 'with --at: the lease, from 2 to 3600; 10 by default',
+    help: 'with --at: the lease, 2 to 3600; 10 by default',
   },
-  schema: { value: 'NAME', help: 'with postgres://: where the tables are; web_locks by default' },
+  schema: {
+    value: 'NAME',
+    help: 'with postgres://: the schema of the tables; web_locks by default',
+  },
   shards: {
     value: 'N',
     read: wholeNumber(1, 64),
-    help: 'with redis://: in how many slots of a cluster the names are; 1 by default',
+    help: 'with redis://: the number of cluster slots for the names; 1 by default',
   },
-  prefix: { value: 'TEXT', help: 'with redis://: what all keys begin with; nothing by default' },
+  prefix: { value: 'TEXT', help: 'with redis://: the beginning of all keys; empty by default' },
 };
 
 /** @type {Record<string, Option>} */
 const HELP = { help: { short: 'h', help: 'shows this help' } };
 
 /** @type {Option} */
-const LABEL = { short: 'l', value: 'TEXT', help: 'what `query` shows; by default what is run' };
+const LABEL = {
+  short: 'l',
+  value: 'TEXT',
+  help: 'the label that `query` shows; by default the name of the command',
+};
 
 /** What `run`, `once` and `elect` have in common. @type {Record<string, Option>} */
 const JOB = {
   command: {
     short: 'c',
     value: 'COMMAND',
-    help: 'in place of -- and a command: a line for a shell ($SHELL)',
+    help: 'a command line for the shell ($SHELL), instead of -- and a command',
   },
   'kill-after': {
     value: 'SECONDS',
     read: seconds,
-    help: 'the time from SIGTERM to SIGKILL if the lock was lost, 5 by default',
+    help: 'the time from SIGTERM to SIGKILL if the lock is lost; 5 by default',
   },
   label: LABEL,
   priority: {
     short: 'p',
     value: 'N',
     read: wholeNumber(LEAST_PRIORITY, MOST),
-    help: 'waits ahead of requests with a lower priority; 0 by default, not with etcd',
+    help: 'waits ahead of requests with a lower priority; 0 by default; not with etcd',
   },
   verbose: {
     short: 'v',
-    help: 'prints that it has the lock, and whom it waits for',
+    help: 'prints when it gets the lock, and which holders it waits for',
   },
   ...PLACE,
   ...HELP,
@@ -173,9 +181,9 @@ const WAITING = {
     short: 'E',
     value: 'N',
     read: wholeNumber(0, 255),
-    help: 'the exit status if it did not get the lock, 1 by default',
+    help: 'the exit status if it does not get the lock; 1 by default',
   },
-  quiet: { short: 'q', help: 'does not print that it waits, or did not get the lock' },
+  quiet: { short: 'q', help: 'does not report that it waits or does not get the lock' },
 };
 
 const LOCK_NAME = 'the name of the lock';
@@ -186,8 +194,9 @@ const COMMANDS = {
     usage: 'run NAME [options] -- COMMAND [ARGUMENT…]',
     summary: 'runs a command while it holds a lock',
     details:
-      'Waits for the lock NAME, first come, first served, runs COMMAND while it holds it, and ' +
-      'ends as COMMAND ends. COMMAND has WEB_LOCKS_NAME and WEB_LOCKS_TOKEN in its environment.',
+      'Waits for the lock NAME, first come, first served, runs COMMAND while it holds the lock, ' +
+      'and ends as COMMAND ends. COMMAND finds WEB_LOCKS_NAME and WEB_LOCKS_TOKEN in its ' +
+      'environment.',
     takes: LOCK_NAME,
     takesCommand: true,
     options: {
@@ -200,7 +209,7 @@ const COMMANDS = {
       weight: {
         value: 'N',
         read: units,
-        help: 'how many units of the limit it takes, 1 by default',
+        help: 'the number of units that it takes; 1 by default',
       },
       'if-available': { short: 'n', help: 'does not wait' },
       steal: { help: 'takes the lock from its holders' },
@@ -211,12 +220,11 @@ const COMMANDS = {
   },
   once: {
     usage: 'once NAME --keep TIME [options] -- COMMAND [ARGUMENT…]',
-    summary: 'runs a command unless it was run already',
+    summary: 'runs a command unless another caller has run it',
     details:
-      'One of all callers that ask for NAME runs COMMAND. The others wait until COMMAND has ' +
-      'ended, and then end with 0, without running anything. A caller that asks within TIME ' +
-      'after that also runs nothing. If COMMAND fails, the next caller runs its own. Needs the ' +
-      'locks of a server: --at.',
+      'Of all callers with the same NAME, one runs COMMAND. The others wait until COMMAND ends, ' +
+      'and then exit with 0 without running theirs; so do callers that come within TIME after ' +
+      'that. If COMMAND fails, the next caller runs its own. Needs the locks of a server: --at.',
     takes: LOCK_NAME,
     takesCommand: true,
     options: {
@@ -224,7 +232,7 @@ const COMMANDS = {
         short: 'k',
         value: 'TIME',
         read: duration,
-        help: 'for how long nobody runs again, such as 90s, 30m, 1h or 7d',
+        help: 'the time in which no other caller runs, such as 90s, 30m, 1h or 7d',
       },
       ...WAITING,
       ...JOB,
@@ -235,9 +243,9 @@ const COMMANDS = {
     usage: 'elect NAME [options] -- COMMAND [ARGUMENT…]',
     summary: 'runs a command while it is the leader',
     details:
-      'One of all candidates for NAME leads, and runs COMMAND. If it loses the lock, it ends ' +
-      'COMMAND, stands again, and starts COMMAND again when it leads again. If COMMAND ends by ' +
-      'itself, web-locks ends with its status, and the next candidate leads.',
+      'Of all candidates for NAME, one leads and runs COMMAND. If it loses the lock, it ends ' +
+      'COMMAND, becomes a candidate again, and restarts COMMAND when it leads again. If COMMAND ' +
+      'ends by itself, web-locks exits with its status, and the next candidate leads.',
     takes: LOCK_NAME,
     takesCommand: true,
     options: JOB,
@@ -247,15 +255,15 @@ const COMMANDS = {
     usage: 'query [options]',
     summary: 'shows who holds locks and who waits',
     details:
-      'Prints a table of held locks, and of the requests that wait for them in the order of the ' +
-      'queue.',
+      'Prints a table of the held locks and of the requests that wait for them, in the order of ' +
+      'the queue.',
     options: {
-      name: { value: 'NAME', help: 'shows that name only' },
+      name: { value: 'NAME', help: 'shows only this name' },
       all: { short: 'a', help: 'shows all buckets of the directory' },
       json: { short: 'j', help: 'prints one line of JSON' },
       watch: {
         short: 'w',
-        help: 'keeps running, and shows changes; in a terminal until q or Ctrl-C',
+        help: 'keeps running and shows changes; in a terminal until q or Ctrl-C',
       },
       ...PLACE,
       ...HELP,
@@ -266,15 +274,15 @@ const COMMANDS = {
     usage: 'top [options]',
     summary: 'shows who holds locks and who waits, live',
     details:
-      'The same as `query --watch`; with --web as a page, for browsers on this machine. Prints ' +
-      'the URL of the page, which has a secret, and runs until Ctrl-C.',
+      'Does the same as `query --watch`; with --web, serves a page for browsers on this machine: ' +
+      'prints the URL of the page, which contains a secret, and runs until Ctrl-C.',
     options: {
-      name: { value: 'NAME', help: 'shows that name only' },
+      name: { value: 'NAME', help: 'shows only this name' },
       web: { help: 'serves a page on 127.0.0.1' },
       port: {
         value: 'N',
         read: wholeNumber(1, 65_535),
-        help: 'with --web: the port; by default a free one',
+        help: 'with --web: the port; any free port by default',
       },
       ...PLACE,
       ...HELP,
@@ -285,23 +293,23 @@ const COMMANDS = {
     usage: 'steal NAME [options]',
     summary: 'takes a lock from its holders',
     details:
-      'Shows who holds the lock NAME, asks, takes it from them, and gives it to the next waiter. ' +
-      'For recovery from a holder that hangs.',
+      'Shows who holds the lock NAME, asks for confirmation, takes the lock from its holders, and ' +
+      'gives it to the next waiter. It is for recovery from a holder that hangs.',
     takes: LOCK_NAME,
     options: {
-      yes: { short: 'y', help: 'takes it without asking' },
-      label: { ...LABEL, help: 'what `query` shows of the thief' },
+      yes: { short: 'y', help: 'takes the lock without asking' },
+      label: { ...LABEL, help: 'the label that `query` shows for the new holder' },
       ...PLACE,
       ...HELP,
     },
   },
   report: {
     usage: 'report FILE… [options]',
-    summary: 'makes a page of a profile',
+    summary: 'makes an HTML page from a profile',
     details:
-      'Makes a page of FILE, a profile of who waited for whom that was recorded with ' +
-      '`node --import web-locks/profile`. Profiles of several processes make one page, on one ' +
-      'clock. The page is one file that loads nothing.',
+      'Makes an HTML page from FILE, a profile of who waited for whom, recorded with ' +
+      '`node --import web-locks/profile`. Profiles of several processes become one page, on one ' +
+      'clock. The page is a single file that loads nothing else.',
     takes: 'the file',
     takesMore: true,
     options: {
@@ -309,7 +317,7 @@ const COMMANDS = {
         short: 'o',
         value: 'PAGE',
         completes: 'file',
-        help: 'the page; by default the first FILE with .html in place of .json',
+        help: 'the page; by default the first FILE with .html instead of .json',
       },
       ...HELP,
     },
@@ -317,9 +325,9 @@ const COMMANDS = {
   },
   completion: {
     usage: 'completion bash|zsh|fish',
-    summary: 'prints what completes commands and options in a shell',
+    summary: 'prints a completion script for a shell',
     details:
-      'Prints a script for a shell, which then completes commands and options. For bash, in ' +
+      'Prints a script that makes a shell complete commands and options. For bash, put this into ' +
       '~/.bashrc: source <(web-locks completion bash)',
     takes: 'the shell',
     options: HELP,
@@ -344,13 +352,14 @@ function checkJob(values) {
       throw usageError(`--${one} and --${other} cannot be used together.`);
     }
   }
-  if (values.command === '') throw usageError('--command takes a command.');
+  if (values.command === '') throw usageError('--command is empty; expected a command line.');
 }
 
 /** @param {Values} values */
 function checkOnce(values) {
   checkJob(values);
-  if (values.keep === undefined) throw usageError('--keep is missing.');
+  if (values.keep === undefined)
+    throw usageError('--keep is missing: give the time in which no other caller runs.');
 }
 
 /** @param {Values} values */
@@ -359,14 +368,18 @@ function checkRun(values) {
   if (values.weight !== undefined && values.limit === undefined) {
     throw usageError('--weight needs --limit.');
   }
-  if (values.weight > values.limit) throw usageError('--weight is greater than --limit.');
+  if (values.weight > values.limit)
+    throw usageError(
+      `--weight is ${values.weight}; expected at most --limit, which is ${values.limit}.`,
+    );
 }
 
 /** @param {Values} values */
 function checkQuery({ all, at, bucket }) {
   if (!all) return;
   if (bucket !== undefined) throw usageError('--all and --bucket cannot be used together.');
-  if (at !== undefined) throw usageError('--all is for the locks of this machine, not for --at.');
+  if (at !== undefined)
+    throw usageError('--all shows the locks of this machine, and cannot be used with --at.');
 }
 
 /** @param {Values} values */
@@ -376,7 +389,7 @@ function checkTop({ port, web }) {
 
 /** @param {Values} values */
 function checkReport({ output }) {
-  if (output === '') throw usageError('--output takes a path.');
+  if (output === '') throw usageError('--output is empty; expected a path.');
 }
 
 /** @param {Values} values */
@@ -384,7 +397,7 @@ function checkPlace({ directory, at, ...more }) {
   if (directory !== undefined && at !== undefined) {
     throw usageError('--directory and --at cannot be used together.');
   }
-  if (directory === '') throw usageError('--directory takes a path.');
+  if (directory === '') throw usageError('--directory is empty; expected a path.');
   for (const option of ['ttl', 'schema', 'shards', 'prefix']) {
     if (more[option] !== undefined && at === undefined) throw usageError(`--${option} needs --at.`);
   }
@@ -416,7 +429,7 @@ function read(argv, env) {
     return { command: 'help', of: rest[0], ...none };
   }
   if (!Object.hasOwn(COMMANDS, first)) {
-    throw usageError(`there is no ${first.startsWith('-') ? 'option' : 'command'} '${first}'.`);
+    throw usageError(`unknown ${first.startsWith('-') ? 'option' : 'command'} '${first}'.`);
   }
   return readCommand(first, rest, env);
 }
@@ -437,7 +450,7 @@ function readCommand(command, argv, env) {
   const more = takes ? positionals.slice(1) : positionals;
   if (takes) checkFirst(takes, name);
   if (more.length > 0 && !takesMore) {
-    const hint = takesCommand ? ' The command comes after --.' : '';
+    const hint = takesCommand ? ' Put the command after --.' : '';
     throw usageError(`unexpected argument '${more[0]}'.${hint}`);
   }
   for (const other of more) checkFirst(takes ?? '', other);
@@ -458,10 +471,12 @@ function readCommand(command, argv, env) {
  * @returns {string[]} the command to run
  */
 function toWords(argv, end, { command }, { SHELL }) {
-  if (command !== undefined && end >= 0) throw usageError('--command and -- exclude each other.');
+  if (command !== undefined && end >= 0)
+    throw usageError('--command and -- cannot be used together.');
   if (command !== undefined) return [SHELL || '/bin/sh', '-c', command];
   const words = end < 0 ? [] : argv.slice(end + 1);
-  if (words.length === 0) throw usageError('-- and a command are missing.');
+  if (words.length === 0)
+    throw usageError('a command is missing: give it after --, or with --command.');
   return words;
 }
 
@@ -473,7 +488,8 @@ function checkFirst(takes, given) {
   const isLock = takes === LOCK_NAME;
   // A lock may have the empty name.
   if (given === undefined || (given === '' && !isLock)) throw usageError(`${takes} is missing.`);
-  if (isLock && given.startsWith('-')) throw usageError(`${takes} cannot begin with -.`);
+  if (isLock && given.startsWith('-'))
+    throw usageError(`${takes} is '${given}'; it cannot begin with -.`);
 }
 
 /**
@@ -514,7 +530,9 @@ function checkValues(argv, options) {
     const given = argv[at + 1];
     if (!value || at < 0 || !given?.startsWith('-')) continue;
     readValue?.(given, name);
-    throw usageError(`'${given}' looks like an option. If it is the ${value}: --${name}=${given}`);
+    throw usageError(
+      `'${given}' looks like an option. If it is the ${value}, write --${name}=${given}`,
+    );
   }
 }
 

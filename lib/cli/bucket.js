@@ -24,8 +24,8 @@ const USUAL_BUCKET = 'default';
 
 /** Replaces the library's message, which speaks to programs. */
 const POOLER =
-  'there is a pooler such as pgbouncer, in transaction or statement mode. It drops the messages ' +
-  'that tell a waiter that its turn has come.';
+  'a pooler such as pgbouncer, in transaction or statement mode, is in between. It drops the ' +
+  'notifications that a waiter needs.';
 
 const LATE = Symbol('late');
 
@@ -150,11 +150,14 @@ class OpenBucket {
  */
 async function lookAt({ backend, bucket, folder }, name) {
   if (!backend)
-    return { bucket: null, failure: `the name of the bucket in ${folder} is not known` };
+    return {
+      bucket: null,
+      failure: `the bucket in ${folder}, whose name is unknown, cannot be read`,
+    };
   try {
     const state = await within(backend.details(name), LOOK_MS);
     if (state !== LATE) return { bucket, state };
-    return { bucket, failure: 'a process is stopped inside of its tables' };
+    return { bucket, failure: 'a stopped process keeps its tables locked' };
   } catch (error) {
     return { bucket, failure: messageOf(error) };
   } finally {
@@ -248,7 +251,7 @@ const messageOf = (error) => String(/** @type {any} */ (error)?.message ?? error
 function unreachable(error) {
   if (error instanceof Failure) return error;
   if (/** @type {any} */ (error)?.code === 'ERR_WEB_LOCKS_NO_NOTIFY') {
-    return new Failure(STATUS.unavailable, POOLER, 'Give the URL of the server itself.');
+    return new Failure(STATUS.unavailable, POOLER, 'Use the URL of the server itself.');
   }
   const message = messageOf(error).replace(/^web-locks: /, '');
   const { cause } = /** @type {any} */ (error);
@@ -266,7 +269,7 @@ function unreachable(error) {
 function checkName(name, { at }) {
   if (at || name.length <= LONGEST_NAME) return;
   const have = `${name.length} characters (UTF-16 code units)`;
-  const message = `the name of the lock has ${have}, and may have ${LONGEST_NAME}.`;
+  const message = `the name of the lock has ${have}; at most ${LONGEST_NAME} are allowed.`;
   throw new Failure(STATUS.usage, message);
 }
 

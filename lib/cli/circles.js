@@ -142,7 +142,7 @@ function listOf(map, key) {
  */
 function describeCircles(state) {
   return circlesOf(state).flatMap((circle) => [
-    'These wait for each other, perhaps a deadlock:',
+    'These holders wait for each other, perhaps in a deadlock:',
     ...circle.map(({ holder, waitsFor }) => {
       const who = describeAgent(holder, quoted);
       return `  ${who} has ${quoted(holder.name)} and waits for ${quoted(waitsFor)}`;

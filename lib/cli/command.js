@@ -113,9 +113,9 @@ async function endOf(child, program) {
 function notStarted(error, program) {
   const { code } = /** @type {NodeJS.ErrnoException} */ (error);
   const isMissing = code === 'ENOENT';
-  const why = isMissing ? 'is not found' : `cannot be executed (${code})`;
+  const why = isMissing ? 'was not found' : `cannot be executed (${code})`;
   // There npm and its like are batch files, which the system does not start by themselves.
-  const hint = process.platform === 'win32' ? ' A batch file is started by cmd: -- cmd /c …' : '';
+  const hint = process.platform === 'win32' ? ' If it is a batch file, use cmd: -- cmd /c …' : '';
   say(`the command ${quoted(program)} ${why}.${hint}`);
   return { status: isMissing ? STATUS.notFound : STATUS.notExecutable };
 }

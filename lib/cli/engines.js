@@ -54,11 +54,14 @@ function openEngine(url, settings) {
   const scheme = /^([a-z+]+):\/\//i.exec(url)?.[1].toLowerCase() ?? '';
   if (!Object.hasOwn(ENGINES, scheme)) {
     const known = Object.keys(ENGINES).map((one) => `${one}://`);
-    throw new Failure(STATUS.usage, `--at takes a URL that begins with ${known.join(', ')}.`);
+    throw new Failure(
+      STATUS.usage,
+      `--at takes a URL that begins with one of ${known.join(', ')}.`,
+    );
   }
   for (const option of /** @type {(keyof typeof OF_ENGINES)[]} */ (Object.keys(OF_ENGINES))) {
     if (settings[option] === undefined || OF_ENGINES[option].includes(ENGINES[scheme])) continue;
-    throw new Failure(STATUS.usage, `--${option} is not for ${scheme}://.`);
+    throw new Failure(STATUS.usage, `--${option} cannot be used with ${scheme}://.`);
   }
   try {
     return ENGINES[scheme](url, settings);
@@ -79,7 +82,10 @@ function entry(name) {
     return require(path.join(__dirname, '..', `${name}.js`));
   } catch (error) {
     if (/** @type {any} */ (error).code !== 'MODULE_NOT_FOUND') throw error;
-    throw new Failure(STATUS.unavailable, `this version of web-locks has no ${name}.`);
+    throw new Failure(
+      STATUS.unavailable,
+      `this installation of web-locks lacks the module ${name}.`,
+    );
   }
 }
 
@@ -98,8 +104,8 @@ function client(...names) {
   const which = names.join(' or ');
   throw new Failure(
     STATUS.unavailable,
-    `--at needs the package ${which}, which is found neither from ${folder} nor beside web-locks.`,
-    `Install it: npm install ${names[0]} (--global beside a global web-locks).`,
+    `--at needs the package ${which}, which is neither in ${folder} nor beside web-locks.`,
+    `Install it: npm install ${names[0]} (with --global if web-locks is global).`,
   );
 }
 

@@ -54,12 +54,12 @@ function overview() {
   return [
     'Usage: web-locks COMMAND …',
     '',
-    wrap('Locks between the processes of a machine, or between machines.', 0),
+    wrap('Locks between the processes of one machine, or between machines.', 0),
     '',
     'Commands:',
     ...commands,
     '',
-    'web-locks COMMAND --help tells more; web-locks --version prints the version.',
+    'Run web-locks COMMAND --help for its options, web-locks --version for the version.',
     '',
   ].join('\n');
 }

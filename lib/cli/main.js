@@ -69,7 +69,7 @@ function report(error, command) {
     say(message.replace(/^web-locks: /, ''));
     return { status: STATUS.unavailable };
   }
-  say(`an error in web-locks: ${stack ?? error}`);
+  say(`internal error: ${stack ?? error}`);
   return { status: STATUS.internal };
 }
 

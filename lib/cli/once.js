@@ -29,7 +29,7 @@ async function requestLock(runner) {
     };
     const { ran } = await runner.locks.once(name, { keep, label, priority, timeout }, run);
     if (ran) return undefined;
-    if (verbose) say(`${quoted(name)} is done already.`);
+    if (verbose) say(`${quoted(name)} was run already, so the command does not run.`);
     return { status: STATUS.ok };
   } catch (error) {
     if (error !== FAILED) throw explained(error);
@@ -40,8 +40,8 @@ async function requestLock(runner) {
 /** @param {any} error */
 function explained(error) {
   if (error?.name !== 'NotSupportedError') return error;
-  const message = 'the locks of this machine cannot note that something is done.';
-  return new Failure(STATUS.usage, message, 'Use those of a server: --at.');
+  const message = 'the locks of this machine cannot record that a name was run.';
+  return new Failure(STATUS.usage, message, 'Use the locks of a server: --at.');
 }
 
 module.exports = { once };

@@ -71,7 +71,7 @@ async function lookAtOne(opened, { name, watch: again }) {
   return { state, how: { about, notes }, more: { ...where, others, circles: circlesIn([state]) } };
 }
 
-const OF_PROCESSES = "Locks of require('web-locks') are seen by their own process only.";
+const OF_PROCESSES = "Only their own process sees the locks of require('web-locks').";
 
 /**
  * @param {OpenBucketType} opened
@@ -137,7 +137,7 @@ function noteOthers(looks) {
   if (looks.length === 0) return [];
   const more = looks.length > FEW ? [`  … and ${looks.length - FEW} more`] : [];
   const lines = looks.slice(0, FEW).map((look) => `  ${describeLook(look)}`);
-  return ['Also in use (--all shows all, --bucket one):', ...lines, ...more];
+  return ['Other buckets in use (--all shows all of them, --bucket NAME one):', ...lines, ...more];
 }
 
 /**

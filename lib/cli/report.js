@@ -17,7 +17,7 @@ const { Failure, STATUS, say } = require('./status.js');
 async function report({ name: file = '', more = [], values }) {
   const output = values.output ?? `${file.replace(/\.json$/, '')}.html`;
   const { requests, dropped } = make([file, ...more], output);
-  const lost = dropped > 0 ? `, ${dropped} more were dropped` : '';
+  const lost = dropped > 0 ? `, and ${dropped} more were dropped` : '';
   say(`${output}: ${requests} ${requests === 1 ? 'request' : 'requests'}${lost}`);
   return { status: STATUS.ok };
 }
@@ -28,7 +28,10 @@ async function report({ name: file = '', more = [], values }) {
  */
 function make(files, output) {
   if (files.some((file) => isSame(file, output))) {
-    throw new Failure(STATUS.usage, `${output} is the profile: the page would replace it.`);
+    throw new Failure(
+      STATUS.usage,
+      `the output ${output} is the profile itself, which the page would overwrite.`,
+    );
   }
   try {
     return profile.report(files, output);

@@ -169,7 +169,7 @@ class Runner {
   async runCommand(lock) {
     this.stopReporting();
     if (!lock || this.isOver || this.signals.haveCome) return undefined;
-    if (this.values.verbose) say(`has lock ${quoted(this.name)} (token ${lock.token}).`);
+    if (this.values.verbose) say(`acquired lock ${quoted(this.name)} (token ${lock.token}).`);
     this.#ended = this.#command.run(lock);
     return this.#ended;
   }
@@ -224,9 +224,9 @@ class Runner {
     const mode = shared || limit !== undefined ? 'shared' : 'exclusive';
     const wanted = { mode, limit, weight, priority };
     if (!wouldWaitFor(held.filter(isAround), pending, wanted)) return;
-    const around = `a web-locks around this one has lock ${quoted(this.name)}`;
-    const hint = 'Leave the inner one out, or give it another name.';
-    throw new Failure(STATUS.usage, `${around}: it would wait for ever.`, hint);
+    const around = `an enclosing web-locks command already holds lock ${quoted(this.name)}`;
+    const hint = 'Drop the inner command, or use another name for its lock.';
+    throw new Failure(STATUS.usage, `${around}, so this one would wait forever.`, hint);
   }
 
   /**

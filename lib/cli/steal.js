@@ -22,8 +22,8 @@ const { Failure, STATUS, say } = require('./status.js');
  */
 async function steal({ name = '', values }) {
   if (!values.yes && !process.stdin.isTTY) {
-    const message = 'it asks before it takes a lock, and there is no terminal to ask in.';
-    throw new Failure(STATUS.usage, message, 'Give --yes to take it without asking.');
+    const message = 'steal asks for confirmation, and there is no terminal to ask in.';
+    throw new Failure(STATUS.usage, message, 'Use --yes to take the lock without asking.');
   }
   checkName(name, values);
   const bucket = new OpenBucket(values);
@@ -60,18 +60,18 @@ async function stealLock({ locks }, name, { yes, label = 'web-locks steal' }) {
     const before = state;
     state = await look();
     if (identity(state) === identity(before)) break;
-    say('the holders have changed meanwhile.');
+    say('the holders have changed in the meantime.');
   }
   await locks.request(name, { steal: true, label }, () => {});
   await printAll(robbedLines(state));
   // The robbed are told the number of this process, which has ended when somebody looks for it.
-  say(`process ${process.pid} has taken lock ${quoted(name)} from them.`);
+  say(`process ${process.pid} took lock ${quoted(name)} from them.`);
   return STATUS.ok;
 }
 
 /** @param {DetailedSnapshot} state */
 function* robbedLines({ held }) {
-  for (const holder of held) yield `robbed ${describeHolder(holder)}\n`;
+  for (const holder of held) yield `stolen from ${describeHolder(holder)}\n`;
 }
 
 /** @param {DetailedSnapshot} state */
@@ -87,14 +87,14 @@ function identity({ held }) {
  * @param {DetailedSnapshot} state
  */
 function showHolders(name, { held, pending }) {
-  say(`lock ${quoted(name)} is held by`);
+  say(`lock ${quoted(name)} is held by:`);
   for (const holder of held) process.stderr.write(`  ${describeHolder(holder)}\n`);
-  if (pending.length > 0) process.stderr.write(`and waited for by ${pending.length}.\n`);
+  if (pending.length > 0) process.stderr.write(`Waiting requests: ${pending.length}.\n`);
 }
 
 /** @returns {Promise<boolean>} what the terminal says; no, if it says nothing */
 async function askToSteal() {
-  process.stderr.write('Take it from them? [y/N] ');
+  process.stderr.write('Steal it from them? [y/N] ');
   const lines = createInterface({ input: process.stdin, terminal: false });
   try {
     const answer = await new Promise((resolve) => {

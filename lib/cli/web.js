@@ -146,7 +146,7 @@ function refuse(response, status, more) {
  * @param {NodeJS.ErrnoException} error
  */
 function cannotListen(port, { code, message }) {
-  const why = { EADDRINUSE: 'it is in use', EACCES: 'only the system may use it' }[`${code}`];
+  const why = { EADDRINUSE: 'it is in use', EACCES: 'permission denied' }[`${code}`];
   return new Failure(STATUS.unavailable, `port ${port} cannot be used: ${why ?? message}.`);
 }
 

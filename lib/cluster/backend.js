@@ -39,10 +39,10 @@ const { version } = require('../../package.json');
 /** How long an error about a wait may be delayed to find the lock's holders. */
 const LOOK = 1000;
 
-const NO_LIMITS = "This engine has no 'limit' and no 'maxPending'.";
-const NO_PRIORITIES = "This engine has no 'priority'. PostgreSQL and Redis have it.";
+const NO_LIMITS = "This engine does not support 'limit' and 'maxPending'.";
+const NO_PRIORITIES = "This engine does not support 'priority'. PostgreSQL and Redis do.";
 const NO_PRIORITIES_OF_SEVERAL =
-  "The 'priority' option cannot be used with several locks in a cluster: they could wait for " +
+  "The 'priority' option cannot be used with several locks in a cluster: requests could wait for " +
   'each other.';
 
 /**
@@ -398,7 +398,7 @@ class ClusterBackend {
  */
 function warnOfOutage(id, milliseconds, cause) {
   const why = cause === undefined ? 'the lock server does not answer.' : (cause?.message ?? cause);
-  const message = `No session with the lock server (${id}) for ${milliseconds / 1000} s: ${why}`;
+  const message = `There has been no session with the lock server (${id}) for ${milliseconds / 1000} s: ${why}`;
   const warning = plainError(message, 'ERR_WEB_LOCKS_UNREACHABLE', { cause });
   warning.name = 'LockWarning';
   process.emitWarning(warning);

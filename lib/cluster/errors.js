@@ -66,8 +66,8 @@ const isOfTls = (error) => OF_TLS.test(String(error?.code));
 /** @param {number} most @param {number} count */
 const tooManyError = (most, count) =>
   plainError(
-    `The call names ${count} locks, and may name ${most}. Request fewer at once, or one name ` +
-      'that stands for all of them.',
+    `The call names ${count} locks; at most ${most} are allowed. Request fewer at once, or one ` +
+      'name that stands for all of them.',
     'ERR_WEB_LOCKS_TOO_MANY',
   );
 

@@ -95,7 +95,7 @@ LockStolenError.prototype.constructor = DOMException;
 /** What is said of a lock that was lost, by LossReason. @type {Record<string, string>} */
 const LOSSES = {
   expired: 'its lease was not renewed in time',
-  unreachable: 'the server did not answer in time, or refused',
+  unreachable: 'the server did not answer in time, or rejected the request',
   failover: 'the server that took over does not know it',
   closed: 'its bucket was closed',
   destroyed: 'its state was deleted or damaged',
@@ -185,7 +185,7 @@ function waitTimeoutError(lockName, waited, holders, grantsIn, outage) {
 function theftTimeoutError(lockName, waited, mayBeDone, cause) {
   const lock = theLock(lockName);
   const what = mayBeDone
-    ? `whether ${lock} was stolen, and released again, is not known`
+    ? `it is not known whether ${lock} was stolen and released again`
     : `${lock} was not stolen`;
   const message = `Timed out after ${milliseconds(waited)}: ${what}${because(cause)}.`;
   return new LockTimeoutError(message, lockName, { waited, held: 0, cause });

@@ -51,7 +51,7 @@ const leaks = new FinalizationRegistry(({ request, where }) => {
   const site = where === '' ? ` ${LATER}` : ` It was acquired:\n${where}`;
   try {
     process.emitWarning(
-      `A handle of ${theLock(request.name)} was collected without release(); the lock is ` +
+      `A handle of ${theLock(request.name)} was garbage-collected without release(); the lock is ` +
         `released now.${site}`,
       { type: 'LockWarning', code: 'WEB_LOCKS_LEAK' },
     );

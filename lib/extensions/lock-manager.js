@@ -122,7 +122,7 @@ class Extensions {
     const { timeout = Number.POSITIVE_INFINITY, maxTotal = Number.POSITIVE_INFINITY } = given;
     const limit = Math.min(timeout, maxTotal);
     if (isMainThread && limit === Number.POSITIVE_INFINITY) {
-      throw typeError(ACQUIRE_SYNC, "The main thread must give a 'timeout'.");
+      throw typeError(ACQUIRE_SYNC, "A call on the main thread needs the option 'timeout'.");
     }
     return new HandleRequest(backend, resourceName, given).acquireSync(limit);
   }

@@ -131,7 +131,10 @@ class NamedLock {
    * @throws {unknown} nothing is changed
    */
   async resize(limit, operation) {
-    if (!this.#kind) throw notSupportedError(`Failed to execute ${operation}: it has a name.`);
+    if (!this.#kind)
+      throw notSupportedError(
+        `Failed to execute ${operation}: a semaphore with a name cannot be resized.`,
+      );
     const next = new HeldRequest(this.#backend, this.#newName(this.#kind), RESIZING);
     const last = new HeldRequest(this.#backend, this.#name, BEHIND_ALL);
     const granted = last.promise();

@@ -128,7 +128,7 @@ const OPTIONS = freeze({
     isStandard: true,
   },
   steal: {
-    does: 'takes the lock away from those who hold it',
+    does: 'takes the lock away from its holders',
     calls: ['request'],
     not: ['ifAvailable', 'signal', 'timeout', 'limit', 'priority'],
     needs: "`mode: 'exclusive'`",
@@ -140,7 +140,7 @@ const OPTIONS = freeze({
     not: ['ifAvailable'],
   },
   deadlock: {
-    does: "`'reject'`: rejects if it would wait for itself",
+    does: "`'reject'`: rejects if the request would wait for itself",
     calls: ['request', 'several', ...WAITS, ...OBJECTS],
     scopes: ['process'],
   },
@@ -149,23 +149,23 @@ const OPTIONS = freeze({
     calls: ['request', 'several', ...SYNC, ...OBJECTS],
   },
   keep: {
-    does: 'for how long nobody runs again; milliseconds, required',
+    does: 'the time in which no other caller runs; milliseconds, required',
     calls: ['once'],
   },
   label: {
-    does: 'says what it is for, in details, errors and warnings',
+    does: 'names the purpose in details, errors and warnings',
     calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
     isForBackend: true,
   },
   limit: {
-    does: 'how many units of the name are held at a time',
+    does: 'limits the units of the name that are held at a time',
     calls: ['request', 'several', ...SYNC],
     not: ['steal'],
     needs: "`mode: 'shared'`",
     isForBackend: true,
   },
   maxPending: {
-    does: 'limits the queue that it joins',
+    does: 'limits the length of the queue that the request joins',
     calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
     isForBackend: true,
   },
@@ -174,7 +174,7 @@ const OPTIONS = freeze({
     calls: ['request', 'several', 'acquireSync', 'mutex', 'semaphore'],
   },
   priority: {
-    does: 'who has more of it waits ahead of who has less; 0 by default',
+    does: 'higher ones wait ahead of lower ones; 0 by default',
     calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
     notIn: ['etcd'],
     not: ['steal'],
@@ -190,11 +190,11 @@ const OPTIONS = freeze({
     not: ['steal', 'ifAvailable'],
   },
   warnAfter: {
-    does: 'warns if it waits, or the lock is held, longer; milliseconds',
+    does: 'warns if the wait or the hold takes longer; milliseconds',
     calls: ['request', 'several', ...SYNC, ...WAITS, ...OBJECTS],
   },
   weight: {
-    does: 'how many units of the limit it takes; 1 by default',
+    does: 'the number of units that it takes; 1 by default',
     calls: ['request', 'several', ...SYNC, 'semaphore', 'trySemaphore'],
     needs: '`limit`',
     isForBackend: true,
@@ -255,7 +255,7 @@ function toDeadlock(value, operation) {
 function toLimit(value, operation, what) {
   const limit = toMilliseconds(value, operation, what);
   if (limit !== 0) return limit;
-  throw typeError(operation, `${what} is 0: milliseconds, more than 0.`);
+  throw typeError(operation, `${what} is 0; expected more than 0 milliseconds.`);
 }
 
 /** The longest time that a mark is kept, in milliseconds: 100 years. */
@@ -337,8 +337,8 @@ function checkRequest(options) {
   const { blocking, ifAvailable, priority, steal, timeout } = options;
   if (blocking !== undefined && ifAvailable) {
     throw argumentError(
-      "The options 'blocking' and 'ifAvailable' exclude each other: with 'blocking: false' a " +
-        "lock that is not free is an error, with 'ifAvailable' it is null.",
+      "The 'blocking' and 'ifAvailable' options cannot be used together: for a lock that is not " +
+        "free, 'blocking: false' rejects and 'ifAvailable' gives null.",
     );
   }
   if (steal && priority !== 0) {
@@ -356,7 +356,7 @@ function checkUnits({ limit, mode, weight = 1 }) {
   if (mode !== 'shared') throw argumentError("The 'limit' option needs the mode 'shared'.");
   if (weight > limit) {
     throw argumentError(
-      `The 'weight' option is ${weight}, which is more than the limit, ${limit}.`,
+      `The 'weight' option is ${weight}; expected at most the 'limit', which is ${limit}.`,
     );
   }
 }

@@ -463,7 +463,8 @@ function toSeveral(names, givenOptions, operation) {
   for (const entry of names) {
     const named = typeof entry === 'object' && entry !== null;
     const givenName = named ? entry.name : entry;
-    if (named && givenName === undefined) throw typeError(operation, 'An entry has no name.');
+    if (named && givenName === undefined)
+      throw typeError(operation, 'An entry of the list has no name.');
     const name = toDOMString(givenName, operation, 'A name');
     const given = named ? entry.mode : undefined;
     const mode = given === undefined ? options.mode : toLockMode(given, operation);

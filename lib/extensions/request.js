@@ -399,8 +399,8 @@ const notFree = ({ backend, name }) =>
  */
 function otherLimitError(request, limit) {
   return argumentError(
-    `A request for ${theLock(request.name)} has ${describeLimit(request.limit)}, but those ` +
-      `who hold it or wait for it have ${describeLimit(limit)}.`,
+    `A request for ${theLock(request.name)} has ${describeLimit(request.limit)}, but its holders ` +
+      `and waiters have ${describeLimit(limit)}.`,
   );
 }
 

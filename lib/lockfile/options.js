@@ -76,7 +76,7 @@ function waitOf(retries) {
     wait = timeOf({ ...DEFAULTS, ...given });
   }
   if (wait >= 0) return wait;
-  throw typeError("'lock'", "The pauses of 'retries' are not numbers of milliseconds.");
+  throw typeError("'lock'", "The pauses of 'retries' must be numbers of milliseconds.");
 }
 
 /**

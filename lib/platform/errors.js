@@ -47,7 +47,7 @@ const typeError = (operation, problem) =>
 
 /** @param {string} operation @param {string} interfaceName the interface that `this` lacks */
 const illegalInvocation = (operation, interfaceName) =>
-  typeError(operation, `Illegal invocation, this is not a ${interfaceName}.`);
+  typeError(operation, `Illegal invocation: 'this' is not a ${interfaceName}.`);
 
 /** @param {string} message */
 const notSupportedError = (message) =>

@@ -41,7 +41,8 @@ napi_value start(napi_env env, napi_callback_info info)
   Call<5> call(env, info);
   if (!call.environment) return nullptr;
   if (call.environment->agent) {
-    (void)napi_throw_error(env, "ERR_WEB_LOCKS_STARTED", "web-locks: started already");
+    (void)napi_throw_error(
+        env, "ERR_WEB_LOCKS_STARTED", "web-locks: the addon was started already in this thread");
     return nullptr;
   }
   char prefix[64];
@@ -55,7 +56,7 @@ napi_value start(napi_env env, napi_callback_info info)
   if (status != WLK_OK) return answer(env, status);
   thread.name = name.data();
   thread.name_length = name.length();
-  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[1], &thread.id), "the thread id"))
+  if (!succeeded(env, napi_get_value_uint32(env, call.arguments[1], &thread.id), "reading the id"))
     return nullptr;
   status =
       environment_start(call.environment, prefix, &thread, call.arguments[4], call.arguments[3]);
@@ -332,9 +333,8 @@ void throw_cannot_join(napi_env env, wlk_status status, const wlk_process *other
   if (status == WLK_OTHER_VERSION)
     (void)snprintf(
         message, sizeof message,
-        "web-locks: two copies of the package with incompatible cores are loaded into this "
-        "process: %s was loaded first, %s cannot share its locks. Install one version of "
-        "web-locks.",
+        "web-locks: this process loads two incompatible versions of the package: %s was loaded "
+        "first, and %s cannot share its locks. Install a single version of web-locks.",
         other_path, own_path);
   else
     (void)snprintf(

@@ -71,8 +71,7 @@ static void wake_up(napi_env env, napi_value drain, void *context, void *)
   napi_value undefined;
   if (!succeeded(env, napi_get_undefined(env, &undefined), "napi_get_undefined")) return;
   /* The drain function does not throw, and does not run in a worker that is being terminated. */
-  (void)succeeded(
-      env, napi_call_function(env, undefined, drain, 0, nullptr, nullptr), "the wake-up");
+  (void)succeeded(env, napi_call_function(env, undefined, drain, 0, nullptr, nullptr), "waking up");
 }
 
 static inline void set_pending(Environment *environment, Slot *slot, bool pending)
@@ -153,7 +152,8 @@ static bool keep_buffer(Environment *environment, napi_value buffer)
     return false;
   if (size < sizeof(Exchange) + sizeof(wlk_event)) {
     (void)napi_throw_range_error(
-        env, "ERR_WEB_LOCKS_INCOMPATIBLE", "web-locks: an exchange without room for an event");
+        env, "ERR_WEB_LOCKS_INCOMPATIBLE",
+        "web-locks: the exchange buffer has no room for an event");
     return false;
   }
   environment->exchange = static_cast<Exchange *>(memory);

@@ -39,13 +39,13 @@
   X(WLK_NOT_AVAILABLE, "the lock is not available without waiting")                                \
   X(WLK_STOLEN, "the lock was stolen")                                                             \
   X(WLK_NOT_HELD, "the request was not granted yet")                                               \
-  X(WLK_DEADLOCK, "who asks for the lock is whom it waits for")                                    \
+  X(WLK_DEADLOCK, "the thread would wait for itself")                                              \
   X(WLK_OTHER_LIMIT, "the name is in use with another limit, or with none")                        \
-  X(WLK_QUEUE_FULL, "as many requests are pending as this one puts up with")                       \
+  X(WLK_QUEUE_FULL, "as many requests are pending as this one allows")                             \
   X(WLK_MARKED, "the name of the lock is marked")                                                  \
   X(WLK_NO_MEMORY, "out of memory")                                                                \
-  X(WLK_NO_RANDOM, "the system gave no random bytes")                                              \
-  X(WLK_NO_RENDEZVOUS, "the dynamic loader did not tell which copy was loaded first")              \
+  X(WLK_NO_RANDOM, "the system returned no random bytes")                                          \
+  X(WLK_NO_RENDEZVOUS, "the dynamic loader does not say which copy was loaded first")              \
   X(WLK_OTHER_VERSION, "another copy with an incompatible core was loaded first")
 
 #define WLK_STATUS_NAME(name, message) name,

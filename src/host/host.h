@@ -39,13 +39,13 @@
 #define WLH_STATUS_LIST(X)                                                                         \
   X(WLH_OK, "done")                                                                                \
   X(WLH_GRANTED, "the lock is held")                                                               \
-  X(WLH_PENDING, "an event will tell")                                                             \
+  X(WLH_PENDING, "the result comes as an event")                                                   \
   X(WLH_NOT_AVAILABLE, "the lock is not available without waiting")                                \
   X(WLH_STOLEN, "the lock was stolen")                                                             \
   X(WLH_NOT_HELD, "the request was not granted yet")                                               \
   X(WLH_DEADLOCK, "the thread would wait for itself")                                              \
   X(WLH_OTHER_LIMIT, "the name is in use with another limit, or with none")                        \
-  X(WLH_QUEUE_FULL, "as many requests are pending as this one puts up with")                       \
+  X(WLH_QUEUE_FULL, "as many requests are pending as this one allows")                             \
   X(WLH_NO_MEMORY, "out of memory")                                                                \
   X(WLH_UNSUPPORTED, "locks between processes are not available here")                             \
   X(WLH_VERSION, "another version of the file is in use")                                          \

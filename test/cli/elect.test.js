@@ -62,7 +62,7 @@ describe('web-locks elect', { skip }, () => {
     await steal(locks);
     await command.says(/leads\nleads/);
     assert.match(command.stderr, /Lock "a" was stolen .* The command gets SIGTERM\./);
-    assert.equal(command.stderr.match(/has lock "a"/g).length, 2);
+    assert.equal(command.stderr.match(/acquired lock "a"/g).length, 2);
     command.type('5\n');
     assert.equal((await command.ended).code, 5);
   });
@@ -130,6 +130,6 @@ describe('web-locks once', { skip }, () => {
     const args = ['once', 'a', '--keep', '1h', ...at, '--', 'echo', 'runs'];
     const { code, stdout, stderr } = await run(t, args);
     assert.deepEqual({ code, stdout }, { code: 64, stdout: '' });
-    assert.match(stderr, /^web-locks: the locks of this machine cannot note .*\n.*--at\.\n$/);
+    assert.match(stderr, /^web-locks: the locks of this machine cannot record .*\n.*--at\.\n$/);
   });
 });

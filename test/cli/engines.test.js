@@ -66,7 +66,7 @@ describe('--at', { skip }, () => {
       stderr,
       'web-locks: --at needs the package pg, which is found neither ' +
         `from ${cwd} nor beside web-locks.\n` +
-        'Install it: npm install pg (--global beside a global web-locks).\n',
+        'Install it: npm install pg (with --global if web-locks is global).\n',
     );
   });
 
@@ -94,7 +94,7 @@ describe('--at', { skip }, () => {
       assert.equal(code, 64);
       assert.equal(
         stderr.split('\n')[0],
-        `web-locks: ${option[0]} is not for ${/[^:]+/.exec(url)}://.`,
+        `web-locks: ${option[0]} cannot be used with ${/[^:]+/.exec(url)}://.`,
       );
     }
   });
@@ -103,7 +103,7 @@ describe('--at', { skip }, () => {
     const args = ['elect', 'a', '--at', 'etcd+http://127.0.0.1:1', '--ttl', '2', '--priority'];
     const refused = await run(t, [...args, '1', '--', 'true']);
     assert.equal(refused.code, 64);
-    assert.match(refused.stderr, /^web-locks: --priority is not for etcd\+http:\/\/\.\n/);
+    assert.match(refused.stderr, /^web-locks: --priority cannot be used with etcd\+http:\/\/\.\n/);
     assert.equal((await run(t, [...args, '0', '--', 'true'])).code, 69);
   });
 
@@ -259,7 +259,7 @@ function conform(at, openBucket) {
     assert.equal((await run(t, once('--', 'echo', 'third'), { env })).stdout, 'third\n');
     const { code, stdout, stderr } = await run(t, once('-v', '--', 'echo', 'fourth'), { env });
     assert.deepEqual({ code, stdout }, { code: 0, stdout: '' });
-    assert.equal(stderr, `web-locks: "${name}" is done already.\n`);
+    assert.equal(stderr, `web-locks: "${name}" was run already, so the command does not run.\n`);
   });
 
   it('a stolen lock ends the command', async (t) => {
@@ -268,7 +268,7 @@ function conform(at, openBucket) {
     await command.says(/runs/);
     const thief = await run(t, ['steal', 'c', '--yes'], { env });
     assert.equal(thief.code, 0);
-    assert.match(thief.stdout, new RegExp(`^robbed process ${command.pid} `));
+    assert.match(thief.stdout, new RegExp(`^stolen from process ${command.pid} `));
     const { code, stderr } = await command.ended;
     assert.equal(code, 75);
     assert.match(stderr, /was stolen/);
@@ -309,10 +309,7 @@ describe('--at postgres://…', { skip: skip || lacks.postgres }, () => {
     const args = ['query', '--at', `postgres://postgres@127.0.0.1:${port}/postgres`];
     const { code, stderr } = await run(t, args);
     assert.equal(code, 69);
-    assert.match(
-      stderr,
-      /^web-locks: there is a pooler .*\nGive the URL of the server itself\.\n$/,
-    );
+    assert.match(stderr, /^web-locks: a pooler .*\nUse the URL of the server itself\.\n$/);
   });
 
   it('a database that there is not is told once', async (t) => {
@@ -481,6 +478,6 @@ describe('--at etcd+http://…', { skip: noEtcd }, () => {
     assert.deepEqual([ofLong(held).held, ofLong(held).since], [null, null]);
     assert.ok(Date.parse(ofLong(pending).since) <= Date.now());
     const { stdout: robbed } = await run(t, ['steal', 'long', '--yes', '--at', at()]);
-    assert.match(robbed, /^robbed process \d+.*, for an unknown time\n$/);
+    assert.match(robbed, /^stolen from process \d+.*, for an unknown time\n$/);
   });
 });

@@ -153,7 +153,7 @@ describe('the page of top --web', { skip }, () => {
     assert.equal(
       await text(page, '#notes'),
       [
-        'These wait for each other, perhaps a deadlock:',
+        'These holders wait for each other, perhaps in a deadlock:',
         ...['has "b" and waits for "a"', 'has "a" and waits for "b"'].map(
           (what) =>
             `  process 7 on host "h" ("</script><img src=x onerror=` +

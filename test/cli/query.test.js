@@ -81,7 +81,7 @@ describe('web-locks query', { skip }, () => {
     assert.equal(
       stdout,
       `No locks are held, and nobody waits in bucket "${bucket}" of ${directory}.\n` +
-        "Locks of require('web-locks') are seen by their own process only.\n",
+        "Only their own process sees the locks of require('web-locks').\n",
     );
   });
 
@@ -114,7 +114,10 @@ describe('web-locks query', { skip }, () => {
       if (text === undefined) unlinkSync(file);
       else writeFileSync(file, Buffer.from(text, 'utf16le'));
       const { stdout } = await run(t, ['query', '--directory', at[1]]);
-      assert.ok(stdout.includes(`the name of the bucket in ${folder} is not known`), stdout);
+      assert.ok(
+        stdout.includes(`the bucket in ${folder}, whose name is unknown, cannot be read`),
+        stdout,
+      );
     }
   });
 
@@ -288,7 +291,7 @@ describe('holders that wait for each other', { skip }, () => {
     ];
     const told = notes(held, pending);
     assert.equal(told.length, 4);
-    assert.match(told[0], /^These wait for each other, perhaps a deadlock:$/);
+    assert.match(told[0], /^These holders wait for each other, perhaps in a deadlock:$/);
     assert.deepEqual(told.slice(1).sort(), [
       line('A', 'a', 'b'),
       line('B', 'b', 'c'),

@@ -52,7 +52,7 @@ describe('web-locks report', () => {
     const folder = folderFor(t);
     write(folder, '-profile.json', { dropped: 3 });
     const { code, stderr } = run(folder, '--', '-profile.json');
-    assert.equal(stderr, 'web-locks: -profile.html: 1 request, 3 more were dropped\n');
+    assert.equal(stderr, 'web-locks: -profile.html: 1 request, and 3 more were dropped\n');
     assert.equal(code, 0);
     assert.ok(fs.existsSync(path.join(folder, '-profile.html')));
   });
@@ -92,7 +92,8 @@ describe('web-locks report', () => {
       const { code, stderr } = run(folder, 'profile.json', '-o', output);
       assert.equal(
         stderr,
-        `web-locks: ${output} is the profile: the page would replace it.\nSee: web-locks report --help\n`,
+        `web-locks: the output ${output} is the profile itself, which the page would overwrite.\n` +
+          'See: web-locks report --help\n',
       );
       assert.equal(code, 64);
     }

@@ -282,7 +282,7 @@ describe('web-locks run', { skip }, () => {
     const [, pid] = await command.says(told, 'stderr');
     assert.equal(Number(pid), process.pid);
     await holder.release();
-    await command.says(/^web-locks: has lock "a" \(token \d+\)\.$/m, 'stderr');
+    await command.says(/^web-locks: acquired lock "a" \(token \d+\)\.$/m, 'stderr');
     assert.equal((await command.ended).code, 0);
     assert.equal((await before.ended).stderr, '');
   });
@@ -402,7 +402,7 @@ describe('web-locks run', { skip }, () => {
         names.join(),
       );
       if (outcome === 64)
-        assert.match(stderr, /^web-locks: a web-locks around this one has lock "a"/);
+        assert.match(stderr, /^web-locks: an enclosing web-locks command already holds lock "a"/);
     }
   });
 
@@ -417,7 +417,7 @@ describe('web-locks run', { skip }, () => {
       assert.deepEqual({ code, stdout }, { code: 64, stdout: '' });
       assert.match(
         stderr,
-        /^web-locks: the name of the lock has 32769 characters .* 32768\.\nSee: /,
+        /^web-locks: the name of the lock has 32769 characters .* 32768 are allowed\.\nSee: /,
       );
     }
   });
@@ -555,7 +555,7 @@ describe('web-locks run', { skip }, () => {
     const { locks, at } = setUp(t);
     const missing = await run(t, ['run', 'a', ...at, '--', './no such\x1b']);
     assert.equal(missing.code, 127);
-    assert.equal(missing.stderr, 'web-locks: the command "./no such\\u{1b}" is not found.\n');
+    assert.equal(missing.stderr, 'web-locks: the command "./no such\\u{1b}" was not found.\n');
     const text = await run(t, ['run', 'a', ...at, '--', __filename]);
     assert.equal(text.code, 126);
     assert.match(text.stderr, /cannot be executed \(EACCES\)/);

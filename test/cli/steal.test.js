@@ -27,14 +27,14 @@ describe('web-locks steal', { skip }, () => {
     const next = locks.request('a', () => 'granted');
     const { code, stdout, stderr } = await run(t, ['steal', 'a', '--yes', ...at]);
     assert.equal(code, 0);
-    assert.match(stderr, /^web-locks: lock "a" is held by\n/);
+    assert.match(stderr, /^web-locks: lock "a" is held by:\n/);
     const [, pid] =
-      /waited for by 1\.\nweb-locks: process (\d+) has taken lock "a" from them\.\n$/.exec(stderr);
+      /Waiting requests: 1\.\nweb-locks: process (\d+) took lock "a" from them\.\n$/.exec(stderr);
     const { message } = await robbed[0].released.catch((error) => error);
     assert.ok(message.includes(`(process ${pid}, client `), message);
     assert.match(
       stdout,
-      new RegExp(`^robbed process ${process.pid} \\("one"\\), for .*\nrobbed .*two`),
+      new RegExp(`^stolen from process ${process.pid} \\("one"\\), for .*\nstolen from .*two`),
     );
     for (const { lock } of robbed) assert.equal(lock.held, false);
     assert.equal(await next, 'granted');
@@ -69,7 +69,7 @@ describe('web-locks steal', { skip }, () => {
     const { lock } = await hold(locks, 'a');
     const { code, stderr } = await run(t, ['steal', 'a', ...at]);
     assert.equal(code, 64);
-    assert.match(stderr, /no terminal to ask in\.\nGive --yes to take it without asking\.\n$/);
+    assert.match(stderr, /no terminal to ask in\.\nUse --yes to take the lock without asking\.\n$/);
     assert.equal(lock.held, true);
   });
 });
@@ -79,12 +79,12 @@ describe('web-locks steal, in a terminal', { skip: noTerminal }, () => {
     const { locks, at } = setUp(t);
     const { lock } = await hold(locks, 'a', { label: 'whom' });
     const thief = startInTerminal(t, ['steal', 'a', ...at]);
-    await thief.says(/\("whom"\)[\s\S]*Take it from them\? \[y\/N\] $/);
+    await thief.says(/\("whom"\)[\s\S]*Steal it from them\? \[y\/N\] $/);
     assert.equal(lock.held, true);
     thief.type('y\r');
     const { code, stdout } = await thief.ended;
     assert.equal(code, 0);
-    assert.match(stdout, /robbed process/);
+    assert.match(stdout, /stolen from process/);
     assert.equal(lock.held, false);
   });
 
@@ -112,7 +112,7 @@ describe('web-locks steal, in a terminal', { skip: noTerminal }, () => {
     await first.release();
     const { lock } = await hold(locks, 'a', { label: 'another' });
     thief.type('y\r');
-    await thief.says(/have changed meanwhile[\s\S]*another[\s\S]*\[y\/N\] $/);
+    await thief.says(/have changed in the meantime[\s\S]*another[\s\S]*\[y\/N\] $/);
     assert.equal(lock.held, true);
     thief.type('n\r');
     assert.equal((await thief.ended).code, 1);

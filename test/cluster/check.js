@@ -252,7 +252,7 @@ function thefts(requests, all) {
         kind === 'steal' &&
         name === robbed.name &&
         called <= robbed.told &&
-        (/did not say whether the lock was stolen|stolen.* is not known/.test(error) ||
+        (/did not say whether the lock was stolen|not known whether .* stolen/.test(error) ||
           Math.min(or(ended), or(settled)) >= robbed.called),
     );
     if (!thief) faults.push(`${robbed.name}: ${describe(robbed)} was stolen by nobody`);

@@ -835,9 +835,9 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const [{ code, error }] = await b.step([request(op.name, { kind: 'steal' })]);
       assert.equal(code, 'busy');
       assert.equal(error.code, 'ERR_WEB_LOCKS_BUSY');
-      const start = `Lock "${op.name}" is guarded by a transaction that is open for `;
+      const start = `Lock "${op.name}" is guarded by a transaction that has been open for `;
       assert.ok(error.message.startsWith(start), error.message);
-      assert.ok(error.message.includes(`of the server process ${pid} ("shop \\"1\\"").`));
+      assert.ok(error.message.includes(`in server process ${pid} ("shop \\"1\\"").`));
       await own.query('COMMIT');
     });
 
@@ -847,7 +847,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       for (const name of [op.name, undefined]) {
         const [{ code, error }] = await a.step([{ ...end(op), name }]);
         assert.equal(code, 'busy');
-        assert.ok(error.message.includes(`of the server process ${pid} `), error.message);
+        assert.ok(error.message.includes(`in server process ${pid} `), error.message);
       }
       assert.deepEqual(await a.answers(done(op)), ['busy']);
       assert.equal(await a.adapter.marked(op.name), false);
@@ -1489,7 +1489,7 @@ describe('PostgreSQL', { skip: lacks.postgres }, () => {
       const asked = { connect: () => Promise.reject(new Error(text)), query() {}, options: {} };
       await assert.rejects(client({ pool: asked }), {
         code: 'ERR_WEB_LOCKS_RIGHTS',
-        message: /refuses the login.*password/,
+        message: /rejects the login.*password/,
       });
     });
 

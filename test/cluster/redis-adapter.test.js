@@ -1710,7 +1710,7 @@ describe('Redis', { skip: lacks.redis }, () => {
           await isTold(
             make(server.port),
             'ERR_WEB_LOCKS_CLUSTER',
-            /not one of a cluster/,
+            /not part of a cluster/,
             'misuse',
           );
           await isTold(make(await sentinel()), 'ERR_WEB_LOCKS_SERVER', /Sentinel/);

@@ -134,7 +134,7 @@ describe('containers', { skip }, () => {
 
   it('are told why not in a volume that everybody may write', async (t) => {
     const said = await share(t, '', '', ['1000:1000', '1000:1000']);
-    assert.match(said, /^ERR_WEB_LOCKS_SCOPE_UNSUPPORTED .*(writable by others|another user)/);
+    assert.match(said, /^ERR_WEB_LOCKS_SCOPE_UNSUPPORTED .*(writable by others|belongs to user)/);
   });
 
   /** Runs in a name space of its own, which `unshare` makes, at a bucket; prints what it finds out. */

@@ -264,8 +264,8 @@ describe('the directory of the locks of a machine', { skip }, () => {
     const { settled } = await other.request('a');
     const { error } = await settled;
     assert.equal(error.code, code('VERSION').code);
-    const who = `process ${process.pid} with version ${version} of the package`;
-    for (const part of [fileIn(where.directory), who, 'this one, 99.1.2', 'the same version']) {
+    const who = `process ${process.pid} with version ${version} of web-locks`;
+    for (const part of [fileIn(where.directory), who, 'version 99.1.2', 'the same version']) {
       assert.ok(error.message.includes(part), error.message);
     }
   });
@@ -276,7 +276,7 @@ describe('the directory of the locks of a machine', { skip }, () => {
       locks.request('x'.repeat(32_769), () => {}),
       {
         ...code('FULL'),
-        message: /the name is too long, it has 32769 UTF-16 code units\. Use one of at most 32768/,
+        message: /the name has 32769 UTF-16 code units, and may have 32768 \(64 KiB\)/,
       },
     );
     assert.equal(await locks.request('x'.repeat(32_768), () => 'held'), 'held');

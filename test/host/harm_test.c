@@ -355,7 +355,7 @@ TEST(zeroed_newcomer, "nobody gets a lock in a file of zeros while its holder ha
   is_granted(&a, "ask 1 n x w");
   stop_it(&a);
   fill(0, PAGE, 0);
-  cannot_enter(&c, "WLH_LOST", "damaged, and others still have it open");
+  cannot_enter(&c, "WLH_LOST", "damaged, and other processes still have it open");
   go_on(&a);
   hear(&a, "event 1 lost");
   share_locks(&a, &c);
@@ -396,7 +396,7 @@ TEST(zeroed_idle, "who has a damaged file open and does nothing keeps nobody fro
   is_granted(&a, "ask 1 n x w");
   fill(0, PAGE, 0);
   hear(&a, "event 1 lost");
-  fails(&a, "WLH_LOST", "damaged, and others still have it open");
+  fails(&a, "WLH_LOST", "damaged, and other processes still have it open");
   wait_left(&b);
   is_granted(&a, "ask 3 n x w");
   is_not_available(&b, "ask 4 n x i");
@@ -556,9 +556,8 @@ TEST(next_layout, "a program with another layout is refused while the file is in
   hold_and_wait();
   (void)snprintf(
       text, sizeof text,
-      "is in use by process %d with version 1.2.3 of the package (layout %u), which cannot share "
-      "it "
-      "with this one, 99.0.0 (layout 99)",
+      "is in use by process %d with version 1.2.3 of web-locks (layout %u), which cannot share it "
+      "with version 99.0.0 (layout 99) of this process",
       (int)a.pid, WLH_LAYOUT);
   start_next(&c);
   is_refused(&c, "WLH_VERSION", text);
@@ -573,9 +572,8 @@ TEST(next_layout, "a program with another layout is refused while the file is in
   token = last_token();
   (void)snprintf(
       text, sizeof text,
-      "is in use by process %d with version 99.0.0 of the package (layout 99), which cannot share "
-      "it "
-      "with this one, 1.2.3 (layout %u)",
+      "is in use by process %d with version 99.0.0 of web-locks (layout 99), which cannot share it "
+      "with version 1.2.3 (layout %u) of this process",
       (int)c.pid, WLH_LAYOUT);
   cannot_enter(&a, "WLH_VERSION", text);
   kill_it(&c);
@@ -816,7 +814,7 @@ TEST(not_ours, "a directory of another user is refused")
   if (chown(directory, 12345, 12345) != 0) {
     printf("# skipped: needs to be root\n");
   } else {
-    cannot_enter(&a, "WLH_UNSUPPORTED", "belongs to another user, 12345, and this process runs as");
+    cannot_enter(&a, "WLH_UNSUPPORTED", "belongs to user 12345, but this process runs as");
   }
   end_play();
 }
@@ -855,7 +853,7 @@ static void open_at_length(size_t length, bool is_refused)
   (void)strcat(directory, "/");
   for (size_t i = 0; i < missing; i++) (void)strcat(directory, "d");
   if (is_refused)
-    cannot_enter(&a, "WLH_UNSUPPORTED", "File name too long. The directory cannot be there");
+    cannot_enter(&a, "WLH_UNSUPPORTED", "File name too long. No directory can be created there");
   else
     enter(&a);
   (void)snprintf(directory, sizeof directory, "%s", before);
@@ -903,14 +901,14 @@ TEST(other_system, "a file system that is not known to work is refused")
 {
   if (!mount_here("ramfs", "mode=0700")) return;
   cannot_enter(
-      &a, "WLH_UNSUPPORTED", "memory do not work: give a directory on one of those with the");
+      &a, "WLH_UNSUPPORTED", "Use a directory on a supported file system (option 'directory'");
   unmount_here();
 }
 
 TEST(full_at_open, "where the file does not fit, opening says so")
 {
   if (!mount_here("tmpfs", "size=12k,mode=0700")) return;
-  cannot_enter(&a, "WLH_FULL", "No space left on device. Make room on that file system");
+  cannot_enter(&a, "WLH_FULL", "No space left on device. Free space on that file system");
   unmount_here();
 }
 
@@ -955,7 +953,7 @@ TEST(full_later, "where the file cannot grow, requests fail, and what is held st
     CHECK(strcmp(rest, "failed WLH_FULL") == 0);
     tell(&a, "why");
     hear_rest(&a, "why ", why, sizeof why);
-    CHECK(strstr(why, directory) && strstr(why, "No space left on device. Make room"));
+    CHECK(strstr(why, directory) && strstr(why, "No space left on device. Free space"));
     made = i - 1;
     break;
   }
@@ -985,7 +983,7 @@ TEST(members, "there is room for 256 processes, and the next is refused")
   static struct played all[WLH_MEMBERS];
   begin_play(program);
   for (int i = 0; i < WLH_MEMBERS; i++) enter(&all[i]);
-  cannot_enter(&a, "WLH_FULL", "256 members already: more processes cannot have it open. Let some");
+  cannot_enter(&a, "WLH_FULL", "is open in 256 processes, which is the maximum. Close it");
   is_granted(&all[0], "ask 1 n x w");
   ask_for(&all[255], "ask 2 n x w", "2 WLH_PENDING");
   kill_it(&all[0]);

@@ -18,7 +18,7 @@ const library = JSON.stringify(require.resolve('../../lib/host.js'));
 
 /** Another user; nobody needs to know this one. */
 const USER = 12345;
-const ELSEWHERE = "with the option 'directory' or in WEB_LOCKS_DIRECTORY.";
+const ELSEWHERE = "use another directory (option 'directory' or WEB_LOCKS_DIRECTORY).";
 
 /** The directory of the one bucket in a directory. */
 const bucketIn = (directory) => path.join(directory, fs.readdirSync(directory)[0]);
@@ -60,18 +60,18 @@ describe('the message about a directory', { skip }, () => {
   it('that others may write names it, its mode and the right one', async (t) => {
     const directory = freshDirectory(t);
     fs.chmodSync(directory, 0o777);
-    const parts = [directory, 'its mode is 0777', 'Give it the mode 0700', ELSEWHERE];
+    const parts = [directory, 'its mode is 0777', 'Set the mode 0700', ELSEWHERE];
     await refused(t, directory, 'UNSUPPORTED', parts);
   });
 
   it('of another user names both users', { skip: notRoot }, async (t) => {
     const directory = freshDirectory(t);
     fs.chownSync(directory, USER, USER);
-    const who = `belongs to another user, ${USER}, and this process runs as user 0.`;
+    const who = `belongs to user ${USER}, but this process runs as user 0.`;
     const parts = [
       directory,
       who,
-      'Run it as that one',
+      `Run it as user ${USER}, or`,
       'a group of theirs',
       ELSEWHERE.slice(0, -1),
     ];
@@ -81,8 +81,8 @@ describe('the message about a directory', { skip }, () => {
   it('that another user made in it says that it may be deleted', { skip: notRoot }, async (t) => {
     const directory = await usedDirectory(t);
     const parts = (made) => [
-      `${made} belongs to another user`,
-      'have it deleted while nobody uses',
+      `${made} belongs to user ${USER}`,
+      'have that path deleted while no process uses it',
     ];
     const inner = bucketIn(directory);
     fs.chownSync(path.join(inner, 'bucket'), USER, USER);
@@ -94,8 +94,8 @@ describe('the message about a directory', { skip }, () => {
   it('that does not let us in says whose it is', { skip: notRoot }, async (t) => {
     const directory = freshDirectory(t);
     const whose = (what, mode) =>
-      `permission denied: ${what} belongs to user 0, its mode is ${mode}, and this process runs as ` +
-      `user ${USER}. Change that, or give another one ${ELSEWHERE}`;
+      `permission denied: ${what} belongs to user 0 with mode ${mode}, and this process runs as ` +
+      `user ${USER}. Change the owner or the mode, or ${ELSEWHERE}`;
     const closed = await toldUser(directory);
     assert.ok(closed.startsWith('ERR_WEB_LOCKS_SCOPE_UNSUPPORTED '), closed);
     assert.ok(closed.includes(`${directory}: cannot open`), closed);
@@ -110,14 +110,14 @@ describe('the message about a directory', { skip }, () => {
     const [file, link] = ['file', 'link'].map((name) => path.join(directory, name));
     fs.writeFileSync(file, '');
     fs.symlinkSync(freshDirectory(t), link);
-    const taken = ['Not a directory. Something else is there, or a symbolic link', ELSEWHERE];
+    const taken = ['Not a directory. Something else, or a symbolic link, has this path', ELSEWHERE];
     await refused(t, file, 'UNSUPPORTED', [file, ...taken]);
     await refused(t, link, 'UNSUPPORTED', [link, ...taken]);
     const deep = path.join(directory, 'a', 'b');
-    const missing = 'No such file or directory. The directory above it must be there';
+    const missing = 'No such file or directory. Its parent directory must exist';
     await refused(t, deep, 'UNSUPPORTED', [deep, missing, ELSEWHERE]);
     const long = path.join('/', 'x'.repeat(2000));
-    await refused(t, long, 'UNSUPPORTED', ['is too long, /xxxx', ELSEWHERE]);
+    await refused(t, long, 'UNSUPPORTED', ['is longer than 960 bytes: ', ELSEWHERE]);
   });
 
   it('with something else in the place of a file names that', async (t) => {
@@ -125,8 +125,8 @@ describe('the message about a directory', { skip }, () => {
     const file = path.join(bucketIn(directory), 'bucket');
     fs.rmSync(file);
     execFileSync('mkfifo', [file]);
-    const says = `${file} is not a file. Take it away, or give another one`;
-    await refused(t, directory, 'UNSUPPORTED', [says, ELSEWHERE]);
+    const says = `${file} is not a file. Remove it, or ${ELSEWHERE}`;
+    await refused(t, directory, 'UNSUPPORTED', [says]);
   });
 
   it('of the environment that is not absolute says why', async (t) => {
@@ -151,7 +151,7 @@ describe('the message about a file that is lost', { skip }, () => {
         fs.linkSync(file, `${file} kept`);
         fs.renameSync(`${file} new`, file);
       },
-      'was moved, and another one is there.',
+      'was moved, and another file has its path.',
     ],
     'was cut off': [(file) => fs.truncateSync(file, 0), 'was truncated.'],
   };
@@ -166,7 +166,7 @@ describe('the message about a file that is lost', { skip }, () => {
       harm(file);
       await assert.rejects(pending, (error) => {
         assert.equal(error.code, 'ERR_WEB_LOCKS_SCOPE_LOST');
-        for (const part of [`${file} ${said}`, 'Nothing may delete', 'The next request']) {
+        for (const part of [`${file} ${said}`, 'Do not delete', 'The next request']) {
           assert.ok(error.message.includes(part), error.message);
         }
         return true;
@@ -200,7 +200,7 @@ describe('the message where no thread can be started', { skip: skip || notRoot }
       source,
     ];
     const { stdout } = await promisify(execFile)('sh', shell);
-    const said = 'failed: no thread can be started: Resource temporarily unavailable.';
+    const said = 'failed: cannot start a thread: Resource temporarily unavailable.';
     const lines = stdout.trim().split('\n');
     assert.equal(lines.length, 2, stdout);
     for (const line of lines) {

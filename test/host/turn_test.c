@@ -258,7 +258,7 @@ TEST(
   CHECK(is_next(1, WLH_NEWS_LOST));
   maps_no_more = false;
   wlh_bucket_failure(bucket, text, sizeof text);
-  CHECK(strstr(text, "has grown, and the system does not map all of it here"));
+  CHECK(strstr(text, "has grown, and the system cannot map all of it into this process"));
   CHECK(is_next_of(other, 2, WLK_NEWS_GRANTED)); /* in a file that is made anew */
   wlh_end(next);
   leave_stage();

@@ -118,7 +118,7 @@ describe('a profile tells of each request', () => {
       limited: ['granted', undefined],
       other: [
         'failed',
-        'TypeError: A request for lock "a" has the limit 3, but those who hold it or wait for it ' +
+        'TypeError: A request for lock "a" has the limit 3, but its holders and waiters ' +
           'have the limit 2.',
       ],
     });
@@ -376,7 +376,7 @@ describe('a profile does not change the program', () => {
       assert.deepEqual([code, written], [1, []]);
       assert.match(
         stderr,
-        /RangeError: WEB_LOCKS_PROFILE_SIZE is not a number of bytes from 65536/,
+        new RegExp(`RangeError: .*_SIZE is '${size}'; expected a number of bytes from 65536`),
       );
     }
   });

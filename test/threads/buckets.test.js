@@ -30,7 +30,7 @@ describe('2.2, 6.1 Storage buckets', () => {
 
   it('options are a TypeError that says of which entries they are', () => {
     for (const options of [{ directory: '/tmp' }, { pool: {} }, {}]) {
-      assert.throws(() => openBucket('shop', options), /takes a name only.*web-locks\/host/);
+      assert.throws(() => openBucket('shop', options), /takes only a name.*web-locks\/host/);
     }
     assert.deepEqual(
       ['a', 'b'].map(openBucket).map(({ name }) => name),

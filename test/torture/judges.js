@@ -417,7 +417,7 @@ function isLossExplained({ settled, facts, bucket, names, kind }, history) {
  * work, but where the directory would have to be made in one that is just away.
  */
 const isOfHarm = ({ code, message }) =>
-  code !== 'ERR_WEB_LOCKS_SCOPE_UNSUPPORTED' || /directory above it must be there/.test(message);
+  code !== 'ERR_WEB_LOCKS_SCOPE_UNSUPPORTED' || /parent directory must exist/.test(message);
 
 /** Nothing is told while the server grants; a quarantine is as long as a lease at most. */
 const isPossiblePause = ({ grantsIn }, { pause = 0 }) =>

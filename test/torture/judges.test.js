@@ -242,7 +242,7 @@ describe('the judges of the torture', () => {
     finds('errors', [failed('LOST')]);
     passes([failed('LOST'), harm]);
     finds('errors', [failed('UNSUPPORTED', 'it cannot be opened'), harm]);
-    passes([failed('UNSUPPORTED', 'The directory above it must be there: make that'), harm]);
+    passes([failed('UNSUPPORTED', 'Its parent directory must exist: create that'), harm]);
   });
 
   it('errors: tryAcquireSync gives up where somebody stands still, and nowhere else', () => {

@@ -134,6 +134,6 @@ describe('web-locks run', () => {
   it('says how a batch file is started', async () => {
     const { status, said } = await start('run', 'a', '--', 'no-such-program').ended;
     assert.equal(status, 127);
-    assert.match(said, /is not found\. A batch file is started by cmd: -- cmd \/c/);
+    assert.match(said, /was not found\. If it is a batch file, use cmd: -- cmd \/c/);
   });
 });

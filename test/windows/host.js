@@ -291,7 +291,7 @@ describe('directories', () => {
   });
 
   it('are refused where the one above is not there', () =>
-    refusedIn(path.join(root, 'nowhere', 'locks'), /The directory above it must be there/));
+    refusedIn(path.join(root, 'nowhere', 'locks'), /Its parent directory must exist/));
 
   it('are refused on drives that are not there', () => refusedIn('Q:\\locks', /Q:\\locks/));
 });

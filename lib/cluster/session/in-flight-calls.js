@@ -131,7 +131,7 @@ class InFlightCalls {
       then(result);
     } catch (error) {
       // The error alone (a TypeError, say) would not show that the adapter is at fault.
-      handleRejection(unreachableError('The answer of the server cannot be read', error));
+      handleRejection(unreachableError('The response of the server cannot be read', error));
     }
   }
 

@@ -148,12 +148,12 @@ static void note_no_room(struct wlh_bucket *bucket, uint64_t bytes, int error)
     (void)wlh_fail(
         &bucket->failure, WLH_FULL,
         WLH_PORT_FILE
-        " has as many cells as there can be, %u. Hold and request fewer locks at a time, "
-        "or use several buckets.",
+        " is full: it has the maximum of %u cells. Hold and request fewer locks at a time, or use "
+        "several buckets.",
         bucket->port.path, (unsigned)WLH_CELLS_MOST);
   } else {
     (void)wlh_fail(
-        &bucket->failure, WLH_FULL, WLH_PORT_FILE ": no room for %llu bytes: %s%s",
+        &bucket->failure, WLH_FULL, WLH_PORT_FILE ": cannot allocate %llu bytes: %s%s",
         bucket->port.path, (unsigned long long)bytes, wlh_port_error_text(error),
         wlh_port_remedy(error));
   }
@@ -555,8 +555,8 @@ bool wlh_helper_start(struct wlh_bucket *bucket)
   else
     (void)wlh_fail(
         &bucket->failure, WLH_FULL,
-        "no thread can be started: %s. Let threads or processes end, or allow more of them (ulimit "
-        "-u; in a container its limit of pids).",
+        "cannot start a thread: %s. End threads or processes, or raise their limit (ulimit -u; in "
+        "a container, the limit of pids).",
         wlh_port_error_text(error));
   bool running = bucket->running;
   wlk_mutex_unlock(&bucket->qmu);

@@ -69,9 +69,8 @@ static enum wlh_status say_why(
   if (verdict != FOREIGN_LAYOUT) {
     return wlh_fail(
         failure, WLH_LOST,
-        WLH_PORT_FILE " is damaged, and others still have it open: requests fail until they have "
-                      "noticed "
-                      "or ended, and then it is made anew. %s",
+        WLH_PORT_FILE " is damaged, and other processes still have it open. Requests fail until "
+                      "these notice the damage or end; then the file is created anew. %s",
         bucket->port.path, wlh_port_who());
   }
   uint32_t pid = 0;
@@ -88,15 +87,15 @@ static enum wlh_status say_why(
     return wlh_fail(
         failure, WLH_VERSION,
         WLH_PORT_FILE
-        " is in use by another version of the package (layout %u), which cannot share it with "
-        "this one, %s (layout %u)",
+        " is in use by another version of web-locks (layout %u), which cannot share it with "
+        "version %s (layout %u) of this process",
         bucket->port.path, segment->header.layout, bucket->version, WLH_LAYOUT);
   }
   return wlh_fail(
       failure, WLH_VERSION,
       WLH_PORT_FILE
-      " is in use by process %u with version %s of the package (layout %u), which cannot share it "
-      "with this one, %s (layout %u)",
+      " is in use by process %u with version %s of web-locks (layout %u), which cannot share it "
+      "with version %s (layout %u) of this process",
       bucket->port.path, pid, version, segment->header.layout, bucket->version, WLH_LAYOUT);
 }
 
@@ -130,17 +129,18 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
   error = wlh_port_grow(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
   if (error != 0) {
     return wlh_fail(
-        failure, WLH_FULL, WLH_PORT_FILE ": no room for %u bytes: %s%s", bucket->port.path,
+        failure, WLH_FULL, WLH_PORT_FILE ": cannot allocate %u bytes: %s%s", bucket->port.path,
         (unsigned)wlh_segment_bytes(CELLS_AT_FIRST), wlh_port_error_text(error),
         wlh_port_remedy(error));
   }
   if (!wlk_port_random(key, sizeof key)) {
-    return wlh_fail(failure, WLH_UNSUPPORTED, "the system gave no random bytes");
+    return wlh_fail(failure, WLH_UNSUPPORTED, "the system returned no random bytes");
   }
   if (wlh_port_reach(&bucket->port, &error) < wlh_segment_bytes(CELLS_AT_FIRST)) {
     if (error != 0) return cannot_map(bucket, error, failure);
     return wlh_fail(
-        failure, WLH_LOST, WLH_PORT_FILE " was truncated while it was opened", bucket->port.path);
+        failure, WLH_LOST, WLH_PORT_FILE " was truncated while this process was opening it",
+        bucket->port.path);
   }
   struct wlh_header *header = header_of(bucket);
   uint64_t before = header->token;
@@ -208,8 +208,8 @@ static enum wlh_status find_number(
         return wlh_fail(
             failure, WLH_FULL,
             WLH_PORT_FILE
-            " has %d members already: more processes cannot have it open. Let some of "
-            "them end or close it, or use several buckets.",
+            " is open in %d processes, which is the maximum. Close it in some of them, or use "
+            "several buckets.",
             bucket->port.path, WLH_MEMBERS);
       }
       /* Either the formatter sees our byte, or we see that it is about to format. */
@@ -223,7 +223,8 @@ static enum wlh_status find_number(
     if (wlh_is_lost(bucket)) break;
   }
   return wlh_fail(
-      failure, WLH_LOST, WLH_PORT_FILE " changes while it is opened", bucket->port.path);
+      failure, WLH_LOST, WLH_PORT_FILE " keeps changing while this process opens it",
+      bucket->port.path);
 }
 
 static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct wlh_failure *failure)
@@ -238,13 +239,14 @@ static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct w
   error = wlh_port_bind(&bucket->port, member);
   if (error == ENOENT) {
     return wlh_fail(
-        failure, WLH_LOST, "%s was deleted or moved while it was opened", bucket->port.path);
+        failure, WLH_LOST, "%s was deleted or moved while this process was opening it",
+        bucket->port.path);
   }
   if (error != 0) {
     return wlh_fail(
         failure, wlh_port_status_of(error),
-        "%s: what wakes a member cannot be made here, or does not work: %s%s", bucket->port.path,
-        wlh_port_error_text(error), wlh_port_remedy(error));
+        "%s: the wake-up channel of this process cannot be created, or does not work: %s%s",
+        bucket->port.path, wlh_port_error_text(error), wlh_port_remedy(error));
   }
   enum wlh_way way = wlh_enter(bucket);
   if (way == WLH_SHUT) return wlh_fail(failure, WLH_CLOSED, "the bucket was closed");
@@ -254,7 +256,8 @@ static enum wlh_status join(struct wlh_bucket *bucket, uint32_t member, struct w
   }
   if (!wlh_is_lost(bucket)) return WLH_OK;
   return wlh_fail(
-      failure, WLH_LOST, WLH_PORT_FILE " was lost while it was opened", bucket->port.path);
+      failure, WLH_LOST, WLH_PORT_FILE " became unusable while this process was opening it",
+      bucket->port.path);
 }
 
 /* Maps the file, and makes what exists only while it is open. */
@@ -264,8 +267,7 @@ static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failur
   if (error == ENOBUFS) {
     return wlh_fail(
         failure, WLH_FULL,
-        WLH_PORT_FILE
-        ": too many buckets are open in this process. Close those that are not in use.",
+        WLH_PORT_FILE ": too many buckets are open in this process. Close unused ones.",
         bucket->port.path);
   }
   if (error != 0) return cannot_map(bucket, error, failure);
@@ -274,8 +276,9 @@ static enum wlh_status map(struct wlh_bucket *bucket, struct wlh_failure *failur
   struct wlh_port_alarm alarm;
   if (!wlh_port_alarm(&alarm)) {
     return wlh_fail(
-        failure, wlh_port_status_of(errno), "%s: cannot make what wakes a thread: %s%s",
-        bucket->port.path, wlh_port_error_text(errno), wlh_port_remedy(errno));
+        failure, wlh_port_status_of(errno),
+        "%s: cannot create the wake-up channel of a thread: %s%s", bucket->port.path,
+        wlh_port_error_text(errno), wlh_port_remedy(errno));
   }
   wlk_mutex_lock(&bucket->qmu);
   bucket->alarm = alarm;

@@ -7,7 +7,7 @@
 bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status)
 {
   if (status == WLH_CELLS_POISONED) wlh_set_lost(bucket, "is damaged");
-  if (status == WLH_CELLS_LOST) wlh_set_lost(bucket, "has this process for dead");
+  if (status == WLH_CELLS_LOST) wlh_set_lost(bucket, "lists this process as dead");
   return wlh_is_lost(bucket);
 }
 

@@ -64,7 +64,7 @@ int wlh_extend_tables(struct wlh_bucket *bucket)
 /* Returns false if the tables are lost. */
 static bool begin(struct wlh_bucket *bucket)
 {
-  static const char unmapped[] = "has grown, and the system does not map all of it here";
+  static const char unmapped[] = "has grown, and the system cannot map all of it into this process";
   uint64_t now = wlk_port_now(false);
   int error = 0;
   enum wlh_cells_status status = wlh_cells_begin(&bucket->arena, now);

@@ -406,7 +406,7 @@ class EtcdAdapter {
       const streams = new Streams({ keys: this.#keys, lease, queueCache, link, fail });
       own.streams = this.#streams = streams;
       const isCompacted = () => {
-        if (isOver) throw newWatchError('what comes next is compacted');
+        if (isOver) throw newWatchError('the next revision is compacted');
         streams.hangUp(staleError());
         done(() => resolve(false));
       };

@@ -41,18 +41,18 @@ const newLeaderError = () =>
 /** @param {number} there @param {number} needed */
 const bucketError = (there, needed) =>
   plainError(
-    `The bucket is of version ${there}, and this web-locks needs ${needed}. All clients of a ` +
-      'bucket need the same version: update, or give another name.',
+    `The bucket has version ${there}, and this web-locks needs version ${needed}. Use the same ` +
+      'version of web-locks in all clients of a bucket, or another bucket name.',
     'ERR_WEB_LOCKS_BUCKET',
   );
 
 /** @param {string} prefix of the bucket's keys */
 const lifelessError = (prefix) =>
   plainError(
-    `There are keys that begin with '${prefix}', but the bucket has no life: they are of clients ` +
-      'with an older version of web-locks, which do not notice when their locks are ' +
-      'stolen, or somebody deleted the key of the life. Close all clients of the bucket, or give ' +
-      'another name. Keys of clients that are gone end with their leases.',
+    `The bucket has keys that begin with '${prefix}', but no key of its epoch: clients with an ` +
+      'older version of web-locks use it, which do not notice when their locks are stolen, or ' +
+      'somebody deleted that key. Close all clients of the bucket, or use another bucket name. ' +
+      'The keys of clients that have ended expire with their leases.',
     'ERR_WEB_LOCKS_BUCKET',
   );
 
@@ -65,9 +65,8 @@ const newWatchError = (reason) =>
 
 const noWatchError = () =>
   plainError(
-    'etcd answers, but a watch is not heard. What is between here and there (a proxy, a load ' +
-      'balancer, the `fetch` option) has to pass on each part of a response as it comes: turn ' +
-      'its buffering off.',
+    'etcd answers, but the events of a watch do not arrive. A proxy, a load balancer or a `fetch` ' +
+      'option in between must pass on each part of a response at once: turn its buffering off.',
     'ERR_WEB_LOCKS_NO_WATCH',
   );
 
@@ -143,13 +142,14 @@ const wrongProtocol = (other) =>
   `The URL says ${other === 'http:' ? 'https:' : 'http:'}, but the server speaks ${other}`;
 
 const NO_TLS =
-  'TLS with etcd fails. Check the certificate and the host of the URL, name the file of an ' +
-  'authority of your own in NODE_EXTRA_CA_CERTS, or give openBucket a `fetch` that has it';
+  'TLS with etcd fails. Check the certificate and the host of the URL. For a certificate ' +
+  'authority of your own, set NODE_EXTRA_CA_CERTS to its file, or pass openBucket a `fetch` that ' +
+  'trusts it';
 
 /** @param {string} name */
 const longNameError = (name) =>
   plainError(
-    `A name of ${name.length} code units, or a label, is more than a request to etcd may have.`,
+    `The name (${name.length} code units) or the label is too long for a request to etcd.`,
     'ERR_WEB_LOCKS_TOO_LARGE',
   );
 
@@ -185,8 +185,8 @@ const isTokenOver = ({ code, message }) =>
   /invalid auth token|auth store is old|user name is empty/.test(message);
 
 const NO_GATEWAY =
-  'There is no JSON gateway of etcd 3.4 or newer at this endpoint. Give the URL for clients, ' +
-  'such as http://host:2379, or https: where etcd has a certificate, and do not start etcd with ' +
+  'There is no JSON gateway of etcd 3.4 or newer at this endpoint. Use the URL for clients, such ' +
+  'as http://host:2379 (https: if etcd has a certificate), and start etcd without ' +
   '--enable-grpc-gateway=false';
 
 /**
@@ -208,8 +208,8 @@ const REFUSALS = [
       code === PERMISSION_DENIED ||
       /authentication failed|user name|auth token|root user/.test(message),
     'ERR_WEB_LOCKS_RIGHTS',
-    'etcd refuses the user. Give openBucket the option `auth` with `user` and `password`, of a ' +
-      'user whose role may read and write all keys that begin with `web-locks/`',
+    'etcd rejects the user. Pass openBucket the option `auth` with the `user` and `password` of ' +
+      'a user whose role may read and write all keys that begin with `web-locks/`',
   ],
   [
     ({ status, code, message }) =>
@@ -221,19 +221,19 @@ const REFUSALS = [
   [
     ({ status, code }) => code === 0 && [401, 403, 407].includes(status),
     'ERR_WEB_LOCKS_RIGHTS',
-    'A server in front of etcd refuses the request. Give openBucket the option `fetch`, which ' +
-      'sends what that server requires',
+    'A proxy in front of etcd rejects the request. Pass openBucket a `fetch` that sends what the ' +
+      'proxy requires',
   ],
   [
     ({ message }) => message.includes('too many operations'),
     'ERR_WEB_LOCKS_TOO_MANY',
     'The call names too many locks for a transaction. Request fewer at once, or start etcd with ' +
-      'a greater --max-txn-ops',
+      'a larger --max-txn-ops',
   ],
   [
     ({ status, message }) => status === 413 || /too large|larger than max/.test(message),
     'ERR_WEB_LOCKS_TOO_LARGE',
-    'This is more than a request to etcd may have',
+    'The request is too large for etcd',
   ],
   [
     ({ message }) => message.includes('space exceeded'),
@@ -246,7 +246,7 @@ const REFUSALS = [
       (code === INVALID_ARGUMENT || (status === 400 && code === 0)) &&
       !message.includes('auth store is old'),
     'ERR_WEB_LOCKS_REFUSED',
-    'etcd refuses a request',
+    'etcd rejects the request',
   ],
 ];
 

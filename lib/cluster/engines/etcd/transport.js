@@ -65,7 +65,7 @@ function send(url, { method, headers, body, signal }) {
     if (signal.aborted) throw signal.reason;
     const target = new URL(url);
     if (target.username || target.password) {
-      throw argumentError("The URL has a user or a password: give the 'auth' option instead.");
+      throw argumentError("The URL contains a user or a password: use the 'auth' option instead.");
     }
     const { Agent, begin } = CLIENTS[/** @type {keyof typeof CLIENTS} */ (target.protocol)];
     const agent = agentOf(target.origin, Agent);
@@ -79,13 +79,13 @@ function send(url, { method, headers, body, signal }) {
     request.on('error', reject);
     // If the server switches protocols, 'close' comes without an error.
     request.on('close', () => {
-      if (current === request) reject(new Error('there was no answer'));
+      if (current === request) reject(new Error('there was no response'));
     });
     request.on('response', (response) => {
       current = response;
       if (!tellsItsEnd(response)) {
         response.destroy();
-        reject(plainError('the answer does not tell its length', 'NO_LENGTH'));
+        reject(plainError('the response has no length', 'NO_LENGTH'));
         return;
       }
       const status = Number(response.statusCode);
@@ -120,7 +120,7 @@ function leaveLoop(socket) {
 /** @param {Incoming} response @returns {Promise<string>} */
 function textOf(response) {
   return new Promise((resolve, reject) => {
-    if (response.destroyed) throw response.errored ?? new Error('the answer was cut off');
+    if (response.destroyed) throw response.errored ?? new Error('the response was cut off');
     /** @type {Buffer[]} */
     const chunks = [];
     response.on('data', (chunk) => chunks.push(chunk));

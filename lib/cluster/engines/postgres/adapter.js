@@ -385,7 +385,7 @@ class PostgresAdapter {
     );
     const [{ inside, isolation, token: seen }] = rows;
     if (inside !== 't') {
-      throw argumentError('lock.guard() needs a client that is in a transaction: BEGIN first.');
+      throw argumentError('lock.guard() needs a client in a transaction: run BEGIN first.');
     }
     if (seen !== null) return true;
     // A snapshot from before the grant does not show it.
@@ -511,11 +511,11 @@ class PostgresAdapter {
     if (Number(version) !== VERSION) {
       throw schemaError(
         this.#schema,
-        `is of version ${version}, and this web-locks needs ${VERSION}`,
+        `has version ${version}, and this web-locks needs version ${VERSION}`,
       );
     }
     if (this.#durability !== undefined && durability !== this.#durability) {
-      throw schemaError(this.#schema, `was made '${durability}', not '${this.#durability}'`);
+      throw schemaError(this.#schema, `has durability '${durability}', not '${this.#durability}'`);
     }
   }
 
@@ -557,8 +557,8 @@ function checkClient(client) {
   }
   if ('totalCount' in client) {
     throw argumentError(
-      'lock.guard() was given a Pool, whose queries are made by any of its clients. Take one of ' +
-        'them, `const client = await pool.connect()`, and give that, after its BEGIN.',
+      'lock.guard() was given a Pool, which runs each query on any of its clients. Pass one client ' +
+        'in a transaction: `const client = await pool.connect()`, then BEGIN.',
     );
   }
 }

@@ -67,13 +67,13 @@ const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOC
 const POOLER =
   'a pooler such as pgbouncer, in transaction or statement mode, is between it and PostgreSQL';
 const DIRECTLY =
-  'Give `openBucket` the option `listen`: a pg Pool that connects to the server directly, or ' +
+  'Pass `openBucket` the option `listen`: a pg Pool that connects to the server directly, or ' +
   'through a pooler in session mode.';
 
 const noNotifyError = () =>
   plainError(
-    `No NOTIFY arrives through this pool: ${POOLER}. ${DIRECTLY} One of its clients is used, for ` +
-      'all that this bucket does.',
+    `No NOTIFY arrives through this pool: ${POOLER}. ${DIRECTLY} The bucket then uses one ` +
+      'client of that pool for everything.',
     'ERR_WEB_LOCKS_NO_NOTIFY',
   );
 
@@ -88,8 +88,8 @@ const exhaustedError = (pool) =>
 const smallPoolError = () =>
   withCode(
     new TypeError(
-      'The pool has a `max` of less than 2. A bucket keeps one client to itself, so that nothing ' +
-        'would be left for you: raise `max`, or give a pool of its own as `listen`.',
+      'The `max` of the pool is less than 2. A bucket keeps one client for itself, so none would ' +
+        'be left for you: raise `max`, or pass a separate pool as `listen`.',
     ),
     'ERR_WEB_LOCKS_POOL_TOO_SMALL',
   );
@@ -105,16 +105,16 @@ const standbyError = () =>
 
 const notReplicatedError = () =>
   plainError(
-    'The server answered without having waited for its synchronous standby, so the answer may be ' +
-      'lost in a promotion. It is asked again.',
+    'The server answered without waiting for its synchronous standby, so a promotion may lose ' +
+      'the change. The request is repeated.',
     'ERR_WEB_LOCKS_NOT_REPLICATED',
   );
 
 /** @param {string} schema @param {string} problem */
 const schemaError = (schema, problem) =>
   plainError(
-    `The schema "${schema}" ${problem}. All clients of a schema need the same: update, or give ` +
-      'another name in the option `schema`.',
+    `The schema "${schema}" ${problem}. Use the same in all clients of a schema, or another ` +
+      'schema (option `schema`).',
     'ERR_WEB_LOCKS_SCHEMA',
   );
 
@@ -140,8 +140,8 @@ function examinedError(error) {
   const isForeign = /^(42|0A)/.test(error?.cause?.code) && error.code !== 'ERR_WEB_LOCKS_RIGHTS';
   if (!isForeign) return error;
   return plainError(
-    `The server is no PostgreSQL, or hides what it is: ${error.cause.message}. PostgreSQL 13 or ` +
-      'newer is needed.',
+    `The server is not PostgreSQL, or hides what it is: ${error.cause.message}. PostgreSQL 13 ` +
+      'or newer is needed.',
     'ERR_WEB_LOCKS_SERVER',
     { cause: error.cause },
   );
@@ -152,9 +152,9 @@ const BUSY = 'ERR_WEB_LOCKS_BUSY';
 /** @param {string} isolation of the user's transaction */
 const oldSnapshotError = (isolation) =>
   plainError(
-    `lock.guard() cannot see the lock: the transaction is ${isolation.toUpperCase()}, and looked ` +
-      'at the database before the lock was granted. Begin it after that, or READ COMMITTED. The ' +
-      'lock is still held.',
+    `lock.guard() cannot see the lock: the transaction is ${isolation.toUpperCase()}, and its ` +
+      'snapshot is older than the lock. Begin the transaction after the grant, or as READ ' +
+      'COMMITTED. The lock is still held.',
     'ERR_WEB_LOCKS_ISOLATION',
   );
 
@@ -171,27 +171,27 @@ const oldSnapshotError = (isolation) =>
 function guardedError(guard) {
   if (!guard) return plainError('The lock is guarded by a transaction.', BUSY);
   const { application, name, pid, seconds } = guard;
-  const since = seconds === null ? '' : ` that is open for ${seconds} s`;
+  const since = seconds === null ? '' : ` that has been open for ${seconds} s`;
   return plainError(
-    `${capitalized(theLock(name))} is guarded by a transaction${since}, of ` +
-      `the server process ${pid}${application && ` (${quote(application)})`}. Nobody else gets ` +
-      'it before that ends: commit it, or end it by pg_terminate_backend.',
+    `${capitalized(theLock(name))} is guarded by a transaction${since}, in ` +
+      `server process ${pid}${application && ` (${quote(application)})`}. Nobody else gets the ` +
+      'lock before it ends: commit it, or end it with pg_terminate_backend.',
     BUSY,
   );
 }
 
 const REFUSED = {
   code: 'ERR_WEB_LOCKS_RIGHTS',
-  message: 'The server refuses the login. Check the user, the password, and pg_hba.conf.',
+  message: 'The server rejects the login. Check the user, the password, and pg_hba.conf.',
 };
 const NO_DATABASE = {
   code: 'ERR_WEB_LOCKS_DATABASE',
-  message: 'There is no such database at this server. Create it, or name another one.',
+  message: 'There is no such database on this server. Create it, or name another one.',
 };
 
 const NO_TLS = {
   code: 'ERR_WEB_LOCKS_SERVER',
-  message: 'There is no TLS with this server. Check its certificate, and `ssl` of the pool.',
+  message: 'TLS with the server fails. Check its certificate, and the option `ssl` of the pool.',
 };
 
 /** @param {string} schema */
@@ -210,7 +210,7 @@ const BY_STATE = {
   42501: (schema) => ({
     code: 'ERR_WEB_LOCKS_RIGHTS',
     message:
-      `The database user may not use, or not create, the schema "${schema}". Let an ` +
+      `The database user lacks the right to use or create the schema "${schema}". Let an ` +
       'administrator run the SQL and the GRANTs of docs/CLUSTER.md.',
   }),
   // invalid_password, invalid_authorization_specification
@@ -225,7 +225,7 @@ const BY_STATE = {
   WL002: noTables,
   WL001: () => ({
     code: 'ERR_WEB_LOCKS_ISOLATION',
-    message: `Transactions are not READ COMMITTED, and that cannot be set: ${POOLER}. ${DIRECTLY}`,
+    message: `Transactions are not READ COMMITTED, and cannot be set to it: ${POOLER}. ${DIRECTLY}`,
   }),
   // read_only_sql_transaction: the primary was demoted, or the role is read only.
   25006: () => ({
@@ -239,7 +239,7 @@ const BY_STATE = {
   // lock_not_available, query_canceled
   '55P03': () => ({
     code: BUSY,
-    message: 'A statement of another transaction keeps names or tables locked for too long.',
+    message: 'Another transaction keeps rows or tables locked for too long.',
   }),
   57014: () => ({ code: BUSY, message: 'The statement was cancelled.' }),
 };
@@ -261,9 +261,9 @@ function explain(error, schema) {
   }
   const [what, code] =
     isOfServer(error) && !/^(57P|08)/.test(error.code)
-      ? ['PostgreSQL refuses', 'ERR_WEB_LOCKS_POSTGRES']
+      ? ['PostgreSQL rejects the request', 'ERR_WEB_LOCKS_POSTGRES']
       : isLocal(error)
-        ? ['This cannot be sent to PostgreSQL', 'ERR_WEB_LOCKS_POSTGRES']
+        ? ['The request cannot be sent to PostgreSQL', 'ERR_WEB_LOCKS_POSTGRES']
         : ['PostgreSQL cannot be reached', 'ERR_WEB_LOCKS_UNREACHABLE'];
   return plainError(`${what}: ${error?.message ?? error}`, code, { cause: error });
 }

@@ -167,7 +167,7 @@ class RedisAdapter {
     if (kind === undefined) {
       throw argumentError(
         `'client' is ${describeClient(client)}; expected a client of redis 5 or 6 (createClient, ` +
-          'createCluster) or of ioredis 5 or 6 (Redis, also by Sentinel; Cluster).',
+          'createCluster) or of ioredis 5 or 6 (Redis, with or without Sentinel; Cluster).',
       );
     }
     const before = prefix ?? keyPrefixOf(client);
@@ -175,7 +175,7 @@ class RedisAdapter {
       const whose = prefix === undefined ? "The client's keyPrefix" : "'prefix'";
       throw argumentError(
         `${whose} is ${describe(before)}; expected a string without { and }, which would move ` +
-          "keys to another slot of a cluster. Give the option 'prefix' without them.",
+          "keys to another slot of a cluster. Pass the option 'prefix' without them.",
       );
     }
     if (!Number.isInteger(shards) || shards < 1 || shards > 64) {
@@ -710,7 +710,7 @@ async function examineReplicas(link, replication) {
   const lag = await setting('min-replicas-max-lag');
   const attached = Number(field(replication, 'connected_slaves'));
   if (!(replicas >= 1 && lag >= 1)) {
-    throw strictError('min-replicas-to-write and min-replicas-max-lag are to be 1 or more.');
+    throw strictError('min-replicas-to-write and min-replicas-max-lag must be 1 or more.');
   }
   if (attached > replicas) {
     throw strictError(

@@ -35,11 +35,11 @@ const deadError = () =>
 const staleError = () => plainError('The connection was replaced.', 'ERR_WEB_LOCKS_STALE');
 
 const earlyError = () =>
-  plainError('The step before this one was not done. Both are sent again.', 'ERR_WEB_LOCKS_EARLY');
+  plainError('The previous step did not run. Both are sent again.', 'ERR_WEB_LOCKS_EARLY');
 
 const deafError = () =>
   plainError(
-    'Messages that are published for this session do not arrive. It subscribes again.',
+    'Messages published for this session do not arrive. The session subscribes again.',
     'ERR_WEB_LOCKS_NO_NEWS',
   );
 
@@ -53,22 +53,22 @@ const oldServerError = (version) =>
 /** @param {string} policy */
 const evictionError = (policy) =>
   plainError(
-    `The server has maxmemory-policy ${policy}: it forgets locks when its memory is full. Set it ` +
-      'to noeviction, or to one of volatile-*, or use another server for locks.',
+    `The server has maxmemory-policy ${policy}, so it drops locks when its memory is full. Set ` +
+      'the policy to noeviction or to one of volatile-*, or use another server for locks.',
     'ERR_WEB_LOCKS_EVICTION',
   );
 
 const noRunIdError = () =>
   plainError(
-    'The server does not tell its run_id, so a restart or a fail-over cannot be noticed, and two ' +
-      "may have a lock after one. To accept that risk, pass failover: 'ignore'.",
+    'The server does not report its run_id, so a restart or fail-over cannot be noticed, after ' +
+      "which two clients may hold the same lock. To accept that risk, pass failover: 'ignore'.",
     'ERR_WEB_LOCKS_NO_RUN_ID',
   );
 
 /** @param {string} problem */
 const strictError = (problem) =>
   plainError(
-    `The option 'strict' cannot be kept: ${problem} See docs/CLUSTER.md ("An old primary").`,
+    `The option 'strict' cannot be guaranteed: ${problem} See docs/CLUSTER.md ("An old primary").`,
     'ERR_WEB_LOCKS_STRICT',
   );
 
@@ -76,10 +76,10 @@ const strictError = (problem) =>
 const bucketError = (what, theirs, ours) =>
   plainError(
     what === 'shards'
-      ? `The bucket was made with ${theirs} shards, not ${ours}. All clients of a bucket have to ` +
-          'give the same number: give that one, or another name.'
-      : `The bucket is of version ${theirs}, and this web-locks needs ${ours}. All clients of a ` +
-          'bucket need the same version: update, or give another name.',
+      ? `The bucket has ${theirs} shards, and 'shards' is ${ours}. Pass the same number in all ` +
+          'clients of a bucket, or use another bucket name.'
+      : `The bucket has version ${theirs}, and this web-locks needs version ${ours}. Use the ` +
+          'same version of web-locks in all clients of a bucket, or another bucket name.',
     'ERR_WEB_LOCKS_BUCKET',
   );
 
@@ -108,33 +108,34 @@ const BY_TEXT = [
   [
     /^(Unknown RESP type|Protocol error, got)/,
     'ERR_WEB_LOCKS_SERVER',
-    'What answers is not a Redis server.',
+    'The server that answers is not Redis.',
   ],
   [
     /cluster support disabled/,
     'ERR_WEB_LOCKS_CLUSTER',
-    'The server is not one of a cluster: give createClient() or new Redis(), for one server.',
+    'The server is not part of a cluster. Pass a client for one server: createClient() or ' +
+      'new Redis().',
   ],
   [
     begins("NOPERM|ACL|The user executing the script can't|No permissions"),
     'ERR_WEB_LOCKS_RIGHTS',
-    'The user of the client lacks rights that locks need. Give it the keys and channels "{wl:*" ' +
-      '(with the prefix before it), and the commands that docs/CLUSTER.md names ("Rights").',
+    'The user of the client lacks rights that locks need. Grant it the keys and channels ' +
+      '"{wl:*" (after the prefix), and the commands that docs/CLUSTER.md lists ("Rights").',
   ],
   [
     /^(NOAUTH|WRONGPASS|DENIED)|invalid (username|password)|without any password/,
     'ERR_WEB_LOCKS_RIGHTS',
-    'The server refuses the login.',
+    'The server rejects the login.',
   ],
   [
     begins("READONLY|MASTERDOWN|You can't write against a read only|Can not execute.* on a stale"),
     'ERR_WEB_LOCKS_STANDBY',
-    'The server is a replica, which cannot keep locks. Connect to the primary, or by Sentinel.',
+    'The server is a replica, which cannot keep locks. Connect to the primary, or through Sentinel.',
   ],
   [
     begins('NOREPLICAS'),
     'ERR_WEB_LOCKS_NOT_REPLICATED',
-    'Too few replicas are attached, so the server refuses. It is asked again.',
+    'Too few replicas are attached, so the server rejects writes. The request is repeated.',
   ],
   [
     begins('OOM'),
@@ -144,12 +145,12 @@ const BY_TEXT = [
   [
     begins('MOVED|ASK'),
     'ERR_WEB_LOCKS_CLUSTER',
-    'The server is one of a cluster: give a cluster client, createCluster() or new Cluster().',
+    'The server is part of a cluster. Pass a cluster client: createCluster() or new Cluster().',
   ],
   [
     begins('BUSY|MISCONF|Script killed by user|max number of clients'),
     'ERR_WEB_LOCKS_BUSY',
-    'The server refuses for now. It is asked again.',
+    'The server rejects requests for now. The request is repeated.',
   ],
   [
     begins('LOADING|CLUSTERDOWN|TRYAGAIN|Script attempted to (?:execute|access a non local)'),
@@ -160,7 +161,7 @@ const BY_TEXT = [
 
 const SERVER = 'ERR_WEB_LOCKS_SERVER';
 const NO_TLS =
-  'There is no TLS with this server. Check its certificate, and the TLS of the client.';
+  'TLS with the server fails. Check its certificate, and the TLS options of the client.';
 
 /** The beginning of an error reply. */
 const REPLY = /^[A-Z]{2,}\b/;
@@ -179,12 +180,13 @@ function explain(error) {
     if (pattern.test(said)) return plainError(`${message} (${said})`, code, { cause: error });
   }
   return REPLY.test(text) && error?.syscall === undefined
-    ? plainError(`Redis refuses: ${text}`, 'ERR_WEB_LOCKS_REDIS', { cause: error })
+    ? plainError(`Redis rejects the request: ${text}`, 'ERR_WEB_LOCKS_REDIS', { cause: error })
     : plainError(`Redis cannot be reached: ${text}`, 'ERR_WEB_LOCKS_UNREACHABLE', { cause: error });
 }
 
 /** @param {string} text the server's reason */
-const failedError = (text) => plainError(`Redis refuses: ${text}`, 'ERR_WEB_LOCKS_REDIS');
+const failedError = (text) =>
+  plainError(`Redis rejects the request: ${text}`, 'ERR_WEB_LOCKS_REDIS');
 
 /**
  * A cluster client throws a TypeError if it does not know the node of a slot; that is not a local

@@ -37,9 +37,8 @@ void wlh_open_failure(char *text, size_t size)
 {
   (void)snprintf(
       text, size,
-      "host scope is not available on " PLATFORM
-      ". Use the locks of one process, require('web-locks'), or those of a cluster: " WLH_CLUSTER
-      ".");
+      "the host scope is not available on " PLATFORM
+      ". Use the locks of one process (require('web-locks')) or of a cluster (" WLH_CLUSTER ").");
 }
 
 /* ---- never called, because nothing is ever open ---- */

@@ -24,9 +24,9 @@ const char *wlh_port_error_text(int error)
 const char *wlh_port_who(void)
 {
 #if defined(__APPLE__)
-  return "lsof shows who they are, by the path of the file.";
+  return "lsof lists the processes that have it open.";
 #else
-  return "fuser -v shows who they are.";
+  return "fuser -v lists the processes that have it open.";
 #endif
 }
 
@@ -35,21 +35,21 @@ const char *wlh_port_remedy(int error)
   switch (error) {
   case ENOSPC:
   case EDQUOT:
-    return ". Make room on that file system, or give a directory on another one " WLH_GIVEN ".";
+    return ". Free space on that file system, or use a directory on another one " WLH_GIVEN ".";
   case EMFILE:
   case ENFILE:
-    return ". Close files and buckets that are not in use, or allow more open files (ulimit -n).";
+    return ". Close unused files and buckets, or raise the limit of open files (ulimit -n).";
   case ENOMEM:
-    return ". Close buckets that are not in use, or allow more memory (ulimit -v).";
+    return ". Close unused buckets, or raise the memory limit (ulimit -v).";
   case ENOENT:
-    return ". The directory above it must be there: make that, or " WLH_ELSEWHERE ".";
+    return ". Its parent directory must exist: create that, or " WLH_ELSEWHERE ".";
   case ENOTDIR:
   case ELOOP:
   case EISDIR:
-    return ". Something else is there, or a symbolic link: take that away, or " WLH_ELSEWHERE ".";
+    return ". Something else, or a symbolic link, has this path: remove it, or " WLH_ELSEWHERE ".";
   case EROFS:
   case ENAMETOOLONG:
-    return ". The directory cannot be there: " WLH_ELSEWHERE ".";
+    return ". No directory can be created there: " WLH_ELSEWHERE ".";
   default:
     return "";
   }
@@ -66,8 +66,8 @@ static enum wlh_status denied(struct wlh_failure *failure, const char *path, con
   if (!*nearest) return wlh_fail(failure, WLH_UNSUPPORTED, "%s: %s: permission denied", path, what);
   return wlh_fail(
       failure, WLH_UNSUPPORTED,
-      "%s: %s: permission denied: %s belongs to user %u, its mode is %04o, and this process runs "
-      "as user %u. Change that, or " WLH_ELSEWHERE ".",
+      "%s: %s: permission denied: %s belongs to user %u with mode %04o, and this process runs as "
+      "user %u. Change the owner or the mode, or " WLH_ELSEWHERE ".",
       path, what, strcmp(nearest, path) == 0 ? "it" : nearest, (unsigned)status.st_uid,
       (unsigned)status.st_mode & 07777, (unsigned)geteuid());
 }
@@ -93,5 +93,6 @@ enum wlh_status wlh_port_vanished_or_unsupported(
     struct wlh_failure *failure, const char *path, const char *what)
 {
   if (errno != ENOENT) return wlh_port_unsupported(failure, path, what);
-  return wlh_fail(failure, WLH_LOST, "%s was deleted or moved while it was opened", path);
+  return wlh_fail(
+      failure, WLH_LOST, "%s was deleted or moved while this process was opening it", path);
 }

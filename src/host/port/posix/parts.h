@@ -25,8 +25,8 @@
 
 /* ---- failures ---- */
 
-#define WLH_GIVEN     "with the option 'directory' or in WEB_LOCKS_DIRECTORY"
-#define WLH_ELSEWHERE "give another one " WLH_GIVEN
+#define WLH_GIVEN     "(option 'directory' or WEB_LOCKS_DIRECTORY)"
+#define WLH_ELSEWHERE "use another directory " WLH_GIVEN
 
 /* Sets `failure` from errno for an operation on a path, and returns its status. */
 enum wlh_status wlh_port_unsupported(

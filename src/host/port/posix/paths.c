@@ -24,13 +24,14 @@ enum wlh_status wlh_port_directory(
   if (length < 0 || length > WLH_PATH_SIZE - 64) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "the path of the directory is too long, %.60s...: " WLH_ELSEWHERE ".", directory);
+        "the path of the directory, %.60s..., is longer than %d bytes: " WLH_ELSEWHERE ".",
+        directory ? directory : path, WLH_PATH_SIZE - 64);
   }
   if (*path == '/') return WLH_OK;
   return wlh_fail(
       failure, WLH_UNSUPPORTED,
-      "the path of the directory, %s, is not absolute. Give one that begins with a slash: what is "
-      "relative would be another directory for each process.",
+      "the path of the directory, %s, is not absolute. Use a path that begins with a slash: a "
+      "relative path can mean another directory in each process.",
       path);
 }
 
@@ -50,7 +51,7 @@ static enum wlh_status say_writable(
 {
   return wlh_fail(
       failure, WLH_UNSUPPORTED,
-      "%s is writable by others, who could break the locks: its mode is %04o. Give it the mode %s "
+      "%s is writable by others, who could corrupt the locks: its mode is %04o. Set the mode %s "
       "(chmod), or " WLH_ELSEWHERE ".",
       path, (unsigned)mode & 07777, right);
 }
@@ -60,14 +61,14 @@ static enum wlh_status say_owner(
 {
   return wlh_fail(
       failure, WLH_UNSUPPORTED,
-      "%s belongs to another user, %u, and this process runs as user %u. Run it as that one, %s.",
-      path, (unsigned)owner, (unsigned)geteuid(), else_what);
+      "%s belongs to user %u, but this process runs as user %u. Run it as user %u, %s.", path,
+      (unsigned)owner, (unsigned)geteuid(), (unsigned)owner, else_what);
 }
 
-#define DELETE "have it deleted while nobody uses it, or " WLH_ELSEWHERE
+#define DELETE "have that path deleted while no process uses it, or " WLH_ELSEWHERE
 #define SHARE                                                                                      \
-  "or " WLH_ELSEWHERE "; one that users share has to belong to a group of theirs, and the mode "   \
-  "0770"
+  "or " WLH_ELSEWHERE "; a directory that users share must belong to a group of theirs and have "  \
+  "mode 0770"
 
 /* Whether owner and mode say who can write there. */
 static enum wlh_status check_rights(const char *path, int descriptor, struct wlh_failure *failure)
@@ -78,14 +79,14 @@ static enum wlh_status check_rights(const char *path, int descriptor, struct wlh
   case WLH_RIGHTS_OF_LIST:
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "%s has an access list, which gives others rights to it: they could break the locks. Take "
-        "it away (chmod -N \"%s\"), or " WLH_ELSEWHERE ".",
+        "%s has an access list that gives rights to others, who could corrupt the locks. Remove "
+        "the list (chmod -N \"%s\"), or " WLH_ELSEWHERE ".",
         path, path);
   default:
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "%s is on a volume that ignores who owns its files: others could break the locks. Have it "
-        "mind that (diskutil enableOwnership), or " WLH_ELSEWHERE ".",
+        "%s is on a volume that ignores who owns its files, so others could corrupt the locks. "
+        "Enable ownership on the volume (diskutil enableOwnership), or " WLH_ELSEWHERE ".",
         path);
   }
 }
@@ -97,7 +98,7 @@ static enum wlh_status check_owner(
     struct wlh_failure *failure)
 {
   if (fstat(descriptor, status) != 0)
-    return wlh_port_unsupported(failure, path, "cannot look at it");
+    return wlh_port_unsupported(failure, path, "cannot read its attributes");
   mode_t others = standard ? S_IWGRP | S_IWOTH : S_IWOTH;
   bool ours = status->st_uid == geteuid() || (!standard && status->st_uid == 0);
   if (!ours && !(!standard && (status->st_mode & S_IWGRP))) {
@@ -105,7 +106,8 @@ static enum wlh_status check_owner(
   }
   if (status->st_mode & others) {
     return say_writable(
-        failure, path, status->st_mode, standard ? "0700" : "0700, or 0770 for its group");
+        failure, path, status->st_mode,
+        standard ? "0700" : "0700, or 0770 to share it with its group");
   }
   return check_rights(path, descriptor, failure);
 }
@@ -222,8 +224,8 @@ static enum wlh_status check_shared(
   if (status->st_gid == port->gid && (status->st_mode & rights) == rights) return WLH_OK;
   return wlh_fail(
       failure, WLH_UNSUPPORTED,
-      "%s cannot be shared by group %u, to which the directory above belongs: it belongs to group "
-      "%u, and its mode is %04o. Have it deleted while nobody uses it, or " WLH_ELSEWHERE ".",
+      "%s cannot be shared with group %u, the group of its parent directory: it belongs to group "
+      "%u with mode %04o. Have it deleted while no process uses it, or " WLH_ELSEWHERE ".",
       path, (unsigned)port->gid, (unsigned)status->st_gid, (unsigned)status->st_mode & 07777);
 }
 
@@ -234,22 +236,22 @@ static enum wlh_status cannot_share(
   if (port->group && errno == ENOTDIR) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "%s: %s: something else is in its place, or in that of u%u beside it, a directory that "
-        "this user alone has to own and to reach. Take that away, or " WLH_ELSEWHERE ".",
+        "%s: %s: something else has this path, or the name u%u beside it, which must be a "
+        "directory of this user with mode 0700. Remove it, or " WLH_ELSEWHERE ".",
         path, what, (unsigned)geteuid());
   }
   if (!port->group || errno != EPERM) return wlh_port_vanished_or_unsupported(failure, path, what);
   return wlh_fail(
       failure, WLH_UNSUPPORTED,
-      "%s cannot be shared by group %u, to which the directory above belongs: user %u is not in "
-      "it. Run it as a member of that group, or " WLH_ELSEWHERE ".",
+      "%s cannot be shared with group %u, the group of its parent directory: user %u is not a "
+      "member. Run this process as a member of that group, or " WLH_ELSEWHERE ".",
       path, (unsigned)port->gid, (unsigned)geteuid());
 }
 
 static enum wlh_status open_base(
     struct wlh_port *port, const char *base, bool standard, struct wlh_failure *failure)
 {
-  const char *what = "cannot open or make the directory";
+  const char *what = "cannot open or create the directory";
   struct stat status;
   bool made = mkdirat(AT_FDCWD, base, 0700) == 0 || errno == EEXIST;
   if (!made) return wlh_port_unsupported(failure, base, what);
@@ -260,9 +262,9 @@ static enum wlh_status open_base(
   if (!wlh_port_is_local(port->base)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "%s is not on a local file system of a kind that is known to work: %s. On others, above "
-        "all those of a network, locks or shared memory do not work: give a directory on one of "
-        "those " WLH_GIVEN "; for locks of several machines there are " WLH_CLUSTER ".",
+        "%s is on a file system that is not supported; supported are %s. On others, network file "
+        "systems above all, locks or shared memory can fail. Use a directory on a supported file "
+        "system " WLH_GIVEN "; locks between machines need " WLH_CLUSTER ".",
         base, wlh_port_local);
   }
   port->group = !standard && (status.st_mode & S_IWGRP) != 0;
@@ -278,11 +280,11 @@ static enum wlh_status open_bucket(struct wlh_port *port, struct wlh_failure *fa
           ? open_shared(port, port->base, bucket_of(port), DIRECTORY_FLAGS, make_shared_directory)
           : open_directory(port->base, bucket_of(port));
   if (port->directory < 0) {
-    return cannot_share(port, port->path, "cannot open or make the directory", failure);
+    return cannot_share(port, port->path, "cannot open or create the directory", failure);
   }
   if (!port->group) return check_owner(port->path, port->directory, true, &status, true, failure);
   if (fstat(port->directory, &status) != 0)
-    return wlh_port_unsupported(failure, port->path, "cannot look at it");
+    return wlh_port_unsupported(failure, port->path, "cannot read its attributes");
   return check_shared(port, port->path, &status, 0070, failure);
 }
 
@@ -307,13 +309,13 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
   if (fstat(port->file, &status) != 0) {
     wlh_port_close_quietly(port->file); /* wlh_port_close could not tell that it is ours */
     port->file = -1;
-    return wlh_port_unsupported(failure, path, "cannot look at it");
+    return wlh_port_unsupported(failure, path, "cannot read its attributes");
   }
   port->device = (uint64_t)status.st_dev;
   port->inode = status.st_ino;
   if (!S_ISREG(status.st_mode)) {
     return wlh_fail(
-        failure, WLH_UNSUPPORTED, "%s is not a file. Take it away, or " WLH_ELSEWHERE ".", path);
+        failure, WLH_UNSUPPORTED, "%s is not a file. Remove it, or " WLH_ELSEWHERE ".", path);
   }
   if (port->group) {
     enum wlh_status checked = check_shared(port, path, &status, 0060, failure);
@@ -326,7 +328,7 @@ static enum wlh_status open_file(struct wlh_port *port, struct wlh_failure *fail
   port->file = wlh_port_move_high(port, port->file);
   port->copy = wlh_port_duplicate_high(port, port->file);
   if (port->copy < 0)
-    return wlh_port_unsupported(failure, port->path, "cannot duplicate a descriptor");
+    return wlh_port_unsupported(failure, port->path, "cannot duplicate a file descriptor");
   return WLH_OK;
 }
 
@@ -343,7 +345,8 @@ enum wlh_status wlh_port_open(
     status = open_file(port, failure);
   }
   if (status == WLH_OK && !wlh_port_locks_work(port)) {
-    status = wlh_port_vanished_or_unsupported(failure, port->path, "byte locks do not work here");
+    status =
+        wlh_port_vanished_or_unsupported(failure, port->path, "byte-range locks do not work here");
   }
   /* systemd-tmpfiles leaves locked directories alone. */
   if (status == WLH_OK) (void)flock(port->directory, LOCK_SH | LOCK_NB);
@@ -380,16 +383,16 @@ const char *wlh_port_harm(struct wlh_port *port, uint64_t size)
 {
   struct stat status;
   char path[WLH_PATH_SIZE + 16];
-  if (!wlh_port_mend(port)) return "was closed by something else in this process";
+  if (!wlh_port_mend(port)) return "was closed by other code in this process";
   if (fstat(port->file, &status) == 0 && status.st_nlink == 0) return "was deleted";
   (void)snprintf(path, sizeof path, "%s/bucket", port->path);
   if (lstat(path, &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return "was moved";
     if (errno == EACCES || errno == ELOOP)
-      return "cannot be reached any more, as the rights to its directory changed";
+      return "is no longer accessible, because the rights to its directory changed";
     return NULL; /* the system does not tell just now: what is held is not lost by that */
   }
   bool same = (uint64_t)status.st_dev == port->device && (uint64_t)status.st_ino == port->inode;
-  if (!same) return "was moved, and another one is there";
+  if (!same) return "was moved, and another file has its path";
   return (uint64_t)status.st_size < size ? "was truncated" : NULL;
 }

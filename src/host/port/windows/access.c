@@ -11,7 +11,7 @@
 #define READS (FILE_READ_DATA | GENERIC_READ)
 
 #define PRIVATE                                                                                    \
-  "Let only this user have rights to it (icacls \"%s\" /inheritance:r /grant:r "                   \
+  "Give rights to this user alone (icacls \"%s\" /inheritance:r /grant:r "                         \
   "\"%%USERNAME%%:(OI)(CI)F\"), or " WLH_ELSEWHERE "."
 
 /* The user of this process. */
@@ -109,30 +109,29 @@ enum wlh_status wlh_port_check_access(
   PSID owner = NULL;
   ACL *list = NULL;
   PSECURITY_DESCRIPTOR descriptor = NULL;
-  if (!find_user(&user)) return wlh_port_unsupported(failure, path, "cannot tell whose it is");
+  if (!find_user(&user))
+    return wlh_port_unsupported(failure, path, "cannot read its owner and access list");
   DWORD error = GetSecurityInfo(
       handle, SE_FILE_OBJECT, OWNER_SECURITY_INFORMATION | DACL_SECURITY_INFORMATION, &owner, NULL,
       &list, NULL, &descriptor);
   if (error != ERROR_SUCCESS) {
     SetLastError(error);
-    return wlh_port_unsupported(failure, path, "cannot tell whose it is");
+    return wlh_port_unsupported(failure, path, "cannot read its owner and access list");
   }
   enum wlh_status status = WLH_OK;
   PSID stranger = list ? find_stranger(&user, list, directory ? WRITES : WRITES | READS) : NULL;
   if (!list) {
     status = wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "%s may be changed by everybody, who could break the locks: it has no access "
-        "list. " PRIVATE,
-        path, path);
+        "%s has no access list, so every user could corrupt the locks. " PRIVATE, path, path);
   } else if (!is_meant(&user, owner)) {
     status = say_who(
         failure, path, owner,
-        "%s belongs to another user, %s, who could break the locks. " PRIVATE);
+        "%s belongs to another user, %s, who could corrupt the locks. " PRIVATE);
   } else if (stranger) {
     status = say_who(
         failure, path, stranger,
-        "%s gives rights to others, %s, who could break the locks. " PRIVATE);
+        "%s gives rights to another user, %s, who could corrupt the locks. " PRIVATE);
   }
   (void)LocalFree(descriptor);
   return status;

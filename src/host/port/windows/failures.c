@@ -21,7 +21,7 @@ enum wlh_status wlh_port_status_of(int error)
 
 const char *wlh_port_who(void)
 {
-  return "The Resource Monitor shows who they are, by the path of the file.";
+  return "The Resource Monitor lists the processes that have it open.";
 }
 
 const char *wlh_port_remedy(int error)
@@ -30,22 +30,21 @@ const char *wlh_port_remedy(int error)
   case ERROR_DISK_FULL:
   case ERROR_HANDLE_DISK_FULL:
   case ERROR_QUOTA_EXCEEDED_ON_DISK:
-    return ". Make room on that file system, or give a directory on another one " WLH_GIVEN ".";
+    return ". Free space on that file system, or use a directory on another one " WLH_GIVEN ".";
   case ERROR_NOT_ENOUGH_MEMORY:
   case ERROR_OUTOFMEMORY:
   case ERROR_COMMITMENT_LIMIT:
-    return ". Close buckets that are not in use, or allow more memory.";
+    return ". Close unused buckets, or raise the memory limit.";
   case ERROR_PATH_NOT_FOUND:
   case ERROR_FILE_NOT_FOUND:
-    return ". The directory above it must be there: make that, or " WLH_ELSEWHERE ".";
+    return ". Its parent directory must exist: create that, or " WLH_ELSEWHERE ".";
   case ERROR_DIRECTORY:
   case ERROR_INVALID_NAME:
   case ERROR_WRITE_PROTECT:
   case ERROR_FILENAME_EXCED_RANGE:
-    return ". The directory cannot be there: " WLH_ELSEWHERE ".";
+    return ". No directory can be created there: " WLH_ELSEWHERE ".";
   case ERROR_ACCESS_DENIED:
-    return ". icacls shows who has which rights: give this user full control, or " WLH_ELSEWHERE
-           ".";
+    return ". Give this user full control (icacls shows the rights), or " WLH_ELSEWHERE ".";
   default:
     return "";
   }
@@ -63,7 +62,7 @@ const char *wlh_port_error_text(int error)
           ? 0
           : WideCharToMultiByte(CP_UTF8, 0, wide, (int)length, text, sizeof text - 1, NULL, NULL);
   text[written] = '\0';
-  if (written == 0) (void)snprintf(text, sizeof text, "error %d of the system", error);
+  if (written == 0) (void)snprintf(text, sizeof text, "system error %d", error);
   return text;
 }
 
@@ -83,5 +82,6 @@ enum wlh_status wlh_port_vanished_or_unsupported(
   if (error != ERROR_FILE_NOT_FOUND && error != ERROR_PATH_NOT_FOUND) {
     return wlh_port_unsupported(failure, path, what);
   }
-  return wlh_fail(failure, WLH_LOST, "%s was deleted or moved while it was opened", path);
+  return wlh_fail(
+      failure, WLH_LOST, "%s was deleted or moved while this process was opening it", path);
 }

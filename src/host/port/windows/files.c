@@ -46,7 +46,8 @@ static const char *moved_by(DWORD error)
 {
   if (wlh_port_status_of((int)error) == WLH_FULL) return NULL;
   bool gone = error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND;
-  return gone ? "was moved" : "cannot be reached any more, as the rights to its directory changed";
+  return gone ? "was moved"
+              : "is no longer accessible, because the rights to its directory changed";
 }
 
 const char *wlh_port_moved(const struct wlh_port *port, const char *name, const FILE_ID_INFO *id)
@@ -62,7 +63,7 @@ const char *wlh_port_moved(const struct wlh_port *port, const char *name, const 
   DWORD error = GetLastError();
   (void)CloseHandle(there);
   if (!known) return moved_by(error);
-  return memcmp(&found, id, sizeof found) == 0 ? NULL : "was moved, and another one is there";
+  return memcmp(&found, id, sizeof found) == 0 ? NULL : "was moved, and another file has its path";
 }
 
 void wlh_port_init(struct wlh_port *port)

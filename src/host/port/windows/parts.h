@@ -19,8 +19,8 @@
 
 #include "../port.h"
 
-#define WLH_GIVEN     "with the option 'directory' or in WEB_LOCKS_DIRECTORY"
-#define WLH_ELSEWHERE "give another one " WLH_GIVEN
+#define WLH_GIVEN     "(option 'directory' or WEB_LOCKS_DIRECTORY)"
+#define WLH_ELSEWHERE "use another directory " WLH_GIVEN
 
 /* Record `member` of the file `peers`, which a member publishes. Only the holder of the member's
  * byte writes it: first `life` 0, and last the new `life`. */

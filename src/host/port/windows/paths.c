@@ -54,7 +54,7 @@ enum wlh_status wlh_port_directory(
   if (*standard && !local_data(parent, sizeof parent)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "the system does not tell where the data of this user are: " WLH_ELSEWHERE ".");
+        "the system does not say which folder is for the data of this user: " WLH_ELSEWHERE ".");
   }
   if (*standard)
     length = snprintf(path, WLH_PATH_SIZE, "%s\\web-locks", parent);
@@ -63,7 +63,8 @@ enum wlh_status wlh_port_directory(
   if (length < 0 || length > WLH_PATH_SIZE - 64) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "the path of the directory is too long, %.60s...: " WLH_ELSEWHERE ".", path);
+        "the path of the directory, %.60s..., is longer than %d bytes: " WLH_ELSEWHERE ".", path,
+        WLH_PATH_SIZE - 64);
   }
   for (char *c = path; *c; c++) {
     if (*c == '/') *c = '\\';
@@ -71,8 +72,8 @@ enum wlh_status wlh_port_directory(
   if (is_absolute(path)) return WLH_OK;
   return wlh_fail(
       failure, WLH_UNSUPPORTED,
-      "the path of the directory, %s, is not absolute. Give one that begins with a drive: what is "
-      "relative would be another directory for each process.",
+      "the path of the directory, %s, is not absolute. Use a path that begins with a drive: a "
+      "relative path can mean another directory in each process.",
       path);
 }
 
@@ -120,15 +121,14 @@ static enum wlh_status check_directory(HANDLE handle, const char *path, struct w
   if (!is_plain(handle, true)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "%s is not a directory, or leads to another one. Take it away, or " WLH_ELSEWHERE ".",
+        "%s is not a directory, or is a link to another one. Remove it, or " WLH_ELSEWHERE ".",
         path);
   }
   if (!is_local(handle)) {
     return wlh_fail(
         failure, WLH_UNSUPPORTED,
-        "%s is not on a local file system of a kind that is known to work: NTFS, ReFS. On others, "
-        "above all those of a network, locks or shared memory do not work, or nothing keeps others "
-        "out: " WLH_ELSEWHERE ".",
+        "%s is on a file system that is not supported; supported are local NTFS and ReFS. On "
+        "others, locks or shared memory can fail, or other users have access: " WLH_ELSEWHERE ".",
         path);
   }
   return wlh_port_check_access(handle, path, true, failure);
@@ -137,7 +137,7 @@ static enum wlh_status check_directory(HANDLE handle, const char *path, struct w
 /* Makes a directory if need be, and checks whether it may be used. */
 static enum wlh_status prepare_directory(const char *path, struct wlh_failure *failure)
 {
-  static const char what[] = "cannot open or make the directory";
+  static const char what[] = "cannot open or create the directory";
   WCHAR wide[WLH_PORT_WIDE_SIZE];
   if (!wlh_port_wide_path(path, wide)) return wlh_port_unsupported(failure, path, what);
   HANDLE handle = open_directory(wide);
@@ -158,13 +158,13 @@ static enum wlh_status open_segment(struct wlh_port *port, struct wlh_failure *f
   port->file = wlh_port_descriptor(file);
   if (!is_plain(file, false)) {
     return wlh_fail(
-        failure, WLH_UNSUPPORTED, "%s is not a file. Take it away, or " WLH_ELSEWHERE ".", path);
+        failure, WLH_UNSUPPORTED, "%s is not a file. Remove it, or " WLH_ELSEWHERE ".", path);
   }
   /* Nothing else in the process can close it by mistake. */
   (void)SetHandleInformation(file, HANDLE_FLAG_PROTECT_FROM_CLOSE, HANDLE_FLAG_PROTECT_FROM_CLOSE);
   FILE_ID_INFO *id = &port->system->id;
   if (!GetFileInformationByHandleEx(file, FileIdInfo, id, sizeof *id)) {
-    return wlh_port_unsupported(failure, path, "cannot look at it");
+    return wlh_port_unsupported(failure, path, "cannot read its attributes");
   }
   return wlh_port_check_access(file, path, false, failure);
 }
@@ -182,7 +182,7 @@ enum wlh_status wlh_port_open(
   if (status == WLH_OK) status = prepare_directory(port->path, failure);
   if (status == WLH_OK) status = open_segment(port, failure);
   if (status == WLH_OK && !wlh_port_locks_work(port)) {
-    status = wlh_port_unsupported(failure, port->path, "byte locks do not work here");
+    status = wlh_port_unsupported(failure, port->path, "byte-range locks do not work here");
   }
   if (status == WLH_OK) status = wlh_port_open_peers(port, failure);
   if (status != WLH_OK) wlh_port_close(port);
@@ -205,7 +205,7 @@ const char *wlh_port_harm(struct wlh_port *port, uint64_t size)
   HANDLE ours = wlh_port_handle(port->file);
   if (!GetFileInformationByHandleEx(ours, FileStandardInfo, &info, sizeof info)) {
     bool full = wlh_port_status_of((int)GetLastError()) == WLH_FULL;
-    return full ? NULL : "was closed by something else in this process";
+    return full ? NULL : "was closed by other code in this process";
   }
   if (info.DeletePending || info.NumberOfLinks == 0) return "was deleted";
   const char *moved = wlh_port_moved(port, "bucket", &port->system->id);

@@ -70,7 +70,7 @@ enum wlh_status wlh_port_open_peers(struct wlh_port *port, struct wlh_failure *f
   if (status != WLH_OK) return status;
   port->system->news = CreateEventW(NULL, FALSE, FALSE, NULL);
   if (port->system->news) return WLH_OK;
-  return wlh_port_unsupported(failure, port->path, "cannot make an event");
+  return wlh_port_unsupported(failure, port->path, "cannot create an event");
 }
 
 static uint64_t born_of(HANDLE process)
