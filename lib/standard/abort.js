@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * AbortSignals and the requests that follow them: one listener a signal, however many requests,
- * gone with the last one. The state of a signal is the platform's: its own properties and methods
- * may be anybody's.
+ * Lets requests follow AbortSignals. Each signal has one listener, however many requests follow it,
+ * and none after the last one. The state is read from the platform's slots, because a signal's own
+ * properties and methods may be users'.
  */
 
 const { addAbortListener } = require('node:events');
@@ -11,11 +11,8 @@ const { report, uncurry } = require('../platform/intrinsics.js');
 const { AbortSignal, dispose } = require('../platform/realm.js');
 
 /**
- * @typedef {object} Follower
- * @property {(reason: unknown) => void} signalToAbort
- * @property {() => void} finish
- * @property {number} tag
- * @property {{ unfinished: any[], undo: (tag: number) => unknown }} backend
+ * @typedef {{ signalToAbort: (reason: unknown) => void, finish: () => void, tag: number, backend:
+ *   { unfinished: any[], undo: (tag: number) => unknown } }} Follower
  */
 
 /** @typedef {{ followers: Set<Follower>, listener: () => void, listening: any }} Following */
@@ -24,20 +21,17 @@ const { AbortSignal, dispose } = require('../platform/realm.js');
 const getter = (member) =>
   uncurry(/** @type {any} */ (Object.getOwnPropertyDescriptor(AbortSignal.prototype, member)).get);
 
-/** @type {(signal: any) => boolean} throws if it is none */
+/** @type {(signal: any) => boolean} throws for other values */
 const getAbortedOfPlatform = getter('aborted');
 /** @type {(signal: any) => unknown} */
 const getReasonOfPlatform = getter('reason');
 
-/**
- * Signals of a DOM that is not the platform's, such as that of jsdom: their own members count.
- * @type {WeakSet<object>}
- */
+/** Signals of another DOM, such as jsdom's, whose own members count. @type {WeakSet<object>} */
 const others = new WeakSet();
 const addOther = uncurry(WeakSet.prototype.add);
 const isOther = uncurry(WeakSet.prototype.has);
 
-/** @type {(signal: any) => boolean} throws if it is none */
+/** @type {(signal: any) => boolean} */
 const getAborted = (signal) =>
   isOther(others, signal) ? Boolean(signal.aborted) : getAbortedOfPlatform(signal);
 /** @type {(signal: any) => unknown} */
@@ -45,24 +39,21 @@ const getReason = (signal) =>
   isOther(others, signal) ? signal.reason : getReasonOfPlatform(signal);
 
 /**
- * @param {any} value
- * @returns {value is AbortSignal} whether it is one, not merely inherits from one
+ * An object that only inherits from a signal is none. @param {any} value @returns {value is
+ * AbortSignal}
  */
 function isAbortSignal(value) {
   try {
     getAbortedOfPlatform(value);
     return true;
   } catch (error) {
-    // Near the end of the stack it is not known.
+    // At the end of the stack, nobody knows.
     if (error instanceof RangeError) throw error;
     return false;
   }
 }
 
-/**
- * @param {any} value
- * @returns {boolean} whether it is one, or has the shape of one
- */
+/** Accepts signals of any DOM by their shape. @param {any} value */
 function isLikeAbortSignal(value) {
   if (isAbortSignal(value)) return true;
   const isLike =
@@ -76,10 +67,7 @@ function isLikeAbortSignal(value) {
   return isLike;
 }
 
-/**
- * @param {AbortSignal} signal
- * @returns {{ reason: unknown } | undefined} undefined if it is not aborted
- */
+/** @param {AbortSignal} signal @returns {{ reason: unknown } | undefined} undefined: not aborted */
 const abortedReason = (signal) => (getAborted(signal) ? { reason: getReason(signal) } : undefined);
 
 /** @type {(signal: any, type: 'abort', listener: () => void, options: object) => void} */
@@ -88,19 +76,15 @@ const addEventListener = uncurry(AbortSignal.prototype.addEventListener);
 const removeEventListener = uncurry(AbortSignal.prototype.removeEventListener);
 
 /**
- * The options that `addAbortListener` gives to a signal. In Node.js they have a symbol that nobody
- * else can get: a listener with it is called even if another one stops the event. The function
- * itself would call the signal's own methods, and costs an object more.
+ * The options that `addAbortListener` gives to a signal. In Node.js they contain a private symbol,
+ * with which a listener is called even if another one stops the event. The function itself would
+ * call the signal's own methods, and make one more object.
  */
 const listenerOptions = (() => {
   let options = {};
   const signal = /** @type {any} */ ({
     aborted: false,
-    /**
-     * @param {string} _type
-     * @param {unknown} _listener
-     * @param {object} given
-     */
+    /** @param {string} _type @param {unknown} _listener @param {object} given */
     addEventListener(_type, _listener, given) {
       options = { ...given, once: false };
     },
@@ -110,10 +94,9 @@ const listenerOptions = (() => {
   return options;
 })();
 
-/** Elsewhere the function has to do it in its own way. */
+/** If there is no such symbol, `addAbortListener` has to be called for each signal. */
 const isSymbolKnown = Object.getOwnPropertySymbols(listenerOptions).length > 0;
 
-/** Maps and sets whose methods nobody can replace. */
 const getFrom = uncurry(WeakMap.prototype.get);
 const setIn = uncurry(WeakMap.prototype.set);
 const deleteFrom = uncurry(WeakMap.prototype.delete);
@@ -128,10 +111,8 @@ const sizeOf = uncurry(
 const followings = new WeakMap();
 
 /**
- * Calls `follower.signalToAbort` with the signal's reason when it aborts, in the order in which
- * they began to follow.
- * @param {AbortSignal} signal not aborted
- * @param {Follower} follower
+ * Calls `signalToAbort` of the followers with the signal's reason, in the order of their `follow`.
+ * @param {AbortSignal} signal not aborted @param {Follower} follower
  */
 function follow(signal, follower) {
   const known = getFrom(followings, signal);
@@ -139,17 +120,13 @@ function follow(signal, follower) {
   else setIn(followings, signal, listen(signal, follower));
 }
 
-/**
- * @param {AbortSignal} signal
- * @param {Follower} first
- * @returns {Following}
- */
+/** @param {AbortSignal} signal @param {Follower} first @returns {Following} */
 function listen(signal, first) {
   /** @type {Set<Follower>} */
   const followers = new Set();
   addTo(followers, first);
   const listener = () => {
-    // An event that somebody made up.
+    // Users' code dispatched this event itself.
     if (!getAborted(signal)) return;
     stop(signal, following);
     const reason = getReason(signal);
@@ -157,7 +134,7 @@ function listen(signal, first) {
       try {
         follower.signalToAbort(reason);
       } catch {
-        // No stack for it (LockRequest#start).
+        // The stack is full: see LockRequest#start.
         const { unfinished } = follower.backend;
         unfinished[unfinished.length] = follower;
         follower.backend.undo(follower.tag);
@@ -172,10 +149,7 @@ function listen(signal, first) {
   return following;
 }
 
-/**
- * @param {AbortSignal} signal
- * @param {Following} following
- */
+/** @param {AbortSignal} signal @param {Following} following */
 function stop(signal, { listener, listening }) {
   deleteFrom(followings, signal);
   if (isOther(others, signal)) removeFromOther(signal, listener);
@@ -183,10 +157,7 @@ function stop(signal, { listener, listening }) {
   else listening[dispose]();
 }
 
-/**
- * @param {AbortSignal} signal whose method may be anybody's
- * @param {() => void} listener
- */
+/** @param {AbortSignal} signal its method may be users' @param {() => void} listener */
 function removeFromOther(signal, listener) {
   try {
     signal.removeEventListener('abort', listener);
@@ -196,9 +167,7 @@ function removeFromOther(signal, listener) {
 }
 
 /**
- * Undoes `follow`; harmless if the signal has aborted.
- * @param {AbortSignal} signal
- * @param {Follower} follower
+ * Does nothing if the signal has aborted. @param {AbortSignal} signal @param {Follower} follower
  */
 function unfollow(signal, follower) {
   const following = getFrom(followings, signal);

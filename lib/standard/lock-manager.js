@@ -16,47 +16,45 @@ const {
 /** @typedef {InstanceType<typeof import('./lock-request.js').LockRequest>} LockRequest */
 
 /**
- * What requests are here: the specification's, or those that can do more.
+ * The request class, the options and the query of a lock manager: the specification's, or extended
+ * ones. `check` throws if options do not fit together.
  * @typedef {object} Form
  * @property {(value: any, operation: string, isAbortSignal: (signal: any) => boolean) => any}
- *   toOptions converts a LockOptions dictionary
- * @property {any} defaultOptions what it makes of undefined
- * @property {(options: any) => void} check throws where options do not fit together
+ *   toOptions
+ * @property {any} defaultOptions
+ * @property {(options: any) => void} check
  * @property {new (backend: Backend, name: string, options: any) => LockRequest} Request
  * @property {(backend: Backend, options: any) => any} query
  */
 
-/** What shows the constructor that it is called from here. */
+/** Proves to the constructor that this package calls it. */
 const own = Symbol('own');
 
 const REQUEST = "'request' on 'LockManager'";
 const QUERY = "'query' on 'LockManager'";
 
-/** @type {(value: any, operation: string) => Backend} throws if the value is no LockManager */
+/** @type {(value: any, operation: string) => Backend} throws for other values */
 let backendOf;
 
 /**
- * A manager that is installed takes signals of any DOM.
+ * An installed lock manager accepts signals of any DOM.
  * @type {(manager: LockManager, more: number) => void}
  */
 let countInstallations;
 
 /**
- * The lock manager of a storage bucket, as script sees it (3.2). Not constructible.
- *
- * Methods that return a promise report every error by its rejection and do not throw, as WebIDL has
- * it for such operations.
+ * The lock manager of a storage bucket, as scripts see it (3.2). Not constructible. By the rules of
+ * WebIDL, methods that return a promise reject it for every error and do not throw.
  */
 class LockManager {
   /** @type {Backend} */
   #backend;
   /** @type {Form} */
   #form;
-  /** How often it is installed where libraries for browsers look. */
   #installations = 0;
 
   constructor() {
-    // Not parameters: `LockManager.length` is 0.
+    // Parameters would change `LockManager.length`, which is 0.
     const [key, backend, form] = arguments;
     if (key !== own) throw argumentError('Illegal constructor');
     this.#backend = backend;
@@ -64,17 +62,16 @@ class LockManager {
   }
 
   /**
-   * Requests a lock (3.2.1): `request(name, callback)` or `request(name, options, callback)`.
-   * @param {any} name the resource name
-   * @param {any} optionsOrCallback
-   * @returns {Promise<any>} the released promise: settles like what the callback returned, after
-   *   the lock was released
+   * Section 3.2.1: https://www.w3.org/TR/2023/WD-web-locks-20230105/#dom-lockmanager-request. Takes
+   * `(name, callback)` or `(name, options, callback)`.
+   * @param {any} name @param {any} optionsOrCallback
+   * @returns {Promise<any>} the released promise: settles like the callback, after the release
    */
   request(name, optionsOrCallback) {
     try {
       const backend = LockManager.#backendOf(this, REQUEST);
       const form = this.#form;
-      // Conversions, in the order of the arguments. With two of them there are no options.
+      // Converts the arguments in their order.
       const count = arguments.length;
       needArguments(count, 2, REQUEST);
       const resourceName = toDOMString(name, REQUEST, 'The name');
@@ -93,7 +90,7 @@ class LockManager {
   }
 
   /**
-   * Tells which locks are held and which requests are pending, of all threads (3.2.2).
+   * Section 3.2.2: https://www.w3.org/TR/2023/WD-web-locks-20230105/#dom-lockmanager-query
    * @returns {Promise<any>} a LockManagerSnapshot
    */
   query() {
@@ -106,11 +103,7 @@ class LockManager {
     }
   }
 
-  /**
-   * @param {any} value
-   * @param {string} operation for the message
-   * @returns {Backend}
-   */
+  /** @param {any} value @param {string} operation */
   static #backendOf(value, operation) {
     if (typeof value === 'object' && value !== null && #backend in value) return value.#backend;
     throw illegalInvocation(operation, 'LockManager');
@@ -126,10 +119,7 @@ class LockManager {
 
 defineInterface(LockManager, ['request', 'query']);
 
-/**
- * Steps 6 to 9 of request() (3.2.1), between the conversions and the request.
- * @param {LockOptions} options
- */
+/** Section 3.2.1, steps 6 to 9 of request(). @param {LockOptions} options */
 function checkOptions({ ifAvailable, mode, signal, steal }) {
   // Step 6.
   if (steal && ifAvailable) throw exclude('steal', 'ifAvailable');
@@ -145,19 +135,12 @@ function checkOptions({ ifAvailable, mode, signal, steal }) {
   if (aborted) throw aborted.reason;
 }
 
-/**
- * @param {string} one
- * @param {string} other
- */
+/** @param {string} one @param {string} other */
 const exclude = (one, other) =>
   notSupportedError(`The '${one}' and '${other}' options cannot be used together.`);
 
-/**
- * @param {Backend} backend
- * @param {Form} form
- * @returns {LockManager}
- */
-// @ts-expect-error: the constructor reads its arguments itself
+/** @param {Backend} backend @param {Form} form */
+// @ts-expect-error: the constructor reads `arguments`
 const createLockManager = (backend, form) => new LockManager(own, backend, form);
 
 module.exports = { LockManager, backendOf, checkOptions, countInstallations, createLockManager };

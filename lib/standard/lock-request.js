@@ -13,113 +13,96 @@ const { AbortController, DOMException } = require('../platform/realm.js');
 const { abortedReason, follow, unfollow } = require('./abort.js');
 const { createLock } = require('./lock.js');
 
-/** A method that nobody can replace. @type {(context: any, call: () => void) => void} */
+/** @type {(context: any, call: () => void) => void} */
 const runIn = uncurry(/** @type {any} */ (AsyncResource.prototype.runInAsyncScope));
 
-/** @typedef {(result?: any) => void} Settle settles a promise */
+/** @typedef {(result?: any) => void} Settle */
 /**
- * How a lock was lost, by a thief or for a reason; the error and the signal that tell it, if asked
+ * How a lock was lost: to `thief`, or for `reason`. The error and the signal are made when asked
  * for.
- * @typedef {object} Loss
- * @property {string} [thief] client id
- * @property {number} [pid] of the thief, if it is known
- * @property {string} [reason]
- * @property {() => Error | undefined} [cause]
- * @property {Error} [error]
- * @property {AbortController} [controller]
- * @property {import('node:async_hooks').AsyncResource} [context] of the listeners of its signal
- * @property {boolean} [isAnnounced]
+ * @typedef {{ thief?: string, pid?: number, reason?: string, cause?: () => Error | undefined,
+ *   error?: Error, controller?: AbortController, isAnnounced?: boolean,
+ *   context?: import('node:async_hooks').AsyncResource }} Loss
  */
 
 /**
- * The observer of a request's course, if there is one. It may run users' code, and nothing here
- * depends on what that does.
- * @typedef {object} Observer
- * @property {() => void} arm the request waits: sets up what can give it up
- * @property {() => void} disarm it was answered, or given up
- * @property {() => void} started it was made
- * @property {() => void} granted
- * @property {() => void} missed the lock is not available
- * @property {(error: Error) => void} lost
- * @property {(reason: unknown) => void} aborted
- * @property {(error: unknown) => void} failed
- * @property {(error?: unknown) => void} ended comes last, once, after any of the others
+ * Follows the course of a request. An observer may run users' code, and nothing here depends on
+ * what that does. `arm` sets up what can end the wait of a request, `disarm` removes it. `missed`
+ * says that the lock is not available. `ended` comes last, once, after any of the others.
+ * @typedef {{ arm: () => void, disarm: () => void, started: () => void, granted: () => void,
+ *   missed: () => void, lost: (error: Error) => void, aborted: (reason: unknown) => void,
+ *   failed: (error: unknown) => void, ended: (error?: unknown) => void }} Observer
  */
 
-// What became of a request.
-/** Not made yet, or in the queue. */
+// The states of a request. A pending one was not made yet, or is in the queue.
 const PENDING = 0;
 const GRANTED = 1;
 const UNAVAILABLE = 2;
-/** Stolen, or lost otherwise. */
+/** Stolen, or lost for another reason. */
 const LOST = 3;
 /** Aborted, failed, or released. */
 const ENDED = 4;
 
 /**
- * A lock request (2.5) and, once granted, its lock (2.4), as this thread knows it. It is what a
- * backend calls (`Requester` in contract.js), what an abort signal calls, and what a `Lock` looks
- * at. Not seen by users.
+ * A lock request (2.5) and, once granted, its lock (2.4), as this thread knows it. Backends call it
+ * (`Requester` in contract.js), abort signals call it, and a `Lock` reads it. Users never see it.
  *
- * Each way out of a state changes the state here and in the backend first, and tells users
- * afterwards: whatever they do then, they find it changed. A callback of users' runs in a microtask
- * of its own, so that it finds an empty stack; what users call directly can run out of stack
- * anywhere, and then `unfinished` and `wake` see to it that nothing is left behind.
+ * Each transition changes the state here and in the backend first and notifies users afterwards, so
+ * that their code always finds the new state. A callback of theirs runs in a microtask of its own,
+ * on an empty stack. A call of theirs can run out of stack anywhere; `unfinished` and `undo` then
+ * make sure that nothing is left behind.
  *
- * Two promises lead to users. `answer` is internal and resolves to the request when there is an
- * answer. The released promise is what users got: `answer` itself if the answer came during the
- * call, else a reaction of it. The request is a thenable, so the engine calls `then`, which is
- * `hear`, with the functions that settle the released promise. The fields meanwhile:
+ * Two promises lead to users. `answer` is internal and resolves to the request when it is answered.
+ * Users have the released promise: `answer` itself if the answer came during the call, else a
+ * reaction of it. The request is a thenable: the engine calls its `then`, which is `hear`, with the
+ * functions that settle the released promise. The fields meanwhile:
  *
  *   phase                       callback   then    resolve, reject
- *   made, nobody was asked      -          -       -
+ *   not requested yet           -          -       -
  *   waits for the answer        users'     -       `resolve` of `answer`, no `reject`
- *   answered, not heard yet     users'     hear    the same
- *   heard: `hear` was called    -          hear    both of the released promise
+ *   answered                    users'     hear    the same
+ *   `hear` was called           -          hear    both of the released promise
  *   settled                     -          hear    -
  *
- * An error that comes before `hear` is kept in `refusal`, and `hear` rejects with it. A request
- * without a callback (`HeldRequest`) has no `answer` and no `hear`: `resolve` and `reject` are
- * those of the promise that users got, from the beginning until it is settled.
+ * If an error comes before `hear`, `refusal` keeps it, and `hear` rejects with it. A request
+ * without a callback (`HeldRequest`) has no `answer` and no `hear`: `resolve` and `reject` belong
+ * to the promise that users have, until it is settled.
  *
- * No more promises, closures and fields than needed: they are most of what a request costs
- * (docs/internals/performance.md).
+ * Promises, closures and fields are most of what a request costs (docs/internals/performance.md),
+ * so there are no more of them than needed.
  */
 class LockRequest {
-  /** For the backend's use. */
+  /** Identifies the request in its backend. */
   tag = NO_TAG;
-  /** @type {number} */
   state = PENDING;
-  /** See the table above. @type {Settle | undefined} */
+  /** @type {Settle | undefined} */
   resolve;
-  /** See there. @type {Settle | undefined} */
+  /** @type {Settle | undefined} */
   reject;
-  /** See there. @type {((lock: any) => any) | undefined} */
+  /** @type {((lock: any) => any) | undefined} */
   callback;
   /**
-   * See there. A property of its own, so that a promise that is resolved with the request does not
-   * look for one elsewhere.
+   * An own property, so that a promise resolved with the request finds it without a search.
    * @type {((resolve: Settle, reject: Settle) => void) | undefined}
    */
-  // biome-ignore lint/suspicious/noThenProperty: it is to be one
+  // biome-ignore lint/suspicious/noThenProperty: a request is a thenable
   then;
 
-  // Only those have these that need them.
+  // Few requests have the following fields of their own: see `setDefaults`.
 
-  /** Makes the error that it failed with. @type {((request: any) => unknown) | undefined} */
+  /** Makes the error of a failed request. @type {((request: any) => unknown) | undefined} */
   why;
-  /** Why the promise is rejected that has not asked yet. @type {{ error: unknown } | undefined} */
+  /** The error of a request that failed before `hear`. @type {{ error: unknown } | undefined} */
   refusal;
   /** @type {Loss | undefined} */
   loss;
-  /** @type {any} an Observer */
+  /** An Observer. @type {any} */
   observer;
 
   /**
-   * Makes the one that has the defaults: see `initialize`.
+   * Makes only the instance whose fields are the defaults; all others go through `initialize`.
    * @param {import('../backend/contract.js').Backend} backend
-   * @param {string} name the resource name
-   * @param {any} options a LockOptions dictionary (3.2), valid together; perhaps more
+   * @param {string} name @param {any} options a LockOptions dictionary (3.2), perhaps with more
    */
   constructor(backend, name, options) {
     this.backend = backend;
@@ -138,7 +121,7 @@ class LockRequest {
     return ifAvailable ? 'ifAvailable' : 'wait';
   }
 
-  // The backend's calls that report what happened.
+  // The backend calls these members when something happened. They change state only (contract.js).
 
   granted() {
     this.state = GRANTED;
@@ -148,29 +131,19 @@ class LockRequest {
     this.state = UNAVAILABLE;
   }
 
-  /**
-   * @param {string} thief client id
-   * @param {number} [pid] of the thief
-   */
+  /** @param {string} thief client id @param {number} [pid] of the thief */
   stolen(thief, pid) {
     this.beLost(thief);
     if (this.loss) this.loss.pid = pid;
   }
 
-  /**
-   * @param {string} reason
-   * @param {() => Error | undefined} [cause]
-   */
+  /** @param {string} reason @param {() => Error | undefined} [cause] */
   lost(reason, cause) {
-    // It may have been granted without this thread's knowledge.
+    // The lock may have been granted without this thread's knowledge.
     if (this.state === GRANTED || this.state === PENDING) this.beLost(undefined, reason, cause);
   }
 
-  /**
-   * @param {string} [thief] client id
-   * @param {string} [reason]
-   * @param {() => Error | undefined} [cause]
-   */
+  /** @param {string} [thief] @param {string} [reason] @param {() => Error | undefined} [cause] */
   beLost(thief, reason, cause) {
     this.state = LOST;
     this.loss ??= {};
@@ -179,13 +152,13 @@ class LockRequest {
     this.loss.cause = cause;
   }
 
-  /** @param {(request: any) => unknown} why makes the error, when it is told */
+  /** @param {(request: any) => unknown} why makes the error, when it is announced */
   failed(why) {
     this.state = ENDED;
     this.why = why;
   }
 
-  // The backend's calls that announce it.
+  // The backend calls these members to notify users.
 
   announceAnswer() {
     if (this.state === ENDED) {
@@ -197,17 +170,17 @@ class LockRequest {
     this.deliver();
   }
 
-  /** @returns {boolean} whether the callback was reached, or there is none */
+  /** Whether users' code was called with the answer, once that is announced. */
   get isHeard() {
     return this.callback === undefined;
   }
 
-  /** @param {boolean} fromEvents told from the event loop, not within a call of users' */
+  /** @param {boolean} fromEvents false within a call of users' */
   announceLoss(fromEvents) {
     const { loss } = this;
     if (this.state !== LOST || loss?.isAnnounced) return;
     this.publishLoss(fromEvents);
-    // It comes last: if the stack does not suffice for all of it, this is called again.
+    // The mark is set last: if the stack does not suffice for all of it, this is called again.
     if (loss) loss.isAnnounced = true;
   }
 
@@ -221,19 +194,19 @@ class LockRequest {
     abort(this.loss, error);
   }
 
-  // Request a lock (4.1).
+  // Section 4.1, "request a lock": https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock
 
   /**
-   * Requests the lock for a callback, which runs in a microtask, in the async context of this call.
+   * Requests the lock. The callback runs in a microtask, in the async context of this call.
    * @param {(lock: any) => any} callback
    * @returns {Promise<any>} the released promise
-   * @throws {unknown} for want of stack; then there is no request
+   * @throws {unknown} the stack is full, and there is no request
    */
   start(callback) {
     const answer = new Promise((resolve) => {
       this.resolve = resolve;
     });
-    // Where the stack is full the constructor rejects.
+    // At the end of the stack, the constructor rejects the promise.
     if (!this.resolve) return answer;
     let released = answer;
     try {
@@ -242,17 +215,17 @@ class LockRequest {
       const isLater = this.state === GRANTED && this.isAnnouncedLater();
       if (isLater || this.state === PENDING) released = releasedAfter(answer);
       else toOutcome(this);
-      // A robbed holder is notified before the thief's callback is called.
+      // The holder learns of the theft before the callback of the thief runs.
       if (this.options.steal) this.backend.announce();
       if (this.then) this.deliver();
       this.made(isLater);
     } catch (error) {
-      // Not by a call of ours: there may be no stack for one.
+      // There may be no stack for a call of ours.
       this.state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(this.tag);
-      // Users' code had it rejected meanwhile: that is the answer.
+      // Users' code had it rejected meanwhile, and that is the answer.
       if (this.refusal) return released;
       this.callback = undefined;
       throw error;
@@ -261,16 +234,17 @@ class LockRequest {
   }
 
   /**
-   * @returns {boolean} whether it was granted during the call, but after others whose callbacks are
-   *   still to be called: then the backend tells it, after those
+   * Takes over the announcement of a grant that came during the call, if callbacks of earlier
+   * grants are still to be called: then the backend announces it after those, and this returns
+   * true.
    */
   isAnnouncedLater() {
     return this.backend.announcesLater?.(this) === true;
   }
 
   /**
-   * Arms what can give a pending request up, then tells that there is one, and its answer.
-   * @param {boolean} isAnnouncedLater see there
+   * Sets up what can end a pending request, then publishes it and its answer.
+   * @param {boolean} isAnnouncedLater
    */
   made(isAnnouncedLater) {
     const { observer, options } = this;
@@ -278,7 +252,7 @@ class LockRequest {
     if (this.state === PENDING) observer?.arm();
     if (observer) {
       observer.started();
-      // A listener may have withdrawn the request.
+      // A listener may have ended the request.
       if (this.state === GRANTED && !isAnnouncedLater) observer.granted();
       else if (this.state === UNAVAILABLE) observer.missed();
     }
@@ -286,16 +260,14 @@ class LockRequest {
     this.backend.announce();
   }
 
-  /** Has the answer heard; harmless to call again. */
+  /** Passes the answer to the promise. Harmless to repeat. */
   deliver() {
     if (this.callback) this.resolve?.(this);
   }
 
-  // From the answer to the released promise.
-
   /**
-   * From here on the answer is used: the request is not given up any more (4.4, step 2.14.1).
-   * @returns {boolean} false if it was given up
+   * Ends the time in which the request can be given up (4.4, step 2.14.1).
+   * @returns {boolean} false if it was given up before
    */
   use() {
     if (this.state === ENDED) return false;
@@ -303,19 +275,15 @@ class LockRequest {
     return true;
   }
 
-  /**
-   * @param {(lock: any) => any} callback users'
-   * @param {any} lock
-   * @returns {any} what it returned
-   */
+  /** @param {(lock: any) => any} callback users' @param {any} lock */
   call(callback, lock) {
     return callback(lock);
   }
 
-  // Giving up.
-
   /**
-   * Signal to abort the request (4.3). The signal is followed until the callback is invoked.
+   * Section 4.3, "signal to abort the request":
+   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#signal-to-abort-the-request. The request
+   * follows its signal until the callback is called.
    * @param {unknown} reason
    */
   signalToAbort(reason) {
@@ -327,8 +295,8 @@ class LockRequest {
   }
 
   /**
-   * Leaves the queue, or gives back a lock that nobody has used.
-   * @returns {boolean} false if there is nothing to leave
+   * Leaves the queue, or releases a lock that nobody has used yet.
+   * @returns {boolean} false if the request had ended before
    */
   leave() {
     if (this.state !== PENDING && this.state !== GRANTED) return false;
@@ -343,20 +311,16 @@ class LockRequest {
     this.observer?.disarm();
   }
 
-  /** Tells that it failed. */
   announceFailure() {
     this.fail(this.failure());
   }
 
-  /** @returns {unknown} the error that it failed with; undefined if there is none */
+  /** @returns {unknown} undefined if it did not fail */
   failure() {
     return this.why?.(this);
   }
 
-  /**
-   * Tells why it failed.
-   * @param {unknown} error
-   */
+  /** @param {unknown} error */
   fail(error) {
     this.disarm();
     this.refuse(error);
@@ -364,22 +328,19 @@ class LockRequest {
     this.observer?.ended(error);
   }
 
-  /**
-   * Rejects the promise that users got, unless it is settled.
-   * @param {unknown} error
-   */
+  /** Rejects the promise that users have, unless it is settled. @param {unknown} error */
   refuse(error) {
     if (this.callback) {
       if (!this.refusal) this.refusal = { error };
       this.deliver();
       return;
     }
-    // In this order: where there is no stack for the first, this is called again.
+    // `reject` is dropped last, because this is called again if that call finds no stack.
     this.reject?.(error);
     this.reject = undefined;
   }
 
-  /** Called from the event loop if there was no stack to give it up, or to release it. */
+  /** Ends, on an empty stack, what a call could not end because the stack was full. */
   finish() {
     const { signal } = this.options;
     const aborted = signal && abortedReason(signal);
@@ -396,27 +357,24 @@ class LockRequest {
     this.backend.announce();
   }
 
-  // The lock.
-
-  /** Whether it is held: granted, and neither released nor lost. */
   get held() {
     return this.state === GRANTED;
   }
 
-  /** @returns {AbortSignal} aborted when the lock is lost */
+  /** Aborted when the lock is lost. */
   get lossSignal() {
     this.loss ??= {};
     const loss = this.loss;
     if (!loss.controller) {
       loss.controller = new AbortController();
-      // A thief aborts it in its own context, an event of the addon in none.
+      // A thief in this thread would run the listeners in its own context, an event in none.
       loss.context = new AsyncResource('LockSignal');
     }
     if (this.state === LOST) abort(loss, this.lossReason());
     return loss.controller.signal;
   }
 
-  /** @returns {Error} made once */
+  /** Makes the error once. */
   lossReason() {
     this.loss ??= {};
     this.loss.error ??= this.lossError(this.loss);
@@ -424,8 +382,8 @@ class LockRequest {
   }
 
   /**
-   * @param {Loss} loss
-   * @returns {Error} what the released promise of a lost lock rejects with (4.1)
+   * The released promise of a lost lock rejects with this error (4.1).
+   * @param {Loss} loss @returns {Error}
    */
   lossError({ thief, reason }) {
     const how = reason === undefined ? `stolen by ${thief}` : `lost: ${reason}`;
@@ -433,8 +391,9 @@ class LockRequest {
   }
 
   /**
-   * Releases the lock (4.2) if it is held. What that grants to others is told by the backend's
-   * `announce`.
+   * Section 4.2, "release the lock":
+   * https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock. `announce` of the backend
+   * then notifies those who are granted the lock.
    * @returns {Promise<void> | void}
    */
   release() {
@@ -444,17 +403,15 @@ class LockRequest {
     return this.handBack();
   }
 
-  /**
-   * Has the backend release the lock, which is no longer held here.
-   * @returns {Promise<void> | void}
-   */
+  /** @returns {Promise<void> | void} */
   handBack() {
-    // Not before the call of this: where there is no stack for that, the lock is still held.
+    // The state changes here and not in `release`: if there is no stack for this call, the lock
+    // is still held.
     if (this.state === GRANTED) this.state = ENDED;
     try {
       return this.backend.release(this);
     } catch {
-      // No stack for it: see `start`.
+      // The stack is full: see `start`.
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(this.tag);
@@ -464,8 +421,8 @@ class LockRequest {
 }
 
 /**
- * Puts the defaults of the fields of a class of requests into its prototype: for those that most
- * requests do not have, and so that nobody's setter is in the way of the others.
+ * Puts the defaults of all fields on the prototype. Most requests need no own copies, and no setter
+ * of users on `Object.prototype` is called.
  * @param {new (backend: any, name: string, options: any) => LockRequest} RequestClass
  */
 function setDefaults(RequestClass) {
@@ -473,12 +430,10 @@ function setDefaults(RequestClass) {
 }
 
 /**
- * What the constructor of a request does. Not `super()`, which the engine does not inline: it would
- * be a twentieth of a request.
- * @param {any} request
- * @param {import('../backend/contract.js').Backend} backend
- * @param {string} name the resource name
- * @param {any} options valid together
+ * Stands in for the constructor: `super()`, which the engine does not inline, would cost 5 % of a
+ * request.
+ * @param {any} request @param {import('../backend/contract.js').Backend} backend
+ * @param {string} name @param {any} options checked, they fit together
  */
 function initialize(request, backend, name, options) {
   request.tag = NO_TAG;
@@ -489,60 +444,53 @@ function initialize(request, backend, name, options) {
   request.backend = backend;
   request.name = name;
   request.options = options;
-  // biome-ignore lint/suspicious/noThenProperty: it is to be one
+  // biome-ignore lint/suspicious/noThenProperty: a request is a thenable
   request.then = undefined;
 }
 
 /**
- * Its lease may have ended, and nobody was told yet: the backend makes it lost by this.
+ * If the lease has ended and no event has told so yet, the backend marks the lock as lost.
  * @param {LockRequest} request
  */
 function lookAtTheClock(request) {
   try {
     request.backend.holds?.(request);
   } catch {
-    // No stack for it: it is released.
+    // The stack is full. The lock is released then, expired or not.
   }
 }
 
 /**
- * The released promise of a pending request: asks for its outcome in a reaction of another one,
- * which keeps the async context, as an async function does that waits, and is much smaller.
+ * Makes the released promise of a pending request. A reaction of `answer` keeps the async context,
+ * as an async function would, and is much smaller.
  * @param {Promise<any>} answer
- * @returns {Promise<any>}
  */
 const releasedAfter = (answer) => (arePromisesOurs() ? then(answer, toOutcome) : outcomeOf(answer));
 
-/**
- * @param {LockRequest} request
- * @returns {LockRequest} as a thenable
- */
+/** @param {LockRequest} request */
 function toOutcome(request) {
-  // biome-ignore lint/suspicious/noThenProperty: it is to be one
+  // biome-ignore lint/suspicious/noThenProperty: a request is a thenable
   request.then = hear;
   return request;
 }
 
 /**
- * Somebody changed what promises are made of, but not what async functions use.
- * @param {Promise<any>} answer
- * @returns {Promise<any>}
+ * Works if users' code replaced parts of promises, because async functions use none of those.
+ * @param {Promise<any>} answer @returns {Promise<any>}
  */
 async function outcomeOf(answer) {
   return await /** @type {any} */ (toOutcome(await answer));
 }
 
 /**
- * What makes a request a thenable, so that its outcome becomes that of the released promise. The
- * engine calls it in a microtask of its own. So what settles that promise is made when there is an
- * answer, and is no part of what waits.
- * @this {LockRequest}
- * @param {Settle} resolve
- * @param {Settle} reject
+ * Makes a request a thenable, so that its outcome settles the released promise. The engine calls
+ * this in a microtask of its own. The functions that settle the promise exist from here on only,
+ * and cost nothing while the request waits.
+ * @this {LockRequest} @param {Settle} resolve @param {Settle} reject
  */
 function hear(resolve, reject) {
   const { callback, refusal } = this;
-  // It could not be made, and nobody has its promise.
+  // The request could not be made, and nobody has its promise.
   if (!callback) return;
   this.callback = undefined;
   this.resolve = resolve;
@@ -552,9 +500,8 @@ function hear(resolve, reject) {
 }
 
 /**
- * From the answer to the released promise.
- * @param {LockRequest} request
- * @param {(lock: any) => any} callback
+ * Runs the callback, releases the lock, then settles the released promise (2.4).
+ * @param {LockRequest} request @param {(lock: any) => any} callback
  */
 async function serve(request, callback) {
   if (!request.use()) return;
@@ -568,15 +515,15 @@ async function serve(request, callback) {
     settle = request.reject;
     result = error = reason;
   }
-  // The waiting promise has settled (2.4): releases the lock, then settles the released promise.
+  // The waiting promise has settled.
   const released = request.release();
   if (released) await released;
-  // It turned out to have been lost: that is what is told.
+  // The release has found the lock lost, and the promise rejects with that.
   if (request.state === LOST) {
     request.backend.announce();
     return;
   }
-  // They lead to the promise and what it was made inside of, which must stay collectable.
+  // These functions lead to the promise and its surroundings, which must stay collectable.
   request.resolve = undefined;
   request.reject = undefined;
   settle?.(result);
@@ -584,10 +531,7 @@ async function serve(request, callback) {
   request.backend.announce();
 }
 
-/**
- * @param {Loss | undefined} loss
- * @param {Error} error
- */
+/** @param {Loss | undefined} loss @param {Error} error */
 function abort(loss, error) {
   const { controller, context } = loss ?? {};
   try {

@@ -6,26 +6,23 @@ const { defineInterface } = require('./webidl.js');
 
 /** @typedef {InstanceType<typeof import('./lock-request.js').LockRequest>} LockRequest */
 
-/** What shows a constructor that it is called from this package. */
+/** Proves to a constructor that this package calls it. */
 const own = Symbol('own');
 
-/** @type {(lock: any, operation: string) => LockRequest} throws if it is no lock */
+/** @type {(lock: any, operation: string) => LockRequest} throws for other values */
 let requestOf;
 
-/**
- * A lock that is held, given to the callback of `LockManager.request` (3.3). Not constructible.
- */
+/** A held lock, which the callback of `LockManager.request` receives (3.3). Not constructible. */
 class Lock {
   /** @type {LockRequest} */
   #request;
 
   constructor() {
-    // Not parameters: `Lock.length` is 0.
+    // Parameters would change `Lock.length`, which is 0.
     if (arguments[0] !== own) throw argumentError('Illegal constructor');
     this.#request = arguments[1];
   }
 
-  /** @returns {string} the resource name */
   get name() {
     return Lock.#requestOf(this, "'get name' on 'Lock'").name;
   }
@@ -35,11 +32,7 @@ class Lock {
     return Lock.#requestOf(this, "'get mode' on 'Lock'").mode;
   }
 
-  /**
-   * @param {any} lock
-   * @param {string} operation for the message
-   * @returns {LockRequest}
-   */
+  /** @param {any} lock @param {string} operation */
   static #requestOf(lock, operation) {
     if (typeof lock === 'object' && lock !== null && #request in lock) return lock.#request;
     throw illegalInvocation(operation, 'Lock');
@@ -58,11 +51,8 @@ class Lock {
 
 defineInterface(Lock, ['name', 'mode']);
 
-/**
- * @param {LockRequest} request granted
- * @returns {Lock}
- */
-// @ts-expect-error: the constructor reads its arguments itself
+/** @param {LockRequest} request granted */
+// @ts-expect-error: the constructor reads `arguments`
 const createLock = (request) => new Lock(own, request);
 
 module.exports = { Lock, createLock, own, requestOf };

@@ -2,7 +2,8 @@
 
 /**
  * The conversions of WebIDL that the API needs, and the shape of its interfaces. Every conversion
- * throws a TypeError; the promise-returning methods turn that into a rejection.
+ * throws a TypeError; methods that return promises turn it into a rejection. `operation` and `what`
+ * name the call and the argument in its message.
  */
 
 const { inspect } = require('node:util');
@@ -14,11 +15,9 @@ const { keys } = Object;
 /** @typedef {import('../backend/contract.js').LockMode} LockMode */
 
 /**
- * @typedef {object} LockOptions what a LockOptions dictionary (3.2) is after conversion
- * @property {boolean} ifAvailable
- * @property {LockMode} mode
- * @property {AbortSignal | undefined} signal
- * @property {boolean} steal
+ * A LockOptions dictionary (3.2) after conversion.
+ * @typedef {{ ifAvailable: boolean, mode: LockMode, signal: AbortSignal | undefined,
+ *   steal: boolean }} LockOptions
  */
 
 /** @type {Readonly<LockOptions>} */
@@ -29,13 +28,7 @@ const defaultOptions = Object.freeze({
   steal: false,
 });
 
-/**
- * DOMString.
- * @param {any} value
- * @param {string} operation for the message
- * @param {string} what the argument is, for the message
- * @returns {string}
- */
+/** @param {any} value @param {string} operation @param {string} what @returns {string} */
 function toDOMString(value, operation, what) {
   if (typeof value === 'string') return value;
   if (typeof value === 'symbol') {
@@ -44,10 +37,7 @@ function toDOMString(value, operation, what) {
   return `${value}`;
 }
 
-/**
- * @param {string} name
- * @throws {DOMException} if it is reserved (3.2.1, step 5)
- */
+/** @param {string} name @throws {DOMException} the name is reserved (3.2.1, step 5) */
 function checkName(name) {
   if (name[0] === '-') {
     throw notSupportedError(`The name ${quote(name)} starts with '-': such names are reserved.`);
@@ -55,10 +45,7 @@ function checkName(name) {
 }
 
 /**
- * Callback function.
- * @param {any} value
- * @param {string} operation for the message
- * @param {string} what the argument is, for the message
+ * @param {any} value @param {string} operation @param {string} what
  * @returns {(...args: any[]) => any}
  */
 function toCallback(value, operation, what) {
@@ -66,12 +53,7 @@ function toCallback(value, operation, what) {
   throw typeError(operation, `${what} is ${describe(value)}, not a function.`);
 }
 
-/**
- * Enumeration LockMode.
- * @param {any} value
- * @param {string} operation for the message
- * @returns {LockMode}
- */
+/** @param {any} value @param {string} operation @returns {LockMode} */
 function toLockMode(value, operation) {
   const mode = toDOMString(value, operation, "The 'mode' option");
   if (mode === 'exclusive' || mode === 'shared') return mode;
@@ -79,11 +61,8 @@ function toLockMode(value, operation) {
 }
 
 /**
- * Dictionary LockOptions: each member is read once, in lexicographical order, and converted before
- * the next is read.
- * @param {any} value
- * @param {string} operation for the messages
- * @param {(signal: any) => boolean} [isAbortSignal]
+ * Reads each member once, in lexicographical order, and converts it before it reads the next.
+ * @param {any} value @param {string} operation @param {(signal: any) => boolean} [isAbortSignal]
  * @returns {Readonly<LockOptions>}
  */
 function toLockOptions(value, operation, isAbortSignal = abort.isAbortSignal) {
@@ -102,11 +81,7 @@ function toLockOptions(value, operation, isAbortSignal = abort.isAbortSignal) {
   return { ifAvailable, mode, signal, steal };
 }
 
-/**
- * @param {number} count of arguments
- * @param {number} needed
- * @param {string} operation for the message
- */
+/** @param {number} count @param {number} needed @param {string} operation */
 function needArguments(count, needed, operation) {
   if (count >= needed) return;
   const arguments_ = needed === 1 ? '1 argument' : `${needed} arguments`;
@@ -114,10 +89,9 @@ function needArguments(count, needed, operation) {
 }
 
 /**
- * Gives a class the property attributes of a WebIDL interface: enumerable members and a
+ * Gives a class the attributes of a WebIDL interface: enumerable members and a
  * `Symbol.toStringTag`.
- * @param {Function} interfaceClass
- * @param {string[]} members names on the prototype
+ * @param {Function} interfaceClass @param {string[]} members names on the prototype
  */
 function defineInterface(interfaceClass, members) {
   const { prototype } = interfaceClass;
@@ -131,12 +105,9 @@ function defineInterface(interfaceClass, members) {
 }
 
 /**
- * What is misspelt is not left out without a word.
- * @param {any} options an object, null or undefined
- * @param {readonly string[]} names of those that there are
- * @param {string} operation for the message
- * @param {readonly string[]} [more] names
- * @throws {TypeError} an option is none of them
+ * Rejects unknown options, so that a misspelt one is noticed.
+ * @param {any} options @param {readonly string[]} names @param {string} operation
+ * @param {readonly string[]} [more] further names
  */
 function takeOnly(options, names, operation, more = []) {
   if (options === undefined || options === null) return;
@@ -148,10 +119,7 @@ function takeOnly(options, names, operation, more = []) {
   }
 }
 
-/**
- * @param {readonly string[]} list
- * @param {string} value
- */
+/** @param {readonly string[]} list @param {string} value */
 function isOneOf(list, value) {
   for (let i = 0; i < list.length; i++) if (list[i] === value) return true;
   return false;
