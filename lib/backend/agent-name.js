@@ -1,28 +1,24 @@
 'use strict';
 
 /**
- * The shared tables of the host scope have one text for each agent: the name of its program, a NUL,
- * and the name of its thread.
+ * Packs the names of an agent's program and thread into the one text that the shared tables of the
+ * host scope have for them, separated by a NUL.
  */
 
-/** WLH_THREAD_NAME_UNITS: what is longer is cut. */
+/** WLH_THREAD_NAME_UNITS; the tables cut longer texts. */
 const MOST = 64;
 const LEAST = MOST / 2 - 1;
 
 /**
- * @param {string} program without a NUL
- * @param {string} threadName
- * @returns {string} both, each cut only if it takes more than its half
+ * Cuts each of the two only if it takes more than its half.
+ * @param {string} program without a NUL @param {string} threadName
  */
 function agentName(program, threadName) {
   const room = Math.max(LEAST, MOST - 1 - threadName.length);
   return `${program.slice(0, room)}\0${threadName}`;
 }
 
-/**
- * @param {string} name of an agent; one of an older version is that of its thread
- * @returns {{ program: string, threadName: string }}
- */
+/** Older versions wrote the name of the thread only. @param {string} name */
 function partsOf(name) {
   const end = name.indexOf('\0');
   return { program: name.slice(0, Math.max(end, 0)), threadName: name.slice(end + 1) };

@@ -1,7 +1,5 @@
 'use strict';
 
-/** This thread's agent: its requests by tag, and its events. */
-
 const process = require('node:process');
 const {
   EVENTS,
@@ -19,10 +17,9 @@ const { threadId, threadName } = require('../platform/thread.js');
 /** @typedef {import('./contract.js').Backend} Backend */
 /** @typedef {import('./contract.js').Requester} Requester */
 
-/** A method that nobody can replace. */
 const addTo = uncurry(Set.prototype.add);
 
-/** A list or table smaller than this is kept when the last request leaves it. */
+/** Emptying a shorter list or table saves no memory worth the work. */
 const LEAST_TO_DROP = 1024;
 
 /** @param {number} thread its id */
@@ -35,9 +32,12 @@ const announceLossInCall = (lock) => lock.announceLoss(false);
 /** @param {Requester} lock */
 const announceLossFromEvents = (lock) => lock.announceLoss(true);
 
-/** Requests of which something is to be told, in order. */
+/** A queue of requests that are to be announced. */
 class Unannounced {
-  /** Longer than what it holds: to truncate it is slow. @type {(Requester | undefined)[]} */
+  /**
+   * The array is not shortened with the queue, because truncating it is slow.
+   * @type {(Requester | undefined)[]}
+   */
   #requests = [];
   #first = 0;
   #end = 0;
@@ -46,7 +46,6 @@ class Unannounced {
     return this.#first === this.#end;
   }
 
-  /** The next one to be told. */
   get first() {
     return this.#requests[this.#first];
   }
@@ -57,19 +56,15 @@ class Unannounced {
     this.#end++;
   }
 
-  /**
-   * @param {(request: Requester) => void} what
-   * @param {boolean} hasStack
-   */
+  /** @param {(request: Requester) => void} what @param {boolean} hasStack */
   announceAll(what, hasStack) {
     while (!this.isEmpty) this.announceOne(what, hasStack);
   }
 
   /**
-   * What cannot be told for want of stack stays, to be told from the event loop. What cannot be
-   * told there keeps nobody else from being told.
-   * @param {(request: Requester) => void} what tells it; harmless to call again
-   * @param {boolean} hasStack
+   * If there is no stack, the request stays in the queue for the event loop. An error there does
+   * not keep the other requests from being announced.
+   * @param {(request: Requester) => void} what may be called again @param {boolean} hasStack
    */
   announceOne(what, hasStack) {
     if (this.isEmpty) return;
@@ -89,29 +84,30 @@ class Unannounced {
 }
 
 /**
- * This thread's agent: the requests that the core knows, by tag, and the events it has for them.
+ * The agent of this thread: the requests that the core knows, by tag, and the events that it has
+ * for them. All backends of the thread share it.
  */
 class Agent {
   /** By tag: a request, or the next free tag. @type {(Requester | number)[]} */
   #requests = [];
   #firstFree = 0;
   #live = 0;
-  /** How many events of the exchange were taken. */
+  /** Counts the events of the exchange that were applied. */
   #taken = 0;
-  /** How many events have not been told, or not all of what they lead to. */
+  /** Counts announcements until all of them are done; 0 says that there are none. */
   unannounced = 0;
-  /** Granted or failed, and not told yet, oldest first. */
+  /** Answers to announce, oldest first. */
   #grants = new Unannounced();
-  /** Stolen or lost, and not told yet, oldest first. */
+  /** Losses to announce, oldest first. */
   #losses = new Unannounced();
-  /** The last one whose grant was announced. @type {Requester | undefined} */
+  /** The request whose grant was announced last. @type {Requester | undefined} */
   lastAnnounced;
   #isAnnouncing = false;
-  /** Whether the next grant is told in a tick of its own. */
+  /** Whether a tick will announce the next grant. */
   #ticking = false;
   /** See contract.js. @type {Requester[]} */
   unfinished = [];
-  /** The numbers of the next call, and then the events it left. */
+  /** Holds the arguments of the next call of the addon, then its results and events. */
   exchange = new Uint32Array(EVENTS + EVENT_SIZE * EVENT_CAPACITY);
   #names = 0;
 
@@ -124,14 +120,12 @@ class Agent {
     );
   }
 
-  /** @returns {string} a name that is nobody else's in the process */
+  /** No other name in the process is equal. */
   uniqueName() {
     return `${this.clientId} ${++this.#names}`;
   }
 
-  /**
-   * @param {Requester} request gets a tag that is nobody else's until `remove`
-   */
+  /** Gives the request a tag that no other one has until `remove`. @param {Requester} request */
   add(request) {
     const tag = this.#firstFree;
     const next = this.#requests[tag];
@@ -141,7 +135,7 @@ class Agent {
     request.tag = tag;
   }
 
-  /** @param {Requester} request gives its tag back, if it has one */
+  /** Takes the tag back, if the request has one. @param {Requester} request */
   remove(request) {
     const { tag } = request;
     if (tag === NO_TAG || this.#requests[tag] !== request) return;
@@ -149,22 +143,23 @@ class Agent {
     this.#requests[tag] = this.#firstFree;
     this.#firstFree = tag;
     if (--this.#live > 0 || this.#requests.length < LEAST_TO_DROP) return;
-    // A burst is over: its memory goes back.
+    // After a burst of requests, its memory is given back.
     this.#requests = [];
     this.#firstFree = 0;
   }
 
   /**
-   * Applies the events that a call of the addon left, and those there was no room for. Comes right
-   * after each call, and before one if there was no stack for it then. Nothing that is called from
-   * here calls the addon or users' code (contract.js): it would come in here again.
-   * @throws {unknown} for want of stack; then the event loop applies the rest
+   * Applies the events that a call of the addon left, and those that found no room. Each call is
+   * followed by this, and preceded by it if events are left because the stack was full. Nothing
+   * called from here calls the addon or users' code (contract.js), because that would lead here
+   * again.
+   * @throws {unknown} the stack is full; the event loop applies the rest
    */
   collect() {
     try {
       this.#applyAll();
     } catch (error) {
-      // Whoever called it may have nothing to undo, and then nobody would be woken for the rest.
+      // The caller may have nothing to undo, and nobody else would wake the thread for the rest.
       addon.undo(NO_TAG);
       throw error;
     }
@@ -179,23 +174,24 @@ class Agent {
       }
       this.#taken = 0;
       this.exchange[EVENT_COUNT] = 0;
-      // A call that fails early leaves the number as it is.
+      // The addon leaves the count unchanged if a call fails early.
       if (count < EVENT_CAPACITY) return;
       addon.drain(false);
       count = this.exchange[EVENT_COUNT];
     }
   }
 
-  /** @param {number} at where in the exchange the event is */
+  /** @param {number} at the offset of the event in the exchange */
   #take(at) {
     const request = this.#requests[this.exchange[at + EVENT_TAG]];
-    // If not: it ended in an earlier call whose caller ran out of stack.
+    // Otherwise the request ended in a call whose caller ran out of stack.
     if (typeof request === 'object') /** @type {any} */ (request.backend).takeNews(request, at);
   }
 
   /**
-   * Applies all events that there are.
-   * @param {boolean} woken whether this is the answer to a wake-up: then the next event wakes again
+   * Applies all events of the core.
+   * @param {boolean} woken whether this answers a wake-up, so that the next event wakes the
+   *   thread again
    */
   catchUp(woken) {
     this.collect();
@@ -203,13 +199,13 @@ class Agent {
     this.collect();
   }
 
-  /** @param {Requester} request was granted or failed, and is to be told */
+  /** @param {Requester} request was granted or failed */
   queueAnswer(request) {
     this.#grants.add(request);
     this.unannounced++;
   }
 
-  /** @param {Requester} request that has passed, and ended */
+  /** @param {Requester} request */
   passed(request) {
     request.granted(0, 0);
     this.queueAnswer(request);
@@ -218,7 +214,8 @@ class Agent {
 
   /**
    * @param {Requester} request
-   * @param {string | import('./contract.js').Thief} thief a client id, and the process if known
+   * @param {string | import('./contract.js').Thief} thief a client id, with the process if it is
+   *   known
    */
   stolen(request, thief) {
     if (typeof thief === 'string') request.stolen(thief);
@@ -229,9 +226,8 @@ class Agent {
   }
 
   /**
-   * @param {Requester} request a lock that is lost otherwise than by a theft
-   * @param {import('./contract.js').LossReason} reason
-   * @param {() => Error} [cause]
+   * @param {Requester} request
+   * @param {import('./contract.js').LossReason} reason @param {() => Error} [cause]
    */
   lost(request, reason, cause) {
     request.lost(reason, cause);
@@ -240,10 +236,7 @@ class Agent {
     this.remove(request);
   }
 
-  /**
-   * @param {Backend} backend
-   * @returns {Requester[]} its requests that have a tag
-   */
+  /** @param {Backend} backend */
   requestsOf(backend) {
     /** @type {Requester[]} */
     const all = [];
@@ -255,10 +248,9 @@ class Agent {
   }
 
   /**
-   * @param {Backend} backend
-   * @param {string} name
-   * @returns {Set<bigint>} the tokens of the locks on this name that this thread knows to be its
-   *   own, also through another opening of the bucket
+   * The tokens of the locks on a name that this thread knows to be its own, through whatever handle
+   * of the bucket.
+   * @param {Backend} backend @param {string} name
    */
   tokensOf({ id }, name) {
     /** @type {Set<bigint>} */
@@ -271,9 +263,9 @@ class Agent {
   }
 
   /**
-   * @param {Requester} request granted during the call that made it
-   * @returns {boolean} whether it is told later, by this agent: callbacks of grants that came
-   *   before it are still to be called
+   * Takes over a grant that came during the call, if callbacks of earlier grants are still to be
+   * called.
+   * @param {Requester} request
    */
   announcesLater(request) {
     const isFirst = this.#grants.isEmpty;
@@ -283,15 +275,16 @@ class Agent {
     return true;
   }
 
-  /** Whether a grant was announced whose callback is still to be called. */
+  /** Whether the callback of the grant announced last is still to be called. */
   get #isUnheard() {
     if (this.lastAnnounced?.isHeard) this.lastAnnounced = undefined;
     return this.lastAnnounced !== undefined;
   }
 
   /**
-   * Tells all losses, and one grant; other grants each in a tick of its own (4.4: each is a task).
-   * @param {boolean} hasStack called from the event loop or a tick, not within a call of users'
+   * Announces all losses and one grant. Each further grant has a tick of its own, because section
+   * 4.4 queues a task for each.
+   * @param {boolean} hasStack true in the event loop or a tick, false within a call of users'
    * @param {(lock: Requester) => void} announceLoss
    */
   announce(hasStack = false, announceLoss = announceLossInCall) {
@@ -302,12 +295,12 @@ class Agent {
       if (!this.#ticking) {
         if (!this.#grants.isEmpty) this.lastAnnounced = this.#grants.first;
         this.#grants.announceOne(announceAnswer, hasStack);
-        // Who heard of the grant may have stolen.
+        // A listener may have stolen locks.
         this.#losses.announceAll(announceLoss, hasStack);
         if (!this.#grants.isEmpty) this.#announceInTick();
       }
     } catch {
-      // No stack for it: once more from the event loop.
+      // The stack is full, so the event loop tries again.
       addon.undo(NO_TAG);
     } finally {
       this.#isAnnouncing = false;
@@ -322,8 +315,8 @@ class Agent {
   }
 
   /**
-   * The microtasks of a callback run before the next one is called: those that run now come before
-   * a tick, and one tick does not follow another without the microtasks in between.
+   * The microtasks of a callback run before the next callback is called: a tick that a microtask
+   * sets up comes after all microtasks of now, and the engine runs microtasks between two ticks.
    */
   #tick = () => {
     nextTick(() => {
@@ -332,10 +325,10 @@ class Agent {
     });
   };
 
-  /** On an empty stack. */
+  /** Runs on an empty stack when the core wakes the thread. */
   #drain() {
-    // A tick comes before the event loop goes on. So none is on its way, unless it got lost where
-    // the stack ended.
+    // Ticks run before the event loop goes on. A tick that is still expected got lost when the
+    // stack ended.
     this.#ticking = false;
     this.catchUp(true);
     const { unfinished } = this;
@@ -352,8 +345,8 @@ class Agent {
 }
 
 /**
- * The agent hangs on the addon's exports, so that there is one for each, however often this file is
- * evaluated: a module registry of a test runner evaluates it anew but gets the same addon.
+ * The agent is a property of the addon's exports, so that there is one, however often this file is
+ * evaluated: a test runner's module registry evaluates it again, but gets the same addon.
  */
 addon.agent ??= new Agent();
 /** @type {Agent} */

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Finds the native binary: the one named in the environment; one that was built here; the one that
- * the package brings for the platform.
+ * Finds the native binary: the one that the environment names; else one that was built here; else
+ * the one that the package contains for the platform.
  */
 
 const { Buffer } = require('node:buffer');
@@ -13,8 +13,8 @@ const process = require('node:process');
 const { plainError } = require('../platform/errors.js');
 
 /**
- * The number of what JavaScript and the addon agree about, as src/binding/calls.h has it: raise
- * both when a function, what it takes or answers, or what a number means changes.
+ * Version of the interface between JavaScript and the addon, equal to that of src/binding/calls.h.
+ * A change of a function, of its arguments or results, or of a number's meaning raises both.
  */
 const AGREEMENT = 9;
 
@@ -24,16 +24,12 @@ const BUILD =
   'npx node-gyp rebuild --directory=node_modules/web-locks/src ' +
   '(in a clone of web-locks itself: npm install)';
 
-/** Where a binary can be, from the root of the package; what was built here comes first. */
+/** Places relative to the root of the package. */
 const BUILT = ['build/Release', 'build/Debug', 'src/build/Release'];
 
-/**
- * @param {string} place
- * @returns {any} the exports of the binary there
- * @throws {Error} also where none can be there
- */
+/** @param {string} place @returns {any} @throws {Error} no binary is there, or none can be */
 function requireFrom(place) {
-  // Bundlers look for literal paths, and forgive those that lead nowhere inside of `try`.
+  // Bundlers look for literal paths, and inside of `try` they accept paths that lead nowhere.
   try {
     switch (place) {
       case 'build/Release':
@@ -66,16 +62,16 @@ function requireFrom(place) {
   }
 }
 
-/** @returns {string} the place of the binary that the package brings for this process */
+/** The place of the binary that the package contains for this process. */
 function prebuild() {
   const libc = process.platform === 'linux' && usesMusl() ? '-musl' : '';
   return `prebuilds/${process.platform}-${process.arch}${libc}`;
 }
 
 /**
- * Asks the process itself: what the distribution's files say may be about another libc. The dynamic
- * loader that its program names is of that libc. A diagnostic report says it too, where the program
- * names none or must not be read, but takes some milliseconds.
+ * Asks the process itself, because files of the distribution may be about another libc. Its program
+ * names a dynamic loader, which belongs to the libc. If it names none or cannot be read, a
+ * diagnostic report tells, but takes some milliseconds.
  */
 function usesMusl() {
   const loader = /\/ld-(musl|linux)-[-\w]+\.so\.\d\0/.exec(startOf(process.execPath));
@@ -88,11 +84,11 @@ function usesMusl() {
     report.excludeNetwork = excludeNetwork;
     return header.glibcVersionRuntime === undefined;
   } catch {
-    return false; // Deno can forbid it; its programs are for glibc.
+    return false; // Deno can forbid reports; its programs use glibc.
   }
 }
 
-/** @param {string} program @returns {string} its headers, and the name of its loader behind them */
+/** The headers of a program, with the name of its loader behind them. @param {string} program */
 function startOf(program) {
   const bytes = Buffer.alloc(4096);
   try {
@@ -110,8 +106,8 @@ const fileIn = (place) => path.join(__dirname, '..', '..', place, 'web_locks.nod
 function* candidates() {
   const named = process.env.WEB_LOCKS_BINARY;
   if (named) {
-    // That one and no other, and the same for the threads that inherit the environment from here,
-    // wherever the process has gone meanwhile.
+    // No other binary is tried. Threads inherit the environment, so the path must not depend on the
+    // directory that the process has gone to meanwhile.
     const file = path.resolve(named);
     if (file !== named) process.env.WEB_LOCKS_BINARY = file;
     yield [file, () => createRequire(__filename)(file)];
@@ -123,9 +119,8 @@ function* candidates() {
 }
 
 /**
+ * The binary is from another build: one that was left behind, or one that the environment names.
  * @param {string} file
- * @returns {Error} the binary there is not of this JavaScript: a build that was left behind, or one
- * of another version that the environment names
  */
 function otherVersionError(file) {
   const remedy = process.env.WEB_LOCKS_BINARY
@@ -140,8 +135,9 @@ function otherVersionError(file) {
 
 /**
  * @returns {any} the exports of the binary
- * @throws {Error} `ERR_WEB_LOCKS_INCOMPATIBLE`: the binary that was found is of another version
- * @throws {Error} `ERR_WEB_LOCKS_NOT_LOADED`: what was tried, for which platform, and what to do
+ * @throws {Error} `ERR_WEB_LOCKS_INCOMPATIBLE`: the binary belongs to another version
+ * @throws {Error} `ERR_WEB_LOCKS_NOT_LOADED`: none could be loaded; says what was tried and what
+ *   to do
  */
 function loadBinary() {
   const attempts = [];

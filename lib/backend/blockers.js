@@ -4,19 +4,16 @@ const { uncurry } = require('../platform/intrinsics.js');
 
 /** @typedef {import('./contract.js').LockDetails} LockDetails */
 
-/** A method that nobody can replace. */
 const isIn = uncurry(Set.prototype.has);
 
 /**
- * Finds the requests that block a waiting request of this thread. Not what the thread was granted
- * and has
- * not heard of: that can be the very request that asks.
- * @param {LockDetails[]} holders of its name
- * @param {string} clientId of this thread
+ * Leaves out locks that were granted to this thread without its knowledge yet: one of them can
+ * belong to the very request that asks.
+ * @param {LockDetails[]} holders of the name @param {string} clientId of this thread
  * @param {() => Set<bigint>} tokensOf gives the tokens of the locks that this thread knows to be
- *   its own. It looks through all requests of the thread, and is called only if the thread has one
- *   of the locks
- * @returns {LockDetails[] | undefined} undefined if nobody is left: it is not known
+ *   its own. It is called only if the thread is among the holders, because it searches all its
+ *   requests
+ * @returns {LockDetails[] | undefined} undefined: unknown, because nobody is left
  */
 function inTheWay(holders, clientId, tokensOf) {
   /** @type {LockDetails[]} */

@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * The description of a lock or a request: the entries of `query({ details: true })`, of errors and
- * of
- * cycles. All of them are made here, and have the fields that types/shared.d.ts declares.
+ * Makes all descriptions of locks and requests: the entries of `query({ details: true })`, of
+ * errors and of cycles. Their fields are those that types/shared.d.ts declares.
  */
 
 const { defineProperty } = Object;
@@ -13,7 +12,7 @@ const { defineProperty } = Object;
 
 /**
  * @param {Omit<LockDetails, 'site'> & { site?: string }} source may have more fields. Only the
- *   thread of a lock can know its `site`: lib/extensions/sites.js
+ *   thread of a lock can know its `site` (lib/extensions/sites.js)
  * @returns {LockDetails}
  */
 const lockDetails = (source) =>
@@ -36,26 +35,25 @@ const lockDetails = (source) =>
   });
 
 /**
- * @param {LockDetails} details of a request that waits
- * @param {LockDetails[]} blockedBy the locks that are held on its name
- * @param {number} ahead how many requests are ahead of it in the queue
+ * @param {LockDetails} details
+ * @param {LockDetails[]} blockedBy the locks held on its name
+ * @param {number} ahead the number of requests ahead of it in the queue
  * @returns {PendingDetails}
  */
 const pendingDetails = (details, blockedBy, ahead) => printable({ ...details, blockedBy, ahead });
 
 /**
- * Lets JSON.stringify take it, and what uses that: `process.send`, loggers. Not by a class: it
- * stays a plain object, for comparisons and for `structuredClone`, which leaves out what is not
+ * Lets JSON.stringify, and so loggers and `process.send`, take the token. No class does that: a
+ * plain object can be compared and cloned, because `structuredClone` leaves out what is not
  * enumerable.
  * @template {LockDetails} T
- * @param {T} details
- * @returns {T}
+ * @param {T} details @returns {T}
  */
 const printable = (details) => defineProperty(details, 'toJSON', TO_JSON);
 
 /** @type {PropertyDescriptor} */
 const TO_JSON = {
-  // @ts-expect-error: with nothing that somebody put into Object.prototype
+  // @ts-expect-error: the descriptor inherits nothing that users put on Object.prototype
   __proto__: null,
   /** @this {LockDetails} */
   value: function toJSON() {

@@ -10,7 +10,7 @@ const { CLOSED, WLH_CLOSED, WLH_FULL, WLH_LOST, WLH_NO_MEMORY, WLH_UNSUPPORTED, 
   addon;
 
 /**
- * By status: the end of the code, and what to do if the addon does not know better.
+ * Maps a status to the end of the error code, and to advice for when the addon gives none.
  * @type {Map<number, [string, string]>}
  */
 const kinds = new Map([
@@ -48,13 +48,10 @@ const kinds = new Map([
   ],
 ]);
 
-/** Of a lock, in UTF-16 code units: 64 KiB. */
+/** The longest name of a lock in UTF-16 code units, 64 KiB. */
 const LONGEST_NAME = 32_768;
 
-/**
- * @param {string} name longer than that
- * @param {string} doing for the message
- */
+/** @param {string} name @param {string} doing */
 function nameTooLongError(name, doing) {
   const why = `the name has ${name.length} UTF-16 code units, and may have ${LONGEST_NAME} (64 KiB)`;
   const advice = 'Use a shorter name, for example a hash of this one.';
@@ -63,10 +60,9 @@ function nameTooLongError(name, doing) {
 
 /**
  * @param {number} status of the addon
- * @param {string} what happened: a sentence of the addon, or ''; with a full stop it says what to
- *   do
- * @param {string} doing for the message
- * @returns {Error}
+ * @param {string} what a sentence of the addon, which contains advice if it ends with a full
+ *   stop; or ''
+ * @param {string} doing the operation that failed
  */
 function hostError(status, what, doing) {
   if (status === CLOSED) return closedError();

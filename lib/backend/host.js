@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * Adapts the host scope, the locks of all processes of a machine, to the contract of contract.js.
+ * Adapts the host scope, the locks of all processes of a machine, to contract.js.
  *
  * Most calls are answered at once, as in native.js. While another process changes the shared
- * tables, or the file is not open yet, the addon defers calls. It executes them later, in their
+ * tables, or the file is not open yet, the addon defers calls: it executes them later in their
  * order, and an event has the answer.
  */
 
@@ -87,30 +87,29 @@ const options = {
   passIfAvailable: WLK_PASS_IF_AVAILABLE,
 };
 
-/** How long a blocked thread stays away from JavaScript, in which the engine can end it. */
+/** A blocked thread returns to JavaScript this often, because the engine can end it only there. */
 const SLICE_MS = 50;
 
-/** For messages. */
 const SNAPSHOT = 'taking a snapshot of the lock state';
 
-/** What others are shown of the version of this package. */
+/** Other processes see so many characters of the version of this package. */
 const VERSION_LENGTH = 15;
 
 /**
- * @param {number} at where in the exchange a thief is
- * @returns {import('./contract.js').Thief} with a client id as wlh_agent_client_id has it; means
- *   nothing if nothing was stolen
+ * Means nothing if nothing was stolen. The client id has the form of wlh_agent_client_id.
+ * @param {number} at the offset of the thief in the exchange
+ * @returns {import('./contract.js').Thief}
  */
 function thiefAt(at) {
   const member = exchange[at].toString(16).padStart(8, '0');
   return { clientId: `${member}-${exchange[at + 1]}`, pid: exchange[at + 2] };
 }
 
-/** Something that is told by an event, with a tag, and is no request. */
+/** A job of the addon that is no request, but has a tag and ends with an event. */
 class Errand {
   tag = NO_TAG;
   isTold = false;
-  /** Ends the waiting for it, with what the event says. @type {(status: number) => void} */
+  /** Resolves `done` with the status in the event. @type {(status: number) => void} */
   told = () => {};
   /** @type {Promise<number>} */
   done = new Promise((resolve) => {
@@ -127,8 +126,8 @@ class Errand {
 }
 
 /**
- * The lock manager of one storage bucket, for all processes of the machine. Nothing is opened
- * before it is used.
+ * The lock manager of one storage bucket, for all processes of the machine. It opens nothing before
+ * its first use.
  * @implements {Backend}
  */
 class HostBackend {
@@ -137,7 +136,7 @@ class HostBackend {
   /** @type {ManagerHandle | undefined} */
   #opened;
   /**
-   * Once it is closed: why it could not be opened, or was lost, before.
+   * Why the bucket could not be opened or was lost, once it is closed.
    * @type {string | undefined}
    */
   #failure;
@@ -155,7 +154,6 @@ class HostBackend {
     this.#directory = directory;
   }
 
-  /** @returns {ManagerHandle} */
   #open() {
     if (this.#opened) return this.#opened;
     const shown = version.slice(0, VERSION_LENGTH);
@@ -167,15 +165,12 @@ class HostBackend {
     return opened;
   }
 
-  /**
-   * @param {number} status
-   * @param {string} doing for the message
-   */
+  /** @param {number} status @param {string} doing the operation, for the message */
   #error(status, doing) {
     return hostError(status, this.#failure ?? addon.hostFailure(this.#opened), doing);
   }
 
-  /** The path of its directory, which may not be there yet. */
+  /** The path of the directory, which may not exist yet. */
   get place() {
     return String(addon.hostPlace(this.#open()));
   }
@@ -196,9 +191,9 @@ class HostBackend {
   }
 
   /**
-   * @param {() => number} call the tag is in the exchange
-   * @param {string} doing for the message
-   * @returns {Errand | undefined} to be removed when it is told; undefined if it is done
+   * @param {() => number} call the addon reads the tag from the exchange @param {string} doing
+   * @returns {Errand | undefined} undefined if it is done; otherwise the caller removes it when
+   *   it is
    */
   #start(call, doing) {
     if (this.closed) throw this.closed;
@@ -242,7 +237,7 @@ class HostBackend {
     const status = request.asksForMore
       ? this.#requestExtra(opening, request)
       : addon.hostRequest(opening, name);
-    // Before the events: one of them can be that it was stolen since.
+    // The events come second, because one of them can be the theft of this lock.
     if (status === WLH_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status !== WLH_GRANTED && status !== WLH_PENDING) {
@@ -251,10 +246,7 @@ class HostBackend {
     }
   }
 
-  /**
-   * @param {ManagerHandle} opening
-   * @param {Requester} request
-   */
+  /** @param {ManagerHandle} opening @param {Requester} request */
   #requestExtra(opening, { name, label, limit, weight, maxPending, priority }) {
     exchange[LIMIT] = limit ?? 0;
     exchange[WEIGHT] = weight ?? 1;
@@ -264,9 +256,9 @@ class HostBackend {
   }
 
   /**
-   * @param {Requester} request ended otherwise than by a grant; WLH_OK: it has passed
-   * @param {number} status
-   * @param {number} limit that the name has
+   * Ends a request that holds no lock.
+   * @param {Requester} request @param {number} status WLH_OK if it has passed
+   * @param {number} limit of the name
    */
   #refuse(request, status, limit) {
     if (status === WLH_NOT_AVAILABLE) request.unavailable();
@@ -276,10 +268,7 @@ class HostBackend {
     else request.failed(() => this.#requestError(status, request.name));
   }
 
-  /**
-   * @param {number} status
-   * @param {string} name
-   */
+  /** @param {number} status @param {string} name */
   #requestError(status, name) {
     const doing = `requesting ${theLock(name)}`;
     if (status === WLH_FULL && name.length > LONGEST_NAME) {
@@ -289,29 +278,30 @@ class HostBackend {
   }
 
   /**
-   * Applies an event.
-   * @param {Requester | Errand} request
-   * @param {number} at where in the exchange it is
+   * @param {Requester | Errand} request @param {number} at the offset of the event in the
+   *   exchange
    */
   takeNews(request, at) {
     const news = exchange[at + EVENT_NEWS];
     const number = exchange[at + EVENT_TOKEN];
-    // It was undone since: `finish` does the rest.
+    // The request was undone meanwhile, and `finish` does the rest.
     if (news === 0) return;
     if (request instanceof Errand) {
       request.told(number);
       return;
     }
-    // First: if the stack ends below, the event is applied again, but not once the tag is gone.
+    // This comes first: if the stack ends further down, the event is applied again only while the
+    // request has its tag.
     const releasing = this.#releases.of(request);
     releasing?.();
     const isGranted = (news & WLK_NEWS_GRANTED) !== 0;
-    // Nothing comes after this if it is all: who releases the lock does not find it granted again.
+    // Nothing that could run out of stack follows a plain grant: applied again, the event would
+    // grant a lock that was released meanwhile.
     if (isGranted) {
       request.granted(number, exchange[at + EVENT_TOKEN + 1]);
       agent.queueAnswer(request);
     }
-    // The same event can tell that the lock is lost since.
+    // The same event can say that the lock was lost since.
     if (news & WLK_NEWS_STOLEN) {
       agent.stolen(request, thiefAt(at + EVENT_THIEF));
     } else if (news & WLK_NEWS_PASSED) {
@@ -328,10 +318,7 @@ class HostBackend {
     if (releasing) this.#releases.forget(request);
   }
 
-  /**
-   * If a lock was being released, resolves the promise of that: it is released, or lost.
-   * @param {Requester} lock
-   */
+  /** The release is done if the lock is released or lost. @param {Requester} lock */
   #resolveRelease(lock) {
     this.#releases.of(lock)?.();
     this.#releases.forget(lock);
@@ -352,17 +339,14 @@ class HostBackend {
     agent.remove(request);
   }
 
-  /**
-   * @param {Requester} lock
-   * @returns {void | Promise<void>}
-   */
+  /** @param {Requester} lock @returns {void | Promise<void>} */
   release(lock) {
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (lock.tag === NO_TAG) return undefined;
     exchange[TAG] = lock.tag;
     const status = addon.hostRelease();
     const thief = thiefAt(THIEF);
-    // Before the events are applied: that of the release can be among them.
+    // This comes before the events, because that of the release can be among them.
     const released = status === WLH_PENDING ? this.#released(lock) : undefined;
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLH_STOLEN) agent.stolen(lock, thief);
@@ -370,30 +354,27 @@ class HostBackend {
     return released;
   }
 
-  /**
-   * @param {Requester} lock
-   * @returns {Promise<void>} resolves when the event came
-   */
+  /** @param {Requester} lock @returns {Promise<void>} resolves with the event of the release */
   #released(lock) {
     let resolve = () => {};
     /** @type {Promise<void>} */
     const released = new Promise((settle) => {
       resolve = () => settle(undefined);
     });
-    // Not in there: what it throws would be the promise's, and nobody would undo the release.
+    // This stays out of the promise's constructor, which would swallow its exceptions.
     this.#releases.add(lock, resolve);
     return released;
   }
 
   /**
-   * Who cannot enter the tables now hears of it later: this does not wait for others.
+   * Does not wait for other processes: if one is in the tables just now, an event follows later.
    * @param {Requester} lock
    */
   catchUp(lock) {
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (lock.tag === NO_TAG) return;
     exchange[TAG] = lock.tag;
-    // It changes nothing of a lock that is held, but takes the mail of other processes.
+    // On a held lock this changes nothing, but it fetches the notifications of other processes.
     const status = addon.hostAbort();
     const thief = thiefAt(THIEF);
     agent.catchUp(false);
@@ -420,7 +401,7 @@ class HostBackend {
     if (!this.#opened) return;
     this.#failure = addon.hostFailure(this.#opened);
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    // First what is pending, so that none of it is granted by the end of a lock.
+    // Pending requests end first, so that the end of a lock grants none of them.
     const requests = agent.requestsOf(this);
     for (let i = 0; i < requests.length; i++) this.#endPending(requests[i], this.closed);
     const locks = agent.requestsOf(this);
@@ -430,15 +411,14 @@ class HostBackend {
   }
 
   /**
-   * Ends what is no lock that is held.
-   * @param {Requester | Errand} request
-   * @param {Error} error if it is pending
+   * Ends everything that is no held lock.
+   * @param {Requester | Errand} request @param {Error} error if the request is pending
    */
   #endPending(request, error) {
     if (request.tag === NO_TAG) return;
     exchange[TAG] = request.tag;
     if (request instanceof Errand || this.#releases.of(request)) {
-      // One that was told, and not taken yet; else nothing.
+      // Discards a snapshot that was announced and not taken yet.
       if (request instanceof Errand) addon.hostTakeSnapshot(this.#open());
       addon.hostEnd();
       if (request instanceof Errand) request.told(WLH_OK);
@@ -451,7 +431,8 @@ class HostBackend {
     const limit = exchange[LIMIT];
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLH_GRANTED) {
-      // This thread may not have heard of it; what ends the lock would drop the event.
+      // The grant may have come without this thread's knowledge, and the end of a lock drops that
+      // event.
       agent.catchUp(false);
       return;
     }
@@ -478,10 +459,7 @@ class HostBackend {
     else agent.lost(lock, 'closed');
   }
 
-  /**
-   * @param {Requester} request
-   * @param {number} milliseconds
-   */
+  /** @param {Requester} request @param {number} milliseconds */
   wait(request, milliseconds) {
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (request.tag === NO_TAG) return;
@@ -489,7 +467,7 @@ class HostBackend {
     const status = addon.hostWait(Math.ceil(milliseconds));
     const thief = thiefAt(THIEF);
     const limit = exchange[LIMIT];
-    // As in `request`.
+    // The order is that of `request`.
     if (status === WLH_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLH_PENDING || status === WLH_GRANTED) return;
@@ -503,8 +481,9 @@ class HostBackend {
   }
 
   /**
-   * @param {Requester} request of a thread that is in its own way
-   * @returns {CycleEntry[]} it, and what else this thread has on the name
+   * A thread that blocks cannot release what it has on the name itself.
+   * @param {Requester} request
+   * @returns {CycleEntry[]} the request, and what is in its way
    */
   #ownCycle(request) {
     const cycle = [this.entryOf(request, false)];
@@ -517,37 +496,24 @@ class HostBackend {
     return cycle;
   }
 
-  /**
-   * @param {Requester} request
-   * @param {boolean} isHeld
-   * @returns {CycleEntry}
-   */
+  /** @param {Requester} request @param {boolean} isHeld */
   entryOf(request, isHeld) {
     const clientId = addon.hostClientId(this.#open());
     const who = { clientId, host: hostname(), pid: process.pid, threadId, threadName };
     return entryOf(who, request, programName(), isHeld);
   }
 
-  /**
-   * @param {string} [name]
-   * @returns {Promise<LockManagerSnapshot>}
-   */
+  /** @param {string} [name] */
   async query(name) {
     return stateOf(await this.#snapshot(name, true));
   }
 
-  /**
-   * @param {string} [name]
-   * @returns {Promise<import('./contract.js').DetailedSnapshot>}
-   */
+  /** @param {string} [name] */
   async details(name) {
     return detailedStateOf(await this.#snapshot(name, true));
   }
 
-  /**
-   * @param {string} name
-   * @returns {LockDetails[] | undefined}
-   */
+  /** @param {string} name */
   seenHolders(name) {
     if (this.closed || !this.#opened) return undefined;
     const snapshot = addon.hostHolders(this.#opened, name);
@@ -557,9 +523,8 @@ class HostBackend {
   }
 
   /**
-   * As `query`, for a thread that blocks until there is an answer.
-   * @param {string} name
-   * @param {number} limit milliseconds to block at most
+   * Blocks the thread until there is an answer.
+   * @param {string} name @param {number} limit milliseconds
    * @returns {LockManagerSnapshot | undefined} undefined if the time is over
    */
   querySync(name, limit) {
@@ -576,15 +541,14 @@ class HostBackend {
       return stateOf(this.#take(errand));
     } finally {
       if (errand && !errand.isTold) this.#drop(errand);
-      // What else was heard of meanwhile.
+      // Other events may have come while the thread was blocked.
       this.announce();
     }
   }
 
   /**
-   * @param {string | undefined} name of all that is there; undefined: everything
-   * @param {boolean} pending whether with the requests that wait
-   * @returns {Promise<Snapshot>}
+   * @param {string | undefined} name undefined: of all names
+   * @param {boolean} pending whether it includes waiting requests
    */
   async #snapshot(name, pending) {
     const errand = this.#ask(name, pending);
@@ -592,29 +556,22 @@ class HostBackend {
     return this.#take(errand);
   }
 
-  /** @param {Errand} errand whose answer nobody waits for any more */
+  /** Nobody waits for this answer any more. @param {Errand} errand */
   async #drop(errand) {
     try {
       await errand.done;
       this.#take(errand);
     } catch {
-      // Nobody wants to know.
+      // Nobody waits for the error either.
     }
   }
 
-  /**
-   * @param {string | undefined} name
-   * @param {boolean} pending
-   * @returns {Errand | undefined} undefined if it is answered
-   */
+  /** @param {string | undefined} name @param {boolean} pending */
   #ask(name, pending) {
     return this.#start(() => addon.hostSnapshot(this.#open(), name, pending), SNAPSHOT);
   }
 
-  /**
-   * @param {Errand | undefined} errand that was told
-   * @returns {Snapshot}
-   */
+  /** @param {Errand | undefined} errand done @returns {Snapshot} */
   #take(errand) {
     if (this.closed) throw this.closed;
     exchange[TAG] = errand?.tag ?? NO_TAG;
@@ -626,10 +583,11 @@ class HostBackend {
 }
 
 /**
- * @returns {string} that of this thread, as a worker can have an environment of its own; '' if it
- *   names none. On Windows it is resolved as an option is: in the paths that the addon opens, which
- *   can have any length, `..` and a final separator would be names. What lacks a drive is not the
- *   same for all processes: the addon refuses it.
+ * Reads the environment of this thread, because a worker can have its own. On Windows the path is
+ * resolved as an option is: the addon opens paths of any length, in which `..` and a final
+ * separator would be names. A path without a drive differs between processes, and the addon refuses
+ * it.
+ * @returns {string} '' if the environment names none
  */
 function directoryOfEnvironment() {
   const { WEB_LOCKS_DIRECTORY: directory = '' } = process.env;
@@ -638,9 +596,8 @@ function directoryOfEnvironment() {
 }
 
 /**
- * @param {number} news
- * @param {number} number what the event has with it
- * @returns {number} the status that a call would have answered
+ * Translates an event to the status that a call would have answered.
+ * @param {number} news @param {number} number from the same event
  */
 function refusalOf(news, number) {
   if (news & WLH_NEWS_NOT_AVAILABLE) return WLH_NOT_AVAILABLE;

@@ -4,14 +4,12 @@
 /** @typedef {import('./contract.js').Requester} Requester */
 
 /**
- * The details of a request of this thread that are known at once (`Backend.entryOf` in
- * contract.js).
- * @param {{
- *   clientId: string, host: string, pid: number, threadId: number, threadName: string,
- * }} who makes it
- * @param {Requester} request
- * @param {string} label that shows where it has none
- * @param {boolean} isHeld
+ * Collects the details of a request of this thread that are known without asking the lock manager
+ * (`Backend.entryOf` in contract.js).
+ * @param {{ clientId: string, host: string, pid: number, threadId: number, threadName: string }}
+ *   who
+ * @param {Requester} request @param {string} label if the request has none @param {boolean}
+ *   isHeld
  * @returns {CycleEntry}
  */
 function entryOf(who, request, label, isHeld) {

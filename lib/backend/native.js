@@ -1,8 +1,6 @@
 'use strict';
 
-/**
- * Adapts the native core to the contract of contract.js.
- */
+/** Adapts the native core, whose locks the threads of the process share, to contract.js. */
 
 const {
   EVENT_COUNT,
@@ -58,7 +56,9 @@ const {
   WLK_WAIT,
 } = addon;
 
-/** Taken out: to look for them in the addon's exports takes longer than anything else here. */
+/**
+ * Reading these functions from the addon's exports takes longer than anything else in a request.
+ */
 const { abort: abortRequest, release: releaseLock, request: requestLock } = addon;
 
 const options = {
@@ -69,14 +69,11 @@ const options = {
   passIfAvailable: WLK_PASS_IF_AVAILABLE,
 };
 
-/**
- * The lock manager of one storage bucket, for all threads of the process.
- * @implements {Backend}
- */
+/** The lock manager of one storage bucket, for all threads of the process. @implements {Backend} */
 class NativeBackend {
   #manager;
 
-  /** @param {string} bucket the core's name of the bucket, see buckets.js */
+  /** @param {string} bucket the core's name for the bucket, see buckets.js */
   constructor(bucket) {
     this.id = `process ${bucket}`;
     /** @type {Error | undefined} */
@@ -101,7 +98,7 @@ class NativeBackend {
     if (request.asksForMore) cycle = this.#requestExtra(request);
     else requestLock(this.#manager, name);
     const status = exchange[STATUS];
-    // Before the events: one of them can be that it was stolen since.
+    // The events come second, because one of them can be the theft of this lock.
     if (status === WLK_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status !== WLK_GRANTED && status !== WLK_PENDING) {
@@ -115,10 +112,7 @@ class NativeBackend {
     }
   }
 
-  /**
-   * @param {Requester} request
-   * @returns {Snapshot | undefined} the cycle that the request would close
-   */
+  /** Returns the cycle that the request would close, if any. @param {Requester} request */
   #requestExtra({ name, inside, label, limit, weight, maxPending, priority }) {
     exchange[LIMIT] = limit ?? 0;
     exchange[WEIGHT] = weight ?? 1;
@@ -173,11 +167,7 @@ class NativeBackend {
     return status === WLK_MARKED;
   }
 
-  /**
-   * Applies an event of the core.
-   * @param {Requester} request
-   * @param {number} at where in the exchange it is
-   */
+  /** @param {Requester} request @param {number} at the offset of the event in the exchange */
   takeNews(request, at) {
     const news = exchange[at + EVENT_NEWS];
     if (news & WLK_NEWS_GRANTED) {
@@ -210,29 +200,27 @@ class NativeBackend {
     if (this.closed) return;
     this.closed = bucketClosedError();
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
-    // First what is pending, so that none of it is granted by the end of a lock.
+    // Pending requests end first, so that the end of a lock grants none of them.
     const requests = agent.requestsOf(this);
     for (let i = 0; i < requests.length; i++) endPending(requests[i], this.closed);
-    // This thread may not have heard of what was granted. What ends a lock would drop the event.
+    // Some may have been granted without this thread's knowledge, and the end of a lock drops that
+    // event.
     agent.catchUp(false);
     const locks = agent.requestsOf(this);
     for (let i = 0; i < locks.length; i++) endLock(locks[i]);
-    // A request that could not be ended for want of stack keeps it open.
+    // The manager stays open for a request that could not be ended because the stack was full.
     if (agent.requestsOf(this).length === 0) addon.closeManager(this.#manager);
     this.announce();
   }
 
-  /**
-   * @param {Requester} request
-   * @param {number} milliseconds
-   */
+  /** @param {Requester} request @param {number} milliseconds */
   wait(request, milliseconds) {
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     exchange[TAG] = request.tag;
     const cycle = addon.wait(Math.ceil(milliseconds));
     const status = exchange[STATUS];
     const thief = status === WLK_STOLEN ? thiefAt(THIEF) : '';
-    // As in `request`.
+    // The order is that of `request`.
     if (status === WLK_GRANTED) request.granted(exchange[TOKEN], exchange[TOKEN + 1]);
     if (exchange[EVENT_COUNT] !== 0) agent.collect();
     if (status === WLK_PENDING || status === WLK_GRANTED) return;
@@ -245,23 +233,17 @@ class NativeBackend {
     else request.failed(() => errorOf(status, `waiting for ${theLock(request.name)}`));
   }
 
-  /**
-   * @param {string} [name]
-   * @returns {LockManagerSnapshot}
-   */
+  /** @param {string} [name] */
   query(name) {
     return stateOf(this.#snapshot(name));
   }
 
-  /**
-   * @param {string} [name]
-   * @returns {import('./contract.js').DetailedSnapshot}
-   */
+  /** @param {string} [name] */
   details(name) {
     return detailedStateOf(this.#snapshot(name));
   }
 
-  /** @param {string} [name] of all that is there; undefined: everything */
+  /** @param {string} [name] undefined: of all names */
   #snapshot(name) {
     if (this.closed) throw this.closed;
     const snapshot =
@@ -271,11 +253,7 @@ class NativeBackend {
     return checked(snapshot, 'taking a snapshot of the lock state');
   }
 
-  /**
-   * @param {string} name
-   * @param {boolean} [waits] see contract.js
-   * @returns {LockDetails[] | undefined}
-   */
+  /** @param {string} name @param {boolean} [waits] see contract.js */
   holders(name, waits = false) {
     if (this.closed) return undefined;
     const snapshot = addon.snapshotOf(this.#manager, name, false);
@@ -285,16 +263,10 @@ class NativeBackend {
   }
 }
 
-/**
- * @param {number} at where in the exchange its thread and number are
- * @returns {string} the client id of a thief
- */
+/** The client id of a thief. @param {number} at the offset of its two numbers in the exchange */
 const thiefAt = (at) => clientPrefix(exchange[at]) + exchange[at + 1];
 
-/**
- * @param {Requester} request ended if it is pending
- * @param {Error} error
- */
+/** @param {Requester} request @param {Error} error if the request is pending */
 function endPending(request, error) {
   if (request.tag === NO_TAG) return;
   exchange[TAG] = request.tag;
@@ -319,7 +291,7 @@ function endLock(lock) {
   else agent.lost(lock, 'closed');
 }
 
-/** For tests; undefined unless the binary is a checked build. */
+/** Counts the core's allocations for tests; undefined unless the binary is a checked build. */
 const { liveBlocks } = addon;
 
 module.exports = { NativeBackend, agent, liveBlocks };

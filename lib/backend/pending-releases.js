@@ -4,20 +4,16 @@ const { uncurry } = require('../platform/intrinsics.js');
 
 /** @typedef {import('./contract.js').Requester} Requester */
 
-/** Methods that nobody can replace. */
 const getFrom = uncurry(Map.prototype.get);
 const setIn = uncurry(Map.prototype.set);
 const deleteFrom = uncurry(Map.prototype.delete);
 
-/** Locks that are being released, and what resolves the promises of that. */
+/** The locks whose release is under way, each with the function that resolves the promise of it. */
 class PendingReleases {
   /** @type {Map<Requester, () => void>} */
   #resolves = new Map();
 
-  /**
-   * @param {Requester} lock
-   * @param {() => void} resolve
-   */
+  /** @param {Requester} lock @param {() => void} resolve */
   add(lock, resolve) {
     setIn(this.#resolves, lock, resolve);
   }
@@ -27,7 +23,7 @@ class PendingReleases {
     return getFrom(this.#resolves, lock);
   }
 
-  /** @param {Requester} lock it is released, or lost */
+  /** @param {Requester} lock */
   forget(lock) {
     deleteFrom(this.#resolves, lock);
   }

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Reads what the native core says of its lock state. */
+/** Reads the snapshots of the lock state that the addon makes. */
 
 const process = require('node:process');
 const { addon } = require('./addon.js');
@@ -18,7 +18,7 @@ const { tokenOf } = require('../platform/numbers.js');
 
 const {
   WLK_SHARED,
-  // An entry of a snapshot: struct wlk_lock_info, 32-bit numbers; where in it is what.
+  // The offsets in an entry of a snapshot (struct wlk_lock_info), in 32-bit numbers.
   INFO_NAME: NAME,
   INFO_CLIENT: CLIENT,
   INFO_MODE: LOCK_MODE,
@@ -26,9 +26,9 @@ const {
   INFO_LABEL: LABEL,
   INFO_LIMIT: LOCK_LIMIT,
   INFO_WEIGHT: LOCK_WEIGHT,
-  /** A number with a sign. */
+  /** The priority is signed. */
   INFO_PRIORITY: PRIORITY,
-  /** Two halves, the lower one first; likewise the token. */
+  /** The age and the token have two halves each, the lower one first. */
   INFO_AGE: AGE,
   INFO_TOKEN: LOCK_TOKEN,
   INFO_SIZE,
@@ -36,16 +36,10 @@ const {
 /** WLK_NO_LABEL */
 const NO_LABEL = 2 ** 32 - 1;
 
-/**
- * @param {number} mode
- * @returns {LockMode}
- */
+/** @param {number} mode @returns {LockMode} */
 const modeOf = (mode) => (mode === WLK_SHARED ? 'shared' : 'exclusive');
 
-/**
- * @param {Snapshot} snapshot
- * @returns {CycleEntry[]}
- */
+/** @param {Snapshot} snapshot */
 function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pids }) {
   const numbers = new Uint32Array(locks);
   /** @type {{ program: string, threadName: string }[]} */
@@ -83,10 +77,7 @@ function detailsWithState({ names, clientIds, threadIds, threadNames, locks, pid
   return all;
 }
 
-/**
- * @param {Snapshot} snapshot
- * @returns {LockDetails[]}
- */
+/** @param {Snapshot} snapshot */
 function detailsOf(snapshot) {
   const entries = detailsWithState(snapshot);
   /** @type {LockDetails[]} */
@@ -95,10 +86,7 @@ function detailsOf(snapshot) {
   return all;
 }
 
-/**
- * @param {Snapshot} snapshot
- * @returns {LockManagerSnapshot}
- */
+/** @param {Snapshot} snapshot */
 function stateOf({ names, clientIds, locks }) {
   const numbers = new Uint32Array(locks);
   /** @type {LockManagerSnapshot} */
@@ -115,10 +103,7 @@ function stateOf({ names, clientIds, locks }) {
   return state;
 }
 
-/**
- * @param {Snapshot} snapshot
- * @returns {import('./contract.js').DetailedSnapshot}
- */
+/** @param {Snapshot} snapshot */
 function detailedStateOf(snapshot) {
   /** @type {Map<string, LockDetails[]>} */
   const held = new Map();
@@ -126,7 +111,7 @@ function detailedStateOf(snapshot) {
   const ahead = new Map();
   /** @type {import('./contract.js').DetailedSnapshot} */
   const state = { held: [], pending: [] };
-  // The locks of a name come before its queue.
+  // The holders of a name precede its queue in a snapshot.
   for (const entry of detailsWithState(snapshot)) {
     const { name: on } = entry;
     const info = lockDetails(entry);
