@@ -4,6 +4,8 @@
  * Runs test files, each in a process of its own, several at a time: `npm test [-- FILE…]`.
  *
  *   --quick         skips the files that take more than a few seconds
+ *   --all           runs the files that are marked as `long`, too
+ *   --long          runs these only
  *   --not REGEXP    skips the files whose paths (from this folder) match
  *   --name REGEXP   runs the tests whose names match
  *   --load COUNT    keeps that many busy loops running beside the tests
@@ -14,8 +16,9 @@
  *
  *   // slow: 40; waits; needs: redis
  *
- * `slow` is about how many seconds the file takes alone: the longest start first. `waits` marks a
- * file that mostly waits for servers and leases, so that it runs beside files that compute. `needs`
+ * `slow` is about how many seconds the file takes alone: the longest start first. `long` marks a
+ * file that `npm test` leaves to CI, because other files notice most of what it would notice. `waits`
+ * marks a file that mostly waits for servers and leases, so that it runs beside files that compute. `needs`
  * names the programs (helpers/programs.js) without which no test of the file can run.
  *
  * Each test has a time limit (helpers/limit.js). The exit code is 1 if a test failed or no test ran.
@@ -32,7 +35,7 @@ const { Progress } = require('./helpers/progress.js');
 
 const ENDING = '.test.js';
 
-/** @typedef {{ file: string, name: string, slow: number, waits: boolean, needs: string[] }} TestFile */
+/** @typedef {{ file: string, name: string, slow: number, long: boolean, waits: boolean, needs: string[] }} TestFile */
 
 /** @returns {string[]} all test files, in the folders of this one */
 const allFiles = () =>
@@ -58,13 +61,20 @@ const areKnown = (needs) => needs.split(/, */).every((program) => program in lac
 /** @param {string} file @returns {TestFile} */
 function describeFile(file) {
   const name = path.relative(__dirname, file).slice(0, -ENDING.length);
-  const described = { file, name, slow: 0, waits: false, needs: /** @type {string[]} */ ([]) };
+  const described = {
+    file,
+    name,
+    slow: 0,
+    long: false,
+    waits: false,
+    needs: /** @type {string[]} */ ([]),
+  };
   const line = firstLineOf(file);
   if (!line.startsWith('// ')) return described;
   for (const fact of line.slice(3).split(';')) {
     const [key, value = ''] = fact.trim().split(/: */);
     if (key === 'slow' && Number(value) > 0) described.slow = Number(value);
-    else if (key === 'waits' && value === '') described.waits = true;
+    else if ((key === 'waits' || key === 'long') && value === '') described[key] = true;
     else if (key === 'needs' && areKnown(value)) described.needs = value.split(/, */);
     else
       throw new Error(
@@ -131,24 +141,33 @@ async function main() {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
+      all: { type: 'boolean', default: false },
       load: { type: 'string', default: '0' },
+      long: { type: 'boolean', default: false },
       name: { type: 'string' },
       not: { type: 'string' },
       quick: { type: 'boolean', default: false },
     },
   });
   const not = values.not === undefined ? undefined : new RegExp(values.not);
-  const files = (
+  const isAll = values.all || values.long || positionals.length > 0;
+  const found = (
     positionals.length > 0 ? positionals.map((file) => path.resolve(file)) : allFiles()
   )
     .map(describeFile)
-    .filter(({ name, slow, waits }) => !not?.test(name) && !(values.quick && (waits || slow > 0)))
+    .filter(({ name }) => !not?.test(name));
+  const files = found
+    .filter(({ long }) => isAll || !long)
+    .filter(({ long }) => long || !values.long)
+    .filter(({ slow, waits }) => !values.quick || !(waits || slow > 0))
     .sort((a, b) => b.slow - a.slow);
   // The processes of the test files inherit the arguments of this one.
   process.execArgv.push('--require', path.join(__dirname, 'helpers', 'limit.js'));
   startLoad(Number(values.load));
 
   const progress = new Progress(files.length);
+  for (const { name, long } of found)
+    if (long && !isAll) progress.skip(name, 'long files: npm run test:all');
   await runAll(files, async (test) => {
     const lack = lackOf(test.needs);
     if (lack) progress.skip(test.name, lack);

@@ -1,4 +1,4 @@
-// slow: 14
+// slow: 14; long
 
 'use strict';
 

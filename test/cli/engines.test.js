@@ -1,4 +1,4 @@
-// slow: 72; waits
+// slow: 72; long; waits
 
 'use strict';
 

@@ -1,4 +1,4 @@
-// slow: 32
+// slow: 32; long
 
 'use strict';
 

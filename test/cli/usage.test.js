@@ -1,4 +1,4 @@
-// slow: 29
+// slow: 29; long
 
 'use strict';
 

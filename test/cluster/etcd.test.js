@@ -1,4 +1,4 @@
-// slow: 93; waits; needs: etcd
+// slow: 93; long; waits; needs: etcd
 
 'use strict';
 

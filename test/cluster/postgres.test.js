@@ -1,4 +1,4 @@
-// slow: 86; waits; needs: postgres
+// slow: 86; long; waits; needs: postgres
 
 'use strict';
 

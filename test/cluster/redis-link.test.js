@@ -1,4 +1,4 @@
-// slow: 40; waits
+// slow: 40; long; waits
 'use strict';
 
 /** The connections of a bucket at Redis (lib/cluster/engines/redis/link.js). */

@@ -1,4 +1,4 @@
-// slow: 100; waits; needs: redis
+// slow: 100; long; waits; needs: redis
 
 'use strict';
 

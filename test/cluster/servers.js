@@ -13,6 +13,7 @@ const fs = require('node:fs');
 const net = require('node:net');
 const os = require('node:os');
 const path = require('node:path');
+const { setTimeout } = require('node:timers/promises');
 const { promisify } = require('node:util');
 const { lacks, programs } = require('../helpers/programs.js');
 
@@ -436,19 +437,46 @@ class Redis {
    * @returns {Promise<string[]>} the reply's lines
    */
   async call(...args) {
-    const { stdout } = await run(redisCli(), ['-p', String(this.port), ...args]);
-    return stdout.replace(/\n$/, '').split('\n');
+    const socket = net.connect(this.port, '127.0.0.1');
+    for (const words of [args, ['QUIT']]) {
+      socket.write(`*${words.length}\r\n`);
+      for (const word of words) socket.write(`$${Buffer.byteLength(word)}\r\n${word}\r\n`);
+    }
+    const replies = linesOf(Buffer.concat(await socket.toArray()));
+    if (replies.length < 2) throw new Error(`Redis closed the connection at ${args.join(' ')}.`);
+    return replies.slice(0, -1);
   }
 
   /** Waits until INFO matches. */
   async until(pattern) {
-    while (!pattern.test((await this.call('INFO')).join('\n')));
+    while (!pattern.test((await this.call('INFO')).join('\n'))) await setTimeout(50);
   }
 
   /** Makes a replica a primary. */
   async promote() {
     await this.call('REPLICAOF', 'NO', 'ONE');
   }
+}
+
+/**
+ * @param {Buffer} bytes replies of Redis (RESP 2)
+ * @returns {string[]} their lines, as `redis-cli` prints them
+ */
+function linesOf(bytes) {
+  const lines = [];
+  for (let at = 0; at < bytes.length; ) {
+    const end = bytes.indexOf('\r\n', at);
+    const head = bytes.toString('utf8', at + 1, end);
+    const kind = String.fromCharCode(bytes[at]);
+    at = end + 2;
+    if (kind === '$' && head !== '-1') {
+      const text = bytes.toString('utf8', at, at + Number(head));
+      lines.push(...text.replace(/\n$/, '').split('\n'));
+      at += Number(head) + 2;
+    } else if (kind === '$' || (kind === '*' && Number(head) < 1)) lines.push('');
+    else if (kind !== '*') lines.push(head);
+  }
+  return lines;
 }
 
 /**
@@ -542,7 +570,8 @@ async function startRedisCluster() {
   const cluster = new RedisCluster();
   await cluster.begin();
   for (const node of cluster.nodes) {
-    while (!(await node.call('CLUSTER', 'INFO')).join().includes('cluster_state:ok'));
+    while (!(await node.call('CLUSTER', 'INFO')).join().includes('cluster_state:ok'))
+      await setTimeout(50);
   }
   return cluster;
 }

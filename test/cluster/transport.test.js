@@ -1,4 +1,4 @@
-// slow: 51; waits
+// slow: 51; long; waits
 
 'use strict';
 

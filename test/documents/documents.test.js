@@ -1,4 +1,4 @@
-// slow: 44; waits
+// slow: 44; long; waits
 
 'use strict';
 

@@ -1,4 +1,4 @@
-// slow: 30; waits
+// slow: 30; long; waits
 
 'use strict';
 

@@ -1,4 +1,4 @@
-// slow: 23; waits
+// slow: 23; long; waits
 
 'use strict';
 

@@ -1,4 +1,4 @@
-// slow: 27
+// slow: 27; long
 
 'use strict';
 

@@ -1,4 +1,4 @@
-// slow: 15
+// slow: 15; long
 
 'use strict';
 

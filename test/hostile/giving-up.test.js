@@ -1,4 +1,4 @@
-// slow: 30
+// slow: 30; long
 
 'use strict';
 

@@ -1,4 +1,4 @@
-// slow: 31
+// slow: 31; long
 
 'use strict';
 

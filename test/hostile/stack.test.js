@@ -1,4 +1,4 @@
-// slow: 38
+// slow: 38; long
 
 'use strict';
 

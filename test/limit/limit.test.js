@@ -1,4 +1,4 @@
-// slow: 37; waits
+// slow: 37; long; waits
 
 'use strict';
 

@@ -1,4 +1,4 @@
-// slow: 19
+// slow: 19; long
 
 'use strict';
 

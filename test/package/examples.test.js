@@ -1,4 +1,4 @@
-// slow: 21
+// slow: 21; long
 
 'use strict';
 

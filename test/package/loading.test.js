@@ -1,4 +1,4 @@
-// slow: 22
+// slow: 22; long
 
 'use strict';
 

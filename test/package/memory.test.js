@@ -1,4 +1,4 @@
-// slow: 20
+// slow: 20; long
 
 'use strict';
 

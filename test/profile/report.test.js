@@ -1,4 +1,4 @@
-// slow: 33
+// slow: 33; long
 
 'use strict';
 

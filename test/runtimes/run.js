@@ -1,8 +1,10 @@
 'use strict';
 
 /**
- * The tests in Bun and Deno, as npm has them: `npm run test:runtimes`, after a build. Those of the
+ * The tests in Bun and Deno, as npm has them, after a build: `npm run test:runtimes`. The tests of the
  * specification run in the main thread and in a worker. Needs the npm registry.
+ *
+ *   --all   runs the tests of the extensions as well, which hardly differ between runtimes
  */
 
 const { execFile } = require('node:child_process');
@@ -30,7 +32,7 @@ const filesOf = (folder, ...threads) =>
 const FILES = [
   ...filesOf('spec', 'main', 'worker'),
   ...filesOf('threads', 'main'),
-  ...filesOf('extensions', 'main'),
+  ...(process.argv.includes('--all') ? filesOf('extensions', 'main') : []),
 ];
 
 /** @returns {Promise<boolean>} whether all tests of the file passed */

@@ -41,8 +41,10 @@ export UBSAN_OPTIONS=print_stacktrace=1
 
 if [ $# -eq 0 ]; then
   # Not memory.test.js, which limits the address space, of which the sanitizer takes terabytes; not
-  # loading.test.js, which copies the ordinary build; not those that are about JavaScript alone.
-  set -- --not '^(package|cluster|cli|documents|profile|conformance|bench|limit)/|^hostile/globals'
+  # loading.test.js, which copies the ordinary build; not those that are about JavaScript alone, or that
+  # make the calls of others with more JavaScript around them.
+  set -- --all --not \
+    '^(package|cluster|cli|documents|profile|conformance|bench|limit|lib|torture)/|^extensions/(?!programs|sync)|^hostile/globals'
 fi
 # What cannot be tested in such a process skips itself by this.
 export WEB_LOCKS_SANITIZED=1

@@ -1,4 +1,4 @@
-// slow: 36
+// slow: 36; long
 
 'use strict';
 

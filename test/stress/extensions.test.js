@@ -1,4 +1,4 @@
-// slow: 18
+// slow: 18; long
 
 'use strict';
 

@@ -1,4 +1,4 @@
-// slow: 24
+// slow: 24; long
 
 'use strict';
 

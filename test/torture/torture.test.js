@@ -1,4 +1,4 @@
-// slow: 35
+// slow: 35; long
 
 'use strict';
 
