@@ -8,8 +8,8 @@ const { close } = require('./reentrant-parent.js');
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 
 /**
- * A storage bucket that was opened (2.2, 6.1): a lock manager, in whatever scope its backend has.
- * Others who opened the same one are not touched by what is done here.
+ * A storage bucket that was opened (2.2, 6.1): a lock manager, in the scope of its backend. Other
+ * handles of the same bucket are independent of this one.
  */
 class Bucket {
   #backend;
@@ -18,10 +18,7 @@ class Bucket {
   /** @type {Promise<void> | undefined} */
   #closed;
 
-  /**
-   * @param {string} name
-   * @param {Backend} backend this bucket's alone
-   */
+  /** @param {string} name @param {Backend} backend belongs to this handle alone */
   constructor(name, backend) {
     this.name = name;
     this.locks = createLockManager(backend);
@@ -30,8 +27,9 @@ class Bucket {
   }
 
   /**
-   * @returns {Promise<void>} resolves when it is open, rejects with why it could not be opened, or
-   *   that it was closed. Reading it after that tries again. Requests wait for it by themselves
+   * Resolves when the bucket is open; rejects if it cannot be opened, or was closed. Reading it
+   * after that tries again. Requests wait for it by themselves.
+   * @returns {Promise<void>}
    */
   get ready() {
     const closed = this.#closed && this.#backend.closed;
@@ -39,7 +37,7 @@ class Bucket {
     const ready =
       closed === undefined ? (this.#backend.ready ?? Promise.resolve()) : rejected(closed);
     this.#ready = ready;
-    // If the user does not look at it, requests tell of the failure.
+    // If the user does not read `ready`, the requests report the failure.
     then(ready, undefined, () => {
       this.#ready = undefined;
     });
@@ -47,8 +45,8 @@ class Bucket {
   }
 
   /**
-   * Gives back what is held through this bucket: those locks are lost. Pending and later requests
-   * fail with an `InvalidStateError`.
+   * Gives back the locks held through this handle, which are lost. Pending and later requests fail
+   * with an `InvalidStateError`.
    * @returns {Promise<void>} resolves when that is done
    */
   close() {

@@ -1,11 +1,9 @@
 'use strict';
 
 /**
- * Storage buckets (2.2, 6.1): each has a lock manager of its own, shared by all threads of the
- * process.
- *
- * The default bucket is '' in the core; opened ones have a prefix, so that no name opens the
- * default bucket.
+ * Storage buckets (2.2, 6.1) of the process: all threads share the lock manager of a bucket. The
+ * default bucket is '' in the core; the others have a prefix, so that no name opens the default
+ * bucket.
  */
 
 const { createLockManager } = require('./lock-manager.js');
@@ -19,13 +17,12 @@ const OPEN_BUCKET = "'openBucket'";
 
 /** @typedef {ReturnType<typeof createLockManager>} LockManager */
 
-/** The lock manager of the default bucket. */
 const locks = createLockManager(new NativeBackend(''));
 
 /**
- * Opens a storage bucket. Locks of one bucket neither block those of another nor show in its
+ * Opens a storage bucket. Its locks neither block those of other buckets nor show in their
  * `query()`.
- * @param {string} name any string; threads that open the same name share the bucket
+ * @param {string} name any string; all threads that open the same name share the bucket
  * @returns {InstanceType<typeof Bucket>}
  */
 function openBucket(name) {
@@ -36,8 +33,8 @@ function openBucket(name) {
 }
 
 /**
- * Options are of the wider scopes: a caller that gives some has imported the wrong entry, and would
- * have locks of the process only.
+ * Only wider scopes have options: a caller that gives some has imported the wrong entry, and would
+ * get locks of the process only.
  * @param {unknown} options
  */
 function refuseOptions(options) {
@@ -53,13 +50,13 @@ function refuseOptions(options) {
 const openBackend = (name) => new NativeBackend(`bucket:${name}`);
 
 /**
- * @param {any} bucket a bucket's name, or what `openBucket` returned; undefined for the default one
- * @param {string} operation for the message
+ * @param {any} bucket a name, or the result of `openBucket`; undefined for the default bucket
+ * @param {string} operation
  * @returns {import('../backend/contract.js').Backend}
  */
 function bucketBackend(bucket, operation) {
   if (bucket === undefined) return new NativeBackend('');
-  // Not by its name: it may be one of another scope, and it can be closed.
+  // Its name does not suffice: it may be of another scope, and it can be closed.
   if (typeof bucket === 'object' && bucket !== null) return backendOf(bucket.locks, operation);
   return openBackend(toDOMString(bucket, operation, 'The bucket'));
 }

@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * What `openBucket` of an engine returns: a bucket that also tells what becomes of its session, by
- * `state`, and by the events `suspect`, `refused`, `lost` and `open`.
+ * Makes `openBucket` of all engines: a bucket that also reports its session, by `state` and by the
+ * events `suspect`, `refused`, `lost` and `open`.
  */
 
 const { ClusterBackend } = require('../cluster/backend.js');
@@ -24,12 +24,12 @@ const TOLD = ['suspect', 'refused', 'lost', 'open'];
 /**
  * A storage bucket on an engine.
  *
- * - `suspect`: the server does not answer; locks are held until their lease ends. `event.cause`
- *   tells why.
- * - `refused`: the server answers that it does not serve this client; `event.cause` tells why.
+ * - `suspect`: the server does not answer; `event.cause` says why. Locks are held until their lease
+ *   ends.
+ * - `refused`: the server answers that it does not serve this client; `event.cause` says why.
  *   Requests fail at once with that error. Locks are held until their lease ends.
- * - `lost`: all locks were lost; `event.reason` (see LockLostError) and `event.cause` tell why.
- *   What waits is asked for again as soon as there is a new session.
+ * - `lost`: all locks were lost; `event.reason` (see LockLostError) and `event.cause` say why.
+ *   Waiting requests are sent again as soon as there is a new session.
  * - `open`: there is a session, or it is renewed again.
  */
 class ClusterBucket extends EventTarget {
@@ -37,11 +37,9 @@ class ClusterBucket extends EventTarget {
   #backend;
 
   /**
-   * @param {string} name
-   * @param {Adapter} adapter this bucket's alone
-   * @param {object} options
-   * @param {number} options.ttl milliseconds that a lease lasts
-   * @param {string} [options.label] of requests that have none
+   * @param {string} name @param {Adapter} adapter belongs to this bucket alone
+   * @param {{ ttl: number, label?: string }} options milliseconds of a lease; label of requests
+   *   without one
    */
   constructor(name, adapter, { ttl, label }) {
     super();
@@ -64,12 +62,15 @@ class ClusterBucket extends EventTarget {
     return this.#bucket.locks;
   }
 
-  /** @returns {Promise<void>} see Bucket; rejects also if it was not open within a `ttl` */
+  /**
+   * Rejects as in Bucket, or if the bucket was not open within a `ttl`.
+   * @returns {Promise<void>}
+   */
   get ready() {
     return this.#backend.ready;
   }
 
-  /** @returns {import('../cluster/session/session.js').State} of its session */
+  /** The state of the session. @returns {import('../cluster/session/session.js').State} */
   get state() {
     return this.#backend.state;
   }
@@ -85,14 +86,11 @@ class ClusterBucket extends EventTarget {
 }
 
 /**
- * What `openBucket(name, options)` of every engine does.
- * @param {number} count of its arguments
- * @param {any} givenName
- * @param {any} givenOptions
- * @param {readonly string[]} names of the engine's own options, besides `ttl` and `label`
+ * Reads the arguments of `openBucket(name, options)` of an engine.
+ * @param {number} count of arguments @param {any} givenName @param {any} givenOptions
+ * @param {readonly string[]} names the engine's own options, besides `ttl` and `label`
  * @param {(name: string, options: any) => Adapter} adapterOf
- * @returns {ClusterBucket}
- * @throws {TypeError} options that cannot be right
+ * @throws {TypeError} an option cannot be right
  */
 function openClusterBucket(count, givenName, givenOptions, names, adapterOf) {
   needArguments(count, 2, OPEN_BUCKET);

@@ -12,11 +12,11 @@ const { withSites } = require('./sites.js');
 /** @typedef {import('../backend/contract.js').Backend} Backend */
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
 
-/** Milliseconds before standing again after a loss, twice as many after each further one. */
+/** Milliseconds before the next attempt after a loss, doubled after each further one. */
 const FIRST_PAUSE = 100;
 const LONGEST_PAUSE = 10_000;
 
-/** A term of office: what the callback of `elect` gets. */
+/** A term of office, which the callback of `elect` receives. */
 class Leader {
   #request;
 
@@ -33,29 +33,25 @@ class Leader {
     Object.freeze(this);
   }
 
-  /** @returns {boolean} whether it leads at this moment */
+  /** Whether it leads at this moment. */
   get held() {
     return this.#request.holds;
   }
 
-  /** For JSON.stringify, which does not take a bigint. */
+  /** JSON.stringify takes no bigint. */
   toJSON() {
     const { name, held, token } = this;
     return { name, held, token: `${token}` };
   }
 }
 
-/** Stands once. */
+/** Stands for one term. */
 class Candidate extends Request {
-  /** What the callback returned, once it was called. @type {any} */
+  /** The promise of the callback, once that was called. @type {any} */
   #term;
-  /** When it was called, as `now()` tells it. */
   #began = 0;
 
-  /**
-   * @override
-   * @param {(leader: Leader) => any} callback
-   */
+  /** @override @param {(leader: Leader) => any} callback */
   call(callback) {
     this.#began = now();
     const leader = new Leader(this, this.options.signal);
@@ -64,10 +60,10 @@ class Candidate extends Request {
   }
 
   /**
-   * Waits until the callback of a term that was lost has come to its end: one at a time.
-   * @param {unknown} loss why
-   * @returns {Promise<number>} milliseconds that it led
-   * @throws {unknown} what it failed with, if that is not the loss
+   * Waits for the end of the callback, so that terms never overlap.
+   * @param {unknown} loss
+   * @returns {Promise<number>} milliseconds that the term lasted
+   * @throws {unknown} the error of the callback, unless it comes from the loss
    */
   async end(loss) {
     const led = now() - this.#began;
@@ -81,11 +77,9 @@ class Candidate extends Request {
 }
 
 /**
- * @param {Backend} backend
- * @param {string} name the resource name
- * @param {Readonly<RequestOptions>} options valid together
- * @param {(leader: Leader) => any} callback called each time it is elected
- * @returns {Promise<any>} what the callback returned, unless it had lost by then
+ * @param {Backend} backend @param {string} name @param {Readonly<RequestOptions>} options
+ * @param {(leader: Leader) => any} callback called for each term
+ * @returns {Promise<any>} the result of the callback that did not lose its term
  */
 async function elect(backend, name, options, callback) {
   let pause = FIRST_PAUSE;
@@ -97,15 +91,14 @@ async function elect(backend, name, options, callback) {
       if (candidate.state !== LOST) throw error;
       if ((await candidate.end(error)) > LONGEST_PAUSE) pause = FIRST_PAUSE;
     }
-    // Not in step with others who lost at the same time.
+    // The random part keeps candidates that lost together from trying together.
     await sleep(pause * (0.5 + Math.random() / 2), options.signal);
     pause = Math.min(2 * pause, LONGEST_PAUSE);
   }
 }
 
 /**
- * @param {number} milliseconds
- * @param {AbortSignal | undefined} signal
+ * @param {number} milliseconds @param {AbortSignal | undefined} signal
  * @returns {Promise<void>} rejects with the signal's reason as soon as that aborts
  */
 function sleep(milliseconds, signal) {
@@ -133,9 +126,8 @@ function sleep(milliseconds, signal) {
 }
 
 /**
- * @param {Backend} backend
- * @param {string} name the resource name
- * @returns {Promise<import('../backend/contract.js').LockDetails | null>} who leads
+ * @param {Backend} backend @param {string} name
+ * @returns {Promise<import('../backend/contract.js').LockDetails | null>}
  */
 async function leaderOf(backend, name) {
   const { held } = await withSites(backend, backend.details(name));

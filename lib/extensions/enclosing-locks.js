@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Which locks a piece of code runs inside of, for requests that reject deadlocks and for reentrant
- * ones: an async context that the callbacks of such requests run in. Other requests cost and count
- * nothing.
+ * Knows the locks around a piece of code, for requests that reject deadlocks and for reentrant
+ * ones. The callbacks of such requests run in an async context with these locks; other requests
+ * cost nothing and do not count.
  */
 
 const process = require('node:process');
@@ -14,7 +14,7 @@ const { ReentrantParent, rootLock } = require('./reentrant-parent.js');
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 
-/** Whether each request of the process rejects deadlocks. */
+/** Whether all requests of the process reject deadlocks. */
 const everywhere = process.env.WEB_LOCKS_DEADLOCK === 'reject';
 
 /** @param {Readonly<RequestOptions>} options */
@@ -22,7 +22,7 @@ const rejectsDeadlocks = (options) => everywhere || options.deadlock !== undefin
 
 let isWarned = false;
 
-/** Says once that the environment variable does nothing for some locks. */
+/** Says once that the environment variable has no effect on some locks. */
 function warnOfDeadlocks() {
   if (isWarned) return;
   isWarned = true;
@@ -40,38 +40,30 @@ function warnOfDeadlocks() {
 /** @type {import('node:async_hooks').AsyncLocalStorage<Request[]> | undefined} */
 let storage;
 
-/**
- * The locks whose callbacks the caller runs inside of and whose requests reject deadlocks,
- * innermost first; those that are not held any more are left out.
- * @returns {Request[]}
- */
+/** The held locks around the caller whose requests reject deadlocks, innermost first. */
 function enclosingLocks() {
   /** @type {Request[]} */
   const locks = [];
   const inside = storage?.getStore() ?? [];
   for (let i = 0; i < inside.length; i++) {
     const { backend, held, options } = inside[i];
-    // The tags of other backends mean other requests.
+    // In other backends, the tags mean other requests.
     const counts = held && backend.findsDeadlocks && rejectsDeadlocks(options);
     if (counts) addOnce(locks, rootLock(inside[i]));
   }
   return locks;
 }
 
-/**
- * @param {Request[]} locks
- * @param {Request} lock
- */
+/** @param {Request[]} locks @param {Request} lock */
 function addOnce(locks, lock) {
   for (let i = 0; i < locks.length; i++) if (locks[i] === lock) return;
   locks[locks.length] = lock;
 }
 
 /**
- * @param {Backend} backend
- * @param {string} name the resource name
- * @returns {Backend} what serves a reentrant request: the lock of that name that the caller runs
- *   inside of, or the backend where there is none, or where that is closed
+ * Finds the backend of a reentrant request: the lock of that name around the caller, or else the
+ * backend itself.
+ * @param {Backend} backend @param {string} name @returns {Backend}
  */
 function reentrantBackend(backend, name) {
   const inside = backend.closed === undefined ? (storage?.getStore() ?? []) : [];
@@ -80,23 +72,18 @@ function reentrantBackend(backend, name) {
     if (lock.name !== name || !lock.options.reentrant || lock.backend.id !== backend.id) continue;
     const outer = rootLock(lock);
     if (!lock.held || !outer.held) continue;
-    // It may have been stolen since this thread last heard of anything, or its lease has ended.
+    // The thread may not know yet that the lock was stolen, or that its lease has ended.
     outer.backend.catchUp?.(outer);
     if (lock.holds && outer.holds) return new ReentrantParent(outer, backend);
   }
   return backend;
 }
 
-/**
- * Calls a callback inside of locks.
- * @param {Request[]} locks
- * @param {(argument: any) => any} callback
- * @param {any} argument
- * @returns {any} what it returned
- */
+/** @param {Request[]} locks @param {(argument: any) => any} callback @param {any} argument */
 function callEnclosed(locks, callback, argument) {
   storage ??= new AsyncLocalStorage();
-  // Not a list of lists: a loop that goes on from callback to callback is inside of few locks.
+  // The list is flat and without released locks, so that a loop from callback to callback keeps it
+  // short.
   /** @type {Request[]} */
   const inside = [];
   addHeld(inside, locks);
@@ -104,19 +91,15 @@ function callEnclosed(locks, callback, argument) {
   return storage.run(inside, () => callback(argument));
 }
 
-/**
- * @param {Request[]} to
- * @param {Request[]} from
- */
+/** @param {Request[]} to @param {Request[]} from */
 function addHeld(to, from) {
   for (let i = 0; i < from.length; i++) if (from[i].held) to[to.length] = from[i];
 }
 
 /**
- * Says that a lock waits for a request, as if that were made inside of it: then requests that
- * reject deadlocks find those that lead through the two.
- * @param {Request} lock not asked for yet
- * @param {Request} request not made yet
+ * Declares that a lock waits for a request as if the request were made inside of it, so that
+ * deadlocks through both are found.
+ * @param {Request} lock not requested yet @param {Request} request not made yet
  */
 function declareEnclosed(lock, request) {
   lock.inside ??= [];
@@ -125,8 +108,8 @@ function declareEnclosed(lock, request) {
 }
 
 /**
+ * Whether requests inside of a callback must know this lock.
  * @param {Readonly<RequestOptions>} options
- * @returns {boolean} whether it counts for others that they are inside of such a request's callback
  */
 const countsAsEnclosing = (options) => rejectsDeadlocks(options) || options.reentrant;
 

@@ -3,10 +3,9 @@
 /**
  * Queries the holders and waiters of a lock, for errors and warnings. Thousands of requests may
  * reach their time limits at once, so they share queries. Requests that ask about a name in one
- * turn of the event loop share one query, and the requests that ask while it is under way share the
- * next
- * one. So no answer is older than its question. Errors share an answer too: it is frozen, and lists
- * a few holders only.
+ * turn of the event loop share one query; requests that ask while it is under way share the next
+ * one. So no answer is older than its question. Errors share answers too: an answer is frozen, and
+ * lists a few holders only.
  */
 
 const intrinsics = require('../platform/intrinsics.js');
@@ -28,30 +27,28 @@ const {
 /** @typedef {import('./origin.js').Origin} Origin */
 
 /**
- * The holders of a lock.
- * @typedef {object} Holders
- * @property {readonly Readonly<LockDetails>[]} list the first MOST of them
- * @property {number} count of all of them
- * @property {(Origin | undefined)[]} [origins] of those in the list, until `forUsers` is called
+ * The holders of a lock: the first MOST, and the count of all. `origins` belong to those in the
+ * list, until `forUsers` is called.
+ * @typedef {{ list: readonly Readonly<LockDetails>[], count: number,
+ *   origins?: (Origin | undefined)[] }} Holders
  */
 
-/** The most holders that an error lists. */
 const MOST = 10;
 
 /**
- * How many milliseconds before a time limit a request asks who holds the lock, where the answer
- * takes a while. An error is kept back as long for an answer that is under way then, and twice as
- * long if there was no time to ask before.
+ * If the answer takes a while, a request asks for the holders so many milliseconds before its time
+ * limit. An error waits as long for an answer that is under way then, and twice as long if there
+ * was no time to ask before.
  */
 const LOOK_MS = 100;
 
-/** The same for a warning. */
+/** A warning waits this long for the answer. */
 const LONG_LOOK_MS = 1000;
 
-/** For how many milliseconds requests of one turn of the event loop share an answer. */
+/** Requests of one turn of the event loop share an answer for so many milliseconds. */
 const FRESH_MS = 100;
 
-/** Methods that nobody can replace. @type {(map: any, key: any) => any} */
+/** @type {(map: any, key: any) => any} */
 const getFrom = uncurry(Map.prototype.get);
 const setIn = uncurry(Map.prototype.set);
 const deleteFrom = uncurry(Map.prototype.delete);
@@ -62,10 +59,8 @@ const setInWeak = uncurry(WeakMap.prototype.set);
 const { freeze } = Object;
 
 /**
- * Runs no users' code: who holds the lock is asked while the request still waits for it.
- * @param {Backend} backend
- * @param {LockDetails[] | undefined} all
- * @returns {Holders | undefined}
+ * Runs no users' code, because the request still waits for the lock.
+ * @param {Backend} backend @param {LockDetails[] | undefined} all @returns {Holders | undefined}
  */
 function toHolders(backend, all) {
   if (!all) return undefined;
@@ -81,10 +76,9 @@ function toHolders(backend, all) {
 }
 
 /**
- * Fills in where the locks were requested, which can run users' code, and freezes the list.
+ * Adds the places where the locks were requested, which can run users' code, and freezes the list.
  * @template {Holders | undefined} T
  * @param {T} holders
- * @returns {T} the same
  */
 function forUsers(holders) {
   const { list, origins } = holders ?? {};
@@ -100,20 +94,17 @@ function forUsers(holders) {
 }
 
 /**
- * The query of a name that is to be asked next.
+ * The query of a name that was not asked yet.
  * @template T
  * @typedef {{ promise: Promise<T | undefined>, resolve: (answer: T | undefined) => void }} Next
  */
 
-/**
- * Queries of one kind that may take a while. If the answer takes too long, it is undefined.
- * @template T
- */
+/** Shared queries of one kind. An answer that takes too long is undefined. @template T */
 class SharedQueries {
   #ask;
   #limit;
   /**
-   * By backend, and by name while a query of it is to be asked or is under way.
+   * A name has an entry while a query of it is under way or to be asked.
    * @type {WeakMap<Backend, Map<string, { next: Next<T> | undefined }>>}
    */
   #backends = new WeakMap();
@@ -128,9 +119,8 @@ class SharedQueries {
   }
 
   /**
-   * @param {Backend} backend
-   * @param {string} name
-   * @returns {Promise<T | undefined>} the answer of a query that is asked after this call
+   * Answers with a query that is asked after this call.
+   * @param {Backend} backend @param {string} name @returns {Promise<T | undefined>}
    */
   of(backend, name) {
     let names = getFromWeak(this.#backends, backend);
@@ -142,7 +132,7 @@ class SharedQueries {
     if (!queue) {
       queue = { next: undefined };
       const made = queue;
-      // Timers that are due at the same time run before this.
+      // Timers that are due at the same time run before this, and share the query.
       setImmediate(() => this.#run(backend, names, name, made));
       setIn(names, name, queue);
     }
@@ -151,9 +141,7 @@ class SharedQueries {
   }
 
   /**
-   * @param {Backend} backend
-   * @param {Map<string, any>} names
-   * @param {string} name
+   * @param {Backend} backend @param {Map<string, any>} names @param {string} name
    * @param {{ next: Next<T> | undefined }} queue
    */
   async #run(backend, names, name, queue) {
@@ -178,13 +166,12 @@ function makeNext() {
 
 /**
  * @template T
- * @param {Promise<T>} answer never rejects
- * @param {number} milliseconds
+ * @param {Promise<T>} answer never rejects @param {number} milliseconds
  * @returns {Promise<T | undefined>}
  */
 const within = (answer, milliseconds) =>
   new Promise((resolve) => {
-    // An answer that came while this thread was busy is taken before the immediate runs.
+    // An answer that came while this thread was busy arrives before the immediate runs.
     const giveUp = () => resolve(undefined);
     const timer = setTimeout(() => setImmediate(giveUp), milliseconds);
     then(answer, (/** @type {T} */ known) => {
@@ -193,16 +180,11 @@ const within = (answer, milliseconds) =>
     });
   });
 
-/**
- * @param {Backend} backend
- * @param {string} name
- * @returns {Promise<Holders | undefined>}
- */
+/** @param {Backend} backend @param {string} name @returns {Promise<Holders | undefined>} */
 const askHolders = async (backend, name) => toHolders(backend, await backend.askHolders?.(name));
 
 /**
- * @param {Backend} backend
- * @param {string} name
+ * @param {Backend} backend @param {string} name
  * @returns {Promise<readonly LockDetails[] | undefined>}
  */
 async function askWaiters(backend, name) {
@@ -221,46 +203,33 @@ const forWarnings = new SharedQueries(askHolders, LONG_LOOK_MS);
 const waiters = new SharedQueries(askWaiters, LONG_LOOK_MS);
 
 /**
- * For an error. All of these queries never reject.
- * @param {Backend} backend that has `askHolders`
- * @param {string} name
- * @returns {Promise<Holders | undefined>} undefined: not known
+ * For an error. These queries never reject; undefined says that the answer is unknown.
+ * @param {Backend} backend has `askHolders` @param {string} name
  */
 const queryHolders = (backend, name) => forErrors.of(backend, name);
 
-/**
- * @param {Backend} backend that has `askHolders`
- * @param {string} name
- * @returns {Promise<Holders | undefined>} undefined: not known
- */
+/** @param {Backend} backend has `askHolders` @param {string} name */
 const queryHoldersToWarn = (backend, name) => forWarnings.of(backend, name);
 
-/**
- * @param {Backend} backend
- * @param {string} name
- * @returns {Promise<readonly LockDetails[] | undefined>} the requests that wait for the lock;
- *   undefined if that is not known: the query failed, or the bucket was closed
- */
+/** Finds the waiting requests. @param {Backend} backend @param {string} name */
 const queryWaiters = (backend, name) => waiters.of(backend, name);
 
 /**
- * @param {Backend} backend that has `holders` or `seenHolders`
- * @param {string} name
+ * @param {Backend} backend has `holders` or `seenHolders` @param {string} name
  * @param {boolean} waits see there
- * @returns {Holders | undefined} at this moment
+ * @returns {Holders | undefined}
  */
 const holdersNow = (backend, name, waits) =>
   toHolders(backend, backend.holders ? backend.holders(name, waits) : backend.seenHolders?.(name));
 
-/** The answers that the timers of this turn of the event loop share. */
+/** Timers of this turn of the event loop share these answers. */
 let answers = { of: new Map(), since: 0 };
 let isForgetting = false;
 
 /**
- * For what timers do: many that are due together share the answer, which then may be of the time at
+ * For timers: many that are due together share the answer, which may then be as old as the time at
  * which they became due.
- * @param {Backend} backend that has `holders` or `seenHolders`
- * @param {string} name
+ * @param {Backend} backend has `holders` or `seenHolders` @param {string} name
  * @param {boolean} waits see there
  * @returns {Holders | undefined}
  */

@@ -1,8 +1,6 @@
 'use strict';
 
-/**
- * Describes holders and waiters, and since when, in messages: by process ids, which people know.
- */
+/** Describes holders and waiters in messages, by the process ids that users know. */
 
 const process = require('node:process');
 const { quote } = require('../platform/errors.js');
@@ -11,25 +9,21 @@ const { threadId } = require('../platform/thread.js');
 
 /** @typedef {import('../backend/contract.js').LockDetails} LockDetails */
 
-/** The text for an unknown holder. */
 const UNKNOWN_HOLDERS = 'holder unknown';
 
 /**
+ * For example: process 4702, thread 1 ("child job").
  * @param {LockDetails} details
- * @param {(text: string) => string} [quoted] puts what others have written into quotation marks
- * @returns {string} such as: process 4702, thread 1 ("child job")
+ * @param {(text: string) => string} [quoted] quotes texts of other programs
  */
 function describeAgent(details, quoted = quote) {
   const { label } = details;
   return `${placeOf(details, quoted)}${label ? ` (${quoted(label)})` : ''}`;
 }
 
-/**
- * @param {LockDetails} details
- * @param {(text: string) => string} quoted
- */
+/** @param {LockDetails} details @param {(text: string) => string} quoted */
 function placeOf({ clientId, host, pid, threadId: id, threadName }, quoted) {
-  // The session may be gone that knew it.
+  // The session that knew the process may be gone.
   if (!pid) return clientId ? `client ${clientId}` : 'an unknown process';
   const isHere = host === hostname();
   const isOwn = isHere && pid === process.pid;
@@ -41,9 +35,8 @@ function placeOf({ clientId, host, pid, threadId: id, threadName }, quoted) {
 }
 
 /**
- * @param {LockDetails} details of a lock
- * @param {(text: string) => string} [quoted] see describeAgent
- * @returns {string} such as: process 4702, thread 1 ("child job"), for 3.2 s
+ * For example: process 4702, thread 1 ("child job"), for 3.2 s.
+ * @param {LockDetails} details @param {(text: string) => string} [quoted] see describeAgent
  */
 function describeHolder(details, quoted) {
   const { held = 0 } = details;
@@ -51,42 +44,29 @@ function describeHolder(details, quoted) {
   return `${describeAgent(details, quoted)}, for ${time}${describeSite(details)}`;
 }
 
-/**
- * @param {LockDetails} details of a lock
- * @returns {string} such as: , requested at save (store.js:12:5)
- */
+/** For example: , requested at save (store.js:12:5). @param {LockDetails} details */
 function describeSite({ site = '' }) {
   const end = site.indexOf('\n');
   const place = (end < 0 ? site : site.slice(0, end)).trim();
   return place && `, requested ${place.startsWith('at ') ? place : `at ${place}`}`;
 }
 
-/**
- * @param {number} grantsIn milliseconds for which nothing is granted to anybody
- * @returns {string} of a server that was started, or has taken over, a moment ago
- */
+/** A server that started or took over a moment ago pauses. @param {number} grantsIn milliseconds */
 const describePause = (grantsIn) =>
   `the server may have forgotten locks, and grants nothing for another ${duration(grantsIn)}`;
 
-/**
- * @param {any} outage why something is not known; undefined: that is not known, either
- * @returns {string} to be put behind what is not known
- */
+/** @param {any} outage why something is unknown; undefined if that is unknown, too */
 const because = (outage) =>
   outage === undefined ? '' : `: ${String(outage.message ?? outage).replace(/\.$/, '')}`;
 
-/**
- * @param {unknown} outage why the holders are not known
- * @returns {string} for parentheses
- */
+/** @param {unknown} outage why the holders are unknown */
 const describeOutage = (outage) => `${UNKNOWN_HOLDERS}${because(outage)}`;
 
 /**
- * @param {readonly LockDetails[] | undefined} holders undefined: not known
- * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
+ * @param {readonly LockDetails[] | undefined} holders undefined: unknown
+ * @param {number} [grantsIn] milliseconds for which the server grants nothing
  * @param {(text: string) => string} [quoted] see describeAgent
- * @param {number} [count] of all holders, of which `holders` has the first
- * @returns {string} for parentheses
+ * @param {number} [count] of all holders, of which `holders` contains the first
  */
 function describeHolders(holders, grantsIn = 0, quoted = undefined, count = holders?.length) {
   if (!holders?.length && grantsIn > 0) return describePause(grantsIn);
@@ -96,9 +76,8 @@ function describeHolders(holders, grantsIn = 0, quoted = undefined, count = hold
 }
 
 /**
- * @param {readonly LockDetails[] | undefined} waiting undefined: not known
- * @param {unknown} [outage] why not
- * @returns {string} for parentheses
+ * @param {readonly LockDetails[] | undefined} waiting undefined: unknown
+ * @param {unknown} [outage] why
  */
 function describeWaiting(waiting, outage) {
   if (!waiting) return `waiters unknown${because(outage)}`;
@@ -106,11 +85,11 @@ function describeWaiting(waiting, outage) {
   return `${describeAgent(waiting[0])} is waiting${more(waiting.length)}`;
 }
 
-/** @param {number} [count] of all, the first of whom is named */
+/** @param {number} [count] of all, of whom the text names the first */
 const more = (count = 0) => (count > 1 ? `, and ${count - 1} more` : '');
 
 /**
- * Up to so many milliseconds: the unit, its length, the unit below it and its length.
+ * An upper bound in milliseconds, a unit and its length, the unit below it and its length.
  * @type {[number, string, number, string, number][]}
  */
 const UNITS = [
@@ -119,10 +98,7 @@ const UNITS = [
   [Number.POSITIVE_INFINITY, 'd', 86_400_000, 'h', 3_600_000],
 ];
 
-/**
- * @param {number} ms
- * @returns {string} such as 312 ms, 3.2 s, 3 min 5 s, 2 h 0 min, 4 d 7 h
- */
+/** For example: 312 ms, 3.2 s, 3 min 5 s, 2 h 0 min, 4 d 7 h. @param {number} ms */
 function duration(ms) {
   if (ms < 1000) return `${Math.floor(ms)} ms`;
   if (ms < 60_000) return `${(Math.floor(ms / 100) / 10).toFixed(1)} s`;
@@ -132,10 +108,7 @@ function duration(ms) {
   return `${Math.floor(ms / length)} ${big} ${Math.floor((ms % length) / smallLength)} ${small}`;
 }
 
-/**
- * @param {number} ms
- * @returns {string} such as 5,002 ms
- */
+/** For example: 5,002 ms. @param {number} ms */
 const milliseconds = (ms) => `${ms.toFixed(0).replace(/\B(?=(\d{3})+$)/g, ',')} ms`;
 
 module.exports = {

@@ -1,6 +1,6 @@
 'use strict';
 
-/** Errors about a lock: DOMExceptions that tell more. */
+/** Errors about a lock: DOMExceptions with details. */
 
 const { lockDetails } = require('../backend/details.js');
 const { capitalized, withErrorCode } = require('../platform/errors.js');
@@ -22,22 +22,19 @@ const {
 const { defineProperty } = Object;
 
 /**
- * A field that is not printed: it has dozens of fields itself, and the message says what is in it.
- * @param {LockError} error
- * @param {string} field
- * @param {unknown} value
+ * Keeps a field out of printed errors: it has dozens of fields itself, and the message describes
+ * it.
+ * @param {LockError} error @param {string} field @param {unknown} value
  */
 function hide(error, field, value) {
   const attributes = { __proto__: null, value, writable: true, configurable: true };
   defineProperty(error, field, /** @type {any} */ (attributes));
 }
 
-/** A lock could not be acquired, or was lost. The others below are kinds of it. */
+/** The lock could not be acquired, or was lost. The errors below derive from this one. */
 class LockError extends DOMException {
   /**
-   * @param {string} message
-   * @param {string} lockName the resource name
-   * @param {string} name of the error
+   * @param {string} message @param {string} lockName @param {string} name of the error
    * @param {string} errorCode
    */
   constructor(message, lockName, name, errorCode) {
@@ -46,7 +43,7 @@ class LockError extends DOMException {
     withErrorCode(this, errorCode);
   }
 
-  /** For JSON.stringify: with what an error has not got as fields of its own, and no bigint. */
+  /** Gives JSON the properties that an error inherits, and a token that is no bigint. */
   toJSON() {
     const { name, message } = this;
     const { cycle, holders } = /** @type {any} */ (this);
@@ -58,10 +55,7 @@ class LockError extends DOMException {
   }
 }
 
-/**
- * @param {string} lockName
- * @param {Holders} [holders] of the lock; undefined: not known
- */
+/** @param {string} lockName @param {Holders} [holders] undefined: unknown */
 function notFreeError(lockName, holders) {
   const who = holders?.count
     ? `${describeHolders(holders.list, 0, undefined, holders.count)}; `
@@ -70,12 +64,11 @@ function notFreeError(lockName, holders) {
   return new LockError(message, lockName, 'LockError', 'ERR_WEB_LOCKS_NOT_FREE');
 }
 
-/** What the released promise of a stolen lock rejects with (4.1). */
+/** The released promise of a stolen lock rejects with this error (4.1). */
 class LockStolenError extends LockError {
   /**
-   * @param {string} lockName
-   * @param {string} clientId of the thief
-   * @param {number} [pid] of the thief, if it is known
+   * @param {string} lockName @param {string} clientId of the thief
+   * @param {number} [pid] of the thief, if known
    */
   constructor(lockName, clientId, pid) {
     super(
@@ -89,10 +82,10 @@ class LockStolenError extends LockError {
   }
 }
 
-// As the specification has it: a DOMException and nothing else, for those who look there.
+// The specification wants a plain DOMException, and some code compares constructors.
 LockStolenError.prototype.constructor = DOMException;
 
-/** What is said of a lock that was lost, by LossReason. @type {Record<string, string>} */
+/** The texts for each LossReason. @type {Record<string, string>} */
 const LOSSES = {
   expired: 'its lease was not renewed in time',
   unreachable: 'the server did not answer in time, or rejected the request',
@@ -102,12 +95,10 @@ const LOSSES = {
   released: 'it was released',
 };
 
-/** The lock was lost, but not to a thief: others may hold it from now on. */
+/** The lock was lost, but not stolen: others may hold it from now on. */
 class LockLostError extends LockError {
   /**
-   * @param {string} lockName
-   * @param {string} reason a LossReason
-   * @param {bigint} token that the lock had
+   * @param {string} lockName @param {string} reason a LossReason @param {bigint} token
    * @param {Error} [cause]
    */
   constructor(lockName, reason, token, cause) {
@@ -129,24 +120,15 @@ class LockLostError extends LockError {
 const NO_HOLDERS = { list: Object.freeze([]), count: 0 };
 
 /**
- * @typedef {object} TimeoutDetails
- * @property {number} waited
- * @property {number} held
- * @property {Holders} [holders]
- * @property {number} [grantsIn]
- * @property {unknown} [cause] why nobody knows who holds it
+ * @typedef {{ waited: number, held: number, holders?: Holders, grantsIn?: number,
+ *   cause?: unknown }} TimeoutDetails `cause` is why the holders are unknown
  */
 
 /**
- * The lock was not granted within the `timeout` of its request, or not released within its
- * `holdTimeout`.
+ * A request was not granted within its `timeout`, or a lock not released within its `holdTimeout`.
  */
 class LockTimeoutError extends LockError {
-  /**
-   * @param {string} message
-   * @param {string} lockName
-   * @param {TimeoutDetails} details
-   */
+  /** @param {string} message @param {string} lockName @param {TimeoutDetails} details */
   constructor(message, lockName, { waited, held, holders = NO_HOLDERS, grantsIn = 0, cause }) {
     super(message, lockName, 'TimeoutError', 'ERR_WEB_LOCKS_TIMEOUT');
     this.waited = waited;
@@ -159,11 +141,10 @@ class LockTimeoutError extends LockError {
 }
 
 /**
- * @param {string} lockName
- * @param {number} waited milliseconds
- * @param {Holders} [holders] of the lock; undefined: not known
- * @param {number} [grantsIn] milliseconds for which nothing is granted to anybody
- * @param {unknown} [outage] why the server does not tell
+ * @param {string} lockName @param {number} waited milliseconds
+ * @param {Holders} [holders] undefined: unknown
+ * @param {number} [grantsIn] milliseconds for which the server grants nothing
+ * @param {unknown} [outage] why the server does not answer
  */
 function waitTimeoutError(lockName, waited, holders, grantsIn, outage) {
   const cause = holders ? undefined : outage;
@@ -177,9 +158,8 @@ function waitTimeoutError(lockName, waited, holders, grantsIn, outage) {
 }
 
 /**
- * @param {string} lockName
- * @param {number} waited milliseconds
- * @param {boolean} mayBeDone whether it can be that it was stolen
+ * @param {string} lockName @param {number} waited milliseconds
+ * @param {boolean} mayBeDone whether the lock may have been stolen
  * @param {unknown} [cause] why the server has not answered
  */
 function theftTimeoutError(lockName, waited, mayBeDone, cause) {
@@ -192,10 +172,8 @@ function theftTimeoutError(lockName, waited, mayBeDone, cause) {
 }
 
 /**
- * @param {string} lockName
- * @param {number} waited milliseconds, before
- * @param {number} held milliseconds
- * @param {{ option: string, limit: number }} why
+ * @param {string} lockName @param {number} waited milliseconds before the grant
+ * @param {number} held milliseconds @param {{ option: string, limit: number }} why
  */
 function holdTimeoutError(lockName, waited, held, { option, limit }) {
   const message =
@@ -204,12 +182,9 @@ function holdTimeoutError(lockName, waited, held, { option, limit }) {
   return new LockTimeoutError(message, lockName, { waited, held });
 }
 
-/** As many requests wait for the lock as the request's `maxPending` allows. */
+/** The queue of the lock is as long as the request's `maxPending` allows. */
 class LockQueueFullError extends LockError {
-  /**
-   * @param {string} lockName
-   * @param {number} maxPending
-   */
+  /** @param {string} lockName @param {number} maxPending */
   constructor(lockName, maxPending) {
     super(
       `${capitalized(theLock(lockName))} is not available, and ${whyNotToWait(maxPending)} ` +
@@ -233,9 +208,9 @@ function whyNotToWait(maxPending) {
 class DeadlockError extends LockError {
   /**
    * @param {string} lockName
-   * @param {CycleEntry[]} cycle a request, a lock that it waits for, the request that this one
-   *   waits for, and so on, back to the first; or two requests of a thread that would block, which
-   *   the second one is ahead of
+   * @param {CycleEntry[]} cycle a request, a lock that it waits for, the request that this lock
+   *   waits for, and so on, back to the first; or two requests of a thread that would block, the
+   *   second of which is ahead of the first
    */
   constructor(lockName, cycle) {
     let steps = '';

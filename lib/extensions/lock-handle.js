@@ -18,30 +18,27 @@ const { asText, callSite } = require('./origin.js');
 const { Request } = require('./request.js');
 const { ANSWER_MS } = require('./watch.js');
 
-/** How long a blocked thread stays away from JavaScript, in which the engine can end it. */
+/** A blocked thread returns to JavaScript this often, because the engine can end it only there. */
 const SLICE_MS = 50;
 
-/** The text for an unknown place. */
 const LATER = 'Handles acquired from now on (or with `warnAfter`) report where they were acquired.';
 
 /** @typedef {InstanceType<typeof import('../standard/lock-request.js').LockRequest>} LockRequest */
-/** @typedef {{ request: HeldRequest, where: string }} Leak `where` is '' if that is not known */
+/** @typedef {{ request: HeldRequest, where: string }} Leak `where` is '' if it is unknown */
 
-/** Whether a handle was collected of which that was not known. */
+/** Whether a handle of an unknown place has leaked. */
 let isLooking = false;
 
 /**
- * Where handles are acquired. Capturing it costs several times the rest of a handle. So it is
- * captured if the request is observed anyhow, or after a leak in this thread.
- * @param {Function} callee
- * @param {boolean} isFollowed
- * @returns {string} '' if it is not known
+ * Finds where a handle is acquired. The search costs several times the rest of a handle, so it is done
+ * only if the request is observed anyhow, or after a leak in this thread.
+ * @param {Function} callee @param {boolean} isFollowed @returns {string} '' if unknown
  */
 const siteOfHandle = (callee, isFollowed) => (isFollowed || isLooking ? callSite(callee) : '');
 
 /**
- * Handles that nobody can release any more, because nobody has them. Our own state changes first,
- * because a listener can throw.
+ * Releases locks whose handles nobody has any more. Our own state changes first, because a listener
+ * can throw.
  * @type {FinalizationRegistry<Leak>}
  */
 const leaks = new FinalizationRegistry(({ request, where }) => {
@@ -63,9 +60,9 @@ const register = uncurry(FinalizationRegistry.prototype.register);
 const unregister = uncurry(FinalizationRegistry.prototype.unregister);
 
 /**
- * A lock that is held until `release()` is called: what `acquire` resolves to. Also released when
- * it leaves the scope of a `using` or `await using` declaration, and, with a warning, when it is
- * collected. Not constructible.
+ * A lock that is held until `release()` is called: the result of `acquire`. A `using` or `await
+ * using` declaration releases it at the end of its scope. If it is collected, it is released with a
+ * warning. Not constructible.
  */
 class LockHandle extends Lock {
   /** @type {HeldRequest} */
@@ -77,17 +74,18 @@ class LockHandle extends Lock {
     this.#request = arguments[1];
   }
 
-  /** @returns {boolean} whether the lock is no longer held: released, or lost */
+  /** Whether the lock was released or lost. */
   get released() {
     return !this.#request.holds;
   }
 
   /**
-   * Releases the lock, at once. Calls after the first do nothing.
-   * @returns {void | Promise<void>} a promise, which never rejects, where that takes longer
+   * Releases the lock at once. Calls after the first do nothing.
+   * @returns {void | Promise<void>} a promise, which never rejects, if the release takes longer
    */
   release() {
-    // First: where there is no stack for it, the lock is still released when this is collected.
+    // This comes first: if the stack is full, the lock is still released when the handle is
+    // collected.
     const released = this.#request.giveBack();
     unregister(leaks, this.#request);
     return released;
@@ -103,17 +101,16 @@ class LockHandle extends Lock {
 }
 
 /**
- * A request for a lock that no callback holds: it is held until it is given back. Its answer is
- * itself, or null if it said `ifAvailable` and the lock is not.
+ * A request without a callback: its lock is held until it is given back. The answer is the request
+ * itself, or null if the lock is not available, with `ifAvailable`.
  */
 class HeldRequest extends Request {
   /** The answer, until the promise has it. @type {any} */
   given;
 
   /**
-   * @param {import('../backend/contract.js').Backend} backend
-   * @param {string} name the resource name
-   * @param {Readonly<import('./options.js').RequestOptions>} options valid together
+   * @param {import('../backend/contract.js').Backend} backend @param {string} name
+   * @param {Readonly<import('./options.js').RequestOptions>} options checked, they fit together
    * @param {number} [asked] see Watch
    */
   // biome-ignore lint/complexity/noUselessConstructor: the implicit one iterates over its arguments
@@ -128,7 +125,7 @@ class HeldRequest extends Request {
     return this.#blocks;
   }
 
-  /** @returns {Promise<any>} the answer, once there is one */
+  /** @returns {Promise<any>} resolves to the answer */
   promise() {
     return new Promise((resolve, reject) => {
       this.resolve = resolve;
@@ -136,15 +133,15 @@ class HeldRequest extends Request {
     });
   }
 
-  /** @returns {Promise<any>} the answer */
+  /** @returns {Promise<any>} resolves to the answer */
   acquire() {
     const answer = this.promise();
-    // Where the stack is full the constructor rejects.
+    // At the end of the stack, the constructor rejects the promise.
     if (!this.reject) return answer;
     try {
       this.#attempt();
     } catch (error) {
-      // Users' code had it rejected meanwhile: that is the answer.
+      // Users' code had it rejected meanwhile, and that is the answer.
       if (!this.reject) return answer;
       this.reject = undefined;
       throw error;
@@ -153,8 +150,8 @@ class HeldRequest extends Request {
   }
 
   /**
-   * Makes the request of ours, not of users: nobody hears of it, and no code of theirs runs. What
-   * this call brought for others is still to be announced.
+   * Makes a request of our own, which is not published and runs no users' code. The caller still
+   * has to announce what it brought for others.
    * @throws {unknown} why it failed
    */
   enter() {
@@ -162,7 +159,7 @@ class HeldRequest extends Request {
     try {
       this.backend.request(this);
     } catch (error) {
-      // As in LockRequest#start.
+      // The reasons are those in LockRequest#start.
       this.state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
@@ -173,8 +170,8 @@ class HeldRequest extends Request {
   }
 
   /**
-   * Does not return before there is an answer.
-   * @param {number} limit milliseconds to wait at most; Infinity: no limit
+   * Blocks the thread until there is an answer.
+   * @param {number} limit milliseconds; Infinity for no limit
    * @returns {any} the answer
    * @throws {unknown} why the lock was not granted
    */
@@ -195,17 +192,17 @@ class HeldRequest extends Request {
     return answer;
   }
 
-  /** @param {number} [limit] how long to block at most, if it is to block */
+  /** @param {number} [limit] milliseconds to block at most; undefined not to block */
   #attempt(limit) {
     try {
       this.backend.request(this);
-      // Who blocks has it when the call returns, whatever else is still to be told.
+      // A caller that blocks has its lock when the call returns, whatever else is to be announced.
       const isLater = limit === undefined && this.state === GRANTED && this.isAnnouncedLater();
       this.made(isLater);
       if (limit !== undefined && this.state === PENDING) this.#block(limit);
       if (!isLater) this.answerNow();
     } catch (error) {
-      // As in LockRequest#start.
+      // The reasons are those in LockRequest#start.
       /** @type {LockRequest} */ (this).state = ENDED;
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
@@ -214,13 +211,13 @@ class HeldRequest extends Request {
     }
   }
 
-  /** Hands the answer over if there is one already. */
   answerNow() {
     if (this.state === GRANTED || this.state === UNAVAILABLE) this.deliver();
   }
 
   /**
-   * Blocks until there is an answer, and tells it: others may be telling something just now.
+   * Blocks until there is an answer, and announces it itself, because the backend may be in the
+   * middle of another announcement.
    * @param {number} limit milliseconds
    */
   #block(limit) {
@@ -243,27 +240,28 @@ class HeldRequest extends Request {
   deliver() {
     const { resolve } = this;
     if (!resolve || this.state === LOST || !this.use()) return;
-    // One handle, however often this is called: the stack can end before the promise has it.
+    // There is one handle, however often this is called: the stack can end before the promise has
+    // it.
     if (this.state !== UNAVAILABLE) this.given ??= this.value();
     resolve(this.given ?? null);
-    // They lead to the promise and so to the handle, which must stay collectable.
+    // These functions lead to the promise and so to the handle, which must stay collectable.
     this.given = undefined;
     this.resolve = undefined;
     this.reject = undefined;
-    // One that cannot be told remains: it says that the lock is noted (sites.js).
+    // An origin without a text remains, because it shows that the lock is recorded (sites.js).
     if (this.origin) this.origin = asText(this.origin) ?? { stack: '' };
     if (this.state === UNAVAILABLE) this.observer?.ended();
   }
 
-  /** @returns {any} what the promise of a granted request resolves to */
+  /** @returns {any} the value of the promise of a granted request */
   value() {
     return this;
   }
 
   /**
-   * Releases the lock, if it still is held, and tells who gets it.
+   * Releases the lock, if it still is held, and announces who gets it.
    * @returns {Promise<void> | void}
-   * @throws {RangeError} for want of stack; then it is still held
+   * @throws {RangeError} the stack is full, and the lock is still held
    */
   giveBack() {
     if (!this.held) return undefined;
@@ -275,7 +273,7 @@ class HeldRequest extends Request {
       this.backend.announce();
     } catch (error) {
       if (/** @type {LockRequest} */ (this).state === GRANTED) throw error;
-      // It is released; as in LockRequest#start.
+      // The lock is released; the rest is as in LockRequest#start.
       const { unfinished } = this.backend;
       unfinished[unfinished.length] = this;
       this.backend.undo(NO_TAG);
@@ -283,17 +281,14 @@ class HeldRequest extends Request {
     return released;
   }
 
-  /**
-   * @param {Promise<void>} released
-   * @returns {Promise<void>} when those were told who hear of the end
-   */
+  /** @param {Promise<void>} released @returns {Promise<void>} resolves when the observer knows */
   #givenBack(released) {
     if (!arePromisesOurs()) return this.#endAfter(released);
     return then(released, () => this.observer?.ended());
   }
 
   /**
-   * Somebody changed what promises are made of: see `releasedAfter` of lock-request.js.
+   * Works if users' code replaced parts of promises: see `releasedAfter` of lock-request.js.
    * @param {Promise<void>} released
    */
   async #endAfter(released) {
@@ -302,12 +297,11 @@ class HeldRequest extends Request {
   }
 }
 
-/** A request that is answered with a handle, which releases the lock when it is collected. */
+/** A request whose answer is a handle, which releases the lock when it is collected. */
 class HandleRequest extends HeldRequest {
   /**
-   * @param {import('../backend/contract.js').Backend} backend
-   * @param {string} name the resource name
-   * @param {Readonly<import('./options.js').RequestOptions>} options valid together
+   * @param {import('../backend/contract.js').Backend} backend @param {string} name
+   * @param {Readonly<import('./options.js').RequestOptions>} options checked, they fit together
    */
   constructor(backend, name, options) {
     super(backend, name, options);
@@ -330,7 +324,7 @@ class HandleRequest extends HeldRequest {
 
 /**
  * @param {HeldRequest} request granted
- * @param {string} [where] it was acquired (siteOfHandle), if it is to be released when the handle
+ * @param {string} [where] the place (siteOfHandle), if the lock is to be released when the handle
  *   is collected
  * @returns {LockHandle}
  */

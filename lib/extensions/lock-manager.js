@@ -1,6 +1,6 @@
 'use strict';
 
-/** What lock managers can do beyond the specification, attached to those of the specification. */
+/** Gives lock managers the methods and options that the specification lacks. */
 
 const { isMainThread } = require('node:worker_threads');
 const { notSupportedError, typeError } = require('../platform/errors.js');
@@ -31,13 +31,12 @@ const IS_BUSY = on('isBusy');
 const LEADER = on('leader');
 const ONCE = on('once');
 
-/** The methods, for LockManager.prototype. */
+/** Moves to LockManager.prototype, below. */
 class Extensions {
   /**
    * Requests a lock that is held until its handle is released.
-   * @param {any} name the resource name
-   * @param {any} [options] as for `request`
-   * @returns {Promise<LockHandle | null>} null if it said `ifAvailable` and it is not
+   * @param {any} name @param {any} [options] as for `request`
+   * @returns {Promise<LockHandle | null>} null if it is not available, with `ifAvailable`
    */
   acquire(name, options) {
     try {
@@ -56,11 +55,10 @@ class Extensions {
 
   /**
    * Requests several locks together: `requestAll(names, callback)` or `requestAll(names, options,
-   * callback)`. They are taken one after the other in the order of their names' code units, so two
-   * callers cannot wait for each other.
-   * @param {any} names an iterable of names or `{ name, mode }`
-   * @param {any} optionsOrCallback
-   * @returns {Promise<any>} settles like what the callback returned, after the locks were released
+   * callback)`. All calls take them in the order of their names' code units, so that no two wait
+   * for each other.
+   * @param {any} names an iterable of names or `{ name, mode }` @param {any} optionsOrCallback
+   * @returns {Promise<any>} settles like the callback, after the release
    */
   async requestAll(names, optionsOrCallback) {
     const backend = backendOf(this, REQUEST_ALL);
@@ -68,14 +66,13 @@ class Extensions {
     needArguments(count, 2, REQUEST_ALL);
     const several = toSeveral(names, count > 2 ? optionsOrCallback : undefined, REQUEST_ALL);
     const callback = toCallback(arguments[count > 2 ? 2 : 1], REQUEST_ALL, 'The callback');
-    // `await`: a promise that is returned has its `then` called, which may be anybody's.
+    // With `return`, the engine would call the promise's `then`, which may be users'.
     return await useSeveral(backend, several, callback);
   }
 
   /**
    * Requests several locks that are held until their handle is released.
-   * @param {any} names an iterable of names or `{ name, mode }`
-   * @param {any} [options]
+   * @param {any} names an iterable of names or `{ name, mode }` @param {any} [options]
    * @returns {Promise<InstanceType<typeof import('./request-all.js').SeveralLocks> | null>}
    */
   acquireAll(names, options) {
@@ -91,8 +88,7 @@ class Extensions {
 
   /**
    * Takes a lock if it is available now.
-   * @param {any} name the resource name
-   * @param {any} [options] as OPTIONS says, as for all methods
+   * @param {any} name @param {any} [options]
    * @returns {LockHandle | null} null if it is not available
    */
   tryAcquireSync(name, options) {
@@ -107,9 +103,8 @@ class Extensions {
   }
 
   /**
-   * Takes a lock, and blocks the calling thread until it is available.
-   * @param {any} name the resource name
-   * @param {any} [options] `timeout` is required on the main thread
+   * Blocks the calling thread until the lock is available.
+   * @param {any} name @param {any} [options] must have a `timeout` on the main thread
    * @returns {LockHandle}
    */
   acquireSync(name, options) {
@@ -128,11 +123,10 @@ class Extensions {
   }
 
   /**
-   * Stands for the leadership of a name, and leads until the callback returns: `elect(name,
-   * callback)` or `elect(name, options, callback)`. A leader that loses it stands again.
-   * @param {any} name the resource name
-   * @param {any} optionsOrCallback
-   * @returns {Promise<any>} settles like what the callback returned while it led
+   * Stands for election and leads until the callback returns: `elect(name, callback)` or
+   * `elect(name, options, callback)`. A leader that loses the lock stands again.
+   * @param {any} name @param {any} optionsOrCallback
+   * @returns {Promise<any>} settles like the callback that returned while it led
    */
   elect(name, optionsOrCallback) {
     try {
@@ -152,11 +146,9 @@ class Extensions {
   }
 
   /**
-   * Runs a function, unless somebody has for this name, not longer ago than that one's `keep`.
-   * @param {any} name the resource name
-   * @param {any} options with `keep`
-   * @param {any} callback called with the lock
-   * @returns {Promise<{ ran: boolean, value: any }>} what it returned, if it ran
+   * Runs a callback, unless somebody ran one for this name within the `keep` of that call.
+   * @param {any} name @param {any} options with `keep` @param {any} callback receives the lock
+   * @returns {Promise<{ ran: boolean, value: any }>} the result of the callback, if it ran
    */
   once(name, options, callback) {
     try {
@@ -182,10 +174,7 @@ class Extensions {
     }
   }
 
-  /**
-   * @param {any} name the resource name
-   * @returns {Promise<boolean>} whether it is held or waited for
-   */
+  /** Whether anybody holds the lock or waits for it. @param {any} name */
   async isBusy(name) {
     const backend = backendOf(this, IS_BUSY);
     needArguments(arguments.length, 1, IS_BUSY);
@@ -193,10 +182,7 @@ class Extensions {
     return held.length + pending.length > 0;
   }
 
-  /**
-   * @param {any} name the resource name
-   * @returns {Promise<import('../backend/contract.js').LockDetails | null>} who leads
-   */
+  /** @param {any} name @returns {Promise<import('../backend/contract.js').LockDetails | null>} */
   leader(name) {
     try {
       const backend = backendOf(this, LEADER);
@@ -209,9 +195,8 @@ class Extensions {
 }
 
 /**
- * @param {any} value
- * @param {string} operation for the messages
- * @returns {Backend} one that can do something without returning to the event loop
+ * Only a backend that does not need the event loop can block a thread.
+ * @param {any} value @param {string} operation
  */
 function blockingBackendOf(value, operation) {
   const backend = backendOf(value, operation);
@@ -221,17 +206,10 @@ function blockingBackendOf(value, operation) {
   );
 }
 
-/**
- * @param {any} name
- * @param {string} operation for the message
- */
+/** @param {any} name @param {string} operation */
 const toName = (name, operation) => toDOMString(name, operation, 'The name');
 
-/**
- * @param {any} options
- * @param {import('./options.js').Kind} kind of the call
- * @param {string} operation for the messages
- */
+/** @param {any} options @param {import('./options.js').Kind} kind @param {string} operation */
 function toSyncOptions(options, kind, operation) {
   const given = toOptions(options, operation);
   refuseOthers(given, kind, operation);
@@ -249,13 +227,13 @@ const form = {
   toOptions,
   defaultOptions,
   check(options) {
-    // What it does not take, written out: the list would be a twentieth of a request.
+    // Tests the refused options one by one: a loop over the list costs 5 % of a request.
     if (options.keep !== undefined || options.blocking !== undefined)
       refuseOthers(options, 'request', REQUEST);
     checkRequest(options);
   },
   Request,
-  /** With `{ details: true }` a DetailedSnapshot; with a `name`, of what is on that. */
+  /** A `name` limits the snapshot; `{ details: true }` makes it a DetailedSnapshot. */
   query(backend, options) {
     const details = options?.details;
     const given = options?.name;

@@ -1,13 +1,11 @@
 'use strict';
 
-/** `lock.signal`, attached to the locks of the specification. */
+/** Gives locks `lock.signal`. */
 
 const { Lock, requestOf } = require('../standard/lock.js');
 
 class SignalExtension {
-  /**
-   * @returns {AbortSignal} aborted, with a LockStolenError as its reason, when the lock is stolen
-   */
+  /** Aborts with a LockStolenError when the lock is stolen. */
   get signal() {
     return requestOf(this, "'get signal' on 'Lock'").lossSignal;
   }

@@ -1,46 +1,45 @@
 'use strict';
 
 /**
- * What guards a store behind a lock, attached to the locks of the specification: `lock.token`,
- * `lock.held`, `lock.remaining`, `lock.guard`; and what JSON has of a lock.
+ * Gives locks what guards a store behind them: `token`, `held`, `remaining` and `guard`; and a form
+ * for JSON.
  */
 
 const { Lock, requestOf } = require('../standard/lock.js');
 const { guard } = require('./reentrant-parent.js');
 
 /**
- * @param {any} lock
- * @param {string} what for the message
+ * @param {any} lock @param {string} what
  * @returns {InstanceType<typeof import('./request.js').Request>}
  */
 const of = (lock, what) => /** @type {any} */ (requestOf(lock, `'${what}' on 'Lock'`));
 
 class TokenExtension {
   /**
-   * @returns {bigint} greater than the token of any lock that was granted on the name before, for
-   *   as long as the lock manager's scope remembers
+   * @returns {bigint} greater than the token of any lock granted on the name before, as far as
+   *   the lock manager's scope remembers
    */
   get token() {
     return of(this, 'get token').token;
   }
 
-  /** @returns {boolean} whether it is held at this moment */
+  /** Whether the lock is held at this moment. */
   get held() {
     return of(this, 'get held').holds;
   }
 
   /**
-   * @returns {number} milliseconds that it is held at least, if nobody renews it; Infinity where
-   *   locks have no lease, 0 if it is not held
+   * @returns {number} milliseconds during which the lock is certainly held, if nobody renews it;
+   *   Infinity without a lease, 0 if it is not held
    */
   get remaining() {
     return of(this, 'get remaining').remaining;
   }
 
   /**
-   * Sees to it that the lock is still held when a transaction of the user's commits, where the lock
-   * manager can: in PostgreSQL.
-   * @param {any} client in whose transaction
+   * Makes a transaction fail if the lock is not held when it commits, if the lock manager can do
+   * that: in PostgreSQL.
+   * @param {any} client in the transaction
    * @returns {Promise<void>} rejects if the lock is no longer held
    */
   async guard(client) {
@@ -48,7 +47,7 @@ class TokenExtension {
     await guard(request.backend, request, client);
   }
 
-  /** For JSON.stringify, which does not take a bigint. */
+  /** JSON.stringify takes no bigint. */
   toJSON() {
     const { name, mode, token, holds: held } = of(this, 'toJSON');
     return { name, mode, held, token: `${token}` };

@@ -2,7 +2,7 @@
 
 /**
  * Locks as objects: the class that the article "JavaScriptでロックを実装する" builds step
- * by step, on this core, and its like for readers and writers.
+ * by step, on this core, and its counterpart for readers and writers.
  */
 
 const { NamedLock } = require('./named-lock.js');
@@ -12,14 +12,9 @@ const { on } = require('./options.js');
 
 /** @typedef {import('../../types/shared.js').AcquireOptions} AcquireOptions */
 
-/**
- * @param {string} operation for messages
- * @param {LockMode} mode
- * @returns {import('./named-lock.js').Call}
- */
+/** @param {string} operation @param {LockMode} mode @returns {import('./named-lock.js').Call} */
 const call = (operation, mode) => ({ operation, kind: 'mutex', fixed: { mode } });
 
-/** For messages. */
 const LOCKED = "'locked'";
 const ACQUIRE = call(on('acquire', 'Mutex'), 'exclusive');
 const RUN = call(on('runExclusive', 'Mutex'), 'exclusive');
@@ -41,57 +36,50 @@ const RUN_SHARED = call(on('runShared', 'RWLock'), 'shared');
 const RUN_EXCLUSIVE = call(on('runExclusive', 'RWLock'), 'exclusive');
 
 /**
- * A mutual exclusion lock. `new Mutex()` is private to those who have the object; `new Mutex(name)`
- * is the exclusive lock of that name, shared by all threads.
+ * A mutual exclusion lock. `new Mutex()` is private to its object; `new Mutex(name)` is the
+ * exclusive lock of that name, which all threads share.
  */
 class Mutex {
   #lock;
 
-  /**
-   * @param {string} [name] the resource name
-   * @param {{ bucket?: any, locks?: any, label?: string }} [options]
-   */
+  /** @param {string} [name] @param {{ bucket?: any, locks?: any, label?: string }} [options] */
   constructor(name, options) {
     this.#lock = new NamedLock('mutex', name, options, "'new Mutex'");
   }
 
-  /** @returns {boolean} whether somebody holds it */
+  /** Whether anybody holds the lock. */
   get locked() {
     return this.#lock.holders(LOCKED).length > 0;
   }
 
   /**
    * @param {AcquireOptions} [options]
-   * @returns {Promise<import('./named-lock.js').Release | null>} the function that releases it;
-   *   harmless to call twice. null if it said `ifAvailable` and it is not
+   * @returns {Promise<import('./named-lock.js').Release | null>} null if the lock is not
+   *   available, with `ifAvailable`
    * @throws {import('./lock-errors.js').LockError} not acquired
    */
   acquire(options) {
     return this.#lock.acquire(options, ACQUIRE);
   }
 
-  /** Like `acquire` with `ifAvailable`.
-   * @param {any} [options] those that are not about waiting
-   * @returns {Promise<import('./named-lock.js').Release | null>}
+  /**
+   * Never waits.
+   * @param {any} [options] @returns {Promise<import('./named-lock.js').Release | null>}
    */
   tryAcquire(options) {
     return this.#lock.acquire(options, TRY);
   }
 
-  /**
-   * Waits for its turn.
-   * @param {any} [options]
-   * @returns {Promise<void>}
-   */
+  /** Waits for its turn and takes no lock. @param {any} [options] */
   async waitForUnlock(options) {
     await this.#lock.pass(options, WAIT);
   }
 
   /**
-   * @param {(lock: any) => any} callback called with the lock, whose signal tells if it is lost;
-   *   with null if it said `ifAvailable` and it is not
+   * @param {(lock: any) => any} callback receives the lock, whose signal aborts if it is lost; or
+   *   null if it is not available, with `ifAvailable`
    * @param {AcquireOptions} [options]
-   * @returns {Promise<any>} what the callback returned
+   * @returns {Promise<any>} the result of the callback
    * @throws {import('./lock-errors.js').LockError} not acquired
    */
   runExclusive(callback, options) {
@@ -99,7 +87,7 @@ class Mutex {
   }
 
   /**
-   * Rejects the requests of this object that wait; the holder of the lock goes on.
+   * Rejects the waiting requests of this object; the holder continues.
    * @param {unknown} [reason] by default an AbortError
    */
   cancel(reason) {
@@ -107,19 +95,16 @@ class Mutex {
   }
 }
 
-/** A lock for readers, who share it, and writers, who do not. Otherwise as Mutex. */
+/** A lock that readers share and writers do not. Otherwise it is like Mutex. */
 class RWLock {
   #lock;
 
-  /**
-   * @param {string} [name] the resource name
-   * @param {{ bucket?: any, locks?: any, label?: string }} [options]
-   */
+  /** @param {string} [name] @param {{ bucket?: any, locks?: any, label?: string }} [options] */
   constructor(name, options) {
     this.#lock = new NamedLock('RWLock', name, options, "'new RWLock'");
   }
 
-  /** @returns {LockMode | null} how it is held, by whomever */
+  /** @returns {LockMode | null} the mode in which anybody holds the lock */
   get locked() {
     return this.#lock.holders(LOCKED)[0]?.mode ?? null;
   }
@@ -134,23 +119,17 @@ class RWLock {
     return this.#lock.acquire(options, ACQUIRE_EXCLUSIVE);
   }
 
-  /**
-   * @param {(lock: any) => any} callback called with the lock, whose signal tells if it is lost
-   * @param {AcquireOptions} [options]
-   */
+  /** @param {(lock: any) => any} callback @param {AcquireOptions} [options] */
   runShared(callback, options) {
     return this.#lock.run(callback, options, RUN_SHARED);
   }
 
-  /**
-   * @param {(lock: any) => any} callback called with the lock, whose signal tells if it is lost
-   * @param {AcquireOptions} [options]
-   */
+  /** @param {(lock: any) => any} callback @param {AcquireOptions} [options] */
   runExclusive(callback, options) {
     return this.#lock.run(callback, options, RUN_EXCLUSIVE);
   }
 
-  /** @param {unknown} [reason] as for Mutex */
+  /** @param {unknown} [reason] by default an AbortError */
   cancel(reason) {
     this.#lock.cancel(reason);
   }

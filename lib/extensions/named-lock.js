@@ -1,6 +1,6 @@
 'use strict';
 
-/** What locks as objects have in common: a lock of a manager, or a private one. */
+/** The base of locks as objects: a lock of a manager, or a private one. */
 
 const { NativeBackend, agent } = require('../backend/native.js');
 const { notSupportedError, typeError } = require('../platform/errors.js');
@@ -29,26 +29,23 @@ const { Waiting } = require('./waiters.js');
 /** @typedef {InstanceType<typeof import('./lock-handle.js').LockHandle>} LockHandle */
 
 /**
- * The options that a method adds to its requests.
- * @typedef {object} Call
- * @property {string} operation for messages
- * @property {import('./options.js').Kind} kind
- * @property {Partial<RequestOptions>} fixed options that are not the caller's
+ * The options that a method adds to its requests; `fixed` ones are not the caller's choice.
+ * @typedef {{ operation: string, kind: import('./options.js').Kind,
+ *   fixed: Partial<RequestOptions> }} Call
  */
 
-/** Options of constructors. */
 const OF_NAMED = ['bucket', 'label', 'locks'];
 const OF_PRIVATE = ['label'];
 
-/** Of the one that has a new name while the others use the former: errors name it as the holder. */
+/** Holds the new name while others use the former one; errors show it as the holder. */
 const RESIZING = Object.freeze({ ...defaultOptions, label: 'resize: former permits are in use' });
-/** Of a request that waits for all others. */
+/** Waits for all other requests. */
 const BEHIND_ALL = Object.freeze({ ...defaultOptions, priority: LEAST_PRIORITY });
 
 /** @type {Backend | undefined} */
 let privateBackend;
 
-/** Waits for its turn, and wants nothing then. */
+/** Waits for its turn and takes no lock. */
 class Passing extends Request {
   /** @override @returns {import('../backend/contract.js').Disposition} */
   get disposition() {
@@ -59,26 +56,25 @@ class Passing extends Request {
 class NamedLock {
   #backend;
   #name;
-  /** Of units, if it is that of a semaphore. @type {number | undefined} */
+  /** The units of a semaphore. @type {number | undefined} */
   #limit;
   /**
-   * Requests on names that it had before, oldest first. Each waits for all who still use its name.
+   * Requests on former names, oldest first. Each waits for everybody who still uses its name.
    * @type {InstanceType<typeof HeldRequest>[]}
    */
   #former = [];
-  /** Of requests that have none. @type {string | undefined} */
+  /** The label of requests that have none. @type {string | undefined} */
   #label;
   #waiting = new Waiting();
-  /** What it is, if it is private. @type {string | undefined} */
+  /** What the lock is, if it is private. @type {string | undefined} */
   #kind;
 
   /**
-   * @param {string} kind what it is, for messages
-   * @param {any} name undefined for a lock that only those have who have the object
-   * @param {any} options `label`; `bucket`: a bucket's name, or what `openBucket` returned; or
+   * @param {string} kind for messages
+   * @param {any} name undefined for a lock that belongs to the object alone
+   * @param {any} options `label`; `bucket`: a bucket's name, or the result of `openBucket`; or
    *   `locks`, a lock manager
-   * @param {string} operation for messages
-   * @param {readonly string[]} [more] options that the caller looks at
+   * @param {string} operation @param {string[]} [more] options that the caller reads
    * @param {number} [limit] of units
    */
   constructor(kind, name, options, operation, more = [], limit = undefined) {
@@ -109,10 +105,7 @@ class NamedLock {
     checkName(this.#name);
   }
 
-  /**
-   * @param {string} kind
-   * @returns {string} one that nobody else has
-   */
+  /** No other lock has this name. @param {string} kind */
   #newName(kind) {
     return privateName(kind, agent.uniqueName(), this.#label ?? '');
   }
@@ -122,13 +115,11 @@ class NamedLock {
   }
 
   /**
-   * Changes the limit, and with it the name, since a name keeps the limit that it has: what is
-   * asked for from now on is for a new one, which is free when nobody holds the one before, or
-   * waits for it.
-   * @param {number} limit
-   * @param {string} operation for the message
-   * @returns {Promise<void>} when it is free
-   * @throws {unknown} nothing is changed
+   * A name keeps its limit, so a new limit needs a new name. Later requests use the new one, which
+   * is free when nobody holds the former name or waits for it.
+   * @param {number} limit @param {string} operation
+   * @returns {Promise<void>} when the new name is free
+   * @throws {unknown} nothing has changed
    */
   async resize(limit, operation) {
     if (!this.#kind)
@@ -143,13 +134,13 @@ class NamedLock {
       next.enter();
       last.enter();
     } catch (error) {
-      // With an empty stack: without one it would not be given back.
+      // Without an empty stack, the lock could not be given back.
       await undefined;
       next.giveBack();
       this.#backend.announce();
       throw error;
     }
-    // One step with the two requests: users are told nothing before.
+    // The name changes in one step with the two requests; users are notified afterwards.
     this.#former[this.#former.length] = last;
     this.#name = next.name;
     this.#limit = limit;
@@ -162,7 +153,7 @@ class NamedLock {
     next.giveBack();
   }
 
-  /** @param {InstanceType<typeof HeldRequest>} last the only one that has its name */
+  /** @param {InstanceType<typeof HeldRequest>} last the only one with its name */
   #forget(last) {
     let count = 0;
     for (let i = 0; i < this.#former.length; i++) {
@@ -172,8 +163,8 @@ class NamedLock {
   }
 
   /**
+   * A reentrant request keeps the name of the lock around it.
    * @param {Readonly<RequestOptions>} options
-   * @returns {string} the name to ask for. A reentrant request has that of the lock it is inside of
    */
   #nameFor({ reentrant }) {
     for (let i = 0; reentrant && i < this.#former.length; i++) {
@@ -183,10 +174,7 @@ class NamedLock {
     return this.#name;
   }
 
-  /**
-   * @param {string} asking what for, for the message
-   * @returns {import('../backend/contract.js').LockDetails[]} who holds it now
-   */
+  /** @param {string} asking the property, for the message */
   holders(asking) {
     const holders = this.#backend.holders?.(this.#name);
     if (holders) return holders;
@@ -195,14 +183,11 @@ class NamedLock {
     );
   }
 
-  /**
-   * @param {string} asking what for, for the message
-   * @returns {number} how many requests wait for it now
-   */
+  /** Counts the requests that wait now. @param {string} asking the property, for the message */
   pending(asking) {
     this.holders(asking);
     let count = this.#pendingOn(this.#name);
-    // The last one there is ours, which waits for the others.
+    // The last request on each former name is ours and waits for the others.
     for (let i = 0; i < this.#former.length; i++)
       count += Math.max(this.#pendingOn(this.#former[i].name) - 1, 0);
     return count;
@@ -215,10 +200,8 @@ class NamedLock {
   }
 
   /**
-   * @param {any} options
-   * @param {Call} call
-   * @returns {Promise<Release | null>} the function that releases it; null if it is to be had by
-   *   waiting only, and `ifAvailable` says not to wait
+   * @param {any} options @param {Call} call
+   * @returns {Promise<Release | null>} null if the lock is not available, with `ifAvailable`
    */
   async acquire(options, call) {
     const given = this.#toOptions(options, call);
@@ -230,10 +213,8 @@ class NamedLock {
   }
 
   /**
-   * @param {any} callback
-   * @param {any} options
-   * @param {Call} call
-   * @returns {Promise<any>} what the callback returned
+   * @param {any} callback @param {any} options @param {Call} call
+   * @returns {Promise<any>} the result of the callback
    */
   run(callback, options, call) {
     try {
@@ -249,8 +230,7 @@ class NamedLock {
   }
 
   /**
-   * @param {any} options
-   * @param {Call} call
+   * @param {any} options @param {Call} call
    * @returns {Promise<void>} when all who hold it or wait for it now are done
    */
   async pass(options, call) {
@@ -261,26 +241,19 @@ class NamedLock {
     await passed;
   }
 
-  /**
-   * Gives up the requests that were made here and wait.
-   * @param {unknown} [reason] what they reject with
-   */
+  /** Ends the waiting requests of this object. @param {unknown} [reason] they reject with it */
   cancel(reason) {
     this.#waiting.abort(reason === undefined ? canceledError(this.#name) : reason);
   }
 
-  /**
-   * @param {any} value
-   * @param {Call} call
-   * @returns {Readonly<RequestOptions>}
-   */
+  /** @param {any} value @param {Call} call @returns {Readonly<RequestOptions>} */
   #toOptions(value, { operation, kind, fixed }) {
     const given = toOptions(value, operation);
     takeOnly(value, TAKEN[kind], operation);
-    // Those that are inherited.
+    // `takeOnly` does not see inherited options.
     refuseOthers(given, kind, operation);
     const { label = this.#label } = given;
-    // The limit last: what is read above can change it.
+    // The limit is read last, because reading the options can change it.
     const options = { ...given, ...fixed, label, limit: this.#limit };
     checkRequest(options);
     this.#checkRoom(options);
@@ -288,8 +261,8 @@ class NamedLock {
   }
 
   /**
-   * Refuses a request that would wait behind too many, some of which have a former name: what is
-   * asked for now would wait for all of them. A request that does not wait is never refused.
+   * Refuses a request that would wait behind too many, if some of them have a former name: the new
+   * name is free after all of those. A request that does not wait is never refused.
    * @param {Readonly<RequestOptions>} options
    */
   #checkRoom(options) {
@@ -311,19 +284,13 @@ const canceledError = (name) =>
     'ERR_WEB_LOCKS_CANCELED',
   );
 
+/** @callback ReleaseCall @returns {void | Promise<void>} see LockHandle */
 /**
- * @callback ReleaseCall
- * @returns {void | Promise<void>} see LockHandle
- */
-/**
- * @typedef {ReleaseCall & { [dispose](): void, [asyncDispose](): Promise<void> }} Release releases;
- *   harmless to call twice
+ * Releases the lock; harmless to call twice.
+ * @typedef {ReleaseCall & { [dispose](): void, [asyncDispose](): Promise<void> }} Release
  */
 
-/**
- * @param {LockHandle} handle
- * @returns {Release}
- */
+/** @param {LockHandle} handle */
 function releaser(handle) {
   const release = /** @type {Release} */ (() => handle.release());
   release[dispose] = release;

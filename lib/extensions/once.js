@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Run once: the holder of the lock looks whether the name is marked as done. If not, it runs the
- * callback, and marks the name in the step that releases the lock. A callback that fails, or loses
- * the lock, marks nothing.
+ * Runs a callback once. The holder of the lock looks whether the name is marked as done. If not, it
+ * runs the callback, and marks the name in the step that releases the lock. A callback that fails,
+ * or loses the lock, marks nothing.
  */
 
 const { abortedReason } = require('../standard/abort.js');
@@ -18,9 +18,8 @@ class Once extends Request {
   keep = undefined;
 
   /**
-   * @param {Backend} backend with `marked`
-   * @param {string} name the resource name
-   * @param {Readonly<RequestOptions>} options valid together, with `keep`
+   * @param {Backend} backend has `marked` @param {string} name
+   * @param {Readonly<RequestOptions>} options checked, they fit together; with `keep`
    */
   // biome-ignore lint/complexity/noUselessConstructor: the implicit one iterates over its arguments
   constructor(backend, name, options) {
@@ -28,9 +27,7 @@ class Once extends Request {
   }
 
   /**
-   * @override
-   * @param {(lock: any) => any} callback
-   * @param {any} lock
+   * @override @param {(lock: any) => any} callback @param {any} lock
    * @returns {Promise<{ ran: boolean, value: any }>}
    */
   async call(callback, lock) {
@@ -39,7 +36,7 @@ class Once extends Request {
     );
     if (!this.holds) throw this.lossReason();
     if (isMarked) return { ran: false, value: undefined };
-    // The request was given up while that was asked.
+    // The request was aborted during that question.
     const { signal } = this.options;
     const aborted = signal && abortedReason(signal);
     if (aborted) throw aborted.reason;
@@ -49,10 +46,8 @@ class Once extends Request {
   }
 
   /**
-   * It also loses its lock if the release has not marked the name.
-   * @override
-   * @param {string} reason
-   * @param {() => Error | undefined} [cause]
+   * A lock is also lost if its release has not marked the name.
+   * @override @param {string} reason @param {() => Error | undefined} [cause]
    */
   lost(reason, cause) {
     const isReleasing = this.state === ENDED && this.keep !== undefined;

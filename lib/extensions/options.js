@@ -1,10 +1,10 @@
 'use strict';
 
 /**
- * The options of requests, each described once: OPTIONS. What differs from call to call is derived
- * from that: the defaults, what a call refuses, what the classes of locks take. The conversion is
- * written out for speed, one line an option. Tests compare it, the declarations and docs/API.md
- * with OPTIONS (test/lib/options.test.js).
+ * Describes each option of requests once, in OPTIONS. The differences between calls follow from
+ * that: the defaults, what a call refuses, what the classes of locks take. The conversion is
+ * written out for speed, one line for each option; tests compare it, the declarations and
+ * docs/API.md with OPTIONS (test/lib/options.test.js).
  */
 
 const { argumentError, notSupportedError, typeError } = require('../platform/errors.js');
@@ -19,24 +19,15 @@ const {
 const { freeze, keys } = Object;
 
 /** @typedef {keyof typeof CALLS} Kind a kind of call */
-/** @typedef {'process' | 'host' | 'cluster'} Scope what shares the locks */
+/** @typedef {'process' | 'host' | 'cluster'} Scope */
 
 /**
- * What options are converted to.
- * @typedef {object} Extensions
- * @property {boolean | undefined} blocking
- * @property {'reject' | undefined} deadlock
- * @property {number | undefined} holdTimeout milliseconds
- * @property {number | undefined} keep milliseconds
- * @property {string | undefined} label
- * @property {number | undefined} limit
- * @property {number | undefined} maxPending
- * @property {number | undefined} maxTotal milliseconds
- * @property {number} priority
- * @property {boolean} reentrant
- * @property {number | undefined} timeout milliseconds
- * @property {number | undefined} warnAfter milliseconds
- * @property {number | undefined} weight
+ * The options after conversion; times are in milliseconds.
+ * @typedef {{ blocking: boolean | undefined, deadlock: 'reject' | undefined,
+ *   holdTimeout: number | undefined, keep: number | undefined, label: string | undefined,
+ *   limit: number | undefined, maxPending: number | undefined, maxTotal: number | undefined,
+ *   priority: number, reentrant: boolean, timeout: number | undefined,
+ *   warnAfter: number | undefined, weight: number | undefined }} Extensions
  */
 /** @typedef {Readonly<import('../standard/webidl.js').LockOptions & Extensions>} RequestOptions */
 
@@ -62,11 +53,7 @@ const CALLS = freeze({
   wait: [on('waitForUnlock', 'Mutex')],
 });
 
-/**
- * @param {string} method
- * @param {string} [of] its class
- * @returns {string} for messages
- */
+/** Names a method in messages. @param {string} method @param {string} [of] */
 function on(method, of = 'LockManager') {
   return `'${method}' on '${of}'`;
 }
@@ -75,11 +62,11 @@ function on(method, of = 'LockManager') {
 const SCOPES_OF_CALLS = freeze({
   request: ['process', 'host', 'cluster'],
   several: ['process', 'host', 'cluster'],
-  // A thread cannot block for what only its event loop hears.
+  // A cluster's answers come through the event loop, which a blocked thread does not run.
   acquireSync: ['process', 'host'],
   tryAcquireSync: ['process', 'host'],
   elect: ['process', 'host', 'cluster'],
-  // A segment has no room for the marks of names that nobody uses.
+  // The shared tables of the host scope have no room for marks of names that nobody uses.
   once: ['process', 'cluster'],
   mutex: ['process', 'host', 'cluster'],
   tryMutex: ['process', 'host', 'cluster'],
@@ -92,20 +79,19 @@ const SCOPES_OF_CALLS = freeze({
 const SYNC = ['acquireSync', 'tryAcquireSync'];
 /** @type {readonly Kind[]} */
 const OBJECTS = ['mutex', 'tryMutex', 'semaphore', 'trySemaphore'];
-/** @type {readonly Kind[]} Those that wait for a lock, and do not say how it is held. */
+/** Calls that wait for a lock without a say in how it is held. @type {readonly Kind[]} */
 const WAITS = ['elect', 'once', 'wait'];
 
 /**
  * @typedef {object} Option
- * @property {string} does what it does, for docs/API.md
- * @property {readonly Kind[]} calls that take it. Others refuse it: none is silently left out
- * @property {readonly Scope[]} [scopes] where it can be had, if not everywhere
- * @property {readonly string[]} [notIn] engines that have not got it, of a cluster's
- * @property {readonly string[]} [not] options that it cannot be given together with
- * @property {string} [needs] what has to be given as well, as docs/API.md says it
- * @property {true} [isStandard] of the specification
- * @property {true} [isForBackend] the backend looks at it, and not only at what follows from it:
- *   see Requester
+ * @property {string} does for docs/API.md
+ * @property {readonly Kind[]} calls take it. Others refuse it: no option is silently ignored
+ * @property {readonly Scope[]} [scopes] if not all have it
+ * @property {readonly string[]} [notIn] engines of clusters that lack it
+ * @property {readonly string[]} [not] options that exclude it
+ * @property {string} [needs] what it needs, in the words of docs/API.md
+ * @property {true} [isStandard] the specification has it
+ * @property {true} [isForBackend] the backend reads it: see Requester
  */
 
 /** @type {Readonly<Record<keyof RequestOptions, Option>>} */
@@ -202,11 +188,9 @@ const OPTIONS = freeze({
 });
 
 /**
- * Like `toLockOptions`. Ours come after the standard's members, whose reading they must not change;
- * what is neither is not read, as of any WebIDL dictionary.
- * @param {any} value
- * @param {string} operation for the messages
- * @param {(signal: any) => boolean} [isAbortSignal]
+ * Reads our options after the standard ones, whose reading they must not change. It reads no other
+ * members, as WebIDL wants of dictionaries.
+ * @param {any} value @param {string} operation @param {(signal: any) => boolean} [isAbortSignal]
  * @returns {RequestOptions}
  */
 function toOptions(value, operation, isAbortSignal) {
@@ -237,35 +221,23 @@ function toOptions(value, operation, isAbortSignal) {
 /** @param {any} value */
 const toBlocking = (value) => (value === undefined ? undefined : Boolean(value));
 
-/**
- * @param {any} value
- * @param {string} operation for the message
- * @returns {'reject' | undefined}
- */
+/** @param {any} value @param {string} operation @returns {'reject' | undefined} */
 function toDeadlock(value, operation) {
   if (value === undefined || value === 'reject') return value;
   throw typeError(operation, `The 'deadlock' option is ${describe(value)}, not 'reject'.`);
 }
 
-/**
- * @param {any} value
- * @param {string} operation for the message
- * @param {string} what the argument is, for the message
- */
+/** @param {any} value @param {string} operation @param {string} what */
 function toLimit(value, operation, what) {
   const limit = toMilliseconds(value, operation, what);
   if (limit !== 0) return limit;
   throw typeError(operation, `${what} is 0; expected more than 0 milliseconds.`);
 }
 
-/** The longest time that a mark is kept, in milliseconds: 100 years. */
+/** The longest time that a mark is kept: 100 years in milliseconds. */
 const LONGEST_KEEP = 100 * 365.25 * 86_400_000;
 
-/**
- * @param {any} value
- * @param {string} operation for the message
- * @returns {number | undefined}
- */
+/** @param {any} value @param {string} operation @returns {number | undefined} */
 function toKeep(value, operation) {
   if (value === undefined) return undefined;
   if (typeof value === 'number' && value > 0 && value <= LONGEST_KEEP) return value;
@@ -273,26 +245,19 @@ function toKeep(value, operation) {
   throw typeError(operation, `The 'keep' option is ${describe(value)}, not ${wanted}.`);
 }
 
-/**
- * @param {any} value
- * @param {string} operation for the message
- * @returns {string | undefined}
- */
+/** @param {any} value @param {string} operation @returns {string | undefined} */
 const toLabel = (value, operation) =>
   value === undefined ? undefined : toDOMString(value, operation, "The 'label' option");
 
-/** The most that a count, or a priority, can be. */
+/** The maximum of counts and priorities. */
 const MOST = 2 ** 31 - 1;
 
-/** The least that a priority can be: it is behind all. */
+/** The minimum of priorities, behind all others. */
 const LEAST_PRIORITY = -(2 ** 31);
 
 /**
- * @param {any} value
- * @param {number} least
- * @param {string} operation for the message
- * @param {string} what the argument is, for the message
- * @returns {number | undefined} a whole number from `least` to MOST, or undefined
+ * @param {any} value @param {number} least @param {string} operation @param {string} what
+ * @returns {number | undefined}
  */
 function toCount(value, least, operation, what) {
   if (value === undefined) return undefined;
@@ -301,14 +266,10 @@ function toCount(value, least, operation, what) {
   throw typeError(operation, `${what} is ${describe(value)}, not ${wanted}.`);
 }
 
-/**
- * @param {any} value
- * @param {string} operation for the message
- * @returns {number} of 32 bits; 0 if it is not given
- */
+/** @param {any} value @param {string} operation @returns {number} */
 function toPriority(value, operation) {
   if (value === undefined) return 0;
-  // Also of -0.
+  // The `| 0` turns -0 into 0.
   if (typeof value === 'number' && value >= LEAST_PRIORITY && value <= MOST && value % 1 === 0)
     return value | 0;
   const wanted = 'a whole number from -2^31 to 2^31 - 1';
@@ -316,10 +277,8 @@ function toPriority(value, operation) {
 }
 
 /**
- * @param {any} value
- * @param {string} operation for the message
- * @param {string} what the argument is, for the message
- * @returns {number | undefined} not negative and finite, or undefined
+ * @param {any} value @param {string} operation @param {string} what
+ * @returns {number | undefined} finite and not negative
  */
 function toMilliseconds(value, operation, what) {
   if (value === undefined) return undefined;
@@ -327,10 +286,7 @@ function toMilliseconds(value, operation, what) {
   throw typeError(operation, `${what} is ${describe(value)}, not a number of milliseconds.`);
 }
 
-/**
- * Options that fit together, as the standard's `checkOptions`.
- * @param {RequestOptions} options
- */
+/** Checks that the options fit together. @param {RequestOptions} options */
 function checkRequest(options) {
   checkOptions(options);
   if (options.limit !== undefined || options.weight !== undefined) checkUnits(options);
@@ -361,7 +317,7 @@ function checkUnits({ limit, mode, weight = 1 }) {
   }
 }
 
-/** The names of the options that calls of a kind take, and of those that they refuse, by kind. */
+/** The options that calls of a kind take, and those that they refuse. */
 const TAKEN = /** @type {Record<Kind, (keyof RequestOptions)[]>} */ ({});
 const REFUSED = /** @type {Record<Kind, (keyof RequestOptions)[]>} */ ({});
 for (const kind of /** @type {Kind[]} */ (keys(CALLS))) {
@@ -370,14 +326,12 @@ for (const kind of /** @type {Kind[]} */ (keys(CALLS))) {
   REFUSED[kind] = names.filter((name) => !OPTIONS[name].calls.includes(kind));
 }
 
-/** What undefined is converted to. */
+/** The conversion of undefined. */
 const defaultOptions = freeze(toOptions({}, ''));
 
 /**
- * Refuses what a call cannot do: an option of ours is never left out without a word.
- * @param {RequestOptions} options
- * @param {Kind} kind of the call
- * @param {string} operation for the message
+ * Refuses the options that a call does not take, so that none is silently ignored.
+ * @param {RequestOptions} options @param {Kind} kind @param {string} operation
  */
 function refuseOthers(options, kind, operation) {
   const names = REFUSED[kind];

@@ -1,9 +1,8 @@
 'use strict';
 
 /**
- * Shows in stacks of errors and in warnings where a lock was requested: an error that is made when
- * a timer
- * fires or another thread steals has no frame of users' code in its own stack.
+ * Shows in the stacks of errors and in warnings where a lock was requested. If a timer fires or
+ * another thread steals, the error's own stack has no frame of users' code.
  */
 
 const path = require('node:path');
@@ -13,12 +12,11 @@ const { describeStack } = require('../platform/stack.js');
 const { captureStackTrace } = Error;
 const { defineProperty } = Object;
 
-/** @typedef {{ stack: string }} Origin an object with a stack that is not text yet */
+/** @typedef {{ stack: string }} Origin `stack` becomes text when it is read */
 
 /**
- * @param {Function} callee
- * @returns {Origin} where it was called. It becomes text when it is read; until then the engine
- *   keeps what was called there
+ * The stack becomes text when it is read; until then the engine keeps the called functions alive.
+ * @param {Function} callee the place is that of its caller @returns {Origin}
  */
 function originOf(callee) {
   const origin = { stack: '' };
@@ -26,10 +24,7 @@ function originOf(callee) {
   return origin;
 }
 
-/**
- * @param {Origin} origin
- * @returns {Origin | undefined} the same as text, which keeps nothing alive
- */
+/** Makes a copy that keeps nothing alive. @param {Origin} origin @returns {Origin | undefined} */
 function asText(origin) {
   try {
     return { stack: `${origin.stack}` };
@@ -43,7 +38,6 @@ function asText(origin) {
  * Makes an error whose stack is long enough to reach users' code.
  * @template {Error} E
  * @param {() => E} make
- * @returns {E}
  */
 function withLongStack(make) {
   const { stackTraceLimit } = Error;
@@ -60,14 +54,13 @@ function withLongStack(make) {
   }
 }
 
-/** More frames than the library has of its own. */
+/** The library has fewer frames of its own. */
 const LONG = 30;
 
 /**
+ * Makes the stack of an error lead to an origin.
  * @template {Error} E
- * @param {E} error
- * @param {Origin | undefined} origin
- * @returns {E} the error, whose stack now leads there
+ * @param {E} error @param {Origin | undefined} origin
  */
 function withOrigin(error, origin) {
   if (!origin) return error;
@@ -77,14 +70,14 @@ function withOrigin(error, origin) {
     const value = `${error.name}: ${error.message}\n${framesOf(stack)}`;
     defineProperty(error, 'stack', attributesOf(value));
   } catch {
-    // Users' code can have its own form of stacks, and throw: then the error has its own.
+    // Users' code may form stacks, and throw. The error keeps its own stack then.
   }
   return error;
 }
 
 /**
- * @param {string} value
- * @returns {PropertyDescriptor} with nothing that somebody put into Object.prototype
+ * Inherits nothing that users put on Object.prototype.
+ * @param {string} value @returns {PropertyDescriptor}
  */
 const attributesOf = (value) =>
   /** @type {any} */ ({ __proto__: null, value, writable: true, configurable: true });
@@ -92,28 +85,24 @@ const attributesOf = (value) =>
 /** @param {string} stack */
 const framesOf = (stack) => stack.slice(stack.indexOf('\n') + 1);
 
-/** What tells where a handle was acquired has so many lines. */
+/** A place has at most so many lines. */
 const FRAMES = 4;
 
-/** Where the frames of the library are. */
+/** The files of the library are below this folder. */
 const LIBRARY = path.join(__dirname, '..') + path.sep;
 
-/**
- * @param {Origin | undefined} origin
- * @returns {string} the first frames of users' code; '' if they are not known
- */
+/** The first frames of users' code; '' if they are unknown. @param {Origin | undefined} origin */
 function placeOf(origin) {
   const text = origin && asText(origin);
   if (!text) return '';
   const frames = framesOf(text.stack);
-  // In a bundle the library is where users' code is.
+  // In a bundle, the library is in the same file as users' code.
   return firstFrames(frames, LIBRARY) || firstFrames(frames);
 }
 
 /**
- * By no function of arrays: users can replace those.
- * @param {string} frames one a line
- * @param {string} [without] leaves out frames that have this
+ * Uses no methods of arrays, because users can replace those.
+ * @param {string} frames one a line @param {string} [without] leaves out frames that contain it
  */
 function firstFrames(frames, without) {
   let first = '';
@@ -130,16 +119,12 @@ function firstFrames(frames, without) {
 }
 
 /**
- * As text from the start: what has it keeps nothing alive, neither what has the handle.
- * @param {Function} callee
- * @returns {string} where it was called
+ * The place is text from the start, so that it keeps nothing alive, not even the handle.
+ * @param {Function} callee the place is that of its caller
  */
 const callSite = (callee) => describeStack(callee, FRAMES, describeFrames);
 
-/**
- * @param {Error} _error
- * @param {NodeJS.CallSite[]} frames
- */
+/** @param {Error} _error @param {NodeJS.CallSite[]} frames */
 function describeFrames(_error, frames) {
   let text = '';
   for (let i = 0; i < frames.length; i++) text += `${i ? '\n' : ''}    at ${frames[i]}`;
@@ -147,19 +132,19 @@ function describeFrames(_error, frames) {
 }
 
 /**
- * Lets a request that nobody gave a time limit reject its promise where the stack has those who
- * wait for that promise: in an async function whose own promise leads to it. The engine finds them
- * when an error is made, and not before.
+ * Lets a request without a time limit reject its promise with a useful stack: in an async function
+ * whose own promise leads to that of the request. When the error is made, the engine finds from
+ * there the functions that wait for the promise.
  * @param {{ resolve?: (value?: any) => void, reject?: (error?: any) => void }} request
- * @param {() => void} tell makes the error and rejects; before that nothing settles the promise
+ * @param {() => void} tell makes the error and rejects; nothing settles the promise before
  */
 function inTheirStack({ resolve, reject }, tell) {
   const telling = inMicrotask(tell);
   try {
-    // Only the engine looks at this reaction: the promise is settled by then.
+    // Only the engine reads this reaction: by then the promise is settled.
     then(telling, resolve, reject);
   } catch {
-    // Somebody changed what promises are made of: the error has no frames then.
+    // Users' code replaced parts of promises, and the error has no frames.
   }
 }
 

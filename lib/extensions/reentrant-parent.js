@@ -1,8 +1,6 @@
 'use strict';
 
-/**
- * Reentrancy: a lock that is held serves requests that are made inside of it. It is their backend.
- */
+/** Reentrancy: a held lock serves the requests that are made inside of it, as their backend. */
 
 const { threadId } = require('node:worker_threads');
 const { notSupportedError } = require('../platform/errors.js');
@@ -13,19 +11,18 @@ const { Promise, report, uncurry } = require('../platform/intrinsics.js');
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 
 /**
- * What locks of another opening of a bucket serve, by the backend of the opening that was asked.
+ * The requests that a lock of another handle of the bucket serves, by the backend that was asked.
  * @type {WeakMap<Backend, Set<Request>>}
  */
 const guests = new WeakMap();
 
-/** Methods that nobody can replace. */
 const getFrom = uncurry(WeakMap.prototype.get);
 const setIn = uncurry(WeakMap.prototype.set);
 const addTo = uncurry(Set.prototype.add);
 const deleteFrom = uncurry(Set.prototype.delete);
 const forEachOf = uncurry(Set.prototype.forEach);
 
-/** The requests that a lock serves: it is not released before they have ended. */
+/** The requests that a lock serves. The lock is not released before they have ended. */
 class Served {
   /** @type {Request[]} */
   requests = [];
@@ -38,7 +35,7 @@ class Served {
     this.end = resolve;
   });
 
-  /** The last one is not served any more. Harmless to repeat where there was no stack for it. */
+  /** Harmless to repeat, in case that the stack was full. */
   dropLast() {
     const last = this.requests[this.requests.length - 1];
     /** @type {ReentrantParent} */ (/** @type {any} */ (last.backend)).forget(last);
@@ -46,19 +43,15 @@ class Served {
   }
 }
 
-/**
- * A lock as the backend of one request that it serves.
- * @implements {Backend}
- */
+/** A lock as the backend of one request that it serves. @implements {Backend} */
 class ReentrantParent {
   #backend;
   #asked;
-  /** Where among the served ones, while it is. */
+  /** The index among the served requests; -1 before and after. */
   #place = -1;
 
   /**
-   * @param {Request} lock held, and not served by another one
-   * @param {Backend} asked what the request was made of
+   * @param {Request} lock held, and not served by another one @param {Backend} asked by the user
    */
   constructor(lock, asked) {
     const { backend } = lock;
@@ -78,27 +71,24 @@ class ReentrantParent {
   request(request) {
     const { lock } = this;
     if (lock.mode === 'shared' && request.mode === 'exclusive') {
-      // It would wait for the end of what it is inside of.
+      // The request would wait for the end of the lock around it.
       if (request.disposition === 'ifAvailable') request.unavailable();
       else request.deadlocked(this.#cycle(request));
       return;
     }
     const served = lock.served ?? new Served();
-    // Where the stack is full the constructor of the promise rejects.
+    // At the end of the stack, the constructor rejects the promise.
     if (!served.end) throw new RangeError('Maximum call stack size exceeded');
     lock.served = served;
     const { requests } = served;
     this.#place = requests.length;
     requests[this.#place] = request;
     if (this.#asked !== this.#backend) noteGuest(this.#asked, request);
-    // It is the same lock.
+    // The request gets the token of the lock, because it is the same lock.
     request.granted(lock.tokenLow, lock.tokenHigh);
   }
 
-  /**
-   * Harmless to repeat: there may have been no stack for all of it.
-   * @returns {void | Promise<void>}
-   */
+  /** Harmless to repeat, in case that the stack was full. @returns {void | Promise<void>} */
   withdraw() {
     const { served } = this.lock;
     if (!served) return undefined;
@@ -119,7 +109,7 @@ class ReentrantParent {
     requests.length--;
   }
 
-  /** @param {Request} request is not served any more */
+  /** @param {Request} request */
   forget(request) {
     const asked = getFrom(guests, this.#asked);
     if (asked) deleteFrom(asked, request);
@@ -157,7 +147,7 @@ class ReentrantParent {
   /** @type {Backend['askHolders']} */
   askHolders;
 
-  /** Nobody waits for what is answered at once. */
+  /** Every request is answered at once, so nobody waits. */
   wait() {}
 
   holds() {
@@ -168,21 +158,15 @@ class ReentrantParent {
     return this.#backend.remaining?.(this.lock) ?? Number.POSITIVE_INFINITY;
   }
 
-  /**
-   * @param {any} _lock
-   * @param {any} client
-   */
+  /** @param {any} _lock @param {any} client */
   guard(_lock, client) {
     return guard(this.#backend, this.lock, client);
   }
 
-  /** It is the bucket that is closed. */
+  /** Only the bucket is closed, never a lock. */
   async close() {}
 
-  /**
-   * @param {Request} request
-   * @returns {CycleEntry[]} it and the lock
-   */
+  /** @param {Request} request @returns {CycleEntry[]} the request and the lock */
   #cycle(request) {
     const { lock } = this;
     const backend = this.#backend;
@@ -199,10 +183,7 @@ class ReentrantParent {
   }
 }
 
-/**
- * @param {Backend} backend
- * @param {Request} request
- */
+/** @param {Backend} backend @param {Request} request */
 function noteGuest(backend, request) {
   let asked = getFrom(guests, backend);
   if (!asked) {
@@ -213,10 +194,9 @@ function noteGuest(backend, request) {
 }
 
 /**
- * Closes a backend. What locks of another opening of its bucket serve is lost with it: the backend
- * does not know of that.
+ * Closes a backend. Requests made through it that a lock of another handle serves are lost as well;
+ * the backend does not know them.
  * @param {Backend} backend
- * @returns {Promise<void>} see there
  */
 function close(backend) {
   /** @type {Request[]} */
@@ -232,12 +212,9 @@ function close(backend) {
   return lost.length > 0 ? announceLosses(lost, closed) : closed;
 }
 
-/**
- * @param {Request[]} lost
- * @param {Promise<void>} closed
- */
+/** @param {Request[]} lost @param {Promise<void>} closed */
 async function announceLosses(lost, closed) {
-  // On an empty stack.
+  // The listeners get an empty stack.
   await undefined;
   for (let i = 0; i < lost.length; i++) {
     try {
@@ -250,20 +227,15 @@ async function announceLosses(lost, closed) {
   await closed;
 }
 
-/**
- * @param {Backend} backend
- * @param {Request} lock
- * @param {any} client see `lock.guard`
- * @returns {Promise<void>}
- */
+/** @param {Backend} backend @param {Request} lock @param {any} client see `lock.guard` */
 async function guard(backend, lock, client) {
   if (!backend.guard) throw notSupportedError("'guard' cannot be used with this lock manager.");
   await backend.guard(lock, client);
 }
 
 /**
+ * Finds the request that the backend knows: this one, or the lock that serves it.
  * @param {Request} request
- * @returns {Request} the one that the backend knows: itself, or the lock that serves it
  */
 const rootLock = (request) =>
   request.backend instanceof ReentrantParent ? request.backend.lock : request;

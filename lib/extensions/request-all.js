@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Several locks at once: the helper of the specification's section 5.1, for all ways in which it
- * can fail. All calls take their locks one after the other in the same order, so no two calls wait
- * for each other. If anything fails, all locks are released.
+ * Requests several locks at once: the helper of the specification's section 5.1, for all ways in
+ * which it can fail. All calls take their locks in the same order, so that no two calls wait for
+ * each other. If anything fails, all locks are released.
  */
 
 const { typeError } = require('../platform/errors.js');
@@ -26,24 +26,20 @@ const { freeze } = Object;
 /** @typedef {import('./options.js').RequestOptions} RequestOptions */
 
 /**
- * @typedef {object} Several what to lock, and how
- * @property {Part[]} parts each name once, in the order in which they are taken
- * @property {Readonly<RequestOptions>} options
+ * The arguments of a call. The parts contain each name once, in the order in which they are taken.
+ * @typedef {{ parts: Part[], options: Readonly<RequestOptions> }} Several
  */
 
 /**
- * @typedef {object} Part
- * @property {string} name
- * @property {LockMode} mode the stronger one of duplicates
- * @property {number[]} places where it was asked for
+ * A name with the stronger mode of its duplicates; `places` are their indices in the call.
+ * @typedef {{ name: string, mode: LockMode, places: number[] }} Part
  */
 
-/** One of several: what happens to it, happens to all. */
+/** One of several requests; what happens to it, happens to all. */
 class PartRequest extends HeldRequest {
   /**
-   * @param {Backend} backend
-   * @param {string} name the resource name
-   * @param {Readonly<RequestOptions>} options valid together
+   * @param {Backend} backend @param {string} name
+   * @param {Readonly<RequestOptions>} options checked, they fit together
    * @param {Group} group
    */
   constructor(backend, name, options, group) {
@@ -55,7 +51,8 @@ class PartRequest extends HeldRequest {
   publishLoss(fromEvents) {
     const { settle } = this.group;
     const tell = () => {
-      // First: where there is no stack for it, this is called again.
+      // This comes first, because the backend calls `publishLoss` again if the stack does not
+      // suffice.
       this.group.lost(this.lossReason());
       super.publishLoss(false);
     };
@@ -63,23 +60,23 @@ class PartRequest extends HeldRequest {
     else tell();
   }
 
-  /** @override The limit on the wait is that of all. */
+  /** The group has the time limit. @override */
   timedOut() {
     this.group.timedOut();
   }
 
-  /** Ends its wait; this error is the one that is reported. */
+  /** Ends the wait; the group reports the error of this request. */
   endWait() {
     super.timedOut();
   }
 
-  /** @override As long as others are waited for, `maxTotal` limits that. */
+  /** While the group waits for others, `maxTotal` limits that wait. @override */
   heldTooLong() {
     const isOfAll = this.observer.holdLimit.option === 'maxTotal';
     if (!isOfAll || !this.group.timedOut()) super.heldTooLong();
   }
 
-  /** @override It is asked for all of them at once. */
+  /** The group asks for all of its requests at once. @override */
   async failWithHolders() {
     await this.group.failWithHolders(this);
   }
@@ -88,13 +85,16 @@ class PartRequest extends HeldRequest {
 /** The locks of one call, from the first request to the release of all. */
 class Group {
   asked = now();
-  /** Granted; when all are, in the order of the parts. @type {PartRequest[]} */
+  /** Granted requests; once all are granted, in the order of the parts. @type {PartRequest[]} */
   #taken = [];
-  /** Those that are waited for. @type {PartRequest[]} */
+  /** @type {PartRequest[]} */
   #pending = [];
-  /** Why they are not held together any more. @type {{ error: unknown } | undefined} */
+  /**
+   * The reason why the locks are not held together any more.
+   * @type {{ error: unknown } | undefined}
+   */
   #failure;
-  /** Those that were not granted within the time limit 0. @type {PartRequest[]} */
+  /** Requests that were not granted within the time limit 0. @type {PartRequest[]} */
   #late = [];
   /**
    * Settles the promise of the call while its callback runs.
@@ -103,15 +103,14 @@ class Group {
   settle;
 
   /**
-   * Takes the locks, all or none, and hands them over in the microtask in which the last one comes:
-   * nobody steals in between.
-   * @param {Backend} backend
-   * @param {Several} several
-   * @param {((locks: readonly LockHandle[] | null) => any) | undefined} callback undefined: they
-   *   are held until they are released
+   * Takes all locks or none, and hands them over in the microtask in which the last one is granted:
+   * nobody can steal one in between.
+   * @param {Backend} backend @param {Several} several
+   * @param {((locks: readonly LockHandle[] | null) => any) | undefined} callback undefined: the
+   *   locks are held until they are released
    * @param {string} [where] see createHandle
-   * @returns {Promise<any>} what the callback returned, or the locks; null if it said `ifAvailable`
-   *   and one of them is not
+   * @returns {Promise<any>} the result of the callback, or the locks; null if `ifAvailable` was
+   *   given and one of them is not
    */
   async take(backend, several, callback, where) {
     const { parts, options } = several;
@@ -121,9 +120,9 @@ class Group {
       if (backend.requestAll) {
         available = await this.#takeTogether(backend, several);
       } else {
-        // Each lock is requested when the one before is held, unless one was lost since: a later
-        // request would not learn of that loss. This is no function of its own, because the return
-        // from one would take a microtask more than the answer to the last request.
+        // Each lock is requested when the one before is held, unless one was lost meanwhile: a
+        // later request would not learn of that loss. This is no function of its own, because its
+        // return would take a microtask more than the answer to the last request.
         for (let i = 0; i < parts.length && available && !this.#failure; i++) {
           const request = this.#next(backend, parts[i], options, end);
           available = (await request.acquire()) !== null;
@@ -149,12 +148,11 @@ class Group {
   }
 
   /**
-   * @param {Backend} backend
-   * @param {Part} part
-   * @param {Readonly<RequestOptions>} options of all of them
-   * @param {number} end of their time limit, if there is one
-   * @returns {PartRequest} to be made inside of those that are held
-   * @throws {unknown} if the signal was aborted while another one was waited for
+   * @param {Backend} backend @param {Part} part
+   * @param {Readonly<RequestOptions>} options of the group
+   * @param {number} end of the time limit, if there is one
+   * @returns {PartRequest}
+   * @throws {unknown} the signal was aborted while the group waited for another lock
    */
   #next(backend, part, options, end) {
     const timeout = options.timeout && Math.max(end - now(), 0);
@@ -164,10 +162,10 @@ class Group {
   }
 
   /**
-   * In one step of the backend; but those that a lock serves which the caller is inside of.
-   * @param {Backend} backend
-   * @param {Several} several
-   * @returns {Promise<boolean>} false if they said `ifAvailable` and one of them is not
+   * Requests all locks in one step of the backend, except those that a lock around the caller
+   * serves as reentrant ones.
+   * @param {Backend} backend @param {Several} several
+   * @returns {Promise<boolean>} false if one of them is not available, with `ifAvailable`
    */
   async #takeTogether(backend, { parts, options }) {
     /** @type {PartRequest[]} */
@@ -197,9 +195,8 @@ class Group {
   }
 
   /**
-   * @param {Backend} backend
-   * @param {PartRequest[]} requests
-   * @param {Promise<boolean>[]} answers becomes longer: whether each was granted
+   * @param {Backend} backend @param {PartRequest[]} requests
+   * @param {Promise<boolean>[]} answers receives the answer to each request
    */
   #ask(backend, requests, answers) {
     for (let i = 0; i < requests.length; i++) {
@@ -211,9 +208,10 @@ class Group {
   }
 
   /**
+   * Never rejects: if one request fails, the whole group fails.
    * @param {PartRequest} request
    * @param {Promise<any>} answer
-   * @returns {Promise<boolean>} whether it was granted. Does not reject: if it fails, all fail
+   * @returns {Promise<boolean>} whether the request was granted
    */
   async #answerOf(request, answer) {
     try {
@@ -226,7 +224,10 @@ class Group {
     }
   }
 
-  /** @param {PartRequest} request the next one, which is made inside of those that are held */
+  /**
+   * The next request counts as made inside of the locks that are held.
+   * @param {PartRequest} request
+   */
   #add(request) {
     const { inside } = request;
     for (let i = 0; inside && i < this.#taken.length; i++) {
@@ -238,25 +239,22 @@ class Group {
 
   /**
    * Harmless to repeat.
-   * @param {unknown} error why one of them is no longer held, or will not be
+   * @param {unknown} error why one of the locks is no longer held, or will not be
    */
   lost(error) {
     this.#failure ??= { error };
     for (let i = 0; i < this.#pending.length; i++) {
       const request = this.#pending[i];
       request.leave();
-      // This also ends a request that could not report its end for lack of stack.
+      // This also ends a request that could not report its end because the stack was full.
       if (request.state === ENDED) request.fail(this.#failure.error);
     }
-    // All of them have heard: what each of thousands says then is no news to the others.
+    // All of them have ended: what each of thousands reports now is no news to the others.
     this.#pending.length = 0;
     this.settle?.reject(this.#failure.error);
   }
 
-  /**
-   * The limit on the wait for all of them is reached.
-   * @returns {boolean} whether any of them is waited for
-   */
+  /** Handles the time limit of the group. @returns {boolean} whether it waited for any lock */
   timedOut() {
     /** @type {PartRequest[]} */
     const waiting = [];
@@ -269,7 +267,7 @@ class Group {
   }
 
   /**
-   * With the time limit 0 there was no time before it to ask who holds the locks.
+   * With the time limit 0, nobody had time to ask who holds the locks before.
    * @param {PartRequest} request
    */
   async failWithHolders(request) {
@@ -284,7 +282,7 @@ class Group {
     if (!this.#failure) mostBlocked(this.#late).failLate();
   }
 
-  /** There was no stack to wait for them: not by a call of ours, as in LockRequest#start. */
+  /** The stack is full, so the loop calls no function of ours (LockRequest#start). */
   #leavePending() {
     for (let i = 0; i < this.#pending.length; i++) {
       const request = this.#pending[i];
@@ -296,7 +294,7 @@ class Group {
     }
   }
 
-  /** @returns {Promise<void> | void} if one of them serves others yet */
+  /** @returns {Promise<void> | void} a promise if reentrant locks are still held */
   release() {
     /** @type {Promise<void> | undefined} */
     let all;
@@ -309,9 +307,8 @@ class Group {
 
   /**
    * Calls a callback with the locks, then releases them.
-   * @param {Several} several
-   * @param {(locks: readonly LockHandle[]) => any} callback
-   * @returns {Promise<any>} settles like what it returned, or as soon as one of them is stolen
+   * @param {Several} several @param {(locks: readonly LockHandle[]) => any} callback
+   * @returns {Promise<any>} settles like the callback, or as soon as one of the locks is stolen
    */
   use(several, callback) {
     return new Promise((resolve, reject) => {
@@ -321,10 +318,8 @@ class Group {
   }
 
   /**
-   * @param {Several} several
-   * @param {(locks: readonly LockHandle[]) => any} callback
-   * @param {(value: any) => void} resolve
-   * @param {(error: any) => void} reject
+   * @param {Several} several @param {(locks: readonly LockHandle[]) => any} callback
+   * @param {(value: any) => void} resolve @param {(error: any) => void} reject
    */
   async #call(several, callback, resolve, reject) {
     let settle = resolve;
@@ -339,7 +334,7 @@ class Group {
     }
     const released = this.release();
     if (released) await released;
-    // One turned out to be lost: its loss is the error.
+    // The release may have found a lock lost; that loss is the error.
     for (let i = 0; i < this.#taken.length; i++) {
       if (this.#taken[i].state === LOST) this.lost(this.#taken[i].lossReason());
     }
@@ -347,9 +342,8 @@ class Group {
   }
 
   /**
-   * @param {Several} several
-   * @param {string} [where] see createHandle
-   * @returns {LockHandle[]} in the order asked for
+   * @param {Several} several @param {string} [where] see createHandle
+   * @returns {LockHandle[]} in the order of the call
    */
   handles({ parts }, where) {
     /** @type {LockHandle[]} */
@@ -364,9 +358,9 @@ class Group {
 }
 
 /**
- * Of several that are granted together, the one that an error is to tell of.
+ * Chooses the request that the error of the group describes: the first of those that somebody most
+ * likely blocks.
  * @param {PartRequest[]} requests at least one
- * @returns {PartRequest} the first of those that most likely have somebody in their way
  */
 function mostBlocked(requests) {
   let most = requests[0];
@@ -378,7 +372,7 @@ function mostBlocked(requests) {
 
 /**
  * @param {PartRequest} request
- * @returns {number} greater if it is more likely that somebody is in its way
+ * @returns {number} greater if it is more likely that somebody blocks the request
  */
 function obstruction(request) {
   const { backend, observer, options } = request;
@@ -390,14 +384,13 @@ function obstruction(request) {
   for (let i = 0; i < list.length; i++) {
     if (options.mode === 'exclusive' || list[i].mode === 'exclusive') return 4;
   }
-  // They can share it, unless units are missing.
+  // All share the lock, unless units are missing.
   return options.limit === undefined ? 3 : 4;
 }
 
 /**
- * @param {Part} part
- * @param {Readonly<RequestOptions>} options of all of them
- * @returns {Readonly<RequestOptions>} of its request
+ * @param {Part} part @param {Readonly<RequestOptions>} options of the group
+ * @returns {Readonly<RequestOptions>}
  */
 function partOptions({ mode }, options) {
   const shared = mode === 'shared';
@@ -406,10 +399,7 @@ function partOptions({ mode }, options) {
   return { ...options, mode, limit, weight };
 }
 
-/**
- * @param {Promise<void> | undefined} one
- * @param {Promise<void>} other
- */
+/** @param {Promise<void> | undefined} one @param {Promise<void>} other */
 async function both(one, other) {
   await one;
   await other;
@@ -417,13 +407,13 @@ async function both(one, other) {
 
 /** Locks that are held together until `release()` is called. */
 class SeveralLocks {
-  /** @param {LockHandle[]} locks in the order asked for */
+  /** @param {LockHandle[]} locks in the order of the call */
   constructor(locks) {
     this.locks = freeze(locks);
   }
 
   /**
-   * Releases all of them, at once. Calls after the first do nothing.
+   * Releases all locks at once. Calls after the first do nothing.
    * @returns {void | Promise<void>} as for a LockHandle
    */
   release() {
@@ -445,12 +435,7 @@ class SeveralLocks {
   }
 }
 
-/**
- * @param {any} names
- * @param {any} givenOptions
- * @param {string} operation for messages
- * @returns {Several}
- */
+/** @param {any} names @param {any} givenOptions @param {string} operation @returns {Several} */
 function toSeveral(names, givenOptions, operation) {
   if (typeof names !== 'object' || typeof names?.[Symbol.iterator] !== 'function') {
     throw typeError(operation, `The names are ${describe(names)}, not a list.`);
@@ -459,7 +444,7 @@ function toSeveral(names, givenOptions, operation) {
   refuseOthers(options, 'several', operation);
   /** @type {Part[]} */
   const asked = [];
-  // The iterator is the caller's.
+  // The iterator is users' code, and runs before the options are checked.
   for (const entry of names) {
     const named = typeof entry === 'object' && entry !== null;
     const givenName = named ? entry.name : entry;
@@ -476,8 +461,8 @@ function toSeveral(names, givenOptions, operation) {
 }
 
 /**
- * @param {Part[]} parts in the order asked for; becomes the result
- * @returns {Part[]} in the order of the code units of their names, each name once
+ * Sorts by the code units of the names, and joins duplicates.
+ * @param {Part[]} parts becomes the result
  */
 function merge(parts) {
   sort(parts, (one, other) => {
@@ -502,10 +487,9 @@ function merge(parts) {
 const sort = uncurry(Array.prototype.sort);
 
 /**
- * @param {Backend} backend
- * @param {Several} several
- * @param {Function} callee whose caller is told of a leak
- * @returns {Promise<SeveralLocks | null>} null if it said `ifAvailable` and one of them is not
+ * @param {Backend} backend @param {Several} several
+ * @param {Function} callee its caller is shown if the locks leak
+ * @returns {Promise<SeveralLocks | null>} null if `ifAvailable` was given and one of them is not
  */
 function acquireSeveral(backend, several, callee) {
   const where = siteOfHandle(callee, isWatched(several.options));
@@ -513,11 +497,10 @@ function acquireSeveral(backend, several, callee) {
 }
 
 /**
- * @param {Backend} backend
- * @param {Several} several
+ * @param {Backend} backend @param {Several} several
  * @param {(locks: readonly LockHandle[] | null) => any} callback
- * @returns {Promise<any>} settles like what the callback returned, after the locks were released;
- *   or as soon as one of them is stolen
+ * @returns {Promise<any>} settles like the callback, after the release; or as soon as a lock is
+ *   stolen
  */
 const useSeveral = (backend, several, callback) => new Group().take(backend, several, callback);
 

@@ -41,36 +41,36 @@ const { tokenOf } = require('../platform/numbers.js');
 
 const NO_DEADLOCKS = "The 'deadlock' option cannot be used with this lock manager.";
 
-/** Why a lock is lost that was held too long. */
+/** Reason of a loss: a limit on holding was reached. */
 const TIME = 'time';
 
 /**
- * A lock request with what is not of the specification: time limits, labels, warnings and channels,
- * deadlocks, reentrancy, errors that tell more.
+ * A lock request with everything that the specification lacks: time limits, labels, warnings and
+ * channels, deadlocks, reentrancy, and errors with details.
  */
 class ExtendedRequest extends LockRequest {
   /** The halves of the token, as small integers. */
   tokenLow = 0;
   tokenHigh = 0;
 
-  // Only those have these that need them.
+  // Few requests have the following fields of their own: see `setDefaults`.
 
   /** @type {string | undefined} */
   label;
   /**
-   * Locks that wait for this request, if it rejects deadlocks.
+   * The locks that wait for this request, if it rejects deadlocks.
    * @type {ExtendedRequest[] | undefined}
    */
   inside;
   /**
-   * Where it was made, if an error, a warning or a query may tell it.
+   * The place of the request, if an error, a warning or a query may show it.
    * @type {import('./origin.js').Origin | undefined}
    */
   origin;
   /** @type {InstanceType<typeof import('./reentrant-parent.js').Served> | undefined} */
   served;
   /**
-   * What counts it among those that wait.
+   * The list of waiting requests that contains this one.
    * @type {InstanceType<typeof import('./waiters.js').Waiting> | undefined}
    */
   among;
@@ -81,7 +81,7 @@ class ExtendedRequest extends LockRequest {
     return timeout === 0 || blocking === false ? 'ifAvailable' : super.disposition;
   }
 
-  /** Whether a backend has to look at more than the specification's options. */
+  /** Whether a backend has to read more than the specification's options. */
   get asksForMore() {
     const { options } = this;
     return (
@@ -109,11 +109,7 @@ class ExtendedRequest extends LockRequest {
     return this.options.priority;
   }
 
-  /**
-   * @override
-   * @param {number} [tokenLow]
-   * @param {number} [tokenHigh]
-   */
+  /** @override @param {number} [tokenLow] @param {number} [tokenHigh] */
   granted(tokenLow = 0, tokenHigh = 0) {
     super.granted();
     this.tokenLow = tokenLow | 0;
@@ -122,17 +118,17 @@ class ExtendedRequest extends LockRequest {
     if (this.origin !== undefined) noteSite(this);
   }
 
-  /** @returns {bigint} once granted */
+  /** @returns {bigint} 0 before the grant */
   get token() {
     return tokenOf(this.tokenLow, this.tokenHigh);
   }
 
-  /** @returns {boolean} whether its thread does not return before it is answered */
+  /** @returns {boolean} whether the request blocks its thread */
   get blocks() {
     return false;
   }
 
-  /** @returns {boolean} whether it notes where it was made in a way of its own */
+  /** @returns {boolean} whether the class records the place of the request in its own way */
   get hasSite() {
     return false;
   }
@@ -145,7 +141,7 @@ class ExtendedRequest extends LockRequest {
     else super.unavailable();
   }
 
-  /** @param {number} limit that the name has; 0 for none */
+  /** @param {number} limit of the name; 0 for none */
   otherLimit(limit) {
     this.failed(() => otherLimitError(this, limit));
   }
@@ -189,10 +185,9 @@ class ExtendedRequest extends LockRequest {
     super.disarm();
   }
 
-  /** The time limit of the request is reached. */
   timedOut() {
     if (this.state !== PENDING) return;
-    // Not known any more when it has left.
+    // Unknown once the request has left its queue.
     const progress = this.backend.progress?.(this);
     this.observer?.see();
     this.observer.outage = this.backend.outage?.(this);
@@ -201,7 +196,7 @@ class ExtendedRequest extends LockRequest {
     else this.failWithHolders();
   }
 
-  /** The time limit of a request whose thread blocks is reached. */
+  /** Handles the time limit of a request that blocks its thread. */
   timedOutInCall() {
     this.observer?.see();
     if (this.leave()) this.failed(lateError);
@@ -222,7 +217,7 @@ class ExtendedRequest extends LockRequest {
     return this.why && withLongStack(() => /** @type {Error} */ (super.failure()));
   }
 
-  /** For want of time before the time limit it is not known yet who holds the lock. */
+  /** With the time limit 0, nobody had time to ask who holds the lock before. */
   async failWithHolders() {
     await undefined;
     await this.observer.look();
@@ -240,9 +235,8 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * @param {import('./holder-queries.js').Holders} [holders] undefined: not known
-   * @param {unknown} [outage] why they are not known
-   * @returns {Error}
+   * @param {import('./holder-queries.js').Holders} [holders] undefined: unknown
+   * @param {unknown} [outage] why they are unknown
    */
   timeoutError(holders, outage) {
     const { backend, name, observer } = this;
@@ -253,10 +247,9 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * A theft waits for no holder, but for its answer.
+   * A theft waits for its answer only, never for a holder.
    * @param {import('../backend/contract.js').Progress} [progress]
-   * @param {unknown} [outage] why it is not answered
-   * @returns {Error}
+   * @param {unknown} [outage] why the server does not answer
    */
   theftError(progress, outage) {
     const { name, observer } = this;
@@ -264,7 +257,6 @@ class ExtendedRequest extends LockRequest {
     return withOrigin(error, this.origin);
   }
 
-  /** The limit on holding is reached. */
   heldTooLong() {
     if (!this.holds) return;
     this.giveUp(TIME);
@@ -273,9 +265,9 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * The lock is lost as by a steal, and so are those that it serves. Then it is released, so that
-   * the next request can have it. The loss does not wait for the release, because the release may
-   * wait for the holder, which has to learn of the loss.
+   * The lock is lost as by a theft, and so are its reentrant locks. Then it is released, so that
+   * the next request can have it. The loss does not wait for the release, because that may wait for
+   * the holder, which has to learn of the loss.
    * @param {string} reason
    */
   giveUp(reason) {
@@ -285,9 +277,7 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * @override
-   * @param {string} [thief] client id
-   * @param {string} [reason]
+   * @override @param {string} [thief] client id @param {string} [reason]
    * @param {() => Error | undefined} [cause]
    */
   beLost(thief, reason, cause) {
@@ -304,7 +294,7 @@ class ExtendedRequest extends LockRequest {
     return this.held && (this.backend.holds?.(this) ?? true);
   }
 
-  /** @returns {number} milliseconds that it is held at least; 0 if it is not held */
+  /** @returns {number} milliseconds during which the lock is certainly held; 0 if it is not held */
   get remaining() {
     if (!this.holds) return 0;
     return this.backend.remaining?.(this) ?? Number.POSITIVE_INFINITY;
@@ -319,7 +309,7 @@ class ExtendedRequest extends LockRequest {
   }
 
   /**
-   * What this lock serves is lost with it.
+   * The reentrant locks are lost with this one.
    * @param {InstanceType<typeof import('./reentrant-parent.js').Served>} served
    * @param {boolean} fromEvents
    */
@@ -350,20 +340,12 @@ class ExtendedRequest extends LockRequest {
     return holdTimeoutError(name, observer.waited(), observer.held(), observer.holdLimit);
   }
 
-  /**
-   * @override
-   * @param {(lock: any) => any} callback
-   * @param {any} lock
-   */
+  /** @override @param {(lock: any) => any} callback @param {any} lock */
   call(callback, lock) {
     return countsAsEnclosing(this.options) ? callEnclosed([this], callback, lock) : callback(lock);
   }
 
-  /**
-   * It waits until the requests that it serves have ended.
-   * @override
-   * @returns {Promise<void> | void}
-   */
+  /** Waits until the reentrant requests have ended. @override @returns {Promise<void> | void} */
   release() {
     const { served } = this;
     if (served === undefined || served.requests.length === 0 || this.state !== GRANTED) {
@@ -376,27 +358,25 @@ class ExtendedRequest extends LockRequest {
 
   /** @override */
   use() {
-    // Of a chain of requests, each made inside of the one before, none keeps the other.
+    // In a chain of requests, each made inside of the one before, none must keep the others from
+    // being collected.
     if (this.inside) this.inside = undefined;
     return super.use();
   }
 }
 
-/** @param {ExtendedRequest} request that was not granted in time */
+/** The error of a request with the time limit 0. @param {ExtendedRequest} request */
 const lateError = (request) => {
   const { backend, name, observer } = request;
   const known = backend.holders ? undefined : observer?.holders;
   return request.timeoutError(known ?? holdersNow(backend, name, false));
 };
 
-/** @param {ExtendedRequest} request that was not to wait */
+/** The error of a request with `blocking: false`. @param {ExtendedRequest} request */
 const notFree = ({ backend, name }) =>
   notFreeError(name, forUsers(holdersNow(backend, name, false)));
 
-/**
- * @param {ExtendedRequest} request
- * @param {number} limit that its name has
- */
+/** @param {ExtendedRequest} request @param {number} limit of the name */
 function otherLimitError(request, limit) {
   return argumentError(
     `A request for ${theLock(request.name)} has ${describeLimit(request.limit)}, but its holders ` +
@@ -405,8 +385,8 @@ function otherLimitError(request, limit) {
 }
 
 /**
+ * Whether an error or a warning will show the place of the request.
  * @param {Readonly<RequestOptions>} options
- * @returns {boolean} whether an error or a warning will tell where the request was made
  */
 const needsOrigin = (options) =>
   options.timeout !== undefined ||
@@ -417,13 +397,12 @@ const needsOrigin = (options) =>
 setDefaults(ExtendedRequest);
 
 /**
- * What `new Request(…)` calls. `ExtendedRequest` has the members and the defaults of the fields,
- * but is never constructed for users: a class that derives from another has to call `super()`,
- * which costs too much (`initialize`). So this function takes its place, and its prototype (below).
+ * The constructor `Request`. `ExtendedRequest` has the members and the defaults of the fields, but
+ * no request is made by its constructor: `super()` costs too much (`initialize`). This function
+ * stands in for it, and has its prototype.
  * @this {any}
- * @param {import('../backend/contract.js').Backend} backend
- * @param {string} name the resource name
- * @param {Readonly<RequestOptions>} options valid together
+ * @param {import('../backend/contract.js').Backend} backend @param {string} name
+ * @param {Readonly<RequestOptions>} options checked, they fit together
  * @param {number} [asked] see Watch
  */
 function makeRequest(backend, name, options, asked) {
@@ -440,8 +419,8 @@ function makeRequest(backend, name, options, asked) {
 }
 
 /**
- * Has the backend look for deadlocks. Where it cannot, refuses the option; the environment variable
- * is for all of a program, and does not break a part of it.
+ * Has the backend look for deadlocks. A backend that cannot refuses the option; the environment
+ * variable concerns the whole program and only causes a warning.
  * @param {ExtendedRequest} request
  */
 function declare(request) {
@@ -451,13 +430,9 @@ function declare(request) {
 }
 
 /**
- * `makeRequest` as the class that it stands for: `class … extends Request` and `instanceof` work.
- * @type {new (
- *   backend: import('../backend/contract.js').Backend,
- *   name: string,
- *   options: Readonly<RequestOptions>,
- *   asked?: number,
- * ) => ExtendedRequest}
+ * `makeRequest` as a class: `class … extends Request` and `instanceof` work.
+ * @type {new (backend: import('../backend/contract.js').Backend, name: string, options:
+ *   Readonly<RequestOptions>, asked?: number) => ExtendedRequest}
  */
 const Request = /** @type {any} */ (makeRequest);
 /** @type {any} */ (Request).prototype = ExtendedRequest.prototype;

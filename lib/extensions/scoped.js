@@ -1,8 +1,8 @@
 'use strict';
 
 /**
- * Mutex, RWLock and Semaphore of the entry of a wider scope: one with a name is of that scope, not
- * of the process, if nothing else is said.
+ * Gives the entry of a wider scope its own Mutex, RWLock and Semaphore: a lock with a name belongs
+ * to that scope by default, and not to the process.
  */
 
 const { typeError } = require('../platform/errors.js');
@@ -14,9 +14,10 @@ const { defineProperty } = Object;
 /** @typedef {typeof import('./lock-manager.js').LockManager} LockManager */
 
 /**
- * @typedef {object} Scope
- * @property {InstanceType<LockManager>} [locks] of the default bucket, if there is one
- * @property {(name: string) => { locks: any }} [openBucket] if a bucket is opened by its name alone
+ * A scope with a default bucket has `locks`; one that opens buckets by their name alone,
+ * `openBucket`.
+ * @typedef {{ locks?: InstanceType<LockManager>,
+ *   openBucket?: (name: string) => { locks: any } }} Scope
  */
 
 /**
@@ -24,11 +25,7 @@ const { defineProperty } = Object;
  * @returns {{ Mutex: typeof Mutex, RWLock: typeof RWLock, Semaphore: typeof Semaphore }}
  */
 function scopedLocks({ locks, openBucket }) {
-  /**
-   * @param {any} name
-   * @param {any} options
-   * @param {string} kind for the message
-   */
+  /** @param {any} name @param {any} options @param {string} kind */
   const within = (name, options, kind) => {
     if (typeof name !== 'string') return options;
     const bucket = options?.bucket;

@@ -12,10 +12,7 @@ const NEW = "'new Semaphore'";
 const RESIZE = on('resize', 'Semaphore');
 const PERMITS = 'The number of permits';
 
-/**
- * @param {string} method
- * @returns {import('./named-lock.js').Call}
- */
+/** @param {string} method @returns {import('./named-lock.js').Call} */
 const call = (method) => ({
   operation: on(method, 'Semaphore'),
   kind: 'semaphore',
@@ -33,17 +30,17 @@ const TRY = {
 
 /**
  * A number of units, of which each user takes some for a while. `new Semaphore(permits)` is private
- * to those who have the object; `new Semaphore(name, { permits })` is made of shared locks of that
- * name with this limit, by all threads. The first request in the queue is served first, also if it
- * wants more units than those behind it.
+ * to its object; `new Semaphore(name, { permits })` consists of shared locks of that name, by all
+ * threads. The first request in the queue comes first, even if it wants more units than those
+ * behind it.
  */
 class Semaphore {
   #lock;
 
   /**
-   * @param {string | number} name the resource name, or the units of a private one
-   * @param {{ permits?: number, bucket?: any, locks?: any, label?: string }} [options] the units of
-   *   a named one; and as for Mutex
+   * @param {string | number} name or the units of a private one
+   * @param {{ permits?: number, bucket?: any, locks?: any, label?: string }} [options] with the
+   *   units of a named one
    */
   constructor(name, options) {
     const isPrivate = typeof name === 'number';
@@ -55,7 +52,7 @@ class Semaphore {
     this.#lock = new NamedLock('semaphore', lockName, options, NEW, more, permits);
   }
 
-  /** @returns {number} units that nobody holds; those who wait may be before you */
+  /** The units that nobody holds. Waiting requests may come before yours. */
   get available() {
     const holders = this.#lock.holders("'available'");
     let units = /** @type {number} */ (this.#lock.limit);
@@ -63,38 +60,35 @@ class Semaphore {
       if (holders[i].mode === 'exclusive') return 0;
       units -= holders[i].weight;
     }
-    // A lock that has another limit may be more than these.
+    // A lock with another limit may weigh more than all units.
     return Math.max(units, 0);
   }
 
-  /** @returns {number} requests that wait for units, of all threads */
+  /** Requests that wait for units, in all threads. */
   get pending() {
     return this.#lock.pending("'pending'");
   }
 
   /**
-   * @param {any} [options] `weight`: how many units, by default 1; and those of Mutex
-   * @returns {Promise<Release | null>} the function that gives them back; harmless to call twice.
-   *   null if it said `ifAvailable`, and there are not so many units, or others wait
+   * @param {any} [options] `weight`: how many units, by default 1; and the options of Mutex
+   * @returns {Promise<Release | null>} gives the units back; null if not enough are free or
+   *   others wait, with `ifAvailable`
    * @throws {import('./lock-errors.js').LockError} not acquired
    */
   acquire(options) {
     return this.#lock.acquire(options, ACQUIRE);
   }
 
-  /** Like `acquire` with `ifAvailable`.
-   * @param {any} [options] `weight`; and those of Mutex but what is about waiting
-   * @returns {Promise<Release | null>}
-   */
+  /** Never waits. @param {any} [options] @returns {Promise<Release | null>} */
   tryAcquire(options) {
     return this.#lock.acquire(options, TRY);
   }
 
   /**
-   * @param {(lock: any) => any} callback called with the lock, whose signal tells if it is lost;
-   *   with null if it said `ifAvailable` and there is none
+   * @param {(lock: any) => any} callback receives the lock, whose signal aborts if it is lost; or
+   *   null if there is none, with `ifAvailable`
    * @param {any} [options] as for `acquire`
-   * @returns {Promise<any>} what the callback returned, after the units were given back
+   * @returns {Promise<any>} the result of the callback, after the units were given back
    * @throws {import('./lock-errors.js').LockError} not acquired
    */
   run(callback, options) {
@@ -102,18 +96,18 @@ class Semaphore {
   }
 
   /**
-   * Changes the number of units of a private one. Holders and waiters are served as before; later
-   * requests come after them, with the new number.
+   * Changes the number of units of a private semaphore. Holders and waiters are served as before;
+   * later requests come after them, with the new number.
    * @param {number} permits
-   * @returns {Promise<void>} when it is so
-   * @throws {unknown} nothing is changed
+   * @returns {Promise<void>} when the new number applies
+   * @throws {unknown} nothing has changed
    */
   async resize(permits) {
     await this.#lock.resize(toPermits(permits, RESIZE), RESIZE);
   }
 
   /**
-   * Rejects the requests of this object that wait; those who hold units go on.
+   * Rejects the waiting requests of this object; holders continue.
    * @param {unknown} [reason] by default an AbortError
    */
   cancel(reason) {
@@ -121,11 +115,7 @@ class Semaphore {
   }
 }
 
-/**
- * @param {any} value
- * @param {string} operation for the message
- * @returns {number}
- */
+/** @param {any} value @param {string} operation */
 function toPermits(value, operation) {
   const permits = toCount(value, 1, operation, PERMITS);
   if (permits === undefined) throw typeError(operation, `${PERMITS} is missing.`);

@@ -1,13 +1,12 @@
 'use strict';
 
-/** The requests of an object that wait, so that it can give them up. */
+/** Keeps the waiting requests of an object, so that the object can cancel them. */
 
 const { uncurry } = require('../platform/intrinsics.js');
 const { PENDING } = require('../standard/lock-request.js');
 
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 
-/** Methods that nobody can replace. */
 const addTo = uncurry(Set.prototype.add);
 const removeFrom = uncurry(Set.prototype.delete);
 const forEachOf = uncurry(Set.prototype.forEach);
@@ -16,7 +15,7 @@ class Waiting {
   /** @type {Set<Request>} */
   #requests = new Set();
 
-  /** @param {Request} request that was made, and may be answered already */
+  /** @param {Request} request was made, and may have its answer already */
   add(request) {
     if (request.state !== PENDING) return;
     addTo(this.#requests, request);
@@ -29,7 +28,8 @@ class Waiting {
   }
 
   /**
-   * Rejects them. The last one first, so that no other one of them is granted meanwhile.
+   * Rejects the requests. The last one comes first, so that none of the others is granted
+   * meanwhile.
    * @param {unknown} reason
    */
   abort(reason) {

@@ -1,9 +1,9 @@
 'use strict';
 
 /**
- * Reports the course of a request: to subscribers of diagnostics channels, by warnings
- * (`warnAfter`), and by its time limits (`timeout`, `holdTimeout`, `maxTotal`). Most requests have
- * nothing of this and no Watch.
+ * Reports the course of a request to subscribers of diagnostics channels and by warnings
+ * (`warnAfter`), and applies its time limits (`timeout`, `holdTimeout`, `maxTotal`). Most requests
+ * need none of this and have no Watch.
  */
 
 const { channel } = require('node:diagnostics_channel');
@@ -30,7 +30,7 @@ const { clearTimeout, report, setTimeout, soon, threadsNow: now, unref } = intri
 /** @typedef {InstanceType<typeof import('./request.js').Request>} Request */
 /** @typedef {import('../standard/lock-request.js').Observer} Observer */
 
-/** The names that Node.js's own implementation uses, and four more. */
+/** The first six names are those of Node.js's own implementation. */
 const start = channel('locks.request.start');
 const grant = channel('locks.request.grant');
 const miss = channel('locks.request.miss');
@@ -41,8 +41,8 @@ const timeoutChannel = channel('locks.request.timeout');
 const lost = channel('locks.request.lost');
 
 /**
- * How long at least the answer to a request is waited for that does not wait for the lock itself,
- * on one machine: it comes at once, unless a process stands still that is just changing the locks.
+ * With the time limit 0, a request waits for its answer and not for the lock. On one machine the
+ * answer comes at once, unless a process stops while it changes the locks: then this is the limit.
  */
 const ANSWER_MS = 1000;
 
@@ -51,21 +51,18 @@ const LONGEST_TIMER = 2 ** 31 - 1;
 
 const FOREVER = Number.POSITIVE_INFINITY;
 
-/** Milliseconds, of requests without `warnAfter`; undefined for none. */
+/** Milliseconds for requests without `warnAfter`; undefined for no warnings. */
 const warnAfterEverywhere = (() => {
   const { WEB_LOCKS_WARN_AFTER: text = '' } = process.env;
   return /^\d+$/.test(text) ? Number(text) : undefined;
 })();
 
-/**
- * @param {Readonly<import('./options.js').RequestOptions>} options
- * @returns {number | undefined} milliseconds
- */
+/** @param {Readonly<import('./options.js').RequestOptions>} options */
 const warnAfterOf = ({ warnAfter = warnAfterEverywhere }) => warnAfter;
 
 /** @implements {Observer} */
 class Watch {
-  /** The same in all messages of the request, and in no others of the thread. */
+  /** Equal in all messages of the request, and in no others of the thread. */
   #id = Symbol('lock request');
   #request;
   #options;
@@ -74,11 +71,11 @@ class Watch {
   #granted = 0;
   #released = 0;
   #ended = 0;
-  /** Whether it waits, so that a time limit counts. */
+  /** Whether the time limit of the wait counts. */
   #waits = false;
-  /** Whether it is held, so that a limit on that counts. */
+  /** Whether the limit on holding counts. */
   #holds = false;
-  /** When to warn, as `threadsNow()` tells it; Infinity: not, or not any more. */
+  /** A time of `threadsNow()`; Infinity if no warning is due any more. */
   #warnAt = Number.POSITIVE_INFINITY;
   #warned = false;
   /** @type {any} */
@@ -89,21 +86,24 @@ class Watch {
   #warning;
   /** The time for which the warning's timer was set. */
   #warningFor = Number.POSITIVE_INFINITY;
-  /** Whether timers will be set to what is wanted, in a microtask. */
+  /** Whether a microtask is to set the timers. */
   #setting = false;
   /**
    * The holders of the lock that the request waits for, once they are known.
    * @type {import('./holder-queries.js').Holders | undefined}
    */
   holders;
-  /** Why the server told nothing when the time limit was reached. @type {unknown} */
+  /** Why the server did not answer when the time limit was reached. @type {unknown} */
   outage;
-  /** The query before the time limit, until it is answered. @type {Promise<any> | undefined} */
+  /**
+   * The query made before the time limit, until it is answered.
+   * @type {Promise<any> | undefined}
+   */
   #ahead;
 
   /**
    * @param {Request} request
-   * @param {number} [asked] when it was asked for, if that was not now, as `threadsNow()` tells it
+   * @param {number} [asked] when the user called, in the time of `threadsNow()`
    */
   constructor(request, asked = now()) {
     this.#request = request;
@@ -111,24 +111,22 @@ class Watch {
     this.#asked = asked;
   }
 
-  /** @returns {number} milliseconds from the request to the grant, or so far */
+  /** @returns {number} milliseconds from the call to the grant, or until now */
   waited() {
     return (this.#granted || this.#ended || now()) - this.#asked;
   }
 
-  /** @returns {number} milliseconds from the grant to the release, or so far */
+  /** @returns {number} milliseconds from the grant to the release, or until now */
   held() {
     return this.#granted ? (this.#released || this.#ended || now()) - this.#granted : 0;
   }
 
-  /** The time of the grant, which may be announced later. */
+  /** Takes the time of the grant, which may be announced later. */
   noteGrant() {
     this.#granted = now();
   }
 
-  /**
-   * This is published before the release: the next holder may publish its grant first otherwise.
-   */
+  /** Takes the time before the release: otherwise the next holder could publish its grant first. */
   noteRelease() {
     this.#released = now();
   }
@@ -151,7 +149,7 @@ class Watch {
 
   granted() {
     this.#holds = !this.#ended;
-    // One warning for the wait or for the lock, whichever first takes too long.
+    // One warning suffices: either for the wait or for the hold.
     if (!this.#warned) this.#warnLater();
     this.#setTimers();
     this.#publish(grant, { token: this.#request.token });
@@ -181,7 +179,7 @@ class Watch {
     if (error instanceof LockTimeoutError) this.#publish(timeoutChannel, { error });
   }
 
-  /** @param {unknown} [error] undefined for none */
+  /** @param {unknown} [error] */
   ended(error) {
     if (this.#ended) return;
     this.#waits = false;
@@ -199,7 +197,10 @@ class Watch {
     if (warnAfter !== undefined && !this.#ended) this.#warnAt = now() + warnAfter;
   }
 
-  /** @returns {number | undefined} milliseconds that the answer may take; 0, too, for no limit */
+  /**
+   * @returns {number | undefined} milliseconds that the answer may take; 0 and undefined for no
+   *   limit
+   */
   get #waitLimit() {
     const { maxTotal, timeout } = this.#options;
     const limit = timeout === 0 && this.#request.backend.wait ? ANSWER_MS : timeout;
@@ -208,13 +209,15 @@ class Watch {
     return limit === undefined ? left : Math.min(limit, left);
   }
 
-  /** @returns {number} when it is to be given up, as `threadsNow()` tells it; Infinity: never */
+  /**
+   * @returns {number} the time of `threadsNow()` at which the lock is given up; Infinity for never
+   */
   get #heldUntil() {
     const { holdTimeout = FOREVER, maxTotal = FOREVER } = this.#options;
     return Math.min(this.#granted + holdTimeout, this.#asked + maxTotal);
   }
 
-  /** @returns {{ option: string, limit: number }} which limit on holding comes first */
+  /** Tells which limit on holding comes first. @returns {{ option: string, limit: number }} */
   get holdLimit() {
     const { holdTimeout = FOREVER, maxTotal = FOREVER } = this.#options;
     return this.#granted + holdTimeout <= this.#asked + maxTotal
@@ -223,8 +226,8 @@ class Watch {
   }
 
   /**
-   * Has timers set to what is wanted now. Not at once: near the end of the stack a timer could be
-   * set, or removed, by half.
+   * Has a microtask set the timers, because near the end of the stack a timer could be half set, or
+   * half removed.
    */
   #setTimers() {
     const isSet =
@@ -259,7 +262,8 @@ class Watch {
 
   /**
    * @param {number} timeout
-   * @param {number} ahead milliseconds before it ends, to ask who holds the lock; 0: it ends
+   * @param {number} ahead milliseconds before the end at which to ask who holds the lock; 0 if
+   *   that is done
    */
   #limit(timeout, ahead) {
     const milliseconds = Math.max(this.#armed + timeout - ahead - now(), 0);
@@ -280,21 +284,21 @@ class Watch {
     this.#ahead = queryHolders(backend, name);
     const holders = await this.#ahead;
     this.#ahead = undefined;
-    // While the request waits somebody is in its way.
+    // Somebody blocks the request while it waits, so an empty list is outdated.
     if (holders?.count) this.holders = holders;
   }
 
-  /** Looks who holds the lock, where that takes no time. The request still waits for them. */
+  /** Finds the holders while the request still waits for them, if that takes no time. */
   see() {
     if (this.#request.backend.seenHolders) this.holders = this.#holdersAtOnce();
   }
 
-  /** Whether it is not known who holds the lock, and the answer is under way. */
+  /** Whether the holders are unknown, but a query for them is under way. */
   get isLooking() {
     return this.holders === undefined && this.#ahead !== undefined;
   }
 
-  /** Asks who holds the lock, or waits for the answer that is under way. */
+  /** Asks who holds the lock, or waits for the query that is under way. */
   async look() {
     const { backend, name } = this.#request;
     this.holders = await (this.#ahead ?? queryHolders(backend, name));
@@ -306,7 +310,7 @@ class Watch {
       if (rest > 0) this.#limitHold(rest);
       else this.#request.heldTooLong();
     });
-    // Neither does a lock keep the event loop alive.
+    // A lock does not keep the event loop alive, and neither does its timer.
     unref(this.#holdTimeout);
   }
 
@@ -319,7 +323,7 @@ class Watch {
     unref(this.#warning);
   }
 
-  /** The thread is blocked for a while: timers do not run. */
+  /** Warns from a blocked thread, in which timers do not run. */
   blocked() {
     if ((this.#granted || now()) >= this.#warnAt) this.#warn().catch(report);
   }
@@ -328,7 +332,7 @@ class Watch {
     this.#warnAt = this.#warningFor = Number.POSITIVE_INFINITY;
     clearTimeout(this.#warning);
     const { backend } = this.#request;
-    // The requests that it waits for warn themselves.
+    // The requests that this one waits for warn themselves.
     if (!this.#granted && backend.progress?.(this.#request) === 'allotted') return;
     this.#warned = true;
     const message = await (this.#holds ? this.#describeHold() : this.#describeWait());
@@ -339,13 +343,13 @@ class Watch {
     return `${theLock(this.#request.name)}${labelOf(this.#options.label)}`;
   }
 
-  /** @returns {Promise<string>} how long it waits, or has waited: that may be over by then */
+  /** Says how long the request waits, or has waited, because the wait may end meanwhile. */
   async #describeWait() {
     const { backend } = this.#request;
     let who = '';
     if (!this.#granted) {
       const holders = await this.#holders();
-      // A backend that has to ask may be answered when they have given it to this one.
+      // A backend that has to ask may be answered after the lock was given to this request.
       if (!this.#granted || !backend.askHolders) who = ` (${this.#describe(holders)})`;
     }
     const waited = duration(this.waited());
@@ -369,13 +373,16 @@ class Watch {
     return backend.askHolders ? await queryHoldersToWarn(backend, name) : this.#holdersAtOnce();
   }
 
-  /** @returns {import('./holder-queries.js').Holders | undefined} for a backend that knows them */
+  /**
+   * @returns {import('./holder-queries.js').Holders | undefined} undefined if the backend has to
+   *   ask
+   */
   #holdersAtOnce() {
     const { backend, blocks, name } = this.#request;
     return (blocks ? holdersNow : holdersWhenDue)(backend, name, true);
   }
 
-  /** @returns {Promise<string>} how long the lock is held, or was */
+  /** Says how long the lock is held, or was. */
   async #describeHold() {
     const { backend, name } = this.#request;
     const waiting = describeWaiting(await queryWaiters(backend, name), backend.outage?.());
@@ -387,10 +394,7 @@ class Watch {
       : `Still holding ${this.#what} after ${held} (${waiting}).${where}`;
   }
 
-  /**
-   * @param {import('node:diagnostics_channel').Channel} to
-   * @param {object} more
-   */
+  /** @param {import('node:diagnostics_channel').Channel} to @param {object} more */
   #publish(to, more) {
     if (!to.hasSubscribers) return;
     const { name, mode, backend } = this.#request;
@@ -417,13 +421,12 @@ class Watch {
 }
 
 /**
- * @param {number} milliseconds
- * @param {(rest: number) => void} then called when they are over, or with how many are left where
- *   they are more than a timer can wait
+ * A time can be longer than a timer can wait: then `then` is called early, with the rest.
+ * @param {number} milliseconds @param {(rest: number) => void} then
  * @returns {NodeJS.Timeout}
  */
 function later(milliseconds, then) {
-  // A timer leaves fractions away, and would be early.
+  // setTimeout truncates fractions and would fire early.
   const part = Math.min(Math.ceil(milliseconds), LONGEST_TIMER);
   return setTimeout(() => then(milliseconds - part), part);
 }
@@ -431,10 +434,7 @@ function later(milliseconds, then) {
 /** @param {string | undefined} label */
 const labelOf = (label) => (label ? ` (${quote(label)})` : '');
 
-/**
- * @param {import('./options.js').RequestOptions} options
- * @returns {boolean} whether a request with these options is to be watched
- */
+/** @param {import('./options.js').RequestOptions} options */
 const isWatched = (options) =>
   options.timeout !== undefined ||
   options.holdTimeout !== undefined ||
