@@ -55,7 +55,7 @@ const HOUSES = {
       ['addon'],
       ['host_requests'],
       ['host'],
-      ['requests', 'snapshots'],
+      ['requests', 'snapshots', 'process_group'],
       ['calls'],
       ['values'],
       ['environment'],

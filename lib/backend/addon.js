@@ -24,8 +24,8 @@ const { closedError, noMemoryError, plainError } = require('../platform/errors.j
  * @property {(woken: boolean) => number} drain
  * @property {() => number} continuousNow milliseconds of a clock that goes on while the machine
  *   sleeps, and that nobody sets; negative if there is none
- * @property {(endsWithUs: boolean) => void} keepFamily see lib/cli/process-group.js
- * @property {() => void} endFamily
+ * @property {(endsWithUs: boolean) => void} keepProcessGroup see lib/cli/process-group.js
+ * @property {() => void} endProcessGroup
  * @property {(manager: ManagerHandle) => Snapshot | number} snapshot
  * @property {(manager: ManagerHandle, name: string, pending: boolean) => Snapshot | number}
  *   snapshotOf

@@ -16,7 +16,7 @@ const { plainError } = require('../platform/errors.js');
  * Version of the interface between JavaScript and the addon, equal to that of src/binding/calls.h.
  * A change of a function, of its arguments or results, or of a number's meaning raises both.
  */
-const AGREEMENT = 9;
+const AGREEMENT = 10;
 
 const BUILD =
   'with a C and C++ compiler, make and Python installed, run: ' +

@@ -24,9 +24,9 @@ function load() {
  * Puts processes that this thread starts from now on into the group.
  * @param {boolean} endsWithUs whether the group ends when this process does, killed or not
  */
-const keepProcessGroup = (endsWithUs) => load()?.keepFamily(endsWithUs);
+const keepProcessGroup = (endsWithUs) => load()?.keepProcessGroup(endsWithUs);
 
 /** On Windows, ends all processes of the group but this one. */
-const endProcessGroup = () => load()?.endFamily();
+const endProcessGroup = () => load()?.endProcessGroup();
 
 module.exports = { endProcessGroup, keepProcessGroup };

@@ -2,6 +2,7 @@
  * managers and events. */
 #include "calls.h"
 #include "host.h"
+#include "process_group.h"
 #include "values.h"
 
 #include <cstdio>
@@ -144,21 +145,21 @@ napi_value continuous_now(napi_env env, napi_callback_info)
              : nullptr;
 }
 
-/* keepFamily(endsWithUs): undefined. Calls wlk_keep_family; needs no agent. */
-napi_value keep_family(napi_env env, napi_callback_info info)
+/* keepProcessGroup(endsWithUs): undefined. Needs no agent. */
+napi_value call_keep_process_group(napi_env env, napi_callback_info info)
 {
   Call<1> call(env, info);
   bool ends_with_us;
   if (succeeded(
           env, napi_get_value_bool(env, call.arguments[0], &ends_with_us), "reading a boolean"))
-    wlk_keep_family(ends_with_us);
+    keep_process_group(ends_with_us);
   return nullptr;
 }
 
-/* endFamily(): undefined. Calls wlk_end_family; needs no agent. */
-napi_value end_family(napi_env, napi_callback_info)
+/* endProcessGroup(): undefined. Needs no agent. */
+napi_value call_end_process_group(napi_env, napi_callback_info)
 {
-  wlk_end_family();
+  end_process_group();
   return nullptr;
 }
 
@@ -192,8 +193,8 @@ const Function kFunctions[] = {
     {"undo", call_undo},
     {"drain", drain},
     {"continuousNow", continuous_now},
-    {"keepFamily", keep_family},
-    {"endFamily", end_family},
+    {"keepProcessGroup", call_keep_process_group},
+    {"endProcessGroup", call_end_process_group},
     {"snapshot", call_snapshot},
     {"snapshotOf", call_snapshot_of},
     {"hostOpen", call_host_open},

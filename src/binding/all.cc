@@ -3,6 +3,7 @@
 #include "environment.cc"
 #include "host.cc"
 #include "host_requests.cc"
+#include "process_group.cc"
 #include "requests.cc"
 #include "snapshots.cc"
 #include "values.cc"

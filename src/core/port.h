@@ -130,18 +130,6 @@ double wlk_port_continuous_now(void);
  * none. */
 bool wlk_port_random(void *bytes, size_t size);
 
-/* Makes this process and the processes that it starts from now on a family. On Windows the
- * processes that those start belong to it, too, and a second call applies to all of it. On Linux
- * only children that the calling thread forks later belong to it. Elsewhere, and if the system
- * refuses, nothing happens.
- *   ends_with_us  whether the family ends when this process (on Linux: the calling thread) ends, in
- *                 whatever way
- *   threads       one */
-void wlk_port_keep_family(bool ends_with_us);
-
-/* On Windows, ends the family except this process, and waits for it; elsewhere does nothing. */
-void wlk_port_end_family(void);
-
 /* Gives free memory of the C library back to the system, if the library does not do so by
  * itself. */
 void wlk_port_trim(void);

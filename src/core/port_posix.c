@@ -7,7 +7,6 @@
 #include "port.h"
 
 #include <dlfcn.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <time.h>
@@ -17,9 +16,6 @@
 #endif
 #if defined(__APPLE__)
 #include <mach/mach_time.h>
-#endif
-#if defined(__linux__)
-#include <sys/prctl.h>
 #endif
 
 /* In milliseconds; keeps sums of times from overflowing. */
@@ -110,35 +106,6 @@ double wlk_port_continuous_now(void)
   return -1; /* other systems have a different clock of this name */
 #endif
 }
-
-#if defined(__linux__)
-static _Atomic pid_t head; /* the process that the family ends with; 0 if there is none */
-
-/* Runs in a child before it executes another program. The kernel keeps the setting across that,
- * unless the program gains rights (set-user-ID, capabilities), and does not pass it on to the
- * child's children. */
-static void join_family(void)
-{
-  pid_t parent = head;
-  if (parent == 0) return;
-  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) (void)raise(SIGKILL); /* the parent ended before prctl */
-}
-
-void wlk_port_keep_family(bool ends_with_us)
-{
-  static bool is_registered;
-  if (!is_registered) is_registered = pthread_atfork(NULL, NULL, join_family) == 0;
-  head = ends_with_us ? getpid() : 0;
-}
-#else
-void wlk_port_keep_family(bool ends_with_us)
-{
-  (void)ends_with_us;
-}
-#endif
-
-void wlk_port_end_family(void) {}
 
 bool wlk_port_random(void *bytes, size_t size)
 {

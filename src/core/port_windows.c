@@ -75,59 +75,6 @@ double wlk_port_continuous_now(void)
   return (double)time / 1e4;
 }
 
-/* A job object. Only this process has its handle, so the job closes when the process ends. */
-static HANDLE family;
-
-/* In milliseconds: an ended process can stay in a driver for any time. */
-enum { END_WITHIN = 5000 };
-
-/* The job does not allow its processes to break away. Node.js's own jobs allow that to theirs, and
- * a process leaves every job above it that allows it, too. */
-void wlk_port_keep_family(bool ends_with_us)
-{
-  JOBOBJECT_EXTENDED_LIMIT_INFORMATION limits = {0};
-  if (!family) {
-    HANDLE job = CreateJobObjectW(NULL, NULL);
-    if (!job) return;
-    if (AssignProcessToJobObject(job, GetCurrentProcess()))
-      family = job;
-    else
-      (void)CloseHandle(job);
-  }
-  limits.BasicLimitInformation.LimitFlags = ends_with_us ? JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE : 0;
-  if (!family) return;
-  (void)SetInformationJobObject(family, JobObjectExtendedLimitInformation, &limits, sizeof limits);
-}
-
-/* Ends a process of the family and waits, because it can start others until it has ended. Returns
- * false if it was gone, or does not end. */
-static bool end_one(DWORD pid)
-{
-  BOOL ours = FALSE;
-  HANDLE process =
-      OpenProcess(PROCESS_TERMINATE | PROCESS_QUERY_INFORMATION | SYNCHRONIZE, FALSE, pid);
-  if (!process) return false;
-  bool ended = IsProcessInJob(process, family, &ours) && ours && TerminateProcess(process, 1) &&
-               WaitForSingleObject(process, END_WITHIN) == WAIT_OBJECT_0;
-  (void)CloseHandle(process);
-  return ended;
-}
-
-void wlk_port_end_family(void)
-{
-  _Alignas(JOBOBJECT_BASIC_PROCESS_ID_LIST) char room[1024];
-  JOBOBJECT_BASIC_PROCESS_ID_LIST *found = (void *)room;
-  for (bool any = family != NULL; any;) {
-    any = false;
-    found->NumberOfProcessIdsInList = 0; /* if there are more, the query returns as many as fit */
-    (void)QueryInformationJobObject(family, JobObjectBasicProcessIdList, found, sizeof room, NULL);
-    for (DWORD i = 0; i < found->NumberOfProcessIdsInList; i++) {
-      DWORD pid = (DWORD)found->ProcessIdList[i];
-      if (pid != GetCurrentProcessId() && end_one(pid)) any = true;
-    }
-  }
-}
-
 bool wlk_port_random(void *bytes, size_t size)
 {
   return SystemFunction036(bytes, (ULONG)size) != FALSE;

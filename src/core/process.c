@@ -41,16 +41,6 @@ double wlk_continuous_now(void)
   return wlk_port_continuous_now();
 }
 
-void wlk_keep_family(bool ends_with_us)
-{
-  wlk_port_keep_family(ends_with_us);
-}
-
-void wlk_end_family(void)
-{
-  wlk_port_end_family();
-}
-
 enum wlk_status wlk_process_start(struct wlk_process *process)
 {
   uint64_t hash_key[2];

@@ -158,13 +158,6 @@ void wlk_process_trim(void);
  * wlk_process_join. */
 double wlk_continuous_now(void);
 
-/* Makes this process and those that it starts from now on a family, see wlk_port_keep_family.
- * Threads: one. */
-void wlk_keep_family(bool ends_with_us);
-
-/* On Windows, ends the family except this process, and waits for it. */
-void wlk_end_family(void);
-
 /* ---- agents ---- */
 
 /* Makes an agent.

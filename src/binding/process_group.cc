@@ -1,0 +1,92 @@
+/* See process_group.h. */
+#include "process_group.h"
+
+#if defined(_WIN32)
+#include <windows.h>
+
+/* Only this process has the job's handle, so the job closes when the process ends. */
+static HANDLE job;
+
+/* In milliseconds: an ended process can stay in a driver for any time. */
+enum { END_WITHIN = 5000 };
+
+/* The job does not allow its processes to break away. Node.js's own jobs allow that to theirs, and
+ * a process leaves every job above it that allows it, too. */
+void keep_process_group(bool ends_with_us)
+{
+  JOBOBJECT_EXTENDED_LIMIT_INFORMATION limits = {};
+  if (!job) {
+    HANDLE made = CreateJobObjectW(nullptr, nullptr);
+    if (!made) return;
+    if (AssignProcessToJobObject(made, GetCurrentProcess()))
+      job = made;
+    else
+      (void)CloseHandle(made);
+  }
+  limits.BasicLimitInformation.LimitFlags = ends_with_us ? JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE : 0;
+  if (!job) return;
+  (void)SetInformationJobObject(job, JobObjectExtendedLimitInformation, &limits, sizeof limits);
+}
+
+/* Ends a process of the group and waits, because it can start others until it has ended. Returns
+ * false if it was gone, or does not end. */
+static bool end_one(DWORD pid)
+{
+  BOOL ours = FALSE;
+  HANDLE process =
+      OpenProcess(PROCESS_TERMINATE | PROCESS_QUERY_INFORMATION | SYNCHRONIZE, FALSE, pid);
+  if (!process) return false;
+  bool ended = IsProcessInJob(process, job, &ours) && ours && TerminateProcess(process, 1) &&
+               WaitForSingleObject(process, END_WITHIN) == WAIT_OBJECT_0;
+  (void)CloseHandle(process);
+  return ended;
+}
+
+void end_process_group()
+{
+  alignas(JOBOBJECT_BASIC_PROCESS_ID_LIST) char room[1024];
+  auto *found = reinterpret_cast<JOBOBJECT_BASIC_PROCESS_ID_LIST *>(room);
+  for (bool any = job != nullptr; any;) {
+    any = false;
+    found->NumberOfProcessIdsInList = 0; /* if there are more, the query returns as many as fit */
+    (void)QueryInformationJobObject(job, JobObjectBasicProcessIdList, found, sizeof room, nullptr);
+    for (DWORD i = 0; i < found->NumberOfProcessIdsInList; i++) {
+      auto pid = static_cast<DWORD>(found->ProcessIdList[i]);
+      if (pid != GetCurrentProcessId() && end_one(pid)) any = true;
+    }
+  }
+}
+#else
+
+#if defined(__linux__)
+#include <atomic>
+#include <csignal>
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static std::atomic<pid_t> head; /* the process that the group ends with; 0 if there is none */
+
+/* Runs in a child before it executes another program. The kernel keeps the setting across that,
+ * unless the program gains rights (set-user-ID, capabilities), and does not pass it on to the
+ * child's children. */
+static void join_process_group()
+{
+  pid_t parent = head;
+  if (parent == 0) return;
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) (void)raise(SIGKILL); /* the parent ended before prctl */
+}
+
+void keep_process_group(bool ends_with_us)
+{
+  static bool is_registered;
+  if (!is_registered) is_registered = pthread_atfork(nullptr, nullptr, join_process_group) == 0;
+  head = ends_with_us ? getpid() : 0;
+}
+#else
+void keep_process_group(bool) {}
+#endif
+
+void end_process_group() {}
+#endif
