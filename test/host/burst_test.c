@@ -48,8 +48,8 @@ static void quit(int party)
 {
   struct wlh_arena *arena = inside(&t, party);
   for (int i = 0; i < AGENTS_EACH; i++)
-    CHECK(wlh_cells_terminate(arena, t.parties[party].agents[i]) == WLH_CELLS_OK);
-  CHECK(wlh_cells_quit(arena) == WLH_CELLS_OK);
+    CHECK(wlh_cells_terminate_agent(arena, t.parties[party].agents[i]) == WLH_CELLS_OK);
+  CHECK(wlh_cells_leave(arena) == WLH_CELLS_OK);
 }
 
 static void come_and_go(int party)
@@ -92,9 +92,9 @@ TEST(left, "when somebody leaves after a burst, few cells stay")
 {
   start();
   burst(1, false);
-  CHECK(wlh_cells_is_roomy(inside(&t, 1)));
+  CHECK(wlh_cells_would_shrink(inside(&t, 1)));
   quit(1);
-  CHECK(wlh_cells_can_give_back(&t.parties[1].arena));
+  CHECK(wlh_cells_begin_give_back(&t.parties[1].arena));
   stop(2, 3);
 }
 
@@ -102,7 +102,7 @@ TEST(died, "when who made a burst dies, few cells stay")
 {
   start();
   burst(1, true);
-  CHECK(!wlh_cells_is_roomy(inside(&t, 0)));
+  CHECK(!wlh_cells_would_shrink(inside(&t, 0)));
   kill_party(&t, 1);
   CHECK(wlh_cells_reap(inside(&t, 2)));
   stop(2, 3);
@@ -155,9 +155,9 @@ static bool given_back;
 static void leave(int party)
 {
   struct wlh_arena *arena = &t.parties[party].arena;
-  if (!wlh_cells_can_give_back(arena)) return;
+  if (!wlh_cells_begin_give_back(arena)) return;
   CHECK(mprotect(slack_from, (size_t)(slack_to - slack_from), PROT_NONE) == 0);
-  wlh_cells_gave_back(arena);
+  wlh_cells_end_give_back(arena);
   given_back = true;
 }
 
@@ -176,7 +176,7 @@ static void look_for_holders(void)
   static struct wlh_client clients[4];
   static uint16_t units[400];
   struct wlh_view view = {entries, clients, units, 4, 4, 400, 0, 0, 0};
-  CHECK(wlh_cells_glimpse(t.segment, t.bytes, u"n", 1, &view) == WLH_CELLS_OK);
+  CHECK(wlh_cells_find_holders(t.segment, t.bytes, u"n", 1, &view) == WLH_CELLS_OK);
   CHECK(view.entry_count == 1 && view.entries[0].token == mine.token);
 }
 
@@ -190,7 +190,7 @@ static void look_for_own(void)
 static void look_for_room(void)
 {
   struct wlh_arena *arena = &t.parties[0].arena;
-  if (wlh_cells_has_member(arena)) (void)wlh_cells_is_roomy(arena);
+  if (wlh_cells_has_member(arena)) (void)wlh_cells_would_shrink(arena);
 }
 
 /* Another member gives up cells at the `moment`-th step of a look, or before it if that is -1.
@@ -233,13 +233,13 @@ TEST(looker_dies, "who dies while it looks does not keep the room")
   table_begin(&t, 16 * WLH_CELLS_AT_FIRST, 16 * WLH_CELLS_AT_FIRST);
   wlh_cells_begin_look(t.segment, 3);
   CHECK(wlh_cells_rebuild(inside(&t, 1)) == WLH_CELLS_OK);
-  CHECK(!wlh_cells_can_give_back(&t.parties[1].arena));
+  CHECK(!wlh_cells_begin_give_back(&t.parties[1].arena));
   uint64_t shrinks = inside(&t, 2)->shrinks;
   kill_party(&t, 3);
-  CHECK(wlh_cells_reap(inside(&t, 1)) && wlh_cells_can_give_back(&t.parties[1].arena));
+  CHECK(wlh_cells_reap(inside(&t, 1)) && wlh_cells_begin_give_back(&t.parties[1].arena));
   CHECK(inside(&t, 2)->shrinks > shrinks);
   CHECK(wlh_cells_join(inside(&t, 3), 200, 1, "1") == WLH_CELLS_OK);
-  CHECK(wlh_cells_can_give_back(&t.parties[1].arena));
+  CHECK(wlh_cells_begin_give_back(&t.parties[1].arena));
   table_end(&t);
 }
 

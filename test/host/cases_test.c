@@ -39,9 +39,9 @@ static void stop(void)
   for (int i = 0; i < PARTIES; i++) {
     if (t.dead[i]) continue;
     CHECK(wrong(&t, i) == NULL);
-    CHECK(wlh_cells_leave(inside(&t, i)) == WLH_CELLS_OK);
+    CHECK(wlh_cells_drop_member(inside(&t, i)) == WLH_CELLS_OK);
   }
-  CHECK(!arena->poisoned && wlh_cells_free(arena) == arena->ncells - 1);
+  CHECK(!arena->poisoned && wlh_cells_free_count(arena) == arena->ncells - 1);
   table_end(&t);
 }
 
@@ -89,7 +89,7 @@ static const char *abort_one(int id)
 
 static const char *end_one(int id)
 {
-  return words[wlh_cells_end(step_of(all[id].party), all[id].request, all[id].cookie)];
+  return words[wlh_cells_end_the_request(step_of(all[id].party), all[id].request, all[id].cookie)];
 }
 
 static void terminate(int party)
@@ -99,7 +99,7 @@ static void terminate(int party)
     kill_party(&t, party);
     CHECK(wlh_cells_reap(inside(&t, (party + 1) % PARTIES)));
   } else {
-    CHECK(wlh_cells_terminate(step_of(party), t.parties[party].agents[0]) == WLH_CELLS_OK);
+    CHECK(wlh_cells_terminate_agent(step_of(party), t.parties[party].agents[0]) == WLH_CELLS_OK);
   }
 }
 
@@ -126,7 +126,7 @@ static void look(char name, char *text, size_t size)
   bool held = true;
   int party = 0;
   while (ended[party]) party++;
-  CHECK(wlh_cells_snapshot_of(inside(&t, party), &unit, 1, true, &view) == WLH_CELLS_OK);
+  CHECK(wlh_cells_snapshot_a_name(inside(&t, party), &unit, 1, true, &view) == WLH_CELLS_OK);
   for (uint32_t i = 0; i < view.entry_count; i++) {
     const struct wlh_entry *entry = &entries[i];
     size_t at = strlen(text);

@@ -20,12 +20,12 @@ static void stop(void)
   for (int i = 0; i < PARTIES; i++) {
     if (t.dead[i]) continue;
     CHECK(wrong(&t, i) == NULL);
-    CHECK(wlh_cells_leave(inside(&t, i)) == WLH_CELLS_OK);
+    CHECK(wlh_cells_drop_member(inside(&t, i)) == WLH_CELLS_OK);
   }
   struct wlh_arena *arena = &t.parties[3].arena;
   (void)wlh_cells_reap(arena);
   CHECK(!arena->poisoned);
-  CHECK(wlh_cells_free(arena) == arena->ncells - 1);
+  CHECK(wlh_cells_free_count(arena) == arena->ncells - 1);
   table_end(&t);
 }
 
@@ -51,7 +51,7 @@ TEST(names, "requests on different names do not wait for each other, whatever th
     struct made made = want(&t, 0, name);
     CHECK(made.status == WLH_CELLS_GRANTED);
     CHECK(want(&t, 1, name).status == WLH_CELLS_PENDING || length == 0);
-    if (length > 0) (void)wlh_cells_leave(inside(&t, 1));
+    if (length > 0) (void)wlh_cells_drop_member(inside(&t, 1));
     CHECK(drop(&t, &made) == WLH_CELLS_OK);
     if (length > 0) {
       CHECK(wlh_cells_join(inside(&t, 1), 101, 1, "") == WLH_CELLS_OK);
@@ -85,10 +85,10 @@ TEST(long_names, "a name of the greatest length is had, a longer one is refused 
   struct wlh_answer answer;
   struct wlh_ask ask = {.agent = t.parties[0].agents[0], .name = name};
   ask.name_units = WLH_NAME_MOST + 1;
-  CHECK(wlh_cells_request(inside(&t, 0), &ask, &answer) == WLH_CELLS_FULL);
+  CHECK(wlh_cells_request_a_lock(inside(&t, 0), &ask, &answer) == WLH_CELLS_FULL);
   CHECK(answer.needed == UINT32_MAX);
   ask.name_units = WLH_NAME_MOST;
-  CHECK(wlh_cells_request(inside(&t, 0), &ask, &answer) == WLH_CELLS_GRANTED);
+  CHECK(wlh_cells_request_a_lock(inside(&t, 0), &ask, &answer) == WLH_CELLS_GRANTED);
   CHECK(wlh_cells_rebuild(inside(&t, 1)) == WLH_CELLS_OK);
   free(name);
   stop();
@@ -104,11 +104,12 @@ TEST(of_others, "a request of somebody else, or of an earlier life, is none; not
   struct made made = want(&t, 0, "n");
   struct wlh_thief thief;
   struct wlh_arena *arena = inside(&t, 1);
-  CHECK(wlh_cells_release(arena, made.request, made.cookie, &thief) == WLH_CELLS_LOST);
-  CHECK(wlh_cells_terminate(arena, t.parties[0].agents[0]) == WLH_CELLS_LOST);
+  CHECK(wlh_cells_release_the_lock(arena, made.request, made.cookie, &thief) == WLH_CELLS_LOST);
+  CHECK(wlh_cells_terminate_agent(arena, t.parties[0].agents[0]) == WLH_CELLS_LOST);
   arena = inside(&t, 0);
-  CHECK(wlh_cells_release(arena, made.request, made.cookie + 1, &thief) == WLH_CELLS_LOST);
-  CHECK(wlh_cells_abort(arena, made.request + (1 << 20), made.cookie) == WLH_CELLS_LOST);
+  CHECK(wlh_cells_release_the_lock(arena, made.request, made.cookie + 1, &thief) == WLH_CELLS_LOST);
+  CHECK(
+      wlh_cells_abort_the_request(arena, made.request + (1 << 20), made.cookie) == WLH_CELLS_LOST);
   stop();
 }
 
@@ -122,7 +123,7 @@ TEST(poisoned, "in a poisoned segment every call says so, to all")
   CHECK(drop(&t, &made) == WLH_CELLS_POISONED);
   CHECK(mail_of(&t, 0).count == 0);
   CHECK(wlh_cells_rebuild(inside(&t, 1)) == WLH_CELLS_POISONED);
-  CHECK(wlh_cells_leave(inside(&t, 1)) == WLH_CELLS_POISONED);
+  CHECK(wlh_cells_drop_member(inside(&t, 1)) == WLH_CELLS_POISONED);
   table_end(&t);
 }
 
@@ -134,8 +135,8 @@ TEST(rings, "who gets mail is to_notify, and who waits when somebody joins")
   struct made first = want(&t, 0, "n");
   CHECK(want(&t, 1, "n").status == WLH_CELLS_PENDING);
   CHECK(rung_by(&t, 0) == 0 && rung_by(&t, 1) == 0);
-  CHECK(wlh_cells_pending(&t.parties[1].arena) == 1);
-  CHECK(wlh_cells_leave(inside(&t, 3)) == WLH_CELLS_OK);
+  CHECK(wlh_cells_pending_count(&t.parties[1].arena) == 1);
+  CHECK(wlh_cells_drop_member(inside(&t, 3)) == WLH_CELLS_OK);
   (void)rung_by(&t, 3);
   CHECK(wlh_cells_join(inside(&t, 3), 1, 1, "") == WLH_CELLS_OK);
   CHECK(rung_by(&t, 3) == 2);
@@ -413,7 +414,7 @@ TEST(full_steal, "a theft finds a cell in a segment that is full")
   start();
   struct made last, held = want(&t, 0, "n");
   while ((last = want_shared(&t, 2, "m")).status == WLH_CELLS_GRANTED) continue;
-  CHECK(last.status == WLH_CELLS_FULL && wlh_cells_free(inside(&t, 0)) > 0);
+  CHECK(last.status == WLH_CELLS_FULL && wlh_cells_free_count(inside(&t, 0)) > 0);
   CHECK(steal(&t, 1, "n").status == WLH_CELLS_GRANTED);
   struct mail mail = mail_of(&t, 0);
   CHECK(is_letter(&mail, &held, WLH_REPORTED_STOLEN));
@@ -485,7 +486,7 @@ TEST(zeros, "a header of zeros is damage, also to who sees it for the first time
   memset(&t.segment->header, 0, sizeof t.segment->header);
   CHECK(see_anew(&arena) == WLH_CELLS_POISONED);
   CHECK(t.segment->header.poisoned == 1);
-  CHECK(wlh_cells_end(&arena, UINT32_MAX, 1) == WLH_CELLS_POISONED);
+  CHECK(wlh_cells_end_the_request(&arena, UINT32_MAX, 1) == WLH_CELLS_POISONED);
   CHECK(wlh_cells_begin(&t.parties[0].arena, 6) == WLH_CELLS_POISONED);
   table_end(&t);
 }
@@ -533,7 +534,7 @@ TEST(token_back, "a token that goes back within a turn is damage, and granted to
   t.segment->header.token = 7;
   struct wlh_arena *arena = inside(&t, 1);
   t.segment->header.token = 0;
-  CHECK(wlh_cells_request(arena, &ask, &answer) == WLH_CELLS_POISONED);
+  CHECK(wlh_cells_request_a_lock(arena, &ask, &answer) == WLH_CELLS_POISONED);
   table_end(&t);
 }
 
@@ -563,7 +564,7 @@ static enum wlh_cells_status snapshot_here(int party, uint32_t *units)
   static struct wlh_client clients[4];
   static uint16_t text[16];
   struct wlh_view view = {entries, clients, text, 4, 4, 16, 0, 0, 0};
-  enum wlh_cells_status status = wlh_cells_snapshot(inside(&t, party), &view);
+  enum wlh_cells_status status = wlh_cells_snapshot_the_lock_state(inside(&t, party), &view);
   *units = view.unit_count;
   return status;
 }
@@ -669,7 +670,7 @@ TEST(zeroed_snapshot, "a snapshot of zeros is not one of nothing")
   struct made made = hold_long_name();
   struct wlh_view view = {.entries = entries, .entry_capacity = 4};
   zero_part(t.segment->cells[made.request].request.resource);
-  CHECK(wlh_cells_snapshot(inside(&t, 1), &view) == WLH_CELLS_POISONED);
+  CHECK(wlh_cells_snapshot_the_lock_state(inside(&t, 1), &view) == WLH_CELLS_POISONED);
   table_end(&t);
 }
 
@@ -762,7 +763,7 @@ TEST(snapshot, "a snapshot has who holds and waits, with label, token and limit"
       .mode = WLH_SHARED, .limit = 3, .weight = 2, .label = label, .label_units = 2};
   CHECK(make(&t, 1, "n", ask).status == WLH_CELLS_GRANTED);
   CHECK(want(&t, 2, "n").status == WLH_CELLS_PENDING);
-  CHECK(wlh_cells_snapshot(inside(&t, 0), &view) == WLH_CELLS_OK);
+  CHECK(wlh_cells_snapshot_the_lock_state(inside(&t, 0), &view) == WLH_CELLS_OK);
   CHECK(view.entry_count == 2 && view.client_count == 2);
   const struct wlh_client *client = &clients[entries[0].client];
   CHECK(entries[0].held == 1 && entries[0].limit == 3 && entries[0].weight == 2);
@@ -771,7 +772,7 @@ TEST(snapshot, "a snapshot has who holds and waits, with label, token and limit"
   CHECK(client->name_units == 4 && units[client->name] == 'm');
   CHECK(entries[0].label_units == 2 && units[entries[0].label + 1] == 'a');
   CHECK(entries[0].name_units == 1 && units[entries[0].name] == 'n');
-  CHECK(wlh_cells_snapshot_of(inside(&t, 0), name, 1, false, &view) == WLH_CELLS_OK);
+  CHECK(wlh_cells_snapshot_a_name(inside(&t, 0), name, 1, false, &view) == WLH_CELLS_OK);
   CHECK(view.entry_count == 1 && view.client_count == 1);
   stop();
 }
@@ -782,7 +783,7 @@ TEST(small_snapshot, "a snapshot without room says how much it needs")
   start();
   CHECK(want_shared(&t, 1, "abc").status == WLH_CELLS_GRANTED);
   CHECK(want_shared(&t, 2, "abc").status == WLH_CELLS_GRANTED);
-  CHECK(wlh_cells_snapshot(inside(&t, 0), &view) == WLH_CELLS_FULL);
+  CHECK(wlh_cells_snapshot_the_lock_state(inside(&t, 0), &view) == WLH_CELLS_FULL);
   CHECK(view.entry_count == 2 && view.client_count == 2 && view.unit_count >= 3);
   stop();
 }

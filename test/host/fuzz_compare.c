@@ -186,13 +186,13 @@ static struct made ask_cells(int agent, int name, struct wlh_ask ask)
   ask.name = names[name];
   ask.name_units = lengths[name];
   ask.cookie = ++table.cookies;
-  enum wlh_cells_status status = wlh_cells_request(inside(&table, party), &ask, &answer);
+  enum wlh_cells_status status = wlh_cells_request_a_lock(inside(&table, party), &ask, &answer);
   while (status == WLH_CELLS_FULL) {
     take_all(true);
     uint32_t ncells = table.parties[party].arena.ncells;
     if (ncells == CELLS_ROOM) abort();
     if (wlh_cells_grow(inside(&table, party), ncells * 2) != WLH_CELLS_OK) abort();
-    status = wlh_cells_request(inside(&table, party), &ask, &answer);
+    status = wlh_cells_request_a_lock(inside(&table, party), &ask, &answer);
   }
   return (struct made){status,       answer.request, ask.cookie, answer.token,
                        answer.limit, answer.needed,  party};
@@ -237,7 +237,7 @@ static void do_release(struct pair *pair)
   struct wlk_events events = {.capacity = 0};
   struct wlh_thief thief;
   enum wlk_status status = wlk_release_the_lock(pair->core, &events);
-  enum wlh_cells_status said = wlh_cells_release(
+  enum wlh_cells_status said = wlh_cells_release_the_lock(
       inside(&table, pair->cells.party), pair->cells.request, pair->cells.cookie, &thief);
   must(in_core(said) == status, "the answer to a release");
   if (status != WLK_NOT_HELD) pair->used = false;
@@ -256,7 +256,7 @@ static void do_end(struct pair *pair)
   wlk_end_the_request(pair->core);
   struct wlh_arena *arena = inside(&table, pair->cells.party);
   must(
-      wlh_cells_end(arena, pair->cells.request, pair->cells.cookie) == WLH_CELLS_OK,
+      wlh_cells_end_the_request(arena, pair->cells.request, pair->cells.cookie) == WLH_CELLS_OK,
       "the end of a request");
   pair->used = false;
 }
@@ -281,7 +281,7 @@ static void do_terminate(int agent)
 {
   wlk_agent_terminate(agents[agent]);
   struct wlh_arena *arena = inside(&table, party_of(agent));
-  if (wlh_cells_terminate(arena, agent_cell(agent)) != WLH_CELLS_OK) abort();
+  if (wlh_cells_terminate_agent(arena, agent_cell(agent)) != WLH_CELLS_OK) abort();
   forget(agent);
   start_agent(agent);
 }
@@ -345,7 +345,7 @@ static void compare_snapshot_of(int name, bool pending)
   if (status != WLK_OK) abort();
   struct wlh_arena *arena = inside(&table, 0);
   must(
-      wlh_cells_snapshot_of(arena, names[name], lengths[name], pending, &view) == WLH_CELLS_OK,
+      wlh_cells_snapshot_a_name(arena, names[name], lengths[name], pending, &view) == WLH_CELLS_OK,
       "a snapshot");
   must(core->lock_count == view.entry_count, "the size of a snapshot");
   for (uint32_t i = 0; i < view.entry_count; i++) {
@@ -366,7 +366,9 @@ static void compare_snapshot(void)
   struct wlh_view view = {entries, clients, units, MOST, AGENTS, MOST * LABEL + 1000, 0, 0, 0};
   struct wlk_snapshot *core;
   if (wlk_snapshot_the_lock_state(manager, &core) != WLK_OK) abort();
-  must(wlh_cells_snapshot(inside(&table, 0), &view) == WLH_CELLS_OK, "a whole snapshot");
+  must(
+      wlh_cells_snapshot_the_lock_state(inside(&table, 0), &view) == WLH_CELLS_OK,
+      "a whole snapshot");
   must(core->lock_count == view.entry_count, "the size of a whole snapshot");
   wlk_snapshot_free(core);
 }
@@ -445,7 +447,8 @@ static void begin_both(void)
   if (wlk_manager_open(&process, NULL, 0, &manager) != WLK_OK) abort();
   table_begin(&table, WLH_CELLS_LEAST, CELLS_ROOM);
   for (int i = 0; i < AGENTS; i++) {
-    if (wlh_cells_terminate(inside(&table, party_of(i)), agent_cell(i)) != WLH_CELLS_OK) abort();
+    if (wlh_cells_terminate_agent(inside(&table, party_of(i)), agent_cell(i)) != WLH_CELLS_OK)
+      abort();
     start_agent(i);
   }
 }
@@ -458,8 +461,10 @@ static void end_both(void)
   wlk_manager_close(manager);
   must(live_blocks() == 0, "memory was not given back");
   for (int i = 0; i < PARTIES; i++)
-    if (wlh_cells_leave(inside(&table, i)) != WLH_CELLS_OK) abort();
-  must(wlh_cells_free(inside(&table, 0)) == table.parties[0].arena.ncells - 1, "a cell leaked");
+    if (wlh_cells_drop_member(inside(&table, i)) != WLH_CELLS_OK) abort();
+  must(
+      wlh_cells_free_count(inside(&table, 0)) == table.parties[0].arena.ncells - 1,
+      "a cell leaked");
   check_cells();
   table_end(&table);
 }

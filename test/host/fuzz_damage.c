@@ -179,9 +179,10 @@ static void do_view(int party)
   static uint16_t units[200];
   struct wlh_view view = {entries, clients, units, 8, 4, 200, 0, 0, 0};
   static const uint16_t name[] = {'a'};
-  if (wlh_cells_snapshot(inside(&table, party), &view) == WLH_CELLS_OK) must_be_within(&view);
-  (void)wlh_cells_snapshot_of(inside(&table, party), name, 1, true, &view);
-  if (wlh_cells_glimpse(table.segment, table.bytes, name, 1, &view) == WLH_CELLS_OK)
+  if (wlh_cells_snapshot_the_lock_state(inside(&table, party), &view) == WLH_CELLS_OK)
+    must_be_within(&view);
+  (void)wlh_cells_snapshot_a_name(inside(&table, party), name, 1, true, &view);
+  if (wlh_cells_find_holders(table.segment, table.bytes, name, 1, &view) == WLH_CELLS_OK)
     must_be_within(&view);
   (void)wrong(&table, party);
 }
@@ -193,7 +194,7 @@ static void do_one(struct made *made, uint8_t how)
   if (how == 0) (void)wlh_cells_waits_for_itself(arena, made->request, made->cookie);
   if (how == 1) (void)give_up(&table, made);
   if (how == 2) (void)drop(&table, made);
-  if (how == 3) (void)wlh_cells_end(arena, made->request, made->cookie);
+  if (how == 3) (void)wlh_cells_end_the_request(arena, made->request, made->cookie);
   if (how != 0) made->request = 0;
 }
 
@@ -202,7 +203,7 @@ static void do_agent(int party, bool end)
   static const uint16_t name[64];
   uint32_t *agent = &table.parties[party].agents[0];
   if (!end) return;
-  (void)wlh_cells_terminate(inside(&table, party), *agent);
+  (void)wlh_cells_terminate_agent(inside(&table, party), *agent);
   for (int i = 0; i < MOST; i++)
     if (all[i].party == party) all[i].request = 0;
   (void)wlh_cells_add_agent(inside(&table, party), 0, 7, name, 64, agent);
@@ -215,7 +216,7 @@ static void do_member(int party, uint8_t how)
   if (how % 3 == 0) (void)wlh_cells_reap(inside(&table, (party + 1) % PARTIES));
   table.dead[party] = false;
   struct wlh_arena *arena = inside(&table, party);
-  if (how % 3 == 1) (void)wlh_cells_leave(arena);
+  if (how % 3 == 1) (void)wlh_cells_drop_member(arena);
   (void)wlh_cells_join(arena, how, how, "a version that is too long to be kept");
   for (int i = 0; i < MOST; i++)
     if (all[i].party == party) all[i].request = 0;

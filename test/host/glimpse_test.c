@@ -15,7 +15,7 @@ static enum wlh_cells_status look(char letter, struct wlh_view *view)
   const uint16_t name[] = {(uint16_t)letter};
   *view = (struct wlh_view){entries, clients, units, 4, 4, 400, 0, 0, 0};
   glimpses++;
-  return wlh_cells_glimpse(t.segment, t.bytes, name, 1, view);
+  return wlh_cells_find_holders(t.segment, t.bytes, name, 1, view);
 }
 
 /* Whether it is one lock, of this member. */

@@ -86,7 +86,7 @@ FAILING = socket bind listen connect accept4 sendto recv eventfd inotify_init1 i
   fstatfs64 fstat64 lstat64 fstatat64 mkdirat fchmod fchmodat linkat unlinkat renameat flock mmap64 \
   madvise read write ppoll openat64 fcntl64 posix_fallocate64 pthread_create
 $(BUILD)/faults_test: private CFLAGS += $(FAILING:%=-Wl,--wrap=%)
-$(BUILD)/turn_test: private CFLAGS += -Wl,--wrap=wlh_cells_request -Wl,--wrap=wlh_port_reach \
+$(BUILD)/turn_test: private CFLAGS += -Wl,--wrap=wlh_cells_request_a_lock -Wl,--wrap=wlh_port_reach \
   -Wl,--wrap=wlk_port_now -Wl,--wrap=wlh_port_grow -Wl,--wrap=wlh_port_give_back
 
 .PHONY: all check

@@ -208,7 +208,7 @@ static uint32_t free_cells(void)
 {
   go_in();
   const struct wlh_arena *arena = &actor.bucket->arena;
-  uint32_t count = wlh_cells_free(arena) - arena->ncells / 64;
+  uint32_t count = wlh_cells_free_count(arena) - arena->ncells / 64;
   wlh_leave(actor.bucket);
   return count;
 }
@@ -222,7 +222,7 @@ static uint32_t used_cells(void)
   if (arena->poisoned) fail("the tables are damaged");
   const char *broken = wlh_cells_check(arena);
   if (broken) fail(broken);
-  uint32_t count = arena->ncells - wlh_cells_free(arena);
+  uint32_t count = arena->ncells - wlh_cells_free_count(arena);
   wlh_leave(actor.bucket);
   return count;
 }

@@ -58,7 +58,7 @@ struct made make(struct table *table, int party, const char *name, struct wlh_as
   ask.cookie = ++table->cookies;
   if (ask.agent == 0) ask.agent = table->parties[party].agents[0];
   struct wlh_answer answer;
-  enum wlh_cells_status status = wlh_cells_request(inside(table, party), &ask, &answer);
+  enum wlh_cells_status status = wlh_cells_request_a_lock(inside(table, party), &ask, &answer);
   return (struct made){status,       answer.request, ask.cookie, answer.token,
                        answer.limit, answer.needed,  party};
 }
@@ -81,12 +81,13 @@ struct made steal(struct table *table, int party, const char *name)
 enum wlh_cells_status drop(struct table *table, const struct made *made)
 {
   struct wlh_thief thief;
-  return wlh_cells_release(inside(table, made->party), made->request, made->cookie, &thief);
+  return wlh_cells_release_the_lock(
+      inside(table, made->party), made->request, made->cookie, &thief);
 }
 
 enum wlh_cells_status give_up(struct table *table, const struct made *made)
 {
-  return wlh_cells_abort(inside(table, made->party), made->request, made->cookie);
+  return wlh_cells_abort_the_request(inside(table, made->party), made->request, made->cookie);
 }
 
 struct mail mail_of(struct table *table, int party)

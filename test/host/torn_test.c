@@ -171,7 +171,7 @@ static void take_mail(struct scene *scene)
 
 static void terminate_mine(struct scene *scene)
 {
-  (void)wlh_cells_terminate(inside(&scene->table, 0), scene->table.parties[0].agents[0]);
+  (void)wlh_cells_terminate_agent(inside(&scene->table, 0), scene->table.parties[0].agents[0]);
 }
 
 static void add_agent(struct scene *scene)
@@ -183,15 +183,15 @@ static void add_agent(struct scene *scene)
 
 static void leave(struct scene *scene)
 {
-  (void)wlh_cells_leave(inside(&scene->table, 0));
+  (void)wlh_cells_drop_member(inside(&scene->table, 0));
 }
 
 static void quit(struct scene *scene)
 {
   const struct party *party = &scene->table.parties[0];
   struct wlh_arena *arena = inside(&scene->table, 0);
-  for (int i = 0; i < AGENTS_EACH; i++) (void)wlh_cells_terminate(arena, party->agents[i]);
-  (void)wlh_cells_quit(arena);
+  for (int i = 0; i < AGENTS_EACH; i++) (void)wlh_cells_terminate_agent(arena, party->agents[i]);
+  (void)wlh_cells_leave(arena);
 }
 
 static void join_again(struct scene *scene)
@@ -578,8 +578,8 @@ static const char *drain(struct scene *scene, uint64_t last_token)
   struct wlh_arena *arena = inside(&scene->table, 3);
   for (int i = 0; i < PARTIES; i++)
     for (int j = 0; !scene->table.dead[i] && j < AGENTS_EACH; j++)
-      (void)wlh_cells_terminate(inside(&scene->table, i), scene->table.parties[i].agents[j]);
-  if (wlh_cells_free(arena) != arena->ncells - 1) return "a cell leaked";
+      (void)wlh_cells_terminate_agent(inside(&scene->table, i), scene->table.parties[i].agents[j]);
+  if (wlh_cells_free_count(arena) != arena->ncells - 1) return "a cell leaked";
   return wlh_cells_check(arena);
 }
 

@@ -81,15 +81,15 @@ static struct wlh_request *to_give_up; /* as soon as it is in the tables; NULL: 
 /* Whether another member begins to give up cells when a request has too little room. */
 static _Atomic bool shrinks_meanwhile;
 
-enum wlh_cells_status __real_wlh_cells_request(
+enum wlh_cells_status __real_wlh_cells_request_a_lock(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
-enum wlh_cells_status __wrap_wlh_cells_request(
+enum wlh_cells_status __wrap_wlh_cells_request_a_lock(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
-enum wlh_cells_status __wrap_wlh_cells_request(
+enum wlh_cells_status __wrap_wlh_cells_request_a_lock(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer)
 {
   struct wlh_request *request = to_give_up;
-  enum wlh_cells_status status = __real_wlh_cells_request(arena, ask, answer);
+  enum wlh_cells_status status = __real_wlh_cells_request_a_lock(arena, ask, answer);
   to_give_up = NULL; /* once */
   if (status == WLH_CELLS_FULL && shrinks_meanwhile) {
     shrinks_meanwhile = false;
@@ -328,9 +328,9 @@ static void use_cells(bool begins)
   struct wlh_ask ask = {.agent = agent->cell, .name = long_name, .name_units = WLH_NAME_MOST};
   CHECK(wlh_enter(bucket) == WLH_IN);
   if (begins)
-    CHECK(wlh_cells_request(&bucket->arena, &ask, &answer) == WLH_CELLS_GRANTED);
+    CHECK(wlh_cells_request_a_lock(&bucket->arena, &ask, &answer) == WLH_CELLS_GRANTED);
   else
-    CHECK(wlh_cells_end(&bucket->arena, answer.request, ask.cookie) == WLH_CELLS_OK);
+    CHECK(wlh_cells_end_the_request(&bucket->arena, answer.request, ask.cookie) == WLH_CELLS_OK);
   wlh_leave_tables(bucket);
 }
 
@@ -599,8 +599,8 @@ static void rob(void)
   struct wlh_answer answer = {0};
   struct wlh_ask ask = {.agent = agent->cell, .option = WLH_STEAL, .name = name, .name_units = 1};
   ask.cookie = ++bucket->cookie;
-  CHECK(wlh_cells_request(&bucket->arena, &ask, &answer) == WLH_CELLS_GRANTED);
-  CHECK(wlh_cells_end(&bucket->arena, answer.request, ask.cookie) == WLH_CELLS_OK);
+  CHECK(wlh_cells_request_a_lock(&bucket->arena, &ask, &answer) == WLH_CELLS_GRANTED);
+  CHECK(wlh_cells_end_the_request(&bucket->arena, answer.request, ask.cookie) == WLH_CELLS_OK);
 }
 
 TEST(

@@ -76,9 +76,10 @@ static bool end_cell(
   struct wlh_bucket *bucket = request->item.agent->bucket;
   struct wlh_thief thief = {0};
   enum wlh_cells_status ended = WLH_CELLS_STOLEN; /* a release reports a theft, too */
-  if (ending == ABORT) ended = wlh_cells_abort(&bucket->arena, request->cell, request->cookie);
+  if (ending == ABORT)
+    ended = wlh_cells_abort_the_request(&bucket->arena, request->cell, request->cookie);
   if (ended == WLH_CELLS_STOLEN)
-    ended = wlh_cells_release(&bucket->arena, request->cell, request->cookie, &thief);
+    ended = wlh_cells_release_the_lock(&bucket->arena, request->cell, request->cookie, &thief);
   if (wlh_note_loss(bucket, ended)) return false;
   if (ended == WLH_CELLS_OK || ended == WLH_CELLS_STOLEN) wlh_forget_cell(bucket, request);
   events->thief_thread = (uint32_t)thief.id;
@@ -145,7 +146,8 @@ static bool end_whatever(struct wlh_request *request)
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;
   enum wlh_cells_status ended = WLH_CELLS_OK;
-  if (request->cell) ended = wlh_cells_end(&bucket->arena, request->cell, request->cookie);
+  if (request->cell)
+    ended = wlh_cells_end_the_request(&bucket->arena, request->cell, request->cookie);
   if (wlh_note_loss(bucket, ended)) return false;
   wlh_forget_cell(bucket, request);
   end_record(request);

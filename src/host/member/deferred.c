@@ -24,7 +24,7 @@ enum wlh_cells_status wlh_place(
   whole.agent = request->item.agent->cell;
   whole.cookie = ++bucket->cookie;
   if (whole.option == WLH_STEAL) bucket->stealing = true;
-  status = wlh_cells_request(&bucket->arena, &whole, answer);
+  status = wlh_cells_request_a_lock(&bucket->arena, &whole, answer);
   if (status == WLH_CELLS_GRANTED || status == WLH_CELLS_PENDING) {
     request->cookie = whole.cookie;
     request->cell = answer->request;
@@ -51,7 +51,7 @@ void wlh_remove_deferred(struct wlh_bucket *bucket, struct wlh_item *item)
 static void end_deferred(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   if (request->cell && bucket->open) {
-    (void)wlh_cells_end(&bucket->arena, request->cell, request->cookie);
+    (void)wlh_cells_end_the_request(&bucket->arena, request->cell, request->cookie);
   }
   wlh_forget_cell(bucket, request);
   wlk_mutex_lock(&bucket->qmu);
@@ -139,7 +139,7 @@ static void do_release(struct wlh_bucket *bucket, struct wlh_request *request)
   struct outcome outcome = {WLH_ENDED, WLH_NEWS_RELEASED, 0, 0, NULL};
   if (request->cell && bucket->open) {
     enum wlh_cells_status status =
-        wlh_cells_release(&bucket->arena, request->cell, request->cookie, &thief);
+        wlh_cells_release_the_lock(&bucket->arena, request->cell, request->cookie, &thief);
     if (status == WLH_CELLS_STOLEN)
       outcome.thief = &thief;
     else if (wlh_note_loss(bucket, status))
@@ -154,7 +154,7 @@ static void do_release(struct wlh_bucket *bucket, struct wlh_request *request)
 /* The agent's thread has given it up. All its requests end with it. */
 static void do_terminate(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
-  if (agent->cell && bucket->open) (void)wlh_cells_terminate(&bucket->arena, agent->cell);
+  if (agent->cell && bucket->open) (void)wlh_cells_terminate_agent(&bucket->arena, agent->cell);
   agent->cell = 0;
   wlk_mutex_lock(&bucket->qmu);
   WLK_LIST_DRAIN (link, &agent->requests) {
@@ -181,7 +181,8 @@ static void do_block(struct wlh_bucket *bucket, struct wlh_block *block)
   wlk_mutex_unlock(&bucket->qmu);
   bool ended =
       waits && wlh_cells_waits_for_itself(&bucket->arena, request->cell, request->cookie) &&
-      !wlh_note_loss(bucket, wlh_cells_end(&bucket->arena, request->cell, request->cookie));
+      !wlh_note_loss(
+          bucket, wlh_cells_end_the_request(&bucket->arena, request->cell, request->cookie));
   if (ended) wlh_forget_cell(bucket, request);
   wlk_mutex_lock(&bucket->qmu);
   if (ended) {

@@ -27,7 +27,7 @@ enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
 void wlh_do_without_tables(struct wlh_bucket *bucket);
 
 /* Makes a request in the tables, and its agent's cell if need be. Inside.
- *   returns  as wlh_cells_request */
+ *   returns  as wlh_cells_request_a_lock */
 enum wlh_cells_status wlh_place(
     struct wlh_bucket *bucket, struct wlh_request *request, const struct wlh_ask *ask,
     struct wlh_answer *answer);

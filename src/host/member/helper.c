@@ -114,7 +114,7 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
 /* If we must watch the members, sets a bit for each. Inside. */
 static bool find_members(struct wlh_bucket *bucket, uint64_t *members)
 {
-  bool waits = wlh_cells_pending(&bucket->arena) > 0;
+  bool waits = wlh_cells_pending_count(&bucket->arena) > 0;
   bucket->watching = waits;
   bucket->joins = bucket->arena.segment->header.joins;
   for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) members[i] = 0;
@@ -297,12 +297,12 @@ static void refresh_file(struct wlh_bucket *bucket, uint64_t now)
 void wlh_helper_give_up_cells(struct wlh_bucket *bucket, bool idle)
 {
   struct wlh_segment *segment = wlh_begin_look(bucket);
-  bool roomy = wlh_cells_has_member(&bucket->arena) && wlh_cells_is_roomy(&bucket->arena);
+  bool roomy = wlh_cells_has_member(&bucket->arena) && wlh_cells_would_shrink(&bucket->arena);
   wlh_end_look(bucket, segment);
   bucket->roomy = roomy ? bucket->roomy + 1 : 0;
   if (bucket->roomy == 0 || (!idle && bucket->roomy < ROOMY_MOST)) return;
   if (wlh_enter(bucket) != WLH_IN) return;
-  if (wlh_cells_is_roomy(&bucket->arena)) (void)wlh_cells_rebuild(&bucket->arena);
+  if (wlh_cells_would_shrink(&bucket->arena)) (void)wlh_cells_rebuild(&bucket->arena);
   wlh_leave_tables(bucket);
   bucket->roomy = 0;
 }

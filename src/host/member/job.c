@@ -155,7 +155,7 @@ static enum wlh_status glimpse(
 {
   enum wlh_cells_status status;
   do {
-    status = wlh_cells_glimpse(segment, bytes, name, length, view);
+    status = wlh_cells_find_holders(segment, bytes, name, length, view);
     if (status == WLH_CELLS_FULL && !grow_view(view)) return WLH_NO_MEMORY;
   } while (status == WLH_CELLS_FULL);
   return status == WLH_CELLS_OK ? WLH_OK : WLH_LOST;
@@ -180,8 +180,9 @@ enum wlh_status wlh_holders(
 static enum wlh_cells_status look_at_tables(struct wlh_bucket *bucket, struct wlh_job *job)
 {
   (void)wlh_cells_reap(&bucket->arena);
-  if (!job->name) return wlh_cells_snapshot(&bucket->arena, &bucket->view);
-  return wlh_cells_snapshot_of(&bucket->arena, job->name, job->units, job->pending, &bucket->view);
+  if (!job->name) return wlh_cells_snapshot_the_lock_state(&bucket->arena, &bucket->view);
+  return wlh_cells_snapshot_a_name(
+      &bucket->arena, job->name, job->units, job->pending, &bucket->view);
 }
 
 /* Returns WLH_OK, NO_MEMORY, LOST. */

@@ -329,7 +329,7 @@ static void end_agents(struct wlh_bucket *bucket)
   wlk_mutex_lock(&bucket->qmu);
   WLK_LIST_FOR_EACH (link, &bucket->agents) {
     struct wlh_agent *agent = WLK_ITEM(link, struct wlh_agent, by_bucket);
-    if (agent->cell) (void)wlh_cells_terminate(&bucket->arena, agent->cell);
+    if (agent->cell) (void)wlh_cells_terminate_agent(&bucket->arena, agent->cell);
     agent->cell = 0;
   }
   wlk_mutex_unlock(&bucket->qmu);
@@ -341,7 +341,7 @@ int wlh_member_close(struct wlh_bucket *bucket)
   if (!wlh_is_lost(bucket) && wlh_enter(bucket) == WLH_IN) {
     wlh_port_unbind(&bucket->port, bucket->arena.member);
     end_agents(bucket);
-    (void)wlh_cells_quit(&bucket->arena);
+    (void)wlh_cells_leave(&bucket->arena);
     wlh_leave_tables(bucket);
   }
   bucket->open = false;

@@ -151,9 +151,9 @@ bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCH
 /* Gives unused room back to the system, inside, because others could start to use it outside. */
 static void give_back(struct wlh_bucket *bucket)
 {
-  if (wlh_is_lost(bucket) || !wlh_cells_can_give_back(&bucket->arena)) return;
+  if (wlh_is_lost(bucket) || !wlh_cells_begin_give_back(&bucket->arena)) return;
   wlh_port_give_back(&bucket->port, wlh_segment_bytes(bucket->arena.ncells));
-  wlh_cells_gave_back(&bucket->arena);
+  wlh_cells_end_give_back(&bucket->arena);
 }
 
 /* Gives back our own unused memory. With mu. */
@@ -180,7 +180,7 @@ void wlh_leave_tables(struct wlh_bucket *bucket)
   /* A new member wakes those that wait. A member that begins to wait later must look for new
    * ones. */
   bool seen = bucket->watching && bucket->joins == bucket->arena.segment->header.joins;
-  bool watch = (look || !seen) && wlh_cells_pending(&bucket->arena) > 0;
+  bool watch = (look || !seen) && wlh_cells_pending_count(&bucket->arena) > 0;
   bool any = wlh_wake_up_mark(bucket, due);
   /* Victims do not watch the thief, so it wakes them before it leaves. */
   if (any && bucket->stealing) wlh_wake_up_send(bucket, due);

@@ -79,7 +79,7 @@ void wlh_cells_attach(
 
 /* Whether the header is one that no process can have written: the hash key has changed, or a count
  * went back, which would repeat tokens. */
-static bool is_other(const struct wlh_arena *arena, const struct wlh_header *header)
+static bool is_impossible(const struct wlh_arena *arena, const struct wlh_header *header)
 {
   bool known = (arena->hash_key[0] | arena->hash_key[1]) != 0;
   bool same =
@@ -117,11 +117,11 @@ enum wlh_cells_status wlh_cells_begin(struct wlh_arena *arena, uint64_t now)
   if (atomic_load(&header->poisoned) != 0) arena->poisoned = true;
   bool possible = wlh_is_size(ncells, wlh_read(&header->nmembers)) &&
                   (ncells >= arena->ncells || header->shrinks > arena->shrinks);
-  if (!possible || is_other(arena, header))
-    wlh_damage(arena);
+  if (!possible || is_impossible(arena, header))
+    wlh_note_damage(arena);
   else if (arena->bytes < wlh_segment_bytes(ncells) && !arena->poisoned)
     return WLH_CELLS_GREW;
-  if (!arena->poisoned && !wlh_cells_is_formatted(arena->segment)) wlh_damage(arena);
+  if (!arena->poisoned && !wlh_cells_is_formatted(arena->segment)) wlh_note_damage(arena);
   if (arena->poisoned) return WLH_CELLS_POISONED;
   note_header(arena, header);
   arena->ncells = ncells;
@@ -137,10 +137,10 @@ bool wlh_cells_has_member(const struct wlh_arena *arena)
 
 void wlh_cells_poison(struct wlh_arena *arena)
 {
-  wlh_damage(arena);
+  wlh_note_damage(arena);
 }
 
-uint32_t wlh_cells_free(const struct wlh_arena *arena)
+uint32_t wlh_cells_free_count(const struct wlh_arena *arena)
 {
   return wlh_header_of(arena)->nfree;
 }
@@ -170,7 +170,7 @@ static bool is_looked_at(const struct wlh_arena *arena)
   return false;
 }
 
-bool wlh_cells_can_give_back(struct wlh_arena *arena)
+bool wlh_cells_begin_give_back(struct wlh_arena *arena)
 {
   struct wlh_header *header = wlh_header_of(arena);
   if (wlh_read(&header->slack) == 0 || arena->poisoned || is_looked_at(arena)) return false;
@@ -179,7 +179,7 @@ bool wlh_cells_can_give_back(struct wlh_arena *arena)
   return true;
 }
 
-void wlh_cells_gave_back(struct wlh_arena *arena)
+void wlh_cells_end_give_back(struct wlh_arena *arena)
 {
   wlh_commit(&wlh_header_of(arena)->slack, 0);
 }
@@ -202,5 +202,5 @@ enum wlh_cells_status wlh_cells_grow(struct wlh_arena *arena, uint32_t ncells)
   if (ncells <= arena->ncells || ncells > WLH_CELLS_MOST) return WLH_CELLS_OK;
   while (arena->ncells < ncells && arena->bytes >= wlh_segment_bytes(arena->ncells * 2))
     double_cells(arena);
-  return wlh_cells_rebuild_whole(arena);
+  return wlh_cells_rebuild_without_shrinking(arena);
 }

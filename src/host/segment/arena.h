@@ -43,10 +43,10 @@ void wlh_cells_begin_look(struct wlh_segment *segment, uint32_t member);
 bool wlh_cells_end_look(struct wlh_segment *segment, uint32_t member);
 
 /* Whether the caller must give the room behind the cells back to the system before it leaves, and
- * then call wlh_cells_gave_back. False while a member looks; wlh_cells_end_look then returns
+ * then call wlh_cells_end_give_back. False while a member looks; wlh_cells_end_look then returns
  * true. */
-bool wlh_cells_can_give_back(struct wlh_arena *arena);
-void wlh_cells_gave_back(struct wlh_arena *arena);
+bool wlh_cells_begin_give_back(struct wlh_arena *arena);
+void wlh_cells_end_give_back(struct wlh_arena *arena);
 
 /* Whether the segment is formatted and not poisoned, has as many cells as when we last entered, and
  * has our member. This, wlh_cells_has_agent and wlh_cells_has_request change nothing and may be
@@ -65,6 +65,6 @@ enum wlh_cells_status wlh_cells_grow(struct wlh_arena *arena, uint32_t ncells);
 
 /* Returns the number of free cells. A request needs one, a new name one, and a text one for each
  * WLH_TEXT_UNITS code units (of a name, behind the first WLH_NAME_INLINE). */
-uint32_t wlh_cells_free(const struct wlh_arena *arena);
+uint32_t wlh_cells_free_count(const struct wlh_arena *arena);
 
 #endif

@@ -25,7 +25,7 @@
  *   3. calls any of the other functions
  *   4. calls wlh_cells_take_messages until there is none
  *   5. wakes the members in `to_notify`, and clears it
- *   6. gives back room, if wlh_cells_can_give_back, and leaves. */
+ *   6. gives back room, if wlh_cells_begin_give_back, and leaves. */
 #ifndef WLH_CELLS_H
 #define WLH_CELLS_H
 

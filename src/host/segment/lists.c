@@ -6,7 +6,7 @@ static struct wlh_link *link_of(struct wlh_arena *arena, enum wlh_place place, u
 }
 
 /* Either neighbour is 0 at that end of the list. */
-static inline void put_between(
+static inline void link_between(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request,
     struct wlh_link link)
 {
@@ -26,7 +26,7 @@ void wlh_list_add(
 {
   struct wlh_link link = {.prev = list->tail};
   if (link.prev != 0 && !wlh_expect_request(arena, link.prev)) return;
-  put_between(arena, list, place, request, link);
+  link_between(arena, list, place, request, link);
 }
 
 void wlh_list_insert(
@@ -40,10 +40,10 @@ void wlh_list_insert(
   if (!wlh_expect_request(arena, before)) return;
   struct wlh_link link = {.next = before, .prev = link_of(arena, place, before)->prev};
   if (link.prev != 0 && !wlh_expect_request(arena, link.prev)) return;
-  put_between(arena, list, place, request, link);
+  link_between(arena, list, place, request, link);
 }
 
-void wlh_list_drop(
+void wlh_list_remove(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request)
 {
   struct wlh_link link = *link_of(arena, place, request);
@@ -97,7 +97,7 @@ static uint32_t merge(struct wlh_arena *arena, uint32_t a, uint32_t b, wlh_order
 }
 
 /* Cuts a chain behind its first sorted run. Returns the first of the rest. */
-static uint32_t cut_sorted(
+static uint32_t cut_first_run(
     struct wlh_arena *arena, uint32_t request, wlh_order *order, uint32_t *steps)
 {
   uint32_t next = wlh_read(next_of(arena, request));
@@ -116,7 +116,7 @@ uint32_t wlh_chain_sort(struct wlh_arena *arena, uint32_t chain, wlh_order *orde
   uint32_t steps = 0;
   while (wlh_advance(arena, chain, &steps)) {
     uint32_t one = chain;
-    chain = cut_sorted(arena, one, order, &steps);
+    chain = cut_first_run(arena, one, order, &steps);
     unsigned i = 0;
     for (; i < 31 && bins[i] != 0; i++) {
       one = merge(arena, bins[i], one, order);

@@ -14,7 +14,7 @@ void wlh_list_insert(
     uint32_t before);
 
 /* Removes a request from its list. Cost: O(1). */
-void wlh_list_drop(
+void wlh_list_remove(
     struct wlh_arena *arena, struct wlh_list *list, enum wlh_place place, uint32_t request);
 
 /* Whether its neighbours, or the ends of the list, lead to a request. Changes nothing, so it may be

@@ -15,7 +15,7 @@ static void write_version(struct wlh_member *member, const char *version)
 }
 
 /* Makes all waiting members look for new members to watch. */
-static void ring_all_who_wait(struct wlh_arena *arena)
+static void notify_waiting_members(struct wlh_arena *arena)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++)
     if (i != arena->member && wlh_cells_is_member(arena, i) &&
@@ -30,7 +30,7 @@ enum wlh_cells_status wlh_cells_join(
   struct wlh_member *member = wlh_member_at(arena, arena->member);
   /* We have its byte lock, so a predecessor is dead. */
   if (member->state != WLH_MEMBER_OUT)
-    (void)wlh_cells_leave(arena);
+    (void)wlh_cells_drop_member(arena);
   else
     (void)wlh_cells_reap(arena);
   if (arena->poisoned) return WLH_CELLS_POISONED;
@@ -44,11 +44,11 @@ enum wlh_cells_status wlh_cells_join(
   wlh_commit(&member->state, WLH_MEMBER_IN);
   arena->id = id;
   WLH_PUT(header->joins, header->joins + 1);
-  ring_all_who_wait(arena);
-  return wlh_answer(arena, WLH_CELLS_OK);
+  notify_waiting_members(arena);
+  return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
-enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena)
+enum wlh_cells_status wlh_cells_drop_member(struct wlh_arena *arena)
 {
   if (arena->poisoned) return WLH_CELLS_POISONED;
   arena->id = 0;
@@ -56,15 +56,15 @@ enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena)
   return wlh_cells_rebuild(arena);
 }
 
-enum wlh_cells_status wlh_cells_quit(struct wlh_arena *arena)
+enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena)
 {
   if (arena->poisoned) return WLH_CELLS_POISONED;
   arena->id = 0;
   wlh_commit(&wlh_member_at(arena, arena->member)->state, WLH_MEMBER_OUT);
-  return wlh_cells_is_roomy(arena) ? wlh_cells_rebuild(arena) : WLH_CELLS_OK;
+  return wlh_cells_would_shrink(arena) ? wlh_cells_rebuild(arena) : WLH_CELLS_OK;
 }
 
-uint32_t wlh_cells_pending(const struct wlh_arena *arena)
+uint32_t wlh_cells_pending_count(const struct wlh_arena *arena)
 {
   return wlh_member_at(arena, arena->member)->npending;
 }
@@ -76,8 +76,8 @@ enum wlh_cells_status wlh_cells_add_agent(
   if (arena->poisoned) return WLH_CELLS_POISONED;
   if (!wlh_cells_is_member(arena, arena->member)) return WLH_CELLS_LOST;
   if (units > WLH_THREAD_NAME_UNITS) units = WLH_THREAD_NAME_UNITS;
-  if (wlh_header_of(arena)->nfree < 1 + wlh_text_cells(units)) return WLH_CELLS_FULL;
-  uint32_t text = wlh_text_put(arena, name, units);
+  if (wlh_header_of(arena)->nfree < 1 + wlh_text_cell_count(units)) return WLH_CELLS_FULL;
+  uint32_t text = wlh_text_write(arena, name, units);
   *agent = wlh_pool_take(arena);
   struct wlh_agent_cell *cell = wlh_agent_at(arena, *agent);
   WLH_PUT(cell->member, arena->member);
@@ -87,11 +87,11 @@ enum wlh_cells_status wlh_cells_add_agent(
   WLH_PUT(cell->units, units);
   WLH_PUT(cell->requests, (struct wlh_list){0});
   wlh_commit_kind(arena, *agent, WLH_KIND_AGENT);
-  return wlh_answer(arena, WLH_CELLS_OK);
+  return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
 /* Section 2.6: https://www.w3.org/TR/2023/WD-web-locks-20230105/#termination-of-locks */
-static void abort_requests(struct wlh_arena *arena, const struct wlh_agent_cell *agent)
+static void abort_pending_requests(struct wlh_arena *arena, const struct wlh_agent_cell *agent)
 {
   uint32_t next;
   uint32_t steps = 0;
@@ -100,30 +100,30 @@ static void abort_requests(struct wlh_arena *arena, const struct wlh_agent_cell 
     if (!wlh_expect_request(arena, request)) return;
     /* An abort can grant other requests of the agent, but ends none of them. */
     next = wlh_list_next(arena, WLH_BY_AGENT, request);
-    if (wlh_kind_of(arena, request) == WLH_KIND_PENDING) wlh_end_request(arena, request);
+    if (wlh_kind_of(arena, request) == WLH_KIND_PENDING) wlh_end_cell(arena, request);
   }
 }
 
-static void terminate(struct wlh_arena *arena, uint32_t agent)
+static void terminate_remaining_locks_and_requests(struct wlh_arena *arena, uint32_t agent)
 {
   const struct wlh_agent_cell *cell = wlh_agent_at(arena, agent);
   uint32_t request;
-  abort_requests(arena, cell);
+  abort_pending_requests(arena, cell);
   while ((request = cell->requests.head) != 0) {
     if (arena->poisoned || !wlh_expect_request(arena, request)) return;
-    wlh_end_request(arena, request);
+    wlh_end_cell(arena, request);
   }
-  uint32_t name = cell->name, units = wlh_length(arena, &cell->units, WLH_THREAD_NAME_UNITS);
-  wlh_pool_give(arena, agent);
-  wlh_text_give(arena, name, units);
+  uint32_t name = cell->name, units = wlh_read_length(arena, &cell->units, WLH_THREAD_NAME_UNITS);
+  wlh_pool_free(arena, agent);
+  wlh_text_free(arena, name, units);
 }
 
-enum wlh_cells_status wlh_cells_terminate(struct wlh_arena *arena, uint32_t agent)
+enum wlh_cells_status wlh_cells_terminate_agent(struct wlh_arena *arena, uint32_t agent)
 {
   enum wlh_cells_status found = wlh_find_agent(arena, agent);
   if (found != WLH_CELLS_OK) return found;
-  terminate(arena, agent);
-  return wlh_answer(arena, WLH_CELLS_OK);
+  terminate_remaining_locks_and_requests(arena, agent);
+  return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
 bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent)
@@ -132,7 +132,7 @@ bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent)
 }
 
 /* Reads one and marks it as delivered. */
-static void take_one(struct wlh_arena *arena, uint32_t request, struct wlh_message *message)
+static void take_message(struct wlh_arena *arena, uint32_t request, struct wlh_message *message)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
   bool broken = cell->kind == WLH_KIND_NEWS_BROKEN;
@@ -151,7 +151,7 @@ static void take_one(struct wlh_arena *arena, uint32_t request, struct wlh_messa
   }
   wlh_mailbox_remove(arena, request);
   if (broken)
-    wlh_end_broken(arena, request);
+    wlh_end_broken_cell(arena, request);
   else
     wlh_commit_kind(arena, request, WLH_KIND_HELD);
 }
@@ -165,10 +165,10 @@ uint32_t wlh_cells_take_messages(
     if (!wlh_expect_request(arena, request)) break;
     const struct wlh_request_cell *cell = wlh_request_at(arena, request);
     if (cell->member != arena->member || !wlh_is_news(cell->kind)) {
-      wlh_damage(arena);
+      wlh_note_damage(arena);
       break;
     }
-    take_one(arena, request, &messages[count++]);
+    take_message(arena, request, &messages[count++]);
   }
   return count;
 }

@@ -15,21 +15,21 @@ enum wlh_cells_status wlh_cells_join(
 
 /* Leaves, and ends all requests and agents of the arena's own member, as if it had died.
  *   returns  as wlh_cells_rebuild, and costs as much */
-enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena);
+enum wlh_cells_status wlh_cells_drop_member(struct wlh_arena *arena);
 
 /* Leaves after the caller has terminated all its agents.
  *   returns  WLH_CELLS_OK, POISONED
  *   cost     O(1); as wlh_cells_rebuild if it shrinks the segment */
-enum wlh_cells_status wlh_cells_quit(struct wlh_arena *arena);
+enum wlh_cells_status wlh_cells_leave(struct wlh_arena *arena);
 
 /* Returns the number of our waiting requests. While it is not 0, we must watch all members. */
-uint32_t wlh_cells_pending(const struct wlh_arena *arena);
+uint32_t wlh_cells_pending_count(const struct wlh_arena *arena);
 
 /* Makes an agent.
  *   thread   the same for all agents of a thread
  *   number   grows with each agent of the process
  *   name     of the thread, `units` code units, cut to WLH_THREAD_NAME_UNITS; copied
- *   agent    out: for wlh_cells_terminate
+ *   agent    out: for wlh_cells_terminate_agent
  *   returns  WLH_CELLS_OK, FULL, LOST, POISONED */
 enum wlh_cells_status wlh_cells_add_agent(
     struct wlh_arena *arena, uint32_t thread, uint32_t number, const uint16_t *name, uint32_t units,
@@ -38,7 +38,7 @@ enum wlh_cells_status wlh_cells_add_agent(
 /* Terminates remaining locks and requests (2.6) of an agent of ours, its mail, and the agent.
  *   returns  WLH_CELLS_OK, LOST, POISONED
  *   cost     O(requests of the agent + grants) */
-enum wlh_cells_status wlh_cells_terminate(struct wlh_arena *arena, uint32_t agent);
+enum wlh_cells_status wlh_cells_terminate_agent(struct wlh_arena *arena, uint32_t agent);
 
 /* Whether an agent of ours is there; see wlh_cells_has_member. */
 bool wlh_cells_has_agent(const struct wlh_arena *arena, uint32_t agent);

@@ -52,33 +52,33 @@ static uint32_t hash_of(
   return (uint32_t)hash;
 }
 
-static bool is_name(
+static bool has_name(
     struct wlh_arena *arena, const struct wlh_resource_cell *resource, const uint16_t *name,
     uint32_t units)
 {
   uint32_t part = inline_part(units);
   if (part > 0 && memcmp(resource->name, name, part * sizeof *name) != 0) return false;
-  return part == units || wlh_text_is(arena, resource->text, name + part, units - part);
+  return part == units || wlh_text_equals(arena, resource->text, name + part, units - part);
 }
 
 /* Reads the head or the next link of a chain. Returns 0 at its end. */
-static uint32_t follow(struct wlh_arena *arena, const uint32_t *place)
+static uint32_t read_link(struct wlh_arena *arena, const uint32_t *place)
 {
   uint32_t resource = wlh_read(place);
-  if (resource == 0) wlh_damage(arena);
+  if (resource == 0) wlh_note_damage(arena);
   return resource == WLH_NO_NAME ? 0 : resource;
 }
 
 uint32_t wlh_name_find(struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash)
 {
   uint32_t steps = 0;
-  uint32_t resource = follow(arena, wlh_bucket_at(arena, hash));
+  uint32_t resource = read_link(arena, wlh_bucket_at(arena, hash));
   while (wlh_advance(arena, resource, &steps)) {
     if (!wlh_expect(arena, resource, WLH_KIND_RESOURCE)) return 0;
     const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
-    if (cell->hash == hash && cell->units == units && is_name(arena, cell, name, units))
+    if (cell->hash == hash && cell->units == units && has_name(arena, cell, name, units))
       return resource;
-    resource = follow(arena, &cell->chain);
+    resource = read_link(arena, &cell->chain);
   }
   return 0;
 }
@@ -103,15 +103,15 @@ static void enter_bucket(struct wlh_arena *arena, uint32_t resource, uint32_t ha
   WLH_PUT(*bucket, resource);
 }
 
-uint32_t wlh_name_cells(uint32_t units)
+uint32_t wlh_name_cell_count(uint32_t units)
 {
-  return 1 + wlh_text_cells(units - inline_part(units));
+  return 1 + wlh_text_cell_count(units - inline_part(units));
 }
 
 uint32_t wlh_name_add(struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash)
 {
   uint32_t part = inline_part(units);
-  uint32_t text = part < units ? wlh_text_put(arena, name + part, units - part) : 0;
+  uint32_t text = part < units ? wlh_text_write(arena, name + part, units - part) : 0;
   uint32_t resource = wlh_pool_take(arena);
   struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
   WLH_PUT(cell->units, units);
@@ -134,8 +134,8 @@ static void leave_bucket(struct wlh_arena *arena, uint32_t resource)
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, resource);
   uint32_t *place = wlh_bucket_at(arena, cell->hash);
   uint32_t there, steps = 0;
-  while ((there = follow(arena, place)) != resource) {
-    if (!wlh_advance(arena, there, &steps)) wlh_damage(arena);
+  while ((there = read_link(arena, place)) != resource) {
+    if (!wlh_advance(arena, there, &steps)) wlh_note_damage(arena);
     if (arena->poisoned || !wlh_expect(arena, there, WLH_KIND_RESOURCE)) return;
     place = &wlh_resource_at(arena, there)->chain;
   }
@@ -144,7 +144,7 @@ static void leave_bucket(struct wlh_arena *arena, uint32_t resource)
 
 uint32_t wlh_name_length(struct wlh_arena *arena, uint32_t resource)
 {
-  return wlh_length(arena, &wlh_resource_at(arena, resource)->units, WLH_NAME_MOST);
+  return wlh_read_length(arena, &wlh_resource_at(arena, resource)->units, WLH_NAME_MOST);
 }
 
 void wlh_name_remove(struct wlh_arena *arena, uint32_t resource)
@@ -152,8 +152,8 @@ void wlh_name_remove(struct wlh_arena *arena, uint32_t resource)
   uint32_t units = wlh_name_length(arena, resource);
   uint32_t text = wlh_resource_at(arena, resource)->text;
   leave_bucket(arena, resource);
-  wlh_pool_give(arena, resource);
-  wlh_text_give(arena, text, units - inline_part(units));
+  wlh_pool_free(arena, resource);
+  wlh_text_free(arena, text, units - inline_part(units));
 }
 
 void wlh_name_copy(struct wlh_arena *arena, uint32_t resource, uint16_t *to, uint32_t units)
@@ -167,7 +167,7 @@ void wlh_name_copy(struct wlh_arena *arena, uint32_t resource, uint16_t *to, uin
 bool wlh_name_is_same(
     struct wlh_arena *arena, const struct wlh_resource_cell *a, const struct wlh_resource_cell *b)
 {
-  uint32_t units = wlh_length(arena, &a->units, WLH_NAME_MOST);
+  uint32_t units = wlh_read_length(arena, &a->units, WLH_NAME_MOST);
   if (units != wlh_read(&b->units)) return false;
   uint32_t part = inline_part(units), text_a = a->text, text_b = b->text;
   if (memcmp(a->name, b->name, part * sizeof *a->name) != 0) return false;
@@ -189,11 +189,11 @@ void wlh_name_restore(struct wlh_arena *arena, uint32_t resource)
   wlh_text_keep(arena, cell->text, units - inline_part(units));
   if (arena->poisoned) return;
   uint32_t hash = hash_of(arena, cell, units);
-  uint32_t other = follow(arena, wlh_bucket_at(arena, hash));
+  uint32_t other = read_link(arena, wlh_bucket_at(arena, hash));
   while (wlh_advance(arena, other, &steps)) {
     const struct wlh_resource_cell *there = wlh_resource_at(arena, other);
-    if (there->hash == hash && wlh_name_is_same(arena, there, cell)) wlh_damage(arena);
-    other = follow(arena, &there->chain);
+    if (there->hash == hash && wlh_name_is_same(arena, there, cell)) wlh_note_damage(arena);
+    other = read_link(arena, &there->chain);
   }
   enter_bucket(arena, resource, hash);
 }

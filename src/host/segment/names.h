@@ -16,7 +16,7 @@ uint32_t wlh_name_find(
 bool wlh_name_is_listed(const struct wlh_arena *arena, uint32_t resource);
 
 /* Returns how many cells a name needs. */
-uint32_t wlh_name_cells(uint32_t units);
+uint32_t wlh_name_cell_count(uint32_t units);
 
 /* Adds a name that is not there. There are enough free cells. */
 uint32_t wlh_name_add(struct wlh_arena *arena, const uint16_t *name, uint32_t units, uint32_t hash);

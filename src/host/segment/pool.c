@@ -13,14 +13,14 @@ uint32_t wlh_pool_take(struct wlh_arena *arena)
     WLH_PUT(header->free, wlh_cell_at(arena, cell)->free.next);
   }
   if (header->nfree == 0 || !wlh_expect(arena, cell, WLH_KIND_FREE)) {
-    wlh_damage(arena);
+    wlh_note_damage(arena);
     return 0;
   }
   WLH_PUT(header->nfree, header->nfree - 1);
   return cell;
 }
 
-void wlh_pool_list(struct wlh_arena *arena, uint32_t cell)
+void wlh_pool_add(struct wlh_arena *arena, uint32_t cell)
 {
   struct wlh_header *header = wlh_header_of(arena);
   WLH_PUT(wlh_cell_at(arena, cell)->free.next, header->free);
@@ -28,10 +28,10 @@ void wlh_pool_list(struct wlh_arena *arena, uint32_t cell)
   WLH_PUT(header->nfree, header->nfree + 1);
 }
 
-void wlh_pool_give(struct wlh_arena *arena, uint32_t cell)
+void wlh_pool_free(struct wlh_arena *arena, uint32_t cell)
 {
   wlh_commit_kind(arena, cell, WLH_KIND_FREE);
-  wlh_pool_list(arena, cell);
+  wlh_pool_add(arena, cell);
 }
 
 static uint32_t part_of(uint32_t units)
@@ -40,10 +40,10 @@ static uint32_t part_of(uint32_t units)
 }
 
 /* Writes the last part first, so that each leads to one that exists. */
-uint32_t wlh_text_put(struct wlh_arena *arena, const uint16_t *text, uint32_t units)
+uint32_t wlh_text_write(struct wlh_arena *arena, const uint16_t *text, uint32_t units)
 {
   uint32_t next = 0;
-  for (uint32_t i = wlh_text_cells(units); i-- > 0;) {
+  for (uint32_t i = wlh_text_cell_count(units); i-- > 0;) {
     const uint16_t *part = text + (size_t)i * WLH_TEXT_UNITS;
     uint32_t cell = wlh_pool_take(arena);
     struct wlh_text_cell *to = &wlh_cell_at(arena, cell)->text;
@@ -56,17 +56,17 @@ uint32_t wlh_text_put(struct wlh_arena *arena, const uint16_t *text, uint32_t un
   return next;
 }
 
-void wlh_text_give(struct wlh_arena *arena, uint32_t first, uint32_t units)
+void wlh_text_free(struct wlh_arena *arena, uint32_t first, uint32_t units)
 {
-  for (uint32_t i = wlh_text_cells(units); i > 0; i--) {
+  for (uint32_t i = wlh_text_cell_count(units); i > 0; i--) {
     if (!wlh_expect(arena, first, WLH_KIND_TEXT)) return;
     uint32_t next = wlh_cell_at(arena, first)->text.next;
-    wlh_pool_give(arena, first);
+    wlh_pool_free(arena, first);
     first = next;
   }
 }
 
-bool wlh_text_is(struct wlh_arena *arena, uint32_t first, const uint16_t *text, uint32_t units)
+bool wlh_text_equals(struct wlh_arena *arena, uint32_t first, const uint16_t *text, uint32_t units)
 {
   while (units > 0) {
     uint32_t part = part_of(units);
@@ -98,10 +98,10 @@ void wlh_text_copy(struct wlh_arena *arena, uint32_t first, uint16_t *to, uint32
 
 void wlh_text_keep(struct wlh_arena *arena, uint32_t first, uint32_t units)
 {
-  for (uint32_t i = wlh_text_cells(units); i > 0; i--) {
+  for (uint32_t i = wlh_text_cell_count(units); i > 0; i--) {
     if (!wlh_expect(arena, first, WLH_KIND_TEXT)) return;
     wlh_commit_kind(arena, first, WLH_KIND_KEPT);
     first = wlh_cell_at(arena, first)->text.next;
   }
-  if (first != 0) wlh_damage(arena);
+  if (first != 0) wlh_note_damage(arena);
 }

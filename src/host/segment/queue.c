@@ -18,7 +18,7 @@ void wlh_mailbox_put(struct wlh_arena *arena, uint32_t request)
 void wlh_mailbox_remove(struct wlh_arena *arena, uint32_t request)
 {
   struct wlh_member *member = wlh_member_at(arena, wlh_request_at(arena, request)->member);
-  wlh_list_drop(arena, &member->mailbox, WLH_BY_MAILBOX, request);
+  wlh_list_remove(arena, &member->mailbox, WLH_BY_MAILBOX, request);
 }
 
 bool wlh_fits(
@@ -97,16 +97,16 @@ static WLK_RARE void leave_level(
   bool is_last = next == 0 || wlh_begins_level(arena, next);
   if (begins && !is_last) wlh_list_insert(arena, &resource->levels, WLH_BY_LEVEL, next, request);
   if (begins)
-    wlh_list_drop(arena, &resource->levels, WLH_BY_LEVEL, request);
+    wlh_list_remove(arena, &resource->levels, WLH_BY_LEVEL, request);
   else if (is_last && resource->queue.head == request)
-    wlh_list_drop(arena, &resource->levels, WLH_BY_LEVEL, resource->levels.head);
+    wlh_list_remove(arena, &resource->levels, WLH_BY_LEVEL, resource->levels.head);
 }
 
 static void leave_queue(
     struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {
   if (resource->levels.head != 0) leave_level(arena, resource, request);
-  wlh_list_drop(arena, &resource->queue, WLH_BY_RESOURCE, request);
+  wlh_list_remove(arena, &resource->queue, WLH_BY_RESOURCE, request);
 }
 
 static void count_pending(
@@ -123,7 +123,7 @@ void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind)
   struct wlh_request_cell *cell = wlh_request_at(arena, request);
   uint64_t token = header->token + 1;
   /* Another process may have overwritten the header since we entered. */
-  if (token <= arena->token || token >= WLH_COUNT_MOST) wlh_damage(arena);
+  if (token <= arena->token || token >= WLH_COUNT_MOST) wlh_note_damage(arena);
   arena->token = token;
   wlh_raise(&header->token, token);
   WLH_PUT(cell->token, token);
@@ -131,7 +131,8 @@ void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind)
   wlh_commit_kind(arena, request, kind);
 }
 
-void wlh_enter_name(struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
+void wlh_add_to_resource(
+    struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
   if (wlh_is_held(cell->kind)) {
@@ -155,7 +156,7 @@ void wlh_process_the_lock_request_queue(struct wlh_arena *arena, uint32_t resour
     wlh_grant(arena, request, passes ? WLH_KIND_NEWS_BROKEN : WLH_KIND_NEWS_HELD);
     leave_queue(arena, cell, request);
     count_pending(arena, cell, first->member, UINT32_MAX);
-    if (!passes) wlh_enter_name(arena, cell, request);
+    if (!passes) wlh_add_to_resource(arena, cell, request);
     wlh_mailbox_put(arena, request);
   }
   if (cell->queue.head == 0 && cell->held.head == 0 && !arena->poisoned)
@@ -166,14 +167,14 @@ void wlh_process_the_lock_request_queue(struct wlh_arena *arena, uint32_t resour
 static void free_request(struct wlh_arena *arena, uint32_t request)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
-  uint32_t label = cell->label, units = wlh_length(arena, &cell->label_units, WLH_LABEL_MOST);
+  uint32_t label = cell->label, units = wlh_read_length(arena, &cell->label_units, WLH_LABEL_MOST);
   struct wlh_agent_cell *agent = wlh_agent_at(arena, cell->agent);
-  wlh_list_drop(arena, &agent->requests, WLH_BY_AGENT, request);
-  wlh_pool_give(arena, request);
-  wlh_text_give(arena, label, units);
+  wlh_list_remove(arena, &agent->requests, WLH_BY_AGENT, request);
+  wlh_pool_free(arena, request);
+  wlh_text_free(arena, label, units);
 }
 
-void wlh_end_broken(struct wlh_arena *arena, uint32_t request)
+void wlh_end_broken_cell(struct wlh_arena *arena, uint32_t request)
 {
   free_request(arena, request);
 }
@@ -191,19 +192,19 @@ static void remove_from_resource(struct wlh_arena *arena, uint32_t request)
     count_pending(arena, cell, request_cell->member, UINT32_MAX);
   } else {
     if (request_cell->kind == WLH_KIND_NEWS_HELD) wlh_mailbox_remove(arena, request);
-    wlh_list_drop(arena, &cell->held, WLH_BY_RESOURCE, request);
+    wlh_list_remove(arena, &cell->held, WLH_BY_RESOURCE, request);
     WLH_PUT(cell->weight, cell->weight - request_cell->weight);
   }
   free_request(arena, request);
   wlh_process_the_lock_request_queue(arena, resource);
 }
 
-void wlh_end_request(struct wlh_arena *arena, uint32_t request)
+void wlh_end_cell(struct wlh_arena *arena, uint32_t request)
 {
   if (wlh_kind_of(arena, request) != WLH_KIND_NEWS_BROKEN) {
     remove_from_resource(arena, request);
     return;
   }
   wlh_mailbox_remove(arena, request);
-  wlh_end_broken(arena, request);
+  wlh_end_broken_cell(arena, request);
 }

@@ -28,7 +28,8 @@ void wlh_grant(struct wlh_arena *arena, uint32_t request, enum wlh_kind kind);
 
 /* Enters a request that is in no list of its name: a lock into the held list, a pending request
  * into the queue; and counts it. Cost: O(1) and, if it waits, O(levels of less priority). */
-void wlh_enter_name(struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request);
+void wlh_add_to_resource(
+    struct wlh_arena *arena, struct wlh_resource_cell *resource, uint32_t request);
 
 /* Section 4.4: https://www.w3.org/TR/2023/WD-web-locks-20230105/#process-the-lock-request-queue */
 void wlh_process_the_lock_request_queue(struct wlh_arena *arena, uint32_t resource);
@@ -40,9 +41,9 @@ void wlh_mailbox_put(struct wlh_arena *arena, uint32_t request);
 void wlh_mailbox_remove(struct wlh_arena *arena, uint32_t request);
 
 /* Ends a request in any state, with its mail, and grants what became grantable. */
-void wlh_end_request(struct wlh_arena *arena, uint32_t request);
+void wlh_end_cell(struct wlh_arena *arena, uint32_t request);
 
 /* Unlinks a stolen lock, which is in no mailbox any more, from its agent, and frees it. */
-void wlh_end_broken(struct wlh_arena *arena, uint32_t request);
+void wlh_end_broken_cell(struct wlh_arena *arena, uint32_t request);
 
 #endif

@@ -14,8 +14,8 @@ static void rebuild_members(struct wlh_arena *arena)
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_member *member = wlh_member_at(arena, i);
     bool is_in = member->state == WLH_MEMBER_IN;
-    if (!is_in && member->state != WLH_MEMBER_OUT) wlh_damage(arena);
-    if (is_in && !wlh_lives(arena, i)) wlh_commit(&member->state, WLH_MEMBER_OUT);
+    if (!is_in && member->state != WLH_MEMBER_OUT) wlh_note_damage(arena);
+    if (is_in && !wlh_is_alive(arena, i)) wlh_commit(&member->state, WLH_MEMBER_OUT);
     WLH_PUT(member->mailbox, (struct wlh_list){0});
     WLH_PUT(member->npending, 0);
   }
@@ -24,7 +24,7 @@ static void rebuild_members(struct wlh_arena *arena)
 /* ---- 2. cells ---- */
 
 /* Whether a request of a living member is possible. */
-static bool is_sound(const struct wlh_arena *arena, const struct wlh_request_cell *cell)
+static bool is_plausible(const struct wlh_arena *arena, const struct wlh_request_cell *cell)
 {
   bool is_agent = cell->agent < arena->ncells &&
                   wlh_kind_of(arena, cell->agent) == WLH_KIND_AGENT &&
@@ -59,7 +59,7 @@ static void rebuild_cell(struct wlh_arena *arena, uint32_t i, uint32_t *chain)
   union wlh_cell *cell = wlh_cell_at(arena, i);
   if (cell->kind == WLH_KIND_KEPT) wlh_commit_kind(arena, i, WLH_KIND_TEXT);
   if (cell->kind == WLH_KIND_RESOURCE) clear_resource(&cell->resource);
-  if (cell->kind < WLH_KIND_FREE || cell->kind > WLH_KIND_KEPT) wlh_damage(arena);
+  if (cell->kind < WLH_KIND_FREE || cell->kind > WLH_KIND_KEPT) wlh_note_damage(arena);
   if (cell->kind == WLH_KIND_AGENT) {
     WLH_PUT(cell->agent.requests, (struct wlh_list){0});
     if (!is_of_member(arena, cell->agent.member)) wlh_commit_kind(arena, i, WLH_KIND_FREE);
@@ -67,11 +67,11 @@ static void rebuild_cell(struct wlh_arena *arena, uint32_t i, uint32_t *chain)
   if (!wlh_is_request(cell->kind)) return;
   if (!is_of_member(arena, cell->request.member)) {
     wlh_commit_kind(arena, i, WLH_KIND_FREE);
-  } else if (is_sound(arena, &cell->request)) {
+  } else if (is_plausible(arena, &cell->request)) {
     WLH_PUT(cell->request.links[WLH_BY_RESOURCE].next, *chain);
     *chain = i;
   } else {
-    wlh_damage(arena);
+    wlh_note_damage(arena);
   }
 }
 
@@ -85,17 +85,17 @@ static uint32_t find_top(const struct wlh_arena *arena)
 
 /* Returns up to how many cells in use a segment should shrink. It can then double twice before it
  * is as large again. */
-static uint32_t worth(uint32_t ncells)
+static uint32_t shrink_limit(uint32_t ncells)
 {
   return ncells > WLH_CELLS_AT_FIRST ? ncells / 8 : 0;
 }
 
 /* Gives up cells at the end, if few are in use. Returns whether it did. */
-static bool shrink(struct wlh_arena *arena)
+static bool try_to_shrink(struct wlh_arena *arena)
 {
   struct wlh_header *header = wlh_header_of(arena);
   uint32_t ncells = arena->ncells, top = find_top(arena);
-  while (top <= worth(ncells)) ncells /= 2;
+  while (top <= shrink_limit(ncells)) ncells /= 2;
   if (ncells == arena->ncells) return false;
   arena->shrinks = header->shrinks + 1;
   wlh_raise(&header->shrinks, arena->shrinks);
@@ -105,13 +105,13 @@ static bool shrink(struct wlh_arena *arena)
   return true;
 }
 
-bool wlh_cells_is_roomy(const struct wlh_arena *arena)
+bool wlh_cells_would_shrink(const struct wlh_arena *arena)
 {
   const struct wlh_header *header = wlh_header_of(arena);
   uint32_t high = wlh_read(&header->high), nfree = wlh_read(&header->nfree);
-  if (arena->ncells - nfree > worth(arena->ncells)) return false;
+  if (arena->ncells - nfree > shrink_limit(arena->ncells)) return false;
   /* If the last taken cell is in use, all cells below it must stay. */
-  return high <= worth(arena->ncells) || wlh_kind_of(arena, high - 1) == WLH_KIND_FREE;
+  return high <= shrink_limit(arena->ncells) || wlh_kind_of(arena, high - 1) == WLH_KIND_FREE;
 }
 
 /* Returns the chain of all requests. It begins at the top, because older requests tend to have
@@ -120,7 +120,7 @@ static uint32_t rebuild_cells(struct wlh_arena *arena, uint32_t top)
 {
   uint32_t chain = 0;
   WLH_PUT(wlh_header_of(arena)->high, top);
-  if (wlh_kind_of(arena, 0) != WLH_KIND_FREE) wlh_damage(arena);
+  if (wlh_kind_of(arena, 0) != WLH_KIND_FREE) wlh_note_damage(arena);
   for (uint32_t i = top; i-- > 1 && !arena->poisoned;) rebuild_cell(arena, i, &chain);
   return chain;
 }
@@ -128,7 +128,8 @@ static uint32_t rebuild_cells(struct wlh_arena *arena, uint32_t top)
 /* ---- 3. requests ---- */
 
 /* Whether the limit of its name admits the weight of a request. */
-static bool is_weight(const struct wlh_resource_cell *resource, const struct wlh_request_cell *cell)
+static bool is_allowed_weight(
+    const struct wlh_resource_cell *resource, const struct wlh_request_cell *cell)
 {
   if (cell->mode == WLH_EXCLUSIVE) return cell->weight == 0;
   if (resource->limit == WLH_LIMIT_UNSET) return false;
@@ -136,18 +137,18 @@ static bool is_weight(const struct wlh_resource_cell *resource, const struct wlh
   return cell->weight > 0 && cell->weight <= resource->limit;
 }
 
-static void enter_resource(struct wlh_arena *arena, uint32_t request)
+static void restore_at_resource(struct wlh_arena *arena, uint32_t request)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
   struct wlh_resource_cell *resource = wlh_resource_at(arena, cell->resource);
   bool held = wlh_is_held(cell->kind);
-  if (!is_weight(resource, cell)) wlh_damage(arena);
-  if (held && !wlh_fits(arena, resource, cell->mode, cell->weight)) wlh_damage(arena);
+  if (!is_allowed_weight(resource, cell)) wlh_note_damage(arena);
+  if (held && !wlh_fits(arena, resource, cell->mode, cell->weight)) wlh_note_damage(arena);
   uint32_t before = resource->held.tail;
   uint64_t token = before != 0 ? wlh_request_at(arena, before)->token : 0;
-  if (held && cell->token <= token) wlh_damage(arena);
+  if (held && cell->token <= token) wlh_note_damage(arena);
   if (arena->poisoned) return;
-  wlh_enter_name(arena, resource, request);
+  wlh_add_to_resource(arena, resource, request);
 }
 
 /* Restores what a request has besides its place at its name. */
@@ -158,7 +159,7 @@ static void rebuild_request(struct wlh_arena *arena, uint32_t request)
   if (cell->ticket >= header->ticket) wlh_raise(&header->ticket, cell->ticket + 1);
   if (cell->kind != WLH_KIND_PENDING && cell->token > header->token)
     wlh_raise(&header->token, cell->token);
-  wlh_text_keep(arena, cell->label, wlh_length(arena, &cell->label_units, WLH_LABEL_MOST));
+  wlh_text_keep(arena, cell->label, wlh_read_length(arena, &cell->label_units, WLH_LABEL_MOST));
   wlh_list_add(arena, &wlh_agent_at(arena, cell->agent)->requests, WLH_BY_AGENT, request);
 }
 
@@ -170,7 +171,7 @@ static bool by_ticket(const struct wlh_request_cell *a, const struct wlh_request
 /* Orders requests of a name, and mail, that are in the order of tickets: locks, stolen ones
  * included, as they were granted, then waiting requests. Tokens grow, so the news of a theft
  * precedes that of any later grant. */
-static bool by_place(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
+static bool by_grant_or_queue(const struct wlh_request_cell *a, const struct wlh_request_cell *b)
 {
   bool a_waits = a->kind == WLH_KIND_PENDING, b_waits = b->kind == WLH_KIND_PENDING;
   if (a_waits != b_waits) return b_waits;
@@ -184,7 +185,7 @@ static uint32_t rebuild_by_ticket(struct wlh_arena *arena, uint32_t chain)
   for (uint32_t request = first; wlh_advance(arena, request, &steps);) {
     uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);
     if (next != 0 && wlh_request_at(arena, next)->ticket == wlh_request_at(arena, request)->ticket)
-      wlh_damage(arena);
+      wlh_note_damage(arena);
     rebuild_request(arena, request);
     request = next;
   }
@@ -193,11 +194,12 @@ static uint32_t rebuild_by_ticket(struct wlh_arena *arena, uint32_t chain)
 
 static void rebuild_requests(struct wlh_arena *arena, uint32_t chain)
 {
-  uint32_t request = wlh_chain_sort(arena, rebuild_by_ticket(arena, chain), by_place), steps = 0;
+  uint32_t request = wlh_chain_sort(arena, rebuild_by_ticket(arena, chain), by_grant_or_queue),
+           steps = 0;
   while (wlh_advance(arena, request, &steps)) {
     uint32_t next = wlh_list_next(arena, WLH_BY_RESOURCE, request);
     uint32_t kind = wlh_kind_of(arena, request);
-    if (kind != WLH_KIND_NEWS_BROKEN) enter_resource(arena, request);
+    if (kind != WLH_KIND_NEWS_BROKEN) restore_at_resource(arena, request);
     if (wlh_is_news(kind)) wlh_mailbox_put(arena, request);
     request = next;
   }
@@ -210,7 +212,7 @@ static void rebuild_names(struct wlh_arena *arena, uint32_t top)
   for (uint32_t i = 1; i < top && !arena->poisoned; i++) {
     const union wlh_cell *cell = wlh_cell_at(arena, i);
     if (cell->kind == WLH_KIND_AGENT) {
-      uint32_t units = wlh_length(arena, &cell->agent.units, WLH_THREAD_NAME_UNITS);
+      uint32_t units = wlh_read_length(arena, &cell->agent.units, WLH_THREAD_NAME_UNITS);
       wlh_text_keep(arena, cell->agent.name, units);
     }
     if (cell->kind != WLH_KIND_RESOURCE) continue;
@@ -232,9 +234,9 @@ static void rebuild_free(struct wlh_arena *arena, uint32_t top)
   for (uint32_t i = top; i-- > 1;) {
     uint32_t kind = wlh_kind_of(arena, i);
     if (kind == WLH_KIND_TEXT)
-      wlh_pool_give(arena, i);
+      wlh_pool_free(arena, i);
     else if (kind == WLH_KIND_FREE)
-      wlh_pool_list(arena, i);
+      wlh_pool_add(arena, i);
     else if (kind == WLH_KIND_KEPT)
       wlh_commit_kind(arena, i, WLH_KIND_TEXT);
   }
@@ -242,7 +244,7 @@ static void rebuild_free(struct wlh_arena *arena, uint32_t top)
 
 /* ---- 6. queues ---- */
 
-static void settle_queues(struct wlh_arena *arena, uint32_t top)
+static void process_queues(struct wlh_arena *arena, uint32_t top)
 {
   for (uint32_t i = 1; i < top && !arena->poisoned; i++)
     if (wlh_kind_of(arena, i) == WLH_KIND_RESOURCE) wlh_process_the_lock_request_queue(arena, i);
@@ -258,31 +260,31 @@ static void rebuild(struct wlh_arena *arena)
   if (!arena->poisoned) rebuild_requests(arena, chain);
   if (!arena->poisoned) rebuild_names(arena, top);
   if (!arena->poisoned) rebuild_free(arena, top);
-  if (!arena->poisoned) settle_queues(arena, top);
+  if (!arena->poisoned) process_queues(arena, top);
 }
 
-enum wlh_cells_status wlh_cells_rebuild_whole(struct wlh_arena *arena)
+enum wlh_cells_status wlh_cells_rebuild_without_shrinking(struct wlh_arena *arena)
 {
   struct wlh_header *header = wlh_header_of(arena);
   if (arena->poisoned) return WLH_CELLS_POISONED;
   rebuild(arena);
   WLH_PUT(header->rebuilds, header->rebuilds + 1);
-  return wlh_answer(arena, WLH_CELLS_OK);
+  return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
 /* The cells of dead members are free only now. The place of the bucket heads depends on the number
  * of cells, so after shrinking, the remaining few are rebuilt once more. */
 enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena)
 {
-  enum wlh_cells_status status = wlh_cells_rebuild_whole(arena);
-  if (status == WLH_CELLS_OK && shrink(arena)) rebuild(arena);
-  return wlh_answer(arena, status);
+  enum wlh_cells_status status = wlh_cells_rebuild_without_shrinking(arena);
+  if (status == WLH_CELLS_OK && try_to_shrink(arena)) rebuild(arena);
+  return wlh_status_or_poisoned(arena, status);
 }
 
 bool wlh_cells_reap(struct wlh_arena *arena)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS && !arena->poisoned; i++) {
-    if (!wlh_cells_is_member(arena, i) || wlh_lives(arena, i)) continue;
+    if (!wlh_cells_is_member(arena, i) || wlh_is_alive(arena, i)) continue;
     (void)wlh_cells_rebuild(arena);
     return true;
   }

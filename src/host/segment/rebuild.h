@@ -12,10 +12,10 @@
 enum wlh_cells_status wlh_cells_rebuild(struct wlh_arena *arena);
 
 /* Rebuilds without shrinking, for a caller that has just added cells. */
-enum wlh_cells_status wlh_cells_rebuild_whole(struct wlh_arena *arena);
+enum wlh_cells_status wlh_cells_rebuild_without_shrinking(struct wlh_arena *arena);
 
 /* Whether a rebuild would probably shrink the segment. May be called outside. */
-bool wlh_cells_is_roomy(const struct wlh_arena *arena);
+bool wlh_cells_would_shrink(const struct wlh_arena *arena);
 
 /* Asks `alive` for all members, and rebuilds if one is dead. Returns whether one was. */
 bool wlh_cells_reap(struct wlh_arena *arena);

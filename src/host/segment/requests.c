@@ -8,7 +8,7 @@
 
 enum { RESERVED_SHARE = 64, RESERVED_MOST = 1024 };
 
-/* The state of a call of wlh_cells_request. */
+/* The state of a call of wlh_cells_request_a_lock. */
 struct attempt {
   const struct wlh_ask *ask;
   uint32_t name_units, label_units;
@@ -30,7 +30,7 @@ static bool is_grantable(const struct wlh_arena *arena, const struct attempt *at
 }
 
 /* Returns why the request is not made, or OK. */
-static enum wlh_cells_status refuse(
+static enum wlh_cells_status find_refusal(
     const struct wlh_arena *arena, const struct attempt *attempt, struct wlh_answer *answer)
 {
   const struct wlh_ask *ask = attempt->ask;
@@ -60,10 +60,10 @@ static enum wlh_cells_status check_once(
 {
   attempt->resource = wlh_name_find(arena, attempt->ask->name, attempt->name_units, attempt->hash);
   attempt->grantable = is_grantable(arena, attempt);
-  enum wlh_cells_status refusal = refuse(arena, attempt, answer);
+  enum wlh_cells_status refusal = find_refusal(arena, attempt, answer);
   if (refusal != WLH_CELLS_OK || (attempt->passes && attempt->grantable)) return refusal;
-  answer->needed = 1 + wlh_text_cells(attempt->label_units) +
-                   (attempt->resource == 0 ? wlh_name_cells(attempt->name_units) : 0) +
+  answer->needed = 1 + wlh_text_cell_count(attempt->label_units) +
+                   (attempt->resource == 0 ? wlh_name_cell_count(attempt->name_units) : 0) +
                    reserved_cells(arena, attempt->ask);
   return wlh_header_of(arena)->nfree >= answer->needed ? WLH_CELLS_OK : WLH_CELLS_FULL;
 }
@@ -79,13 +79,13 @@ static bool check_living(struct wlh_arena *arena, struct survey *survey, uint32_
   uint64_t bit = UINT64_C(1) << (member % 64);
   uint64_t *known = &survey->living[member / 64 % (WLH_MEMBERS / 64)];
   if (*known & bit) return true;
-  bool lives = member < WLH_MEMBERS && wlh_lives(arena, member);
+  bool lives = member < WLH_MEMBERS && wlh_is_alive(arena, member);
   if (lives) *known |= bit;
   return lives;
 }
 
 /* Whether one living member's request is enough for the refusal. */
-static bool is_enough(
+static bool proves_refusal(
     const struct attempt *attempt, enum wlh_cells_status refusal,
     const struct wlh_request_cell *other, uint32_t kind)
 {
@@ -105,13 +105,13 @@ static bool survey_list(
     if (!wlh_expect_request(arena, request)) return false;
     const struct wlh_request_cell *cell = wlh_request_at(arena, request);
     *dead = !check_living(arena, survey, cell->member);
-    if (*dead || is_enough(attempt, refusal, cell, cell->kind)) return false;
+    if (*dead || proves_refusal(attempt, refusal, cell, cell->kind)) return false;
   }
   return !arena->poisoned;
 }
 
 /* Whether a request on this name is refused because of a dead member. */
-static bool is_for_the_dead(
+static bool is_refused_for_the_dead(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal)
 {
   const struct wlh_resource_cell *cell = wlh_resource_at(arena, attempt->resource);
@@ -128,20 +128,20 @@ static bool reap_obstacles(
     struct wlh_arena *arena, const struct attempt *attempt, enum wlh_cells_status refusal)
 {
   if (refusal == WLH_CELLS_FULL) return wlh_cells_reap(arena);
-  if (!is_for_the_dead(arena, attempt, refusal)) return false;
+  if (!is_refused_for_the_dead(arena, attempt, refusal)) return false;
   (void)wlh_cells_rebuild(arena);
   return true;
 }
 
 /* Checks whether the request can be made, again after each dead member that it finds. */
-static enum wlh_cells_status prepare(
+static enum wlh_cells_status check_until_decided(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
   for (unsigned round = 0; round <= WLH_MEMBERS && !arena->poisoned; round++) {
     enum wlh_cells_status status = check_once(arena, attempt, answer);
     if (status == WLH_CELLS_OK || !reap_obstacles(arena, attempt, status)) return status;
   }
-  wlh_damage(arena); /* more have died than there can be members */
+  wlh_note_damage(arena); /* more have died than there can be members */
   return WLH_CELLS_POISONED;
 }
 
@@ -160,25 +160,26 @@ static void steal_the_held_locks(struct wlh_arena *arena, const struct attempt *
   while ((request = cell->held.head) != 0) {
     if (arena->poisoned || !wlh_expect_request(arena, request)) return;
     struct wlh_request_cell *lock = wlh_request_at(arena, request);
-    if (!wlh_is_held(lock->kind)) wlh_damage(arena);
+    if (!wlh_is_held(lock->kind)) wlh_note_damage(arena);
     bool unreported = lock->kind == WLH_KIND_NEWS_HELD;
     WLH_PUT(lock->unreported, unreported);
     note_thief(arena, lock, attempt->ask->agent);
     wlh_commit_kind(arena, request, WLH_KIND_NEWS_BROKEN);
-    wlh_list_drop(arena, &cell->held, WLH_BY_RESOURCE, request);
+    wlh_list_remove(arena, &cell->held, WLH_BY_RESOURCE, request);
     if (!unreported) wlh_mailbox_put(arena, request);
   }
   WLH_PUT(cell->weight, 0);
 }
 
 /* Fills a cell with the request, for the caller to commit. */
-static uint32_t fill(struct wlh_arena *arena, const struct attempt *attempt, uint32_t label)
+static uint32_t fill_request_cell(
+    struct wlh_arena *arena, const struct attempt *attempt, uint32_t label)
 {
   struct wlh_header *header = wlh_header_of(arena);
   uint64_t ticket = header->ticket;
   uint32_t request = wlh_pool_take(arena);
   struct wlh_request_cell *cell = wlh_request_at(arena, request);
-  if (ticket >= WLH_COUNT_MOST) wlh_damage(arena);
+  if (ticket >= WLH_COUNT_MOST) wlh_note_damage(arena);
   wlh_raise(&header->ticket, ticket + 1);
   WLH_PUT(cell->resource, attempt->resource);
   WLH_PUT(cell->agent, attempt->ask->agent);
@@ -197,11 +198,11 @@ static uint32_t fill(struct wlh_arena *arena, const struct attempt *attempt, uin
 }
 
 /* Makes the request: there are enough cells, and no reason to refuse it. */
-static enum wlh_cells_status make(
+static enum wlh_cells_status make_request(
     struct wlh_arena *arena, struct attempt *attempt, struct wlh_answer *answer)
 {
   const struct wlh_ask *ask = attempt->ask;
-  uint32_t label = wlh_text_put(arena, ask->label, attempt->label_units);
+  uint32_t label = wlh_text_write(arena, ask->label, attempt->label_units);
   if (attempt->resource == 0)
     attempt->resource = wlh_name_add(arena, ask->name, attempt->name_units, attempt->hash);
   struct wlh_resource_cell *cell = wlh_resource_at(arena, attempt->resource);
@@ -210,13 +211,13 @@ static enum wlh_cells_status make(
   else if (ask->mode == WLH_SHARED && cell->limit == WLH_LIMIT_UNSET)
     wlh_commit(&cell->limit, attempt->limit);
 
-  uint32_t request = fill(arena, attempt, label);
+  uint32_t request = fill_request_cell(arena, attempt, label);
   answer->request = request;
   if (attempt->grantable)
     wlh_grant(arena, request, WLH_KIND_HELD);
   else
     wlh_commit_kind(arena, request, WLH_KIND_PENDING);
-  wlh_enter_name(arena, cell, request);
+  wlh_add_to_resource(arena, cell, request);
   wlh_list_add(arena, &wlh_agent_at(arena, ask->agent)->requests, WLH_BY_AGENT, request);
   if (!attempt->grantable) return WLH_CELLS_PENDING;
   answer->token = wlh_request_at(arena, request)->token;
@@ -224,7 +225,7 @@ static enum wlh_cells_status make(
 }
 
 /* Section 4.1: https://www.w3.org/TR/2023/WD-web-locks-20230105/#request-a-lock */
-enum wlh_cells_status wlh_cells_request(
+enum wlh_cells_status wlh_cells_request_a_lock(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer)
 {
   bool has_limit = ask->mode == WLH_SHARED && ask->limit > 0;
@@ -242,14 +243,14 @@ enum wlh_cells_status wlh_cells_request(
   enum wlh_cells_status status = wlh_find_agent(arena, ask->agent);
   if (status != WLH_CELLS_OK) return status;
   attempt.hash = wlh_name_hash(arena, ask->name, ask->name_units);
-  status = prepare(arena, &attempt, answer);
+  status = check_until_decided(arena, &attempt, answer);
   bool is_done = attempt.passes && attempt.grantable;
-  if (status == WLH_CELLS_OK && !is_done) status = make(arena, &attempt, answer);
-  return wlh_answer(arena, status);
+  if (status == WLH_CELLS_OK && !is_done) status = make_request(arena, &attempt, answer);
+  return wlh_status_or_poisoned(arena, status);
 }
 
 /* Whether `request` is one of ours. */
-static bool is_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie)
+static bool is_own_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie)
 {
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
   return request < arena->ncells && wlh_is_request(cell->kind) && cell->member == arena->member &&
@@ -259,12 +260,13 @@ static bool is_request(const struct wlh_arena *arena, uint32_t request, uint64_t
 static enum wlh_cells_status find_request(
     const struct wlh_arena *arena, uint32_t request, uint64_t cookie)
 {
-  return wlh_answer(arena, is_request(arena, request, cookie) ? WLH_CELLS_OK : WLH_CELLS_LOST);
+  return wlh_status_or_poisoned(
+      arena, is_own_request(arena, request, cookie) ? WLH_CELLS_OK : WLH_CELLS_LOST);
 }
 
 bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint64_t cookie)
 {
-  if (!is_request(arena, request, cookie)) return false;
+  if (!is_own_request(arena, request, cookie)) return false;
   const struct wlh_request_cell *cell = wlh_request_at(arena, request);
   uint32_t kind = wlh_read(&cell->kind), resource = wlh_read(&cell->resource);
   if (kind == WLH_KIND_NEWS_BROKEN) return true;
@@ -274,7 +276,7 @@ bool wlh_cells_has_request(const struct wlh_arena *arena, uint32_t request, uint
 }
 
 /* Section 4.2: https://www.w3.org/TR/2023/WD-web-locks-20230105/#release-the-lock */
-enum wlh_cells_status wlh_cells_release(
+enum wlh_cells_status wlh_cells_release_the_lock(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie, struct wlh_thief *thief)
 {
   enum wlh_cells_status found = find_request(arena, request, cookie);
@@ -283,12 +285,13 @@ enum wlh_cells_status wlh_cells_release(
   if (kind == WLH_KIND_PENDING) return WLH_CELLS_NOT_HELD;
   bool stolen = kind == WLH_KIND_NEWS_BROKEN && wlh_request_at(arena, request)->passes == 0;
   if (stolen) *thief = wlh_request_at(arena, request)->thief;
-  wlh_end_request(arena, request);
-  return wlh_answer(arena, stolen ? WLH_CELLS_STOLEN : WLH_CELLS_OK);
+  wlh_end_cell(arena, request);
+  return wlh_status_or_poisoned(arena, stolen ? WLH_CELLS_STOLEN : WLH_CELLS_OK);
 }
 
 /* Section 4.3: https://www.w3.org/TR/2023/WD-web-locks-20230105/#abort-the-request */
-enum wlh_cells_status wlh_cells_abort(struct wlh_arena *arena, uint32_t request, uint64_t cookie)
+enum wlh_cells_status wlh_cells_abort_the_request(
+    struct wlh_arena *arena, uint32_t request, uint64_t cookie)
 {
   enum wlh_cells_status found = find_request(arena, request, cookie);
   if (found != WLH_CELLS_OK) return found;
@@ -296,16 +299,17 @@ enum wlh_cells_status wlh_cells_abort(struct wlh_arena *arena, uint32_t request,
   bool passed = kind == WLH_KIND_NEWS_BROKEN && wlh_request_at(arena, request)->passes != 0;
   if (kind == WLH_KIND_NEWS_BROKEN && !passed) return WLH_CELLS_STOLEN;
   if (kind != WLH_KIND_PENDING && !passed) return WLH_CELLS_GRANTED;
-  wlh_end_request(arena, request);
-  return wlh_answer(arena, WLH_CELLS_OK);
+  wlh_end_cell(arena, request);
+  return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
-enum wlh_cells_status wlh_cells_end(struct wlh_arena *arena, uint32_t request, uint64_t cookie)
+enum wlh_cells_status wlh_cells_end_the_request(
+    struct wlh_arena *arena, uint32_t request, uint64_t cookie)
 {
   enum wlh_cells_status found = find_request(arena, request, cookie);
   if (found != WLH_CELLS_OK) return found;
-  wlh_end_request(arena, request);
-  return wlh_answer(arena, WLH_CELLS_OK);
+  wlh_end_cell(arena, request);
+  return wlh_status_or_poisoned(arena, WLH_CELLS_OK);
 }
 
 /* The locks and requests of a blocking thread on one resource. It ends none of them while it

@@ -36,7 +36,7 @@ struct wlh_answer {
  *            QUEUE_FULL, FULL, LOST, POISONED; OK: it passes, and would be granted
  *   cost     O(length); with a priority, O(other priorities that wait); a theft O(locks held on the
  *            name) */
-enum wlh_cells_status wlh_cells_request(
+enum wlh_cells_status wlh_cells_request_a_lock(
     struct wlh_arena *arena, const struct wlh_ask *ask, struct wlh_answer *answer);
 
 /* Releases a lock (4.2) and grants what became grantable. Ends the request and its mail, also if it
@@ -44,17 +44,19 @@ enum wlh_cells_status wlh_cells_request(
  *   request, cookie  of ours, not ended
  *   thief    out, on STOLEN
  *   returns  WLH_CELLS_OK, STOLEN (it ended, too), NOT_HELD, LOST, POISONED */
-enum wlh_cells_status wlh_cells_release(
+enum wlh_cells_status wlh_cells_release_the_lock(
     struct wlh_arena *arena, uint32_t request, uint64_t cookie, struct wlh_thief *thief);
 
 /* Aborts a request (4.3) and grants what became grantable.
  *   returns  WLH_CELLS_OK (it was pending, or has passed; it ended), GRANTED or STOLEN (nothing was
- *            changed, wlh_cells_release ends it), LOST, POISONED */
-enum wlh_cells_status wlh_cells_abort(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
+ *            changed, wlh_cells_release_the_lock ends it), LOST, POISONED */
+enum wlh_cells_status wlh_cells_abort_the_request(
+    struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
 /* Ends a request in any state.
  *   returns  WLH_CELLS_OK, LOST, POISONED */
-enum wlh_cells_status wlh_cells_end(struct wlh_arena *arena, uint32_t request, uint64_t cookie);
+enum wlh_cells_status wlh_cells_end_the_request(
+    struct wlh_arena *arena, uint32_t request, uint64_t cookie);
 
 /* Whether a request of ours is there and, unless it was stolen, in the lists of its name. See
  * wlh_cells_has_member: a negative result from outside must be checked inside, also because others

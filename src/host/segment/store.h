@@ -5,9 +5,9 @@
  * and something else the next time. Therefore
  *   - an index is masked by the private `ncells` where it is used, and so always leads into the
  *   segment. Errors end up at cell 0, which means none and whose kind is never written;
- *   - a size is read once, by wlh_length, which knows the largest possible one;
+ *   - a size is read once, by wlh_read_length, which knows the largest possible one;
  *   - a loop along a chain asks wlh_advance, which counts its steps; others count to the private
- *   `ncells`, to a constant, or to a size from wlh_length.
+ *   `ncells`, to a constant, or to a size from wlh_read_length.
  * Tests change the segment between two reads (WLH_LOOKS). */
 #ifndef WLH_STORE_H
 #define WLH_STORE_H
@@ -58,7 +58,7 @@ static inline void wlh_raise(uint64_t *count, uint64_t value)
 }
 
 /* Notes damage for ever or, if read from outside, only that this look failed. */
-static inline void wlh_damage(struct wlh_arena *arena)
+static inline void wlh_note_damage(struct wlh_arena *arena)
 {
   arena->poisoned = true;
   if (!arena->outside) atomic_store(&arena->segment->header.poisoned, 1);
@@ -128,7 +128,7 @@ static inline bool wlh_is_request(uint32_t kind)
 static inline void wlh_commit_kind(struct wlh_arena *arena, uint32_t cell, enum wlh_kind kind)
 {
   if ((cell & (arena->ncells - 1)) == 0)
-    wlh_damage(arena);
+    wlh_note_damage(arena);
   else
     wlh_commit(&wlh_cell_at(arena, cell)->kind, kind);
 }
@@ -137,7 +137,7 @@ static inline void wlh_commit_kind(struct wlh_arena *arena, uint32_t cell, enum 
 static inline bool wlh_expect(struct wlh_arena *arena, uint32_t cell, enum wlh_kind kind)
 {
   bool is = cell > 0 && cell < arena->ncells && wlh_kind_of(arena, cell) == kind;
-  if (!is) wlh_damage(arena);
+  if (!is) wlh_note_damage(arena);
   return is;
 }
 
@@ -145,7 +145,7 @@ static inline bool wlh_expect(struct wlh_arena *arena, uint32_t cell, enum wlh_k
 static inline bool wlh_expect_request(struct wlh_arena *arena, uint32_t cell)
 {
   bool is = cell > 0 && cell < arena->ncells && wlh_is_request(wlh_kind_of(arena, cell));
-  if (!is) wlh_damage(arena);
+  if (!is) wlh_note_damage(arena);
   return is;
 }
 
@@ -158,11 +158,12 @@ static inline uint32_t wlh_read(const uint32_t *place)
 }
 
 /* Reads the length of a text. If it exceeds `most`, notes damage and returns 0. */
-static inline uint32_t wlh_length(struct wlh_arena *arena, const uint32_t *place, uint32_t most)
+static inline uint32_t wlh_read_length(
+    struct wlh_arena *arena, const uint32_t *place, uint32_t most)
 {
   uint32_t units = wlh_read(place);
   if (units <= most) return units;
-  wlh_damage(arena);
+  wlh_note_damage(arena);
   return 0;
 }
 
@@ -172,18 +173,18 @@ static inline bool wlh_advance(struct wlh_arena *arena, uint32_t cell, uint32_t 
 {
   if (cell == 0 || arena->poisoned) return false;
   if ((*steps)++ < arena->ncells) return true;
-  wlh_damage(arena);
+  wlh_note_damage(arena);
   return false;
 }
 
 /* Our own member lives. */
-static inline bool wlh_lives(const struct wlh_arena *arena, uint32_t member)
+static inline bool wlh_is_alive(const struct wlh_arena *arena, uint32_t member)
 {
   return member == arena->member || arena->alive(arena->data, member);
 }
 
 /* Returns `status`, or POISONED if there was damage. */
-static inline enum wlh_cells_status wlh_answer(
+static inline enum wlh_cells_status wlh_status_or_poisoned(
     const struct wlh_arena *arena, enum wlh_cells_status status)
 {
   return arena->poisoned ? WLH_CELLS_POISONED : status;
@@ -197,7 +198,7 @@ static inline bool wlh_is_agent(const struct wlh_arena *arena, uint32_t agent)
 
 static inline enum wlh_cells_status wlh_find_agent(const struct wlh_arena *arena, uint32_t agent)
 {
-  return wlh_answer(arena, wlh_is_agent(arena, agent) ? WLH_CELLS_OK : WLH_CELLS_LOST);
+  return wlh_status_or_poisoned(arena, wlh_is_agent(arena, agent) ? WLH_CELLS_OK : WLH_CELLS_LOST);
 }
 
 #endif

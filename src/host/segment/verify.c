@@ -29,7 +29,7 @@ static bool is_kind(const struct found *found, uint32_t cell, uint32_t kind)
 
 static void check_text(struct found *found, uint32_t first, uint32_t units)
 {
-  for (uint32_t i = wlh_text_cells(units); i > 0; i--) {
+  for (uint32_t i = wlh_text_cell_count(units); i > 0; i--) {
     if (!demand(found, is_kind(found, first, WLH_KIND_TEXT), "a text is not whole")) return;
     found->text_parts++;
     first = wlh_cell_at(found->arena, first)->text.next;
@@ -92,14 +92,16 @@ static bool came_later(const struct wlh_request_cell *cell, const struct wlh_req
   return cell->ticket > before->ticket;
 }
 
-static bool has_less(const struct wlh_request_cell *cell, const struct wlh_request_cell *before)
+static bool has_less_priority(
+    const struct wlh_request_cell *cell, const struct wlh_request_cell *before)
 {
   return cell->priority < before->priority;
 }
 
 static bool is_behind(const struct wlh_request_cell *cell, const struct wlh_request_cell *before)
 {
-  return has_less(cell, before) || (cell->priority == before->priority && came_later(cell, before));
+  return has_less_priority(cell, before) ||
+         (cell->priority == before->priority && came_later(cell, before));
 }
 
 static void check_limit(
@@ -157,7 +159,7 @@ static void check_resource(struct found *found, uint32_t resource)
 {
   const struct wlh_resource_cell *cell = wlh_resource_at(found->arena, resource);
   struct of_list queue = {WLH_BY_RESOURCE, waits_for, resource, is_behind};
-  struct of_list levels = {WLH_BY_LEVEL, waits_for, resource, has_less};
+  struct of_list levels = {WLH_BY_LEVEL, waits_for, resource, has_less_priority};
   struct of_list held = {WLH_BY_RESOURCE, holds, resource, NULL};
   (void)check_list(found, &cell->levels, &levels);
   uint32_t waiting = check_list(found, &cell->queue, &queue);
@@ -174,7 +176,7 @@ static void check_resource(struct found *found, uint32_t resource)
   found->holding += holding;
 }
 
-static void check_twice(struct found *found, const struct wlh_resource_cell *cell)
+static void check_for_duplicates(struct found *found, const struct wlh_resource_cell *cell)
 {
   struct wlh_arena *arena = found->arena;
   uint32_t steps = 0;
@@ -196,7 +198,7 @@ static void check_bucket(struct found *found, uint32_t bucket)
     found->listed_resources++;
     const struct wlh_resource_cell *cell = wlh_resource_at(arena, i);
     demand(found, (cell->hash & (arena->ncells - 1)) == bucket, "a name is in another's bucket");
-    check_twice(found, cell);
+    check_for_duplicates(found, cell);
     i = cell->chain;
   }
 }

@@ -19,7 +19,7 @@ static uint16_t *reserve(struct viewing *viewing, uint32_t units, uint32_t *at)
   struct wlh_view *view = viewing->view;
   *at = view->unit_count;
   if (units > viewing->arena->ncells * WLH_TEXT_UNITS - view->unit_count) {
-    wlh_damage(viewing->arena);
+    wlh_note_damage(viewing->arena);
     return NULL;
   }
   view->unit_count += units;
@@ -55,7 +55,7 @@ static uint32_t add_client(struct viewing *viewing, uint32_t agent)
       .number = cell->number,
       .agent = agent,
   };
-  uint32_t units = wlh_length(viewing->arena, &cell->units, WLH_THREAD_NAME_UNITS);
+  uint32_t units = wlh_read_length(viewing->arena, &cell->units, WLH_THREAD_NAME_UNITS);
   add_text(viewing, cell->name, units, &client.name, &client.name_units);
   view->clients[index] = client;
   if (!viewing->arena->outside) WLH_PUT(cell->mark, index);
@@ -88,7 +88,7 @@ static void add_entry(struct viewing *viewing, uint32_t request, const struct wl
   const struct wlh_request_cell *cell = wlh_request_at(viewing->arena, request);
   uint32_t limit = wlh_resource_at(viewing->arena, cell->resource)->limit;
   struct wlh_entry entry = entry_of(viewing, request, limit);
-  uint32_t units = wlh_length(viewing->arena, &cell->label_units, WLH_LABEL_MOST);
+  uint32_t units = wlh_read_length(viewing->arena, &cell->label_units, WLH_LABEL_MOST);
   entry.name = name->name;
   entry.name_units = name->name_units;
   add_text(viewing, cell->label, units, &entry.label, &entry.label_units);
@@ -129,22 +129,23 @@ static enum wlh_cells_status end_view(const struct viewing *viewing)
   bool fits = view->entry_count <= view->entry_capacity &&
               view->client_count <= view->client_capacity &&
               view->unit_count <= view->unit_capacity;
-  return wlh_answer(viewing->arena, fits ? WLH_CELLS_OK : WLH_CELLS_FULL);
+  return wlh_status_or_poisoned(viewing->arena, fits ? WLH_CELLS_OK : WLH_CELLS_FULL);
 }
 
-enum wlh_cells_status wlh_cells_snapshot(struct wlh_arena *arena, struct wlh_view *view)
+enum wlh_cells_status wlh_cells_snapshot_the_lock_state(
+    struct wlh_arena *arena, struct wlh_view *view)
 {
   struct viewing viewing = begin_view(arena, view);
   uint32_t high = wlh_read(&wlh_header_of(arena)->high);
   for (uint32_t i = 1; i < high && i < arena->ncells && !arena->poisoned; i++) {
     uint32_t kind = wlh_kind_of(arena, i);
-    if (kind < WLH_KIND_FREE) wlh_damage(arena);
+    if (kind < WLH_KIND_FREE) wlh_note_damage(arena);
     if (kind == WLH_KIND_RESOURCE) add_resource(&viewing, i, true);
   }
   return end_view(&viewing);
 }
 
-enum wlh_cells_status wlh_cells_snapshot_of(
+enum wlh_cells_status wlh_cells_snapshot_a_name(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, bool pending,
     struct wlh_view *view)
 {
@@ -156,10 +157,11 @@ enum wlh_cells_status wlh_cells_snapshot_of(
   return end_view(&viewing);
 }
 
-enum { GLIMPSES = 64 };
+enum { ATTEMPTS = 64 };
 
 /* Makes an arena for one look. Returns false if the tables cannot be read. */
-static bool begin_glimpse(struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes)
+static bool attach_from_outside(
+    struct wlh_arena *arena, struct wlh_segment *segment, uint64_t bytes)
 {
   uint32_t ncells = wlh_read(&segment->header.ncells);
   *arena = (struct wlh_arena){.segment = segment, .bytes = bytes, .outside = true};
@@ -181,7 +183,7 @@ static bool is_still_held(
 }
 
 /* Keeps the locks that are still held. Returns false if none is, and some may have been there. */
-static bool keep_what_is_so(struct wlh_arena *arena, uint32_t resource, struct wlh_view *view)
+static bool keep_still_held(struct wlh_arena *arena, uint32_t resource, struct wlh_view *view)
 {
   uint32_t seen = view->entry_count, kept = 0;
   atomic_thread_fence(memory_order_seq_cst);
@@ -195,27 +197,28 @@ static bool keep_what_is_so(struct wlh_arena *arena, uint32_t resource, struct w
 }
 
 /* Looks once. Returns LOST if others were changing what it read. */
-static enum wlh_cells_status glimpse_once(
+static enum wlh_cells_status find_holders_once(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, struct wlh_view *view)
 {
   struct viewing viewing = begin_view(arena, view);
   uint32_t hash = wlh_name_hash(arena, name, units);
   uint32_t resource = wlh_name_find(arena, name, units, hash);
   if (resource != 0) add_resource(&viewing, resource, false);
-  bool so = keep_what_is_so(arena, resource, view) &&
+  bool so = keep_still_held(arena, resource, view) &&
             wlh_name_find(arena, name, units, hash) == resource &&
             wlh_read(&wlh_header_of(arena)->ncells) == arena->ncells;
   return so && !arena->poisoned ? end_view(&viewing) : WLH_CELLS_LOST;
 }
 
-enum wlh_cells_status wlh_cells_glimpse(
+enum wlh_cells_status wlh_cells_find_holders(
     struct wlh_segment *segment, uint64_t bytes, const uint16_t *name, uint32_t units,
     struct wlh_view *view)
 {
   struct wlh_arena arena;
   enum wlh_cells_status status = WLH_CELLS_LOST;
   if (units > WLH_NAME_MOST) return WLH_CELLS_LOST;
-  for (int i = 0; i < GLIMPSES && status == WLH_CELLS_LOST; i++)
-    if (begin_glimpse(&arena, segment, bytes)) status = glimpse_once(&arena, name, units, view);
+  for (int i = 0; i < ATTEMPTS && status == WLH_CELLS_LOST; i++)
+    if (attach_from_outside(&arena, segment, bytes))
+      status = find_holders_once(&arena, name, units, view);
   return status;
 }

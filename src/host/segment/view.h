@@ -37,11 +37,12 @@ struct wlh_view {
 /* Snapshots everything (4.5). It includes dead members: callers use wlh_cells_reap first.
  *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), POISONED
  *   cost     O(cells in use) */
-enum wlh_cells_status wlh_cells_snapshot(struct wlh_arena *arena, struct wlh_view *view);
+enum wlh_cells_status wlh_cells_snapshot_the_lock_state(
+    struct wlh_arena *arena, struct wlh_view *view);
 
 /* Snapshots one name in the same way; `pending` includes its queue.
  *   cost     O(length + entries) */
-enum wlh_cells_status wlh_cells_snapshot_of(
+enum wlh_cells_status wlh_cells_snapshot_a_name(
     struct wlh_arena *arena, const uint16_t *name, uint32_t units, bool pending,
     struct wlh_view *view);
 
@@ -52,7 +53,7 @@ enum wlh_cells_status wlh_cells_snapshot_of(
  *   returns  WLH_CELLS_OK, WLH_CELLS_FULL (see struct wlh_view), or WLH_CELLS_LOST: others were
  *            changing the tables, or they are damaged
  *   cost     O(length + locks held on the name) */
-enum wlh_cells_status wlh_cells_glimpse(
+enum wlh_cells_status wlh_cells_find_holders(
     struct wlh_segment *segment, uint64_t bytes, const uint16_t *name, uint32_t units,
     struct wlh_view *view);
 

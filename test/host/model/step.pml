@@ -7,14 +7,14 @@
  *   kind, owner, ticket, token, unreported   fields of struct wlh_request_cell (segment.h)
  *   state, next_ticket, last_token       `state` of a member, `ticket` and `token` of the header
  *   queue, held, mail, free              the lists: derived, marked * in segment.h
- *   add, drop            wlh_list_add, wlh_list_drop (lists.c), in two stores each
+ *   add, drop            wlh_list_add, wlh_list_remove (lists.c), in two stores each
  *   commit               wlh_commit_kind (store.h)
- *   give                 wlh_pool_give (pool.c)
+ *   give                 wlh_pool_free (pool.c)
  *   grant                wlh_grant (queue.c)
  *   process_queue        wlh_process_the_lock_request_queue (queue.c)
  *   fill, request        fill, make (requests.c)
  *   steal                steal_the_held_locks (requests.c)
- *   end_request          wlh_end_request (queue.c): a release and an abort
+ *   end_request          wlh_end_cell (queue.c): a release and an abort
  *   take_mail            wlh_cells_take_messages (members.c), at the end of each turn
  *   rebuild, bury        wlh_cells_rebuild, wlh_cells_reap (rebuild.c)
  *   join                 wlh_cells_join (members.c)
