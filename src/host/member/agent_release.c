@@ -5,29 +5,29 @@
 #include "section.h"
 
 /* Whether the request has ended by itself; otherwise sets its state. */
-static bool has_ended(
+static bool take_end(
     struct wlh_request *request, enum wlh_status *status, enum wlh_state *state,
     struct wlk_events *events)
 {
   struct wlh_agent *agent = request->item.agent;
   struct wlh_bucket *bucket = agent->bucket;
   wlk_mutex_lock(&bucket->qmu);
-  struct wlh_end_check check = wlh_check_end(bucket, request, status, events);
+  struct wlh_end_result check = wlh_take_end(bucket, request, status, events);
   wlk_mutex_unlock(&bucket->qmu);
-  if (check.ours) wlh_put_away(agent, request);
+  if (check.ours) wlh_recycle_request(agent, request);
   *state = check.state;
   return check.ended;
 }
 
 /* Defers the release of a lock. */
-static enum wlh_status release_later(struct wlh_request *lock, struct wlk_events *events)
+static enum wlh_status defer_release(struct wlh_request *lock, struct wlk_events *events)
 {
   struct wlh_bucket *bucket = lock->item.agent->bucket;
   enum wlh_status status = WLH_PENDING;
   enum wlh_state state;
   wlk_mutex_lock(&bucket->qmu);
   /* The helper may have received its theft in between. */
-  bool ended = wlh_ends(lock->item.event.news);
+  bool ended = wlh_is_end(lock->item.event.news);
   if (!ended) {
     wlh_drop_event(lock);
     lock->state = WLH_ENDING;
@@ -35,14 +35,14 @@ static enum wlh_status release_later(struct wlh_request *lock, struct wlk_events
   }
   wlk_mutex_unlock(&bucket->qmu);
   if (ended)
-    (void)has_ended(lock, &status, &state, events);
+    (void)take_end(lock, &status, &state, events);
   else
     (void)wlh_helper_start(bucket);
   return status;
 }
 
 /* Defers the end of a request, of which its agent receives no more events. */
-static void end_later(struct wlh_request *request)
+static void defer_end(struct wlh_request *request)
 {
   struct wlh_agent *agent = request->item.agent;
   struct wlh_bucket *bucket = agent->bucket;
@@ -54,13 +54,13 @@ static void end_later(struct wlh_request *request)
   bool never_made = request->item.op == WLH_OP_REQUEST && !request->item.doing;
   bool on_its_way = request->item.doing || request->item.op == WLH_OP_RELEASE;
   if (never_made)
-    (void)wlh_end_here(bucket, request);
+    (void)wlh_end_record(bucket, request);
   else
     request->state = WLH_ENDING;
   if (!never_made && !on_its_way) wlh_defer(bucket, &request->item, WLH_OP_END);
   wlk_mutex_unlock(&bucket->qmu); /* it may be gone from here on, unless it was never made */
   if (never_made)
-    wlh_put_away(agent, request);
+    wlh_recycle_request(agent, request);
   else if (!on_its_way)
     (void)wlh_helper_start(bucket);
 }
@@ -101,7 +101,7 @@ static bool end_now(
   enum wlh_state state;
   bool inside = wlh_try_enter(bucket, agent);
   bool answered = true;
-  if (has_ended(request, status, &state, events)) {
+  if (take_end(request, status, &state, events)) {
     /* `status` says how */
   } else if ((state == WLH_HELD) != (ending == RELEASE)) {
     *status = ending == RELEASE ? WLH_NOT_HELD : WLH_GRANTED;
@@ -120,7 +120,7 @@ enum wlh_status wlh_release(struct wlh_request *lock, struct wlk_events *events)
   enum wlh_status status = WLH_OK;
   events->count = 0;
   if (wlh_is_forked(lock->item.agent->bucket)) return WLH_LOST;
-  return end_now(lock, RELEASE, &status, events) ? status : release_later(lock, events);
+  return end_now(lock, RELEASE, &status, events) ? status : defer_release(lock, events);
 }
 
 enum wlh_status wlh_abort(struct wlh_request *request, struct wlk_events *events)
@@ -128,21 +128,21 @@ enum wlh_status wlh_abort(struct wlh_request *request, struct wlk_events *events
   enum wlh_status status = WLH_OK;
   events->count = 0;
   if (wlh_is_forked(request->item.agent->bucket)) return WLH_LOST;
-  if (!end_now(request, ABORT, &status, events)) end_later(request);
+  if (!end_now(request, ABORT, &status, events)) defer_end(request);
   return status;
 }
 
 /* Ends the record of a request whose cell has ended in this critical section. */
-static void end_record(struct wlh_request *request)
+static void end_and_recycle(struct wlh_request *request)
 {
   struct wlh_agent *agent = request->item.agent;
   wlk_mutex_lock(&agent->bucket->qmu);
-  (void)wlh_end_here(agent->bucket, request); /* no thread works on it: we are inside */
+  (void)wlh_end_record(agent->bucket, request); /* no thread works on it: we are inside */
   wlk_mutex_unlock(&agent->bucket->qmu);
-  wlh_put_away(agent, request);
+  wlh_recycle_request(agent, request);
 }
 
-static bool end_whatever(struct wlh_request *request)
+static bool end_in_any_state(struct wlh_request *request)
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;
   enum wlh_cells_status ended = WLH_CELLS_OK;
@@ -150,7 +150,7 @@ static bool end_whatever(struct wlh_request *request)
     ended = wlh_cells_end_the_request(&bucket->arena, request->cell, request->cookie);
   if (wlh_note_loss(bucket, ended)) return false;
   wlh_forget_cell(bucket, request);
-  end_record(request);
+  end_and_recycle(request);
   return true;
 }
 
@@ -162,7 +162,7 @@ void wlh_end(struct wlh_request *request)
   enum wlh_state state;
   struct wlk_events events = {0};
   bool inside = wlh_try_enter(bucket, NULL);
-  bool done = has_ended(request, &status, &state, &events) || (inside && end_whatever(request));
+  bool done = take_end(request, &status, &state, &events) || (inside && end_in_any_state(request));
   if (inside) wlh_leave(bucket);
-  if (!done) end_later(request);
+  if (!done) defer_end(request);
 }

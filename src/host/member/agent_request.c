@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Gives the helper a job; takes it back if there is no helper. */
-static bool deferred(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
+static bool defer_to_helper(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_op op)
 {
   wlk_mutex_lock(&bucket->qmu);
   wlh_defer(bucket, item, op);
@@ -29,9 +29,9 @@ static enum wlh_status defer_job(
   wlk_mutex_lock(&bucket->qmu);
   wlk_list_append(&agent->jobs, &job->by_agent);
   wlk_mutex_unlock(&bucket->qmu);
-  if (deferred(bucket, &job->item, op)) return WLH_PENDING;
+  if (defer_to_helper(bucket, &job->item, op)) return WLH_PENDING;
   wlk_mutex_lock(&bucket->qmu);
-  wlh_job_free(job);
+  wlh_free_job(job);
   wlk_mutex_unlock(&bucket->qmu);
   return WLH_FULL;
 }
@@ -84,7 +84,7 @@ enum wlh_status wlh_take_snapshot(
     *snapshot = job->answer;
     job->answer = NULL;
     wlk_list_remove(&job->item.by_event);
-    wlh_job_free(job);
+    wlh_free_job(job);
     break;
   }
   wlk_mutex_unlock(&bucket->qmu);
@@ -101,7 +101,7 @@ void wlh_cancel_job(struct wlh_agent *agent, uint32_t tag)
     if (job->item.gone || job->item.event.tag != tag) continue;
     job->item.gone = true;
     wlh_remove_deferred(bucket, &job->item);
-    if (!job->doing) wlh_job_free(job);
+    if (!job->doing) wlh_free_job(job);
     break;
   }
   wlk_mutex_unlock(&bucket->qmu);
@@ -141,7 +141,7 @@ static bool request_now(
   struct wlh_bucket *bucket = agent->bucket;
   struct wlh_answer answer = {0};
   if (!wlh_try_enter(bucket, agent)) return false;
-  enum wlh_cells_status made = wlh_place(bucket, request, ask, &answer);
+  enum wlh_cells_status made = wlh_make_request(bucket, request, ask, &answer);
   bool done =
       !wlh_note_loss(bucket, made) && !(made == WLH_CELLS_FULL && answer.needed != UINT32_MAX);
   *status = wlh_status_of(made);
@@ -160,7 +160,7 @@ static bool request_now(
 }
 
 /* Defers the request. Returns WLH_PENDING, NO_MEMORY, or FULL if there is no helper. */
-static enum wlh_status request_later(struct wlh_request *request, const struct wlh_ask *ask)
+static enum wlh_status defer_request(struct wlh_request *request, const struct wlh_ask *ask)
 {
   struct wlh_bucket *bucket = request->item.agent->bucket;
   size_t units = (size_t)ask->name_units + ask->label_units;
@@ -176,7 +176,7 @@ static enum wlh_status request_later(struct wlh_request *request, const struct w
   request->ask.name = request->text;
   request->ask.label = request->text + ask->name_units;
   link_request(request, WLH_DEFERRED);
-  if (deferred(bucket, &request->item, WLH_OP_REQUEST)) return WLH_PENDING;
+  if (defer_to_helper(bucket, &request->item, WLH_OP_REQUEST)) return WLH_PENDING;
   wlk_mutex_lock(&bucket->qmu);
   wlk_list_remove(&request->by_agent);
   wlk_mutex_unlock(&bucket->qmu);
@@ -214,10 +214,10 @@ enum wlh_status wlh_request(
   struct wlh_request *made = new_request(agent, tag);
   if (!made) return WLH_NO_MEMORY;
   enum wlh_status status = WLH_PENDING;
-  if (!request_now(made, &ask, &status, events)) status = request_later(made, &ask);
+  if (!request_now(made, &ask, &status, events)) status = defer_request(made, &ask);
   if (status == WLH_GRANTED || status == WLH_PENDING)
     *request = made;
   else
-    wlh_put_away(agent, made);
+    wlh_recycle_request(agent, made);
   return status;
 }

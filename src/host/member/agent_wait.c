@@ -21,7 +21,8 @@ static void check_own_deadlock(struct wlh_bucket *bucket, struct wlh_block *bloc
 }
 
 /* Cancels the check. With qmu. */
-static void take_back(struct wlh_bucket *bucket, struct wlh_block *block) WLK_REQUIRES(bucket->qmu)
+static void cancel_check(struct wlh_bucket *bucket, struct wlh_block *block)
+    WLK_REQUIRES(bucket->qmu)
 {
   wlh_remove_deferred(bucket, &block->item);
   while (block->item.doing) {
@@ -55,8 +56,8 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
   check_own_deadlock(bucket, &block);
   wlk_mutex_lock(&agent->bucket->qmu);
   wait_for_news(agent->bucket, agent, timeout);
-  take_back(agent->bucket, &block);
-  struct wlh_end_check check = wlh_check_end(agent->bucket, request, &status, events);
+  cancel_check(agent->bucket, &block);
+  struct wlh_end_result check = wlh_take_end(agent->bucket, request, &status, events);
   if (!check.ended && (request->item.event.news & WLK_NEWS_GRANTED)) {
     status = WLH_GRANTED;
     events->token = (uint64_t)request->item.event.token_high << 32 | request->item.event.token_low;
@@ -64,7 +65,7 @@ enum wlh_status wlh_wait(struct wlh_request *request, uint64_t timeout, struct w
   }
   if (status != WLH_PENDING) wlh_take_events(agent, events); /* these include thefts */
   wlk_mutex_unlock(&agent->bucket->qmu);
-  if (check.ours) wlh_put_away(agent, request);
+  if (check.ours) wlh_recycle_request(agent, request);
   return status;
 }
 

@@ -20,7 +20,7 @@ const char *wlh_status_message(enum wlh_status status)
   return (size_t)status < sizeof messages / sizeof *messages ? messages[status] : "";
 }
 
-bool wlh_ends(uint32_t news)
+bool wlh_is_end(uint32_t news)
 {
   return (news &
           (WLK_NEWS_STOLEN | WLK_NEWS_PASSED | WLH_NEWS_NOT_AVAILABLE | WLH_NEWS_OTHER_LIMIT |
@@ -60,7 +60,7 @@ void wlh_init_item(struct wlh_item *item, struct wlh_agent *agent, uint32_t tag)
   wlk_list_init(&item->by_event);
 }
 
-void wlh_put_away(struct wlh_agent *agent, struct wlh_request *request)
+void wlh_recycle_request(struct wlh_agent *agent, struct wlh_request *request)
 {
   free(request->text);
   request->text = NULL;
@@ -70,7 +70,7 @@ void wlh_put_away(struct wlh_agent *agent, struct wlh_request *request)
     agent->spare = request;
 }
 
-bool wlh_end_here(struct wlh_bucket *bucket, struct wlh_request *request)
+bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   wlk_list_remove(&request->item.by_event);
   request->item.event.news = 0;
@@ -98,14 +98,14 @@ static enum wlh_status status_of_event(const struct wlk_event *event, struct wlk
   return WLH_OK;
 }
 
-struct wlh_end_check wlh_check_end(
+struct wlh_end_result wlh_take_end(
     struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
     struct wlk_events *events)
 {
-  struct wlh_end_check check = {wlh_ends(request->item.event.news), false, request->state};
+  struct wlh_end_result check = {wlh_is_end(request->item.event.news), false, request->state};
   if (check.ended) {
     *status = status_of_event(&request->item.event, events);
-    check.ours = wlh_end_here(bucket, request);
+    check.ours = wlh_end_record(bucket, request);
   }
   return check;
 }
@@ -166,12 +166,12 @@ static void take_event(struct wlh_agent *agent, struct wlk_event *event)
   item->event.news = 0;
   if (event->news & WLH_NEWS_SNAPSHOT) return; /* wlh_take_snapshot ends it */
   if (event->news & WLH_NEWS_READY) {
-    wlh_job_free(wlh_job_of(item));
+    wlh_free_job(wlh_job_of(item));
     return;
   }
-  if (!wlh_ends(event->news)) return;
+  if (!wlh_is_end(event->news)) return;
   struct wlh_request *request = wlh_request_of(item);
-  if (wlh_end_here(agent->bucket, request)) wlh_put_away(agent, request);
+  if (wlh_end_record(agent->bucket, request)) wlh_recycle_request(agent, request);
 }
 
 void wlh_take_events(struct wlh_agent *agent, struct wlk_events *events)
@@ -190,7 +190,7 @@ static void note_change(struct wlh_agent *agent, const struct wlh_change *change
     change->linked->state = change->state;
     wlk_list_append(&agent->requests, &change->linked->by_agent);
   }
-  if (change->ended) (void)wlh_end_here(agent->bucket, change->ended); /* no thread works on it */
+  if (change->ended) (void)wlh_end_record(agent->bucket, change->ended); /* no thread works on it */
 }
 
 void wlh_end_section(
@@ -206,7 +206,7 @@ void wlh_end_section(
     wlh_wake_caller(agent->bucket, agent);
   bool wakes = !wlk_list_is_empty(&bucket->to_wake);
   wlk_mutex_unlock(&agent->bucket->qmu);
-  if (change->ended) wlh_put_away(agent, change->ended);
+  if (change->ended) wlh_recycle_request(agent, change->ended);
   wlh_unlock_bucket(bucket, wakes);
 }
 
@@ -248,5 +248,5 @@ void wlh_agent_terminate(struct wlh_agent *agent)
   wlk_mutex_lock(&bucket->qmu);
   bool running = bucket->running;
   wlk_mutex_unlock(&bucket->qmu);
-  if (running) wlh_alarm(bucket);
+  if (running) wlh_wake_helper(bucket);
 }

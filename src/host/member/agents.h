@@ -9,29 +9,30 @@
 enum wlh_status wlh_status_of(enum wlh_cells_status status);
 
 /* Whether these news end a request. */
-bool wlh_ends(uint32_t news);
+bool wlh_is_end(uint32_t news);
 
 void wlh_init_item(struct wlh_item *item, struct wlh_agent *agent, uint32_t tag);
 
 /* Keeps a request for the agent's next one, or frees it. Threads: the agent's own. */
-void wlh_put_away(struct wlh_agent *agent, struct wlh_request *request);
+void wlh_recycle_request(struct wlh_agent *agent, struct wlh_request *request);
 
 /* Ends a request without a cell. Returns whether the caller must put it away; otherwise the thread
  * that works on it frees it. With qmu. */
-bool wlh_end_here(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUIRES(bucket->qmu);
+bool wlh_end_record(struct wlh_bucket *bucket, struct wlh_request *request)
+    WLK_REQUIRES(bucket->qmu);
 
 /* Drops the event of a grant that the caller knows of. With qmu. */
 void wlh_drop_event(struct wlh_request *request);
 
 /* The state of a request at one moment; outside, a theft can follow. */
-struct wlh_end_check {
+struct wlh_end_result {
   bool ended; /* whether it ended by itself */
   bool ours;  /* whether the caller must put it away after qmu */
   enum wlh_state state;
 };
 
 /* If the request has ended by itself, ends its record, too, and sets the result. With qmu. */
-struct wlh_end_check wlh_check_end(
+struct wlh_end_result wlh_take_end(
     struct wlh_bucket *bucket, struct wlh_request *request, enum wlh_status *status,
     struct wlk_events *events) WLK_REQUIRES(bucket->qmu);
 

@@ -14,7 +14,7 @@ static bool forks_seen;                                    /* registry_mutex */
 
 /* Runs in a forked child, which must not use the parent's files. It does only what a signal handler
  * may do. */
-static void in_child(void)
+static void forget_buckets_in_child(void)
 {
   wlh_port_renew(&registry_mutex);
   WLK_LIST_FOR_EACH (link, &registry) {
@@ -31,7 +31,7 @@ static void in_child(void)
 }
 
 /* Writes 24 hexadecimal digits, of two hashes with the same keys everywhere. */
-static void name_of(const uint16_t *name, uint32_t length, char *text)
+static void hash_name(const uint16_t *name, uint32_t length, char *text)
 {
   static const uint64_t keys[2][2] = {
       {UINT64_C(0x62756b6574206e61), UINT64_C(0x6d65206f66207765)},
@@ -100,7 +100,7 @@ static struct wlh_bucket *make_bucket(
 }
 
 /* Finds an open bucket, or makes it. With the registry's mutex. */
-static struct wlh_bucket *find_bucket(
+static struct wlh_bucket *find_or_make_bucket(
     const char *directory, bool standard, const char *name, const char *version,
     const uint16_t *title, uint32_t units)
 {
@@ -108,7 +108,7 @@ static struct wlh_bucket *find_bucket(
     struct wlh_bucket *bucket = WLK_ITEM(link, struct wlh_bucket, by_registry);
     if (strcmp(bucket->name, name) == 0 && strcmp(bucket->directory, directory) == 0) return bucket;
   }
-  if (!forks_seen) forks_seen = wlh_port_at_fork(in_child);
+  if (!forks_seen) forks_seen = wlh_port_at_fork(forget_buckets_in_child);
   if (!forks_seen) return NULL;
   struct wlh_bucket *bucket = make_bucket(directory, standard, name, version);
   if (!bucket) return NULL;
@@ -133,9 +133,9 @@ enum wlh_status wlh_bucket_open(
   bool standard;
   enum wlh_status status = wlh_port_directory(directory, path, &standard, &open_failure);
   if (status != WLH_OK) return status;
-  name_of(name, length, text);
+  hash_name(name, length, text);
   wlk_mutex_lock(&registry_mutex);
-  *bucket = find_bucket(path, standard, text, version, name, length);
+  *bucket = find_or_make_bucket(path, standard, text, version, name, length);
   if (*bucket) (*bucket)->opens++;
   wlk_mutex_unlock(&registry_mutex);
   if (*bucket) return WLH_OK;
@@ -151,7 +151,7 @@ void wlh_bucket_close(struct wlh_bucket *bucket)
   wlk_mutex_unlock(&registry_mutex);
   if (!last) return;
   wlh_helper_stop(bucket);
-  wlh_do_without_tables(bucket); /* nobody else is left */
+  wlh_do_deferred_without_tables(bucket); /* nobody else is left */
   wlh_empty_trash(bucket);
   free_bucket(bucket);
 }

@@ -13,7 +13,7 @@ static enum wlh_cells_status add_agent(struct wlh_bucket *bucket, struct wlh_age
       agent->thread_name_length, &agent->cell);
 }
 
-enum wlh_cells_status wlh_place(
+enum wlh_cells_status wlh_make_request(
     struct wlh_bucket *bucket, struct wlh_request *request, const struct wlh_ask *ask,
     struct wlh_answer *answer)
 {
@@ -68,7 +68,7 @@ struct outcome {
   const struct wlh_thief *thief; /* NULL if it was not stolen */
 };
 
-static void finish(
+static void finish_request(
     struct wlh_bucket *bucket, struct wlh_request *request, const struct outcome *outcome)
 {
   wlk_mutex_lock(&bucket->qmu);
@@ -92,7 +92,7 @@ static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
 {
   struct wlh_answer answer = {0};
   struct outcome outcome = {WLH_ENDED, WLH_NEWS_FAILED, WLH_FULL, 0, NULL};
-  enum wlh_cells_status status = wlh_place(bucket, request, &request->ask, &answer);
+  enum wlh_cells_status status = wlh_make_request(bucket, request, &request->ask, &answer);
   if (wlh_note_loss(bucket, status)) return false; /* it is made when the file is open again */
   switch (status) {
   case WLH_CELLS_GRANTED:
@@ -129,7 +129,7 @@ static bool do_request(struct wlh_bucket *bucket, struct wlh_request *request)
   default:
     break;
   }
-  finish(bucket, request, &outcome);
+  finish_request(bucket, request, &outcome);
   return true;
 }
 
@@ -148,7 +148,7 @@ static void do_release(struct wlh_bucket *bucket, struct wlh_request *request)
   } else {
     outcome.news = 0; /* a theft or a loss was reported before */
   }
-  finish(bucket, request, &outcome);
+  finish_request(bucket, request, &outcome);
 }
 
 /* The agent's thread has given it up. All its requests end with it. */
@@ -278,7 +278,7 @@ static struct wlh_item *take_without_tables(struct wlh_bucket *bucket)
   return found;
 }
 
-void wlh_do_without_tables(struct wlh_bucket *bucket)
+void wlh_do_deferred_without_tables(struct wlh_bucket *bucket)
 {
   struct wlh_item *item;
   while ((item = take_without_tables(bucket))) {

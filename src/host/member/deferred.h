@@ -24,11 +24,11 @@ enum wlh_done {
 enum wlh_done wlh_do_deferred(struct wlh_bucket *bucket, uint32_t most);
 
 /* Does the deferred operations that need no tables, because there are none. With mu. */
-void wlh_do_without_tables(struct wlh_bucket *bucket);
+void wlh_do_deferred_without_tables(struct wlh_bucket *bucket);
 
 /* Makes a request in the tables, and its agent's cell if need be. Inside.
  *   returns  as wlh_cells_request_a_lock */
-enum wlh_cells_status wlh_place(
+enum wlh_cells_status wlh_make_request(
     struct wlh_bucket *bucket, struct wlh_request *request, const struct wlh_ask *ask,
     struct wlh_answer *answer);
 

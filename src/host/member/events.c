@@ -1,7 +1,7 @@
 #include "events.h"
 
 /* Has the agent woken, unless a wake-up is under way. With qmu. */
-static void add_to_wake(struct wlh_bucket *bucket, struct wlh_agent *agent)
+static void mark_to_wake(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
   if (agent->woken) return;
   agent->woken = true;
@@ -16,13 +16,13 @@ static void note_event(struct wlh_bucket *bucket, struct wlh_item *item, uint32_
   if (agent->awaited == item) {
     wlk_condition_broadcast(&agent->unblocked);
   } else if (agent != bucket->caller) {
-    add_to_wake(bucket, agent);
+    mark_to_wake(bucket, agent);
   }
 }
 
 void wlh_wake_caller(struct wlh_bucket *bucket, struct wlh_agent *agent)
 {
-  if (!wlk_list_is_empty(&agent->events)) add_to_wake(bucket, agent);
+  if (!wlk_list_is_empty(&agent->events)) mark_to_wake(bucket, agent);
 }
 
 void wlh_post_event(

@@ -49,7 +49,7 @@ static void close_watch(struct wlh_bucket *bucket, struct wlh_watch *watch)
   wlh_port_disconnect(&bucket->port, descriptor);
 }
 
-static void check_soon(struct wlh_watch *watch, uint64_t now)
+static void schedule_check(struct wlh_watch *watch, uint64_t now)
 {
   watch->check_at = now;
   watch->since = now;
@@ -59,7 +59,7 @@ static void check_soon(struct wlh_watch *watch, uint64_t now)
  * The next check comes after an eighth of the time since the first suspicion, so it is late by no
  * more than that. All watches of this bucket share its times, so that one round serves many. Other
  * processes have other times, so that not all check at once. */
-static void check_later(
+static void postpone_check(
     struct wlh_bucket *bucket, struct wlh_watch *watch, uint64_t now, uint64_t longest)
 {
   uint64_t phase = bucket->id % LONGEST;
@@ -94,7 +94,7 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
   uint64_t longest = longest_interval(bucket);
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     struct wlh_watch *watch = &bucket->watches[i];
-    if (is_set(bucket->suspects, i)) check_soon(watch, now);
+    if (is_set(bucket->suspects, i)) schedule_check(watch, now);
     if (watch->check_at == 0 || watch->check_at > now) continue;
     watch->check_at = 0;
     if (i == bucket->arena.member) continue;
@@ -105,7 +105,7 @@ static bool check_suspects(struct wlh_bucket *bucket, uint64_t now)
     bool tried = connects && watch->descriptor < 0;
     if (tried && wlh_port_connect(&bucket->port, i, &watch->descriptor) == WLH_SENT) continue;
     if (tried) connects = false; /* mostly for want of descriptors: one attempt is enough */
-    check_later(bucket, watch, now, longest);
+    postpone_check(bucket, watch, now, longest);
   }
   for (uint32_t i = 0; i < WLH_MEMBERS / 64; i++) bucket->suspects[i] = 0;
   return dead;
@@ -136,7 +136,7 @@ static void watch_members(struct wlh_bucket *bucket, const uint64_t *members, ui
     }
     if (watch->descriptor >= 0 || watch->check_at != 0) continue;
     if (wlh_port_connect(&bucket->port, i, &watch->descriptor) != WLH_SENT)
-      check_soon(watch, now + SHORTEST);
+      schedule_check(watch, now + SHORTEST);
   }
 }
 
@@ -186,7 +186,7 @@ static void make_room(struct wlh_bucket *bucket)
 }
 
 /* Does everything there is to do. With mu. */
-static void work(struct wlh_bucket *bucket, bool *waits)
+static void do_work(struct wlh_bucket *bucket, bool *waits)
 {
   uint64_t members[WLH_MEMBERS / 64];
   enum wlh_done done;
@@ -202,13 +202,13 @@ static void work(struct wlh_bucket *bucket, bool *waits)
     wlh_empty_trash(bucket);
     if (wlh_is_lost(bucket)) return;
     if (done == WLH_NEEDS_ROOM) make_room(bucket);
-    if (done == WLH_NEEDS_HELPER) wlh_job_do(bucket);
+    if (done == WLH_NEEDS_HELPER) wlh_do_job(bucket);
   } while (done != WLH_DONE_ALL && !wlh_is_lost(bucket));
   watch_members(bucket, members, wlh_port_time());
 }
 
 /* Tries failed wake-ups again. With mu. */
-static void pay_debts(struct wlh_bucket *bucket, uint64_t now)
+static void retry_wake_ups(struct wlh_bucket *bucket, uint64_t now)
 {
   if (wlh_wake_up_retry(bucket)) {
     bucket->retry_at = 0;
@@ -224,7 +224,7 @@ static void pay_debts(struct wlh_bucket *bucket, uint64_t now)
 }
 
 /* Returns when there is work even if nothing happens before. */
-static uint64_t next_work(const struct wlh_bucket *bucket)
+static uint64_t time_of_next_work(const struct wlh_bucket *bucket)
 {
   uint64_t until = WLH_PORT_FOREVER;
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
@@ -238,7 +238,7 @@ static uint64_t next_work(const struct wlh_bucket *bucket)
 
 static uint64_t time_to_wait(const struct wlh_bucket *bucket, bool waits, uint64_t now)
 {
-  uint64_t until = next_work(bucket);
+  uint64_t until = time_of_next_work(bucket);
   if (bucket->check_at != 0 && bucket->check_at < until) until = bucket->check_at;
   if (bucket->refresh_at < until) until = bucket->refresh_at;
   /* If no watch reports the deletion of our sockets, we check for it. */
@@ -259,7 +259,7 @@ static void accept_others(struct wlh_bucket *bucket)
 
 /* Checks whether other processes find our file and our sockets. Returns whether there is work,
  * because wake-ups to missing sockets were lost. */
-static bool mend_files(struct wlh_bucket *bucket)
+static bool repair_files(struct wlh_bucket *bucket)
 {
   uint64_t bytes = wlh_segment_bytes(bucket->arena.ncells);
   if (bucket->port.watch >= 0) wlh_port_watched(&bucket->port);
@@ -320,8 +320,8 @@ static bool check_files(struct wlh_bucket *bucket, uint64_t now)
   bucket->is_checked = needed;
   bucket->used = false;
   bucket->check_at = needed ? now + CHECK_EACH : 0;
-  if (mend_files(bucket)) return true;
-  if (needed) wlh_self_check(bucket);
+  if (repair_files(bucket)) return true;
+  if (needed) wlh_check_own_cells(bucket);
   wlh_helper_give_up_cells(bucket, idle);
   return wlh_is_lost(bucket);
 }
@@ -347,7 +347,7 @@ static void fill_items(struct wlh_bucket *bucket, struct wlh_wait_item *items)
 static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *items)
 {
   uint64_t now = wlh_port_time();
-  bool any = next_work(bucket) <= now;
+  bool any = time_of_next_work(bucket) <= now;
   for (uint32_t i = 0; i < ITEMS; i++) any = any || items[i].ready;
   if (items[ALARM].ready) wlh_port_poked(bucket->alarm);
   if (items[DATAGRAM].ready) wlh_port_receive(&bucket->port);
@@ -357,14 +357,14 @@ static bool take_items(struct wlh_bucket *bucket, const struct wlh_wait_item *it
     if (!items[MEMBERS + i].hung_up) continue;
     look = true; /* it may have left because the files are lost, and its locks mean nothing then */
     close_watch(bucket, &bucket->watches[i]);
-    check_soon(&bucket->watches[i], now);
+    schedule_check(&bucket->watches[i], now);
   }
   for (uint32_t i = 0; i < ACCEPTED; i++) {
     if (!items[OTHERS + i].hung_up) continue;
     close_descriptor(&bucket->accepted[i]);
     bucket->cannot_accept = false;
   }
-  if (look || bucket->port.watch < 0) any = mend_files(bucket) || any;
+  if (look || bucket->port.watch < 0) any = repair_files(bucket) || any;
   return any;
 }
 
@@ -383,7 +383,7 @@ static void raise_descriptors(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu
   }
 }
 
-static bool is_to_go_on(const struct wlh_bucket *bucket)
+static bool should_go_on(const struct wlh_bucket *bucket)
 {
   return !wlh_is_lost(bucket) && !wlh_is_stopping(bucket);
 }
@@ -394,12 +394,12 @@ static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
   struct wlh_wait_item items[ITEMS];
   bool waits = false;
   bool any = true;
-  while (is_to_go_on(bucket)) {
+  while (should_go_on(bucket)) {
     any = check_files(bucket, wlh_port_time()) || any;
-    if (any && is_to_go_on(bucket)) work(bucket, &waits);
-    if (!is_to_go_on(bucket)) return;
+    if (any && should_go_on(bucket)) do_work(bucket, &waits);
+    if (!should_go_on(bucket)) return;
     uint64_t now = wlh_port_time();
-    pay_debts(bucket, now);
+    retry_wake_ups(bucket, now);
     uint64_t time = time_to_wait(bucket, waits, now);
     fill_items(bucket, items);
     wlk_mutex_unlock(&bucket->mu);
@@ -411,7 +411,7 @@ static void serve(struct wlh_bucket *bucket) WLK_REQUIRES(bucket->mu)
   }
 }
 
-static void begin_life(struct wlh_bucket *bucket)
+static void reset_state(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     bucket->watches[i].descriptor = -1;
@@ -429,14 +429,14 @@ static void begin_life(struct wlh_bucket *bucket)
   bucket->watching = false;
 }
 
-static void end_life(struct wlh_bucket *bucket)
+static void close_connections(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) close_watch(bucket, &bucket->watches[i]);
   for (uint32_t i = 0; i < ACCEPTED; i++) close_descriptor(&bucket->accepted[i]);
 }
 
 /* Fails a deferred operation that has a result. With mu and qmu. */
-static void fail(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
+static void fail_operation(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_status status)
     WLK_REQUIRES(bucket->qmu)
 {
   enum wlh_op op = item->op;
@@ -448,7 +448,7 @@ static void fail(struct wlh_bucket *bucket, struct wlh_item *item, enum wlh_stat
     wlh_post_event(bucket, item, WLH_NEWS_FAILED, (uint32_t)status, 0);
   } else if (op == WLH_OP_READY || op == WLH_OP_SNAPSHOT) {
     uint32_t news = op == WLH_OP_READY ? WLH_NEWS_READY : WLH_NEWS_SNAPSHOT;
-    wlh_job_fail(item, status);
+    wlh_fail_job(item, status);
     wlh_post_event(bucket, item, news, (uint32_t)status, 0);
   }
 }
@@ -460,13 +460,14 @@ static void fail_all(struct wlh_bucket *bucket, enum wlh_status status)
   struct wlk_link *next;
   for (struct wlk_link *link = bucket->deferred.next; link != &bucket->deferred; link = next) {
     next = link->next;
-    fail(bucket, WLK_ITEM(link, struct wlh_item, by_deferred), status);
+    fail_operation(bucket, WLK_ITEM(link, struct wlh_item, by_deferred), status);
   }
   wlk_mutex_unlock(&bucket->qmu);
 }
 
 /* Notifies an agent that its request or its lock is lost. With mu and qmu. */
-static void lose(struct wlh_bucket *bucket, struct wlh_request *request) WLK_REQUIRES(bucket->qmu)
+static void lose_request(struct wlh_bucket *bucket, struct wlh_request *request)
+    WLK_REQUIRES(bucket->qmu)
 {
   wlh_forget_cell(bucket, request);
   if (request->state == WLH_DEFERRED || request->state == WLH_ENDED) return;
@@ -494,7 +495,7 @@ static void lose_all(struct wlh_bucket *bucket)
     struct wlk_link *next;
     for (struct wlk_link *link = agent->requests.next; link != &agent->requests; link = next) {
       next = link->next;
-      lose(bucket, WLK_ITEM(link, struct wlh_request, by_agent));
+      lose_request(bucket, WLK_ITEM(link, struct wlh_request, by_agent));
     }
   }
   const char *why = __atomic_load_n(&bucket->lost_why, __ATOMIC_RELAXED);
@@ -505,16 +506,16 @@ static void lose_all(struct wlh_bucket *bucket)
 }
 
 /* Returns a descriptor to close when nobody waits for us. */
-static int live(struct wlh_bucket *bucket)
+static int run_membership(struct wlh_bucket *bucket)
 {
   int slow = -1;
   struct wlh_failure failure = {WLH_OK, ""};
   wlk_mutex_lock(&bucket->mu);
-  begin_life(bucket);
+  reset_state(bucket);
   enum wlh_status status = wlh_member_open(bucket, &failure);
   if (status == WLH_OK) {
     serve(bucket);
-    end_life(bucket);
+    close_connections(bucket);
     if (wlh_is_lost(bucket)) lose_all(bucket);
     slow = wlh_member_close(bucket);
   } else {
@@ -523,7 +524,7 @@ static int live(struct wlh_bucket *bucket)
     wlk_mutex_unlock(&bucket->qmu);
     fail_all(bucket, status);
   }
-  wlh_do_without_tables(bucket);
+  wlh_do_deferred_without_tables(bucket);
   wlh_empty_trash(bucket);
   wlk_mutex_unlock(&bucket->mu);
   wlh_wake_agents(bucket);
@@ -534,7 +535,7 @@ static void run(void *data)
 {
   struct wlh_bucket *bucket = data;
   for (bool done = false; !done;) {
-    int slow = live(bucket);
+    int slow = run_membership(bucket);
     wlk_mutex_lock(&bucket->qmu);
     done = wlh_is_stopping(bucket) || wlk_list_is_empty(&bucket->deferred);
     if (done) {
@@ -560,14 +561,14 @@ bool wlh_helper_start(struct wlh_bucket *bucket)
         wlh_port_error_text(error));
   bool running = bucket->running;
   wlk_mutex_unlock(&bucket->qmu);
-  if (running) wlh_alarm(bucket);
+  if (running) wlh_wake_helper(bucket);
   return running;
 }
 
 void wlh_helper_stop(struct wlh_bucket *bucket)
 {
   __atomic_store_n(&bucket->stop, 1, __ATOMIC_RELEASE);
-  wlh_alarm(bucket);
+  wlh_wake_helper(bucket);
   wlk_mutex_lock(&bucket->qmu);
   while (bucket->running) wlk_condition_wait(&bucket->ended, &bucket->qmu);
   wlk_mutex_unlock(&bucket->qmu);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void wlh_job_fail(struct wlh_item *item, enum wlh_status status)
+void wlh_fail_job(struct wlh_item *item, enum wlh_status status)
 {
   wlh_job_of(item)->status = status;
 }
@@ -22,7 +22,7 @@ struct parts {
   size_t locks, names, clients, tokens, pids, ids, units, size;
 };
 
-static size_t part(size_t *at, size_t count, size_t size)
+static size_t add_part(size_t *at, size_t count, size_t size)
 {
   size_t begin = (*at + 7) & ~(size_t)7;
   *at = begin + count * size;
@@ -35,13 +35,13 @@ static struct parts measure(const struct wlh_view *view)
   size_t entries = view->entry_count;
   size_t clients = view->client_count;
   size_t at = sizeof(struct wlh_snapshot);
-  parts.locks = part(&at, entries, sizeof(struct wlk_lock_info));
-  parts.names = part(&at, 2 * entries, sizeof(struct wlk_name));
-  parts.clients = part(&at, clients, sizeof(struct wlk_client));
-  parts.tokens = part(&at, entries, sizeof(uint64_t));
-  parts.pids = part(&at, clients, sizeof(uint32_t));
-  parts.ids = part(&at, clients, CLIENT_ID_ROOM);
-  parts.units = part(&at, view->unit_count, sizeof(uint16_t));
+  parts.locks = add_part(&at, entries, sizeof(struct wlk_lock_info));
+  parts.names = add_part(&at, 2 * entries, sizeof(struct wlk_name));
+  parts.clients = add_part(&at, clients, sizeof(struct wlk_client));
+  parts.tokens = add_part(&at, entries, sizeof(uint64_t));
+  parts.pids = add_part(&at, clients, sizeof(uint32_t));
+  parts.ids = add_part(&at, clients, CLIENT_ID_ROOM);
+  parts.units = add_part(&at, view->unit_count, sizeof(uint16_t));
   parts.size = at;
   return parts;
 }
@@ -149,7 +149,7 @@ static void shrink_view(struct wlh_view *view)
 }
 
 /* Repeats the look until there is room. */
-static enum wlh_status glimpse(
+static enum wlh_status find_holders(
     struct wlh_segment *segment, uint64_t bytes, const uint16_t *name, uint32_t length,
     struct wlh_view *view)
 {
@@ -169,7 +169,7 @@ enum wlh_status wlh_holders(
   if (wlh_is_forked(bucket)) return WLH_LOST;
   struct wlh_segment *segment = wlh_begin_look(bucket);
   if (!segment) return WLH_LOST;
-  enum wlh_status status = glimpse(segment, bucket->seen_bytes, name, length, &view);
+  enum wlh_status status = find_holders(segment, bucket->seen_bytes, name, length, &view);
   wlh_end_look(bucket, segment);
   *snapshot = status == WLH_OK ? make_snapshot(&view) : NULL;
   if (status == WLH_OK && !*snapshot) status = WLH_NO_MEMORY;
@@ -177,7 +177,7 @@ enum wlh_status wlh_holders(
   return status;
 }
 
-static enum wlh_cells_status look_at_tables(struct wlh_bucket *bucket, struct wlh_job *job)
+static enum wlh_cells_status fill_view(struct wlh_bucket *bucket, struct wlh_job *job)
 {
   (void)wlh_cells_reap(&bucket->arena);
   if (!job->name) return wlh_cells_snapshot_the_lock_state(&bucket->arena, &bucket->view);
@@ -191,7 +191,7 @@ static enum wlh_status take_snapshot(struct wlh_bucket *bucket, struct wlh_job *
   enum wlh_cells_status status;
   do {
     if (wlh_enter(bucket) != WLH_IN) return WLH_LOST;
-    status = look_at_tables(bucket, job);
+    status = fill_view(bucket, job);
     wlh_leave_tables(bucket);
     if (status == WLH_CELLS_FULL && !grow_view(&bucket->view)) return WLH_NO_MEMORY;
   } while (status == WLH_CELLS_FULL);
@@ -201,7 +201,7 @@ static enum wlh_status take_snapshot(struct wlh_bucket *bucket, struct wlh_job *
   return job->answer ? WLH_OK : WLH_NO_MEMORY;
 }
 
-void wlh_job_do(struct wlh_bucket *bucket)
+void wlh_do_job(struct wlh_bucket *bucket)
 {
   struct wlh_item *item = NULL;
   wlk_mutex_lock(&bucket->qmu);
@@ -224,6 +224,6 @@ void wlh_job_do(struct wlh_bucket *bucket)
   job->doing = false;
   job->status = status;
   wlh_post_event(bucket, item, snapshot ? WLH_NEWS_SNAPSHOT : WLH_NEWS_READY, (uint32_t)status, 0);
-  if (item->gone) wlh_job_free(job);
+  if (item->gone) wlh_free_job(job);
   wlk_mutex_unlock(&bucket->qmu);
 }

@@ -6,9 +6,9 @@
 
 /* Does the first deferred operation if it is a job, and notifies its agent. Threads: the helper,
  * with mu, outside. */
-void wlh_job_do(struct wlh_bucket *bucket);
+void wlh_do_job(struct wlh_bucket *bucket);
 
 /* Sets the result of a job that failed. With qmu. */
-void wlh_job_fail(struct wlh_item *item, enum wlh_status status);
+void wlh_fail_job(struct wlh_item *item, enum wlh_status status);
 
 #endif

@@ -62,7 +62,7 @@ static enum verdict judge(struct wlh_bucket *bucket, uint64_t boot, struct wlh_f
 }
 
 /* Says whose unusable segment it is. */
-static enum wlh_status say_why(
+static enum wlh_status fail_unusable(
     struct wlh_bucket *bucket, enum verdict verdict, struct wlh_failure *failure)
 {
   struct wlh_segment *segment = bucket->port.map;
@@ -101,7 +101,7 @@ static enum wlh_status say_why(
 
 /* Makes all members enter the tables, as if there were a connection to accept. A member without
  * work does not check them, and would keep all others out of damaged tables. */
-static void have_them_look(struct wlh_bucket *bucket)
+static void wake_all_members(struct wlh_bucket *bucket)
 {
   for (uint32_t i = 0; i < WLH_MEMBERS; i++) {
     if (wlh_port_alive(&bucket->port, i)) wlh_port_rouse(&bucket->port, i);
@@ -121,8 +121,8 @@ static enum wlh_status format(struct wlh_bucket *bucket, uint64_t boot, struct w
     enum verdict verdict = judge(bucket, boot, failure);
     if (verdict == GOOD) return WLH_OK;
     if (verdict == UNMAPPED) return failure->status;
-    if (verdict != FOREIGN_LAYOUT) have_them_look(bucket);
-    return say_why(bucket, verdict, failure);
+    if (verdict != FOREIGN_LAYOUT) wake_all_members(bucket);
+    return fail_unusable(bucket, verdict, failure);
   }
   if (touch) atomic_store(&header_of(bucket)->magic, 0);
   wlh_port_cut(&bucket->port, wlh_segment_bytes(CELLS_AT_FIRST));
@@ -188,7 +188,7 @@ static bool take_number(struct wlh_bucket *bucket, uint32_t *member)
 }
 
 /* Finds or makes a good segment, and takes a number in it. */
-static enum wlh_status find_number(
+static enum wlh_status take_number_in_segment(
     struct wlh_bucket *bucket, uint32_t *member, struct wlh_failure *failure)
 {
   uint64_t boot = wlh_port_boot();
@@ -307,7 +307,7 @@ enum wlh_status wlh_member_open(struct wlh_bucket *bucket, struct wlh_failure *f
   enum wlh_status status =
       wlh_port_open(&bucket->port, bucket->directory, bucket->standard, bucket->name, failure);
   if (status == WLH_OK) status = map(bucket, failure);
-  if (status == WLH_OK) status = find_number(bucket, &member, failure);
+  if (status == WLH_OK) status = take_number_in_segment(bucket, &member, failure);
   if (status == WLH_OK) status = join(bucket, member, failure);
   if (status != WLH_OK) {
     close_all(bucket);

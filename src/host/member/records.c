@@ -11,7 +11,7 @@ bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status)
   return wlh_is_lost(bucket);
 }
 
-void wlh_alarm(struct wlh_bucket *bucket)
+void wlh_wake_helper(struct wlh_bucket *bucket)
 {
   wlk_mutex_lock(&bucket->qmu);
   if (bucket->alarm.rings >= 0) wlh_port_poke(bucket->alarm);
@@ -75,7 +75,7 @@ void wlh_snapshot_free(struct wlh_snapshot *snapshot)
   free(snapshot);
 }
 
-static void free_job(struct wlh_job *job)
+static void free_job_memory(struct wlh_job *job)
 {
   wlk_list_remove(&job->item.by_event);
   wlh_snapshot_free(job->answer);
@@ -83,10 +83,10 @@ static void free_job(struct wlh_job *job)
   free(job);
 }
 
-void wlh_job_free(struct wlh_job *job)
+void wlh_free_job(struct wlh_job *job)
 {
   wlk_list_remove(&job->by_agent);
-  free_job(job);
+  free_job_memory(job);
 }
 
 /* Frees a terminated agent and its jobs. */
@@ -96,7 +96,7 @@ static void free_agent(struct wlh_agent *agent)
     struct wlh_job *job = WLK_ITEM(link, struct wlh_job, by_agent);
     /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed was taken out of the list */
     wlk_list_remove(link);
-    free_job(job);
+    free_job_memory(job);
   }
   wlk_condition_destroy(&agent->unblocked);
   free_record(agent->spare);

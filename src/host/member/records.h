@@ -175,7 +175,7 @@ struct wlh_bucket {
   uint64_t check_at;                           /* (h) when to check the files next, ns; 0: never */
   uint64_t refresh_at;                         /* (h) when to call wlh_port_refresh next, ns */
   unsigned roomy;           /* (h) how many checks in a row found few of many cells in use */
-  uint32_t self_check_cell; /* (h) the last cell that wlh_self_check checked */
+  uint32_t self_check_cell; /* (h) the last cell that wlh_check_own_cells checked */
   uint64_t raise_at;        /* (h) when to raise the descriptors, ns; 0: never */
   struct wlh_view view;     /* (h) room for snapshots */
 };
@@ -209,7 +209,7 @@ bool wlh_note_loss(struct wlh_bucket *bucket, enum wlh_cells_status status);
 
 /* Wakes the helper. A helper without an open file looks for work anyway before it waits. Threads:
  * any, without qmu. */
-void wlh_alarm(struct wlh_bucket *bucket);
+void wlh_wake_helper(struct wlh_bucket *bucket);
 
 static inline struct wlh_request *wlh_request_of(struct wlh_item *item)
 {
@@ -243,6 +243,6 @@ void wlh_empty_trash(struct wlh_bucket *bucket);
 void wlh_view_free(struct wlh_view *view);
 
 /* Unlinks a job from its agent, and frees it. With qmu, or when nobody else has the agent. */
-void wlh_job_free(struct wlh_job *job);
+void wlh_free_job(struct wlh_job *job);
 
 #endif

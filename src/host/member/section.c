@@ -62,7 +62,7 @@ int wlh_extend_tables(struct wlh_bucket *bucket)
 }
 
 /* Returns false if the tables are lost. */
-static bool begin(struct wlh_bucket *bucket)
+static bool begin_section(struct wlh_bucket *bucket)
 {
   static const char unmapped[] = "has grown, and the system cannot map all of it into this process";
   uint64_t now = wlk_port_now(false);
@@ -77,14 +77,14 @@ static bool begin(struct wlh_bucket *bucket)
 }
 
 /* Whether the owner of a word is dead. */
-static bool is_dead(struct wlh_bucket *bucket, uint64_t owner)
+static bool is_owner_dead(struct wlh_bucket *bucket, uint64_t owner)
 {
   uint64_t member = (owner & 0xffff) - 1;
   if (member >= WLH_MEMBERS || member == bucket->arena.member) return true;
   return !wlh_port_alive(&bucket->port, (uint32_t)member);
 }
 
-static uint64_t next_sleep(unsigned round)
+static uint64_t sleep_of_round(unsigned round)
 {
   uint64_t sleep = SHORT_SLEEP;
   for (unsigned i = ROUNDS; i < round && sleep < LONG_SLEEP; i++) sleep *= 2;
@@ -100,7 +100,7 @@ static enum wlh_way wait_for_word(struct wlh_bucket *bucket, uint64_t *dead)
     if (wlh_is_lost(bucket)) return WLH_TORN;
     if (try_word(bucket, BURST)) return WLH_IN;
     uint64_t owner = atomic_load(&bucket->arena.segment->header.word);
-    if (owner != 0 && is_dead(bucket, owner) && swap_word(bucket, owner)) {
+    if (owner != 0 && is_owner_dead(bucket, owner) && swap_word(bucket, owner)) {
       *dead = owner;
       return WLH_IN;
     }
@@ -111,7 +111,7 @@ static enum wlh_way wait_for_word(struct wlh_bucket *bucket, uint64_t *dead)
     }
     const char *harm = round > ROUNDS ? wlh_port_harm(&bucket->port, 0) : NULL;
     if (harm) wlh_set_lost(bucket, harm);
-    wlh_port_sleep(next_sleep(round));
+    wlh_port_sleep(sleep_of_round(round));
   }
 }
 
@@ -120,7 +120,7 @@ enum wlh_way wlh_enter(struct wlh_bucket *bucket)
   uint64_t dead;
   enum wlh_way way = wait_for_word(bucket, &dead);
   if (way != WLH_IN) return way;
-  bool good = begin(bucket);
+  bool good = begin_section(bucket);
   if (good && dead != 0) good = !wlh_note_loss(bucket, wlh_cells_rebuild(&bucket->arena));
   if (good) return WLH_IN;
   /* The tables may be whole, and lost only to us: the next owner repairs what is torn. */
@@ -142,7 +142,8 @@ bool wlh_try_enter(struct wlh_bucket *bucket, struct wlh_agent *caller) WLK_UNCH
   }
   bucket->caller = caller;
   bucket->used = true;
-  bool done = begin(bucket) && (__atomic_load_n(&bucket->deferred_count, __ATOMIC_RELAXED) == 0 ||
+  bool done =
+      begin_section(bucket) && (__atomic_load_n(&bucket->deferred_count, __ATOMIC_RELAXED) == 0 ||
                                 wlh_do_deferred(bucket, DEFERRED_AT_ONCE) == WLH_DONE_ALL);
   if (!done) wlh_leave(bucket);
   return done;
@@ -189,7 +190,7 @@ void wlh_leave_tables(struct wlh_bucket *bucket)
   leave_word(bucket, 0);
   trim_by_cell(bucket);
   if (any) wlh_wake_up_send(bucket, due);
-  if (watch || !bucket->is_checked) wlh_alarm(bucket);
+  if (watch || !bucket->is_checked) wlh_wake_helper(bucket);
   bucket->caller = NULL;
 }
 
@@ -208,7 +209,7 @@ void wlh_leave(struct wlh_bucket *bucket)
 void wlh_unlock_bucket(struct wlh_bucket *bucket, bool wakes) WLK_UNCHECKED
 {
   wlh_empty_trash(bucket);
-  if (wlh_is_lost(bucket)) wlh_alarm(bucket);
+  if (wlh_is_lost(bucket)) wlh_wake_helper(bucket);
   wlk_mutex_unlock(&bucket->mu);
   if (wakes) wlh_wake_agents(bucket);
 }

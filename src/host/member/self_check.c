@@ -45,7 +45,7 @@ static bool check_all(struct wlh_bucket *bucket, uint32_t *cell)
          check_requests(bucket, cell);
 }
 
-void wlh_self_check(struct wlh_bucket *bucket)
+void wlh_check_own_cells(struct wlh_bucket *bucket)
 {
   uint32_t cell = bucket->self_check_cell;
   struct wlh_segment *segment = wlh_begin_look(bucket);

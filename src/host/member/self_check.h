@@ -10,6 +10,6 @@
  *   cost     at most 64 agents and 4096 requests at a time, some 0.2 ms; in the largest table 2 ms
  *            more to find them
  *   threads  the helper, with mu, outside */
-void wlh_self_check(struct wlh_bucket *bucket);
+void wlh_check_own_cells(struct wlh_bucket *bucket);
 
 #endif

@@ -62,7 +62,7 @@ static bool send_if_due(struct wlh_bucket *bucket, uint32_t member)
   (void)atomic_compare_exchange_strong(theirs, &state, sent_state);
   if (sent == WLH_NOBODY) {
     bucket->suspects[member / 64] |= UINT64_C(1) << (member % 64);
-    wlh_alarm(bucket);
+    wlh_wake_helper(bucket);
   }
   return true;
 }
@@ -77,7 +77,7 @@ void wlh_wake_up_send(struct wlh_bucket *bucket, const uint64_t *due)
       /* The helper retries with growing pauses. If it were alarmed for a wake-up that it retries
        * already, its own next section would alarm it again, without end. */
       bucket->unsent[i] |= unsent;
-      wlh_alarm(bucket);
+      wlh_wake_helper(bucket);
     }
   }
 }

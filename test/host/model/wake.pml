@@ -9,10 +9,10 @@
  *                        kernel drops both, the sockets first
  *   unread               whether wake-ups are in a member's datagram socket
  *   watched, look        wlh_watch.descriptor (as the life that it leads to), wlh_watch.look_at
- *   alarmed              the helper's alarm (wlh_alarm)
+ *   alarmed              the helper's alarm (wlh_wake_helper)
  *   ENTER, TAKE OVER     wlh_enter (section.c), wlh_cells_rebuild
  *   LEAVE                wlh_leave_tables (section.c), in its order: wlh_mailbox_drain, wlh_wake_up_acknowledge,
- *                        wlh_wake_up_mark, leave_word, wlh_wake_up_send, wlh_alarm
+ *                        wlh_wake_up_mark, leave_word, wlh_wake_up_send, wlh_wake_helper
  *   RING, PAY            ring, pay (wake_up.c)
  *   JOIN                 wlh_cells_join (members.c)
  *   ASK, RELEASE         a turn of an event loop: wlh_try_enter to wlh_leave
